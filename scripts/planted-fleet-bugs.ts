@@ -160,24 +160,6 @@ export const FLEET_BUGS: readonly Bug[] = [
     first_seed: 70,
   },
   {
-    name: 'seam: what the queue does not answer of is taken for idle',
-    file: 'src/scheduler/advance.ts',
-    line: 'const isIdle = cordoned?.[name] === 0;',
-    becomes: 'const isIdle = !cordoned?.[name];',
-  },
-  {
-    name: 'seam: a worker that is taken back stays in the cordon',
-    file: 'src/queue/state/workers.ts',
-    line: 'worker.cordoned = ids.has(worker.session.worker_id);',
-    becomes: 'worker.cordoned ||= ids.has(worker.session.worker_id);',
-  },
-  {
-    name: 'seam: slots of a worker that is taken back are not looked at',
-    file: 'src/queue/state/workers.ts',
-    line: 'if (!worker.cordoned) this.#ready.worker(worker);',
-    becomes: '',
-  },
-  {
     name: 'seam: a report is taken for heard before it is answered',
     file: 'src/queue/object/fleet-report.ts',
     line: `        const { wants, starts } = await this.#ports.send(events, change?.share);
@@ -196,11 +178,5 @@ export const FLEET_BUGS: readonly Bug[] = [
     file: 'src/fleet/fleet.ts',
     line: 'this.#hasShare ||= share.full;',
     becomes: 'this.#hasShare = true;',
-  },
-  {
-    name: 'seam: what was cleared before it was taken back is cleared for good',
-    file: 'src/scheduler/act.ts',
-    line: "moved(launch, 'ready', now, { draining_at: null, clear_at: null })",
-    becomes: "moved(launch, 'ready', now, { draining_at: null, clear_at: now })",
   },
 ];
