@@ -5,7 +5,7 @@ import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { parseArgs } from 'node:util';
 import { parseJson, WorkerFrame } from '../src/protocol/index.ts';
 import { Queue } from '../src/queue/queue.ts';
-import { type SubmitJob, unpackText } from '../src/queue/rpc.ts';
+import type { SubmitJob } from '../src/queue/rpc.ts';
 import type { Connection, Ports, Row, Session } from '../src/queue/store/ports.ts';
 import { startWorkerd } from '../src/workerd/process.ts';
 import { closeRawWorkers, RawWorker } from '../test/support/raw-worker.ts';
@@ -158,7 +158,7 @@ function fakeConnection(receive: (frame: { type: string }) => void): Connection 
     },
     lastHeardMs: () => Date.now(),
     send: (frame) => receive(JSON.parse(JSON.stringify(frame))),
-    sendJob: (text) => receive(JSON.parse(unpackText(text))),
+    sendJob: (text) => receive(JSON.parse(typeof text === 'string' ? text : new TextDecoder().decode(text))),
     close: () => {},
   };
 }

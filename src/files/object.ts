@@ -18,8 +18,9 @@ import {
   removePieces,
   removeStored,
   setExpiry,
+  setJob,
 } from './piece-table.ts';
-import { type FileRpc, READ_BYTES } from './rpc.ts';
+import { type FileRpc, type JobFiles, READ_BYTES } from './rpc.ts';
 
 /** An upload of which no piece comes for so long was broken off, ms: a sender is late long before. */
 const UNFINISHED_MS = 300_000;
@@ -27,7 +28,18 @@ const UNFINISHED_MS = 300_000;
 /** After this time it is tried again to remove what lies in the bucket, ms. */
 const REMOVED_AGAIN_MS = 600_000;
 
+/**
+ * How long a file is kept for a job before the queue is asked whether the job has it, ms: no call of the queue that names
+ * the file takes so long.
+ */
+const UNASKED_MS = 3_600_000;
+/** When the queue is asked again that could not be, ms. */
+const ASK_AGAIN_MS = 60_000;
+/** Files whose time is over that one alarm looks at: others get their turn. */
+const BITE_FILES = 500;
+
 interface FileEnv {
+  QUEUE: { getByName(queueId: string): JobFiles };
   /** Left out: all bytes lie in rows. */
   FILES?: FileBucket;
 }
@@ -37,6 +49,10 @@ interface FileEnv {
  * known elsewhere (file-index.ts). One object for all of them: of one for each, workerd would keep three descriptors
  * open, and its database for ever. Bytes come into rows; where a bucket is bound, those of a file to which nothing is
  * added any more go there, one file at a time.
+ *
+ * Payloads and results of jobs are stored before the queue names them, and the queue never says that it does so no more:
+ * it is asked, when their time is over. So a crash between two steps leaves a file that ends by itself, and no job
+ * without its file.
  */
 export class FileObject extends DurableObject<FileEnv> implements FileRpc {
   #rows!: SqlStorage;
@@ -83,6 +99,13 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
     setExpiry(this.#sql, id, expiresAt);
     this.#arm();
     if (this.env.FILES) await this.#inTurn(() => this.#moveToBucket(id));
+  }
+
+  async keepForJob(id: string, jobId: string): Promise<boolean> {
+    if (!setJob(this.#sql, id, jobId, Date.now() + UNASKED_MS)) return false;
+    this.#arm();
+    if (this.env.FILES) this.ctx.waitUntil(this.#inTurn(() => this.#moveToBucket(id)));
+    return true;
   }
 
   async size(id: string): Promise<number | null> {
@@ -136,10 +159,37 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
 
   override async alarm(): Promise<void> {
     this.#alarmAt = undefined;
-    for (const id of expired(this.#sql, Date.now())) {
+    for (const id of await this.#ended(expired(this.#sql, Date.now(), BITE_FILES))) {
       await this.remove(id).catch((error: unknown) => log('warn', 'a file is not removed yet', error));
     }
     this.#arm();
+  }
+
+  /** Of those whose time is over. What jobs have, or may have, gets more time. */
+  async #ended(due: readonly { id: string; job: string | null }[]): Promise<string[]> {
+    const ended = due.flatMap(({ id, job }) => (job === null ? [id] : []));
+    const asked = due.flatMap(({ id, job }) => (job === null ? [] : [{ file: id, job }]));
+    if (asked.length === 0) return ended;
+    const keptUntil = await this.#keptUntil(asked).catch((error: unknown) => {
+      log('warn', 'the queue cannot be asked which files its jobs have; asking again later', error);
+      return asked.map(() => Date.now() + ASK_AGAIN_MS);
+    });
+    for (const [index, { file }] of asked.entries()) {
+      const until = keptUntil[index] ?? null;
+      if (until === null) ended.push(file);
+      else {
+        setExpiry(this.#sql, file, until);
+        if (this.env.FILES) await this.#inTurn(() => this.#moveToBucket(file));
+      }
+    }
+    return ended;
+  }
+
+  async #keptUntil(files: { file: string; job: string }[]): Promise<(number | null)[]> {
+    const queueId = this.ctx.id.name;
+    // Another queue would answer that it has none of them.
+    if (queueId === undefined) throw new Error('the runtime does not tell the id of the queue');
+    return await this.env.QUEUE.getByName(queueId).filesKeptUntil(files);
   }
 
   /** A database keeps the room of what is deleted for what comes next; with nothing in it the disk has it back. */

@@ -12,11 +12,13 @@ export interface ByteSql {
 }
 
 export const FILE_TABLES: readonly string[] = [
+  // job: whose payload or result it is, if it is one.
   `CREATE TABLE files (
      seq INTEGER PRIMARY KEY,
      id TEXT NOT NULL UNIQUE,
      bytes INTEGER NOT NULL DEFAULT 0,
-     expires_at INTEGER
+     expires_at INTEGER,
+     job TEXT
    )`,
   `CREATE INDEX files_expire ON files (expires_at) WHERE expires_at IS NOT NULL`,
   // key: number of a piece of an upload, or of the line that a batch wrote; a long line has several parts.
@@ -54,9 +56,25 @@ export function setExpiry(sql: Sql, id: string, expiresAt: number | null): void 
   sql.exec(`UPDATE files SET expires_at = ? WHERE id = ?`, expiresAt, id);
 }
 
-/** Ids of the files whose time is over. */
-export function expired(sql: Sql, now: number): string[] {
-  return sql.exec(`SELECT id FROM files WHERE expires_at <= ?`, now).map(({ id }) => String(id));
+/** @returns false: there is no such file */
+export function setJob(sql: Sql, id: string, job: string, expiresAt: number): boolean {
+  const set = sql.exec(
+    `UPDATE files SET job = ?, expires_at = ? WHERE id = ? RETURNING id`,
+    job,
+    expiresAt,
+    id,
+  );
+  return set.length > 0;
+}
+
+/** Those whose time is over, so many at most; with the job that may have it, if one may. */
+export function expired(sql: Sql, now: number, most: number): { id: string; job: string | null }[] {
+  const due = sql.exec(
+    `SELECT id, job FROM files WHERE expires_at <= ? ORDER BY expires_at LIMIT ?`,
+    now,
+    most,
+  );
+  return due.map(({ id, job }) => ({ id: String(id), job: job as string | null }));
 }
 
 /** When the next one's time is over; null: none expires. */

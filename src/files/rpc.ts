@@ -32,6 +32,12 @@ export interface FileRpc {
   put(fileId: string, number: number, piece: Uint8Array): Promise<boolean>;
   /** Nothing is added to it any more, and it is kept until then, epoch ms; null: until it is removed. */
   keep(fileId: string, expiresAt: number | null): Promise<void>;
+  /**
+   * Nothing is added to it any more, and it is the payload or a result of that job: kept for an hour, and then as long
+   * as the queue says (`JobFiles`).
+   * @returns false: what was put is gone
+   */
+  keepForJob(fileId: string, jobId: string): Promise<boolean>;
   /** Its bytes; null: nothing was ever stored under this id, or it is gone. */
   size(fileId: string): Promise<number | null>;
   /** A part of an uploaded file, at most READ_BYTES; shorter at its end, and empty where its bytes are lost. */
@@ -41,6 +47,12 @@ export interface FileRpc {
   /** Adds lines whose keys it does not have yet, in one commit. @returns its bytes */
   append(fileId: string, lines: { key: number; bytes: Uint8Array }[]): Promise<number>;
   remove(fileId: string): Promise<void>;
+}
+
+/** What knows which files jobs have: the queue object of the same id. */
+export interface JobFiles {
+  /** Until when each is kept at least, epoch ms, to be asked again then; null: its job has it no more. In order. */
+  filesKeptUntil(files: { file: string; job: string }[]): Promise<(number | null)[]>;
 }
 
 /** Most that one call carries, but for a longer line. */

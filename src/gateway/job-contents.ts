@@ -1,12 +1,15 @@
-import type { JobView } from '../protocol/index.ts';
-import { maySee, type Viewer } from '../queue/rpc.ts';
+import { maySee, type ToldJob, type Viewer } from '../queue/rpc.ts';
 
 /**
  * A job as a caller sees it: without its result where that caller may not read it.
  * @param reader whose contents they may read (auth.ts)
  */
-export function withheldFrom<View extends object>(reader: Viewer, job: View): View {
-  const { tenant, result } = job as Partial<JobView>;
-  if (tenant === undefined || maySee(reader, tenant)) return job;
-  return { ...job, result: null, ...(result !== null && { withheld: true }) };
+export function withheldFrom(reader: Viewer, job: ToldJob): ToldJob {
+  if (maySee(reader, job.tenant)) return job;
+  const hasResult = job.result !== null || job.result_file !== undefined;
+  return { ...withoutResult(job), ...(hasResult && { withheld: true }) };
+}
+
+export function withoutResult({ result_file: _, ...job }: ToldJob): ToldJob {
+  return { ...job, result: null };
 }

@@ -1,5 +1,5 @@
 import { beginsObject, JsonFault, jsonFields, parseJsonBytes } from '../protocol/index.ts';
-import { bytesOf, type LongText, PIECE_ENDS, type Prefix } from '../queue/rpc.ts';
+import { bytesOf, PIECE_ENDS, type Prefix } from '../queue/rpc.ts';
 
 /** How the prompt of a request begins, by which the queue finds a worker whose engine has computed it before. */
 
@@ -60,7 +60,7 @@ export function prefixOf(fields: PrefixFields, { tenant, model }: Owner): Prefix
  * The same of a stored job: its payload is a body, or has one as text (`engine_request`) or as a value (RunPod's).
  * @param payload JSON text
  */
-export function prefixOfJob(payload: LongText, owner: Owner): Prefix | undefined {
+export function prefixOfJob(payload: string, owner: Owner): Prefix | undefined {
   if (payload.length > MOST_LENGTH) return undefined;
   try {
     return prefixOf(fieldsIn(bytesOf(payload)), owner);

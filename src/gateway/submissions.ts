@@ -1,3 +1,4 @@
+import { freeBytes } from '../durable/free-bytes.ts';
 import {
   bytesOfBase64,
   EngineRequest,
@@ -9,7 +10,7 @@ import {
   parseValue,
   runpodStreams,
 } from '../protocol/index.ts';
-import { type HeardAnswer, type SubmitAnswer, type SubmitJob, unpackView } from '../queue/rpc.ts';
+import type { HeardAnswer, SubmitAnswer, SubmitJob } from '../queue/rpc.ts';
 import { type Bounds, enginePriorityProblem, modelProblem, priorityProblem } from './bounds.ts';
 import { HttpError, retryAfter } from './errors.ts';
 import { keptResponseProblem } from './inference/kept-responses.ts';
@@ -72,7 +73,10 @@ function problemOf(payload: unknown, bound: Bounds): string | null {
   return `payload.path: ${method} ${path} is no inference route. Jobs reach those alone, such as POST /v1/completions; docs/protocol.md lists them.`;
 }
 
-/** Why a job may not ask this of an engine; null: it may. A payload that is no JSON object asks for nothing. */
+/**
+ * Why a job may not ask this of an engine; null: it may. A payload that is no JSON object asks for nothing.
+ * @param body is freed
+ */
 function bodyProblemOf(path: string, body: Uint8Array, bound: Bounds): string | null {
   let previousId: string | null = null;
   try {
@@ -83,6 +87,7 @@ function bodyProblemOf(path: string, body: Uint8Array, bound: Bounds): string | 
   } catch (error) {
     if (isRefused(error)) return `payload.body: ${error.message}`;
   }
+  freeBytes(body);
   const kept = keptResponseProblem(path, previousId);
   return kept === null ? null : `payload.path: ${kept}`;
 }
@@ -148,7 +153,9 @@ export async function submitAll(
   return read.map((job) => {
     if (job instanceof HttpError) return { error: errorOf(job) };
     const answer = answers.next().value;
-    return answer?.ok ? { job: unpackView(answer.job) } : { error: errorOf(rejection(answer)) };
+    if (!answer?.ok) return { error: errorOf(rejection(answer)) };
+    const { result_file: _, ...told } = answer.job;
+    return { job: told };
   });
 }
 

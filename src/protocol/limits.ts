@@ -27,16 +27,10 @@ export const INLINE_BYTES = 256 * 1024;
 export const PAYLOAD_BYTES = 20 * 1024 * 1024;
 
 /**
- * Cloudflare stores at most 2 MB a row. Longer text goes into pieces of this many UTF-16 units: at worst
- * three bytes each, 1.5 MB.
+ * A result of at most this many UTF-16 units of JSON lies in the row of its job, at worst 0.8 MB of the 2 that
+ * Cloudflare gives a row; a longer one, like a payload over INLINE_BYTES, in a file.
  */
-export const ROW_TEXT_CHARACTERS = 500_000;
-
-/**
- * A payload or result of at most this many UTF-16 units lies in the row of its job, at worst 0.8 MB each, and its
- * errors beside them. What goes in a frame is no longer than this, so that it is read with the row.
- */
-export const JOB_ROW_TEXT_CHARACTERS = INLINE_BYTES;
+export const ROW_RESULT_CHARACTERS = INLINE_BYTES;
 
 /** All errors of a job together, UTF-16 units of JSON: at worst 0.3 MB of the same row. */
 export const JOB_ROW_ERROR_CHARACTERS = 100_000;

@@ -1,4 +1,11 @@
-import { beginUpload, mayStoreFile, readFile, storeFile } from './attempts/tickets.ts';
+import {
+  filesKeptUntil,
+  mayHaveResult,
+  mayStoreResult,
+  noteResult,
+  payloadOf,
+  storeResult,
+} from './attempts/tickets.ts';
 import { cancel } from './commands/cancel.ts';
 import { cordon } from './commands/cordon.ts';
 import { leaveListener, listen, nextSettled } from './commands/listen.ts';
@@ -7,13 +14,12 @@ import { request } from './commands/request.ts';
 import { retry } from './commands/retry.ts';
 import { settlements } from './commands/settlements.ts';
 import { stayed } from './commands/stayed.ts';
-import { beginPayload, submitAndListen } from './commands/submit.ts';
+import { submitAndListen } from './commands/submit.ts';
 import { outputOf, takeOutput } from './commands/take-output.ts';
 import { usage } from './commands/usage.ts';
 import { follow, get, wait } from './commands/wait.ts';
 import { ledger } from './events/recent-ledger.ts';
 import type { Core } from './state/state.ts';
-import { abandonFiles, confirmDeletions } from './store/blob-table.ts';
 import { batchSlots } from './views/batch-slots.ts';
 import { contents } from './views/contents.ts';
 import { hasSession, sessions, status } from './views/fleet-views.ts';
@@ -31,20 +37,17 @@ import { awaitsStart, hearStarts } from './waiting/starts.ts';
 
 /** Changes the queue, so a dispatch pass follows, in the same commit. */
 export const COMMANDS = {
-  abandonFiles,
-  beginPayload,
-  beginUpload,
   cancel,
-  confirmDeletions,
   cordon,
   hearStarts,
   leaveListener,
   listen,
+  noteResult,
   purge,
   request,
   retry,
   stayed,
-  storeFile,
+  storeResult,
   submitAndListen,
   takeOutput,
   usage,
@@ -56,14 +59,16 @@ export const VIEWS = {
   batchSlots,
   poolNow,
   contents,
+  filesKeptUntil,
   get,
   hasSession,
   ledger,
   list,
-  mayStoreFile,
+  mayHaveResult,
+  mayStoreResult,
   metrics,
   outputOf,
-  readFile,
+  payloadOf,
   sessions,
   share,
   status,

@@ -6,16 +6,15 @@ import { ClockWatch, followClockBack } from './clock/clock.ts';
 import { Standstill } from './clock/standstill.ts';
 import { expire, expireInMemory } from './commands/expire.ts';
 import { orphanAfterRestart, restoreFleet } from './commands/restore.ts';
-import { type NewJob, submit } from './commands/submit.ts';
+import { submit } from './commands/submit.ts';
 import { dispatch } from './dispatch/dispatch.ts';
 import { countDecided } from './events/counts.ts';
 import { endLostSessions } from './events/fleet-events.ts';
 import { Frames } from './frames.ts';
-import type { SubmitAnswer, Unserved } from './rpc.ts';
+import type { SubmitAnswer, SubmitJob, Unserved } from './rpc.ts';
 import { completeSettings, type GivenSettings } from './settings.ts';
 import { type Core, createCore } from './state/state.ts';
 import type { Webhooks } from './state/webhooks.ts';
-import { type Deletion, takeDeletions } from './store/blob-table.ts';
 import { nextDue } from './store/jobs-table.ts';
 import type { Connection, Ports } from './store/ports.ts';
 import { QUEUE_TABLES } from './store/tables.ts';
@@ -51,7 +50,7 @@ export class Queue {
   }
 
   /** The one command whose answers tell what its dispatch pass did. */
-  submit(jobs: readonly NewJob[], ids: readonly string[]): (SubmitAnswer | Unserved)[] {
+  submit(jobs: readonly SubmitJob[], ids: readonly string[]): (SubmitAnswer | Unserved)[] {
     return this.#do(() => submit(this.#core, jobs, ids)).map((answer) => answer());
   }
 
@@ -110,17 +109,13 @@ export class Queue {
     this.#core.stored.listeners.endAll();
   }
 
-  /**
-   * @param setFor epoch ms; null: not known any more
-   * @returns what is to be deleted from the bucket
-   */
-  onAlarm(setFor: number | null): Deletion {
+  /** @param setFor epoch ms; null: not known any more */
+  onAlarm(setFor: number | null): void {
     const core = this.#core;
     const due = nextDue(core.sql);
     const dueAt = due === null ? null : Math.min(due, setFor ?? due);
-    if (this.#standstill.mayJudge(dueAt)) return this.#do(() => expire(core));
-    core.alarm.set(this.#standstill.judgesFrom);
-    return takeDeletions(core);
+    if (this.#standstill.mayJudge(dueAt)) this.#do(() => expire(core));
+    else core.alarm.set(this.#standstill.judgesFrom);
   }
 
   /**

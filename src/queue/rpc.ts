@@ -1,15 +1,15 @@
+import type { JobFiles } from '../files/rpc.ts';
 import type { PoolChoice, QueueTells } from '../fleet/rpc.ts';
 import type { JobState, JobSubmission, JobView, TraceContext } from '../protocol/index.ts';
 import type { JobListWanted, JobPage, SettlementsAnswer, SettlementsWanted } from './list-rpc.ts';
-import type { LongText, Sent } from './long-text.ts';
 import type { BatchSlots, PoolNow, QueueMetrics } from './metrics-rpc.ts';
 import type { Prefix } from './prefix-rpc.ts';
 import type { UsageSum, UsageWanted } from './usage-rpc.ts';
 import type { WaitingLineView } from './waiting-rpc.ts';
 
 export type * from './list-rpc.ts';
-export * from './long-text.ts';
 export type * from './metrics-rpc.ts';
+export * from './payload-file.ts';
 export * from './prefix-rpc.ts';
 export * from './usage-rpc.ts';
 export * from './waiting-rpc.ts';
@@ -43,9 +43,9 @@ export interface QueueCalls {
   submit(jobs: SubmitJob[]): Promise<(SubmitAnswer | Unserved)[]>;
   /** @param listener hears when they settle (`nextSettled`) */
   submitAndListen(jobs: SubmitJob[], listener: string): Promise<(HeardAnswer | Unserved)[]>;
-  get(jobId: string, viewer: Viewer): Promise<JobView | null>;
-  /** The payload or the result of a stored job as JSON text. Null: none, or none that this reader may read. */
-  contents(jobId: string, kind: 'payload' | 'result', reader: Viewer): Promise<LongText | null>;
+  get(jobId: string, viewer: Viewer): Promise<ToldJob | null>;
+  /** The payload or the result of a stored job. Null: none, or none that this reader may read. */
+  contents(jobId: string, kind: 'payload' | 'result', reader: Viewer): Promise<Contents | null>;
   /** What happened to a stored job, or to a recent request, step by step. Null: none has this id. */
   ledger(jobId: string, viewer: Viewer): Promise<LedgerView | null>;
   /** One page of the stored jobs, newest first. */
@@ -53,7 +53,7 @@ export interface QueueCalls {
   /** Settlements after a number; where there are none, as soon as there is one, or none after `wait_ms`. */
   settlements(wanted: SettlementsWanted): Promise<SettlementsAnswer>;
   /** Answers as soon as the job is settled, or its view as it stands after `waitMs`. */
-  wait(jobId: string, waitMs: number, viewer: Viewer): Promise<JobView | null>;
+  wait(jobId: string, waitMs: number, viewer: Viewer): Promise<ToldJob | null>;
   /**
    * Answers as soon as the job is settled or has an attempt newer than `fence`, or as it stands after `waitMs`.
    * @param fence of the newest attempt that is known; 0: none
@@ -73,7 +73,7 @@ export interface QueueCalls {
     jobId: string,
     reason: 'cancelled' | 'caller_gone',
     viewer: Viewer,
-  ): Promise<JobView | { id: string; state: 'cancelled' } | null>;
+  ): Promise<ToldJob | { id: string; state: 'cancelled' } | null>;
   /** The answer to a waiting caller broke off where no other worker could go on with it: why, for its ledger. */
   stayed(jobId: string, why: string): Promise<void>;
   /** The jobs whose callers wait for a slot, by the model that they wait for. */
@@ -115,9 +115,20 @@ export function isUnserved(answer: object | undefined): answer is Unserved {
   return (answer as Partial<Unserved> | undefined)?.kind === UNSERVED.kind;
 }
 
+/** A job as the queue tells it. */
+export interface ToldJob extends JobView {
+  /** The file that holds the result, which is null here; left out where it is none. */
+  result_file?: string;
+}
+
+/** JSON text, or the file that holds it. */
+export type Contents = { text: string } | { file: string };
+
 /** A validated submission, its payload as the JSON text that will be stored. */
 export interface SubmitJob extends Omit<JobSubmission, 'payload'> {
   payload: string;
+  /** The file that holds the payload, which is empty then (payload-file.ts): a long one is in no row. */
+  payload_file?: string;
   /** `payload.model` where it is a string: chooses the pool when `config_id` is left out. */
   model?: string;
   /** What the fleet object knows for the model; left out the first time. */
@@ -132,8 +143,9 @@ export interface SubmitJob extends Omit<JobSubmission, 'payload'> {
   token_name?: string | null;
 }
 
-export type SubmitAnswer<Told = JobView> =
-  | { ok: true; job: Told; created: boolean }
+export type SubmitAnswer<Told = ToldJob> =
+  /** `has_file`: the file of this submission is the job's. */
+  | { ok: true; job: Told; created: boolean; has_file: boolean }
   | { ok: false; reason: 'conflict' | 'no_pool' | 'unknown_pool' | 'invalid_webhook'; message: string }
   /** Too much is pending for the pool or the tenant. */
   | { ok: false; reason: 'queue_full'; message: string; retry_after_seconds: number };
@@ -141,28 +153,18 @@ export type SubmitAnswer<Told = JobView> =
 /** Of a job whose end its submitter is told: the answer leaves out how it stands before that. */
 export type HeardAnswer = SubmitAnswer<Pick<JobView, 'id'>>;
 
-/** The same as the object offers it over RPC: long texts in a form that fits. */
-export interface QueueRpc extends Omit<QueueCalls, 'submit' | 'submitAndListen'>, FileCalls {
-  submit(jobs: Sent<SubmitJob>[]): Promise<(SubmitAnswer | Unserved)[]>;
-  submitAndListen(jobs: Sent<SubmitJob>[], listener: string): Promise<(HeardAnswer | Unserved)[]>;
-}
+/** All that the object offers over RPC. */
+export interface QueueRpc extends QueueCalls, FileCalls {}
 
-/** Payloads and results that go by reference. Bytes are JSON text in UTF-8. */
-interface FileCalls {
-  /** @param form `base`: as a worker that speaks only the base takes it */
-  readFile(
-    ticket: FileTicket,
-    form: 'own' | 'base',
-  ): Promise<{ ok: true; bytes: Uint8Array<ArrayBuffer> } | Extract<FileAnswer, { ok: false }>>;
-  /** Whether a result would be kept now, asked before it is read. */
-  mayStoreFile(ticket: FileTicket): Promise<FileUploadAnswer>;
-  /** Keeps a result until `job_result_ref` settles the job with it. */
-  storeFile(ticket: FileTicket, bytes: Uint8Array): Promise<FileUploadAnswer>;
+/** Payloads and results that go by reference. */
+interface FileCalls extends JobFiles {
+  /** The payload of an attempt. */
+  payloadOf(ticket: FileTicket): Promise<PayloadAnswer>;
+  /** Whether this attempt may put its result into a file now. */
+  mayStoreResult(ticket: FileTicket): Promise<FileUploadAnswer>;
+  /** The result of this attempt is in a file, with which `job_result_ref` settles the job; a newer one replaces it. */
+  storeResult(ticket: FileTicket, file: string): Promise<FileUploadAnswer>;
 }
-
-/** The message of what calls throw when a text lies in the bucket and cannot be had: RPC keeps nothing else. */
-export const BUCKET_UNREADABLE =
-  'The bucket of large payloads and results cannot be read at the moment; the log of the queue says why.';
 
 /** What the address of a payload or result says: which attempt it belongs to, and the key to it. */
 export interface FileTicket {
@@ -172,12 +174,15 @@ export interface FileTicket {
 }
 
 /** `stale`: the attempt is over. `unknown`: no such job, or another key. */
-export type FileAnswer = { ok: true; text: string } | { ok: false; reason: 'stale' | 'unknown' };
-export type FileUploadAnswer = { ok: true } | Extract<FileAnswer, { ok: false }>;
+export type FileUploadAnswer = { ok: true } | { ok: false; reason: 'stale' | 'unknown' };
+/** `bytes`: of a caller that waits, in UTF-8. */
+export type PayloadAnswer =
+  | { ok: true; job_type: string; payload: Contents | { bytes: Uint8Array<ArrayBuffer> } }
+  | Extract<FileUploadAnswer, { ok: false }>;
 
 /** A job with where its answer can be read while it is made (null: it does not run, or does not stream). */
 export interface FollowedJob {
-  job: JobView;
+  job: ToldJob;
   live: { relay: string; stream_id: number } | null;
   cursor: OutputCursor;
 }

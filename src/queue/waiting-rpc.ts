@@ -1,6 +1,5 @@
 import type { PoolChoice } from '../fleet/rpc.ts';
 import type { Failure } from '../protocol/index.ts';
-import type { LongText } from './long-text.ts';
 import type { Prefix } from './prefix-rpc.ts';
 
 /** How the gateway asks for a worker for a caller that waits, and what it is answered. */
@@ -18,12 +17,16 @@ export function workerNamed(model: string | null): string | null {
   return model?.startsWith('\0') ? model.slice(1) : null;
 }
 
+export function bytesOf(text: WaitingRequest['payload']): Uint8Array<ArrayBuffer> {
+  return typeof text === 'string' ? (new TextEncoder().encode(text) as Uint8Array<ArrayBuffer>) : text;
+}
+
 export interface WaitingRequest {
   /** The gateway's own id; becomes the engine's request id. */
   job_id: string;
   job_type: string;
   /** JSON text of an EngineRequest; bytes are UTF-8. */
-  payload: LongText;
+  payload: string | Uint8Array<ArrayBuffer>;
   /** The model the caller asked for; null: any (allowed when there is only one). */
   model: string | null;
   /** What the fleet object knows for the model; left out the first time. */

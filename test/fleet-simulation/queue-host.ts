@@ -2,7 +2,6 @@ import type { FleetEvent, QueueShare, RecordAnswer } from '../../src/fleet/rpc.t
 import { parseJson, type QueueFrame, WorkerFrame } from '../../src/protocol/index.ts';
 import { FleetReport } from '../../src/queue/object/fleet-report.ts';
 import { Queue } from '../../src/queue/queue.ts';
-import { unpackText } from '../../src/queue/rpc.ts';
 import type { Connection, Ports, Session } from '../../src/queue/store/ports.ts';
 import { Disk } from '../simulation/disk.ts';
 import type { Random } from '../simulation/random.ts';
@@ -263,7 +262,7 @@ export class QueueConnection implements Connection {
 
   sendJob(frame: string | Uint8Array<ArrayBuffer>): void {
     this.#world.jobSent(this.peer.name);
-    this.send(JSON.parse(unpackText(frame)));
+    this.send(JSON.parse(typeof frame === 'string' ? frame : new TextDecoder().decode(frame)));
   }
 
   close(): void {

@@ -1,4 +1,3 @@
-import { unpackText } from '../../src/queue/rpc.ts';
 import type { Connection, Session } from '../../src/queue/store/ports.ts';
 import type { Link } from './network.ts';
 import type { Oracle } from './oracle.ts';
@@ -43,7 +42,7 @@ export class ControlConnection implements Connection {
   }
 
   sendJob(frame: string | Uint8Array<ArrayBuffer>): void {
-    const text = unpackText(frame);
+    const text = typeof frame === 'string' ? frame : new TextDecoder().decode(frame);
     this.#host.oracle.frameWritten(text, this.link);
     this.#host.hold(() => {
       this.#host.oracle.frameSent(text);

@@ -4,10 +4,8 @@ import {
   isUnserved,
   type QueueCalls,
   type RequestAnswer,
-  type Sent,
   type SubmitJob,
   type Unserved,
-  unpackText,
 } from '../../src/queue/rpc.ts';
 import type { ProcessTimeline } from './process-timeline.ts';
 import type { Random } from './random.ts';
@@ -101,19 +99,18 @@ function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCalls {
   const unasked = () => Promise.reject(new Error('not part of this run'));
   const submitBy = <T extends object>(
     submit: (queue: Queue, jobs: SubmitJob[], ids: string[]) => (T | Unserved)[],
-    sent: Sent<SubmitJob>[],
+    jobs: SubmitJob[],
   ) =>
     rpc<(T | Unserved)[]>((queue, answer) => {
-      const jobs = sent.map((job) => ({ ...job, payload: unpackText(job.payload) }));
       const ids = jobs.map((job) => job.id ?? 'x');
       const answers = submit(queue, jobs, ids);
       if (answers.some(isUnserved)) void tellFleet().then(() => answer(answers));
       else answer(answers);
     });
   return {
-    submit: (sent: Sent<SubmitJob>[]) => submitBy((queue, jobs, ids) => queue.submit(jobs, ids), sent),
-    submitAndListen: (sent: Sent<SubmitJob>[], listener: string) =>
-      submitBy((queue, jobs, ids) => queue.do('submitAndListen', jobs, ids, listener), sent),
+    submit: (jobs) => submitBy((queue, jobs, ids) => queue.submit(jobs, ids), jobs),
+    submitAndListen: (jobs, listener) =>
+      submitBy((queue, jobs, ids) => queue.do('submitAndListen', jobs, ids, listener), jobs),
     get: (id) => rpc((queue, answer) => answer(queue.read('get', id, null))),
     wait: (id, ms) => rpc((queue, answer) => queue.wait('wait', id, ms, null, answer)),
     cancel: (id, reason) => rpc((queue, answer) => answer(queue.do('cancel', id, reason, null))),

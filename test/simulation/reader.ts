@@ -54,6 +54,7 @@ export class Reader {
         callQueue(env, 'q', (queue) => queue.follow(this.#jobId, fence, waitMs, null)),
       openReplay: (relay, stream, signal) =>
         server.openReplay(life, relay, stream, signal, (body) => String(bodies.push(body) - 1)),
+      whole: async (job) => job,
       now: () => timeline.now,
     }).catch((error: unknown) => {
       if (error instanceof HttpError && COMES_AGAIN.has(error.code ?? '')) return null;

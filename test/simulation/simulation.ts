@@ -36,7 +36,7 @@ const FORGETS_WITHIN_MS = 5 * 60_000;
 /** A pair of pings, a heartbeat and the load report; nothing else is armed in a worker without work. */
 const TIMERS_AT_REST = 4;
 /** What the queue stores of jobs and workers. */
-const TABLES = ['jobs', 'ledger', 'long_texts', 'sessions'] as const;
+const TABLES = ['jobs', 'ledger', 'sessions'] as const;
 /** How often it is looked at whether all is over, ms of virtual time. */
 const LOOKS_EVERY_MS = 200;
 /** Steps after which a run is taken to go round in circles. */

@@ -16,14 +16,9 @@ const LEFTOVERS: { table: string; what: string; query: string }[] = [
       AND (lease_expires_at IS NOT NULL OR run_after IS NOT NULL)`,
   },
   {
-    table: 'long_texts',
-    what: 'long texts without their job',
-    query: `SELECT count(*) AS n FROM long_texts WHERE job_id NOT IN (SELECT id FROM jobs)`,
-  },
-  {
-    table: 'uploads',
-    what: 'uploads of results that nobody settled with',
-    query: `SELECT count(*) AS n FROM uploads`,
+    table: 'jobs',
+    what: 'jobs that name a result without having one',
+    query: `SELECT count(*) AS n FROM jobs WHERE result_file IS NOT NULL AND state != 'succeeded'`,
   },
 ];
 

@@ -13,8 +13,12 @@ export interface MiniflareQueue {
   keys(): Promise<string[]>;
   /** Deletes an object of the bucket, as its owner could. */
   lose(key: string): Promise<void>;
+  /** Deletes all of it. */
+  clear(): Promise<void>;
   /** Statement on the database of a queue's object. */
   sql(queueId: string, query: string): Promise<Record<string, unknown>[]>;
+  /** The same of the object of its files. */
+  filesSql(queueId: string, query: string): Promise<Record<string, unknown>[]>;
   /** Binds the bucket or takes it away, as another deployment would. */
   bind(isBound: boolean): Promise<void>;
   stop(): Promise<void>;
@@ -67,12 +71,17 @@ export async function startMiniflareQueue(variables: Record<string, string>): Pr
   });
   const miniflare = new Miniflare(options(true));
   const url = (await miniflare.ready).origin;
+  const keys = async () =>
+    (await (await miniflare.getR2Bucket('FILES')).list()).objects.map(({ key }) => key);
+  const exec = async (object: string, name: string, query: string) =>
+    (await miniflare.unsafeGetDurableObjectStorage('queue', object, { name })).exec(query);
   return {
     url,
-    keys: async () => (await (await miniflare.getR2Bucket('FILES')).list()).objects.map(({ key }) => key),
+    keys,
     lose: async (key) => (await miniflare.getR2Bucket('FILES')).delete(key),
-    sql: async (name, query) =>
-      (await miniflare.unsafeGetDurableObjectStorage('queue', 'QueueObject', { name })).exec(query),
+    clear: async () => (await miniflare.getR2Bucket('FILES')).delete(await keys()),
+    sql: (name, query) => exec('QueueObject', name, query),
+    filesSql: (name, query) => exec('FileObject', name, query),
     bind: (isBound) => miniflare.setOptions(options(isBound)),
     stop: () => miniflare.dispose(),
   };

@@ -8,11 +8,9 @@ import {
   type SubmitAnswer,
   type SubmitJob,
   type Unserved,
-  unpackText,
   type WaitingRequest,
 } from '../../src/queue/rpc.ts';
 import type { GivenSettings, QueueSettings } from '../../src/queue/settings.ts';
-import type { Deletion } from '../../src/queue/store/blob-table.ts';
 import type { Connection, Ports, Row, Session, SqlValue, WorkerToken } from '../../src/queue/store/ports.ts';
 import { FleetHarness } from './fleet-harness.ts';
 
@@ -53,7 +51,7 @@ export class FakeConnection implements Connection {
   sendJob(frame: string | Uint8Array<ArrayBuffer>): void {
     if (typeof frame !== 'string') this.binaryMessages += 1;
     const packed = typeof frame === 'string' ? null : unpack(frame);
-    const text = packed?.head ?? unpackText(frame);
+    const text = packed?.head ?? (typeof frame === 'string' ? frame : new TextDecoder().decode(frame));
     if (this.closed) return;
     this.sent.push(JSON.parse(text));
   }
@@ -88,8 +86,6 @@ export class QueueHarness {
   machineMs: number | null = null;
   alarmAt: number | null = null;
   readonly broken: { relay: string; stream: number; reason: BrokenReason }[] = [];
-  /** What alarms gave to be deleted from the bucket. */
-  readonly deletions: Deletion[] = [];
   readonly logLines: { message: string; fields: Record<string, unknown> | undefined }[] = [];
   readonly connections = new Set<FakeConnection>();
   readonly database: DatabaseSync;
@@ -223,7 +219,7 @@ export class QueueHarness {
       if (this.alarmAt !== null && this.alarmAt <= this.nowMs) {
         const setFor = this.alarmAt;
         this.alarmAt = null;
-        this.deletions.push(this.queue.onAlarm(setFor));
+        this.queue.onAlarm(setFor);
         this.queue.beforeCommit();
       } else if (tick !== null && tick <= this.nowMs) {
         this.queue.onTick(tick);

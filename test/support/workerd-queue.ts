@@ -18,8 +18,8 @@ export interface TestWorkerd {
   newQueue(): string;
   /** Ends the process, and starts another on the same state, at the same address. */
   restart(bindings?: Record<string, string>): Promise<void>;
-  /** The same, and the process ends without a word. */
-  killAndRestart(): Promise<void>;
+  /** The same, and the process ends without a word. @param meanwhile runs before it starts again */
+  killAndRestart(meanwhile?: () => void): Promise<void>;
 }
 
 export interface TestQueue {
@@ -87,9 +87,10 @@ export function startTestWorkerd(given: Record<string, string> = {}): TestWorker
       await running.stop();
       await start(bindings, running.port);
     },
-    killAndRestart: async () => {
+    killAndRestart: async (meanwhile) => {
       running.kill();
       await running.exited;
+      meanwhile?.();
       await start(given, running.port);
     },
   };

@@ -1,6 +1,6 @@
 import type { BatchQueue, LineJob, SubmittedLine } from '../../batches/ports.ts';
 import { fitsUtf8, type JobView, limits } from '../../protocol/index.ts';
-import { type HeardAnswer, packJobs, type SubmitJob, unpackView } from '../../queue/rpc.ts';
+import type { HeardAnswer, SubmitJob } from '../../queue/rpc.ts';
 import { enginePriorityProblem, modelProblem } from '../bounds.ts';
 import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
@@ -8,7 +8,8 @@ import { answerFromResult } from '../inference/base-answer.ts';
 import { keptResponseProblem } from '../inference/kept-responses.ts';
 import { scanBody } from '../json-scan.ts';
 import { callQueue } from '../objects/calls.ts';
-import { submitAndListen } from '../objects/work.ts';
+import { wholeJob } from '../objects/job-files.ts';
+import { submitAndListen } from '../objects/submit-jobs.ts';
 
 /** Below what people wait for. */
 const PRIORITY = -10;
@@ -44,9 +45,7 @@ async function submit(env: Env, queueId: string, lines: LineJob[]): Promise<Subm
   const all = lines.map(jobOf);
   const refusals = lines.map((line, index) => refusalOf(line, all[index]!.payload));
   const jobs = all.filter((_, index) => refusals[index] === null);
-  const answers = (
-    jobs.length > 0 ? await submitAndListen(env, queueId, packJobs(jobs), LISTENER) : []
-  ).values();
+  const answers = (await submitAndListen(env, queueId, jobs, LISTENER)).values();
   return refusals.map((refused) => (refused === null ? answerOf(answers.next().value) : { refused }));
 }
 
@@ -59,7 +58,7 @@ const TOO_HASTY = 'priority: a line of a batch may ask for 0 at least, where the
 
 /** Why the gateway would not pass this line on; null: it would. */
 function refusalOf({ path, body, model, ...by }: LineJob, payload: string): string | null {
-  // No worker fetches a longer one, and no call carries two of them: it would hold up all batches.
+  // No worker fetches a longer one: it would hold up all batches.
   if (!fitsUtf8(payload, limits.PAYLOAD_BYTES)) return TOO_LONG;
   try {
     const { response, priority } = scanBody(new TextEncoder().encode(body));
@@ -102,7 +101,7 @@ async function whole(env: Env, queueId: string, text: string): Promise<JobView> 
   const view = JSON.parse(text) as JobView & { has_long_result?: boolean };
   if (!view.has_long_result) return await withResponse(view);
   const job = await callQueue(env, queueId, (queue) => queue.get(view.id, null));
-  return job === null ? view : await withResponse(unpackView(job));
+  return job === null ? view : await withResponse(await wholeJob(env, queueId, job));
 }
 
 /** What a worker that speaks only the base protocol reports becomes an answer of its engine, as for other callers. */

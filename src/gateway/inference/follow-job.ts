@@ -1,5 +1,5 @@
 import { type BrokenReason, isSettled, type JobView } from '../../protocol/index.ts';
-import { type FollowedJob, unpackView } from '../../queue/rpc.ts';
+import type { FollowedJob, ToldJob } from '../../queue/rpc.ts';
 import { BEGINNING_DROPPED, BROKEN_HEADER } from '../../relay/calls.ts';
 import { errorResponse, HttpError } from '../errors.ts';
 import { answerFromResult } from './base-answer.ts';
@@ -13,6 +13,8 @@ export interface FollowParts {
   follow(fence: number, waitMs: number): Promise<FollowedJob | null>;
   /** The relay's response for the answer of one attempt; rejects when the signal fires. */
   openReplay(relay: string, streamId: number, signal: AbortSignal): Promise<Response>;
+  /** A job with its result. */
+  whole(job: ToldJob): Promise<JobView>;
   now(): number;
 }
 
@@ -25,7 +27,7 @@ export async function followJob(jobId: string, signal: AbortSignal, parts: Follo
   let followed = await news(jobId, 0, signal, parts);
   for (;;) {
     const { job, live } = followed;
-    if (isSettled(job.state)) return settledAnswer(job, parts.now());
+    if (isSettled(job.state)) return await settledAnswer(job, parts);
     const leaveQueue = new AbortController();
     const leaveReplay = new AbortController();
     const next = news(jobId, job.fence_token, AbortSignal.any([signal, leaveQueue.signal]), parts);
@@ -87,14 +89,14 @@ async function watch(
   return null;
 }
 
-function settledAnswer(job: JobView, nowMs: number): Response {
+async function settledAnswer(job: ToldJob, parts: FollowParts): Promise<Response> {
   if (job.state !== 'succeeded') {
     const failure = job.error ?? { message: `the job is ${job.state}`, code: job.state, retryable: false };
     return failureResponse(failure, job.attempts);
   }
-  const result = unpackView(job).result as Record<string, unknown>;
+  const result = (await parts.whole(job)).result as Record<string, unknown>;
   const facts = { model: null, stream: true, includeUsage: false };
-  const answer = answerFromResult(result, facts, Math.floor(nowMs / 1000));
+  const answer = answerFromResult(result, facts, Math.floor(parts.now() / 1000));
   if (answer) return answer;
   const message = 'The result of the job is no answer of an engine.';
   return errorResponse(new HttpError(502, message, 'worker_error'));

@@ -2,7 +2,7 @@ import type { BatchesRpc } from '../../batches/rpc.ts';
 import type { FileRpc } from '../../files/rpc.ts';
 import type { FleetRpc, TokenCalls } from '../../fleet/rpc.ts';
 import { fieldsOf } from '../../protocol/index.ts';
-import { BUCKET_UNREADABLE, type QueueRpc } from '../../queue/rpc.ts';
+import type { QueueRpc } from '../../queue/rpc.ts';
 import type { SchedulerRpc } from '../../scheduler/rpc.ts';
 import { type Env, objectNamed } from '../env.ts';
 import { HttpError, retryAfter } from '../errors.ts';
@@ -12,7 +12,7 @@ import { storageFault } from './storage-faults.ts';
  * One call of a queue object. An object that restarts in the middle is asked once more; every call can be
  * made twice, since jobs carry their ids.
  * @param call with `again` it is the second time: the object has lost its memory, and its workers are coming back
- * @throws HttpError 503 when the second try meets a restart too, or the queue's database or bucket cannot be used
+ * @throws HttpError 503 when the second try meets a restart too, or the queue's database cannot be used
  */
 export function callQueue<T>(
   env: Env,
@@ -75,11 +75,7 @@ async function onceMore<T>(queueId: string, call: (again: boolean) => Promise<T>
 
 /** What its callers are told of an error of the queue. */
 function told(error: unknown): unknown {
-  const { message, overloaded } = fieldsOf(error);
-  if (message === BUCKET_UNREADABLE) {
-    return new HttpError(503, BUCKET_UNREADABLE, 'bucket_unreadable', retryAfter(5));
-  }
-  if (overloaded !== true) return error;
+  if (fieldsOf(error).overloaded !== true) return error;
   const busy = 'The queue has too much to do; try again in a few seconds.';
   return new HttpError(503, busy, 'queue_overloaded', retryAfter(5));
 }

@@ -1,22 +1,9 @@
 import type { PoolChoice } from '../../fleet/rpc.ts';
 import { limits } from '../../protocol/index.ts';
 import { askForWorker, type Opened } from '../../queue/request-call.ts';
-import {
-  type HeardAnswer,
-  isUnserved,
-  packText,
-  type RequestAnswer,
-  type Sent,
-  type SubmitAnswer,
-  type SubmitJob,
-  type Unserved,
-  unpackText,
-  type WaitingRequest,
-} from '../../queue/rpc.ts';
+import { isUnserved, type RequestAnswer, type Unserved, type WaitingRequest } from '../../queue/rpc.ts';
 import { type Env, objectNamed } from '../env.ts';
-import { type ModelAliases, modelAliases } from '../model-aliases.ts';
-import { prefixOfJob } from '../prompt-prefix.ts';
-import { callQueue, type QueueObjectStub } from './calls.ts';
+import { callQueue } from './calls.ts';
 
 /** How long a caller whose queue restarted meanwhile waits for any worker at all. */
 const WORKERS_COME_BACK_MS = limits.RECONNECT_GRACE_SECONDS * 1000;
@@ -59,69 +46,13 @@ export function callWorker(
   });
 }
 
-/** Submits jobs. @returns answers in their order */
-export function submitJobs(env: Env, queueId: string, jobs: Sent<SubmitJob>[]): Promise<SubmitAnswer[]> {
-  return submitBy(env, queueId, jobs, (queue, jobs) => queue.submit(jobs));
-}
-
-/** The same for a listener, which hears when they settle. */
-export function submitAndListen(
-  env: Env,
-  queueId: string,
-  jobs: Sent<SubmitJob>[],
-  listener: string,
-): Promise<HeardAnswer[]> {
-  return submitBy(env, queueId, jobs, (queue, jobs) => queue.submitAndListen(jobs, listener));
-}
-
-/** Jobs for models that no connected worker serves are submitted once more, with the pools that are known for them. */
-function submitBy<T extends object>(
-  env: Env,
-  queueId: string,
-  given: Sent<SubmitJob>[],
-  submit: (queue: QueueObjectStub, jobs: Sent<SubmitJob>[]) => Promise<(T | Unserved)[]>,
-): Promise<T[]> {
-  const aliases = modelAliases(env.MODEL_ALIASES);
-  const own = aliases.models.size === 0 ? given : given.map((job) => withOwnModel(job, aliases));
-  const jobs = own.map(withPrefix);
-  return callQueue(env, queueId, async (queue) => {
-    const answers = await submit(queue, jobs);
-    const unserved = jobs.filter((_, index) => isUnserved(answers[index]));
-    if (unserved.length === 0) return answers.map((answer) => resolved(answer));
-    const known = await choosePools(
-      env,
-      queueId,
-      unserved.map(({ model }) => model ?? null),
-    );
-    const again = await submit(
-      queue,
-      unserved.map((job, index) => ({ ...job, known: known[index]! })),
-    );
-    const answersAgain = again.values();
-    return answers.map((answer) => resolved(isUnserved(answer) ? answersAgain.next().value : answer));
-  });
-}
-
-/** A job for the model that its caller's name for it stands for. */
-function withOwnModel(job: Sent<SubmitJob>, aliases: ModelAliases): Sent<SubmitJob> {
-  if (job.model === undefined) return job;
-  const model = aliases.resolve(job.model);
-  if (model === job.model) return job;
-  const payload = { ...(JSON.parse(unpackText(job.payload)) as object), model };
-  return { ...job, model, payload: packText(JSON.stringify(payload)) };
-}
-
-function withPrefix(job: Sent<SubmitJob>): Sent<SubmitJob> {
-  const { payload, tenant = null, model = null } = job;
-  const prefix = prefixOfJob(payload, { tenant, model });
-  return prefix === undefined ? job : { ...job, prefix };
-}
-
-function choosePools(env: Env, queueId: string, models: (string | null)[]): Promise<PoolChoice[]> {
+/** The pools that are known for models, in their order. */
+export function choosePools(env: Env, queueId: string, models: (string | null)[]): Promise<PoolChoice[]> {
   return objectNamed(env.FLEET, queueId).choosePools(models);
 }
 
-function resolved<T extends object>(answer: T | Unserved | undefined): T {
+/** What a queue answered that was told the pool. */
+export function resolved<T extends object>(answer: T | Unserved | undefined): T {
   if (answer && !isUnserved(answer)) return answer;
   throw new Error('the queue asked for a pool that it was given');
 }

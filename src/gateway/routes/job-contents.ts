@@ -1,7 +1,7 @@
-import { bytesOf, type LongText } from '../../queue/rpc.ts';
 import { readerOf } from '../auth.ts';
 import { HttpError } from '../errors.ts';
 import { callQueue } from '../objects/calls.ts';
+import { jobFile } from '../objects/job-files.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
@@ -28,11 +28,12 @@ async function download(context: GatewayContext, kind: 'payload' | 'result'): Pr
   const id = context.req.param('id') as string;
   const reader = readerOf(context.get('token'), context.env);
   const queueId = queueIdOf(context.env, context.req.raw);
-  const text: LongText | null = await callQueue(context.env, queueId, (queue) =>
-    queue.contents(id, kind, reader),
-  );
-  if (text === null) throw missing(id, kind);
-  return new Response(bytesOf(text), {
+  const contents = await callQueue(context.env, queueId, (queue) => queue.contents(id, kind, reader));
+  if (contents === null) throw missing(id, kind);
+  const gone = () => missing(id, kind);
+  const body =
+    'text' in contents ? contents.text : (await jobFile(context.env, queueId, contents.file, gone)).body;
+  return new Response(body, {
     headers: {
       'content-type': 'application/json',
       'content-disposition': `attachment; filename="${id.replaceAll(/[^\w.-]/g, '_')}-${kind}.json"`,

@@ -1,5 +1,4 @@
 import { quietly } from '../../durable/quietly.ts';
-import { packJobs } from '../../queue/rpc.ts';
 import { readerOf, submitterOf, viewerOf } from '../auth.ts';
 import { holdBytes } from '../body.ts';
 import { boundsOf } from '../bounds.ts';
@@ -7,7 +6,7 @@ import { JobSocket } from '../job-socket.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
-import { submitAndListen } from '../objects/work.ts';
+import { submitAndListen } from '../objects/submit-jobs.ts';
 import { acceptUpgrade } from '../socket-pair.ts';
 import { isStillGood } from '../tokens.ts';
 import { takeTurn } from '../turns.ts';
@@ -43,7 +42,12 @@ function serve(context: GatewayContext): Response {
   const socket = new JobSocket({
     bound: boundsOf(context.get('token'), modelAliases(env.MODEL_ALIASES)),
     submit: (jobs) =>
-      submitAndListen(env, queueId, packJobs(jobs.map((job) => ({ ...job, ...submitter }))), listener),
+      submitAndListen(
+        env,
+        queueId,
+        jobs.map((job) => ({ ...job, ...submitter })),
+        listener,
+      ),
     listen: (ids) => callQueue(env, queueId, (queue) => queue.listen(listener, ids, reader)),
     nextSettled: (waitMs) => callQueue(env, queueId, (queue) => queue.nextSettled(listener, waitMs)),
     leave: () => callQueue(env, queueId, (queue) => queue.leaveListener(listener)),

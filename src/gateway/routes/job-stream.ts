@@ -3,6 +3,7 @@ import { readerOf } from '../auth.ts';
 import { respondEarly } from '../inference/early-response.ts';
 import { followJob } from '../inference/follow-job.ts';
 import { callQueue } from '../objects/calls.ts';
+import { wholeJob } from '../objects/job-files.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { fetchRelay } from '../objects/sockets.ts';
 import { type Gateway, route } from './route.ts';
@@ -32,6 +33,7 @@ export function jobStreamRoute(app: Gateway): void {
           callQueue(env, queueId, (queue) => queue.follow(id, fence, waitMs, reader)),
         openReplay: (relay, streamId, signal) =>
           fetchRelay(env, queueId, relay, new Request(replayUrl(streamId), { signal, redirect: 'manual' })),
+        whole: (job) => wholeJob(env, queueId, job),
         now: () => Date.now(),
       });
       const named = answered.then((response) => {

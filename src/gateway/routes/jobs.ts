@@ -1,16 +1,17 @@
 import { limits, traceContextOf } from '../../protocol/index.ts';
-import { packJobs, type SubmitAnswer, type SubmitJob } from '../../queue/rpc.ts';
+import type { SubmitAnswer, SubmitJob } from '../../queue/rpc.ts';
 import { readerOf, submitterOf, viewerOf } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import { type Bounds, boundsOf } from '../bounds.ts';
 import { HttpError } from '../errors.ts';
 import { respondEarly } from '../inference/early-response.ts';
-import { withheldFrom } from '../job-contents.ts';
+import { withheldFrom, withoutResult } from '../job-contents.ts';
 import { isLines, submitLines } from '../job-lines.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue } from '../objects/calls.ts';
+import { jobAnswer, unknownJob } from '../objects/job-files.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
-import { submitJobs } from '../objects/work.ts';
+import { submitJobs } from '../objects/submit-jobs.ts';
 import type { Parameter } from '../openapi/row.ts';
 import { readSubmission, rejection, submitAll } from '../submissions.ts';
 import { takeTurn } from '../turns.ts';
@@ -70,7 +71,7 @@ export function jobRoutes(app: Gateway): void {
         const trace = submission && {
           trace: jobs.length > 1 ? { ...submission, is_link: true } : submission,
         };
-        const sent = packJobs(jobs.map((job) => ({ ...job, ...submitter, ...trace })));
+        const sent = jobs.map((job) => ({ ...job, ...submitter, ...trace }));
         return submitJobs(context.env, queueId, sent);
       };
       const { bytes, release } = await readBody(request, context.env);
@@ -89,6 +90,7 @@ export function jobRoutes(app: Gateway): void {
         }
         await turn(bytes.byteLength);
         const body = parseBody(bytes);
+        release();
         if (Array.isArray(body)) {
           if (key)
             throw new HttpError(400, 'Idempotency-Key names one job; give each job of an array its own id.');
@@ -98,7 +100,7 @@ export function jobRoutes(app: Gateway): void {
         if (job instanceof HttpError) throw job;
         const [answer] = await submit([job]);
         if (!answer?.ok) throw rejection(answer);
-        return jobAnswer(answer.job, answer.created ? 201 : 200);
+        return await jobAnswer(context.env, queueId, answer.job, answer.created ? 201 : 200);
       } finally {
         endTurn();
         release();
@@ -122,12 +124,13 @@ export function jobRoutes(app: Gateway): void {
       // Callers that ask for no result are spared its megabytes.
       const isBare = context.req.query('result') === '0';
       const waitMs = waitOf(context.req.query('wait')) * 1000;
+      const queueId = queueIdOf(context.env, context.req.raw);
       const look = async () => {
-        const job = await callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) =>
+        const job = await callQueue(context.env, queueId, (queue) =>
           waitMs > 0 ? queue.wait(id, waitMs, viewer) : queue.get(id, viewer),
         );
         if (!job) throw unknownJob(id);
-        return jobAnswer(isBare ? { ...job, result: null } : withheldFrom(reader, job));
+        return jobAnswer(context.env, queueId, isBare ? withoutResult(job) : withheldFrom(reader, job));
       };
       if (waitMs === 0) return look();
       // Begun early, so that a caller who has left is noticed and its connection freed.
@@ -176,7 +179,7 @@ export function jobRoutes(app: Gateway): void {
         queue.retry(id, viewer),
       );
       if (!answer) throw unknownJob(id);
-      if (answer.ok) return jobAnswer(answer.job);
+      if (answer.ok) return context.json(answer.job);
       const message = `Job "${id}" is ${answer.state}: only what failed or expired can be tried again.`;
       throw new HttpError(409, message, 'not_retryable');
     },
@@ -193,22 +196,14 @@ export function jobRoutes(app: Gateway): void {
     handler: async (context) => {
       const id = context.req.param('id');
       const viewer = viewerOf(context.get('token'));
-      const job = await callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) =>
-        queue.cancel(id, 'cancelled', viewer),
-      );
+      const queueId = queueIdOf(context.env, context.req.raw);
+      const job = await callQueue(context.env, queueId, (queue) => queue.cancel(id, 'cancelled', viewer));
       if (!job) throw unknownJob(id);
-      return jobAnswer(withheldFrom(readerOf(context.get('token'), context.env), job));
+      if (!('result' in job)) return context.json(job);
+      const reader = readerOf(context.get('token'), context.env);
+      return jobAnswer(context.env, queueId, withheldFrom(reader, job));
     },
   });
-}
-
-/** A long result goes on as the bytes it came as: it is JSON already, and as a value it would fill the heap. */
-function jobAnswer(job: object, status = 200): Response {
-  const { result, ...rest } = job as { result?: unknown };
-  if (!(result instanceof Uint8Array)) return Response.json(job, { status });
-  const head = `${JSON.stringify(rest).slice(0, -1)},"result":`;
-  const headers = { 'content-type': 'application/json' };
-  return new Response(new Blob([head, result as Uint8Array<ArrayBuffer>, '}']), { status, headers });
 }
 
 /** Valid jobs go in one commit; each place of the answer holds what became of the job in that place. */
@@ -228,10 +223,6 @@ async function submitMany(
     bodies.map((body) => readSubmission(body, bound)),
     submit,
   );
-}
-
-function unknownJob(id: string): HttpError {
-  return new HttpError(404, `No job has the id "${id}".`, 'job_not_found');
 }
 
 function waitOf(text: string | undefined): number {

@@ -1,13 +1,17 @@
 import { FILE_KEY_MAC_DIGITS, fileKeyMac } from '../../protocol/index.ts';
-import type { FileAnswer, FileTicket } from '../../queue/rpc.ts';
+import { basePayload } from '../../queue/peers/base-payload.ts';
+import type { FileTicket, FileUploadAnswer, PayloadAnswer } from '../../queue/rpc.ts';
 import { rejectStrangers } from '../auth.ts';
-import { parseBody, readBody } from '../body.ts';
+import { parseBody, readBody, withoutMark } from '../body.ts';
+import type { Env } from '../env.ts';
 import { HttpError, retryAfter } from '../errors.ts';
 import { callQueue } from '../objects/calls.ts';
+import { dropJobFile, jobFile, storeJobFile } from '../objects/job-files.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import type { RouteRow } from '../openapi/row.ts';
 import { discardBody } from '../receive.ts';
 import { equalInConstantTime, isOpen } from '../tokens.ts';
+import { takeTurn } from '../turns.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
 const TICKET: RouteRow['query'] = {
@@ -31,11 +35,15 @@ export function payloadRoutes(app: Gateway): void {
     answers: { 200: { description: 'The payload.', content: {} } },
     errors: [400, 404, 409, 503],
     handler: async (context) => {
-      const form = context.req.query('form') === 'base' ? 'base' : 'own';
       const { queueId, ticket } = await addressOf(context);
-      const answer = await callQueue(context.env, queueId, (queue) => queue.readFile(ticket, form));
+      const answer = await callQueue(context.env, queueId, (queue) => queue.payloadOf(ticket));
       if (!answer.ok) throw rejection(answer.reason, ticket.job_id);
-      return new Response(answer.bytes, { headers: { 'content-type': 'application/json' } });
+      const body = await bodyOf(context.env, queueId, answer.payload);
+      const headers = { 'content-type': 'application/json' };
+      if (context.req.query('form') !== 'base') return new Response(body, { headers });
+      const payload = basePayload(answer.job_type, await new Response(body).text());
+      if (payload === null) throw rejection('unknown', ticket.job_id);
+      return new Response(payload, { headers });
     },
   });
 
@@ -52,26 +60,50 @@ export function payloadRoutes(app: Gateway): void {
     errors: [400, 404, 409, 413, 503],
     handler: async (context) => {
       const { queueId, ticket } = await addressOf(context);
-      const may = await callQueue(context.env, queueId, (queue) => queue.mayStoreFile(ticket));
+      const may = await callQueue(context.env, queueId, (queue) => queue.mayStoreResult(ticket));
       if (!may.ok) {
         // Read without being kept: a client that is still sending would not hear the answer.
         await discardBody(context.req.raw);
         throw rejection(may.reason, ticket.job_id);
       }
+      const file = { id: `result-${crypto.randomUUID()}`, job: ticket.job_id };
       const { bytes, release } = await readBody(context.req.raw, context.env);
+      let endTurn = () => {};
+      // As in `readBody`: of a request that is dropped nothing below runs.
+      context.req.raw.signal.addEventListener('abort', () => endTurn());
       try {
-        const result = parseBody(bytes);
-        if (typeof result !== 'object' || result === null || Array.isArray(result)) {
-          throw new HttpError(400, 'A result must be a JSON object.', 'invalid_result');
-        }
-        const answer = await callQueue(context.env, queueId, (queue) => queue.storeFile(ticket, bytes));
-        if (!answer.ok) throw rejection(answer.reason, ticket.job_id);
+        endTurn = await takeTurn(bytes.byteLength);
+        rejectNoObject(bytes);
+        await storeJobFile(context.env, queueId, file, withoutMark(bytes));
       } finally {
+        endTurn();
         release();
       }
-      return context.json({ status: 'ok' }, 201);
+      const answer = await callQueue(context.env, queueId, (queue) => queue.storeResult(ticket, file.id));
+      if (answer.ok) return context.json({ status: 'ok' }, 201);
+      await dropJobFile(context.env, queueId, file.id);
+      throw rejection(answer.reason, ticket.job_id);
     },
   });
+}
+
+type Payload = Extract<PayloadAnswer, { ok: true }>['payload'];
+
+async function bodyOf(
+  env: Env,
+  queueId: string,
+  payload: Payload,
+): Promise<string | Uint8Array<ArrayBuffer> | ReadableStream> {
+  if ('text' in payload) return payload.text;
+  if ('bytes' in payload) return payload.bytes;
+  return (await jobFile(env, queueId, payload.file, () => rejection('unknown', ''))).body;
+}
+
+/** @throws HttpError 400 */
+function rejectNoObject(bytes: Uint8Array): void {
+  const result = parseBody(bytes);
+  if (typeof result === 'object' && result !== null && !Array.isArray(result)) return;
+  throw new HttpError(400, 'A result must be a JSON object.', 'invalid_result');
 }
 
 /**
@@ -106,7 +138,7 @@ function ticketOf(context: GatewayContext): FileTicket {
   return { job_id: id, fence_token: Number(fence), key: context.req.query('key') ?? '' };
 }
 
-function rejection(reason: Extract<FileAnswer, { ok: false }>['reason'], jobId: string): HttpError {
+function rejection(reason: Extract<FileUploadAnswer, { ok: false }>['reason'], jobId: string): HttpError {
   if (reason === 'stale') {
     return new HttpError(409, `Job ${jobId} is settled or was given to another attempt.`, 'stale_attempt');
   }

@@ -1,5 +1,5 @@
-import { type JobView, traceContextOf } from '../../protocol/index.ts';
-import { packJobs } from '../../queue/rpc.ts';
+import { type RunpodJob, runpodStatus, traceContextOf } from '../../protocol/index.ts';
+import type { ToldJob } from '../../queue/rpc.ts';
 import { replayUrl } from '../../relay/calls.ts';
 import { readerOf, submitterOf, viewerOf } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
@@ -10,9 +10,10 @@ import { respondEarly } from '../inference/early-response.ts';
 import { withheldFrom } from '../job-contents.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue } from '../objects/calls.ts';
+import { wholeJob } from '../objects/job-files.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { fetchRelay } from '../objects/sockets.ts';
-import { submitJobs } from '../objects/work.ts';
+import { submitJobs } from '../objects/submit-jobs.ts';
 import { poolOfEndpoint, runpodWorkers, unknownEndpoint } from '../runpod/endpoint.ts';
 import { shownJob } from '../runpod/job.ts';
 import { nextPieces } from '../runpod/stream.ts';
@@ -61,8 +62,8 @@ export function runpodRoutes(app: Gateway): void {
       const waitMs = syncWaitOf(context.req.query('wait'));
       const { id } = await submit(context, `sync-${crypto.randomUUID()}-u1`);
       const viewer = viewerOf(context.get('token'));
-      const done = call(context, (queue) => queue.wait(id, waitMs, viewer)).then((job) =>
-        Response.json(shownJob(found(job, id))),
+      const done = call(context, (queue) => queue.wait(id, waitMs, viewer)).then(async (job) =>
+        Response.json(await shown(context, found(job, id))),
       );
       // Begun early, so that a caller who has left is noticed and its connection freed; the job goes on.
       return respondEarly(done, {
@@ -87,7 +88,7 @@ export function runpodRoutes(app: Gateway): void {
       errors: [404, 503],
       handler: async (context) => {
         const reader = readerOf(context.get('token'), context.env);
-        return context.json(shownJob(withheldFrom(reader, await jobOf(context))));
+        return context.json(await shown(context, withheldFrom(reader, await jobOf(context))));
       },
     });
 
@@ -112,6 +113,7 @@ export function runpodRoutes(app: Gateway): void {
           openReplay: (relay, streamId, signal) =>
             fetchRelay(env, queueId, relay, new Request(replayUrl(streamId), { signal, redirect: 'manual' })),
           take: (from, to) => call(context, (queue) => queue.takeOutput(id, from, to, reader)),
+          whole: (job) => wholeJob(env, queueId, job),
           sleep,
         });
         return context.json(found(stream, id));
@@ -132,7 +134,7 @@ export function runpodRoutes(app: Gateway): void {
       const viewer = viewerOf(context.get('token'));
       const job = found(await call(context, (queue) => queue.cancel(id, 'cancelled', viewer)), id);
       const reader = readerOf(context.get('token'), context.env);
-      return context.json(shownJob(withheldFrom(reader, job as JobView)));
+      return context.json(await shown(context, withheldFrom(reader, job as ToldJob)));
     },
   });
 
@@ -149,7 +151,7 @@ export function runpodRoutes(app: Gateway): void {
       const viewer = viewerOf(context.get('token'));
       const answer = found(await call(context, (queue) => queue.retry(job.id, viewer)), job.id);
       if (answer.ok) return context.json({ id: job.id, status: 'IN_QUEUE' });
-      const { status } = shownJob(job);
+      const status = runpodStatus(job);
       const message = `Only jobs that are FAILED or TIMED_OUT can be retried; this one is ${status}.`;
       throw new HttpError(400, message, 'not_retryable');
     },
@@ -214,7 +216,7 @@ function call<T>(context: GatewayContext, ask: Parameters<typeof callQueue<T>>[2
 }
 
 /** Stores the job that the body describes. */
-async function submit(context: GatewayContext, id: string): Promise<JobView> {
+async function submit(context: GatewayContext, id: string): Promise<ToldJob> {
   const { env } = context;
   const endpoint = endpointOf(context);
   const queueId = queueIdOf(env, context.req.raw);
@@ -226,12 +228,11 @@ async function submit(context: GatewayContext, id: string): Promise<JobView> {
       endpoint,
       boundsOf(context.get('token'), modelAliases(env.MODEL_ALIASES)),
     );
+    release();
     const submitter = submitterOf(context.get('token'));
-    const [answer] = await submitJobs(
-      env,
-      queueId,
-      packJobs([{ ...job, ...submitter, trace: traceContextOf(context.req.raw.headers) }]),
-    );
+    const [answer] = await submitJobs(env, queueId, [
+      { ...job, ...submitter, trace: traceContextOf(context.req.raw.headers) },
+    ]);
     if (answer?.ok) return answer.job;
     const isUnknown = answer?.reason === 'no_pool' || answer?.reason === 'unknown_pool';
     throw isUnknown ? await noEndpoint(context, endpoint) : rejection(answer);
@@ -257,10 +258,14 @@ function endpointOf(context: GatewayContext): string {
 }
 
 /** @throws HttpError 404 also for a job that was not submitted in RunPod's form */
-async function jobOf(context: GatewayContext): Promise<JobView> {
+async function jobOf(context: GatewayContext): Promise<ToldJob> {
   const id = context.req.param('id') as string;
   const job = await call(context, (queue) => queue.get(id, viewerOf(context.get('token'))));
   return found(job?.job_type === 'runpod' ? job : null, id);
+}
+
+async function shown(context: GatewayContext, job: ToldJob): Promise<RunpodJob> {
+  return shownJob(await wholeJob(context.env, queueIdOf(context.env, context.req.raw), job));
 }
 
 function found<T>(value: T | null, id: string): T {

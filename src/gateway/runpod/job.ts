@@ -1,11 +1,11 @@
 import { type JobView, type RunpodJob, runpodJob, runpodOutput } from '../../protocol/index.ts';
-import { unpackView } from '../../queue/rpc.ts';
 
+/** @param job with its result */
 export function shownJob(job: JobView): RunpodJob {
   return runpodJob(job, outputOf(job));
 }
 
 /** All that a finished job yielded. */
 export function outputOf(job: JobView): unknown[] {
-  return runpodOutput(unpackView(job).result);
+  return runpodOutput(job.result);
 }

@@ -1,6 +1,6 @@
 import type * as z from 'zod';
-import { isSettled, runpodStatus } from '../../protocol/index.ts';
-import type { FollowedJob, OutputCursor } from '../../queue/rpc.ts';
+import { isSettled, type JobView, runpodStatus } from '../../protocol/index.ts';
+import type { FollowedJob, OutputCursor, ToldJob } from '../../queue/rpc.ts';
 import { BROKEN_HEADER } from '../../relay/calls.ts';
 import type * as answers from '../openapi/answers.ts';
 import { outputOf } from './job.ts';
@@ -19,6 +19,8 @@ export interface StreamParts {
   openReplay(relay: string, streamId: number, signal: AbortSignal): Promise<Response>;
   /** Moves the cursor on; false: another call has taken these pieces. */
   take(from: OutputCursor, to: OutputCursor): Promise<boolean>;
+  /** A job with its result. */
+  whole(job: ToldJob): Promise<JobView>;
   sleep(ms: number): Promise<void>;
 }
 
@@ -39,7 +41,7 @@ export async function nextPieces(jobId: string, parts: StreamParts): Promise<Run
   }
   const status = runpodStatus(job);
   const pieces = isSettled(job.state)
-    ? outputOf(job).slice(cursor.taken)
+    ? outputOf(await parts.whole(job)).slice(cursor.taken)
     : live === null
       ? []
       : await fromReplay(live, cursor.taken, parts);

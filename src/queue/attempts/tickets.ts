@@ -1,12 +1,9 @@
-import { fitsUtf8, limits, payloadText } from '../../protocol/index.ts';
-import { basePayload } from '../peers/job-frame.ts';
-import type { FileAnswer, FileTicket, FileUploadAnswer } from '../rpc.ts';
+import { fitsUtf8, type JobRef, limits, payloadText } from '../../protocol/index.ts';
+import { bytesOf, type FileTicket, type FileUploadAnswer, type PayloadAnswer } from '../rpc.ts';
 import type { Job } from '../state/job.ts';
 import { type Core, findJob, storeOf } from '../state/state.ts';
 import { profileOf, type Worker } from '../state/worker.ts';
-import { beginFile, keepUpload, payloadFile } from '../store/blob-table.ts';
 import { readPayload } from '../store/jobs-table.ts';
-import { insertUpload } from '../store/uploads-table.ts';
 import { claimByToken } from './claim.ts';
 
 /**
@@ -16,9 +13,8 @@ import { claimByToken } from './claim.ts';
  * who was given the job hears that it went to another; and the attempt's, made anew each time. A key is void as soon
  * as another attempt begins or the job is settled, so it needs no date.
  *
- * An upload is kept beside its job until a `job_result_ref` of the same attempt settles the job with it, or
- * until the job is settled in any other way. Long texts lie in pieces in rows or, where a bucket is bound, there
- * (blob-table.ts).
+ * The bytes lie with the object of files (files/object.ts); a job names its files. A result is named by the attempt that
+ * put it, and forgotten with it: a `job_result_ref` of the same attempt settles the job with it.
  */
 
 /** Where one attempt may fetch its payload and put its result. */
@@ -65,72 +61,69 @@ export function fileAddresses(core: Core, worker: Worker, ticket: FileTicket): F
   };
 }
 
-type Rejection = Extract<FileAnswer, { ok: false }>;
-
-/** A result in the bucket. */
-interface PutResult {
-  key: string;
-  /** For when it took too long to be put. */
-  text(): string;
-}
+type Rejection = Extract<FileUploadAnswer, { ok: false }>;
 
 /** Whether a text is better fetched than sent in a frame. */
 export function isLarge(text: string): boolean {
   return !fitsUtf8(text, limits.INLINE_BYTES);
 }
 
-/**
- * The payload, or the key of the bucket under which it lies as it was submitted.
- * @param form `base`: as a worker that speaks only the base takes it
- */
-export function readFile(
-  core: Core,
-  ticket: FileTicket,
-  form: 'own' | 'base',
-): FileAnswer | { ok: true; key: string; job_type: string } {
-  const found = payloadOf(core, ticket);
-  if ('reason' in found) return found;
-  const { job_type, payload } = found;
-  if (payload === null) {
-    const file = payloadFile(core.sql, ticket.job_id);
-    return file ? { ok: true, key: file.key, job_type } : { ok: false, reason: 'unknown' };
-  }
-  const text = form === 'base' ? basePayload(job_type, payload) : payload;
-  return text === null ? { ok: false, reason: 'unknown' } : { ok: true, text };
-}
-
-/** Whether a result may be put beside its job now. */
-export function mayStoreFile(core: Core, ticket: FileTicket): FileUploadAnswer {
-  return judge(core, core.stored.find(ticket.job_id), ticket) ?? { ok: true };
-}
-
-/** A result is about to be put into the bucket, if it may be. */
-export function beginUpload(core: Core, ticket: FileTicket, key: string): FileUploadAnswer {
-  const answer = mayStoreFile(core, ticket);
-  if (answer.ok) beginFile(core, { key, owner: { kind: 'job', id: ticket.job_id } });
-  return answer;
-}
-
-/** Keeps a result, or where it was put, until it is announced; a repeated upload replaces the first. */
-export function storeFile(core: Core, ticket: FileTicket, result: string | PutResult): FileUploadAnswer {
-  const row = core.stored.find(ticket.job_id);
-  const rejection = judge(core, row, ticket);
-  if (rejection) return rejection;
-  core.stored.uploads.drop(ticket.job_id);
-  core.stored.uploads.put(ticket.job_id);
-  if (typeof result !== 'string' && keepUpload(core, result.key, ticket.fence_token)) return { ok: true };
-  const text = typeof result === 'string' ? result : result.text();
-  insertUpload(core.sql, ticket.job_id, ticket.fence_token, text);
-  return { ok: true };
-}
-
-/** @returns a payload that is null lies in the bucket */
-function payloadOf(core: Core, ticket: FileTicket): { job_type: string; payload: string | null } | Rejection {
+/** The payload of an attempt, in the form in which it was submitted. */
+export function payloadOf(core: Core, ticket: FileTicket): PayloadAnswer {
   const job = findJob(core, ticket.job_id);
   const rejection = judge(core, job, ticket);
   if (rejection !== null || job === null) return rejection ?? { ok: false, reason: 'unknown' };
-  const payload = job.mode === 'waiting' ? payloadText(job.payload) : readPayload(core.sql, job.id);
-  return { job_type: job.job_type, payload };
+  const { job_type } = job;
+  if (job.mode === 'stored' && job.payload_file !== null) {
+    return { ok: true, job_type, payload: { file: job.payload_file } };
+  }
+  const text = job.mode === 'waiting' ? payloadText(job.payload) : readPayload(core.sql, job.id);
+  if (text === null) return { ok: false, reason: 'unknown' };
+  // RPC carries 32 MiB, where a text may have two bytes a character.
+  const payload = job.mode === 'waiting' ? { bytes: bytesOf(text) } : { text };
+  return { ok: true, job_type, payload };
+}
+
+/** Whether this attempt may put its result into a file now. */
+export function mayStoreResult(core: Core, ticket: FileTicket): FileUploadAnswer {
+  return judge(core, core.stored.find(ticket.job_id), ticket) ?? { ok: true };
+}
+
+/** The result of this attempt lies in a file, until it is announced; a newer one replaces it. */
+export function storeResult(core: Core, ticket: FileTicket, file: string): FileUploadAnswer {
+  const answer = mayStoreResult(core, ticket);
+  if (answer.ok) noteResult(core, ticket, file);
+  return answer;
+}
+
+/** Whether a result of this attempt would settle a stored job. */
+export function mayHaveResult(core: Core, attempt: JobRef): boolean {
+  const claim = claimByToken(core.stored.find(attempt.job_id), attempt);
+  return claim === 'held' || claim === 'lapsed';
+}
+
+/** The same as `storeResult` of a result that came in a frame: its settlement follows in the same commit, and is judged. */
+export function noteResult(core: Core, attempt: JobRef, file: string): void {
+  const job = core.stored.find(attempt.job_id);
+  if (job !== null && mayHaveResult(core, attempt)) core.stored.setResultFile(job, file);
+}
+
+/** A job that is not settled keeps its files at least so long from now, ms: then it is asked again. */
+const UNSETTLED_MS = 3_600_000;
+/** One whose time is over may be forgotten a little later, ms. */
+const MARGIN_MS = 60_000;
+
+/** As `JobFiles` says. */
+export function filesKeptUntil(
+  { stored, settings, now }: Core,
+  files: readonly { file: string; job: string }[],
+): (number | null)[] {
+  return files.map(({ file, job }) => {
+    const row = stored.find(job);
+    if (row === null || (row.payload_file !== file && row.result_file !== file)) return null;
+    if (row.settled_at === null) return now() + UNSETTLED_MS;
+    return Math.max(row.settled_at + settings.retention_seconds * 1000, now()) + MARGIN_MS;
+  });
 }
 
 function judge(core: Core, job: Job | null, ticket: FileTicket): Rejection | null {

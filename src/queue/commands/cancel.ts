@@ -1,7 +1,7 @@
-import { isSettled, type JobView } from '../../protocol/index.ts';
+import { isSettled } from '../../protocol/index.ts';
 import { breakUnknown, CANCELLED, endUnfinished } from '../attempts/end.ts';
 import { revoke } from '../attempts/revoke.ts';
-import { maySee, type Viewer } from '../rpc.ts';
+import { maySee, type ToldJob, type Viewer } from '../rpc.ts';
 import { type Core, findJob } from '../state/state.ts';
 import { viewOf } from '../store/job-view.ts';
 
@@ -11,7 +11,7 @@ export function cancel(
   jobId: string,
   reason: 'cancelled' | 'caller_gone',
   viewer: Viewer,
-): JobView | { id: string; state: 'cancelled' } | null {
+): ToldJob | { id: string; state: 'cancelled' } | null {
   if (reason === 'caller_gone') core.gone.add(jobId);
   const job = findJob(core, jobId);
   if (job === null && reason === 'caller_gone') revokeUnknown(core, jobId);

@@ -7,7 +7,6 @@ import { SECOND_LOOK_MS } from '../clock/standstill.ts';
 import type { WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { due } from '../store/alarm.ts';
-import { type Deletion, takeDeletions } from '../store/blob-table.ts';
 import { deadlinesDue, nextDue, type StoredJob } from '../store/jobs-table.ts';
 import { leasesDue, ORPHANED, OVERDUE } from '../store/leases-table.ts';
 import { wakeDelayed } from '../store/pending-table.ts';
@@ -17,10 +16,10 @@ const DEADLINE_PASSED = 'the deadline passed before the job was done';
 
 /**
  * The alarm: leases that ran out, deadlines that passed, retry delays that are over, sockets that are half-open,
- * jobs to be forgotten and what of the bucket goes with them.
+ * jobs to be forgotten.
  * Runs at least once and may run late or twice: it looks at what is due now, whatever it was set for.
  */
-export function expire(core: Core): Deletion {
+export function expire(core: Core): void {
   const now = core.now();
   closeHalfOpen(core);
   for (const configId of wakeDelayed(core.sql, now)) core.ready.pool(configId);
@@ -35,7 +34,6 @@ export function expire(core: Core): Deletion {
   core.alarm.clear();
   for (const next of [nextDue(core.sql), nextHalfOpen(core)]) if (next !== null) due(core, next);
   sweep(core);
-  return takeDeletions(core);
 }
 
 /** What only memory knows of: waiting jobs whose worker did not come back, or whose time is over. */

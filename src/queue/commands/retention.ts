@@ -1,9 +1,7 @@
 import { stillConnectedMs, tellStillConnected } from '../events/fleet-events.ts';
 import type { Core } from '../state/state.ts';
 import { due } from '../store/alarm.ts';
-import { forgetFiles } from '../store/blob-table.ts';
 import { forgetLedger } from '../store/ledger-table.ts';
-import { countLongTexts, forgetLongTexts } from '../store/row-text.ts';
 import { forgetSessions, nextToForget } from '../store/session-table.ts';
 import {
   forgetSettlements,
@@ -12,9 +10,8 @@ import {
   oldestSettledAt,
 } from '../store/settlements-table.ts';
 
-/** Settled jobs forgotten in one event, and pieces of long text: what one event deletes stays short. */
+/** Settled jobs forgotten in one event: what it deletes stays short. */
 const BITE_JOBS = 200;
-const BITE_TEXTS = 100;
 /** Between two bites, ms: others get their turn. */
 const PAUSE_MS = 50;
 
@@ -30,23 +27,15 @@ export function sweep(core: Core): void {
 
 function sweepJobs(core: Core, before: number): void {
   if ((oldestSettledAt(core.sql) ?? before + 1) > before) return;
-  const jobs: OldJob[] = [];
-  let texts = 0;
-  for (const job of oldestSettled(core.sql, BITE_JOBS)) {
-    if (job.settled_at > before) break;
-    jobs.push(job);
-    texts += countLongTexts(core.sql, job.id);
-    if (texts >= BITE_TEXTS) break;
-  }
+  const oldest = oldestSettled(core.sql, BITE_JOBS);
+  const kept = oldest.findIndex((job) => job.settled_at > before);
+  const jobs = kept < 0 ? oldest : oldest.slice(0, kept);
   forget(core, jobs);
   forgetSettlements(core.sql, jobs.at(-1)?.settlement ?? 0);
 }
 
-/** Every table that holds something of a job. */
+/** Every table that holds something of a job. Its files end by themselves: who holds them asks (files/object.ts). */
 function forget(core: Core, jobs: readonly OldJob[]): void {
-  const ids = JSON.stringify(jobs.map((job) => job.id));
-  forgetLongTexts(core.sql, ids);
-  forgetFiles(core, 'job', ids);
   forgetLedger(core.sql, JSON.stringify(jobs.map((job) => job.seq)));
   core.stored.remove(jobs);
 }

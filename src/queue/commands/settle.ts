@@ -18,18 +18,17 @@ import type { Job } from '../state/job.ts';
 import { type Core, findJob } from '../state/state.ts';
 import { profileOf, type Worker } from '../state/worker.ts';
 import type { StoredJob } from '../store/jobs-table.ts';
-import { adoptUpload } from '../store/uploads-table.ts';
 
 /** A job succeeded: checked against the fence, stored where it is stored, acknowledged; one commit. */
 export function settleResult(core: Core, worker: Worker, frame: JobResult): void {
   settle(core, worker, frame, 'succeeded', (job) => succeed(core, job, frame, frame.result));
 }
 
-/** The same for a result that was put beside the job before. */
+/** The same for a result that lies in a file, which this attempt has named before. */
 export function settleResultRef(core: Core, worker: Worker, frame: JobResultRef): void {
-  const { job_id, fence_token } = frame;
+  const { job_id } = frame;
   settle(core, worker, frame, 'succeeded', (job) => {
-    if (adoptUpload(core.sql, job_id, fence_token)) return succeed(core, job, frame, null);
+    if (job.mode === 'stored' && job.result_file !== null) return succeed(core, job, frame, null);
     const message = 'the worker announced a result that it had not put there';
     failAttempt(core, job, { message, code: 'worker_error', retryable: true }, 'worker');
   });

@@ -2,9 +2,9 @@ import { isSettled, shortName } from '../../protocol/index.ts';
 import { webhookProblem } from '../../settings/webhooks.ts';
 import { countRejected } from '../events/counts.ts';
 import { emit } from '../events/emit.ts';
-import { suitsBase } from '../peers/job-frame.ts';
 import {
   type HeardAnswer,
+  isSamePayload,
   maySee,
   type SubmitAnswer,
   type SubmitJob,
@@ -15,19 +15,12 @@ import { isNamed, livePool } from '../state/live-pool.ts';
 import { add } from '../state/pending.ts';
 import type { Core } from '../state/state.ts';
 import { freeSlots } from '../state/worker.ts';
-import { type BucketFile, beginFile, keepPayload, payloadFile } from '../store/blob-table.ts';
 import { viewOf } from '../store/job-view.ts';
 import { readPayload, type StoredJob } from '../store/jobs-table.ts';
 import { fullness, mostOfTenant, RETRY_AFTER_SECONDS } from '../waiting/admission.ts';
 
 /** Also said of another tenant's job: it tells no more than that the id is taken. */
 const OTHER_PAYLOAD = 'exists with another payload';
-
-/** A submission as the rules take it. */
-export interface NewJob extends SubmitJob {
-  /** Of a long payload where a bucket is bound: its digest, and the key it was put under; null: it was not. */
-  long_payload?: { sha256: string; key: string | null };
-}
 
 /**
  * Stored jobs, all in one commit. The same id with the same payload answers the job there is; a different
@@ -38,14 +31,16 @@ export interface NewJob extends SubmitJob {
  */
 export function submit(
   core: Core,
-  jobs: readonly NewJob[],
+  jobs: readonly SubmitJob[],
   ids: readonly string[],
 ): (() => SubmitAnswer | Unserved)[] {
   return takeEach(core, jobs, ids, (taken) => () => {
     if (!('row' in taken)) return taken;
-    const { row, created } = taken;
-    if (!created) return { ok: true, job: viewOf(core.sql, row, jobs.length === 1), created };
-    return { ok: true, job: viewOf(core.sql, core.stored.find(row.id) ?? row), created };
+    const { row, created, has_file } = taken;
+    const job = created
+      ? viewOf(core.sql, core.stored.find(row.id) ?? row)
+      : viewOf(core.sql, row, jobs.length === 1);
+    return { ok: true, job, created, has_file };
   });
 }
 
@@ -55,15 +50,15 @@ export function submit(
  */
 export function submitAndListen(
   core: Core,
-  jobs: readonly NewJob[],
+  jobs: readonly SubmitJob[],
   ids: readonly string[],
   listener: string,
 ): (HeardAnswer | Unserved)[] {
   return takeEach(core, jobs, ids, (taken) => {
     if (!('row' in taken)) return taken;
-    const { row, created } = taken;
+    const { row, created, has_file } = taken;
     core.stored.listeners.listen(listener, row.id, isSettled(row.state));
-    return { ok: true, job: { id: row.id }, created };
+    return { ok: true, job: { id: row.id }, created, has_file };
   });
 }
 
@@ -71,11 +66,13 @@ export function submitAndListen(
 interface Taken {
   row: StoredJob;
   created: boolean;
+  /** The file that came with the submission is the job's. */
+  has_file: boolean;
 }
 
 function takeEach<T>(
   core: Core,
-  jobs: readonly NewJob[],
+  jobs: readonly SubmitJob[],
   ids: readonly string[],
   answer: (taken: Taken | Rejection | Unserved) => T,
 ): T[] {
@@ -84,14 +81,14 @@ function takeEach<T>(
 }
 
 /** @param newId for a job that brings none */
-function take(core: Core, job: NewJob, newId: string, placed: Placed): Taken | Rejection | Unserved {
+function take(core: Core, job: SubmitJob, newId: string, placed: Placed): Taken | Rejection | Unserved {
   const existing = existingJob(core, job);
   if (existing) return repeated(core, existing, job);
   const pool = admit(core, job, placed);
   if (!pool.ok) return pool;
   const row = insert(core, job, job.id ?? newId, pool.config_id);
   placed.add(pool.config_id, row.tenant);
-  return { row, created: true };
+  return { row, created: true, has_file: true };
 }
 
 /**
@@ -133,19 +130,12 @@ class Placed {
   }
 }
 
-/** The payload of a job is about to be put into the bucket; false: the job would not be taken, or is there. */
-export function beginPayload(core: Core, job: NewJob, file: BucketFile): boolean {
-  if (existingJob(core, job) || !admit(core, job, new Placed(core)).ok) return false;
-  beginFile(core, file);
-  return true;
-}
-
-function existingJob(core: Core, job: NewJob): StoredJob | null {
+function existingJob(core: Core, job: SubmitJob): StoredJob | null {
   return job.id === undefined ? null : core.stored.find(job.id);
 }
 
 /** The pool whose workers may take the job, or why it is rejected. */
-function admit(core: Core, job: NewJob, placed: Placed): Pool {
+function admit(core: Core, job: SubmitJob, placed: Placed): Pool {
   // Settlements name only the id.
   const request = job.id === undefined ? null : core.waiting.find(job.id);
   if (request) {
@@ -158,7 +148,7 @@ function admit(core: Core, job: NewJob, placed: Placed): Pool {
   return pool.ok ? (rejectWhenFull(core, pool.config_id, job.tenant ?? null, placed) ?? pool) : pool;
 }
 
-function insert(core: Core, job: NewJob, id: string, configId: string): StoredJob {
+function insert(core: Core, job: SubmitJob, id: string, configId: string): StoredJob {
   const now = core.now();
   const deadlineAt = job.deadline_seconds === undefined ? null : now + job.deadline_seconds * 1000;
   const row = core.stored.insert({
@@ -167,7 +157,8 @@ function insert(core: Core, job: NewJob, id: string, configId: string): StoredJo
     config_id: configId,
     priority: job.priority,
     max_attempts: job.max_attempts,
-    payload: isInBucket(core, job) ? null : job.payload,
+    payload: job.payload_file === undefined ? job.payload : null,
+    payload_file: job.payload_file ?? null,
     created_at: now,
     deadline_at: deadlineAt,
     tenant: job.tenant ?? null,
@@ -179,11 +170,6 @@ function insert(core: Core, job: NewJob, id: string, configId: string): StoredJo
   });
   emit(core, row, 'submitted');
   return row;
-}
-
-function isInBucket(core: Core, { job_type, payload, long_payload }: NewJob): boolean {
-  if (!long_payload?.key) return false;
-  return keepPayload(core, long_payload.key, long_payload.sha256, suitsBase(job_type, payload));
 }
 
 /** Pending jobs are bounded for each pool and each tenant. */
@@ -216,25 +202,28 @@ function pendingFullness(
   return fullness(depth, tenant, { pool, tenant: 'jobs of it are pending' });
 }
 
-function repeated(core: Core, row: StoredJob, job: NewJob): Taken | Rejection {
+function repeated(core: Core, row: StoredJob, job: SubmitJob): Taken | Rejection {
   const isSame = row.tenant === (job.tenant ?? null) && row.job_type === job.job_type;
-  return isSame && hasPayload(core, row, job) ? { row, created: false } : conflict(row.id, OTHER_PAYLOAD);
+  if (!isSame || !hasPayload(core, row, job)) return conflict(row.id, OTHER_PAYLOAD);
+  return { row, created: false, has_file: row.payload_file === job.payload_file };
 }
 
 function conflict(id: string, why: string): Rejection {
   return { ok: false, reason: 'conflict', message: `job ${id} ${why}: submit under a new id` };
 }
 
-function hasPayload(core: Core, row: StoredJob, job: NewJob): boolean {
-  const payload = readPayload(core.sql, row.id);
-  if (payload !== null) return payload === job.payload;
-  return payloadFile(core.sql, row.id)?.sha256 === job.long_payload?.sha256;
+function hasPayload(core: Core, row: StoredJob, job: SubmitJob): boolean {
+  const { payload_file } = row;
+  if (payload_file === null || job.payload_file === undefined) {
+    return payload_file === (job.payload_file ?? null) && readPayload(core.sql, row.id) === job.payload;
+  }
+  return isSamePayload(payload_file, job.payload_file);
 }
 
 type Rejection = Extract<SubmitAnswer, { ok: false }>;
 type Pool = { ok: true; config_id: string } | Rejection | Unserved;
 
-function choosePool(core: Core, job: NewJob): Pool {
+function choosePool(core: Core, job: SubmitJob): Pool {
   if (job.config_id !== undefined) return { ok: true, config_id: job.config_id };
   const model = job.model ?? null;
   const choice = livePool(core, model) ?? job.known;

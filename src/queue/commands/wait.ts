@@ -1,12 +1,12 @@
-import { isSettled, type JobView } from '../../protocol/index.ts';
-import { maySee, type Viewer } from '../rpc.ts';
+import { isSettled } from '../../protocol/index.ts';
+import { maySee, type ToldJob, type Viewer } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
 import { viewOf } from '../store/job-view.ts';
 
-type Answer = (view: JobView | null) => void;
+type Answer = (view: ToldJob | null) => void;
 
 /** A stored job as it is. @param viewer to whom another tenant's job does not exist */
-export function get(core: Core, jobId: string, viewer: Viewer): JobView | null {
+export function get(core: Core, jobId: string, viewer: Viewer): ToldJob | null {
   const job = core.stored.find(jobId);
   return job === null || !maySee(viewer, job.tenant) ? null : viewOf(core.sql, job);
 }

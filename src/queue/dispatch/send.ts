@@ -14,13 +14,12 @@ import {
   type JobFrame,
   type UnfitJob,
 } from '../peers/job-frame.ts';
+import { fileSuitsBase } from '../rpc.ts';
 import { streamIdOf } from '../state/fences.ts';
 import { type Job, prefixOf, type WaitingJob } from '../state/job.ts';
 import { type Core, storeOf } from '../state/state.ts';
 import { occupySlot, profileOf, type Worker } from '../state/worker.ts';
 import { due } from '../store/alarm.ts';
-import { payloadFile } from '../store/blob-table.ts';
-import { readPayload } from '../store/jobs-table.ts';
 import { attemptNumber, traceOf } from './trace.ts';
 import { predictedShare } from './warmth.ts';
 
@@ -39,7 +38,7 @@ export function send(core: Core, worker: Worker, job: Job): void {
   const { leased, files } = lease(core, worker, job);
   emit(core, leased, 'dispatched', null, { isFirst });
   const bytes = payloadBytes(worker, leased);
-  const { payload, suitsBase } = bytes ? { payload: '', suitsBase: true } : payloadFor(core, worker, leased);
+  const { payload, suitsBase } = bytes ? { payload: '', suitsBase: true } : payloadFor(core, leased);
   const frame: JobFrame = {
     job_id: leased.id,
     mode: leased.mode === 'stored' ? 'persisted' : 'transient',
@@ -110,21 +109,14 @@ function payloadBytes(worker: Worker, job: Job): Uint8Array | null {
   return isSentAsBytes ? job.payload : null;
 }
 
-/**
- * The payload where it is to go in the frame, or must be looked at; null: it is fetched. What is not in the row is
- * large: for a worker that takes any job it need not be read. What is in the bucket cannot be.
- */
-function payloadFor(core: Core, worker: Worker, job: Job): { payload: string | null; suitsBase: boolean } {
+/** The payload where it is to go in the frame, or must be looked at; null: it lies in a file, and is fetched. */
+function payloadFor(core: Core, job: Job): { payload: string | null; suitsBase: boolean } {
   if (job.mode === 'waiting') {
     const text = payloadText(job.payload);
     return { payload: text ?? '', suitsBase: text !== null };
   }
-  const short = core.stored.takeShortPayload(job.id);
-  if (short !== null || profileOf(worker).takesAnyJob) return { payload: short, suitsBase: true };
-  const payload = readPayload(core.sql, job.id);
-  // Seen when it came.
-  const suitsBase = payload !== null || payloadFile(core.sql, job.id)?.suits_base === 1;
-  return { payload, suitsBase };
+  if (job.payload_file !== null) return { payload: null, suitsBase: fileSuitsBase(job.payload_file) };
+  return { payload: core.stored.takePayload(job.id), suitsBase: true };
 }
 
 /** Whether a relay carries the answer. */

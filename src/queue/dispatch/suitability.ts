@@ -1,9 +1,9 @@
 import { payloadText } from '../../protocol/index.ts';
-import { suitsBase } from '../peers/job-frame.ts';
+import { suitsBase } from '../peers/base-payload.ts';
+import { fileSuitsBase } from '../rpc.ts';
 import type { Job } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { mayRun, profileOf, type Worker } from '../state/worker.ts';
-import { payloadFile } from '../store/blob-table.ts';
 import { readPayload } from '../store/jobs-table.ts';
 
 /**
@@ -26,7 +26,7 @@ function othersMayRun(core: Core, job: Job): boolean {
 }
 
 function isSuited(core: Core, job: Job): boolean {
+  if (job.mode === 'stored' && job.payload_file !== null) return fileSuitsBase(job.payload_file);
   const text = job.mode === 'waiting' ? payloadText(job.payload) : readPayload(core.sql, job.id);
-  if (text !== null) return suitsBase(job.job_type, text);
-  return job.mode === 'stored' && payloadFile(core.sql, job.id)?.suits_base === 1;
+  return text !== null && suitsBase(job.job_type, text);
 }

@@ -1,26 +1,71 @@
-import { parseFrames, WorkerFrame } from '../../protocol/index.ts';
+import { limits, type Parsed, parseFrames, WorkerFrame } from '../../protocol/index.ts';
+import { usageIn } from '../attempts/usage.ts';
 import type { Queue } from '../queue.ts';
 import type { Connection } from '../store/ports.ts';
 import type { Commits } from './commits.ts';
+import type { LongResults } from './long-results.ts';
 
-/** Takes what workers say to the rules: with a commit, or at once where it needs none and overtakes nothing. */
+/**
+ * Takes what workers say to the rules: with a commit, or at once where it needs none and overtakes nothing. A result
+ * that is too long for a row is put into a file first; what its worker says after it waits.
+ */
 export class Hearing {
   readonly #queue: () => Queue;
   readonly #commits: Commits;
+  readonly #longResults: LongResults;
+  /** What is heard of a connection that has brought a long result, by its id. */
+  readonly #busy = new Map<string, Promise<void>>();
 
-  constructor(queue: () => Queue, commits: Commits) {
+  constructor(queue: () => Queue, commits: Commits, longResults: LongResults) {
     this.#queue = queue;
     this.#commits = commits;
+    this.#longResults = longResults;
   }
 
   /** @param text of one message of the control socket */
   async hear(connection: Connection, text: string): Promise<void> {
+    const frames = parseFrames(WorkerFrame, text);
+    const busy = this.#busy.get(connection.id);
+    // Whatever is in a short message is short.
+    if (!busy && text.length <= limits.ROW_RESULT_CHARACTERS) return this.#take(connection, frames);
+    const hearing = (async () => {
+      await busy?.catch(() => {});
+      for (const frame of frames) await this.#takeLong(connection, frame);
+    })();
+    this.#busy.set(connection.id, hearing);
+    try {
+      await hearing;
+    } finally {
+      if (this.#busy.get(connection.id) === hearing) this.#busy.delete(connection.id);
+    }
+  }
+
+  /** Done when the rules know all that this connection has brought. */
+  async heard(connection: Connection): Promise<void> {
+    await this.#busy.get(connection.id)?.catch(() => {});
+  }
+
+  async #take(connection: Connection, frames: readonly Parsed<WorkerFrame>[]): Promise<void> {
     const queue = this.#queue();
-    const taken = parseFrames(WorkerFrame, text).map((frame) => {
+    const taken = frames.map((frame) => {
       const take = () => queue.onFrame(connection, frame, crypto.randomUUID());
       const needsCommit = this.#commits.isGathering || !queue.frames.staysInMemory(connection, frame);
       return needsCommit ? this.#commits.together(take) : this.#commits.atOnce(take);
     });
     await Promise.all(taken);
+  }
+
+  async #takeLong(connection: Connection, frame: Parsed<WorkerFrame>): Promise<void> {
+    const long = this.#longResults.in(frame);
+    const isWanted = long !== null && this.#queue().read('mayHaveResult', long);
+    const file = isWanted ? await this.#longResults.put(long) : null;
+    if (long === null || file === null) return this.#take(connection, [frame]);
+    const { result, ...rest } = long;
+    const settlement = { ...rest, type: 'job_result_ref' as const, usage: long.usage ?? usageIn(result) };
+    const queue = this.#queue();
+    await this.#commits.together(() => {
+      queue.do('noteResult', long, file);
+      queue.onFrame(connection, { ok: true, value: settlement }, crypto.randomUUID());
+    });
   }
 }

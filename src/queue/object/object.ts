@@ -1,21 +1,30 @@
 import { DurableObject } from 'cloudflare:workers';
 import { StoredAlarm } from '../../durable/storage.ts';
-import { CLOSE, type JobView, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
+import { CLOSE, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
 import { RELAY_HEADER } from '../../relay/calls.ts';
 import type { Asked as AskedOf, COMMANDS } from '../calls.ts';
 import { Queue } from '../queue.ts';
-import { isUnserved, type QueueRpc, type RequestAnswer, type Unserved, type WaitingRequest } from '../rpc.ts';
+import {
+  isUnserved,
+  type QueueRpc,
+  type RequestAnswer,
+  type SubmitJob,
+  type ToldJob,
+  type Unserved,
+  type WaitingRequest,
+} from '../rpc.ts';
+import type { Connection } from '../store/ports.ts';
 import { Commits } from './commits.ts';
 import type { QueueEnv } from './env.ts';
 import { Hearing } from './hearing.ts';
 import { log } from './log.ts';
+import { LongResults } from './long-results.ts';
 import { portsOf } from './ports.ts';
 import { Relays } from './relays.ts';
 import { reportToFleet } from './report-to-fleet.ts';
 import { Resets } from './resets.ts';
 import { givenSettings } from './settings.ts';
 import { Sockets } from './sockets.ts';
-import { TextCalls } from './text-calls.ts';
 import { Timer } from './timer.ts';
 import { answerRequest } from './waiting-requests.ts';
 import { WebhookSender } from './webhook-sender.ts';
@@ -30,7 +39,6 @@ type Answered<Name extends keyof QueueRpc> = ReturnType<QueueRpc[Name]>;
  */
 export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   #queue!: Queue;
-  #texts!: TextCalls;
   #webhooks!: WebhookSender;
   readonly #commits = new Commits({
     beforeCommit: () => this.#queue.beforeCommit(),
@@ -45,7 +53,11 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     failed: (error, call) => this.#resets.afterError(error, call),
     failureOf: (call) => this.#resets.failureOf(call),
   });
-  readonly #hearing = new Hearing(() => this.#queue, this.#commits);
+  readonly #hearing = new Hearing(
+    () => this.#queue,
+    this.#commits,
+    new LongResults({ files: () => this.env.FILE.getByName(this.#queueId), log }),
+  );
   readonly #fleet = reportToFleet(this.env, this.#queueId, {
     share: () => this.#queue.read('share'),
     awaitsStart: () => this.#queue.read('awaitsStart'),
@@ -90,14 +102,6 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
         }),
         await givenSettings(env, this.#queueId),
       );
-      this.#texts = new TextCalls({
-        queue: this.#queue,
-        bucket: env.FILES ?? null,
-        prefix: ctx.id.toString(),
-        commit: (work) => this.#commits.together(work),
-        submit: (...submission) => this.#commits.submission(...submission),
-        log,
-      });
       this.#webhooks = new WebhookSender(env, {
         queue: this.#queue,
         commit: (work) => this.#commits.together(work),
@@ -129,46 +133,54 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     const connection = this.#sockets.connection(socket);
     // 1005 and 1006 say what was missing and may not be sent.
     connection.close(code === 1005 || code === 1006 ? CLOSE.done : code, '');
-    await this.#commits.together(() => this.#queue.onClose(connection));
+    await this.#lost(connection);
   }
 
   override async webSocketError(socket: WebSocket): Promise<void> {
-    await this.#commits.together(() => this.#queue.onClose(this.#sockets.connection(socket)));
+    await this.#lost(this.#sockets.connection(socket));
+  }
+
+  /** After all that it has said. */
+  async #lost(connection: Connection): Promise<void> {
+    await this.#hearing.heard(connection);
+    await this.#commits.together(() => this.#queue.onClose(connection));
   }
 
   override async alarm(): Promise<void> {
     const setFor = this.#alarm.get();
     this.#alarm.fired();
-    const [deletion, webhooks] = await this.#commits.together(() => [
-      this.#queue.onAlarm(setFor),
-      this.#queue.webhooks.take(),
-    ]);
+    const webhooks = await this.#commits.together(() => {
+      this.#queue.onAlarm(setFor);
+      return this.#queue.webhooks.take();
+    });
     // Not waited for: no lease is looked after while an alarm runs.
-    this.ctx.waitUntil(this.#texts.delete(deletion));
     this.ctx.waitUntil(this.#webhooks.send(webhooks));
   }
 
-  submit(...[sent]: Asked<'submit'>): Answered<'submit'> {
-    return this.#submitted(this.#texts.submit(sent));
+  submit(...[jobs]: Asked<'submit'>): Answered<'submit'> {
+    return this.#submission(jobs, (ids) => this.#queue.submit(jobs, ids));
   }
 
-  submitAndListen(...asked: Asked<'submitAndListen'>): Answered<'submitAndListen'> {
-    return this.#submitted(this.#texts.submitAndListen(...asked));
+  submitAndListen(...[jobs, listener]: Asked<'submitAndListen'>): Answered<'submitAndListen'> {
+    return this.#submission(jobs, (ids) => this.#queue.do('submitAndListen', jobs, ids, listener));
   }
 
-  async #submitted<T extends object>(answering: Promise<T[]>): Promise<T[]> {
-    const answers = await answering;
+  async #submission<T extends object>(jobs: SubmitJob[], submit: (ids: string[]) => T[]): Promise<T[]> {
+    // For those that bring none.
+    const ids = jobs.map(() => crypto.randomUUID());
+    const call = `submit ${jobs.map(({ id }) => id).join()}`;
+    const answers = await this.#commits.submission(jobs.length, () => submit(ids), call);
     // The fleet object is asked next.
     if (answers.some(isUnserved)) await this.#fleet.flush();
     return answers;
   }
 
-  async get(...asked: Asked<'get'>): Promise<JobView | null> {
-    return this.#texts.withResult(this.#queue.read('get', ...asked));
+  async get(...asked: Asked<'get'>): Answered<'get'> {
+    return this.#queue.read('get', ...asked);
   }
 
-  contents(...asked: Asked<'contents'>): Answered<'contents'> {
-    return this.#texts.contents(...asked);
+  async contents(...asked: Asked<'contents'>): Answered<'contents'> {
+    return this.#queue.read('contents', ...asked);
   }
 
   async list(...asked: Asked<'list'>): Answered<'list'> {
@@ -183,19 +195,14 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     return this.#queue.read('ledger', ...asked);
   }
 
-  async wait(...asked: Asked<'wait'>): Answered<'wait'> {
-    return this.#texts.withResult(
-      await this.#commits.answered<JobView | null>(`wait ${asked[0]}`, (answer) =>
-        this.#queue.wait('wait', ...asked, answer),
-      ),
-    );
+  wait(...asked: Asked<'wait'>): Answered<'wait'> {
+    return this.#commits.answered(`wait ${asked[0]}`, (answer) => this.#queue.wait('wait', ...asked, answer));
   }
 
   async follow(...asked: Asked<'follow'>): Answered<'follow'> {
-    const view = await this.#commits.answered<JobView | null>(`follow ${asked[0]}`, (answer) =>
+    const job = await this.#commits.answered<ToldJob | null>(`follow ${asked[0]}`, (answer) =>
       this.#queue.wait('follow', ...asked, answer),
     );
-    const job = await this.#texts.withResult(view);
     return job && { job, ...this.#queue.read('outputOf', job) };
   }
 
@@ -215,8 +222,8 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     return this.#commits.atOnce(() => this.#queue.do('leaveListener', ...asked));
   }
 
-  async cancel(...asked: Asked<'cancel'>): Answered<'cancel'> {
-    return this.#texts.withResult(await this.#command('cancel', ...asked));
+  cancel(...asked: Asked<'cancel'>): Answered<'cancel'> {
+    return this.#command('cancel', ...asked);
   }
 
   stayed(...asked: Asked<'stayed'>): Answered<'stayed'> {
@@ -235,16 +242,20 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     return this.#command('takeOutput', ...asked);
   }
 
-  readFile(...asked: Asked<'readFile'>): Answered<'readFile'> {
-    return this.#texts.readFile(...asked);
+  async payloadOf(...asked: Asked<'payloadOf'>): Answered<'payloadOf'> {
+    return this.#queue.read('payloadOf', ...asked);
   }
 
-  async mayStoreFile(...asked: Asked<'mayStoreFile'>): Answered<'mayStoreFile'> {
-    return this.#queue.read('mayStoreFile', ...asked);
+  async mayStoreResult(...asked: Asked<'mayStoreResult'>): Answered<'mayStoreResult'> {
+    return this.#queue.read('mayStoreResult', ...asked);
   }
 
-  storeFile(...asked: Asked<'storeFile'>): Answered<'storeFile'> {
-    return this.#texts.storeFile(...asked);
+  storeResult(...asked: Asked<'storeResult'>): Answered<'storeResult'> {
+    return this.#commits.together(() => this.#queue.do('storeResult', ...asked));
+  }
+
+  async filesKeptUntil(...asked: Asked<'filesKeptUntil'>): Answered<'filesKeptUntil'> {
+    return this.#queue.read('filesKeptUntil', ...asked);
   }
 
   async waitingLines(): Answered<'waitingLines'> {

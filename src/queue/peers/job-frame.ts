@@ -1,5 +1,4 @@
 import {
-  BASE_TASKS,
   EngineRequest,
   type FailureCode,
   fitsUtf8,
@@ -8,6 +7,7 @@ import {
   parseJson,
   unpack,
 } from '../../protocol/index.ts';
+import { basePayload, TASKS } from './base-payload.ts';
 
 /** What a `job` frame says; `payload` is JSON text and goes in as it is, never parsed on the way. */
 export interface JobFrame {
@@ -124,53 +124,4 @@ function references({ payload_url, result_upload_url }: JobFrame) {
     ...(payload_url === null ? {} : { payload_url }),
     ...(result_upload_url === null ? {} : { result_upload_url }),
   };
-}
-
-/** Engine routes a base worker knows, by the `task` its payload must name. */
-const TASKS: Record<string, string> = {
-  '/v1/chat/completions': BASE_TASKS.chat,
-  '/v1/embeddings': BASE_TASKS.embeddings,
-  '/v1/audio/speech': BASE_TASKS.speech,
-};
-
-/** Types of jobs that are one task; any other type is the name of its own. A `task` of the payload goes before. */
-const CHAT_TYPES = new Set(['chat_completion', 'llm_inference']);
-
-/**
- * The payload in the form a base worker takes (fields of the request beside `task`);
- * null when it cannot run this job.
- */
-export function basePayload(jobType: string, payload: string): string | null {
-  const request = baseRequest(jobType, payload);
-  if (request === null) return null;
-  const fields = request.body.trim().slice(1).trimStart();
-  return `{"task":${JSON.stringify(request.task)}${fields === '}' ? '' : ','}${fields}`;
-}
-
-/** Whether `basePayload` gives one. */
-export function suitsBase(jobType: string, payload: string): boolean {
-  return baseRequest(jobType, payload) !== null;
-}
-
-/** @returns `body` as JSON text of an object */
-function baseRequest(jobType: string, payload: string): { task: string; body: string } | null {
-  if (jobType === 'runpod') return null;
-  if (CHAT_TYPES.has(jobType)) return { task: BASE_TASKS.chat, body: payload };
-  if (jobType !== 'engine_request') return { task: jobType, body: payload };
-  const request = parseJson(EngineRequest, payload);
-  if (!request.ok) return null;
-  const { path, body, continues } = request.value;
-  const task = TASKS[path];
-  return task === undefined || continues || typeof body !== 'string' || !isObject(body)
-    ? null
-    : { task, body };
-}
-
-/** The body of an engine's request passes through as text: nobody has looked at it before. */
-function isObject(text: string): boolean {
-  try {
-    return text.trimStart().startsWith('{') && typeof JSON.parse(text) === 'object';
-  } catch {
-    return false;
-  }
 }

@@ -3,7 +3,6 @@ import { findJob, insertJob, lastSeq, type NewJobRow, newJob, type StoredJob } f
 import { leaseJob } from '../store/leases-table.ts';
 import { nextReadyId } from '../store/pending-table.ts';
 import type { Sql } from '../store/ports.ts';
-import { storeText } from '../store/row-text.ts';
 import type { Lease } from './job.ts';
 
 /** The oldest beyond so many are read from the table again. */
@@ -53,9 +52,8 @@ export class JobRows {
   /** Adds a row, which `flush` writes. */
   insert(given: NewJobRow): StoredJob {
     this.#lastSeq = (this.#lastSeq ?? lastSeq(this.#tables)) + 1;
-    const text = given.payload === null ? null : storeText(this.#tables, given.id, 'payload', given.payload);
     const job = newJob(given, this.#lastSeq);
-    const kept = { job, text, fileKey: null, isWritten: false };
+    const kept = { job, text: given.payload, fileKey: null, isWritten: false };
     this.#unwritten.add(kept);
     this.#keep(kept);
     if (!OPTIMISATIONS.keepRows) this.forget(job.id);

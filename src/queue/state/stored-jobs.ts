@@ -7,12 +7,13 @@ import {
   endJob,
   type NewJobRow,
   readFileKey,
+  readPayload,
   readResult,
-  readShortPayload,
   releaseJob,
   retryJob,
   type StoredJob,
   setProgress,
+  setResultFile,
 } from '../store/jobs-table.ts';
 import { extendLease, type ORPHANED, orphanLease, postponeLease } from '../store/leases-table.ts';
 import type { Ports } from '../store/ports.ts';
@@ -24,7 +25,6 @@ import { Listeners } from './listeners.ts';
 import { Pending } from './pending.ts';
 import type { ReadySet } from './ready-set.ts';
 import { Settlements } from './settlements.ts';
-import { Uploads } from './uploads.ts';
 import { Waiters } from './waiters.ts';
 import { Webhooks } from './webhooks.ts';
 
@@ -36,6 +36,7 @@ const AT_LEASE = {
   lease_orphaned: 0,
   progress: null,
   status_message: null,
+  result_file: null,
 } as const;
 
 /** Jobs that are rows. */
@@ -49,7 +50,6 @@ export class StoredJobs implements JobStore<StoredJob> {
   readonly listeners: Listeners;
   readonly settlements: Settlements;
   readonly webhooks: Webhooks;
-  readonly uploads: Uploads;
   readonly #rows: JobRows;
   readonly #ports: Ports;
   readonly #settings: QueueSettings;
@@ -64,7 +64,6 @@ export class StoredJobs implements JobStore<StoredJob> {
     this.listeners = new Listeners(() => ports.now());
     this.pending = new Pending(ports.sql);
     this.settlements = new Settlements(ports.sql);
-    this.uploads = new Uploads(ports);
     this.webhooks = new Webhooks(ports);
   }
 
@@ -77,12 +76,12 @@ export class StoredJobs implements JobStore<StoredJob> {
     return this.#rows.nextReady(configId, this.pending.ofPool(configId), except);
   }
 
-  /** The payload of a job that is sent now, or null when it is so long that it is not in the row. */
-  takeShortPayload(id: string): string | null {
-    return this.#rows.takeText(id) ?? readShortPayload(this.#ports.sql, id);
+  /** The payload of a job that is sent now; null: it lies in a file. */
+  takePayload(id: string): string | null {
+    return this.#rows.takeText(id) ?? readPayload(this.#ports.sql, id);
   }
 
-  /** The result of a job whose end a listener is told. Null: there is none, or it lies in the bucket. */
+  /** The result of a job that somebody hears of now. Null: there is none, or it lies in a file. */
   takeResult(id: string): string | null {
     return this.#rows.takeText(id) ?? readResult(this.#ports.sql, id);
   }
@@ -146,6 +145,12 @@ export class StoredJobs implements JobStore<StoredJob> {
     setProgress(this.#ports.sql, id, fence_token, progress, text);
   }
 
+  /** The result of its newest attempt lies in a file. */
+  setResultFile({ id, fence_token }: StoredJob, file: string): void {
+    this.#rows.forget(id);
+    setResultFile(this.#ports.sql, id, fence_token, file);
+  }
+
   release(job: StoredJob, change: Release): void {
     if (job.state === 'leased') this.pending.entered(job);
     this.#rows.forget(job.id);
@@ -157,10 +162,10 @@ export class StoredJobs implements JobStore<StoredJob> {
   end(job: StoredJob, ending: Ending): void {
     const now = this.#ports.now();
     if (job.state === 'pending') this.pending.left(job);
-    this.uploads.drop(job.id);
     const settlement = this.settlements.next();
-    const result = endJob(this.#ports.sql, job, ending, now, settlement);
-    this.#ended(job, ending, now, result);
+    const result_file = ending.state === 'succeeded' && ending.result === null ? job.result_file : null;
+    const result = endJob(this.#ports.sql, job, { ...ending, result_file }, now, settlement);
+    this.#ended({ ...job, result_file }, ending, now, result);
     this.webhooks.settled(job, settlement);
     due(this.#ports, now + this.#settings.retention_seconds * 1000);
     for (const listening of [this.waiters, this.followers]) listening.tell(job.id, () => this.#view(job.id));

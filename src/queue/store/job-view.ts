@@ -1,25 +1,25 @@
 import {
   type AttemptError,
   type Failure,
-  type JobView,
   parseTraceparent,
   type TraceContext,
 } from '../../protocol/index.ts';
-import { iso, packText } from '../rpc.ts';
-import { InBucket, resultKey } from './blob-table.ts';
+import { iso, type ToldJob } from '../rpc.ts';
 import { readResult, type StoredJob } from './jobs-table.ts';
 import type { Sql } from './ports.ts';
 
 /**
- * A job as the API shows it; a long result as `unpackView` reads it, or as InBucket.
+ * A job as the API shows it, but for a result that lies in a file.
  * @param withResult false leaves the result out: many together would not fit one answer
  */
-export function viewOf(sql: Sql, job: StoredJob, withResult = true): JobView {
+export function viewOf(sql: Sql, job: StoredJob, withResult = true): ToldJob {
+  const hasResult = withResult && job.state === 'succeeded';
   return {
     ...summaryOf(job),
     fence_token: job.fence_token,
     trace_id: traceIdOf(job),
-    result: withResult && job.state === 'succeeded' ? resultOf(sql, job.id) : null,
+    result: hasResult ? resultOf(sql, job) : null,
+    ...(hasResult && job.result_file !== null && { result_file: job.result_file }),
     error: job.error === null ? null : (JSON.parse(job.error) as Failure),
     attempt_errors: attemptErrors(job),
   };
@@ -88,12 +88,7 @@ export function attemptErrors(job: { attempt_errors: string }): AttemptError[] {
   return JSON.parse(job.attempt_errors) as AttemptError[];
 }
 
-function resultOf(sql: Sql, jobId: string): unknown {
-  const text = readResult(sql, jobId);
-  if (text === null) {
-    const key = resultKey(sql, jobId);
-    return key === null ? null : new InBucket(key);
-  }
-  const packed = packText(text);
-  return typeof packed === 'string' ? JSON.parse(packed) : packed;
+function resultOf(sql: Sql, { id, result_file }: StoredJob): unknown {
+  const text = result_file === null ? readResult(sql, id) : null;
+  return text === null ? null : JSON.parse(text);
 }

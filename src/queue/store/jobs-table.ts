@@ -1,6 +1,5 @@
 import type { Failure, JobState } from '../../protocol/index.ts';
 import type { Sql, SqlValue } from './ports.ts';
-import { readText, storeText } from './row-text.ts';
 import { row, rows } from './rows.ts';
 
 /**
@@ -50,12 +49,16 @@ export interface StoredJob {
   trace: string | null;
   /** JSON of the Prefix of its prompt; null: nothing is known of it. */
   prefix: string | null;
+  /** The file that holds the payload; null: it is in the row. */
+  payload_file: string | null;
+  /** The file that holds the result of the newest attempt, settled or not yet; null: there is none. */
+  result_file: string | null;
 }
 
 /** Payload and result are left out: they can be megabytes, so they are read only where they are used. */
 export const COLUMNS = `'stored' AS mode, seq, id, job_type, config_id, state, priority, attempts, max_attempts, fence_token, worker_id,
   attempt_errors, error, progress, status_message, created_at, leased_at, started_at, first_token_at, settled_at,
-  run_after, deadline_at, lease_expires_at, lease_orphaned, tenant, token_name, stream, webhook, trace, prefix`;
+  run_after, deadline_at, lease_expires_at, lease_orphaned, tenant, token_name, stream, webhook, trace, prefix, payload_file, result_file`;
 
 export interface NewJobRow {
   id: string;
@@ -63,8 +66,9 @@ export interface NewJobRow {
   config_id: string;
   priority: number;
   max_attempts: number;
-  /** Null: it lies in the bucket. */
+  /** Null: it lies in `payload_file`. */
   payload: string | null;
+  payload_file: string | null;
   created_at: number;
   deadline_at: number | null;
   tenant: string | null;
@@ -94,10 +98,10 @@ export function insertJob(sql: Sql, job: StoredJob, payload: string | null, file
   }
 }
 
-const COLUMNS_OF_NEW = `seq, id, job_type, config_id, priority, max_attempts, payload, created_at, deadline_at, tenant, token_name, stream, webhook, trace, prefix`;
-const INSERT = `INSERT INTO jobs (${COLUMNS_OF_NEW}, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending')`;
+const COLUMNS_OF_NEW = `seq, id, job_type, config_id, priority, max_attempts, payload, created_at, deadline_at, tenant, token_name, stream, webhook, trace, prefix, payload_file`;
+const INSERT = `INSERT INTO jobs (${COLUMNS_OF_NEW}, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending')`;
 const INSERT_LEASED = `INSERT INTO jobs (${COLUMNS_OF_NEW}, fence_token, worker_id, leased_at, lease_expires_at, file_key, state)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'leased')`;
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'leased')`;
 
 function valuesOf(job: StoredJob, payload: string | null): SqlValue[] {
   return [
@@ -116,6 +120,7 @@ function valuesOf(job: StoredJob, payload: string | null): SqlValue[] {
     job.webhook,
     job.trace,
     job.prefix,
+    job.payload_file,
   ];
 }
 
@@ -142,6 +147,7 @@ const NEW = {
   run_after: null,
   lease_expires_at: null,
   lease_orphaned: 0,
+  result_file: null,
 } as const;
 
 // Put together once: a text that is made anew for each call is looked up by all of its characters.
@@ -186,7 +192,7 @@ export function releaseJob(
 }
 
 /**
- * Settles a job. A result is null where there is none, or where it is stored already.
+ * Settles a job. A result is null where there is none, or where it lies in a file.
  * @returns the result as it lies in the row
  * @param now epoch ms
  * @param settlement its number among the settlements
@@ -200,15 +206,16 @@ export function endJob(
     attempts: number;
     attempt_errors: string;
     result: Record<string, unknown> | null;
+    result_file: string | null;
     error: Failure | null;
   },
   now: number,
   settlement: number,
 ): string | null {
   const { result, error } = ending;
-  const text = result === null ? null : storeText(sql, job.id, 'result', JSON.stringify(result));
+  const text = result === null ? null : JSON.stringify(result);
   sql.exec(
-    `UPDATE jobs SET state = ?, settled_at = ?, settlement = ?, worker_id = ?, attempts = ?, attempt_errors = ?, result = ?, error = ?,
+    `UPDATE jobs SET state = ?, settled_at = ?, settlement = ?, worker_id = ?, attempts = ?, attempt_errors = ?, result = ?, result_file = ?, error = ?,
        started_at = ?, first_token_at = ?, lease_expires_at = NULL, run_after = NULL
      WHERE id = ? AND fence_token = ? AND settled_at IS NULL`,
     ending.state,
@@ -218,6 +225,7 @@ export function endJob(
     ending.attempts,
     ending.attempt_errors,
     text,
+    ending.result_file,
     error === null ? null : JSON.stringify(error),
     job.started_at,
     job.first_token_at,
@@ -244,14 +252,14 @@ export function deleteJobs(sql: Sql, seqs: readonly number[]): void {
   sql.exec(`DELETE FROM jobs WHERE seq IN (SELECT value FROM json_each(?))`, JSON.stringify(seqs));
 }
 
-/** Null: it lies in the bucket. */
+/** Null: it lies in a file. */
 export function readPayload(sql: Sql, id: string): string | null {
-  return readText(sql, id, 'payload');
+  return row<{ payload: string | null }>(sql, `SELECT payload FROM jobs WHERE id = ?`, id)?.payload ?? null;
 }
 
-/** The payload, or null when it is so long that it is not in the row. */
-export function readShortPayload(sql: Sql, id: string): string | null {
-  return row<{ payload: string | null }>(sql, `SELECT payload FROM jobs WHERE id = ?`, id)?.payload ?? null;
+/** Null: there is none, or it lies in a file. */
+export function readResult(sql: Sql, id: string): string | null {
+  return row<{ result: string | null }>(sql, `SELECT result FROM jobs WHERE id = ?`, id)?.result ?? null;
 }
 
 /** The key to the files of the newest attempt; null before the first. */
@@ -261,14 +269,14 @@ export function readFileKey(sql: Sql, id: string): string | null {
   );
 }
 
-/** The result, or null when it is so long that it is not in the row. */
-export function readShortResult(sql: Sql, id: string): string | null {
-  return row<{ result: string | null }>(sql, `SELECT result FROM jobs WHERE id = ?`, id)?.result ?? null;
-}
-
-/** Null: there is none, or it lies in the bucket. */
-export function readResult(sql: Sql, id: string): string | null {
-  return readText(sql, id, 'result');
+/** The result of this attempt lies in a file. */
+export function setResultFile(sql: Sql, id: string, fenceToken: number, file: string): void {
+  sql.exec(
+    `UPDATE jobs SET result_file = ? WHERE id = ? AND fence_token = ? AND settled_at IS NULL`,
+    file,
+    id,
+    fenceToken,
+  );
 }
 
 export function deadlinesDue(sql: Sql, now: number): StoredJob[] {

@@ -17,7 +17,7 @@ export function leaseJob(
 ): void {
   sql.exec(
     `UPDATE jobs SET state = 'leased', fence_token = ?, worker_id = ?, leased_at = ?, lease_expires_at = ?,
-       file_key = ?, started_at = NULL, first_token_at = NULL, lease_orphaned = 0, progress = NULL, status_message = NULL
+       file_key = ?, result_file = NULL, started_at = NULL, first_token_at = NULL, lease_orphaned = 0, progress = NULL, status_message = NULL
      WHERE id = ? AND state = 'pending'`,
     lease.fence_token,
     lease.worker_id,

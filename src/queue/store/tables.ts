@@ -5,7 +5,8 @@ export const QUEUE_TABLES: readonly string[] = [
   // started_at, first_token_at: of the newest attempt, told by its settlement (ledger.ts). file_key: the key to the
   // files of the newest attempt (tickets.ts). output_*: how much was taken piece by piece (output-cursor.ts).
   // stream 1: a relay carries the answer too, while it is made. token_name: it was submitted with. trace: see
-  // protocol/trace-context.ts. prefix: prefix-rpc.ts. All times in epoch ms.
+  // protocol/trace-context.ts. prefix: prefix-rpc.ts. payload_file: where a payload lies that is too long for the row.
+  // result_file: where the newest attempt, or the one that settled the job, put its result. All times in epoch ms.
   `CREATE TABLE jobs (
      seq INTEGER PRIMARY KEY AUTOINCREMENT,
      id TEXT NOT NULL UNIQUE,
@@ -41,7 +42,9 @@ export const QUEUE_TABLES: readonly string[] = [
      output_taken INTEGER NOT NULL DEFAULT 0,
      token_name TEXT,
      trace TEXT,
-     prefix TEXT
+     prefix TEXT,
+     payload_file TEXT,
+     result_file TEXT
    )`,
   // With the tenant in them, what is pending is counted without a look at the rows (pending-table.ts).
   `CREATE INDEX jobs_ready ON jobs (config_id, priority DESC, seq, tenant)
@@ -69,37 +72,6 @@ export const QUEUE_TABLES: readonly string[] = [
      detail TEXT,
      PRIMARY KEY (job, n)
    ) WITHOUT ROWID`,
-  // Texts too long for one row (Cloudflare: 2 MB), in pieces.
-  `CREATE TABLE long_texts (
-     job_id TEXT NOT NULL,
-     kind TEXT NOT NULL,
-     part INTEGER NOT NULL,
-     text TEXT NOT NULL,
-     PRIMARY KEY (job_id, kind, part)
-   ) WITHOUT ROWID`,
-  // Results that were put beside their job and not yet announced (tickets.ts), in pieces.
-  `CREATE TABLE uploads (
-     job_id TEXT NOT NULL,
-     part INTEGER NOT NULL,
-     fence_token INTEGER NOT NULL,
-     text TEXT NOT NULL,
-     PRIMARY KEY (job_id, part)
-   ) WITHOUT ROWID`,
-  // Long texts that lie in the bucket instead of in rows (blob-table.ts). Keys belong to an owner: a job, later others.
-  `CREATE TABLE bucket_files (
-     key TEXT PRIMARY KEY,
-     owner_id TEXT NOT NULL,
-     state TEXT NOT NULL,
-     fence_token INTEGER,
-     sha256 TEXT,
-     suits_base INTEGER,
-     delete_at INTEGER,
-     owner_kind TEXT NOT NULL DEFAULT 'job'
-   ) WITHOUT ROWID`,
-  `CREATE INDEX bucket_files_owner ON bucket_files (owner_kind, owner_id)`,
-  `CREATE INDEX bucket_files_due ON bucket_files (delete_at) WHERE delete_at IS NOT NULL`,
-  // Asked for once in the life of an object (state/uploads.ts).
-  `CREATE INDEX bucket_files_uploads ON bucket_files (owner_kind, owner_id) WHERE state = 'upload'`,
   // What a worker's reconnect needs. token_name: it registered with; null: none was asked for.
   `CREATE TABLE sessions (
      worker_id TEXT PRIMARY KEY,

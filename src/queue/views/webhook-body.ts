@@ -1,7 +1,7 @@
 import { runpodJob, runpodOutput } from '../../protocol/index.ts';
 import type { Core } from '../state/state.ts';
 import { viewOf } from '../store/job-view.ts';
-import { readShortResult, type StoredJob } from '../store/jobs-table.ts';
+import { readResult, type StoredJob } from '../store/jobs-table.ts';
 
 /**
  * What is posted of a settled job; null: the job is forgotten. A result that lies in the row of its job is in it,
@@ -20,7 +20,7 @@ export function webhookBody(core: Core, jobId: string): string | null {
 
 /** As RunPod posts it: the job as its API shows it. */
 function runpodBody({ sql, settings }: Core, job: StoredJob): string {
-  const result = job.state === 'succeeded' ? readShortResult(sql, job.id) : null;
+  const result = job.state === 'succeeded' ? readResult(sql, job.id) : null;
   const output = result === null ? null : runpodOutput(JSON.parse(result));
   const [pool, id, queue] = [job.config_id, job.id, settings.queue_id].map(encodeURIComponent);
   const isLeftOut = job.state === 'succeeded' && output === null;
@@ -31,7 +31,7 @@ function runpodBody({ sql, settings }: Core, job: StoredJob): string {
 /** The last field of `data`. */
 function resultOf(core: Core, { id, state }: StoredJob): string {
   if (state !== 'succeeded') return '"result":null';
-  const result = readShortResult(core.sql, id);
+  const result = readResult(core.sql, id);
   if (result !== null) return `"result":${result}`;
   const address = `/api/jobs/${encodeURIComponent(id)}?queue_id=${encodeURIComponent(core.settings.queue_id)}`;
   return `"result":null,"result_url":${JSON.stringify(address)}`;

@@ -37,6 +37,7 @@ class Played {
         this.cursor = to;
         return true;
       },
+      whole: async (job) => job,
       sleep: (ms) => new Promise((done) => setTimeout(done, Math.min(ms, 50))),
       ...parts,
     });

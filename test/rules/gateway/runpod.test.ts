@@ -66,11 +66,6 @@ describe('a job as RunPod shows it', () => {
     expect(shownJob(job)).toMatchObject({ id: 'j-u1', status, ...fields });
     if (job.leased_at === null) expect(shownJob(job)).not.toHaveProperty('delayTime');
   });
-
-  test('a long result, which comes as bytes, is read', () => {
-    const result = new TextEncoder().encode('{"status":"success","output":["long"]}');
-    expect(shownJob({ ...OVER, state: 'succeeded', result }).output).toEqual(['long']);
-  });
 });
 
 describe('a submission', () => {

@@ -282,13 +282,17 @@ describe('workers that speak only the base', () => {
     const { payload, payload_url } = worker.lastJob();
     expect(payload).toEqual({});
     expect(payload_url).toMatch(/^https:\/\/queue\.test\/jobs\/.*form=base/);
-    const file = queue.queue.read('readFile', ticketOf(payload_url), 'base');
-    expect('text' in file && JSON.parse(file.text)).toEqual({ task: 'openai/chat-completion', text });
+    const file = queue.queue.read('payloadOf', ticketOf(payload_url));
+    expect(file).toEqual({
+      ok: true,
+      job_type: 'chat_completion',
+      payload: { text: JSON.stringify({ text }) },
+    });
 
     const body = JSON.stringify({ messages: [{ role: 'user', content: text }] });
     queue.request({ model: 'cfg', payload: JSON.stringify({ path: '/v1/chat/completions', body }) });
-    const waited = queue.queue.read('readFile', ticketOf(worker.lastJob().payload_url), 'base');
-    expect('text' in waited && JSON.parse(waited.text)).toMatchObject({ messages: [{ content: text }] });
+    const waited = queue.queue.read('payloadOf', ticketOf(worker.lastJob().payload_url));
+    expect(waited).toMatchObject({ ok: true, payload: { bytes: expect.any(Uint8Array) } });
     expect(worker.lastJob().result_upload_url).toBeUndefined();
   });
 });

@@ -20,6 +20,7 @@ const JOB = {
   webhook: 'https://example.com/ends',
   trace: '{"traceparent":"x"}',
   prefix: '{"session":1,"bytes":0,"pieces":[]}',
+  payload_file: null,
 } as const;
 const LEASE = { fence_token: 7, worker_id: 'w', leased_at: 2000, lease_expires_at: 32_000, file_key: 'k' };
 const ATTEMPTS = { attempts: 1, attempt_errors: '[{"attempt":1}]' };

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { JobView } from '../../../src/protocol/index.ts';
-import { unpackView } from '../../../src/queue/rpc.ts';
-import { QueueHarness, ticketOf } from '../../support/queue-harness.ts';
+import { limits } from '../../../src/protocol/index.ts';
+import { payloadFileId } from '../../../src/queue/rpc.ts';
+import { QueueHarness } from '../../support/queue-harness.ts';
 
 type Pushed = { job_id: string; fence_token: number };
 const result = (job: Pushed, value: unknown = 1) => ({
@@ -64,15 +64,17 @@ describe('submission', () => {
     expect(JSON.stringify(unknown)).toContain('cfg-a, cfg-b');
   });
 
-  it('stores a payload and a result of megabytes whole', () => {
+  it('knows a long payload by its file: the same one again is the same job, another is a conflict', () => {
     const queue = new QueueHarness();
-    const worker = queue.worker('w');
-    const text = '😀é'.repeat(700_000);
-    const id = queue.job({ payload: JSON.stringify({ text }) });
-    const ticket = ticketOf(worker.lastJob().payload_url);
-    expect(queue.queue.read('readFile', ticket, 'own')).toEqual({ ok: true, text: JSON.stringify({ text }) });
-    queue.say(worker, result(worker.lastJob(), text));
-    expect(unpackView(queue.queue.read('get', id, null) as JobView).result).toEqual({ value: text });
+    const [first, again, other] = ['a', 'a', 'b'].map((digit) => payloadFileId(digit.repeat(64), true));
+    const submit = (payload_file: string | undefined) =>
+      queue.submit({ id: 'mine', payload: '', ...(payload_file && { payload_file }) });
+    expect(submit(first)).toMatchObject([{ ok: true, created: true, has_file: true }]);
+    expect(submit(first)).toMatchObject([{ ok: true, created: false, has_file: true }]);
+    expect(submit(again)).toMatchObject([{ ok: true, created: false, has_file: false }]);
+    expect(submit(other)).toMatchObject([{ ok: false, reason: 'conflict' }]);
+    expect(submit(undefined)).toMatchObject([{ ok: false, reason: 'conflict' }]);
+    expect(queue.queue.read('contents', 'mine', 'payload', null)).toEqual({ file: first });
   });
 
   it('keeps every job within the 2 MB that Cloudflare gives a row, errors included', () => {
@@ -85,15 +87,14 @@ describe('submission', () => {
     };
     const steps = () => queue.database.prepare('SELECT max(octet_length(detail)) AS n FROM ledger').get()?.n;
     const text = (characters: number) => '語'.repeat(characters - '{"value":""}'.length);
-    for (const characters of [262_144, 262_145, 499_999]) {
-      const id = queue.job({ payload: JSON.stringify({ text: text(characters) }) });
-      queue.say(worker, result(worker.lastJob(), text(characters)));
-      expect(unpackView(queue.queue.read('get', id, null) as JobView).result).toEqual({
-        value: text(characters),
-      });
-    }
+    const inRow = (bytes: number) => JSON.stringify({ text: text(Math.floor(bytes / 3)) });
+    const done = queue.job({ payload: inRow(limits.INLINE_BYTES) });
+    queue.say(worker, result(worker.lastJob(), text(limits.ROW_RESULT_CHARACTERS)));
+    expect(queue.queue.read('get', done, null)?.result).toEqual({
+      value: text(limits.ROW_RESULT_CHARACTERS),
+    });
     const attempts = 50;
-    const id = queue.job({ payload: JSON.stringify({ text: text(262_144) }), max_attempts: attempts });
+    const id = queue.job({ payload: inRow(limits.INLINE_BYTES), max_attempts: attempts });
     for (let attempt = 1; attempt <= attempts; attempt++) {
       const { fence_token } = worker.lastJob();
       const long = { error: '\u0001'.repeat(100_000), body: { y: 'y'.repeat(1_000_000) } };

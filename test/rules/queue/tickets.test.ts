@@ -1,49 +1,59 @@
 import { describe, expect, it } from 'vitest';
-import { type JobView, limits, pack } from '../../../src/protocol/index.ts';
-import { unpackView } from '../../../src/queue/rpc.ts';
+import { limits, pack } from '../../../src/protocol/index.ts';
+import { payloadFileId } from '../../../src/queue/rpc.ts';
 import { type FakeConnection, QueueHarness, ticketOf } from '../../support/queue-harness.ts';
 
-const LARGE = JSON.stringify({ messages: [], text: 'ä'.repeat(200_000) });
-const RESULT = JSON.stringify({ status: 'success', text: '🙂'.repeat(600_000) });
-
-/** What is left in the tables of uploads and long texts. */
-function stored(queue: QueueHarness): Record<string, number> {
-  const count = (table: string) =>
-    Number(queue.database.prepare(`SELECT count(*) AS n FROM ${table}`).get()?.n ?? 0);
-  return { uploads: count('uploads'), long_texts: count('long_texts') };
-}
+const LARGE_FILE = payloadFileId('a'.repeat(64), true);
 
 function announce(queue: QueueHarness, worker: FakeConnection, job = worker.lastJob()): void {
   queue.say(worker, { type: 'job_result_ref', job_id: job.job_id, fence_token: job.fence_token });
 }
 
-const resultOf = (queue: QueueHarness, id: string) =>
-  unpackView(queue.queue.read('get', id, null) as JobView).result;
+const store = (queue: QueueHarness, address: unknown, file: string) =>
+  queue.queue.do('storeResult', ticketOf(address), file);
+const kept = (queue: QueueHarness, job: string, ...files: string[]) =>
+  queue.queue.read(
+    'filesKeptUntil',
+    files.map((file) => ({ file, job })),
+  );
+const HOUR_MS = 3_600_000;
+const MINUTE_MS = 60_000;
 const lastAck = (worker: FakeConnection) => worker.frames('ack').at(-1);
 
 describe('a payload', () => {
-  it('over 256 KiB in UTF-8 is fetched instead of sent, a smaller one is sent', () => {
+  it('that lies in a file is fetched instead of sent, one that lies in the row is sent', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 2 });
-    queue.job({ payload: LARGE });
+    queue.job({ payload: '', payload_file: LARGE_FILE });
     const large = worker.lastJob();
     expect(large.payload).toEqual({});
     expect(large.payload_url).toMatch(/^jobs\/job-\d+\/payload\?queue_id=q&fence_token=1&key=[0-9a-f]{64}$/);
-    expect(queue.queue.read('readFile', ticketOf(large.payload_url), 'own')).toEqual({
+    expect(queue.queue.read('payloadOf', ticketOf(large.payload_url))).toEqual({
       ok: true,
-      text: LARGE,
+      job_type: 'chat_completion',
+      payload: { file: LARGE_FILE },
     });
     queue.job({ payload: JSON.stringify({ text: 'a'.repeat(200_000) }) });
     expect(worker.lastJob()).toMatchObject({ payload: { text: expect.any(String) } });
     expect(worker.lastJob().payload_url).toBeUndefined();
   });
 
+  it('in a file is fetched by a base worker that can run it, and goes to no other', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old');
+    const file = (suitsBase: boolean) => payloadFileId('b'.repeat(64), suitsBase);
+    const unfit = queue.job({ job_type: 'engine_request', payload: '', payload_file: file(false) });
+    expect(queue.queue.read('get', unfit, null)?.error).toMatchObject({ code: 'unsupported_by_worker' });
+    queue.job({ job_type: 'engine_request', payload: '', payload_file: file(true) });
+    expect(worker.lastJob().payload_url).toMatch(/^https:\/\/queue\.test\/jobs\/.*form=base/);
+  });
+
   it('is not given to another attempt, after the end, without the key, or of a job there is not', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
-    const id = queue.job({ payload: LARGE });
+    const id = queue.job({ payload: '', payload_file: LARGE_FILE });
     const ticket = ticketOf(worker.lastJob().payload_url);
-    const read = (change: object) => queue.queue.read('readFile', { ...ticket, ...change }, 'own');
+    const read = (change: object) => queue.queue.read('payloadOf', { ...ticket, ...change });
     expect(read({ key: '' })).toEqual({ ok: false, reason: 'unknown' });
     expect(read({ key: `${ticket.key}0` })).toEqual({ ok: false, reason: 'unknown' });
     expect(read({ job_id: 'other' })).toEqual({ ok: false, reason: 'unknown' });
@@ -87,35 +97,37 @@ describe('a payload', () => {
 });
 
 describe('a result', () => {
-  it('is put beside its job, settles it when it is announced, and is acknowledged again when repeated', () => {
+  it('is named by its attempt, settles the job when it is announced, and is acknowledged again when repeated', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
     const id = queue.job();
-    const ticket = ticketOf(worker.lastJob().result_upload_url);
-    expect(queue.queue.do('storeFile', ticket, '{"first":true}')).toEqual({ ok: true });
-    expect(queue.queue.do('storeFile', ticket, RESULT)).toEqual({ ok: true });
-    expect(queue.state(id)).toBe('leased');
+    const { result_upload_url } = worker.lastJob();
+    expect(store(queue, result_upload_url, 'first')).toEqual({ ok: true });
+    expect(store(queue, result_upload_url, 'second')).toEqual({ ok: true });
+    expect(queue.queue.read('get', id, null)).toMatchObject({ state: 'leased' });
+    expect(queue.queue.read('get', id, null)?.result_file).toBeUndefined();
     announce(queue, worker);
-    expect(queue.queue.read('get', id, null)).toMatchObject({ state: 'succeeded' });
-    expect(resultOf(queue, id)).toEqual(JSON.parse(RESULT));
-    expect(stored(queue).uploads).toBe(0);
+    const settled = { state: 'succeeded', result: null, result_file: 'second' };
+    expect(queue.queue.read('get', id, null)).toMatchObject(settled);
+    expect(queue.queue.read('contents', id, 'result', null)).toEqual({ file: 'second' });
     announce(queue, worker);
     expect(worker.frames('ack').map(({ outcome }) => outcome)).toEqual(['accepted', 'accepted']);
-    expect(queue.queue.do('storeFile', ticket, '{}')).toEqual({ ok: false, reason: 'stale' });
-    expect(resultOf(queue, id)).toEqual(JSON.parse(RESULT));
+    expect(store(queue, result_upload_url, 'third')).toEqual({ ok: false, reason: 'stale' });
+    queue.restart();
+    expect(queue.queue.read('get', id, null)).toMatchObject(settled);
   });
 
   it('of an attempt whose job was given away is refused, and its announcement changes nothing', () => {
     const queue = new QueueHarness();
     const first = queue.worker('first');
     const id = queue.job();
-    const old = ticketOf(first.lastJob().result_upload_url);
-    queue.queue.do('storeFile', old, '{"of":"first"}');
+    const old = first.lastJob().result_upload_url;
+    store(queue, old, 'of the first');
     queue.drop(first);
     const second = queue.worker('second');
     queue.advance(20);
     expect(second.lastJob().job_id).toBe(id);
-    expect(queue.queue.do('storeFile', old, '{}')).toEqual({ ok: false, reason: 'stale' });
+    expect(store(queue, old, 'late')).toEqual({ ok: false, reason: 'stale' });
     const back = queue.worker('first');
     announce(queue, back, first.lastJob());
     expect(lastAck(back)).toMatchObject({ outcome: 'stale' });
@@ -125,30 +137,30 @@ describe('a result', () => {
     expect(queue.queue.read('get', id, null)).toMatchObject({ state: 'pending', attempts: 2 });
   });
 
-  it('that was put and not announced goes when the job is settled otherwise', () => {
+  it('that was put and not announced is nobody’s when the job is settled otherwise', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 2 });
     const [sent, cancelled] = [queue.job(), queue.job()];
-    for (const job of worker.frames('job'))
-      queue.queue.do('storeFile', ticketOf(job.result_upload_url), RESULT);
-    expect(stored(queue).uploads).toBeGreaterThan(2);
+    for (const job of worker.frames('job')) store(queue, job.result_upload_url, `of ${job.job_id}`);
     const [job] = worker.frames('job');
     queue.say(worker, { type: 'job_result', job_id: sent, fence_token: job?.fence_token, result: { a: 1 } });
     queue.queue.do('cancel', cancelled, 'cancelled', null);
     expect(queue.queue.read('get', sent, null)?.result).toEqual({ a: 1 });
-    expect(stored(queue)).toEqual({ uploads: 0, long_texts: 0 });
+    expect([kept(queue, sent, `of ${sent}`), kept(queue, cancelled, `of ${cancelled}`)]).toEqual([
+      [null],
+      [null],
+    ]);
   });
 
   it('whose lease ran out still counts while nobody else was given the job', () => {
     const queue = new QueueHarness({ lease_seconds: 10 });
     const worker = queue.worker('w');
     const id = queue.job();
-    const ticket = ticketOf(worker.lastJob().result_upload_url);
     queue.advance(11.1);
     expect(queue.state(id)).toBe('pending');
-    expect(queue.queue.do('storeFile', ticket, '{"late":1}')).toEqual({ ok: true });
+    expect(store(queue, worker.lastJob().result_upload_url, 'late')).toEqual({ ok: true });
     announce(queue, worker);
-    expect(queue.queue.read('get', id, null)).toMatchObject({ state: 'succeeded', result: { late: 1 } });
+    expect(queue.queue.read('get', id, null)).toMatchObject({ state: 'succeeded', result_file: 'late' });
   });
 
   it('of a base worker is put at a whole address and acknowledged in the base form', () => {
@@ -157,10 +169,40 @@ describe('a result', () => {
     const id = queue.job();
     const { result_upload_url } = worker.lastJob();
     expect(result_upload_url).toMatch(/^https:\/\/queue\.test\/jobs\//);
-    queue.queue.do('storeFile', ticketOf(result_upload_url), RESULT);
+    store(queue, result_upload_url, 'file');
     announce(queue, worker);
     expect(worker.frames('job_result_ref')).toEqual([{ type: 'job_result_ref', job_id: id }]);
     expect(worker.frames('ack')).toEqual([]);
     expect(queue.state(id)).toBe('succeeded');
+  });
+});
+
+describe('files', () => {
+  it('are kept while their job names them, and until it is forgotten', () => {
+    const queue = new QueueHarness({ retention_seconds: 7200 });
+    const worker = queue.worker('w');
+    const id = queue.job({ payload: '', payload_file: LARGE_FILE });
+    const now = () => queue.nowMs;
+    store(queue, worker.lastJob().result_upload_url, 'replaced');
+    store(queue, worker.lastJob().result_upload_url, 'result');
+    const files = [LARGE_FILE, 'result', 'replaced', 'another'];
+    expect(kept(queue, id, ...files)).toEqual([now() + HOUR_MS, now() + HOUR_MS, null, null]);
+    expect(kept(queue, 'other', LARGE_FILE)).toEqual([null]);
+    announce(queue, worker);
+    const until = now() + 7_200_000 + MINUTE_MS;
+    expect(kept(queue, id, ...files)).toEqual([until, until, null, null]);
+    queue.restart();
+    expect(kept(queue, id, ...files)).toEqual([until, until, null, null]);
+    queue.advance(7201);
+    expect(queue.state(id)).toBe('missing');
+    expect(kept(queue, id, ...files)).toEqual([null, null, null, null]);
+  });
+
+  it('of a retention time that has become shorter are kept until the job is forgotten', () => {
+    const queue = new QueueHarness({ retention_seconds: 60 });
+    const id = queue.job({ payload: '', payload_file: LARGE_FILE });
+    queue.queue.do('cancel', id, 'cancelled', null);
+    queue.nowMs += 600_000;
+    expect(kept(queue, id, LARGE_FILE)).toEqual([queue.nowMs + MINUTE_MS]);
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Webhook } from '../../../src/queue/store/webhooks-table.ts';
-import { QueueHarness } from '../../support/queue-harness.ts';
+import { QueueHarness, ticketOf } from '../../support/queue-harness.ts';
 
 const settings = { webhook_hosts: 'a.test,b.test', webhook_secret: 'whsec_x' };
 
@@ -116,7 +116,13 @@ describe('the body for a job in RunPod’s form', () => {
   });
 
   it('tells where a long output is', () => {
-    const { id, body } = ended({}, { output: ['x'.repeat(600_000)] });
+    const queue = new QueueHarness(settings);
+    const worker = queue.worker('w');
+    const id = queue.job({ job_type: 'runpod', payload: '{"input":{}}', webhook: 'https://a.test/' });
+    const { fence_token, result_upload_url } = worker.lastJob();
+    queue.queue.do('storeResult', ticketOf(result_upload_url), 'a file');
+    queue.say(worker, { type: 'job_result_ref', job_id: id, fence_token });
+    const body = JSON.parse(queue.queue.read('webhookBody', id)!);
     expect(body).not.toHaveProperty('output');
     expect(body.output_url).toBe(`/v2/cfg/status/${id}?queue_id=q`);
   });

@@ -1,0 +1,115 @@
+import { freeBytes } from '../../durable/free-bytes.ts';
+import { putJobFile } from '../../files/put-job-file.ts';
+import { fitsUtf8, type JobView, limits } from '../../protocol/index.ts';
+import { longSuitsBase } from '../../queue/peers/base-payload.ts';
+import { payloadFileId, type SubmitJob, type ToldJob } from '../../queue/rpc.ts';
+import type { Env } from '../env.ts';
+import { HttpError, retryAfter } from '../errors.ts';
+import { callFiles, fetchFile } from './calls.ts';
+
+/** Long payloads and results lie in files (files/object.ts); the queue knows what the files are called, and no more. */
+
+/** A job as the queue takes it: with a long payload in a file, which is on disk when this is done. */
+export async function withPayloadFile(env: Env, queueId: string, given: SubmitJob): Promise<SubmitJob> {
+  if (fitsUtf8(given.payload, limits.INLINE_BYTES)) return given;
+  const { payload, ...job } = given;
+  const id = job.id ?? crypto.randomUUID();
+  const bytes = new TextEncoder().encode(payload) as Uint8Array<ArrayBuffer>;
+  const payload_file = payloadFileId(await sha256(bytes), longSuitsBase(job.job_type, bytes));
+  await storeJobFile(env, queueId, { id: payload_file, job: id }, bytes);
+  freeBytes(bytes);
+  return { ...job, id, payload: '', payload_file };
+}
+
+/** As `putJobFile`. */
+export function storeJobFile(
+  env: Env,
+  queueId: string,
+  file: { id: string; job: string },
+  bytes: Uint8Array,
+): Promise<void> {
+  return putJobFile((ask) => callFiles(env, queueId, ask), file, bytes);
+}
+
+/** No job has it, nor will. Where this fails it ends by itself. */
+export async function dropJobFile(env: Env, queueId: string, id: string): Promise<void> {
+  await callFiles(env, queueId, (files) => files.remove(id)).catch(() => {});
+}
+
+/**
+ * The bytes of a file that a job named a moment ago.
+ * @param gone what is thrown where it is not there any more, since the job was forgotten meanwhile
+ */
+export async function jobFile(
+  env: Env,
+  queueId: string,
+  id: string,
+  gone: () => HttpError,
+): Promise<Response & { body: ReadableStream<Uint8Array> }> {
+  const response = await fetchFile(env, queueId, id);
+  if (response.ok && response.body) return response as Response & { body: ReadableStream<Uint8Array> };
+  await response.body?.cancel();
+  throw response.status === 404 ? gone() : unreadable();
+}
+
+/** workerd's own, where there is one: what is piped through it does not pass by JavaScript. */
+const Pipe =
+  (globalThis as { IdentityTransformStream?: typeof TransformStream }).IdentityTransformStream ??
+  TransformStream;
+
+/** A job as its caller is answered. A long result goes on as the bytes that it is. */
+export async function jobAnswer(env: Env, queueId: string, told: ToldJob, status = 200): Promise<Response> {
+  const { result_file, ...job } = told;
+  if (result_file === undefined) return Response.json(job, { status });
+  const { result: _, ...rest } = job;
+  const { body } = await jobFile(env, queueId, result_file, () => unknownJob(job.id));
+  const { readable, writable } = new Pipe<Uint8Array, Uint8Array>();
+  void write(writable, `${JSON.stringify(rest).slice(0, -1)},"result":`, body, '}');
+  return new Response(readable, { status, headers: { 'content-type': 'application/json' } });
+}
+
+/** The same as a value, for what looks at the result. */
+export async function wholeJob(env: Env, queueId: string, told: ToldJob): Promise<JobView> {
+  const { result_file, ...job } = told;
+  if (result_file === undefined) return job;
+  const file = await jobFile(env, queueId, result_file, () => unknownJob(job.id));
+  return { ...job, result: await file.json() };
+}
+
+export function unknownJob(id: string): HttpError {
+  return new HttpError(404, `No job has the id "${id}".`, 'job_not_found');
+}
+
+/** A reader that leaves, and a file that breaks off, end the body before its end. */
+async function write(
+  writable: WritableStream<Uint8Array>,
+  head: string,
+  body: ReadableStream<Uint8Array>,
+  tail: string,
+): Promise<void> {
+  const encoder = new TextEncoder();
+  const say = async (text: string) => {
+    const writer = writable.getWriter();
+    await writer.write(encoder.encode(text));
+    writer.releaseLock();
+  };
+  try {
+    await say(head);
+    await body.pipeTo(writable, { preventClose: true });
+    await say(tail);
+    await writable.close();
+  } catch (error) {
+    await Promise.allSettled([body.cancel(error), writable.abort(error)]);
+  }
+}
+
+function unreadable(): HttpError {
+  const message =
+    'The bucket of files cannot be read at the moment; the log of the queue says why. Try again in a moment.';
+  return new HttpError(503, message, 'bucket_unreadable', retryAfter(5));
+}
+
+async function sha256(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+  const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
+  return Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}

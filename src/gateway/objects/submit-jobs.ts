@@ -1,0 +1,109 @@
+import {
+  type HeardAnswer,
+  isUnserved,
+  type SubmitAnswer,
+  type SubmitJob,
+  type Unserved,
+} from '../../queue/rpc.ts';
+import type { Env } from '../env.ts';
+import { type ModelAliases, modelAliases } from '../model-aliases.ts';
+import { prefixOfJob } from '../prompt-prefix.ts';
+import { callQueue, type QueueObjectStub } from './calls.ts';
+import { dropJobFile, withPayloadFile } from './job-files.ts';
+import { choosePools, resolved } from './work.ts';
+
+/** Characters of payloads in one call and its commit; RPC carries 32 MiB, and up to two bytes a character. */
+const CALL_CHARACTERS = 8_000_000;
+
+/** Submits jobs. @returns answers in their order */
+export function submitJobs(env: Env, queueId: string, jobs: SubmitJob[]): Promise<SubmitAnswer[]> {
+  return submitBy(env, queueId, jobs, (queue, jobs) => queue.submit(jobs));
+}
+
+/** The same for a listener, which hears when they settle. */
+export function submitAndListen(
+  env: Env,
+  queueId: string,
+  jobs: SubmitJob[],
+  listener: string,
+): Promise<HeardAnswer[]> {
+  return submitBy(env, queueId, jobs, (queue, jobs) => queue.submitAndListen(jobs, listener));
+}
+
+type Submit<T> = (queue: QueueObjectStub, jobs: SubmitJob[]) => Promise<(T | Unserved)[]>;
+
+/** Long payloads are in files before the queue hears of their jobs. */
+async function submitBy<T extends HeardAnswer>(
+  env: Env,
+  queueId: string,
+  given: SubmitJob[],
+  submit: Submit<T>,
+): Promise<T[]> {
+  const aliases = modelAliases(env.MODEL_ALIASES);
+  const answers: T[] = [];
+  let jobs: SubmitJob[] = [];
+  let characters = 0;
+  for (const [index, job] of given.entries()) {
+    const ready = await withPayloadFile(env, queueId, withPrefix(withOwnModel(job, aliases)));
+    characters += ready.payload.length;
+    jobs.push(ready);
+    if (characters <= CALL_CHARACTERS && index < given.length - 1) continue;
+    answers.push(...(await submitSome(env, queueId, jobs, submit)));
+    jobs = [];
+    characters = 0;
+  }
+  return answers;
+}
+
+async function submitSome<T extends HeardAnswer>(
+  env: Env,
+  queueId: string,
+  jobs: SubmitJob[],
+  submit: Submit<T>,
+): Promise<T[]> {
+  const answers = await submitServed(env, queueId, jobs, submit);
+  for (const [index, answer] of answers.entries()) {
+    const file = jobs[index]?.payload_file;
+    if (file !== undefined && !(answer.ok && answer.has_file)) await dropJobFile(env, queueId, file);
+  }
+  return answers;
+}
+
+/** Jobs for models that no connected worker serves are submitted once more, with the pools that are known for them. */
+function submitServed<T extends object>(
+  env: Env,
+  queueId: string,
+  jobs: SubmitJob[],
+  submit: Submit<T>,
+): Promise<T[]> {
+  return callQueue(env, queueId, async (queue) => {
+    const answers = await submit(queue, jobs);
+    const unserved = jobs.filter((_, index) => isUnserved(answers[index]));
+    if (unserved.length === 0) return answers.map((answer) => resolved(answer));
+    const known = await choosePools(
+      env,
+      queueId,
+      unserved.map(({ model }) => model ?? null),
+    );
+    const again = await submit(
+      queue,
+      unserved.map((job, index) => ({ ...job, known: known[index]! })),
+    );
+    const answersAgain = again.values();
+    return answers.map((answer) => resolved(isUnserved(answer) ? answersAgain.next().value : answer));
+  });
+}
+
+/** A job for the model that its caller's name for it stands for. */
+function withOwnModel(job: SubmitJob, aliases: ModelAliases): SubmitJob {
+  if (job.model === undefined || aliases.models.size === 0) return job;
+  const model = aliases.resolve(job.model);
+  if (model === job.model) return job;
+  return { ...job, model, payload: JSON.stringify({ ...(JSON.parse(job.payload) as object), model }) };
+}
+
+function withPrefix(job: SubmitJob): SubmitJob {
+  const { payload, tenant = null, model = null } = job;
+  const prefix = prefixOfJob(payload, { tenant, model });
+  return prefix === undefined ? job : { ...job, prefix };
+}

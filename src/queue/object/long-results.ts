@@ -1,0 +1,42 @@
+import { putJobFile } from '../../files/put-job-file.ts';
+import type { FileRpc } from '../../files/rpc.ts';
+import { type JobResult, limits, type Parsed, type WorkerFrame } from '../../protocol/index.ts';
+import type { Ports } from '../store/ports.ts';
+
+interface LongResultPorts {
+  /** A stub that failed once stays broken. */
+  files(): FileRpc;
+  log: Ports['log'];
+}
+
+/** Results that came in a frame and are too long for a row: workers send those that they cannot put over HTTP. */
+export class LongResults {
+  readonly #ports: LongResultPorts;
+
+  constructor(ports: LongResultPorts) {
+    this.#ports = ports;
+  }
+
+  /** The settlement with such a result; null: the frame is none. */
+  in(frame: Parsed<WorkerFrame>): JobResult | null {
+    if (!frame.ok || frame.value.type !== 'job_result') return null;
+    const { value } = frame;
+    return JSON.stringify(value.result).length > limits.ROW_RESULT_CHARACTERS ? value : null;
+  }
+
+  /** @returns the file that holds it now; null: it could not be stored, and stays in the frame */
+  async put({ job_id, result }: JobResult): Promise<string | null> {
+    const id = `result-${crypto.randomUUID()}`;
+    const bytes = new TextEncoder().encode(JSON.stringify(result));
+    try {
+      await putJobFile((ask) => ask(this.#ports.files()), { id, job: job_id }, bytes);
+      return id;
+    } catch (error) {
+      this.#ports.log('warn', 'a long result is not in a file, but in the row of its job', {
+        job_id,
+        error: String(error),
+      });
+      return null;
+    }
+  }
+}

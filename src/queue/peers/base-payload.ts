@@ -1,0 +1,71 @@
+import { BASE_TASKS, EngineRequest, jsonFields, parseJson, parseJsonBytes } from '../../protocol/index.ts';
+
+/** Engine routes a base worker knows, by the `task` its payload must name. */
+export const TASKS: Record<string, string> = {
+  '/v1/chat/completions': BASE_TASKS.chat,
+  '/v1/embeddings': BASE_TASKS.embeddings,
+  '/v1/audio/speech': BASE_TASKS.speech,
+};
+
+/** Types of jobs that are one task; any other type is the name of its own. A `task` of the payload goes before. */
+const CHAT_TYPES = new Set(['chat_completion', 'llm_inference']);
+
+/**
+ * The payload in the form a base worker takes (fields of the request beside `task`);
+ * null when it cannot run this job.
+ */
+export function basePayload(jobType: string, payload: string): string | null {
+  const request = baseRequest(jobType, payload);
+  if (request === null) return null;
+  const fields = request.body.trim().slice(1).trimStart();
+  return `{"task":${JSON.stringify(request.task)}${fields === '}' ? '' : ','}${fields}`;
+}
+
+/** Whether `basePayload` gives one. */
+export function suitsBase(jobType: string, payload: string): boolean {
+  return baseRequest(jobType, payload) !== null;
+}
+
+/** Characters of a body that show how it begins, blanks before it included. */
+const BEGINNING_BYTES = 64;
+
+/**
+ * The same of a long payload, without parsing it: a body that begins as an object and is none is found when a worker
+ * fetches it.
+ * @param payload JSON of an object
+ */
+export function longSuitsBase(jobType: string, payload: Uint8Array): boolean {
+  if (jobType !== 'engine_request') return jobType !== 'runpod';
+  const { path, body, continues } = jsonFields(payload, ['path', 'body', 'continues']);
+  if (
+    path === undefined ||
+    body === undefined ||
+    continues !== undefined ||
+    TASKS[String(parseJsonBytes(path))] === undefined
+  )
+    return false;
+  return /^"(\\[nrt]|\s)*\{/.test(new TextDecoder().decode(body.subarray(0, BEGINNING_BYTES)));
+}
+
+/** @returns `body` as JSON text of an object */
+function baseRequest(jobType: string, payload: string): { task: string; body: string } | null {
+  if (jobType === 'runpod') return null;
+  if (CHAT_TYPES.has(jobType)) return { task: BASE_TASKS.chat, body: payload };
+  if (jobType !== 'engine_request') return { task: jobType, body: payload };
+  const request = parseJson(EngineRequest, payload);
+  if (!request.ok) return null;
+  const { path, body, continues } = request.value;
+  const task = TASKS[path];
+  return task === undefined || continues || typeof body !== 'string' || !isObject(body)
+    ? null
+    : { task, body };
+}
+
+/** The body of an engine's request passes through as text: nobody has looked at it before. */
+function isObject(text: string): boolean {
+  try {
+    return text.trimStart().startsWith('{') && typeof JSON.parse(text) === 'object';
+  } catch {
+    return false;
+  }
+}
