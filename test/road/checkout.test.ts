@@ -89,11 +89,12 @@ describe('a checkout', () => {
   });
 
   it('names sources in its stacks', async () => {
-    const first = /^.* = options;$/m.exec(readFileSync(join(checkout, 'src/commands/token.ts'), 'utf8'))![0];
-    edit('src/commands/token.ts', first, `${first}\n  if (scope) throw new Error('planted');`);
+    const source = readFileSync(join(checkout, 'src/commands/tokens/commands.ts'), 'utf8');
+    const first = /^.* = options;$/m.exec(source)![0];
+    edit('src/commands/tokens/commands.ts', first, `${first}\n  if (scope) throw new Error('planted');`);
     const { output } = await run(['token', 'create', '--scope', 'read'], process.execPath, {
       LOG_LEVEL: 'debug',
     });
-    expect(output).toMatch(/Error: planted\n +at .*src\/commands\/token\.ts:\d+:\d+/);
+    expect(output).toMatch(/Error: planted\n +at .*src\/commands\/tokens\/commands\.ts:\d+:\d+/);
   });
 });

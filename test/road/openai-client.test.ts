@@ -52,7 +52,7 @@ describe('the official OpenAI client', () => {
     expect({ text, finish, usage }).toEqual({
       text: whole.choices[0]?.message.content,
       finish: whole.choices[0]?.finish_reason,
-      usage: 40,
+      usage: whole.usage?.completion_tokens,
     });
   });
 
