@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
-import { NO_ACCIDENTS } from '../../src/providers/fakes/accidents.ts';
 import { driverContract } from '../support/driver-contract.ts';
 import type { SeenMachine, SeenProvider } from '../support/driver-under-test.ts';
+import { NO_ACCIDENTS } from '../support/fakes/accidents.ts';
 import { until } from '../support/poll.ts';
 import { VirtualClock } from '../support/virtual-clock.ts';
 import { docker, stateOf } from './containers.ts';

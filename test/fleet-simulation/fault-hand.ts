@@ -1,6 +1,6 @@
-import type { Accidents } from '../../src/providers/fakes/accidents.ts';
-import type { FakeProvider } from '../../src/providers/fakes/fake-provider.ts';
 import type { Timeline } from '../simulation/timeline.ts';
+import type { Accidents } from '../support/fakes/accidents.ts';
+import type { FakeProvider } from '../support/fakes/fake-provider.ts';
 import type { FleetHost } from './fleet-host.ts';
 import type { Machines } from './machines.ts';
 import type { ObjectLink } from './object-link.ts';

@@ -1,7 +1,7 @@
-import type { FakeMachine, FakeProvider } from '../../src/providers/fakes/fake-provider.ts';
 import { isFinal, type LaunchRecord, TRANSITIONS } from '../../src/scheduler/launch.ts';
 import type { Disk } from '../simulation/disk.ts';
 import type { Violation } from '../simulation/oracle.ts';
+import type { FakeMachine, FakeProvider } from '../support/fakes/fake-provider.ts';
 import { AFTERMATH_MS } from './fault-hand.ts';
 import type { FleetHost } from './fleet-host.ts';
 import { Flips } from './flips.ts';

@@ -1,4 +1,4 @@
-import type { FakeProvider } from '../../src/providers/fakes/fake-provider.ts';
+import type { FakeProvider } from '../support/fakes/fake-provider.ts';
 import type { FleetPlan } from './plan.ts';
 
 const HOUR_MS = 3_600_000;

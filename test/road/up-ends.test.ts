@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { EXIT } from '../../src/process/exit-codes.ts';
-import { FakeProvider } from '../../src/providers/fakes/fake-provider.ts';
-import { FakeRunpod } from '../../src/providers/fakes/fake-runpod.ts';
+import { FakeProvider } from '../support/fakes/fake-provider.ts';
+import { FakeRunpod } from '../support/fakes/fake-runpod.ts';
 import { until } from '../support/poll.ts';
 import { cli, processesWith, stateFolder, tearDown } from '../support/road.ts';
 

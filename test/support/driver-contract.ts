@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Driver, LaunchRequest } from '../../src/providers/driver.ts';
-import type { Accidents } from '../../src/providers/fakes/accidents.ts';
 import type { LaunchOutcome } from '../../src/scheduler/rpc.ts';
 import { idOf, letPass } from './driver-calls.ts';
 import type { ContractOptions, DriverUnderTest, SeenMachine } from './driver-under-test.ts';
+import type { Accidents } from './fakes/accidents.ts';
 
 /** What each machine gets, so that leaks of it are seen. */
 const SECRET = 'the-secret-of-this-machine';

@@ -1,6 +1,6 @@
 import type { Driver } from '../../src/providers/driver.ts';
-import type { Accidents } from '../../src/providers/fakes/accidents.ts';
-import type { FakeMachine } from '../../src/providers/fakes/fake-provider.ts';
+import type { Accidents } from './fakes/accidents.ts';
+import type { FakeMachine } from './fakes/fake-provider.ts';
 import type { VirtualClock } from './virtual-clock.ts';
 
 /** A machine seen from above. */

@@ -1,8 +1,6 @@
 import { Launcher } from '../../src/launcher/launcher.ts';
 import type { LauncherSettings } from '../../src/launcher/ports.ts';
 import type { Driver, LaunchRequest } from '../../src/providers/driver.ts';
-import { FakeDriver } from '../../src/providers/fakes/fake-driver.ts';
-import { FakeProvider } from '../../src/providers/fakes/fake-provider.ts';
 import type {
   LauncherAnswer,
   LauncherReport,
@@ -11,6 +9,8 @@ import type {
   OrderResult,
 } from '../../src/scheduler/rpc.ts';
 import { PoolSpec, ProviderSpec } from '../../src/scheduler/spec.ts';
+import { FakeDriver } from './fakes/fake-driver.ts';
+import { FakeProvider } from './fakes/fake-provider.ts';
 import { VirtualClock } from './virtual-clock.ts';
 
 const PREFIX = 'wv-abc123-';

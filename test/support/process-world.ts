@@ -3,9 +3,9 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { DriverPorts } from '../../src/providers/driver.ts';
-import { NO_ACCIDENTS } from '../../src/providers/fakes/accidents.ts';
 import { ProcessDriver } from '../../src/providers/process/driver.ts';
 import type { SeenProvider } from './driver-under-test.ts';
+import { NO_ACCIDENTS } from './fakes/accidents.ts';
 import { until } from './poll.ts';
 
 interface SeenProcess {

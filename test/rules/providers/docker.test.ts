@@ -5,9 +5,9 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { UserError } from '../../../src/process/exit-codes.ts';
 import { DockerDriver } from '../../../src/providers/docker/driver.ts';
 import type { DriverPorts, LaunchRequest } from '../../../src/providers/driver.ts';
-import { FakeDockerEngine } from '../../../src/providers/fakes/docker-engine.ts';
-import { FakeProvider } from '../../../src/providers/fakes/fake-provider.ts';
 import { driverContract } from '../../support/driver-contract.ts';
+import { FakeDockerEngine } from '../../support/fakes/docker-engine.ts';
+import { FakeProvider } from '../../support/fakes/fake-provider.ts';
 import { until } from '../../support/poll.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
 

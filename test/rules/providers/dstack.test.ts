@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import type { Driver, LaunchRequest } from '../../../src/providers/driver.ts';
 import { makeDstack } from '../../../src/providers/dstack.ts';
-import { FakeDstack } from '../../../src/providers/fakes/fake-dstack.ts';
-import { FakeProvider } from '../../../src/providers/fakes/fake-provider.ts';
 import { ProviderSpec } from '../../../src/scheduler/spec.ts';
 import { letPass } from '../../support/driver-calls.ts';
 import { driverContract } from '../../support/driver-contract.ts';
 import { fakePorts } from '../../support/driver-ports.ts';
+import { FakeDstack } from '../../support/fakes/fake-dstack.ts';
+import { FakeProvider } from '../../support/fakes/fake-provider.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
 
 function setUp(given: object = {}, token = 'dstack-token') {

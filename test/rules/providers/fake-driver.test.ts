@@ -1,6 +1,6 @@
-import { FakeDriver } from '../../../src/providers/fakes/fake-driver.ts';
-import { FakeProvider } from '../../../src/providers/fakes/fake-provider.ts';
 import { driverContract } from '../../support/driver-contract.ts';
+import { FakeDriver } from '../../support/fakes/fake-driver.ts';
+import { FakeProvider } from '../../support/fakes/fake-provider.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
 
 driverContract('the made-up one of tests and of the simulation', () => {

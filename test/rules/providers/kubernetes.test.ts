@@ -3,14 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import type { Driver, LaunchRequest } from '../../../src/providers/driver.ts';
-import { FakeKubernetes } from '../../../src/providers/fakes/fake-kubernetes.ts';
-import { FakeProvider } from '../../../src/providers/fakes/fake-provider.ts';
 import { makeKubernetes } from '../../../src/providers/kubernetes/kubernetes.ts';
 import { podOf } from '../../../src/providers/kubernetes/pod.ts';
 import { ProviderSpec } from '../../../src/scheduler/spec.ts';
 import { idOf, letPass } from '../../support/driver-calls.ts';
 import { driverContract } from '../../support/driver-contract.ts';
 import { fakePorts } from '../../support/driver-ports.ts';
+import { FakeKubernetes } from '../../support/fakes/fake-kubernetes.ts';
+import { FakeProvider } from '../../support/fakes/fake-provider.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'kubeconfig-'));

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import type { Driver, LaunchRequest } from '../../../src/providers/driver.ts';
-import { FakeProvider } from '../../../src/providers/fakes/fake-provider.ts';
-import { FakeRunpod } from '../../../src/providers/fakes/fake-runpod.ts';
 import { makeRunpod } from '../../../src/providers/runpod.ts';
 import { ProviderSpec } from '../../../src/scheduler/spec.ts';
 import { letPass } from '../../support/driver-calls.ts';
 import { driverContract } from '../../support/driver-contract.ts';
 import { fakePorts } from '../../support/driver-ports.ts';
+import { FakeProvider } from '../../support/fakes/fake-provider.ts';
+import { FakeRunpod } from '../../support/fakes/fake-runpod.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
 
 const INSTANCE_TYPE = 'NVIDIA GeForce RTX 4090';

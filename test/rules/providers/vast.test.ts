@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import type { Driver, LaunchRequest } from '../../../src/providers/driver.ts';
-import { FakeProvider } from '../../../src/providers/fakes/fake-provider.ts';
-import { FakeVast } from '../../../src/providers/fakes/fake-vast.ts';
 import { makeVast } from '../../../src/providers/vast/vast.ts';
 import { ProviderSpec } from '../../../src/scheduler/spec.ts';
 import { letPass } from '../../support/driver-calls.ts';
 import { driverContract } from '../../support/driver-contract.ts';
 import { fakePorts } from '../../support/driver-ports.ts';
+import { FakeProvider } from '../../support/fakes/fake-provider.ts';
+import { FakeVast } from '../../support/fakes/fake-vast.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
 
 const INSTANCE_TYPE = 'RTX 4090';

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { EXIT } from '../../../src/process/index.ts';
-import { FakeProvider } from '../../../src/providers/fakes/fake-provider.ts';
-import { FakeRunpod } from '../../../src/providers/fakes/fake-runpod.ts';
-import { FakeVast } from '../../../src/providers/fakes/fake-vast.ts';
 import { terminateOwnMachine } from '../../../src/worker/own-machine.ts';
 import { QueueWatch } from '../../../src/worker/queue-watch.ts';
 import { letPass } from '../../support/driver-calls.ts';
+import { FakeProvider } from '../../support/fakes/fake-provider.ts';
+import { FakeRunpod } from '../../support/fakes/fake-runpod.ts';
+import { FakeVast } from '../../support/fakes/fake-vast.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
 import { WorkerBench } from '../../support/worker-fakes.ts';
 

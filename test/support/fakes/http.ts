@@ -1,4 +1,4 @@
-import type { Fetch } from '../../process/http.ts';
+import type { Fetch } from '../../../src/process/http.ts';
 import type { CallFault } from './fake-provider.ts';
 
 export interface FakeRequest {

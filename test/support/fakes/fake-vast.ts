@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import type { Fetch } from '../../process/http.ts';
+import type { Fetch } from '../../../src/process/http.ts';
 import type { FakeMachine, FakeProvider, MachineState } from './fake-provider.ts';
 import { type FakeRequest, fetchFrom, refuseIfDown } from './http.ts';
 

@@ -1,5 +1,5 @@
-import type { LaunchOutcome, Machine } from '../../scheduler/rpc.ts';
-import type { Driver, LaunchRequest, MachineKey } from '../driver.ts';
+import type { Driver, LaunchRequest, MachineKey } from '../../../src/providers/driver.ts';
+import type { LaunchOutcome, Machine } from '../../../src/scheduler/rpc.ts';
 import type { FakeMachine, FakeProvider, MachineState } from './fake-provider.ts';
 
 const STATES: Record<MachineState, Machine['state']> = {
