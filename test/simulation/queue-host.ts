@@ -1,3 +1,4 @@
+import type { QueueShare } from '../../src/fleet/rpc.ts';
 import { parseFrames, parseJson, WorkerFrame } from '../../src/protocol/index.ts';
 import { FleetReport } from '../../src/queue/object/fleet-report.ts';
 import { Queue } from '../../src/queue/queue.ts';
@@ -12,6 +13,9 @@ import type { QueueHostPorts } from './queue-host-ports.ts';
 import { Random } from './random.ts';
 import type { Planned } from './timeline.ts';
 import { framesIn } from './trace.ts';
+
+/** Of a queue that is gone. */
+const NO_SHARE: QueueShare = { at: 0, full: false, sessions: [], gone: [], pools: [] };
 
 /** Longer than any run takes until its workers retire. */
 export const RETENTION_SECONDS = 7200;
@@ -167,14 +171,19 @@ export class QueueHost {
     this.#held.push(output);
   }
 
-  /** Untold events go with the object. */
+  /** Untold events go with the object, and a call under way is never answered. */
   #newReport(): FleetReport {
     const life = this.life;
-    const ifAlive = (run: () => void) => void (life === this.life && run());
+    const isAlive = () => life === this.life;
+    const ifAlive = (run: () => void) => void (isAlive() && run());
+    const never = new Promise<never>(() => {});
     return new FleetReport({
-      send: (events, share) => this.#ports.fleet().record(events, share),
-      share: () => (this.#queue as Queue).read('share'),
-      awaitsStart: () => (this.#queue as Queue).read('awaitsStart'),
+      send: async (events, share) => {
+        const answer = isAlive() ? await this.#ports.fleet().record(events, share) : null;
+        return answer !== null && isAlive() ? answer : never;
+      },
+      share: () => (isAlive() ? (this.#queue as Queue).read('share') : NO_SHARE),
+      awaitsStart: () => isAlive() && (this.#queue as Queue).read('awaitsStart'),
       hearStarts: (starts) => ifAlive(() => this.#do((queue) => queue.do('hearStarts', starts))),
       after: (ms, run) => this.#ports.timeline.after(ms, () => ifAlive(run)),
       failed: () => {},
