@@ -24,30 +24,42 @@ export type ClientFrame = z.infer<typeof ClientFrame>;
 /** `settled` frames that may be on their way unacknowledged. */
 export const SETTLED_WINDOW = 4;
 
-/** Why a job was not taken. */
-export interface SubmissionError {
-  /** As it would be by HTTP. */
-  status: number;
-  message: string;
-  code: string | null;
+/** Of a job that was not taken, among several. */
+export const SubmissionError = z.object({
+  status: z.number().int().describe('The HTTP status it would have alone.'),
+  message: z.string(),
+  type: z.string(),
+  param: z.null(),
+  code: z.string().nullable(),
   /** With 429 and 503. */
-  retry_after_seconds?: number;
-}
-
-/** Frames that the program is sent. `settled` is written as text: its `jobs` are JobViews. */
-export type ClientAnswer =
-  /** In the order of the jobs. Another state than `pending` or `leased`: `settled` follows. */
-  | { type: 'submitted'; answers: ({ id: string } | { id: string | null; error: SubmissionError })[] }
-  /** Answer to `listen`: under these ids there is no job (any more). */
-  | { type: 'unknown'; ids: string[] }
-  | { type: 'settled'; jobs: SettledJob[] }
-  /** The frame before it was not understood, or the queue cannot be reached. */
-  | { type: 'error'; error: SubmissionError };
+  retry_after_seconds: z.number().optional(),
+});
+export type SubmissionError = z.infer<typeof SubmissionError>;
 
 /** A JobView; a result too long for a frame is read at `/api/jobs/{id}`. */
-export interface SettledJob {
-  id: string;
-  state: string;
-  has_long_result?: boolean;
-  [field: string]: unknown;
-}
+const SettledJob = z.looseObject({
+  id: z.string(),
+  state: z.string(),
+  has_long_result: z.boolean().optional(),
+});
+export type SettledJob = z.infer<typeof SettledJob>;
+
+/** Frames that the program is sent. `settled` is written as text: its `jobs` are JobViews. */
+export const ClientAnswer = z.discriminatedUnion('type', [
+  /** In the order of the jobs. Another state than `pending` or `leased`: `settled` follows. */
+  z.object({
+    type: z.literal('submitted'),
+    answers: z.array(
+      z.union([
+        z.object({ id: z.string().nullable(), error: SubmissionError }),
+        z.object({ id: z.string() }),
+      ]),
+    ),
+  }),
+  /** Answer to `listen`: under these ids there is no job (any more). */
+  z.object({ type: z.literal('unknown'), ids: z.array(z.string()) }),
+  z.object({ type: z.literal('settled'), jobs: z.array(SettledJob) }),
+  /** The frame before it was not understood, or the queue cannot be reached. */
+  z.object({ type: z.literal('error'), error: SubmissionError }),
+]);
+export type ClientAnswer = z.infer<typeof ClientAnswer>;

@@ -18,6 +18,7 @@ export * from './file-keys.ts';
 export * from './fleet-view.ts';
 export * from './frame-messages.ts';
 export * from './heartbeat.ts';
+export * from './job-answers.ts';
 export * from './jobs.ts';
 export * from './join-bytes.ts';
 export * from './json-scan.ts';

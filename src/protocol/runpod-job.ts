@@ -1,23 +1,33 @@
+import * as z from 'zod';
 import { fieldsOf } from './fields.ts';
 import type { JobView } from './jobs.ts';
 
 /** States of a job at RunPod. */
-export type RunpodStatus = 'IN_QUEUE' | 'IN_PROGRESS' | 'COMPLETED' | 'FAILED' | 'CANCELLED' | 'TIMED_OUT';
+export const RunpodStatus = z.enum([
+  'IN_QUEUE',
+  'IN_PROGRESS',
+  'COMPLETED',
+  'FAILED',
+  'CANCELLED',
+  'TIMED_OUT',
+]);
+export type RunpodStatus = z.infer<typeof RunpodStatus>;
 
 /** A job as RunPod's API shows it. Fields that do not apply yet are left out; times in ms. */
-export interface RunpodJob {
-  id: string;
-  status: RunpodStatus;
+export const RunpodJob = z.object({
+  id: z.string(),
+  status: RunpodStatus,
   /** From the submission until a worker got it. */
-  delayTime?: number;
+  delayTime: z.number().min(0).optional(),
   /** From then until its end. */
-  executionTime?: number;
-  workerId?: string;
+  executionTime: z.number().min(0).optional(),
+  workerId: z.string().optional(),
   /** Attempts that failed before the newest. */
-  retries?: number;
-  output?: unknown;
-  error?: string;
-}
+  retries: z.number().int().min(0).optional(),
+  output: z.unknown().optional(),
+  error: z.string().optional(),
+});
+export type RunpodJob = z.infer<typeof RunpodJob>;
 
 export function runpodStatus({ state, error }: JobView): RunpodStatus {
   switch (state) {

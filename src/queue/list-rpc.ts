@@ -1,4 +1,4 @@
-import type { JobView } from '../protocol/index.ts';
+import type { ListedJob, SettlementEvent } from '../protocol/index.ts';
 
 /** Lists of jobs and of settlements, as the gateway asks a queue for them. */
 
@@ -39,14 +39,6 @@ export interface JobPage {
   next: ListPlace | null;
 }
 
-/** A job in a list: without payload and result, its error in short. */
-export type ListedJob = Omit<
-  JobView,
-  'fence_token' | 'trace_id' | 'result' | 'withheld' | 'error' | 'attempt_errors'
-> & {
-  error: { code: string; message: string } | null;
-};
-
 export interface SettlementsWanted {
   /** The number of the last settlement that is known; null: only news. */
   after: number | null;
@@ -57,19 +49,9 @@ export interface SettlementsWanted {
 }
 
 /** A job that was settled. */
-export interface Settlement {
+export interface Settlement extends SettlementEvent {
   /** Grows with every settlement of the queue. */
   n: number;
-  id: string;
-  job_type: string;
-  config_id: string;
-  state: JobView['state'];
-  /** As in the job's view. */
-  attempts: number;
-  worker_id: string | null;
-  created_at: string;
-  settled_at: string;
-  error: { code: string; message: string } | null;
 }
 
 export type SettlementsAnswer =

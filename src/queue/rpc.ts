@@ -1,6 +1,6 @@
 import type { JobFiles } from '../files/rpc.ts';
 import type { PoolChoice, QueueTells } from '../fleet/rpc.ts';
-import type { JobState, JobSubmission, JobView, TraceContext } from '../protocol/index.ts';
+import type { JobState, JobSubmission, JobView, LedgerView, TraceContext } from '../protocol/index.ts';
 import type { JobListWanted, JobPage, SettlementsAnswer, SettlementsWanted } from './list-rpc.ts';
 import type { BatchSlots, PoolNow, QueueMetrics } from './metrics-rpc.ts';
 import type { Prefix } from './prefix-rpc.ts';
@@ -208,21 +208,6 @@ export interface OutputCursor {
 
 /** `state`: only what failed or expired is tried again. */
 export type RetryAnswer = { ok: true; job: JobView } | { ok: false; state: JobState };
-
-/** A job's history. Times are ISO strings of the queue's clock. */
-export interface LedgerView {
-  job_id: string;
-  steps: {
-    at: string;
-    /** The steps there are: events/event.ts. */
-    step: string;
-    /** The attempt it belongs to, from 1; 0 before the first. */
-    attempt: number;
-    fence_token: number;
-    worker_id: string | null;
-    detail: string | null;
-  }[];
-}
 
 /** A connected worker. */
 export interface SessionView {

@@ -195,14 +195,16 @@ export interface AppliedSpec {
 /** `refused`: why it is not put in force; nothing has changed. */
 export type SpecAnswer = SpecChange | { refused: string };
 
-export interface SpecChange {
+const Dollars = z.number().min(0);
+export const SpecChange = z.object({
   /** False: it was a dry run. */
-  applied: boolean;
+  applied: z.boolean(),
   /** A sentence each; empty: it is the same. */
-  changes: string[];
+  changes: z.array(z.string()),
   /** US dollars an hour of all pools at their least and at their most, each on its first machine. */
-  price_per_hour: { min: number; max: number };
-}
+  price_per_hour: z.object({ min: Dollars, max: Dollars }),
+});
+export type SpecChange = z.infer<typeof SpecChange>;
 
 /**
  * - `launch`: one worker more, now, within `max` and the budget

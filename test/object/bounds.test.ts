@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { LedgerView } from '../../src/queue/rpc.ts';
+import type { LedgerView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { RawWorker } from '../support/raw-worker.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';

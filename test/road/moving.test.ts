@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import type { LedgerView } from '../../src/queue/rpc.ts';
+import type { LedgerView } from '../../src/protocol/index.ts';
 import { chatIds } from '../../src/simulator/prompts.ts';
 import { tokenSource } from '../../src/simulator/text.ts';
 import { readEvents } from '../engine/contract/calls.ts';

@@ -1,5 +1,5 @@
+import type { LedgerView } from '../../src/protocol/index.ts';
 import { isSettled, type JobView } from '../../src/protocol/index.ts';
-import type { LedgerView } from '../../src/queue/rpc.ts';
 
 const CHARGES = new Set(['attempt_failed', 'lease_expired']);
 

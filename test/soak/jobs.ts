@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
-import type { JobView } from '../../src/protocol/index.ts';
-import type { LedgerView } from '../../src/queue/rpc.ts';
+import type { JobView, LedgerView } from '../../src/protocol/index.ts';
 import { chatText, echoedTexts, LARGE_TEXT, type Message, modelOf } from './engine-text.ts';
 
 /** Tokens of one answer: long enough that faults meet running jobs. */

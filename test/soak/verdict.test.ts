@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import type { LedgerView } from '../../src/protocol/index.ts';
 import { type AttemptError, type JobView, limits } from '../../src/protocol/index.ts';
-import type { LedgerView } from '../../src/queue/rpc.ts';
 import { chatText, echoedTexts, modelOf } from './engine-text.ts';
 import type { Fault, FaultKind } from './faults.ts';
 import { JobBook } from './jobs.ts';

@@ -1,5 +1,4 @@
-import type { JobView } from '../../src/protocol/index.ts';
-import type { LedgerView } from '../../src/queue/rpc.ts';
+import type { JobView, LedgerView } from '../../src/protocol/index.ts';
 import type { Fault, FaultKind } from './faults.ts';
 import { TIMES } from './road.ts';
 

@@ -1,47 +1,25 @@
 import * as z from 'zod';
-import type {
-  ApiError,
-  ClientAnswer,
-  RunpodJob as RunpodJobType,
+import {
+  type ApiError,
+  JobView,
+  ListedJob,
+  LogLine,
+  MetricSample,
+  ModelCard,
   RunpodStatus,
+  SubmissionError,
 } from '../../protocol/index.ts';
-import { JobView, LogLine, MetricSample, ModelCard } from '../../protocol/index.ts';
-import type { LedgerView as LedgerViewType, ListedJob as ListedJobType } from '../../queue/rpc.ts';
 
-/**
- * Schemas of answers that the code writes and never reads, so that they are types elsewhere. Each is held against its
- * type by the compiler: a field that the type gains is missing here until it is described.
- */
+/** Schemas of answers that only this document knows: the code writes them and never reads them. */
 
 const count = z.number().int().min(0);
 const isoTime = z.iso.datetime();
 
 export const Ok = z.object({ status: z.literal('ok') });
 
-const ShortError = z.object({ code: z.string(), message: z.string() });
-
-export const ListedJob = JobView.omit({
-  fence_token: true,
-  trace_id: true,
-  result: true,
-  withheld: true,
-  error: true,
-  attempt_errors: true,
-}).extend({ error: ShortError.nullable() }) satisfies z.ZodType<ListedJobType>;
-
 export const JobPage = z.object({
   jobs: z.array(ListedJob),
   next: z.string().nullable().describe('The cursor of the next page; null: there is none.'),
-});
-
-/** Of a job that was not taken, among several. */
-export const SubmissionError = z.object({
-  status: z.number().int().describe('The HTTP status it would have alone.'),
-  message: z.string(),
-  type: z.string(),
-  param: z.null(),
-  code: z.string().nullable(),
-  retry_after_seconds: z.number().optional(),
 });
 
 export const SubmittedJob = z.union([z.object({ job: JobView }), z.object({ error: SubmissionError })]);
@@ -52,33 +30,6 @@ export const SubmittedLine = z.union([
 ]);
 
 export const CancelledJob = z.union([JobView, z.object({ id: z.string(), state: z.literal('cancelled') })]);
-
-export const LedgerView: z.ZodType<LedgerViewType> = z.object({
-  job_id: z.string(),
-  steps: z.array(
-    z.object({
-      at: isoTime,
-      step: z.string(),
-      attempt: count.describe('From 1; 0 before the first.'),
-      fence_token: count,
-      worker_id: z.string().nullable(),
-      detail: z.string().nullable(),
-    }),
-  ),
-});
-
-/** Data of the event `settled`. */
-export const SettlementEvent = z.object({
-  id: z.string(),
-  job_type: z.string(),
-  config_id: z.string(),
-  state: JobView.shape.state,
-  attempts: count,
-  worker_id: z.string().nullable(),
-  created_at: isoTime,
-  settled_at: isoTime,
-  error: ShortError.nullable(),
-});
 
 export const Webhook = z.object({
   type: z.enum(['job.succeeded', 'job.failed', 'job.cancelled', 'job.expired']),
@@ -174,29 +125,11 @@ export const Model = z.union([
 ]);
 export const ModelList = z.object({ object: z.literal('list'), data: z.array(Model) });
 
-const runpodStatus = z.enum([
-  'IN_QUEUE',
-  'IN_PROGRESS',
-  'COMPLETED',
-  'FAILED',
-  'CANCELLED',
-  'TIMED_OUT',
-]) satisfies z.ZodType<RunpodStatus>;
 export const RunpodSubmitted = z.object({ id: z.string(), status: z.literal('IN_QUEUE') });
-export const RunpodJob: z.ZodType<RunpodJobType> = z.object({
-  id: z.string(),
-  status: runpodStatus,
-  delayTime: z.number().min(0).optional(),
-  executionTime: z.number().min(0).optional(),
-  workerId: z.string().optional(),
-  retries: count.optional(),
-  output: z.unknown().optional(),
-  error: z.string().optional(),
-});
 /** What a job yielded since the last call. */
 export const RunpodStream = z.object({
   id: z.string(),
-  status: runpodStatus,
+  status: RunpodStatus,
   stream: z.array(z.object({ output: z.unknown() })),
   error: z.string().optional(),
 });
@@ -226,24 +159,3 @@ export const AnthropicError = z.object({
   request_id: z.string().optional(),
 });
 export const RunpodError = z.object({ error: z.string() });
-
-const ids = z.array(z.string());
-const settledJob = z.looseObject({
-  id: z.string(),
-  state: z.string(),
-  has_long_result: z.boolean().optional(),
-});
-export const ClientAnswerFrame: z.ZodType<ClientAnswer> = z.discriminatedUnion('type', [
-  z.object({
-    type: z.literal('submitted'),
-    answers: z.array(
-      z.union([
-        z.object({ id: z.string().nullable(), error: SubmissionError }),
-        z.object({ id: z.string() }),
-      ]),
-    ),
-  }),
-  z.object({ type: z.literal('unknown'), ids }),
-  z.object({ type: z.literal('settled'), jobs: z.array(settledJob) }),
-  z.object({ type: z.literal('error'), error: SubmissionError }),
-]);

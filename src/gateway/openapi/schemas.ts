@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import * as fleet from '../../protocol/fleet-schemas.ts';
 import * as protocol from '../../protocol/index.ts';
-import { LauncherAnswer, LauncherReport } from '../../scheduler/rpc.ts';
+import { LauncherAnswer, LauncherReport, SpecChange } from '../../scheduler/rpc.ts';
 import { FleetSpec } from '../../scheduler/spec.ts';
 import { TokenRequest } from '../../settings/token-entry.ts';
 import { BatchRequest } from '../batches/request.ts';
@@ -122,22 +122,22 @@ export const SCHEMAS = {
     fence_token: 41,
     outcome: 'accepted',
   }),
-  ClientAnswer: sent(answers.ClientAnswerFrame, 'A frame that a program is sent on /api/jobs/socket.', {
+  ClientAnswer: sent(protocol.ClientAnswer, 'A frame that a program is sent on /api/jobs/socket.', {
     type: 'submitted',
     answers: [{ id: 'report-17' }],
   }),
   JobView: sent(protocol.JobView, 'A stored job. Times are of the queue.'),
-  ListedJob: sent(answers.ListedJob, 'A job in a list: without payload and result, its error in short.'),
+  ListedJob: sent(protocol.ListedJob, 'A job in a list: without payload and result, its error in short.'),
   JobPage: sent(answers.JobPage, 'A page of jobs, newest first.', { jobs: [], next: null }),
   SubmittedJob: sent(answers.SubmittedJob, 'What became of one job of an array.'),
-  SubmissionError: sent(answers.SubmissionError, 'Why one job of several was not taken.'),
+  SubmissionError: sent(protocol.SubmissionError, 'Why one job of several was not taken.'),
   SubmittedLine: sent(answers.SubmittedLine, 'What became of the job of one line.'),
   CancelledJob: sent(answers.CancelledJob, 'A job that was cancelled, or had ended before.', {
     id: 'report-17',
     state: 'cancelled',
   }),
-  LedgerView: sent(answers.LedgerView, 'What happened to a job, step by step.'),
-  SettlementEvent: sent(answers.SettlementEvent, 'Data of an event "settled" of /api/jobs/events.'),
+  LedgerView: sent(protocol.LedgerView, 'What happened to a job, step by step.'),
+  SettlementEvent: sent(protocol.SettlementEvent, 'Data of an event "settled" of /api/jobs/events.'),
   Webhook: sent(answers.Webhook, 'What is posted to the webhook of a job when it is settled.'),
   Failure: sent(protocol.Failure, 'Why a job failed.'),
   AttemptError: sent(protocol.AttemptError, 'How one attempt at a job failed.'),
@@ -193,7 +193,7 @@ export const SCHEMAS = {
     scaling.AppliedSpec,
     "The fleet's file in force, with all defaults; durations in seconds.",
   ),
-  SpecChange: sent(scaling.SpecChange, 'What a file changes, and what its workers cost; US dollars an hour.'),
+  SpecChange: sent(SpecChange, 'What a file changes, and what its workers cost; US dollars an hour.'),
   ControlRequest: received(ControlRequest, 'How an operator acts on a pool.', { dry_run: true }),
   Controlled: sent(scaling.Controlled, 'What became of it.'),
   LauncherReport: received(LauncherReport, 'What a launcher has seen and done since it last told.', {
@@ -223,7 +223,7 @@ export const SCHEMAS = {
     id: 'a1-u1',
     status: 'IN_QUEUE',
   }),
-  RunpodJob: sent(answers.RunpodJob, 'A job in the form of RunPod; times in ms.', {
+  RunpodJob: sent(protocol.RunpodJob, 'A job in the form of RunPod; times in ms.', {
     id: 'a1-u1',
     status: 'COMPLETED',
     delayTime: 12,

@@ -1,6 +1,7 @@
 import * as z from 'zod';
+import type { ListedJob } from '../../protocol/index.ts';
 import { isJobState, JOB_STATES, parseValue } from '../../protocol/index.ts';
-import type { JobFilter, JobPage, ListedJob } from '../../queue/rpc.ts';
+import type { JobFilter, JobPage } from '../../queue/rpc.ts';
 import { viewerOf } from '../auth.ts';
 import { settlementEvents } from '../job-events.ts';
 import { callQueue } from '../objects/calls.ts';

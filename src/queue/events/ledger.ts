@@ -1,4 +1,5 @@
-import { iso, type LedgerView, maySee, type Viewer } from '../rpc.ts';
+import type { LedgerView } from '../../protocol/index.ts';
+import { iso, maySee, type Viewer } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
 import { newestAttempt } from '../store/job-view.ts';
 import { findJob, type StoredJob } from '../store/jobs-table.ts';

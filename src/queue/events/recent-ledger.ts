@@ -1,4 +1,5 @@
-import { iso, type LedgerView, maySee, type Viewer } from '../rpc.ts';
+import type { LedgerView } from '../../protocol/index.ts';
+import { iso, maySee, type Viewer } from '../rpc.ts';
 import type { WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import type { JobEvent, JobStep } from './event.ts';

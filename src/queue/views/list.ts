@@ -1,4 +1,5 @@
-import type { JobFilter, JobListWanted, JobPage, ListedJob } from '../rpc.ts';
+import type { ListedJob } from '../../protocol/index.ts';
+import type { JobFilter, JobListWanted, JobPage } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
 import { shortErrorOf, summaryOf } from '../store/job-view.ts';
 import type { StoredJob } from '../store/jobs-table.ts';

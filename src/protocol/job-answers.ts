@@ -1,0 +1,53 @@
+import * as z from 'zod';
+import { JobView } from './jobs.ts';
+
+/** What the API tells of jobs beside their views. Times are ISO strings of the queue's clock. */
+
+const time = z.iso.datetime();
+const count = z.number().int().min(0);
+
+const ShortError = z.object({ code: z.string(), message: z.string() });
+const { id, job_type, config_id, state, worker_id } = JobView.shape;
+
+/** A job in a list: without payload and result, its error in short. */
+export const ListedJob = JobView.omit({
+  fence_token: true,
+  trace_id: true,
+  result: true,
+  withheld: true,
+  error: true,
+  attempt_errors: true,
+}).extend({ error: ShortError.nullable() });
+export type ListedJob = z.infer<typeof ListedJob>;
+
+/** A job's history. */
+export const LedgerView = z.object({
+  job_id: z.string(),
+  steps: z.array(
+    z.object({
+      at: time,
+      /** The steps there are: queue/events/event.ts. */
+      step: z.string(),
+      attempt: count.describe('From 1; 0 before the first.'),
+      fence_token: count,
+      worker_id: z.string().nullable(),
+      detail: z.string().nullable(),
+    }),
+  ),
+});
+export type LedgerView = z.infer<typeof LedgerView>;
+
+/** Data of the event `settled` of `/api/jobs/events`. */
+export const SettlementEvent = z.object({
+  id,
+  job_type,
+  config_id,
+  state,
+  /** As in the job's view. */
+  attempts: count,
+  worker_id,
+  created_at: time,
+  settled_at: time,
+  error: ShortError.nullable(),
+});
+export type SettlementEvent = z.infer<typeof SettlementEvent>;
