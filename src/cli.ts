@@ -188,11 +188,25 @@ addFleetCommands(program);
 
 addTokenCommands(program);
 
-const state = program.command('state').description('Examine the state folder of a queue.');
+const state = program
+  .command('state')
+  .description('Examine the state folder of a queue, copy it while the queue runs, and restore a copy.');
 
 withStateOption(state.command('check'))
   .description('Say which files a queue could not use, why, and what can be saved. Changes nothing.')
   .action(async (options) => finish((await import('./commands/state.ts')).runStateCheck(options)));
+
+withStateOption(state.command('backup <folder>'))
+  .description('Copy all state to an empty folder, as it is at one moment. The queue may be running.')
+  .action(async (folder, options) =>
+    finish((await import('./commands/state-backup.ts')).runStateBackup(folder, options)),
+  );
+
+withStateOption(state.command('restore <folder>'))
+  .description('Make a state folder of such a copy. It has to be empty or not there; nothing is overwritten.')
+  .action(async (folder, options) =>
+    finish((await import('./commands/state-backup.ts')).runStateRestore(folder, options)),
+  );
 
 process.once('uncaughtException', (error) => process.exit(explain(error)));
 try {

@@ -1,6 +1,11 @@
 import { basename, join, relative, resolve } from 'node:path';
 import { EXIT } from '../process/index.ts';
-import { checkDatabases, type DatabaseReport } from '../workerd/state-check.ts';
+import {
+  checkDatabases,
+  type DatabaseReport,
+  halfRestoredText,
+  isHalfRestored,
+} from '../workerd/state-check.ts';
 import { stateFolderError } from '../workerd/state-folder.ts';
 
 /**
@@ -16,6 +21,10 @@ export async function runStateCheck(options: { state: string }): Promise<number>
     reports = await checkDatabases(stateDir, 'full');
   } catch (error) {
     throw stateFolderError('read the state folder', stateDir, error);
+  }
+  if (isHalfRestored(stateDir)) {
+    process.stdout.write(`${halfRestoredText(stateDir)}\n`);
+    return EXIT.badState;
   }
   process.stdout.write(`${stateText(stateDir, reports)}\n`);
   return reports.some(({ problem }) => problem) ? EXIT.badState : EXIT.ok;

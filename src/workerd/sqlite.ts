@@ -5,7 +5,7 @@ const SQLITE_BUSY = 5;
 
 /** Opens a database. @throws the error of SQLite, with its `errcode` */
 export function openDatabase(path: string | URL, options?: DatabaseSyncOptions): DatabaseSync {
-  const { DatabaseSync: Database } = sqlite();
+  const { DatabaseSync: Database } = loadSqlite();
   return new Database(path, { timeout: 0, ...options });
 }
 
@@ -15,7 +15,7 @@ export function isBusy(error: unknown): boolean {
 }
 
 /** Loaded when it is needed, and without Node 22's warning that it is experimental. */
-function sqlite(): typeof import('node:sqlite') {
+export function loadSqlite(): typeof import('node:sqlite') {
   const { emitWarning } = process;
   process.emitWarning = () => {};
   try {

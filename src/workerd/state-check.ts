@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { versionProblem } from '../durable/tables.ts';
 import { EXIT, UserError } from '../process/index.ts';
 import { isBusy, openDatabase } from './sqlite.ts';
-import { stateFolderError } from './state-folder.ts';
+import { RESTORING, stateFolderError } from './state-folder.ts';
 
 /** One database of the state folder. */
 export interface DatabaseReport {
@@ -47,6 +47,7 @@ export async function checkDatabases(stateDir: string, depth: 'start' | 'full'):
  * @throws UserError with one line that names the first such file
  */
 export async function assertUsable(stateDir: string): Promise<void> {
+  if (isHalfRestored(stateDir)) throw new UserError(halfRestoredText(stateDir), EXIT.badState);
   const reports = await checkDatabases(stateDir, 'start').catch((error) => {
     throw stateFolderError('read the state folder', stateDir, error);
   });
@@ -63,6 +64,18 @@ export async function assertUsable(stateDir: string): Promise<void> {
   throw new UserError(
     `${path} ${problem.text}. "npx worker-vllm state check --state ${stateDir}" says what can be saved.`,
     EXIT.badState,
+  );
+}
+
+/** Whether a backup is being restored to it, or was until the restore was ended. */
+export function isHalfRestored(stateDir: string): boolean {
+  return existsSync(join(stateDir, RESTORING));
+}
+
+export function halfRestoredText(stateDir: string): string {
+  return (
+    `${stateDir} holds a part of a backup: "worker-vllm state restore" runs, or was ended before it was done. ` +
+    'Then empty the folder and restore again.'
   );
 }
 

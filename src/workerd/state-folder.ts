@@ -2,6 +2,9 @@ import { mkdir, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { UserError } from '../process/index.ts';
 
+/** Lies in a state folder while a backup is restored to it: what else is there is not all. */
+export const RESTORING = 'restoring';
+
 /**
  * Makes a folder and those above it, each for its owner alone; one that is there stays as it is. Unlike Node's
  * recursive `mkdir`, which never ends below /proc, it gives up where a folder cannot be made.

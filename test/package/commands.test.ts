@@ -155,6 +155,12 @@ it('state check: the folder is in order', async () => {
   expect(await printed('state check')).toContain(folder);
 });
 
+it('state backup and state restore: a copy, and a state folder made of it', async () => {
+  const [copy, restored] = [join(folder, 'copy'), join(folder, 'restored')];
+  expect(await printed('state backup', [copy])).toContain(copy);
+  expect(await printed('state restore', [copy, '--state', restored])).toContain(restored);
+});
+
 it('up is in package.test.ts; there is no other command', async () => {
   const groups = await Promise.all(
     ['', 'batch', 'fleet', 'state'].map(async (group) => {

@@ -266,7 +266,16 @@ describe('mistakes on the command line', () => {
   });
 
   it('every command has its help, and an unknown one says so', async () => {
-    for (const command of ['up', 'queue', 'supervise', 'work', 'submit', 'token', 'state check']) {
+    for (const command of [
+      'up',
+      'queue',
+      'supervise',
+      'work',
+      'submit',
+      'token',
+      'state check',
+      'state backup',
+    ]) {
       const help = cli([...command.split(' '), '--help'], { CASOLA_API_TOKEN: 'wv_hidden' });
       expect((await help.exited).code).toBe(0);
       expect(help.output()).toContain(`worker-vllm ${command}`);

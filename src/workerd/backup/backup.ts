@@ -1,0 +1,118 @@
+import { copyFile, readdir, stat } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { EXIT, UserError } from '../../process/index.ts';
+import { manifest as ownPackage } from '../../process/package.ts';
+import { loadSqlite } from '../sqlite.ts';
+import { checkDatabases, type DatabaseReport } from '../state-check.ts';
+import { makeFolder, stateFolderError } from '../state-folder.ts';
+import { type Manifest, SINGLE_FILES, syncedSha256, syncFolder, writeManifest } from './manifest.ts';
+import { openSnapshot, type SnapshotDatabase } from './snapshot.ts';
+
+/** Between two looks at the progress, pages of 4 KiB. */
+const PAGES_A_STEP = 256;
+
+export interface Backup {
+  /** ISO 8601 */
+  takenAt: string;
+  bytes: number;
+  reports: DatabaseReport[];
+}
+
+/**
+ * Copies the state of a queue, which may be running, into an empty folder: all databases as they were at one moment,
+ * and the files beside them. What was acknowledged before the call is in it.
+ * @param progress told again and again, bytes
+ * @throws UserError when there is nothing to copy, the folder is not empty, cannot be written, or a database is damaged
+ */
+export async function takeBackup(
+  stateDir: string,
+  folder: string,
+  progress: (done: number, total: number) => void,
+): Promise<Backup> {
+  const dataDir = join(stateDir, 'data');
+  if (!(await stat(dataDir).catch(() => null))) {
+    throw new UserError(
+      `${stateDir} holds no state of a queue. Name its folder (WORKER_VLLM_STATE or --state).`,
+    );
+  }
+  await makeEmpty(folder);
+  try {
+    const snapshot = await openSnapshot(dataDir);
+    const takenAt = new Date().toISOString();
+    const singles = await copySingles(stateDir, folder);
+    await copyAll(snapshot, join(folder, 'data'), progress);
+    const reports = await checkDatabases(folder, 'full');
+    const damaged = reports.find(({ problem }) => problem !== null);
+    if (damaged) throw damagedError(stateDir, damaged);
+    const files = await filesOf(folder, [...singles, ...snapshot.map(({ path }) => join('data', path))]);
+    await writeManifest(folder, { version: ownPackage.version, taken_at: takenAt, files });
+    return { takenAt, bytes: files.reduce((sum, { bytes }) => sum + bytes, 0), reports };
+  } catch (error) {
+    if (error instanceof UserError) throw error;
+    throw stateFolderError(`copy ${stateDir} to ${folder}`, folder, error);
+  }
+}
+
+function damagedError(stateDir: string, { path, problem }: DatabaseReport): UserError {
+  return new UserError(
+    `The copy ${path} ${problem?.text}. "npx worker-vllm state check --state ${stateDir}" says more of the folder.`,
+    EXIT.badState,
+  );
+}
+
+/** @throws UserError where something is in it */
+async function makeEmpty(folder: string): Promise<void> {
+  let found: string[];
+  try {
+    await makeFolder(folder);
+    found = await readdir(folder);
+  } catch (error) {
+    throw stateFolderError('make the folder of the backup', folder, error);
+  }
+  if (found.length === 0) return;
+  const isHalf = found.includes('data') && !found.includes('backup.json');
+  throw new UserError(
+    `${folder} is not empty${isHalf ? ': a backup there was ended before it was done. Remove it, or name' : '. Name'} a folder that is, or that is not there yet.`,
+  );
+}
+
+async function copySingles(stateDir: string, folder: string): Promise<string[]> {
+  const there = new Set(await readdir(stateDir));
+  const names = SINGLE_FILES.filter((name) => there.has(name));
+  for (const name of names) await copyFile(join(stateDir, name), join(folder, name));
+  return names;
+}
+
+async function copyAll(
+  snapshot: SnapshotDatabase[],
+  folder: string,
+  progress: (done: number, total: number) => void,
+): Promise<void> {
+  const { backup } = loadSqlite();
+  const total = snapshot.reduce((sum, { bytes }) => sum + bytes, 0);
+  let done = 0;
+  // workerd's own come first: a queue that starts meanwhile waits for all who have them open (state-lock.ts).
+  const isRuntimes = ({ path }: SnapshotDatabase) => path.endsWith('metadata.sqlite');
+  for (const one of snapshot.toSorted((a, b) => Number(isRuntimes(b)) - Number(isRuntimes(a)))) {
+    const { path, bytes, reader } = one;
+    await makeFolder(dirname(join(folder, path)));
+    await backup(reader, join(folder, path), {
+      rate: PAGES_A_STEP,
+      progress: ({ totalPages, remainingPages }) =>
+        progress(done + (bytes * (totalPages - remainingPages)) / Math.max(1, totalPages), total),
+    });
+    reader.close();
+    done += bytes;
+    progress(done, total);
+  }
+}
+
+async function filesOf(folder: string, paths: string[]): Promise<Manifest['files']> {
+  const files: Manifest['files'] = [];
+  for (const path of paths) {
+    const sha256 = await syncedSha256(join(folder, path));
+    files.push({ path, bytes: (await stat(join(folder, path))).size, sha256 });
+  }
+  for (const parent of new Set(paths.map((path) => dirname(join(folder, path))))) await syncFolder(parent);
+  return files;
+}

@@ -1,0 +1,97 @@
+import { chmod, copyFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { UserError } from '../../process/index.ts';
+import { checkDatabases } from '../state-check.ts';
+import { makeFolder, RESTORING, stateFolderError } from '../state-folder.ts';
+import { lockState } from '../state-lock.ts';
+import { type Manifest, readManifest, syncedSha256, syncFolder } from './manifest.ts';
+
+/** What may be in a folder that no queue has used: a volume's own, and what locking it leaves. */
+const NOTHING = new Set(['lost+found', 'lock', 'lock.pids', 'data']);
+
+/**
+ * Makes a state folder of a backup, which is read through first. Until all of it is there no queue starts on it.
+ * @param progress told again and again, bytes
+ * @throws UserError where the backup is not whole, of another version, or the folder holds something already
+ */
+export async function restoreBackup(
+  folder: string,
+  stateDir: string,
+  progress: (done: number, total: number) => void,
+): Promise<Manifest> {
+  const manifest = await readManifest(folder);
+  const unusable = (await checkDatabases(folder, 'start')).find(({ problem }) => problem !== null);
+  if (unusable?.problem) {
+    const { path, problem } = unusable;
+    const hint =
+      problem.kind === 'version' ? ` It was taken by worker-vllm ${manifest.version}: use that.` : '';
+    throw new UserError(`${path} ${problem.text}. Nothing was restored.${hint}`);
+  }
+  try {
+    await requireEmpty(stateDir);
+    await makeFolder(join(stateDir, 'data'));
+    const lock = await lockState(stateDir);
+    try {
+      // Once more: a queue may have been started on it before it was locked.
+      await requireEmpty(stateDir);
+      await copyAll(manifest, folder, stateDir, progress);
+    } finally {
+      lock.release();
+    }
+  } catch (error) {
+    if (error instanceof UserError) throw error;
+    throw stateFolderError(`restore to ${stateDir}`, stateDir, error);
+  }
+  return manifest;
+}
+
+/** @throws UserError where it holds something */
+async function requireEmpty(stateDir: string): Promise<void> {
+  const found = await namesIn(stateDir);
+  if (found.includes(RESTORING)) {
+    throw new UserError(
+      `A restore to ${stateDir} was ended before it was done: empty the folder, then restore again.`,
+    );
+  }
+  const states =
+    found.some((name) => !NOTHING.has(name)) || (await namesIn(join(stateDir, 'data'))).length > 0;
+  if (!states) return;
+  throw new UserError(
+    `${stateDir} is not empty, and nothing in it is overwritten: move it aside, or name another folder (WORKER_VLLM_STATE or --state).`,
+  );
+}
+
+async function namesIn(folder: string): Promise<string[]> {
+  try {
+    return await readdir(folder);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw error;
+  }
+}
+
+async function copyAll(
+  { files }: Manifest,
+  folder: string,
+  stateDir: string,
+  progress: (done: number, total: number) => void,
+): Promise<void> {
+  const mark = join(stateDir, RESTORING);
+  await writeFile(mark, '');
+  await syncFolder(stateDir);
+  const total = files.reduce((sum, { bytes }) => sum + bytes, 0);
+  let done = 0;
+  for (const { path, bytes } of files) {
+    const to = join(stateDir, path);
+    await makeFolder(dirname(to));
+    await copyFile(join(folder, path), to);
+    await chmod(to, 0o600);
+    await syncedSha256(to);
+    done += bytes;
+    progress(done, total);
+  }
+  for (const parent of new Set(files.map(({ path }) => dirname(join(stateDir, path)))))
+    await syncFolder(parent);
+  await rm(mark);
+  await syncFolder(stateDir);
+}
