@@ -60,7 +60,7 @@ export class Feeder {
     const slotsOf = new Map(models.map((model, index) => [model, slots[index]!]));
     const batches = new Map(active.map((stored) => [stored.seq, stored]));
     const byPool = Map.groupBy(counts, ({ model }) => poolOf(model, slotsOf.get(model)!));
-    // Together: a batch may name a thousand models that nobody serves.
+    // Together: a batch may name a thousand models that no worker serves.
     let unserved = new Map<Candidate, number>();
     for (const [pool, lines] of byPool) {
       const { config_id, slots: usable } = slotsOf.get(lines[0]!.model)!;
@@ -199,7 +199,7 @@ function requestIn(line: Uint8Array): ReturnType<typeof requestOf> | null {
   }
 }
 
-/** Models of one pool share its window; a model that nobody serves now has one of its own. */
+/** Models of one pool share its window; a model that no worker serves now has one of its own. */
 function poolOf(model: string, { config_id }: BatchSlots): string {
   return config_id ?? `\0${model}`;
 }

@@ -35,7 +35,7 @@ function requestId(batch: Batch, line: StoredLine): string {
 /** Kinds of errors that are told apart. */
 const MOST_KINDS = 20;
 
-/** Adds a line that was written to what is told of its batch. */
+/** Adds a line that was written to the counts of its batch. */
 export function count(batch: Batch, { file, isTried, kind, usage }: LineOutcome): void {
   if (file === 'output') {
     batch.output_lines += 1;

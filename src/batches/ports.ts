@@ -58,7 +58,7 @@ export interface BatchSlots {
   slots: number;
 }
 
-/** `wait`: not now, because too much is pending or nobody serves the model; `refused`: never. */
+/** `wait`: not now, because too much is pending or no worker serves the model; `refused`: never. */
 export type SubmittedLine = 'submitted' | { wait: string } | { refused: string };
 
 /** The files of batches, by id. */

@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline';
 import type { NewJob } from '../client/index.ts';
 import { UserError } from '../process/index.ts';
 
-/** What is said of a job by the command rather than by its line. */
+/** Fields of a job that the command's options set where its line does not. */
 export interface JobDefaults {
   jobType: string;
   configId?: string;

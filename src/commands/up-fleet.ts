@@ -40,14 +40,14 @@ export async function runUpFleet(
   let reload = () => {};
   const signals = endSignals(undefined, () => reload());
   try {
-    // Its faults are told before anything starts.
+    // The command reports faults of the file before it starts anything.
     const { spec } = await readFleetFile(path, env);
     const settings = await readQueueSettings(options, { ...env, QUEUE_IDS: queueIds(env) });
     const own = makeToken('up', ['admin']);
     const asksForTokens = settings.tokens.length > 0;
     if (asksForTokens) addToken(settings, own.entry);
     const bindings = bindingsOf(settings);
-    // What happens is told in sentences.
+    // It prints what happens in sentences.
     const logger = createLogger('queue', { ...env, LOG_LEVEL: env.LOG_LEVEL || 'warn' });
     const workerd = await unlessSignalled(keepServing({ ...settings, bindings, logger }), signals);
     if (typeof workerd === 'string') {

@@ -9,7 +9,7 @@ interface Ending {
 
 /**
  * Ends an object whose clock was set back: the next one has the new time. The alarm starts it, even where nobody calls.
- * @param reason for whoever is calling it
+ * @param reason the error that pending calls get
  */
 export async function startAgain({ ctx, sql, alarm }: Ending, reason: string): Promise<void> {
   alarm.set(machineTime(sql));

@@ -174,7 +174,7 @@ export function withoutMark(bytes: Uint8Array): Uint8Array {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
 }
 
-/** What the head of a request says of its body; null: nothing. */
+/** The length of the body by the head of its request; null: it says none. */
 export function announcedLength(request: Request): number | null {
   const header = request.headers.get('content-length');
   return header !== null && /^\d{1,15}$/.test(header) ? Number(header) : null;

@@ -135,7 +135,7 @@ let toldAt = 0;
 
 async function noteUse({ sha256 }: TokenEntry, env: TokenSources): Promise<void> {
   uses.set(sha256, Date.now());
-  // A request does not fail for it; what cannot be noted now is told with the next.
+  // A request does not fail for it; a use that cannot be noted now goes with the next.
   if (Date.now() - toldAt >= TELL_USES_MS) await tellUses(env).catch(() => {});
 }
 

@@ -1,7 +1,7 @@
 /** Exit codes of every command, listed for operators in docs/troubleshooting.md. */
 export const EXIT = {
   ok: 0,
-  /** A bug of this project, or a failure that nobody classified. */
+  /** A bug of this project, or a failure of no known class. */
   unexpected: 1,
   /** Bad configuration or command line, for this project or the engine. */
   configuration: 2,

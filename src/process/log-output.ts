@@ -14,7 +14,7 @@ let output: { write(text: string): void } | null = null;
 
 /**
  * Where this process writes its log, at once and in order. An output that takes nothing, such as a full disk or a pipe
- * that nobody reads, holds up nobody: what it does not take waits, up to 1 MiB.
+ * without a reader, does not hold up the process: up to 1 MiB waits.
  */
 export function logOutput(): { write(text: string): void } {
   output ??= openOutput();

@@ -1,6 +1,6 @@
 /** Names and addresses of hosts. Runtime-neutral: the gateway in workerd imports it too. */
 
-/** The host of a URL that reaches what listens on this address: nobody can connect to `0.0.0.0` portably. */
+/** The host of a URL that reaches what listens on this address: connecting to `0.0.0.0` is not portable. */
 export function dialableHost(host: string): string {
   if (host === '0.0.0.0' || host === '*') return '127.0.0.1';
   if (host === '::' || host === '[::]') return '[::1]';

@@ -3,7 +3,7 @@ import { sourceStack } from './source-stack.ts';
 
 /**
  * Runs a program and exits with its code at once: a stuck child must not keep the process alive.
- * For a UserError only the message is printed, for anything else the stack, whoever threw it.
+ * For a UserError only the message is printed, for any other error its stack.
  */
 export async function runMain(run: () => Promise<number>): Promise<never> {
   process.once('uncaughtException', endWith);

@@ -7,7 +7,7 @@ export const MASK = '(secret)';
 
 /** Hides the values of variables with secret names, such as HF_TOKEN, anywhere in a text. */
 export function secretHider(env: NodeJS.ProcessEnv): (text: string) => string {
-  // A file that holds a secret may end in a line break, which whoever uses the secret leaves out.
+  // A file that holds a secret may end in a line break, which is no part of the secret.
   const secrets = Object.entries(env)
     .filter(([name]) => SECRET_VARIABLE.test(name))
     .map(([, value]) => value?.trim() ?? '')

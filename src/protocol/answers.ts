@@ -19,7 +19,7 @@ const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 export const AnswerHead = z.object({
   status: z.number().int().min(200).max(599),
   headers: z.record(z.string().regex(HEADER_NAME), z.string().regex(HEADER_VALUE)),
-  /** Of a stored job: kept for whoever wants to watch, while nobody has to. */
+  /** Of a stored job: the relay keeps it for readers, of which there may be none. */
   replayed: z.boolean().optional(),
   /** Of an event stream: in what form it ends with an error. Left out, or of a newer peer: `openai`. */
   dialect: z.enum(DIALECTS).optional().catch(undefined),

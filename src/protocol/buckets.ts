@@ -1,6 +1,6 @@
 /**
  * Upper bounds of the histograms, s. Those of latencies are vLLM's own (vllm/v1/metrics/buckets.py), so that panels of
- * both overlay. Whoever keeps, exports or reads a histogram takes them from here.
+ * both overlay. All that keeps, exports or reads a histogram takes them from here.
  */
 
 export const QUEUE_WAIT_BOUNDS = [

@@ -27,7 +27,7 @@ const FAILURE_CODES = [
 ] as const;
 export type FailureCode = (typeof FAILURE_CODES)[number];
 
-/** One failure: what a caller is told, and what the queue needs to decide about another attempt. */
+/** One failure: the message for the caller, and what the queue needs to decide about another attempt. */
 export const Failure = z.object({
   message: z.string(),
   /** One of FAILURE_CODES from an extended peer; a newer peer may know more. */

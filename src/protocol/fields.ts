@@ -3,7 +3,7 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** The fields of whatever came from outside or was thrown; of what is no object, none. */
+/** The fields of a value from outside, or that was thrown; none where it is no object. */
 export function fieldsOf(value: unknown): { readonly [name: string]: unknown } {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }

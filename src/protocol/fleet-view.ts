@@ -26,7 +26,7 @@ export type Percentiles = NonNullable<PoolRates['wait_ms']>;
 export type FleetFrame = z.infer<typeof schemas.FleetFrame>;
 
 /**
- * What a viewer sends: what it knows (left out: nothing), or that nobody looks at it for now. Nothing is sent to it before
+ * What a viewer sends: what it knows (left out: nothing), or that its page is hidden for now. Nothing is sent to it before
  * its first `watch`. The text `ping` is answered with `pong`: a viewer sends one every 10 s, and none before the last one
  * was answered. One of which nothing was heard for 30 s is sent nothing until it is heard again.
  */

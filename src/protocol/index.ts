@@ -1,6 +1,6 @@
 /**
  * Every message both sides say, as schemas with their types; no I/O.
- * The conversation is told in docs/protocol.md.
+ * docs/protocol.md describes the conversation.
  */
 export * from './answers.ts';
 export * from './api-errors.ts';

@@ -94,7 +94,7 @@ export const JobView = z.object({
   /** Of the trace that its submission belongs to; null: it was in none, or in one together with others. */
   trace_id: z.string().nullable(),
   result: z.unknown(),
-  /** True: the result is not for whoever asks, and is null whatever there is. */
+  /** True: the caller may not read the result, which is null here even if there is one. */
   withheld: z.boolean().optional(),
   error: Failure.nullable(),
   attempt_errors: z.array(AttemptError),

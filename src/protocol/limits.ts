@@ -97,7 +97,7 @@ export const KNOWN_MODELS = 1000;
 export const MODEL_KNOWN_SECONDS = 86_400;
 export const MODEL_NAME_CHARACTERS = 256;
 
-/** JSON of what an engine says of one of its models; more is not remembered. */
+/** JSON of one model's card from an engine; more is not remembered. */
 export const MODEL_CARD_CHARACTERS = 4096;
 
 /** Responses of which is remembered whose engine keeps them. */

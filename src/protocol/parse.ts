@@ -30,7 +30,7 @@ export function parseFrames<T>(schema: z.ZodType<T>, text: string): Parsed<T>[] 
 
 function readJson(text: string): Parsed<unknown> {
   try {
-    // A parser spends seconds on some million opening brackets, and nobody else is served meanwhile.
+    // A parser spends seconds on some million opening brackets, and the process serves nothing else meanwhile.
     if (text.length > SHORT_CHARACTERS) checkJson(encoder.encode(text), Number.POSITIVE_INFINITY);
     return { ok: true, value: JSON.parse(text) };
   } catch (error) {

@@ -88,7 +88,7 @@ export const PoolScaling = z.object({
   spent_today: dollars,
   /** The newest decision, in words. */
   decision: z.object({ at: time, text }).nullable(),
-  /** What an operator has said of it: `paused` holds what there is, `drained` ends it and launches none. */
+  /** The operator's control of it: `paused` holds what there is, `drained` ends it and launches none. */
   control: z.enum(['automatic', 'paused', 'drained']),
   /** Starts that failed hold back more of them until then; null: nothing does. `until` null: until somebody resumes it. */
   breaker: z.object({ text, until: time.nullable() }).nullable(),

@@ -30,7 +30,7 @@ export interface RestRequest {
 }
 
 /**
- * Nobody knows whether the provider has done what it was asked: it did not answer, or in a way that tells nothing.
+ * The provider may or may not have carried the call out: it did not answer, or not in a way that shows it.
  * Its message is for the operator.
  */
 export class NoAnswerError extends Error {}
@@ -116,7 +116,7 @@ export class RestApi {
   }
 }
 
-/** What a driver answers where it could not find out. @throws whatever else it is given */
+/** A driver's answer for a call with an unknown outcome. @throws any other error */
 export function unknownFrom(error: unknown): LaunchOutcome {
   if (error instanceof NoAnswerError) return { kind: 'unknown', detail: error.message };
   throw error;
@@ -127,7 +127,7 @@ export function isQuota({ body }: Answer): boolean {
   return fieldsOf(body).error === 'search_quota_exceeded';
 }
 
-/** The fields of an answer whose form nobody promises. */
+/** The fields of an answer whose form is not documented. */
 export function fieldsOf(body: unknown): Record<string, unknown> {
   return typeof body === 'object' && body !== null ? (body as Record<string, unknown>) : {};
 }

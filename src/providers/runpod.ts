@@ -47,7 +47,7 @@ const STATES: Record<string, Machine['state']> = {
   TERMINATED: 'ended',
 };
 
-/** What a 400 says of an instance type that is out of stock. Every other 400 is a request that breaks a rule. */
+/** The text of a 400 for an instance type that is out of stock. Every other 400 is a request that breaks a rule. */
 const OUT_OF_STOCK = /no longer any instances|capacity|in stock|not available|unavailable|no available/i;
 
 /** RunPod's limit. */
@@ -81,7 +81,7 @@ class RunPod implements Driver {
   readonly #ports: DriverPorts;
   readonly #api: RestApi;
   readonly #pace: Pace;
-  /** By the number of GPUs that its stock is told for. */
+  /** By the number of GPUs that RunPod reports stock for. */
   readonly #catalogs = new Map<number, { askedAt: number; gpus: Promise<Catalog['gpus']> }>();
 
   constructor(spec: Spec, ports: DriverPorts, token: string) {

@@ -11,7 +11,7 @@ export function relayName(queueId: string, workerId: string): string {
  * The worker dials its answer socket by `fetch` with an upgrade. The gateway asks for one stream by `fetch` of
  * `streamUrl`; the response is the engine's own (status, headers, body), or one with the header BROKEN_HEADER when
  * the attempt ended before a byte could be given to the caller: its value is a JSON BrokenReason, and another attempt
- * may be made without the caller noticing. Whoever drops the call or the response's body has cancelled the stream.
+ * may be made without the caller noticing. Dropping the call or the response's body cancels the stream.
  */
 export interface RelayCalls {
   /** The queue found that this attempt is lost: tell the caller that waits for it. */
@@ -27,7 +27,7 @@ export function streamUrl(stream: number): string {
   return `https://relay/streams/${stream}`;
 }
 
-/** The same for the answer of a stored job, which several may read and nobody cancels by leaving. */
+/** The same for the answer of a stored job, which several readers may read; one that leaves cancels nothing. */
 export function replayUrl(stream: number): string {
   return `https://relay${REPLAY_PATH}${stream}`;
 }

@@ -30,7 +30,7 @@ export class FinishedStreams {
     this.#streams.set(id, finished);
   }
 
-  /** What the worker is told that goes on sending; null: nothing. */
+  /** The answer to a worker that goes on sending; null: none. */
   replyToBytes(id: number): Reply | null {
     const finished = this.#streams.get(id);
     return finished === undefined || finished.state === 'ended' ? null : stop(id, finished.state);

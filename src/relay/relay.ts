@@ -16,13 +16,13 @@ import { type Entry, Streams, withFirstByte } from './streams.ts';
 
 /** An open event stream that is silent this long gets a comment, and another each time it lasts as long again, ms. */
 const SILENCE_MS = 1000;
-/** A stream nobody asks for is cancelled after this long, ms: its caller was gone before the answer came. */
+/** The relay cancels a stream that no caller asks for after this long, ms: its caller was gone before the answer came. */
 const UNCLAIMED_MS = 30_000;
-/** The same while the relay holds too much that nobody has asked for, ms. */
+/** The same while the relay holds too much that no caller has asked for, ms. */
 const UNCLAIMED_WHEN_CROWDED_MS = 5000;
 /** How long a finished stream that no caller asked for is kept, ms. */
 const REMEMBER_MS = 60_000;
-/** Ends of answers of which the worker is told together. */
+/** Ends of answers that the relay reports to its worker together. */
 const MOST_WAITING_REPLIES = 32;
 /** A comment: invisible to clients of server-sent events, but a write, and only a write shows a caller gone. */
 const KEEP_ALIVE = new TextEncoder().encode(': keep-alive\n\n');
@@ -82,7 +82,7 @@ export class Relay {
     return this.#streams.held + this.replays.size;
   }
 
-  /** The worker (re)connected: the newer socket counts, and every stream is told where it stands. */
+  /** The worker (re)connected: the newer socket counts, and the relay tells the worker where every stream stands. */
   onSocket(socket: AnswerSocket): void {
     this.#socket?.close(CLOSE.superseded, 'a newer answer socket of this worker took over');
     this.#socket = socket;
@@ -97,7 +97,7 @@ export class Relay {
     this.#heardAt = this.#now();
   }
 
-  /** @returns whether bytes of the message itself are on their way to a caller; else nobody reads it any more */
+  /** @returns whether bytes of the message itself are on their way to a caller; else no caller reads it any more */
   onMessage(socket: AnswerSocket, message: ArrayBuffer): boolean {
     if (this.#socket !== socket) return false;
     this.#isPassedOn = false;
@@ -122,7 +122,7 @@ export class Relay {
   }
 
   /**
-   * A caller asks for a stream; it is told once how the answer opens.
+   * A caller asks for a stream; the relay tells it once how the answer opens.
    * @param asked given back when the answer is to be moved
    */
   open(id: number, listener: (opening: Opening) => void, asked: unknown = null): void {
@@ -170,7 +170,7 @@ export class Relay {
    * @returns stops waiting for the opening
    */
   openReplay(id: number, listener: (opening: Opening) => void): () => void {
-    // It broke before it had a head, and nobody knew that it was a replay buffer.
+    // It broke before its head said that it was one for a replay buffer.
     const broken = this.#streams.get(id)?.stream;
     if (!broken) return this.replays.open(id, listener);
     broken.whenOpening(listener);
@@ -267,7 +267,7 @@ export class Relay {
     }
   }
 
-  /** Bytes of a stream that is over: the worker is told. */
+  /** Bytes of a stream that is over: the relay tells the worker. */
   #isFinished(id: number): boolean {
     const reply = this.#streams.replyToFinished(id);
     if (reply) this.#reply(reply);

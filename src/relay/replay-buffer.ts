@@ -172,7 +172,7 @@ export class ReplayBuffer {
     }
   }
 
-  /** Makes room: whoever has not read so far is told. */
+  /** Makes room: readers that have not read so far get an error. */
   dropAll(): void {
     while (this.#pieces.length > 0) this.#dropFirst();
     for (const reader of this.#readers.values()) this.#give(reader);

@@ -22,7 +22,7 @@ export class ReplayBuffers {
   /** What all of them keep. */
   #bytes = 0;
 
-  /** @param forgotten is told of a broken replay buffer that is forgotten: its worker may go on sending */
+  /** @param forgotten is called for a broken replay buffer that is forgotten: its worker may go on sending */
   constructor(now: () => number, reply: (record: Reply) => void, forgotten: (id: number) => void) {
     this.#now = now;
     this.#reply = reply;

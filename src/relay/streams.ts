@@ -63,7 +63,7 @@ export class Streams {
     return this.#finished.has(id);
   }
 
-  /** What the worker is told that sends bytes of a finished stream; null: nothing. */
+  /** The answer to a worker that sends bytes of a finished stream; null: none. */
   replyToFinished(id: number): Reply | null {
     return this.#finished.replyToBytes(id);
   }
@@ -82,14 +82,14 @@ export class Streams {
     return [...points, ...this.#finished.resumePoints()];
   }
 
-  /** Every change of a stream goes through here. One that nobody has heard of begins with it. */
+  /** Every change of a stream goes through here. An unknown one begins with it. */
   change(id: number, change: (stream: CallerStream, entry: Entry) => void): void {
     if (this.#finished.has(id)) return;
     if (!this.#entries.has(id)) this.#entries.set(id, this.#begun(id));
     this.changeKnown(id, change);
   }
 
-  /** The same; one that nobody has heard of is left alone. One that is finished by it leaves only a note. */
+  /** The same; an unknown one is left alone. One that is finished by it leaves only a note. */
   changeKnown(id: number, change: (stream: CallerStream, entry: Entry) => void): void {
     const entry = this.#entries.get(id);
     if (!entry) return;

@@ -39,7 +39,7 @@ export class Launches {
     return this.launched().filter((launch) => !isFinal(launch));
   }
 
-  /** The same with orphans: whatever may run under one of our names. */
+  /** The same with orphans: all that may run under one of our names. */
   machines(): LaunchRecord[] {
     return this.all().filter((launch) => !isFinal(launch));
   }

@@ -60,7 +60,7 @@ export function prefixOf(installation: string): string {
 }
 
 /**
- * Two complete lists that do not show a machine, or show one that nobody wants, count when they are so far apart, ms:
+ * Two complete lists that do not show a machine, or show one that no launch wants, count when they are so far apart, ms:
  * lists of providers lag. What runs on a launcher's own machine is listed as it is.
  */
 const LISTS_APART_MS = { elsewhere: 60_000, onHost: 5000 };
@@ -71,7 +71,7 @@ export function listsApartMs(host: string | null): number {
 
 /** A launch with the fields that only orders and the reaper use. */
 export interface LaunchRecord extends Launch {
-  /** Nobody launched it: a list showed it under one of our names. */
+  /** No launch made it: a list showed it under one of our names. */
   is_orphan: boolean;
   /** Counts orders given out for it, so that an answer to an older order is told from one to the newest. */
   order: number;

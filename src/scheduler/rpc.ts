@@ -37,7 +37,7 @@ export const LauncherReport = z.object({
               /** With `ended`: there was no room for it, or none any more. As a launch answered `no_capacity`. */
               no_capacity: z.boolean().optional(),
               /**
-               * With `starting`: it was made, and nobody has started it, as when its launcher was killed in between.
+               * With `starting`: it was made and not started, as when its launcher was killed in between.
                * Its launch is ordered again.
                */
               unstarted: z.boolean().optional(),
@@ -72,7 +72,7 @@ export const LauncherReport = z.object({
           z.object({ kind: z.literal('rejected'), detail: z.string().max(2000) }),
           /** It is gone. */
           z.object({ kind: z.literal('terminated') }),
-          /** It is told to end and has not yet: it still takes its place, and may be paid for. */
+          /** The provider was told to end it and has not yet: it still takes its place, and may be paid for. */
           z.object({ kind: z.literal('terminating') }),
           /** It may or may not have happened. */
           z.object({ kind: z.literal('unknown'), detail: z.string().max(2000) }),

@@ -3,7 +3,7 @@ import type { FailureCause, Launch } from './launch.ts';
 import type { CandidateSpec, PoolSpec } from './spec.ts';
 
 /**
- * All that the rule knows when it decides. Whoever fills it in never guesses: what is not known is null, and what the
+ * All that the rule knows when it decides. It holds no guesses: what is not known is null, and what the
  * rule is not told it does not shrink, launch or terminate. Times are epoch ms by the queue's clock, money is US
  * dollars.
  */
@@ -22,7 +22,7 @@ export interface Observed {
    */
   launches: Launch[];
   /**
-   * By name, whoever started them. That one is not connected is taken at its word only where `demand` is known. A start
+   * By name, those of other starters too. That one is not connected is taken at its word only where `demand` is known. A start
    * whose worker's heartbeats show that it moves on is given more time.
    */
   workers: FleetFacts['workers'];
@@ -134,7 +134,7 @@ export interface PoolDecided {
   config_id: string;
   /** Workers wanted now; null: unknown, and nothing changes. */
   wanted: number | null;
-  /** Workers that take jobs, whoever started them. */
+  /** Workers that take jobs, those that the scheduler did not start too. */
   ready: number;
   /** Launches on their way to be ready. */
   starting: number;

@@ -225,7 +225,7 @@ export const FleetSpec = z
       .record(Name, PoolSpec)
       .describe('What is served, by the name that workers have as CASOLA_CONFIG_ID.'),
   })
-  // Whatever else is wrong, so that all faults are told at once.
+  // Beside all other faults, so that one check reports them all.
   .superRefine(checkReferences, { when: () => true })
   .superRefine(checkSecrets, { when: () => true });
 export type FleetSpec = z.output<typeof FleetSpec>;
@@ -242,7 +242,7 @@ export const KnownProviderSpec = z.discriminatedUnion(
   }) as unknown as typeof PROVIDERS,
 );
 
-/** What no field shows by itself. The value may be anything yet: its own faults are told beside these. */
+/** What no field shows by itself. The value may be anything yet: its own faults are reported beside these. */
 function checkReferences(value: unknown, context: z.core.$RefinementCtx): void {
   const { providers, pools } = record(value);
   const known = Object.keys(record(providers));
@@ -278,7 +278,7 @@ function checkReferences(value: unknown, context: z.core.$RefinementCtx): void {
 const HOLDS_A_SECRET =
   /(?:^|_)(?:TOKEN|API_?KEY|ACCESS_KEY|PRIVATE_KEY|SECRET(?:_KEY)?|PASSWORD|PASSWD|(?<!APPLICATION_)CREDENTIALS?)$/i;
 
-/** Whoever may read the fleet may read its spec. */
+/** Every token that may read the fleet may read its spec. */
 function checkSecrets(value: unknown, context: z.core.$RefinementCtx): void {
   for (const [id, pool] of Object.entries(record(record(value).pools))) {
     for (const name of Object.keys(record(record(pool).env)).filter((name) => HOLDS_A_SECRET.test(name))) {

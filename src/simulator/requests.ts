@@ -2,7 +2,7 @@ import { type BodyIssue, badRequest, invalidBody, notFound } from './errors.ts';
 import { chatIds, givenIds, type Prompt, readPrompts } from './prompts.ts';
 import { seedFrom } from './text.ts';
 
-/** What is asked of the engine, read from the body of a chat or a text completion. */
+/** A request for text, read from the body of a chat or a text completion. */
 export interface GenerationRequest {
   /** One entry for each prompt: text completions may bring several. */
   prompts: Prompt[];
@@ -19,7 +19,7 @@ export interface GenerationRequest {
   continuousUsage: boolean;
   /** The body's own `request_id`; the header goes before it. */
   requestId: string | null;
-  /** The ids of prompt and tokens are told (`return_token_ids`). */
+  /** The answer has the ids of prompt and tokens (`return_token_ids`). */
   returnTokenIds: boolean;
   /** Of what the tokens depend on beside the ids before them, so that no answer can be continued; null: nothing. */
   salt: number | null;

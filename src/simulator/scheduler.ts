@@ -134,7 +134,7 @@ export class Scheduler {
     return () => this.end(sequence);
   }
 
-  /** The engine dies: every sequence ends and its receiver is told. */
+  /** The engine dies: every sequence ends with an error for its receiver. */
   failAll(): void {
     for (const sequence of [...this.batch, ...this.waitingQueue]) {
       this.end(sequence);

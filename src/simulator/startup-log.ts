@@ -58,7 +58,7 @@ export function startupSteps(options: SimulatorOptions): (() => string[])[] {
   ];
 }
 
-/** Which of the steps loads the model: where a start fails that is told to fail. */
+/** Which of the steps loads the model: where a start fails that an option makes fail. */
 export const LOADING_STEP = 3;
 
 export const startFailureLines = {

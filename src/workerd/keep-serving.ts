@@ -12,7 +12,7 @@ type ServedQueue = WorkerdOptions & Pick<QueueSettings, 'tokens' | 'otherTokens'
 
 /**
  * `startWorkerd`, and once more at the same port each time that it has run out of descriptors: that is the doing of
- * whoever connects, not a fault that a second start would meet again.
+ * its clients, not a fault that a second start would meet again.
  * Tokens of the state folder that are made or taken away meanwhile are made known to it.
  * @returns the queue as if it were one process; `exited` is the end that is not followed by a start
  */

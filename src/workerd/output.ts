@@ -15,7 +15,7 @@ export function listening(child: ChildProcess): Promise<number> {
   });
 }
 
-/** What workerd prints: kept until it is ready, since a failed start is told in one line; then logged. */
+/** What workerd prints: kept until it is ready, since a failed start is reported in one line; then logged. */
 export function watchOutput(child: ChildProcess, logger?: Logger) {
   const early: string[] = [];
   const log = logger ? lineLogger(logger) : () => {};
@@ -65,7 +65,7 @@ export function lineLogger(logger: Logger): (line: string, level: 'info' | 'warn
   };
 }
 
-/** What a line of the runtime says of a fault that operators can mend; null for any other line. */
+/** The message for a line of the runtime about a fault that operators can mend; null for any other line. */
 function faultIn(line: string): { key: string; text: string } | null {
   if (line.includes('dup(): Too many open files')) {
     return {

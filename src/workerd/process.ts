@@ -165,7 +165,7 @@ async function compiled(program: string, source: string): Promise<Buffer> {
   }
 }
 
-/** Asks the gateway for what nobody else may (gateway/routes/sockets.ts). */
+/** Asks the gateway for what only this process may (gateway/routes/sockets.ts). */
 function tell(
   url: string,
   what: 'close-sockets' | 'tokens',

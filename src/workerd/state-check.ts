@@ -108,7 +108,7 @@ async function checkDatabase(path: string, owner: string, depth: 'start' | 'full
   return report;
 }
 
-/** SQLite puts files beside a database to read it, unless it is told that nobody writes: no log, no writer. */
+/** SQLite puts files beside a database to read it, unless an option says that there is no writer. */
 function openToRead(path: string): DatabaseSync {
   const location = pathToFileURL(path);
   if (!existsSync(`${path}-wal`)) location.searchParams.set('immutable', '1');

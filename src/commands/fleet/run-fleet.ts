@@ -34,7 +34,7 @@ export async function runFleet(
     },
   });
   await follower.start();
-  // What it does is told in sentences.
+  // It prints what it does in sentences.
   const log = createLogger('launcher', { ...env, LOG_LEVEL: env.LOG_LEVEL || 'warn' });
   const launcher = startLauncher({ ...options, ...target }, env, log);
   const telling = tellHappenings(target, say);

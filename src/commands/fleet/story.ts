@@ -10,7 +10,7 @@ import { dollars } from './cost.ts';
 
 /**
  * What the scheduler and its machines did between two views of a fleet, a sentence each, for somebody who watches.
- * @param before null: nothing was seen yet, so what there is, is told in short
+ * @param before null: this is the first view, which is summed up
  */
 export function happenings(before: FleetView | null, after: FleetView): string[] {
   if (before === null) return after.pools.flatMap((pool) => presentOf(pool));

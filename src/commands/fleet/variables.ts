@@ -4,7 +4,7 @@ import { DRIVERS } from '../../scheduler/drivers.ts';
 import { containerShape } from '../../supervisor/variables.ts';
 import { didYouMean, fieldOf, MOST_TOLD, type Remark, shown } from './issues.ts';
 
-/** What is said about the variables that a fleet gives to its workers. */
+/** Messages about the variables that a fleet gives to its workers. */
 
 /** The launcher sets them, from what a pool says elsewhere. */
 const SET_BY_THE_LAUNCHER: Record<string, string> = {
@@ -25,7 +25,7 @@ const SET_BY_THE_LAUNCHER: Record<string, string> = {
   ENGINE: 'write it as "engine" of the pool',
 };
 
-/** Ours alone: whoever writes a name that begins so means one of ours. */
+/** Variables of this project alone begin so: an unknown one is a misspelt one. */
 const OUR_PREFIX = /^(?:CASOLA|WORKER|ENGINE)_/;
 /** Known, but not read through the table of the container's variables. */
 const ALSO_OURS = [

@@ -30,7 +30,7 @@ export interface CreateOptions extends PlaceOptions {
 
 /**
  * `token create`: the token alone on stdout, so that a script can take it; the rest on stderr.
- * @throws UserError for what cannot be said of a token
+ * @throws UserError for options that do not make a token
  */
 export async function runTokenCreate(options: CreateOptions): Promise<number> {
   const { scope, workerId } = options;

@@ -73,7 +73,7 @@ async function onceMore<T>(queueId: string, call: (again: boolean) => Promise<T>
   }
 }
 
-/** What its callers are told of an error of the queue. */
+/** The answer to callers for an error of the queue. */
 function told(error: unknown): unknown {
   if (fieldsOf(error).overloaded !== true) return error;
   const busy = 'The queue has too much to do; try again in a few seconds.';

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-/** What operators are told of the fleet's file. */
+/** Answers about the fleet's file. */
 
 export const AppliedSpec = z.object({
   /** As `/schemas/Fleet.json` has it. */

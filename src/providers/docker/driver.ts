@@ -22,7 +22,7 @@ const STATES: Record<string, Machine['state']> = {
   dead: 'ended',
 };
 
-/** A launch waits so long for its image, so that one that is refused is told at once, ms. */
+/** A launch waits so long for its image, so that a refused image is reported at once, ms. */
 const PULL_WAIT_MS = 15_000;
 const SHOWN_LINES = 15;
 
@@ -162,7 +162,7 @@ export class DockerDriver implements Driver {
     }
   }
 
-  /** Its launch was answered long ago: that it failed is told by the list. */
+  /** Its launch was answered long ago: the next list reports that it failed. */
   #endedLate(name: string, pending: Pending, outcome: LaunchOutcome): void {
     if (outcome.kind === 'launched') this.#pending.delete(name);
     else if ('detail' in outcome) {

@@ -92,7 +92,7 @@ export class Engine {
     );
   }
 
-  /** Whoever made it. Null: there is none. */
+  /** Null: there is none. The container may be another launcher's. */
   async find(name: string): Promise<FoundContainer | null> {
     const found = await unless([404], () =>
       call(CALL_MS, (abortSignal) => this.#docker.getContainer(name).inspect({ abortSignal })),

@@ -21,7 +21,7 @@ const PodList = z.object({
   metadata: z.object({ _continue: z.string().nullish() }).nullish(),
   items: z.array(PodShape),
 });
-/** What the API server says of an error. */
+/** An error of the API server. */
 const Status = z.object({ reason: z.string().catch(''), message: z.string().catch('') });
 
 const SERVICE_ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount';

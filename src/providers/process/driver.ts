@@ -63,7 +63,7 @@ export class ProcessDriver implements Driver {
         `Cannot keep what is started here in ${folder}: ${message}. Choose another state folder.`,
       );
     }
-    // Of an installation that is no more, or nobody would have ended it.
+    // Its installation is gone, or its launcher would have ended it.
     for (const record of this.#records.all()) {
       const exit = this.#pidOf(record) === null ? this.#records.exitOf(record.name) : null;
       if (exit && ports.clock.now() - exit.at > FORGOTTEN_MS) this.#records.remove(record.name);
@@ -176,7 +176,7 @@ export class ProcessDriver implements Driver {
 
   #known(record: ProcessRecord, pid: number): void {
     const known = this.#processOf(record, pid);
-    // A process that has ended already is told by its exit code.
+    // A process that has ended already shows in its exit code.
     if (known) this.#records.put({ ...record, process: known });
   }
 

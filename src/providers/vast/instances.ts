@@ -27,7 +27,7 @@ const STATES: Record<string, Machine['state']> = {
   rebooting: 'starting',
   exited: 'ended',
   stopped: 'ended',
-  // Its GPUs are billed all the same, and nobody here thaws it.
+  // Vast bills its GPUs all the same, and this driver does not thaw it.
   frozen: 'ended',
 };
 

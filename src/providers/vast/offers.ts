@@ -71,7 +71,7 @@ export class OfferMarket {
   }
 
   /**
-   * The cheapest offer that nobody here has asked for, which is the caller's now; null: there is none.
+   * The cheapest offer that no other launch has asked for, which is the caller's now; null: there is none.
    * @throws NoAnswerError
    */
   async claim(wanted: Wanted, until: number): Promise<Offer | null> {

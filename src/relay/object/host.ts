@@ -89,7 +89,7 @@ export class RelayHost {
     this.#arm();
   }
 
-  /** The process, or the object that this lives in, is about to end: whoever is reading hears why. */
+  /** The process, or the object that this lives in, is about to end: it tells all callers and readers why. */
   breakAll(reason: BrokenReason): void {
     this.#relay.breakAll(reason);
   }
@@ -111,7 +111,7 @@ export class RelayHost {
     server.addEventListener('message', ({ data }) => {
       if (typeof data !== 'string') {
         this.received += (data as ArrayBuffer).byteLength;
-        // A worker that sends faster than garbage is collected would fill the memory with what nobody reads.
+        // A worker that sends faster than garbage is collected would fill the memory with bytes without a reader.
         if (!this.#relay.onMessage(socket, data as ArrayBuffer))
           freeBytes(new Uint8Array(data as ArrayBuffer));
         this.#arm();

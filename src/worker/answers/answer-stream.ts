@@ -44,7 +44,7 @@ export interface AnswerStreamEvents {
 
 export class AnswerStream {
   readonly id: number;
-  /** Of a stored job: a copy for whoever watches. It waits for no room and its end is not the job's. */
+  /** Of a stored job: a copy for readers. It waits for no room and its end is not the job's. */
   readonly isReplayed: boolean;
   readonly #events: AnswerStreamEvents;
   #state: AnswerState = 'open';
@@ -215,7 +215,7 @@ export class AnswerStream {
       if (told) records.push({ type: 'ids', stream: this.id, offset: offset + data.byteLength, ...told });
       records.push({ type: 'bytes', stream: this.id, offset, data });
     }
-    // A relay that has restarted can cancel what nobody waits for any more only if it hears of it.
+    // A relay that has restarted can cancel a stream without a caller only if the worker tells of it.
     if (!this.#isKnown && !this.isReplayed && this.#state === 'open' && records.length === before) {
       records.push({ type: 'bytes', stream: this.id, offset: this.#taken, data: new Uint8Array() });
     }

@@ -50,7 +50,7 @@ export class Answers {
   /** Streams with something to send. */
   readonly #waiting = new Set<AnswerStream>();
   readonly #expiry = new Map<AnswerStream, Timer>();
-  /** Streams the relay waits for and nobody here has heard of. */
+  /** Streams that the relay waits for and this worker does not know. */
   readonly #unknown = new Set<number>();
   readonly #streamEvents = {
     changed: (stream: AnswerStream) => this.#plan(stream),
@@ -102,7 +102,7 @@ export class Answers {
     socket.open({ url, token: this.#settings.token });
   }
 
-  /** The answer of a stored job, for whoever watches: the relay wanting no more of it changes nothing. */
+  /** The answer of a stored job, for readers: that the relay wants no more of it changes nothing for the job. */
   openReplay(streamId: number): AnswerStream {
     return this.#open(streamId, () => {}, true);
   }

@@ -4,7 +4,7 @@ import { unescape as decodePercent } from 'node:querystring';
 export interface FileAccess {
   /** Relative addresses are meant from here: the queue's own address over HTTP, with a closing slash. */
   base: string;
-  /** Origins of queue and API: the token is for these, and for nobody else. */
+  /** Origins of queue and API: the token is for these alone. */
   ownOrigins: ReadonlySet<string>;
   token: string | undefined;
   /** Host patterns beside our own, `files.example.com`, `minio:9000` or `*.example.com`; null: any public one over https. */
@@ -26,7 +26,7 @@ export type Address =
       url: URL;
       /** Header for it: our token, or what the address itself holds. */
       authorization: string | undefined;
-      /** Nobody who runs this worker has named the host: it must be one of the public internet. */
+      /** No setting of this worker names the host: it must be one of the public internet. */
       mustBePublic: boolean;
     }
   | { ok: false; problem: string };

@@ -10,7 +10,7 @@ import type { Dial } from './socket.ts';
 /** workerd may leave the connection open after the close frames: the end counts this long after them, ms. */
 const CLOSE_TIMEOUT_MS = 500;
 
-/** How long a queue that takes no connection has to say why, ms, and how much of it is told. */
+/** How long a queue that takes no connection has to say why, ms, and how much of that the log repeats. */
 const EXPLANATION_MS = 1000;
 const EXPLANATION_CHARACTERS = 500;
 
@@ -70,7 +70,7 @@ function noMask(key: Buffer): void {
   key.fill(0);
 }
 
-/** What a queue that takes no connection says of it, in OpenAI's shape of errors; null: nothing in time. */
+/** Why a queue takes no connection, from its error in OpenAI's shape; null: it did not say in time. */
 async function explanationOf(response: IncomingMessage): Promise<string | null> {
   try {
     const read = withTimeout(systemClock, EXPLANATION_MS, () => text(response));

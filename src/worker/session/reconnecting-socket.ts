@@ -133,7 +133,7 @@ export class ReconnectingSocket {
     this.#state = 'dialling';
     this.#timer = this.#ports.clock.setTimeout(() => this.drop('no answer to the dial'), OPEN_WITHIN_MS);
     const connection = ++this.#connection;
-    // A socket that was given up may still speak; nobody listens to it any more.
+    // A socket that was given up may still speak; its messages are ignored.
     const ifCurrent =
       <T extends unknown[]>(run: (...args: T) => void) =>
       (...args: T) => {

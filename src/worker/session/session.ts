@@ -88,7 +88,7 @@ export class Session {
     this.#wake(WAKE.started);
   }
 
-  /** @param models every name the engine answers to @param cards what it says of them */
+  /** @param models every name the engine answers to @param cards its cards of them */
   engineHealthy(models: string[], cards: ModelCard[]): void {
     this.#engineHealthy = true;
     this.#instance = { ...this.#instance, models, ...(cards.length > 0 && { model_cards: cards }) };

@@ -37,7 +37,7 @@ const MOST_GPUS = 64;
 /** After these nothing is asked any more: the engine may be gone, and time is short. */
 const LAST_WORDS: readonly Heartbeat['status'][] = ['stopping', 'error', 'failed', 'fatal'];
 
-/** What is told to whoever asks on this machine. */
+/** Answer of `/healthz` on this machine. */
 export type Report = Omit<Heartbeat, 'status'> & {
   /** Null: its connection to the queue is down, or its engine is not healthy. */
   status: 'starting' | 'running' | 'draining' | null;
@@ -158,7 +158,7 @@ export class WorkerStatus {
     };
   }
 
-  /** What holds whatever the status is. */
+  /** The part that is the same in every status. */
   #facts({ gauges, gpus, engineVersion }: Readings): Omit<Heartbeat, 'status'> {
     const { queueId, configId, workerId, capacity, instance, heartbeatIntervalSeconds } = this.#settings;
     return {

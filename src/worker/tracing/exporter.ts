@@ -80,7 +80,7 @@ function reporting(exporter: OTLPTraceExporter, outage: Outage): SpanExporter {
     export: (spans, done) =>
       exporter.export(spans, (result) => {
         outage.report(result.code === 0 ? null : (result.error?.message ?? 'no answer'));
-        // Told once above: the processor would throw it where nobody catches it.
+        // Logged once above: the processor would throw it where nothing catches it.
         done({ code: 0 });
       }),
     shutdown: () => exporter.shutdown(),

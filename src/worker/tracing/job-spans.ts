@@ -14,7 +14,7 @@ export interface SpanOrigin {
 
 type AttemptFacts = Parameters<AttemptTrace['end']>[1];
 
-/** Revocations after which nobody tries the job again. */
+/** Revocations after which no worker tries the job again. */
 const FINAL_REASONS = new Set(['cancelled', 'caller_gone', 'deadline']);
 
 interface Chat {

@@ -24,7 +24,7 @@ export interface TracingSettings {
   warnings: string[];
 }
 
-/** What the environment says of spans; null: none are exported. */
+/** Settings of spans from the environment; null: none are exported. */
 export function tracingSettings(env: NodeJS.ProcessEnv): TracingSettings | null {
   const of = (name: string) => env[name]?.trim() || undefined;
   if (!of('OTEL_EXPORTER_OTLP_ENDPOINT') && !of('OTEL_EXPORTER_OTLP_TRACES_ENDPOINT')) return null;
