@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { Random } from './fuzz/random.ts';
+import { Random } from '../test/support/random.ts';
 import { TARGETS, type Target } from './fuzz/targets.ts';
 
 /**
@@ -25,7 +25,7 @@ async function fuzz(name: string, build: () => Target | Promise<Target>): Promis
   for (let done = 0; done < share; done += ROUND) {
     // Every round can be played again alone: its seed is told.
     const roundSeed = seed + done;
-    const random = new Random(roundSeed);
+    const random = new Random(roundSeed, name);
     const target = await build();
     let input: string | Uint8Array<ArrayBuffer> = '';
     let frame = 0;

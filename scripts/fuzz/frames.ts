@@ -1,5 +1,5 @@
 import { type AnswerRecord, encodeRecords } from '../../src/protocol/index.ts';
-import type { Random } from './random.ts';
+import type { Random } from '../../test/support/random.ts';
 
 type Json = null | boolean | number | string | Json[] | { [field: string]: Json };
 
@@ -95,14 +95,14 @@ export const QUEUE_FRAMES: { [field: string]: Json }[] = [
 /** A frame of the list as it stands or with fields changed, dropped, added; now and then cut, or no frame at all. */
 export function textFrom(random: Random, frames: readonly { [field: string]: Json }[]): string {
   if (random.chance(0.03))
-    return random.of(['', '{', '[]', 'null', '"x"', '{"type":"ping"}', '\0', '{"type":5}']);
-  const frame: { [field: string]: Json } = structuredClone(random.of(frames));
-  if ('job_id' in frame && random.chance(0.7)) frame.job_id = random.of(JOB_IDS);
+    return random.pick(['', '{', '[]', 'null', '"x"', '{"type":"ping"}', '\0', '{"type":5}']);
+  const frame: { [field: string]: Json } = structuredClone(random.pick(frames));
+  if ('job_id' in frame && random.chance(0.7)) frame.job_id = random.pick(JOB_IDS);
   if ('fence_token' in frame && random.chance(0.5)) frame.fence_token = random.below(4);
   for (let change = random.below(4); change > 0; change--) {
-    const field = random.of([...Object.keys(frame), 'type', 'stream_id', 'jobs', 'payload']);
+    const field = random.pick([...Object.keys(frame), 'type', 'stream_id', 'jobs', 'payload']);
     if (random.chance(0.2)) delete frame[field];
-    else if (field !== 'type' || random.chance(0.2)) frame[field] = random.of(VALUES);
+    else if (field !== 'type' || random.chance(0.2)) frame[field] = random.pick(VALUES);
   }
   const text = JSON.stringify(frame);
   return random.chance(0.03) ? text.slice(0, random.below(text.length)) : text;
@@ -120,7 +120,7 @@ export function bytesFrom(random: Random): Uint8Array<ArrayBuffer> {
 
 function recordFrom(random: Random): AnswerRecord {
   const stream = random.below(8);
-  const offset = random.of([
+  const offset = random.pick([
     0,
     0,
     1,
@@ -136,17 +136,17 @@ function recordFrom(random: Random): AnswerRecord {
   ]);
   switch (random.below(8)) {
     case 0:
-      return { type: 'head', stream, head: random.of([HEAD, HEAD, ...VALUES]) as never };
+      return { type: 'head', stream, head: random.pick([HEAD, HEAD, ...VALUES]) as never };
     case 1:
       return { type: 'bytes', stream, offset, data: new Uint8Array(random.below(20)) };
     case 2:
       return { type: 'end', stream, size: offset };
     case 3:
-      return { type: 'broken', stream, reason: random.of([BROKEN, BROKEN, ...VALUES]) as never };
+      return { type: 'broken', stream, reason: random.pick([BROKEN, BROKEN, ...VALUES]) as never };
     case 4:
       return { type: 'taken', stream, offset };
     case 5:
-      return { type: 'cancel', stream, reason: random.of(['caller_gone', 'deadline', '']) };
+      return { type: 'cancel', stream, reason: random.pick(['caller_gone', 'deadline', '']) };
     default:
       return random.chance(0.5) ? { type: 'pause', stream } : { type: 'resume', stream };
   }

@@ -1,9 +1,9 @@
 import { Relay } from '../../src/relay/relay.ts';
 import { QueueHarness } from '../../test/support/queue-harness.ts';
+import type { Random } from '../../test/support/random.ts';
 import { settled } from '../../test/support/virtual-clock.ts';
 import { WorkerBench } from '../../test/support/worker-fakes.ts';
 import { bytesFrom, QUEUE_FRAMES, textFrom, WORKER_FRAMES } from './frames.ts';
-import type { Random } from './random.ts';
 
 /** One thing with a door: takes one input, throws when it or its surroundings are harmed. */
 export interface Target {
@@ -83,7 +83,7 @@ export const TARGETS: Record<string, () => Target | Promise<Target>> = {
         if (random.chance(0.1)) open(random.below(8), random);
         relay.onMessage(current, (input as Uint8Array<ArrayBuffer>).slice().buffer);
         if (random.chance(0.05)) {
-          now += random.of([1, 1000, 40_000, 70_000]);
+          now += random.pick([1, 1000, 40_000, 70_000]);
           relay.onTick();
         }
         if (random.chance(0.02)) relay.callerGone(random.below(8));

@@ -6,8 +6,8 @@ import type { Heartbeat } from '../../src/protocol/index.ts';
 import type { LauncherAnswer, LauncherReport, PoolAction } from '../../src/scheduler/rpc.ts';
 import { completeQueueSettings } from '../../src/settings/queue-settings.ts';
 import { Disk } from '../simulation/disk.ts';
-import type { Random } from '../simulation/random.ts';
 import type { Timeline } from '../simulation/timeline.ts';
+import type { Random } from '../support/random.ts';
 import type { FleetPlan } from './plan.ts';
 import type { QueueHost } from './queue-host.ts';
 

@@ -1,10 +1,10 @@
 import { Launcher } from '../../src/launcher/launcher.ts';
 import type { Driver } from '../../src/providers/driver.ts';
 import type { LauncherAnswer, LauncherReport } from '../../src/scheduler/rpc.ts';
-import type { Random } from '../simulation/random.ts';
 import type { Timeline } from '../simulation/timeline.ts';
 import { FakeDriver } from '../support/fakes/fake-driver.ts';
 import type { FakeProvider } from '../support/fakes/fake-provider.ts';
+import type { Random } from '../support/random.ts';
 import { clockOf } from './clock.ts';
 
 export interface LauncherWorld {

@@ -1,7 +1,7 @@
 import { EXIT } from '../../src/process/exit-codes.ts';
 import type { Heartbeat } from '../../src/protocol/index.ts';
-import { Random } from '../simulation/random.ts';
 import type { FakeMachine, FakeProvider } from '../support/fakes/fake-provider.ts';
+import { Random } from '../support/random.ts';
 import type { FleetPlan } from './plan.ts';
 import { PlayedWorker, type WorkerWorld } from './played-worker.ts';
 import { logNormal } from './trace.ts';

@@ -1,5 +1,5 @@
-import type { Random } from '../simulation/random.ts';
 import type { Timeline } from '../simulation/timeline.ts';
+import type { Random } from '../support/random.ts';
 
 /** One way of a call, ms. */
 const LATENCY_MS = 30;

@@ -1,5 +1,5 @@
 import { FleetSpec } from '../../src/scheduler/spec.ts';
-import { Random } from '../simulation/random.ts';
+import { Random } from '../support/random.ts';
 
 /** What goes wrong, and when. Times in s from the beginning. */
 export interface Fault {

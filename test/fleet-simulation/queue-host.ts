@@ -4,8 +4,8 @@ import { FleetReport } from '../../src/queue/object/fleet-report.ts';
 import { Queue } from '../../src/queue/queue.ts';
 import type { Connection, Ports, Session } from '../../src/queue/store/ports.ts';
 import { Disk } from '../simulation/disk.ts';
-import type { Random } from '../simulation/random.ts';
 import type { Planned, Timeline } from '../simulation/timeline.ts';
+import type { Random } from '../support/random.ts';
 import type { ObjectLink } from './object-link.ts';
 
 /** From a worker to the queue, and back, ms. */

@@ -1,5 +1,5 @@
 import { nameOf } from '../../src/scheduler/launch.ts';
-import { Random } from '../simulation/random.ts';
+import { Random } from '../support/random.ts';
 import { Endings } from './endings.ts';
 import { type Arrival, logNormal } from './trace.ts';
 

@@ -1,4 +1,4 @@
-import { Random } from '../simulation/random.ts';
+import { Random } from '../support/random.ts';
 
 /** A request: when it comes, ms from the beginning, and what it asks for in tokens. */
 export interface Arrival {

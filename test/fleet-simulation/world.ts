@@ -1,8 +1,8 @@
 import type { LauncherAnswer, LauncherReport } from '../../src/scheduler/rpc.ts';
 import type { Violation } from '../simulation/oracle.ts';
-import { Random } from '../simulation/random.ts';
 import { quiescent, Timeline } from '../simulation/timeline.ts';
 import { FakeProvider } from '../support/fakes/fake-provider.ts';
+import { Random } from '../support/random.ts';
 import { Callers } from './callers.ts';
 import { FaultHand } from './fault-hand.ts';
 import { FleetHost } from './fleet-host.ts';

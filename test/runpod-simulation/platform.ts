@@ -4,7 +4,7 @@ import {
   type PlatformAnswer,
   type PlatformPost,
 } from '../../src/worker/runpod/platform.ts';
-import type { Random } from '../simulation/random.ts';
+import type { Random } from '../support/random.ts';
 import type { VirtualClock } from '../support/virtual-clock.ts';
 import type { WorldJob } from './job.ts';
 import type { Seen } from './promises.ts';

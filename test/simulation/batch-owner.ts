@@ -1,7 +1,7 @@
 import type { Batch, BatchStatus, NewBatch } from '../../src/batches/batch.ts';
+import { Random } from '../support/random.ts';
 import type { BatchPlan } from './batch-plan.ts';
 import type { BatchesCalls } from './batches-host.ts';
-import { Random } from './random.ts';
 import type { Surroundings } from './worker-boot.ts';
 
 const ENDPOINT = '/v1/chat/completions';

@@ -1,4 +1,4 @@
-import { Random } from './random.ts';
+import { Random } from '../support/random.ts';
 
 /** A batch and what its owner does; times are ms after the start. */
 export interface BatchPlan {

@@ -11,12 +11,12 @@ import { createTables } from '../../src/durable/tables.ts';
 import { addFile, findFile } from '../../src/files/file-index.ts';
 import type { FileRecord } from '../../src/files/rpc.ts';
 import { inferenceRoutes } from '../../src/protocol/index.ts';
+import { Random } from '../support/random.ts';
 import type { BatchCall, BatchFault } from './batch-plan.ts';
 import { Disk } from './disk.ts';
 import { FileStore } from './file-store.ts';
 import type { Plan } from './plan.ts';
 import type { ProcessTimeline } from './process-timeline.ts';
-import { Random } from './random.ts';
 import type { Planned } from './timeline.ts';
 import type { Trace } from './trace.ts';
 

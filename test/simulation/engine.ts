@@ -7,7 +7,7 @@ import {
   EngineUnreachable,
 } from '../../src/engine/client/types.ts';
 import type { Clock } from '../../src/worker/clock.ts';
-import type { Random } from './random.ts';
+import type { Random } from '../support/random.ts';
 
 /** How one request at the engine goes. */
 type Ending =

@@ -4,7 +4,7 @@ import { Fleet } from '../../src/fleet/fleet.ts';
 import { readHistory } from '../../src/fleet/history/read.ts';
 import type { FleetRpc, PoolStart } from '../../src/fleet/rpc.ts';
 import { completeQueueSettings } from '../../src/settings/queue-settings.ts';
-import type { Random } from './random.ts';
+import type { Random } from '../support/random.ts';
 import type { Timeline } from './timeline.ts';
 
 /** What the scheduler tells of its pool, each for a while. */

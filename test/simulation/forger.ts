@@ -1,6 +1,6 @@
+import { Random } from '../support/random.ts';
 import type { ControlConnection } from './control-connection.ts';
 import type { ProcessTimeline } from './process-timeline.ts';
-import { Random } from './random.ts';
 
 /** Share of dispatches of which another worker says, too, that it failed them. */
 const FORGED_SHARE = 0.03;

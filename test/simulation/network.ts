@@ -1,6 +1,6 @@
 import { decodeRecords, PING_TEXT, PONG_TEXT } from '../../src/protocol/index.ts';
 import type { Socket, SocketEvents } from '../../src/worker/session/socket.ts';
-import { Random } from './random.ts';
+import { Random } from '../support/random.ts';
 import type { Planned, Timeline } from './timeline.ts';
 import { brief, recordText, type Trace } from './trace.ts';
 

@@ -1,6 +1,6 @@
 import { limits } from '../../src/protocol/index.ts';
+import { Random } from '../support/random.ts';
 import { type BatchFault, type BatchPlan, drawBatches, drawBatchFaults } from './batch-plan.ts';
-import { Random } from './random.ts';
 
 /** Everything a run is made of, drawn from its seed before it starts: shrinking leaves parts of it out. */
 export interface Plan {

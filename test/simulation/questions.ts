@@ -7,8 +7,8 @@ import {
   type SubmitJob,
   type Unserved,
 } from '../../src/queue/rpc.ts';
+import type { Random } from '../support/random.ts';
 import type { ProcessTimeline } from './process-timeline.ts';
-import type { Random } from './random.ts';
 
 interface QuestionPorts {
   timeline: ProcessTimeline;

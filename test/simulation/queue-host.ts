@@ -3,6 +3,7 @@ import { parseFrames, parseJson, WorkerFrame } from '../../src/protocol/index.ts
 import { FleetReport } from '../../src/queue/object/fleet-report.ts';
 import { Queue } from '../../src/queue/queue.ts';
 import type { Ports } from '../../src/queue/store/ports.ts';
+import { Random } from '../support/random.ts';
 import { ControlConnection } from './control-connection.ts';
 import { Disk } from './disk.ts';
 import { Forger } from './forger.ts';
@@ -10,7 +11,6 @@ import type { Link } from './network.ts';
 import type { Oracle } from './oracle.ts';
 import { Questions } from './questions.ts';
 import type { QueueHostPorts } from './queue-host-ports.ts';
-import { Random } from './random.ts';
 import type { Planned } from './timeline.ts';
 import { framesIn } from './trace.ts';
 

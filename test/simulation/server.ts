@@ -2,13 +2,13 @@ import type { BatchQueue } from '../../src/batches/ports.ts';
 import { batchQueue } from '../../src/gateway/batches/queue.ts';
 import type { Env } from '../../src/gateway/env.ts';
 import { relayName } from '../../src/relay/calls.ts';
+import { Random } from '../support/random.ts';
 import { BatchesHost } from './batches-host.ts';
 import { FleetHost } from './fleet-host.ts';
 import type { Link } from './network.ts';
 import { ProcessTimeline } from './process-timeline.ts';
 import { QueueHost } from './queue-host.ts';
 import type { QueueHostPorts } from './queue-host-ports.ts';
-import { Random } from './random.ts';
 import { type CallerBody, RelayHost } from './relay-host.ts';
 import type { Timeline } from './timeline.ts';
 

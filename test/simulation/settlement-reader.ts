@@ -1,5 +1,5 @@
 import { callQueue } from '../../src/gateway/objects/calls.ts';
-import { Random } from './random.ts';
+import { Random } from '../support/random.ts';
 import type { Surroundings } from './worker-boot.ts';
 
 const GIVE_UP_AFTER_MS = 5000;

@@ -1,8 +1,8 @@
 import { callQueue } from '../../src/gateway/objects/calls.ts';
 import { isSettled, type JobView } from '../../src/protocol/index.ts';
 import type { QueueCalls, SubmitJob } from '../../src/queue/rpc.ts';
+import { Random } from '../support/random.ts';
 import type { JobPlan } from './plan.ts';
-import { Random } from './random.ts';
 import type { Life } from './server.ts';
 import type { Surroundings } from './worker-boot.ts';
 

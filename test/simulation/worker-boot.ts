@@ -1,6 +1,7 @@
 import type { Clock, Timer } from '../../src/worker/clock.ts';
 import type { Ports } from '../../src/worker/ports.ts';
 import { Worker } from '../../src/worker/worker.ts';
+import { Random } from '../support/random.ts';
 import { BaseWorker } from './base-worker.ts';
 import { SimulatedEngine } from './engine.ts';
 import { Holdings } from './holdings.ts';
@@ -8,7 +9,6 @@ import { type ClientProcess, Link } from './network.ts';
 import type { Oracle } from './oracle.ts';
 import type { Plan, WorkerPlan } from './plan.ts';
 import { isProbe, PROBE_MS } from './probe.ts';
-import { Random } from './random.ts';
 import type { Server } from './server.ts';
 import type { Planned, Timeline } from './timeline.ts';
 import { framesIn, type Trace } from './trace.ts';

@@ -1,7 +1,7 @@
 import type { JobRef } from '../../src/protocol/index.ts';
 import type { Clock } from '../../src/worker/clock.ts';
 import type { Spool, SpooledSettlement } from '../../src/worker/results/spool.ts';
-import type { Random } from './random.ts';
+import type { Random } from '../support/random.ts';
 
 /** The disk of a worker's machine: outlives its processes, except for what was not synced when they ended. */
 export class WorkerDisk {

@@ -1,6 +1,6 @@
+import { Random } from '../support/random.ts';
 import type { Link } from './network.ts';
 import type { WorkerPlan } from './plan.ts';
-import { Random } from './random.ts';
 import { Boot, type Surroundings } from './worker-boot.ts';
 import { WorkerDisk } from './worker-disk.ts';
 

@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { HalfOpenSide } from '../support/faulty-proxy.ts';
+import type { Random } from '../support/random.ts';
 import type { FigureRow } from './figures.ts';
 import { signal } from './proc.ts';
-import { pick } from './random.ts';
 import { type SoakRoad, type SoakWorker, TIMES } from './road.ts';
 
 /** What the soak does to the road, and how often in proportion. */
@@ -47,12 +47,12 @@ export interface Fault {
 export class Faults {
   readonly done: Fault[] = [];
   readonly #road: SoakRoad;
-  readonly #random: () => number;
+  readonly #random: Random;
   readonly #kinds: FaultKind[];
   readonly #lasting = new Set<Promise<void>>();
 
   /** @param only the kinds there are, in the proportion of their weights */
-  constructor(road: SoakRoad, random: () => number, only: readonly FaultKind[] = FAULT_KINDS) {
+  constructor(road: SoakRoad, random: Random, only: readonly FaultKind[] = FAULT_KINDS) {
     this.#road = road;
     this.#random = random;
     this.#kinds = only.flatMap((kind) => Array.from({ length: WEIGHTS[kind] }, () => kind));
@@ -64,9 +64,9 @@ export class Faults {
    * @returns null when there was nothing to strike at the moment, e.g. no process to kill
    */
   strike(running: ReadonlyMap<string, number>): Fault | null {
-    const kind = pick(this.#kinds, this.#random);
+    const kind = this.#random.pick(this.#kinds);
     const busy = this.#road.workers.filter(({ id }) => (running.get(id) ?? 0) > 0);
-    const worker = pick(busy.length > 0 ? busy : this.#road.workers, this.#random);
+    const worker = this.#random.pick(busy.length > 0 ? busy : this.#road.workers);
     const lasts = this.#do(kind, worker);
     if (lasts === null) return null;
     const isOfWorker = kind !== 'kill_queue' && kind !== 'lose_answer';
@@ -110,7 +110,7 @@ export class Faults {
         proxy.cut();
         return sleep(REDIAL_MS);
       case 'half_open':
-        proxy.halfOpen(pick<HalfOpenSide>(['neither', 'client', 'server'], this.#random));
+        proxy.halfOpen(this.#random.pick<HalfOpenSide>(['neither', 'client', 'server']));
         return sleep(FOUND_MS);
       case 'stall':
         return proxy.stall(this.#between(STALL_MS));
@@ -159,7 +159,7 @@ export class Faults {
   #killQueue(): Promise<void> | null {
     const processes = this.#road.queueProcesses();
     if (!processes?.workerd) return null;
-    signal(this.#random() < 0.7 ? processes.workerd : processes.launcher, 'SIGKILL');
+    signal(this.#random.next() < 0.7 ? processes.workerd : processes.launcher, 'SIGKILL');
     return this.#queueIsBack(processes.workerd);
   }
 
@@ -178,6 +178,6 @@ export class Faults {
   }
 
   #between({ least, most }: { least: number; most: number }): number {
-    return least + this.#random() * (most - least);
+    return least + this.#random.next() * (most - least);
   }
 }

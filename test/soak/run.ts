@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { JobView } from '../../src/protocol/index.ts';
+import { Random } from '../support/random.ts';
 import { SoakBatch } from './batch.ts';
 import { Callers } from './callers.ts';
 import { SoakEndpoint } from './endpoint.ts';
@@ -7,7 +8,6 @@ import { type FaultKind, Faults } from './faults.ts';
 import type { FigureRow } from './figures.ts';
 import { JobBook, look, readLedger } from './jobs.ts';
 import { processesOf } from './proc.ts';
-import { seededRandom } from './random.ts';
 import { SoakRoad } from './road.ts';
 import { readTables } from './tables.ts';
 import { type Counts, wrongCharges } from './verdict.ts';
@@ -70,7 +70,8 @@ export class Soak {
   /** Attempts charged, over all jobs. */
   #charged = 0;
 
-  private constructor(options: SoakOptions, random: () => number, road: SoakRoad) {
+  private constructor(options: SoakOptions, chance: Random, road: SoakRoad) {
+    const random = () => chance.next();
     this.#options = options;
     this.#road = road;
     this.#book = new JobBook(options.jobs, road.mark, road.hooks.url, random);
@@ -80,12 +81,12 @@ export class Soak {
     const endpointJobs = Math.ceil(options.jobs / JOBS_PER_ENDPOINT_JOB);
     this.#endpoint = new SoakEndpoint(road.queueUrl, endpointJobs, road.mark, random);
     this.#callers = new Callers(road.queueUrl, workers, road.mark, random);
-    this.#faults = new Faults(road, random, options.only);
+    this.#faults = new Faults(road, chance, options.only);
   }
 
   static async run(options: SoakOptions): Promise<SoakReport> {
-    const random = seededRandom(options.seed);
-    const road = await SoakRoad.start(options.workers, random);
+    const random = new Random(options.seed, 'soak');
+    const road = await SoakRoad.start(options.workers, () => random.next());
     const soak = new Soak(options, random, road);
     return await soak.#run();
   }

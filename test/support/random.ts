@@ -24,12 +24,17 @@ export class Random {
     return from + Math.floor(this.next() * (to - from + 1));
   }
 
+  /** A whole number from 0, smaller than this. */
+  below(count: number): number {
+    return Math.floor(this.next() * count);
+  }
+
   chance(probability: number): boolean {
     return this.next() < probability;
   }
 
   pick<T>(list: readonly T[]): T {
-    return list[this.int(0, list.length - 1)]!;
+    return list[this.below(list.length)]!;
   }
 
   /** Mostly short, now and then long: exponential around a mean, ms, at most `most`. */
