@@ -40,13 +40,13 @@ function begin(worker: RawWorker, job: JobFrame, events: string): void {
   worker.answer({ type: 'head', stream, head }, { type: 'bytes', stream, offset: 0, data: bytes(events) });
 }
 
-/** Reads until this much has come. */
+/** Reads until this much has come, without the comments that a caller gets who waits longer for its answer to begin. */
 async function read(reader: ReadableStreamDefaultReader<Uint8Array>, length: number): Promise<string> {
   let text = '';
   while (text.length < length) {
     const { value, done } = await reader.read();
     if (done) break;
-    text += new TextDecoder().decode(value);
+    text = (text + new TextDecoder().decode(value)).replace(/^: .*\n\n/gm, '');
   }
   return text;
 }
