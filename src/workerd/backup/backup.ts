@@ -5,7 +5,14 @@ import { manifest as ownPackage } from '../../process/package.ts';
 import { loadSqlite } from '../sqlite.ts';
 import { checkDatabases, type DatabaseReport } from '../state-check.ts';
 import { makeFolder, stateFolderError } from '../state-folder.ts';
-import { type Manifest, SINGLE_FILES, syncedSha256, syncFolder, writeManifest } from './manifest.ts';
+import {
+  MANIFEST,
+  type Manifest,
+  SINGLE_FILES,
+  syncedSha256,
+  syncFoldersOf,
+  writeManifest,
+} from './manifest.ts';
 import { openSnapshot, type SnapshotDatabase } from './snapshot.ts';
 
 /** Between two looks at the progress, pages of 4 KiB. */
@@ -70,7 +77,7 @@ async function makeEmpty(folder: string): Promise<void> {
     throw stateFolderError('make the folder of the backup', folder, error);
   }
   if (found.length === 0) return;
-  const isHalf = found.includes('data') && !found.includes('backup.json');
+  const isHalf = found.includes('data') && !found.includes(MANIFEST);
   throw new UserError(
     `${folder} is not empty${isHalf ? ': a backup there was ended before it was done. Remove it, or name' : '. Name'} a folder that is, or that is not there yet.`,
   );
@@ -113,6 +120,6 @@ async function filesOf(folder: string, paths: string[]): Promise<Manifest['files
     const sha256 = await syncedSha256(join(folder, path));
     files.push({ path, bytes: (await stat(join(folder, path))).size, sha256 });
   }
-  for (const parent of new Set(paths.map((path) => dirname(join(folder, path))))) await syncFolder(parent);
+  await syncFoldersOf(paths.map((path) => join(folder, path)));
   return files;
 }

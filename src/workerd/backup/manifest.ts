@@ -1,12 +1,12 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { open, readFile, rename, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import * as z from 'zod';
 import { EXIT, UserError } from '../../process/index.ts';
 
 /** Its presence says that a backup is whole: it is written last. */
-const MANIFEST = 'backup.json';
+export const MANIFEST = 'backup.json';
 
 /** What a backup holds. */
 const Manifest = z.object({
@@ -89,6 +89,11 @@ async function sha256Of(path: string): Promise<string> {
   const hash = createHash('sha256');
   for await (const chunk of createReadStream(path)) hash.update(chunk as Uint8Array);
   return hash.digest('hex');
+}
+
+/** Has the names of these files on the disk. */
+export async function syncFoldersOf(files: string[]): Promise<void> {
+  for (const folder of new Set(files.map(dirname))) await syncFolder(folder);
 }
 
 /** Has the names in a folder on the disk. */

@@ -4,7 +4,7 @@ import { UserError } from '../../process/index.ts';
 import { checkDatabases } from '../state-check.ts';
 import { makeFolder, RESTORING, stateFolderError } from '../state-folder.ts';
 import { lockState } from '../state-lock.ts';
-import { type Manifest, readManifest, syncedSha256, syncFolder } from './manifest.ts';
+import { type Manifest, readManifest, syncedSha256, syncFolder, syncFoldersOf } from './manifest.ts';
 
 /** What may be in a folder that no queue has used: a volume's own, and what locking it leaves. */
 const NOTHING = new Set(['lost+found', 'lock', 'lock.pids', 'data']);
@@ -90,8 +90,7 @@ async function copyAll(
     done += bytes;
     progress(done, total);
   }
-  for (const parent of new Set(files.map(({ path }) => dirname(join(stateDir, path)))))
-    await syncFolder(parent);
+  await syncFoldersOf(files.map(({ path }) => join(stateDir, path)));
   await rm(mark);
   await syncFolder(stateDir);
 }
