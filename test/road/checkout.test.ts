@@ -67,7 +67,11 @@ describe('a checkout', () => {
   });
 
   it('runs what was edited at the next start', async () => {
-    edit('src/cli.ts', 'Examine the state folder of a queue.', 'An edited description.');
+    edit(
+      'src/cli.ts',
+      'Examine the state folder of a queue, copy it while the queue runs, and restore a copy.',
+      'An edited description.',
+    );
     expect((await run(['--help'])).output).toContain('An edited description.');
   });
 
