@@ -65,7 +65,7 @@ describe('`up --fleet` with the driver of Docker', () => {
       ['up', '--fleet', path, '--host', host, '--port', new URL(url).port, '--state', stateFolder()],
       TOKENS,
     );
-    await up.waitForLine(/The queue is up/);
+    await up.waitForLine(/Workers start when requests come/);
     expect(await containers()).toEqual([]);
     const headers = { authorization: `Bearer ${TOKEN}` };
     const post = () =>
