@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { cpus } from 'node:os';
+import { childrenOf } from '../test/soak/proc.ts';
 
 /** Processor time of a process with all its threads, ms: schedstat counts nanoseconds, stat only ticks of 10 ms. */
 export function processorMs(pid: number): number {
@@ -12,6 +13,22 @@ export function processorMs(pid: number): number {
     }
   }
   return nanoseconds / 1e6;
+}
+
+/** The same of several processes by name, since `before`. */
+export function processorOf<Name extends string>(
+  pids: Record<Name, number>,
+  before?: Record<Name, number>,
+): Record<Name, number> {
+  const names = Object.keys(pids) as Name[];
+  return Object.fromEntries(
+    names.map((name) => [name, processorMs(pids[name]) - (before?.[name] ?? 0)]),
+  ) as Record<Name, number>;
+}
+
+/** All processes below one, the nearest first. */
+export function descendantsOf(pid: number): number[] {
+  return childrenOf(pid).flatMap((child) => [child, ...descendantsOf(child)]);
 }
 
 /** Resident memory of a process, MB. */

@@ -1,13 +1,16 @@
-import { childrenOf, commandLine } from '../test/soak/proc.ts';
+import { commandLine } from '../test/soak/proc.ts';
 import * as ownSupport from '../test/support/road.ts';
 import { type Effort, scaled } from './effort.ts';
 import { runLoad } from './load/index.ts';
+import { descendantsOf } from './machine.ts';
 
 /** The whole road on this machine, and the process ids that figures are taken of. */
 export interface BenchRoad {
   queueUrl: string;
   engineUrl: string;
   pids: { workerd: number; worker: number; engine: number };
+  /** The processes that were started, of which all others come. */
+  roots: number[];
 }
 
 /** Bundled, or as the sources stand. */
@@ -35,7 +38,13 @@ export async function startRoad(
       worker: descendant(worker.process.pid, WORKER),
       engine: descendant(worker.process.pid, /simulator/),
     },
+    roots: [queue.process.pid, worker.process.pid],
   };
+}
+
+/** All processes of a road but its engine. */
+export function processesOf({ roots, pids }: BenchRoad): number[] {
+  return roots.flatMap((root) => [root, ...descendantsOf(root)]).filter((pid) => pid !== pids.engine);
 }
 
 export function workerdOf(queue: ownSupport.QueueProcess): number {
@@ -63,18 +72,7 @@ export async function pace(engineUrl: string, interTokenMs: number): Promise<voi
 }
 
 function descendant(pid: number, pattern: RegExp): number {
-  for (const child of childrenOf(pid)) {
-    if (pattern.test(commandLine(child))) return child;
-    const below = findBelow(child, pattern);
-    if (below) return below;
-  }
-  throw new Error(`no process below ${pid} matches ${pattern}`);
-}
-
-function findBelow(pid: number, pattern: RegExp): number {
-  try {
-    return descendant(pid, pattern);
-  } catch {
-    return 0;
-  }
+  const found = descendantsOf(pid).find((below) => pattern.test(commandLine(below)));
+  if (found === undefined) throw new Error(`no process below ${pid} matches ${pattern}`);
+  return found;
 }

@@ -9,10 +9,11 @@ import { dispatchLatency } from './scenarios/dispatch-latency.ts';
 import { durableJobs } from './scenarios/durable-jobs.ts';
 import { firstToken } from './scenarios/first-token.ts';
 import { memory } from './scenarios/memory.ts';
+import { peers } from './scenarios/peers.ts';
+import { processorTime } from './scenarios/processor.ts';
 import { realVllm } from './scenarios/real-vllm.ts';
-import { requestCost } from './scenarios/request-cost.ts';
 import { start } from './scenarios/start.ts';
-import { fastStreams, pacedStreams } from './scenarios/streams.ts';
+import { pacedStreams } from './scenarios/streams.ts';
 
 /** `npm run bench`: what the road costs over a direct call. docs/performance.md says how to read it. */
 
@@ -46,9 +47,9 @@ interface Scenario {
 }
 const SCENARIOS: Scenario[] = [
   { groups: ['P1'], needsRoad: true, run: firstToken },
-  { groups: ['P1', 'P1c'], needsRoad: true, run: pacedStreams },
-  { groups: ['P1c'], needsRoad: true, run: requestCost },
-  { groups: ['P2'], needsRoad: true, run: fastStreams },
+  { groups: ['P1'], needsRoad: true, run: pacedStreams },
+  { groups: ['P1c'], needsRoad: true, run: processorTime },
+  { groups: ['peers'], needsRoad: true, onRequest: true, run: peers },
   { groups: ['P3'], run: durableJobs },
   { groups: ['P5'], run: memory },
   { groups: ['P6'], run: dispatchLatency },

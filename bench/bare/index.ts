@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
@@ -7,9 +7,10 @@ import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 
-export interface BareServer {
+/** The road's shape without its rules: what the processor time of workerd and of the worker is held against. */
+export interface BareRoad {
   url: string;
-  pid: number;
+  pids: { workerd: number; worker: number };
   stop(): void;
 }
 
@@ -29,32 +30,36 @@ const config :Workerd.Config = (
 );
 `;
 
-/** workerd with nothing but a route that calls an object. */
-export async function startBare(): Promise<BareServer> {
+/** @param engineUrl what its worker asks */
+export async function startBareRoad(engineUrl: string): Promise<BareRoad> {
   const folder = mkdtempSync(join(tmpdir(), 'bench-bare-'));
   mkdirSync(join(folder, 'data'));
   copyFileSync(fileURLToPath(new URL('./worker.js', import.meta.url)), join(folder, 'worker.js'));
   writeFileSync(join(folder, 'config.capnp'), CONFIG);
-  const program = createRequire(import.meta.url)('workerd').default as string;
-  const child = spawn(program, ['serve', 'config.capnp', '--control-fd=3'], {
-    cwd: folder,
-    stdio: ['ignore', 'inherit', 'inherit', 'pipe'],
-  });
-  const lines = createInterface({ input: child.stdio[3] as Readable });
-  const port = await new Promise<number>((resolve, reject) => {
-    child.once('exit', (code) => reject(new Error(`the bare workerd ended with ${code}`)));
-    lines.on('line', (line) => {
-      const message = JSON.parse(line) as { event: string; port: number };
-      if (message.event === 'listen') resolve(message.port);
-    });
-  });
+  const workerd = spawn(
+    createRequire(import.meta.url)('workerd').default as string,
+    ['serve', 'config.capnp', '--control-fd=3'],
+    { cwd: folder, stdio: ['ignore', 'inherit', 'inherit', 'pipe'] },
+  );
+  const { port } = JSON.parse(await firstLine(workerd, workerd.stdio[3] as Readable)) as { port: number };
+  const url = `http://127.0.0.1:${port}`;
+  const program = fileURLToPath(new URL('./engine-to-socket.ts', import.meta.url));
+  const worker = spawn(process.execPath, [program, url, engineUrl], { stdio: ['ignore', 'pipe', 'inherit'] });
+  await firstLine(worker, worker.stdout);
   return {
-    url: `http://127.0.0.1:${port}`,
-    pid: child.pid as number,
+    url,
+    pids: { workerd: workerd.pid!, worker: worker.pid! },
     stop: () => {
-      child.removeAllListeners('exit');
-      child.kill('SIGKILL');
+      for (const child of [worker, workerd]) child.kill('SIGKILL');
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/** @throws Error when the program ends before it has said anything */
+function firstLine(child: ChildProcess, output: Readable): Promise<string> {
+  return new Promise((resolve, reject) => {
+    child.once('exit', (code) => reject(new Error(`${child.spawnfile} ended with ${code}`)));
+    createInterface({ input: output }).once('line', resolve);
+  });
 }

@@ -1,8 +1,8 @@
 import { runDurable } from '../durable/index.ts';
 import { runLoad } from '../load/index.ts';
 import type { LoadPlan } from '../load/plan.ts';
+import { processorOf } from '../machine.ts';
 import { pace, warmUp } from '../road.ts';
-import { processorOf } from '../scenarios/streams.ts';
 import { median, quantile } from '../statistics.ts';
 import { type ServedRoad, serveRoad } from './index.ts';
 
@@ -113,9 +113,9 @@ function engineLoad(name: string, { interTokenMs, tokens, requests, unit }: Engi
     name,
     async measure(road) {
       await pace(road.engineUrl, interTokenMs);
-      const used = processorOf(road);
+      const used = processorOf(road.pids);
       const { firstMs, gapMs } = await runLoad({ url: road.queueUrl, arrivals, tokens });
-      const spent = processorOf(road, used);
+      const spent = processorOf(road.pids, used);
       const units = requests * (unit === 'token' ? tokens : 1);
       return {
         [`workerd, µs a ${unit}`]: (spent.workerd / units) * 1000,

@@ -28,8 +28,8 @@ export async function memory(effort: Effort): Promise<Figure[]> {
   await tearDown();
   const shared = { group: 'P5', unit: 'MB' };
   return [
-    { ...shared, name: 'resident memory, worker, idle', goal: 90, rounds: [idle.worker] },
-    { ...shared, name: `resident memory, worker, ${STREAMS} streams`, goal: 150, rounds: [peak.worker] },
+    { ...shared, name: 'resident memory, worker, idle', goal: 80, rounds: [idle.worker] },
+    { ...shared, name: `resident memory, worker, ${STREAMS} streams`, goal: 140, rounds: [peak.worker] },
     { ...shared, name: 'resident memory, workerd, idle', goal: 80, rounds: [idle.workerd] },
     { ...shared, name: `resident memory, workerd, ${STREAMS} streams`, goal: 200, rounds: [peak.workerd] },
   ];

@@ -1,0 +1,34 @@
+import { join } from 'node:path';
+import { PEERS } from '../durable/peer-server.ts';
+
+/** Something else that a user could put in front of an engine. */
+export interface Peer {
+  name: string;
+  /** Of `bench/.peers`, or on the PATH: without it the peer is left out. */
+  program: string;
+  /** What starts it, as its documents say. */
+  commands(place: Place): Command[];
+}
+
+export interface Place {
+  engineUrl: string;
+  /** Of the loopback interface, where it is to listen. */
+  port: number;
+  /** A free one, for metrics that nobody reads. */
+  metricsPort: number;
+  /** An empty one, for its configuration; its working folder too. */
+  folder: string;
+  /** How fast the engine is, ms, for a peer that brings an engine of its own. */
+  interTokenMs: number;
+}
+
+interface Command {
+  program: string;
+  args: string[];
+  env?: NodeJS.ProcessEnv;
+}
+
+/** A program of one of the virtual environments that `npm run bench:setup` makes. */
+export function installed(environment: string, program: string): string {
+  return join(PEERS, environment, 'bin', program);
+}
