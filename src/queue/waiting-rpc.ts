@@ -62,6 +62,8 @@ interface Moved {
   worker_id: string;
   /** Tokens that its caller had been given. */
   tokens: number;
+  /** The same with those of its prompt, which are all counted again by who goes on with it. */
+  kept: number;
   why: string;
   /** How often the answer has been moved, this time included. */
   moves: number;

@@ -54,6 +54,7 @@ export class Moving implements Mover {
     const moved = {
       worker_id: opened.asked.worker_id,
       tokens: tokensGiven(cut),
+      kept: cut.ids.length,
       why: reason.message,
       moves,
       failures,

@@ -22,6 +22,7 @@ import type { Claim } from './claim.ts';
  * | it fails and another follows, or it was given up before    | none                           | wasted             |
  * | the same is told again                                     | none                           | none               |
  * | a request ends and its gateway asks again                  | that is taken back             | wasted             |
+ * | its answer is moved                                        | as in the two rows above       | wasted, but for what its caller has |
  */
 
 type Settlement = JobResult | JobResultRef | JobError;
@@ -46,7 +47,7 @@ export function usageIn(result: Record<string, unknown> | null): Usage | undefin
 
 /** A waiting job is ended or asked for anew while an attempt at it runs. */
 export function countGivenUp(core: Core, job: WaitingJob): void {
-  if (job.state === 'leased') core.usage.giveUp(job.fence_token, keyOf(core, job, undefined));
+  if (job.state === 'leased') core.usage.giveUp(job.fence_token, job.id, keyOf(core, job, undefined));
 }
 
 /** A settlement that ends no job. */
@@ -61,8 +62,9 @@ export function countAside(
   const { fence_token, usage } = frame;
   const givenUp = core.usage.takeGivenUp(fence_token);
   if (givenUp !== null) {
-    const key = usage?.model === undefined ? givenUp : { ...givenUp, model: usage.model };
-    core.usage.gather({ key, amounts: { wasted: tokensOf(usage) } }, fence_token);
+    const key = usage?.model === undefined ? givenUp.key : { ...givenUp.key, model: usage.model };
+    const wasted = Math.max(0, tokensOf(usage) - givenUp.kept);
+    core.usage.gather({ key, amounts: { wasted } }, fence_token);
   } else if (claim === 'unknown' && outcome === 'accepted') countUnknown(core, worker, frame);
   else if (
     job !== null &&

@@ -73,7 +73,7 @@ export function request(
     earlier: asked.earlier ?? null,
     reply: answer,
   };
-  core.usage.asked(job.id);
+  core.usage.asked(job.id, asked.moved?.kept ?? 0);
   core.waiting.add(job);
   emit(core, job, 'submitted', job.request_id && `request ${job.request_id}`);
   const { moved } = asked;

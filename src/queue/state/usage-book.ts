@@ -20,6 +20,12 @@ export interface UsageEntry {
   amounts: Partial<UsageAmounts>;
 }
 
+interface GivenUp {
+  key: UsageKey;
+  /** Tokens of its prompt and its answer that its caller has got; those who go on with the answer count them. */
+  kept: number;
+}
+
 /**
  * What is used, each thing once. What waiting jobs used is written together with the fence tokens of the attempts it
  * came from, and only then does the queue acknowledge their settlements. A worker without an acknowledgement settles
@@ -34,7 +40,9 @@ export class UsageBook extends WriteBehind {
   readonly #fences = new Set<number>();
   #effects: (() => void)[] = [];
   /** Attempts that were given up while they ran, by fence token: what they bring still is wasted. */
-  readonly #givenUp = new Newest<number, UsageKey>(MOST_REMEMBERED);
+  readonly #givenUp = new Newest<number, GivenUp>(MOST_REMEMBERED);
+  /** The newest of them by job. */
+  readonly #givenUpOf = new Newest<string, GivenUp>(MOST_REMEMBERED);
   /** By job: what a request was counted as that has ended. */
   readonly #ended = new Newest<string, { atMs: number; entry: UsageEntry }>(MOST_REMEMBERED);
   /** Days since 1970. */
@@ -65,17 +73,19 @@ export class UsageBook extends WriteBehind {
   }
 
   /** An attempt at a waiting job that only its worker still runs: no caller gets what it settles. */
-  giveUp(fence: number, key: UsageKey): void {
+  giveUp(fence: number, jobId: string, key: UsageKey): void {
     this.changed(false);
     this.#fences.add(fence);
-    this.#givenUp.set(fence, key);
+    const givenUp = { key, kept: 0 };
+    this.#givenUp.set(fence, givenUp);
+    this.#givenUpOf.set(jobId, givenUp);
   }
 
   /** Whom a given-up attempt is counted for, which is asked once; null: it was not given up, or long ago. */
-  takeGivenUp(fence: number): UsageKey | null {
-    const key = this.#givenUp.get(fence) ?? null;
+  takeGivenUp(fence: number): GivenUp | null {
+    const givenUp = this.#givenUp.get(fence) ?? null;
     this.#givenUp.delete(fence);
-    return key;
+    return givenUp;
   }
 
   /** A request ended, and was counted as this; its gateway may ask for it again: then nobody got that. */
@@ -88,14 +98,18 @@ export class UsageBook extends WriteBehind {
     return this.#ended.has(jobId);
   }
 
-  /** A request is there, maybe one that was thought to have ended. */
-  asked(jobId: string): void {
+  /** A request is there, maybe one that was thought to have ended. @param kept as of what was given up */
+  asked(jobId: string, kept: number): void {
+    const givenUp = this.#givenUpOf.get(jobId);
+    if (givenUp) givenUp.kept = kept;
+    this.#givenUpOf.delete(jobId);
     const ended = this.#ended.get(jobId);
     if (ended === undefined) return;
     this.#ended.delete(jobId);
     const { key, amounts } = ended.entry;
     const takenBack = Object.fromEntries(USAGE_AMOUNTS.map((name) => [name, -(amounts[name] ?? 0)]));
-    const wasted = (amounts.input ?? 0) + (amounts.output ?? 0);
+    const { input = 0, output = 0, wasted: before = 0 } = amounts;
+    const wasted = Math.max(0, input + output + before - kept) - before;
     this.#gather(ended.atMs, { key: this.#bounded(key), amounts: { ...takenBack, wasted } });
   }
 

@@ -1,5 +1,6 @@
 import { type EngineAnswer, readPieces } from '../../engine/client/types.ts';
 import { type EngineRequest, requestHeaders } from '../../protocol/index.ts';
+import { finalFailure } from '../failure.ts';
 import { askIds, type MovableRequest } from './ask-ids.ts';
 import { askUsage } from './ask-usage.ts';
 import type { Attempt } from './attempt.ts';
@@ -37,6 +38,7 @@ export async function send(attempt: Attempt, request: EngineRequest): Promise<An
 export async function sendMovable(attempt: Attempt, request: EngineRequest): Promise<Answered> {
   const form = namesAudio(request) ? await audioForm(attempt, request) : null;
   const { ask, body } = prepared(attempt, request, form);
+  if (request.continues) return sendContinuation(attempt, request, ask, body);
   const asking = attempt.idsAsking;
   const wanted = idsOf(asking, request, body);
   if (wanted === null || typeof wanted === 'string' || asking === null) {
@@ -50,6 +52,18 @@ export async function sendMovable(attempt: Attempt, request: EngineRequest): Pro
   const again = await askCounted(attempt, request, ask, body);
   if (again.answer.status < 300) asking.engine = 'refuses';
   return { ...again, moving: REFUSED };
+}
+
+/** Whatever this worker does with answers of its own: without the ids nobody knew what the engine goes on from. */
+async function sendContinuation(
+  attempt: Attempt,
+  request: EngineRequest,
+  ask: Ask,
+  body: Body,
+): Promise<Answered> {
+  const wanted = askIds(request, body ?? '');
+  if (typeof wanted === 'string') throw finalFailure('invalid_request', `payload.continues: ${wanted}`);
+  return { ...(await askCounted(attempt, request, ask, wanted.body)), moving: wanted.moving };
 }
 
 const REFUSED = 'its engine tells no token ids';
