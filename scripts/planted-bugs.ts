@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { BATCH_BUGS, type Bug } from './planted-batch-bugs.ts';
 import { FLEET_BUGS } from './planted-fleet-bugs.ts';
+import { MOVING_BUGS } from './planted-moving-bugs.ts';
 import { RUNPOD_BUGS } from './planted-runpod-bugs.ts';
 
 /**
@@ -228,6 +229,7 @@ const BUGS: readonly Bug[] = [
     first_seed: 7300,
   },
   ...BATCH_BUGS,
+  ...MOVING_BUGS,
 ];
 
 /** One for each world. */

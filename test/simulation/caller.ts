@@ -1,6 +1,6 @@
 import { HttpError } from '../../src/gateway/errors.ts';
 import { type AttemptLoopPorts, runAttempts } from '../../src/gateway/inference/attempt-loop.ts';
-import { HangUp } from '../../src/gateway/inference/hang-up.ts';
+import { GONE, HangUp } from '../../src/gateway/inference/hang-up.ts';
 import { callQueue } from '../../src/gateway/objects/calls.ts';
 import { callWorker } from '../../src/gateway/objects/work.ts';
 import type { WaitingRequest } from '../../src/queue/rpc.ts';
@@ -65,7 +65,7 @@ export class Caller {
     this.#asking = jobId;
     const over = new Promise<'over'>((resolve) => life.whenOver(() => resolve('over')));
     const gone = hangUp.whenHappened.then(() => 'gone' as const);
-    const attempted = runAttempts(this.#call(jobId), hangUp, this.#ports(life));
+    const attempted = runAttempts(this.#call(jobId), hangUp, this.#ports(life, hangUp));
     const answered = attempted.catch((error: unknown) => {
       if (error instanceof HttpError && error.code === 'queue_restarting') return 'restarting' as const;
       throw error;
@@ -108,7 +108,13 @@ export class Caller {
   }
 
   #call(jobId: string): WaitingRequest {
-    const body = JSON.stringify({ model: 'tiny', messages: [], stream: this.#plan.streams });
+    const { moves, streams } = this.#plan;
+    const chat = moves && {
+      messages: [{ role: 'user', content: jobId }],
+      max_tokens: moves.maxTokens,
+      ...(streams && moves.asksUsage && { stream_options: { include_usage: true } }),
+    };
+    const body = JSON.stringify({ model: 'tiny', messages: [], ...chat, stream: streams });
     return {
       job_id: jobId,
       job_type: 'engine_request',
@@ -119,11 +125,12 @@ export class Caller {
       wait_for_worker_ms: this.#plan.waitMs,
       waits_for_start: this.#plan.waitMs === 0,
       wait_for_slot_ms: Math.max(this.#plan.waitMs, 20_000),
+      ...(this.#plan.prefix && { prefix: this.#plan.prefix }),
       ...(this.#plan.deadlineMs === null ? {} : { deadline_ms: this.#plan.deadlineMs }),
     };
   }
 
-  #ports(life: Life): AttemptLoopPorts {
+  #ports(life: Life, hangUp: HangUp): AttemptLoopPorts {
     const { server, timeline } = this.#around;
     const env = server.env(life);
     return {
@@ -131,7 +138,13 @@ export class Caller {
         request: (wanted) => callWorker(env, 'q', wanted, {}, () => timeline.now),
         cancel: (id) => callQueue(env, 'q', (queue) => queue.cancel(id, 'caller_gone', null)),
       },
-      openStream: (relay, stream) => server.openStream(life, relay, stream),
+      openStream: async (relay, stream, { call: { payload: _, ...call }, worker_id }) => {
+        const asked = { call, queue_id: 'q', worker_id, more: {} };
+        const opening = server.openStream(life, relay, stream, asked);
+        // The runtime drops the call of a caller that is gone before it is answered.
+        if ((await hangUp.or(opening)) === GONE) server.dropStream(life, relay, stream);
+        return await opening;
+      },
       waitUntil: (promise) => void promise.catch(() => {}),
       now: () => timeline.now,
       // A timer of a process that has ended never fires.
@@ -142,7 +155,7 @@ export class Caller {
   /** Reads to the end and holds every byte against what the engine said. */
   async #read(jobId: string, body: CallerBody, life: Life, hangUp: HangUp): Promise<End> {
     const { timeline } = this.#around;
-    const answer = new ReadAnswer(this.#around, jobId);
+    const answer = new ReadAnswer(this.#around, jobId, this.#plan.moves?.asksUsage);
     for (;;) {
       await timeline.sleep(this.#plan.readEveryMs);
       if (hangUp.hasHappened) {

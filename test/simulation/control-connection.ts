@@ -1,6 +1,7 @@
 import type { Connection, Session } from '../../src/queue/store/ports.ts';
 import type { Link } from './network.ts';
 import type { Oracle } from './oracle.ts';
+import { frameText } from './trace.ts';
 
 /** What a connection asks of the object it belongs to. */
 interface Host {
@@ -42,12 +43,12 @@ export class ControlConnection implements Connection {
   }
 
   sendJob(frame: string | Uint8Array<ArrayBuffer>): void {
-    const text = typeof frame === 'string' ? frame : new TextDecoder().decode(frame);
+    const text = typeof frame === 'string' ? frame : frameText(frame);
     this.#host.oracle.frameWritten(text, this.link);
     this.#host.hold(() => {
       this.#host.oracle.frameSent(text);
       this.#host.forger.sent(this, text);
-      this.link.sendDown(text);
+      this.link.sendDown(frame);
     });
   }
 

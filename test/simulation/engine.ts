@@ -8,6 +8,7 @@ import {
 } from '../../src/engine/client/types.ts';
 import type { Clock } from '../../src/worker/clock.ts';
 import type { Random } from '../support/random.ts';
+import { type ChatBody, continuableAnswer } from './continuable-answer.ts';
 
 /** How one request at the engine goes. */
 type Ending =
@@ -19,18 +20,29 @@ type Ending =
   | 'no_end_mark'
   | 'hang';
 
+/** What an engine says to one request. */
+export interface Saying {
+  promptTokens: number;
+  /** Tokens that this part of an answer takes, those of a prompt that its caller wrote included. */
+  spends: number;
+  /** Tokens of its answer if nothing cuts it short; of one that is continued, with those before. */
+  tokens: number;
+  /** All that whoever asked gets of it if nothing cuts it short. */
+  bytes: Buffer;
+  /** The same with the usage, of an answer that another engine can go on with; null: none can. */
+  counted: Buffer | null;
+  /** What leaves the engine, with what only the worker asked for. */
+  said: Buffer;
+}
+
 /** One request that reached an engine: what it said, so that it can be told from every other. */
-export interface Exchange {
+export interface Exchange extends Saying {
   readonly id: number;
   readonly jobId: string;
   readonly fence: number;
   readonly worker: string;
   readonly status: number;
   readonly ending: Ending;
-  /** Tokens that it generates if nothing cuts it short. */
-  readonly tokens: number;
-  /** All that whoever asked gets of it if nothing cuts it short. */
-  readonly bytes: Buffer;
   /** How much of it has left the engine. */
   emitted: number;
   state: 'running' | 'whole' | 'failed' | 'aborted';
@@ -52,7 +64,7 @@ export interface EnginePorts {
   holdMs(jobId: string): number;
   /** The fence token under which the worker runs this job. */
   fenceOf(jobId: string): number;
-  begun(exchange: Omit<Exchange, 'id' | 'bytes'>, bytesOf: (id: number) => Buffer): Exchange;
+  begun(exchange: Omit<Exchange, 'id' | keyof Saying>, say: (id: number) => Saying): Exchange;
   ended(exchange: Exchange): void;
 }
 
@@ -84,6 +96,7 @@ export class SimulatedEngine implements EngineClient {
     if (!this.isHealthyNow) throw new EngineUnreachable('nothing listens');
     const jobId = call.requestId ?? '';
     const body = JSON.parse(String(call.body ?? '{}')) as Body;
+    if (call.path === '/detokenize') return detokenized();
     const streams = body.stream === true;
     const goesWrong = random.chance(this.#ports.trouble());
     const { status, ending } = goesWrong
@@ -97,11 +110,13 @@ export class SimulatedEngine implements EngineClient {
         worker: this.#ports.worker,
         status,
         ending,
-        tokens,
         emitted: 0,
         state: 'running',
       },
-      (id) => Buffer.from(answerText(id, status, streams, ending, tokens, random)),
+      (id) =>
+        streams && status === 200 && body.messages?.length
+          ? continuing(id, body, ending, random.next())
+          : plain(id, status, body, ending, tokens, random),
     );
     if (ending === 'unreachable' || ending === 'gone_before_head') {
       await this.#sleep(random.wait(200), call.signal, exchange);
@@ -112,16 +127,15 @@ export class SimulatedEngine implements EngineClient {
     const thinksMs = random.wait(random.chance(0.1) ? 5000 : 300);
     await this.#sleep(thinksMs + this.#ports.holdMs(jobId), call.signal, exchange);
     const type = streams && status === 200 ? 'text/event-stream; charset=utf-8' : 'application/json';
-    const said =
-      streams && body.stream_options?.include_usage === true ? withUsage(exchange) : exchange.bytes;
-    return { status, headers: { 'content-type': type }, body: this.#body(exchange, said, call.signal) };
+    return { status, headers: { 'content-type': type }, body: this.#body(exchange, call.signal) };
   }
 
   /** Pieces of any size, as a network cuts them. */
-  async *#body(exchange: Exchange, bytes: Buffer, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  async *#body(exchange: Exchange, signal: AbortSignal): AsyncGenerator<Uint8Array> {
     const { random } = this.#ports;
-    const { ending } = exchange;
-    const gapMs = random.pick([10, 100, 1000]);
+    const { ending, said: bytes } = exchange;
+    // What may be moved takes as long as machines go away.
+    const gapMs = exchange.counted === null ? random.pick([10, 100, 1000]) : random.pick([100, 1000, 2000]);
     const size = Math.max(random.pick([40, 150, 5000]), bytes.byteLength / MOST_PIECES);
     const breaksAt =
       ending === 'cut' || ending === 'hang' ? random.int(0, bytes.byteLength - 1) : bytes.byteLength;
@@ -210,14 +224,48 @@ export class SimulatedEngine implements EngineClient {
   async close(): Promise<void> {}
 }
 
-interface Body {
+interface Body extends ChatBody {
   stream?: boolean;
-  stream_options?: { include_usage?: boolean };
+}
+
+/** Each token is a whole character. */
+function detokenized(): EngineAnswer {
+  async function* body(): AsyncGenerator<Uint8Array> {
+    yield Buffer.from('{"prompt":"word"}');
+  }
+  return { status: 200, headers: { 'content-type': 'application/json' }, body: body() };
+}
+
+function continuing(id: number, body: Body, ending: Ending, share: number): Saying {
+  const { wanted, ...saying } = continuableAnswer(`x-${id}-x`, id, body, {
+    hasEndMark: ending !== 'no_end_mark',
+    gaveUpAt: ending === 'aborted_by_engine' ? share : null,
+  });
+  return { ...saying, bytes: wanted.plain, counted: wanted.counted };
+}
+
+function plain(
+  id: number,
+  status: number,
+  body: Body,
+  ending: Ending,
+  tokens: number,
+  random: Random,
+): Saying {
+  const bytes = Buffer.from(answerText(id, status, body.stream === true, ending, tokens, random));
+  const isCounted = body.stream === true && body.stream_options?.include_usage === true && status < 400;
+  return {
+    promptTokens: 1,
+    spends: 1 + tokens,
+    tokens,
+    bytes,
+    counted: null,
+    said: isCounted ? withUsage(bytes, tokens) : bytes,
+  };
 }
 
 /** With the event that only the worker asked for: before the end mark, where there is one. */
-function withUsage({ status, tokens, bytes }: Exchange): Buffer {
-  if (status >= 400) return bytes;
+function withUsage(bytes: Buffer, tokens: number): Buffer {
   const text = bytes.toString();
   const usage = { prompt_tokens: 1, completion_tokens: tokens, total_tokens: tokens + 1 };
   const event = `data: ${JSON.stringify({ model: 'tiny', choices: [], usage })}\n\n`;

@@ -2,7 +2,7 @@ import { decodeRecords, PING_TEXT, PONG_TEXT } from '../../src/protocol/index.ts
 import type { Socket, SocketEvents } from '../../src/worker/session/socket.ts';
 import { Random } from '../support/random.ts';
 import type { Planned, Timeline } from './timeline.ts';
-import { brief, recordText, type Trace } from './trace.ts';
+import { brief, frameText, recordText, type Trace } from './trace.ts';
 
 type Message =
   | { kind: 'opened' }
@@ -297,7 +297,9 @@ export class Link {
 
   #say(arrow: string, data: string | Uint8Array): void {
     if (data === PING_TEXT || data === PONG_TEXT) return;
-    if (typeof data === 'string') this.#trace.say(`${this.name} ${arrow} ${brief(data)}`);
+    const isFrame = typeof data === 'string' || this.channel === 'control';
+    if (isFrame)
+      this.#trace.say(`${this.name} ${arrow} ${brief(typeof data === 'string' ? data : frameText(data))}`);
     else
       for (const record of decodeRecords(data))
         this.#trace.say(`${this.name} ${arrow} ${recordText(record)}`);

@@ -3,7 +3,7 @@ import type { Queue } from '../../src/queue/queue.ts';
 import type { Sql } from '../../src/queue/store/ports.ts';
 import { Blame } from './blame.ts';
 import type { JobChange, JobColumns } from './disk.ts';
-import { EXCHANGE_MARK, type Exchange } from './engine.ts';
+import { EXCHANGE_MARK, type Exchange, type Saying } from './engine.ts';
 import type { Link } from './network.ts';
 import type { Plan } from './plan.ts';
 import { misknownRow } from './rows-check.ts';
@@ -65,9 +65,9 @@ export class Oracle {
     this.violation ??= { promise, message };
   }
 
-  exchangeBegun(exchange: Omit<Exchange, 'id' | 'bytes'>, bytesOf: (id: number) => Buffer): Exchange {
+  exchangeBegun(exchange: Omit<Exchange, 'id' | keyof Saying>, say: (id: number) => Saying): Exchange {
     const id = this.exchanges.length;
-    const begun = { ...exchange, id, bytes: bytesOf(id) };
+    const begun = { ...exchange, id, ...say(id) };
     this.exchanges.push(begun);
     return begun;
   }

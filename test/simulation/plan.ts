@@ -1,6 +1,7 @@
 import { limits } from '../../src/protocol/index.ts';
 import { Random } from '../support/random.ts';
 import { type BatchFault, type BatchPlan, drawBatches, drawBatchFaults } from './batch-plan.ts';
+import { drawPrompt, type PromptPlan } from './prompt-plan.ts';
 
 /** Everything a run is made of, drawn from its seed before it starts: shrinking leaves parts of it out. */
 export interface Plan {
@@ -69,7 +70,7 @@ export interface ReaderPlan {
 }
 
 /** A caller of `/v1`; times are ms after the start. */
-export interface CallerPlan {
+export interface CallerPlan extends PromptPlan {
   id: string;
   at: number;
   /** What it asks for: what only our workers serve, or a pool by its name. */
@@ -176,9 +177,7 @@ export function drawPlan(seed: number): Plan {
     graceSeconds: random.pick([3, 10, 10]),
     workers,
     jobs: list(random.int(0, 14), (index) => drawJob(seed, index, workers, troubleEndsMs)),
-    callers: list(random.int(0, 10), (index) =>
-      drawCaller(new Random(seed, `caller ${index}`), index, workers, troubleEndsMs),
-    ),
+    callers: list(random.int(0, 10), (index) => drawCaller(seed, index, workers, troubleEndsMs)),
     batches,
     faults: [
       ...list(calm ? random.int(1, 2) : random.int(1, 12), (index) =>
@@ -259,17 +258,15 @@ function drawPace(random: Random): readonly [number, number] {
   ] as const);
 }
 
-function drawCaller(
-  random: Random,
-  index: number,
-  workers: readonly WorkerPlan[],
-  endsMs: number,
-): CallerPlan {
+function drawCaller(seed: number, index: number, workers: readonly WorkerPlan[], endsMs: number): CallerPlan {
+  const random = new Random(seed, `caller ${index}`);
   const reads = drawPace(random);
+  const prompt = drawPrompt(seed, index);
   return {
     id: `c${index}`,
     at: random.int(0, Math.round(endsMs * 0.8)),
-    streams: random.chance(0.7),
+    streams: random.chance(0.7) || prompt.moves !== null,
+    ...prompt,
     hangsUpAfterMs: random.chance(0.25) ? random.wait(5000) : null,
     readEveryMs: reads[0],
     readBytes: reads[1],

@@ -1,3 +1,4 @@
+import type { AskedFor } from '../../src/moving/elsewhere/mover.ts';
 import type { Queue } from '../../src/queue/queue.ts';
 import { readRequest, sayAnswer } from '../../src/queue/request-call.ts';
 import {
@@ -10,11 +11,14 @@ import {
 import type { Random } from '../support/random.ts';
 import type { ProcessTimeline } from './process-timeline.ts';
 
+/** Opens the answer of one attempt, with what is known of its request for the case that it is moved. */
+export type OpenHere = (relay: string, stream: number, asked: AskedFor) => Promise<Response>;
+
 interface QuestionPorts {
   timeline: ProcessTimeline;
   random: Random;
   /** The answer of one attempt, where the queue object holds the relays of its workers; else null. */
-  openHere: ((relay: string, stream: number) => Promise<Response>) | null;
+  openHere: OpenHere | null;
   /** @returns false: there is no queue at the moment */
   ask(question: (queue: Queue) => void): boolean;
   /** Lets something out when the commit that it speaks of is on disk. */
@@ -68,9 +72,11 @@ export class Questions {
       const answer = (said: RequestAnswer | Unserved) =>
         hold(() => {
           if (isUnserved(said)) void tellFleet().then(() => bring(sayAnswer(said)));
-          else if (openHere && said.kind === 'stream')
-            openHere(said.relay, said.stream_id).then(bring, () => {});
-          else bring(sayAnswer(said));
+          else if (openHere && said.kind === 'stream') {
+            const { payload: _, ...call } = asked.job;
+            const { relay, stream_id, worker_id } = said;
+            openHere(relay, stream_id, { call, queue_id: 'q', worker_id, more: {} }).then(bring, () => {});
+          } else bring(sayAnswer(said));
         });
       queue.do('request', asked.job, answer);
     });
@@ -139,7 +145,7 @@ function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCalls {
     purge: unasked,
     tellFleet: unasked,
     retry: unasked,
-    stayed: unasked,
+    stayed: (id, why) => rpc((queue, answer) => answer(queue.do('stayed', id, why))),
     usage: unasked,
     cordon: unasked,
   };

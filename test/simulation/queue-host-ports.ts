@@ -3,6 +3,7 @@ import type { BrokenReason } from '../../src/protocol/index.ts';
 import type { Oracle } from './oracle.ts';
 import type { Plan } from './plan.ts';
 import type { ProcessTimeline } from './process-timeline.ts';
+import type { OpenHere } from './questions.ts';
 import type { Trace } from './trace.ts';
 
 /** What a queue object is given in the simulation. */
@@ -14,7 +15,7 @@ export interface QueueHostPorts {
   oracle: Oracle;
   breakStream(relay: string, stream: number, reason: BrokenReason): void;
   /** The answer of one attempt, where this object holds the relays of its workers; else null. */
-  openHere: ((relay: string, stream: number) => Promise<Response>) | null;
+  openHere: OpenHere | null;
   /** The object is gone, and with it the relays that it held. */
   relaysGone(): void;
   /** The fleet object, for as long as this life of the server lasts. */

@@ -5,6 +5,7 @@ import type { Surroundings } from './worker-boot.ts';
 export class ReadAnswer {
   readonly #around: Surroundings;
   readonly #jobId: string;
+  readonly #isCounted: boolean;
   #exchange: Exchange | null = null;
   #bytes = 0;
 
@@ -13,9 +14,16 @@ export class ReadAnswer {
     return this.#exchange?.fence ?? null;
   }
 
-  constructor(around: Surroundings, jobId: string) {
+  /** @param isCounted it asked for the usage */
+  constructor(around: Surroundings, jobId: string, isCounted = false) {
     this.#around = around;
     this.#jobId = jobId;
+    this.#isCounted = isCounted;
+  }
+
+  /** All that there is to be read. */
+  #wanted({ bytes, counted }: Exchange): Buffer {
+    return this.#isCounted && counted !== null ? counted : bytes;
   }
 
   take(piece: Uint8Array): void {
@@ -28,9 +36,11 @@ export class ReadAnswer {
       return;
     }
     if (exchange.jobId !== this.#jobId) this.#wrong(`has the answer of ${exchange.jobId}`);
-    const expected = exchange.bytes.subarray(this.#bytes, this.#bytes + piece.byteLength);
+    const expected = this.#wanted(exchange).subarray(this.#bytes, this.#bytes + piece.byteLength);
     this.#bytes += piece.byteLength;
-    if (this.#bytes > exchange.emitted || !expected.equals(piece)) {
+    // The rest of one that may be moved comes from another engine.
+    const isSaid = exchange.counted !== null || this.#bytes <= exchange.emitted;
+    if (!isSaid || !expected.equals(piece)) {
       this.#wrong(
         `is not what exchange ${exchange.id} said before byte ${this.#bytes}: ${text.slice(0, 80)}`,
       );
@@ -39,10 +49,10 @@ export class ReadAnswer {
 
   ended(): void {
     const exchange = this.#exchange;
-    if (!exchange || this.#bytes !== exchange.bytes.byteLength || exchange.state !== 'whole') {
-      const said = exchange
-        ? `${exchange.bytes.byteLength} bytes, ${exchange.state}, ${exchange.ending}`
-        : 'nothing';
+    const size = exchange ? this.#wanted(exchange).byteLength : 0;
+    const isWhole = exchange?.state === 'whole' || (exchange !== null && exchange.counted !== null);
+    if (!isWhole || this.#bytes !== size) {
+      const said = exchange ? `${size} bytes, ${exchange.state}, ${exchange.ending}` : 'nothing';
       this.#wrong(`ended as if whole after ${this.#bytes} bytes; the engine said ${said}`);
     }
   }

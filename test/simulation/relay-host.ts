@@ -1,3 +1,4 @@
+import { type AskedFor, Moving, type MovingPorts } from '../../src/moving/elsewhere/mover.ts';
 import type { AnswerHead, BrokenReason } from '../../src/protocol/index.ts';
 import { PING_TEXT, PONG_TEXT } from '../../src/protocol/index.ts';
 import { BROKEN_HEADER } from '../../src/relay/calls.ts';
@@ -19,6 +20,7 @@ export class CallerBody implements CallerSink {
   #bytes = 0;
   state: 'open' | 'ended' | 'aborted' = 'open';
   reason: BrokenReason | null = null;
+  #changed = () => {};
 
   constructor(head: AnswerHead, reader: { reads(): void; gone(): void }) {
     this.head = head;
@@ -39,18 +41,38 @@ export class CallerBody implements CallerSink {
     if (!isKeepAlive(data)) {
       this.#buffered.push(data.slice());
       this.#bytes += data.byteLength;
+      this.#changed();
     }
     return this.#bytes < CALLER_BUFFER_BYTES;
   }
 
   end(): void {
     if (this.state === 'open') this.state = 'ended';
+    this.#changed();
   }
 
   abort(reason: BrokenReason): void {
     if (this.state !== 'open') return;
     this.state = 'aborted';
     this.reason = reason;
+    this.#changed();
+  }
+
+  /** As another relay reads it, which passes it on. */
+  stream(): ReadableStream<Uint8Array> {
+    const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
+      while (this.isEmpty && this.state === 'open') {
+        await new Promise<void>((resolve) => {
+          this.#changed = resolve;
+        });
+      }
+      const pieces = this.read(1);
+      for (const piece of pieces) controller.enqueue(piece);
+      if (pieces.length > 0) return;
+      if (this.state === 'ended') controller.close();
+      else controller.error(new Error(this.reason?.message));
+    };
+    return new ReadableStream<Uint8Array>({ pull, cancel: () => this.cancel() }, { highWaterMark: 0 });
   }
 
   /** At most so many bytes, whole writes at a time. */
@@ -79,6 +101,12 @@ export function bodyOf(response: Response): CallerBody | null {
   return bodies.get(response) ?? null;
 }
 
+/** The response as one whose body can be read in the usual way. */
+export function readable(response: Response): Response {
+  const body = bodyOf(response);
+  return body === null ? response : new Response(body.stream(), { status: response.status });
+}
+
 /** One relay as its runtime runs it, in an object of its own or the queue's; nothing of it is stored. */
 export class RelayHost {
   readonly #timeline: ProcessTimeline;
@@ -88,10 +116,25 @@ export class RelayHost {
   #isAlive = true;
   readonly #bodies = new Set<CallerBody>();
   readonly #opening = new Set<(error: Error) => void>();
+  readonly #moving: Moving;
+  /** Whose rest may be on its way from elsewhere. */
+  readonly #ids = new Set<number>();
 
-  constructor(timeline: ProcessTimeline, graceSeconds: number) {
+  constructor(
+    timeline: ProcessTimeline,
+    graceSeconds: number,
+    ports: Pick<MovingPorts, 'elsewhere' | 'stayed'>,
+  ) {
     this.#timeline = timeline;
-    this.#relay = new Relay(() => timeline.now, { reconnect_grace_seconds: graceSeconds });
+    this.#moving = new Moving({
+      ...ports,
+      goOn: (id, events) => this.#isAlive && this.#relay.goOn(id, events),
+      movedTo: (id, reason) => {
+        if (this.#isAlive) this.#relay.movedTo(id, reason);
+      },
+      now: () => timeline.now,
+    });
+    this.#relay = new Relay(() => timeline.now, { reconnect_grace_seconds: graceSeconds }, this.#moving);
   }
 
   get isBusy(): boolean {
@@ -131,26 +174,39 @@ export class RelayHost {
   }
 
   /** As the gateway or the queue asks for it; `bodyOf` its response is what the caller reads. */
-  open(id: number): Promise<Response> {
+  open(id: number, asked: AskedFor): Promise<Response> {
+    this.#ids.add(id);
     return new Promise((resolve, reject) => {
       this.#opening.add(reject);
-      this.#relay.open(id, (opening) => {
-        this.#opening.delete(reject);
-        if (!opening.ok) {
-          const headers = { [BROKEN_HEADER]: JSON.stringify(opening.reason) };
-          resolve(new Response(null, { status: 502, headers }));
-          return;
-        }
-        const body = new CallerBody(opening.head, {
-          reads: () => this.#isAlive && this.#relay.callerReads(id),
-          gone: () => this.#isAlive && this.#relay.callerGone(id),
-        });
-        this.#bodies.add(body);
-        this.#relay.attach(id, body);
-        const response = new Response(null, { status: opening.head.status });
-        bodies.set(response, body);
-        resolve(response);
-      });
+      this.#relay.open(
+        id,
+        (opening) => {
+          this.#opening.delete(reject);
+          if (!opening.ok) {
+            const headers = { [BROKEN_HEADER]: JSON.stringify(opening.reason) };
+            resolve(new Response(null, { status: 502, headers }));
+            return;
+          }
+          const body = new CallerBody(opening.head, {
+            reads: () => {
+              if (!this.#isAlive) return;
+              this.#relay.callerReads(id);
+              this.#moving.callerReads(id);
+            },
+            gone: () => {
+              if (!this.#isAlive) return;
+              this.#relay.callerGone(id);
+              this.#moving.callerGone(id);
+            },
+          });
+          this.#bodies.add(body);
+          this.#relay.attach(id, body);
+          const response = new Response(null, { status: opening.head.status });
+          bodies.set(response, body);
+          resolve(response);
+        },
+        { asked, openedAt: this.#timeline.now },
+      );
       this.#arm();
     });
   }
@@ -186,6 +242,12 @@ export class RelayHost {
     });
   }
 
+  /** Its caller dropped the call. */
+  drop(id: number): void {
+    this.#relay.callerGone(id);
+    this.#moving.callerGone(id);
+  }
+
   breakStream(id: number, reason: BrokenReason): void {
     this.#relay.breakStream(id, reason);
     this.#arm();
@@ -202,6 +264,8 @@ export class RelayHost {
     const reason = { message: 'the relay is gone', code: 'relay_gone', retryable: false };
     for (const body of this.#bodies) body.abort(reason);
     for (const reject of this.#opening) reject(new Error('the relay is gone'));
+    // What it asks of others is dropped with it.
+    for (const id of this.#ids) this.#moving.callerGone(id);
   }
 
   #arm(): void {

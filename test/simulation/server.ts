@@ -1,7 +1,12 @@
 import type { BatchQueue } from '../../src/batches/ports.ts';
 import { batchQueue } from '../../src/gateway/batches/queue.ts';
 import type { Env } from '../../src/gateway/env.ts';
-import { relayName } from '../../src/relay/calls.ts';
+import type { AttemptLoopPorts } from '../../src/gateway/inference/attempt-loop.ts';
+import { elsewhere, stayed } from '../../src/moving/elsewhere/ask.ts';
+import type { AskedFor } from '../../src/moving/elsewhere/mover.ts';
+import type { RequestTarget } from '../../src/queue/request-call.ts';
+import type { WaitingRequest } from '../../src/queue/rpc.ts';
+import { ASKED_FOR_HEADER, relayName } from '../../src/relay/calls.ts';
 import { Random } from '../support/random.ts';
 import { BatchesHost } from './batches-host.ts';
 import { FleetHost } from './fleet-host.ts';
@@ -9,7 +14,7 @@ import type { Link } from './network.ts';
 import { ProcessTimeline } from './process-timeline.ts';
 import { QueueHost } from './queue-host.ts';
 import type { QueueHostPorts } from './queue-host-ports.ts';
-import { type CallerBody, RelayHost } from './relay-host.ts';
+import { type CallerBody, RelayHost, readable } from './relay-host.ts';
 import type { Timeline } from './timeline.ts';
 
 /** One life of the server's process; callers in it end with it. */
@@ -60,7 +65,9 @@ export class Server {
       ...ports,
       timeline: this.#process,
       breakStream: (relay, stream, reason) => this.#relay(relay).breakStream(stream, reason),
-      openHere: ports.plan.relaysInQueue ? (relay, stream) => this.#relay(relay).open(stream) : null,
+      openHere: ports.plan.relaysInQueue
+        ? (relay, stream, asked) => this.#relay(relay).open(stream, asked)
+        : null,
       relaysGone: () => {
         if (ports.plan.relaysInQueue) this.#endRelays(false);
       },
@@ -191,7 +198,7 @@ export class Server {
       this.queue.questions.fetch(new Request(url, init), () => life.isAlive);
     return {
       QUEUE: { getByName: () => ({ ...calls, fetch: ask }) as never },
-      RELAY: { getByName: () => undefined as never },
+      RELAY: { getByName: (name: string) => this.#relayFor(life, name) as never },
       BATCHES: undefined as never,
       FILE: undefined as never,
       FLEET: { getByName: () => this.#fleet.calls(() => life.isAlive) as never },
@@ -217,8 +224,51 @@ export class Server {
   }
 
   /** The gateway opens a stream at a relay that has an object of its own. */
-  openStream(life: Life, relay: string, stream: number): Promise<Response> {
-    return this.#fetch(life, () => this.#relay(relay).open(stream));
+  openStream(
+    life: { readonly isAlive: boolean },
+    relay: string,
+    stream: number,
+    asked: AskedFor,
+  ): Promise<Response> {
+    return this.#fetch(life, () => this.#relay(relay).open(stream, asked));
+  }
+
+  /** Whoever asked for it is gone. */
+  dropStream(life: Life, relay: string, stream: number): void {
+    this.#process.after(1, () => {
+      if (life.isAlive) this.#relay(relay).drop(stream);
+    });
+  }
+
+  /** A relay as another one asks it for the rest of an answer. */
+  #relayFor(life: { readonly isAlive: boolean }, name: string): Pick<RequestTarget, 'fetch'> {
+    return {
+      fetch: async (url, { headers }) => {
+        const asked = JSON.parse((headers as Record<string, string>)[ASKED_FOR_HEADER]!) as AskedFor;
+        return readable(
+          await this.openStream(life, name, Number(url.slice(url.lastIndexOf('/') + 1)), asked),
+        );
+      },
+    };
+  }
+
+  /** How a relay asks for the rest of an answer, by the clock of this process. */
+  #elsewhere(life: { readonly isAlive: boolean }, asked: AskedFor): AttemptLoopPorts {
+    const { job_id, moved } = asked.call;
+    this.#ports.trace.say(
+      `${job_id} moves from ${moved?.worker_id} at token ${moved?.tokens}: ${moved?.why}`,
+    );
+    const ports = elsewhere(this.env(life) as never, asked);
+    const request = async (call: WaitingRequest) => {
+      const answer = await ports.queue.request(call);
+      return answer.kind === 'opened' ? { ...answer, response: readable(answer.response) } : answer;
+    };
+    return {
+      ...ports,
+      queue: { ...ports.queue, request },
+      now: () => this.#process.now,
+      sleep: (ms) => new Promise((resolve) => this.#process.after(ms, () => life.isAlive && resolve())),
+    };
   }
 
   openReplay(
@@ -232,7 +282,7 @@ export class Server {
   }
 
   /** Question and answer with a delay each. */
-  #fetch(life: Life, ask: () => Promise<Response>): Promise<Response> {
+  #fetch(life: { readonly isAlive: boolean }, ask: () => Promise<Response>): Promise<Response> {
     const timeline = this.#process;
     return new Promise((resolve, reject) => {
       timeline.after(this.#random.int(0, 3), () => {
@@ -253,7 +303,14 @@ export class Server {
   #relay(name: string): RelayHost {
     const known = this.#relays.get(name);
     if (known) return known;
-    const relay = new RelayHost(this.#process, this.#ports.plan.graceSeconds);
+    const life = this.#life ?? { isAlive: false };
+    const relay = new RelayHost(this.#process, this.#ports.plan.graceSeconds, {
+      elsewhere: (asked) => this.#elsewhere(life, asked),
+      stayed: (asked, why) => {
+        this.#ports.trace.say(`${asked.call.job_id} stays: ${why}`);
+        stayed(this.env(life) as never, asked, why);
+      },
+    });
     this.#relays.set(name, relay);
     return relay;
   }

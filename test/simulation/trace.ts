@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { AnswerRecord } from '../../src/protocol/index.ts';
+import { type AnswerRecord, unpack } from '../../src/protocol/index.ts';
 import { Timeline } from './timeline.ts';
 
 /** What happened, a line each; the same seed gives the same lines. */
@@ -25,6 +25,11 @@ export class Trace {
 export function framesIn(message: string): string[] {
   const said: unknown = JSON.parse(message);
   return Array.isArray(said) ? said.map((frame) => JSON.stringify(frame)) : [message];
+}
+
+/** A frame that came as bytes, without the body of its request where that goes beside it. */
+export function frameText(bytes: Uint8Array): string {
+  return unpack(bytes)?.head ?? new TextDecoder().decode(bytes);
 }
 
 /** A message in a few words. */

@@ -48,13 +48,15 @@ function problemOf(row: Row, exchanges: readonly Exchange[], restarts: number): 
   const whole = exchanges.filter(
     ({ state, ending, status }) => (state === 'whole' || ending === 'aborted_by_engine') && status < 400,
   );
-  const most = exchanges.reduce((sum, { tokens }) => sum + tokens + 1, 0);
+  // What a restarted queue hears of earlier attempts it takes as it is told.
+  const spent = (one: Exchange) => (restarts < 1 ? one.spends : one.promptTokens + one.tokens);
+  const most = exchanges.reduce((sum, one) => sum + spent(one), 0);
   if (row.input + row.output + row.wasted > most)
     return `${row.output} and ${row.wasted} wasted are more than ${most}`;
   if (row.requests !== 1 || row.succeeded !== 1) return null;
   // An engine that once refused a request is not asked for usage any more.
-  const isSaid = whole.some(({ tokens }) =>
-    row.estimated_requests === 0 ? tokens === row.output && row.input === 1 : row.output <= tokens,
+  const isSaid = whole.some(({ promptTokens, tokens }) =>
+    row.estimated_requests === 0 ? tokens === row.output && row.input === promptTokens : row.output <= tokens,
   );
   return isSaid ? null : `${row.input} and ${row.output} tokens are what no attempt used`;
 }

@@ -11,7 +11,7 @@ import type { Plan, WorkerPlan } from './plan.ts';
 import { isProbe, PROBE_MS } from './probe.ts';
 import type { Server } from './server.ts';
 import type { Planned, Timeline } from './timeline.ts';
-import { framesIn, type Trace } from './trace.ts';
+import { framesIn, frameText, type Trace } from './trace.ts';
 import type { WorkerDisk } from './worker-disk.ts';
 
 export interface Surroundings {
@@ -78,7 +78,7 @@ export class Boot implements ClientProcess {
         return hold ? holds.int(hold.from, hold.to) : 0;
       },
       fenceOf: (jobId) => this.#fences.get(jobId) ?? -1,
-      begun: (exchange, bytesOf) => oracle.exchangeBegun(exchange, bytesOf),
+      begun: (exchange, say) => oracle.exchangeBegun(exchange, say),
       ended: (exchange) => oracle.exchangeEnded(exchange),
     });
     const log = (level: string) => (fields: object, message: string) => {
@@ -104,6 +104,10 @@ export class Boot implements ClientProcess {
             this.#note(text);
             socketEvents.text(text);
           },
+          binary: (data) => {
+            if (channel === 'control') this.#note(frameText(data));
+            socketEvents.binary(data);
+          },
         });
         this.links.push(link);
         // A network that is away says nothing; the worker gives the dial up by itself.
@@ -122,6 +126,7 @@ export class Boot implements ClientProcess {
       configId: plan.configId,
       workerId: plan.name,
       capacity: plan.capacity,
+      moves: true,
       instance: { id: plan.name, boot_id: this.boot },
       renewAfterSeconds: leaseSeconds * 0.8,
       graceSeconds: 5,

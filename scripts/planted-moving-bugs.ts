@@ -1,0 +1,77 @@
+import type { Bug } from './planted-batch-bugs.ts';
+
+/** Faults of answers that move (docs/moving.md). */
+export const MOVING_BUGS: readonly Bug[] = [
+  {
+    name: 'a moved answer goes on under the name of its continuation',
+    file: 'src/moving/stitch.ts',
+    line: '{ ...rest, id, created, model, choices, ...usage }',
+    becomes: '{ ...rest, choices, ...usage }',
+  },
+  {
+    name: 'the usage of a moved answer is that of its last part',
+    file: 'src/moving/stitch.ts',
+    line: '{ usage: this.#wholeUsage(data.usage) }',
+    becomes: '{ usage: data.usage }',
+  },
+  {
+    name: 'the role of a moved answer is told twice',
+    file: 'src/moving/stitch.ts',
+    line: 'return isOpening ? null : ',
+    becomes: 'return isOpening ? choice : ',
+  },
+  {
+    name: 'an answer goes on from tokens that its caller has not been given',
+    file: 'src/relay/movable.ts',
+    line: 'this.#ids.slice(0, ids)',
+    becomes: 'this.#ids.slice()',
+  },
+  {
+    name: 'ids that are told again after a reconnect count twice',
+    file: 'src/relay/movable.ts',
+    line: 'let at = this.#ids.length - before;',
+    becomes: 'let at = 0;',
+  },
+  {
+    name: 'a moved answer may be as long again',
+    file: 'src/moving/continuation.ts',
+    line: 'plan.max_tokens - given',
+    becomes: 'plan.max_tokens',
+  },
+  {
+    name: 'a second move takes the first part of an answer for its prompt',
+    file: 'src/moving/continuation.ts',
+    line: 'plan.first_prompt ?? cut.promptTokens',
+    becomes: 'cut.promptTokens',
+  },
+  {
+    name: 'what is generated already is asked for again',
+    file: 'src/moving/continuation.ts',
+    line: "return stage !== 'running';",
+    becomes: 'return false;',
+  },
+  {
+    name: 'a worker counts the last part of a moved answer alone',
+    file: 'src/worker/run/continued.ts',
+    line: 'if (usage === null || !continues || from === null) return usage;',
+    becomes: 'return usage;',
+  },
+  {
+    name: 'what a caller was given of a moved answer is wasted too',
+    file: 'src/queue/state/usage-book.ts',
+    line: 'input + output + before - kept',
+    becomes: 'input + output + before',
+  },
+  {
+    name: 'a caller that hangs up during a move is not heard',
+    file: 'src/moving/elsewhere/mover.ts',
+    line: 'this.#moves.get(id)?.hangUp.happen();',
+    becomes: '',
+  },
+  {
+    name: 'an engine that tells no ids is taken to go on from those it was given',
+    file: 'src/worker/run/send-request.ts',
+    line: 'if (request.continues) return sendContinuation(attempt, request, ask, body);',
+    becomes: '',
+  },
+];

@@ -1,0 +1,92 @@
+import { promptIds, seedFrom, tokenSource } from '../../src/simulator/text.ts';
+
+/** A chat as vLLM streams it that tells token ids, and goes on from those that it is given (docs/moving.md). */
+
+const PROMPT_TOKENS = 5;
+/** Ids below are of prompts. */
+const GENERATED_FROM = 200_000;
+/** Some tokens have a long text, so that relays and callers fall behind. */
+const LONG_TEXT = '.'.repeat(3000);
+
+export interface ChatBody {
+  messages?: unknown[];
+  max_tokens?: number;
+  stream_options?: { include_usage?: boolean };
+  return_token_ids?: boolean;
+  kv_transfer_params?: { prompt_token_ids: number[] };
+}
+
+export interface ContinuableAnswer {
+  /** Of the caller's own prompt. */
+  promptTokens: number;
+  /** As of `Saying`. */
+  spends: number;
+  /** Of the whole answer, those before this part included. */
+  tokens: number;
+  /** What whoever asked the caller's question gets if nothing cuts it short. */
+  wanted: { plain: Buffer; counted: Buffer };
+  /** What the engine says, which ends early where it gives up. */
+  said: Buffer;
+}
+
+interface Ending {
+  hasEndMark: boolean;
+  /** The share of its tokens that an engine which gives up has made; null: it does not. */
+  gaveUpAt: number | null;
+}
+
+/** The next token follows from all before it, so an answer reads the same wherever it was cut. */
+export function continuableAnswer(
+  mark: string,
+  createdAt: number,
+  { messages, max_tokens = 12, stream_options, return_token_ids, kv_transfer_params }: ChatBody,
+  { hasEndMark, gaveUpAt }: Ending,
+): ContinuableAnswer {
+  const ids =
+    kv_transfer_params?.prompt_token_ids ?? promptIds(seedFrom(JSON.stringify(messages)), PROMPT_TOKENS);
+  const source = tokenSource(ids);
+  const made = Math.max(1, Math.min(max_tokens, source.naturalLength));
+  const tokens = Array.from({ length: made }, () => source.next());
+  const reason = made < max_tokens ? 'stop' : 'length';
+  const head = { id: mark, object: 'chat.completion.chunk', created: createdAt, model: 'tiny' };
+  const choice = (delta: object, finish: string | null, told?: number[] | null) => ({
+    choices: [{ index: 0, delta, finish_reason: finish, ...(told !== undefined && { token_ids: told }) }],
+  });
+  const events = (isTold: boolean, most: number) => [
+    { ...choice({ role: 'assistant', content: '' }, null), prompt_token_ids: isTold ? ids : null },
+    ...tokens
+      .slice(0, most)
+      .map(({ id, text }, at) =>
+        choice({ content: textOf(id, text) }, at === made - 1 ? reason : null, isTold ? [id] : null),
+      ),
+  ];
+  const promptTokens = ids.filter((id) => id < GENERATED_FROM).length;
+  const whole = ids.length - promptTokens + made;
+  const usageOf = (prompt: number, completion: number) => ({
+    choices: [],
+    usage: { prompt_tokens: prompt, total_tokens: prompt + completion, completion_tokens: completion },
+  });
+  const write = (list: object[], end = 'data: [DONE]\n\n') =>
+    Buffer.from(list.map((event) => `data: ${JSON.stringify({ ...head, ...event })}\n\n`).join('') + end);
+  const wanted = events(false, made);
+  const isTold = return_token_ids === true;
+  const counted = stream_options?.include_usage === true ? [usageOf(ids.length, made)] : [];
+  const gaveUp = () => [
+    ...events(isTold, Math.floor(gaveUpAt! * made)),
+    choice({ content: '' }, 'abort', []),
+  ];
+  return {
+    promptTokens,
+    spends: made + (kv_transfer_params ? 0 : promptTokens),
+    tokens: whole,
+    wanted: { plain: write(wanted), counted: write([...wanted, usageOf(promptTokens, whole)]) },
+    said:
+      gaveUpAt === null
+        ? write([...events(isTold, made), ...counted], hasEndMark ? undefined : '')
+        : write(gaveUp()),
+  };
+}
+
+function textOf(id: number, text: string): string {
+  return id % 7 === 0 ? text + LONG_TEXT : text;
+}

@@ -1,0 +1,26 @@
+import { PIECE_ENDS, type Prefix } from '../../src/queue/rpc.ts';
+import { Random } from '../support/random.ts';
+
+/** What a caller of `/v1` asks for. */
+export interface PromptPlan {
+  /** Its answer, a stream, may go on at another worker; null: it may not. */
+  moves: { maxTokens: number; asksUsage: boolean } | null;
+  /** How its prompt begins; null: that is not known. */
+  prefix: Prefix | null;
+}
+
+export function drawPrompt(seed: number, index: number): PromptPlan {
+  const random = new Random(seed, `moves ${index}`);
+  return {
+    moves: random.chance(0.6) ? { maxTokens: random.int(1, 40), asksUsage: random.chance(0.5) } : null,
+    prefix: drawPrefix(new Random(seed, `prefix ${index}`)),
+  };
+}
+
+/** Of one of a few conversations, as far as it has gone. */
+function drawPrefix(random: Random): Prefix | null {
+  if (random.chance(0.3)) return null;
+  const [session, turns] = [random.int(1, 3), random.int(1, 4)];
+  const pieces = Array.from({ length: 2 * turns }, (_, at) => session * 100 + at);
+  return { session: random.chance(0.5) ? session : 0, bytes: PIECE_ENDS[pieces.length - 1]!, pieces };
+}
