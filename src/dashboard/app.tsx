@@ -11,6 +11,7 @@ import { FleetView } from './views/fleet.tsx';
 import { JobView } from './views/job.tsx';
 import { JobsView } from './views/jobs.tsx';
 import { QueueView } from './views/queue.tsx';
+import { RequestsView } from './views/requests.tsx';
 import { SignInView } from './views/sign-in.tsx';
 import { SpendView } from './views/spend.tsx';
 import { TokensView } from './views/tokens.tsx';
@@ -19,6 +20,7 @@ import { WorkerView } from './views/worker.tsx';
 
 const TITLES: Record<string, string> = {
   queue: 'Queue',
+  requests: 'Requests',
   jobs: 'Jobs',
   batches: 'Batches',
   spend: 'Spend',
@@ -65,6 +67,8 @@ function View() {
       return id ? <WorkerView key={id} id={id} /> : <FleetView />;
     case 'queue':
       return <QueueView />;
+    case 'requests':
+      return <RequestsView />;
     case 'jobs':
       return id ? <JobView key={id} id={id} /> : <JobsView />;
     case 'batches':

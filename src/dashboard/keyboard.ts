@@ -7,6 +7,7 @@ export const SHORTCUTS: [keys: string, meaning: string][] = [
   ['/', 'search'],
   ['g f', 'fleet'],
   ['g q', 'queue'],
+  ['g r', 'requests'],
   ['g j', 'jobs'],
   ['g b', 'batches'],
   ['g s', 'spend'],
@@ -21,7 +22,15 @@ export const SHORTCUTS: [keys: string, meaning: string][] = [
 
 export const isHelpOpen = signal(false);
 
-const VIEWS: Record<string, string> = { f: '', q: 'queue', j: 'jobs', b: 'batches', s: 'spend', t: 'try' };
+const VIEWS: Record<string, string> = {
+  f: '',
+  q: 'queue',
+  r: 'requests',
+  j: 'jobs',
+  b: 'batches',
+  s: 'spend',
+  t: 'try',
+};
 /** The second key of a pair counts for so long, ms. */
 const PAIR_MS = 1500;
 

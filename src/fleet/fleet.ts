@@ -1,6 +1,6 @@
 import type { Alarm, Sql } from '../durable/ports.ts';
 import { createTables } from '../durable/tables.ts';
-import { type Heartbeat, limits, shortName } from '../protocol/index.ts';
+import { type Heartbeat, limits, type RequestRecord, shortName } from '../protocol/index.ts';
 import type { FleetFacts } from '../scheduler/facts.ts';
 import { Scheduler } from '../scheduler/scheduler.ts';
 import type { QueueSettingValues } from '../settings/queue-settings.ts';
@@ -13,6 +13,7 @@ import { KnownPools } from './known-pools.ts';
 import { KnownWorkers } from './known-workers.ts';
 import { Models } from './models.ts';
 import { Projection } from './projection.ts';
+import { Requests } from './requests/requests.ts';
 import { Responses } from './responses.ts';
 import type { FleetEvent, PoolChoice, PoolStart, QueueShare, RecordAnswer } from './rpc.ts';
 import { SchedulingFacts } from './scheduling-facts.ts';
@@ -55,6 +56,8 @@ export class Fleet {
   readonly signIns: SignIns;
   readonly tokens: Tokens;
   readonly responses: Responses;
+  /** Those that have ended. */
+  readonly requests: Requests;
   readonly incidents = new RecentIncidents();
   /** Of the machines that run the workers. */
   readonly scheduler: Scheduler;
@@ -79,6 +82,7 @@ export class Fleet {
     this.signIns = new SignIns(sql);
     this.tokens = new Tokens(sql, now);
     this.responses = new Responses(sql);
+    this.requests = new Requests(sql);
     this.#workerHistory = new WorkerHistory(this.history);
     this.#pools = new KnownPools(sql, new PoolHistory(this.history));
     this.scheduler = new Scheduler({ ...ports, facts: () => this.facts() });
@@ -103,8 +107,13 @@ export class Fleet {
     return !before?.heartbeat || SAVED_AT_ONCE.some((field) => before.heartbeat?.[field] !== beat[field]);
   }
 
-  /** Takes what the queue reports of its workers, and what has changed of its numbers. */
-  record(events: readonly FleetEvent[], share?: QueueShare): RecordAnswer {
+  /** Takes what the queue reports of its workers, what has changed of its numbers, and requests that have ended. */
+  record(
+    events: readonly FleetEvent[],
+    share?: QueueShare,
+    ended: readonly RequestRecord[] = [],
+  ): RecordAnswer {
+    this.requests.add(ended);
     for (const event of events) {
       this.workers.record(event);
       this.models.record(event);
@@ -186,6 +195,7 @@ export class Fleet {
       [this.models.bound(now() - modelsMs), modelsMs],
       [this.workers.longestUnheard(), workersMs],
       [this.telemetry.bound(now() - workersMs), workersMs],
+      [this.requests.bound(now() - workersMs), workersMs],
     ];
     const next = Math.min(
       ...oldest.map(([at, keptMs]) => (at === null ? Number.POSITIVE_INFINITY : at + keptMs)),

@@ -16,13 +16,11 @@ import { LiveViewers } from './live-viewers.ts';
 import { NewClock } from './new-clock.ts';
 import { type ObjectNamespaces, OtherObjects } from './other-objects.ts';
 import {
-  type FleetEvent,
   type FleetRpc,
   type KnownModel,
   type KnownWorker,
   type PoolChoice,
   type PoolStart,
-  type QueueShare,
   type RecordAnswer,
   type RefusedWorker,
   type ResponseOwner,
@@ -124,9 +122,10 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, To
     return this.#fleet.telemetry.read({ worker_id, kind }, query);
   }
 
-  async record(events: FleetEvent[], share?: QueueShare): Promise<RecordAnswer> {
+  async record(...told: Parameters<FleetRpc['record']>): Promise<RecordAnswer> {
+    const [, share] = told;
     this.#newClock.watch();
-    const answer = this.#commit(() => this.#fleet.record(events, share));
+    const answer = this.#commit(() => this.#fleet.record(...told));
     if (share) {
       this.#saving.within(SAVE_MEASURED_AFTER_MS);
       this.#scheduling.heard(share);
@@ -139,6 +138,10 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, To
     await this.#hearOfQueue();
     this.#fleet.view.refresh(Date.now());
     return this.#fleet.view.view();
+  }
+
+  async requests(...[wanted]: Parameters<FleetRpc['requests']>): ReturnType<FleetRpc['requests']> {
+    return this.#fleet.requests.list(wanted);
   }
 
   async history(...[of, range]: Parameters<FleetRpc['history']>): ReturnType<FleetRpc['history']> {

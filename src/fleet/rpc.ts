@@ -7,8 +7,10 @@ import type {
   MetricSample,
   ModelCard,
   PoolTotals,
+  RequestRecord,
 } from '../protocol/index.ts';
 import type { TokenEntry } from '../settings/token-entry.ts';
+import type { RequestPage, RequestsWanted } from './requests/rpc.ts';
 import type { SignInRow } from './sign-ins.ts';
 import type { TokenChange, TokenList, TokenRefusal, TokenUse } from './tokens.ts';
 
@@ -21,10 +23,12 @@ export interface FleetRpc {
   /** A page of them. */
   telemetry(workerId: string, kind: TelemetryKind, query: TelemetryQuery): Promise<TelemetryPage>;
   /**
-   * What only the queue sees of its workers, oldest first, and what has changed of its numbers. What is told twice
-   * changes nothing.
+   * What only the queue sees of its workers, oldest first, what has changed of its numbers, and requests that have
+   * ended. What is told twice changes nothing.
    */
-  record(events: FleetEvent[], share?: QueueShare): Promise<RecordAnswer>;
+  record(events: FleetEvent[], share?: QueueShare, ended?: RequestRecord[]): Promise<RecordAnswer>;
+  /** A page of the requests that have ended, newest first. */
+  requests(wanted: RequestsWanted): Promise<RequestPage>;
   /** The fleet as everybody is shown it; its live form is the object's `fetch`, a WebSocket. */
   view(): Promise<FleetView>;
   /** What a worker or a pool measured lately. */
@@ -92,6 +96,8 @@ export interface Subject {
   kind: 'worker' | 'pool';
   id: string;
 }
+
+export type { RequestFilter, RequestPage, RequestsWanted } from './requests/rpc.ts';
 
 export type HistoryRange = '1h' | '24h';
 

@@ -17,6 +17,7 @@ import { metricsRoutes } from './routes/metrics.ts';
 import { modelRoutes } from './routes/models.ts';
 import { pageRoutes } from './routes/page.ts';
 import { payloadRoutes } from './routes/payloads.ts';
+import { requestRoutes } from './routes/requests.ts';
 import { Gateway, type GatewayContext } from './routes/route.ts';
 import { runpodRoutes } from './routes/runpod.ts';
 import { schedulerRoutes } from './routes/scheduler.ts';
@@ -47,6 +48,7 @@ export function createApp(page?: ArrayBuffer): Gateway {
   jobContentsRoutes(app);
   jobStreamRoute(app);
   fleetRoutes(app);
+  requestRoutes(app);
   schedulerRoutes(app);
   tokenRoutes(app);
   usageRoutes(app);

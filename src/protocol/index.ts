@@ -32,6 +32,8 @@ export * from './parse.ts';
 export * from './patterns.ts';
 export * from './queue-frames.ts';
 export * from './request-headers.ts';
+export * from './request-outcomes.ts';
+export * from './request-record.ts';
 export * from './runpod.ts';
 export * from './runpod-job.ts';
 export * from './scaling.ts';

@@ -1,5 +1,5 @@
 import { createTables } from '../durable/tables.ts';
-import type { Parsed, WorkerFrame } from '../protocol/index.ts';
+import type { Parsed, RequestRecord, WorkerFrame } from '../protocol/index.ts';
 import { loseConnection } from './attempts/lost-connection.ts';
 import { type Asked, COMMANDS, VIEWS, WAITS } from './calls.ts';
 import { ClockWatch, followClockBack } from './clock/clock.ts';
@@ -78,6 +78,11 @@ export class Queue {
   /** Posts of settlements that are to be sent now; `Webhooks` says what becomes of each. */
   get webhooks(): Webhooks {
     return this.#core.stored.webhooks;
+  }
+
+  /** Requests that have ended since this was last asked, for the fleet object. */
+  takeEnded(): RequestRecord[] {
+    return this.#core.ended.take();
   }
 
   /** Once all work of a commit is done: what is to be written with it. */

@@ -25,6 +25,8 @@ export interface WaitingRequest {
   /** The gateway's own id; becomes the engine's request id. */
   job_id: string;
   job_type: string;
+  /** What it asks the engine for, `/v1/chat/completions`, as lists of requests show it; left out: as `job_type`. */
+  route?: string;
   /** JSON text of an EngineRequest; bytes are UTF-8. */
   payload: string | Uint8Array<ArrayBuffer>;
   /** The model the caller asked for; null: any (allowed when there is only one). */
@@ -88,6 +90,8 @@ export interface EarlierAttempts {
   /** Since the first was asked for. */
   elapsed_ms: number;
 }
+
+export type RefusalReason = Extract<RequestAnswer, { kind: 'refused' }>['reason'];
 
 export type RequestAnswer =
   /** Dispatched: the relay object named `relay` will have the answer under `stream_id`. */

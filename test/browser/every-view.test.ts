@@ -33,6 +33,7 @@ const VIEWS = [
   '',
   'workers/w-1',
   'queue',
+  'requests',
   'jobs',
   'jobs/done-1',
   'jobs/waits',

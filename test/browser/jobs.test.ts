@@ -98,11 +98,12 @@ it('finds jobs by the beginning of their id, and says which filter leaves none',
     .or(page.getByRole('combobox', { name: /Search/ }))
     .fill('find-');
   await page.keyboard.press('Enter');
+  await page.getByRole('link', { name: 'look among the jobs' }).click();
   await page.getByRole('row', { name: /find-a/ }).waitFor();
   await page.getByRole('row', { name: /find-b/ }).waitFor();
   expect(await page.getByRole('row', { name: /other/ }).count()).toBe(0);
   await page.getByRole('combobox', { name: 'State' }).selectOption('expired');
-  await page.getByText('No job fits: id find-, state expired.').waitFor();
+  await page.getByText('No job fits: id begins with find-, state expired.').waitFor();
   await page.getByRole('button', { name: 'Show all' }).click();
   await page.getByRole('row', { name: /other/ }).waitFor();
 });

@@ -31,6 +31,7 @@ describe('the page', () => {
     '/workers/w-1',
     '/workers/w-1/',
     '/queue',
+    '/requests',
     '/jobs',
     '/jobs/j-1',
     '/batches',

@@ -52,6 +52,7 @@ export class FleetHost {
         rpc((fleet) => fleet.telemetry.add({ worker_id: workerId, kind: batch.kind }, batch.items)),
       telemetry: (workerId, kind, query) =>
         rpc((fleet) => fleet.telemetry.read({ worker_id: workerId, kind }, query)),
+      requests: (...asked) => rpc((fleet) => fleet.requests.list(...asked)),
       record: (...told) => rpc((fleet) => fleet.record(...told)),
       view: () => rpc((fleet) => fleet.view.view()),
       history: (of, range) => rpc((fleet) => readHistory(fleet.history, of, range, this.#timeline.now)),

@@ -178,11 +178,12 @@ export class QueueHost {
     const ifAlive = (run: () => void) => void (isAlive() && run());
     const never = new Promise<never>(() => {});
     return new FleetReport({
-      send: async (events, share) => {
-        const answer = isAlive() ? await this.#ports.fleet().record(events, share) : null;
+      send: async (events, share, ended) => {
+        const answer = isAlive() ? await this.#ports.fleet().record(events, share, ended) : null;
         return answer !== null && isAlive() ? answer : never;
       },
       share: () => (isAlive() ? (this.#queue as Queue).read('share') : NO_SHARE),
+      takeEnded: () => (isAlive() ? (this.#queue as Queue).takeEnded() : []),
       awaitsStart: () => isAlive() && (this.#queue as Queue).read('awaitsStart'),
       hearStarts: (starts) => ifAlive(() => this.#do((queue) => queue.do('hearStarts', starts))),
       after: (ms, run) => this.#ports.timeline.after(ms, () => ifAlive(run)),

@@ -20,6 +20,12 @@ export class FleetHarness {
   /** Rows written so far. */
   writes = 0;
   readonly database = new DatabaseSync(':memory:');
+  readonly sql = {
+    exec: (query: string, ...bindings: SqlValue[]): Row[] => {
+      if (/^\s*(insert|update|delete)/i.test(query)) this.writes += 1;
+      return this.database.prepare(query).all(...bindings) as unknown as Row[];
+    },
+  };
   rules: Fleet;
   /** In place of what the scheduler makes of its spec. */
   starts: PoolStart[] | null = null;
@@ -104,12 +110,6 @@ export class FleetHarness {
   }
 
   #open(): Fleet {
-    const sql = {
-      exec: (query: string, ...bindings: SqlValue[]): Row[] => {
-        if (/^\s*(insert|update|delete)/i.test(query)) this.writes += 1;
-        return this.database.prepare(query).all(...bindings) as unknown as Row[];
-      },
-    };
     const alarm = {
       get: () => this.alarmAt,
       set: (at: number) => {
@@ -120,7 +120,7 @@ export class FleetHarness {
       },
     };
     const rules = new Fleet(
-      { queueId: 'q', sql, alarm, now: this.#now, randomName: (length) => 'a'.repeat(length) },
+      { queueId: 'q', sql: this.sql, alarm, now: this.#now, randomName: (length) => 'a'.repeat(length) },
       this.#settings,
     );
     const starts = rules.starts.bind(rules);

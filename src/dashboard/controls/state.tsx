@@ -1,5 +1,6 @@
 import type { WorkerState } from '../../protocol/fleet-view.ts';
 import type { JobState } from '../../protocol/jobs.ts';
+import type { RequestOutcome } from '../../protocol/request-outcomes.ts';
 import type { LaunchRow, LaunchState } from '../../protocol/scaling.ts';
 import { Mark, type Shape } from './mark.tsx';
 
@@ -34,6 +35,14 @@ const JOB_LOOKS: Record<JobState, Look> = {
   failed: { word: 'Failed', shape: 'cross', tone: 'bad' },
   cancelled: { word: 'Cancelled', shape: 'bar', tone: 'drain' },
   expired: { word: 'Expired', shape: 'dashed', tone: 'idle' },
+};
+
+const REQUEST_LOOKS: Record<RequestOutcome, Look> = {
+  succeeded: JOB_LOOKS.succeeded,
+  failed: JOB_LOOKS.failed,
+  cancelled: JOB_LOOKS.cancelled,
+  expired: JOB_LOOKS.expired,
+  rejected: { word: 'Rejected', shape: 'cross', tone: 'bad' },
 };
 
 export type BatchStatus =
@@ -76,6 +85,10 @@ export function WorkerMark({ state, share }: { state: WorkerState; share?: numbe
 
 export function JobMark({ state }: { state: JobState }) {
   return <State look={JOB_LOOKS[state]} />;
+}
+
+export function RequestMark({ outcome }: { outcome: RequestOutcome }) {
+  return <State look={REQUEST_LOOKS[outcome]} />;
 }
 
 export function BatchMark({ status, share }: { status: BatchStatus; share?: number | null }) {

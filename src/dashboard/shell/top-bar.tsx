@@ -8,6 +8,7 @@ import { isAdmin, session, signOut } from '../session.ts';
 const VIEWS: [path: string, name: string][] = [
   ['', 'Fleet'],
   ['queue', 'Queue'],
+  ['requests', 'Requests'],
   ['jobs', 'Jobs'],
   ['batches', 'Batches'],
   ['spend', 'Spend'],
@@ -66,7 +67,7 @@ export function TopBar() {
   );
 }
 
-/** A worker's id opens it; anything else is looked for among the jobs. */
+/** A worker's id opens it; anything else is looked for among the requests, or where its job is stored and not over, the jobs. */
 function Search() {
   const [text, setText] = useState('');
   const wanted = text.trim();
@@ -77,7 +78,11 @@ function Search() {
     event.preventDefault();
     if (!wanted) return;
     const worker = workers.find(({ worker_id }) => worker_id === wanted) ?? workers[0];
-    go(worker ? `workers/${encodeURIComponent(worker.worker_id)}` : `jobs?id=${encodeURIComponent(wanted)}`);
+    go(
+      worker
+        ? `workers/${encodeURIComponent(worker.worker_id)}`
+        : `requests?id=${encodeURIComponent(wanted)}`,
+    );
     setText('');
   };
   return (
@@ -86,8 +91,8 @@ function Search() {
         <input
           id="search"
           type="search"
-          placeholder="Job or worker id  /"
-          aria-label="Search a job or a worker by its id"
+          placeholder="Request or worker id  /"
+          aria-label="Search a request, a job or a worker by its id"
           autocomplete="off"
           spellcheck={false}
           list="search-workers"

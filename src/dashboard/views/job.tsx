@@ -1,11 +1,12 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { JobView as JobFields } from '../../protocol/jobs.ts';
+import { type RequestRecord, tokensPerSecond } from '../../protocol/request-record.ts';
 import { ApiFailure, ask } from '../api.ts';
 import { now } from '../clock.ts';
 import { Age, Time } from '../controls/age.tsx';
 import { Command, CopyButton } from '../controls/copy-button.tsx';
 import { Figure } from '../controls/figure.tsx';
-import { JobMark } from '../controls/state.tsx';
+import { JobMark, RequestMark } from '../controls/state.tsx';
 import { curlOf } from '../curl.ts';
 import * as format from '../format.ts';
 import { between, isSettled, type LedgerStep, ms } from '../jobs/job.ts';
@@ -25,23 +26,30 @@ type Job = Omit<JobFields, 'result'>;
 export function JobView({ id }: { id: string }) {
   const [job, setJob] = useState<Job | null>(null);
   const [steps, setSteps] = useState<LedgerStep[] | null>(null);
+  /** As the list of requests has it, once it is over; of a stored job its own view says more. */
+  const [record, setRecord] = useState<RequestRecord | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
   const [looks, setLooks] = useState(0);
   const path = `api/jobs/${encodeURIComponent(id)}`;
 
   /** @returns whether nothing more will happen to it */
   const look = async (signal: AbortSignal) => {
-    const [found, ledger] = await Promise.allSettled([
+    const [found, ledger, ended] = await Promise.allSettled([
       ask<Job>(`${path}?result=0`, { signal }),
       ask<{ steps: LedgerStep[] }>(`${path}/ledger`, { signal }),
+      ask<{ requests: RequestRecord[] }>(`api/requests?id=${encodeURIComponent(id)}&limit=1`, { signal }),
     ]);
     if (signal.aborted) return true;
     // A request that waited for its answer has a ledger, and is stored nowhere.
     if (ledger.status === 'fulfilled') setSteps(ledger.value.steps);
     if (found.status === 'fulfilled') setJob(found.value);
+    const request =
+      ended.status === 'fulfilled' ? ended.value.requests.find((one) => one.id === id) : undefined;
+    if (request) setRecord(request);
     const failures = [ledger, found].flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
-    setProblem(failures.length === 2 ? (failures[0] as Error).message : null);
+    setProblem(failures.length === 2 && !request ? (failures[0] as Error).message : null);
     if (found.status === 'fulfilled') return isSettled(found.value.state);
+    if (request) return true;
     return ledger.status === 'fulfilled' ? isOver(ledger.value.steps) : isUnknown(failures[0]);
   };
   useEffect(() => {
@@ -54,13 +62,14 @@ export function JobView({ id }: { id: string }) {
   return (
     <section class="view job" aria-labelledby="job-title">
       <p class="crumbs">
-        <a href={href('jobs')}>Jobs</a>
+        <a href={href(job ? 'jobs' : 'requests')}>{job ? 'Jobs' : 'Requests'}</a>
       </p>
       <header>
         <h1 id="job-title" data-id={id}>
           <span class="id">{id}</span> <CopyButton text={id} what="the id" />
         </h1>
         {job && <JobMark state={job.state} />}
+        {!job && record && <RequestMark outcome={record.outcome} />}
         {job && <JobActions job={job} onChange={() => setLooks(looks + 1)} />}
       </header>
       {problem && (
@@ -69,9 +78,11 @@ export function JobView({ id }: { id: string }) {
         </p>
       )}
       {job && <Facts job={job} />}
-      {!job && steps && (
+      {!job && record && <RequestFacts record={record} />}
+      {!job && (steps || record) && (
         <p class="notice">
-          A request that was answered on its connection: its payload and answer are not kept.
+          A request that was answered on its connection: its payload and answer are not kept
+          {steps ? '' : ', and its steps only while it is one of the newest'}.
         </p>
       )}
       {job?.error && <Failure job={job} />}
@@ -80,6 +91,48 @@ export function JobView({ id }: { id: string }) {
       <h2>The same from a shell</h2>
       <Command text={curlOf(job ? `${path}?wait=60` : `${path}/ledger`)} />
     </section>
+  );
+}
+
+function RequestFacts({ record }: { record: RequestRecord }) {
+  const { config_id, model, route, token_name, request_id, worker_id, error_code, error } = record;
+  return (
+    <>
+      <dl class="facts">
+        <Figure name="Pool">
+          <a href={href(`queue?config_id=${encodeURIComponent(config_id)}`)}>{config_id || format.UNKNOWN}</a>
+        </Figure>
+        <Figure name="Model">{model || format.UNKNOWN}</Figure>
+        <Figure name="Route">{route}</Figure>
+        <Figure name="Token">{token_name ?? format.UNKNOWN}</Figure>
+        {request_id && <Figure name="Its caller's id">{request_id}</Figure>}
+        <Figure name="Worker">
+          {worker_id === null ? (
+            format.UNKNOWN
+          ) : (
+            <a href={href(`workers/${encodeURIComponent(worker_id)}`)}>{worker_id}</a>
+          )}
+        </Figure>
+        <Figure name="Ended">
+          <Time at={record.ended_at} />
+        </Figure>
+        <Figure name="Waited">{format.duration(record.wait_ms)}</Figure>
+        <Figure name="First token">{format.duration(record.first_token_ms)}</Figure>
+        <Figure name="Total">{format.duration(record.total_ms)}</Figure>
+        <Figure name="Tokens in">{format.count(record.tokens_in)}</Figure>
+        <Figure name="Tokens out">{format.count(record.tokens_out)}</Figure>
+        <Figure name="Tokens/s">{format.amount(tokensPerSecond(record))}</Figure>
+        <Figure name="Attempts">{format.count(record.attempts)}</Figure>
+      </dl>
+      {error_code && (
+        <p class="failure">
+          <a class="id" href={href(`requests?error_code=${encodeURIComponent(error_code)}`)}>
+            {error_code}
+          </a>
+          : {error}
+        </p>
+      )}
+    </>
   );
 }
 

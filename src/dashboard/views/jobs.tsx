@@ -1,170 +1,73 @@
-import type { ComponentChildren } from 'preact';
 import { now } from '../clock.ts';
 import { Problem } from '../controls/action.tsx';
 import { Age } from '../controls/age.tsx';
 import { JobMark } from '../controls/state.tsx';
 import { type Column, Table } from '../controls/table.tsx';
 import * as format from '../format.ts';
+import { apiQuery, type FilterField, Filters, NothingFits } from '../jobs/filters.tsx';
 import { between, isSettled, type JobSummary, ms } from '../jobs/job.ts';
-import { useJobList } from '../jobs/job-list.ts';
+import { ListEnd, News } from '../jobs/list-end.tsx';
+import { type Listed, usePagedList } from '../jobs/paged-list.ts';
 import { fleet } from '../live.ts';
-import { filter, href, query } from '../router.ts';
-
-/** Filters by name in the address, and as the API has them. */
-export const FILTERS = { id: 'id_prefix', state: 'state', config_id: 'config_id', worker_id: 'worker_id' };
-const MORE_FILTERS = { error_code: 'error_code', tenant: 'tenant', job_type: 'job_type' };
-const ALL_FILTERS: Record<string, string> = { ...FILTERS, ...MORE_FILTERS };
+import { href, query } from '../router.ts';
 
 const STATES = ['pending', 'leased', 'succeeded', 'failed', 'cancelled', 'expired'];
 const WORDS: Record<string, string> = { pending: 'waiting', leased: 'running' };
-/** How far back, by its name in the address. */
-const RANGES: Record<string, number> = { '1h': 3_600_000, '24h': 86_400_000 };
+
+const FIELDS: FilterField[] = [
+  { name: 'id', parameter: 'id_prefix', label: 'Id begins with' },
+  { name: 'state', parameter: 'state', label: 'State', options: STATES, words: WORDS },
+  { name: 'config_id', parameter: 'config_id', label: 'Pool' },
+  { name: 'worker_id', parameter: 'worker_id', label: 'Worker' },
+];
+const MORE: FilterField[] = [
+  { name: 'error_code', parameter: 'error_code', label: 'Error code' },
+  { name: 'tenant', parameter: 'tenant', label: 'Token or tenant' },
+  { name: 'job_type', parameter: 'job_type', label: 'Type' },
+];
 
 const ROW_PX = 32;
+
+const JOBS: Listed<JobSummary> = {
+  path: 'api/jobs',
+  rowsOf: ({ jobs }) => jobs as JobSummary[],
+  idOf: ({ id }) => id,
+  timeOf: ({ created_at }) => Date.parse(created_at),
+};
 
 /** The stored jobs, newest first. */
 export function JobsView() {
   const params = query.value;
-  const asked = apiQuery(params);
-  const { jobs, news, isLoading, hasMore, problem, showNews, loadMore } = useJobList(asked);
+  const pools = (fleet.value?.pools ?? []).map(({ config_id }) => config_id);
+  const fields = FIELDS.map((field) => (field.name === 'config_id' ? { ...field, options: pools } : field));
+  const all = [...fields, ...MORE];
+  const list = usePagedList(JOBS, apiQuery(params, all));
+  const { rows, isLoading, problem } = list;
   return (
     <section class="view" aria-labelledby="jobs-title">
       <h1 id="jobs-title">Jobs</h1>
-      <Filters params={params} />
+      <Filters params={params} fields={fields} more={MORE} timeLabel="Submitted" />
       <Problem text={problem} />
-      {news > 0 && (
-        <button type="button" class="news" onClick={showNews}>
-          {format.count(news)} new
-        </button>
-      )}
-      {jobs.length > 0 && (
+      <News list={list} />
+      {rows.length > 0 && (
         <Table
           label="Jobs, newest first"
           columns={COLUMNS}
-          rows={jobs}
+          rows={rows}
           rowHeight={ROW_PX}
-          idOf={({ id }) => id}
+          idOf={JOBS.idOf}
           pathOf={({ id }) => `jobs/${encodeURIComponent(id)}`}
         />
       )}
-      {jobs.length === 0 && !isLoading && !problem && <Nothing params={params} />}
-      <p class="list-end">
-        {hasMore ? (
-          <button type="button" onClick={loadMore} disabled={isLoading}>
-            {isLoading ? 'Loading …' : `Older ones than these ${format.count(jobs.length)}`}
-          </button>
-        ) : (
-          jobs.length > 0 && <span class="dim">{format.plural(jobs.length, 'job')}, and no more.</span>
-        )}
-      </p>
+      {rows.length === 0 && !isLoading && !problem && (
+        <NothingFits what="job" params={params} fields={all}>
+          No job is stored. <a href={href('try')}>Try it</a>, or submit one with{' '}
+          <code>npx worker-vllm submit "Hello"</code>. Requests to /v1/… are answered on their connection:{' '}
+          <a href={href('requests')}>Requests</a> lists them.
+        </NothingFits>
+      )}
+      <ListEnd list={list} what="job" />
     </section>
-  );
-}
-
-/** What the API is asked, without what counts from now on. */
-function apiQuery(params: URLSearchParams): string {
-  const asked = new URLSearchParams();
-  for (const [name, parameter] of Object.entries(ALL_FILTERS)) {
-    const value = params.get(name);
-    if (value) asked.set(parameter, value);
-  }
-  const range = RANGES[params.get('range') ?? ''];
-  if (range) asked.set('range_ms', String(range));
-  return asked.toString();
-}
-
-function Filters({ params }: { params: URLSearchParams }) {
-  const pools = (fleet.value?.pools ?? []).map(({ config_id }) => config_id);
-  const others = Object.keys(MORE_FILTERS).filter((name) => params.has(name));
-  const set = (name: string) => (event: Event) =>
-    filter({ [name]: (event.currentTarget as HTMLInputElement).value || null });
-  return (
-    <form class="filters" aria-label="Filters" onSubmit={(event) => event.preventDefault()}>
-      <Field label="Id begins with">
-        <input type="search" spellcheck={false} value={params.get('id') ?? ''} onChange={set('id')} />
-      </Field>
-      <Field label="State">
-        <Choice value={params.get('state')} options={STATES} onChange={set('state')} />
-      </Field>
-      <Field label="Pool">
-        <Choice value={params.get('config_id')} options={pools} onChange={set('config_id')} />
-      </Field>
-      <Field label="Worker">
-        <input
-          type="search"
-          spellcheck={false}
-          value={params.get('worker_id') ?? ''}
-          onChange={set('worker_id')}
-        />
-      </Field>
-      <Field label="Submitted">
-        <select value={params.get('range') ?? ''} onChange={set('range')}>
-          <option value="">any time</option>
-          <option value="1h">in the last hour</option>
-          <option value="24h">in the last 24 hours</option>
-        </select>
-      </Field>
-      {others.map((name) => (
-        <button key={name} type="button" class="chip" onClick={() => filter({ [name]: null })}>
-          {name.replace('_', ' ')}: {params.get(name)} <span aria-hidden="true">×</span>
-          <span class="unseen">, remove this filter</span>
-        </button>
-      ))}
-    </form>
-  );
-}
-
-function Field({ label, children }: { label: string; children: ComponentChildren }) {
-  return (
-    // biome-ignore lint/a11y/noLabelWithoutControl: what it labels is handed in.
-    <label>
-      <span>{label}</span>
-      {children}
-    </label>
-  );
-}
-
-interface ChoiceProps {
-  value: string | null;
-  options: readonly string[];
-  onChange(event: Event): void;
-}
-
-function Choice({ value, options, onChange }: ChoiceProps) {
-  const all = value && !options.includes(value) ? [...options, value] : options;
-  return (
-    <select value={value ?? ''} onChange={onChange}>
-      <option value="">any</option>
-      {all.map((option) => (
-        <option key={option} value={option}>
-          {WORDS[option] ?? option}
-        </option>
-      ))}
-    </select>
-  );
-}
-
-/** Says which filter leaves nothing, and takes it away. */
-function Nothing({ params }: { params: URLSearchParams }) {
-  const names = [...Object.keys(ALL_FILTERS), 'range'].filter((name) => params.has(name));
-  if (names.length === 0) {
-    return (
-      <p class="notice">
-        No job is stored. <a href={href('try')}>Try it</a>, or submit one with{' '}
-        <code>npx worker-vllm submit "Hello"</code>. Requests to /v1/… are answered on their connection and
-        not listed.
-      </p>
-    );
-  }
-  const clear = () => filter(Object.fromEntries(names.map((name) => [name, null])));
-  const said = names.map((name) => `${name.replace('_', ' ')} ${params.get(name)}`).join(', ');
-  return (
-    <p class="notice">
-      No job fits: {said}.{' '}
-      <button type="button" onClick={clear}>
-        Show all
-      </button>
-    </p>
   );
 }
 

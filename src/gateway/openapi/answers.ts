@@ -9,6 +9,7 @@ import {
   RunpodStatus,
   SubmissionError,
 } from '../../protocol/index.ts';
+import { RequestRecord } from '../../protocol/request-schema.ts';
 
 /** Schemas of answers that only this document knows: the code writes them and never reads them. */
 
@@ -19,6 +20,11 @@ export const Ok = z.object({ status: z.literal('ok') });
 
 export const JobPage = z.object({
   jobs: z.array(ListedJob),
+  next: z.string().nullable().describe('The cursor of the next page; null: there is none.'),
+});
+
+export const RequestPage = z.object({
+  requests: z.array(RequestRecord),
   next: z.string().nullable().describe('The cursor of the next page; null: there is none.'),
 });
 

@@ -154,6 +154,10 @@ export const SCHEMAS = {
   WorkerRow: sent(fleet.WorkerRow, 'A worker as the dashboard shows it.'),
   PoolRow: sent(fleet.PoolRow, 'A pool as the dashboard shows it.'),
   FleetFrame: sent(fleet.FleetFrame, 'A frame that a viewer is sent on /api/fleet/live.'),
+  RequestPage: sent(answers.RequestPage, 'A page of requests that have ended, newest first.', {
+    requests: [],
+    next: null,
+  }),
   FleetHistory: sent(fleet.FleetHistory, 'What was measured over time, in columns of equal length.'),
   Usage: sent(usage.Usage, 'Tokens and requests that were counted, by hour or day of UTC.'),
   UsagePage: sent(usage.UsagePage, 'The same in the form of OpenAI.'),

@@ -139,6 +139,7 @@ async function readRequest(context: GatewayContext, pathname: string, path: stri
     const call: Asked['call'] = {
       job_id: jobId,
       job_type: 'engine_request',
+      route: path.split('?', 1)[0]!,
       payload,
       model: owner ?? facts.model ?? (ABOUT_ENGINES.test(path) ? await anyModel(env, queueId) : null),
       ...submitter,

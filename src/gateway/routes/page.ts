@@ -6,7 +6,18 @@ import { isOpen } from '../tokens.ts';
 import type { Gateway, GatewayContext } from './route.ts';
 
 /** Addresses of the page's views (src/dashboard/router.ts tells them apart). */
-const VIEWS = ['/', '/workers/:id', '/queue', '/jobs', '/jobs/:id', '/batches', '/spend', '/tokens', '/try'];
+const VIEWS = [
+  '/',
+  '/workers/:id',
+  '/queue',
+  '/requests',
+  '/jobs',
+  '/jobs/:id',
+  '/batches',
+  '/spend',
+  '/tokens',
+  '/try',
+];
 
 const IMMUTABLE = 'public, max-age=31536000, immutable';
 

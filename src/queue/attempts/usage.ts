@@ -3,10 +3,10 @@ import {
   type JobError,
   type JobResult,
   type JobResultRef,
-  lineOfJob,
   Usage,
 } from '../../protocol/index.ts';
-import { type UsageAmounts, type UsageKey, type UsageMode, workerNamed } from '../rpc.ts';
+import type { UsageAmounts } from '../rpc.ts';
+import { keyOf, onlyModel } from '../state/account.ts';
 import type { EndedBy, Ending, Job, WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import type { Worker } from '../state/worker.ts';
@@ -154,25 +154,4 @@ function amountsOf(as: CountedAs, usage: Usage | undefined, ran: boolean): Parti
 
 function tokensOf(usage: Usage | undefined): number {
   return usage === undefined ? 0 : usage.prompt_tokens + usage.completion_tokens;
-}
-
-function keyOf(core: Core, job: Job, usage: Usage | undefined): UsageKey {
-  const worker = job.worker_id === null ? null : core.workers.byId(job.worker_id);
-  const asked = job.mode === 'waiting' && workerNamed(job.model) === null ? job.model : null;
-  return {
-    tenant: job.tenant ?? '',
-    token_name: job.token_name ?? '',
-    config_id: job.config_id || (worker?.session.config_id ?? ''),
-    model: usage?.model ?? (worker && onlyModel(worker)) ?? asked ?? '',
-    mode: modeOf(job),
-  };
-}
-
-function modeOf({ mode, id }: Job): UsageMode {
-  return lineOfJob(id) === null ? mode : 'batch';
-}
-
-/** The name of what it serves, where that is one thing. */
-function onlyModel({ models }: Worker): string {
-  return models.length === 1 ? models[0]! : '';
 }

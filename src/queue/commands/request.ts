@@ -42,6 +42,7 @@ export function request(
     id: asked.job_id,
     request_id: asked.request_id ?? null,
     job_type: asked.job_type,
+    route: asked.route ?? asked.job_type,
     payload: bytesOf(asked.payload),
     model: isNamed(asked.model) ? asked.model : configId,
     config_id: configId ?? '',

@@ -1,10 +1,12 @@
 import { DURATION_BOUNDS, FIRST_TOKEN_BOUNDS, QUEUE_WAIT_BOUNDS } from '../../protocol/index.ts';
 import { observe } from '../state/histogram.ts';
-import { isBatchWork, type Job } from '../state/job.ts';
+import { isBatchWork } from '../state/job.ts';
 import type { PoolCounts } from '../state/pool-counts.ts';
 import type { Core } from '../state/state.ts';
+import { submittedAt } from '../state/times.ts';
 import type { JobEvent } from './event.ts';
 import { predictedTokens, seenTokens } from './prefix-hits.ts';
+import { decidedRequest } from './requests.ts';
 
 /** Counts what happened, by the job's pool. Of a request for a model that nobody knows there is none. */
 export function toCounts(core: Core, event: JobEvent): void {
@@ -27,9 +29,10 @@ function wasRetried({ ending }: JobEvent): boolean {
 
 /** Requests that nobody asked for again are over. */
 export function countDecided(core: Core): void {
-  for (const { id, config_id, outcome } of core.undecided.takeDecided()) {
-    const isGone = core.gone.has(id);
-    core.counts.change(config_id, false).settled.waiting[isGone ? 'cancelled' : outcome] += 1;
+  for (const job of core.undecided.takeDecided()) {
+    const outcome = core.gone.has(job.id) ? 'cancelled' : job.outcome;
+    core.counts.change(job.config_id, false).settled.waiting[outcome] += 1;
+    decidedRequest(core, job, outcome);
   }
 }
 
@@ -118,8 +121,4 @@ function released(counts: PoolCounts, { job }: JobEvent, core: Core): void {
   if (job.mode === 'stored' || job.reply !== null) return;
   const { id, config_id, submitted_at } = job;
   core.undecided.add({ id, config_id, submitted_at, outcome: 'rejected' });
-}
-
-function submittedAt(job: Job): number {
-  return job.mode === 'stored' ? job.created_at : job.submitted_at;
 }

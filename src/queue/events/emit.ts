@@ -5,8 +5,15 @@ import type { Facts, JobEvent, JobStep, Told } from './event.ts';
 import { toLedger } from './ledger.ts';
 import { toLog } from './log.ts';
 import { toRecent } from './recent-ledger.ts';
+import { toRequests } from './requests.ts';
 
-const SINKS: readonly ((core: Core, event: JobEvent) => void)[] = [toLedger, toRecent, toLog, toCounts];
+const SINKS: readonly ((core: Core, event: JobEvent) => void)[] = [
+  toLedger,
+  toRecent,
+  toLog,
+  toCounts,
+  toRequests,
+];
 
 /** Something happened to a job. Ledgers, log lines and counts all learn of it here. */
 export function emit(

@@ -1,4 +1,5 @@
 import type { ReleaseReason, Timing, Usage } from '../../protocol/index.ts';
+import type { RefusalReason } from '../rpc.ts';
 import type { Ending, Job } from '../state/job.ts';
 
 /**
@@ -54,6 +55,8 @@ export interface Facts {
   ending?: Ending;
   /** Of `released`: the worker's own reason. */
   reason?: ReleaseReason;
+  /** Of `refused`. */
+  refusal?: RefusalReason;
   /** Of `dispatched`: the job was given to nobody before. */
   isFirst?: boolean;
 }

@@ -1,4 +1,5 @@
 import type { FleetEvent, PoolStart, QueueShare, RecordAnswer } from '../../fleet/rpc.ts';
+import type { RequestRecord } from '../../protocol/index.ts';
 import { ShareChanges } from './share-changes.ts';
 
 /** What comes after a quiet second waits this long for others to be sent with, ms: who looks on sees it at once. */
@@ -9,11 +10,15 @@ const PAUSE_MS = 1000;
 const EVENTS_A_CALL = 200;
 /** Kept while the fleet object cannot be reached; beyond it the oldest go. */
 const MOST_EVENTS = 2000;
+/** The same of requests that have ended. */
+const MOST_ENDED = 20_000;
 
 export interface FleetReportPorts {
-  send(events: FleetEvent[], share: QueueShare | undefined): Promise<RecordAnswer>;
+  send(events: FleetEvent[], share: QueueShare | undefined, ended: RequestRecord[]): Promise<RecordAnswer>;
   /** All of the queue's numbers as they are now. */
   share(): QueueShare;
+  /** Requests that have ended since it was last asked. */
+  takeEnded(): RequestRecord[];
   /** Callers wait for a worker to be started, or none is started: the answer is worth a call that tells nothing. */
   awaitsStart(): boolean;
   /** What is answered of starts. */
@@ -25,14 +30,15 @@ export interface FleetReportPorts {
 }
 
 /**
- * What the queue tells its fleet object: events in order, with what has changed of its numbers; at most one call a
- * second, and sent again when a call fails.
+ * What the queue tells its fleet object: events in order, with what has changed of its numbers and the requests that
+ * have ended; at most one call a second, and sent again when a call fails.
  * Nothing waits for it but who reads the fleet.
  */
 export class FleetReport {
   readonly #ports: FleetReportPorts;
   readonly #changes = new ShareChanges();
   #events: FleetEvent[] = [];
+  #ended: RequestRecord[] = [];
   /** A call is planned, or the pause after one is not over. */
   #isPlanned = false;
   /** Something came since the last planned call. */
@@ -86,9 +92,12 @@ export class FleetReport {
     while (true) {
       const events = this.#events.splice(0, EVENTS_A_CALL);
       const change = this.#events.length > 0 ? null : this.#changes.of(this.#ports.share());
-      if (events.length === 0 && change === null && !this.#ports.awaitsStart()) return;
+      const ended = [...this.#ended, ...this.#ports.takeEnded()];
+      this.#ended = [];
+      const isNews = events.length > 0 || change !== null || ended.length > 0;
+      if (!isNews && !this.#ports.awaitsStart()) return;
       try {
-        const { wants, starts } = await this.#ports.send(events, change?.share);
+        const { wants, starts } = await this.#ports.send(events, change?.share, ended);
         change?.taken();
         this.#ports.hearStarts(starts);
         if (wants === 'full') this.#changes.forget();
@@ -100,6 +109,7 @@ export class FleetReport {
         if (!this.#isFailing) this.#ports.failed(error);
         this.#isFailing = true;
         this.#events = [...events, ...this.#events].slice(-MOST_EVENTS);
+        this.#ended = [...ended, ...this.#ended].slice(-MOST_ENDED);
         this.#plan();
         return;
       }

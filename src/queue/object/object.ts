@@ -60,6 +60,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   );
   readonly #fleet = reportToFleet(this.env, this.#queueId, {
     share: () => this.#queue.read('share'),
+    takeEnded: () => this.#queue.takeEnded(),
     awaitsStart: () => this.#queue.read('awaitsStart'),
     hearStarts: (starts) =>
       void this.#commits.atOnce(() => this.#queue.do('hearStarts', starts)).catch(() => {}),

@@ -7,11 +7,11 @@ import { log } from './log.ts';
 export function reportToFleet(
   { FLEET }: Pick<QueueEnv, 'FLEET'>,
   queueId: string,
-  queue: Pick<FleetReportPorts, 'share' | 'awaitsStart' | 'hearStarts'>,
+  queue: Pick<FleetReportPorts, 'share' | 'takeEnded' | 'awaitsStart' | 'hearStarts'>,
 ): FleetReport {
   const fleet = () => FLEET.get(FLEET.idFromName(queueId)) as unknown as FleetRpc;
   return new FleetReport({
-    send: (events, share) => fleet().record(events, share),
+    send: (events, share, ended) => fleet().record(events, share, ended),
     ...queue,
     after: (ms, run) => void setTimeout(run, ms),
     failed: (error) =>

@@ -31,6 +31,7 @@ export interface WaitingJob {
   /** What its caller calls the request; null: as the job. */
   request_id: string | null;
   job_type: string;
+  route: string;
   /** Bytes lie outside the runtime's heap, which strings would fill: it ends at 1.4 GB whatever the machine has. */
   payload: Uint8Array<ArrayBuffer>;
   /** The model that it waits for; null: any. */

@@ -2,6 +2,7 @@ import type { QueueSettings } from '../settings.ts';
 import { leasedByWorker } from '../store/leases-table.ts';
 import type { Ports } from '../store/ports.ts';
 import { Counts } from './counts.ts';
+import { EndedRequests } from './ended-requests.ts';
 import { Fences } from './fences.ts';
 import { GoneCallers } from './gone-callers.ts';
 import type { Job, JobStore } from './job.ts';
@@ -29,6 +30,7 @@ export interface Core extends Ports {
   usage: UsageBook;
   counts: Counts;
   undecided: Undecided;
+  ended: EndedRequests;
 }
 
 export function createCore(given: Ports, settings: QueueSettings): Core {
@@ -50,6 +52,7 @@ export function createCore(given: Ports, settings: QueueSettings): Core {
     usage: new UsageBook(ports, counts),
     counts,
     undecided: new Undecided(ports.now),
+    ended: new EndedRequests(),
   };
 }
 

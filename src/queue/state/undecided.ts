@@ -1,3 +1,4 @@
+import type { RequestRecord } from '../../protocol/index.ts';
 import type { Outcome } from './pool-counts.ts';
 
 /** The gateway asks again within a second, or not at all; ms. */
@@ -12,6 +13,8 @@ export interface UndecidedJob {
   submitted_at: number;
   /** How it ended, unless the gateway asks again. */
   outcome: Outcome;
+  /** As it will be listed, but for its outcome. */
+  record?: RequestRecord;
 }
 
 /**
@@ -30,6 +33,15 @@ export class Undecided {
   add(job: UndecidedJob): void {
     this.#jobs.delete(job.id);
     this.#jobs.set(job.id, { ...job, until: this.#now() + DECIDED_AFTER_MS });
+  }
+
+  has(jobId: string): boolean {
+    return this.#jobs.has(jobId);
+  }
+
+  note(jobId: string, record: RequestRecord): void {
+    const job = this.#jobs.get(jobId);
+    if (job) job.record = record;
   }
 
   /** It is asked for again. @returns null: it was not one of these */

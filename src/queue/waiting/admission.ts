@@ -142,7 +142,7 @@ function isOver(job: WaitingJob, now: number): boolean {
 
 function reject(core: Core, job: WaitingJob, answer: Rejection): void {
   core.waiting.remove(job);
-  emit(core, job, 'refused', answer.message);
+  emit(core, job, 'refused', answer.message, { refusal: answer.reason });
   job.reply?.(answer);
 }
 

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import type { FleetEvent, PoolStart, QueueShare } from '../../../src/fleet/rpc.ts';
+import type { RequestRecord } from '../../../src/protocol/index.ts';
 import { FleetReport } from '../../../src/queue/object/fleet-report.ts';
 
 const event = (worker_id: string): FleetEvent => ({
@@ -24,6 +25,8 @@ const session = (worker_id: string, running: number) => ({
 function report() {
   const sent: string[][] = [];
   const shares: QueueShare[] = [];
+  const ended: RequestRecord[] = [];
+  const told: string[][] = [];
   const queue: { sessions: QueueShare['sessions']; awaitsStart: boolean } = {
     sessions: [],
     awaitsStart: false,
@@ -33,19 +36,21 @@ function report() {
   const failures: string[] = [];
   const fleet: { isReachable: boolean; wants: 'full' | null } = { isReachable: true, wants: null };
   const report = new FleetReport({
-    send: async (events, share) => {
+    send: async (events, share, records) => {
       if (!fleet.isReachable) throw new Error('the fleet object restarts');
       if (events.length > 0) sent.push(events.map(({ worker_id }) => worker_id));
       if (share) shares.push(share);
+      if (records.length > 0) told.push(records.map(({ id }) => id));
       return { wants: fleet.wants, starts: [] };
     },
     share: () => ({ at: 0, full: true, sessions: queue.sessions, gone: [], pools: [] }),
+    takeEnded: () => ended.splice(0),
     awaitsStart: () => queue.awaitsStart,
     hearStarts: (starts) => heard.push(starts),
     after: (ms, run) => planned.push({ ms, run }),
     failed: (error) => failures.push((error as Error).message),
   });
-  return { report, sent, shares, queue, heard, planned, fleet, failures };
+  return { report, sent, shares, ended, told, queue, heard, planned, fleet, failures };
 }
 
 it('events of a second go to the fleet object in one call', async () => {

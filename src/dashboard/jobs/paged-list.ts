@@ -3,17 +3,16 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { ApiFailure, ask } from '../api.ts';
 import { fleet } from '../live.ts';
 import { repeat } from '../polled.ts';
-import type { JobPage, JobSummary } from './job.ts';
 
-const PAGE_JOBS = 100;
+const PAGE_ROWS = 100;
 /** The most that the API gives at a time: of more than these, older ones are as they were when they were read. */
-const MOST_JOBS = 500;
+const MOST_ROWS = 500;
 /** Between two looks for news, ms. */
 const LOOK_MS = 2000;
 /** Scrolled further than this, new rows wait: they would move what is being read. */
 const AT_TOP_PX = 120;
 
-/** Changes when a job somewhere did: lists are asked for again then, and cost nothing while nothing happens. */
+/** Changes when a job or a request somewhere did: lists are asked for again then, and cost nothing while nothing happens. */
 const activity = computed(() => {
   const view = fleet.value;
   if (!view) return null;
@@ -24,8 +23,23 @@ const activity = computed(() => {
   return `${view.epoch} ${counts.join(' ')}`;
 });
 
-interface JobList {
-  jobs: JobSummary[];
+/** A list of the API that is read page by page, newest first. */
+export interface Listed<Row> {
+  /** `api/jobs` */
+  path: string;
+  rowsOf(answer: Record<string, unknown>): Row[];
+  idOf(row: Row): string;
+  /** What the list is in the order of; times, so that of two the newer is greater. */
+  timeOf(row: Row): number;
+}
+
+interface PageOf<Row> {
+  rows: Row[];
+  next: string | null;
+}
+
+export interface PagedList<Row> {
+  rows: Row[];
   /** How many new ones wait to be shown. */
   news: number;
   isLoading: boolean;
@@ -36,27 +50,37 @@ interface JobList {
   loadMore(): void;
 }
 
-/** Jobs by filter, page by page, and what is new among them. @param asked query of the API; `range_ms` counts from now */
-export function useJobList(asked: string): JobList {
-  const [jobs, setJobs] = useState<JobSummary[]>([]);
+/**
+ * Rows by filter, page by page, and what is new among them.
+ * @param asked query of the API; `range_ms` counts from now
+ */
+export function usePagedList<Row>(listed: Listed<Row>, asked: string): PagedList<Row> {
+  const { idOf, timeOf } = listed;
+  const [rows, setRows] = useState<Row[]>([]);
   /** What is to be shown where somebody reads further down; null: nothing new came. */
-  const [newest, setNewest] = useState<(JobPage & { news: number }) | null>(null);
+  const [newest, setNewest] = useState<(PageOf<Row> & { news: number }) | null>(null);
   const [next, setNext] = useState<string | null>(null);
   const [isLoading, setLoading] = useState(true);
   const [problem, setProblem] = useState<string | null>(null);
   /** Of the activity at the newest look; null: none was made yet. */
   const seen = useRef<string | null>(null);
   const isFirst = useRef(true);
-  const shown = useRef(jobs);
-  shown.current = jobs;
+  const shown = useRef(rows);
+  shown.current = rows;
 
   useEffect(() => {
-    setJobs([]);
+    setRows([]);
     setNewest(null);
     setNext(null);
     setLoading(true);
     isFirst.current = true;
   }, [asked]);
+
+  const read = async (more: string, signal?: AbortSignal): Promise<PageOf<Row>> => {
+    const path = `${listed.path}?${withSince(asked)}&${more}`;
+    const answer = await ask<Record<string, unknown>>(path, signal ? { signal } : {});
+    return { rows: listed.rowsOf(answer), next: answer.next as string | null };
+  };
 
   const look = async (signal: AbortSignal) => {
     const current = activity.peek();
@@ -64,9 +88,9 @@ export function useJobList(asked: string): JobList {
     try {
       // All that is shown may be another than it was, not only what is new.
       const limit = isFirst.current
-        ? PAGE_JOBS
-        : Math.max(PAGE_JOBS, Math.min(MOST_JOBS, shown.current.length));
-      const page = await ask<JobPage>(`api/jobs?${withSince(asked)}&limit=${limit}`, { signal });
+        ? PAGE_ROWS
+        : Math.max(PAGE_ROWS, Math.min(MOST_ROWS, shown.current.length));
+      const page = await read(`limit=${limit}`, signal);
       seen.current = current;
       take(page);
       setProblem(null);
@@ -77,31 +101,32 @@ export function useJobList(asked: string): JobList {
     setLoading(false);
   };
 
-  const show = (page: JobPage) => {
-    setJobs(page.jobs);
+  const show = (page: PageOf<Row>) => {
+    setRows(page.rows);
     setNext(page.next);
     setNewest(null);
   };
 
   /** At the top the list is the page: added to what is known it would grow for ever, and miss what came in between. */
-  const take = (page: JobPage) => {
+  const take = (page: PageOf<Row>) => {
     if (isFirst.current || scrollY <= AT_TOP_PX) {
       isFirst.current = false;
       return show(page);
     }
-    const ids = new Set(shown.current.map(({ id }) => id));
-    const news = page.jobs.filter(({ id }) => !ids.has(id)).length;
+    const ids = new Set(shown.current.map(idOf));
+    const news = page.rows.filter((row) => !ids.has(idOf(row))).length;
     setNewest(news > 0 ? { ...page, news } : null);
-    const newer = new Map(page.jobs.map((job) => [job.id, job]));
+    const newer = new Map(page.rows.map((row) => [idOf(row), row]));
     // What the page would hold and does not no longer fits the filter.
-    const last = page.next === null ? '' : (page.jobs.at(-1)?.created_at ?? '');
-    setJobs((known) => known.flatMap((job) => newer.get(job.id) ?? (job.created_at > last ? [] : job)));
+    const oldest = page.rows.at(-1);
+    const last = page.next === null || !oldest ? 0 : timeOf(oldest);
+    setRows((known) => known.flatMap((row) => newer.get(idOf(row)) ?? (timeOf(row) > last ? [] : row)));
   };
 
   useEffect(() => repeat(LOOK_MS, look), [asked]);
 
   return {
-    jobs,
+    rows,
     news: newest?.news ?? 0,
     isLoading,
     hasMore: next !== null,
@@ -113,11 +138,11 @@ export function useJobList(asked: string): JobList {
     loadMore: () => {
       if (next === null || isLoading) return;
       setLoading(true);
-      ask<JobPage>(`api/jobs?${withSince(asked)}&limit=${MOST_JOBS}&cursor=${encodeURIComponent(next)}`)
+      read(`limit=${MOST_ROWS}&cursor=${encodeURIComponent(next)}`)
         .then((page) => {
-          setJobs((known) => {
-            const ids = new Set(known.map(({ id }) => id));
-            return [...known, ...page.jobs.filter(({ id }) => !ids.has(id))];
+          setRows((known) => {
+            const ids = new Set(known.map(idOf));
+            return [...known, ...page.rows.filter((row) => !ids.has(idOf(row)))];
           });
           setNext(page.next);
         })

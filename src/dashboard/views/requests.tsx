@@ -1,0 +1,255 @@
+import { REQUEST_KINDS, REQUEST_OUTCOMES } from '../../protocol/request-outcomes.ts';
+import { type RequestRecord, tokensPerSecond } from '../../protocol/request-record.ts';
+import { Problem } from '../controls/action.tsx';
+import { Age } from '../controls/age.tsx';
+import { RequestMark } from '../controls/state.tsx';
+import { type Column, Table } from '../controls/table.tsx';
+import * as format from '../format.ts';
+import { apiQuery, type FilterField, Filters, NothingFits } from '../jobs/filters.tsx';
+import { ListEnd, News } from '../jobs/list-end.tsx';
+import { type Listed, usePagedList } from '../jobs/paged-list.ts';
+import { fleet } from '../live.ts';
+import { href, query } from '../router.ts';
+
+const ROW_PX = 32;
+
+const KIND_WORDS = { live: 'live', stored: 'stored job', batch: 'line of a batch' };
+const SLOW_WORDS = { true: 'slow ones', false: 'the others' };
+
+const REQUESTS: Listed<RequestRecord> = {
+  path: 'api/requests',
+  rowsOf: ({ requests }) => requests as RequestRecord[],
+  // A job that is tried again by hand ends twice.
+  idOf: ({ id, ended_at }) => `${id} ${ended_at}`,
+  timeOf: ({ ended_at }) => ended_at,
+};
+
+/** Requests of every kind that have ended, newest first. */
+export function RequestsView() {
+  const params = query.value;
+  const fields = fieldsOf();
+  const all = [...fields.first, ...fields.more];
+  const list = usePagedList(REQUESTS, apiQuery(params, all));
+  const { rows, isLoading, problem } = list;
+  const sampled = Math.max(1, ...rows.map(({ stands_for }) => stands_for));
+  return (
+    <section class="view" aria-labelledby="requests-title">
+      <h1 id="requests-title">Requests</h1>
+      <Filters params={params} fields={fields.first} more={fields.more} timeLabel="Ended" />
+      <Problem text={problem} />
+      {sampled > 1 && (
+        <p class="dim">
+          So many came that of those that went well up to one in {format.count(sampled)} is listed. All that
+          failed or were slow are.
+        </p>
+      )}
+      {!isLoading && params.get('id') && (
+        <p>
+          A stored job that waits or runs is not here yet:{' '}
+          <a href={href(`jobs?id=${encodeURIComponent(params.get('id') ?? '')}`)}>look among the jobs</a>.
+        </p>
+      )}
+      <News list={list} />
+      {rows.length > 0 && (
+        <Table
+          label="Requests that have ended, newest first"
+          columns={COLUMNS}
+          rows={rows}
+          rowHeight={ROW_PX}
+          idOf={REQUESTS.idOf}
+          pathOf={({ id }) => `jobs/${encodeURIComponent(id)}`}
+        />
+      )}
+      {rows.length === 0 && !isLoading && !problem && (
+        <NothingFits what="request that has ended" params={params} fields={all}>
+          No request has ended yet. <a href={href('try')}>Try it</a>, or send one to <code>/v1/…</code>: it is
+          listed here within a second of its end.
+        </NothingFits>
+      )}
+      <ListEnd list={list} what="request" />
+    </section>
+  );
+}
+
+function fieldsOf(): { first: FilterField[]; more: FilterField[] } {
+  const pools = fleet.value?.pools ?? [];
+  const models = [...new Set(pools.flatMap(({ models }) => models))].sort();
+  const field = (name: string, label: string, more: Partial<FilterField> = {}): FilterField => ({
+    name,
+    parameter: name,
+    label,
+    ...more,
+  });
+  return {
+    first: [
+      field('id', 'Id begins with'),
+      field('outcome', 'Outcome', { options: REQUEST_OUTCOMES }),
+      field('slow', 'Slow', { options: ['true', 'false'], words: SLOW_WORDS }),
+      field('config_id', 'Pool', { options: pools.map(({ config_id }) => config_id) }),
+      field('model', 'Model', { options: models }),
+      field('text', 'Error says'),
+    ],
+    more: [
+      field('error_code', 'Error code'),
+      field('worker_id', 'Worker'),
+      field('token', 'Token'),
+      field('tenant', 'Tenant'),
+      field('route', 'Route or type'),
+      field('kind', 'Kind', { options: REQUEST_KINDS, words: KIND_WORDS }),
+    ],
+  };
+}
+
+/** Whole ones as long as there is room for them. */
+function tokens(value: number | null): string {
+  return value !== null && value < 1000 ? format.count(value) : format.amount(value);
+}
+
+const COLUMNS: Column<RequestRecord>[] = [
+  {
+    key: 'outcome',
+    head: 'Outcome',
+    width: 104,
+    narrow: 98,
+    cell: ({ outcome }) => <RequestMark outcome={outcome} />,
+  },
+  {
+    key: 'id',
+    head: 'Id',
+    title: 'Of its job, X-Job-Id',
+    width: 118,
+    drop: 5,
+    cell: ({ id, request_id }) => (
+      <a
+        class="id"
+        href={href(`jobs/${encodeURIComponent(id)}`)}
+        title={request_id === null ? id : `${id}, which its caller calls ${request_id}`}
+      >
+        {format.shortId(id)}
+      </a>
+    ),
+  },
+  {
+    key: 'ended',
+    head: 'Ended',
+    width: 76,
+    narrow: 62,
+    isNumber: true,
+    cell: ({ ended_at }) => <Age at={ended_at} />,
+  },
+  {
+    key: 'model',
+    head: 'Model',
+    title: 'Its model, and the pool that it went to',
+    width: 168,
+    cell: ({ model, config_id }) => (
+      <span title={`model ${model}, pool ${config_id}`}>{model || config_id}</span>
+    ),
+  },
+  {
+    key: 'route',
+    head: 'Route',
+    width: 150,
+    drop: 2,
+    cell: ({ route, kind }) => (
+      <span title={`${KIND_WORDS[kind]}: ${route}`}>{kind === 'batch' ? `batch: ${route}` : route}</span>
+    ),
+  },
+  {
+    key: 'token',
+    head: 'Token',
+    width: 88,
+    drop: 3,
+    cell: ({ token_name, tenant }) => (
+      <span title={tenant ?? undefined}>{token_name ?? tenant ?? format.UNKNOWN}</span>
+    ),
+  },
+  {
+    key: 'worker',
+    head: 'Worker',
+    width: 120,
+    drop: 3,
+    cell: ({ worker_id }) =>
+      worker_id === null ? (
+        format.UNKNOWN
+      ) : (
+        <a href={href(`workers/${encodeURIComponent(worker_id)}`)} title={worker_id}>
+          {worker_id}
+        </a>
+      ),
+  },
+  {
+    key: 'tokens',
+    head: 'Tokens',
+    title: 'Tokens of its prompt, and tokens that were generated',
+    width: 108,
+    isNumber: true,
+    drop: 4,
+    cell: ({ tokens_in, tokens_out }) =>
+      tokens_in === null && tokens_out === null
+        ? format.UNKNOWN
+        : `${tokens(tokens_in)} → ${tokens(tokens_out)}`,
+  },
+  {
+    key: 'waited',
+    head: 'Waited',
+    title: 'From its submission to a slot',
+    width: 68,
+    isNumber: true,
+    drop: 4,
+    cell: ({ wait_ms }) => format.duration(wait_ms),
+  },
+  {
+    key: 'first',
+    head: 'First token',
+    title: 'From its submission to the first token of a streamed answer',
+    width: 84,
+    isNumber: true,
+    drop: 4,
+    cell: ({ first_token_ms, is_slow }) => (
+      <span class={is_slow ? 'warn' : undefined} title={is_slow ? 'slow' : undefined}>
+        {format.duration(first_token_ms)}
+      </span>
+    ),
+  },
+  {
+    key: 'speed',
+    head: 'Tokens/s',
+    title: 'While the answer came',
+    width: 72,
+    isNumber: true,
+    drop: 3,
+    cell: (request) => format.amount(tokensPerSecond(request)),
+  },
+  {
+    key: 'total',
+    head: 'Total',
+    width: 68,
+    narrow: 64,
+    isNumber: true,
+    cell: ({ total_ms }) => format.duration(total_ms),
+  },
+  {
+    key: 'attempts',
+    head: 'Attempts',
+    width: 68,
+    isNumber: true,
+    drop: 2,
+    cell: ({ attempts }) => format.count(attempts),
+  },
+  {
+    key: 'error',
+    head: 'Error',
+    drop: 5,
+    cell: ({ error_code, error }) =>
+      error_code && (
+        <a
+          class="id"
+          href={href(`requests?error_code=${encodeURIComponent(error_code)}`)}
+          title={`${error}: show all that ended so`}
+        >
+          {error_code}
+        </a>
+      ),
+  },
+];

@@ -1,0 +1,124 @@
+import { RECORD_ERROR_CHARACTERS, type RequestOutcome, type RequestRecord } from '../../protocol/index.ts';
+import { keyOf } from '../state/account.ts';
+import type { Core } from '../state/state.ts';
+import { submittedAt } from '../state/times.ts';
+import type { UndecidedJob } from '../state/undecided.ts';
+import type { JobEvent } from './event.ts';
+
+/** Longer than this to the first token, or where none is told to the slot, and a caller notices; ms. */
+const SLOW_MS = 2000;
+
+const NOTABLE: ReadonlySet<RequestOutcome> = new Set(['failed', 'expired', 'rejected']);
+
+/** A request has ended: the fleet object lists it, where it is kept. */
+export function toRequests(core: Core, event: JobEvent): void {
+  const { job, at } = event;
+  const outcome = outcomeOf(event);
+  if (outcome === null) return;
+  // How it ended is known once its gateway has not asked again.
+  if (core.undecided.has(job.id)) return core.undecided.note(job.id, recordOf(core, event, outcome));
+  keep(core, job.id, NOTABLE.has(outcome) || isSlow(event), at, () => recordOf(core, event, outcome));
+}
+
+/** One that nobody asked for again. */
+export function decidedRequest(core: Core, { id, record }: UndecidedJob, outcome: RequestOutcome): void {
+  if (record === undefined) return;
+  const isNotable = NOTABLE.has(outcome) || record.is_slow;
+  keep(core, id, isNotable, core.now(), () => ({ ...record, outcome }));
+}
+
+function keep(core: Core, id: string, isNotable: boolean, at: number, record: () => RequestRecord): void {
+  const standsFor = core.ended.keep(id, isNotable, at);
+  if (standsFor > 0) core.ended.add({ ...record(), stands_for: standsFor });
+}
+
+/** Null: it goes on. */
+function outcomeOf({ job, step, ending }: JobEvent): RequestOutcome | null {
+  switch (step) {
+    case 'settled':
+      if (ending?.error?.code === 'cancelled') return 'cancelled';
+      return ending?.state === 'succeeded' && refusalOf(ending.result) === null ? 'succeeded' : 'failed';
+    case 'cancelled':
+    case 'expired':
+      return step;
+    case 'refused':
+      return 'rejected';
+    case 'released':
+    case 'returned':
+      // A relay was to carry it: asking again is its gateway's to do.
+      return job.mode === 'waiting' && job.reply === null ? 'rejected' : null;
+    default:
+      return null;
+  }
+}
+
+/** The status of an answer that is the engine's error, carried to its caller as any answer is; null: it is none. */
+function refusalOf(result: Record<string, unknown> | null): number | null {
+  const status = Number(result?.http_status ?? 0);
+  return status >= 400 ? status : null;
+}
+
+function isSlow(event: JobEvent): boolean {
+  const { job } = event;
+  // A stored job may wait for hours, as it is meant to.
+  const from = job.mode === 'waiting' ? submittedAt(job) : (job.leased_at ?? event.at);
+  return (firstTokenAt(event) ?? job.leased_at ?? event.at) - from > SLOW_MS;
+}
+
+function firstTokenAt({ job, at, timing }: JobEvent): number | null {
+  if (job.leased_at === null || timing?.first_token_ms === undefined) return null;
+  return Math.min(at, Math.round(job.leased_at + timing.first_token_ms));
+}
+
+function recordOf(core: Core, event: JobEvent, outcome: RequestOutcome): RequestRecord {
+  const { job, at, usage } = event;
+  const { model, config_id, mode } = keyOf(core, job, usage);
+  const submitted = submittedAt(job);
+  const firstToken = firstTokenAt(event);
+  return {
+    id: job.id,
+    request_id: job.mode === 'waiting' ? job.request_id : null,
+    kind: mode === 'waiting' ? 'live' : mode,
+    submitted_at: submitted,
+    ended_at: at,
+    config_id,
+    model,
+    route: job.mode === 'waiting' ? job.route : job.job_type,
+    tenant: job.tenant,
+    token_name: job.token_name,
+    worker_id: job.leased_at === null ? null : job.worker_id,
+    attempts: attemptsOf(event),
+    outcome,
+    ...errorOf(event),
+    tokens_in: usage?.prompt_tokens ?? null,
+    tokens_out: usage?.completion_tokens ?? null,
+    cached_tokens: usage?.cached_tokens ?? null,
+    wait_ms: Math.max(0, (job.leased_at ?? at) - submitted),
+    first_token_ms: firstToken === null ? null : Math.max(0, firstToken - submitted),
+    total_ms: Math.max(0, at - submitted),
+    is_slow: isSlow(event),
+    stands_for: 1,
+  };
+}
+
+/** Made in all, the one that it ended in included. */
+function attemptsOf({ job, ending }: JobEvent): number {
+  const ran = job.leased_at === null || job.worker_id === null ? 0 : 1;
+  if (job.mode === 'waiting') return (job.earlier?.attempts ?? 0) + ran;
+  // What failed was charged; what ran otherwise when its job ended was not.
+  const charged = ending?.attempts ?? job.attempts;
+  return ending?.state === 'failed' || ending?.worker_id === null ? charged : charged + 1;
+}
+
+function errorOf({ step, detail, ending, refusal }: JobEvent): Pick<RequestRecord, 'error_code' | 'error'> {
+  const told = (code: string | null, message: string | null) => ({
+    error_code: code,
+    error: message?.slice(0, RECORD_ERROR_CHARACTERS) ?? null,
+  });
+  if (ending?.error) return told(ending.error.code, ending.error.message);
+  const status = ending ? refusalOf(ending.result) : null;
+  if (status !== null) return told(`http_${status}`, `the engine answered ${status}`);
+  if (step === 'refused') return told(refusal ?? 'rejected', detail);
+  if (step === 'released' || step === 'returned') return told(step, detail);
+  return told(null, null);
+}

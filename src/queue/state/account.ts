@@ -1,0 +1,27 @@
+import { lineOfJob, type Usage } from '../../protocol/index.ts';
+import { type UsageKey, type UsageMode, workerNamed } from '../rpc.ts';
+import type { Job } from './job.ts';
+import type { Core } from './state.ts';
+import type { Worker } from './worker.ts';
+
+/** Whom and what an attempt is counted for. */
+export function keyOf(core: Core, job: Job, usage: Usage | undefined): UsageKey & { mode: UsageMode } {
+  const worker = job.worker_id === null ? null : core.workers.byId(job.worker_id);
+  const asked = job.mode === 'waiting' && workerNamed(job.model) === null ? job.model : null;
+  return {
+    tenant: job.tenant ?? '',
+    token_name: job.token_name ?? '',
+    config_id: job.config_id || (worker?.session.config_id ?? ''),
+    model: usage?.model ?? (worker && onlyModel(worker)) ?? asked ?? '',
+    mode: modeOf(job),
+  };
+}
+
+function modeOf({ mode, id }: Job): UsageMode {
+  return lineOfJob(id) === null ? mode : 'batch';
+}
+
+/** The name of what it serves, where that is one thing. */
+export function onlyModel({ models }: Worker): string {
+  return models.length === 1 ? models[0]! : '';
+}
