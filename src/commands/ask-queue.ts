@@ -9,7 +9,7 @@ export interface QueueTarget {
 }
 
 interface Request {
-  method?: 'POST' | 'DELETE';
+  method?: 'POST' | 'PATCH' | 'DELETE';
   /** Sent as JSON. */
   body?: unknown;
   /** What the token must allow, to be named where it is refused. */

@@ -8,7 +8,7 @@ export function addTokenCommands(program: Command): void {
     .command('token')
     .description('Say who may use a queue: in its state folder, or with --url in a queue that runs.');
 
-  withPlace(token.command('create'))
+  withLimits(withPlace(token.command('create')))
     .description('Make a token and print it this once; only its SHA-256 is kept.')
     .requiredOption(
       '--scope <scopes>',
@@ -28,6 +28,12 @@ export function addTokenCommands(program: Command): void {
     .addHelpText('after', '\nA queue that runs on the folder knows it within a second.')
     .action(async (options) =>
       finish((await import('./tokens/commands.ts')).runTokenCreate(withToken(options))),
+    );
+
+  withLimits(withPlace(token.command('set <name>')))
+    .description('Change what a token may use, in force within a second; its secret stays.')
+    .action(async (name, options) =>
+      finish((await import('./tokens/commands.ts')).runTokenSet(name, withToken(options))),
     );
 
   withPlace(token.command('list'))
@@ -61,6 +67,13 @@ function withPlace(command: Command): Command {
   return withStateOption(command)
     .option('--url <url>', 'address of a queue that runs, in place of the folder; on Cloudflare the one way')
     .option('--token <token>', 'with --url: a token with the scope admin (variable CASOLA_API_TOKEN)');
+}
+
+function withLimits(command: Command): Command {
+  return command
+    .option('--requests-per-minute <number>', "at most; by model too: '600,qwen-*=60'; none: no limit")
+    .option('--tokens-per-minute <number>', 'tokens of prompts and answers, in the same way')
+    .option('--running <number>', 'requests and stored jobs at a time, in the same way');
 }
 
 function scopes(text: string): string[] {

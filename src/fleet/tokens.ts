@@ -1,5 +1,5 @@
 import type { Sql } from '../durable/ports.ts';
-import type { TokenEntry } from '../settings/token-entry.ts';
+import { changedEntry, type TokenChanges, type TokenEntry } from '../settings/token-entry.ts';
 
 /** More than any company has teams and programs; each refresh of a gateway reads all of them. */
 const MOST_TOKENS = 2000;
@@ -24,6 +24,7 @@ export type TokenChange =
   | { kind: 'add'; entry: TokenEntry }
   /** The same entry with another token: the old one is refused from now on. */
   | { kind: 'rotate'; name: string; sha256: string }
+  | { kind: 'set'; name: string; changes: TokenChanges }
   | { kind: 'revoke'; name: string };
 
 /** Why nothing was changed; a code of the API. */
@@ -55,6 +56,7 @@ export class Tokens {
       return this.#put(change.entry);
     }
     if (!before) return 'token_not_found';
+    if (change.kind === 'set') return this.#put(changedEntry(before, change.changes));
     this.#sql.exec(`DELETE FROM token_uses WHERE sha256 = ?`, before.sha256);
     if (change.kind === 'rotate') return this.#put({ ...before, sha256: change.sha256 });
     this.#sql.exec(`DELETE FROM tokens WHERE name = ?`, name);

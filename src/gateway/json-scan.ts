@@ -6,6 +6,7 @@ import {
   jsonFields,
   parseJsonBytes,
 } from '../protocol/index.ts';
+import { COST_FIELDS, type CostFields } from './cost.ts';
 import { HttpError } from './errors.ts';
 import { PREFIX_FIELDS, type PrefixFields } from './prompt-prefix.ts';
 
@@ -55,6 +56,8 @@ export interface BodyScan {
   mayBeBytes: boolean;
   /** What its prompt is made of: views of the body. */
   prompt: PrefixFields;
+  /** What bounds its answer: views of the body. */
+  cost: CostFields;
 }
 
 /** Fields by which engines hand caches to each other. */
@@ -81,6 +84,7 @@ const SCANNED = [
   'vllm_xargs',
   'sampling_params',
   ...PREFIX_FIELDS,
+  ...COST_FIELDS,
 ] as const;
 
 /**
@@ -105,6 +109,7 @@ export function scanBody(body: Uint8Array): BodyScan {
     modelValue: fields.model,
     mayBeBytes,
     prompt: fields,
+    cost: fields,
   };
 }
 

@@ -44,10 +44,15 @@ export function configuredTokens({ TOKENS: text }: Pick<Env, 'TOKENS'>): TokenEn
 export function replaceTokens(text: string, env: Pick<Env, 'TOKENS'>): boolean {
   const before = configuredTokens(env);
   const entries = z.array(TokenEntry).parse(JSON.parse(text));
-  const known = new Set(entries.map((entry) => JSON.stringify(entry)));
+  const known = new Set(entries.map(mayDo));
   replaced = text;
   parsed = { text, entries };
-  return before.some((entry) => !known.has(JSON.stringify(entry)));
+  return before.some((entry) => !known.has(mayDo(entry)));
+}
+
+/** All of an entry but its limits, which nobody has to dial anew for. */
+function mayDo({ limits: _, ...entry }: TokenEntry): string {
+  return JSON.stringify(entry);
 }
 
 /** No tokens were configured when this process was started: only this machine is served. */

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { LimitsTold } from './token-limits.ts';
 
 /** One token as `GET /api/tokens` lists it. Times are ISO. */
 export const TokenView = z.object({
@@ -14,6 +15,8 @@ export const TokenView = z.object({
   models: z.array(z.string()).nullable(),
   /** Patterns of paths; null: all of its scopes. */
   routes: z.array(z.string()).nullable(),
+  /** What it may use; null: whatever there is. */
+  limits: LimitsTold.nullable(),
   /** Null: unknown. */
   created_at: z.string().nullable(),
   /** Null: it does not expire. */

@@ -12,6 +12,9 @@ const fence = z.number().int().min(0);
 /** The version of the extensions; a peer that names none speaks the base protocol alone. */
 export const PROTOCOL = 1;
 
+/** Extension: what `job` said under this name, as it stands there. */
+const account = z.string().max(4096).optional();
+
 export const JobRef = z.object({ job_id: jobId, fence_token: fence });
 export type JobRef = z.infer<typeof JobRef>;
 
@@ -50,7 +53,7 @@ export const Register = z.object({
   protocol: z.number().int().optional(),
   instance: Instance.optional(),
   /** Still running, or finished and not yet acknowledged: a reconnect resumes these. */
-  jobs: z.array(JobRef).max(100_000).optional(),
+  jobs: z.array(JobRef.extend({ account })).max(100_000).optional(),
 });
 export type Register = z.infer<typeof Register>;
 
@@ -79,9 +82,6 @@ export const Usage = z.object({
   model: z.string().max(512).optional(),
 });
 export type Usage = z.infer<typeof Usage>;
-
-/** Extension: what `job` said under this name, as it stands there. */
-const account = z.string().max(4096).optional();
 
 /** Settles a job as succeeded. */
 export const JobResult = z.object({

@@ -8,6 +8,7 @@ import {
 } from './attempts/tickets.ts';
 import { cancel } from './commands/cancel.ts';
 import { cordon } from './commands/cordon.ts';
+import { limits, tellLimits } from './commands/limits.ts';
 import { leaveListener, listen, nextSettled } from './commands/listen.ts';
 import { purge } from './commands/purge.ts';
 import { request } from './commands/request.ts';
@@ -50,6 +51,7 @@ export const COMMANDS = {
   storeResult,
   submitAndListen,
   takeOutput,
+  tellLimits,
   usage,
 };
 
@@ -63,6 +65,7 @@ export const VIEWS = {
   get,
   hasSession,
   ledger,
+  limits,
   list,
   mayHaveResult,
   mayStoreResult,

@@ -19,6 +19,7 @@ import { nextDue } from './store/jobs-table.ts';
 import type { Connection, Ports } from './store/ports.ts';
 import { QUEUE_TABLES } from './store/tables.ts';
 import { nextRejection, rejectOverdue, waitOrReject } from './waiting/admission.ts';
+import { letInHeld } from './waiting/limits.ts';
 
 /** While callers wait, the object looks around this often, ms; it also keeps it from being evicted. */
 const TICK_MS = 2000;
@@ -166,6 +167,7 @@ export class Queue {
       stored.listeners.soonest,
       stored.settlements.soonest,
       this.#core.usage.dueAt,
+      this.#core.limits.opensAt,
       waiting.size > 0 ? Math.min(now() + TICK_MS, waiting.nextLimit) : null,
     ];
     const next = times.reduce(
@@ -179,7 +181,9 @@ export class Queue {
   #do<T>(command: () => T): T {
     this.#standstill.eventCame();
     const answer = command();
-    for (const job of dispatch(this.#core)) waitOrReject(this.#core, job);
+    do {
+      for (const job of dispatch(this.#core)) waitOrReject(this.#core, job);
+    } while (letInHeld(this.#core));
     this.#core.stored.writeNew();
     this.#core.stored.settlements.tell();
     return answer;

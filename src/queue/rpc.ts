@@ -1,6 +1,14 @@
 import type { JobFiles } from '../files/rpc.ts';
 import type { PoolChoice, QueueTells } from '../fleet/rpc.ts';
-import type { JobState, JobSubmission, JobView, LedgerView, TraceContext } from '../protocol/index.ts';
+import type {
+  JobState,
+  JobSubmission,
+  JobView,
+  LedgerView,
+  Limits,
+  LimitView,
+  TraceContext,
+} from '../protocol/index.ts';
 import type { JobListWanted, JobPage, SettlementsAnswer, SettlementsWanted } from './list-rpc.ts';
 import type { BatchSlots, PoolNow, QueueMetrics } from './metrics-rpc.ts';
 import type { Prefix } from './prefix-rpc.ts';
@@ -92,6 +100,10 @@ export interface QueueCalls {
   takeOutput(jobId: string, from: OutputCursor, to: OutputCursor, viewer: Viewer): Promise<boolean>;
   /** @param configId whose jobs are counted too, by how they stand */
   status(configId?: string): Promise<QueueStatus>;
+  /** Limits of tokens were changed, without a request of theirs; by the name of the token, null: it has none any more. */
+  tellLimits(changed: Record<string, Limits | null>): Promise<void>;
+  /** How every token with limits stands. */
+  limits(): Promise<LimitView[]>;
   /** Tokens and requests that were counted, with all that ended until now; 10,000 sums at most. */
   usage(wanted: UsageWanted): Promise<UsageSum[]>;
   /** All its numbers, for machines. */
@@ -141,6 +153,10 @@ export interface SubmitJob extends Omit<JobSubmission, 'payload'> {
   tenant?: string | null;
   /** Name of the token that submits it. */
   token_name?: string | null;
+  /** Those of its token; null: it has none; left out: as they were last said. */
+  limits?: Limits | null;
+  /** What it may cost at most, as far as can be told; left out: nothing. */
+  tokens?: number;
 }
 
 export type SubmitAnswer<Told = ToldJob> =

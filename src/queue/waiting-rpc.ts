@@ -1,5 +1,5 @@
 import type { PoolChoice } from '../fleet/rpc.ts';
-import type { Failure } from '../protocol/index.ts';
+import type { Failure, Limits } from '../protocol/index.ts';
 import type { Prefix } from './prefix-rpc.ts';
 
 /** How the gateway asks for a worker for a caller that waits, and what it is answered. */
@@ -37,6 +37,10 @@ export interface WaitingRequest {
   tenant?: string | null;
   /** Name of the caller's token. */
   token_name?: string | null;
+  /** Those of its token; null: it has none; left out: as they were last said. */
+  limits?: Limits | null;
+  /** What it may cost at most, as far as can be told; left out: nothing. */
+  tokens?: number;
   priority: number;
   /** How its prompt begins; left out: nothing is known of it. */
   prefix?: Prefix;
@@ -93,16 +97,27 @@ export interface EarlierAttempts {
 
 export type RefusalReason = Extract<RequestAnswer, { kind: 'refused' }>['reason'];
 
+/** Of the caller's response, beside those of the engine and the gateway. */
+type ResponseHeaders = Record<string, string>;
+
 export type RequestAnswer =
   /** Dispatched: the relay object named `relay` will have the answer under `stream_id`. */
-  | { kind: 'stream'; relay: string; stream_id: number; fence_token: number; worker_id: string }
+  | {
+      kind: 'stream';
+      relay: string;
+      stream_id: number;
+      fence_token: number;
+      worker_id: string;
+      headers?: ResponseHeaders;
+    }
   /** A base worker finished it: its `job_result.result`. */
-  | { kind: 'result'; result: Record<string, unknown>; worker_id: string }
+  | { kind: 'result'; result: Record<string, unknown>; worker_id: string; headers?: ResponseHeaders }
   | { kind: 'error'; failure: Failure; worker_id: string }
   /**
    * `unknown_model`: none is known that serves it. `ambiguous_model`: none was named and there are several.
    * `no_worker`: known, but all its workers are gone. `no_slot`: none became free in time.
-   * `worker_gone`: it was for one worker alone (`workerAlone`). `queue_full`: too many wait already. `deadline`: every worker has declined it, none can meet its deadline.
+   * `worker_gone`: it was for one worker alone (`workerAlone`). `queue_full`: too many wait already. `deadline`: every worker has declined it, none can meet its deadline. `over_limit`: its token
+   * has reached a limit.
    */
   | {
       kind: 'refused';
@@ -114,7 +129,9 @@ export type RequestAnswer =
         | 'no_slot'
         | 'queue_full'
         | 'deadline'
+        | 'over_limit'
         | 'cancelled';
       message: string;
       retry_after_seconds: number;
+      headers?: ResponseHeaders;
     };

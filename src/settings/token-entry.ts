@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { Limits } from '../protocol/index.ts';
 import { SCOPES } from './scopes.ts';
 
 /** What may be said of a token, whoever made it. */
@@ -26,6 +27,8 @@ export const TokenBounds = z.object({
     .min(1)
     .max(100)
     .optional(),
+  /** What it may use. Left out: whatever there is. */
+  limits: Limits.optional(),
   /** From then on it is refused. */
   expires_at: z.iso.datetime({ offset: true }).optional(),
 });
@@ -35,6 +38,26 @@ export const TokenRequest = TokenBounds.extend({
   /** Who it is for; also the tenant of its jobs, unless `tenant` is given. */
   name: z.string().min(1).max(256),
 }).strict();
+
+const { scopes: _, ...changeable } = TokenBounds.shape;
+
+/** Body of `PATCH /api/tokens/{name}`: what is left out stays, null takes it away. */
+export const TokenChanges = z.strictObject(
+  Object.fromEntries(
+    Object.entries(changeable).map(([name, bound]) => [name, bound.unwrap().nullable().optional()]),
+  ) as {
+    [Name in keyof typeof changeable]: z.ZodOptional<
+      z.ZodNullable<ReturnType<(typeof changeable)[Name]['unwrap']>>
+    >;
+  },
+);
+export type TokenChanges = z.infer<typeof TokenChanges>;
+
+/** The entry as it is with them. */
+export function changedEntry(entry: TokenEntry, changes: TokenChanges): TokenEntry {
+  const changed = Object.entries({ ...entry, ...changes }).filter(([, value]) => value !== null);
+  return Object.fromEntries(changed) as TokenEntry;
+}
 
 /** One token as the token file, `TOKENS`, the fleet object and the gateway know it: never the token itself. */
 export const TokenEntry = TokenBounds.extend({

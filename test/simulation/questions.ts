@@ -147,6 +147,8 @@ function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCalls {
     retry: unasked,
     stayed: (id, why) => rpc((queue, answer) => answer(queue.do('stayed', id, why))),
     usage: unasked,
+    tellLimits: unasked,
+    limits: unasked,
     cordon: unasked,
   };
 }

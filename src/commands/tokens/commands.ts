@@ -3,6 +3,7 @@ import type { TokenView } from '../../protocol/index.ts';
 import type { Scope } from '../../settings/scopes.ts';
 import { TokenBounds } from '../../settings/token-entry.ts';
 import { columns } from '../fleet/columns.ts';
+import { type LimitOptions, limitsIn, limitsText } from './limit-options.ts';
 import { type NewSecret, randomName, type TokenPlace, tokensOfFolder, tokensOfQueue } from './places.ts';
 
 /** Which tokens a command is about. */
@@ -13,7 +14,7 @@ export interface PlaceOptions {
   token?: string;
 }
 
-export interface CreateOptions extends PlaceOptions {
+export interface CreateOptions extends PlaceOptions, LimitOptions {
   scope: Scope[];
   name?: string;
   tenant?: string;
@@ -39,6 +40,22 @@ export async function runTokenCreate(options: CreateOptions): Promise<number> {
   const made = await place.create(options.name ?? randomName(scope), bounds);
   const where = workerId === undefined ? '' : ` as the worker ${workerId}`;
   showOnce(made, `has the scope ${scope.join(', ')}${where}`, place);
+  return 0;
+}
+
+/** `token set`: other limits; the secret stays. @throws UserError */
+export async function runTokenSet(name: string, options: PlaceOptions & LimitOptions): Promise<number> {
+  const place = placeOf(options);
+  const token = (await place.list()).find((one) => one.name === name);
+  if (!token) throw new UserError(`There is no token named "${name}".`);
+  const limits = limitsIn(options, token.limits);
+  if (limits === undefined) {
+    throw new UserError(
+      'Say what to change: --requests-per-minute, --tokens-per-minute or --running; "none" takes one away.',
+    );
+  }
+  await place.set(name, { limits });
+  process.stderr.write(`The token "${name}" has these limits now: ${limitsText(limits)}.\n`);
   return 0;
 }
 
@@ -95,6 +112,7 @@ function boundsIn(options: CreateOptions, now: number): TokenBounds {
     highest_priority: highestPriority === undefined ? undefined : numberIn(highestPriority),
     models,
     routes,
+    limits: limitsIn(options, null) ?? undefined,
     expires_at: expires === undefined ? undefined : timeIn(expires, now),
   };
   const parsed = TokenBounds.safeParse(given);
@@ -131,16 +149,20 @@ function timeIn(text: string, now: number): string {
 function table(tokens: readonly TokenView[]): string {
   if (tokens.length === 0) return 'There are no tokens here yet.';
   const day = (text: string | null, none: string) => text?.slice(0, 16).replace('T', ' ') ?? none;
-  const rows = tokens.map(({ name, scopes, tenant, worker_id, models, routes, expires_at, last_used_at }) => [
-    name,
-    scopes.join('+') + (worker_id === null ? '' : `@${worker_id}`),
-    tenant,
-    models?.join(',') ?? 'all',
-    routes?.join(',') ?? 'all',
-    day(expires_at, 'never'),
-    day(last_used_at, '–'),
-  ]);
-  return columns([['NAME', 'SCOPES', 'TENANT', 'MODELS', 'ROUTES', 'EXPIRES', 'LAST USED'], ...rows]).join(
-    '\n',
+  const rows = tokens.map(
+    ({ name, scopes, tenant, worker_id, models, routes, limits, expires_at, last_used_at }) => [
+      name,
+      scopes.join('+') + (worker_id === null ? '' : `@${worker_id}`),
+      tenant,
+      models?.join(',') ?? 'all',
+      routes?.join(',') ?? 'all',
+      limitsText(limits),
+      day(expires_at, 'never'),
+      day(last_used_at, '–'),
+    ],
   );
+  return columns([
+    ['NAME', 'SCOPES', 'TENANT', 'MODELS', 'ROUTES', 'LIMITS', 'EXPIRES', 'LAST USED'],
+    ...rows,
+  ]).join('\n');
 }

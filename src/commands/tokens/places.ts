@@ -1,7 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { UserError } from '../../process/index.ts';
 import type { NewToken, TokenView } from '../../protocol/index.ts';
-import type { TokenBounds, TokenEntry } from '../../settings/token-entry.ts';
+import {
+  changedEntry,
+  type TokenBounds,
+  type TokenChanges,
+  type TokenEntry,
+} from '../../settings/token-entry.ts';
 import { changeTokenFile, makeToken, readTokenFile, storeToken } from '../../workerd/tokens.ts';
 import { askQueueJson, type QueueTarget } from '../ask-queue.ts';
 
@@ -9,6 +14,7 @@ import { askQueueJson, type QueueTarget } from '../ask-queue.ts';
 export interface TokenPlace {
   create(name: string, bounds: TokenBounds): Promise<NewSecret>;
   list(): Promise<TokenView[]>;
+  set(name: string, changes: TokenChanges): Promise<void>;
   rotate(name: string): Promise<NewSecret>;
   revoke(name: string): Promise<void>;
   /** What a person is told of a token that was made. */
@@ -28,6 +34,10 @@ export function tokensOfFolder(stateDir: string): TokenPlace {
       return { token, name };
     },
     list: async () => (await readTokenFile(stateDir)).map(viewOf),
+    set: (name, changes) =>
+      changeTokenFile(stateDir, (entries) =>
+        entries.map((own) => (own === found(entries, name) ? changedEntry(own, changes) : own)),
+      ),
     rotate: async (name) => {
       const { token, entry } = makeToken(name, ['read']);
       await changeTokenFile(stateDir, (entries) =>
@@ -49,6 +59,7 @@ export function tokensOfQueue(target: QueueTarget): TokenPlace {
     note: `The queue at ${target.url} keeps its SHA-256.`,
     create: (name, bounds) => ask('', { method: 'POST', body: { name, ...bounds } }),
     list: async () => (await ask<{ tokens: TokenView[] }>('')).tokens,
+    set: async (name, changes) => void (await ask(path(name), { method: 'PATCH', body: changes })),
     rotate: (name) => ask(`${path(name)}/rotate`, { method: 'POST' }),
     revoke: async (name) => void (await ask(path(name), { method: 'DELETE' })),
   };
@@ -74,6 +85,7 @@ function viewOf(entry: TokenEntry): TokenView {
     highest_priority: null,
     models: null,
     routes: null,
+    limits: null,
     created_at: null,
     expires_at: null,
     last_used_at: null,

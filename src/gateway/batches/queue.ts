@@ -7,6 +7,7 @@ import { HttpError } from '../errors.ts';
 import { answerFromResult } from '../inference/base-answer.ts';
 import { keptResponseProblem } from '../inference/kept-responses.ts';
 import { scanBody } from '../json-scan.ts';
+import { limitsByName } from '../limits.ts';
 import { callQueue } from '../objects/calls.ts';
 import { wholeJob } from '../objects/job-files.ts';
 import { submitAndListen } from '../objects/submit-jobs.ts';
@@ -45,7 +46,9 @@ async function submit(env: Env, queueId: string, lines: LineJob[]): Promise<Subm
   const all = lines.map(jobOf);
   const refusals = lines.map((line, index) => refusalOf(line, all[index]!.payload));
   const jobs = all.filter((_, index) => refusals[index] === null);
-  const answers = (await submitAndListen(env, queueId, jobs, LISTENER)).values();
+  const limitsOf = await limitsByName(env);
+  const limited = jobs.map((job) => ({ ...job, limits: limitsOf(job.token_name ?? null) }));
+  const answers = (await submitAndListen(env, queueId, limited, LISTENER)).values();
   return refusals.map((refused) => (refused === null ? answerOf(answers.next().value) : { refused }));
 }
 

@@ -18,7 +18,7 @@ export interface AttemptLoopPorts {
   openStream(
     relay: string,
     streamId: number,
-    of: { call: WaitingRequest; worker_id: string },
+    of: { call: WaitingRequest; worker_id: string; headers?: Record<string, string> },
   ): Promise<Response>;
   /** Keeps the process at work for a promise that is not awaited. */
   waitUntil(promise: Promise<unknown>): void;
@@ -31,7 +31,7 @@ export type Outcome =
   /** The engine's own answer; its body may still be on its way. */
   | { kind: 'answer'; response: Response }
   /** A worker without an answer socket finished it. */
-  | { kind: 'result'; result: Record<string, unknown>; worker_id: string }
+  | Extract<RequestAnswer, { kind: 'result' }>
   /** Final, or the last of the attempts. */
   | { kind: 'failed'; failure: Failure; attempts: number; fence?: number }
   | Extract<RequestAnswer, { kind: 'refused' }>
@@ -104,7 +104,11 @@ async function attempt(
   let response: Response | typeof GONE;
   try {
     response = await hangUp.or(
-      ports.openStream(dispatched.relay, dispatched.stream_id, { call, worker_id: dispatched.worker_id }),
+      ports.openStream(dispatched.relay, dispatched.stream_id, {
+        call,
+        worker_id: dispatched.worker_id,
+        ...(dispatched.headers && { headers: dispatched.headers }),
+      }),
     );
   } catch (error) {
     if (hangUp.hasHappened) return GONE;

@@ -8,6 +8,7 @@ import {
   requestHeaders,
 } from '../../protocol/index.ts';
 import { withoutMark } from '../body.ts';
+import type { CostFields } from '../cost.ts';
 import { HttpError } from '../errors.ts';
 import { type RequestFacts, type ResponseWishes, rejectTransferParams, scanBody } from '../json-scan.ts';
 import type { ModelAliases } from '../model-aliases.ts';
@@ -33,6 +34,8 @@ export interface EngineCall {
   priorities: unknown[];
   /** What its prompt is made of: views of the body as it came; empty where that is no JSON. */
   prompt: PrefixFields;
+  /** What bounds its answer: views of the body as it came; null where that is no JSON. */
+  cost: CostFields | null;
   /** What the caller calls its request, in a header or in the body; null: nothing that could go on. */
   requestId: string | null;
 }
@@ -47,6 +50,7 @@ interface Content {
   body: Uint8Array;
   mayBeBytes?: boolean;
   prompt?: PrefixFields;
+  cost?: CostFields;
   response?: ResponseWishes;
 }
 
@@ -70,7 +74,7 @@ export function engineCall(
     );
   }
   const content = readContent(request, bytes, aliases);
-  const { facts, body, type, mayBeBytes = false, response = NO_WISHES, prompt = {} } = content;
+  const { facts, body, type, mayBeBytes = false, response = NO_WISHES, prompt = {}, cost = null } = content;
   if (CONTROL.test(facts.model ?? '')) {
     throw new HttpError(400, 'model: expected no control characters.', 'invalid_model');
   }
@@ -84,7 +88,7 @@ export function engineCall(
     headers: { ...headers, 'x-request-id': requestId ?? undefined },
   });
   const priorities = [headers['x-vllm-priority'], content.priority];
-  return { facts, mayBeBytes, response, payload: pack(head, body), priorities, prompt, requestId };
+  return { facts, mayBeBytes, response, payload: pack(head, body), priorities, prompt, cost, requestId };
 }
 
 function readContent(request: Request, bytes: Uint8Array, aliases: ModelAliases): Content {

@@ -17,6 +17,8 @@ export function respond(outcome: Outcome, asked: Asked, nowMs: number): Response
   if (outcome.kind === 'answer') return outcome.response;
   const response = responseOf(outcome, asked, nowMs);
   response.headers.set('x-job-id', asked.jobId);
+  const more = outcome.kind === 'result' || outcome.kind === 'refused' ? outcome.headers : undefined;
+  for (const [name, value] of Object.entries(more ?? {})) response.headers.set(name, value);
   return response;
 }
 
@@ -81,6 +83,7 @@ const REJECTIONS = {
   worker_gone: { status: 404, code: 'response_not_found' },
   no_slot: { status: 503, code: 'no_slot' },
   queue_full: { status: 429, code: 'queue_full' },
+  over_limit: { status: 429, code: 'rate_limit_exceeded' },
   deadline: { status: 503, code: 'deadline' },
   cancelled: { status: 409, code: 'cancelled' },
 } as const;

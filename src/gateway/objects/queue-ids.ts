@@ -32,6 +32,11 @@ function allowedQueues(env: Pick<Env, 'QUEUE_IDS'>): string[] {
   return (env.QUEUE_IDS || QUEUE_SETTINGS.queue_ids.default).split(',').map((pattern) => pattern.trim());
 }
 
+/** Queues that exist without being asked for. */
+export function namedQueues(env: Pick<Env, 'QUEUE_IDS'>): string[] {
+  return [...new Set([DEFAULT_QUEUE, ...allowedQueues(env).filter((id) => !id.includes('*'))])];
+}
+
 /** A queue that exists without being asked for: the default one, or one that QUEUE_IDS names without a pattern. */
 export function isNamedQueue(env: Env, queueId: string): boolean {
   return queueId === DEFAULT_QUEUE || allowedQueues(env).includes(queueId);

@@ -6,6 +6,7 @@ import {
   type Unserved,
 } from '../../queue/rpc.ts';
 import type { Env } from '../env.ts';
+import { withCosts } from '../limits.ts';
 import { type ModelAliases, modelAliases } from '../model-aliases.ts';
 import { prefixOfJob } from '../prompt-prefix.ts';
 import { callQueue, type QueueObjectStub } from './calls.ts';
@@ -61,7 +62,7 @@ async function submitSome<T extends HeardAnswer>(
   jobs: SubmitJob[],
   submit: Submit<T>,
 ): Promise<T[]> {
-  const answers = await submitServed(env, queueId, jobs, submit);
+  const answers = await submitServed(env, queueId, await withCosts(env, queueId, jobs), submit);
   for (const [index, answer] of answers.entries()) {
     const file = jobs[index]?.payload_file;
     if (file !== undefined && !(answer.ok && answer.has_file)) await dropJobFile(env, queueId, file);

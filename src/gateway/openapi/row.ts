@@ -3,7 +3,7 @@ import type { SchemaId } from './schemas.ts';
 
 /** One route of the gateway as `/openapi.json` describes it. */
 export interface RouteRow {
-  method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** As it is registered: `/api/jobs/:id`. */
   path: string;
   /** The group it is listed in. */

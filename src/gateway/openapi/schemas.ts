@@ -3,7 +3,7 @@ import * as fleet from '../../protocol/fleet-schemas.ts';
 import * as protocol from '../../protocol/index.ts';
 import { LauncherAnswer, LauncherReport, SpecChange } from '../../scheduler/rpc.ts';
 import { FleetSpec } from '../../scheduler/spec.ts';
-import { TokenRequest } from '../../settings/token-entry.ts';
+import { TokenChanges, TokenRequest } from '../../settings/token-entry.ts';
 import { BatchRequest } from '../batches/request.ts';
 import { RunpodSubmission } from '../runpod/submission.ts';
 import { ControlRequest, SpecRequest } from '../scheduler-requests.ts';
@@ -162,6 +162,10 @@ export const SCHEMAS = {
   Usage: sent(usage.Usage, 'Tokens and requests that were counted, by hour or day of UTC.'),
   UsagePage: sent(usage.UsagePage, 'The same in the form of OpenAI.'),
   TokenRequest: received(TokenRequest, 'A token to be made.', { name: 'team-a', scopes: ['submit'] }),
+  TokenChanges: received(TokenChanges, 'What is to be changed of a token.', {
+    limits: { requests_per_minute: 60 },
+  }),
+  LimitList: sent(protocol.LimitList, 'How tokens stand to their limits.'),
   TokenView: sent(protocol.TokenView, 'A token, without what would let anybody use it.'),
   TokenList: sent(protocol.TokenList, 'All tokens.'),
   NewToken: sent(protocol.NewToken, 'A token that was made: shown this once.'),

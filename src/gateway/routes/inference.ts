@@ -13,6 +13,7 @@ import { parseRequestTimeouts, type RequestTimeouts } from '../../settings/reque
 import { submitterOf, viewerOf } from '../auth.ts';
 import { readBody } from '../body.ts';
 import { boundsOf, enginePriorityProblem, modelProblem } from '../bounds.ts';
+import { costOf } from '../cost.ts';
 import type { Env } from '../env.ts';
 import { type ErrorOf, HttpError, otherMethod } from '../errors.ts';
 import { modelsOf } from '../fleet-views.ts';
@@ -24,6 +25,7 @@ import { makesResponse, ownerOf, rememberingOwner } from '../inference/kept-resp
 import { respond } from '../inference/respond.ts';
 import { waitingPlace } from '../inference/waiting-place.ts';
 import type { RequestFacts } from '../json-scan.ts';
+import { lengthOfModel, limitsOfToken } from '../limits.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
@@ -123,6 +125,15 @@ async function readRequest(context: GatewayContext, pathname: string, path: stri
     const token = context.get('token');
     const submitter = submitterOf(token);
     const prefix = prefixOf(read.prompt, { tenant: submitter.tenant, model: read.facts.model });
+    const limits = limitsOfToken(token);
+    const cost = limits
+      ? costOf(
+          path,
+          read.cost ? bytes.byteLength : 0,
+          read.cost ?? {},
+          await lengthOfModel(env, queueId, read.facts.model),
+        )
+      : undefined;
     freeBytes(bytes);
     const bound = boundsOf(token, aliases);
     const problem = read.priorities.map((asked) => enginePriorityProblem(asked, bound)).find(Boolean);
@@ -143,6 +154,8 @@ async function readRequest(context: GatewayContext, pathname: string, path: stri
       payload,
       model: owner ?? facts.model ?? (ABOUT_ENGINES.test(path) ? await anyModel(env, queueId) : null),
       ...submitter,
+      ...(limits !== undefined && { limits }),
+      ...(cost !== undefined && { tokens: cost }),
       priority: 0,
       ...(prefix !== undefined && { prefix }),
       ...(read.requestId !== null && { request_id: read.requestId }),
@@ -177,9 +190,10 @@ function callEngine(
       request: (wanted) => callWorker(env, queueId, wanted, headers, Date.now),
       cancel: (id) => callQueue(env, queueId, (queue) => queue.cancel(id, 'caller_gone', null)),
     },
-    openStream: (relay, streamId, { call: { payload: _, ...call }, worker_id }) => {
-      const asked = { call, queue_id: queueId, worker_id, more: headers };
-      const told = { [ANSWER_HEADERS]: JSON.stringify(headers), [ASKED_FOR_HEADER]: asciiJson(asked) };
+    openStream: (relay, streamId, { call: { payload: _, ...call }, worker_id, headers: limits }) => {
+      const more = { ...headers, ...limits };
+      const asked = { call, queue_id: queueId, worker_id, more };
+      const told = { [ANSWER_HEADERS]: JSON.stringify(more), [ASKED_FOR_HEADER]: asciiJson(asked) };
       // A redirect of the engine's is its answer; followed, it would lead into the relay.
       const init = { redirect: 'manual', headers: told } as const;
       return fetchRelay(env, queueId, relay, new Request(streamUrl(streamId), init));

@@ -1,8 +1,9 @@
 import { quietly } from '../../durable/quietly.ts';
-import { readerOf, submitterOf, viewerOf } from '../auth.ts';
+import { readerOf, viewerOf } from '../auth.ts';
 import { holdBytes } from '../body.ts';
 import { boundsOf } from '../bounds.ts';
 import { JobSocket } from '../job-socket.ts';
+import { submissionOf } from '../limits.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
@@ -33,7 +34,7 @@ export function jobSocketRoute(app: Gateway): void {
 function serve(context: GatewayContext): Response {
   const { env } = context;
   const queueId = queueIdOf(env, context.req.raw);
-  const submitter = submitterOf(context.get('token'));
+  const submitter = submissionOf(context.get('token'));
   const viewer = viewerOf(context.get('token'));
   // The news of a job holds its result.
   const reader = readerOf(context.get('token'), env);

@@ -1,12 +1,13 @@
 import { limits, traceContextOf } from '../../protocol/index.ts';
 import type { SubmitAnswer, SubmitJob } from '../../queue/rpc.ts';
-import { readerOf, submitterOf, viewerOf } from '../auth.ts';
+import { readerOf, viewerOf } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import { type Bounds, boundsOf } from '../bounds.ts';
 import { HttpError } from '../errors.ts';
 import { respondEarly } from '../inference/early-response.ts';
 import { withheldFrom, withoutResult } from '../job-contents.ts';
 import { isLines, submitLines } from '../job-lines.ts';
+import { submissionOf } from '../limits.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue } from '../objects/calls.ts';
 import { jobAnswer, unknownJob } from '../objects/job-files.ts';
@@ -64,7 +65,7 @@ export function jobRoutes(app: Gateway): void {
       const request = context.req.raw;
       const queueId = queueIdOf(context.env, request);
       const key = request.headers.get('idempotency-key') ?? undefined;
-      const submitter = submitterOf(context.get('token'));
+      const submitter = submissionOf(context.get('token'));
       const bound = boundsOf(context.get('token'), modelAliases(context.env.MODEL_ALIASES));
       const submission = traceContextOf(request.headers);
       const submit = (jobs: SubmitJob[]) => {

@@ -1,13 +1,14 @@
 import { type RunpodJob, runpodStatus, traceContextOf } from '../../protocol/index.ts';
 import type { ToldJob } from '../../queue/rpc.ts';
 import { replayUrl } from '../../relay/calls.ts';
-import { readerOf, submitterOf, viewerOf } from '../auth.ts';
+import { readerOf, viewerOf } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import { boundsOf } from '../bounds.ts';
 import { HttpError } from '../errors.ts';
 import { modelsOf, workersOf } from '../fleet-views.ts';
 import { respondEarly } from '../inference/early-response.ts';
 import { withheldFrom } from '../job-contents.ts';
+import { submissionOf } from '../limits.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue } from '../objects/calls.ts';
 import { wholeJob } from '../objects/job-files.ts';
@@ -229,7 +230,7 @@ async function submit(context: GatewayContext, id: string): Promise<ToldJob> {
       boundsOf(context.get('token'), modelAliases(env.MODEL_ALIASES)),
     );
     release();
-    const submitter = submitterOf(context.get('token'));
+    const submitter = submissionOf(context.get('token'));
     const [answer] = await submitJobs(env, queueId, [
       { ...job, ...submitter, trace: traceContextOf(context.req.raw.headers) },
     ]);

@@ -1,5 +1,6 @@
 import { requireQueueId, requireWorkerId } from '../auth.ts';
 import { HttpError } from '../errors.ts';
+import { tellLimitsOfFile } from '../limits.ts';
 import { callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { closeAllSockets, closeAllViewers, dialQueue, dialRelay } from '../objects/sockets.ts';
@@ -83,6 +84,7 @@ export function socketRoutes(app: Gateway): void {
   /** Tokens were made or taken away. */
   app.post('/internal/tokens', async (context) => {
     const isOneGone = replaceTokens(await context.req.text(), context.env);
+    await tellLimitsOfFile(context.env);
     // Programs whose token is still good dial again.
     if (isOneGone) await Promise.all([closeAllSockets(context.env), closeAllViewers(context.env)]);
     return context.json({ status: 'ok' });

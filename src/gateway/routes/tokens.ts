@@ -1,11 +1,12 @@
 import type * as z from 'zod';
 import { parseValue, type TokenView } from '../../protocol/index.ts';
 import { DEFAULT_QUEUE } from '../../settings/queue-settings.ts';
-import { type TokenEntry, TokenRequest } from '../../settings/token-entry.ts';
+import { TokenChanges, type TokenEntry, TokenRequest } from '../../settings/token-entry.ts';
 import { readValue } from '../body.ts';
 import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
-import { callFleet } from '../objects/calls.ts';
+import { tellLimits } from '../limits.ts';
+import { callFleet, callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { closeAllSockets, closeAllViewers } from '../objects/sockets.ts';
 import {
@@ -85,6 +86,45 @@ export function tokenRoutes(app: Gateway): void {
       const view = (await viewsOf(context.env)).find((token) => token.name === name);
       if (!view) throw refusals.token_not_found(name);
       return context.json(view);
+    },
+  });
+
+  route(app, {
+    method: 'PATCH',
+    path: '/api/tokens/:name',
+    tag: 'Tokens',
+    summary: 'Changes what it may do, in force within a second; its secret stays',
+    description: 'What is left out stays as it is, null takes it away.',
+    scopes: ['admin'],
+    body: { schema: 'TokenChanges', example: { limits: { requests_per_minute: 60 } } },
+    answers: { 200: { description: 'The token as it is now.', content: { schema: 'TokenView' } } },
+    errors: [400, 404, 409, 413, 503],
+    handler: async (context) => {
+      const { env } = context;
+      const name = keptName(context);
+      const changes = await requestOf(context, TokenChanges);
+      const entry = await callFleet(env, DEFAULT_QUEUE, (fleet) =>
+        fleet.changeTokens({ kind: 'set', name, changes }),
+      );
+      if (typeof entry === 'string') throw refusals[entry](name);
+      forgetKeptTokens();
+      await tellLimits(env, { [name]: entry.limits ?? null });
+      return context.json(viewOf(entry, 'api', null));
+    },
+  });
+
+  route(app, {
+    method: 'GET',
+    path: '/api/limits',
+    tag: 'Tokens',
+    summary: 'How tokens stand to their limits',
+    description: 'Of this queue: each counts by itself.',
+    scopes: ['admin', 'read'],
+    answers: { 200: { description: 'Every token that has limits.', content: { schema: 'LimitList' } } },
+    errors: [503],
+    handler: async (context) => {
+      const queueId = queueIdOf(context.env, context.req.raw);
+      return context.json({ limits: await callQueue(context.env, queueId, (queue) => queue.limits()) });
     },
   });
 
@@ -186,7 +226,8 @@ async function viewsOf(env: Env): Promise<TokenView[]> {
 }
 
 function viewOf(entry: TokenEntry, source: TokenView['source'], lastUsed: number | null): TokenView {
-  const { name, scopes, tenant, worker_id, highest_priority, models, routes, created_at, expires_at } = entry;
+  const { name, scopes, tenant, worker_id, highest_priority, models, routes, limits } = entry;
+  const { created_at, expires_at } = entry;
   return {
     name,
     scopes,
@@ -195,6 +236,7 @@ function viewOf(entry: TokenEntry, source: TokenView['source'], lastUsed: number
     highest_priority: highest_priority ?? null,
     models: models ?? null,
     routes: routes ?? null,
+    limits: limits ?? null,
     created_at: created_at ?? null,
     expires_at: expires_at ?? null,
     last_used_at: lastUsed === null ? null : new Date(lastUsed).toISOString(),

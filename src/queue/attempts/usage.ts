@@ -103,15 +103,32 @@ function countUnknown(core: Core, worker: Worker, frame: Settlement): void {
 }
 
 /** What a job's frame says for `countUnknown`; null: nothing has to be said. */
-export function accountOf({ mode, tenant, token_name }: Job): string | null {
-  return mode === 'stored' || tenant === null ? null : JSON.stringify([tenant, token_name ?? '']);
+export function accountOf(job: Job): string | null {
+  const { mode, tenant, token_name } = job;
+  if (mode === 'stored' || tenant === null) return null;
+  const { cost, let_in_at } = job;
+  const names = [tenant, token_name ?? ''];
+  return JSON.stringify(cost === null ? names : [...names, let_in_at, cost.tokens, cost.model]);
 }
 
 function accountIn(account: string | undefined): string[] {
+  return partsOf(account).map((name) => String(name).slice(0, 256));
+}
+
+/** A worker goes on with a request of before the queue's restart: it holds what it held of its token's limits. */
+export function resumeLimits(core: Core, worker: Worker, jobId: string, account: string | undefined): void {
+  const [, token_name, letInAt, tokens, model] = partsOf(account);
+  if (typeof token_name !== 'string' || typeof letInAt !== 'number' || typeof tokens !== 'number') return;
+  const { worker_id, config_id } = worker.session;
+  const cost = { model: typeof model === 'string' ? model : null, tokens };
+  core.limits.resume({ id: jobId, token_name, config_id, cost }, letInAt, worker_id);
+}
+
+function partsOf(account: string | undefined): unknown[] {
   if (account === undefined) return [];
   try {
-    const names: unknown = JSON.parse(account);
-    return Array.isArray(names) ? names.map((name) => String(name).slice(0, 256)) : [];
+    const parts: unknown = JSON.parse(account);
+    return Array.isArray(parts) ? parts : [];
   } catch {
     return [];
   }

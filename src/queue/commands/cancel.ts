@@ -29,5 +29,6 @@ function revokeUnknown(core: Core, jobId: string): void {
     revoke(core, session.worker_id, jobId, 'caller_gone');
     breakUnknown(core, session.worker_id, fence);
     core.workers.freeSlot(session.worker_id, jobId, fence);
+    core.limits.endResumed(jobId);
   }
 }

@@ -1,15 +1,9 @@
-import {
-  CLOSE,
-  type JobRef,
-  limits,
-  PROTOCOL,
-  type Register,
-  type Registered,
-} from '../../protocol/index.ts';
+import { CLOSE, limits, PROTOCOL, type Register, type Registered } from '../../protocol/index.ts';
 import { claimOf } from '../attempts/claim.ts';
 import { breakUnknown } from '../attempts/end.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
 import { failAttempt, releaseAttempt } from '../attempts/retry.ts';
+import { resumeLimits } from '../attempts/usage.ts';
 import { denyWorker } from '../attempts/worker-id.ts';
 import { emit } from '../events/emit.ts';
 import { stillConnectedMs, tellRegistered } from '../events/fleet-events.ts';
@@ -96,7 +90,12 @@ function remember(core: Core, { session, models, connection }: Worker): void {
 }
 
 /** Jobs the worker says it still holds: what nobody else was given since stays its own. */
-function resumeListed(core: Core, worker: Worker, jobs: readonly JobRef[], lost: string[]): string[] {
+function resumeListed(
+  core: Core,
+  worker: Worker,
+  jobs: NonNullable<Register['jobs']>,
+  lost: string[],
+): string[] {
   const resumed: string[] = [];
   for (const attempt of jobs) {
     const { job_id, fence_token } = attempt;
@@ -108,6 +107,7 @@ function resumeListed(core: Core, worker: Worker, jobs: readonly JobRef[], lost:
     // Settled: the acknowledgement was lost, the settlement comes again and is acknowledged.
     if (claim === 'stale' || claim === 'settled_by_it' || isUnwanted) continue;
     if (job) resume(core, worker, job, leaseSecondsFor(core, worker));
+    else resumeLimits(core, worker, job_id, attempt.account);
     worker.running.set(job_id, fence_token);
     resumed.push(job_id);
   }

@@ -19,6 +19,7 @@ export function release(core: Core, worker: Worker, frame: JobRelease): void {
   if (reason === 'engine_restarting') worker.prefixes.clear();
   const job = findJob(core, job_id);
   core.workers.freeSlot(worker.session.worker_id, job_id, fence_token);
+  if (job === null) core.limits.endResumed(job_id);
   if (job !== null && claimOf(job, worker, frame) === 'held') {
     if (reason === 'deadline') offerElsewhere(core, job);
     else releaseAttempt(core, job, reason === 'draining' ? 0 : RELEASED_DELAY_MS, 'released', reason, reason);

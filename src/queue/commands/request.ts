@@ -4,7 +4,8 @@ import { bytesOf, type RequestAnswer, UNSERVED, type Unserved, type WaitingReque
 import type { WaitingJob } from '../state/job.ts';
 import { isNamed, livePool } from '../state/live-pool.ts';
 import type { Core } from '../state/state.ts';
-import { ambiguous } from '../waiting/admission.ts';
+import { ambiguous, reject } from '../waiting/admission.ts';
+import { letInAgain, letInOrHold, withHeaders } from '../waiting/limits.ts';
 
 /** Nobody reads it: the caller hung up before the request came. */
 const CANCELLED = {
@@ -31,7 +32,10 @@ export function request(
   const configId = choice.kind === 'pool' ? choice.config_id : null;
   const now = core.now();
   const earlier = core.waiting.find(asked.job_id) ?? core.undecided.take(asked.job_id);
+  const wasLetIn = earlier !== null && (!('held' in earlier) || earlier.held === null);
+  const letInAt = earlier && 'let_in_at' in earlier ? earlier.let_in_at : null;
   const older = takeOver(core, asked.job_id);
+  core.limits.tell(asked.token_name, asked.limits);
   const endMs = Math.min(
     asked.deadline_ms ?? Number.POSITIVE_INFINITY,
     asked.limit_ms ?? Number.POSITIVE_INFINITY,
@@ -67,18 +71,24 @@ export function request(
     waits_for_start: asked.waits_for_start ?? false,
     is_admitted: false,
     is_repeat: earlier !== null,
+    cost: asked.limits ? { model: asked.model, tokens: asked.tokens ?? 0 } : null,
+    held: null,
+    let_in_at: null,
     prefix: asked.prefix ?? null,
     passed_over: 0,
     file_key: null,
     older,
     earlier: asked.earlier ?? null,
-    reply: answer,
+    reply: (said) => answer(withHeaders(core, job, said)),
   };
   core.usage.asked(job.id, asked.moved?.kept ?? 0);
   core.waiting.add(job);
   emit(core, job, 'submitted', job.request_id && `request ${job.request_id}`);
   const { moved } = asked;
   if (moved) emit(core, job, 'moved', `from ${moved.worker_id} at token ${moved.tokens}: ${moved.why}`);
+  if (wasLetIn) return letInAgain(core, job, letInAt);
+  const refused = letInOrHold(core, job);
+  if (refused) reject(core, job, refused);
 }
 
 /** The attempt that the job under this id has with a worker: the gateway asks again only when it lost its answer. */

@@ -87,6 +87,7 @@ function settle(
   if (outcome !== 'settle' && worker.session.extended) countAside(core, worker, job, claim, outcome, frame);
   // The gateway may have asked again before this attempt's end was told: then only its old slot is freed.
   core.workers.freeSlot(worker.session.worker_id, job_id, fence_token);
+  if (job === null) core.limits.endResumed(job_id);
   forgetDeclined(core, worker);
   // Not before its usage is written: a worker that was told does not say it again.
   core.usage.whenWritten(fence_token, () =>

@@ -150,6 +150,7 @@ function admit(core: Core, job: SubmitJob, placed: Placed): Pool {
 
 function insert(core: Core, job: SubmitJob, id: string, configId: string): StoredJob {
   const now = core.now();
+  core.limits.tell(job.token_name, job.limits);
   const deadlineAt = job.deadline_seconds === undefined ? null : now + job.deadline_seconds * 1000;
   const row = core.stored.insert({
     id,
@@ -167,6 +168,7 @@ function insert(core: Core, job: SubmitJob, id: string, configId: string): Store
     webhook: job.webhook ?? null,
     trace: job.trace === undefined ? null : JSON.stringify(job.trace),
     prefix: job.prefix === undefined ? null : JSON.stringify(job.prefix),
+    cost: job.limits ? JSON.stringify({ model: job.model ?? null, tokens: job.tokens ?? 0 }) : null,
   });
   emit(core, row, 'submitted');
   return row;

@@ -61,6 +61,7 @@ function fillPool(core: Core, configId: string): void {
 /** A slot for a job whose caller waits, if one is free. */
 function placeWaiting(core: Core, job: WaitingJob): boolean {
   if (!core.waiting.isPending(job)) return true;
+  if (job.held !== null) return false;
   for (;;) {
     const worker = chooseLive(
       core,

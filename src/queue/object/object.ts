@@ -303,6 +303,14 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     return this.#commits.together(() => this.#queue.do('usage', ...asked));
   }
 
+  tellLimits(...asked: Asked<'tellLimits'>): Answered<'tellLimits'> {
+    return this.#commits.together(() => this.#queue.do('tellLimits', ...asked));
+  }
+
+  async limits(): Answered<'limits'> {
+    return this.#queue.read('limits');
+  }
+
   async closeSockets(): Promise<void> {
     await this.#commits.together(() => this.#queue.writeUsage());
     this.#queue.leave();

@@ -29,8 +29,9 @@ export async function answerRequest(
   if (isUnserved(said)) await tellFleet();
   else if (said.kind === 'stream' && relays) {
     const { payload: _, ...call } = asked.job;
-    const asking = { call, queue_id: queueId(), worker_id: said.worker_id, more: asked.more };
-    const response = await relays.named(said.relay).open(said.stream_id, asked.more, asking);
+    const more = { ...asked.more, ...said.headers };
+    const asking = { call, queue_id: queueId(), worker_id: said.worker_id, more };
+    const response = await relays.named(said.relay).open(said.stream_id, more, asking);
     if (response.headers.has(BROKEN_HEADER))
       response.headers.set(BROKEN_FENCE_HEADER, String(said.fence_token));
     return response;

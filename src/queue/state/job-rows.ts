@@ -1,6 +1,7 @@
 import { OPTIMISATIONS } from '../../protocol/index.ts';
 import { findJob, insertJob, lastSeq, type NewJobRow, newJob, type StoredJob } from '../store/jobs-table.ts';
 import { leaseJob } from '../store/leases-table.ts';
+import { isHeld } from '../store/limits-table.ts';
 import { nextReadyId } from '../store/pending-table.ts';
 import type { Sql } from '../store/ports.ts';
 import type { Lease } from './job.ts';
@@ -127,7 +128,7 @@ export class JobRows {
     let count = 0;
     let first: StoredJob | null = null;
     for (const { job } of this.#unwritten) {
-      if (job.state !== 'pending' || job.config_id !== configId) continue;
+      if (job.state !== 'pending' || job.config_id !== configId || isHeld(job)) continue;
       count += 1;
       if (!except.has(job.id) && (first === null || job.priority > first.priority)) first = job;
     }

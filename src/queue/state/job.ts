@@ -1,4 +1,5 @@
 import type { Failure } from '../../protocol/index.ts';
+import type { OverLimit } from '../limits/account.ts';
 import type { EarlierAttempts, Prefix, RequestAnswer } from '../rpc.ts';
 import type { StoredJob } from '../store/jobs-table.ts';
 import type { ORPHANED } from '../store/leases-table.ts';
@@ -10,6 +11,14 @@ import type { ORPHANED } from '../store/leases-table.ts';
  * command treats them alike; the store of each mode does what differs.
  */
 export type Job = StoredJob | WaitingJob;
+
+/** What a job may cost by what its caller asks for; its row keeps it as JSON. */
+export interface Cost {
+  /** The model that it asks for; null: it names none. */
+  model: string | null;
+  /** Of prompt and answer, at most, as far as can be told before it runs. */
+  tokens: number;
+}
 
 /** Whether it may wait for what people wait for: lines of batches, and all else below interactive priority, 0. */
 export function isBatchWork({ priority }: Pick<Job, 'priority'>): boolean {
@@ -68,6 +77,12 @@ export interface WaitingJob {
   is_admitted: boolean;
   /** The gateway asked for it before, or it was released: it is counted once. */
   is_repeat: boolean;
+  /** Null: its token has no limits. */
+  cost: Cost | null;
+  /** What keeps it from being let in by the limits of its token; null: it is let in, or there are none. */
+  held: OverLimit | null;
+  /** Epoch ms when they let it in. */
+  let_in_at: number | null;
   /** How its prompt begins; null: nothing is known of it. */
   prefix: Prefix | null;
   /** How often a slot that it might have had went to one behind it (dispatch/warmth.ts). */

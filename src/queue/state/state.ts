@@ -7,6 +7,7 @@ import { Fences } from './fences.ts';
 import { GoneCallers } from './gone-callers.ts';
 import type { Job, JobStore } from './job.ts';
 import { JobRows } from './job-rows.ts';
+import { LimitBook } from './limit-book.ts';
 import { PoolStarts } from './pool-starts.ts';
 import { ReadySet } from './ready-set.ts';
 import { RecentSteps } from './recent-steps.ts';
@@ -28,6 +29,7 @@ export interface Core extends Ports {
   fences: Fences;
   ready: ReadySet;
   usage: UsageBook;
+  limits: LimitBook;
   counts: Counts;
   undecided: Undecided;
   ended: EndedRequests;
@@ -38,18 +40,20 @@ export function createCore(given: Ports, settings: QueueSettings): Core {
   const ports = { ...given, sql: rows.sql };
   const counts = new Counts(ports);
   const ready = new ReadySet();
+  const limits = new LimitBook(ports);
   return {
     ...ports,
     settings,
     ready,
     workers: new Workers(ready),
     starts: new PoolStarts(),
-    stored: new StoredJobs(ports, rows, settings, ready),
-    waiting: new WaitingJobs(ready),
+    stored: new StoredJobs(ports, rows, settings, ready, limits),
+    waiting: new WaitingJobs(ready, limits),
     gone: new GoneCallers(ports.now),
     recent: new RecentSteps(),
     fences: new Fences(ports.sql),
-    usage: new UsageBook(ports, counts),
+    usage: new UsageBook(ports, counts, limits),
+    limits,
     counts,
     undecided: new Undecided(ports.now),
     ended: new EndedRequests(),

@@ -1,4 +1,5 @@
 import type { JobView } from '../../protocol/index.ts';
+import type { OverLimit } from '../limits/account.ts';
 import type { QueueSettings } from '../settings.ts';
 import { due } from '../store/alarm.ts';
 import { viewOf } from '../store/job-view.ts';
@@ -16,11 +17,13 @@ import {
   setResultFile,
 } from '../store/jobs-table.ts';
 import { extendLease, type ORPHANED, orphanLease, postponeLease } from '../store/leases-table.ts';
+import { HELD, isHeld, letInJob, nextHeldId } from '../store/limits-table.ts';
 import type { Ports } from '../store/ports.ts';
 import { keepLatestSettlement } from '../store/settlements-table.ts';
 import { postponeLeases } from '../store/times.ts';
 import type { Ending, JobStore, Lease, Release } from './job.ts';
 import type { JobRows } from './job-rows.ts';
+import type { LimitBook } from './limit-book.ts';
 import { Listeners } from './listeners.ts';
 import { Pending } from './pending.ts';
 import type { ReadySet } from './ready-set.ts';
@@ -54,13 +57,15 @@ export class StoredJobs implements JobStore<StoredJob> {
   readonly #ports: Ports;
   readonly #settings: QueueSettings;
   readonly #ready: ReadySet;
+  readonly #limits: LimitBook;
 
   /** @param ports whose `sql` is that of `rows` */
-  constructor(ports: Ports, rows: JobRows, settings: QueueSettings, ready: ReadySet) {
+  constructor(ports: Ports, rows: JobRows, settings: QueueSettings, ready: ReadySet, limits: LimitBook) {
     this.#ports = ports;
     this.#rows = rows;
     this.#settings = settings;
     this.#ready = ready;
+    this.#limits = limits;
     this.listeners = new Listeners(() => ports.now());
     this.pending = new Pending(ports.sql);
     this.settlements = new Settlements(ports.sql);
@@ -86,9 +91,9 @@ export class StoredJobs implements JobStore<StoredJob> {
     return this.#rows.takeText(id) ?? readResult(this.#ports.sql, id);
   }
 
-  /** Ready to be given out. Its row is written at the end of the command. */
-  insert(row: NewJobRow): StoredJob {
-    const job = this.#rows.insert(row);
+  /** Ready to be given out, unless the limits of its token hold it back. Its row is written at the end of the command. */
+  insert(row: Omit<NewJobRow, 'run_after'>): StoredJob {
+    const job = this.#rows.insert({ ...row, run_after: this.#heldUntil(row) });
     this.#added(job);
     return job;
   }
@@ -101,11 +106,37 @@ export class StoredJobs implements JobStore<StoredJob> {
   #added(job: StoredJob): void {
     if (job.deadline_at !== null) due(this.#ports, job.deadline_at);
     this.pending.entered(job);
+    if (isHeld(job)) return this.#limits.holdStored(job);
+    this.#limits.waitsForSlot(job);
     this.#ready.pool(job.config_id);
+  }
+
+  /** Its `run_after`. */
+  #heldUntil(job: Pick<StoredJob, 'id' | 'token_name' | 'config_id' | 'cost'>): number | null {
+    return this.#limits.mustHold(job) || this.#limits.letIn(job) !== null ? HELD : null;
+  }
+
+  /**
+   * The next job of this token that its limits hold back in a pool is let in, if they have room.
+   * @returns what keeps it; null: it is let in, or there is none
+   */
+  letInNext(tokenName: string, configId: string): OverLimit | null {
+    const id = nextHeldId(this.#ports.sql, tokenName, configId);
+    const job = id === null ? null : this.find(id);
+    if (job === null) return null;
+    const over = this.#limits.letIn(job);
+    if (over !== null) return over;
+    letInJob(this.#ports.sql, job.id);
+    this.#rows.forget(job.id);
+    this.#limits.unholdStored(job);
+    this.#limits.waitsForSlot(job);
+    this.#ready.pool(job.config_id);
+    return null;
   }
 
   lease(job: StoredJob, lease: Lease): StoredJob {
     this.pending.left(job);
+    this.#limits.leftLine(job);
     due(this.#ports, lease.lease_expires_at);
     const { file_key: _, ...columns } = lease;
     const leased: StoredJob = { ...job, ...columns, ...AT_LEASE };
@@ -162,6 +193,9 @@ export class StoredJobs implements JobStore<StoredJob> {
   end(job: StoredJob, ending: Ending): void {
     const now = this.#ports.now();
     if (job.state === 'pending') this.pending.left(job);
+    if (isHeld(job)) this.#limits.unholdStored(job);
+    this.#limits.leftLine(job);
+    this.#limits.end(job.id);
     const settlement = this.settlements.next();
     const result_file = ending.state === 'succeeded' && ending.result === null ? job.result_file : null;
     const result = endJob(this.#ports.sql, job, { ...ending, result_file }, now, settlement);
@@ -185,7 +219,10 @@ export class StoredJobs implements JobStore<StoredJob> {
     const { deadline_at, created_at } = job;
     const deadlineAt = deadline_at === null ? null : this.#ports.now() + deadline_at - created_at;
     keepLatestSettlement(this.#ports.sql);
-    const retried = retryJob(this.#ports.sql, job.id, deadlineAt);
+    const retried = retryJob(this.#ports.sql, job.id, {
+      deadline_at: deadlineAt,
+      run_after: this.#heldUntil(job),
+    });
     this.#rows.forget(job.id);
     this.#added(retried);
     return retried;

@@ -2,6 +2,7 @@ import { USAGE_AMOUNTS, USAGE_KEYS, type UsageAmounts, type UsageKey } from '../
 import type { Ports } from '../store/ports.ts';
 import { addUsage, hourOf, insertCounted, rollUpUsage, wasCounted } from '../store/usage-table.ts';
 import type { Counts } from './counts.ts';
+import type { LimitBook } from './limit-book.ts';
 import { Newest } from './newest.ts';
 import { WriteBehind } from './write-behind.ts';
 
@@ -33,6 +34,7 @@ interface GivenUp {
  */
 export class UsageBook extends WriteBehind {
   readonly #counts: Counts;
+  readonly #limits: LimitBook;
   readonly #models = new Map<string, Set<string>>();
   /** Not written yet, by hour and key. */
   readonly #gathered = new Map<string, { atMs: number; key: UsageKey; amounts: UsageAmounts }>();
@@ -48,9 +50,11 @@ export class UsageBook extends WriteBehind {
   /** Days since 1970. */
   #rolledUpOn = -1;
 
-  constructor(ports: Ports, counts: Counts) {
+  constructor(ports: Ports, counts: Counts, limits: LimitBook) {
     super(ports, 'sums of usage');
     this.#counts = counts;
+    this.#limits = limits;
+    limits.whenChanged = (isStored) => this.changed(isStored);
   }
 
   /** In the commit of the command at work, which happens once: `beforeCommit` writes what all its commands used. */
@@ -124,11 +128,14 @@ export class UsageBook extends WriteBehind {
     this.#rollUp(now());
     for (const { atMs, key, amounts } of this.#gathered.values()) addUsage(sql, atMs, key, amounts);
     if (this.#fences.size > 0) insertCounted(sql, [...this.#fences]);
+    this.#limits.save();
   }
 
   protected override afterSave(isSaved: boolean): void {
-    if (isSaved) this.#gathered.clear();
-    else if (this.#fences.size <= MOST_UNWRITTEN) return;
+    if (isSaved) {
+      this.#gathered.clear();
+      this.#limits.saved();
+    } else if (this.#fences.size <= MOST_UNWRITTEN) return;
     const effects = this.#effects;
     this.#effects = [];
     this.#fences.clear();
@@ -137,6 +144,7 @@ export class UsageBook extends WriteBehind {
 
   #gather(atMs: number, { key, amounts }: UsageEntry): void {
     this.changed(false);
+    this.#limits.charge(key, amounts);
     const id = `${hourOf(atMs)}\n${USAGE_KEYS.map((name) => key[name]).join('\n')}`;
     const sum = this.#gathered.get(id)?.amounts ?? { ...NOTHING };
     for (const name of USAGE_AMOUNTS) sum[name] += amounts[name] ?? 0;

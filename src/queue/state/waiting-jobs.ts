@@ -1,5 +1,6 @@
 import type { RequestAnswer } from '../rpc.ts';
 import type { Ending, JobStore, Lease, WaitingJob } from './job.ts';
+import type { LimitBook } from './limit-book.ts';
 import type { ReadySet } from './ready-set.ts';
 import { Soonest } from './soonest.ts';
 import { WaitingLine } from './waiting-line.ts';
@@ -10,10 +11,12 @@ export class WaitingJobs implements JobStore<WaitingJob> {
   /** Epoch ms at which the next one that runs has reached its time limit. */
   readonly #nextLimit = new Soonest();
   readonly #ready: ReadySet;
+  readonly #limits: LimitBook;
   readonly #jobs = new Map<string, WaitingJob>();
 
-  constructor(ready: ReadySet) {
+  constructor(ready: ReadySet, limits: LimitBook) {
     this.#ready = ready;
+    this.#limits = limits;
   }
 
   get size(): number {
@@ -43,7 +46,10 @@ export class WaitingJobs implements JobStore<WaitingJob> {
   /** It is over, and its caller was told. */
   remove(job: WaitingJob): void {
     this.line.leave(job);
-    if (this.#jobs.get(job.id) === job) this.#jobs.delete(job.id);
+    if (this.#jobs.get(job.id) !== job) return;
+    this.#jobs.delete(job.id);
+    this.#limits.unhold(job);
+    this.#limits.end(job.id);
   }
 
   /** Epoch ms at which one that runs may have reached its time limit; infinite: none has one. */
@@ -74,6 +80,7 @@ export class WaitingJobs implements JobStore<WaitingJob> {
   release(job: WaitingJob): void {
     this.remove(job);
     if (job.reply === null) return;
+    this.#limits.letInAgain(job);
     this.add({
       ...job,
       state: 'pending',

@@ -41,7 +41,7 @@ export class WaitingLine {
     for (const model of new Set([null, session.config_id, ...models, workerAlone(session.worker_id)])) {
       let taken = 0;
       for (const place of this.#places.get(model) ?? []) {
-        if (declined.has(place.job.id)) continue;
+        if (place.job.held !== null || declined.has(place.job.id)) continue;
         found.push(place);
         taken += 1;
         if (taken === most) break;

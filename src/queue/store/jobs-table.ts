@@ -49,6 +49,8 @@ export interface StoredJob {
   trace: string | null;
   /** JSON of the Prefix of its prompt; null: nothing is known of it. */
   prefix: string | null;
+  /** JSON of its Cost, by which it is let in by the limits of its token; null: that had none when it was submitted. */
+  cost: string | null;
   /** The file that holds the payload; null: it is in the row. */
   payload_file: string | null;
   /** The file that holds the result of the newest attempt, settled or not yet; null: there is none. */
@@ -58,7 +60,7 @@ export interface StoredJob {
 /** Payload and result are left out: they can be megabytes, so they are read only where they are used. */
 export const COLUMNS = `'stored' AS mode, seq, id, job_type, config_id, state, priority, attempts, max_attempts, fence_token, worker_id,
   attempt_errors, error, progress, status_message, created_at, leased_at, started_at, first_token_at, settled_at,
-  run_after, deadline_at, lease_expires_at, lease_orphaned, tenant, token_name, stream, webhook, trace, prefix, payload_file, result_file`;
+  run_after, deadline_at, lease_expires_at, lease_orphaned, tenant, token_name, stream, webhook, trace, prefix, cost, payload_file, result_file`;
 
 export interface NewJobRow {
   id: string;
@@ -77,6 +79,9 @@ export interface NewJobRow {
   webhook: string | null;
   trace: string | null;
   prefix: string | null;
+  cost: string | null;
+  /** HELD, or null: it is ready. */
+  run_after: number | null;
 }
 
 /** The newest number of a row that there ever was. */
@@ -98,10 +103,10 @@ export function insertJob(sql: Sql, job: StoredJob, payload: string | null, file
   }
 }
 
-const COLUMNS_OF_NEW = `seq, id, job_type, config_id, priority, max_attempts, payload, created_at, deadline_at, tenant, token_name, stream, webhook, trace, prefix, payload_file`;
-const INSERT = `INSERT INTO jobs (${COLUMNS_OF_NEW}, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending')`;
+const COLUMNS_OF_NEW = `seq, id, job_type, config_id, priority, max_attempts, payload, created_at, deadline_at, tenant, token_name, stream, webhook, trace, prefix, payload_file, cost, run_after`;
+const INSERT = `INSERT INTO jobs (${COLUMNS_OF_NEW}, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending')`;
 const INSERT_LEASED = `INSERT INTO jobs (${COLUMNS_OF_NEW}, fence_token, worker_id, leased_at, lease_expires_at, file_key, state)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'leased')`;
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'leased')`;
 
 function valuesOf(job: StoredJob, payload: string | null): SqlValue[] {
   return [
@@ -121,6 +126,8 @@ function valuesOf(job: StoredJob, payload: string | null): SqlValue[] {
     job.trace,
     job.prefix,
     job.payload_file,
+    job.cost,
+    job.run_after,
   ];
 }
 
@@ -144,7 +151,6 @@ const NEW = {
   started_at: null,
   first_token_at: null,
   settled_at: null,
-  run_after: null,
   lease_expires_at: null,
   lease_orphaned: 0,
   result_file: null,
@@ -236,14 +242,19 @@ export function endJob(
 }
 
 /** A settled job becomes pending, as if it had only been submitted; its time of submission stays. */
-export function retryJob(sql: Sql, id: string, deadlineAt: number | null): StoredJob {
+export function retryJob(
+  sql: Sql,
+  id: string,
+  { deadline_at, run_after }: Pick<StoredJob, 'deadline_at' | 'run_after'>,
+): StoredJob {
   return row<StoredJob>(
     sql,
     `UPDATE jobs SET state = 'pending', attempts = 0, attempt_errors = '[]', error = NULL, worker_id = NULL,
        progress = NULL, status_message = NULL, leased_at = NULL, started_at = NULL, first_token_at = NULL,
-       settled_at = NULL, settlement = NULL, file_key = NULL, output_fence = NULL, output_taken = 0, deadline_at = ?
+       settled_at = NULL, settlement = NULL, file_key = NULL, output_fence = NULL, output_taken = 0, deadline_at = ?, run_after = ?
      WHERE id = ? AND state IN ('failed', 'expired') RETURNING ${COLUMNS}`,
-    deadlineAt,
+    deadline_at,
+    run_after,
     id,
   )!;
 }
@@ -293,7 +304,7 @@ export function nextDue(sql: Sql): number | null {
     sql,
     `SELECT min(at) AS at FROM (
        SELECT min(lease_expires_at) AS at FROM jobs WHERE state = 'leased'
-       UNION ALL SELECT min(run_after) FROM jobs WHERE state = 'pending' AND run_after IS NOT NULL
+       UNION ALL SELECT min(run_after) FROM jobs WHERE state = 'pending' AND run_after IS NOT NULL AND run_after < 4000000000000000
        UNION ALL SELECT min(deadline_at) FROM jobs WHERE deadline_at IS NOT NULL AND settled_at IS NULL)`,
   );
   return next?.at ?? null;

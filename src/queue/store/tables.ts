@@ -5,7 +5,7 @@ export const QUEUE_TABLES: readonly string[] = [
   // started_at, first_token_at: of the newest attempt, told by its settlement (ledger.ts). file_key: the key to the
   // files of the newest attempt (tickets.ts). output_*: how much was taken piece by piece (output-cursor.ts).
   // stream 1: a relay carries the answer too, while it is made. token_name: it was submitted with. trace: see
-  // protocol/trace-context.ts. prefix: prefix-rpc.ts. payload_file: where a payload lies that is too long for the row.
+  // protocol/trace-context.ts. prefix: prefix-rpc.ts. cost: state/job.ts, of tokens with limits. payload_file: where a payload lies that is too long for the row.
   // result_file: where the newest attempt, or the one that settled the job, put its result. All times in epoch ms.
   `CREATE TABLE jobs (
      seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -44,13 +44,18 @@ export const QUEUE_TABLES: readonly string[] = [
      trace TEXT,
      prefix TEXT,
      payload_file TEXT,
-     result_file TEXT
+     result_file TEXT,
+     cost TEXT
    )`,
   // With the tenant in them, what is pending is counted without a look at the rows (pending-table.ts).
   `CREATE INDEX jobs_ready ON jobs (config_id, priority DESC, seq, tenant)
      WHERE state = 'pending' AND run_after IS NULL`,
   `CREATE INDEX jobs_delayed ON jobs (run_after, config_id, tenant)
      WHERE state = 'pending' AND run_after IS NOT NULL`,
+  // Of tokens with limits: what they hold back, in the order in which it is let in, and what they have let in.
+  `CREATE INDEX jobs_held ON jobs (token_name, config_id, priority DESC, seq)
+     WHERE state = 'pending' AND run_after >= 4000000000000000`,
+  `CREATE INDEX jobs_limited ON jobs (token_name) WHERE cost IS NOT NULL AND settled_at IS NULL`,
   `CREATE INDEX jobs_leased ON jobs (lease_expires_at) WHERE state = 'leased'`,
   `CREATE INDEX jobs_deadline ON jobs (deadline_at) WHERE deadline_at IS NOT NULL AND settled_at IS NULL`,
   // With what they are filtered by in them, jobs are passed over without a look at their rows.
@@ -120,6 +125,13 @@ export const QUEUE_TABLES: readonly string[] = [
      last_fence INTEGER NOT NULL,
      fences TEXT NOT NULL
    )`,
+  // The limits of tokens and what was used of them, as JSON (limits-table.ts); saved_at in epoch ms.
+  `CREATE TABLE limits (
+     token_name TEXT PRIMARY KEY,
+     limits TEXT NOT NULL,
+     state TEXT NOT NULL,
+     saved_at INTEGER NOT NULL
+   ) WITHOUT ROWID`,
   // What happened to jobs, counted by pool, as JSON (state/pool-counts.ts).
   `CREATE TABLE counts (
      config_id TEXT PRIMARY KEY,

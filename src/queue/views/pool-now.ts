@@ -21,8 +21,8 @@ export function poolsNow(core: Core): Map<string, PoolNow> {
     addStored(core, of(configId), configId, priorities);
   }
   for (const [, jobs] of core.waiting.line.byModel()) {
-    for (const { config_id, priority, submitted_at } of jobs) {
-      if (config_id === '') continue;
+    for (const { config_id, priority, submitted_at, held } of jobs) {
+      if (config_id === '' || held !== null) continue;
       const now = of(config_id);
       line(now, priority).waiting += 1;
       now.oldest_since.waiting = earlier(now.oldest_since.waiting, submitted_at);
@@ -60,7 +60,11 @@ function addStored(
   configId: string,
   priorities: ReadonlyMap<number, number>,
 ): void {
-  for (const [priority, jobs] of priorities) line(now, priority).stored += jobs;
+  for (const [priority, jobs] of priorities) {
+    // What limits hold back no worker could run.
+    const ready = jobs - core.limits.heldOfPool(configId, priority);
+    if (ready > 0) line(now, priority).stored += ready;
+  }
   const lowest = [...priorities.keys()].sort((one, other) => one - other).slice(0, MOST_PRIORITIES);
   for (const priority of lowest) {
     now.oldest_since.stored = earlier(now.oldest_since.stored, oldestPending(core.sql, configId, priority));

@@ -7,6 +7,7 @@ import { type RequestAnswer, type WaitingLineView, workerNamed } from '../rpc.ts
 import type { WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { isLeaving, mayRun, type Worker } from '../state/worker.ts';
+import { refusal } from './limits.ts';
 
 /** Whether a job may wait and until when, and the answer to its caller when it may not. */
 
@@ -105,6 +106,7 @@ function rejectIfUnserviceable(core: Core, job: WaitingJob, workers: readonly Wo
   const now = core.now();
   if (now < rejectedAt(core, job, workers)) return false;
   if (isOver(job, now)) endUnfinished(core, job, 'expired', 'deadline', timePassed(job, now));
+  else if (job.held !== null) reject(core, job, refusal(core, job, job.held));
   else reject(core, job, workers.length > 0 ? noSlot(job) : noWorker(core, job));
   return true;
 }
@@ -140,7 +142,7 @@ function isOver(job: WaitingJob, now: number): boolean {
   return endOf(job) <= now;
 }
 
-function reject(core: Core, job: WaitingJob, answer: Rejection): void {
+export function reject(core: Core, job: WaitingJob, answer: Rejection): void {
   core.waiting.remove(job);
   emit(core, job, 'refused', answer.message, { refusal: answer.reason });
   job.reply?.(answer);

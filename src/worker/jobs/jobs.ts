@@ -97,8 +97,8 @@ export class Jobs {
   }
 
   /** Running, or finished and not acknowledged: what a reconnect resumes. */
-  refs(): JobRef[] {
-    return this.#held().map(({ job_id, fence_token }) => ({ job_id, fence_token }));
+  refs(): Omit<HeldJob, 'persisted'>[] {
+    return this.#held().map(({ persisted: _, ...ref }) => ref);
   }
 
   accept(job: Job): void {

@@ -3,6 +3,8 @@ import type { Clock, Timer } from '../clock.ts';
 import { BASE_PEER, isExtended, type Peer } from '../session/peer.ts';
 
 export interface HeldJob extends JobRef {
+  /** What the queue said of whom it is for. */
+  account?: string;
   persisted: boolean;
 }
 

@@ -27,10 +27,11 @@ export class Slots {
   }
 
   held(): HeldJob[] {
-    return this.all().map(({ job: { job_id, fence_token, mode } }) => ({
+    return this.all().map(({ job: { job_id, fence_token, mode, account } }) => ({
       job_id,
       fence_token,
       persisted: mode === 'persisted',
+      ...(account !== undefined && { account }),
     }));
   }
 

@@ -24,7 +24,7 @@ export interface SessionEvents {
   /** The queue denies this worker for good; the session has failed. */
   denied(message: string): void;
   /** Running, or finished and not acknowledged. */
-  heldJobs(): JobRef[];
+  heldJobs(): (JobRef & { account?: string })[];
   /** Results of an earlier process wait for an extended queue: no reason to wait for the engine. */
   hasEarlyResults(): boolean;
 }

@@ -16,6 +16,7 @@ const JOB = {
   deadline_at: 60_000.5,
   tenant: 'someone',
   token_name: 'a-token',
+  cost: null,
   stream: 1,
   webhook: 'https://example.com/ends',
   trace: '{"traceparent":"x"}',

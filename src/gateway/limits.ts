@@ -1,0 +1,87 @@
+import type { Limits } from '../protocol/index.ts';
+import type { SubmitJob } from '../queue/rpc.ts';
+import type { TokenEntry } from '../settings/token-entry.ts';
+import { submitterOf } from './auth.ts';
+import { costOfJob } from './cost.ts';
+import type { Env } from './env.ts';
+import { callFleet, callQueue } from './objects/calls.ts';
+import { namedQueues } from './objects/queue-ids.ts';
+import { allTokens, configuredTokens, isOpen } from './tokens.ts';
+
+/** What the queue is told of the limits of a token, with every request and job of it. */
+
+/** So old what is known of the lengths of models may be, ms. */
+const FRESH_MS = 30_000;
+
+const lengths = new Map<string, { at: number; lengths: Promise<ReadonlyMap<string, number>> }>();
+
+/** The limits of a token; undefined: there are no tokens. */
+export function limitsOfToken(token: TokenEntry | null): Limits | null | undefined {
+  return token === null ? undefined : (token.limits ?? null);
+}
+
+/** For whom a token submits jobs, and under which limits. */
+export function submissionOf(token: TokenEntry | null): Pick<SubmitJob, 'tenant' | 'token_name' | 'limits'> {
+  const limits = limitsOfToken(token);
+  return { ...submitterOf(token), ...(limits !== undefined && { limits }) };
+}
+
+/** Tells the queues of limits that were changed: what is held back by the old ones may be let in. */
+export async function tellLimits(env: Env, changed: Record<string, Limits | null>): Promise<void> {
+  const queues = namedQueues(env);
+  // A queue that cannot be told is told with the next request.
+  await Promise.allSettled(queues.map((id) => callQueue(env, id, (queue) => queue.tellLimits(changed))));
+}
+
+/** The same for all tokens of a file that was read again. */
+export function tellLimitsOfFile(env: Env): Promise<void> {
+  const changed = configuredTokens(env).map((entry) => [entry.name, entry.limits ?? null]);
+  return tellLimits(env, Object.fromEntries(changed));
+}
+
+/** Tokens that prompt and answer may have together; null: no worker has told it of this model. */
+export async function lengthOfModel(env: Env, queueId: string, model: string | null): Promise<number | null> {
+  let known = lengths.get(queueId);
+  if (!known || Date.now() - known.at > FRESH_MS) {
+    known = { at: Date.now(), lengths: readLengths(env, queueId) };
+    lengths.set(queueId, known);
+  }
+  const all = await known.lengths;
+  return all.get(model ?? '') ?? (all.size === 1 ? [...all.values()][0]! : null);
+}
+
+/** By models and pools. */
+async function readLengths(env: Env, queueId: string): Promise<ReadonlyMap<string, number>> {
+  const found = new Map<string, number>();
+  // Without them what a request may cost is only less well known.
+  const models = await callFleet(env, queueId, (fleet) => fleet.models()).catch(() => []);
+  for (const { id, card } of models) {
+    const length = (card as { max_model_len?: unknown } | null)?.max_model_len;
+    if (typeof length === 'number' && length > 0) found.set(id, length);
+  }
+  return found;
+}
+
+/** Jobs of one submission, with what the queue must know of those whose token has limits. */
+export async function withCosts(env: Env, queueId: string, jobs: SubmitJob[]): Promise<SubmitJob[]> {
+  if (!jobs.some(({ limits }) => limits)) return jobs;
+  const weighed: SubmitJob[] = [];
+  for (const job of jobs) {
+    const length = job.limits ? await lengthOfModel(env, queueId, job.model ?? null) : null;
+    weighed.push(job.limits ? { ...job, tokens: costOfJob(job.payload, length) } : job);
+  }
+  return weighed;
+}
+
+/** The limits of tokens by their names, for what is submitted later than asked for. */
+export async function limitsByName(
+  env: Env,
+): Promise<(tokenName: string | null) => Limits | null | undefined> {
+  if (isOpen(env)) return () => undefined;
+  const entries = new Map((await allTokens(env)).map((entry) => [entry.name, entry]));
+  return (tokenName) => {
+    const entry = entries.get(tokenName ?? '');
+    // Of one that was taken away the last that was said counts.
+    return entry && limitsOfToken(entry);
+  };
+}

@@ -1,0 +1,55 @@
+import * as z from 'zod';
+
+/** More is no limit. */
+const MOST = 1_000_000_000;
+
+const amount = z.number().int().min(1).max(MOST).optional();
+
+const RateLimits = z
+  .object({
+    /** Requests that are let in within any minute. */
+    requests_per_minute: amount,
+    /** Tokens of prompts and answers within any minute. */
+    tokens_per_minute: amount,
+    /** Requests and stored jobs at a time, from when they are let in until they end. */
+    running: amount,
+  })
+  .strict();
+export type RateLimits = z.infer<typeof RateLimits>;
+
+/** What one token may use. Each queue counts by itself. */
+export const Limits = RateLimits.extend({
+  /** The same by model, by names or patterns (`qwen-*`); the limits of every pattern that fits hold beside those of all. */
+  models: z
+    .record(z.string().min(1).max(256), RateLimits)
+    .refine((models) => Object.keys(models).length <= 20, 'at most 20 patterns')
+    .optional(),
+}).strict();
+export type Limits = z.infer<typeof Limits>;
+
+/** As they are told: a later version may know more. */
+export const LimitsTold = z.object({
+  ...RateLimits.shape,
+  models: z.record(z.string(), z.object(RateLimits.shape)).optional(),
+});
+
+export const RATE_LIMITS = ['requests_per_minute', 'tokens_per_minute', 'running'] as const;
+
+const Used = z.object({ used: z.number(), limit: z.number().nullable() });
+
+/** How a token stands to its limits, as `GET /api/limits` lists it: all of its requests, or those for a pattern of models. */
+export const LimitView = z.object({
+  token_name: z.string(),
+  /** Null: all of them. */
+  models: z.string().nullable(),
+  requests_per_minute: Used,
+  /** Counted within the last minute, and reserved by what runs. */
+  tokens_per_minute: Used,
+  running: Used,
+  /** Requests and stored jobs that wait for it. */
+  held: z.number(),
+});
+export type LimitView = z.infer<typeof LimitView>;
+
+/** Answer of `GET /api/limits`. */
+export const LimitList = z.object({ limits: z.array(LimitView) });

@@ -1,0 +1,199 @@
+import type { Limits, RateLimits } from '../../protocol/index.ts';
+import { matchesPattern } from '../../protocol/index.ts';
+import { SlidingWindow, type WindowSlot } from './sliding-window.ts';
+
+/** What one token has used and may use. Pure: time is given. */
+
+/** A request or a stored job, as limits look at it. */
+export interface Weighed {
+  id: string;
+  /** Names that patterns of models are compared with: the model that is asked for, and the pool. */
+  names: readonly string[];
+  /** Tokens that it may cost at most, as far as can be told before it runs. */
+  tokens: number;
+}
+
+/** Why something is not let in now. */
+export interface OverLimit {
+  limit: keyof RateLimits;
+  most: number;
+  /** The pattern of models that the limit is of; null: it is of all. */
+  models: string | null;
+  /** Epoch ms from which on it may be let in; null: as soon as something that runs ends. */
+  opens_at: number | null;
+}
+
+/** How the limits of a token, or of one pattern of its models, stand. */
+export interface Standing {
+  models: string | null;
+  limits: RateLimits;
+  requests: number;
+  /** Counted and reserved. */
+  tokens: number;
+  running: number;
+  /** Epoch ms from which on nothing counts any more but what runs. */
+  requests_reset_at: number;
+  tokens_reset_at: number;
+}
+
+/** As it is stored: by pattern of models, '' for all of them. */
+export type AccountState = Record<string, { requests: WindowSlot[]; tokens: WindowSlot[] }>;
+
+interface Scope {
+  limits: RateLimits;
+  requests: SlidingWindow;
+  tokens: SlidingWindow;
+  running: number;
+  reserved: number;
+}
+
+/** Of all models. */
+const ALL = '';
+
+/**
+ * A request reserves what it may cost when it is let in, and holds that until it ends. What it did cost is counted
+ * when it ends, for a minute. So what was counted within any 60 s and what is reserved are never more than the limit
+ * together, and a limit is exceeded by no more than what those that run cost beyond what they reserved.
+ */
+export class Account {
+  #limits: Limits = {};
+  readonly #scopes = new Map<string, Scope>();
+  /** What is let in and has not ended, by id. */
+  readonly #reserved = new Map<string, Weighed>();
+
+  constructor(limits: Limits, state: AccountState = {}, now = 0) {
+    for (const [pattern, { requests, tokens }] of Object.entries(state)) {
+      this.#scopes.set(pattern, {
+        ...newScope({}),
+        requests: new SlidingWindow(requests, now),
+        tokens: new SlidingWindow(tokens, now),
+      });
+    }
+    this.limits = limits;
+  }
+
+  get limits(): Limits {
+    return this.#limits;
+  }
+
+  /** What was used before counts on; of a new pattern only what runs does. */
+  set limits(limits: Limits) {
+    const { models = {}, ...all } = limits;
+    this.#limits = limits;
+    const wanted = new Map<string, RateLimits>([[ALL, all], ...Object.entries(models)]);
+    for (const pattern of this.#scopes.keys()) if (!wanted.has(pattern)) this.#scopes.delete(pattern);
+    for (const [pattern, own] of wanted) {
+      const scope = this.#scopes.get(pattern) ?? newScope(own);
+      this.#scopes.set(pattern, Object.assign(scope, { limits: own, running: 0, reserved: 0 }));
+    }
+    for (const weighed of this.#reserved.values()) this.#reserve(weighed, 1);
+  }
+
+  /** How many are let in and have not ended. */
+  get running(): number {
+    return this.#reserved.size;
+  }
+
+  /** What keeps it from being let in now; null: nothing does. */
+  over({ names, tokens }: Omit<Weighed, 'id'>, now: number): OverLimit | null {
+    let worst: OverLimit | null = null;
+    for (const [pattern, scope] of this.#matching(names)) {
+      const found = overScope(scope, tokens, now);
+      if (found === null) continue;
+      const over = { ...found, models: pattern === ALL ? null : pattern };
+      if (worst === null || opensLater(over, worst)) worst = over;
+    }
+    return worst;
+  }
+
+  /** Lets it in. @param at epoch ms of the request; null: it was counted before */
+  letIn(weighed: Weighed, at: number | null): void {
+    if (this.#reserved.has(weighed.id)) return;
+    this.#reserved.set(weighed.id, weighed);
+    this.#reserve(weighed, 1);
+    if (at === null) return;
+    for (const [, scope] of this.#matching(weighed.names)) scope.requests.add(at, 1);
+  }
+
+  /** It is over, whatever became of it. @returns false: it was not let in, or has ended before */
+  end(id: string): boolean {
+    const weighed = this.#reserved.get(id);
+    if (!weighed) return false;
+    this.#reserved.delete(id);
+    this.#reserve(weighed, -1);
+    return true;
+  }
+
+  /** Tokens were used. @param tokens less than 0: so many were counted too much */
+  charge(names: readonly string[], tokens: number, now: number): void {
+    for (const [, scope] of this.#matching(names)) scope.tokens.add(now, tokens);
+  }
+
+  /** All of them first. @param names whose limits hold for it; left out: of all patterns */
+  standings(now: number, names?: readonly string[]): Standing[] {
+    const scopes = names ? this.#matching(names) : [...this.#scopes];
+    return scopes.map(([pattern, { limits, requests, tokens, running, reserved }]) => ({
+      models: pattern === ALL ? null : pattern,
+      limits,
+      requests: requests.sum(now),
+      tokens: tokens.sum(now) + reserved,
+      running,
+      requests_reset_at: requests.fallsTo(0, now),
+      tokens_reset_at: tokens.fallsTo(0, now),
+    }));
+  }
+
+  state(now: number): AccountState {
+    const states = [...this.#scopes].map(([pattern, { requests, tokens }]) => {
+      return [pattern, { requests: requests.slots(now), tokens: tokens.slots(now) }] as const;
+    });
+    return Object.fromEntries(states);
+  }
+
+  #reserve({ names, tokens }: Weighed, sign: 1 | -1): void {
+    for (const [, scope] of this.#matching(names)) {
+      scope.running += sign;
+      scope.reserved += sign * tokens;
+    }
+  }
+
+  #matching(names: readonly string[]): [pattern: string, scope: Scope][] {
+    const fits = (pattern: string) => names.some((name) => matchesPattern(pattern, name));
+    return [...this.#scopes].filter(([pattern]) => pattern === ALL || fits(pattern));
+  }
+}
+
+function newScope(limits: RateLimits): Scope {
+  return {
+    limits,
+    requests: new SlidingWindow(),
+    tokens: new SlidingWindow(),
+    running: 0,
+    reserved: 0,
+  };
+}
+
+function overScope(scope: Scope, tokens: number, now: number): Omit<OverLimit, 'models'> | null {
+  const { running, requests_per_minute, tokens_per_minute } = scope.limits;
+  if (running !== undefined && scope.running >= running) {
+    return { limit: 'running', most: running, opens_at: null };
+  }
+  if (tokens_per_minute !== undefined) {
+    // One that may cost more than a minute has is let in when nothing else is.
+    const room = tokens_per_minute - Math.min(tokens, tokens_per_minute);
+    if (scope.tokens.sum(now) + scope.reserved > room) {
+      const opens_at = scope.reserved > room ? null : scope.tokens.fallsTo(room - scope.reserved, now);
+      return { limit: 'tokens_per_minute', most: tokens_per_minute, opens_at };
+    }
+  }
+  if (requests_per_minute !== undefined && scope.requests.sum(now) >= requests_per_minute) {
+    const opens_at = scope.requests.fallsTo(requests_per_minute - 1, now);
+    return { limit: 'requests_per_minute', most: requests_per_minute, opens_at };
+  }
+  return null;
+}
+
+/** What ends sooner is not what keeps it. Of what runs nobody knows when it ends. */
+function opensLater(one: OverLimit, other: OverLimit): boolean {
+  return one.opens_at === null || (other.opens_at !== null && one.opens_at > other.opens_at);
+}

@@ -1,0 +1,81 @@
+import type { Sql } from './ports.ts';
+import { rows } from './rows.ts';
+
+/** Statements on the limits of tokens, and on the stored jobs that they hold back. */
+
+/** `run_after` of a job that its token's limits hold back, and that is let in by them alone. A clock set back moves it. */
+export const HELD = 8_000_000_000_000_000;
+/** In statements as it stands in the partial index. */
+const IS_HELD = `state = 'pending' AND run_after >= 4000000000000000`;
+
+export function isHeld({ run_after }: { run_after: number | null }): boolean {
+  return run_after !== null && run_after >= HELD / 2;
+}
+
+interface LimitsRow {
+  token_name: string;
+  /** JSON of Limits. */
+  limits: string;
+  /** JSON of AccountState. */
+  state: string;
+  /** Epoch ms */
+  saved_at: number;
+}
+
+export function readLimits(sql: Sql): LimitsRow[] {
+  return rows<LimitsRow>(sql, `SELECT token_name, limits, state, saved_at FROM limits`);
+}
+
+export function writeLimits(sql: Sql, { token_name, limits, state, saved_at }: LimitsRow): void {
+  sql.exec(
+    `INSERT OR REPLACE INTO limits (token_name, limits, state, saved_at) VALUES (?, ?, ?, ?)`,
+    token_name,
+    limits,
+    state,
+    saved_at,
+  );
+}
+
+export function deleteLimits(sql: Sql, tokenName: string): void {
+  sql.exec(`DELETE FROM limits WHERE token_name = ?`, tokenName);
+}
+
+/** Jobs that are held back, by token, pool and priority. */
+export function countHeld(
+  sql: Sql,
+): { token_name: string; config_id: string; priority: number; n: number }[] {
+  return rows(
+    sql,
+    `SELECT token_name, config_id, priority, count(*) AS n FROM jobs INDEXED BY jobs_held
+     WHERE ${IS_HELD} GROUP BY token_name, config_id, priority`,
+  );
+}
+
+/** The next job of a token that is held back in a pool: highest priority, then oldest. */
+export function nextHeldId(sql: Sql, tokenName: string, configId: string): string | null {
+  const [next] = rows<{ id: string }>(
+    sql,
+    `SELECT id FROM jobs INDEXED BY jobs_held
+     WHERE ${IS_HELD} AND token_name = ? AND config_id = ? ORDER BY priority DESC, seq LIMIT 1`,
+    tokenName,
+    configId,
+  );
+  return next?.id ?? null;
+}
+
+/** It is held back no more. */
+export function letInJob(sql: Sql, id: string): void {
+  sql.exec(`UPDATE jobs SET run_after = NULL WHERE id = ? AND ${IS_HELD}`, id);
+}
+
+/** Stored jobs of this token that were let in and have not ended. */
+export function letInJobs(
+  sql: Sql,
+): { id: string; token_name: string; config_id: string; cost: string; waits: 0 | 1 }[] {
+  return rows(
+    sql,
+    `SELECT id, token_name, config_id, cost, state = 'pending' AND fence_token = 0 AS waits FROM jobs
+     INDEXED BY jobs_limited WHERE cost IS NOT NULL AND settled_at IS NULL
+       AND (run_after IS NULL OR run_after < 4000000000000000)`,
+  );
+}

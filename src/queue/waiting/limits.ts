@@ -1,0 +1,116 @@
+import type { OverLimit } from '../limits/account.ts';
+import { rateLimitHeaders } from '../limits/headers.ts';
+import type { RequestAnswer } from '../rpc.ts';
+import type { WaitingJob } from '../state/job.ts';
+import type { Core } from '../state/state.ts';
+import { due } from '../store/alarm.ts';
+
+/** Who is let in by the limits of its token, and who waits for that. */
+
+/** When something ends that runs nobody knows, s. */
+const RETRY_WHEN_BUSY_SECONDS = 1;
+
+type Refused = Extract<RequestAnswer, { kind: 'refused' }>;
+
+/**
+ * A request has come: its token's limits let it in, or it waits until they do, where its caller said how long it waits
+ * and that is long enough.
+ * @returns the answer to its caller where it does neither
+ */
+export function letInOrHold(core: Core, job: WaitingJob): Refused | null {
+  // What waits already goes first.
+  const over = core.limits.firstWaiting(job.token_name)?.held ?? core.limits.letIn(job);
+  if (over === null) {
+    job.let_in_at = core.now();
+    return null;
+  }
+  const saidHowLong = !job.waits_for_start;
+  if (!saidHowLong || (over.opens_at ?? core.now()) >= job.slot_by) return refusal(core, job, over);
+  job.held = over;
+  core.limits.hold(job);
+  return null;
+}
+
+/** It was let in before. */
+export function letInAgain(core: Core, job: WaitingJob, at: number | null): void {
+  core.limits.letInAgain(job);
+  job.let_in_at = at ?? core.now();
+}
+
+/**
+ * Lets in what was held back and has room now: of stored jobs one of each token in a pool, so another may follow once
+ * that has found a slot.
+ * @returns whether anything was let in, and a dispatch pass is to follow
+ */
+export function letInHeld(core: Core): boolean {
+  if (!core.limits.hasHeld) {
+    core.limits.opensAt = null;
+    return false;
+  }
+  const opens: (number | null)[] = [];
+  let isOneIn = false;
+  for (const jobs of core.limits.waiting()) {
+    const over = letInWaiting(core, jobs);
+    if (over !== null) opens.push(over.opens_at);
+    isOneIn ||= jobs[0]!.held === null;
+  }
+  for (const { token_name, config_id } of core.limits.openLines()) {
+    const over = core.stored.letInNext(token_name, config_id);
+    if (over === null) isOneIn = true;
+    else opens.push(over.opens_at);
+  }
+  const next = opens.reduce(
+    (one, other) => (one === null || (other !== null && other < one) ? other : one),
+    null,
+  );
+  core.limits.opensAt = next;
+  if (next !== null) due(core, next);
+  return isOneIn;
+}
+
+/** @returns what keeps the next one; null: none is left */
+function letInWaiting(core: Core, jobs: readonly WaitingJob[]): OverLimit | null {
+  for (const job of jobs) {
+    const over = core.limits.letIn(job);
+    if (over !== null) {
+      job.held = over;
+      return over;
+    }
+    job.held = null;
+    job.let_in_at = core.now();
+    core.limits.unhold(job);
+    core.ready.job(job);
+  }
+  return null;
+}
+
+/** Why it is refused, and when asking again may help. */
+export function refusal(core: Core, job: WaitingJob, over: OverLimit): Refused {
+  const now = core.now();
+  const seconds = over.opens_at === null ? RETRY_WHEN_BUSY_SECONDS : (over.opens_at - now) / 1000;
+  return {
+    kind: 'refused',
+    reason: 'over_limit',
+    message: `${overText(job.token_name ?? '', over)}: try again in ${Math.ceil(seconds)} s, or wait for it with the header X-Queue-Wait: 60`,
+    retry_after_seconds: seconds,
+    headers: rateLimitHeaders(core.limits.standingsOf(job), now),
+  };
+}
+
+const WHAT: Record<OverLimit['limit'], string> = {
+  requests_per_minute: 'requests a minute',
+  tokens_per_minute: 'tokens a minute',
+  running: 'requests at a time',
+};
+
+/** A clause: `the token "a" has reached its limit of 60 requests a minute`. */
+function overText(tokenName: string, { limit, most, models }: OverLimit): string {
+  const of = models === null ? '' : ` for "${models}"`;
+  return `the token "${tokenName}" has reached its limit of ${most} ${WHAT[limit]}${of}`;
+}
+
+/** Adds the headers that tell a caller how far it is from its limits. */
+export function withHeaders(core: Core, job: WaitingJob, answer: RequestAnswer): RequestAnswer {
+  if (job.cost === null || answer.kind === 'error' || answer.kind === 'refused') return answer;
+  return { ...answer, headers: rateLimitHeaders(core.limits.standingsOf(job), core.now()) };
+}

@@ -1,0 +1,178 @@
+import { createHash } from 'node:crypto';
+import OpenAI from 'openai';
+import { describe, expect, it } from 'vitest';
+import type { LimitView, NewToken, TokenView } from '../../src/protocol/index.ts';
+import { until } from '../support/poll.ts';
+import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { startTestWorkerd } from '../support/workerd-queue.ts';
+
+/** Limits of tokens over HTTP, in a real workerd, asked for with OpenAI's client; the worker is played. */
+
+const entry = (name: string, scopes: string[], limits?: object) => ({
+  name,
+  sha256: createHash('sha256').update(`wv_${name}`).digest('hex'),
+  scopes,
+  ...(limits && { limits }),
+});
+const road = startTestWorkerd({
+  TOKENS: JSON.stringify([
+    entry('operator', ['admin']),
+    entry('worker', ['worker']),
+    entry('two', ['submit'], { requests_per_minute: 2, tokens_per_minute: 10_000 }),
+    entry('one-at-a-time', ['submit'], { running: 1 }),
+    entry('tokens', ['submit'], { tokens_per_minute: 1000 }),
+    entry('stores', ['submit'], { running: 1 }),
+  ]),
+});
+
+const client = (name: string, maxRetries = 0) =>
+  new OpenAI({ baseURL: `${road.url}/v1`, apiKey: `wv_${name}`, maxRetries });
+const chat = (max_tokens = 100) => ({
+  model: 'tiny',
+  max_tokens,
+  messages: [{ role: 'user' as const, content: 'hello' }],
+});
+
+function admin<T>(method: string, path: string, body?: object): Promise<T> {
+  const headers = { authorization: 'Bearer wv_operator', 'content-type': 'application/json' };
+  return fetch(road.url + path, { method, headers, ...(body && { body: JSON.stringify(body) }) }).then(
+    (response) => response.json() as Promise<T>,
+  );
+}
+
+async function standing(name: string): Promise<LimitView | undefined> {
+  const { limits } = await admin<{ limits: LimitView[] }>('GET', '/api/limits');
+  return limits.find(({ token_name }) => token_name === name);
+}
+
+let workers = 0;
+async function worker(): Promise<RawWorker> {
+  const id = `w${++workers}`;
+  return await (await new RawWorker(road.url, 'wv_worker').connect()).register(id, { capacity: 8 });
+}
+
+function settle(played: RawWorker, job: JobFrame, tokens = 20): void {
+  if (job.stream_id !== undefined) played.answerJson(job);
+  const { job_id, fence_token, account } = job;
+  const usage = { prompt_tokens: 1, completion_tokens: tokens - 1, model: 'tiny' };
+  played.send({ type: 'job_result', job_id, fence_token, account, usage, result: { status: 'success' } });
+}
+
+/** Answers so many jobs that come. */
+async function answers(played: RawWorker, jobs: number): Promise<void> {
+  for (let index = 0; index < jobs; index++) settle(played, await played.job(index));
+}
+
+describe('limits of a token', () => {
+  it('are told with every answer, and refuse with the time that the client waits', async () => {
+    const played = await worker();
+    void answers(played, 2);
+    const openai = client('two');
+    const { response } = await openai.chat.completions.create(chat()).withResponse();
+    const headers = Object.fromEntries(response.headers);
+    expect(headers).toMatchObject({
+      'x-ratelimit-limit-requests': '2',
+      'x-ratelimit-remaining-requests': '1',
+      'x-ratelimit-limit-tokens': '10000',
+    });
+    expect(headers['x-ratelimit-reset-requests']).toMatch(/^(1m[\d.]+s|[\d.]+s)$/);
+    expect(Number(headers['x-ratelimit-remaining-tokens'])).toBeLessThan(10_000);
+    await openai.chat.completions.create(chat());
+    const refused = await openai.chat.completions.create(chat()).catch((error: unknown) => error);
+    expect(refused).toBeInstanceOf(OpenAI.RateLimitError);
+    const { code, headers: told } = refused as InstanceType<typeof OpenAI.RateLimitError>;
+    expect(code).toBe('rate_limit_exceeded');
+    expect(Number(told?.get('retry-after'))).toBeGreaterThan(50);
+    expect(told?.get('x-ratelimit-remaining-requests')).toBe('0');
+    played.vanish();
+  });
+
+  it('hold for streams as for whole answers, and are corrected to what was used', async () => {
+    const played = await worker();
+    const openai = client('tokens');
+    const asked = openai.chat.completions.create({ ...chat(800), stream: true });
+    const job = await played.job();
+    // What it may cost is reserved while it runs.
+    const refused = await openai.chat.completions.create(chat(800)).catch((error: unknown) => error);
+    expect(refused).toBeInstanceOf(OpenAI.RateLimitError);
+    settle(played, job, 15);
+    await asked.catch(() => {});
+    await until(
+      async () => (await standing('tokens'))?.tokens_per_minute.used === 15,
+      'what was used is counted in the place of what was reserved',
+    );
+    played.vanish();
+  });
+
+  it('are waited for by the client that retries, and by one that says so', async () => {
+    const played = await worker();
+    const asked = client('one-at-a-time').chat.completions.create(chat());
+    const first = await played.job(0);
+    // OpenAI's client honours Retry-After.
+    const retried = client('one-at-a-time', 10).chat.completions.create(chat());
+    const waiting = client('one-at-a-time').chat.completions.create(chat(), {
+      headers: { 'x-queue-wait': '60' },
+    });
+    await until(async () => (await standing('one-at-a-time'))?.held === 1, 'one waits for its limit');
+    settle(played, first);
+    for (const index of [1, 2]) {
+      const job = await played.job(index);
+      expect((await standing('one-at-a-time'))?.running.used).toBe(1);
+      settle(played, job);
+    }
+    await Promise.all([asked, retried, waiting]);
+    played.vanish();
+  });
+
+  it('let stored jobs wait, which are never refused', async () => {
+    const played = await worker();
+    const submit = (id: string) =>
+      fetch(`${road.url}/api/jobs`, {
+        method: 'POST',
+        headers: { authorization: 'Bearer wv_stores' },
+        body: JSON.stringify({ id, job_type: 'chat_completion', payload: { model: 'tiny', messages: [] } }),
+      });
+    for (const id of ['s1', 's2', 's3']) expect((await submit(id)).status).toBe(201);
+    expect(await standing('stores')).toMatchObject({ running: { used: 1, limit: 1 }, held: 2 });
+    for (const [index, id] of ['s1', 's2', 's3'].entries()) {
+      const job = await played.job(index);
+      expect(job.job_id).toBe(id);
+      settle(played, job);
+    }
+    await until(async () => (await standing('stores'))?.running.used === 0, 'nothing is reserved any more');
+    played.vanish();
+  });
+
+  it('are changed without a new secret, in force at once, and taken away', async () => {
+    const played = await worker();
+    void answers(played, 3);
+    const limits = { requests_per_minute: 1 };
+    const made = await admin<NewToken>('POST', '/api/tokens', { name: 'grows', scopes: ['submit'], limits });
+    expect(made.limits).toEqual(limits);
+    const openai = new OpenAI({ baseURL: `${road.url}/v1`, apiKey: made.token, maxRetries: 0 });
+    await openai.chat.completions.create(chat());
+    await expect(openai.chat.completions.create(chat())).rejects.toBeInstanceOf(OpenAI.RateLimitError);
+    const raised = { limits: { requests_per_minute: 2 } };
+    expect(await admin<TokenView>('PATCH', '/api/tokens/grows', raised)).toMatchObject(raised);
+    await openai.chat.completions.create(chat());
+    await expect(openai.chat.completions.create(chat())).rejects.toBeInstanceOf(OpenAI.RateLimitError);
+    expect(await admin('PATCH', '/api/tokens/grows', { limits: null })).toMatchObject({ limits: null });
+    const { response } = await openai.chat.completions.create(chat()).withResponse();
+    expect(response.headers.get('x-ratelimit-limit-requests')).toBeNull();
+    expect(await admin('PATCH', '/api/tokens/grows', { limits: { per_minute: 1 } })).toMatchObject({
+      error: { code: 'invalid_token' },
+    });
+    expect(await admin('PATCH', '/api/tokens/two', { limits: null })).toMatchObject({
+      error: { code: 'token_in_file' },
+    });
+    played.vanish();
+  });
+
+  it('count on when the process starts again', async () => {
+    const before = await until(() => standing('two'), 'the limits are known');
+    await until(async () => (await standing('two'))?.running.used === 0, 'nothing runs');
+    await road.restart();
+    expect((await standing('two'))?.requests_per_minute.used).toBe(before.requests_per_minute.used);
+    await expect(client('two').chat.completions.create(chat())).rejects.toMatchObject({ status: 429 });
+  });
+});

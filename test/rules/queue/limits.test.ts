@@ -1,0 +1,328 @@
+import { describe, expect, it } from 'vitest';
+import type { Limits } from '../../../src/protocol/index.ts';
+import type { SubmitJob, WaitingRequest } from '../../../src/queue/rpc.ts';
+import { type FakeConnection, QueueHarness } from '../../support/queue-harness.ts';
+
+/** A token whose callers wait, and one whose do not. */
+const of = (limits: Limits | null, more: Partial<WaitingRequest> = {}): Partial<WaitingRequest> => ({
+  tenant: 'a',
+  token_name: 'a',
+  limits,
+  tokens: 10,
+  waits_for_start: true,
+  ...more,
+});
+const waits = (limits: Limits, more: Partial<WaitingRequest> = {}) =>
+  of(limits, { waits_for_start: false, wait_for_slot_ms: 300_000, ...more });
+const stored = (limits: Limits | null, more: Partial<SubmitJob> = {}): Partial<SubmitJob> => ({
+  tenant: 'a',
+  token_name: 'a',
+  limits,
+  tokens: 10,
+  ...more,
+});
+
+function settle(queue: QueueHarness, worker: FakeConnection, tokens = 10): void {
+  const { job_id, fence_token, account } = worker.lastJob();
+  const usage = { prompt_tokens: 0, completion_tokens: tokens, model: 'tiny' };
+  queue.say(worker, {
+    type: 'job_result',
+    job_id,
+    fence_token,
+    account,
+    result: { http_status: 200 },
+    usage,
+  });
+}
+
+function settleAll(queue: QueueHarness, worker: FakeConnection): void {
+  for (const { job_id, fence_token } of worker.frames('job')) {
+    queue.say(worker, { type: 'job_result', job_id, fence_token, result: {} });
+  }
+}
+
+const standing = (queue: QueueHarness) => queue.queue.read('limits')[0]!;
+
+describe('requests a minute', () => {
+  it('are refused beyond the limit, with the time that it opens and headers', () => {
+    const queue = new QueueHarness();
+    queue.worker('w', { capacity: 10 });
+    const limits = { requests_per_minute: 2 };
+    const [first] = queue.request(of(limits));
+    expect(first).toMatchObject({
+      kind: 'stream',
+      headers: {
+        'x-ratelimit-limit-requests': '2',
+        'x-ratelimit-remaining-requests': '1',
+        'x-ratelimit-reset-requests': '1m1s',
+      },
+    });
+    queue.advance(20);
+    expect(queue.request(of(limits))).toMatchObject([{ kind: 'stream' }]);
+    expect(queue.request(of(limits))).toMatchObject([
+      {
+        kind: 'refused',
+        reason: 'over_limit',
+        retry_after_seconds: 41,
+        headers: { 'x-ratelimit-remaining-requests': '0' },
+      },
+    ]);
+    queue.advance(41);
+    expect(queue.request(of(limits))).toMatchObject([{ kind: 'stream' }]);
+  });
+
+  it('let no other token wait', () => {
+    const queue = new QueueHarness();
+    queue.worker('w', { capacity: 10 });
+    queue.request(of({ requests_per_minute: 1 }));
+    expect(queue.request(of({ requests_per_minute: 1 }))).toMatchObject([{ kind: 'refused' }]);
+    expect(queue.request(of({ requests_per_minute: 1 }, { token_name: 'b' }))).toMatchObject([
+      { kind: 'stream' },
+    ]);
+    expect(queue.request(of(null, { token_name: 'c' }))).toMatchObject([{ kind: 'stream' }]);
+  });
+
+  it('are waited for by a caller that said how long it waits, in the order in which they came', () => {
+    const queue = new QueueHarness();
+    queue.worker('w', { capacity: 10 });
+    const limits = { requests_per_minute: 1 };
+    queue.request(of(limits));
+    const [second, third] = [queue.request(waits(limits)), queue.request(waits(limits))];
+    // Those that wait go first.
+    expect(queue.request(of(limits))).toMatchObject([{ kind: 'refused', reason: 'over_limit' }]);
+    expect([second, third]).toEqual([[], []]);
+    queue.advance(61);
+    expect([second, third]).toMatchObject([[{ kind: 'stream' }], []]);
+    queue.advance(61);
+    expect(third).toMatchObject([{ kind: 'stream' }]);
+  });
+
+  it('are not waited for where the minute comes too late', () => {
+    const queue = new QueueHarness();
+    queue.worker('w', { capacity: 10 });
+    const limits = { requests_per_minute: 1 };
+    queue.request(of(limits));
+    expect(queue.request(waits(limits, { wait_for_slot_ms: 30_000 }))).toMatchObject([
+      { reason: 'over_limit' },
+    ]);
+  });
+});
+
+describe('tokens a minute', () => {
+  it('are reserved by what a request may cost, and corrected when it ends', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 10 });
+    const limits = { tokens_per_minute: 100 };
+    queue.request(of(limits, { tokens: 90 }));
+    expect(queue.request(of(limits, { tokens: 20 }))).toMatchObject([{ reason: 'over_limit' }]);
+    settle(queue, worker, 15);
+    expect(standing(queue).tokens_per_minute).toEqual({ used: 15, limit: 100 });
+    expect(queue.request(of(limits, { tokens: 85 }))).toMatchObject([{ kind: 'stream' }]);
+  });
+
+  it('let in one request that may cost more than a minute has, alone', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 10 });
+    const limits = { tokens_per_minute: 100 };
+    expect(queue.request(of(limits, { tokens: 5000 }))).toMatchObject([{ kind: 'stream' }]);
+    expect(queue.request(of(limits, { tokens: 1 }))).toMatchObject([{ reason: 'over_limit' }]);
+    settle(queue, worker, 300);
+    expect(queue.request(of(limits, { tokens: 1 }))).toMatchObject([
+      { reason: 'over_limit', retry_after_seconds: 61 },
+    ]);
+  });
+});
+
+describe('running at a time', () => {
+  it.each(['settles', 'hangs up', 'fails', 'loses its worker'])(
+    'is freed once by a request that %s',
+    (what) => {
+      const queue = new QueueHarness();
+      const worker = queue.worker('w', { capacity: 10 });
+      const limits = { running: 1 };
+      queue.request(of(limits, { job_id: 'r1' }));
+      expect(queue.request(of(limits))).toMatchObject([{ reason: 'over_limit', retry_after_seconds: 1 }]);
+      const { job_id, fence_token } = worker.lastJob();
+      if (what === 'settles') settle(queue, worker);
+      if (what === 'hangs up') queue.queue.do('cancel', 'r1', 'caller_gone', null);
+      if (what === 'fails') queue.say(worker, { type: 'job_error', job_id, fence_token, error: 'no' });
+      if (what === 'loses its worker') {
+        queue.drop(worker);
+        queue.advance(20);
+        queue.worker('w2', { capacity: 10 });
+      }
+      expect(standing(queue).running.used).toBe(0);
+      expect(queue.request(of(limits))).toMatchObject([{ kind: 'stream' }]);
+      expect(queue.request(of(limits))).toMatchObject([{ reason: 'over_limit' }]);
+    },
+  );
+
+  it('counts a request that is asked for again once, and lets it in', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 10 });
+    const limits = { running: 1, requests_per_minute: 1 };
+    queue.request(of(limits, { job_id: 'r1' }));
+    const { job_id, fence_token } = worker.lastJob();
+    queue.say(worker, { type: 'job_release', job_id, fence_token, reason: 'draining' });
+    expect(standing(queue).running.used).toBe(0);
+    expect(queue.request(of(limits, { job_id: 'r1' }))).toMatchObject([{ kind: 'stream' }]);
+    expect(standing(queue)).toMatchObject({ running: { used: 1 }, requests_per_minute: { used: 1 } });
+  });
+
+  it('holds for those that workers go on with after a restart of the queue', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 10 });
+    const limits = { running: 1, requests_per_minute: 10 };
+    queue.request(of(limits, { job_id: 'r1' }));
+    const { job_id, fence_token, account } = worker.lastJob();
+    // Of the request nothing was written yet.
+    queue.restart();
+    const back = queue.worker('w', { capacity: 10, jobs: [{ job_id, fence_token, account }] });
+    expect(queue.request(of(limits))).toMatchObject([{ reason: 'over_limit' }]);
+    const usage = { prompt_tokens: 3, completion_tokens: 4, model: 'tiny' };
+    queue.say(back, { type: 'job_result', job_id, fence_token, account, result: {}, usage });
+    expect(standing(queue)).toMatchObject({
+      running: { used: 0 },
+      requests_per_minute: { used: 1 },
+      tokens_per_minute: { used: 7 },
+    });
+    expect(queue.request(of(limits))).toMatchObject([{ kind: 'stream' }]);
+  });
+
+  it('is not kept by a request of before a restart whose worker is gone', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 10 });
+    queue.request(of({ running: 1 }));
+    queue.advance(2);
+    const { job_id, fence_token, account } = worker.lastJob();
+    queue.restart();
+    const back = queue.worker('w', { capacity: 10, jobs: [{ job_id, fence_token, account }] });
+    expect(standing(queue).running.used).toBe(1);
+    queue.drop(back);
+    expect(standing(queue).running.used).toBe(0);
+  });
+});
+
+describe('limits by model', () => {
+  it('hold beside those of all', () => {
+    const queue = new QueueHarness();
+    queue.worker('w', { capacity: 10 });
+    queue.worker('w2', { config_id: 'big', capacity: 10, instance: { models: ['large'] } });
+    const limits = { requests_per_minute: 3, models: { 'large*': { requests_per_minute: 1 } } };
+    expect(queue.request(of(limits, { model: 'large' }))).toMatchObject([{ kind: 'stream' }]);
+    const [over] = queue.request(of(limits, { model: 'large' }));
+    expect(over).toMatchObject({ reason: 'over_limit', message: expect.stringContaining('for "large*"') });
+    expect(queue.request(of(limits))).toMatchObject([
+      { kind: 'stream', headers: { 'x-ratelimit-limit-requests': '3' } },
+    ]);
+  });
+});
+
+describe('stored jobs', () => {
+  it('are taken and wait for their limits', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 10 });
+    const limits = { requests_per_minute: 2 };
+    const ids = [1, 2, 3, 4, 5].map(() => queue.job(stored(limits)));
+    expect(ids.map((id) => queue.state(id))).toEqual(['leased', 'leased', 'pending', 'pending', 'pending']);
+    expect(standing(queue).held).toBe(3);
+    settleAll(queue, worker);
+    queue.advance(61);
+    expect(worker.frames('job')).toHaveLength(4);
+    settleAll(queue, worker);
+    queue.advance(61);
+    expect(worker.frames('job')).toHaveLength(5);
+    expect(standing(queue).held).toBe(0);
+  });
+
+  it('run one after another where one may run at a time, the higher priority first', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 10 });
+    const limits = { running: 1 };
+    queue.job(stored(limits, { id: 'first' }));
+    queue.job(stored(limits, { id: 'low' }));
+    queue.job(stored(limits, { id: 'high', priority: 5 }));
+    for (const id of ['first', 'high', 'low']) {
+      expect(worker.lastJob().job_id).toBe(id);
+      settle(queue, worker);
+    }
+  });
+
+  it('that wait for a slot hold no limits but for one', () => {
+    const queue = new QueueHarness();
+    const limits = { running: 2 };
+    for (let n = 0; n < 5; n++) queue.job(stored(limits));
+    expect(standing(queue)).toMatchObject({ running: { used: 1 }, held: 4 });
+    queue.worker('w', { capacity: 1 });
+    expect(standing(queue)).toMatchObject({ running: { used: 2 }, held: 3 });
+  });
+
+  it('hold their limits through retries and a restart, and free them once', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 10 });
+    const limits = { running: 1 };
+    queue.job(stored(limits, { id: 'one' }));
+    queue.job(stored(limits, { id: 'two' }));
+    const { job_id, fence_token } = worker.lastJob();
+    queue.say(worker, { type: 'job_error', job_id, fence_token, error: 'again', retryable: true });
+    expect(queue.state('two')).toBe('pending');
+    queue.restart();
+    expect(standing(queue)).toMatchObject({ running: { used: 1 }, held: 1 });
+    const back = queue.worker('w', { capacity: 10 });
+    queue.advance(5);
+    expect(back.lastJob()).toMatchObject({ job_id: 'one' });
+    settle(queue, back);
+    expect(back.lastJob()).toMatchObject({ job_id: 'two' });
+    queue.queue.do('cancel', 'two', 'cancelled', null);
+    expect(standing(queue)).toMatchObject({ running: { used: 0 }, held: 0 });
+  });
+
+  it('that are cancelled or expire while they are held leave nothing behind', () => {
+    const queue = new QueueHarness();
+    queue.worker('w', { capacity: 10 });
+    const limits = { running: 1 };
+    queue.job(stored(limits));
+    queue.job(stored(limits, { id: 'cancelled' }));
+    queue.job(stored(limits, { id: 'expired', deadline_seconds: 5 }));
+    queue.queue.do('cancel', 'cancelled', 'cancelled', null);
+    queue.advance(10);
+    expect(queue.state('expired')).toBe('expired');
+    expect(standing(queue).held).toBe(0);
+  });
+
+  it('are let in at once when their limits are raised or taken away', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 10 });
+    for (let n = 0; n < 4; n++) queue.job(stored({ requests_per_minute: 1 }));
+    queue.queue.do('tellLimits', { a: { requests_per_minute: 2 } });
+    expect(worker.frames('job')).toHaveLength(2);
+    queue.queue.do('tellLimits', { a: null });
+    expect(worker.frames('job')).toHaveLength(4);
+  });
+
+  it('are waited for by the alarm, also over a restart', () => {
+    const queue = new QueueHarness();
+    queue.worker('w', { capacity: 10 });
+    for (let n = 0; n < 2; n++) queue.job(stored({ requests_per_minute: 1 }));
+    queue.hibernate();
+    queue.advance(61);
+    expect(standing(queue).held).toBe(0);
+  });
+});
+
+describe('what was used', () => {
+  it('counts on after a restart, each thing once', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 10 });
+    const limits = { requests_per_minute: 10, tokens_per_minute: 100 };
+    queue.request(of(limits));
+    settle(queue, worker, 30);
+    queue.advance(2);
+    queue.restart();
+    expect(standing(queue)).toMatchObject({
+      requests_per_minute: { used: 1 },
+      tokens_per_minute: { used: 30 },
+      running: { used: 0 },
+    });
+  });
+});
