@@ -4,6 +4,7 @@ import { type Heartbeat, limits, type RequestRecord, shortName } from '../protoc
 import type { FleetFacts } from '../scheduler/facts.ts';
 import { Scheduler } from '../scheduler/scheduler.ts';
 import type { QueueSettingValues } from '../settings/queue-settings.ts';
+import { Audit } from './audit.ts';
 import { choosePool } from './choose-pool.ts';
 import { History } from './history/history.ts';
 import { PoolHistory } from './history/pool-history.ts';
@@ -55,6 +56,7 @@ export class Fleet {
   readonly telemetry: Telemetry;
   readonly signIns: SignIns;
   readonly tokens: Tokens;
+  readonly audit: Audit;
   readonly responses: Responses;
   /** Those that have ended. */
   readonly requests: Requests;
@@ -81,6 +83,7 @@ export class Fleet {
     this.telemetry = new Telemetry(ports);
     this.signIns = new SignIns(sql);
     this.tokens = new Tokens(sql, now);
+    this.audit = new Audit(sql);
     this.responses = new Responses(sql);
     this.requests = new Requests(sql);
     this.#workerHistory = new WorkerHistory(this.history);

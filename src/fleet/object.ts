@@ -16,6 +16,7 @@ import { LiveViewers } from './live-viewers.ts';
 import { NewClock } from './new-clock.ts';
 import { type ObjectNamespaces, OtherObjects } from './other-objects.ts';
 import {
+  type AuditCalls,
   type FleetRpc,
   type KnownModel,
   type KnownWorker,
@@ -48,7 +49,10 @@ type FleetEnv = QueueSettingBindings & ObjectNamespaces;
  * workers sent is stored, and the sockets of those who look at it. It has a thread and a database of its own, so that
  * no job waits for it.
  */
-export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, TokenCalls, SchedulerRpc {
+export class FleetObject
+  extends DurableObject<FleetEnv>
+  implements FleetRpc, TokenCalls, AuditCalls, SchedulerRpc
+{
   #fleet!: Fleet;
   #viewers!: LiveViewers;
   /** The queue is being asked for all of its numbers. */
@@ -221,6 +225,22 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, To
     return this.#commit(() => this.#fleet.tokens.uses(told, Date.now()));
   }
 
+  async beginAudit(...[entry]: Parameters<AuditCalls['beginAudit']>): Promise<void> {
+    this.#commit(() => this.#fleet.audit.begin(entry, Date.now()));
+  }
+
+  async endAudit(...[id, end]: Parameters<AuditCalls['endAudit']>): Promise<void> {
+    this.#commit(() => this.#fleet.audit.end(id, end, Date.now()));
+  }
+
+  async audit(...[wanted]: Parameters<AuditCalls['audit']>): ReturnType<AuditCalls['audit']> {
+    return this.#fleet.audit.list(wanted, Date.now());
+  }
+
+  async auditFileTokens(...[entries]: Parameters<AuditCalls['auditFileTokens']>): Promise<void> {
+    this.#commit(() => this.#fleet.audit.tokensOfFile(entries, this.#queueId, Date.now()));
+  }
+
   async closeViewers(): Promise<void> {
     for (const socket of this.ctx.getWebSockets()) {
       viewerSocket(this.ctx, socket).close(CLOSE.restarting, 'tokens have changed');
@@ -253,6 +273,10 @@ export class FleetObject extends DurableObject<FleetEnv> implements FleetRpc, To
 
   async control(...asked: Parameters<SchedulerRpc['control']>): ReturnType<SchedulerRpc['control']> {
     return this.#told(() => this.#fleet.scheduler.control(...asked));
+  }
+
+  async controlOf(configId: string): ReturnType<SchedulerRpc['controlOf']> {
+    return this.#fleet.scheduler.controlOf(configId);
   }
 
   async sync(launcherId: string, report: LauncherReport): Promise<LauncherAnswer> {

@@ -1,4 +1,5 @@
 import type {
+  AuditEntry,
   FleetHistory,
   FleetView,
   Heartbeat,
@@ -10,6 +11,7 @@ import type {
   RequestRecord,
 } from '../protocol/index.ts';
 import type { TokenEntry } from '../settings/token-entry.ts';
+import type { AuditBegin, AuditEnd, AuditWanted } from './audit.ts';
 import type { RequestPage, RequestsWanted } from './requests/rpc.ts';
 import type { SignInRow } from './sign-ins.ts';
 import type { TokenChange, TokenList, TokenRefusal, TokenUse } from './tokens.ts';
@@ -61,7 +63,20 @@ export interface FleetRpc {
   starts(): Promise<PoolStart[]>;
 }
 
-export type { TokenUse } from './tokens.ts';
+export type { AuditEnd, AuditWanted } from './audit.ts';
+export type { TokenChange, TokenUse } from './tokens.ts';
+
+/** What people did, of all queues: the gateway asks the default queue's object. */
+export interface AuditCalls {
+  /** It is about to be done; on disk when this answers. A second time under the same id changes nothing. */
+  beginAudit(entry: AuditBegin): Promise<void>;
+  /** What became of it. */
+  endAudit(id: string, end: AuditEnd): Promise<void>;
+  /** Newest first. */
+  audit(wanted: AuditWanted): Promise<AuditEntry[]>;
+  /** All tokens of a file or a setting: what has changed since it was last told is recorded. */
+  auditFileTokens(entries: TokenEntry[]): Promise<void>;
+}
 
 /** Tokens that are made while everything runs, for all queues: the gateway asks the default queue's object. */
 export interface TokenCalls {

@@ -87,6 +87,30 @@ export const FLEET_TABLES: readonly string[] = [
   // Tokens that were made with POST /api/tokens (tokens.ts). entry: JSON, with the hash of the token.
   `CREATE TABLE tokens (name TEXT PRIMARY KEY, entry TEXT NOT NULL) WITHOUT ROWID`,
   `CREATE TABLE token_uses (sha256 TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID`,
+  // What people did (audit.ts). nth: of its action; before, after: JSON. Of the default queue's object alone, for all queues.
+  `CREATE TABLE audit (
+     seq INTEGER PRIMARY KEY AUTOINCREMENT,
+     id TEXT NOT NULL UNIQUE,
+     at INTEGER NOT NULL,
+     actor TEXT,
+     tenant TEXT,
+     action TEXT NOT NULL,
+     nth INTEGER NOT NULL,
+     target TEXT NOT NULL,
+     before TEXT,
+     after TEXT,
+     outcome TEXT NOT NULL,
+     error TEXT,
+     ended_at INTEGER,
+     route TEXT NOT NULL,
+     queue_id TEXT NOT NULL
+   )`,
+  `CREATE INDEX audit_at ON audit (at)`,
+  `CREATE INDEX audit_actor ON audit (actor, seq)`,
+  `CREATE INDEX audit_action ON audit (action, nth)`,
+  `CREATE INDEX audit_target ON audit (target, seq)`,
+  // Tokens of a file or a setting as they were last told, JSON, so that their changes are seen.
+  `CREATE TABLE file_tokens (name TEXT PRIMARY KEY, entries TEXT NOT NULL) WITHOUT ROWID`,
   // Ten minutes of a worker or a pool to a row: columns by name, JSON, of steps from start on.
   `CREATE TABLE history (
      kind TEXT NOT NULL,

@@ -3,6 +3,7 @@ import { dialectOf } from '../protocol/index.ts';
 import { crossOrigin } from './cross-origin.ts';
 import { errorResponse, HttpError, otherMethod, toHttpError } from './errors.ts';
 import { nameRequest } from './request-id.ts';
+import { auditRoute } from './routes/audit.ts';
 import { batchRoutes } from './routes/batches.ts';
 import { documentRoutes } from './routes/documents.ts';
 import { fileRoutes } from './routes/files.ts';
@@ -51,6 +52,7 @@ export function createApp(page?: ArrayBuffer): Gateway {
   requestRoutes(app);
   schedulerRoutes(app);
   tokenRoutes(app);
+  auditRoute(app);
   usageRoutes(app);
   telemetryRoutes(app);
   metricsRoutes(app);

@@ -1,6 +1,6 @@
 import type { BatchesRpc } from '../batches/rpc.ts';
 import type { FileRpc } from '../files/rpc.ts';
-import type { FleetRpc, TokenCalls } from '../fleet/rpc.ts';
+import type { AuditCalls, FleetRpc, TokenCalls } from '../fleet/rpc.ts';
 import type { QueueRpc } from '../queue/rpc.ts';
 import type { RelayCalls } from '../relay/calls.ts';
 import type { SchedulerRpc } from '../scheduler/rpc.ts';
@@ -10,7 +10,7 @@ import type { QueueSettingBindings } from '../settings/queue-settings.ts';
 export interface Env extends QueueSettingBindings {
   QUEUE: ObjectNamespace<QueueRpc>;
   RELAY: ObjectNamespace<RelayCalls>;
-  FLEET: ObjectNamespace<FleetRpc & TokenCalls & SchedulerRpc>;
+  FLEET: ObjectNamespace<FleetRpc & TokenCalls & AuditCalls & SchedulerRpc>;
   BATCHES: ObjectNamespace<BatchesRpc>;
   FILE: ObjectNamespace<FileRpc>;
   /** Set: the queue object holds the relays of its workers. Else each has an object of its own. */

@@ -144,9 +144,27 @@ async function noteUse({ sha256 }: TokenEntry, env: TokenSources): Promise<void>
   if (Date.now() - toldAt >= TELL_USES_MS) await tellUses(env).catch(() => {});
 }
 
+/** The tokens that the audit was last told of. */
+let audited: TokenEntry[] = [];
+
+/** Tells the audit which tokens are configured, where they have changed since it was told. @throws HttpError as `callFleet` */
+export async function auditConfiguredTokens(env: TokenSources): Promise<void> {
+  const before = audited;
+  const entries = configuredTokens(env);
+  if (entries === before) return;
+  audited = entries;
+  try {
+    await callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.auditFileTokens(entries));
+  } catch (error) {
+    audited = before;
+    throw error;
+  }
+}
+
 /** Has the fleet object note them. @returns when each token was last used, by its hash, epoch ms */
 export async function tellUses(env: TokenSources): Promise<Record<string, number>> {
   toldAt = Date.now();
+  await auditConfiguredTokens(env);
   const told: TokenUse[] = [...uses].map(([sha256, at]) => ({ sha256, at }));
   const all = await callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.tokenUses(told));
   for (const { sha256, at } of told) if (uses.get(sha256) === at) uses.delete(sha256);

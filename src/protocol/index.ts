@@ -4,6 +4,7 @@
  */
 export * from './answers.ts';
 export * from './api-errors.ts';
+export * from './audit.ts';
 export * from './base.ts';
 export * from './batch-lines.ts';
 export * from './buckets.ts';

@@ -25,6 +25,7 @@ import { batchSlots } from './views/batch-slots.ts';
 import { contents } from './views/contents.ts';
 import { hasSession, sessions, status } from './views/fleet-views.ts';
 import { list } from './views/list.ts';
+import { ownerOf } from './views/owner-of.ts';
 import { poolNow } from './views/pool-now.ts';
 import { metrics, share } from './views/share.ts';
 import { webhookBody } from './views/webhook-body.ts';
@@ -71,6 +72,7 @@ export const VIEWS = {
   mayStoreResult,
   metrics,
   outputOf,
+  ownerOf,
   payloadOf,
   sessions,
   share,

@@ -54,6 +54,8 @@ export interface QueueCalls {
   get(jobId: string, viewer: Viewer): Promise<ToldJob | null>;
   /** The payload or the result of a stored job. Null: none, or none that this reader may read. */
   contents(jobId: string, kind: 'payload' | 'result', reader: Viewer): Promise<Contents | null>;
+  /** Whose it is, stored or waited for, without its answer. Null: no such job. */
+  ownerOf(jobId: string): Promise<JobOwner | null>;
   /** What happened to a stored job, or to a recent request, step by step. Null: none has this id. */
   ledger(jobId: string, viewer: Viewer): Promise<LedgerView | null>;
   /** One page of the stored jobs, newest first. */
@@ -131,6 +133,12 @@ export function isUnserved(answer: object | undefined): answer is Unserved {
 export interface ToldJob extends JobView {
   /** The file that holds the result, which is null here; left out where it is none. */
   result_file?: string;
+}
+
+export interface JobOwner {
+  tenant: string | null;
+  config_id: string;
+  state: JobState;
 }
 
 /** JSON text, or the file that holds it. */

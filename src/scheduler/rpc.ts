@@ -179,6 +179,8 @@ export interface SchedulerRpc {
   spec(): Promise<AppliedSpec | null>;
   /** What an operator wants of one pool. @param dryRun only tells what it would do */
   control(configId: string, action: PoolAction, dryRun: boolean): Promise<ControlAnswer>;
+  /** How a pool is controlled now; null: no fleet's file names it. */
+  controlOf(configId: string): Promise<ScalingControl | null>;
   sync(launcherId: string, report: LauncherReport): Promise<LauncherAnswer>;
   /** The worker whose token this is; null: it is none of ours, or its launch has ended. */
   workerOfToken(token: string): Promise<LaunchedWorker | null>;

@@ -1,5 +1,5 @@
 import type { Sql } from '../durable/ports.ts';
-import type { LaunchRow, PoolScaling, ScalingSummary } from '../protocol/index.ts';
+import type { LaunchRow, PoolScaling, ScalingControl, ScalingSummary } from '../protocol/index.ts';
 import { act, giveUp } from './act.ts';
 import { clear, join } from './advance.ts';
 import { followClock } from './clock.ts';
@@ -116,6 +116,10 @@ export class Scheduler {
       action,
       dryRun,
     );
+  }
+
+  controlOf(configId: string): ScalingControl | null {
+    return this.spec()?.spec.pools[configId] ? this.#controls.of(configId).control : null;
   }
 
   /** Takes a launcher's report, and answers with its orders. */

@@ -2,6 +2,8 @@ import { defineConfig } from 'vitest/config';
 
 /** What is the same whoever holds the queue; each file starts one by `startQueue`. */
 const ROAD = [
+  'audit',
+  'audit-kills',
   'base-protocol',
   'batch-command',
   'batch-kills',

@@ -70,17 +70,13 @@ export async function startQueue(
   return { process, url: `http://127.0.0.1:${port}`, port, stateDir };
 }
 
-/** Kills what holds all objects of a queue, and waits until nothing of it is left. */
-export async function killQueue(queue: QueueProcess): Promise<void> {
-  if (isDeployed) process.kill(-queue.process.pid, 'SIGKILL');
-  else {
-    const isWorkerd = (pid: number) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('serve');
-    const pid = await until(
-      async () => (await processesWith(queue.stateDir)).find(isWorkerd),
-      'workerd is found',
-    );
-    process.kill(pid, 'SIGKILL');
-  }
+/** Kills what holds all objects of a queue, and waits until nothing of it is left. @param when it is found: resolves at the moment to kill it */
+export async function killQueue(queue: QueueProcess, when: () => Promise<unknown> = async () => {}) {
+  const isWorkerd = (pid: number) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('serve');
+  const find = async () => (await processesWith(queue.stateDir)).find(isWorkerd);
+  const pid = isDeployed ? -queue.process.pid : await until(find, 'workerd is found');
+  await when();
+  process.kill(pid, 'SIGKILL');
   await queue.process.exited;
   await until(async () => (await processesOfGroup(queue.process.pid)).length === 0, 'the queue is gone');
 }

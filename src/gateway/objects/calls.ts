@@ -1,6 +1,6 @@
 import type { BatchesRpc } from '../../batches/rpc.ts';
 import type { FileRpc } from '../../files/rpc.ts';
-import type { FleetRpc, TokenCalls } from '../../fleet/rpc.ts';
+import type { AuditCalls, FleetRpc, TokenCalls } from '../../fleet/rpc.ts';
 import { fieldsOf } from '../../protocol/index.ts';
 import type { QueueRpc } from '../../queue/rpc.ts';
 import type { SchedulerRpc } from '../../scheduler/rpc.ts';
@@ -28,7 +28,7 @@ export type QueueObjectStub = ReturnType<typeof objectNamed<QueueRpc>>;
 export function callFleet<T>(
   env: Pick<Env, 'FLEET'>,
   queueId: string,
-  call: (fleet: FleetRpc & TokenCalls & SchedulerRpc) => Promise<T>,
+  call: (fleet: FleetRpc & TokenCalls & AuditCalls & SchedulerRpc) => Promise<T>,
 ): Promise<T> {
   return onceMore(queueId, () => call(objectNamed(env.FLEET, queueId)));
 }

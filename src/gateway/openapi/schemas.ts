@@ -169,6 +169,8 @@ export const SCHEMAS = {
   TokenView: sent(protocol.TokenView, 'A token, without what would let anybody use it.'),
   TokenList: sent(protocol.TokenList, 'All tokens.'),
   NewToken: sent(protocol.NewToken, 'A token that was made: shown this once.'),
+  AuditEntry: sent(protocol.AuditEntry, 'One action of a person.'),
+  AuditPage: sent(protocol.AuditPage, 'A page of them, newest first.', { entries: [], next: null }),
   SessionView: sent(protocol.SessionView, 'Whom the page acts for.', {
     asks_for_token: true,
     name: 'dashboard',

@@ -1,6 +1,7 @@
 import { type Batch, type NewBatch, windowMs } from '../../batches/batch.ts';
 import { ANY_ENDPOINT, inferenceRoutes, parseValue } from '../../protocol/index.ts';
 import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
+import { auditedOfOthers } from '../audit.ts';
 import { submitterOf, viewerOf } from '../auth.ts';
 import { BatchRequest } from '../batches/request.ts';
 import { batchView } from '../batches/view.ts';
@@ -107,7 +108,14 @@ export function batchRoutes(app: Gateway): void {
     answers: { 200: { description: 'The batch.', content: { schema: 'Batch' } } },
     errors: [404, 503],
     handler: async (context) => {
-      const batch = await about(context, (batches, id, viewer) => batches.cancelBatch(id, viewer));
+      const { id, tenant, status } = await about(context, (batches, id, viewer) =>
+        batches.findBatch(id, viewer),
+      );
+      const cancel = () => about(context, (batches, id, viewer) => batches.cancelBatch(id, viewer));
+      const deed = { action: 'batch.cancel', target: id, before: { status } } as const;
+      const batch = await auditedOfOthers(context, tenant, deed, cancel, (after) => ({
+        status: after.status,
+      }));
       return context.json(batchView(batch));
     },
   });

@@ -1,5 +1,6 @@
 import { FILE_PURPOSES, type FilePurpose, type FileRecord } from '../../files/rpc.ts';
 import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
+import { auditedOfOthers } from '../audit.ts';
 import { readerOf, tenantOf, viewerOf } from '../auth.ts';
 import { HttpError } from '../errors.ts';
 import { callBatches, callFiles, fetchFile } from '../objects/calls.ts';
@@ -147,15 +148,20 @@ export function fileRoutes(app: Gateway): void {
     handler: async (context) => {
       const { file, queueId } = await findFile(context);
       const viewer = viewerOf(context.get('token'));
-      const answer = await callBatches(context.env, queueId, (batches) =>
-        batches.removeFile(file.id, viewer),
-      );
-      if (answer === 'unknown') throw notFound(file.id);
-      if (answer === 'in_use') {
-        const message = `A batch that has not ended reads the file ${file.id}: cancel it first, or wait for its end.`;
-        throw new HttpError(409, message, 'file_in_use');
-      }
-      await callFiles(context.env, queueId, (files) => files.remove(file.id));
+      const remove = async () => {
+        const answer = await callBatches(context.env, queueId, (batches) =>
+          batches.removeFile(file.id, viewer),
+        );
+        if (answer === 'unknown') throw notFound(file.id);
+        if (answer === 'in_use') {
+          const message = `A batch that has not ended reads the file ${file.id}: cancel it first, or wait for its end.`;
+          throw new HttpError(409, message, 'file_in_use');
+        }
+        await callFiles(context.env, queueId, (files) => files.remove(file.id));
+      };
+      const { filename, purpose, bytes } = file;
+      const deed = { action: 'file.delete', target: file.id, before: { filename, purpose, bytes } } as const;
+      await auditedOfOthers(context, file.tenant, deed, remove);
       return context.json({ id: file.id, object: 'file', deleted: true });
     },
   });

@@ -1,4 +1,5 @@
 import { quietly } from '../../durable/quietly.ts';
+import { auditedOfJob, stateAfter } from '../audit.ts';
 import { readerOf, viewerOf } from '../auth.ts';
 import { holdBytes } from '../body.ts';
 import { boundsOf } from '../bounds.ts';
@@ -52,7 +53,10 @@ function serve(context: GatewayContext): Response {
     listen: (ids) => callQueue(env, queueId, (queue) => queue.listen(listener, ids, reader)),
     nextSettled: (waitMs) => callQueue(env, queueId, (queue) => queue.nextSettled(listener, waitMs)),
     leave: () => callQueue(env, queueId, (queue) => queue.leaveListener(listener)),
-    cancel: (id) => callQueue(env, queueId, (queue) => queue.cancel(id, 'cancelled', viewer)),
+    cancel: (id) => {
+      const cancel = () => callQueue(env, queueId, (queue) => queue.cancel(id, 'cancelled', viewer));
+      return auditedOfJob(context, 'job.cancel', id, cancel, stateAfter);
+    },
     hold: (bytes) => holdBytes(env, bytes),
     takeTurn,
     send: (text) => quietly(() => server.send(text)),

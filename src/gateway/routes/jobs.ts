@@ -1,5 +1,6 @@
 import { limits, traceContextOf } from '../../protocol/index.ts';
 import type { SubmitAnswer, SubmitJob } from '../../queue/rpc.ts';
+import { auditedOfJob, stateAfter } from '../audit.ts';
 import { readerOf, viewerOf } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import { type Bounds, boundsOf } from '../bounds.ts';
@@ -176,13 +177,15 @@ export function jobRoutes(app: Gateway): void {
     handler: async (context) => {
       const id = context.req.param('id');
       const viewer = viewerOf(context.get('token'));
-      const answer = await callQueue(context.env, queueIdOf(context.env, context.req.raw), (queue) =>
-        queue.retry(id, viewer),
-      );
-      if (!answer) throw unknownJob(id);
-      if (answer.ok) return context.json(answer.job);
-      const message = `Job "${id}" is ${answer.state}: only what failed or expired can be tried again.`;
-      throw new HttpError(409, message, 'not_retryable');
+      const queueId = queueIdOf(context.env, context.req.raw);
+      const retry = async () => {
+        const answer = await callQueue(context.env, queueId, (queue) => queue.retry(id, viewer));
+        if (!answer) throw unknownJob(id);
+        if (answer.ok) return answer.job;
+        const message = `Job "${id}" is ${answer.state}: only what failed or expired can be tried again.`;
+        throw new HttpError(409, message, 'not_retryable');
+      };
+      return context.json(await auditedOfJob(context, 'job.retry', id, retry, stateAfter));
     },
   });
 
@@ -198,8 +201,12 @@ export function jobRoutes(app: Gateway): void {
       const id = context.req.param('id');
       const viewer = viewerOf(context.get('token'));
       const queueId = queueIdOf(context.env, context.req.raw);
-      const job = await callQueue(context.env, queueId, (queue) => queue.cancel(id, 'cancelled', viewer));
-      if (!job) throw unknownJob(id);
+      const cancel = async () => {
+        const job = await callQueue(context.env, queueId, (queue) => queue.cancel(id, 'cancelled', viewer));
+        if (job) return job;
+        throw unknownJob(id);
+      };
+      const job = await auditedOfJob(context, 'job.cancel', id, cancel, stateAfter);
       if (!('result' in job)) return context.json(job);
       const reader = readerOf(context.get('token'), context.env);
       return jobAnswer(context.env, queueId, withheldFrom(reader, job));

@@ -1,6 +1,7 @@
 import { type RunpodJob, runpodStatus, traceContextOf } from '../../protocol/index.ts';
 import type { ToldJob } from '../../queue/rpc.ts';
 import { replayUrl } from '../../relay/calls.ts';
+import { audited, auditedOfJob, stateAfter } from '../audit.ts';
 import { readerOf, viewerOf } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import { boundsOf } from '../bounds.ts';
@@ -133,7 +134,9 @@ export function runpodRoutes(app: Gateway): void {
     handler: async (context) => {
       const { id } = await jobOf(context);
       const viewer = viewerOf(context.get('token'));
-      const job = found(await call(context, (queue) => queue.cancel(id, 'cancelled', viewer)), id);
+      const cancel = async () =>
+        found(await call(context, (queue) => queue.cancel(id, 'cancelled', viewer)), id);
+      const job = await auditedOfJob(context, 'job.cancel', id, cancel, stateAfter);
       const reader = readerOf(context.get('token'), context.env);
       return context.json(await shown(context, withheldFrom(reader, job as ToldJob)));
     },
@@ -150,11 +153,15 @@ export function runpodRoutes(app: Gateway): void {
     handler: async (context) => {
       const job = await jobOf(context);
       const viewer = viewerOf(context.get('token'));
-      const answer = found(await call(context, (queue) => queue.retry(job.id, viewer)), job.id);
-      if (answer.ok) return context.json({ id: job.id, status: 'IN_QUEUE' });
-      const status = runpodStatus(job);
-      const message = `Only jobs that are FAILED or TIMED_OUT can be retried; this one is ${status}.`;
-      throw new HttpError(400, message, 'not_retryable');
+      const retry = async () => {
+        const answer = found(await call(context, (queue) => queue.retry(job.id, viewer)), job.id);
+        if (answer.ok) return answer.job;
+        const status = runpodStatus(job);
+        const message = `Only jobs that are FAILED or TIMED_OUT can be retried; this one is ${status}.`;
+        throw new HttpError(400, message, 'not_retryable');
+      };
+      await auditedOfJob(context, 'job.retry', job.id, retry, stateAfter);
+      return context.json({ id: job.id, status: 'IN_QUEUE' });
     },
   });
 
@@ -169,12 +176,20 @@ export function runpodRoutes(app: Gateway): void {
     handler: async (context) => {
       const configId = await poolOf(context);
       const viewer = viewerOf(context.get('token'));
-      let removed = 0;
-      for (;;) {
-        const some = await call(context, (queue) => queue.purge(configId, viewer));
-        if (some === 0) break;
-        removed += some;
-      }
+      const purge = async () => {
+        let removed = 0;
+        for (;;) {
+          const some = await call(context, (queue) => queue.purge(configId, viewer));
+          if (some === 0) return removed;
+          removed += some;
+        }
+      };
+      const deed = {
+        action: 'queue.purge',
+        target: configId,
+        before: { jobs_of: viewer ?? 'all tenants' },
+      } as const;
+      const removed = await audited(context, deed, purge, (jobs) => ({ cancelled: jobs }));
       return context.json({ removed, status: 'completed' });
     },
   });

@@ -1,5 +1,7 @@
 import type * as z from 'zod';
 import { LauncherReport, POOL_ACTIONS, type PoolAction } from '../../scheduler/rpc.ts';
+import type { FleetSpec, PoolSpec } from '../../scheduler/spec.ts';
+import { audited } from '../audit.ts';
 import { parseBody, readBody } from '../body.ts';
 import { HttpError } from '../errors.ts';
 import { callFleet } from '../objects/calls.ts';
@@ -53,9 +55,16 @@ export function schedulerRoutes(app: Gateway): void {
     handler: async (context) => {
       const queueId = queueIdOf(context.env, context.req.raw);
       const { spec, dry_run } = await bodyOf(context, SpecRequest, SPEC_BYTES, 'invalid_spec');
-      const answer = await callFleet(context.env, queueId, (fleet) => fleet.applySpec(spec, dry_run));
-      if ('refused' in answer) throw new HttpError(409, answer.refused, 'provider_in_use');
-      return context.json(answer);
+      const apply = async () => {
+        const answer = await callFleet(context.env, queueId, (fleet) => fleet.applySpec(spec, dry_run));
+        if ('refused' in answer) throw new HttpError(409, answer.refused, 'provider_in_use');
+        return answer;
+      };
+      if (dry_run) return context.json(await apply());
+      const before = await fleetInForce(context, queueId);
+      const deed = { action: 'fleet.apply', target: queueId, before } as const;
+      const change = await audited(context, deed, apply, ({ changes }) => ({ ...inShort(spec), changes }));
+      return context.json(change);
     },
   });
 
@@ -71,9 +80,15 @@ export function schedulerRoutes(app: Gateway): void {
     handler: async (context) => {
       const queueId = queueIdOf(context.env, context.req.raw);
       const isDryRun = context.req.query('dry_run') === 'true';
-      const change = await callFleet(context.env, queueId, (fleet) => fleet.removeSpec(isDryRun));
-      if (!change) throw noSpec();
-      return context.json(change);
+      const remove = async () => {
+        const change = await callFleet(context.env, queueId, (fleet) => fleet.removeSpec(isDryRun));
+        if (change) return change;
+        throw noSpec();
+      };
+      if (isDryRun) return context.json(await remove());
+      const before = await fleetInForce(context, queueId);
+      const deed = { action: 'fleet.remove', target: queueId, before } as const;
+      return context.json(await audited(context, deed, remove, ({ changes }) => ({ changes })));
     },
   });
 
@@ -91,12 +106,18 @@ export function schedulerRoutes(app: Gateway): void {
         const queueId = queueIdOf(context.env, context.req.raw);
         const { dry_run } = await bodyOf(context, ControlRequest, SPEC_BYTES, 'invalid_control');
         const configId = context.req.param('id');
-        const answer = await callFleet(context.env, queueId, (fleet) =>
-          fleet.control(configId, action, dry_run),
-        );
-        if (answer.ok) return context.json({ text: answer.text, control: answer.control });
-        if (answer.reason === 'unknown_pool') throw new HttpError(404, answer.message, 'pool_not_found');
-        throw new HttpError(409, answer.message, 'launch_refused');
+        const act = async () => {
+          const answer = await callFleet(context.env, queueId, (fleet) =>
+            fleet.control(configId, action, dry_run),
+          );
+          if (answer.ok) return { text: answer.text, control: answer.control };
+          if (answer.reason === 'unknown_pool') throw new HttpError(404, answer.message, 'pool_not_found');
+          throw new HttpError(409, answer.message, 'launch_refused');
+        };
+        const before = await callFleet(context.env, queueId, (fleet) => fleet.controlOf(configId));
+        if (dry_run || before === null) return context.json(await act());
+        const deed = { action: `pool.${action}`, target: configId, before: { control: before } } as const;
+        return context.json(await audited(context, deed, act, (answer) => answer));
       },
     });
   }
@@ -144,6 +165,17 @@ async function bodyOf<T>(
   );
   const more = faults.length > MOST_FAULTS ? [`… and ${faults.length - MOST_FAULTS} more`] : [];
   throw new HttpError(400, [...faults.slice(0, MOST_FAULTS), ...more].join('\n'), code);
+}
+
+/** What the audit tells of a fleet's file. */
+function inShort({ budget, pools }: FleetSpec): object {
+  const short = ([id, { model, min, max }]: [string, PoolSpec]) => [id, { model, min, max }];
+  return { budget, pools: Object.fromEntries(Object.entries(pools).map(short)) };
+}
+
+async function fleetInForce({ env }: GatewayContext, queueId: string): Promise<object | null> {
+  const applied = await callFleet(env, queueId, (fleet) => fleet.spec());
+  return applied && inShort(applied.spec);
 }
 
 function noSpec(): HttpError {

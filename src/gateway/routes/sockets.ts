@@ -5,7 +5,7 @@ import { callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { closeAllSockets, closeAllViewers, dialQueue, dialRelay } from '../objects/sockets.ts';
 import { noteRefusedWorkers } from '../refused-workers.ts';
-import { equalInConstantTime, replaceTokens } from '../tokens.ts';
+import { auditConfiguredTokens, equalInConstantTime, replaceTokens } from '../tokens.ts';
 import { type Gateway, requireUpgrade, route } from './route.ts';
 
 /** Where workers dial. A denied token is an HTTP 401 or 403, which the dialling side sees as such. */
@@ -87,6 +87,8 @@ export function socketRoutes(app: Gateway): void {
     await tellLimitsOfFile(context.env);
     // Programs whose token is still good dial again.
     if (isOneGone) await Promise.all([closeAllSockets(context.env), closeAllViewers(context.env)]);
+    // What cannot be recorded now is recorded with the next use of a token: none is good for longer because of it.
+    await auditConfiguredTokens(context.env).catch(() => {});
     return context.json({ status: 'ok' });
   });
 }

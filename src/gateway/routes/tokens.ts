@@ -1,7 +1,9 @@
 import type * as z from 'zod';
+import type { TokenChange } from '../../fleet/rpc.ts';
 import { parseValue, type TokenView } from '../../protocol/index.ts';
 import { DEFAULT_QUEUE } from '../../settings/queue-settings.ts';
 import { TokenChanges, type TokenEntry, TokenRequest } from '../../settings/token-entry.ts';
+import { audited } from '../audit.ts';
 import { readValue } from '../body.ts';
 import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
@@ -63,10 +65,7 @@ export function tokenRoutes(app: Gateway): void {
         sha256: await sha256Of(token),
         created_at: new Date().toISOString(),
       };
-      const refused = await callFleet(env, DEFAULT_QUEUE, (fleet) =>
-        fleet.changeTokens({ kind: 'add', entry }),
-      );
-      if (typeof refused === 'string') throw refusals[refused](asked.name);
+      await change(context, null, { kind: 'add', entry });
       forgetKeptTokens();
       return context.json({ token, ...viewOf(entry, 'api', null) }, 201);
     },
@@ -101,12 +100,10 @@ export function tokenRoutes(app: Gateway): void {
     errors: [400, 404, 409, 413, 503],
     handler: async (context) => {
       const { env } = context;
-      const name = keptName(context);
+      const before = await keptEntry(context);
+      const { name } = before;
       const changes = await requestOf(context, TokenChanges);
-      const entry = await callFleet(env, DEFAULT_QUEUE, (fleet) =>
-        fleet.changeTokens({ kind: 'set', name, changes }),
-      );
-      if (typeof entry === 'string') throw refusals[entry](name);
+      const entry = await change(context, before, { kind: 'set', name, changes });
       forgetKeptTokens();
       await tellLimits(env, { [name]: entry.limits ?? null });
       return context.json(viewOf(entry, 'api', null));
@@ -138,13 +135,10 @@ export function tokenRoutes(app: Gateway): void {
     errors: [404, 409, 503],
     handler: async (context) => {
       const { env } = context;
-      const name = keptName(context);
+      const before = await keptEntry(context);
       const token = randomToken();
       const sha256 = await sha256Of(token);
-      const entry = await callFleet(env, DEFAULT_QUEUE, (fleet) =>
-        fleet.changeTokens({ kind: 'rotate', name, sha256 }),
-      );
-      if (typeof entry === 'string') throw refusals[entry](name);
+      const entry = await change(context, before, { kind: 'rotate', name: before.name, sha256 });
       await endConnections(env);
       return context.json({ token, ...viewOf(entry, 'api', null) });
     },
@@ -160,11 +154,8 @@ export function tokenRoutes(app: Gateway): void {
     errors: [404, 409, 503],
     handler: async (context) => {
       const { env } = context;
-      const name = keptName(context);
-      const entry = await callFleet(env, DEFAULT_QUEUE, (fleet) =>
-        fleet.changeTokens({ kind: 'revoke', name }),
-      );
-      if (typeof entry === 'string') throw refusals[entry](name);
+      const before = await keptEntry(context);
+      const entry = await change(context, before, { kind: 'revoke', name: before.name });
       await endConnections(env);
       return context.json(viewOf(entry, 'api', null));
     },
@@ -198,11 +189,47 @@ function requireTokens(env: Env): void {
   );
 }
 
-/** @throws HttpError 409 for a token that stands in a file: the gateway cannot write it */
-function keptName({ env, req }: GatewayContext): string {
+const ACTIONS = {
+  add: 'token.create',
+  rotate: 'token.rotate',
+  set: 'token.change',
+  revoke: 'token.revoke',
+} as const;
+
+/** @throws HttpError 404 where there is none of that name, 409 where it is taken or there are too many */
+function change(context: GatewayContext, before: TokenEntry | null, asked: TokenChange): Promise<TokenEntry> {
+  const target = asked.kind === 'add' ? asked.entry.name : asked.name;
+  return audited(
+    context,
+    { action: ACTIONS[asked.kind], target, before: before && inAudit(before) },
+    async () => {
+      const entry = await callFleet(context.env, DEFAULT_QUEUE, (fleet) => fleet.changeTokens(asked));
+      if (typeof entry === 'string') throw refusals[entry](target);
+      return entry;
+    },
+    (entry) => (asked.kind === 'revoke' ? null : inAudit(entry)),
+  );
+}
+
+/** What the audit tells of a token. */
+function inAudit({ sha256: _, ...entry }: TokenEntry): object {
+  return entry;
+}
+
+/**
+ * The entry of the token that the path names.
+ * @throws HttpError 404 where there is none, 409 where it stands in a file: the gateway cannot write it
+ */
+async function keptEntry({ env, req }: GatewayContext): Promise<TokenEntry> {
   queueIdOf(env, req.raw);
   const name = req.param('name') as string;
-  if (!configuredTokens(env).some((entry) => entry.name === name)) return name;
+  if (!configuredTokens(env).some((entry) => entry.name === name)) {
+    const { entries } = await callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.tokens(null));
+    const kept = entries?.find((entry) => entry.name === name);
+    if (kept) return kept;
+    // What nobody has is not recorded: it may be the token itself.
+    throw refusals.token_not_found(name);
+  }
   throw new HttpError(
     409,
     `The token "${name}" stands in the token file or in QUEUE_TOKENS: change it there ("npx worker-vllm token revoke ${name}" on the queue's machine).`,

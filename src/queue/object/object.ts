@@ -180,6 +180,10 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     return this.#queue.read('get', ...asked);
   }
 
+  async ownerOf(...asked: Asked<'ownerOf'>): Answered<'ownerOf'> {
+    return this.#queue.read('ownerOf', ...asked);
+  }
+
   async contents(...asked: Asked<'contents'>): Answered<'contents'> {
     return this.#queue.read('contents', ...asked);
   }

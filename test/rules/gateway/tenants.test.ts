@@ -22,7 +22,7 @@ const TOKENS = JSON.stringify([
 function recording() {
   const asked: unknown[][] = [];
   const dialled: Headers[] = [];
-  const verbs = ['get', 'wait', 'cancel', 'ledger'].map((verb) => [
+  const verbs = ['get', 'wait', 'cancel', 'ledger', 'ownerOf'].map((verb) => [
     verb,
     async (...given: unknown[]) => {
       asked.push([verb, ...given]);
@@ -75,6 +75,8 @@ describe('a job', () => {
       ['get', 'j', viewer],
       ['wait', 'j', 2000, viewer],
       ['ledger', 'j', viewer],
+      // For the audit, of who may cancel what is another's.
+      ...(viewer === null ? [['ownerOf', 'j']] : []),
       ['cancel', 'j', 'cancelled', viewer],
     ]);
   });

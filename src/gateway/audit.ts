@@ -1,0 +1,99 @@
+import type { AuditEnd } from '../fleet/rpc.ts';
+import type { AuditAction } from '../protocol/index.ts';
+import { DEFAULT_QUEUE } from '../settings/queue-settings.ts';
+import { tenantOf, viewerOf } from './auth.ts';
+import { HttpError } from './errors.ts';
+import { callFleet, callQueue } from './objects/calls.ts';
+import { queueIdOf } from './objects/queue-ids.ts';
+import type { GatewayContext } from './routes/route.ts';
+
+/** What a person does, as far as it is known before it is done. */
+export interface Deed {
+  action: AuditAction;
+  /** Name or id of what it is done to. */
+  target: string;
+  /** As it is now; left out: there is nothing, or nothing is told. */
+  before?: unknown;
+}
+
+/**
+ * Does what a person asked for, and has it recorded: that it is about to be done before it is, so that nothing is done
+ * unrecorded, and what became of it afterwards. No token, hash, prompt or answer goes into `before` and `after`.
+ * @param after as it became, of what `act` answered; left out: there is nothing, or nothing is told
+ * @throws HttpError 503 where it cannot be recorded: then it is not done; else what `act` throws
+ */
+export async function audited<T>(
+  context: GatewayContext,
+  { action, target, before = null }: Deed,
+  act: () => Promise<T>,
+  after: (answer: T) => unknown = () => null,
+): Promise<T> {
+  const { env, req } = context;
+  const token = context.get('token');
+  const id = crypto.randomUUID();
+  const entry = {
+    id,
+    actor: token?.name ?? null,
+    tenant: tenantOf(token),
+    action,
+    target,
+    before,
+    route: `${req.method} ${req.path}`,
+    queue_id: queueIdOf(env, req.raw),
+  };
+  await callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.beginAudit(entry));
+  // What was done is done: its caller is not told otherwise where the end cannot be recorded.
+  const end = (ended: AuditEnd) =>
+    callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.endAudit(id, ended)).catch((error) => {
+      const msg = `the audit does not know how ${action} of ${JSON.stringify(target)} ended`;
+      console.warn(JSON.stringify({ level: 'warn', msg, error: String(error) }));
+    });
+  let answer: T;
+  try {
+    answer = await act();
+  } catch (error) {
+    const { status, code } = error instanceof HttpError ? error : { status: 500, code: null };
+    await end({ outcome: status < 500 ? 'refused' : 'failed', after: null, error: code });
+    throw error;
+  }
+  await end({ outcome: 'done', after: after(answer), error: null });
+  return answer;
+}
+
+/**
+ * The same of what belongs to a tenant: recorded where it is another's than the caller's own.
+ * @param owner its tenant; null: nobody's, from when no tokens were configured
+ */
+export function auditedOfOthers<T>(
+  context: GatewayContext,
+  owner: string | null,
+  deed: Deed,
+  act: () => Promise<T>,
+  after?: (answer: T) => unknown,
+): Promise<T> {
+  const token = context.get('token');
+  if (token === null || owner === tenantOf(token)) return act();
+  return audited(context, { ...deed, before: { tenant: owner, ...(deed.before as object) } }, act, after);
+}
+
+/** `after` of a job that was cancelled or is tried again. */
+export function stateAfter(job: { state: string } | null): unknown {
+  return job && { state: job.state };
+}
+
+/** The same of a job, whose tenant the queue is asked for: only who sees the jobs of all can act on another's. */
+export async function auditedOfJob<T>(
+  context: GatewayContext,
+  action: 'job.cancel' | 'job.retry',
+  id: string,
+  act: () => Promise<T>,
+  after?: (answer: T) => unknown,
+): Promise<T> {
+  const token = context.get('token');
+  if (token === null || viewerOf(token) !== null) return act();
+  const queueId = queueIdOf(context.env, context.req.raw);
+  const found = await callQueue(context.env, queueId, (queue) => queue.ownerOf(id));
+  if (found === null) return act();
+  const { tenant, ...before } = found;
+  return auditedOfOthers(context, tenant, { action, target: id, before }, act, after);
+}

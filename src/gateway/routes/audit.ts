@@ -1,0 +1,106 @@
+import type { AuditWanted } from '../../fleet/rpc.ts';
+import { AUDIT_ACTIONS, type AuditAction, type AuditEntry } from '../../protocol/index.ts';
+import { DEFAULT_QUEUE } from '../../settings/queue-settings.ts';
+import type { Env } from '../env.ts';
+import { callFleet } from '../objects/calls.ts';
+import { queueIdOf } from '../objects/queue-ids.ts';
+import { invalidParameter, wholeNumber } from '../parameters.ts';
+import { auditConfiguredTokens } from '../tokens.ts';
+import { timeOf } from './job-list.ts';
+import { type Gateway, route } from './route.ts';
+
+/** Entries of a page: as asked for, and at most. */
+const PAGE = { usual: 50, most: 500 };
+const PARAMETERS = ['since', 'until', 'actor', 'action', 'target', 'limit', 'cursor', 'queue_id'];
+
+/** What people did. */
+export function auditRoute(app: Gateway): void {
+  route(app, {
+    method: 'GET',
+    path: '/api/audit',
+    tag: 'Tokens',
+    summary: 'What people did, of all queues, newest first',
+    description:
+      'With "Accept: application/x-ndjson" all of it, a line each, without pages: limit and cursor do not count then.',
+    scopes: ['admin'],
+    query: {
+      since: { description: 'Done then or later: ISO time, or epoch seconds.' },
+      until: { description: 'Done before: ISO time, or epoch seconds.' },
+      actor: { description: 'Only with the token of this name.' },
+      action: { description: 'Only this action.', enum: AUDIT_ACTIONS },
+      target: { description: 'Only what was done to this token, pool, job, batch or file.' },
+      limit: { description: 'Entries of a page, 50 unless given, at most 500.', type: 'integer' },
+      cursor: { description: 'The "next" of the page before.' },
+    },
+    answers: {
+      200: {
+        description: 'A page, or all.',
+        content: [{ schema: 'AuditPage' }, { type: 'application/x-ndjson', schema: 'AuditEntry' }],
+      },
+    },
+    errors: [400, 503],
+    handler: async (context) => {
+      const { env, req } = context;
+      queueIdOf(env, req.raw);
+      const query = req.query();
+      const wanted = readWanted(query);
+      await auditConfiguredTokens(env);
+      const isLines = /\bapplication\/x-ndjson\b/.test(req.header('accept') ?? '');
+      if (isLines) return linesOf(env, { ...wanted, before: null, limit: PAGE.most });
+      const entries = await ask(env, wanted);
+      return context.json({ entries, next: nextOf(entries, wanted) });
+    },
+  });
+}
+
+function ask(env: Env, wanted: AuditWanted): Promise<AuditEntry[]> {
+  return callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.audit(wanted));
+}
+
+function nextOf(entries: readonly AuditEntry[], { limit }: AuditWanted): string | null {
+  return entries.length < limit ? null : String(entries.at(-1)!.seq);
+}
+
+/** All entries, asked for page by page as they are read. */
+async function linesOf(env: Env, wanted: AuditWanted): Promise<Response> {
+  const encoder = new TextEncoder();
+  // Before the response begins: what cannot be read is an error, not an empty export.
+  let page: AuditEntry[] | null = await ask(env, wanted);
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      if (page === null || page.length === 0) return controller.close();
+      controller.enqueue(encoder.encode(page.map((entry) => `${JSON.stringify(entry)}\n`).join('')));
+      const next = nextOf(page, wanted);
+      page = next === null ? null : await ask(env, { ...wanted, before: Number(next) });
+    },
+  });
+  return new Response(body, { headers: { 'content-type': 'application/x-ndjson' } });
+}
+
+/** @throws HttpError 400 */
+function readWanted(query: Record<string, string>): AuditWanted {
+  const unknown = Object.keys(query).find((name) => !PARAMETERS.includes(name));
+  if (unknown !== undefined)
+    throw invalidParameter(`${unknown}: there is no such parameter; there are ${PARAMETERS.join(', ')}`);
+  const { since, until, actor = null, action, target = null, limit, cursor } = query;
+  return {
+    since: timeOf('since', since),
+    until: timeOf('until', until),
+    actor,
+    action: action === undefined ? null : actionOf(action),
+    target,
+    before: cursor === undefined ? null : placeOf(cursor),
+    limit: limit === undefined ? PAGE.usual : wholeNumber('limit', limit, 1, PAGE.most),
+  };
+}
+
+function actionOf(text: string): AuditAction {
+  const action = AUDIT_ACTIONS.find((one) => one === text);
+  if (action !== undefined) return action;
+  throw invalidParameter(`action: expected one of ${AUDIT_ACTIONS.join(', ')}`);
+}
+
+function placeOf(cursor: string): number {
+  if (/^\d{1,15}$/.test(cursor)) return Number(cursor);
+  throw invalidParameter('cursor: expected the "next" of the page before');
+}
