@@ -3,15 +3,24 @@ import { join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Row, Sql } from '../../src/durable/ports.ts';
 import { History } from '../../src/fleet/history/history.ts';
-import { PoolHistory, type Told } from '../../src/fleet/history/pool-history.ts';
+import { ModelHistory } from '../../src/fleet/history/model-history.ts';
+import { type Levels, NOTHING, PoolHistory } from '../../src/fleet/history/pool-history.ts';
 import { WorkerHistory } from '../../src/fleet/history/worker-history.ts';
 import type { PoolShare } from '../../src/fleet/rpc.ts';
-import { FIRST_TOKEN_BOUNDS, type Heartbeat, QUEUE_WAIT_BOUNDS } from '../../src/protocol/index.ts';
+import {
+  FIRST_TOKEN_BOUNDS,
+  type Heartbeat,
+  PER_TOKEN_BOUNDS,
+  QUEUE_WAIT_BOUNDS,
+  type RequestRecord,
+} from '../../src/protocol/index.ts';
 import { openDatabase } from '../../src/workerd/sqlite.ts';
 import { type DemoPool, PARTS, POOLS } from './cast.ts';
 
 const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MINUTES = 24 * 60;
+const WEEK_MINUTES = 7 * DAY_MINUTES;
 const GIB = 2 ** 30;
 /** Each stands for a share of the jobs of its minute. */
 const SAMPLES = 20;
@@ -19,7 +28,7 @@ const SAMPLES = 20;
 const SAVES = 40;
 
 /**
- * Writes the day before into the fleet's database of a queue that is not running and has one: charts and rates of a
+ * Writes the week before into the fleet's database of a queue that is not running and has one: charts and rates of a
  * queue that has just begun are empty. Written by the code that reads it.
  */
 export function writeHistory(stateDir: string): void {
@@ -29,16 +38,20 @@ export function writeHistory(stateDir: string): void {
   );
   if (file === undefined) throw new Error(`there is no database in ${folder}: start the queue once`);
   const database = openDatabase(join(folder, file));
-  const history = new History(sqlOver(database), () => Date.now());
+  let clock = Date.now();
+  const history = new History(sqlOver(database), () => clock);
   database.exec('BEGIN');
+  writePools(history, (at) => {
+    clock = at;
+  });
+  clock = Date.now();
   writeWorkers(new WorkerHistory(history));
-  writePools(new PoolHistory(history));
   for (let save = 0; save < SAVES; save++) history.save();
   database.exec('COMMIT');
   database.close();
 }
 
-/** The newest day, oldest minute first; without the minute that is not over. */
+/** The newest minutes, the oldest first; without the minute that is not over. */
 function* minutes(count = DAY_MINUTES): Generator<number> {
   const now = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS;
   for (let ago = count; ago > 0; ago--) yield now - ago * MINUTE_MS;
@@ -88,31 +101,60 @@ function readings(pool: DemoPool, load: number): Partial<Heartbeat> {
   };
 }
 
-function writePools(pools: PoolHistory): void {
-  for (const pool of POOLS) {
-    const ready_workers = PARTS.filter((part) => part.pool === pool && part.role === 'works').length;
-    const slots = ready_workers * pool.slots;
-    const isChat = pool.load.maxTokens > 0;
-    const tokens = Math.max(1, pool.load.maxTokens * 0.6);
-    let told: Told | null = null;
-    let share = emptyShare(pool.id);
-    for (const at of minutes()) {
+/** A week of all pools, rolled up as it would have been: the clock goes with it. */
+function writePools(history: History, setClock: (at: number) => void): void {
+  const pools = new PoolHistory(history);
+  const models = new ModelHistory(history);
+  const told = new Map<string, PoolShare>();
+  for (const at of minutes(WEEK_MINUTES)) {
+    setClock(at);
+    const levels = new Map<string, Levels>();
+    for (const pool of POOLS) {
+      const ready_workers = PARTS.filter((part) => part.pool === pool && part.role === 'works').length;
+      const slots = ready_workers * pool.slots;
+      const isChat = pool.load.maxTokens > 0;
+      const tokens = Math.max(1, pool.load.maxTokens * 0.6);
       const load = loadAt(at, pool);
       const secondsEach = isChat ? tokens / pool.tokensPerSecond : 0.3;
       const jobs = Math.round(isChat ? (slots * load * 60) / secondsEach : 190 * load);
-      share = withMinute(share, pool, jobs, load, isChat ? tokens : 0);
-      pools.count(share, told, at);
+      const before = told.get(pool.id) ?? null;
+      const share = withMinute(before ?? emptyShare(pool.id), pool, jobs, load, isChat ? tokens : 0);
+      pools.count(share, before, at);
+      told.set(pool.id, share);
+      models.count(recordsOf(pool, share, before), () => true, at);
       const waiting = load > 0.9 ? Math.round((load - 0.9) * 150) : 0;
-      pools.level(pool.id, { waiting, running: Math.round(slots * load), slots, ready_workers }, at);
-      told = share;
+      levels.set(pool.id, { ...NOTHING, waiting, running: Math.round(slots * load), slots, ready_workers });
     }
+    pools.level(levels, at);
+    if (at % HOUR_MS === 0) history.save();
   }
+}
+
+/** The jobs of a minute by two records, as a busy queue samples them. */
+function recordsOf(pool: DemoPool, share: PoolShare, before: PoolShare | null): RequestRecord[] {
+  const came = (name: 'succeeded' | 'failed') => share.totals[name] - (before?.totals[name] ?? 0);
+  const record = (outcome: 'succeeded' | 'failed'): RequestRecord[] => {
+    const jobs = came(outcome);
+    if (jobs === 0) return [];
+    const first_token_ms = pool.load.maxTokens > 0 ? pool.firstTokenMs * (1 + Math.random()) : null;
+    const tokens_out = Math.max(0, Math.round(pool.load.maxTokens * 0.6));
+    return [
+      {
+        ...{ id: '', request_id: null, kind: 'live', submitted_at: 0, ended_at: 0, config_id: pool.id },
+        ...{ model: pool.model, route: '', tenant: null, token_name: null, worker_id: 'w', attempts: 1 },
+        ...{ outcome, error_code: null, error: null, tokens_in: 850, tokens_out, cached_tokens: 300 },
+        ...{ wait_ms: 5, first_token_ms, is_slow: false, stands_for: jobs },
+        total_ms: (first_token_ms ?? 300) + (tokens_out * 1000) / Math.max(1, pool.tokensPerSecond),
+      },
+    ];
+  };
+  return [...record('succeeded'), ...record('failed')];
 }
 
 function emptyShare(config_id: string): PoolShare {
   const totals = {
     ...{ submitted: 0, succeeded: 0, failed: 0, cancelled: 0, expired: 0, rejected: 0 },
-    ...{ tokens_in: 0, tokens_out: 0 },
+    ...{ tokens_in: 0, tokens_out: 0, tokens_cached: 0 },
   };
   const nothing = {
     pending: { waiting: 0, stored: 0 },
@@ -121,7 +163,8 @@ function emptyShare(config_id: string): PoolShare {
     running: 0,
     submitted_in_background: 0,
   };
-  return { config_id, ...nothing, totals, wait_buckets: [], first_token_buckets: [], duration_buckets: [] };
+  const buckets = { wait_buckets: [], first_token_buckets: [], per_token_buckets: [], duration_buckets: [] };
+  return { config_id, ...nothing, totals, ...buckets };
 }
 
 function withMinute(share: PoolShare, pool: DemoPool, jobs: number, load: number, tokens: number): PoolShare {
@@ -129,6 +172,7 @@ function withMinute(share: PoolShare, pool: DemoPool, jobs: number, load: number
   const { totals } = share;
   const wait = () => 0.004 + Math.random() ** 3 * (load > 0.9 ? 25 : 0.06);
   const firstToken = () => wait() + (pool.firstTokenMs / 1000) * (1 + load) * (0.7 + Math.random());
+  const perToken = () => ((1 + load * 0.6) * (0.8 + Math.random() * 0.5)) / pool.tokensPerSecond;
   return {
     ...share,
     totals: {
@@ -137,6 +181,7 @@ function withMinute(share: PoolShare, pool: DemoPool, jobs: number, load: number
       succeeded: totals.succeeded + jobs - failed,
       failed: totals.failed + failed,
       tokens_in: totals.tokens_in + jobs * 850,
+      tokens_cached: totals.tokens_cached + jobs * 300,
       tokens_out: totals.tokens_out + Math.round(jobs * tokens),
     },
     wait_buckets: withSamples(share.wait_buckets, QUEUE_WAIT_BOUNDS, jobs, wait),
@@ -144,6 +189,10 @@ function withMinute(share: PoolShare, pool: DemoPool, jobs: number, load: number
       tokens > 0
         ? withSamples(share.first_token_buckets, FIRST_TOKEN_BOUNDS, jobs, firstToken)
         : share.first_token_buckets,
+    per_token_buckets:
+      tokens > 0
+        ? withSamples(share.per_token_buckets, PER_TOKEN_BOUNDS, jobs, perToken)
+        : share.per_token_buckets,
   };
 }
 

@@ -1,13 +1,22 @@
 import type { Alarm, Sql } from '../durable/ports.ts';
 import { createTables } from '../durable/tables.ts';
-import { type Heartbeat, limits, type RequestRecord, shortName } from '../protocol/index.ts';
+import {
+  type FleetHistory,
+  type Heartbeat,
+  limits,
+  type RequestRecord,
+  shortName,
+} from '../protocol/index.ts';
 import type { FleetFacts } from '../scheduler/facts.ts';
 import { Scheduler } from '../scheduler/scheduler.ts';
 import type { QueueSettingValues } from '../settings/queue-settings.ts';
 import { Audit } from './audit.ts';
 import { choosePool } from './choose-pool.ts';
 import { History } from './history/history.ts';
+import { marksOf } from './history/marks.ts';
+import { ModelHistory } from './history/model-history.ts';
 import { PoolHistory } from './history/pool-history.ts';
+import { readHistory } from './history/read.ts';
 import { WorkerHistory } from './history/worker-history.ts';
 import { RecentIncidents } from './incidents.ts';
 import { KnownPools } from './known-pools.ts';
@@ -16,7 +25,15 @@ import { Models } from './models.ts';
 import { Projection } from './projection.ts';
 import { Requests } from './requests/requests.ts';
 import { Responses } from './responses.ts';
-import type { FleetEvent, PoolChoice, PoolStart, QueueShare, RecordAnswer } from './rpc.ts';
+import type {
+  FleetEvent,
+  HistoryRange,
+  PoolChoice,
+  PoolStart,
+  QueueShare,
+  RecordAnswer,
+  Subject,
+} from './rpc.ts';
 import { SchedulingFacts } from './scheduling-facts.ts';
 import { SignIns } from './sign-ins.ts';
 import { FLEET_TABLES } from './tables.ts';
@@ -69,6 +86,7 @@ export class Fleet {
   readonly #settings: FleetSettings;
   readonly #pools: KnownPools;
   readonly #workerHistory: WorkerHistory;
+  readonly #modelHistory: ModelHistory;
   readonly #scheduling = new SchedulingFacts();
   #hasShare = false;
 
@@ -87,6 +105,7 @@ export class Fleet {
     this.responses = new Responses(sql);
     this.requests = new Requests(sql);
     this.#workerHistory = new WorkerHistory(this.history);
+    this.#modelHistory = new ModelHistory(this.history);
     this.#pools = new KnownPools(sql, new PoolHistory(this.history));
     this.scheduler = new Scheduler({ ...ports, facts: () => this.facts() });
     this.view = new Projection(queueId, {
@@ -105,7 +124,10 @@ export class Fleet {
     const { before, worker } = this.workers.heartbeat(beat, at);
     const { worker_id, config_id } = worker;
     this.#workerHistory.heartbeat(worker_id, beat, at, before?.heartbeat_at ?? null, intervalMs(beat));
-    if (config_id !== null) this.#pools.learn(config_id, worker_id, beat, at);
+    if (config_id !== null) {
+      this.#pools.learn(config_id, worker_id, beat, at);
+      this.#pools.preempted(config_id, beat, before?.heartbeat ?? null, at);
+    }
     if (this.workers.size > 2 * limits.KNOWN_WORKERS) this.save();
     return !before?.heartbeat || SAVED_AT_ONCE.some((field) => before.heartbeat?.[field] !== beat[field]);
   }
@@ -116,14 +138,16 @@ export class Fleet {
     share?: QueueShare,
     ended: readonly RequestRecord[] = [],
   ): RecordAnswer {
-    this.requests.add(ended);
     for (const event of events) {
       this.workers.record(event);
       this.models.record(event);
     }
+    const news = this.requests.add(ended);
+    this.#modelHistory.count(news, (model) => this.models.has(model), this.#ports.now());
     if (share) {
       this.workers.share(share);
-      this.#pools.share(share, this.workers.all(), this.#ports.now());
+      this.#pools.share(share, this.#ports.now());
+      this.#level();
       this.#hasShare ||= share.full;
     }
     if (events.length > 0) this.#bound();
@@ -138,10 +162,30 @@ export class Fleet {
   /** Stores the newest heartbeats, history, log lines and samples, all in one commit, and forgets what is too old. */
   save(): void {
     this.workers.save();
+    this.#level();
     this.#pools.save();
     this.history.save();
     this.telemetry.save();
     this.#bound();
+  }
+
+  /** What was measured of a subject, and what happened to its machines and workers meanwhile. */
+  readHistory(of: Subject, range: HistoryRange): FleetHistory {
+    const read = readHistory(this.history, of, range, this.#ports.now());
+    const from = read.at[0]!;
+    const configId = of.kind === 'pool' ? of.id : null;
+    const isOfWorkers = of.kind === 'pool' || of.kind === 'fleet';
+    const marks = isOfWorkers
+      ? marksOf(this.#pools.started(configId, from), this.scheduler.launches(), configId, from)
+      : [];
+    return { ...read, marks };
+  }
+
+  /** Notes how the pools stand, for their history. */
+  #level(): void {
+    const pools = [...(this.scheduler.scaling()?.pools ?? [])];
+    const prices = new Map(pools.map(([id, { price_per_hour }]) => [id, price_per_hour]));
+    this.#pools.level(this.workers.all(), prices, this.#ports.now());
   }
 
   /** Every pool that the scheduler starts workers for. */

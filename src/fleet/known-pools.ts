@@ -1,9 +1,10 @@
 import type { Sql } from '../durable/ports.ts';
-import type { Heartbeat } from '../protocol/index.ts';
-import type { Levels, PoolHistory, Told } from './history/pool-history.ts';
+import type { Heartbeat, WorkerState } from '../protocol/index.ts';
+import { type Levels, NOTHING, type PoolHistory, type Told } from './history/pool-history.ts';
 import { forgetPool, type Start, savePool, storedPools } from './pool-table.ts';
 import type { KnownWorker, PoolShare, QueueShare } from './rpc.ts';
 import type { PoolFacts } from './view/facts.ts';
+import { stateOf } from './view/worker-state.ts';
 
 /** Starts whose median is what a start is expected to take. */
 const STARTS = 20;
@@ -37,16 +38,38 @@ export class KnownPools {
     );
   }
 
-  /** @param workers all of them, as the share has left them */
-  share({ full, pools }: QueueShare, workers: Iterable<KnownWorker>, at: number): void {
+  share({ full, pools }: QueueShare, at: number): void {
     if (full) for (const pool of this.#byId.values()) pool.share = null;
     for (const share of pools) {
       const pool = this.#pool(share.config_id, at);
       this.#history.count(share, pool.told, at);
-      const { totals, wait_buckets, first_token_buckets, duration_buckets } = share;
-      Object.assign(pool, { share, told: { totals, wait_buckets, first_token_buckets, duration_buckets } });
+      const { totals, wait_buckets, first_token_buckets, per_token_buckets, duration_buckets } = share;
+      const told = { totals, wait_buckets, first_token_buckets, per_token_buckets, duration_buckets };
+      Object.assign(pool, { share, told });
     }
-    for (const [id, levels] of this.#levels(workers)) this.#history.level(id, levels, at);
+  }
+
+  /** Notes how all of them stand. @param prices US dollars an hour, by pool */
+  level(workers: Iterable<KnownWorker>, prices: ReadonlyMap<string, number>, at: number): void {
+    this.#history.level(this.#levels(workers, prices, at), at);
+  }
+
+  /** An engine put requests back to wait since its worker's heartbeat before. */
+  preempted(configId: string, beat: Heartbeat, before: Heartbeat | null, at: number): void {
+    const [now, then] = [beat.preemptions ?? 0, before?.preemptions ?? beat.preemptions ?? 0];
+    // Fewer: it has started anew.
+    const preemptions = now < then ? now : now - then;
+    if (preemptions > 0) this.#history.preempted(configId, preemptions, at);
+  }
+
+  /** The newest starts of workers that ended in this time, oldest first. @param configId null: of all pools */
+  started(configId: string | null, from: number): { at: number; worker_id: string; took_ms: number }[] {
+    const pools = configId === null ? [...this.#byId.values()] : [this.#byId.get(configId)];
+    return pools
+      .flatMap((pool) => pool?.starts ?? [])
+      .map(({ worker_id, created_ms, took_ms }) => ({ at: created_ms + took_ms, worker_id, took_ms }))
+      .filter(({ at }) => at >= from)
+      .sort((a, b) => a.at - b.at);
   }
 
   /** What the queue last told of each. */
@@ -113,27 +136,49 @@ export class KnownPools {
     return pool;
   }
 
-  #levels(workers: Iterable<KnownWorker>): Map<string, Levels> {
+  #levels(
+    workers: Iterable<KnownWorker>,
+    prices: ReadonlyMap<string, number>,
+    at: number,
+  ): Map<string, Levels> {
     const levels = new Map<string, Levels>();
+    const of = (id: string): Levels => {
+      const known = levels.get(id) ?? { ...NOTHING };
+      levels.set(id, known);
+      return known;
+    };
     for (const { config_id, share } of this.#byId.values()) {
       if (!share) continue;
       const { pending, running } = share;
-      levels.set(config_id, {
-        waiting: pending.waiting + pending.stored,
-        running,
-        slots: 0,
-        ready_workers: 0,
-      });
+      Object.assign(of(config_id), { waiting: pending.waiting + pending.stored, running });
     }
-    for (const { session } of workers) {
-      const pool = session && levels.get(session.config_id);
-      if (!pool || session.state === 'draining') continue;
-      pool.slots += session.capacity;
-      if (session.state === 'ready') pool.ready_workers += 1;
+    for (const worker of workers) {
+      const { session } = worker;
+      const id = session?.config_id ?? worker.config_id;
+      const counted = STATES[stateOf(worker, at).state];
+      if (id === null || counted === null) continue;
+      const pool = of(id);
+      pool[counted] += 1;
+      if (session && session.state !== 'draining') pool.slots += session.capacity;
     }
+    for (const [id, price] of prices) of(id).price_per_hour = price;
     return levels;
   }
 }
+
+/** What a worker counts as in a pool's history; null: it is gone. */
+const STATES = {
+  ready: 'ready_workers',
+  running: 'ready_workers',
+  paused: 'paused_workers',
+  starting: 'starting_workers',
+  loading: 'starting_workers',
+  draining: 'draining_workers',
+  error: 'failed_workers',
+  late: 'failed_workers',
+  lost: 'failed_workers',
+  stopped: null,
+} as const satisfies Record<WorkerState, keyof Levels | null>;
 
 function median(starts: readonly Start[]): number | null {
   const sorted = starts.map(({ took_ms }) => took_ms).sort((a, b) => a - b);

@@ -39,6 +39,11 @@ export class Models {
     );
   }
 
+  /** Whether a worker serves it, or served it lately. */
+  has(model: string): boolean {
+    return this.#sql.exec(`SELECT 1 FROM models WHERE model = ? LIMIT 1`, model).length > 0;
+  }
+
   /** Longest known first. */
   all(): KnownModel[] {
     const rows = this.#sql.exec(

@@ -11,7 +11,6 @@ import {
 } from '../settings/queue-settings.ts';
 import { Alarms } from './alarms.ts';
 import { Fleet } from './fleet.ts';
-import { readHistory } from './history/read.ts';
 import { LiveViewers } from './live-viewers.ts';
 import { NewClock } from './new-clock.ts';
 import { type ObjectNamespaces, OtherObjects } from './other-objects.ts';
@@ -149,7 +148,7 @@ export class FleetObject
   }
 
   async history(...[of, range]: Parameters<FleetRpc['history']>): ReturnType<FleetRpc['history']> {
-    return readHistory(this.#fleet.history, of, range, Date.now());
+    return this.#fleet.readHistory(of, range);
   }
 
   async refused(refused: RefusedWorker): Promise<void> {

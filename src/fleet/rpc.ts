@@ -33,7 +33,7 @@ export interface FleetRpc {
   requests(wanted: RequestsWanted): Promise<RequestPage>;
   /** The fleet as everybody is shown it; its live form is the object's `fetch`, a WebSocket. */
   view(): Promise<FleetView>;
-  /** What a worker or a pool measured lately. */
+  /** What was measured of a worker, a pool, a model or all lately. */
   history(of: Subject, range: HistoryRange): Promise<FleetHistory>;
   /** A worker was refused at the gateway. In memory only. */
   refused(refused: RefusedWorker): Promise<void>;
@@ -106,15 +106,16 @@ export type FleetEvent =
   | (WorkerEvent & { kind: 'connected' })
   | (WorkerEvent & { kind: 'disconnected'; reason: string });
 
-/** Of whom history is kept. */
+/** Of whom history is kept; the fleet's id is empty. */
 export interface Subject {
-  kind: 'worker' | 'pool';
+  kind: 'worker' | 'pool' | 'model' | 'fleet';
   id: string;
 }
 
 export type { RequestFilter, RequestPage, RequestsWanted } from './requests/rpc.ts';
 
-export type HistoryRange = '1h' | '24h';
+export const HISTORY_RANGES = ['15m', '1h', '6h', '24h', '7d', '30d'] as const;
+export type HistoryRange = (typeof HISTORY_RANGES)[number];
 
 /** What a fleet object asks of its queue. */
 export interface QueueTells {
@@ -210,6 +211,7 @@ export interface PoolShare {
    */
   wait_buckets: number[];
   first_token_buckets: number[];
+  per_token_buckets: number[];
   duration_buckets: number[];
 }
 

@@ -115,10 +115,10 @@ export const FLEET_TABLES: readonly string[] = [
   `CREATE TABLE history (
      kind TEXT NOT NULL,
      id TEXT NOT NULL,
-     start INTEGER NOT NULL,
      step_ms INTEGER NOT NULL,
+     start INTEGER NOT NULL,
      columns TEXT NOT NULL,
-     PRIMARY KEY (kind, id, start)
+     PRIMARY KEY (kind, id, step_ms, start)
    ) WITHOUT ROWID`,
   `CREATE INDEX history_age ON history (step_ms, start)`,
   // told: the queue's counts that are in the history, JSON. starts: how long its newest starts took, JSON.

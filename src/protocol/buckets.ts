@@ -12,6 +12,11 @@ export const FIRST_TOKEN_BOUNDS = [
   2560,
 ] as const;
 
+/** Between one token of an answer and the next, as the mean of the answer. */
+export const PER_TOKEN_BOUNDS = [
+  0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80,
+] as const;
+
 /** From submission to settlement, and from dispatch to settlement. */
 export const DURATION_BOUNDS = [
   0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680,

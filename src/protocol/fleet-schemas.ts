@@ -126,6 +126,8 @@ const rates = z.object({
   rejected: count,
   tokens_in: count,
   tokens_out: count,
+  /** Of `tokens_in`, those that the engine had computed before. */
+  tokens_cached: count,
   wait_ms: percentiles,
   first_token_ms: percentiles,
 });
@@ -196,11 +198,13 @@ export const FleetFrame = z.discriminatedUnion('type', [
   }),
 ]);
 
-/** Body of `GET /api/fleet/history?config_id=|worker_id=&range=1h|24h`: columns of equal length. */
+/** Body of `GET /api/fleet/history`: columns of equal length. */
 export const FleetHistory = z.object({
   /** Start of each step, epoch ms. */
   at: z.array(time),
   step_ms: ms,
   /** By name, as in `HISTORY_SERIES`. */
   series: z.record(z.string(), z.array(z.number().nullable())),
+  /** What happened in that time to machines and workers, oldest first: `started` is a worker that became ready. */
+  marks: z.array(z.object({ at: time, kind: z.enum(['launched', 'started', 'ended', 'failed']), text })),
 });

@@ -42,7 +42,53 @@ export type FleetViewerFrame = z.infer<typeof FleetViewerFrame>;
 
 export type FleetHistory = z.infer<typeof schemas.FleetHistory>;
 
-/** The series of a worker's history and of a pool's. */
+/** Of jobs that came, or got so far, in each step. */
+const JOB_SERIES = [
+  'succeeded',
+  'failed',
+  'cancelled',
+  'expired',
+  'rejected',
+  'tokens_in',
+  'tokens_out',
+  /** Of `tokens_in`, those that the engine had computed before. */
+  'tokens_cached',
+  'wait_ms_p50',
+  'wait_ms_p95',
+  'wait_ms_p99',
+  'first_token_ms_p50',
+  'first_token_ms_p95',
+  'first_token_ms_p99',
+  /** Between two tokens of an answer, as the mean of each answer. */
+  'per_token_ms_p50',
+  'per_token_ms_p95',
+  'per_token_ms_p99',
+  'duration_ms_p50',
+  'duration_ms_p95',
+  'duration_ms_p99',
+] as const;
+
+const POOL_SERIES = [
+  /** At the end of a step, and the most in it. */
+  'waiting',
+  'waiting_most',
+  'running',
+  'slots',
+  /** Workers that take jobs; that take none for now; that are on their way; that end; in error, late or lost. */
+  'ready_workers',
+  'paused_workers',
+  'starting_workers',
+  'draining_workers',
+  'failed_workers',
+  /** US dollars an hour, of machines that the scheduler launched. */
+  'price_per_hour',
+  'submitted',
+  /** Of requests by the engine, for want of KV cache. */
+  'preemptions',
+  ...JOB_SERIES,
+] as const;
+
+/** The series of each kind of history. */
 export const HISTORY_SERIES = {
   worker: [
     'tokens_per_second',
@@ -57,29 +103,7 @@ export const HISTORY_SERIES = {
     'gpu_temperature_celsius',
     'gpu_power_watts',
   ],
-  pool: [
-    'waiting',
-    'running',
-    'slots',
-    'ready_workers',
-    /** How many in each step. */
-    'submitted',
-    'succeeded',
-    'failed',
-    'cancelled',
-    'expired',
-    'rejected',
-    'tokens_in',
-    'tokens_out',
-    /** Of the jobs that got so far in that step. */
-    'wait_ms_p50',
-    'wait_ms_p95',
-    'wait_ms_p99',
-    'first_token_ms_p50',
-    'first_token_ms_p95',
-    'first_token_ms_p99',
-    'duration_ms_p50',
-    'duration_ms_p95',
-    'duration_ms_p99',
-  ],
+  pool: POOL_SERIES,
+  fleet: POOL_SERIES,
+  model: JOB_SERIES,
 } as const;

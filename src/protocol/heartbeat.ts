@@ -75,6 +75,8 @@ export const Heartbeat = z.object({
   engine_running: count.optional(),
   engine_waiting: count.optional(),
   kv_cache_usage: share.optional(),
+  /** Requests that the engine put back to wait for want of KV cache, since its start. */
+  preemptions: count.optional(),
   /** Tokens generated a second since the last heartbeat. */
   tokens_per_second: z.number().min(0).optional(),
   /** Median time to the first token since the last heartbeat, ms; left out where there was none. */

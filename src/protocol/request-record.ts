@@ -6,6 +6,16 @@ export const RECORD_ERROR_CHARACTERS = 500;
 
 export type RequestRecord = z.infer<typeof schemas.RequestRecord>;
 
+/** Between two tokens of a streamed answer, as its mean, ms; null: not known. */
+export function perTokenMs({
+  tokens_out,
+  first_token_ms,
+  total_ms,
+}: Pick<RequestRecord, 'tokens_out' | 'first_token_ms' | 'total_ms'>): number | null {
+  if (first_token_ms === null || tokens_out === null || tokens_out < 2) return null;
+  return (total_ms - first_token_ms) / (tokens_out - 1);
+}
+
 /** Tokens a second while the answer came; null: not known. */
 export function tokensPerSecond(
   request: Pick<RequestRecord, 'tokens_out' | 'first_token_ms' | 'wait_ms' | 'total_ms'>,

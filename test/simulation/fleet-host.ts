@@ -1,7 +1,6 @@
 import { DatabaseSync } from 'node:sqlite';
 import type { Row } from '../../src/durable/ports.ts';
 import { Fleet } from '../../src/fleet/fleet.ts';
-import { readHistory } from '../../src/fleet/history/read.ts';
 import type { FleetRpc, PoolStart } from '../../src/fleet/rpc.ts';
 import { completeQueueSettings } from '../../src/settings/queue-settings.ts';
 import type { Random } from '../support/random.ts';
@@ -55,7 +54,7 @@ export class FleetHost {
       requests: (...asked) => rpc((fleet) => fleet.requests.list(...asked)),
       record: (...told) => rpc((fleet) => fleet.record(...told)),
       view: () => rpc((fleet) => fleet.view.view()),
-      history: (of, range) => rpc((fleet) => readHistory(fleet.history, of, range, this.#timeline.now)),
+      history: (of, range) => rpc((fleet) => fleet.readHistory(of, range)),
       sessions: () => rpc((fleet) => fleet.workers.sessions()),
       refused: (refused) => rpc((fleet) => fleet.incidents.refused(refused, this.#timeline.now)),
       workers: () => rpc((fleet) => fleet.workers.list()),

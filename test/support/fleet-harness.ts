@@ -1,7 +1,6 @@
 import { DatabaseSync } from 'node:sqlite';
 import type { Row, SqlValue } from '../../src/durable/ports.ts';
 import { Fleet, type FleetSettings } from '../../src/fleet/fleet.ts';
-import { readHistory } from '../../src/fleet/history/read.ts';
 import type {
   FleetEvent,
   HistoryRange,
@@ -70,7 +69,7 @@ export class FleetHarness {
   }
 
   history(of: Subject, range: HistoryRange): FleetHistory {
-    return readHistory(this.rules.history, of, range, this.#now());
+    return this.rules.readHistory(of, range);
   }
 
   /** What everybody is shown now. */

@@ -38,10 +38,12 @@ export function pool(config_id: string, { totals, ...more }: PoolNumbers = {}): 
       rejected: 0,
       tokens_in: 0,
       tokens_out: 0,
+      tokens_cached: 0,
       ...totals,
     },
     wait_buckets: [],
     first_token_buckets: [],
+    per_token_buckets: [],
     duration_buckets: [],
     ...more,
   };

@@ -42,13 +42,14 @@ const REFRESH_MS = { '1h': 10_000, '24h': 60_000 };
 const LEAST_STEPS = 60;
 
 /** Without the time before anything was known: what came since would stick to the edge. */
-function sinceKnown({ at, series, step_ms }: FleetHistory): FleetHistory {
+function sinceKnown({ at, series, step_ms, marks }: FleetHistory): FleetHistory {
   const all = Object.values(series);
   const known = at.findIndex((_, i) => all.some((values) => values[i] != null));
   const first = Math.max(0, Math.min(known, at.length - LEAST_STEPS));
   return {
     at: at.slice(first),
     step_ms,
+    marks,
     series: Object.fromEntries(Object.entries(series).map(([name, values]) => [name, values.slice(first)])),
   };
 }

@@ -13,12 +13,14 @@ export function readGauges(page: string, names: MetricNames): EngineGauges | nul
   const usage = valuesOf(page, names.kvCacheUsage);
   if (running.length + waiting.length + usage.length === 0) return null;
   const generated = valuesOf(page, names.generatedTokens);
+  const preempted = names.preemptions === undefined ? [] : valuesOf(page, names.preemptions);
   const progress = names.progress.flatMap((name) => valuesOf(page, name));
   return {
     running: sum(running),
     waiting: sum(waiting),
     kvCacheUsage: Math.min(1, Math.max(0, ...usage)),
     ...(generated.length > 0 ? { generatedTokens: sum(generated) } : {}),
+    ...(preempted.length > 0 ? { preemptions: sum(preempted) } : {}),
     ...(progress.length > 0 ? { progress: sum(progress) } : {}),
   };
 }

@@ -58,6 +58,8 @@ export interface EngineGauges {
   progress?: number;
   /** Tokens generated since its start; left out where it counts none. */
   generatedTokens?: number;
+  /** Requests put back to wait for want of KV cache, since its start; left out where it counts none. */
+  preemptions?: number;
 }
 
 /** `refused`: nothing listens. `unhealthy`: late, cut, or not 200. */

@@ -45,6 +45,8 @@ export interface MetricNames {
   kvCacheUsage: string;
   /** Counter of the tokens generated since its start. */
   generatedTokens: string;
+  /** Counter of the requests put back to wait for want of KV cache; left out where the engine has none. */
+  preemptions?: string;
   /** Counters that grow whenever the engine makes something: while all stand still, it makes nothing. */
   progress: readonly string[];
 }

@@ -31,6 +31,7 @@ export const vllm: EngineDescription = {
     waiting: 'vllm:num_requests_waiting',
     kvCacheUsage: 'vllm:kv_cache_usage_perc',
     generatedTokens: 'vllm:generation_tokens_total',
+    preemptions: 'vllm:num_preemptions_total',
     progress: [
       'vllm:generation_tokens_total',
       'vllm:prompt_tokens_total',

@@ -1,17 +1,32 @@
 import type { Sql } from '../../durable/ports.ts';
 import type { Subject } from '../rpc.ts';
-import { CHUNK_MS, type Chunk, chunkStart, newChunk, rolledUp } from './chunk.ts';
+import {
+  CHUNK_MS,
+  type Chunk,
+  chunkStart,
+  DAY_MS,
+  DETAIL_MS,
+  HOUR_MS,
+  MINUTE_MS,
+  newChunk,
+} from './chunk.ts';
 import {
   boundChunks,
   chunkBefore,
   chunksBetween,
-  detailBefore,
+  daysBetween,
+  deleteChunk,
   forgetChunks,
+  forgetWorkers,
+  oldest,
   saveChunk,
 } from './history-table.ts';
+import { addHour, rolledUp } from './merge.ts';
 
-export const DETAIL_KEPT_MS = 3_600_000;
-export const KEPT_MS = 24 * 3_600_000;
+const DETAIL_KEPT_MS = HOUR_MS;
+export const KEPT_MS = DAY_MS;
+/** By hour; workers come and go, so of them a day is kept. */
+const HOURS_KEPT_MS = 31 * DAY_MS;
 /** Rolled up at a time: nothing else happens meanwhile. */
 const ROLLED_UP_AT_ONCE = 100;
 /** Twice what a day of 1,000 workers has: names without end push out the oldest. */
@@ -24,8 +39,9 @@ interface OpenChunk {
 }
 
 /**
- * What workers and pools measured: an hour in full detail, a day by minute. The newest ten minutes of each are in
- * memory and stored with the heartbeats; older ones are rows, rolled up in place when they are an hour old.
+ * What was measured of workers, pools, models and the fleet: an hour in full detail, a day by minute, and but for
+ * workers a month by hour. The newest ten minutes of each are in memory and stored with the heartbeats; older ones are
+ * rows, rolled up when they are an hour old, and again when they are a day old.
  */
 export class History {
   readonly #sql: Sql;
@@ -57,6 +73,11 @@ export class History {
     const newer = new Set(unsaved.map(({ start }) => start));
     const stored = chunksBetween(this.#sql, subject, first, this.#now());
     return [...stored.filter(({ start }) => !newer.has(start)), ...unsaved];
+  }
+
+  /** Days by hour that hold anything since a time, oldest first: what `since` no longer has. */
+  days(subject: Subject, from: number): Chunk[] {
+    return daysBetween(this.#sql, subject, from - (from % DAY_MS), this.#now());
   }
 
   /** The last one before these. */
@@ -95,19 +116,38 @@ export class History {
 
   #rollUp(): void {
     const now = this.#now();
-    for (const [subject, chunk] of detailBefore(
-      this.#sql,
-      now - DETAIL_KEPT_MS - CHUNK_MS,
-      ROLLED_UP_AT_ONCE,
-    )) {
+    const toMinutes = oldest(this.#sql, DETAIL_MS, now - DETAIL_KEPT_MS - CHUNK_MS, ROLLED_UP_AT_ONCE);
+    for (const [subject, chunk] of toMinutes) {
+      deleteChunk(this.#sql, subject, chunk);
       saveChunk(this.#sql, subject, rolledUp(chunk));
     }
     if (now - this.#boundedAt < CHUNK_MS) return;
     this.#boundedAt = now;
-    forgetChunks(this.#sql, now - KEPT_MS - CHUNK_MS);
+    forgetWorkers(this.#sql, now - KEPT_MS - CHUNK_MS);
+    this.#rollUpHours(now);
+    forgetChunks(this.#sql, HOUR_MS, now - HOURS_KEPT_MS - DAY_MS);
     boundChunks(this.#sql, MOST_CHUNKS);
     for (const { subject, chunk } of this.#open.values()) {
       if (chunk.start < chunkStart(now) - CHUNK_MS) this.close(subject);
+    }
+  }
+
+  /** Whole hours that are older than a day. */
+  #rollUpHours(now: number): void {
+    const kept = now - KEPT_MS - CHUNK_MS;
+    const before = kept - (kept % HOUR_MS);
+    for (let hours = 0; hours < ROLLED_UP_AT_ONCE; hours++) {
+      // The hour of the oldest one, whole: it has no chunk that is older.
+      const [found] = oldest(this.#sql, MINUTE_MS, before, 1);
+      if (!found) return;
+      const [subject, { start }] = found;
+      const hour = start - (start % HOUR_MS);
+      const chunks = chunksBetween(this.#sql, subject, hour, hour + HOUR_MS - 1);
+      const dayStart = hour - (hour % DAY_MS);
+      const day = daysBetween(this.#sql, subject, dayStart, dayStart)[0] ?? newChunk(dayStart, HOUR_MS);
+      addHour(day, hour, chunks);
+      saveChunk(this.#sql, subject, day);
+      for (const chunk of chunks) deleteChunk(this.#sql, subject, chunk);
     }
   }
 }

@@ -12,15 +12,19 @@ import {
   CHUNK_MS,
   DETAIL_MS,
   MINUTE_MS,
-  rolledUp,
   setLevels,
+  setPeaks,
 } from './chunk.ts';
 import { type History, KEPT_MS } from './history.ts';
+import { rolledUp } from './merge.ts';
 import { newInBuckets, percentilesOf } from './quantiles.ts';
 import { RollingSum } from './rolling-sum.ts';
 
 /** The queue's counts that are in the history already. */
-export type Told = Pick<PoolShare, 'totals' | 'wait_buckets' | 'first_token_buckets' | 'duration_buckets'>;
+export type Told = Pick<
+  PoolShare,
+  'totals' | 'wait_buckets' | 'first_token_buckets' | 'per_token_buckets' | 'duration_buckets'
+>;
 
 /** What holds of a pool until it changes; names as in HISTORY_SERIES. */
 export interface Levels extends Record<string, number> {
@@ -28,9 +32,30 @@ export interface Levels extends Record<string, number> {
   running: number;
   slots: number;
   ready_workers: number;
+  paused_workers: number;
+  starting_workers: number;
+  draining_workers: number;
+  /** In error, late or lost. */
+  failed_workers: number;
+  /** US dollars, of machines that were launched. */
+  price_per_hour: number;
 }
 
-export const TOTALS = [
+export const NOTHING: Levels = {
+  waiting: 0,
+  running: 0,
+  slots: 0,
+  ready_workers: 0,
+  paused_workers: 0,
+  starting_workers: 0,
+  draining_workers: 0,
+  failed_workers: 0,
+  price_per_hour: 0,
+};
+
+const FLEET: Subject = { kind: 'fleet', id: '' };
+
+const TOTALS = [
   'submitted',
   'succeeded',
   'failed',
@@ -39,7 +64,11 @@ export const TOTALS = [
   'rejected',
   'tokens_in',
   'tokens_out',
+  'tokens_cached',
 ] as const satisfies (keyof PoolTotals)[];
+
+/** Series of counts, of a model's history too. */
+export const COUNTED = [...TOTALS, 'preemptions'] as const;
 
 /** Vectors that are summed: the totals, then the buckets of both histograms. */
 const WAIT_AT = TOTALS.length;
@@ -52,11 +81,12 @@ interface Sums {
   day: RollingSum;
 }
 
-/** What happened to the jobs of each pool, by what the queue tells. */
+/** What happened to the jobs of each pool and of all, by what the queue tells. */
 export class PoolHistory {
   readonly #history: History;
   readonly #sums = new Map<string, Sums>();
-  readonly #levels = new Map<string, string>();
+  /** As they were last written, by the subject. */
+  readonly #levels = new Map<string, Levels>();
 
   constructor(history: History) {
     this.#history = history;
@@ -70,22 +100,39 @@ export class PoolHistory {
     const buckets = {
       wait: newInBuckets(share.wait_buckets, before?.wait_buckets ?? []),
       first_token: newInBuckets(share.first_token_buckets, before?.first_token_buckets ?? []),
+      per_token: newInBuckets(share.per_token_buckets, before?.per_token_buckets ?? []),
       duration: newInBuckets(share.duration_buckets, before?.duration_buckets ?? []),
     };
     const isNothing = Object.values(counts).every((count) => count === 0);
     if (isNothing && Object.values(buckets).every((one) => Object.keys(one).length === 0)) return;
-    const chunk = this.#history.write(poolSubject(id), at);
-    addCounts(chunk, at, counts);
-    addBuckets(chunk, at, buckets);
+    for (const subject of [poolSubject(id), FLEET]) {
+      const chunk = this.#history.write(subject, at);
+      addCounts(chunk, at, counts);
+      addBuckets(chunk, at, buckets);
+    }
     add(sums, at, vectorOf(counts, buckets));
   }
 
-  /** Nothing is written where none has changed. */
-  level(configId: string, levels: Levels, at: number): void {
-    const text = JSON.stringify(levels);
-    if (this.#levels.get(configId) === text) return;
-    this.#levels.set(configId, text);
-    setLevels(this.#history.write(poolSubject(configId), at), at, levels);
+  /** Requests of a pool that an engine put back to wait. */
+  preempted(configId: string, preemptions: number, at: number): void {
+    for (const subject of [poolSubject(configId), FLEET])
+      addCounts(this.#history.write(subject, at), at, { preemptions });
+  }
+
+  /** How all pools stand. Nothing is written where nothing has changed. */
+  level(pools: ReadonlyMap<string, Levels>, at: number): void {
+    for (const [id, levels] of pools) this.#level(poolSubject(id), levels, at);
+    this.#level(FLEET, sumOf(pools.values()), at);
+  }
+
+  #level(subject: Subject, levels: Levels, at: number): void {
+    const key = keyOf(subject);
+    const before = this.#levels.get(key);
+    if (before && Object.keys(levels).every((name) => before[name] === levels[name])) return;
+    this.#levels.set(key, levels);
+    const chunk = this.#history.write(subject, at);
+    setLevels(chunk, at, levels);
+    setPeaks(chunk, at, { waiting_most: Math.max(before?.waiting ?? 0, levels.waiting) });
   }
 
   /** Over the newest minute, hour and day. */
@@ -96,7 +143,7 @@ export class PoolHistory {
 
   forget(configId: string): void {
     this.#sums.delete(configId);
-    this.#levels.delete(configId);
+    this.#levels.delete(keyOf(poolSubject(configId)));
     this.#history.close(poolSubject(configId));
   }
 
@@ -126,6 +173,16 @@ export class PoolHistory {
 
 function poolSubject(id: string): Subject {
   return { kind: 'pool', id };
+}
+
+function keyOf({ kind, id }: Subject): string {
+  return `${kind} ${id}`;
+}
+
+function sumOf(all: Iterable<Levels>): Levels {
+  const total = { ...NOTHING };
+  for (const levels of all) for (const name of Object.keys(total)) total[name]! += levels[name] ?? 0;
+  return total;
 }
 
 /** Counts that have become smaller began anew. */

@@ -1,7 +1,8 @@
 import type { GpuReading, Heartbeat } from '../../protocol/index.ts';
 import type { Subject } from '../rpc.ts';
-import { CHUNK_MS, chunkStart, DETAIL_MS, MINUTE_MS, rolledUp, setReadings } from './chunk.ts';
+import { CHUNK_MS, chunkStart, DETAIL_MS, MINUTE_MS, setReadings } from './chunk.ts';
 import type { History } from './history.ts';
+import { rolledUp } from './merge.ts';
 
 const HOUR_MINUTES = 60;
 /** What a heartbeat measured holds since the one before it, if that is no longer ago than this many intervals. */

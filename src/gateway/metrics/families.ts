@@ -3,6 +3,7 @@ import {
   DURATION_BOUNDS,
   FIRST_TOKEN_BOUNDS,
   type FleetView,
+  PER_TOKEN_BOUNDS,
   QUEUE_WAIT_BOUNDS,
   type WorkerState,
 } from '../../protocol/index.ts';
@@ -197,7 +198,7 @@ function histograms(pools: readonly PoolMetrics[]): Family[] {
     name: string,
     help: string,
     bounds: readonly number[],
-    of: 'queue_wait' | 'first_token' | 'duration' | 'run',
+    of: 'queue_wait' | 'first_token' | 'per_token' | 'duration' | 'run',
   ): Family => ({
     name,
     type: 'histogram',
@@ -218,6 +219,12 @@ function histograms(pools: readonly PoolMetrics[]): Family[] {
       'From submission to the first token of a streamed answer.',
       FIRST_TOKEN_BOUNDS,
       'first_token',
+    ),
+    histogram(
+      'time_per_output_token_seconds',
+      'Between two tokens of a streamed answer, as the mean of the answer.',
+      PER_TOKEN_BOUNDS,
+      'per_token',
     ),
     histogram(
       'request_duration_seconds',

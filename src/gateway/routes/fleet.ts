@@ -1,3 +1,4 @@
+import { HISTORY_RANGES, type HistoryRange, type Subject } from '../../fleet/rpc.ts';
 import { type FleetView, Heartbeat, parseValue } from '../../protocol/index.ts';
 import { isAuthorized, requireQueueId, requireWorkerId } from '../auth.ts';
 import { readValue } from '../body.ts';
@@ -55,12 +56,15 @@ export function fleetRoutes(app: Gateway): void {
     method: 'GET',
     path: '/api/fleet/history',
     tag: 'Fleet',
-    summary: 'What a worker or a pool measured: the newest hour in full detail, or the newest day by minute',
+    summary: 'What was measured of the fleet, a pool, a model or a worker, and what happened to its machines',
+    description:
+      'Without an id: of the fleet. Steps of 10 s up to an hour, of a minute up to a day, of an hour beyond; of a worker a day is kept.',
     scopes: ['read'],
     query: {
-      worker_id: { description: 'Whose; either this or config_id.' },
-      config_id: { description: 'Whose; either this or worker_id.' },
-      range: { description: '1h unless given, or 24h.' },
+      worker_id: { description: 'Of this worker.' },
+      config_id: { description: 'Of this pool.' },
+      model: { description: 'Of this model.' },
+      range: { description: 'The newest so long, 1h unless given.', enum: HISTORY_RANGES },
     },
     answers: { 200: { description: 'The series.', content: { schema: 'FleetHistory' } } },
     errors: [400, 503],
@@ -144,15 +148,22 @@ function enginesOf({ workers }: FleetView) {
 }
 
 /** @throws HttpError 400 */
-function historyOf({ req }: GatewayContext) {
-  const [worker, pool] = [req.query('worker_id'), req.query('config_id')];
-  if ((worker === undefined) === (pool === undefined)) {
-    throw new HttpError(400, 'Say whose history: either worker_id or config_id.', 'invalid_history');
+function historyOf({ req }: GatewayContext): { of: Subject; range: HistoryRange } {
+  const given = Object.entries({
+    worker: req.query('worker_id'),
+    pool: req.query('config_id'),
+    model: req.query('model'),
+  }).flatMap(([kind, id]): Subject[] => (id ? [{ kind: kind as Subject['kind'], id }] : []));
+  if (given.length > 1) {
+    throw new HttpError(
+      400,
+      'Say whose history: one of worker_id, config_id and model, or none for the fleet.',
+      'invalid_history',
+    );
   }
-  const range = req.query('range') ?? '1h';
-  if (range !== '1h' && range !== '24h') {
-    throw new HttpError(400, 'range: expected 1h or 24h.', 'invalid_history');
+  const range = (req.query('range') ?? '1h') as HistoryRange;
+  if (!HISTORY_RANGES.includes(range)) {
+    throw new HttpError(400, `range: expected one of ${HISTORY_RANGES.join(', ')}.`, 'invalid_history');
   }
-  const kind = worker === undefined ? ('pool' as const) : ('worker' as const);
-  return { of: { kind, id: worker ?? pool ?? '' }, range } as const;
+  return { of: given[0] ?? { kind: 'fleet', id: '' }, range };
 }

@@ -1,4 +1,9 @@
-import { DURATION_BOUNDS, FIRST_TOKEN_BOUNDS, QUEUE_WAIT_BOUNDS } from '../../protocol/index.ts';
+import {
+  DURATION_BOUNDS,
+  FIRST_TOKEN_BOUNDS,
+  PER_TOKEN_BOUNDS,
+  QUEUE_WAIT_BOUNDS,
+} from '../../protocol/index.ts';
 import { observe } from '../state/histogram.ts';
 import { isBatchWork } from '../state/job.ts';
 import type { PoolCounts } from '../state/pool-counts.ts';
@@ -101,6 +106,8 @@ function succeeded(counts: PoolCounts, { job, at, timing, usage }: JobEvent, cor
   if (job.leased_at !== null && timing?.first_token_ms !== undefined) {
     const firstTokenAt = Math.min(at, job.leased_at + timing.first_token_ms);
     observe(counts.first_token, FIRST_TOKEN_BOUNDS, firstTokenAt - submitted);
+    const more = (usage?.completion_tokens ?? 0) - 1;
+    if (more > 0) observe(counts.per_token, PER_TOKEN_BOUNDS, (at - firstTokenAt) / more);
   }
   if (usage !== undefined) {
     counts.prefix_hits.predicted += predictedTokens(core, job, usage);

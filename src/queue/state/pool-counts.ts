@@ -1,6 +1,7 @@
 import {
   DURATION_BOUNDS,
   FIRST_TOKEN_BOUNDS,
+  PER_TOKEN_BOUNDS,
   QUEUE_WAIT_BOUNDS,
   RELEASE_REASONS,
   type ReleaseReason,
@@ -57,6 +58,8 @@ export interface PoolCounts {
   queue_wait: Histogram;
   /** From submission to the first token of a streamed answer. */
   first_token: Histogram;
+  /** Between two tokens of a streamed answer, as the mean of the answer. */
+  per_token: Histogram;
   /** Of those that succeeded, from submission and from dispatch. */
   duration: Histogram;
   run: Histogram;
@@ -78,6 +81,7 @@ export function newCounts(): PoolCounts {
     estimated: 0,
     queue_wait: newHistogram(QUEUE_WAIT_BOUNDS),
     first_token: newHistogram(FIRST_TOKEN_BOUNDS),
+    per_token: newHistogram(PER_TOKEN_BOUNDS),
     duration: newHistogram(DURATION_BOUNDS),
     run: newHistogram(DURATION_BOUNDS),
   };

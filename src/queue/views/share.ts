@@ -45,9 +45,11 @@ function poolShare({ config_id, now, counts }: PoolMetrics): PoolShare {
       rejected: ended('rejected'),
       tokens_in: counts.tokens.input,
       tokens_out: counts.tokens.output,
+      tokens_cached: counts.tokens.cached_input,
     },
     wait_buckets: cumulative(counts.queue_wait),
     first_token_buckets: cumulative(counts.first_token),
+    per_token_buckets: cumulative(counts.per_token),
     duration_buckets: cumulative(counts.duration),
   };
 }
