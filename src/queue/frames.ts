@@ -1,4 +1,5 @@
 import type { Parsed, WorkerFrame } from '../protocol/index.ts';
+import { chargeGenerated } from './attempts/charge.ts';
 import { register } from './commands/register.ts';
 import { release } from './commands/release.ts';
 import { progress, renew } from './commands/renew.ts';
@@ -80,6 +81,7 @@ export class Frames {
         return renew(core, worker, frame);
       case 'load':
         setLoad(worker, frame);
+        chargeGenerated(core, worker, frame);
         return core.ready.worker(worker);
       case 'drain':
         // It ends when all that it has settled is acknowledged.

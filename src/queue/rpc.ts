@@ -165,6 +165,8 @@ export interface SubmitJob extends Omit<JobSubmission, 'payload'> {
   limits?: Limits | null;
   /** What it may cost at most, as far as can be told; left out: nothing. */
   tokens?: number;
+  /** Of that token, among the jobs of other tenants; left out: 1. */
+  weight?: number;
 }
 
 export type SubmitAnswer<Told = ToldJob> =

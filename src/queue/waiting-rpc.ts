@@ -41,6 +41,8 @@ export interface WaitingRequest {
   limits?: Limits | null;
   /** What it may cost at most, as far as can be told; left out: nothing. */
   tokens?: number;
+  /** Of that token, among the requests of other tenants; left out: 1. */
+  weight?: number;
   priority: number;
   /** How its prompt begins; left out: nothing is known of it. */
   prefix?: Prefix;

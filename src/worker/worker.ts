@@ -243,6 +243,7 @@ export class Worker {
       settings: this.#settings.backpressure,
       slots: () =>
         this.#session.state === 'ready' ? { running: this.#jobs.running, free: this.#jobs.free } : null,
+      generated: () => this.#jobs.generated(),
       pressureChanged: (isPressed) => this.#session.pressureChanged(isPressed),
       report: (frame) => {
         if (isExtended(this.#session.peer)) this.#session.send(frame);

@@ -6,6 +6,7 @@ import { predictedTokens, seenTokens } from '../events/prefix-hits.ts';
 import { streamIdOf } from '../state/fences.ts';
 import type { EndedBy, Ending, Job } from '../state/job.ts';
 import { type Core, storeOf } from '../state/state.ts';
+import { chargeUsage, takeBackCharge } from './charge.ts';
 import { revoke } from './revoke.ts';
 import { countEnd } from './usage.ts';
 
@@ -16,6 +17,8 @@ export function endJob(core: Core, job: Job, ending: Ending, by: EndedBy, told: 
   const { timing, usage } = told;
   emit(core, job, stepOf(ending), detailOf(core, job, ending, told), { timing, usage, ending });
   countEnd(core, job, ending, by, usage);
+  if (usage === undefined && by === 'queue' && ending.state === 'failed') takeBackCharge(core, job);
+  else chargeUsage(core, job, usage);
   core.workers.freeSlot(job.worker_id, job.id, job.fence_token);
   if (by !== 'worker' && ending.error !== null) breakAnswer(core, job, ending.error);
   storeOf(core, job).end(job, ending);

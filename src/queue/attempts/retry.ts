@@ -4,6 +4,7 @@ import type { JobStep, Told } from '../events/event.ts';
 import type { EndedBy, Job } from '../state/job.ts';
 import { type Core, storeOf } from '../state/state.ts';
 import { attemptErrors } from '../store/job-view.ts';
+import { chargeUsage, takeBackCharge } from './charge.ts';
 import { breakAnswer, endJob } from './end.ts';
 import { countWasted } from './usage.ts';
 
@@ -41,6 +42,8 @@ export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, mo
   const attempt_errors = JSON.stringify([...earlier, error]);
   if (again) {
     countWasted(core, job, job.fence_token, more.usage);
+    if (more.usage === undefined) takeBackCharge(core, job);
+    else chargeUsage(core, job, more.usage);
     core.workers.freeSlot(job.worker_id, job.id, job.fence_token);
     if (by === 'queue') breakAnswer(core, job, failure);
     storeOf(core, job).release(job, { attempts, attempt_errors, run_after: now + delayMs });
@@ -86,6 +89,7 @@ export function releaseAttempt(
   reason?: ReleaseReason,
 ): void {
   emit(core, job, step, why, reason && { reason });
+  takeBackCharge(core, job);
   core.workers.freeSlot(job.worker_id, job.id, job.fence_token);
   // Of what it released its worker has told the relay.
   if (step === 'returned') breakAnswer(core, job, { message: why, code: 'worker_died', retryable: true });

@@ -9,7 +9,6 @@ import type { Core } from '../state/state.ts';
 import { due } from '../store/alarm.ts';
 import { deadlinesDue, nextDue, type StoredJob } from '../store/jobs-table.ts';
 import { leasesDue, ORPHANED, OVERDUE } from '../store/leases-table.ts';
-import { wakeDelayed } from '../store/pending-table.ts';
 import { sweep } from './retention.ts';
 
 const DEADLINE_PASSED = 'the deadline passed before the job was done';
@@ -22,7 +21,7 @@ const DEADLINE_PASSED = 'the deadline passed before the job was done';
 export function expire(core: Core): void {
   const now = core.now();
   closeHalfOpen(core);
-  for (const configId of wakeDelayed(core.sql, now)) core.ready.pool(configId);
+  core.stored.wake();
   for (const job of deadlinesDue(core.sql, now)) {
     endUnfinished(core, job, 'expired', 'deadline', DEADLINE_PASSED);
   }

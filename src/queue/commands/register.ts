@@ -33,7 +33,10 @@ export function register(core: Core, connection: Connection, frame: Register, se
   const session = sessionOf(core, frame, sessionId);
   connection.save(session);
   const worker = newWorker(connection, session, frame.instance?.models ?? []);
-  if (before !== null && isSameProcess(before.session, session)) worker.prefixes = before.prefixes;
+  if (before !== null && isSameProcess(before.session, session)) {
+    worker.prefixes = before.prefixes;
+    worker.charges = before.charges;
+  }
   core.workers.add(worker);
   remember(core, worker);
   tellRegistered(core, worker, frame.instance ?? null);
@@ -44,6 +47,7 @@ export function register(core: Core, connection: Connection, frame: Register, se
     reclaimUnlisted(core, worker, bootBefore !== null && bootBefore === session.boot_id);
     connection.send(registeredFrame(core, worker, resumed, lost));
   } else resumeAll(core, worker, older === null);
+  forgetCharges(worker);
   core.ready.worker(worker);
   core.log('info', 'worker registered', {
     worker_id: frame.worker_id,
@@ -52,6 +56,12 @@ export function register(core: Core, connection: Connection, frame: Register, se
     protocol: profileOf(worker).protocol,
     resumed: worker.running.size,
   });
+}
+
+/** Of attempts that it has no longer. */
+function forgetCharges({ charges, running }: Worker): void {
+  const fences = new Set(running.values());
+  for (const fence of charges.keys()) if (!fences.has(fence)) charges.delete(fence);
 }
 
 /** A worker of the base protocol does not say. */

@@ -18,12 +18,12 @@ export function release(core: Core, worker: Worker, frame: JobRelease): void {
   if (reason === 'deadline') decline(worker, job_id);
   if (reason === 'engine_restarting') worker.prefixes.clear();
   const job = findJob(core, job_id);
-  core.workers.freeSlot(worker.session.worker_id, job_id, fence_token);
   if (job === null) core.limits.endResumed(job_id);
   if (job !== null && claimOf(job, worker, frame) === 'held') {
     if (reason === 'deadline') offerElsewhere(core, job);
     else releaseAttempt(core, job, reason === 'draining' ? 0 : RELEASED_DELAY_MS, 'released', reason, reason);
   }
+  core.workers.freeSlot(worker.session.worker_id, job_id, fence_token);
   // The gateway may have heard it from the relay before, and asked again: this worker may have been its last hope.
   const again = core.waiting.find(job_id);
   if (again) core.ready.job(again);

@@ -53,6 +53,7 @@ export function request(
     known_models: choice.kind === 'unknown' ? choice.models : '',
     tenant: asked.tenant ?? null,
     token_name: asked.token_name ?? null,
+    weight: asked.weight ?? 1,
     state: 'pending',
     priority: asked.priority,
     attempts: 0,
@@ -82,12 +83,11 @@ export function request(
     reply: (said) => answer(withHeaders(core, job, said)),
   };
   core.usage.asked(job.id, asked.moved?.kept ?? 0);
+  const refused = wasLetIn ? letInAgain(core, job, letInAt) : letInOrHold(core, job);
   core.waiting.add(job);
   emit(core, job, 'submitted', job.request_id && `request ${job.request_id}`);
   const { moved } = asked;
   if (moved) emit(core, job, 'moved', `from ${moved.worker_id} at token ${moved.tokens}: ${moved.why}`);
-  if (wasLetIn) return letInAgain(core, job, letInAt);
-  const refused = letInOrHold(core, job);
   if (refused) reject(core, job, refused);
 }
 

@@ -164,6 +164,7 @@ function insert(core: Core, job: SubmitJob, id: string, configId: string): Store
     deadline_at: deadlineAt,
     tenant: job.tenant ?? null,
     token_name: job.token_name ?? null,
+    weight: job.weight ?? 1,
     stream: job.stream ? 1 : 0,
     webhook: job.webhook ?? null,
     trace: job.trace === undefined ? null : JSON.stringify(job.trace),

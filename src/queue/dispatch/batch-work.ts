@@ -1,6 +1,7 @@
 import { isBatchWork } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { profileOf, usableSlots, type Worker } from '../state/worker.ts';
+import { firstJobs } from './fair-order.ts';
 
 /**
  * What may wait leaves room for what people wait for: some slots of a pool never run batch work, so that an
@@ -50,12 +51,8 @@ export function mayBeginBatchWork(core: Core, worker: Worker): boolean {
  * Whether an interactive job waits that the worker serves, though it has declined it: what else it is given would keep
  * it from that. What a worker of the base protocol declines it cannot run at all.
  */
-function interactiveWorkWaits({ waiting, stored }: Core, worker: Worker): boolean {
+function interactiveWorkWaits(core: Core, worker: Worker): boolean {
   if (worker.declined.size === 0 || !profileOf(worker).takesAnyJob) return false;
-  const declined = new Set<string>();
-  const jobs = [
-    waiting.line.nextFor({ ...worker, declined }, 1)[0] ?? null,
-    stored.nextReady(worker.session.config_id, declined),
-  ];
-  return jobs.some((job) => job !== null && !isBatchWork(job));
+  const all = { ...worker, declined: new Set<string>() };
+  return firstJobs(core, all, 1, (priority) => !isBatchWork({ priority })).length > 0;
 }

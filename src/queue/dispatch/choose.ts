@@ -37,19 +37,13 @@ function warmest(
   return best;
 }
 
-/** What the order of dispatch looks at. */
-interface Ordered {
-  priority: number;
-  /** Epoch ms */
-  created_at: number;
+/** The one that was created first; of equals the first. Null where both are. */
+export function olderOf<A extends Created, B extends Created>(one: A | null, other: B | null): A | B | null {
+  if (one === null || other === null) return one ?? other;
+  return one.created_at <= other.created_at ? one : other;
 }
 
-/** Which of two goes first: higher priority, then older; the first where they are equal. */
-export function chooseJob<A extends Ordered, B extends Ordered>(
-  one: A | null,
-  other: B | null,
-): A | B | null {
-  if (one === null || other === null) return one ?? other;
-  if (one.priority !== other.priority) return one.priority > other.priority ? one : other;
-  return one.created_at <= other.created_at ? one : other;
+interface Created {
+  /** Epoch ms */
+  created_at: number;
 }

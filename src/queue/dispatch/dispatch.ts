@@ -3,9 +3,9 @@ import type { Prefix } from '../rpc.ts';
 import { isBatchWork, type Job, prefixOf, type WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { freeSlots, mayRun, type Worker } from '../state/worker.ts';
-import type { StoredJob } from '../store/jobs-table.ts';
 import { hasRoomForBatch, mayBeginBatchWork, poolSlots } from './batch-work.ts';
-import { chooseJob, chooseWorker } from './choose.ts';
+import { chooseWorker } from './choose.ts';
+import { firstJobs } from './fair-order.ts';
 import { send } from './send.ts';
 import { isLeftToOthers } from './suitability.ts';
 import { chooseWaiting, MOST_LOOKED_AT } from './warmth.ts';
@@ -96,28 +96,19 @@ function placeNext(core: Core, least: Worker, job: Job, fits: (worker: Worker) =
   if (!isLeftToOthers(core, worker, job)) send(core, worker, job);
 }
 
-/** The better of the next stored and the next waiting job; null: there is none that it may begin. */
+/** Null: there is none that it may begin. */
 function nextFor(core: Core, worker: Worker): Job | null {
   const { config_id } = worker.session;
-  const line = core.waiting.line.nextFor(worker, MOST_LOOKED_AT);
-  const next = chooseJob(nextStored(core, worker), line[0] ?? null);
-  if (next === null) return null;
-  if (isBatchWork(next) && !mayBeginBatchWork(core, worker)) {
-    core.ready.heldBack.add(config_id);
-    return null;
-  }
-  if (next.mode === 'stored') return next;
-  return chooseWaiting(line, worker, core.workers.all());
-}
-
-/** Without a statement where all that waits is batch work for which there is no room: so it is after every line of a batch. */
-function nextStored(core: Core, worker: Worker): StoredJob | null {
-  const { config_id } = worker.session;
-  const { pending } = core.stored;
-  if (pending.ofPool(config_id) === 0) return null;
-  if (pending.isAllBatchWork(config_id) && !hasRoomForBatch(poolSlots(core, config_id))) {
-    core.ready.heldBack.add(config_id);
-    return null;
-  }
-  return core.stored.nextReady(config_id, worker.declined);
+  let isHeldBack = false;
+  // Without a look at the jobs where all is batch work for which there is no room: so it is after every line of a batch.
+  const mayBegin = (priority: number) => {
+    isHeldBack = isBatchWork({ priority }) && !hasRoomForBatch(poolSlots(core, config_id));
+    return !isHeldBack;
+  };
+  const [first, ...others] = firstJobs(core, worker, MOST_LOOKED_AT, mayBegin);
+  isHeldBack ||= first !== undefined && isBatchWork(first) && !mayBeginBatchWork(core, worker);
+  if (isHeldBack) core.ready.heldBack.add(config_id);
+  if (first === undefined || isHeldBack) return null;
+  if (first.mode === 'stored') return first;
+  return chooseWaiting([first, ...(others as WaitingJob[])], worker, core.workers.all());
 }

@@ -1,5 +1,6 @@
 import { limits, payloadText, unpack } from '../../protocol/index.ts';
 import { relayName } from '../../relay/calls.ts';
+import { chargeAttempt } from '../attempts/charge.ts';
 import { unheardLimitMs } from '../attempts/half-open.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
 import { failAttempt } from '../attempts/retry.ts';
@@ -86,6 +87,7 @@ function lease(core: Core, worker: Worker, job: Job): { leased: Job; files: File
   const lease_expires_at = now + leaseSecondsFor(core, worker) * 1000;
   if (job.mode === 'stored' && pingsAreHeard) due(core, now + unheardLimitMs(core));
   const leased = store.lease(job, { fence_token, worker_id, leased_at: now, lease_expires_at, file_key });
+  chargeAttempt(core, worker, leased);
   occupySlot(worker, leased);
   warm(worker, leased);
   const files =

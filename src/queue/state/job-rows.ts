@@ -1,4 +1,5 @@
 import { OPTIMISATIONS } from '../../protocol/index.ts';
+import type { Placed } from '../sharing/backlog.ts';
 import { findJob, insertJob, lastSeq, type NewJobRow, newJob, type StoredJob } from '../store/jobs-table.ts';
 import { leaseJob } from '../store/leases-table.ts';
 import { isHeld } from '../store/limits-table.ts';
@@ -76,15 +77,14 @@ export class JobRows {
   }
 
   /**
-   * The job to run next for a pool: highest priority, then oldest, those in `except` left out.
-   * @param pending jobs of the pool that wait, new ones included
+   * The oldest job of a tenant that is ready, those in `except` left out.
+   * @param ready how many it has, new ones included
    */
-  nextReady(configId: string, pending: number, except: ReadonlySet<string>): StoredJob | null {
-    const { count, first } = this.#newReady(configId, except);
-    const id = pending > count ? nextReadyId(this.#tables, configId, except) : null;
-    const written = id === null ? null : this.find(id);
-    if (first === null || written === null) return first ?? written;
-    return first.priority > written.priority ? first : written;
+  nextReady(place: Placed, ready: number, except: ReadonlySet<string>): StoredJob | null {
+    const { count, first } = this.#newReady(place, except);
+    const id = ready > count ? nextReadyId(this.#tables, place, except) : null;
+    // New ones are younger.
+    return id === null ? first : this.find(id);
   }
 
   /** Writes a lease. @param job as it is with it */
@@ -123,14 +123,14 @@ export class JobRows {
     this.#kept.clear();
   }
 
-  /** Those of a pool that are not in the table: how many wait, and the one of them to run first. */
-  #newReady(configId: string, except: ReadonlySet<string>): { count: number; first: StoredJob | null } {
+  /** Those of a tenant that are not in the table: how many wait, and the oldest of them. */
+  #newReady(place: Placed, except: ReadonlySet<string>): { count: number; first: StoredJob | null } {
     let count = 0;
     let first: StoredJob | null = null;
     for (const { job } of this.#unwritten) {
-      if (job.state !== 'pending' || job.config_id !== configId || isHeld(job)) continue;
+      if (job.state !== 'pending' || !isAt(job, place) || isHeld(job)) continue;
       count += 1;
-      if (!except.has(job.id) && (first === null || job.priority > first.priority)) first = job;
+      if (first === null && !except.has(job.id)) first = job;
     }
     return { count, first };
   }
@@ -147,6 +147,10 @@ export class JobRows {
     const [oldest] = this.#kept.keys();
     this.forget(oldest!);
   }
+}
+
+function isAt(job: StoredJob, { config_id, priority, tenant }: Placed): boolean {
+  return job.config_id === config_id && job.priority === priority && job.tenant === tenant;
 }
 
 function shortOrNull(text: string | null): string | null {

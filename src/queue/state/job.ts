@@ -51,6 +51,8 @@ export interface WaitingJob {
   known_models: string;
   tenant: string | null;
   token_name: string | null;
+  /** Of that token: its tenant is charged the less for the job the larger it is (docs/sharing.md). */
+  weight: number;
   state: 'pending' | 'leased';
   priority: number;
   readonly attempts: 0;

@@ -1,16 +1,19 @@
+import type { Backlog, Placed } from '../sharing/backlog.ts';
 import type { StoredJob } from '../store/jobs-table.ts';
 import { countPending } from '../store/pending-table.ts';
 import type { Sql } from '../store/ports.ts';
-import { isBatchWork } from './job.ts';
+import type { WaitingJob } from './job.ts';
 
-type Place = Pick<StoredJob, 'config_id' | 'tenant' | 'priority'>;
+type Place = Pick<StoredJob, 'config_id' | 'tenant' | 'priority' | 'run_after'>;
 
 /**
- * How many stored jobs are pending, in all, by pool and by tenant. Counted once from the table, when
- * first asked for, then updated by every move of a job into or out of `pending`; a restart counts again.
+ * How many stored jobs are pending, in all, by pool and by tenant, and in the backlog those that are ready. Counted once
+ * from the table, when first asked for, then updated by every move of a job into or out of `pending`; a restart counts
+ * again.
  */
 export class Pending {
   readonly #sql: Sql;
+  readonly #backlog: Backlog<WaitingJob>;
   #counts: {
     all: number;
     pools: Map<string, number>;
@@ -18,8 +21,14 @@ export class Pending {
     priorities: Map<string, Map<number, number>>;
   } | null = null;
 
-  constructor(sql: Sql) {
+  constructor(sql: Sql, backlog: Backlog<WaitingJob>) {
     this.#sql = sql;
+    this.#backlog = backlog;
+  }
+
+  /** The backlog knows what is ready from now on. */
+  load(): void {
+    this.#counted();
   }
 
   get all(): number {
@@ -35,11 +44,6 @@ export class Pending {
     return this.#counted().priorities;
   }
 
-  isAllBatchWork(configId: string): boolean {
-    const priorities = this.priorities().get(configId)?.keys() ?? [];
-    return [...priorities].every((priority) => isBatchWork({ priority }));
-  }
-
   ofTenant(tenant: string): number {
     return this.#counted().tenants.get(tenant) ?? 0;
   }
@@ -52,6 +56,11 @@ export class Pending {
     this.#move(job, -1);
   }
 
+  /** So many jobs that are pending already became ready. */
+  ready(place: Placed, jobs: number): void {
+    if (this.#counts) this.#backlog.stored(place, jobs);
+  }
+
   #move(job: Place, change: number): void {
     const counts = this.#counts;
     if (!counts) return;
@@ -59,6 +68,7 @@ export class Pending {
     add(counts.pools, job.config_id, change);
     this.#moveOfPriority(counts.priorities, job, change);
     if (job.tenant !== null) add(counts.tenants, job.tenant, change);
+    if (job.run_after === null) this.#backlog.stored(job, change);
   }
 
   #moveOfPriority(

@@ -1,11 +1,13 @@
 import type { QueueSettings } from '../settings.ts';
+import { Backlog } from '../sharing/backlog.ts';
+import { Served } from '../sharing/served.ts';
 import { leasedByWorker } from '../store/leases-table.ts';
 import type { Ports } from '../store/ports.ts';
 import { Counts } from './counts.ts';
 import { EndedRequests } from './ended-requests.ts';
 import { Fences } from './fences.ts';
 import { GoneCallers } from './gone-callers.ts';
-import type { Job, JobStore } from './job.ts';
+import type { Job, JobStore, WaitingJob } from './job.ts';
 import { JobRows } from './job-rows.ts';
 import { LimitBook } from './limit-book.ts';
 import { PoolStarts } from './pool-starts.ts';
@@ -24,6 +26,8 @@ export interface Core extends Ports {
   starts: PoolStarts;
   stored: StoredJobs;
   waiting: WaitingJobs;
+  backlog: Backlog<WaitingJob>;
+  served: Served;
   gone: GoneCallers;
   recent: RecentSteps;
   fences: Fences;
@@ -41,14 +45,17 @@ export function createCore(given: Ports, settings: QueueSettings): Core {
   const counts = new Counts(ports);
   const ready = new ReadySet();
   const limits = new LimitBook(ports);
+  const backlog = new Backlog<WaitingJob>();
   return {
     ...ports,
     settings,
     ready,
     workers: new Workers(ready),
     starts: new PoolStarts(),
-    stored: new StoredJobs(ports, rows, settings, ready, limits),
-    waiting: new WaitingJobs(ready, limits),
+    stored: new StoredJobs(ports, rows, settings, ready, backlog, limits),
+    waiting: new WaitingJobs(ready, backlog, limits),
+    backlog,
+    served: new Served(),
     gone: new GoneCallers(ports.now),
     recent: new RecentSteps(),
     fences: new Fences(ports.sql),

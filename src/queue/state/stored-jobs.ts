@@ -1,6 +1,7 @@
 import type { JobView } from '../../protocol/index.ts';
 import type { OverLimit } from '../limits/account.ts';
 import type { QueueSettings } from '../settings.ts';
+import type { Backlog, Placed } from '../sharing/backlog.ts';
 import { due } from '../store/alarm.ts';
 import { viewOf } from '../store/job-view.ts';
 import {
@@ -18,10 +19,11 @@ import {
 } from '../store/jobs-table.ts';
 import { extendLease, type ORPHANED, orphanLease, postponeLease } from '../store/leases-table.ts';
 import { HELD, isHeld, letInJob, nextHeldId } from '../store/limits-table.ts';
+import { wakeDelayed } from '../store/pending-table.ts';
 import type { Ports } from '../store/ports.ts';
 import { keepLatestSettlement } from '../store/settlements-table.ts';
 import { postponeLeases } from '../store/times.ts';
-import type { Ending, JobStore, Lease, Release } from './job.ts';
+import type { Ending, JobStore, Lease, Release, WaitingJob } from './job.ts';
 import type { JobRows } from './job-rows.ts';
 import type { LimitBook } from './limit-book.ts';
 import { Listeners } from './listeners.ts';
@@ -60,14 +62,21 @@ export class StoredJobs implements JobStore<StoredJob> {
   readonly #limits: LimitBook;
 
   /** @param ports whose `sql` is that of `rows` */
-  constructor(ports: Ports, rows: JobRows, settings: QueueSettings, ready: ReadySet, limits: LimitBook) {
+  constructor(
+    ports: Ports,
+    rows: JobRows,
+    settings: QueueSettings,
+    ready: ReadySet,
+    backlog: Backlog<WaitingJob>,
+    limits: LimitBook,
+  ) {
     this.#ports = ports;
     this.#rows = rows;
     this.#settings = settings;
     this.#ready = ready;
     this.#limits = limits;
     this.listeners = new Listeners(() => ports.now());
-    this.pending = new Pending(ports.sql);
+    this.pending = new Pending(ports.sql, backlog);
     this.settlements = new Settlements(ports.sql);
     this.webhooks = new Webhooks(ports);
   }
@@ -76,9 +85,20 @@ export class StoredJobs implements JobStore<StoredJob> {
     return this.#rows.find(id);
   }
 
-  /** The job to run next for a pool: highest priority, then oldest, those in `except` left out. */
-  nextReady(configId: string, except: ReadonlySet<string>): StoredJob | null {
-    return this.#rows.nextReady(configId, this.pending.ofPool(configId), except);
+  /**
+   * The oldest job of a tenant that is ready, those in `except` left out.
+   * @param ready how many it has, new ones included
+   */
+  nextReady(place: Placed, ready: number, except: ReadonlySet<string>): StoredJob | null {
+    return this.#rows.nextReady(place, ready, except);
+  }
+
+  /** Retry delays that are over. */
+  wake(): void {
+    for (const place of wakeDelayed(this.#ports.sql, this.#ports.now())) {
+      this.pending.ready(place, 1);
+      this.#ready.pool(place.config_id);
+    }
   }
 
   /** The payload of a job that is sent now; null: it lies in a file. */
@@ -128,6 +148,7 @@ export class StoredJobs implements JobStore<StoredJob> {
     if (over !== null) return over;
     letInJob(this.#ports.sql, job.id);
     this.#rows.forget(job.id);
+    this.pending.ready(job, 1);
     this.#limits.unholdStored(job);
     this.#limits.waitsForSlot(job);
     this.#ready.pool(job.config_id);
@@ -183,7 +204,8 @@ export class StoredJobs implements JobStore<StoredJob> {
   }
 
   release(job: StoredJob, change: Release): void {
-    if (job.state === 'leased') this.pending.entered(job);
+    if (job.state === 'pending') this.pending.left(job);
+    this.pending.entered({ ...job, run_after: change.run_after });
     this.#rows.forget(job.id);
     releaseJob(this.#ports.sql, job, change);
     if (change.run_after !== null) due(this.#ports, change.run_after);

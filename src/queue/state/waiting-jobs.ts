@@ -1,4 +1,5 @@
 import type { RequestAnswer } from '../rpc.ts';
+import type { Backlog } from '../sharing/backlog.ts';
 import type { Ending, JobStore, Lease, WaitingJob } from './job.ts';
 import type { LimitBook } from './limit-book.ts';
 import type { ReadySet } from './ready-set.ts';
@@ -7,15 +8,16 @@ import { WaitingLine } from './waiting-line.ts';
 
 /** Waiting jobs: nothing here costs a statement or a commit. */
 export class WaitingJobs implements JobStore<WaitingJob> {
-  readonly line = new WaitingLine();
+  readonly line: WaitingLine;
   /** Epoch ms at which the next one that runs has reached its time limit. */
   readonly #nextLimit = new Soonest();
   readonly #ready: ReadySet;
   readonly #limits: LimitBook;
   readonly #jobs = new Map<string, WaitingJob>();
 
-  constructor(ready: ReadySet, limits: LimitBook) {
+  constructor(ready: ReadySet, backlog: Backlog<WaitingJob>, limits: LimitBook) {
     this.#ready = ready;
+    this.line = new WaitingLine(backlog);
     this.#limits = limits;
   }
 
@@ -40,6 +42,14 @@ export class WaitingJobs implements JobStore<WaitingJob> {
   add(job: WaitingJob): void {
     this.#jobs.set(job.id, job);
     this.line.enter(job);
+    this.#ready.job(job);
+  }
+
+  /** The limits of its token let it in at last. */
+  letIn(job: WaitingJob, now: number): void {
+    job.let_in_at = now;
+    this.#limits.unhold(job);
+    this.line.letIn(job);
     this.#ready.job(job);
   }
 

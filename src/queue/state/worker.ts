@@ -1,7 +1,8 @@
 import { BASE_WORKER, EXTENDED_WORKER, type Load, type WorkerProfile } from '../../protocol/index.ts';
 import { workerAlone } from '../rpc.ts';
+import type { Charge } from '../sharing/charge.ts';
 import type { Connection, Session } from '../store/ports.ts';
-import { isBatchWork, type Job } from './job.ts';
+import { isBatchWork, type Job, type WaitingJob } from './job.ts';
 import { PrefixCache } from './prefix-cache.ts';
 
 /** A registered worker and the jobs it holds. One live connection per worker id: the newest. */
@@ -28,6 +29,8 @@ export interface Worker {
   prefixes: PrefixCache;
   /** Share of the prompt that it was supposed to have when it got a job that it runs, by the job's id; no entry: 0. */
   predicted: Map<string, number>;
+  /** What the tenants of the jobs that it runs were charged for them, by their fence tokens. */
+  charges: Map<number, Charge<WaitingJob>>;
   /** An extended peer that let a lease run out and has said nothing since: it gets nothing until it does. */
   unresponsive: boolean;
   /** The scheduler wants it to end: it gets nothing more, finishes what it runs, and does not know. */
@@ -92,6 +95,7 @@ export function newWorker(connection: Connection, session: Session, models: stri
     declined: new Set(),
     prefixes: new PrefixCache(),
     predicted: new Map(),
+    charges: new Map(),
     unresponsive: false,
     cordoned: false,
   };

@@ -111,6 +111,7 @@ export class Workers {
     worker.running.delete(jobId);
     worker.batchJobs.delete(jobId);
     worker.predicted.delete(jobId);
+    worker.charges.delete(fenceToken);
     this.#ready.worker(worker);
   }
 }

@@ -41,6 +41,8 @@ export interface StoredJob {
   /** Whose job it is, and the name of the token that submitted it; null where no tokens are configured. */
   tenant: string | null;
   token_name: string | null;
+  /** Of that token: its tenant is charged the less for the job the larger it is (docs/sharing.md). */
+  weight: number;
   /** 1: a relay carries the answer too, while it is made. */
   stream: 0 | 1;
   /** Where its settlement is posted; null: nowhere, or where the queue's setting says. */
@@ -60,7 +62,7 @@ export interface StoredJob {
 /** Payload and result are left out: they can be megabytes, so they are read only where they are used. */
 export const COLUMNS = `'stored' AS mode, seq, id, job_type, config_id, state, priority, attempts, max_attempts, fence_token, worker_id,
   attempt_errors, error, progress, status_message, created_at, leased_at, started_at, first_token_at, settled_at,
-  run_after, deadline_at, lease_expires_at, lease_orphaned, tenant, token_name, stream, webhook, trace, prefix, cost, payload_file, result_file`;
+  run_after, deadline_at, lease_expires_at, lease_orphaned, tenant, token_name, weight, stream, webhook, trace, prefix, cost, payload_file, result_file`;
 
 export interface NewJobRow {
   id: string;
@@ -75,6 +77,7 @@ export interface NewJobRow {
   deadline_at: number | null;
   tenant: string | null;
   token_name: string | null;
+  weight: number;
   stream: 0 | 1;
   webhook: string | null;
   trace: string | null;
@@ -103,10 +106,10 @@ export function insertJob(sql: Sql, job: StoredJob, payload: string | null, file
   }
 }
 
-const COLUMNS_OF_NEW = `seq, id, job_type, config_id, priority, max_attempts, payload, created_at, deadline_at, tenant, token_name, stream, webhook, trace, prefix, payload_file, cost, run_after`;
-const INSERT = `INSERT INTO jobs (${COLUMNS_OF_NEW}, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending')`;
+const COLUMNS_OF_NEW = `seq, id, job_type, config_id, priority, max_attempts, payload, created_at, deadline_at, tenant, token_name, weight, stream, webhook, trace, prefix, payload_file, cost, run_after`;
+const INSERT = `INSERT INTO jobs (${COLUMNS_OF_NEW}, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending')`;
 const INSERT_LEASED = `INSERT INTO jobs (${COLUMNS_OF_NEW}, fence_token, worker_id, leased_at, lease_expires_at, file_key, state)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'leased')`;
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'leased')`;
 
 function valuesOf(job: StoredJob, payload: string | null): SqlValue[] {
   return [
@@ -121,6 +124,7 @@ function valuesOf(job: StoredJob, payload: string | null): SqlValue[] {
     job.deadline_at,
     job.tenant,
     job.token_name,
+    job.weight,
     job.stream,
     job.webhook,
     job.trace,

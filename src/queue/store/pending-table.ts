@@ -2,23 +2,31 @@ import { COLUMNS, type StoredJob } from './jobs-table.ts';
 import type { Sql } from './ports.ts';
 import { row, rows } from './rows.ts';
 
+/** Where a job stands. */
+type Place = Pick<StoredJob, 'config_id' | 'priority' | 'tenant'>;
+
 /** Statements on the jobs that wait: for a slot (`jobs_ready`), or for their next attempt (`jobs_delayed`). */
 
-const READY = `SELECT id FROM jobs WHERE config_id IN (?) AND state = 'pending' AND run_after IS NULL`;
-const FIRST = `ORDER BY priority DESC, seq LIMIT 1`;
+const READY = `SELECT id FROM jobs
+  WHERE config_id IN (?) AND priority IN (?) AND tenant IS ? AND state = 'pending' AND run_after IS NULL`;
+const FIRST = `ORDER BY seq LIMIT 1`;
 const NEXT = `${READY} ${FIRST}`;
 const NEXT_EXCEPT = `${READY} AND id NOT IN (SELECT value FROM json_each(?)) ${FIRST}`;
 
 /**
- * The job to run next for a pool: highest priority, then oldest, those in `except` left out. `IN`, since SQLite
+ * The oldest job of a tenant that is ready, those in `except` left out. `IN`, since SQLite
  * compiles a statement anew whenever a value is bound that the choice of a partial index may depend on, and takes
  * `config_id = ?` for that: 7 µs instead of 20.
  */
-export function nextReadyId(sql: Sql, configId: string, except: ReadonlySet<string>): string | null {
+export function nextReadyId(
+  sql: Sql,
+  { config_id, priority, tenant }: Place,
+  except: ReadonlySet<string>,
+): string | null {
   const next =
     except.size === 0
-      ? row<{ id: string }>(sql, NEXT, configId)
-      : row<{ id: string }>(sql, NEXT_EXCEPT, configId, JSON.stringify([...except]));
+      ? row<{ id: string }>(sql, NEXT, config_id, priority, tenant)
+      : row<{ id: string }>(sql, NEXT_EXCEPT, config_id, priority, tenant, JSON.stringify([...except]));
   return next?.id ?? null;
 }
 
@@ -37,35 +45,42 @@ export function pendingOfPool(sql: Sql, configId: string, tenant: string | null,
   );
 }
 
-/** Jobs whose retry delay is over become ready; answers their pools. */
-export function wakeDelayed(sql: Sql, now: number): string[] {
-  const woken = rows<{ config_id: string }>(
-    sql,
-    `UPDATE jobs SET run_after = NULL WHERE state = 'pending' AND run_after <= ? RETURNING config_id`,
-    now,
-  );
-  return [...new Set(woken.map(({ config_id }) => config_id))];
-}
-
-/** Pending jobs by pool and tenant, out of the two indexes alone. */
-export function countPending(
-  sql: Sql,
-): { config_id: string; tenant: string | null; priority: number; n: number }[] {
+/** Jobs whose retry delay is over become ready. @returns where each is */
+export function wakeDelayed(sql: Sql, now: number): Place[] {
   return rows(
     sql,
-    `SELECT config_id, priority, tenant, count(*) AS n FROM jobs INDEXED BY jobs_ready
+    `UPDATE jobs SET run_after = NULL WHERE state = 'pending' AND run_after <= ? RETURNING config_id, priority, tenant`,
+    now,
+  );
+}
+
+/** Pending jobs by pool, priority and tenant, out of the two indexes alone; of those that are not ready some time. */
+export function countPending(sql: Sql): (Place & { run_after: number | null; n: number })[] {
+  return rows(
+    sql,
+    `SELECT config_id, priority, tenant, NULL AS run_after, count(*) AS n FROM jobs INDEXED BY jobs_ready
        WHERE state = 'pending' AND run_after IS NULL GROUP BY config_id, priority, tenant
-     UNION ALL SELECT config_id, priority, tenant, count(*) AS n FROM jobs INDEXED BY jobs_delayed
+     UNION ALL SELECT config_id, priority, tenant, max(run_after) AS run_after, count(*) AS n FROM jobs INDEXED BY jobs_delayed
        WHERE state = 'pending' AND run_after IS NOT NULL GROUP BY config_id, priority, tenant`,
   );
 }
 
-/** Epoch ms when the job that waits longest for a slot was submitted; null: none waits, but for its next attempt. */
+/**
+ * Epoch ms when the job that waits longest for a slot was submitted; null: none waits, but for its next attempt. Goes
+ * from tenant to tenant, not from job to job.
+ */
 export function oldestPending(sql: Sql, configId: string, priority: number): number | null {
+  const those = `state = 'pending' AND run_after IS NULL AND config_id = ?1 AND priority = ?2`;
+  const first = `ORDER BY tenant, seq LIMIT 1`;
   const oldest = row<{ at: number }>(
     sql,
-    `SELECT created_at AS at FROM jobs INDEXED BY jobs_ready
-     WHERE state = 'pending' AND run_after IS NULL AND config_id = ? AND priority = ? ORDER BY seq LIMIT 1`,
+    `WITH RECURSIVE firsts (tenant, seq) AS (
+       SELECT * FROM (SELECT tenant, seq FROM jobs INDEXED BY jobs_ready WHERE ${those} ${first})
+       UNION ALL
+       SELECT next.tenant, next.seq FROM firsts JOIN jobs AS next ON next.seq = (
+         SELECT seq FROM jobs INDEXED BY jobs_ready
+         WHERE ${those} AND tenant > coalesce(firsts.tenant, '') ${first}))
+     SELECT created_at AS at FROM jobs WHERE seq = (SELECT min(seq) FROM firsts)`,
     configId,
     priority,
   );

@@ -4,8 +4,9 @@ export const QUEUE_TABLES: readonly string[] = [
   // settlement: its number in the order of settlements (settlements-table.ts). webhook: where that is posted.
   // started_at, first_token_at: of the newest attempt, told by its settlement (ledger.ts). file_key: the key to the
   // files of the newest attempt (tickets.ts). output_*: how much was taken piece by piece (output-cursor.ts).
-  // stream 1: a relay carries the answer too, while it is made. token_name: it was submitted with. trace: see
-  // protocol/trace-context.ts. prefix: prefix-rpc.ts. cost: state/job.ts, of tokens with limits. payload_file: where a payload lies that is too long for the row.
+  // stream 1: a relay carries the answer too, while it is made. token_name: it was submitted with. weight: of
+  // that token, as jobs of its tenant are charged. trace: see protocol/trace-context.ts. prefix: prefix-rpc.ts. cost:
+  // state/job.ts, of tokens with limits. payload_file: where a payload lies that is too long for the row.
   // result_file: where the newest attempt, or the one that settled the job, put its result. All times in epoch ms.
   `CREATE TABLE jobs (
      seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -41,14 +42,16 @@ export const QUEUE_TABLES: readonly string[] = [
      output_fence INTEGER,
      output_taken INTEGER NOT NULL DEFAULT 0,
      token_name TEXT,
+     weight REAL NOT NULL DEFAULT 1,
      trace TEXT,
      prefix TEXT,
      payload_file TEXT,
      result_file TEXT,
      cost TEXT
    )`,
-  // With the tenant in them, what is pending is counted without a look at the rows (pending-table.ts).
-  `CREATE INDEX jobs_ready ON jobs (config_id, priority DESC, seq, tenant)
+  // With the tenant in them, what is pending is counted without a look at the rows (pending-table.ts), and before `seq`
+  // the oldest job of any tenant is found, however many others have.
+  `CREATE INDEX jobs_ready ON jobs (config_id, priority DESC, tenant, seq)
      WHERE state = 'pending' AND run_after IS NULL`,
   `CREATE INDEX jobs_delayed ON jobs (run_after, config_id, tenant)
      WHERE state = 'pending' AND run_after IS NOT NULL`,

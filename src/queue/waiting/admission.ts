@@ -81,7 +81,8 @@ export function nextRejection(core: Core): number | null {
 
 /** The waiting line by model: which jobs wait, in order, and what the scheduler does about it. */
 export function waitingLines(core: Core): WaitingLineView[] {
-  return [...core.waiting.line.byModel()].map(([model, jobs]) => {
+  const lines = Map.groupBy(core.backlog.order(), ({ model }) => model);
+  return [...lines].map(([model, jobs]) => {
     const start = workersFor(core, model).length > 0 ? null : startOf(core, jobs[0]!);
     return { job_ids: jobs.map(({ id }) => id), start: start?.text ?? null };
   });

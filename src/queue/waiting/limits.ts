@@ -32,9 +32,10 @@ export function letInOrHold(core: Core, job: WaitingJob): Refused | null {
 }
 
 /** It was let in before. */
-export function letInAgain(core: Core, job: WaitingJob, at: number | null): void {
+export function letInAgain(core: Core, job: WaitingJob, at: number | null): null {
   core.limits.letInAgain(job);
   job.let_in_at = at ?? core.now();
+  return null;
 }
 
 /**
@@ -76,10 +77,7 @@ function letInWaiting(core: Core, jobs: readonly WaitingJob[]): OverLimit | null
       job.held = over;
       return over;
     }
-    job.held = null;
-    job.let_in_at = core.now();
-    core.limits.unhold(job);
-    core.ready.job(job);
+    core.waiting.letIn(job, core.now());
   }
   return null;
 }

@@ -87,6 +87,11 @@ export class Jobs {
     return this.#slots.free;
   }
 
+  /** As `Slots.generated`. */
+  generated(): [fence: number, tokens: number][] {
+    return this.#slots.generated();
+  }
+
   /** Released, and the queue has yet to hear of it. */
   get unsentReleases(): number {
     return this.#releases.unsent;

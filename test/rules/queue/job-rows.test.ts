@@ -17,6 +17,7 @@ const JOB = {
   tenant: 'someone',
   token_name: 'a-token',
   cost: null,
+  weight: 2,
   stream: 1,
   webhook: 'https://example.com/ends',
   trace: '{"traceparent":"x"}',

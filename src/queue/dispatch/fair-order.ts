@@ -1,0 +1,90 @@
+import { workerAlone } from '../rpc.ts';
+import type { FairLine } from '../sharing/fair-line.ts';
+import type { Share } from '../sharing/share.ts';
+import type { Job, WaitingJob } from '../state/job.ts';
+import type { Core } from '../state/state.ts';
+import type { Worker } from '../state/worker.ts';
+import { olderOf } from './choose.ts';
+
+/**
+ * Which jobs may be given to a worker next: of the highest priority there is, those of the tenant that was served least
+ * (sharing/share.ts), the oldest first. Fairness comes before the warmth of prompts, which chooses within this list.
+ */
+
+/**
+ * Tenants whose counters are so little above the least, weighted tokens, count as served alike: where each has few jobs
+ * waiting, warmth has something to choose from. It adds that much to how far two tenants may come apart.
+ */
+export const WARM_SLACK = 2000;
+
+/**
+ * The jobs that go first, one of which is to be chosen; where that is a stored one, it alone.
+ * @param most how many jobs of callers that wait
+ * @param isOpen whether jobs of this priority may begin now
+ */
+export function firstJobs(
+  core: Core,
+  worker: Worker,
+  most: number,
+  isOpen: (priority: number) => boolean,
+): Job[] {
+  core.stored.pending.load();
+  const { config_id } = worker.session;
+  const models = new Set([null, config_id, ...worker.models, workerAlone(worker.session.worker_id)]);
+  const pools = new Set([config_id, ...core.backlog.poolsOf(models)]);
+  for (const priority of prioritiesOf(core, pools)) {
+    if (!isOpen(priority)) return [];
+    let first: Job[] = [];
+    for (const pool of pools) {
+      const jobs = fairJobs(core, worker, models, { config_id: pool, priority }, most);
+      // Counters of different pools cannot be compared: between them age decides.
+      if (jobs.length > 0 && olderOf(first[0] ?? null, jobs[0]!) === jobs[0]) first = jobs;
+    }
+    if (first.length > 0) return first;
+  }
+  return [];
+}
+
+/** Of what waits in these pools, the highest first. */
+function prioritiesOf({ backlog }: Core, pools: Iterable<string>): number[] {
+  const found = new Set<number>();
+  for (const pool of pools)
+    for (const [priority, line] of backlog.lines().get(pool) ?? []) if (line.size > 0) found.add(priority);
+  return found.size < 2 ? [...found] : [...found].sort((one, other) => other - one);
+}
+
+interface Place {
+  config_id: string;
+  priority: number;
+}
+
+function fairJobs(
+  core: Core,
+  worker: Worker,
+  models: Iterable<string | null>,
+  place: Place,
+  most: number,
+): Job[] {
+  const line: FairLine<WaitingJob> = core.backlog.line(place);
+  const found: Job[] = [];
+  let least = Number.POSITIVE_INFINITY;
+  for (const share of line.inOrder()) {
+    if (share.counter > least + WARM_SLACK) break;
+    const isWanted = ({ id }: WaitingJob) => !worker.declined.has(id);
+    const waiting = share.firstFor(models, most - found.length, isWanted);
+    if (found.length === 0) {
+      const stored = nextStored(core, worker, place, share);
+      if (stored !== null && olderOf(stored, waiting[0] ?? null) === stored) return [stored];
+      if (waiting.length > 0) least = share.counter;
+    }
+    found.push(...waiting);
+    if (found.length === most) break;
+  }
+  return found;
+}
+
+/** Stored jobs are for workers of their pool alone. */
+function nextStored(core: Core, worker: Worker, place: Place, { tenant, stored }: Share<WaitingJob>) {
+  if (stored === 0 || place.config_id !== worker.session.config_id) return null;
+  return core.stored.nextReady({ ...place, tenant }, stored, worker.declined);
+}

@@ -1,0 +1,114 @@
+import { FairLine } from './fair-line.ts';
+import type { Share } from './share.ts';
+
+/** Whose a job is, and among which others. */
+export interface Placed {
+  config_id: string;
+  priority: number;
+  tenant: string | null;
+}
+
+/** One whose caller waits. */
+export interface PlacedRequest extends Placed {
+  /** Null: any. */
+  model: string | null;
+  /** Of its token. */
+  weight: number;
+}
+
+/**
+ * All that waits for a slot: by pool, priority and tenant, in the order of fair share. Of stored jobs it knows how many
+ * there are, of those whose callers wait which.
+ */
+export class Backlog<J extends PlacedRequest> {
+  /** By pool and priority; a line stays when it is empty, since it knows what its tenants were served. */
+  readonly #lines = new Map<string, Map<number, FairLine<J>>>();
+  /** How many callers wait, by the model that they wait for and the pool that they are counted for. */
+  readonly #models = new Map<string | null, Map<string, number>>();
+  #order = 0;
+
+  line({ config_id, priority }: Pick<Placed, 'config_id' | 'priority'>): FairLine<J> {
+    const lines = this.#lines.get(config_id) ?? new Map<number, FairLine<J>>();
+    if (lines.size === 0) this.#lines.set(config_id, lines);
+    const known = lines.get(priority);
+    if (known) return known;
+    const line = new FairLine<J>();
+    lines.set(priority, line);
+    return line;
+  }
+
+  share(job: Placed): Share<J> {
+    return this.line(job).share(job.tenant);
+  }
+
+  /** By pool and priority. */
+  lines(): ReadonlyMap<string, ReadonlyMap<number, FairLine<J>>> {
+    return this.#lines;
+  }
+
+  /** A job whose caller waits. */
+  enter(job: J): void {
+    this.#change(job, (share) => share.enter(job.model, job, ++this.#order));
+    this.#count(job, 1);
+  }
+
+  leave(job: J): void {
+    this.#change(job, (share) => share.leave(job.model, job));
+    this.#count(job, -1);
+  }
+
+  /** So many more stored jobs are ready, or fewer. */
+  stored(place: Placed, change: number): void {
+    this.#change(place, (share) => {
+      share.stored += change;
+    });
+  }
+
+  /** Pools for which callers are counted that wait for one of these models. */
+  poolsOf(models: Iterable<string | null>): Set<string> {
+    const pools = new Set<string>();
+    for (const model of models) for (const pool of this.#models.get(model)?.keys() ?? []) pools.add(pool);
+    return pools;
+  }
+
+  /**
+   * Jobs whose callers wait, in the order in which they would be given to workers if all were as the jobs of their
+   * tenants before them.
+   */
+  order(): J[] {
+    const found: { job: J; at: number; order: number }[] = [];
+    for (const lines of this.#lines.values()) {
+      for (const line of lines.values()) {
+        for (const share of line.inOrder()) {
+          const jobs = share.firstFor(share.waiting.keys(), Number.POSITIVE_INFINITY, () => true);
+          let at = share.counter;
+          for (const job of jobs) {
+            found.push({ job, at, order: share.since });
+            at += share.expectedCost / job.weight;
+          }
+        }
+      }
+    }
+    found.sort(
+      (one, other) => other.job.priority - one.job.priority || one.at - other.at || one.order - other.order,
+    );
+    return found.map(({ job }) => job);
+  }
+
+  #change(place: Placed, change: (share: Share<J>) => void): void {
+    const line = this.line(place);
+    const share = line.share(place.tenant);
+    const before = share.jobs;
+    change(share);
+    line.changed(share, before);
+  }
+
+  #count({ model, config_id }: J, change: number): void {
+    const pools = this.#models.get(model) ?? new Map<string, number>();
+    if (pools.size === 0) this.#models.set(model, pools);
+    const count = (pools.get(config_id) ?? 0) + change;
+    if (count > 0) pools.set(config_id, count);
+    else pools.delete(config_id);
+    if (pools.size === 0) this.#models.delete(model);
+  }
+}

@@ -1,0 +1,64 @@
+import { Share } from './share.ts';
+import { ShareHeap } from './share-heap.ts';
+
+/** Beyond so many tenants those that have nothing waiting are forgotten, and come as if for the first time. */
+const MOST_SHARES = 10_000;
+
+/** The jobs of one pool and priority that wait, by tenant, and what their tenants were served there. */
+export class FairLine<J> {
+  readonly #shares = new Map<string | null, Share<J>>();
+  readonly #backlog = new ShareHeap<J>();
+  /**
+   * The counter of one that had waited all along and was served as the others were. Whoever comes from having nothing to
+   * do begins there at the least: were it the least of those who wait alone, a row of newcomers would hold up all others.
+   */
+  #floor = 0;
+  #entries = 0;
+
+  /** Tenants that have something waiting. */
+  get size(): number {
+    return this.#backlog.size;
+  }
+
+  share(tenant: string | null): Share<J> {
+    const known = this.#shares.get(tenant);
+    if (known) return known;
+    if (this.#shares.size >= MOST_SHARES) this.#forgetIdle();
+    const share = new Share<J>(tenant, this.#floor);
+    this.#shares.set(tenant, share);
+    return share;
+  }
+
+  /** What waits of this tenant has changed, from this many jobs. */
+  changed(share: Share<J>, before: number): void {
+    if (before === 0 && share.jobs > 0) {
+      // Nobody saves up what it did not ask for.
+      const least = this.#backlog.first?.counter ?? this.#floor;
+      share.counter = Math.max(share.counter, least, this.#floor);
+      share.since = ++this.#entries;
+      this.#backlog.add(share);
+    } else if (before > 0 && share.jobs === 0) this.#backlog.remove(share);
+  }
+
+  /** Tenants that have something waiting, in the order in which they go. Nothing may change meanwhile. */
+  inOrder(): Iterable<Share<J>> {
+    return this.#backlog.inOrder();
+  }
+
+  /** A job of this tenant is given to a worker. */
+  serve(share: Share<J>): void {
+    this.#floor = Math.max(this.#floor, share.counter);
+  }
+
+  /** @param tokens weighted, divided by its weight; below 0: it was charged too much */
+  charge(share: Share<J>, tokens: number): void {
+    const tenants = this.#backlog.size + (share.place < 0 ? 1 : 0);
+    this.#floor += tokens / tenants;
+    share.counter += tokens;
+    this.#backlog.moved(share);
+  }
+
+  #forgetIdle(): void {
+    for (const [tenant, { jobs }] of this.#shares) if (jobs === 0) this.#shares.delete(tenant);
+  }
+}

@@ -1,0 +1,56 @@
+/** An hour, in steps of five minutes. */
+const STEP_MS = 300_000;
+const STEPS = 12;
+
+/** Tokens by the number of their step. */
+type Steps = Map<number, number>;
+
+/** Tokens that tenants were served of late, by pool, as they came. In memory: a queue that starts knows of none. */
+export class Served {
+  readonly #pools = new Map<string, Map<string | null, Steps>>();
+  #sweptAt = 0;
+
+  /** @param now epoch ms */
+  add(
+    { config_id, tenant }: { config_id: string; tenant: string | null },
+    tokens: number,
+    now: number,
+  ): void {
+    if (tokens === 0) return;
+    this.#sweep(now);
+    const tenants = this.#pools.get(config_id) ?? new Map<string | null, Steps>();
+    this.#pools.set(config_id, tenants);
+    const steps: Steps = tenants.get(tenant) ?? new Map();
+    tenants.set(tenant, steps);
+    const step = Math.floor(now / STEP_MS);
+    steps.set(step, (steps.get(step) ?? 0) + tokens);
+  }
+
+  /** Of the last hour, by tenant, the most first. @param now epoch ms */
+  of(configId: string, now: number): { tenant: string | null; tokens: number }[] {
+    this.#sweep(now);
+    const tenants = [...(this.#pools.get(configId) ?? [])];
+    const sums = tenants.map(([tenant, steps]) => ({ tenant, tokens: sum(steps) }));
+    return sums.filter(({ tokens }) => tokens > 0).sort((one, other) => other.tokens - one.tokens);
+  }
+
+  /** Once in a step. */
+  #sweep(now: number): void {
+    const step = Math.floor(now / STEP_MS);
+    if (step === this.#sweptAt) return;
+    this.#sweptAt = step;
+    for (const [pool, tenants] of this.#pools) {
+      for (const [tenant, steps] of tenants) {
+        for (const at of steps.keys()) if (at <= step - STEPS || at > step) steps.delete(at);
+        if (steps.size === 0) tenants.delete(tenant);
+      }
+      if (tenants.size === 0) this.#pools.delete(pool);
+    }
+  }
+}
+
+function sum(steps: Steps): number {
+  let tokens = 0;
+  for (const part of steps.values()) tokens += part;
+  return tokens;
+}
