@@ -162,7 +162,7 @@ describe('a full disk', () => {
     const path = join(folder, 'small');
     mkdirSync(path);
     try {
-      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', path], { stdio: 'ignore' });
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', path], { stdio: 'ignore' });
       mount = path;
     } catch {
       context.skip('a file system of a known size can be mounted by root alone');
