@@ -25,6 +25,7 @@ export const MOVING_BUGS: readonly Bug[] = [
     file: 'src/relay/movable.ts',
     line: 'this.#ids.slice(0, ids)',
     becomes: 'this.#ids.slice()',
+    first_seed: 1300,
   },
   {
     name: 'moving: ids that are told again after a reconnect count twice',

@@ -1,4 +1,5 @@
 import { isObject, limits, type MovePlan } from '../protocol/index.ts';
+import { stopsOf } from './stop-hold.ts';
 
 /**
  * Which answers may be moved: what was generated elsewhere goes on exactly as it would have here (docs/moving.md). All
@@ -41,7 +42,7 @@ const KEPT_BY: readonly (readonly [field: string, stays: (value: unknown) => boo
   ['n', (value) => isGiven(value) && value !== 1, 'it has several choices'],
   ['best_of', (value) => isGiven(value) && value !== 1, 'it has several choices'],
   ['use_beam_search', Boolean, 'a beam search begins anew'],
-  ['stop', isFilled, 'a stop string may have begun before the cut'],
+  ['stop', (value) => stopsOf(value) === null, 'its stop strings cannot be looked for'],
   ['bad_words', isFilled, 'a forbidden word may have begun before the cut'],
   ['response_format', (value) => isGiven(value) && Object(value).type !== 'text', 'a grammar begins anew'],
   ['structured_outputs', isGiven, 'a grammar begins anew'],

@@ -58,7 +58,7 @@ interface Sequence extends SequenceRequest {
   /** When the next token is due; moved forward by the pace. */
   nextDueAt: number;
   generated: number;
-  /** Text not given yet, because a stop string may begin in it. */
+  /** The end of its text, in which a stop string may begin: not given yet, unless stop strings are shown. */
   held: string;
 }
 
@@ -245,24 +245,25 @@ export class Scheduler {
 
 /** The text that the next token adds, stop strings looked for and cut off. */
 function nextText(sequence: Sequence): { text: string; finish: Finish | null; id: number } {
-  const { stop, generated } = sequence;
+  const { stop, generated, held, includeStop } = sequence;
   const { id, text: token } = sequence.source.next();
-  const unfinished = sequence.held + token;
+  const unfinished = held + token;
+  const given = includeStop ? held.length : 0;
   if (generated >= sequence.minTokens) {
     const found = firstStop(unfinished, stop);
     if (found) {
-      const text = unfinished.slice(0, found.at + (sequence.includeStop ? found.stop.length : 0));
+      const text = unfinished.slice(given, found.at + (includeStop ? found.stop.length : 0));
       return { text, id, finish: { reason: 'stop', stopReason: found.stop } };
     }
   }
   const reason = ending(sequence);
-  if (reason) return { text: unfinished, id, finish: { reason, stopReason: null } };
-  // As vLLM does: the letters that could begin a stop string are held back.
+  if (reason) return { text: unfinished.slice(given), id, finish: { reason, stopReason: null } };
+  // As vLLM does: the letters that could begin a stop string are held back, unless it is to be shown.
   const hold = Math.max(0, ...stop.map((text) => text.length - 1));
-  let given = Math.max(0, unfinished.length - hold);
-  if (/[\ud800-\udbff]$/.test(unfinished.slice(0, given))) given--;
-  sequence.held = unfinished.slice(given);
-  return { text: unfinished.slice(0, given), id, finish: null };
+  let end = Math.max(0, unfinished.length - hold);
+  if (/[\ud800-\udbff]$/.test(unfinished.slice(0, end))) end--;
+  sequence.held = unfinished.slice(end);
+  return { text: includeStop ? token : unfinished.slice(0, end), id, finish: null };
 }
 
 function ending(sequence: Sequence): Finish['reason'] | null {

@@ -58,6 +58,8 @@ export interface EnginePorts {
   clock: Clock;
   random: Random;
   worker: string;
+  /** As of its plan. */
+  tellsIds: boolean;
   /** Share of requests that go wrong, now. */
   trouble(): number;
   /** How much longer than others this request takes before it is answered. */
@@ -96,6 +98,10 @@ export class SimulatedEngine implements EngineClient {
     if (!this.isHealthyNow) throw new EngineUnreachable('nothing listens');
     const jobId = call.requestId ?? '';
     const body = JSON.parse(String(call.body ?? '{}')) as Body;
+    if (!this.#ports.tellsIds) {
+      delete body.return_token_ids;
+      delete body.kv_transfer_params;
+    }
     if (call.path === '/detokenize') return detokenized();
     const streams = body.stream === true;
     const goesWrong = random.chance(this.#ports.trouble());

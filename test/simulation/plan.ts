@@ -40,6 +40,10 @@ export interface WorkerPlan {
   isBase: boolean;
   /** Its clock is wrong by this, ms. */
   clockOffsetMs: number;
+  /** `MIGRATION=exact`: answers of its own may go on elsewhere. */
+  moves: boolean;
+  /** Its engine tells token ids, and goes on from them; others know no such fields. */
+  tellsIds: boolean;
 }
 
 /** A stored job and what its submitter does; times are ms after the start. */
@@ -165,7 +169,13 @@ export function drawPlan(seed: number): Plan {
     configId: 'cfg' as ConfigId,
     isBase: false,
     clockOffsetMs: random.int(-3_600_000, 3_600_000),
+    moves: true,
+    tellsIds: true,
   }));
+  // One that moves nothing of its own is given what others began.
+  const other = new Random(seed, 'engines');
+  if (other.chance(0.2))
+    Object.assign(workers[0]!, { moves: other.chance(0.5), tellsIds: other.chance(0.5) });
   const base = drawBaseWorkers(new Random(seed, 'base'));
   workers.push(...base);
   const batches = drawBatches(seed, troubleEndsMs);
@@ -212,6 +222,8 @@ function drawBaseWorkers(random: Random): WorkerPlan[] {
     configId,
     isBase: true,
     clockOffsetMs: 0,
+    moves: false,
+    tellsIds: true,
   }));
 }
 

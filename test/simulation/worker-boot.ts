@@ -77,6 +77,7 @@ export class Boot implements ClientProcess {
         const hold = HOLDS_MS.find(({ share, isBase }) => isBase === plan.isBase && holds.chance(share));
         return hold ? holds.int(hold.from, hold.to) : 0;
       },
+      tellsIds: plan.tellsIds,
       fenceOf: (jobId) => this.#fences.get(jobId) ?? -1,
       begun: (exchange, say) => oracle.exchangeBegun(exchange, say),
       ended: (exchange) => oracle.exchangeEnded(exchange),
@@ -126,7 +127,7 @@ export class Boot implements ClientProcess {
       configId: plan.configId,
       workerId: plan.name,
       capacity: plan.capacity,
-      moves: true,
+      moves: plan.moves,
       instance: { id: plan.name, boot_id: this.boot },
       renewAfterSeconds: leaseSeconds * 0.8,
       graceSeconds: 5,

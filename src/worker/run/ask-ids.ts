@@ -1,10 +1,13 @@
 import { movePlan } from '../../moving/plan.ts';
+import { StopHold } from '../../moving/stop-hold.ts';
 import { idsAsked } from '../../moving/token-ids.ts';
 import type { EngineRequest, MovePlan } from '../../protocol/index.ts';
 import { parseBody } from './attempt.ts';
 import type { Moving } from './passed-events.ts';
 
 const ASKED = '"return_token_ids":true,';
+/** Of two members of one name the last counts. */
+const STOPS_SHOWN = ',"include_stop_str_in_output":true';
 
 /** A request whose answer may be moved. */
 export interface MovableRequest {
@@ -21,7 +24,9 @@ export function askIds(request: EngineRequest, body: string | Uint8Array): Movab
   const isAsked =
     /"return_token_ids"\s*:\s*true/.test(text) && Object(parseBody(text)).return_token_ids === true;
   const from = request.continues ? idsAsked(parseBody(text)) : null;
-  return { body: isAsked ? body : withAsked(body), moving: { plan, isAsked, from } };
+  const asked = isAsked ? body : withAsked(body);
+  const hasStops = StopHold.of(plan) !== null;
+  return { body: hasStops ? withStopsShown(asked) : asked, moving: { plan, isAsked, from } };
 }
 
 /** What a continuation says of its prompt stands for the caller's own. */
@@ -43,4 +48,11 @@ function withAsked(body: string | Uint8Array): string | Uint8Array {
   }
   const at = body.indexOf(0x7b) + 1;
   return Buffer.concat([body.subarray(0, at), Buffer.from(ASKED), body.subarray(at)]);
+}
+
+/** Right before the brace that closes the object. */
+function withStopsShown(body: string | Uint8Array): string {
+  const text = typeof body === 'string' ? body : Buffer.from(body).toString();
+  const at = text.lastIndexOf('}');
+  return text.slice(0, at) + STOPS_SHOWN + text.slice(at);
 }

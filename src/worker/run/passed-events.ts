@@ -1,3 +1,4 @@
+import { StopHold } from '../../moving/stop-hold.ts';
 import { continuesFrom, TokenIds } from '../../moving/token-ids.ts';
 import { limits, type MovePlan } from '../../protocol/index.ts';
 import type { AnswerStream } from '../answers/answer-stream.ts';
@@ -24,6 +25,7 @@ export class PassedEvents {
   readonly #splitter: EventSplitter | null;
   readonly #moving: Moving | null;
   readonly #ids: TokenIds | null;
+  readonly #stops: StopHold | null;
   #hasBegun = false;
 
   /** @param isCounted the engine was asked for a usage that the caller did not ask for */
@@ -34,6 +36,7 @@ export class PassedEvents {
     this.#splitter = moving !== null && !isCounted ? new EventSplitter(mostBytes) : null;
     this.#moving = moving;
     this.#ids = moving && new TokenIds(moving.isAsked);
+    this.#stops = moving && StopHold.of(moving.plan);
   }
 
   /** @param isMarked as of `AddedUsage` @throws JobFailure */
@@ -44,6 +47,7 @@ export class PassedEvents {
   /** What is left at the end of the stream. */
   end(): void {
     this.#pass((this.#added ?? this.#splitter)?.rest() ?? null);
+    this.#write(this.#stops?.rest() ?? null, false);
   }
 
   #whole(piece: Uint8Array): Uint8Array | null {
@@ -51,14 +55,20 @@ export class PassedEvents {
   }
 
   #pass(events: Uint8Array | null): void {
-    if (events === null) return;
-    this.#stream.write(this.#ids ? this.#tell(events, this.#ids, this.#moving!) : events);
+    if (events === null || this.#stops === null) return this.#write(events, false);
+    const released = this.#stops.push(events);
+    this.#write(released?.events ?? null, released?.stays ?? false);
   }
 
-  #tell(events: Uint8Array, reader: TokenIds, moving: Moving): Uint8Array {
+  #write(events: Uint8Array | null, stays: boolean): void {
+    if (events === null) return;
+    this.#stream.write(this.#ids ? this.#tell(events, stays, this.#ids, this.#moving!) : events);
+  }
+
+  #tell(events: Uint8Array, stays: boolean, reader: TokenIds, moving: Moving): Uint8Array {
     const { events: wanted, ids, stage } = reader.push(events);
     if (!this.#hasBegun) this.#begin(reader, moving);
-    this.#stream.tell(ids, stage);
+    this.#stream.tell(stays ? null : ids, stage);
     return wanted;
   }
 

@@ -1,8 +1,21 @@
 import { describe, expect, it } from 'vitest';
+import { movePlan } from '../../../src/moving/plan.ts';
+import { StopHold } from '../../../src/moving/stop-hold.ts';
+import type { MovePlan } from '../../../src/protocol/index.ts';
 import type { EngineCalls, Json } from './calls.ts';
 import { MESSAGES, readEvents } from './calls.ts';
 
 const TOKENS = 24;
+/** The penalty counts the prompt too, and makes a text that repeats nothing. */
+const SAMPLINGS: readonly (Json & { min_tokens?: number })[] = [
+  {},
+  { repetition_penalty: 1.3 },
+  { logprobs: true, repetition_penalty: 1.3 },
+  { min_tokens: 12, ignore_eos: false, repetition_penalty: 1.3 },
+  { logit_bias: { 40: 2, 41: -2 }, repetition_penalty: 1.2 },
+  { top_k: 5, top_p: 0.9, min_p: 0.05, repetition_penalty: 1.2 },
+];
+
 /** Nothing in it is random. */
 const GREEDY = { temperature: 0, ignore_eos: true, stream: true, return_token_ids: true };
 
@@ -30,21 +43,42 @@ export function continuation({ post }: EngineCalls): void {
     });
 
     it('goes on from its ids as a chat as if it had never been cut', async () => {
-      // The penalty counts the prompt too, and makes a text that repeats nothing.
-      for (const sampling of [{}, { repetition_penalty: 1.3 }]) {
+      for (const [index, sampling] of SAMPLINGS.entries()) {
         const whole = await chat({ max_tokens: TOKENS, ...sampling });
-        for (const cut of whole.cuts) {
+        // Behind every event, then behind some of them.
+        for (const cut of whole.cuts.filter((_, at) => index < 2 || at % 5 === 0)) {
           const kept = await wholeCharacters(whole.ids.slice(0, cut.tokens));
           const ids = [...whole.prompt, ...kept];
           const rest = await chat({
             messages: [{ role: 'user', content: '.' }],
             kv_transfer_params: { prompt_token_ids: ids },
-            max_tokens: TOKENS - kept.length,
             ...sampling,
+            max_tokens: TOKENS - kept.length,
+            min_tokens: Math.max(0, (sampling.min_tokens ?? 0) - kept.length),
           });
           expect(rest.prompt).toEqual(ids);
           expect([cut.text + rest.text, rest.ids]).toEqual([whole.text, whole.ids.slice(kept.length)]);
+          expect(close(rest.logprobs, whole.logprobs.slice(kept.length))).toBe(true);
         }
+      }
+    });
+
+    it('ends at its stop string, also where that would have begun before the cut', async () => {
+      const { text: plain } = await chat({ max_tokens: TOKENS, repetition_penalty: 1.3 });
+      const stop = stopIn(plain);
+      const asked = { max_tokens: TOKENS, repetition_penalty: 1.3, stop };
+      const wanted = await chat(asked);
+      expect(wanted.text).toBe(plain.slice(0, plain.indexOf(stop)));
+      const shown = { ...asked, include_stop_str_in_output: true };
+      const whole = await chat(shown);
+      const cuts = cutsOf(whole.events, stop);
+      expect(cuts.at(-1)!.text).toBe(wanted.text);
+      for (const cut of cuts.slice(0, -1)) {
+        const ids = [...whole.prompt, ...(await wholeCharacters(whole.ids.slice(0, cut.tokens)))];
+        const more = { kv_transfer_params: { prompt_token_ids: ids } };
+        const left = TOKENS - (ids.length - whole.prompt.length);
+        const rest = await chat({ ...shown, messages: MESSAGES, ...more, max_tokens: left });
+        expect(cut.text + cutsOf(rest.events, stop).at(-1)!.text).toBe(wanted.text);
       }
     });
 
@@ -60,23 +94,68 @@ export function continuation({ post }: EngineCalls): void {
   });
 }
 
+/** Of three characters, in the middle of a text. */
+function stopIn(text: string): string {
+  for (let at = text.length >> 1; at < text.length - 3; at++) {
+    const stop = text.slice(at, at + 3);
+    if (text.indexOf(stop) === at && !stop.includes('\ufffd')) return stop;
+  }
+  throw new Error(`nothing stands once in ${text}`);
+}
+
+/** Where an answer can be cut that has a stop string, and the text until there; the last is all of it. */
+function cutsOf(events: readonly Json[], stop: string): { tokens: number; text: string }[] {
+  const plan = movePlan('/v1/chat/completions', JSON.stringify({ messages: MESSAGES, stream: true, stop }));
+  const hold = StopHold.of(plan as MovePlan)!;
+  const cuts: { tokens: number; text: string }[] = [];
+  let [tokens, text] = [0, ''];
+  for (const event of events) {
+    const released = hold.push(Buffer.from(`data: ${JSON.stringify(event)}\n\n`));
+    for (const [, json = ''] of Buffer.from(released?.events ?? [])
+      .toString()
+      .matchAll(/^data: (.*)$/gm)) {
+      const [choice] = (JSON.parse(json) as { choices: Choice[] }).choices;
+      tokens += choice?.token_ids?.length ?? 0;
+      text += choice?.delta?.content ?? '';
+    }
+    if (released !== null && tokens > 0) cuts.push({ tokens, text });
+  }
+  return cuts;
+}
+
+/** The same but for what sums in another order differ by. */
+function close(one: readonly number[], other: readonly number[]): boolean {
+  return one.length === other.length && one.every((value, at) => Math.abs(value - other[at]!) < 1e-3);
+}
+
+interface Choice {
+  delta?: { content?: string };
+  text?: string;
+  token_ids?: number[] | null;
+  logprobs?: { content?: { logprob: number }[] } | null;
+  prompt_token_ids?: number[] | null;
+}
+
 interface Said {
+  events: Json[];
   prompt: number[];
   ids: number[];
   text: string;
+  logprobs: number[];
   /** Where it can be cut: what came before. An event may bring several tokens. */
   cuts: { tokens: number; text: string }[];
 }
 
 async function read(response: Response): Promise<Said> {
   const { events } = await readEvents(response);
-  const said: Said = { prompt: [], ids: [], text: '', cuts: [] };
+  const said: Said = { events, prompt: [], ids: [], text: '', logprobs: [], cuts: [] };
   for (const event of events) {
-    const [choice] = event.choices as (Json & { delta?: { content?: string } })[];
+    const [choice] = event.choices as Choice[];
     said.prompt.push(...((event.prompt_token_ids ?? choice?.prompt_token_ids ?? []) as number[]));
     if (said.ids.length > 0) said.cuts.push({ tokens: said.ids.length, text: said.text });
-    said.ids.push(...((choice?.token_ids ?? []) as number[]));
+    said.ids.push(...(choice?.token_ids ?? []));
     said.text += choice?.delta?.content ?? choice?.text ?? '';
+    said.logprobs.push(...(choice?.logprobs?.content?.map(({ logprob }) => logprob) ?? []));
   }
   return said;
 }

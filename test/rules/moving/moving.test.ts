@@ -44,7 +44,7 @@ describe('what may be moved', () => {
     [CHAT, { presence_penalty: 0.1 }, /presence_penalty/],
     [CHAT, { frequency_penalty: -1 }, /frequency_penalty/],
     [CHAT, { n: 2 }, /several choices/],
-    [CHAT, { stop: ['END'] }, /stop string/],
+    [CHAT, { stop: [7] }, /stop strings/],
     [CHAT, { response_format: { type: 'json_object' } }, /grammar/],
     [CHAT, { structured_outputs: { choice: ['a'] } }, /grammar/],
     [CHAT, { tools: [{ type: 'function' }] }, /tool/],

@@ -1,0 +1,164 @@
+import { isObject, type MovePlan } from '../protocol/index.ts';
+
+type Fields = Record<string, unknown>;
+
+/** Of all stop strings together: each event is held against all their beginnings. */
+const MOST_STOP_CHARACTERS = 1024;
+
+/** Where the text of a choice may stand. */
+const TEXTS = ['content', 'reasoning', 'reasoning_content'] as const;
+
+const encoder = new TextEncoder();
+
+/** The stop strings of a request; null: they cannot be looked for, being none that an engine takes, or too long. */
+export function stopsOf(stop: unknown): string[] | null {
+  const stops = stop === undefined || stop === null ? [] : Array.isArray(stop) ? stop : [stop];
+  if (!stops.every((one) => typeof one === 'string')) return null;
+  const total = stops.reduce((sum, { length }) => sum + length, 0);
+  return total > MOST_STOP_CHARACTERS ? null : stops.filter((one) => one !== '');
+}
+
+/** So many events are held back; only text that is all beginnings of stop strings has more. */
+const MOST_HELD = 64;
+
+interface Held {
+  event: string;
+  text: string;
+  /** Characters at the end of the text so far that may begin a stop string. */
+  begun: number;
+}
+
+/** Events that may go on their way. */
+interface Released {
+  events: Uint8Array;
+  /** A stop string may have begun in what was released: another engine would miss it, so the answer stays. */
+  stays: boolean;
+}
+
+/**
+ * Holds back the events in which a stop string may have begun. An engine holds text back itself, and then its events say
+ * less than the tokens whose ids they bring; so the worker asks it to show stop strings
+ * (`include_stop_str_in_output`), holds back what may be one, and takes it out.
+ */
+export class StopHold {
+  readonly #stops: readonly string[];
+  /** Of the longest beginning of a stop string. */
+  readonly #longest: number;
+  /** The caller wants to see the stop string. */
+  readonly #isShown: boolean;
+  /** The end of the text that has come. */
+  #tail = '';
+  #held: Held[] = [];
+  #stays = false;
+  #isFinished = false;
+
+  /** Null: the request has no stop strings. */
+  static of({ rest }: MovePlan): StopHold | null {
+    const stops = stopsOf(rest.stop) ?? [];
+    return stops.length === 0 ? null : new StopHold(stops, rest.include_stop_str_in_output === true);
+  }
+
+  private constructor(stops: readonly string[], isShown: boolean) {
+    this.#stops = stops;
+    this.#longest = Math.max(...stops.map(({ length }) => length)) - 1;
+    this.#isShown = isShown;
+  }
+
+  /** @param events whole ones @returns null: nothing may go yet */
+  push(events: Uint8Array): Released | null {
+    if (this.#isFinished) return { events, stays: this.#stays };
+    for (const event of new TextDecoder().decode(events).split(/(?<=\n\r?\n)/)) this.#take(event);
+    const released = this.#isFinished ? this.#held.length : this.#clean();
+    if (released === 0) return null;
+    return { events: this.#release(released), stays: this.#stays };
+  }
+
+  /** What is held at the end of an answer that has not finished. */
+  rest(): Uint8Array | null {
+    return this.#held.length === 0 ? null : this.#release(this.#held.length);
+  }
+
+  #take(event: string): void {
+    const choice = this.#isFinished ? null : choiceIn(event);
+    const text = choice === null ? '' : textOf(choice);
+    if (text !== '' && this.#longest > 0) this.#tail = (this.#tail + text).slice(-this.#longest);
+    this.#held.push({ event, text, begun: this.#begun() });
+    if (typeof choice?.finish_reason !== 'string') return;
+    this.#isFinished = true;
+    const stop = choice.finish_reason === 'stop' && this.#stops.find((one) => one === choice.stop_reason);
+    if (stop && !this.#isShown) this.#takeOut(stop);
+  }
+
+  /** How many characters at the end of the text are the longest beginning of a stop string. */
+  #begun(): number {
+    let most = 0;
+    for (const stop of this.#stops) {
+      for (let length = Math.min(stop.length - 1, this.#tail.length); length > most; length--) {
+        if (this.#tail.endsWith(stop.slice(0, length))) most = length;
+      }
+    }
+    return most;
+  }
+
+  /** How many events may go: until the last behind which no stop string has begun. */
+  #clean(): number {
+    const clean = this.#held.findLastIndex(({ begun }) => begun === 0) + 1;
+    if (clean > 0 || this.#held.length <= MOST_HELD) return clean;
+    this.#stays = true;
+    // What may have to be taken out is held on to.
+    const { begun } = this.#held.at(-1)!;
+    let count = this.#held.length;
+    for (let after = 0; after < begun; count--) after += this.#held[count - 1]!.text.length;
+    return count;
+  }
+
+  /** From the end of what is held, if it is there. */
+  #takeOut(stop: string): void {
+    const whole = this.#held.map(({ text }) => text).join('');
+    let left = whole.endsWith(stop) ? stop.length : 0;
+    for (let at = this.#held.length - 1; left > 0; at--) {
+      const held = this.#held[at]!;
+      if (held.text === '') continue;
+      const kept = held.text.slice(0, Math.max(0, held.text.length - left));
+      left -= held.text.length - kept.length;
+      held.event = withText(held.event, kept);
+    }
+  }
+
+  #release(count: number): Uint8Array {
+    return encoder.encode(
+      this.#held
+        .splice(0, count)
+        .map(({ event }) => event)
+        .join(''),
+    );
+  }
+}
+
+/** Null: it is a comment, an end mark, a usage, or an error. */
+function choiceIn(event: string): Fields | null {
+  const data = /^data: ?(\{.*\})\r?$/m.exec(event)?.[1];
+  if (data === undefined) return null;
+  const { choices } = JSON.parse(data) as Fields;
+  return Array.isArray(choices) && isObject(choices[0]) ? choices[0] : null;
+}
+
+function textOf(choice: Fields): string {
+  const [where, name] = placeOf(choice);
+  return name === null ? '' : String(where[name]);
+}
+
+function placeOf(choice: Fields): [Fields, string | null] {
+  const { delta } = choice;
+  if (!isObject(delta)) return [choice, typeof choice.text === 'string' ? 'text' : null];
+  return [delta, TEXTS.find((name) => typeof delta[name] === 'string' && delta[name] !== '') ?? null];
+}
+
+function withText(event: string, text: string): string {
+  return event.replace(/^(data: ?)(\{.*\})/m, (_, name: string, json: string) => {
+    const data = JSON.parse(json) as { choices: Fields[] };
+    const [where, place] = placeOf(data.choices[0]!);
+    where[place!] = text;
+    return name + JSON.stringify(data);
+  });
+}
