@@ -77,8 +77,18 @@ interface Chunk {
   usage?: { prompt_tokens: number; completion_tokens: number };
 }
 
-/** Reads a stream and holds it against the one that nobody cut. */
-async function expectUnbroken(at: number, response: Response): Promise<void> {
+/** What ends it late in its answer. */
+function stopOf(at: number): string {
+  const text = uncut(at);
+  for (let from = text.length - 60; ; from++) {
+    const stop = text.slice(from, from + 12);
+    if (text.indexOf(stop) === from) return stop;
+  }
+}
+
+/** Reads a stream and holds it against the one that nobody cut. @param stop it ends before that */
+async function expectUnbroken(at: number, response: Response, stop: string | null = null): Promise<void> {
+  const text = uncut(at);
   expect(response.status).toBe(200);
   const body = (await response.text()).replaceAll(/^: .*\n\n/gm, '');
   const { events, done } = await readEvents(new Response(body));
@@ -86,12 +96,13 @@ async function expectUnbroken(at: number, response: Response): Promise<void> {
   const chunks = events as unknown as Chunk[];
   expect(new Set(chunks.map(({ id, created }) => `${id} ${created}`)).size).toBe(1);
   const choices = chunks.flatMap((chunk) => chunk.choices);
-  expect(choices.map(({ delta }) => delta.content ?? '').join('')).toBe(uncut(at));
+  const wanted = stop === null ? text : text.slice(0, text.indexOf(stop));
+  expect(choices.map(({ delta }) => delta.content ?? '').join('')).toBe(wanted);
   expect(choices.filter(({ delta }) => delta.role)).toHaveLength(1);
   expect(choices.filter(({ finish_reason }) => finish_reason)).toHaveLength(1);
   expect(body).not.toMatch(/token_ids":\[/);
   const usages = chunks.flatMap(({ usage }) => usage ?? []);
-  expect(usages).toMatchObject([{ completion_tokens: TOKENS }]);
+  if (stop === null) expect(usages).toMatchObject([{ completion_tokens: TOKENS }]);
 }
 
 async function ledgerOf(response: Response): Promise<LedgerView> {
@@ -112,16 +123,16 @@ async function moves(responses: Response[]): Promise<string[]> {
   );
 }
 
-/** So many streams over two workers, each of which has begun. */
-async function begun(count: number, more: object = {}): Promise<Response[]> {
-  const responses = await Promise.all(Array.from({ length: count }, (_, at) => ask(at, more)));
+/** So many streams over all workers, each of which has begun. */
+async function begun(count: number, more: (at: number) => object = () => ({})): Promise<Response[]> {
+  const responses = await Promise.all(Array.from({ length: count }, (_, at) => ask(at, more(at))));
   expect(responses.map(({ status }) => status)).toEqual(responses.map(() => 200));
   return responses;
 }
 
-it('no caller notices that a worker is killed under 32 streams', async () => {
+it('no caller notices that one of three workers is killed under 32 streams', async () => {
   const killed = await start('killed');
-  await start('other');
+  await Promise.all([start('second'), start('third')]);
   const before = await counted();
   const responses = await begun(STREAMS);
   for (const pid of await processesOfGroup(killed.process.pid)) process.kill(pid, 'SIGKILL');
@@ -131,6 +142,15 @@ it('no caller notices that a worker is killed under 32 streams', async () => {
   for (const detail of details) expect(detail).toMatch(/^from killed at token \d+: /);
   await until(async () => (await counted()).succeeded === before.succeeded + STREAMS, 'all are counted');
   expect((await counted()).output).toBe(before.output + STREAMS * TOKENS);
+});
+
+it('a stop string ends an answer wherever its worker was killed', async () => {
+  const killed = await start('killed');
+  await start('other');
+  const responses = await begun(STREAMS, (at) => ({ stop: ['no such text', stopOf(at)] }));
+  for (const pid of await processesOfGroup(killed.process.pid)) process.kill(pid, 'SIGKILL');
+  await Promise.all(responses.map((response, at) => expectUnbroken(at, response, stopOf(at))));
+  expect((await moves(responses)).length).toBeGreaterThan(0);
 });
 
 it('a drain hands back no answer unfinished, and charges none twice', async () => {
@@ -166,7 +186,7 @@ it('an answer goes on elsewhere when its engine dies', async () => {
 
 it('an answer that could not go on exactly stays, and its ledger says why', async () => {
   const killed = await start('killed');
-  const [response] = await begun(1, { seed: 7 });
+  const [response] = await begun(1, () => ({ seed: 7 }));
   await start('other');
   for (const pid of await processesOfGroup(killed.process.pid)) process.kill(pid, 'SIGKILL');
   expect(await response!.text()).toMatch(/"error"/);
