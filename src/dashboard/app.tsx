@@ -6,6 +6,7 @@ import { ConnectionBar } from './shell/connection-bar.tsx';
 import { Help } from './shell/help.tsx';
 import { StatusBar } from './shell/status-bar.tsx';
 import { TopBar } from './shell/top-bar.tsx';
+import { AuditView } from './views/audit.tsx';
 import { BatchesView } from './views/batches.tsx';
 import { FleetView } from './views/fleet.tsx';
 import { JobView } from './views/job.tsx';
@@ -26,6 +27,7 @@ const TITLES: Record<string, string> = {
   spend: 'Spend',
   try: 'Try it',
   tokens: 'Tokens',
+  audit: 'Audit',
 };
 
 // Tabs and histories are told apart by it.
@@ -77,6 +79,8 @@ function View() {
       return <TryView />;
     case 'tokens':
       return <TokensView />;
+    case 'audit':
+      return <AuditView />;
     case 'spend':
       return <SpendView />;
     default:

@@ -94,5 +94,5 @@ function follow(event: Event, url: URL): void {
 
 /** Not a file or an answer of the API. */
 function isView(to: string): boolean {
-  return /^(?:|(?:workers|queue|jobs|requests|batches|spend|try)(?:\/[^/]*)?)\/?$/.test(to);
+  return /^(?:|(?:workers|queue|jobs|requests|batches|spend|try|tokens|audit)(?:\/[^/]*)?)\/?$/.test(to);
 }

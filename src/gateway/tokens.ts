@@ -67,8 +67,12 @@ let kept: { at: number; version: number | null; entries: TokenEntry[] } = {
   entries: [],
 };
 
+/** How often it was forgotten: what was asked before that is old when it comes. */
+let changes = 0;
+
 /** The gateway has changed what is kept. */
 export function forgetKeptTokens(): void {
+  changes += 1;
   kept.at = Number.NEGATIVE_INFINITY;
 }
 
@@ -80,11 +84,12 @@ export function forgetKeptTokens(): void {
 async function keptTokens(env: TokenSources): Promise<TokenEntry[]> {
   const now = Date.now();
   if (now - kept.at < FRESH_MS) return kept.entries;
-  const before = kept;
+  const [before, asked] = [kept, changes];
   if (before.version !== null) kept = { ...before, at: now };
   try {
     const { version, entries } = await callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.tokens(before.version));
-    kept = { at: now, version, entries: entries ?? before.entries };
+    const at = asked === changes ? now : Number.NEGATIVE_INFINITY;
+    kept = { at, version, entries: entries ?? before.entries };
   } catch (error) {
     if (before.version === null) throw error;
   }

@@ -126,7 +126,7 @@ describe('signing in', () => {
       (await fetch(`${queue.url}/v1/models`, { headers: { authorization: `Bearer ${token}` } })).status;
     const shown = async () =>
       /wv_[\w-]{43}/.exec((await page.getByRole('status').textContent()) ?? '')?.[0] ?? '';
-    await page.getByRole('link', { name: 'Tokens' }).click();
+    await page.getByRole('link', { name: 'Tokens', exact: true }).click();
     await page.getByLabel('Name, also of its tenant').fill('team-a');
     await page.getByLabel('Models, all unless named').fill('qwen-*');
     await page.getByRole('button', { name: 'Make a token' }).click();
@@ -143,6 +143,35 @@ describe('signing in', () => {
     await page.goto(`${queue.url}/tokens`);
     await page.locator('tr[data-id^="file"]').first().waitFor();
     expect(await accessibilityFaults(page)).toEqual([]);
+  });
+
+  it('shows an admin what people did, filtered by a click, and nobody else', async () => {
+    const queue = await startWithTokens();
+    const page = await signIn(queue.url, 'operators-token');
+    const ask = (method: string, path: string, body?: object) =>
+      fetch(`${queue.url}${path}`, {
+        method,
+        headers: { authorization: 'Bearer operators-token' },
+        ...(body && { body: JSON.stringify(body) }),
+      });
+    await ask('POST', '/api/tokens', { name: 'team-a', scopes: ['submit'] });
+    await ask('PATCH', '/api/tokens/team-a', { models: ['qwen-*'] });
+    await page.getByRole('link', { name: 'Audit' }).click();
+    const rows = page.locator('tbody tr[data-id]');
+    await page.getByText('models qwen-*').waitFor();
+    expect(await rows.first().textContent()).toMatch(/QUEUE_TOKENS 1.*changed a token.*team-a.*Done/);
+    // What is done while somebody looks comes by itself.
+    await ask('DELETE', '/api/tokens/team-a');
+    await page.getByRole('link', { name: 'revoked a token' }).click();
+    await until(async () => (await rows.count()) === 1, 'the others are filtered out');
+    expect(new URL(page.url()).search).toBe('?action=token.revoke');
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await page.getByRole('button', { name: 'Sign out' }).click();
+    await open?.close();
+    const reader = await signIn(queue.url, 'readers-token');
+    await reader.goto(`${queue.url}/audit`);
+    await reader.getByText('those who sign in with the scope admin').waitFor();
+    expect(await reader.getByRole('link', { name: 'Audit' }).count()).toBe(0);
   });
 
   it('lets a token of the scope submit chat', async () => {

@@ -40,6 +40,7 @@ const VIEWS = [
   'batches',
   'spend',
   'tokens',
+  'audit',
   'try',
 ];
 

@@ -1,3 +1,4 @@
+import type { AuditOutcome } from '../../protocol/audit.ts';
 import type { WorkerState } from '../../protocol/fleet-view.ts';
 import type { JobState } from '../../protocol/jobs.ts';
 import type { RequestOutcome } from '../../protocol/request-outcomes.ts';
@@ -45,6 +46,13 @@ const REQUEST_LOOKS: Record<RequestOutcome, Look> = {
   rejected: { word: 'Rejected', shape: 'cross', tone: 'bad' },
 };
 
+const DEED_LOOKS: Record<AuditOutcome, Look> = {
+  begun: { word: 'Begun', shape: 'half', tone: 'warn' },
+  done: { word: 'Done', shape: 'tick', tone: 'good' },
+  refused: { word: 'Refused', shape: 'bar', tone: 'idle' },
+  failed: JOB_LOOKS.failed,
+};
+
 export type BatchStatus =
   | 'validating'
   | 'in_progress'
@@ -89,6 +97,10 @@ export function JobMark({ state }: { state: JobState }) {
 
 export function RequestMark({ outcome }: { outcome: RequestOutcome }) {
   return <State look={REQUEST_LOOKS[outcome]} />;
+}
+
+export function DeedMark({ outcome }: { outcome: AuditOutcome }) {
+  return <State look={DEED_LOOKS[outcome]} />;
 }
 
 export function BatchMark({ status, share }: { status: BatchStatus; share?: number | null }) {

@@ -19,7 +19,7 @@ interface FiltersProps {
   params: URLSearchParams;
   fields: readonly FilterField[];
   /** Those that are asked for less often. */
-  more: readonly FilterField[];
+  more?: readonly FilterField[];
   /** Of the choice of a time: "Submitted". */
   timeLabel: string;
 }
@@ -72,7 +72,7 @@ export function chosen(
 }
 
 /** A form for all that the address takes. */
-export function Filters({ params, fields, more, timeLabel }: FiltersProps) {
+export function Filters({ params, fields, more = [], timeLabel }: FiltersProps) {
   const set = (name: string) => (event: Event) =>
     filter({ [name]: (event.currentTarget as HTMLInputElement).value || null });
   const field = (one: FilterField) => (
@@ -108,10 +108,12 @@ export function Filters({ params, fields, more, timeLabel }: FiltersProps) {
           <span class="unseen">, any time</span>
         </button>
       )}
-      <details class="more-filters" open={isMoreSet}>
-        <summary>More filters</summary>
-        <div>{more.map(field)}</div>
-      </details>
+      {more.length > 0 && (
+        <details class="more-filters" open={isMoreSet}>
+          <summary>More filters</summary>
+          <div>{more.map(field)}</div>
+        </details>
+      )}
     </form>
   );
 }

@@ -29,6 +29,8 @@ export interface Listed<Row> {
   path: string;
   rowsOf(answer: Record<string, unknown>): Row[];
   idOf(row: Row): string;
+  /** It changes by what people do: whether jobs come says nothing of it. */
+  isOfPeople?: true;
   /** What the list is in the order of; times, so that of two the newer is greater. */
   timeOf(row: Row): number;
 }
@@ -83,7 +85,7 @@ export function usePagedList<Row>(listed: Listed<Row>, asked: string): PagedList
   };
 
   const look = async (signal: AbortSignal) => {
-    const current = activity.peek();
+    const current = listed.isOfPeople ? null : activity.peek();
     if (!isFirst.current && current !== null && current === seen.current) return;
     try {
       // All that is shown may be another than it was, not only what is new.

@@ -16,14 +16,16 @@ const VIEWS: [path: string, name: string][] = [
 ];
 
 const TOKENS: (typeof VIEWS)[number] = ['tokens', 'Tokens'];
+const AUDIT: (typeof VIEWS)[number] = ['audit', 'Audit'];
 
 /** Of a fleet of a thousand, more would not be read. */
 const MOST_SUGGESTIONS = 12;
 
 /** Where one can go: the views, and any id. */
 export function TopBar() {
-  // Without tokens there is nothing to list.
-  const views = isAdmin.value && session.value?.asks_for_token ? [...VIEWS, TOKENS] : VIEWS;
+  // Without tokens there are none to list.
+  const ofAdmins = session.value?.asks_for_token ? [TOKENS, AUDIT] : [AUDIT];
+  const views = isAdmin.value ? [...VIEWS, ...ofAdmins] : VIEWS;
   const current = path.value.split('/')[0]!.replace('workers', '');
   return (
     <header class="top-bar">

@@ -16,6 +16,7 @@ const VIEWS = [
   '/batches',
   '/spend',
   '/tokens',
+  '/audit',
   '/try',
 ];
 

@@ -1,0 +1,61 @@
+import type { AuditAction, AuditEntry } from '../protocol/audit.ts';
+
+/** What the audit tells, in words. */
+export const DEEDS: Record<AuditAction, string> = {
+  'token.create': 'made a token',
+  'token.change': 'changed a token',
+  'token.rotate': 'rotated a token',
+  'token.revoke': 'revoked a token',
+  'fleet.apply': "applied the fleet's file",
+  'fleet.remove': "took the fleet's file back",
+  'pool.launch': 'asked for a worker',
+  'pool.drain': 'drained a pool',
+  'pool.pause': 'paused a pool',
+  'pool.resume': 'resumed a pool',
+  'job.cancel': 'cancelled a job',
+  'job.retry': 'had a job run again',
+  'batch.cancel': 'cancelled a batch',
+  'file.delete': 'deleted a file',
+  'queue.purge': 'purged the queue',
+};
+
+/** Whose it was: a token, or where there is none, why. */
+export function actorInWords({ actor, route }: Pick<AuditEntry, 'actor' | 'route'>): string {
+  return actor ?? (route === 'token file' ? 'a token file' : 'no token asked for');
+}
+
+/** The target and the time of the entry say them. */
+const SAID_ALREADY = ['name', 'created_at', 'text'];
+
+/**
+ * What became another, a clause for each field: `scopes read → submit`. Of what was there before alone or came to be,
+ * its fields.
+ */
+export function changeInWords({ before, after }: Pick<AuditEntry, 'before' | 'after'>): string {
+  const [was, is] = [fieldsOf(before), fieldsOf(after)];
+  // A fleet's file tells what has changed in sentences.
+  if (Array.isArray(is.changes)) return is.changes.join('; ');
+  const names = [...new Set([...Object.keys(was), ...Object.keys(is)])].filter(
+    (name) => !SAID_ALREADY.includes(name),
+  );
+  const clauses = names.flatMap((name) => {
+    const [from, to] = [valueInWords(was[name]), valueInWords(is[name])];
+    if (from === to) return [];
+    if (before !== null && after !== null && name in was && name in is) return [`${name} ${from} → ${to}`];
+    return [`${name} ${name in is ? to : from}`];
+  });
+  return clauses.join(', ');
+}
+
+/** A token's entries in a file are a list, of one as a rule. */
+function fieldsOf(value: unknown): Record<string, unknown> {
+  const one = Array.isArray(value) && value.length === 1 ? value[0] : value;
+  if (typeof one === 'object' && one !== null && !Array.isArray(one)) return { ...one };
+  return one === null || one === undefined ? {} : { '': one };
+}
+
+function valueInWords(value: unknown): string {
+  if (value === undefined || value === null) return 'none';
+  if (Array.isArray(value)) return value.map(valueInWords).join(' and ');
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}

@@ -1,0 +1,144 @@
+import type { AuditEntry } from '../../protocol/audit.ts';
+import { actorInWords, changeInWords, DEEDS } from '../audit-words.ts';
+import { Problem } from '../controls/action.tsx';
+import { Age, Time } from '../controls/age.tsx';
+import { DeedMark } from '../controls/state.tsx';
+import { type Column, Table } from '../controls/table.tsx';
+import { apiQuery, type FilterField, Filters, NothingFits } from '../jobs/filters.tsx';
+import { ListEnd, News } from '../jobs/list-end.tsx';
+import { type Listed, usePagedList } from '../jobs/paged-list.ts';
+import { href, query } from '../router.ts';
+import { isAdmin } from '../session.ts';
+
+const FIELDS: FilterField[] = [
+  { name: 'action', parameter: 'action', label: 'What', options: Object.keys(DEEDS), words: DEEDS },
+  { name: 'actor', parameter: 'actor', label: 'Token' },
+  { name: 'target', parameter: 'target', label: 'To' },
+];
+
+const ROW_PX = 48;
+
+const ENTRIES: Listed<AuditEntry> = {
+  path: 'api/audit',
+  isOfPeople: true,
+  rowsOf: ({ entries }) => entries as AuditEntry[],
+  idOf: ({ seq }) => String(seq),
+  timeOf: ({ seq }) => seq,
+};
+
+/** What people did, newest first. */
+export function AuditView() {
+  return (
+    <section class="view" aria-labelledby="audit-title">
+      <h1 id="audit-title">Audit</h1>
+      {isAdmin.value ? (
+        <Entries />
+      ) : (
+        <p class="notice">What people did is shown to those who sign in with the scope admin.</p>
+      )}
+    </section>
+  );
+}
+
+function Entries() {
+  const params = query.value;
+  const list = usePagedList(ENTRIES, apiQuery(params, FIELDS));
+  const { rows, isLoading, problem } = list;
+  return (
+    <>
+      <Filters params={params} fields={FIELDS} timeLabel="Done" />
+      <Problem text={problem} />
+      <News list={list} />
+      {rows.length > 0 && (
+        <Table
+          label="What people did, newest first"
+          columns={COLUMNS}
+          rows={rows}
+          rowHeight={ROW_PX}
+          idOf={ENTRIES.idOf}
+        />
+      )}
+      {rows.length === 0 && !isLoading && !problem && (
+        <NothingFits what="action" params={params} fields={FIELDS}>
+          Nothing was recorded yet. Changes of tokens, pools and the fleet's file are, and what is done to
+          jobs, batches and files of others.
+        </NothingFits>
+      )}
+      <ListEnd list={list} what="action" />
+    </>
+  );
+}
+
+/** A way to all entries of the same. */
+function Only({ name, value, text = value }: { name: string; value: string; text?: string }) {
+  return (
+    <a href={href(`audit?${name}=${encodeURIComponent(value)}`)} title={`${text}: show only this`}>
+      {text}
+    </a>
+  );
+}
+
+const COLUMNS: Column<AuditEntry>[] = [
+  {
+    key: 'at',
+    head: 'Ago',
+    width: 120,
+    narrow: 62,
+    cell: ({ at }) => (
+      <>
+        <Age at={Date.parse(at)} />
+        <small>
+          <Time at={Date.parse(at)} />
+        </small>
+      </>
+    ),
+  },
+  {
+    key: 'actor',
+    head: 'Token',
+    title: 'Name of the token that it was done with',
+    width: 160,
+    narrow: 84,
+    cell: (entry) =>
+      entry.actor === null ? (
+        <span class="dim">{actorInWords(entry)}</span>
+      ) : (
+        <Only name="actor" value={entry.actor} />
+      ),
+  },
+  {
+    key: 'deed',
+    head: 'What',
+    width: 240,
+    narrow: 128,
+    cell: ({ action, target, route, queue_id }) => (
+      <>
+        <Only name="action" value={action} text={DEEDS[action] ?? action} />
+        <small title={`${target}: ${route}, through the queue ${queue_id}`}>
+          <Only name="target" value={target} />
+        </small>
+      </>
+    ),
+  },
+  {
+    key: 'outcome',
+    head: 'Outcome',
+    width: 130,
+    narrow: 90,
+    cell: ({ outcome, error }) => (
+      <>
+        <DeedMark outcome={outcome} />
+        {error && <small title={error}>{error}</small>}
+      </>
+    ),
+  },
+  {
+    key: 'change',
+    head: 'Change',
+    drop: 5,
+    cell: (entry) => {
+      const words = changeInWords(entry);
+      return <span title={words}>{words}</span>;
+    },
+  },
+];

@@ -1,0 +1,28 @@
+import { describe, expect, it } from 'vitest';
+import { actorInWords, changeInWords, DEEDS } from '../../../src/dashboard/audit-words.ts';
+import { AUDIT_ACTIONS } from '../../../src/protocol/index.ts';
+
+describe('an entry of the audit in words', () => {
+  it.each([
+    [{ control: 'automatic' }, { control: 'paused', text: 'held' }, 'control automatic → paused'],
+    [null, { pools: {}, changes: ['pool a is new', 'pool b is gone'] }, 'pool a is new; pool b is gone'],
+    [null, { name: 'a', scopes: ['read', 'submit'] }, 'scopes read and submit'],
+    [{ name: 'a', scopes: ['read'], tenant: 'ops' }, null, 'scopes read, tenant ops'],
+    [[{ name: 'a', scopes: ['read'] }], [{ name: 'a', scopes: ['admin'] }], 'scopes read → admin'],
+    [{ limits: { running: 1 } }, { limits: null }, 'limits {"running":1} → none'],
+    [{ name: 'a' }, { name: 'a' }, ''],
+    [null, null, ''],
+  ])('tells what became another of %j and %j', (before, after, words) => {
+    expect(changeInWords({ before, after })).toBe(words);
+  });
+
+  it('tells who it was, where no token did it', () => {
+    expect(actorInWords({ actor: 'ops', route: 'POST /api/tokens' })).toBe('ops');
+    expect(actorInWords({ actor: null, route: 'token file' })).toBe('a token file');
+    expect(actorInWords({ actor: null, route: 'POST /api/fleet/spec' })).toBe('no token asked for');
+  });
+
+  it('has words for every action', () => {
+    expect(Object.keys(DEEDS).sort()).toEqual([...AUDIT_ACTIONS].sort());
+  });
+});
