@@ -1,4 +1,5 @@
 import type {
+  AdapterState,
   AuditEntry,
   FleetHistory,
   FleetView,
@@ -190,6 +191,8 @@ export interface SessionShare {
   /** Epoch ms */
   connected_at: number;
   models: string[];
+  /** Null: it loads none. */
+  adapters: AdapterState | null;
 }
 
 export interface PoolShare {

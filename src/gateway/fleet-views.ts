@@ -64,6 +64,7 @@ export function workerView(worker: KnownWorker): WorkerView {
     engine: instance?.engine ?? null,
     engine_version: instance?.engine_version ?? null,
     models: session?.models ?? instance?.models ?? [],
+    adapters: session?.adapters ?? null,
     connected_at: session && new Date(session.connected_at).toISOString(),
     last_heartbeat_at: heartbeat_at === null ? null : new Date(heartbeat_at).toISOString(),
   };

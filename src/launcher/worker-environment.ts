@@ -35,6 +35,7 @@ export function workerEnvironment(
     CASOLA_CREATED_AT: String(Math.floor(nowMs / 1000)),
     ENGINE: pool.engine,
     VLLM_MODEL: pool.model,
+    ...(pool.adapters.length > 0 && { ENGINE_ADAPTERS: JSON.stringify(pool.adapters) }),
     ...(token === null ? {} : { CASOLA_API_TOKEN: token }),
   };
 }

@@ -5,7 +5,8 @@ import * as z from 'zod';
  *
  * Final: the same request would fail again (`invalid_request`, `unsupported_job_type`, `engine_refused`), or there is
  * no worker that could run it (`unsupported_by_worker`).
- * Retryable: another attempt may succeed (`engine_error`, `engine_died`, `engine_unreachable`, `engine_overloaded`).
+ * Retryable: another attempt may succeed (`engine_error`, `engine_died`, `engine_unreachable`, `engine_overloaded`,
+ * `adapter_failed`).
  * Decided by the queue: `lease_expired` and `worker_died` (charged and retried), `deadline`, `cancelled`.
  */
 const FAILURE_CODES = [
@@ -17,6 +18,7 @@ const FAILURE_CODES = [
   'engine_died',
   'engine_unreachable',
   'engine_overloaded',
+  'adapter_failed',
   'payload_unreachable',
   'too_large',
   'cancelled',

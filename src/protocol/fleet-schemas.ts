@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { AdapterState } from './adapters.ts';
 import { GpuReading, StartTimes } from './heartbeat.ts';
 import { LaunchRow, PoolScaling, ScalingSummary } from './scaling-schemas.ts';
 
@@ -88,6 +89,8 @@ export const WorkerRow = z.object({
   expected_start_ms: ms.nullable(),
   start: StartTimes,
   models: z.array(text),
+  /** LoRA adapters; null: it loads none, or is not connected. */
+  adapters: AdapterState.nullable(),
   slots: count.nullable(),
   running: count.nullable(),
   engine_running: count.nullable(),

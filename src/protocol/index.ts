@@ -2,6 +2,7 @@
  * Every message both sides say, as schemas with their types; no I/O.
  * docs/protocol.md describes the conversation.
  */
+export * from './adapters.ts';
 export * from './answers.ts';
 export * from './api-errors.ts';
 export * from './audit.ts';

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { AdapterState } from './adapters.ts';
 
 /**
  * Frames a worker sends to the queue. The first eight types are the deployed base protocol;
@@ -54,6 +55,8 @@ export const Register = z.object({
   instance: Instance.optional(),
   /** Still running, or finished and not yet acknowledged: a reconnect resumes these. */
   jobs: z.array(JobRef.extend({ account })).max(100_000).optional(),
+  /** Extension: as in the frame `adapters`; left out: it loads none. */
+  adapters: AdapterState.optional(),
 });
 export type Register = z.infer<typeof Register>;
 
@@ -176,6 +179,10 @@ export const Load = z.object({
 });
 export type Load = z.infer<typeof Load>;
 
+/** Extension: an adapter was loaded or unloaded, or could not be loaded. */
+export const AdaptersFrame = AdapterState.extend({ type: z.literal('adapters') });
+export type AdaptersFrame = z.infer<typeof AdaptersFrame>;
+
 export const WorkerFrame = z.discriminatedUnion('type', [
   Register,
   JobResult,
@@ -188,5 +195,6 @@ export const WorkerFrame = z.discriminatedUnion('type', [
   Renew,
   JobRelease,
   Load,
+  AdaptersFrame,
 ]);
 export type WorkerFrame = z.infer<typeof WorkerFrame>;

@@ -1,4 +1,4 @@
-import type { Parsed, WorkerFrame } from '../protocol/index.ts';
+import type { AdapterState, AdaptersFrame, Parsed, WorkerFrame } from '../protocol/index.ts';
 import { chargeGenerated } from './attempts/charge.ts';
 import { register } from './commands/register.ts';
 import { release } from './commands/release.ts';
@@ -7,6 +7,7 @@ import { settleError, settleResult, settleResultRef } from './commands/settle.ts
 import type { Core } from './state/state.ts';
 import { profileOf, setLoad, type Worker } from './state/worker.ts';
 import type { Connection } from './store/ports.ts';
+import { setAdapters } from './store/session-table.ts';
 
 /** What is remembered of types of frames that nobody knows. */
 const UNKNOWN_TYPES = { most: 100, characters: 64 };
@@ -83,6 +84,10 @@ export class Frames {
         setLoad(worker, frame);
         chargeGenerated(core, worker, frame);
         return core.ready.worker(worker);
+      case 'adapters':
+        worker.adapters = told(frame);
+        setAdapters(core.sql, worker.session.worker_id, worker.adapters);
+        return core.ready.worker(worker);
       case 'drain':
         // It ends when all that it has settled is acknowledged.
         core.usage.write();
@@ -109,6 +114,10 @@ function setDispatch(core: Core, worker: Worker, change: { paused?: boolean; dra
   worker.connection.save(worker.session);
   core.workers.changes += 1;
   core.ready.worker(worker);
+}
+
+function told({ type: _, ...adapters }: AdaptersFrame): AdapterState {
+  return adapters;
 }
 
 function sendError(connection: Connection, message: string): void {

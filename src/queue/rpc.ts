@@ -1,6 +1,7 @@
 import type { JobFiles } from '../files/rpc.ts';
 import type { PoolChoice, QueueTells } from '../fleet/rpc.ts';
 import type {
+  AdapterState,
   JobState,
   JobSubmission,
   JobView,
@@ -246,6 +247,8 @@ export interface SessionView {
   running: number;
   /** Names its engine answers to; empty: only its pool's own. */
   models: string[];
+  /** Null: it loads none. */
+  adapters: AdapterState | null;
   /** Epoch ms */
   connected_at: number;
 }

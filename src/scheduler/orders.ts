@@ -63,7 +63,7 @@ function giveOut(core: Core, launch: LaunchRecord, { report, providers, pools }:
   const host = hostOf(providers[provider]!.driver, report);
   const asked = launch.state === 'intended' ? moved(launch, 'requested', now) : launch;
   core.launches.save({ ...asked, ...given, host, order_due_at });
-  const { engine, model, image, env, secrets, slots } = pool;
+  const { engine, model, image, env, secrets, slots, adapters } = pool;
   return {
     kind: 'launch',
     launch_id,
@@ -73,7 +73,7 @@ function giveOut(core: Core, launch: LaunchRecord, { report, providers, pools }:
     may_exist: order > 1,
     machine,
     config_id,
-    pool: { engine, model, env, secrets, slots, ...(image !== undefined && { image }) },
+    pool: { engine, model, env, secrets, slots, adapters, ...(image !== undefined && { image }) },
   };
 }
 

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import type { ScalingControl } from '../protocol/index.ts';
+import { Adapters, type ScalingControl } from '../protocol/index.ts';
 import { type FleetSpec, KnownProviderSpec } from './spec.ts';
 
 /**
@@ -128,6 +128,7 @@ const LaunchOrder = z.object({
     env: z.record(z.string(), z.string()),
     secrets: z.array(z.string()),
     slots: z.number().int().min(1),
+    adapters: Adapters.default([]),
   }),
   /** The worker's own token, void when the launch has ended. Where the queue asks for none, it takes any. */
   token: z.string(),

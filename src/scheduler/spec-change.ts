@@ -2,7 +2,7 @@ import type { SpecChange } from './rpc.ts';
 import type { FleetSpec, PoolSpec, ProviderSpec } from './spec.ts';
 
 /** What a worker is started with: where it changes, those that run are replaced. */
-const STARTED_WITH = ['engine', 'model', 'image', 'env', 'secrets', 'slots'] as const;
+const STARTED_WITH = ['engine', 'model', 'image', 'env', 'secrets', 'slots', 'adapters'] as const;
 
 /** Whether workers of the one do not do for the other. */
 export function isAnotherWorker(before: PoolSpec, after: PoolSpec): boolean {

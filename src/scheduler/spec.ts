@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { Adapters } from '../protocol/index.ts';
 import { DRIVERS } from './drivers.ts';
 import { LabelValue, PodSpec } from './pod-spec.ts';
 
@@ -162,6 +163,9 @@ export const PoolSpec = z.strictObject({
     .array(z.string().min(1).max(256))
     .default([])
     .describe('Names beside `model` that callers may use before the first worker has told its own.'),
+  adapters: Adapters.default([]).describe(
+    'LoRA adapters that its workers load when callers name them as their model: ENGINE_ADAPTERS.',
+  ),
   image: z
     .string()
     .min(1)

@@ -28,6 +28,10 @@ export interface SimulatorOptions {
   interTokenLatencyMs: number;
   /** How long the phases of the start take together. */
   startupSeconds: number;
+  /** Adapters can be loaded. */
+  enableLora: boolean;
+  /** By the routes of `VLLM_ALLOW_RUNTIME_LORA_UPDATING`. */
+  loraRoutes: boolean;
   accessLog: boolean;
   faults: Faults;
 }
@@ -47,6 +51,8 @@ export function defaultOptions(): SimulatorOptions {
     timeToFirstTokenMs: 0,
     interTokenLatencyMs: 0,
     startupSeconds: 0,
+    enableLora: false,
+    loraRoutes: false,
     accessLog: true,
     faults: noFaults(),
   };
@@ -105,6 +111,8 @@ export function parseArguments(argv: readonly string[]): SimulatorOptions {
     timeToFirstTokenMs: given.timeToFirstTokenMs ?? 0,
     interTokenLatencyMs: given.interTokenLatencyMs ?? 0,
     startupSeconds: given.startupSeconds ?? 0,
+    enableLora: given.enableLora ?? false,
+    loraRoutes: /^(1|true)$/i.test(process.env.VLLM_ALLOW_RUNTIME_LORA_UPDATING ?? ''),
     accessLog: !given.disableUvicornAccessLog,
   };
 }
@@ -124,6 +132,7 @@ interface Given {
   timeToFirstTokenMs?: number;
   interTokenLatencyMs?: number;
   startupSeconds?: number;
+  enableLora?: boolean;
   disableUvicornAccessLog?: boolean;
 }
 
@@ -141,6 +150,8 @@ function describeCommand(options: SimulatorOptions): Command {
     .option('--max-num-seqs <count>', 'requests generated side by side (256)', whole)
     .option('--max-num-queued-reqs <count>', 'requests running and waiting together; more get 503', whole)
     .option('--api-key <keys...>', 'tokens that guard /v1')
+    .option('--enable-lora', 'adapters can be loaded')
+    .option('--no-enable-lora', 'they cannot')
     .option('--disable-uvicorn-access-log', 'no line for each request')
     .option('--time-to-first-token-ms <ms>', 'pace: until the first token (0)', amount)
     .option('--inter-token-latency-ms <ms>', 'pace: between two tokens of a stream (0)', amount)

@@ -1,5 +1,6 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { LoadedAdapters } from './adapters.ts';
 import { sendJson, streamedAnswer, wholeAnswer } from './answers.ts';
 import { type ApiOf, generatingApis } from './apis.ts';
 import { readJson } from './bodies.ts';
@@ -16,7 +17,7 @@ import { begunResponse, KeptResponses } from './responses.ts';
 import { type Clock, type Pace, Scheduler } from './scheduler.ts';
 import { modelList } from './shapes.ts';
 import { deathLines } from './startup-log.ts';
-import { tokenSource } from './text.ts';
+import { seedFrom, tokenSource } from './text.ts';
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void | Promise<void>;
 
@@ -31,6 +32,7 @@ export class SimulatedServer {
   private readonly options: SimulatorOptions;
   private readonly dialect: Dialect;
   private readonly names: string[];
+  private readonly adapters: LoadedAdapters;
   private readonly log: LogSink;
   private readonly pace: Pace;
   private readonly metrics = new Metrics();
@@ -45,6 +47,7 @@ export class SimulatedServer {
     this.options = options;
     this.dialect = dialectOf(options.dialect);
     this.names = options.servedModelNames.length > 0 ? options.servedModelNames : [options.model];
+    this.adapters = new LoadedAdapters(this.names, options.enableLora);
     this.log = log;
     this.keys = options.apiKeys.map(digest);
     this.pace = {
@@ -93,11 +96,12 @@ export class SimulatedServer {
       '/ping': { GET: health, POST: health },
       '/version': { GET: json(() => ({ version: '0.32.0' })) },
       '/load': { GET: json(() => dialect.load) },
-      '/v1/models': { GET: json(() => modelList(this.names, model, maxModelLength)) },
+      '/v1/models': { GET: json(() => modelList(this.names, model, maxModelLength, this.adapters.paths)) },
       ...(dialect.hasMetricsPort
         ? {}
         : { '/metrics': { GET: (_, response) => this.answerMetrics(response) } }),
       ...this.generatingRoutes(),
+      ...(this.options.loraRoutes ? this.adapterRoutes() : {}),
       ...computedRoutes({ names: this.names, maxModelLength }),
       '/simulator/faults': {
         GET: json(() => faults),
@@ -121,6 +125,19 @@ export class SimulatedServer {
       return [path, { POST }] as const;
     });
     return Object.fromEntries(routes);
+  }
+
+  private adapterRoutes(): Record<string, Record<string, Handler>> {
+    const route = (change: (body: Record<string, unknown>) => string): Record<string, Handler> => ({
+      POST: async (request, response) => {
+        const text = change(await readJson(request));
+        response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' }).end(text);
+      },
+    });
+    return {
+      '/v1/load_lora_adapter': route((body) => this.adapters.load(body)),
+      '/v1/unload_lora_adapter': route((body) => this.adapters.unload(body)),
+    };
   }
 
   /** `/v1/responses/{id}` and its cancellation; null for any other path. */
@@ -203,7 +220,8 @@ export class SimulatedServer {
   private async generate(request: IncomingMessage, response: ServerResponse, apiOf: ApiOf): Promise<void> {
     const body = await readJson(request);
     const { shapes, read } = apiOf(body);
-    const asked = read(body, this.names);
+    const asked = read(body, this.adapters.names);
+    const adapter = this.adapters.paths.has(String(body.model)) ? String(body.model) : null;
     const maxTokens = fitToModel(asked, this.options.maxModelLength);
     const choices = asked.prompts.flatMap((prompt) => Array.from({ length: asked.n }, () => prompt));
     this.admit(choices.length);
@@ -215,7 +233,7 @@ export class SimulatedServer {
       randomBytes(8).toString('hex');
     const head = {
       id: `${shapes.idPrefix}${id}`,
-      model: this.names[0]!,
+      model: adapter ?? this.names[0]!,
       created: Math.floor(Date.now() / 1000),
     };
     const plan = {
@@ -242,7 +260,7 @@ export class SimulatedServer {
         ignoreEos: asked.ignoreEos,
         stop: asked.stop,
         includeStop: asked.includeStop,
-        source: tokenSource(ids, saltOf(asked.salt, index)),
+        source: tokenSource(adapter === null ? ids : [seedFrom(adapter), ...ids], saltOf(asked.salt, index)),
         receiver: receivers[index]!,
       }),
     );

@@ -158,16 +158,25 @@ export const completionShapes: Shapes = {
 };
 
 /** `/v1/models`. */
-export function modelList(names: readonly string[], root: string, maxModelLength: number): unknown {
+export function modelList(
+  names: readonly string[],
+  root: string,
+  maxModelLength: number,
+  adapters: ReadonlyMap<string, string>,
+): unknown {
   const created = Math.floor(Date.now() / 1000);
-  const data = names.map((id, at) => ({
+  const models = [
+    ...names.map((id) => ({ id, root, parent: null, max_model_len: maxModelLength })),
+    ...[...adapters].map(([id, path]) => ({ id, root: path, parent: names[0], max_model_len: null })),
+  ];
+  const data = models.map(({ id, root, parent, max_model_len }, at) => ({
     id,
     object: 'model',
     created,
     owned_by: 'vllm',
     root,
-    parent: null,
-    max_model_len: maxModelLength,
+    parent,
+    max_model_len,
     permission: [
       {
         id: `modelperm-${created.toString(16)}${at}`,

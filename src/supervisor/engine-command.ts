@@ -1,4 +1,5 @@
 /** Builds the engine's command from its defaults, the image, the environment and VLLM_EXTRA_ARGS. */
+import { defaultAdapters } from '../engine/command/adapter-flags.ts';
 import type { EngineConfiguration } from '../engine/command/configuration.ts';
 import { engineEnvironment, findProgram } from '../engine/command/configuration.ts';
 import type { SettledEnvironment } from '../engine/command/familiar-names.ts';
@@ -66,8 +67,10 @@ export async function prepareCommand(
   const asked = overriding(rest.arguments, extra);
   const gpus = await visibleGpus(settled.env, stopped);
   const tracing = defaultTracing(engine, asked, settled.env);
-  const all = overriding([...own, ...defaultParallelism(asked, gpus), ...tracing.arguments], asked);
-  const env = { ...childEnv, ...tracing.env };
+  const adapters = defaultAdapters(configuration.adapters.length);
+  const defaults = [...defaultParallelism(asked, gpus), ...tracing.arguments, ...adapters.arguments];
+  const all = overriding([...own, ...defaults], asked);
+  const env = { ...childEnv, ...tracing.env, ...adapters.env };
   return { program, args: all.flatMap(({ words }) => words), env, arguments: all, warnings };
 }
 

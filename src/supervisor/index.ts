@@ -1,4 +1,5 @@
 /** Runs the engine and the worker as two processes and decides how the container ends. */
+import { adapterRoom } from '../engine/command/adapter-flags.ts';
 import {
   type EngineConfiguration,
   engineConfiguration,
@@ -164,13 +165,10 @@ class Supervisor {
 
   #startBoth(): void {
     const { env, configuration, start, engine, given } = this.#ports;
-    const engineRequests = requestsSideBySide(
-      engine,
-      given.flatMap(({ words }) => words),
-    );
+    const args = given.flatMap(({ words }) => words);
+    const known = [requestsSideBySide(engine, args), Math.floor(performance.timeOrigin), adapterRoom(args)];
     // The worker goes first: it reports how the start goes.
-    const created = String(Math.floor(performance.timeOrigin));
-    this.#worker = startWorker([...programArguments('worker'), String(engineRequests), created], env, {
+    this.#worker = startWorker([...programArguments('worker'), ...known.map(String)], env, {
       onMessage: (message) => this.#onWorkerMessage(message),
       onUnknown: (message, problem) =>
         this.#log.warn({ message, problem }, 'a message of the worker cannot be read; ignored'),

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { homedir, hostname } from 'node:os';
 import { join, resolve } from 'node:path';
 import * as z from 'zod';
+import { adapterRoom } from '../engine/command/adapter-flags.ts';
 import {
   type EngineConfiguration,
   engineConfiguration,
@@ -11,6 +12,7 @@ import { requestsSideBySide } from '../engine/command/side-by-side.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
 import { instanceIdOf, readEnvironment, UserError } from '../process/index.ts';
 import { inferenceRoutes, limits } from '../protocol/index.ts';
+import type { AdapterStore } from './adapters/download.ts';
 import type { AnswersSettings } from './answers/answers.ts';
 import { RUNPOD_DEFAULTS, type RunpodSettings } from './run/runpod-input.ts';
 import type { RunpodQueueSettings } from './runpod/settings.ts';
@@ -26,6 +28,14 @@ import {
   withCrossChecks,
   workerVariables,
 } from './variables.ts';
+
+/** What a supervisor knows of the engine that it starts, from its arguments. */
+export interface EngineArguments {
+  /** Requests that it runs side by side. */
+  requests: number;
+  /** Adapters that it has loaded at once. */
+  adapters: number;
+}
 
 export interface WorkerConfiguration {
   wsUrl: string;
@@ -70,6 +80,10 @@ export interface WorkerConfiguration {
   metricsUrl: string | null;
   /** Where this worker's own metrics and health are served; null: nowhere. */
   localPort: { host: string; port: number } | null;
+  /** How many adapters its engine has loaded at once. */
+  adapterRoom: number;
+  /** Where they come from and are kept. */
+  adapterStore: Omit<AdapterStore, 'fetch'>;
   /** Its answers are moved to other workers when it cannot finish them. */
   moves: boolean;
   /** Null: jobs come from a queue of ours. */
@@ -85,15 +99,15 @@ const RUNPOD_ACK_WAIT_MS = 250;
 type Own = z.infer<z.ZodObject<typeof workerVariables>>;
 
 /**
- * @param engineRequests how many requests the engine runs side by side, where its supervisor knows
+ * @param started the engine, where a supervisor knows of it
  * @throws UserError naming every variable that is missing or wrong
  */
 export function readWorkerConfiguration(
   env: NodeJS.ProcessEnv,
-  engineRequests?: number,
+  started?: EngineArguments,
 ): WorkerConfiguration {
   const { VLLM_MODEL, ENGINE, ENGINE_URL } = env;
-  const isAlone = engineRequests === undefined;
+  const isAlone = started === undefined;
   // A worker alone starts no engine, so what it lacks is the address of one.
   const lacksEngine = isAlone && ![VLLM_MODEL, ENGINE, ENGINE_URL].some((value) => value?.trim());
   const asked = lacksEngine ? { ...env, ENGINE: 'external' } : env;
@@ -101,8 +115,8 @@ export function readWorkerConfiguration(
   const given = readEnvironment(schema, asked, WORKER_SECRETS);
   const workerId = instanceIdOf(given);
   const engine = engineConfiguration(given);
-  const sideBySide =
-    engineRequests ?? requestsSideBySide(describeEngine(engine.engine), engine.settings?.extraArgs ?? []);
+  const args = engine.settings?.extraArgs ?? [];
+  const sideBySide = started?.requests ?? requestsSideBySide(describeEngine(engine.engine), args);
   const capacity = slotsOf(given, sideBySide);
   const warning = slotsWarning(given, sideBySide);
   return {
@@ -140,6 +154,12 @@ export function readWorkerConfiguration(
         ? null
         : { host: given.WORKER_METRICS_HOST, port: given.WORKER_METRICS_PORT },
     metricsUrl: given.CASOLA_METRICS_URL ?? null,
+    adapterRoom: started?.adapters ?? adapterRoom(args),
+    adapterStore: {
+      folder: join(given.HF_HOME ?? join(homedir(), '.cache', 'huggingface'), 'worker-vllm', 'adapters'),
+      endpoint: given.HF_ENDPOINT.replace(/\/+$/, ''),
+      token: given.HF_TOKEN,
+    },
     moves:
       given.MIGRATION === undefined
         ? describeEngine(engine.engine).goesOnFromIds

@@ -13,7 +13,7 @@ export interface EngineOwner {
   hung(message: string): void;
 }
 
-export interface EngineWatchPorts extends Pick<Ports, 'clock' | 'engine'> {
+export interface EngineWatchPorts extends Pick<Ports, 'clock' | 'engine' | 'adapters'> {
   worker: Worker;
   startupTimeoutMs: number;
   hangSeconds: number;
@@ -65,7 +65,7 @@ export class EngineWatch {
       isRestarted: ports.supervisor !== null,
       // An engine that is not ours is waited for as if somebody restarted it.
       hung: ports.supervisor?.hung ?? ((message) => worker.engineRestarting(message)),
-      recovered: () => worker.engineHealthy(this.#models, this.#cards),
+      recovered: () => this.#tellHealthy(),
     });
   }
 
@@ -92,6 +92,12 @@ export class EngineWatch {
     this.#health.restart(afterMs);
   }
 
+  #tellHealthy(): void {
+    const { worker, adapters } = this.#ports;
+    const told = adapters?.engineServes(this.#models, this.#cards);
+    worker.engineHealthy(told?.names ?? this.#models, told?.cards ?? this.#cards);
+  }
+
   async #healthChanged(state: HealthState, message: string): Promise<void> {
     const { engine, worker } = this.#ports;
     this.#awaited?.stop();
@@ -107,7 +113,7 @@ export class EngineWatch {
     if (this.#health.state !== 'healthy') return;
     // One that has much to do may not say it in time.
     if (models.length > 0) [this.#models, this.#cards] = [models, cards];
-    worker.engineHealthy(this.#models, this.#cards);
+    this.#tellHealthy();
     this.#hang.healthy();
   }
 }

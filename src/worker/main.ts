@@ -7,10 +7,12 @@ import { postJson } from '../process/http.ts';
 import { EXIT, endSignals, type Logger, type Logging, runMain, withLogging } from '../process/index.ts';
 import { manifest } from '../process/package.ts';
 import { endOfStep } from '../process/way-down.ts';
-import { type Instance, parseValue } from '../protocol/index.ts';
+import { type Adapter, type Instance, parseValue } from '../protocol/index.ts';
+import { Adapters } from './adapters/adapters.ts';
+import { adapterFolder } from './adapters/download.ts';
 import type { AwaitedSettings } from './awaited-engine.ts';
 import { systemClock } from './clock.ts';
-import { readWorkerConfiguration, type WorkerConfiguration } from './configuration.ts';
+import { type EngineArguments, readWorkerConfiguration, type WorkerConfiguration } from './configuration.ts';
 import { type EngineOwner, EngineWatch } from './engine-watch.ts';
 import { createPublicFetch } from './files/public-fetch.ts';
 import { SupervisorMessage, type WorkerMessage } from './ipc.ts';
@@ -43,19 +45,19 @@ const HEAP_GROWTH = '--heap-growing-percent=60';
 /**
  * Runs one worker until it ends; the caller is to exit with the code it resolves to.
  * Started by a supervisor it hears of the engine over the IPC channel, else it only watches its health.
- * @param engineRequests how many requests the engine runs side by side, as its supervisor knows
+ * @param started the engine, as its supervisor knows it
  * @param containerMs when the container's first process began, epoch ms, as its supervisor knows
  * @throws UserError for variables that are missing or wrong, before anything is done
  */
 export async function runWorker(
   env: NodeJS.ProcessEnv,
-  engineRequests?: number,
+  started?: EngineArguments,
   containerMs = performance.timeOrigin,
 ): Promise<number> {
   // Not on the command line: a Node that no longer knew one of them would not start.
   for (const flag of [PARSER_BUDGET, HEAP_GROWTH]) setFlagsFromString(flag);
   const given = withQueueDefaults(env);
-  const configuration = readWorkerConfiguration(given, engineRequests);
+  const configuration = readWorkerConfiguration(given, started);
   return await withLogging('worker', given, (logging) => work(given, configuration, containerMs, logging));
 }
 
@@ -85,6 +87,7 @@ async function work(
     gpus: gpuReader(env, systemClock),
     spool,
     ...(tracing && { tracer: tracing.tracer }),
+    ...adaptersOf(configuration, engine, log),
   };
   const ended = Promise.withResolvers<number>();
   const worker = createWorker(ports, configuration, queue, containerMs, {
@@ -141,6 +144,17 @@ async function work(
     await engine.close();
     await tracing?.stop(Math.max(0, spansUntil - performance.now()));
   }
+}
+
+/** Nothing where the operator lists none. */
+function adaptersOf(
+  { engine: { adapters: list }, adapterRoom, adapterStore }: WorkerConfiguration,
+  engine: Ports['engine'],
+  log: Logger,
+): Pick<Ports, 'adapters'> {
+  if (list.length === 0) return {};
+  const folderOf = (adapter: Adapter) => adapterFolder(adapter, { ...adapterStore, fetch });
+  return { adapters: new Adapters({ clock: systemClock, engine, log, folderOf }, list, adapterRoom) };
 }
 
 /** Whose spans they are. */
@@ -292,6 +306,7 @@ function tellSupervisor(message: WorkerMessage): void {
 
 // Not import.meta.main, which Node has since 24.2.
 if (process.argv[1] === import.meta.filename) {
-  const [engineRequests, containerMs] = process.argv.slice(2).map(Number);
-  await runMain(() => runWorker(process.env, engineRequests, containerMs));
+  const [requests, containerMs, adapters] = process.argv.slice(2).map(Number);
+  const started = requests === undefined ? undefined : { requests, adapters: adapters ?? 1 };
+  await runMain(() => runWorker(process.env, started, containerMs));
 }

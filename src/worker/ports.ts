@@ -2,6 +2,7 @@ import type { EngineCall, EngineClient } from '../engine/client/types.ts';
 import type { Fetch } from '../process/http.ts';
 import type { Log } from '../process/log.ts';
 import type { GpuReading, Job, Usage } from '../protocol/index.ts';
+import type { Adapters } from './adapters/adapters.ts';
 import type { Clock } from './clock.ts';
 import type { Spool } from './results/spool.ts';
 import type { Dial } from './session/socket.ts';
@@ -21,6 +22,8 @@ export interface Ports {
   /** 0 (inclusive) to 1 (exclusive). */
   random: () => number;
   log: Log;
+  /** Those that the engine loads while it runs; left out: none. */
+  adapters?: Adapters;
   /** Makes spans of jobs; left out: none are exported. */
   tracer?: JobTracer;
 }

@@ -71,12 +71,15 @@ export const workerVariables = {
   WORKER_SPOOL_DIR: variable.text().optional(),
   WORKER_SPOOL_BYTES: variable.integer(0).default(1024 ** 3),
   XDG_STATE_HOME: variable.text().optional(),
+  HF_HOME: variable.text().optional(),
+  HF_TOKEN: variable.text().optional(),
+  HF_ENDPOINT: address.default('https://huggingface.co'),
 };
 type Own = z.infer<z.ZodObject<typeof workerVariables>>;
 type JobsAtATime = Pick<Own, 'CASOLA_MAX_JOBS' | 'CASOLA_CAPACITY'>;
 
 /** Variables whose values no message may show, the engine's included. */
-export const WORKER_SECRETS = ['CASOLA_API_TOKEN', 'RUNPOD_AI_API_KEY', ...ENGINE_SECRETS];
+export const WORKER_SECRETS = ['CASOLA_API_TOKEN', 'RUNPOD_AI_API_KEY', 'HF_TOKEN', ...ENGINE_SECRETS];
 
 export function hostsIn(list: string): string[] {
   return list.split(',').map((host) => host.trim());

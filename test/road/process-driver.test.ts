@@ -52,7 +52,7 @@ async function launch(id: string, env: Record<string, string> = {}, url = queue.
     may_exist: false,
     machine,
     config_id: 'small',
-    pool: { engine: 'simulator', model: 'tiny', env, secrets: [], slots: 2, image: undefined },
+    pool: { engine: 'simulator', model: 'tiny', env, secrets: [], slots: 2, adapters: [], image: undefined },
     token: 'none-is-asked-for',
   };
   const road = { url, queueId: 'vllm-queue' };

@@ -110,7 +110,7 @@ export class LauncherHarness {
       may_exist: false,
       machine: { instance_type: 'h100', gpus: 1, disk_gb: null, price_per_hour: null },
       config_id: 'small',
-      pool: { engine, model, image, env, secrets, slots },
+      pool: { engine, model, image, env, secrets, slots, adapters: [] },
       token: 'wvl_token-of-this-worker',
       ...more,
     };

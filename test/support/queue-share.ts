@@ -13,6 +13,7 @@ export function session(worker_id: string, more: Partial<SessionShare> = {}): Se
     running: 0,
     connected_at: 0,
     models: ['tiny'],
+    adapters: null,
     ...more,
   };
 }

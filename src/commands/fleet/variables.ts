@@ -23,19 +23,13 @@ const SET_BY_THE_LAUNCHER: Record<string, string> = {
   MODEL_NAME: 'write it as "model" of the pool',
   MODEL: 'write it as "model" of the pool',
   ENGINE: 'write it as "engine" of the pool',
+  ENGINE_ADAPTERS: 'write it as "adapters" of the pool',
 };
 
 /** Variables of this project alone begin so: an unknown one is a misspelt one. */
 const OUR_PREFIX = /^(?:CASOLA|WORKER|ENGINE)_/;
 /** Known, but not read through the table of the container's variables. */
-const ALSO_OURS = [
-  'LOCAL_MODEL_ARGS',
-  'BASE_PATH',
-  'LOG_FORMAT',
-  'HF_TOKEN',
-  'HF_HOME',
-  'WORKER_CUDA_VERSION',
-];
+const ALSO_OURS = ['LOCAL_MODEL_ARGS', 'BASE_PATH', 'LOG_FORMAT', 'WORKER_CUDA_VERSION'];
 
 /** Of all pools' `env`. */
 export function environmentRemarks(document: unknown): { faults: Remark[]; warnings: Remark[] } {

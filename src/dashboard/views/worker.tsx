@@ -88,6 +88,7 @@ function Facts({ worker }: { worker: WorkerRow }) {
   const facts: [name: string, value: ComponentChildren][] = [
     ['Pool', config_id && <a href={href(`?config_id=${encodeURIComponent(config_id)}`)}>{config_id}</a>],
     [models.length > 1 ? 'Models' : 'Model', models.length > 0 ? models.join(', ') : null],
+    ...adapterFacts(worker),
     ['Slots', worker.slots === null ? null : <Slots running={worker.running} slots={worker.slots} />],
     [
       'In the engine',
@@ -132,6 +133,20 @@ function Facts({ worker }: { worker: WorkerRow }) {
       </dl>
     </section>
   );
+}
+
+/** Which adapters its engine has loaded, and which it could not load; nothing of a worker that has none. */
+function adapterFacts({ adapters }: WorkerRow): [name: string, value: ComponentChildren][] {
+  if (adapters === null) return [];
+  const { loaded, room, failed, names } = adapters;
+  const facts: [name: string, value: ComponentChildren][] = [
+    [
+      `Adapters loaded, ${room} at once`,
+      loaded.length > 0 ? loaded.join(', ') : `none of ${names.join(', ')}`,
+    ],
+  ];
+  const text = failed.map(({ name, reason }) => `${name}: ${reason}`).join('; ');
+  return failed.length === 0 ? facts : [...facts, ['Adapters not loaded', <span class="warn">{text}</span>]];
 }
 
 function HeartbeatAge({ at, intervalMs }: { at: number; intervalMs: number | null }) {

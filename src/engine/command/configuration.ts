@@ -3,12 +3,14 @@ import { delimiter, join, resolve } from 'node:path';
 import * as z from 'zod';
 import { EXIT, readEnvironment, UserError, variable } from '../../process/index.ts';
 import { dialableHost } from '../../process/network.ts';
+import { type Adapter, Adapters, parseJson } from '../../protocol/index.ts';
 import {
   ENGINE_NAMES,
   type EngineDescription,
   type EngineName,
   type EngineSettings,
 } from '../kinds/description.ts';
+import { describeEngine } from '../kinds/index.ts';
 import { splitShellWords } from './shell-words.ts';
 
 /** The engine as the environment asks for it. */
@@ -20,6 +22,8 @@ export interface EngineConfiguration {
   model: string | null;
   apiKey?: string;
   startupTimeoutMs: number;
+  /** LoRA adapters that the worker loads into it. */
+  adapters: readonly Adapter[];
   /** Null for an engine that runs already. */
   settings: EngineSettings | null;
 }
@@ -41,6 +45,15 @@ const words = z.string().transform((text, context) => {
     });
     return z.NEVER;
   }
+});
+
+/** A JSON list. */
+const adapters = z.string().transform((text, context) => {
+  const parsed = parseJson(Adapters, text);
+  if (parsed.ok) return parsed.value;
+  const form = '[{"name": "sql", "source": "owner/name", "revision": "main"}]';
+  context.addIssue({ code: 'custom', message: `expected a list such as ${form}, but ${parsed.message}` });
+  return z.NEVER;
 });
 
 /** They would move the engine, or its metrics, to where nobody looks for it. */
@@ -73,6 +86,11 @@ export function engineVariables(env: NodeJS.ProcessEnv) {
     ENGINE: z.enum(ENGINE_NAMES, { error: `expected ${ENGINE_NAMES.join(', ')}` }).optional(),
     ENGINE_URL: isExternal ? url : url.optional(),
     ENGINE_API_KEY: variable.text().optional(),
+    ENGINE_ADAPTERS: adapters
+      .refine((list) => list.length === 0 || describeEngine(engine).loadsAdapters, {
+        error: `${describeEngine(engine).title} loads no adapters while it runs: leave it out`,
+      })
+      .default([]),
     VLLM_API_KEY: variable.text().optional(),
     FD_API_KEY: variable.text().optional(),
     VLLM_MODEL: isExternal ? model.optional() : model,
@@ -95,6 +113,7 @@ export function engineConfiguration(
     engine,
     model: env.VLLM_MODEL ?? null,
     startupTimeoutMs: env.VLLM_STARTUP_TIMEOUT * 1000,
+    adapters: env.ENGINE_ADAPTERS,
     apiKey: env.ENGINE_API_KEY ?? (engine === 'fastdeploy' ? env.FD_API_KEY : env.VLLM_API_KEY),
   };
   if (engine === 'external') return { ...shared, url: env.ENGINE_URL!, settings: null };

@@ -1,7 +1,7 @@
 import type { EngineDescription } from '../kinds/description.ts';
 
 /** What a flag says that stands as `--name N` or `--name=N`, with hyphens or underscores; the last one counts. */
-function numberAfter(names: readonly string[], args: readonly string[]): number | null {
+export function numberAfter(names: readonly string[], args: readonly string[]): number | null {
   let found: number | null = null;
   for (const [index, word] of args.entries()) {
     const [name = '', value = args[index + 1]] = word.split('=', 2);

@@ -60,6 +60,8 @@ export interface EngineDescription {
   command: ((settings: EngineSettings) => EngineCommand) | null;
   /** It runs on GPUs, so these are checked before its first start. */
   usesGpu: boolean;
+  /** It loads LoRA adapters while it runs, by vLLM's routes. */
+  loadsAdapters: boolean;
   /** It tells token ids, and goes on from those that it is given, so that answers can be moved (docs/moving.md). */
   goesOnFromIds: boolean;
   /** How to get the program when it is not installed; null when it cannot be missing. */

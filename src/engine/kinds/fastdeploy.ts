@@ -22,6 +22,7 @@ export const fastdeploy: EngineDescription = {
     return { program, args: [...first, ...args, ...named, ...extraArgs] };
   },
   usesGpu: true,
+  loadsAdapters: false,
   goesOnFromIds: false,
   installHelp:
     'Use an image with FastDeploy in it, or install "fastdeploy-gpu"; VLLM_SERVE_COMMAND names another program.',

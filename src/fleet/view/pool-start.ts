@@ -26,7 +26,9 @@ export function poolStart(config_id: string, spec: PoolSpec, facts: StartFacts, 
   );
   return {
     config_id,
-    names: [...new Set([...served, spec.model, ...spec.served_names])],
+    names: [
+      ...new Set([...served, spec.model, ...spec.served_names, ...spec.adapters.map(({ name }) => name)]),
+    ],
     ...stateOf(spec, launch, isServed, whyNot(config_id, spec, facts.scaling)),
     progress: launch?.loading?.progress ?? null,
     wait_ms: spec.start_wait * 1000,

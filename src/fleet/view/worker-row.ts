@@ -29,6 +29,7 @@ export function workerRow(worker: KnownWorker, context: WorkerContext): WorkerRo
     expected_start_ms: context.expectedStartMs,
     start: beat?.start ?? {},
     models: session?.models ?? instance?.models ?? (beat?.model === undefined ? [] : [beat.model]),
+    adapters: session?.adapters ?? null,
     slots: session?.capacity ?? beat?.capacity ?? null,
     running: isGone ? null : (session?.running ?? beat?.running ?? null),
     engine_running: live?.engine_running ?? null,

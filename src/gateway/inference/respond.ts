@@ -52,6 +52,7 @@ const STATUS_OF_CODE: Record<string, number> = {
   cancelled: 409,
   too_large: 413,
   engine_overloaded: 503,
+  adapter_failed: 503,
   engine_unreachable: 503,
   deadline: 504,
 };

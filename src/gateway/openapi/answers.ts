@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import {
+  AdapterState,
   type ApiError,
   JobView,
   ListedJob,
@@ -67,6 +68,7 @@ export const WorkerView = z.object({
   engine: z.string().nullable(),
   engine_version: z.string().nullable(),
   models: z.array(z.string()),
+  adapters: AdapterState.nullable().describe('Of a worker that loads LoRA adapters.'),
   connected_at: isoTime.nullable(),
   last_heartbeat_at: isoTime.nullable(),
 });

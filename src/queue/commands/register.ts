@@ -32,7 +32,10 @@ export function register(core: Core, connection: Connection, frame: Register, se
   const bootBefore = findBootId(core.sql, frame.worker_id);
   const session = sessionOf(core, frame, sessionId);
   connection.save(session);
-  const worker = newWorker(connection, session, frame.instance?.models ?? []);
+  const worker = newWorker(connection, session, {
+    models: frame.instance?.models ?? [],
+    adapters: frame.adapters ?? null,
+  });
   if (before !== null && isSameProcess(before.session, session)) {
     worker.prefixes = before.prefixes;
     worker.charges = before.charges;
@@ -92,10 +95,10 @@ function sessionOf(core: Core, frame: Register, sessionId: string): Session {
   };
 }
 
-function remember(core: Core, { session, models, connection }: Worker): void {
+function remember(core: Core, { session, models, adapters, connection }: Worker): void {
   const registrant = { boot_id: session.boot_id, token_name: connection.token?.name ?? null };
   core.counts.change(session.config_id, true).slots_per_worker = session.capacity;
-  beginSession(core.sql, { ...session, models }, registrant, core.now());
+  beginSession(core.sql, { ...session, models, adapters }, registrant, core.now());
   due(core, core.now() + stillConnectedMs(core));
 }
 

@@ -3,7 +3,7 @@ import type { Core } from '../state/state.ts';
 import { newWorker, occupySlot } from '../state/worker.ts';
 import { readCordon } from '../store/cordon-table.ts';
 import { leasedByWorker, leasedJobs, ORPHANED, OVERDUE } from '../store/leases-table.ts';
-import { sessionModels } from '../store/session-table.ts';
+import { servedBySession } from '../store/session-table.ts';
 
 /** After a hibernation the sockets are still there and memory is not: the queue reads workers and jobs back from both stores. */
 export function restoreFleet(core: Core): void {
@@ -13,11 +13,15 @@ export function restoreFleet(core: Core): void {
     return session === null ? [] : [{ connection, session }];
   });
   if (sessions.length === 0) return;
-  const models = sessionModels(core.sql);
+  const served = servedBySession(core.sql);
   // Oldest first, so that the newest connection of a worker id is the one that counts.
   sessions.sort((a, b) => a.session.connected_at - b.session.connected_at);
   for (const { connection, session } of sessions) {
-    const worker = newWorker(connection, session, models.get(session.worker_id) ?? []);
+    const worker = newWorker(
+      connection,
+      session,
+      served.get(session.worker_id) ?? { models: [], adapters: null },
+    );
     for (const job of leasedByWorker(core.sql, session.worker_id)) occupySlot(worker, job);
     core.workers.add(worker);
   }

@@ -170,6 +170,7 @@ function insert(core: Core, job: SubmitJob, id: string, configId: string): Store
     trace: job.trace === undefined ? null : JSON.stringify(job.trace),
     prefix: job.prefix === undefined ? null : JSON.stringify(job.prefix),
     cost: job.limits ? JSON.stringify({ model: job.model ?? null, tokens: job.tokens ?? 0 }) : null,
+    model: job.model ?? null,
   });
   emit(core, row, 'submitted');
   return row;

@@ -1,40 +1,89 @@
-import type { Prefix } from '../rpc.ts';
-import { freeSlots, type Worker } from '../state/worker.ts';
-import { mayBePreferred, shareInUse, warmth } from './warmth.ts';
+import { adapterOf, freeSlots, usableSlots, type Worker } from '../state/worker.ts';
+import { ADAPTER, compareAffinity, modelCost, WANTS_NOTHING, type Wants } from './affinity.ts';
+import { MOST_PASSED_OVER, mayBePreferred, shareInUse } from './warmth.ts';
 
 /**
- * The best of the workers that fit and have a free slot: the warmest of those that are not much busier than the others,
- * else the least loaded; the first of equals.
- * @param prefix how the prompt begins; null: nothing is known of it
+ * The best of the workers that fit and have a free slot: of those that are not much busier than the others the one at
+ * which the job does best, else the least loaded; the first of equals. So an adapter or a beginning of prompts that many
+ * ask for is soon at several workers.
  */
 export function chooseWorker(
   workers: readonly Worker[],
   fits: (worker: Worker) => boolean,
-  prefix: Prefix | null = null,
+  wants: Wants = WANTS_NOTHING,
 ): Worker | null {
+  const isAdapter = workers.some((worker) => adapterOf(worker, wants.model) !== null);
+  const may = isAdapter ? thatRunIt(workers, fits, wants.model) : fits;
   let least: Worker | null = null;
   for (const worker of workers) {
-    if (freeSlots(worker) === 0 || !fits(worker)) continue;
+    if (freeSlots(worker) === 0 || !may(worker)) continue;
     if (least === null || shareInUse(worker) < shareInUse(least)) least = worker;
   }
-  return least === null || prefix === null ? least : warmest(workers, fits, prefix, least);
+  return least === null || (wants.prefix === null && !isAdapter)
+    ? least
+    : bestFor(workers, may, wants, least);
 }
 
-function warmest(
+/** Those that fit and need not wait for an adapter; all that fit where none with a free slot is among them. */
+function thatRunIt(
   workers: readonly Worker[],
   fits: (worker: Worker) => boolean,
-  prefix: Prefix,
+  model: string | null,
+): (worker: Worker) => boolean {
+  const isAble = (worker: Worker) => fits(worker) && modelCost(worker, model) < ADAPTER.waits;
+  return workers.some((worker) => freeSlots(worker) > 0 && isAble(worker)) ? isAble : fits;
+}
+
+function bestFor(
+  workers: readonly Worker[],
+  may: (worker: Worker) => boolean,
+  wants: Wants,
   least: Worker,
 ): Worker {
-  let [best, most] = [least, warmth(least, prefix)];
+  let best = least;
   for (const worker of workers) {
-    if (worker === least || freeSlots(worker) === 0 || !fits(worker) || !mayBePreferred(worker, least))
+    if (worker === least || freeSlots(worker) === 0 || !may(worker) || !mayBePreferred(worker, least))
       continue;
-    const own = warmth(worker, prefix);
-    if (own > most || (own > 0 && own === most && shareInUse(worker) < shareInUse(best)))
-      [best, most] = [worker, own];
+    const gain = compareAffinity(worker, best, wants);
+    if (gain > 0 || (gain === 0 && shareInUse(worker) < shareInUse(best))) best = worker;
   }
   return best;
+}
+
+/** What the order of those that wait looks at. */
+interface Waiting extends Wants {
+  passed_over: number;
+}
+
+/**
+ * Which of the first that wait gets a slot of this worker: the first that does not do better at one of the others, so
+ * that a new prompt is passed over by none; where all do, the first. Those before it are passed over once more.
+ * @param line in the order of dispatch, never empty
+ * @param workers all that are connected
+ */
+export function chooseWaiting<J extends Waiting>(
+  line: readonly J[],
+  worker: Worker,
+  workers: readonly Worker[],
+): J {
+  const [first] = line;
+  const isAnywhere = first!.prefix === null && adapterOf(worker, first!.model) === null;
+  if (line.length === 1 || isAnywhere) return first!;
+  const rivals = workers.filter((other) => isRival(other, worker));
+  for (const [index, job] of line.entries()) {
+    if (job.passed_over < MOST_PASSED_OVER && doesBetterElsewhere(job, worker, rivals)) continue;
+    for (const passed of line.slice(0, index)) passed.passed_over += 1;
+    return job;
+  }
+  return first!;
+}
+
+function isRival(other: Worker, worker: Worker): boolean {
+  return other !== worker && other.session.config_id === worker.session.config_id && usableSlots(other) > 0;
+}
+
+function doesBetterElsewhere(job: Wants, worker: Worker, rivals: readonly Worker[]): boolean {
+  return rivals.some((rival) => compareAffinity(rival, worker, job) > 0);
 }
 
 /** The one that was created first; of equals the first. Null where both are. */

@@ -1,14 +1,14 @@
 import { closeIfHalfOpen } from '../attempts/half-open.ts';
-import type { Prefix } from '../rpc.ts';
-import { isBatchWork, type Job, prefixOf, type WaitingJob } from '../state/job.ts';
+import { isBatchWork, type Job, type WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
-import { freeSlots, mayRun, type Worker } from '../state/worker.ts';
+import { adapterOf, freeSlots, mayRun, type Worker } from '../state/worker.ts';
+import { WANTS_NOTHING, type Wants, wantsOf } from './affinity.ts';
 import { hasRoomForBatch, mayBeginBatchWork, poolSlots } from './batch-work.ts';
-import { chooseWorker } from './choose.ts';
+import { chooseWaiting, chooseWorker } from './choose.ts';
 import { firstJobs } from './fair-order.ts';
 import { send } from './send.ts';
 import { isLeftToOthers } from './suitability.ts';
-import { chooseWaiting, MOST_LOOKED_AT } from './warmth.ts';
+import { MOST_LOOKED_AT } from './warmth.ts';
 
 /**
  * Who runs what next: one pass at the end of every command, over what the command freed or made ready, so that between
@@ -66,7 +66,7 @@ function placeWaiting(core: Core, job: WaitingJob): boolean {
     const worker = chooseLive(
       core,
       (candidate) => mayRun(candidate, job.model) && !candidate.declined.has(job.id),
-      job.prefix,
+      job,
     );
     if (!worker) return false;
     if (isLeftToOthers(core, worker, job)) continue;
@@ -79,10 +79,10 @@ function placeWaiting(core: Core, job: WaitingJob): boolean {
 function chooseLive(
   core: Core,
   fits: (worker: Worker) => boolean,
-  prefix: Prefix | null = null,
+  wants: Wants = WANTS_NOTHING,
 ): Worker | null {
   for (;;) {
-    const worker = chooseWorker(core.workers.all(), fits, prefix);
+    const worker = chooseWorker(core.workers.all(), fits, wants);
     if (worker === null || !closeIfHalfOpen(core, worker)) return worker;
   }
 }
@@ -91,8 +91,9 @@ function chooseLive(
 function placeNext(core: Core, least: Worker, job: Job, fits: (worker: Worker) => boolean): void {
   const mayHaveIt = (worker: Worker) =>
     fits(worker) && !worker.declined.has(job.id) && (job.mode === 'stored' || mayRun(worker, job.model));
-  const prefix = prefixOf(job);
-  const worker = prefix === null ? least : (chooseLive(core, mayHaveIt, prefix) ?? least);
+  const wants = wantsOf(job);
+  const isAnywhere = wants.prefix === null && adapterOf(least, wants.model) === null;
+  const worker = isAnywhere ? least : (chooseLive(core, mayHaveIt, wants) ?? least);
   if (!isLeftToOthers(core, worker, job)) send(core, worker, job);
 }
 

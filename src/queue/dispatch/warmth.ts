@@ -1,5 +1,5 @@
 import { PIECE_ENDS, type Prefix } from '../rpc.ts';
-import { usableSlots, type Worker } from '../state/worker.ts';
+import type { Worker } from '../state/worker.ts';
 
 /**
  * Where a prompt finds its beginning computed. A guess by what was dispatched (state/prefix-cache.ts), so it only
@@ -25,7 +25,7 @@ const MORE_JOBS = 2;
 export const MOST_LOOKED_AT = 16;
 
 /** So often a job is passed over: in a full pool that is the time of eight jobs' ends, and a pause only for itself. */
-const MOST_PASSED_OVER = 8;
+export const MOST_PASSED_OVER = 8;
 
 /** How much of a prompt a worker is supposed to have, bytes; a conversation that it had counts before all else. */
 export function warmth({ prefixes }: Worker, prefix: Prefix): number {
@@ -54,42 +54,4 @@ export function shareInUse({ running, session }: Worker): number {
 /** Whether a worker may be chosen for its warmth, beside the least loaded one that could be. */
 export function mayBePreferred(worker: Worker, least: Worker): boolean {
   return shareInUse(worker) <= TIMES_LEAST * shareInUse(least) + MORE_JOBS / worker.session.capacity;
-}
-
-/** What the order of those that wait looks at. */
-interface Waiting {
-  prefix: Prefix | null;
-  passed_over: number;
-}
-
-/**
- * Which of the first that wait gets a slot of this worker: the first that finds no warmer worker among the others, so
- * that a new prompt is passed over by none; where all do, the first. Those before it are passed over once more.
- * @param line in the order of dispatch, never empty
- * @param workers all that are connected
- */
-export function chooseWaiting<J extends Waiting>(
-  line: readonly J[],
-  worker: Worker,
-  workers: readonly Worker[],
-): J {
-  const [first] = line;
-  if (line.length === 1 || first!.prefix === null) return first!;
-  const rivals = workers.filter((other) => isRival(other, worker));
-  for (const [index, job] of line.entries()) {
-    if (job.passed_over < MOST_PASSED_OVER && hasWarmer(job, worker, rivals)) continue;
-    for (const passed of line.slice(0, index)) passed.passed_over += 1;
-    return job;
-  }
-  return first!;
-}
-
-function isRival(other: Worker, worker: Worker): boolean {
-  return other !== worker && other.session.config_id === worker.session.config_id && usableSlots(other) > 0;
-}
-
-function hasWarmer({ prefix }: Waiting, worker: Worker, rivals: readonly Worker[]): boolean {
-  if (prefix === null) return false;
-  const own = warmth(worker, prefix);
-  return rivals.some((rival) => warmth(rival, prefix) > own);
 }

@@ -2,7 +2,7 @@ import { lineOfJob, type Usage } from '../../protocol/index.ts';
 import { type UsageKey, type UsageMode, workerNamed } from '../rpc.ts';
 import type { Job } from './job.ts';
 import type { Core } from './state.ts';
-import type { Worker } from './worker.ts';
+import { adapterOf, type Worker } from './worker.ts';
 
 /** Whom and what an attempt is counted for. */
 export function keyOf(core: Core, job: Job, usage: Usage | undefined): UsageKey & { mode: UsageMode } {
@@ -12,7 +12,7 @@ export function keyOf(core: Core, job: Job, usage: Usage | undefined): UsageKey 
     tenant: job.tenant ?? '',
     token_name: job.token_name ?? '',
     config_id: job.config_id || (worker?.session.config_id ?? ''),
-    model: usage?.model ?? (worker && onlyModel(worker)) ?? asked ?? '',
+    model: usage?.model ?? (worker && (adapterOf(worker, job.model) ?? onlyModel(worker))) ?? asked ?? '',
     mode: modeOf(job),
   };
 }

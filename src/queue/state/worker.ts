@@ -1,7 +1,14 @@
-import { BASE_WORKER, EXTENDED_WORKER, type Load, type WorkerProfile } from '../../protocol/index.ts';
+import {
+  type AdapterState,
+  BASE_WORKER,
+  EXTENDED_WORKER,
+  type Load,
+  type WorkerProfile,
+} from '../../protocol/index.ts';
 import { workerAlone } from '../rpc.ts';
 import type { Charge } from '../sharing/charge.ts';
 import type { Connection, Session } from '../store/ports.ts';
+import type { Served } from '../store/session-table.ts';
 import { isBatchWork, type Job, type WaitingJob } from './job.ts';
 import { PrefixCache } from './prefix-cache.ts';
 
@@ -15,6 +22,10 @@ export interface Worker {
   /** Ids of those that are batch work. */
   batchJobs: Set<string>;
   load: Load | null;
+  /** The adapters that it can load, and has loaded; null: it loads none. */
+  adapters: AdapterState | null;
+  /** The adapters of jobs that it runs, by the job's id: it loads them if it has not yet. */
+  adapterJobs: Map<string, string>;
   /**
    * The most jobs it takes by its own word: those it ran when its last `load` frame came, and `slots_free`.
    * Each dispatch uses one of these up and each end gives one back; null before the first frame.
@@ -55,8 +66,13 @@ export function usableSlots(worker: Worker): number {
 }
 
 /** The worker runs this attempt from now on, until its slot is freed (`Workers.freeSlot`). */
-export function occupySlot(worker: Worker, job: Pick<Job, 'id' | 'fence_token' | 'priority'>): void {
+export function occupySlot(
+  worker: Worker,
+  job: Pick<Job, 'id' | 'fence_token' | 'priority' | 'model'>,
+): void {
   worker.running.set(job.id, job.fence_token);
+  const adapter = adapterOf(worker, job.model);
+  if (adapter !== null) worker.adapterJobs.set(job.id, adapter);
   if (isBatchWork(job)) worker.batchJobs.add(job.id);
 }
 
@@ -82,15 +98,22 @@ export function mayRun(worker: Worker, model: string | null): boolean {
   return model === null || servesModel(worker, model);
 }
 
+/** The adapter that a model's name is at this worker; null: it is none. */
+export function adapterOf({ adapters }: Worker, model: string | null): string | null {
+  return model !== null && adapters?.names.includes(model) ? model : null;
+}
+
 /** A worker that has just registered, or whose session was read back. It runs nothing yet. */
-export function newWorker(connection: Connection, session: Session, models: string[]): Worker {
+export function newWorker(connection: Connection, session: Session, { models, adapters }: Served): Worker {
   return {
     connection,
     session,
     models,
+    adapters,
     running: new Map(),
     batchJobs: new Set(),
     load: null,
+    adapterJobs: new Map(),
     ceiling: null,
     declined: new Set(),
     prefixes: new PrefixCache(),

@@ -110,6 +110,7 @@ export class Workers {
     if (worker?.running.get(jobId) !== fenceToken) return;
     worker.running.delete(jobId);
     worker.batchJobs.delete(jobId);
+    worker.adapterJobs.delete(jobId);
     worker.predicted.delete(jobId);
     worker.charges.delete(fenceToken);
     this.#ready.worker(worker);

@@ -51,6 +51,8 @@ export interface StoredJob {
   trace: string | null;
   /** JSON of the Prefix of its prompt; null: nothing is known of it. */
   prefix: string | null;
+  /** The model that it names; null: none. */
+  model: string | null;
   /** JSON of its Cost, by which it is let in by the limits of its token; null: that had none when it was submitted. */
   cost: string | null;
   /** The file that holds the payload; null: it is in the row. */
@@ -62,7 +64,7 @@ export interface StoredJob {
 /** Payload and result are left out: they can be megabytes, so they are read only where they are used. */
 export const COLUMNS = `'stored' AS mode, seq, id, job_type, config_id, state, priority, attempts, max_attempts, fence_token, worker_id,
   attempt_errors, error, progress, status_message, created_at, leased_at, started_at, first_token_at, settled_at,
-  run_after, deadline_at, lease_expires_at, lease_orphaned, tenant, token_name, weight, stream, webhook, trace, prefix, cost, payload_file, result_file`;
+  run_after, deadline_at, lease_expires_at, lease_orphaned, tenant, token_name, weight, stream, webhook, trace, prefix, model, cost, payload_file, result_file`;
 
 export interface NewJobRow {
   id: string;
@@ -82,6 +84,7 @@ export interface NewJobRow {
   webhook: string | null;
   trace: string | null;
   prefix: string | null;
+  model: string | null;
   cost: string | null;
   /** HELD, or null: it is ready. */
   run_after: number | null;
@@ -106,10 +109,10 @@ export function insertJob(sql: Sql, job: StoredJob, payload: string | null, file
   }
 }
 
-const COLUMNS_OF_NEW = `seq, id, job_type, config_id, priority, max_attempts, payload, created_at, deadline_at, tenant, token_name, weight, stream, webhook, trace, prefix, payload_file, cost, run_after`;
-const INSERT = `INSERT INTO jobs (${COLUMNS_OF_NEW}, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending')`;
+const COLUMNS_OF_NEW = `seq, id, job_type, config_id, priority, max_attempts, payload, created_at, deadline_at, tenant, token_name, weight, stream, webhook, trace, prefix, model, payload_file, cost, run_after`;
+const INSERT = `INSERT INTO jobs (${COLUMNS_OF_NEW}, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending')`;
 const INSERT_LEASED = `INSERT INTO jobs (${COLUMNS_OF_NEW}, fence_token, worker_id, leased_at, lease_expires_at, file_key, state)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'leased')`;
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'leased')`;
 
 function valuesOf(job: StoredJob, payload: string | null): SqlValue[] {
   return [
@@ -129,6 +132,7 @@ function valuesOf(job: StoredJob, payload: string | null): SqlValue[] {
     job.webhook,
     job.trace,
     job.prefix,
+    job.model,
     job.payload_file,
     job.cost,
     job.run_after,

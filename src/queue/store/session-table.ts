@@ -1,3 +1,4 @@
+import type { AdapterState } from '../../protocol/index.ts';
 import type { Sql } from './ports.ts';
 
 /**
@@ -11,6 +12,13 @@ export interface SessionRow {
   models: string[];
 }
 
+/** What a worker told that it serves. */
+export interface Served {
+  models: string[];
+  /** Null: it loads none. */
+  adapters: AdapterState | null;
+}
+
 /** Who registered. */
 interface Registrant {
   /** Of its process; null: it speaks only the base protocol. */
@@ -19,19 +27,25 @@ interface Registrant {
   token_name: string | null;
 }
 
-export function beginSession(sql: Sql, session: SessionRow, by: Registrant, now: number): void {
+export function beginSession(sql: Sql, session: SessionRow & Served, by: Registrant, now: number): void {
   sql.exec(
-    `INSERT INTO sessions (worker_id, config_id, boot_id, token_name, models, is_connected, heard_at)
-     VALUES (?, ?, ?, ?, ?, 1, ?)
+    `INSERT INTO sessions (worker_id, config_id, boot_id, token_name, models, adapters, is_connected, heard_at)
+     VALUES (?, ?, ?, ?, ?, ?, 1, ?)
      ON CONFLICT (worker_id) DO UPDATE SET config_id = excluded.config_id, boot_id = excluded.boot_id,
-       token_name = excluded.token_name, models = excluded.models, is_connected = 1, heard_at = excluded.heard_at`,
+       token_name = excluded.token_name, models = excluded.models, adapters = excluded.adapters, is_connected = 1, heard_at = excluded.heard_at`,
     session.worker_id,
     session.config_id,
     by.boot_id,
     by.token_name,
     JSON.stringify(session.models),
+    session.adapters && JSON.stringify(session.adapters),
     now,
   );
+}
+
+/** They have changed since it registered. */
+export function setAdapters(sql: Sql, workerId: string, adapters: AdapterState): void {
+  sql.exec(`UPDATE sessions SET adapters = ? WHERE worker_id = ?`, JSON.stringify(adapters), workerId);
 }
 
 /** It was connected until now. */
@@ -62,10 +76,18 @@ export function findTokenName(sql: Sql, workerId: string): string | null {
   return (row?.token_name ?? null) as string | null;
 }
 
-/** The models of every worker, connected or not, by id. */
-export function sessionModels(sql: Sql): Map<string, string[]> {
-  const rows = sql.exec(`SELECT worker_id, models FROM sessions`);
-  return new Map(rows.map((row) => [String(row.worker_id), JSON.parse(String(row.models)) as string[]]));
+/** What every worker serves, connected or not, by id. */
+export function servedBySession(sql: Sql): Map<string, Served> {
+  const rows = sql.exec(`SELECT worker_id, models, adapters FROM sessions`);
+  return new Map(
+    rows.map(({ worker_id, models, adapters }) => [
+      String(worker_id),
+      {
+        models: JSON.parse(String(models)) as string[],
+        adapters: adapters === null ? null : (JSON.parse(String(adapters)) as AdapterState),
+      },
+    ]),
+  );
 }
 
 /** Those that nobody saw end. */

@@ -5,8 +5,8 @@ export const QUEUE_TABLES: readonly string[] = [
   // started_at, first_token_at: of the newest attempt, told by its settlement (ledger.ts). file_key: the key to the
   // files of the newest attempt (tickets.ts). output_*: how much was taken piece by piece (output-cursor.ts).
   // stream 1: a relay carries the answer too, while it is made. token_name: it was submitted with. weight: of
-  // that token, as jobs of its tenant are charged. trace: see protocol/trace-context.ts. prefix: prefix-rpc.ts. cost:
-  // state/job.ts, of tokens with limits. payload_file: where a payload lies that is too long for the row.
+  // that token, as jobs of its tenant are charged. trace: see protocol/trace-context.ts. prefix: prefix-rpc.ts. model: that it
+  // names. cost: state/job.ts, of tokens with limits. payload_file: where a payload lies that is too long for the row.
   // result_file: where the newest attempt, or the one that settled the job, put its result. All times in epoch ms.
   `CREATE TABLE jobs (
      seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -45,6 +45,7 @@ export const QUEUE_TABLES: readonly string[] = [
      weight REAL NOT NULL DEFAULT 1,
      trace TEXT,
      prefix TEXT,
+     model TEXT,
      payload_file TEXT,
      result_file TEXT,
      cost TEXT
@@ -80,12 +81,14 @@ export const QUEUE_TABLES: readonly string[] = [
      detail TEXT,
      PRIMARY KEY (job, n)
    ) WITHOUT ROWID`,
-  // What a worker's reconnect needs. token_name: it registered with; null: none was asked for.
+  // What a worker's reconnect needs. token_name: it registered with; null: none was asked for. adapters: JSON of its
+  // AdapterState; null: it loads none.
   `CREATE TABLE sessions (
      worker_id TEXT PRIMARY KEY,
      config_id TEXT NOT NULL,
      boot_id TEXT,
      models TEXT NOT NULL,
+     adapters TEXT,
      is_connected INTEGER NOT NULL,
      heard_at INTEGER NOT NULL,
      token_name TEXT

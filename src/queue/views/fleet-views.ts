@@ -14,6 +14,7 @@ export function sessions(core: Core): SessionView[] {
     capacity: worker.session.capacity,
     running: worker.running.size,
     models: worker.models,
+    adapters: worker.adapters,
     connected_at: worker.session.connected_at,
   }));
 }

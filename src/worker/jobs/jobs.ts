@@ -60,7 +60,7 @@ export class Jobs {
     this.#outbox = outbox;
     this.#releases = new Releases(queue, outbox);
     this.#slots = new Slots(settings.capacity);
-    this.models = new ServedModels(ports, settings.configId);
+    this.models = new ServedModels(settings.configId);
     this.#asking = askingOf(settings.moves ?? false);
     const runpod = settings.runpod ?? RUNPOD_DEFAULTS;
     this.#runPorts = { ...ports, files: fileAccessOf(settings), models: this.models, runpod };

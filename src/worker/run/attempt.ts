@@ -20,7 +20,7 @@ export interface Attempt {
   /** The engine's own name for its model; undefined when it does not tell. */
   servedModel: string | undefined;
   /** The name to ask the engine for where a job names this one. */
-  modelFor(asked: string): string | Promise<string>;
+  modelFor(asked: string): string;
   /**
    * A file that the payload names.
    * @throws JobFailure `payload_unreachable`

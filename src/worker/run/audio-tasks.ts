@@ -19,7 +19,7 @@ export async function runSpeech(attempt: Attempt): Promise<Record<string, unknow
   const parsed = parseValue(SpeechPayload, attempt.payload);
   if (!parsed.ok) throw finalFailure('invalid_request', parsed.message);
   const { task: _task, ...fields } = parsed.value;
-  const model = await modelOf(attempt);
+  const model = modelOf(attempt);
   const { bytes } = await askEngine(attempt, '/v1/audio/speech', {
     body: JSON.stringify({ ...fields, model }),
   });
@@ -52,7 +52,7 @@ export async function runTranscription(attempt: Attempt): Promise<Record<string,
   const audio = audio_url
     ? (await attempt.download(audio_url)).bytes
     : Buffer.from(audio_base64 ?? '', 'base64');
-  const fields = { model: await modelOf(attempt), response_format, language, prompt, temperature };
+  const fields = { model: modelOf(attempt), response_format, language, prompt, temperature };
   const form = await formOf(audio, fields);
   const { bytes } = await askEngine(attempt, '/v1/audio/transcriptions', form);
   return transcriptIn(bytes.toString());

@@ -11,9 +11,7 @@ const PATH = '/v1/chat/completions';
 export async function runChat(attempt: Attempt): Promise<{ completion: ChatCompletionSummary }> {
   const parsed = parseValue(ChatPayload, attempt.payload);
   if (!parsed.ok) throw finalFailure('invalid_request', parsed.message);
-  const named = attempt.modelFor(parsed.value.model);
-  // Nothing is waited for where it need not be: the request then leaves in the turn in which its job came.
-  const model = typeof named === 'string' ? named : await named;
+  const model = attempt.modelFor(parsed.value.model);
   const body = await askEngineJson(attempt, PATH, requestBody(parsed.value, model));
   attempt.generated(generatedTokens(body));
   return { completion: summaryOf(body, model) };

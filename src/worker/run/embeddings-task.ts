@@ -26,7 +26,7 @@ export async function runEmbeddings(attempt: Attempt): Promise<Record<string, un
   const { task: _task, input, ...rest } = parsed.value;
   const body = await askEngineJson(attempt, '/v1/embeddings', {
     ...rest,
-    model: await modelOf(attempt),
+    model: modelOf(attempt),
     input: typeof input === 'string' ? [input] : input,
   });
   const answer = parseValue(Answer, body);

@@ -5,6 +5,7 @@ import type { FileAccess } from '../files/file-access.ts';
 import { downloadFile, downloadPayload } from '../files/transfer.ts';
 import type { Ports, WorkObserver } from '../ports.ts';
 import type { Settlement } from '../results/settlement.ts';
+import { AdaptedEngine } from './adapted-engine.ts';
 import type { IdsAsking, UsageAsking } from './ask-usage.ts';
 import type { Attempt } from './attempt.ts';
 import { baseTaskOf, KNOWN_TASKS, runBaseTask, runnerOf } from './base-tasks.ts';
@@ -14,7 +15,7 @@ import { idsOf, type RunningJob } from './running-job.ts';
 import type { RunpodSettings } from './runpod-input.ts';
 import { isRunpodJob, runRunpodJob } from './runpod-job.ts';
 import type { ServedModels } from './served-models.ts';
-import { tracedEngine } from './traced-engine.ts';
+import { type RunEngine, tracedEngine } from './traced-engine.ts';
 
 /** What the engine is asked for beside what callers ask. */
 export interface Asking {
@@ -31,7 +32,9 @@ export function askingOf(moves: boolean): Asking {
   return { usageAsking: { engine: 'untried' }, idsAsking: moves ? { engine: 'untried' } : null };
 }
 
-export interface RunPorts extends Asking, Pick<Ports, 'clock' | 'engine' | 'fetch' | 'fetchPublic' | 'log'> {
+export interface RunPorts
+  extends Asking,
+    Pick<Ports, 'clock' | 'engine' | 'adapters' | 'fetch' | 'fetchPublic' | 'log'> {
   files: FileAccess;
   models: ServedModels;
   /** The queue that the job came from. */
@@ -51,11 +54,13 @@ export async function runJob(
   ports: RunPorts,
 ): Promise<Settlement> {
   const { job } = running;
+  const traced = tracedEngine(ports.engine, running, ports.clock);
+  const adapted = ports.adapters ? new AdaptedEngine(traced, ports.adapters) : null;
   try {
     const payload = job.payload_url
       ? await downloadPayload(ports, ports.files, job.payload_url, running.signal)
       : job.payload;
-    const attempt = attemptAt(running, payload, ports);
+    const attempt = attemptAt(running, payload, adapted ?? traced, ports);
     const result = ports.peer?.repeatsAttempts
       ? await runKind(attempt, stream, ports)
       : await withEngineRetries(
@@ -68,6 +73,8 @@ export async function runJob(
     return { type: 'job_result', job_id, fence_token, result };
   } catch (error) {
     return failJob(job, failureOf(error), stream);
+  } finally {
+    adapted?.release();
   }
 }
 
@@ -85,7 +92,7 @@ export function failJob(job: Job, failure: Failure, stream: AnswerStream | null)
   };
 }
 
-function attemptAt(running: RunningJob, payload: unknown, ports: RunPorts): Attempt {
+function attemptAt(running: RunningJob, payload: unknown, engine: RunEngine, ports: RunPorts): Attempt {
   if (typeof payload !== 'object' || payload === null || Array.isArray(payload)) {
     const given = payload === null ? 'null' : Array.isArray(payload) ? 'a list' : typeof payload;
     throw finalFailure('invalid_request', `payload: expected an object, got ${given}`);
@@ -96,7 +103,7 @@ function attemptAt(running: RunningJob, payload: unknown, ports: RunPorts): Atte
     jobType: running.job.job_type,
     configId: running.job.config_id,
     payload,
-    engine: tracedEngine(ports.engine, running, clock),
+    engine,
     signal: running.signal,
     routes: ports.runpod.routes,
     modelAliases: models.aliases,

@@ -59,7 +59,7 @@ export async function runSpeechToVideo(attempt: Attempt): Promise<Record<string,
   const { bytes } = await attempt.download(audio_url);
   const named = SPOKEN_FIELDS.filter((name) => payload[name] !== undefined && payload[name] !== null);
   const body = await askEngineJson(attempt, PATH, {
-    model: await modelOf(attempt),
+    model: modelOf(attempt),
     audio: dataUri('audio/wav', bytes),
     image: await imageAt(attempt, image_url),
     ...Object.fromEntries(named.map((name) => [name, payload[name]])),
@@ -79,7 +79,7 @@ async function generate(attempt: Attempt, frames: Frames, more: object): Promise
     frames;
   const startedAt = Date.parse(attempt.timestamp());
   const body = await askEngineJson(attempt, PATH, {
-    model: await modelOf(attempt),
+    model: modelOf(attempt),
     ...more,
     n: 1,
     size: `${width}x${height}`,

@@ -67,6 +67,7 @@ export class Session {
     });
     this.#reader = new FrameReader(ports.log);
     this.#settlements = new GatheredFrames(ports.clock, (message) => this.#socket.send(message));
+    ports.adapters?.listen((state) => isExtended(this.#peer) && this.send({ type: 'adapters', ...state }));
   }
 
   get state(): SessionState {
@@ -204,6 +205,7 @@ export class Session {
       protocol: PROTOCOL,
       instance: this.#instance,
       jobs: this.#events.heldJobs(),
+      ...(this.#ports.adapters && { adapters: this.#ports.adapters.state }),
     };
     this.#socket.send(JSON.stringify(frame));
     // Results kept by an earlier process come from an extended queue: this one is taken for extended until it

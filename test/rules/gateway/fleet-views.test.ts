@@ -10,6 +10,7 @@ const session = (worker_id: string, more: Partial<SessionShare> = {}): SessionSh
   capacity: 4,
   running: 1,
   models: ['tiny'],
+  adapters: null,
   connected_at: 1000,
   ...more,
 });
@@ -56,6 +57,7 @@ describe('the view of workers', () => {
       engine_version: '1',
       engine_requests: 256,
       models: ['tiny'],
+      adapters: null,
       connected_at: '1970-01-01T00:00:01.000Z',
       last_heartbeat_at: '1970-01-01T00:00:02.000Z',
     });

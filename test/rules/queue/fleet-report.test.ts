@@ -19,6 +19,7 @@ const session = (worker_id: string, running: number) => ({
   capacity: 4,
   running,
   connected_at: 0,
+  adapters: null,
   models: [],
 });
 

@@ -22,6 +22,7 @@ const JOB = {
   webhook: 'https://example.com/ends',
   trace: '{"traceparent":"x"}',
   prefix: '{"session":1,"bytes":0,"pieces":[]}',
+  model: 'an-adapter',
   payload_file: null,
 } as const;
 const LEASE = { fence_token: 7, worker_id: 'w', leased_at: 2000, lease_expires_at: 32_000, file_key: 'k' };

@@ -22,27 +22,11 @@ describe('the model of a job from a base queue', () => {
     expect(bench.results).toMatchObject([{ result: { completion: { model: 'tiny' } } }]);
   });
 
-  test('is kept where the engine serves it, an adapter loaded since then included', async () => {
-    const bench = await pushed({ model: 'gpt-4o', messages: MESSAGES });
-    expect(bench.engine.last.body.model).toBe('tiny');
-    bench.engine.served = ['tiny', 'my-lora'];
-    await bench.live(30_000);
-    await bench.push({
-      job_id: 'j2',
-      job_type: 'llm_inference',
-      payload: { model: 'my-lora', messages: MESSAGES },
-    });
+  test('is kept where the engine serves it, adapters included', async () => {
+    const bench = await new WorkerBench().readyWithBase();
+    bench.worker.engineHealthy(['tiny', 'my-lora']);
+    await bench.push({ job_type: 'llm_inference', payload: { model: 'my-lora', messages: MESSAGES } });
     expect(bench.engine.last.body.model).toBe('my-lora');
-  });
-
-  test('makes the engine be asked again once in 30 s at most', async () => {
-    const bench = await new WorkerBench({ capacity: 100 }).readyWithBase();
-    await bench.live(30_000);
-    for (let index = 0; index < 20; index++) {
-      await bench.push({ job_id: `j${index}`, payload: { model: `no-${index}`, messages: MESSAGES } });
-    }
-    expect(bench.engine.modelsAsked).toBe(1);
-    expect(new Set(bench.engine.exchanges.map(({ body }) => body.model))).toEqual(new Set(['tiny']));
   });
 
   test('of an extended queue stays as it is: that queue chose the worker by it', async () => {

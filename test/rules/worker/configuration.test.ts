@@ -121,12 +121,15 @@ test.each([
 
 test('what the supervisor knows of its engine goes before what the variables say', () => {
   const given = { ...GOOD, CASOLA_CAPACITY: 'auto', VLLM_EXTRA_ARGS: '--max-num-seqs 32' };
-  expect(readWorkerConfiguration(given, 48).capacity).toBe(48);
-  expect(readWorkerConfiguration({ ...given, CASOLA_BACKPRESSURE_RESUME_THRESHOLD: '12' }, 48)).toMatchObject(
-    {
-      backpressure: { pauseAboveWaiting: 12, resumeAtWaiting: 12 },
-    },
-  );
+  expect(readWorkerConfiguration(given, { requests: 48, adapters: 1 }).capacity).toBe(48);
+  expect(
+    readWorkerConfiguration(
+      { ...given, CASOLA_BACKPRESSURE_RESUME_THRESHOLD: '12' },
+      { requests: 48, adapters: 1 },
+    ),
+  ).toMatchObject({
+    backpressure: { pauseAboveWaiting: 12, resumeAtWaiting: 12 },
+  });
 });
 
 test('one job at a time for want of CASOLA_MAX_JOBS is said, with what the engine could run', () => {

@@ -1,0 +1,44 @@
+import type { Prefix } from '../rpc.ts';
+import { type Job, prefixOf } from '../state/job.ts';
+import { adapterOf, type Worker } from '../state/worker.ts';
+import { warmth } from './warmth.ts';
+
+/** What of a job says at which of several workers it does best. */
+export interface Wants {
+  /** How its prompt begins; null: nothing is known of it. */
+  prefix: Prefix | null;
+  /** Null: any. */
+  model: string | null;
+}
+
+export const WANTS_NOTHING: Wants = { prefix: null, model: null };
+
+export function wantsOf(job: Job): Wants {
+  return { prefix: prefixOf(job), model: job.model };
+}
+
+/**
+ * What an adapter costs at a worker, less before more: nothing where it is loaded, a load where there is room, a load and
+ * somebody's later load where another one is unloaded for it. The last two are for want of any other worker.
+ */
+export const ADAPTER = { loaded: 0, fits: 1, evicts: 2, waits: 3, failed: 4 } as const;
+
+/** What the model costs at a worker, as `ADAPTER` says: nothing where it is no adapter, or is loaded from the start. */
+export function modelCost(worker: Worker, model: string | null): number {
+  const { adapters, adapterJobs } = worker;
+  const adapter = adapterOf(worker, model);
+  if (adapters === null || adapter === null) return ADAPTER.loaded;
+  const inUse = new Set(adapterJobs.values());
+  if (inUse.has(adapter) || adapters.loaded.includes(adapter)) return ADAPTER.loaded;
+  if (adapters.failed.some(({ name }) => name === adapter)) return ADAPTER.failed;
+  // What it runs it has loaded, or loads now.
+  const resident = new Set([...adapters.loaded, ...inUse]);
+  if (resident.size < adapters.room) return ADAPTER.fits;
+  return inUse.size < adapters.room ? ADAPTER.evicts : ADAPTER.waits;
+}
+
+/** Above 0 where a job does better at the first worker than at the second, below 0 where it does worse. */
+export function compareAffinity(one: Worker, other: Worker, { prefix, model }: Wants): number {
+  const cost = modelCost(other, model) - modelCost(one, model);
+  return cost !== 0 || prefix === null ? cost : warmth(one, prefix) - warmth(other, prefix);
+}

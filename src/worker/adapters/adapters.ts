@@ -1,0 +1,227 @@
+import type { EngineClient } from '../../engine/client/types.ts';
+import type { Log } from '../../process/log.ts';
+import type { Adapter, AdapterState, ModelCard } from '../../protocol/index.ts';
+import type { Clock } from '../clock.ts';
+import { JobFailure } from '../failure.ts';
+import { loadAdapter, unloadAdapter } from './engine-routes.ts';
+
+/** One that could not be loaded is not tried again before, ms: each try costs its job, and may cost a download. */
+const TRY_AGAIN_AFTER_MS = 30_000;
+
+export interface AdaptersPorts {
+  clock: Pick<Clock, 'now'>;
+  engine: Pick<EngineClient, 'request'>;
+  log: Log;
+  /** The folder of this machine that holds it, downloaded where it must be. @throws Error with the reason, for people */
+  folderOf(adapter: Adapter): Promise<string>;
+}
+
+/** An adapter that the engine has loaded. */
+interface Loaded {
+  /** Jobs that need it now. */
+  users: number;
+  /** It goes as soon as nobody uses it: a job that comes for it now stands in line as if it were gone. */
+  isLeaving: boolean;
+}
+
+/** A job that needs an adapter which is not loaded. */
+interface InLine {
+  name: string;
+  granted(release: () => void): void;
+  refused(error: Error): void;
+}
+
+/**
+ * The LoRA adapters of an engine: loaded when a job first needs them, one after the other, and for want of room unloaded,
+ * first the one that was not used for the longest. One that runs is never unloaded. Jobs for others wait in line in the
+ * order in which they came; so that they need not wait for ever, the adapter that makes room takes no new jobs.
+ */
+export class Adapters {
+  readonly #ports: AdaptersPorts;
+  readonly #list: ReadonlyMap<string, Adapter>;
+  readonly #room: number;
+  /** The one that was not used for the longest first. */
+  #loaded = new Map<string, Loaded>();
+  readonly #failed = new Map<string, { reason: string; until: number }>();
+  #line: InLine[] = [];
+  #isBusy = false;
+  #changed: (state: AdapterState) => void = () => {};
+
+  /** @param room how many the engine has loaded at once */
+  constructor(ports: AdaptersPorts, list: readonly Adapter[], room: number) {
+    this.#ports = ports;
+    this.#list = new Map(list.map((adapter) => [adapter.name, adapter]));
+    this.#room = room;
+  }
+
+  get state(): AdapterState {
+    return {
+      names: [...this.#list.keys()],
+      loaded: [...this.#loaded.keys()],
+      room: this.#room,
+      failed: [...this.#failed].map(([name, { reason }]) => ({ name, reason: reason.slice(0, 1000) })),
+    };
+  }
+
+  has(name: string): boolean {
+    return this.#list.has(name);
+  }
+
+  /** @param changed hears when one was loaded or unloaded, or could not be loaded */
+  listen(changed: (state: AdapterState) => void): void {
+    this.#changed = changed;
+  }
+
+  /**
+   * The engine is healthy, for the first time or again: what it says that it serves tells which are loaded.
+   * @returns all that callers may ask for, and what is told of each; the engine's own model first
+   */
+  engineServes(
+    names: readonly string[],
+    cards: readonly ModelCard[],
+  ): { names: string[]; cards: ModelCard[] } {
+    const before = this.#loaded;
+    this.#failed.clear();
+    this.#loaded = new Map();
+    for (const name of [...before.keys(), ...names]) {
+      if (this.has(name) && names.includes(name))
+        this.#loaded.set(name, before.get(name) ?? { users: 0, isLeaving: false });
+    }
+    this.#changed(this.state);
+    void this.#step();
+    const isOwn = (name: string) => !this.has(name);
+    const own = names.filter(isOwn);
+    const created = Math.floor(this.#ports.clock.now() / 1000);
+    // Where it lies on the machine is nothing for callers.
+    const cardOf = (id: string) => ({
+      id,
+      object: 'model',
+      created,
+      owned_by: 'vllm',
+      parent: own[0] ?? null,
+    });
+    const ownCards = cards.filter(({ id }) => isOwn(id));
+    const listed = [...this.#list.keys()];
+    return { names: [...own, ...listed], cards: [...ownCards, ...listed.map(cardOf)] };
+  }
+
+  /**
+   * Loads an adapter where it is not, and keeps it until it is released.
+   * @throws JobFailure `adapter_failed`, which names the adapter and the reason; the signal's reason when it is aborted
+   */
+  async use(name: string, signal: AbortSignal): Promise<() => void> {
+    signal.throwIfAborted();
+    const loaded = this.#loaded.get(name);
+    if (loaded && !loaded.isLeaving) return this.#hold(name, loaded);
+    const failed = this.#failed.get(name);
+    if (failed && this.#ports.clock.now() < failed.until) throw failureOf(name, failed.reason);
+    const { promise, resolve, reject } = Promise.withResolvers<() => void>();
+    const entry: InLine = { name, granted: resolve, refused: reject };
+    this.#line.push(entry);
+    const leave = () => {
+      this.#line = this.#line.filter((one) => one !== entry);
+      reject(signal.reason as Error);
+    };
+    signal.addEventListener('abort', leave, { once: true });
+    void this.#step();
+    try {
+      return await promise;
+    } finally {
+      signal.removeEventListener('abort', leave);
+    }
+  }
+
+  #hold(name: string, loaded: Loaded): () => void {
+    loaded.users += 1;
+    this.#used(name, loaded);
+    return () => {
+      loaded.users -= 1;
+      this.#used(name, loaded);
+      void this.#step();
+    };
+  }
+
+  /** The newest stands last. */
+  #used(name: string, loaded: Loaded): void {
+    if (this.#loaded.get(name) !== loaded) return;
+    this.#loaded.delete(name);
+    this.#loaded.set(name, loaded);
+  }
+
+  /** Does what the first in line needs, until nobody waits or somebody must finish first. */
+  async #step(): Promise<void> {
+    if (this.#isBusy) return;
+    this.#isBusy = true;
+    try {
+      for (let next = this.#next(); next !== null; next = this.#next()) await this.#do(next);
+    } finally {
+      this.#isBusy = false;
+    }
+  }
+
+  /** What can be done for the first in line; null: nobody waits, or what makes room for it is in use. */
+  #next(): { load: string } | { unload: string } | null {
+    for (;;) {
+      const [first] = this.#line;
+      if (!first) return null;
+      const { name } = first;
+      const loaded = this.#loaded.get(name);
+      if (loaded && !loaded.isLeaving) {
+        this.#line.shift();
+        first.granted(this.#hold(name, loaded));
+        continue;
+      }
+      if (!loaded && this.#loaded.size < this.#room) return { load: name };
+      const [victim, entry] = this.#victim();
+      if (entry.users > 0) {
+        entry.isLeaving = true;
+        return null;
+      }
+      return { unload: victim };
+    }
+  }
+
+  /** Which one makes room: the one that is on its way already, else of those that nobody uses the one unused for longest. */
+  #victim(): [string, Loaded] {
+    const all = [...this.#loaded];
+    const is = (test: (loaded: Loaded) => boolean) => all.find(([, loaded]) => test(loaded));
+    return is(({ isLeaving }) => isLeaving) ?? is(({ users }) => users === 0) ?? all[0]!;
+  }
+
+  async #do(next: { load: string } | { unload: string }): Promise<void> {
+    const { engine, log } = this.#ports;
+    if ('unload' in next) {
+      const problem = await unloadAdapter(engine, next.unload).catch((error: Error) => error.message);
+      if (problem === null) log.info({ adapter: next.unload }, 'adapter unloaded');
+      else log.warn({ adapter: next.unload, problem }, 'the engine did not unload an adapter');
+      this.#loaded.delete(next.unload);
+      return this.#changed(this.state);
+    }
+    const name = next.load;
+    const startedMs = this.#ports.clock.now();
+    const reason = await this.#load(name).catch((error: Error) => error.message || String(error));
+    if (reason === null) {
+      log.info({ adapter: name, took_ms: this.#ports.clock.now() - startedMs }, 'adapter loaded');
+      this.#failed.delete(name);
+      this.#loaded.set(name, { users: 0, isLeaving: false });
+    } else {
+      log.warn({ adapter: name, problem: reason }, 'an adapter could not be loaded');
+      this.#failed.set(name, { reason, until: this.#ports.clock.now() + TRY_AGAIN_AFTER_MS });
+      const refused = this.#line.filter((entry) => entry.name === name);
+      this.#line = this.#line.filter((entry) => entry.name !== name);
+      for (const entry of refused) entry.refused(failureOf(name, reason));
+    }
+    this.#changed(this.state);
+  }
+
+  /** @returns why it was not loaded; null: it is */
+  async #load(name: string): Promise<string | null> {
+    const folder = await this.#ports.folderOf(this.#list.get(name)!);
+    return await loadAdapter(this.#ports.engine, name, folder);
+  }
+}
+
+function failureOf(name: string, reason: string): JobFailure {
+  const message = `the adapter "${name}" could not be loaded: ${reason}`;
+  return new JobFailure({ message, code: 'adapter_failed', retryable: true });
+}

@@ -1,0 +1,65 @@
+import { boundaryOf, formFields } from '../../protocol/index.ts';
+import type { Adapters } from '../adapters/adapters.ts';
+import { membersOf } from './json-members.ts';
+import type { RunEngine } from './traced-engine.ts';
+
+type Body = string | Uint8Array | undefined;
+
+/**
+ * The engine as one attempt asks it: an adapter that a request names as its model is loaded before it is sent, and stays
+ * until the attempt is over.
+ */
+export class AdaptedEngine implements RunEngine {
+  readonly #engine: RunEngine;
+  readonly #adapters: Adapters;
+  #held: (() => void)[] = [];
+
+  constructor(engine: RunEngine, adapters: Adapters) {
+    this.#engine = engine;
+    this.#adapters = adapters;
+  }
+
+  isHealthy(timeoutMs: number): Promise<boolean> {
+    return this.#engine.isHealthy(timeoutMs);
+  }
+
+  request(call: Parameters<RunEngine['request']>[0]): ReturnType<RunEngine['request']> {
+    const name = modelIn(call.body, call.contentType);
+    // No turn passes for any other model: a caller waits for each.
+    if (name === null || !this.#adapters.has(name)) return this.#engine.request(call);
+    return this.#adapters.use(name, call.signal).then((release) => {
+      this.#held.push(release);
+      return this.#engine.request(call);
+    });
+  }
+
+  /** The attempt is over. */
+  release(): void {
+    for (const release of this.#held) release();
+    this.#held = [];
+  }
+}
+
+/** The model that a body names; null: none. */
+function modelIn(body: Body, contentType: string | undefined): string | null {
+  if (body === undefined) return null;
+  const boundary = boundaryOf(contentType);
+  if (typeof body !== 'string' && boundary !== null) {
+    for (const { name, start, end } of formFields(body, boundary))
+      if (name === 'model') return Buffer.from(body.subarray(start, end)).toString();
+    return null;
+  }
+  const text = typeof body === 'string' ? body : Buffer.from(body).toString();
+  let value: string | null = null;
+  // The last one counts, as for any JSON parser.
+  for (const { key, start, end } of membersOf(text)) if (key === '"model"') value = text.slice(start, end);
+  return value?.startsWith('"') ? parsed(value) : null;
+}
+
+function parsed(text: string): string | null {
+  try {
+    return String(JSON.parse(text));
+  } catch {
+    return null;
+  }
+}

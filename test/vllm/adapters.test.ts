@@ -1,0 +1,120 @@
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ensureVllm, TINY_MODEL_VARIABLES } from '../../scripts/vllm/setup.ts';
+import { until } from '../support/poll.ts';
+import {
+  type QueueProcess,
+  startQueue,
+  startWorker,
+  stateFolder,
+  tearDown,
+  untilReady,
+  type WorkerProcess,
+} from '../support/road.ts';
+
+/** LoRA adapters over real vLLM: those that it is started with, and those that it loads while it runs. */
+let queue: QueueProcess;
+let worker: WorkerProcess;
+
+beforeAll(async () => {
+  const vllm = await ensureVllm();
+  const folder = stateFolder();
+  const script = fileURLToPath(new URL('../../scripts/vllm/make_tiny_adapter.py', import.meta.url));
+  const make = (name: string, rank: number) => {
+    const made = spawnSync(vllm.python, [script, join(folder, name), String(rank)], { encoding: 'utf8' });
+    if (made.status !== 0) throw new Error(made.stderr);
+    return { name, source: join(folder, name) };
+  };
+  const adapters = [make('sql', 8), make('legal', 8), make('large', 64)];
+  const fixed = make('fixed', 8);
+  queue = await startQueue();
+  worker = await startWorker(queue.url, 'real', {
+    env: {
+      ...vllm.env,
+      ENGINE: 'vllm',
+      VLLM_MODEL: vllm.modelDir,
+      ...TINY_MODEL_VARIABLES,
+      MAX_MODEL_LEN: '2048',
+      SERVED_MODEL_NAME: 'tiny',
+      VLLM_SERVE_COMMAND: vllm.vllmCommand,
+      VLLM_STARTUP_TIMEOUT: '280',
+      LORA_MODULES: JSON.stringify({ name: fixed.name, path: fixed.source }),
+      ENGINE_ADAPTERS: JSON.stringify(adapters),
+      MAX_LORAS: '1',
+    },
+  });
+  await until(
+    async () => worker.process.output().includes('taking jobs') && (await untilReady(queue.url, 'real')),
+    'the worker takes jobs',
+    { timeoutMs: 280_000 },
+  );
+});
+afterAll(tearDown);
+
+function ask(model: string): Promise<Response> {
+  return fetch(`${queue.url}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      model,
+      prompt: 'Tell me a story',
+      max_tokens: 12,
+      temperature: 0,
+      ignore_eos: true,
+    }),
+  });
+}
+
+async function said(model: string): Promise<string> {
+  const answer = await ask(model);
+  expect(answer.status).toBe(200);
+  const body = (await answer.json()) as { model: string; choices: { text: string }[] };
+  expect(body.model).toBe(model);
+  return body.choices[0]!.text;
+}
+
+async function modelsAt(url: string): Promise<{ id: string; parent: string | null }[]> {
+  const list = (await (await fetch(`${url}/v1/models`)).json()) as { data: { id: string; parent: string }[] };
+  return list.data.map(({ id, parent }) => ({ id, parent }));
+}
+
+describe('adapters over real vLLM', () => {
+  it('are listed with their parent, whether the engine has loaded them or not', async () => {
+    expect(await modelsAt(queue.url)).toEqual([
+      { id: 'tiny', parent: null },
+      { id: 'fixed', parent: 'tiny' },
+      { id: 'sql', parent: 'tiny' },
+      { id: 'legal', parent: 'tiny' },
+      { id: 'large', parent: 'tiny' },
+    ]);
+    expect((await modelsAt(worker.engineUrl)).map(({ id }) => id)).toEqual(['tiny', 'fixed']);
+  });
+
+  it('answer each in its own way, loaded when they are asked for and unloaded for want of room', async () => {
+    const [base, fixed] = [await said('tiny'), await said('fixed')];
+    const sql = await said('sql');
+    expect((await modelsAt(worker.engineUrl)).map(({ id }) => id)).toEqual(['tiny', 'fixed', 'sql']);
+    const legal = await said('legal');
+    expect((await modelsAt(worker.engineUrl)).map(({ id }) => id)).toEqual(['tiny', 'fixed', 'legal']);
+    expect(new Set([base, fixed, sql, legal]).size).toBe(4);
+    expect(await said('sql')).toBe(sql);
+  });
+
+  it('that vLLM refuses are an error with its reason, and leave it as it is', async () => {
+    const answer = await ask('large');
+    expect(answer.status).toBe(503);
+    expect(await answer.json()).toMatchObject({
+      error: {
+        code: 'adapter_failed',
+        message: expect.stringMatching(/adapter "large" could not be loaded: .*rank/i),
+      },
+    });
+    await said('tiny');
+  });
+
+  it('that nobody lists are a model that does not exist', async () => {
+    expect((await ask('violet')).status).toBe(404);
+  });
+});
