@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { timeZone } from '../clock.ts';
 import { clockTime } from '../format.ts';
-import type { PlotOptions, Series } from './plot.ts';
+import type { PlotOptions, Series, TimeMark } from './plot.ts';
 
 interface ChartProps {
   title: string;
@@ -12,6 +12,13 @@ interface ChartProps {
   most?: number;
   /** Nothing between two whole numbers means anything. */
   isWhole?: boolean;
+  /** Over days rather than hours. */
+  isLong?: boolean;
+  /** Charts with the same one move their cursors together. */
+  cursor?: string;
+  marks?: readonly TimeMark[];
+  /** Somebody dragged over a span of time, epoch ms. */
+  onSelect?(from: number, to: number): void;
 }
 
 /** Steps that those read who do not see the chart. */
@@ -24,11 +31,12 @@ async function draw(root: HTMLElement, options: PlotOptions) {
 }
 
 /** Lines over time, and the same as a table for those who do not see them. */
-export function Chart({ title, at, series, format, most, isWhole }: ChartProps) {
+export function Chart(props: ChartProps) {
+  const { title, at, series, format, isLong } = props;
   const root = useRef<HTMLDivElement>(null);
   const drawn = useRef<Drawn | null>(null);
   const isDark = useIsDark();
-  const options: PlotOptions = { at, series, format, most, isWhole, timeZone: timeZone.value };
+  const options: PlotOptions = { ...props, timeZone: timeZone.value };
   const newest = useRef(options);
   newest.current = options;
   const isEmpty = series.every(({ values }) => values.every((value) => value === null));
@@ -49,7 +57,7 @@ export function Chart({ title, at, series, format, most, isWhole }: ChartProps) 
       drawn.current?.destroy();
       drawn.current = null;
     };
-  }, [isEmpty, isDark, timeZone.value, series.length]);
+  }, [isEmpty, isDark, timeZone.value, series.length, isLong]);
   useEffect(() => drawn.current?.update(newest.current), [at]);
   return (
     <figure class="chart" aria-label={`${title}: ${spoken(series, format)}`}>

@@ -6,6 +6,13 @@ export interface Series {
   values: readonly (number | null)[];
 }
 
+/** Something that happened at a moment, epoch ms. */
+export interface TimeMark {
+  at: number;
+  kind: 'launched' | 'started' | 'ended' | 'failed';
+  text: string;
+}
+
 export interface PlotOptions {
   /** Start of each step, epoch ms. */
   at: readonly number[];
@@ -15,25 +22,40 @@ export interface PlotOptions {
   most?: number | undefined;
   /** Nothing between two whole numbers means anything. */
   isWhole?: boolean | undefined;
+  /** Over days rather than hours. */
+  isLong?: boolean | undefined;
+  /** Charts with the same one move their cursors together. */
+  cursor?: string | undefined;
+  marks?: readonly TimeMark[] | undefined;
+  /** Somebody dragged over a span of time, epoch ms. */
+  onSelect?: ((from: number, to: number) => void) | undefined;
   timeZone: string | undefined;
 }
 
 const HEIGHT = 150;
-/** Colours of the lines; the second is dashed, so that it is told apart without them. */
+/** Colours of the lines, and dashes by which they are told apart without them. */
 const LINES = [
   { color: '--accent', dash: [] },
   { color: '--drain', dash: [6, 4] },
   { color: '--warn', dash: [2, 3] },
+  { color: '--dim', dash: [8, 3, 2, 3] },
+  { color: '--bad', dash: [1, 2] },
 ];
 
 /** Draws into an element; loaded only where there is something to draw. @returns changes its data, and ends it */
 export function plot(root: HTMLElement, options: PlotOptions) {
-  const chart = new uPlot(uPlotOptions(root, options), dataOf(options), root);
+  let newest = options;
+  const chart = new uPlot(
+    uPlotOptions(root, options, () => newest),
+    dataOf(options),
+    root,
+  );
   showNewest(chart);
   const sizes = new ResizeObserver(() => chart.setSize({ width: root.clientWidth, height: HEIGHT }));
   sizes.observe(root);
   return {
     update: (next: PlotOptions) => {
+      newest = next;
       chart.setData(dataOf(next));
       if (chart.cursor.idx == null) showNewest(chart);
     },
@@ -55,10 +77,17 @@ function dataOf({ at, series }: PlotOptions): uPlot.AlignedData {
 
 function uPlotOptions(
   root: HTMLElement,
-  { series, format, most, isWhole, timeZone }: PlotOptions,
+  { series, format, most, isWhole, isLong, cursor, onSelect, timeZone }: PlotOptions,
+  newest: () => PlotOptions,
 ): uPlot.Options {
   const style = getComputedStyle(root);
   const color = (name: string) => resolved(root, style.getPropertyValue(name));
+  const colors = {
+    failed: color('--bad'),
+    launched: color('--drain'),
+    started: color('--good'),
+    ended: color('--dim'),
+  };
   const axis = {
     stroke: color('--dim'),
     font: `12px ${style.fontFamily}`,
@@ -72,7 +101,7 @@ function uPlotOptions(
       timeZone ? uPlot.tzDate(new Date(seconds * 1000), timeZone) : new Date(seconds * 1000),
     scales: { y: { range: (_, __, max) => [0, most ?? (max > 0 ? max * 1.1 : 1)] } },
     axes: [
-      { ...axis, size: 24, space: 70, values: '{HH}:{mm}' },
+      { ...axis, size: 24, space: 70, values: isLong ? '{MMM} {D}' : '{HH}:{mm}' },
       {
         ...axis,
         size: 60,
@@ -82,10 +111,24 @@ function uPlotOptions(
       },
     ],
     // Where nobody points, the legend tells what is now.
-    hooks: { setCursor: [(chart) => chart.cursor.idx == null && showNewest(chart)] },
-    cursor: { drag: { x: false, y: false }, points: { size: 6 } },
+    hooks: {
+      ready: [
+        (chart) =>
+          chart.over.addEventListener('mousedown', () => {
+            dragged = chart;
+          }),
+      ],
+      setCursor: [(chart) => chart.cursor.idx == null && showNewest(chart)],
+      draw: [(chart) => drawMarks(chart, newest().marks ?? [], colors)],
+      setSelect: [(chart) => select(chart, newest())],
+    },
+    cursor: {
+      drag: { x: onSelect !== undefined, y: false, setScale: false },
+      points: { size: 6 },
+      ...(cursor !== undefined && { sync: { key: cursor } }),
+    },
     series: [
-      { label: 'Time', value: '{HH}:{mm}:{ss}' },
+      { label: 'Time', value: isLong ? '{MMM} {D} {HH}:{mm}' : '{HH}:{mm}:{ss}' },
       ...series.map(({ name }, i) => {
         const { color: line, dash } = LINES[i % LINES.length]!;
         return {
@@ -94,12 +137,53 @@ function uPlotOptions(
           width: 1.5,
           dash,
           spanGaps: false,
-          points: { show: false },
+          // A value between two gaps has no line.
+          points: { show: true, size: 3, filter: isolated },
           value: (_: uPlot, value: number | null) => format(value),
         };
       }),
     ],
   };
+}
+
+/** A thin line for each. */
+function drawMarks(chart: uPlot, marks: readonly TimeMark[], colors: Record<TimeMark['kind'], string>): void {
+  const { ctx, bbox } = chart;
+  ctx.save();
+  ctx.lineWidth = devicePixelRatio;
+  for (const { at, kind } of marks) {
+    const x = Math.round(chart.valToPos(at / 1000, 'x', true)) + 0.5;
+    if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    ctx.strokeStyle = colors[kind];
+    ctx.globalAlpha = 0.55;
+    ctx.setLineDash(kind === 'started' ? [] : [4, 4]);
+    ctx.beginPath();
+    ctx.moveTo(x, bbox.top);
+    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.stroke();
+  }
+  ctx.restore();
+}
+
+/** Tells of a span that was dragged over. */
+function select(chart: uPlot, { onSelect }: PlotOptions): void {
+  const { left, width } = chart.select;
+  if (width <= 0) return;
+  const [from, to] = [left, left + width].map((x) => Math.round(chart.posToVal(x, 'x') * 1000));
+  chart.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+  // A chart that only follows another one's cursor tells nothing.
+  if (chart === dragged) onSelect?.(from!, to!);
+}
+
+/** The chart in which the mouse was pressed last. */
+let dragged: uPlot | null = null;
+
+/** The values of a line that have none beside them. */
+function isolated(chart: uPlot, line: number): number[] {
+  const values = chart.data[line] ?? [];
+  return [...values.keys()].filter(
+    (i) => values[i] != null && values[i - 1] == null && values[i + 1] == null,
+  );
 }
 
 /** A canvas does not know `light-dark()`: what it is at the moment. */

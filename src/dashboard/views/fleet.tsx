@@ -2,6 +2,7 @@ import type { WorkerRow, WorkerState } from '../../protocol/fleet-view.ts';
 import { Mark } from '../controls/mark.tsx';
 import { WORKER_LOOKS, WORKER_STATES } from '../controls/state.tsx';
 import { Table } from '../controls/table.tsx';
+import { OverTime } from '../courses/over-time.tsx';
 import { plural } from '../format.ts';
 import { fleet } from '../live.ts';
 import { filter, query } from '../router.ts';
@@ -50,6 +51,7 @@ export function FleetView() {
           </button>
         </p>
       )}
+      <OverTime config_id={pool} />
     </section>
   );
 }

@@ -1,6 +1,7 @@
 import type { Percentiles, PoolRates, PoolRow } from '../../protocol/fleet-view.ts';
 import { Figure } from '../controls/figure.tsx';
 import { Slots } from '../controls/slots.tsx';
+import { OverTime } from '../courses/over-time.tsx';
 import * as format from '../format.ts';
 import { fleet } from '../live.ts';
 import { filter, href, query } from '../router.ts';
@@ -20,8 +21,10 @@ export function QueueView() {
   const given = query.value.get('range') ?? 'now';
   const span: Span = given in SPANS ? (given as Span) : 'now';
   const pool = query.value.get('config_id');
+  const model = query.value.get('model');
   const shown = view.pools
     .filter(({ config_id }) => pool === null || config_id === pool)
+    .filter(({ models }) => model === null || models.includes(model))
     // What waits longest is looked for first.
     .sort(
       (a, b) => (b.oldest_wait_ms ?? 0) - (a.oldest_wait_ms ?? 0) || (a.config_id < b.config_id ? -1 : 1),
@@ -37,6 +40,12 @@ export function QueueView() {
             <span class="unseen">, show all pools</span>
           </button>
         )}
+        {model !== null && (
+          <button type="button" onClick={() => filter({ model: null })}>
+            model: {model} <span aria-hidden="true">×</span>
+            <span class="unseen">, show all models</span>
+          </button>
+        )}
       </div>
       {shown.length === 0 ? (
         <p class="notice">
@@ -47,6 +56,7 @@ export function QueueView() {
       ) : (
         shown.map((row) => <Pool key={row.config_id} pool={row} span={span} />)
       )}
+      <OverTime config_id={model === null ? pool : null} model={model} />
     </section>
   );
 }
@@ -81,11 +91,19 @@ function Pool({ pool, span }: { pool: PoolRow; span: Span }) {
           {config_id}
         </h2>
         <p class="dim models" title={models.join(', ')}>
-          {models.filter((model) => model !== config_id).join(', ')}
+          {models
+            .filter((model) => model !== config_id)
+            .map((model, i) => (
+              <>
+                {i > 0 && ', '}
+                <a href={href(`queue?model=${encodeURIComponent(model)}`)}>{model}</a>
+              </>
+            ))}
         </p>
         <p class="links">
           <a href={href(`?config_id=${encodeURIComponent(config_id)}`)}>Workers</a>{' '}
-          <a href={href(`jobs?config_id=${encodeURIComponent(config_id)}`)}>Jobs</a>
+          <a href={href(`requests?config_id=${encodeURIComponent(config_id)}`)}>Requests</a>{' '}
+          <a href={href(`queue?config_id=${encodeURIComponent(config_id)}`)}>Over time</a>
         </p>
       </header>
       <div class="depth">

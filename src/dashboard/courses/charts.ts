@@ -1,0 +1,103 @@
+import type { FleetHistory } from '../../protocol/fleet-view.ts';
+import * as format from '../format.ts';
+
+/** A chart of a history, and what it is drawn from. */
+export interface CourseChart {
+  title: string;
+  /** What the lines are called, and their values. */
+  lines: { name: string; values: (number | null)[] }[];
+  format(value: number | null): string;
+  most?: number;
+  isWhole?: boolean;
+}
+
+const PERCENTILES = ['p50', 'p95', 'p99'] as const;
+
+/** The charts of the fleet, a pool or a model; those that a kind has no series for are left out. */
+export function chartsOf({ series, at, step_ms }: FleetHistory): CourseChart[] {
+  const of = (name: string) => series[name] ?? at.map(() => null);
+  const has = (name: string) => series[name] !== undefined;
+  const line = (name: string, key: string) => ({ name, values: of(key) });
+  const aSecond = (name: string, key: string) => ({
+    name,
+    values: of(key).map((count) => (count === null ? null : (count * 1000) / step_ms)),
+  });
+  const times = (title: string, key: string): CourseChart => ({
+    title,
+    lines: PERCENTILES.map((p) => line(p, `${key}_ms_${p}`)),
+    format: format.duration,
+  });
+  return [
+    ...(has('waiting')
+      ? [
+          {
+            title: 'Waiting and running',
+            lines: [
+              line('waiting, at most', 'waiting_most'),
+              line('running', 'running'),
+              line('slots', 'slots'),
+            ],
+            format: format.count,
+            isWhole: true,
+          },
+        ]
+      : []),
+    times('Time to a slot', 'wait'),
+    times('Time to the first token', 'first_token'),
+    times('Between tokens', 'per_token'),
+    {
+      title: 'Requests a second',
+      lines: [...(has('submitted') ? [aSecond('came', 'submitted')] : []), aSecond('succeeded', 'succeeded')],
+      format: format.amount,
+    },
+    {
+      title: 'Not succeeded',
+      lines: ['failed', 'expired', 'rejected', 'cancelled'].map((key) => line(key, key)),
+      format: format.count,
+      isWhole: true,
+    },
+    {
+      title: 'Tokens a second',
+      lines: [aSecond('in', 'tokens_in'), aSecond('out', 'tokens_out')],
+      format: format.amount,
+    },
+    {
+      title: 'Prompt tokens from the cache',
+      lines: [{ name: 'cached', values: shares(of('tokens_cached'), of('tokens_in')) }],
+      format: format.percent,
+      most: 1,
+    },
+    ...(has('ready_workers')
+      ? [
+          {
+            title: 'Workers by state',
+            lines: ['ready', 'paused', 'starting', 'draining', 'failed'].map((state) =>
+              line(state === 'failed' ? 'failed or lost' : state, `${state}_workers`),
+            ),
+            format: format.count,
+            isWhole: true,
+          },
+          {
+            title: 'Preemptions',
+            lines: [line('put back to wait', 'preemptions')],
+            format: format.count,
+            isWhole: true,
+          },
+        ]
+      : []),
+    ...(of('price_per_hour').some((price) => (price ?? 0) > 0)
+      ? [
+          {
+            title: 'Machines, US dollars an hour',
+            lines: [line('$/h', 'price_per_hour')],
+            format: (price: number | null) => (price === null ? format.UNKNOWN : `$${price.toFixed(2)}`),
+          },
+        ]
+      : []),
+  ];
+}
+
+/** Nothing where nothing came. */
+function shares(parts: (number | null)[], wholes: (number | null)[]): (number | null)[] {
+  return parts.map((part, i) => (wholes[i] ? (part ?? 0) / wholes[i] : null));
+}

@@ -1,0 +1,138 @@
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { FleetHistory } from '../../protocol/fleet-view.ts';
+import { timeZone } from '../clock.ts';
+import { Chart } from '../controls/chart.tsx';
+import * as format from '../format.ts';
+import { usePolled } from '../polled.ts';
+import { filter, go, href, query } from '../router.ts';
+import { chartsOf } from './charts.ts';
+
+/** Of whom; neither: of the whole fleet. */
+export interface CourseOf {
+  config_id?: string | null;
+  model?: string | null;
+}
+
+/** How far back, by its name in the address and the API. */
+const RANGES = {
+  '15m': '15 min',
+  '1h': '1 hour',
+  '6h': '6 hours',
+  '24h': '1 day',
+  '7d': '7 days',
+  '30d': '30 days',
+} as const;
+type Range = keyof typeof RANGES;
+const USUAL: Range = '1h';
+
+const HOUR_MS = 3_600_000;
+/** Of a history in steps of a minute or more nothing new comes sooner, ms. */
+const MOST_REFRESH_MS = 60_000;
+const MOST_MARKS = 6;
+
+/** Charts of what happened, with one cursor; dragging over a span of time opens its requests. */
+export function OverTime(of: CourseOf) {
+  const root = useRef<HTMLElement>(null);
+  const isSeen = useSeen(root);
+  const given = query.value.get('over') ?? USUAL;
+  const range: Range = given in RANGES ? (given as Range) : USUAL;
+  const asked = new URLSearchParams({ range });
+  for (const [name, value] of Object.entries(of)) if (value) asked.set(name, value);
+  const refresh = range === '15m' || range === '1h' ? 10_000 : MOST_REFRESH_MS;
+  const { data, failure } = usePolled<FleetHistory>(
+    isSeen ? `api/fleet/history?${asked}` : null,
+    refresh,
+  ).value;
+  return (
+    <section class="over-time" aria-labelledby="over-time-title" ref={root}>
+      <div class="tools">
+        <h2 id="over-time-title">Over time{nameOf(of)}</h2>
+        <fieldset class="chips">
+          <legend class="unseen">How far back</legend>
+          {(Object.keys(RANGES) as Range[]).map((key) => (
+            <button
+              key={key}
+              type="button"
+              aria-pressed={key === range}
+              onClick={() => filter({ over: key === USUAL ? null : key })}
+            >
+              {RANGES[key]}
+            </button>
+          ))}
+        </fieldset>
+        {data && <a href={href(requestsPath(of, data.at[0]!, null))}>Requests of this time</a>}
+      </div>
+      {data ? (
+        <Courses of={of} history={data} />
+      ) : (
+        <p class="notice">{failure ? failure.message : 'Asking …'}</p>
+      )}
+    </section>
+  );
+}
+
+function Courses({ of, history }: { of: CourseOf; history: FleetHistory }) {
+  const { at, step_ms, marks } = history;
+  const select = (from: number, to: number) => go(requestsPath(of, from, to));
+  return (
+    <>
+      <div class="charts">
+        {chartsOf(history).map(({ title, lines, ...rest }) => (
+          <Chart
+            key={title}
+            title={title}
+            at={at}
+            series={lines}
+            isLong={step_ms >= HOUR_MS}
+            cursor="over-time"
+            marks={marks}
+            onSelect={select}
+            {...rest}
+          />
+        ))}
+      </div>
+      <p class="dim">Drag over a chart to see the requests of that time.</p>
+      {marks.length > 0 && (
+        <ul class="marks" aria-label="What happened to workers and machines, newest first">
+          {marks
+            .slice(-MOST_MARKS)
+            .reverse()
+            .map(({ at, kind, text }) => (
+              <li key={`${at} ${text}`} class={kind}>
+                <time>{format.exactTime(at, timeZone.value)}</time> {text}
+              </li>
+            ))}
+        </ul>
+      )}
+    </>
+  );
+}
+
+function nameOf({ config_id, model }: CourseOf): string {
+  if (config_id) return `, ${config_id}`;
+  return model ? `, ${model}` : '';
+}
+
+/** @param to epoch ms; null: until now */
+function requestsPath({ config_id, model }: CourseOf, from: number, to: number | null): string {
+  const asked = new URLSearchParams({ since: new Date(from).toISOString() });
+  if (to !== null) asked.set('until', new Date(to).toISOString());
+  if (config_id) asked.set('config_id', config_id);
+  if (model) asked.set('model', model);
+  return `requests?${asked}`;
+}
+
+/** Whether it was ever near the window: what is below it asks for nothing and draws nothing. */
+function useSeen(root: { current: Element | null }): boolean {
+  const [isSeen, setSeen] = useState(false);
+  useEffect(() => {
+    if (isSeen || !root.current) return;
+    const seen = new IntersectionObserver(
+      (entries) => entries.some(({ isIntersecting }) => isIntersecting) && setSeen(true),
+      { rootMargin: '200px' },
+    );
+    seen.observe(root.current);
+    return () => seen.disconnect();
+  }, [isSeen]);
+  return isSeen;
+}
