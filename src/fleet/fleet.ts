@@ -39,6 +39,7 @@ import { SignIns } from './sign-ins.ts';
 import { FLEET_TABLES } from './tables.ts';
 import { Telemetry } from './telemetry.ts';
 import { Tokens } from './tokens.ts';
+import { type Objectives, USUAL_OBJECTIVES } from './view/objectives.ts';
 import { poolStart } from './view/pool-start.ts';
 import { intervalMs } from './view/worker-state.ts';
 
@@ -110,7 +111,10 @@ export class Fleet {
     this.scheduler = new Scheduler({ ...ports, facts: () => this.facts() });
     this.view = new Projection(queueId, {
       workers: () => this.workers.all(),
-      pools: (named, at) => this.#pools.facts(named, at),
+      pools: (named, at) =>
+        this.#pools
+          .facts(named, at)
+          .map((pool) => ({ ...pool, objectives: this.#objectives(pool.config_id) })),
       incidents: () => this.incidents.all(),
       tokensHistory: (workerId, at) => this.#workerHistory.tokens(workerId, at),
       launches: () => this.scheduler.launches(),
@@ -179,6 +183,18 @@ export class Fleet {
       ? marksOf(this.#pools.started(configId, from), this.scheduler.launches(), configId, from)
       : [];
     return { ...read, marks };
+  }
+
+  #objectives(configId: string): Objectives {
+    const given = this.scheduler.spec()?.spec.pools[configId]?.objectives ?? {};
+    const { first_token, success } = USUAL_OBJECTIVES;
+    return {
+      first_token: {
+        within_ms: (given.first_token?.within ?? first_token.within_ms / 1000) * 1000,
+        share: given.first_token?.share ?? first_token.share,
+      },
+      success: given.success ?? success,
+    };
   }
 
   /** Notes how the pools stand, for their history. */

@@ -43,9 +43,7 @@ export class KnownPools {
     for (const share of pools) {
       const pool = this.#pool(share.config_id, at);
       this.#history.count(share, pool.told, at);
-      const { totals, wait_buckets, first_token_buckets, per_token_buckets, duration_buckets } = share;
-      const told = { totals, wait_buckets, first_token_buckets, per_token_buckets, duration_buckets };
-      Object.assign(pool, { share, told });
+      Object.assign(pool, { share, told: toldOf(share) });
     }
   }
 
@@ -92,7 +90,7 @@ export class KnownPools {
   }
 
   /** @param named more pools, which workers are for */
-  facts(named: Iterable<string>, now: number): PoolFacts[] {
+  facts(named: Iterable<string>, now: number): Omit<PoolFacts, 'objectives'>[] {
     const told = [...this.#byId.values()].flatMap(({ config_id, share }) => (share ? config_id : []));
     return [...new Set([...told, ...named])].sort().map((config_id) => {
       const pool = this.#byId.get(config_id);
@@ -101,6 +99,7 @@ export class KnownPools {
         share: pool?.share ?? null,
         expected_start_ms: median(pool?.starts ?? []),
         ...this.#history.rates(config_id, now),
+        met: this.#history.met(config_id, now),
       };
     });
   }
@@ -179,6 +178,20 @@ const STATES = {
   lost: 'failed_workers',
   stopped: null,
 } as const satisfies Record<WorkerState, keyof Levels | null>;
+
+/** What of it is in the history from now on. */
+function toldOf(share: PoolShare): Told {
+  const { totals, wait_buckets, first_token_buckets, live_first_token_buckets } = share;
+  const { per_token_buckets, duration_buckets } = share;
+  return {
+    totals,
+    wait_buckets,
+    first_token_buckets,
+    live_first_token_buckets,
+    per_token_buckets,
+    duration_buckets,
+  };
+}
 
 function median(starts: readonly Start[]): number | null {
   const sorted = starts.map(({ took_ms }) => took_ms).sort((a, b) => a - b);

@@ -203,6 +203,8 @@ export interface PoolShare {
   by_priority: { priority: number; pending: number }[];
   /** Epoch ms when the one that waits longest was submitted; null: none waits. */
   oldest_since: number | null;
+  /** The same of callers that wait on a connection. */
+  oldest_caller_since: number | null;
   running: number;
   /** Of `totals.submitted`, jobs that give way to all others: their priority is below zero, as that of lines of batches. */
   submitted_in_background: number;
@@ -214,6 +216,8 @@ export interface PoolShare {
    */
   wait_buckets: number[];
   first_token_buckets: number[];
+  /** The same of callers that waited on their connection. */
+  live_first_token_buckets: number[];
   per_token_buckets: number[];
   duration_buckets: number[];
 }

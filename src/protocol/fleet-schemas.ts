@@ -43,7 +43,7 @@ export const Attention = z.object({
     'start_slow',
     'engine_backlog',
     'token_refused',
-    'success_rate',
+    'objective_missed',
     'unknown_model',
   ]),
   severity: z.enum(['error', 'warning']),
@@ -127,15 +127,20 @@ const rates = z.object({
   cancelled: count,
   expired: count,
   rejected: count,
+  /** Of `rejected`, those for want of a worker or a slot. */
+  turned_away: count,
   tokens_in: count,
   tokens_out: count,
   /** Of `tokens_in`, those that the engine had computed before. */
   tokens_cached: count,
-  /** The same, as the queue supposed when it chose the workers. */
-  tokens_predicted: count,
   wait_ms: percentiles,
   first_token_ms: percentiles,
 });
+
+/** How many did not meet an objective, of how many that ended; `burn`: how much faster than it allows, null: none ended. */
+const missed = z.object({ missed: count, of: count, burn: z.number().min(0).nullable() });
+/** `share`: of all that end, those that shall meet it. Over the newest 5 minutes and the newest hour. */
+const objective = z.object({ share, short: missed, long: missed });
 
 export const PoolRow = z.object({
   config_id: text,
@@ -149,12 +154,20 @@ export const PoolRow = z.object({
   /** The same by priority. */
   by_priority: z.array(z.object({ priority: z.number().int(), pending: count })),
   oldest_wait_ms: ms.nullable(),
+  /** The same of callers that wait on a connection. */
+  oldest_caller_wait_ms: ms.nullable(),
   /** Why they wait; null: nothing does. "no worker is ready", "all 8 slots are busy: 3.1/s come, 2.0/s end". */
   why_waiting: text.nullable(),
   /** Over the newest minute. */
   now: rates,
   hour: rates,
   day: rates,
+  objectives: z.object({
+    /** Callers get their first token in time. */
+    first_token: objective.extend({ within_ms: ms }),
+    /** Jobs of every kind neither fail nor expire, nor are turned away for want of a worker or slot. */
+    success: objective,
+  }),
   /** Null: the fleet's file does not name it. */
   scaling: PoolScaling.nullable(),
 });

@@ -49,6 +49,8 @@ const JOB_SERIES = [
   'cancelled',
   'expired',
   'rejected',
+  /** Of `rejected`, those for want of a worker or a slot. */
+  'turned_away',
   'tokens_in',
   'tokens_out',
   /** Of `tokens_in`, those that the engine had computed before. */
@@ -83,8 +85,6 @@ const POOL_SERIES = [
   /** US dollars an hour, of machines that the scheduler launched. */
   'price_per_hour',
   'submitted',
-  /** Of `tokens_in`, those that the queue supposed the chosen worker's engine had computed. */
-  'tokens_predicted',
   /** Of requests by the engine, for want of KV cache. */
   'preemptions',
   ...JOB_SERIES,

@@ -146,8 +146,7 @@ export interface JobOwner {
 export type Contents = { text: string } | { file: string };
 
 /** A validated submission, its payload as the JSON text that will be stored. */
-export interface SubmitJob extends Omit<JobSubmission, 'payload' | 'priority'> {
-  priority: number;
+export interface SubmitJob extends Omit<JobSubmission, 'payload'> {
   payload: string;
   /** The file that holds the payload, which is empty then (payload-file.ts): a long one is in no row. */
   payload_file?: string;

@@ -36,6 +36,21 @@ function secondsOf(text: string): number {
   return Number(number) * UNIT_SECONDS[unit as keyof typeof UNIT_SECONDS];
 }
 
+const Share = z.number().min(0.5).max(0.9999);
+
+const Objectives = z
+  .strictObject({
+    first_token: z
+      .strictObject({
+        within: Duration.optional().describe('Left out: 10 s.'),
+        share: Share.optional().describe('Of callers on a connection. Left out: 0.95.'),
+      })
+      .optional()
+      .describe('How soon callers shall have their first token.'),
+    success: Share.optional().describe('Share of jobs that shall succeed. Left out: 0.99.'),
+  })
+  .describe('What callers may expect: where it is missed, the page and alerts say so.');
+
 const Gpus = z
   .array(z.number().int().min(0))
   .optional()
@@ -204,6 +219,7 @@ export const PoolSpec = z.strictObject({
     .default(0.7)
     .describe('Share of the slots that is planned to be busy. Less costs more, and jobs wait less.'),
   start_wait: Duration.default(600).describe('How long a caller waits for the first worker to be started.'),
+  objectives: Objectives.default({}),
   batch_only: z
     .boolean()
     .default(false)

@@ -88,10 +88,10 @@ function Open({ item: { worker_id, config_id, code } }: { item: Item }) {
       </a>
     );
   }
-  if (code === 'success_rate' && config_id !== null) {
+  if (code === 'objective_missed' && config_id !== null) {
     return (
-      <a class="button" href={href(`jobs?state=failed&config_id=${encodeURIComponent(config_id)}`)}>
-        Failed jobs
+      <a class="button" href={href(`queue?config_id=${encodeURIComponent(config_id)}`)}>
+        Open the pool
       </a>
     );
   }

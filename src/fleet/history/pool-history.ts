@@ -23,7 +23,12 @@ import { RollingSum } from './rolling-sum.ts';
 /** The queue's counts that are in the history already. */
 export type Told = Pick<
   PoolShare,
-  'totals' | 'wait_buckets' | 'first_token_buckets' | 'per_token_buckets' | 'duration_buckets'
+  | 'totals'
+  | 'wait_buckets'
+  | 'first_token_buckets'
+  | 'live_first_token_buckets'
+  | 'per_token_buckets'
+  | 'duration_buckets'
 >;
 
 /** What holds of a pool until it changes; names as in HISTORY_SERIES. */
@@ -53,6 +58,15 @@ export const NOTHING: Levels = {
   price_per_hour: 0,
 };
 
+/** What became of the jobs of a span of time. */
+export interface Met {
+  succeeded: number;
+  /** Failed, expired, or turned away. */
+  failed: number;
+  /** Of callers on a connection, by FIRST_TOKEN_BOUNDS. */
+  first_token: Buckets;
+}
+
 const FLEET: Subject = { kind: 'fleet', id: '' };
 
 const TOTALS = [
@@ -62,22 +76,24 @@ const TOTALS = [
   'cancelled',
   'expired',
   'rejected',
+  'turned_away',
   'tokens_in',
   'tokens_out',
   'tokens_cached',
-  'tokens_predicted',
 ] as const satisfies (keyof PoolTotals)[];
 
 /** Series of counts, of a model's history too. */
 export const COUNTED = [...TOTALS, 'preemptions'] as const;
 
-/** Vectors that are summed: the totals, then the buckets of both histograms. */
+/** Vectors that are summed: the totals, then the buckets of the histograms. */
 const WAIT_AT = TOTALS.length;
 const FIRST_TOKEN_AT = WAIT_AT + QUEUE_WAIT_BOUNDS.length + 1;
-const LENGTH = FIRST_TOKEN_AT + FIRST_TOKEN_BOUNDS.length + 1;
+const LIVE_AT = FIRST_TOKEN_AT + FIRST_TOKEN_BOUNDS.length + 1;
+const LENGTH = LIVE_AT + FIRST_TOKEN_BOUNDS.length + 1;
 
 interface Sums {
   minute: RollingSum;
+  minutes: RollingSum;
   hour: RollingSum;
   day: RollingSum;
 }
@@ -101,6 +117,7 @@ export class PoolHistory {
     const buckets = {
       wait: newInBuckets(share.wait_buckets, before?.wait_buckets ?? []),
       first_token: newInBuckets(share.first_token_buckets, before?.first_token_buckets ?? []),
+      live_first_token: newInBuckets(share.live_first_token_buckets, before?.live_first_token_buckets ?? []),
       per_token: newInBuckets(share.per_token_buckets, before?.per_token_buckets ?? []),
       duration: newInBuckets(share.duration_buckets, before?.duration_buckets ?? []),
     };
@@ -142,6 +159,12 @@ export class PoolHistory {
     return { now: ratesOf(minute.sum(now)), hour: ratesOf(hour.sum(now)), day: ratesOf(day.sum(now)) };
   }
 
+  /** What the objectives are held against: over the newest five minutes, and the newest hour. */
+  met(configId: string, now: number): { short: Met; long: Met } {
+    const { minutes, hour } = this.#sumsOf(configId, now);
+    return { short: metOf(minutes.sum(now)), long: metOf(hour.sum(now)) };
+  }
+
   forget(configId: string): void {
     this.#sums.delete(configId);
     this.#levels.delete(keyOf(poolSubject(configId)));
@@ -154,6 +177,7 @@ export class PoolHistory {
     if (known) return known;
     const sums = {
       minute: new RollingSum(DETAIL_MS, 6, LENGTH),
+      minutes: new RollingSum(DETAIL_MS, 30, LENGTH),
       hour: new RollingSum(MINUTE_MS, 60, LENGTH),
       day: new RollingSum(CHUNK_MS, 144, LENGTH),
     };
@@ -163,7 +187,11 @@ export class PoolHistory {
       for (let minute = 0; minute < CHUNK_MS / MINUTE_MS; minute++) {
         const vector = vectorOf(
           Object.fromEntries(TOTALS.map((name) => [name, counts[name]?.[minute] ?? 0])),
-          { wait: buckets.wait?.[minute] ?? {}, first_token: buckets.first_token?.[minute] ?? {} },
+          {
+            wait: buckets.wait?.[minute] ?? {},
+            first_token: buckets.first_token?.[minute] ?? {},
+            live_first_token: buckets.live_first_token?.[minute] ?? {},
+          },
         );
         add(sums, chunk.start + minute * MINUTE_MS, vector);
       }
@@ -194,12 +222,18 @@ function newInTotals(totals: PoolTotals, before: PoolTotals | undefined): Record
 
 function vectorOf(
   counts: Record<string, number>,
-  { wait, first_token }: { wait: Buckets; first_token: Buckets },
+  { wait, first_token, live_first_token }: Record<'wait' | 'first_token' | 'live_first_token', Buckets>,
 ): Float64Array {
   const vector = new Float64Array(LENGTH);
   for (const [index, name] of TOTALS.entries()) vector[index] = counts[name] ?? 0;
-  for (const [bucket, count] of Object.entries(wait)) vector[WAIT_AT + Number(bucket)] = count;
-  for (const [bucket, count] of Object.entries(first_token)) vector[FIRST_TOKEN_AT + Number(bucket)] = count;
+  const regions: [number, Buckets][] = [
+    [WAIT_AT, wait],
+    [FIRST_TOKEN_AT, first_token],
+    [LIVE_AT, live_first_token],
+  ];
+  for (const [at, buckets] of regions) {
+    for (const [bucket, count] of Object.entries(buckets)) vector[at + Number(bucket)] = count;
+  }
   return vector;
 }
 
@@ -212,7 +246,16 @@ function ratesOf(vector: Float64Array): PoolRates {
   return {
     ...(totals as unknown as PoolTotals),
     wait_ms: percentilesOf(bucketsOf(vector, WAIT_AT, FIRST_TOKEN_AT), QUEUE_WAIT_BOUNDS),
-    first_token_ms: percentilesOf(bucketsOf(vector, FIRST_TOKEN_AT, LENGTH), FIRST_TOKEN_BOUNDS),
+    first_token_ms: percentilesOf(bucketsOf(vector, FIRST_TOKEN_AT, LIVE_AT), FIRST_TOKEN_BOUNDS),
+  };
+}
+
+function metOf(vector: Float64Array): Met {
+  const of = (name: (typeof TOTALS)[number]) => vector[TOTALS.indexOf(name)]!;
+  return {
+    succeeded: of('succeeded'),
+    failed: of('failed') + of('expired') + of('turned_away'),
+    first_token: bucketsOf(vector, LIVE_AT, LENGTH),
   };
 }
 

@@ -1,10 +1,11 @@
 import type { Attention, PoolRow, PoolScaling, WorkerRow } from '../../protocol/index.ts';
 import type { Incidents } from './facts.ts';
 import { nearestLaunch } from './launch-words.ts';
-import { backlogOf, LONG_WAIT_MS, waitingIn } from './pool-row.ts';
+import { missedIn } from './objective-words.ts';
+import { backlogOf, waitingIn, waitsLong } from './pool-row.ts';
 import { heldBack } from './pool-start.ts';
 import { type ScalingShown, scalingItems } from './scaling-attention.ts';
-import { firstLine, jobsWait, percent, span } from './words.ts';
+import { firstLine, jobsWait, span } from './words.ts';
 import { lastHeard, startTimes } from './worker-words.ts';
 
 /** A start is slow beyond so many times the usual, and at least this much more, ms. */
@@ -12,9 +13,6 @@ const SLOW_START = 1.5;
 const SLOW_START_MS = 60_000;
 /** Where no start of the pool has been seen yet, ms. */
 const SLOW_FIRST_START_MS = 20 * 60_000;
-/** A success rate below this over an hour with so many ended jobs. */
-const LOW_SUCCESS_RATE = 0.9;
-const JOBS_FOR_A_RATE = 20;
 /** What is over is told for so long, ms. */
 const TOLD_FOR_MS = 10 * 60_000;
 const LOST_TOLD_FOR_MS = 60 * 60_000;
@@ -31,7 +29,7 @@ export interface Shown extends ScalingShown {
 /** What needs somebody, the worst first, of the same kind the longest first. */
 export function attentionIn(shown: Shown, now: number): Attention[] {
   const items = [
-    ...shown.pools.flatMap((pool) => [...waitItems(pool, shown, now), ...successItems(pool, now)]),
+    ...shown.pools.flatMap((pool) => [...waitItems(pool, shown, now), ...objectiveItems(pool, now)]),
     ...shown.workers.flatMap((worker) => workerItems(worker, now)),
     ...scalingItems(shown, isSlow, now),
     ...incidentItems(shown.incidents, now),
@@ -57,7 +55,7 @@ function waitItems(pool: PoolRow, shown: Shown, now: number): Attention[] {
       },
     ];
   }
-  if (oldest < LONG_WAIT_MS) return [];
+  if (!waitsLong(pool)) return [];
   return [{ code: 'jobs_wait', severity: 'warning', ...about, text, advice: howToServeMore(pool) }];
 }
 
@@ -93,22 +91,20 @@ function howToServeMore({ now, ready_workers, config_id }: PoolRow): string {
   return `${more} ${verb} with CASOLA_CONFIG_ID=${config_id} would keep up.`;
 }
 
-function successItems({ config_id, hour }: PoolRow, now: number): Attention[] {
-  const bad = hour.failed + hour.expired;
-  const all = bad + hour.succeeded;
-  if (all < JOBS_FOR_A_RATE || hour.succeeded / all >= LOW_SUCCESS_RATE) return [];
-  return [
-    {
-      code: 'success_rate',
-      severity: 'warning',
-      config_id,
-      worker_id: null,
-      text: `${config_id}: ${bad} of ${all} jobs failed within the hour (${percent(bad / all)}).`,
-      advice: 'Look at the newest failed jobs: their errors say why.',
-      // By the minute: the list is as it was while only time goes by.
-      since: now - (now % 60_000) - 3_600_000,
-    },
-  ];
+function objectiveItems(pool: PoolRow, now: number): Attention[] {
+  return missedIn(pool).map(({ name, isFast, text }) => ({
+    code: 'objective_missed',
+    severity: isFast ? 'error' : 'warning',
+    config_id: pool.config_id,
+    worker_id: null,
+    text: `${pool.config_id}: ${text}.`,
+    advice:
+      name === 'success'
+        ? 'Look at the newest that failed: their errors say why.'
+        : 'Look at its charts: what grew is the wait for a slot or the time in the engine.',
+    // By the minute: the list is as it was while only time goes by.
+    since: now - (now % 60_000) - 3_600_000,
+  }));
 }
 
 function workerItems(worker: WorkerRow, now: number): Attention[] {
@@ -210,7 +206,7 @@ const WORST_FIRST: Attention['code'][] = [
   'worker_error',
   'jobs_wait',
   'worker_lost',
-  'success_rate',
+  'objective_missed',
   'provider_silent',
   'start_slow',
   'engine_backlog',

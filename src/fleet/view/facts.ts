@@ -1,5 +1,7 @@
 import type { PoolRates, PoolScaling, ScalingSummary } from '../../protocol/index.ts';
+import type { Met } from '../history/pool-history.ts';
 import type { PoolShare } from '../rpc.ts';
+import type { Objectives } from './objectives.ts';
 
 /** What the projection is made of, beside workers and launches. Times are epoch ms of the server's clock. */
 
@@ -12,6 +14,8 @@ export interface PoolFacts {
   now: PoolRates;
   hour: PoolRates;
   day: PoolRates;
+  met: { short: Met; long: Met };
+  objectives: Objectives;
 }
 
 /** What the scheduler tells of itself, its pools by their ids. */

@@ -1,12 +1,13 @@
 import type { LaunchRow, PoolRow, PoolScaling, WorkerRow } from '../../protocol/index.ts';
 import type { PoolFacts } from './facts.ts';
 import { nearestLaunch, startOf } from './launch-words.ts';
+import { standingOf } from './objectives.ts';
 import { heldBack } from './pool-start.ts';
 import { percent, perSecond } from './words.ts';
 import { atWork, doing, isReady } from './worker-words.ts';
 
 /** Jobs that wait longer than this although workers are ready need somebody, ms. */
-export const LONG_WAIT_MS = 60_000;
+const LONG_WAIT_MS = 60_000;
 
 const MINUTE_MS = 60_000;
 
@@ -33,13 +34,22 @@ export function poolRow(pool: PoolFacts, of: OfPool, now: number): PoolRow {
     pending: share?.pending ?? { waiting: 0, stored: 0 },
     by_priority: share?.by_priority ?? [],
     oldest_wait_ms: share?.oldest_since == null ? null : Math.max(0, now - share.oldest_since),
+    oldest_caller_wait_ms:
+      share?.oldest_caller_since == null ? null : Math.max(0, now - share.oldest_caller_since),
     why_waiting: null,
     now: pool.now,
     hour: pool.hour,
     day: pool.day,
+    objectives: standingOf(pool.met, pool.objectives),
     scaling,
   };
   return { ...row, why_waiting: waitingIn(row) === 0 ? null : whyWaiting(row, of, now) };
+}
+
+/** Callers on a connection wait longer than they shall for their first token, or stored jobs long. */
+export function waitsLong({ oldest_wait_ms, oldest_caller_wait_ms, objectives }: PoolRow): boolean {
+  if ((oldest_caller_wait_ms ?? 0) > objectives.first_token.within_ms) return true;
+  return (oldest_wait_ms ?? 0) > LONG_WAIT_MS;
 }
 
 export function waitingIn({ pending }: PoolRow): number {

@@ -1,5 +1,6 @@
 import type { FleetSummary, LaunchRow, PoolRow, Verdict, WorkerRow } from '../../protocol/index.ts';
-import { LONG_WAIT_MS, waitingIn, whyNoneReady } from './pool-row.ts';
+import { missedNow } from './objective-words.ts';
+import { waitingIn, waitsLong, whyNoneReady } from './pool-row.ts';
 import { heldBack } from './pool-start.ts';
 import { counted, jobsWait, span } from './words.ts';
 import { atWork, isReady } from './worker-words.ts';
@@ -72,10 +73,11 @@ function problemOf(pool: PoolRow, { workers, launches }: Rows, now: number): str
     scaling: pool.scaling,
   };
   const isNoneReady = pool.ready_workers === 0;
-  if (waiting > 0 && (isNoneReady || oldest > LONG_WAIT_MS)) {
+  if (waiting > 0 && (isNoneReady || waitsLong(pool))) {
     return `${jobsWait(waiting)} ${span(oldest)} because ${pool.why_waiting}`;
   }
-  return isNoneReady && pool.workers > 0 ? whyNoneReady(own, now) : null;
+  if (isNoneReady && pool.workers > 0) return whyNoneReady(own, now);
+  return missedNow(pool);
 }
 
 /** Nothing is ready and nothing waits. @param scaled pools that the scheduler starts workers for */

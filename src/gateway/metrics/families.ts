@@ -38,7 +38,7 @@ const ATTENTION = Object.keys({
   start_slow: 0,
   engine_backlog: 0,
   token_refused: 0,
-  success_rate: 0,
+  objective_missed: 0,
   unknown_model: 0,
 } satisfies Record<Attention['code'], 0>) as Attention['code'][];
 
@@ -56,6 +56,7 @@ export function families(
     ...(relays === null ? [] : relayFamilies(relays)),
     ...standing(pools, at),
     ...workerFamilies(fleet, new Set(pools.map(({ config_id }) => config_id))),
+    ...objectiveFamilies(fleet.pools),
     ...counters(pools),
     ...histograms(pools),
   ];
@@ -139,6 +140,34 @@ function workerFamilies({ workers, attention }: FleetView, pools: ReadonlySet<st
       [...starts].map(([pool, value]) => ({ labels: { pool }, value })),
     ),
     gauge('attention', 'Things that need somebody, as the page lists them.', by('code', needs)),
+  ];
+}
+
+/** How pools stand with what their callers may expect, as the page shows it. */
+function objectiveFamilies(pools: FleetView['pools']): Family[] {
+  const each = (samples: (pool: FleetView['pools'][number]) => Sample[]) =>
+    pools.flatMap((pool) => withPool(pool.config_id, samples(pool)));
+  const NAMES = ['first_token', 'success'] as const;
+  return [
+    gauge(
+      'objective_budget_ratio',
+      'Share of callers whose first token may be late, and of jobs that may not succeed.',
+      each(({ objectives }) =>
+        NAMES.map((objective) => ({ labels: { objective }, value: 1 - objectives[objective].share })),
+      ),
+    ),
+    gauge(
+      'objective_burn_rate',
+      'How much faster than that an objective is missed, over five minutes and an hour; 0 when nothing ended.',
+      each(({ objectives }) =>
+        NAMES.flatMap((objective) =>
+          (['short', 'long'] as const).map((window) => ({
+            labels: { objective, window: window === 'short' ? '5m' : '1h' },
+            value: objectives[objective][window].burn ?? 0,
+          })),
+        ),
+      ),
+    ),
   ];
 }
 

@@ -4,6 +4,7 @@ import {
   PER_TOKEN_BOUNDS,
   QUEUE_WAIT_BOUNDS,
 } from '../../protocol/index.ts';
+import type { RefusalReason } from '../rpc.ts';
 import { observe } from '../state/histogram.ts';
 import { isBatchWork } from '../state/job.ts';
 import type { PoolCounts } from '../state/pool-counts.ts';
@@ -48,6 +49,9 @@ export function countRejected(core: Core, configId: string): void {
   counts.settled.stored.rejected += 1;
 }
 
+/** Refusals that a larger fleet would not have given. */
+const TURNED_AWAY: ReadonlySet<RefusalReason> = new Set(['no_worker', 'no_slot', 'queue_full', 'deadline']);
+
 type Counter = (counts: PoolCounts, event: JobEvent, core: Core) => void;
 
 const COUNTERS: Partial<Record<JobEvent['step'], Counter>> = {
@@ -75,8 +79,9 @@ const COUNTERS: Partial<Record<JobEvent['step'], Counter>> = {
     counts.settled[job.mode].expired += 1;
     if (job.state === 'leased') counts.attempts.expired += 1;
   },
-  refused: (counts, { job }) => {
+  refused: (counts, { job, refusal }) => {
     counts.settled[job.mode].rejected += 1;
+    if (refusal !== undefined && TURNED_AWAY.has(refusal)) counts.turned_away += 1;
   },
   attempt_failed: (counts) => {
     counts.attempts.failed += 1;
@@ -106,6 +111,8 @@ function succeeded(counts: PoolCounts, { job, at, timing, usage }: JobEvent, cor
   if (job.leased_at !== null && timing?.first_token_ms !== undefined) {
     const firstTokenAt = Math.min(at, job.leased_at + timing.first_token_ms);
     observe(counts.first_token, FIRST_TOKEN_BOUNDS, firstTokenAt - submitted);
+    if (job.mode === 'waiting')
+      observe(counts.live_first_token, FIRST_TOKEN_BOUNDS, firstTokenAt - submitted);
     const more = (usage?.completion_tokens ?? 0) - 1;
     if (more > 0) observe(counts.per_token, PER_TOKEN_BOUNDS, (at - firstTokenAt) / more);
   }

@@ -37,6 +37,8 @@ export interface PoolCounts {
   /** Of these, the ones that give way to all others: their priority is below zero, as that of lines of batches. */
   submitted_in_background: number;
   settled: Record<Mode, Record<Outcome, number>>;
+  /** Of those that were rejected, the ones for want of a worker or a slot. */
+  turned_away: number;
   /** Of those that ended, the ones that an attempt was charged to before. */
   retried: number;
   dispatches: number;
@@ -58,6 +60,8 @@ export interface PoolCounts {
   queue_wait: Histogram;
   /** From submission to the first token of a streamed answer. */
   first_token: Histogram;
+  /** The same of callers that waited for it on their connection. */
+  live_first_token: Histogram;
   /** Between two tokens of a streamed answer, as the mean of the answer. */
   per_token: Histogram;
   /** Of those that succeeded, from submission and from dispatch. */
@@ -70,6 +74,7 @@ export function newCounts(): PoolCounts {
     submitted: zeros(MODES),
     submitted_in_background: 0,
     settled: { waiting: zeros(OUTCOMES), stored: zeros(OUTCOMES) },
+    turned_away: 0,
     retried: 0,
     dispatches: 0,
     attempts: zeros(ATTEMPT_RESULTS),
@@ -81,6 +86,7 @@ export function newCounts(): PoolCounts {
     estimated: 0,
     queue_wait: newHistogram(QUEUE_WAIT_BOUNDS),
     first_token: newHistogram(FIRST_TOKEN_BOUNDS),
+    live_first_token: newHistogram(FIRST_TOKEN_BOUNDS),
     per_token: newHistogram(PER_TOKEN_BOUNDS),
     duration: newHistogram(DURATION_BOUNDS),
     run: newHistogram(DURATION_BOUNDS),

@@ -34,6 +34,7 @@ function poolShare({ config_id, now, counts }: PoolMetrics): PoolShare {
       pending: waiting + stored,
     })),
     oldest_since: oldest.length === 0 ? null : Math.min(...oldest),
+    oldest_caller_since: now.oldest_since.waiting,
     running: now.slots.busy,
     submitted_in_background: counts.submitted_in_background,
     totals: {
@@ -43,13 +44,14 @@ function poolShare({ config_id, now, counts }: PoolMetrics): PoolShare {
       cancelled: ended('cancelled'),
       expired: ended('expired'),
       rejected: ended('rejected'),
+      turned_away: counts.turned_away,
       tokens_in: counts.tokens.input,
       tokens_out: counts.tokens.output,
       tokens_cached: counts.tokens.cached_input,
-      tokens_predicted: counts.prefix_hits.predicted,
     },
     wait_buckets: cumulative(counts.queue_wait),
     first_token_buckets: cumulative(counts.first_token),
+    live_first_token_buckets: cumulative(counts.live_first_token),
     per_token_buckets: cumulative(counts.per_token),
     duration_buckets: cumulative(counts.duration),
   };

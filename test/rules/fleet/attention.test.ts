@@ -153,20 +153,6 @@ describe('what needs attention', () => {
     });
   });
 
-  it('is a pool most of whose jobs fail', () => {
-    const fleet = new FleetHarness();
-    connect(fleet, 'w');
-    fleet.share({ pools: [pool('cfg', { totals: { submitted: 19, succeeded: 9, failed: 10 } })] });
-    expect(codes(fleet)).toEqual([]);
-    fleet.share({ pools: [pool('cfg', { totals: { submitted: 40, succeeded: 30, failed: 10 } })] });
-    expect(only(fleet)).toMatchObject({
-      code: 'success_rate',
-      text: 'cfg: 10 of 40 jobs failed within the hour (25 %).',
-    });
-    fleet.advance(3660);
-    expect(codes(fleet)).toEqual([]);
-  });
-
   it('looks the same from one second to the next while nothing happens', () => {
     const fleet = new FleetHarness();
     connect(fleet, 'w');

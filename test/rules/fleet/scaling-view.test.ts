@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { attentionIn } from '../../../src/fleet/view/attention.ts';
+import { USUAL_OBJECTIVES } from '../../../src/fleet/view/objectives.ts';
 import { poolRow } from '../../../src/fleet/view/pool-row.ts';
 import { summaryOf } from '../../../src/fleet/view/summary.ts';
 import type { LaunchRow, PoolScaling, ScalingSummary, WorkerRow } from '../../../src/protocol/index.ts';
@@ -37,6 +38,7 @@ const LOADING = {
   detail: null,
 } as unknown as LaunchRow;
 
+const MET = { succeeded: 0, failed: 0, first_token: {} };
 const NONE = { failed: 0, expired: 0, succeeded: 0 };
 
 interface Fleet {
@@ -60,6 +62,8 @@ function view({ waiting = 0, summary = {}, scaling = {}, launches = [], workers 
     now: NONE,
     hour: NONE,
     day: NONE,
+    met: { short: MET, long: MET },
+    objectives: USUAL_OBJECTIVES,
   } as never;
   const row = poolRow(facts, { workers, launches, scaling: { ...SCALING, ...scaling } }, NOW);
   const incidents = { refusal: null, unknown_models: [] };
