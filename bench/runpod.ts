@@ -9,39 +9,49 @@ import { type Child, startProcess } from '../test/support/processes.ts';
 import { cleanEnvironment, cli, tearDown } from '../test/support/road.ts';
 
 /**
- * This worker in a RunPod endpoint beside the loop of RunPod's own SDK, in turns: the same platform (the tests' fake, on
- * loopback), the same engine (the simulator, which answers at once), the same jobs.
+ * This worker in a RunPod endpoint beside the loop of RunPod's own SDK, and beside the least loop that does the same on
+ * Node (runpod/bare-loop.ts): the same platform (the tests' fake, on loopback), the same engine (the simulator, which
+ * answers at once), the same jobs. All three stay up, and work in short turns.
  *
- *   npm run bench:runpod [-- --rounds 3] [--jobs 1500] [--concurrency 30]
+ *   npm run bench:runpod [-- --rounds 5] [--jobs 600] [--concurrency 30]
  *
  * Jobs a second: from the submission of all to the end of the last. Processor: of the worker's processes meanwhile,
  * without the engine. First piece: from the submission of one job that streams to the first post of its stream.
  */
 const { values } = parseArgs({
   options: {
-    rounds: { type: 'string', default: '3' },
-    jobs: { type: 'string', default: '1500' },
+    rounds: { type: 'string', default: '5' },
+    jobs: { type: 'string', default: '600' },
     concurrency: { type: 'string', default: '30' },
   },
 });
 const JOBS = Number(values.jobs);
-const STREAMS = 20;
-/** Both sides compile and fill their caches before anything is counted: V8 is done after some 2,000 jobs. */
+const STREAMS = 10;
+/** All compile and fill their caches before anything is counted: V8 is done after some 2,000 jobs. */
 const WARM_JOBS = 2000;
 /** Of the platform; the tests' own is shorter. Logs are as each side writes them where nothing is set. */
 const PING_INTERVAL_MS = '10000';
 /** Of /proc, a second. */
 const TICKS = 100;
 
+const OURS = 'this worker';
+const SDK = 'RunPod’s SDK';
+const BARE = 'the bare loop';
+
 interface Figures {
   jobsPerSecond: number;
   /** ms a job. */
   processor: number;
-  /** Median, ms. */
-  firstPiece: number;
+  /** Median, ms; null: it does not stream. */
+  firstPiece: number | null;
 }
 
-type Start = (env: NodeJS.ProcessEnv) => Child;
+/** A worker in an endpoint of its own. */
+interface Side {
+  name: string;
+  platform: FakeServerless;
+  worker: Child;
+}
 
 const input = (tokens: number, more: object = {}) => ({
   prompt: 'Say something.',
@@ -52,57 +62,83 @@ const input = (tokens: number, more: object = {}) => ({
 async function main(): Promise<void> {
   const { python } = await ensureClients();
   const port = await freePort();
-  const engine = cli(['simulate', 'tiny', '--port', String(port), '--disable-uvicorn-access-log']);
-  const engineUrl = `http://127.0.0.1:${port}`;
-  await until(async () => (await fetch(`${engineUrl}/health`)).ok, 'the engine is healthy');
-  const workers: Record<string, Start> = {
-    'this worker': (env) => cli(['supervise'], { ...env, ENGINE_URL: engineUrl }),
-    'RunPod’s SDK': (env) =>
-      startProcess(python, ['-u', join(import.meta.dirname, 'runpod/handler.py')], {
-        env: cleanEnvironment({ ...env, ENGINE_URL: engineUrl, RUNPOD_SKIP_AUTO_SYSTEM_CHECKS: 'true' }),
-      }),
-  };
-  const all: Record<string, Figures[]> = {};
-  for (let round = 1; round <= Number(values.rounds); round++) {
-    for (const [name, start] of Object.entries(workers)) {
-      const figures = await measure(start);
-      all[name] = [...(all[name] ?? []), figures];
-      console.log(`round ${round}, ${name}: ${describe(figures)}`);
+  cli(['simulate', 'tiny', '--port', String(port), '--disable-uvicorn-access-log']);
+  const ENGINE_URL = `http://127.0.0.1:${port}`;
+  await until(async () => (await fetch(`${ENGINE_URL}/health`)).ok, 'the engine is healthy');
+  const sides: Side[] = [];
+  try {
+    sides.push(
+      await start(OURS, (env) => cli(['supervise'], { ...env, ENGINE_URL })),
+      await start(BARE, (env) => script(process.execPath, ['bare-loop.ts'], { ...env, ENGINE_URL })),
+      await start(SDK, (env) =>
+        script(python, ['-u', 'handler.py'], {
+          ...env,
+          ...{ ENGINE_URL, RUNPOD_SKIP_AUTO_SYSTEM_CHECKS: 'true' },
+        }),
+      ),
+    );
+    await runRounds(sides);
+  } finally {
+    for (const { worker, platform } of sides) {
+      worker.kill('SIGKILL');
+      platform.close();
     }
+    await tearDown();
   }
-  for (const [name, figures] of Object.entries(all)) {
-    console.log(`median, ${name}: ${describe(medians(figures))}`);
-  }
-  await engine.stop();
-  await tearDown();
 }
 
-async function measure(start: Start): Promise<Figures> {
+async function runRounds(sides: Side[]): Promise<void> {
+  for (const side of sides) await runAll(side, 'warm', WARM_JOBS);
+  const all = new Map<string, Figures[]>(sides.map(({ name }) => [name, []]));
+  for (let round = 1; round <= Number(values.rounds); round++) {
+    for (const side of sides) {
+      const figures = await measure(side, round);
+      all.get(side.name)!.push(figures);
+      console.log(`round ${round}, ${side.name}: ${describe(figures)}`);
+    }
+    const ofSdk = all.get(SDK)!.at(-1)!.processor;
+    const shares = [OURS, BARE].map(
+      (name) => `${name} ${(all.get(name)!.at(-1)!.processor / ofSdk).toFixed(2)}`,
+    );
+    console.log(`round ${round}, processor as a share of the SDK's: ${shares.join(', ')}`);
+  }
+  for (const [name, figures] of all) console.log(`median, ${name}: ${describe(medians(figures))}`);
+}
+
+async function start(name: string, run: (env: NodeJS.ProcessEnv) => Child): Promise<Side> {
   const platform = new FakeServerless();
-  const worker = start({
+  const worker = run({
     ...(await platform.listen()),
     ...{ RUNPOD_PING_INTERVAL: PING_INTERVAL_MS, MAX_CONCURRENCY: values.concurrency },
     ...{ NO_PROXY: '*', no_proxy: '*' },
   });
-  try {
-    await until(() => platform.of('take').length > 0, 'it asks for jobs');
-    await runAll(platform, 'warm', WARM_JOBS);
-    const before = processorMs(worker);
-    const seconds = await runAll(platform, 'job', JOBS);
-    const processor = (processorMs(worker) - before) / JOBS;
-    const firsts: number[] = [];
-    for (let n = 0; n < STREAMS; n++) firsts.push(await firstPieceMs(platform, `stream${n}`));
-    if (platform.violations.length > 0) throw new Error(platform.violations[0]);
-    return { jobsPerSecond: JOBS / seconds, processor, firstPiece: median(firsts) };
-  } finally {
-    worker.kill('SIGKILL');
-    await worker.stop();
-    platform.close();
+  await until(() => platform.of('take').length > 0, `${name} asks for jobs`);
+  return { name, platform, worker };
+}
+
+function script(program: string, args: string[], env: NodeJS.ProcessEnv): Child {
+  const paths = args.map((arg) => (arg.startsWith('-') ? arg : join(import.meta.dirname, 'runpod', arg)));
+  return startProcess(program, paths, { env: cleanEnvironment(env) });
+}
+
+async function measure(side: Side, round: number): Promise<Figures> {
+  const { name, platform, worker } = side;
+  const before = processorMs(worker);
+  const seconds = await runAll(side, `job${round}-`, JOBS);
+  const processor = (processorMs(worker) - before) / JOBS;
+  const firsts: number[] = [];
+  for (let n = 0; n < STREAMS && name !== BARE; n++) {
+    firsts.push(await firstPieceMs(platform, `stream${round}-${n}`));
   }
+  if (platform.violations.length > 0) throw new Error(platform.violations[0]);
+  return { jobsPerSecond: JOBS / seconds, processor, firstPiece: firsts.length > 0 ? median(firsts) : null };
 }
 
 /** @returns seconds */
-async function runAll(platform: FakeServerless, name: string, count: number): Promise<number> {
+async function runAll({ platform }: Side, name: string, count: number): Promise<number> {
+  // What earlier turns left would slow the platform down.
+  platform.jobs.clear();
+  platform.requests.length = 0;
   const ids = Array.from({ length: count }, (_, index) => `${name}${index}`);
   const from = performance.now();
   for (const id of ids) platform.submit(id, input(16));
@@ -146,8 +182,12 @@ function fieldsOf(pid: string): string[] {
 }
 
 function medians(figures: Figures[]): Figures {
-  const of = (name: keyof Figures) => median(figures.map((each) => each[name]));
-  return { jobsPerSecond: of('jobsPerSecond'), processor: of('processor'), firstPiece: of('firstPiece') };
+  const firsts = figures.map(({ firstPiece }) => firstPiece).filter((each) => each !== null);
+  return {
+    jobsPerSecond: median(figures.map(({ jobsPerSecond }) => jobsPerSecond)),
+    processor: median(figures.map(({ processor }) => processor)),
+    firstPiece: firsts.length > 0 ? median(firsts) : null,
+  };
 }
 
 function median(numbers: number[]): number {
@@ -155,10 +195,8 @@ function median(numbers: number[]): number {
 }
 
 function describe({ jobsPerSecond, processor, firstPiece }: Figures): string {
-  return (
-    `${jobsPerSecond.toFixed(1)} jobs/s, ${processor.toFixed(2)} ms of processor a job, ` +
-    `first piece after ${firstPiece.toFixed(1)} ms`
-  );
+  const streamed = firstPiece === null ? '' : `, first piece after ${firstPiece.toFixed(1)} ms`;
+  return `${jobsPerSecond.toFixed(1)} jobs/s, ${processor.toFixed(2)} ms of processor a job${streamed}`;
 }
 
 await main();

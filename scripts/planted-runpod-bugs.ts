@@ -37,7 +37,7 @@ export const RUNPOD_BUGS: readonly Bug[] = [
     file: 'src/worker/runpod/job-answer.ts',
     line: 'if (this.#outcome === null || signal.aborted) return;',
     becomes:
-      'if (this.#outcome !== null) void this.#postOutput(this.#posted.at(-1));\n    if (this.#outcome === null || signal.aborted) return;',
+      'if (this.#outcome !== null) void this.#postOutput(this.#posted.at(-1)!);\n    if (this.#outcome === null || signal.aborted) return;',
   },
   {
     name: 'runpod: a piece whose answer was lost is posted again',
@@ -102,7 +102,7 @@ export const RUNPOD_BUGS: readonly Bug[] = [
   {
     name: 'runpod: a result of an earlier process is posted piece by piece again',
     file: 'src/worker/runpod/job-answer.ts',
-    line: 'this.#posted.push(...outcome.output);\n      this.#yielded = outcome.output.length;',
+    line: 'this.#posted.push(...outcome.output.map((output) => JSON.stringify(output)));\n      this.#yielded = outcome.output.length;',
     becomes: '',
   },
 ];

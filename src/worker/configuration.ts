@@ -93,8 +93,8 @@ export interface WorkerConfiguration {
   engine: EngineConfiguration;
 }
 
-/** What is acknowledged by a POST over the internet takes longer than on a socket; a file costs as much as a job. */
-const RUNPOD_ACK_WAIT_MS = 250;
+/** An output and its end are two POSTs over the internet, one after the other; a file costs as much as a job. */
+const RUNPOD_ACK_WAIT_MS = 1000;
 
 type Own = z.infer<z.ZodObject<typeof workerVariables>>;
 

@@ -82,6 +82,7 @@ async function work(
   const ports: Ports = {
     ...outside,
     dial: queue.dial,
+    ...(queue.outputs && { outputs: queue.outputs }),
     engine,
     fetchPublic: createPublicFetch(),
     gpus: gpuReader(env, systemClock),

@@ -24,9 +24,14 @@ export interface Ports {
   log: Log;
   /** Those that the engine loads while it runs; left out: none. */
   adapters?: Adapters;
+  /** Takes what `runpod` jobs yield, for a queue in this process; left out: it goes to replay buffers. */
+  outputs?: TakeOutput;
   /** Makes spans of jobs; left out: none are exported. */
   tracer?: JobTracer;
 }
+
+/** @param streamId of the attempt, as its job's frame says @param output one thing that it yields */
+export type TakeOutput = (streamId: number, output: unknown) => void;
 
 /** How an attempt left its slot. */
 export type AttemptEnd =

@@ -142,6 +142,7 @@ class RunpodWorld {
       {
         ...ports,
         dial: queue.dial,
+        outputs: queue.outputs,
         engine,
         fetch: noNetwork,
         fetchPublic: noNetwork,

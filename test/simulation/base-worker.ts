@@ -106,6 +106,7 @@ export class BaseWorker {
         },
         text: (text) => this.#onText(text),
         binary: () => {},
+        frame: () => {},
         pong: () => clock.clearTimeout(this.#pongTimer),
         closed: () => {
           if (this.#socket !== socket) return;

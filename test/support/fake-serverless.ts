@@ -41,6 +41,8 @@ export interface FakeServerlessOptions {
   bare?: boolean;
 }
 
+/** RunPod's SDK loses a result whose kept connection is closed just when it is posted, ms. */
+const KEEP_ALIVE_MS = 600_000;
 const KEY = 'rpa_secret-of-the-test';
 const WORKER = 'pod123';
 
@@ -66,6 +68,7 @@ export class FakeServerless {
   constructor(options: FakeServerlessOptions = {}) {
     this.#options = options;
     this.#server = createServer((request, response) => void this.#serve(request, response));
+    this.#server.keepAliveTimeout = KEEP_ALIVE_MS;
   }
 
   /** The variables of a worker in this endpoint. */

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { mkdir, open, readdir, readFile, rename, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import * as z from 'zod';
 import type { Log } from '../../process/log.ts';
@@ -13,6 +12,12 @@ const Spooled = z.object({
   isExtended: z.boolean(),
   uploadUrl: z.string().optional(),
 });
+
+interface Unwritten {
+  spooled: SpooledSettlement;
+  /** It waits no longer. */
+  removed(): void;
+}
 
 const ENDING = '.result';
 const UNFINISHED = '.tmp';
@@ -42,10 +47,8 @@ export class DiskSpool implements Spool {
   /** What is under way for each attempt: a removal waits for the write before it. */
   readonly #work = new Map<string, Promise<void>>();
   /** What waits to be written, by attempt. What is removed before its turn never costs the disk anything. */
-  readonly #unwritten = new Map<string, SpooledSettlement>();
+  readonly #unwritten = new Map<string, Unwritten>();
   #lastWrite: Promise<void> = Promise.resolve();
-  /** Of those that came within the last `#ackWaitMs`. */
-  #wait: Promise<void> | null = null;
   #folderSync: Promise<void> | null = null;
   #folderChanged = false;
 
@@ -62,9 +65,10 @@ export class DiskSpool implements Spool {
 
   async put(spooled: SpooledSettlement, isSent = false): Promise<void> {
     const attempt = attemptOf(spooled.settlement);
-    this.#unwritten.set(attempt, spooled);
-    if (isSent) await this.#waited();
-    if (this.#unwritten.get(attempt) !== spooled) return;
+    const unwritten = { spooled, removed: () => {} };
+    this.#unwritten.set(attempt, unwritten);
+    if (isSent) await this.#waitFor(unwritten);
+    if (this.#unwritten.get(attempt) !== unwritten) return;
     try {
       await this.#after(attempt, () => this.#writeInTurn(attempt));
     } catch (error) {
@@ -74,7 +78,11 @@ export class DiskSpool implements Spool {
 
   async remove(ref: JobRef): Promise<void> {
     const attempt = attemptOf(ref);
-    if (this.#unwritten.delete(attempt)) return;
+    const unwritten = this.#unwritten.get(attempt);
+    if (unwritten) {
+      this.#unwritten.delete(attempt);
+      return unwritten.removed();
+    }
     const name = nameOf(ref);
     try {
       await this.#after(attempt, () => removeFile(join(this.#folder, name)));
@@ -113,20 +121,23 @@ export class DiskSpool implements Spool {
     this.#hasFolder = true;
   }
 
-  /** One timer for all that come before it fires. */
-  #waited(): Promise<void> {
-    this.#wait ??= pause(this.#ackWaitMs).then(() => {
-      this.#wait = null;
+  /** Until it is removed, or its acknowledgement has had its time. */
+  #waitFor(unwritten: Unwritten): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, this.#ackWaitMs);
+      unwritten.removed = () => {
+        clearTimeout(timer);
+        resolve();
+      };
     });
-    return this.#wait;
   }
 
   /** One at a time: what the queue acknowledges meanwhile need not be written. */
   #writeInTurn(attempt: string): Promise<void> {
     const write = this.#lastWrite.then(() => {
-      const spooled = this.#unwritten.get(attempt);
+      const unwritten = this.#unwritten.get(attempt);
       this.#unwritten.delete(attempt);
-      return spooled && this.#write(spooled);
+      return unwritten && this.#write(unwritten.spooled);
     });
     this.#lastWrite = write.catch(() => {});
     return write;

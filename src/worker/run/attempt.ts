@@ -30,6 +30,8 @@ export interface Attempt {
   requested(): void;
   /** The engine streams its answer, and a piece of it has come. */
   streamed(): void;
+  /** A `runpod` job has yielded something. */
+  yielded(output: unknown): void;
   /** Whether the engine is asked for the usage of streams; null: the queue does not count it. */
   usageAsking: UsageAsking | null;
   /** Whether the engine is asked for token ids; null: answers are not moved. */

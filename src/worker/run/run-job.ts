@@ -34,7 +34,7 @@ export function askingOf(moves: boolean): Asking {
 
 export interface RunPorts
   extends Asking,
-    Pick<Ports, 'clock' | 'engine' | 'adapters' | 'fetch' | 'fetchPublic' | 'log'> {
+    Pick<Ports, 'clock' | 'engine' | 'adapters' | 'fetch' | 'fetchPublic' | 'log' | 'outputs'> {
   files: FileAccess;
   models: ServedModels;
   /** The queue that the job came from. */
@@ -66,7 +66,7 @@ export async function runJob(
       : await withEngineRetries(
           ports.clock,
           running.signal,
-          () => (stream?.size ?? 0) > 0,
+          () => running.hasYielded || (stream?.size ?? 0) > 0,
           () => runKind(attempt, stream, ports),
         );
     const { job_id, fence_token } = job;
@@ -116,6 +116,11 @@ function attemptAt(running: RunningJob, payload: unknown, engine: RunEngine, por
       ports.observer.requested();
     },
     streamed: () => running.streamed(clock.now()),
+    yielded: (output) => {
+      if (!ports.outputs || running.isOver) return;
+      running.hasYielded = true;
+      ports.outputs(running.job.stream_id!, output);
+    },
     usageAsking: ports.usageAsking,
     idsAsking: ports.idsAsking,
     used: (usage) => {

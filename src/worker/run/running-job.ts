@@ -20,6 +20,8 @@ export class RunningJob {
   generatedTokens: number | null = null;
   /** What the engine counted for the whole answer; null until, and unless, it does. */
   usage: Usage | null = null;
+  /** Something that it yielded is out. */
+  hasYielded = false;
   /** Tells what was used of an answer that is not whole. */
   counting: () => Usage | null = () => null;
   readonly #abort = new AbortController();

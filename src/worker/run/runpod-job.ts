@@ -1,5 +1,6 @@
 import {
   type AnswerHead,
+  type EngineRequestResult,
   isEventStream,
   parseValue,
   RunpodPayload,
@@ -7,7 +8,7 @@ import {
 } from '../../protocol/index.ts';
 import { finalFailure } from '../failure.ts';
 import type { Ports } from '../ports.ts';
-import { type Attempt, parseAnswer } from './attempt.ts';
+import type { Attempt } from './attempt.ts';
 import { type AnswerCopy, runEngineRequest } from './engine-request-job.ts';
 import { type RunpodCall, type RunpodSettings, readRunpodInput } from './runpod-input.ts';
 import { type OutputMaker, outputMaker, wholeOutput } from './runpod-output.ts';
@@ -44,32 +45,31 @@ export async function runRunpodJob(
   const output: unknown[] = [];
   const sink = new OutputSink(call, (piece) => {
     output.push(piece);
+    attempt.yielded(piece);
     replay?.write(Buffer.from(`data: ${JSON.stringify({ output: piece })}\n\n`));
   });
   replay?.head(EVENTS_HEAD);
-  await withinLimit(attempt, policy?.executionTimeout ?? null, clock, (signal) =>
+  const { response } = await withinLimit(attempt, policy?.executionTimeout ?? null, clock, (signal) =>
     runEngineRequest({ ...attempt, payload: call.request, signal }, sink),
   );
+  if (!sink.hasEvents) sink.whole(bodyOf(response));
   replay?.end();
   return { status: 'success', job_type: 'runpod', processed_at: attempt.timestamp(), output };
 }
 
-async function withinLimit(
+async function withinLimit<T>(
   attempt: Attempt,
   limitMs: number | null,
   clock: Ports['clock'],
-  run: (signal: AbortSignal) => Promise<unknown>,
-): Promise<void> {
-  if (limitMs === null) {
-    await run(attempt.signal);
-    return;
-  }
+  run: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  if (limitMs === null) return await run(attempt.signal);
   const limit = new AbortController();
   const timer = clock.setTimeout(() => {
     limit.abort(finalFailure('deadline', `the job ran longer than its executionTimeout of ${limitMs} ms`));
   }, limitMs);
   try {
-    await run(AbortSignal.any([attempt.signal, limit.signal]));
+    return await run(AbortSignal.any([attempt.signal, limit.signal]));
   } catch (error) {
     throw limit.signal.aborted ? limit.signal.reason : error;
   } finally {
@@ -77,13 +77,17 @@ async function withinLimit(
   }
 }
 
-/** Takes the engine's answer and makes of it what the job yields. */
+/** A body that is no text as well as it can be shown. */
+function bodyOf({ body, body_base64 }: EngineRequestResult['response']): unknown {
+  return body_base64 === undefined ? body : Buffer.from(body_base64, 'base64').toString();
+}
+
+/** Takes the engine's events, or its whole answer, and makes of it what the job yields. */
 class OutputSink implements AnswerCopy {
   readonly #call: RunpodCall;
   readonly #emit: (output: unknown) => void;
   readonly #decoder = new TextDecoder();
   #maker: OutputMaker | null = null;
-  #contentType: string | undefined;
   #text = '';
 
   constructor(call: RunpodCall, emit: (output: unknown) => void) {
@@ -91,14 +95,18 @@ class OutputSink implements AnswerCopy {
     this.#emit = emit;
   }
 
+  /** The answer comes as events. */
+  get hasEvents(): boolean {
+    return this.#maker !== null;
+  }
+
   head({ headers }: AnswerHead): void {
-    this.#contentType = headers['content-type'];
     if (isEventStream(headers)) this.#maker = outputMaker(this.#call, this.#emit);
   }
 
   write(piece: Uint8Array): void {
-    this.#text += this.#decoder.decode(piece, { stream: true });
     if (this.#maker === null) return;
+    this.#text += this.#decoder.decode(piece, { stream: true });
     const events = this.#text.split(/(?<=\r?\n\r?\n)/);
     this.#text = events.pop()!;
     if (/\n\r?\n$/.test(this.#text)) {
@@ -112,8 +120,10 @@ class OutputSink implements AnswerCopy {
   }
 
   end(): void {
-    if (this.#maker === null)
-      this.#emit(wholeOutput(this.#call.form, parseAnswer(this.#text, this.#contentType)));
-    else this.#maker.end();
+    this.#maker?.end();
+  }
+
+  whole(body: unknown): void {
+    this.#emit(wholeOutput(this.#call.form, body));
   }
 }

@@ -1,14 +1,14 @@
+import type { QueueFrame } from '../../protocol/index.ts';
 import type { Clock } from '../clock.ts';
 import type { Socket, SocketEvents } from '../session/socket.ts';
 
 export interface InsideEvents {
   text(text: string): void;
-  binary(data: Uint8Array): void;
   /** The worker has closed it. */
   closed(): void;
 }
 
-/** A connection whose other end is in this process: what the session and the answers dial in the place of a queue. */
+/** A connection whose other end is in this process: what the session dials in the place of a queue. */
 export class InsideConnection {
   readonly socket: Socket;
   readonly #clock: Pick<Clock, 'setImmediate'>;
@@ -26,9 +26,7 @@ export class InsideConnection {
     };
     this.socket = {
       send: (data) => {
-        if (!this.#isOpen) return;
-        if (typeof data === 'string') own.text(data);
-        else own.binary(data);
+        if (this.#isOpen && typeof data === 'string') own.text(data);
       },
       ping: () => clock.setImmediate(() => this.#isOpen && worker.pong()),
       close,
@@ -42,8 +40,8 @@ export class InsideConnection {
     this.#later(() => this.#worker.text(text));
   }
 
-  binary(data: Uint8Array): void {
-    this.#later(() => this.#worker.binary(data));
+  frame(frame: QueueFrame): void {
+    this.#later(() => this.#worker.frame(frame));
   }
 
   /** As over a network, an answer never comes in the middle of what it answers. */

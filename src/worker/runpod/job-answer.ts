@@ -33,8 +33,8 @@ export class JobAnswer {
   readonly #dropped = new AbortController();
   /** Yielded and not posted. */
   readonly #waiting: unknown[] = [];
-  /** As they were posted: the end repeats all of them. */
-  readonly #posted: unknown[] = [];
+  /** As they were posted, JSON: the end repeats all of them. */
+  readonly #posted: string[] = [];
   #yielded = 0;
   #outcome: JobOutcome | null = null;
   #isPosting = false;
@@ -67,7 +67,7 @@ export class JobAnswer {
   /** An earlier process ended it: what of it was posted nobody knows, so its pieces are not. */
   settleLate(outcome: JobOutcome): void {
     if ('output' in outcome) {
-      this.#posted.push(...outcome.output);
+      this.#posted.push(...outcome.output.map((output) => JSON.stringify(output)));
       this.#yielded = outcome.output.length;
     }
     this.settle(outcome);
@@ -89,7 +89,7 @@ export class JobAnswer {
   async #postAll(): Promise<void> {
     const { signal } = this.#dropped;
     while (this.#waiting.length > 0 && !signal.aborted) {
-      const output = takeJoined(this.#waiting);
+      const output = JSON.stringify(takeJoined(this.#waiting));
       this.#posted.push(output);
       await this.#postOutput(output);
     }
@@ -98,10 +98,11 @@ export class JobAnswer {
     if (!signal.aborted) this.#ports.over(hasTaken);
   }
 
-  async #postOutput(output: unknown): Promise<void> {
+  /** @param output JSON */
+  async #postOutput(output: string): Promise<void> {
     const refusal = await this.#try(
       'stream',
-      JSON.stringify({ output }),
+      `{"output":${output}}`,
       STREAM_TRIES,
       (answer) =>
         // Posted twice, it would stand twice in the stream.
@@ -116,8 +117,11 @@ export class JobAnswer {
 
   async #postEnd(outcome: JobOutcome): Promise<boolean> {
     const { log } = this.#ports;
-    const said = 'output' in outcome ? { output: this.#posted } : outcome;
-    const body = JSON.stringify({ ...said, ...(this.#ports.refreshes && { stopPod: true }) });
+    const said =
+      'output' in outcome
+        ? `"output":[${this.#posted.join(',')}]`
+        : `"error":${JSON.stringify(outcome.error)}`;
+    const body = `{${said}${this.#ports.refreshes ? ',"stopPod":true' : ''}}`;
     const bytes = Buffer.byteLength(body);
     if (bytes > MOST_BYTES) return await this.#postTooLarge(bytes);
     const refusal = await this.#try('done', body);

@@ -1,18 +1,16 @@
-import { Outage } from '../../process/outage.ts';
 import { type Job, PING_TEXT, PONG_TEXT, type QueueFrame, type WorkerFrame } from '../../protocol/index.ts';
-import type { Clock, Timer } from '../clock.ts';
-import type { Ports } from '../ports.ts';
+import type { Clock } from '../clock.ts';
+import type { Ports, TakeOutput } from '../ports.ts';
 import type { Dial, Socket, SocketEvents } from '../session/socket.ts';
 import { InsideConnection } from './inside-connection.ts';
 import { JobAnswer, type JobOutcome } from './job-answer.ts';
-import { isTaken, type Platform } from './platform.ts';
+import { Pings } from './pings.ts';
+import type { Platform } from './platform.ts';
 import { Polling } from './polling.ts';
-import { ReplayBuffers } from './replay-buffers.ts';
 import { readTakenJob, type TakenJob } from './taken-job.ts';
 
 /** What the worker dials; nothing outside of this process is meant. */
 export const RUNPOD_URL = 'ws://runpod';
-const ANSWERS_URL = `${RUNPOD_URL}/answers`;
 /** The platform has neither leases nor fences: one attempt is like the other. */
 const FENCE = 1;
 /** Between two questions for jobs to stop, ms, as RunPod's SDK pauses. */
@@ -42,7 +40,7 @@ interface HeldJob {
 
 /**
  * RunPod's queue as a peer of the worker. It stands between the two: to the worker it is a queue in this process, at the
- * other end of both its sockets, which grants acknowledgements, releases and replay buffers; to the platform it is the loop of
+ * other end of its control socket, which acknowledges and takes outputs as values; to the platform it is the loop of
  * RunPod's SDK. So slots, drain, outbox and spool are those of any queue.
  *
  * What the platform gives beyond the free slots, or while the engine is away, waits here and is named in pings. A job
@@ -53,27 +51,19 @@ export class RunpodQueue {
   readonly #ports: RunpodQueuePorts;
   readonly #held = new Map<string, HeldJob>();
   readonly #byStream = new Map<number, HeldJob>();
-  readonly #replayBuffers: ReplayBuffers;
   readonly #takes: Polling;
   readonly #stops: Polling | null;
-  readonly #pingOutage: Outage;
+  readonly #pings: Pings;
   #control: InsideConnection | null = null;
   #capacity = 0;
   #isPaused = false;
   #nextStream = 1;
-  #pings: Timer = null;
-  #isPinging = false;
-  #isClosed = false;
   #quiet: (() => void) | null = null;
 
   constructor(ports: RunpodQueuePorts) {
-    const { clock, platform } = ports;
+    const { platform } = ports;
     this.#ports = ports;
-    this.#pingOutage = new Outage(ports.log, {
-      begins: 'pings do not arrive: RunPod may take this worker for dead',
-      ends: 'pings arrive again',
-    });
-    this.#replayBuffers = new ReplayBuffers(clock, (stream, output) => this.#yielded(stream, output));
+    this.#pings = new Pings({ ...ports, held: () => this.held });
     this.#takes = new Polling({
       ...ports,
       ask: (signal) => {
@@ -99,8 +89,9 @@ export class RunpodQueue {
       });
   }
 
-  readonly dial: Dial = ({ url }, worker) =>
-    url.startsWith(ANSWERS_URL) ? this.#replayBuffers.connect(worker) : this.#connect(worker);
+  readonly dial: Dial = (_target, worker) => this.#connect(worker);
+
+  readonly outputs: TakeOutput = (stream, output) => this.#byStream.get(stream)?.answer.yielded(output);
 
   /** Jobs that are running or waiting here, or whose outcome the platform does not have yet. */
   get held(): string[] {
@@ -140,7 +131,6 @@ export class RunpodQueue {
   #connect(worker: SocketEvents): Socket {
     const connection = new InsideConnection(this.#ports.clock, worker, {
       text: (text) => this.#hear(text),
-      binary: () => {},
       closed: () => this.#close(),
     });
     this.#control = connection;
@@ -148,7 +138,7 @@ export class RunpodQueue {
   }
 
   #tell(frame: QueueFrame): void {
-    this.#control?.text(JSON.stringify(frame));
+    this.#control?.frame(frame);
   }
 
   #hear(text: string): void {
@@ -184,7 +174,8 @@ export class RunpodQueue {
       type: 'registered',
       protocol: 1,
       session_id: 'runpod',
-      answers_url: ANSWERS_URL,
+      // Its jobs have no streams to send there: outputs come as values.
+      answers_url: '',
       lease_seconds: 3600,
       renew_after_seconds: 3600,
       ping_seconds: 3600,
@@ -193,7 +184,7 @@ export class RunpodQueue {
     });
     if (capacity === 0) return;
     // The engine is healthy: from now on the platform hears of this worker.
-    if (!this.#isPinging) this.#ping();
+    this.#pings.start();
     this.#takes.start();
     this.#stops?.start();
     this.#goOn();
@@ -268,10 +259,6 @@ export class RunpodQueue {
     this.#tell(frame);
   }
 
-  #yielded(stream: number, output: unknown): void {
-    this.#byStream.get(stream)?.answer.yielded(output);
-  }
-
   #settle(jobId: string, outcome: JobOutcome): void {
     const held = this.#held.get(jobId);
     if (held) held.answer.settle(outcome);
@@ -309,19 +296,8 @@ export class RunpodQueue {
     this.#tell({ type: 'job_revoked', job_id: jobId, reason: 'cancelled' });
   }
 
-  #ping(): void {
-    const { clock, platform, pingIntervalMs } = this.#ports;
-    if (this.#isClosed || !platform.ping) return;
-    this.#isPinging = true;
-    void platform.ping(this.held).then((answer) => {
-      this.#pingOutage.report(isTaken(answer) ? null : answer.problem);
-      if (!this.#isClosed) this.#pings = clock.setTimeout(() => this.#ping(), pingIntervalMs);
-    });
-  }
-
   #close(): void {
-    this.#isClosed = true;
-    this.#ports.clock.clearTimeout(this.#pings);
+    this.#pings.end();
     this.#takes.end();
     this.#stops?.end();
     for (const { answer } of this.#held.values()) answer.drop();

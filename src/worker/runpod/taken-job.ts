@@ -1,13 +1,9 @@
-import * as z from 'zod';
+import { isObject } from '../../protocol/index.ts';
 
-const Id = z.looseObject({ id: z.string().min(1).max(256) });
-/** A limit that RunPod's own API would not take is no reason to fail a job. */
-const Policy = z.object({
-  executionTimeout: z
-    .number()
-    .min(5000)
-    .max(7 * 86_400_000),
-});
+const LONGEST_ID = 256;
+/** Of an executionTimeout, as RunPod's API takes it, ms. */
+const SHORTEST_MS = 5000;
+const LONGEST_MS = 7 * 86_400_000;
 
 /** A job as the platform gives it. */
 export interface TakenJob {
@@ -21,14 +17,19 @@ export interface TakenJob {
 
 /** @param given what the platform sent; null: nothing that could be answered */
 export function readTakenJob(given: unknown): TakenJob | null {
-  const parsed = Id.safeParse(given);
-  if (!parsed.success) return null;
-  const { id, input, policy, batchId } = parsed.data;
-  const limits = Policy.safeParse(policy);
+  if (!isObject(given)) return null;
+  const { id, input, policy, batchId } = given;
+  if (typeof id !== 'string' || id === '' || id.length > LONGEST_ID) return null;
+  const limitMs = isObject(policy) ? policy.executionTimeout : undefined;
   return {
     id,
-    payload: { input, ...(limits.success && { policy: limits.data }) },
+    payload: { input, ...(isLimit(limitMs) && { policy: { executionTimeout: limitMs } }) },
     notes: typeof batchId === 'string' ? { batch_id: batchId } : {},
     hasInput: input !== undefined,
   };
+}
+
+/** Another is no reason to fail a job. */
+function isLimit(ms: unknown): ms is number {
+  return typeof ms === 'number' && ms >= SHORTEST_MS && ms <= LONGEST_MS;
 }

@@ -1,4 +1,4 @@
-import { CLOSE, limits, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
+import { CLOSE, limits, PING_TEXT, PONG_TEXT, type QueueFrame } from '../../protocol/index.ts';
 import type { Timer } from '../clock.ts';
 import type { Ports } from '../ports.ts';
 import { backoffMs, restartSpreadMs } from './backoff.ts';
@@ -21,6 +21,7 @@ export interface ReconnectingSocketEvents {
   opened(): void;
   text(text: string): void;
   binary(data: Uint8Array): void;
+  frame?(frame: QueueFrame): void;
   /** Called before the next dial is planned; `stop` means there is none. */
   closed(close: SocketClose): 'redial' | 'stop';
 }
@@ -143,6 +144,7 @@ export class ReconnectingSocket {
       opened: ifCurrent(() => this.#opened()),
       text: ifCurrent((text) => this.#text(text)),
       binary: ifCurrent((data) => this.#binary(data)),
+      frame: ifCurrent((frame) => this.#frame(frame)),
       pong: ifCurrent(() => this.#liveness?.heard()),
       closed: (close) => {
         this.#farewell?.();
@@ -168,6 +170,11 @@ export class ReconnectingSocket {
   #binary(data: Uint8Array): void {
     this.#liveness?.heard();
     this.#events.binary(data);
+  }
+
+  #frame(frame: QueueFrame): void {
+    this.#liveness?.heard();
+    this.#events.frame?.(frame);
   }
 
   #watch(periodMs: number, silenceMs: number, ping: () => void): void {

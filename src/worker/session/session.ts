@@ -63,6 +63,9 @@ export class Session {
       opened: () => this.#wake(WAKE.socketOpened),
       text: (text) => this.#receive(text),
       binary: (data) => this.#receive(data),
+      frame: (frame) => {
+        if (this.#registerSent) this.#handle(frame);
+      },
       closed: (close) => this.#closed(close),
     });
     this.#reader = new FrameReader(ports.log);

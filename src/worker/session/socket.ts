@@ -1,3 +1,5 @@
+import type { QueueFrame } from '../../protocol/index.ts';
+
 /** What is left of a connection when it ends. */
 export interface SocketClose {
   /** WebSocket close code; 1006 when the connection just broke, or never came to be. */
@@ -11,6 +13,8 @@ export interface SocketEvents {
   opened(): void;
   text(text: string): void;
   binary(data: Uint8Array): void;
+  /** Of a queue in this process: what it says need not be read. */
+  frame(frame: QueueFrame): void;
   /** Answer to a WebSocket-level ping. */
   pong(): void;
   /** Exactly once, also when the dial failed. Nothing follows it. */

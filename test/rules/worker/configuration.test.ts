@@ -225,6 +225,6 @@ test('a result waits longer for an acknowledgement by POST than on a socket befo
     RUNPOD_WEBHOOK_POST_STREAM: at('job-stream'),
   };
   const given = withQueueDefaults({ VLLM_MODEL: 'a/b', ...platform });
-  expect(readWorkerConfiguration(given)).toMatchObject({ capacity: 30, ackWaitMs: 250 });
+  expect(readWorkerConfiguration(given)).toMatchObject({ capacity: 30, ackWaitMs: 1000 });
   expect(readWorkerConfiguration(GOOD).ackWaitMs).toBeUndefined();
 });

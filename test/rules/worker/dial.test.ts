@@ -39,6 +39,7 @@ function dial(url: string) {
       opened: () => seen.push('opened'),
       text: (text) => seen.push(text),
       binary: (data) => seen.push(`${data.byteLength} bytes`),
+      frame: () => {},
       pong: () => seen.push('pong'),
       closed: (close) => closes.push(close),
     },

@@ -10,8 +10,8 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setImmediate } from 'node:timers/promises';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { setTimeout as pause, setImmediate } from 'node:timers/promises';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { DiskSpool } from '../../../src/worker/results/disk-spool.ts';
 import type { SpooledSettlement } from '../../../src/worker/results/spool.ts';
 
@@ -23,7 +23,10 @@ beforeEach(() => {
   folder = join(base, 'queue', 'worker');
   warnings = [];
 });
-afterEach(() => rmSync(base, { recursive: true, force: true }));
+afterEach(() => {
+  vi.useRealTimers();
+  rmSync(base, { recursive: true, force: true });
+});
 
 /** Another process on the same folder. */
 function spoolAt(path = folder, limitBytes = 1_000_000): DiskSpool {
@@ -131,6 +134,20 @@ test('what was sent is written only if it is not acknowledged soon', async () =>
   await spool.remove({ job_id: 'a', fence_token: 1 });
   await Promise.all(puts);
   expect(await loaded()).toEqual([result('b', 2)]);
+});
+
+test('each has its own time to be acknowledged in, whatever came before it', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  const spool = spoolAt();
+  const first = spool.put(result('a', 1), true);
+  vi.advanceTimersByTime(15);
+  const second = spool.put(result('b', 2), true).then(() => 'written');
+  vi.advanceTimersByTime(10);
+  await first;
+  expect(await Promise.race([second, pause(50, 'waits')])).toBe('waits');
+  vi.advanceTimersByTime(10);
+  await second;
+  expect(await loaded()).toEqual([result('a', 1), result('b', 2)]);
 });
 
 test('damaged files are set aside with one warning, unfinished ones removed, the rest is loaded', async () => {
