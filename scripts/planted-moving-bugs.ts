@@ -75,4 +75,16 @@ export const MOVING_BUGS: readonly Bug[] = [
     line: 'if (request.continues) return sendContinuation(attempt, request, ask, body);',
     becomes: '',
   },
+  {
+    name: 'moving: a stop string that begins before a cut is not seen',
+    file: 'src/moving/stop-hold.ts',
+    line: '({ begun }) => begun === 0',
+    becomes: '() => true',
+  },
+  {
+    name: 'moving: a stop string is shown to who did not ask for it',
+    file: 'src/moving/stop-hold.ts',
+    line: 'if (stop && !this.#isShown) this.#takeOut(stop);',
+    becomes: '',
+  },
 ];

@@ -112,6 +112,7 @@ export class Caller {
     const chat = moves && {
       messages: [{ role: 'user', content: jobId }],
       max_tokens: moves.maxTokens,
+      ...(moves.stop !== null && { stop: moves.stop }),
       ...(streams && moves.asksUsage && { stream_options: { include_usage: true } }),
     };
     const body = JSON.stringify({ model: 'tiny', messages: [], ...chat, stream: streams });

@@ -100,6 +100,7 @@ export class SimulatedEngine implements EngineClient {
     const body = JSON.parse(String(call.body ?? '{}')) as Body;
     if (!this.#ports.tellsIds) {
       delete body.return_token_ids;
+      delete body.include_stop_str_in_output;
       delete body.kv_transfer_params;
     }
     if (call.path === '/detokenize') return detokenized();

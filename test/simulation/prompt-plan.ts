@@ -4,15 +4,25 @@ import { Random } from '../support/random.ts';
 /** What a caller of `/v1` asks for. */
 export interface PromptPlan {
   /** Its answer, a stream, may go on at another worker; null: it may not. */
-  moves: { maxTokens: number; asksUsage: boolean } | null;
+  moves: { maxTokens: number; asksUsage: boolean; stop: string | null } | null;
   /** How its prompt begins; null: that is not known. */
   prefix: Prefix | null;
 }
 
+/** Most of them stand in two tokens. */
+const STOPS = ['s t', 'n a', 'e w', ' th', 'y k', 'r l', 'en'];
+
 export function drawPrompt(seed: number, index: number): PromptPlan {
   const random = new Random(seed, `moves ${index}`);
+  const stops = new Random(seed, `stop ${index}`);
   return {
-    moves: random.chance(0.6) ? { maxTokens: random.int(1, 40), asksUsage: random.chance(0.5) } : null,
+    moves: random.chance(0.6)
+      ? {
+          maxTokens: random.int(1, 40),
+          asksUsage: random.chance(0.5),
+          stop: stops.chance(0.5) ? stops.pick(STOPS) : null,
+        }
+      : null,
     prefix: drawPrefix(new Random(seed, `prefix ${index}`)),
   };
 }
