@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { ADAPTER_BUGS } from './planted-adapter-bugs.ts';
 import { BATCH_BUGS, type Bug } from './planted-batch-bugs.ts';
 import { FLEET_BUGS } from './planted-fleet-bugs.ts';
 import { MOVING_BUGS } from './planted-moving-bugs.ts';
@@ -228,6 +229,7 @@ const BUGS: readonly Bug[] = [
     becomes: '',
     first_seed: 7300,
   },
+  ...ADAPTER_BUGS,
   ...BATCH_BUGS,
   ...MOVING_BUGS,
 ];

@@ -108,19 +108,19 @@ export class Caller {
   }
 
   #call(jobId: string): WaitingRequest {
-    const { moves, streams } = this.#plan;
+    const { adapter, moves, streams } = this.#plan;
     const chat = moves && {
       messages: [{ role: 'user', content: jobId }],
       max_tokens: moves.maxTokens,
       ...(moves.stop !== null && { stop: moves.stop }),
       ...(streams && moves.asksUsage && { stream_options: { include_usage: true } }),
     };
-    const body = JSON.stringify({ model: 'tiny', messages: [], ...chat, stream: streams });
+    const body = JSON.stringify({ model: adapter ?? 'tiny', messages: [], ...chat, stream: streams });
     return {
       job_id: jobId,
       job_type: 'engine_request',
       payload: JSON.stringify({ method: 'POST', path: '/v1/chat/completions', body }),
-      model: this.#plan.model,
+      model: adapter ?? this.#plan.model,
       tenant: jobId,
       priority: 0,
       wait_for_worker_ms: this.#plan.waitMs,

@@ -9,6 +9,7 @@ import {
 import type { Clock } from '../../src/worker/clock.ts';
 import type { Random } from '../support/random.ts';
 import { type ChatBody, continuableAnswer } from './continuable-answer.ts';
+import type { EngineAdapters } from './engine-adapters.ts';
 
 /** How one request at the engine goes. */
 type Ending =
@@ -60,6 +61,7 @@ export interface EnginePorts {
   worker: string;
   /** As of its plan. */
   tellsIds: boolean;
+  adapters: EngineAdapters;
   /** Share of requests that go wrong, now. */
   trouble(): number;
   /** How much longer than others this request takes before it is answered. */
@@ -96,6 +98,8 @@ export class SimulatedEngine implements EngineClient {
   async request(call: EngineCall): Promise<EngineAnswer> {
     const { random } = this.#ports;
     if (!this.isHealthyNow) throw new EngineUnreachable('nothing listens');
+    const loading = this.#ports.adapters.route(call);
+    if (loading) return await loading;
     const jobId = call.requestId ?? '';
     const body = JSON.parse(String(call.body ?? '{}')) as Body;
     if (!this.#ports.tellsIds) {
@@ -125,6 +129,7 @@ export class SimulatedEngine implements EngineClient {
           ? continuing(id, body, ending, random.next())
           : plain(id, status, body, ending, tokens, random),
     );
+    this.#ports.adapters.begun(exchange, body.model);
     if (ending === 'unreachable' || ending === 'gone_before_head') {
       await this.#sleep(random.wait(200), call.signal, exchange);
       this.#end(exchange, 'failed');
@@ -197,6 +202,7 @@ export class SimulatedEngine implements EngineClient {
   #end(exchange: Exchange, state: Exchange['state']): void {
     if (exchange.state !== 'running') return;
     exchange.state = state;
+    this.#ports.adapters.ended(exchange);
     this.#ports.ended(exchange);
   }
 
@@ -213,7 +219,7 @@ export class SimulatedEngine implements EngineClient {
   }
 
   async models(): Promise<string[]> {
-    return ['tiny'];
+    return ['tiny', ...this.#ports.adapters.loaded];
   }
 
   async gauges(): Promise<EngineGauges | null> {
@@ -232,6 +238,7 @@ export class SimulatedEngine implements EngineClient {
 }
 
 interface Body extends ChatBody {
+  model?: string;
   stream?: boolean;
 }
 

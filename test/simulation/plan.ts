@@ -1,5 +1,6 @@
 import { limits } from '../../src/protocol/index.ts';
 import { Random } from '../support/random.ts';
+import { type AdapterPlan, drawAdapters } from './adapter-plan.ts';
 import { type BatchFault, type BatchPlan, drawBatches, drawBatchFaults } from './batch-plan.ts';
 import { drawPrompt, type PromptPlan } from './prompt-plan.ts';
 
@@ -44,6 +45,8 @@ export interface WorkerPlan {
   moves: boolean;
   /** Its engine tells token ids, and goes on from them; others know no such fields. */
   tellsIds: boolean;
+  /** Null: it loads none. */
+  adapters: AdapterPlan | null;
 }
 
 /** A stored job and what its submitter does; times are ms after the start. */
@@ -171,6 +174,7 @@ export function drawPlan(seed: number): Plan {
     clockOffsetMs: random.int(-3_600_000, 3_600_000),
     moves: true,
     tellsIds: true,
+    adapters: drawAdapters(seed, `w${index + 1}`),
   }));
   // One that moves nothing of its own is given what others began.
   const other = new Random(seed, 'engines');
@@ -221,6 +225,7 @@ function drawBaseWorkers(random: Random): WorkerPlan[] {
     capacity: random.int(1, 3),
     configId,
     isBase: true,
+    adapters: null,
     clockOffsetMs: 0,
     moves: false,
     tellsIds: true,

@@ -1,5 +1,6 @@
 import { PIECE_ENDS, type Prefix } from '../../src/queue/rpc.ts';
 import { Random } from '../support/random.ts';
+import { drawAdapter } from './adapter-plan.ts';
 
 /** What a caller of `/v1` asks for. */
 export interface PromptPlan {
@@ -7,6 +8,8 @@ export interface PromptPlan {
   moves: { maxTokens: number; asksUsage: boolean; stop: string | null } | null;
   /** How its prompt begins; null: that is not known. */
   prefix: Prefix | null;
+  /** The adapter that it names as its model; null: none. */
+  adapter: string | null;
 }
 
 /** Most of them stand in two tokens. */
@@ -24,6 +27,7 @@ export function drawPrompt(seed: number, index: number): PromptPlan {
         }
       : null,
     prefix: drawPrefix(new Random(seed, `prefix ${index}`)),
+    adapter: drawAdapter(seed, index),
   };
 }
 

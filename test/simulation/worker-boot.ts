@@ -1,9 +1,11 @@
+import { Adapters } from '../../src/worker/adapters/adapters.ts';
 import type { Clock, Timer } from '../../src/worker/clock.ts';
 import type { Ports } from '../../src/worker/ports.ts';
 import { Worker } from '../../src/worker/worker.ts';
 import { Random } from '../support/random.ts';
 import { BaseWorker } from './base-worker.ts';
 import { SimulatedEngine } from './engine.ts';
+import { EngineAdapters } from './engine-adapters.ts';
 import { Holdings } from './holdings.ts';
 import { type ClientProcess, Link } from './network.ts';
 import type { Oracle } from './oracle.ts';
@@ -37,6 +39,7 @@ export class Boot implements ClientProcess {
   readonly boot: string;
   readonly engine: SimulatedEngine;
   readonly worker: Worker | BaseWorker;
+  readonly #adapters: Adapters | null;
   readonly #isBase: boolean;
   readonly #oracle: Oracle;
   readonly links: Link[] = [];
@@ -67,11 +70,23 @@ export class Boot implements ClientProcess {
     const random = new Random(seed, `boot ${this.boot}`);
     const holds = new Random(seed, `holds ${this.boot}`);
     const clock = this.#clock(timeline, plan.clockOffsetMs);
+    const trouble = () => (around.isTroubled() ? around.plan.engineTrouble : 0);
+    const adapters = new EngineAdapters(
+      {
+        clock,
+        random: new Random(seed, `adapters ${this.boot}`),
+        trouble,
+        isAlive: () => this.engine.isHealthyNow,
+        violated: (promise, message) => oracle.violated(promise, message),
+      },
+      plan.adapters,
+    );
     this.engine = new SimulatedEngine({
+      adapters,
       clock,
       random: new Random(seed, `engine ${this.boot}`),
       worker: plan.name,
-      trouble: () => (around.isTroubled() ? around.plan.engineTrouble : 0),
+      trouble,
       holdMs: (jobId) => {
         if (isProbe(jobId)) return PROBE_MS;
         const hold = HOLDS_MS.find(({ share, isBase }) => isBase === plan.isBase && holds.chance(share));
@@ -86,7 +101,20 @@ export class Boot implements ClientProcess {
       trace.say(`${this.boot} ${level} ${message} ${JSON.stringify(fields)}`);
       if (message === 'job released') this.#holdings.released((fields as { job_id: string }).job_id);
     };
+    this.#adapters =
+      plan.adapters &&
+      new Adapters(
+        {
+          clock,
+          engine: this.engine,
+          log: { debug: () => {}, info: log('info'), warn: log('warn'), error: log('error') },
+          folderOf: async ({ name }) => `/adapters/${name}`,
+        },
+        plan.adapters.names.map((name) => ({ name, source: `/adapters/${name}` })),
+        plan.adapters.room,
+      );
     const ports: Ports = {
+      ...(this.#adapters && { adapters: this.#adapters }),
       clock,
       engine: this.engine,
       spool: disk.spool(clock),
@@ -146,6 +174,12 @@ export class Boot implements ClientProcess {
           engineDoubted: (message) => events.engineDoubted(message),
           ended,
         });
+  }
+
+  /** What a watch does when the engine answers as it should. */
+  async engineHealthy(): Promise<void> {
+    const names = await this.engine.models();
+    this.worker.engineHealthy(this.#adapters?.engineServes(names, []).names ?? names);
   }
 
   get armedTimers(): number {

@@ -44,7 +44,7 @@ export class WorkerProcess {
       },
       engineDoubted: (message) => {
         boot.worker.engineUnhealthy(message);
-        this.#onBoot(boot, DOUBTED_MS, () => boot.worker.engineHealthy(['tiny']));
+        this.#onBoot(boot, DOUBTED_MS, () => boot.engineHealthy());
       },
       canDial: () => boot.isAlive && this.#awayUntil <= timeline.now,
     });
@@ -52,7 +52,7 @@ export class WorkerProcess {
     trace.say(`${boot.boot} starts`);
     boot.worker.start();
     this.#onBoot(boot, ENGINE_START_MS, () => {
-      boot.worker.engineHealthy(['tiny']);
+      boot.engineHealthy();
     });
   }
 
@@ -132,7 +132,7 @@ export class WorkerProcess {
     if (!boot) return;
     this.#onBoot(boot, 0, () => {
       boot.worker.engineUnhealthy('silent');
-      this.#onBoot(boot, ms, () => boot.worker.engineHealthy(['tiny']));
+      this.#onBoot(boot, ms, () => boot.engineHealthy());
     });
   }
 
