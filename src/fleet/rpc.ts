@@ -184,12 +184,14 @@ export interface QueueShare {
 export interface SessionShare {
   worker_id: string;
   config_id: string;
+  /** Taking jobs, or connected but not taking. */
   state: 'ready' | 'paused' | 'draining';
   protocol: 'base' | 'extended';
   capacity: number;
   running: number;
   /** Epoch ms */
   connected_at: number;
+  /** Names its engine answers to; empty: only its pool's own. */
   models: string[];
   /** Null: it loads none. */
   adapters: AdapterState | null;

@@ -23,7 +23,7 @@ import { ledger } from './events/recent-ledger.ts';
 import type { Core } from './state/state.ts';
 import { batchSlots } from './views/batch-slots.ts';
 import { contents } from './views/contents.ts';
-import { hasSession, sessions, status } from './views/fleet-views.ts';
+import { hasSession, poolJobs, sessions, status } from './views/fleet-views.ts';
 import { list } from './views/list.ts';
 import { ownerOf } from './views/owner-of.ts';
 import { poolNow } from './views/pool-now.ts';
@@ -60,7 +60,6 @@ export const COMMANDS = {
 export const VIEWS = {
   awaitsStart,
   batchSlots,
-  poolNow,
   contents,
   filesKeptUntil,
   get,
@@ -74,6 +73,8 @@ export const VIEWS = {
   outputOf,
   ownerOf,
   payloadOf,
+  poolJobs,
+  poolNow,
   sessions,
   share,
   status,

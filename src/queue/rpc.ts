@@ -1,3 +1,4 @@
+import * as z from 'zod';
 import type { JobFiles } from '../files/rpc.ts';
 import type { PoolChoice, QueueTells } from '../fleet/rpc.ts';
 import type {
@@ -101,8 +102,8 @@ export interface QueueCalls {
   purge(configId: string, viewer: Viewer): Promise<number>;
   /** Moves the cursor of a job's output on; false: it is not where it was read, or there is no such job. */
   takeOutput(jobId: string, from: OutputCursor, to: OutputCursor, viewer: Viewer): Promise<boolean>;
-  /** @param configId whose jobs are counted too, by how they stand */
-  status(configId?: string): Promise<QueueStatus>;
+  status(): Promise<QueueStatus>;
+  poolJobs(configId: string): Promise<PoolJobs>;
   /** Limits of tokens were changed, without a request of theirs; by the name of the token, null: it has none any more. */
   tellLimits(changed: Record<string, Limits | null>): Promise<void>;
   /** How every token with limits stands. */
@@ -236,31 +237,23 @@ export interface OutputCursor {
 /** `state`: only what failed or expired is tried again. */
 export type RetryAnswer = { ok: true; job: JobView } | { ok: false; state: JobState };
 
-/** A connected worker. */
-export interface SessionView {
-  worker_id: string;
-  config_id: string;
-  /** Taking jobs, or connected but not taking. */
-  state: 'ready' | 'paused' | 'draining';
-  protocol: 'base' | 'extended';
-  capacity: number;
-  running: number;
-  /** Names its engine answers to; empty: only its pool's own. */
-  models: string[];
-  /** Null: it loads none. */
-  adapters: AdapterState | null;
-  /** Epoch ms */
-  connected_at: number;
-}
+const count = z.number().int().min(0);
+export const QueueStatus = z.object({
+  queue_id: z.string(),
+  workers: count,
+  slots: count,
+  running: count,
+  pending: count,
+});
+export type QueueStatus = z.infer<typeof QueueStatus>;
 
-export interface QueueStatus {
-  queue_id: string;
-  workers: number;
-  slots: number;
-  running: number;
-  pending: number;
-  /** Of one pool; what ended is counted since the queue was made. */
-  pool?: { in_queue: number; in_progress: number; completed: number; failed: number; retried: number };
+/** Jobs of one pool; those that ended are counted since the queue was made. */
+export interface PoolJobs {
+  in_queue: number;
+  in_progress: number;
+  completed: number;
+  failed: number;
+  retried: number;
 }
 
 /** Times go out in this form. */

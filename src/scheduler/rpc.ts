@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { Adapters, type ScalingControl } from '../protocol/index.ts';
+import { PoolScaling } from '../protocol/scaling-schemas.ts';
 import { type FleetSpec, KnownProviderSpec } from './spec.ts';
 
 /**
@@ -189,11 +190,14 @@ export interface SchedulerRpc {
   wantedWorkers(configId: string): Promise<number | null>;
 }
 
-export interface AppliedSpec {
-  spec: FleetSpec;
+/** As `/schemas/Fleet.json` has it. */
+const Spec: z.ZodType<FleetSpec> = z.any().meta({ type: 'object' });
+export const AppliedSpec = z.object({
+  spec: Spec,
   /** Epoch ms */
-  applied_at: number;
-}
+  applied_at: z.number(),
+});
+export type AppliedSpec = z.infer<typeof AppliedSpec>;
 
 /** `refused`: why it is not put in force; nothing has changed. */
 export type SpecAnswer = SpecChange | { refused: string };
@@ -218,8 +222,9 @@ export type SpecChange = z.infer<typeof SpecChange>;
 export const POOL_ACTIONS = ['launch', 'drain', 'pause', 'resume'] as const;
 export type PoolAction = (typeof POOL_ACTIONS)[number];
 
+/** `text`: what was done, or would be. */
+export const Controlled = z.object({ text: z.string(), control: PoolScaling.shape.control });
 export type ControlAnswer =
-  /** `text`: what was done, or would be. */
-  | { ok: true; text: string; control: ScalingControl }
+  | ({ ok: true } & z.infer<typeof Controlled>)
   /** `refused`: the budget, `max` or its machines do not allow it. */
   | { ok: false; reason: 'unknown_pool' | 'refused'; message: string };

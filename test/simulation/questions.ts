@@ -138,6 +138,7 @@ function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCalls {
     leaveListener: (listener) => rpc((queue, answer) => answer(queue.do('leaveListener', listener))),
     waitingLines: unasked,
     metrics: unasked,
+    poolJobs: unasked,
     poolNow: unasked,
     batchSlots: (models) => rpc((queue, answer) => answer(queue.read('batchSlots', models))),
     hasSession: unasked,

@@ -11,6 +11,7 @@ import {
   SubmissionError,
 } from '../../protocol/index.ts';
 import { RequestRecord } from '../../protocol/request-schema.ts';
+import { QueueStatus } from '../../queue/rpc.ts';
 
 /** Schemas of answers that only this document knows: the code writes them and never reads them. */
 
@@ -82,13 +83,8 @@ const message = z.string();
 export const LogPage = z.object({ ...page, logs: z.array(LogLine.extend({ ...numbered, message })) });
 export const MetricPage = z.object({ ...page, metrics: z.array(MetricSample.extend(numbered)) });
 
-const HealthOfQueue = z.object({
+const HealthOfQueue = QueueStatus.extend({
   status: z.literal('ok'),
-  queue_id: z.string(),
-  workers: count,
-  slots: count,
-  running: count,
-  pending: count,
   models: z.array(z.string()).describe('That the workers that are there serve.'),
   gpu_memory_used_bytes: count.nullable().describe('Of all their GPUs; null: none tells.'),
   gpu_memory_total_bytes: count.nullable(),

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import * as fleet from '../../protocol/fleet-schemas.ts';
 import * as protocol from '../../protocol/index.ts';
-import { LauncherAnswer, LauncherReport, SpecChange } from '../../scheduler/rpc.ts';
+import { AppliedSpec, Controlled, LauncherAnswer, LauncherReport, SpecChange } from '../../scheduler/rpc.ts';
 import { FleetSpec } from '../../scheduler/spec.ts';
 import { TokenChanges, TokenRequest } from '../../settings/token-entry.ts';
 import { BatchRequest } from '../batches/request.ts';
@@ -9,7 +9,6 @@ import { RunpodSubmission } from '../runpod/submission.ts';
 import { ControlRequest, SpecRequest } from '../scheduler-requests.ts';
 import * as answers from './answers.ts';
 import * as files from './file-answers.ts';
-import * as scaling from './scaling-answers.ts';
 import * as usage from './usage-answers.ts';
 
 /** A schema at `/schemas/{id}.json`. */
@@ -199,13 +198,10 @@ export const SCHEMAS = {
     },
     dry_run: true,
   }),
-  AppliedSpec: sent(
-    scaling.AppliedSpec,
-    "The fleet's file in force, with all defaults; durations in seconds.",
-  ),
+  AppliedSpec: sent(AppliedSpec, "The fleet's file in force, with all defaults; durations in seconds."),
   SpecChange: sent(SpecChange, 'What a file changes, and what its workers cost; US dollars an hour.'),
   ControlRequest: received(ControlRequest, 'How an operator acts on a pool.', { dry_run: true }),
-  Controlled: sent(scaling.Controlled, 'What became of it.'),
+  Controlled: sent(Controlled, 'What became of it.'),
   LauncherReport: received(LauncherReport, 'What a launcher has seen and done since it last told.', {
     drivers: ['process'],
     host: 'gpu-1',

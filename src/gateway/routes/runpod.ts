@@ -205,11 +205,10 @@ export function runpodRoutes(app: Gateway): void {
     handler: async (context) => {
       const configId = await poolOf(context);
       const queueId = queueIdOf(context.env, context.req.raw);
-      const [{ pool }, workers] = await Promise.all([
-        call(context, (queue) => queue.status(configId)),
+      const [{ in_queue: inQueue, in_progress: inProgress, ...ended }, workers] = await Promise.all([
+        call(context, (queue) => queue.poolJobs(configId)),
         workersOf(context.env, queueId),
       ]);
-      const { in_queue: inQueue, in_progress: inProgress, ...ended } = pool!;
       return context.json({
         jobs: { ...ended, inProgress, inQueue },
         workers: runpodWorkers(configId, workers),

@@ -280,8 +280,12 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     return this.#queue.read('hasSession', ...asked);
   }
 
-  async status(...asked: Asked<'status'>): Answered<'status'> {
-    return this.#queue.read('status', ...asked);
+  async status(): Answered<'status'> {
+    return this.#queue.read('status');
+  }
+
+  async poolJobs(...asked: Asked<'poolJobs'>): Answered<'poolJobs'> {
+    return this.#queue.read('poolJobs', ...asked);
   }
 
   async metrics(): Answered<'metrics'> {

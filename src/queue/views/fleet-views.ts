@@ -1,11 +1,12 @@
-import type { QueueStatus, SessionView } from '../rpc.ts';
+import type { SessionShare } from '../../fleet/rpc.ts';
+import type { PoolJobs, QueueStatus } from '../rpc.ts';
 import type { PoolCounts } from '../state/pool-counts.ts';
 import type { Core } from '../state/state.ts';
 import { isLeaving, profileOf, type Worker } from '../state/worker.ts';
 
 /** The connected workers as others see them. */
 
-export function sessions(core: Core): SessionView[] {
+export function sessions(core: Core): SessionShare[] {
   return core.workers.all().map((worker) => ({
     worker_id: worker.session.worker_id,
     config_id: worker.session.config_id,
@@ -24,8 +25,7 @@ export function hasSession(core: Core, workerId: string, sessionId: string): boo
   return core.workers.byId(workerId)?.session.session_id === sessionId;
 }
 
-/** @param configId whose jobs are counted too, by how they stand */
-export function status(core: Core, configId?: string): QueueStatus {
+export function status(core: Core): QueueStatus {
   const all = core.workers.all();
   return {
     queue_id: core.settings.queue_id,
@@ -33,11 +33,11 @@ export function status(core: Core, configId?: string): QueueStatus {
     slots: all.reduce((sum, worker) => sum + worker.session.capacity, 0),
     running: all.reduce((sum, worker) => sum + worker.running.size, 0),
     pending: core.stored.pending.all + core.waiting.line.size,
-    ...(configId === undefined ? {} : { pool: poolStatus(core, configId) }),
   };
 }
 
-function poolStatus(core: Core, configId: string): QueueStatus['pool'] {
+/** How the jobs of a pool stand. */
+export function poolJobs(core: Core, configId: string): PoolJobs {
   const workers = core.workers.all().filter(({ session }) => session.config_id === configId);
   return {
     in_queue: core.stored.pending.ofPool(configId) + core.waiting.line.ofPool(configId),
@@ -46,7 +46,7 @@ function poolStatus(core: Core, configId: string): QueueStatus['pool'] {
   };
 }
 
-function ended(counts: PoolCounts | null): { completed: number; failed: number; retried: number } {
+function ended(counts: PoolCounts | null): Omit<PoolJobs, 'in_queue' | 'in_progress'> {
   if (counts === null) return { completed: 0, failed: 0, retried: 0 };
   const { waiting, stored } = counts.settled;
   return {
@@ -56,7 +56,7 @@ function ended(counts: PoolCounts | null): { completed: number; failed: number; 
   };
 }
 
-function sessionState(worker: Worker): SessionView['state'] {
+function sessionState(worker: Worker): SessionShare['state'] {
   if (isLeaving(worker)) return 'draining';
   return worker.session.paused ? 'paused' : 'ready';
 }

@@ -242,9 +242,8 @@ it('the status of a pool tells how its jobs stand, and how they ended before a r
   succeed(queue, worker);
   fail(queue, worker, false);
   const ended = { completed: 1, failed: 1, retried: 0 };
-  expect(queue.queue.read('status', 'cfg').pool).toEqual({ in_queue: 1, in_progress: 1, ...ended });
-  expect(queue.queue.read('status', 'unheard of').pool).toMatchObject({ completed: 0, failed: 0 });
-  expect(queue.queue.read('status')).not.toHaveProperty('pool');
+  expect(queue.queue.read('poolJobs', 'cfg')).toEqual({ in_queue: 1, in_progress: 1, ...ended });
+  expect(queue.queue.read('poolJobs', 'unheard of')).toMatchObject({ completed: 0, failed: 0 });
   queue.restart();
-  expect(queue.queue.read('status', 'cfg').pool).toMatchObject(ended);
+  expect(queue.queue.read('poolJobs', 'cfg')).toMatchObject(ended);
 });

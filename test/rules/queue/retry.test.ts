@@ -78,10 +78,10 @@ it('counts among what is pending again, also after a restart', () => {
   const id = queue.job({ deadline_seconds: 1 });
   queue.advance(3);
   queue.queue.do('retry', id, null);
-  expect(queue.queue.read('status', 'cfg').pool).toMatchObject({ in_queue: 1, failed: 1 });
+  expect(queue.queue.read('poolJobs', 'cfg')).toMatchObject({ in_queue: 1, failed: 1 });
   expect(queue.submit({})).toMatchObject([{ ok: false, reason: 'queue_full' }]);
   queue.restart();
-  expect(queue.queue.read('status', 'cfg').pool).toMatchObject({ in_queue: 1, failed: 1 });
+  expect(queue.queue.read('poolJobs', 'cfg')).toMatchObject({ in_queue: 1, failed: 1 });
   expect(queue.worker('w').lastJob().job_id).toBe(id);
 });
 

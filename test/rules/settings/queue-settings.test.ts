@@ -17,7 +17,7 @@ describe('the table of queue settings', () => {
     const rows = operatorSettings().map(
       ([name, setting]) => `| \`${variableOf(name)}\` | ${defaultText(setting)} | ${setting.help} |`,
     );
-    const inPage = section.split('\n').filter((line) => rows.includes(line));
+    const inPage = section.split('\n').filter((line) => /^\| `(QUEUE|INFERENCE)_/.test(line));
     expect(inPage).toEqual(rows);
   });
 
