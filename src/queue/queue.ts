@@ -4,11 +4,10 @@ import { loseConnection } from './attempts/lost-connection.ts';
 import { type Asked, COMMANDS, VIEWS, WAITS } from './calls.ts';
 import { ClockWatch, followClockBack } from './clock/clock.ts';
 import { Standstill } from './clock/standstill.ts';
-import { expire, expireInMemory } from './commands/expire.ts';
+import { expire } from './commands/expire.ts';
 import { orphanAfterRestart, restoreFleet } from './commands/restore.ts';
 import { submit } from './commands/submit.ts';
 import { dispatch } from './dispatch/dispatch.ts';
-import { countDecided } from './events/counts.ts';
 import { endLostSessions } from './events/fleet-events.ts';
 import { Frames } from './frames.ts';
 import type { SubmitAnswer, SubmitJob, Unserved } from './rpc.ts';
@@ -18,11 +17,9 @@ import type { Webhooks } from './state/webhooks.ts';
 import { nextDue } from './store/jobs-table.ts';
 import type { Connection, Ports } from './store/ports.ts';
 import { QUEUE_TABLES } from './store/tables.ts';
-import { nextRejection, rejectOverdue, waitOrReject } from './waiting/admission.ts';
+import { nextTimed, runDue } from './timed.ts';
+import { waitOrReject } from './waiting/admission.ts';
 import { letInHeld } from './waiting/limits.ts';
-
-/** While callers wait, the object looks around this often, ms; it also keeps it from being evicted. */
-const TICK_MS = 2000;
 
 /**
  * One queue: its calls (calls.ts) by name, and what happens to it. Every method is synchronous, so that what it writes
@@ -129,19 +126,7 @@ export class Queue {
    * @param dueAt epoch ms, as `nextTick` said
    */
   onTick(dueAt: number): void {
-    const core = this.#core;
-    if (!this.#standstill.mayJudge(dueAt)) return;
-    this.#do(() => {
-      rejectOverdue(core);
-      expireInMemory(core);
-      const { waiters, followers, settlements } = core.stored;
-      settlements.expire(core.now());
-      for (const listening of [waiters, followers]) {
-        listening.expire(core.now(), (jobId) => this.read('get', jobId, null));
-      }
-      core.stored.listeners.expire();
-      countDecided(core);
-    });
+    if (this.#standstill.mayJudge(dueAt)) this.#do(() => runDue(this.#core));
   }
 
   /** What is to be written with the next commit or, now, with one of its own. */
@@ -157,23 +142,7 @@ export class Queue {
 
   /** Epoch ms at which `onTick` wants to run; null: nothing is kept in memory. Asked after every event. */
   nextTick(): number | null {
-    const { waiting, stored, now } = this.#core;
-    const times = [
-      this.#core.counts.dueAt,
-      this.#core.undecided.soonest,
-      nextRejection(this.#core),
-      stored.waiters.soonest,
-      stored.followers.soonest,
-      stored.listeners.soonest,
-      stored.settlements.soonest,
-      this.#core.usage.dueAt,
-      this.#core.limits.opensAt,
-      waiting.size > 0 ? Math.min(now() + TICK_MS, waiting.nextLimit) : null,
-    ];
-    const next = times.reduce(
-      (next, time) => (next === null || (time !== null && time < next) ? time : next),
-      null,
-    );
+    const next = nextTimed(this.#core);
     return next === null ? null : Math.max(next, this.#standstill.judgesFrom);
   }
 

@@ -33,7 +33,7 @@ export function countEnd(core: Core, job: Job, ending: Ending, by: EndedBy, usag
   const entry = { key: keyOf(core, job, usage), amounts: amountsOf(as, usage, job.state === 'leased') };
   if (job.mode === 'stored') return core.usage.add(entry);
   core.usage.gather(entry, by === 'worker' ? job.fence_token : null);
-  if (as !== 'cancelled') core.usage.ended(job.id, entry);
+  if (as !== 'cancelled') core.requests.counted(job.id, entry);
   if (by !== 'worker') countGivenUp(core, job);
 }
 
@@ -95,11 +95,11 @@ function countUnknown(core: Core, worker: Worker, frame: Settlement): void {
   const model = usage?.model ?? onlyModel(worker);
   const key = { tenant, token_name, config_id: worker.session.config_id, model, mode: 'waiting' };
   // Asked for anew since the restart, it is counted for what became of that; of several attempts one is.
-  const isOlder = core.recent.of(frame.job_id) !== null || core.usage.hasEnded(frame.job_id);
+  const isOlder = core.requests.steps(frame.job_id) !== null || core.requests.wasCounted(frame.job_id);
   const as = endToldBy(frame);
   const entry = { key, amounts: isOlder ? { wasted: tokensOf(usage) } : amountsOf(as, usage, true) };
   core.usage.gather(entry, fence_token);
-  if (!isOlder && as !== 'cancelled') core.usage.ended(frame.job_id, entry);
+  if (!isOlder && as !== 'cancelled') core.requests.counted(frame.job_id, entry);
 }
 
 /** What a job's frame says for `countUnknown`; null: nothing has to be said. */

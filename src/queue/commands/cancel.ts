@@ -12,7 +12,7 @@ export function cancel(
   reason: 'cancelled' | 'caller_gone',
   viewer: Viewer,
 ): ToldJob | { id: string; state: 'cancelled' } | null {
-  if (reason === 'caller_gone') core.gone.add(jobId);
+  if (reason === 'caller_gone') core.requests.callerGone(jobId);
   const job = findJob(core, jobId);
   if (job === null && reason === 'caller_gone') revokeUnknown(core, jobId);
   if (job === null || !maySee(viewer, job.tenant)) return null;

@@ -114,7 +114,7 @@ function resumeListed(
     const { job_id, fence_token } = attempt;
     const job = findJob(core, job_id);
     const claim = claimOf(job, worker, attempt);
-    const isUnwanted = job === null && core.gone.has(job_id);
+    const isUnwanted = job === null && core.requests.isCallerGone(job_id);
     if (claim === 'stale' || isUnwanted) lost.push(job_id);
     if (isUnwanted) breakUnknown(core, worker.session.worker_id, fence_token);
     // Settled: the acknowledgement was lost, the settlement comes again and is acknowledged.

@@ -24,14 +24,14 @@ export function request(
   asked: WaitingRequest,
   answer: (answer: RequestAnswer | Unserved) => void,
 ): void {
-  if (core.gone.has(asked.job_id)) return answer(CANCELLED);
+  if (core.requests.isCallerGone(asked.job_id)) return answer(CANCELLED);
   const choice = livePool(core, asked.model) ?? asked.known;
   if (choice === undefined) return answer(UNSERVED);
   if (choice.kind === 'pool' && choice.start) core.starts.add(choice.start);
   if (choice.kind === 'ambiguous') return answer(ambiguous(choice.models));
   const configId = choice.kind === 'pool' ? choice.config_id : null;
   const now = core.now();
-  const earlier = core.waiting.find(asked.job_id) ?? core.undecided.take(asked.job_id);
+  const earlier = core.waiting.find(asked.job_id) ?? core.requests.takeUndecided(asked.job_id);
   const wasLetIn = earlier !== null && (!('held' in earlier) || earlier.held === null);
   const letInAt = earlier && 'let_in_at' in earlier ? earlier.let_in_at : null;
   const older = takeOver(core, asked.job_id);
@@ -82,7 +82,7 @@ export function request(
     earlier: asked.earlier ?? null,
     reply: (said) => answer(withHeaders(core, job, said)),
   };
-  core.usage.asked(job.id, asked.moved?.kept ?? 0);
+  core.usage.asked(job.id, asked.moved?.kept ?? 0, core.requests.takeCounted(job.id));
   const refused = wasLetIn ? letInAgain(core, job, letInAt) : letInOrHold(core, job);
   core.waiting.add(job);
   emit(core, job, 'submitted', job.request_id && `request ${job.request_id}`);

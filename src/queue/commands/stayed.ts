@@ -2,11 +2,11 @@ import type { Core } from '../state/state.ts';
 
 /** The answer to a waiting caller broke off where no other worker could go on with it: its ledger tells why. */
 export function stayed(core: Core, jobId: string, why: string): void {
-  const last = core.recent.of(jobId)?.at(-1);
+  const last = core.requests.steps(jobId)?.at(-1);
   if (!last) return;
   const { attempt, fence_token, worker_id } = last;
-  core.recent.push(
-    { id: jobId, tenant: core.recent.tenantOf(jobId) },
+  core.requests.pushStep(
+    { id: jobId, tenant: core.requests.tenantOf(jobId) },
     { at: core.now(), step: 'not_moved', attempt, fence_token, worker_id, detail: why },
   );
 }

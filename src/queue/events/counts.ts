@@ -35,8 +35,8 @@ function wasRetried({ ending }: JobEvent): boolean {
 
 /** Requests that nobody asked for again are over. */
 export function countDecided(core: Core): void {
-  for (const job of core.undecided.takeDecided()) {
-    const outcome = core.gone.has(job.id) ? 'cancelled' : job.outcome;
+  for (const job of core.requests.takeDecided()) {
+    const outcome = core.requests.isCallerGone(job.id) ? 'cancelled' : job.outcome;
     core.counts.change(job.config_id, false).settled.waiting[outcome] += 1;
     decidedRequest(core, job, outcome);
   }
@@ -125,7 +125,7 @@ function succeeded(counts: PoolCounts, { job, at, timing, usage }: JobEvent, cor
 function failed(counts: PoolCounts, { job, ending }: JobEvent, core: Core): void {
   if (job.mode === 'waiting' && ending?.error?.retryable) {
     const { id, config_id, submitted_at } = job;
-    core.undecided.add({ id, config_id, submitted_at, outcome: 'failed' });
+    core.requests.addUndecided({ id, config_id, submitted_at, outcome: 'failed' });
   } else counts.settled[job.mode].failed += 1;
 }
 
@@ -134,5 +134,5 @@ function released(counts: PoolCounts, { job }: JobEvent, core: Core): void {
   counts.attempts.released += 1;
   if (job.mode === 'stored' || job.reply !== null) return;
   const { id, config_id, submitted_at } = job;
-  core.undecided.add({ id, config_id, submitted_at, outcome: 'rejected' });
+  core.requests.addUndecided({ id, config_id, submitted_at, outcome: 'rejected' });
 }

@@ -14,7 +14,7 @@ const MOST_DETAIL = 4096;
  */
 export function toRecent(core: Core, { job, step, detail, at, timing }: JobEvent): void {
   if (job.mode !== 'waiting') return;
-  const steps = core.recent.of(job.id);
+  const steps = core.requests.steps(job.id);
   // Asked for again: the same request.
   if (step === 'submitted' && steps !== null) return;
   // The step before tells it, and the gateway may ask again.
@@ -32,14 +32,14 @@ export function ledger(core: Core, jobId: string, viewer: Viewer): LedgerView | 
 }
 
 function recentLedgerOf(core: Core, jobId: string, viewer: Viewer): LedgerView | null {
-  const steps = core.recent.of(jobId);
-  if (steps === null || !maySee(viewer, core.recent.tenantOf(jobId))) return null;
+  const steps = core.requests.steps(jobId);
+  if (steps === null || !maySee(viewer, core.requests.tenantOf(jobId))) return null;
   return { job_id: jobId, steps: steps.map((step) => ({ ...step, at: iso(step.at) })) };
 }
 
 function push(core: Core, job: WaitingJob, step: JobStep, detail: string | null, at: number): void {
-  const before = core.recent.of(job.id)?.at(-1)?.attempt ?? 0;
-  core.recent.push(job, {
+  const before = core.requests.steps(job.id)?.at(-1)?.attempt ?? 0;
+  core.requests.pushStep(job, {
     at,
     step,
     attempt: step === 'dispatched' ? before + 1 : before,

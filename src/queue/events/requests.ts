@@ -1,8 +1,8 @@
 import { RECORD_ERROR_CHARACTERS, type RequestOutcome, type RequestRecord } from '../../protocol/index.ts';
 import { keyOf } from '../state/account.ts';
+import type { UndecidedJob } from '../state/recent-requests.ts';
 import type { Core } from '../state/state.ts';
 import { submittedAt } from '../state/times.ts';
-import type { UndecidedJob } from '../state/undecided.ts';
 import type { JobEvent } from './event.ts';
 
 /** Longer than this to the first token, or where none is told to the slot, and a caller notices; ms. */
@@ -16,7 +16,8 @@ export function toRequests(core: Core, event: JobEvent): void {
   const outcome = outcomeOf(event);
   if (outcome === null) return;
   // How it ended is known once its gateway has not asked again.
-  if (core.undecided.has(job.id)) return core.undecided.note(job.id, recordOf(core, event, outcome));
+  if (core.requests.isUndecided(job.id))
+    return core.requests.noteUndecided(job.id, recordOf(core, event, outcome));
   keep(core, job.id, NOTABLE.has(outcome) || isSlow(event), at, () => recordOf(core, event, outcome));
 }
 

@@ -6,15 +6,13 @@ import type { Ports } from '../store/ports.ts';
 import { Counts } from './counts.ts';
 import { EndedRequests } from './ended-requests.ts';
 import { Fences } from './fences.ts';
-import { GoneCallers } from './gone-callers.ts';
 import type { Job, JobStore, WaitingJob } from './job.ts';
 import { JobRows } from './job-rows.ts';
 import { LimitBook } from './limit-book.ts';
 import { PoolStarts } from './pool-starts.ts';
 import { ReadySet } from './ready-set.ts';
-import { RecentSteps } from './recent-steps.ts';
+import { RecentRequests } from './recent-requests.ts';
 import { StoredJobs } from './stored-jobs.ts';
-import { Undecided } from './undecided.ts';
 import { UsageBook } from './usage-book.ts';
 import { WaitingJobs } from './waiting-jobs.ts';
 import { Workers } from './workers.ts';
@@ -28,14 +26,12 @@ export interface Core extends Ports {
   waiting: WaitingJobs;
   backlog: Backlog<WaitingJob>;
   served: Served;
-  gone: GoneCallers;
-  recent: RecentSteps;
+  requests: RecentRequests;
   fences: Fences;
   ready: ReadySet;
   usage: UsageBook;
   limits: LimitBook;
   counts: Counts;
-  undecided: Undecided;
   ended: EndedRequests;
 }
 
@@ -56,13 +52,11 @@ export function createCore(given: Ports, settings: QueueSettings): Core {
     waiting: new WaitingJobs(ready, backlog, limits),
     backlog,
     served: new Served(),
-    gone: new GoneCallers(ports.now),
-    recent: new RecentSteps(),
+    requests: new RecentRequests(ports.now),
     fences: new Fences(ports.sql),
     usage: new UsageBook(ports, counts, limits),
     limits,
     counts,
-    undecided: new Undecided(ports.now),
     ended: new EndedRequests(),
   };
 }

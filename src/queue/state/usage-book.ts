@@ -11,7 +11,7 @@ const MOST_UNWRITTEN = 10_000;
 /** Models told apart of one pool, in one life of the object: some engines repeat whatever name they are asked for. */
 const MODELS_A_POOL = 64;
 const OTHER_MODEL = 'other';
-/** Requests that ended and may be asked for again, and attempts given up whose workers may be heard again. */
+/** Attempts given up whose workers may be heard again. */
 const MOST_REMEMBERED = 1000;
 
 const DAY_MS = 24 * 3600 * 1000;
@@ -45,8 +45,6 @@ export class UsageBook extends WriteBehind {
   readonly #givenUp = new Newest<number, GivenUp>(MOST_REMEMBERED);
   /** The newest of them by job. */
   readonly #givenUpOf = new Newest<string, GivenUp>(MOST_REMEMBERED);
-  /** By job: what a request was counted as that has ended. */
-  readonly #ended = new Newest<string, { atMs: number; entry: UsageEntry }>(MOST_REMEMBERED);
   /** Days since 1970. */
   #rolledUpOn = -1;
 
@@ -92,29 +90,21 @@ export class UsageBook extends WriteBehind {
     return givenUp;
   }
 
-  /** A request ended, and was counted as this; its gateway may ask for it again: then nobody got that. */
-  ended(jobId: string, entry: UsageEntry): void {
-    this.#ended.set(jobId, { atMs: this.ports.now(), entry });
-  }
-
-  /** Whether a request was counted that may be asked for again. */
-  hasEnded(jobId: string): boolean {
-    return this.#ended.has(jobId);
-  }
-
-  /** A request is there, maybe one that was thought to have ended. @param kept as of what was given up */
-  asked(jobId: string, kept: number): void {
+  /**
+   * A request is there, maybe one that was thought to have ended.
+   * @param kept as of what was given up
+   * @param counted what it was counted as, and when; null: it was not
+   */
+  asked(jobId: string, kept: number, counted: { atMs: number; entry: UsageEntry } | null): void {
     const givenUp = this.#givenUpOf.get(jobId);
     if (givenUp) givenUp.kept = kept;
     this.#givenUpOf.delete(jobId);
-    const ended = this.#ended.get(jobId);
-    if (ended === undefined) return;
-    this.#ended.delete(jobId);
-    const { key, amounts } = ended.entry;
+    if (counted === null) return;
+    const { key, amounts } = counted.entry;
     const takenBack = Object.fromEntries(USAGE_AMOUNTS.map((name) => [name, -(amounts[name] ?? 0)]));
     const { input = 0, output = 0, wasted: before = 0 } = amounts;
     const wasted = Math.max(0, input + output + before - kept) - before;
-    this.#gather(ended.atMs, { key: this.#bounded(key), amounts: { ...takenBack, wasted } });
+    this.#gather(counted.atMs, { key: this.#bounded(key), amounts: { ...takenBack, wasted } });
   }
 
   /** Runs when what the attempt used is on disk; at once where it is, or where there is nothing of it. */

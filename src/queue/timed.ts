@@ -1,0 +1,54 @@
+import { expireInMemory } from './commands/expire.ts';
+import { get } from './commands/wait.ts';
+import { countDecided } from './events/counts.ts';
+import type { Core } from './state/state.ts';
+import type { Waiters } from './state/waiters.ts';
+import { nextRejection, rejectOverdue } from './waiting/admission.ts';
+
+/** While callers wait, the object looks around this often, ms; it also keeps it from being evicted. */
+const TICK_MS = 2000;
+
+interface Timed {
+  /** Epoch ms at which `run` may have something to do, never too late; null: nothing is kept. */
+  dueAt(core: Core): number | null;
+  /** Does what is due now. */
+  run(core: Core): void;
+}
+
+/** All that happens at a time which only memory knows of, in the order in which it is done; leases have the alarm. */
+const TIMED: readonly Timed[] = [
+  { dueAt: nextRejection, run: rejectOverdue },
+  {
+    dueAt: ({ waiting, now }) => (waiting.size > 0 ? Math.min(now() + TICK_MS, waiting.nextLimit) : null),
+    run: expireInMemory,
+  },
+  {
+    dueAt: ({ stored }) => stored.settlements.soonest,
+    run: ({ stored, now }) => stored.settlements.expire(now()),
+  },
+  waiting(({ stored }) => stored.waiters),
+  waiting(({ stored }) => stored.followers),
+  {
+    dueAt: ({ stored }) => stored.listeners.soonest,
+    run: ({ stored }) => stored.listeners.expire(),
+  },
+  { dueAt: ({ requests }) => requests.nextDecided, run: countDecided },
+];
+
+function waiting(of: (core: Core) => Waiters): Timed {
+  return {
+    dueAt: (core) => of(core).soonest,
+    run: (core) => of(core).expire(core.now(), (jobId) => get(core, jobId, null)),
+  };
+}
+
+/** Epoch ms at which `runDue`, a write or a dispatch pass is wanted; null: nothing is kept in memory. */
+export function nextTimed(core: Core): number | null {
+  const { usage, counts, limits } = core;
+  const times = [...TIMED.map(({ dueAt }) => dueAt(core)), usage.dueAt, counts.dueAt, limits.opensAt];
+  return times.reduce((next, time) => (next === null || (time !== null && time < next) ? time : next), null);
+}
+
+export function runDue(core: Core): void {
+  for (const { run } of TIMED) run(core);
+}
