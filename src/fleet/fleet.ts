@@ -229,7 +229,7 @@ export class Fleet {
     return models.map((model) => choosePool(known, starts, model));
   }
 
-  /** The same for callers: what they ask for in vain is an incident. */
+  /** The same for callers: a model that they ask for in vain is an incident. */
   chooseForCallers(models: readonly (string | null)[]): PoolChoice[] {
     const choices = this.choosePools(models);
     for (const [index, choice] of choices.entries()) {

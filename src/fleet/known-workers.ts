@@ -20,7 +20,7 @@ const LAST_WORDS_CHARACTERS = 4096;
 export class KnownWorkers {
   readonly #sql: Sql;
   readonly #byId: Map<string, KnownWorker>;
-  /** Ids of those whose heartbeat is newer than what is stored. */
+  /** Ids of workers whose newest heartbeat is not stored yet. */
   readonly #unsaved = new Set<string>();
 
   constructor(sql: Sql) {

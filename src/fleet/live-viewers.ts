@@ -73,7 +73,7 @@ export class LiveViewers {
     socket.save({ ...watching, ...(signIn !== null && { signIn: { id: signIn, goodAt: now } }) });
   }
 
-  /** Nobody looks with it any more. */
+  /** Its viewer is gone. */
   signedOut(signIn: string): void {
     for (const socket of this.#ports.sockets()) {
       if (socket.load().signIn?.id === signIn) socket.close(1008, 'signed out');

@@ -19,7 +19,7 @@ export class NewClock {
     this.#ending = ending;
   }
 
-  /** To be asked at what comes from outside, since the object's own alarm does not come. */
+  /** To be asked at every call, since the object's own alarm does not come while its clock stands still. */
   watch(): void {
     const { sql, queueId: queue_id } = this.#ending;
     if (this.#isEnding || !standsStill(Date.now(), machineTime(sql))) return;

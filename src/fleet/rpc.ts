@@ -89,7 +89,7 @@ export interface TokenCalls {
   tokenUses(told: TokenUse[]): Promise<Record<string, number>>;
 }
 
-/** Whose engine keeps a response; null: nobody's that is known; `foreign`: it is another tenant's. */
+/** The worker whose engine keeps a response; null: none is known; `foreign`: it is another tenant's. */
 export type ResponseOwner = { worker_id: string } | 'foreign' | null;
 
 /** Which pool a request is for. Names as an error message lists them: at most ten, "… and 32 more". */
@@ -98,7 +98,7 @@ export type PoolChoice =
   | { kind: 'pool'; config_id: string; start?: PoolStart }
   /** No model was named and there are several pools. */
   | { kind: 'ambiguous'; models: string; pools: string }
-  /** Nobody serves the model; the lists are empty where nothing is known at all. */
+  /** No pool is known for the model; the lists are empty where none is known at all. */
   | { kind: 'unknown'; models: string; pools: string };
 
 export type FleetEvent =
@@ -139,7 +139,7 @@ export interface RefusedWorker {
   advice: string;
 }
 
-/** `full`: the fleet object has just started, and has lost what it was told of the queue's numbers. */
+/** `full`: the fleet object has just started, and has lost the queue's numbers. */
 export interface RecordAnswer {
   wants: 'full' | null;
   /** Every pool that the scheduler starts workers for. */

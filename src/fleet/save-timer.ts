@@ -1,4 +1,4 @@
-/** Saves once, as soon as any of those that asked for it wants it: what is due earlier takes all else along. */
+/** Saves once for all who asked, at the earliest time that one of them asked for. */
 export class SaveTimer {
   readonly #save: () => void;
   #armed: { timer: ReturnType<typeof setTimeout>; at: number } | null = null;

@@ -38,7 +38,7 @@ export class SignIns {
     );
   }
 
-  /** Null: nobody is signed in so. */
+  /** Null: there is no such sign-in, or it has ended. */
   find(id_sha256: string, now: number): SignInRow | null {
     const [row] = this.#sql.exec(
       `SELECT token_sha256, expires_at FROM sign_ins WHERE id_sha256 = ? AND expires_at > ?`,

@@ -9,7 +9,7 @@ import { profileOf, setLoad, type Worker } from './state/worker.ts';
 import type { Connection } from './store/ports.ts';
 import { setAdapters } from './store/session-table.ts';
 
-/** What is remembered of types of frames that nobody knows. */
+/** Unknown types of frames that are remembered. */
 const UNKNOWN_TYPES = { most: 100, characters: 64 };
 
 /** Takes the frames of workers to the commands that they ask for. */

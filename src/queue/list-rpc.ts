@@ -7,15 +7,15 @@ export interface JobFilter {
   state: string | null;
   config_id: string | null;
   job_type: string | null;
-  /** Whose it is; null: anybody's. */
+  /** Its tenant; null: any. */
   tenant: string | null;
-  /** Who had it last. */
+  /** The worker that had it last. */
   worker_id: string | null;
   /** Of the error with which it ended. */
   error_code: string | null;
 }
 
-/** A place in the order of jobs: of all of them, newest first, or of those whose ids begin alike, by id. */
+/** A place in a list: of all jobs, newest first, or of the jobs whose ids begin alike, by id. */
 type ListPlace = { created_at: number; seq: number } | { id: string };
 
 /** Which jobs, and how many. Null: any. Times in epoch ms. */

@@ -40,7 +40,7 @@ export interface PoolNow {
   wanted_workers: number;
 }
 
-/** The slots of one pool that batch work may use: all but those that are left free, or used, for what people wait for. */
+/** The slots of one pool that batch work may use: all but those kept free for, or used by, interactive requests. */
 export interface BatchSlots {
   /** Null: no worker that is here serves the model. */
   config_id: string | null;

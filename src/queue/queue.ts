@@ -22,9 +22,9 @@ import { waitOrReject } from './waiting/admission.ts';
 import { letInHeld } from './waiting/limits.ts';
 
 /**
- * One queue: its calls (calls.ts) by name, and what happens to it. Every method is synchronous, so that what it writes
- * is one commit; the caller holds replies back until that commit is on disk. No command dispatches: one dispatch pass
- * over what it freed or made ready follows it.
+ * One queue: its calls (calls.ts) by name, and the events of its object. Every method is synchronous, so that its writes
+ * are one commit; the object holds replies back until that commit is on disk. No command dispatches: one dispatch pass
+ * follows it, over the slots that it freed and the jobs that it made ready.
  */
 export class Queue {
   readonly #core: Core;
@@ -73,7 +73,7 @@ export class Queue {
     call(this.#core, WAITS[name], asked);
   }
 
-  /** Posts of settlements that are to be sent now; `Webhooks` says what becomes of each. */
+  /** For the object around it, which sends them and records the outcome of each. */
   get webhooks(): Webhooks {
     return this.#core.stored.webhooks;
   }

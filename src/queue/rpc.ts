@@ -27,7 +27,7 @@ export * from './waiting-rpc.ts';
 /** Who asks about a job: the tenant that is shown its own jobs alone, to whom others do not exist; null sees all. */
 export type Viewer = string | null;
 
-/** @param tenant whose job it is; null: nobody's, from when no tokens were configured */
+/** @param tenant of the job; null: it was submitted while no tokens were configured */
 export function maySee(viewer: Viewer, tenant: string | null | undefined): boolean {
   return viewer === null || viewer === tenant;
 }
@@ -90,7 +90,7 @@ export interface QueueCalls {
   stayed(jobId: string, why: string): Promise<void>;
   /** The jobs whose callers wait for a slot, by the model that they wait for. */
   waitingLines(): Promise<WaitingLineView[]>;
-  /** Tells the fleet object what it has not been told yet, or everything again; done when it has heard of it. */
+  /** Reports all news to the fleet object, or everything again; resolves when the fleet object has it. */
   tellFleet(everything?: boolean): Promise<void>;
   /** As `QueueTells` says. */
   cordon: QueueTells['cordon'];
@@ -112,7 +112,7 @@ export interface QueueCalls {
   usage(wanted: UsageWanted): Promise<UsageSum[]>;
   /** All its numbers, for machines. */
   metrics(): Promise<QueueMetrics>;
-  /** How one pool stands, for autoscalers; of one that nobody knows there is nothing. */
+  /** How one pool stands, for autoscalers; all zeros for an unknown pool. */
   poolNow(configId: string): Promise<PoolNow>;
   /** Where lines of batches for these models would run now. In order of the models; null: named by none. */
   batchSlots(models: (string | null)[]): Promise<BatchSlots[]>;
@@ -121,8 +121,8 @@ export interface QueueCalls {
 }
 
 /**
- * No worker that is here, or expected back any moment, serves the model: ask the fleet object which pool is
- * known for it, and come again with what it says. It has heard of every worker that was here by then.
+ * No worker that is connected, or expected back, serves the model: the gateway asks the fleet object for the pool and
+ * calls again with it. The queue has reported all its workers to the fleet object by then.
  */
 export const UNSERVED = { ok: false, kind: 'unserved' } as const;
 export type Unserved = typeof UNSERVED;

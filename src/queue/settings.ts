@@ -7,7 +7,7 @@ export type QueueSettings = {
   file_key_mac: string;
 } & QueueSettingValues;
 
-/** Settings as given; what is left out has its default. */
+/** Settings as given; those left out have their defaults. */
 export type GivenSettings = Partial<QueueSettings> & Pick<QueueSettings, 'queue_id'>;
 
 export function completeSettings(given: GivenSettings): QueueSettings {

@@ -5,8 +5,8 @@ import type { Prefix } from './prefix-rpc.ts';
 /** How the gateway asks for a worker for a caller that waits, and what it is answered. */
 
 /**
- * In place of a model: whatever this worker serves, and nobody else will do, since the engine beside it has what is
- * asked for. The gateway lets no caller write such a name.
+ * In place of a model: this worker alone, whose engine keeps the response that the request is about. The gateway lets no
+ * caller write such a name.
  */
 export function workerAlone(workerId: string): string {
   return `\0${workerId}`;

@@ -33,7 +33,7 @@ export interface PreparedCommand {
 const MODEL_HERE = '\u0000model';
 
 /**
- * Defaults, then the baked image and the environment, then VLLM_EXTRA_ARGS; what comes later wins.
+ * Defaults, then the baked image and the environment, then VLLM_EXTRA_ARGS; later ones win.
  * @param say told when a step takes long
  * @param stopped ends what takes long; the command is then of no use
  * @returns null for an engine that is already running

@@ -64,7 +64,7 @@ export interface WorkerProcess {
   tell(message: SupervisorMessage): void;
 }
 
-/** Of glibc: with arenas of their own the helper threads of Node keep some 15 MB that nobody uses again. */
+/** Of glibc: with arenas of their own the helper threads of Node keep some 15 MB that is never used again. */
 const ONE_ARENA = { MALLOC_ARENA_MAX: '1' };
 
 /**

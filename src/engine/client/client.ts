@@ -106,10 +106,10 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
   }
 
   /**
-   * A socket that the engine closes in the very moment we reuse it fails a request nobody read, so a
-   * request cut at once is sent again, once. Should the first have run after all, vLLM has dropped it
-   * with its socket, and a generation changes nothing outside the engine. If nothing listens the
-   * second time, the engine died under the first: that stays EngineGone.
+   * A socket that the engine closes in the very moment we reuse it fails a request that the engine never read, so a
+   * request cut at once is sent again, once. Should the first have run after all, vLLM has dropped it with its socket, and
+   * a generation changes nothing outside the engine. If nothing listens the second time, the engine died under the first:
+   * that stays EngineGone.
    */
   async function send(call: EngineCall): Promise<Answering> {
     const sentAt = performance.now();

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import type { AnswerBody, TakePiece } from './types.ts';
 
-/** Bytes of an answer that are held while nobody takes them, before the engine is paused. */
+/** Bytes of an answer that are held for a reader that takes none, before the engine is paused. */
 const HELD_BYTES = 64 * 1024;
 
 /** The first line and the headers of an answer. */

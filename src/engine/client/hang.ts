@@ -45,7 +45,7 @@ const CANARY_LIMIT_MS = 30_000;
 export class HangWatch {
   readonly #ports: HangWatchPorts;
   #state: HangState = 'off';
-  /** Raised with every change from outside: what was asked before is void. */
+  /** Raised with every change from outside, which makes earlier questions void. */
   #round = 0;
   #timer: unknown;
   #progress: number | null = null;
@@ -61,7 +61,7 @@ export class HangWatch {
     return this.#state;
   }
 
-  /** The health check succeeds, for the first time or again. A watch that is on goes on with what it has seen. */
+  /** The health check succeeds, for the first time or again. A running watch keeps what it has seen. */
   healthy(): void {
     if (this.#state === 'watching' || this.#state === 'confirming') return;
     this.stop();

@@ -71,7 +71,7 @@ export class EngineHealth {
   }
 
   /**
-   * A request failed as those of a dying engine do: a probe that is asked at once decides what it is.
+   * A request failed as requests to a dying engine do: an immediate probe decides whether it is one.
    * @param cause for people
    */
   doubt(cause: string): void {

@@ -34,8 +34,8 @@ export interface AnswerBody extends AsyncIterable<Uint8Array> {
 }
 
 /**
- * Takes a piece of a body. False: enough, the socket is closed. With a promise the engine waits for it. What it throws
- * ends the reading, and closes the socket.
+ * Takes a piece of a body. False: enough, the socket is closed. A promise makes the engine wait. An error that it throws
+ * ends the reading and closes the socket.
  */
 export type TakePiece = (piece: Uint8Array) => false | undefined | Promise<false | undefined>;
 

@@ -56,7 +56,7 @@ const adapters = z.string().transform((text, context) => {
   return z.NEVER;
 });
 
-/** They would move the engine, or its metrics, to where nobody looks for it. */
+/** They would move the engine, or its metrics, to an address where the worker does not look. */
 const MOVES_THE_ENGINE = /^--(?:host|port|uds|metrics[-_]port)(?==|$)/;
 
 const extraArguments = words.refine((given) => !given.some((word) => MOVES_THE_ENGINE.test(word)), {

@@ -1,7 +1,7 @@
 import { editDistance } from '../../process/spelling.ts';
 import { FAMILIAR_NAMES, NAMES_OF_NO_USE } from './familiar-names.ts';
 
-/** Flags whose meaning is ours, or that would move the engine to where nobody looks for it. */
+/** Flags that this project sets itself, or that would move the engine to an address where the worker does not look. */
 const NEVER_FLAGS = words('HOST PORT API_KEY HELP UDS MODEL MODEL_TAG HF_TOKEN LOG_LEVEL');
 
 /** Variables of systems, platforms and tools: never flags, whatever they resemble. */

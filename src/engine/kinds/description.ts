@@ -62,7 +62,7 @@ export interface EngineDescription {
   usesGpu: boolean;
   /** It loads LoRA adapters while it runs, by vLLM's routes. */
   loadsAdapters: boolean;
-  /** It tells token ids, and goes on from those that it is given, so that answers can be moved (docs/moving.md). */
+  /** It tells token ids, and continues from given ones, so that answers can be moved (docs/moving.md). */
   goesOnFromIds: boolean;
   /** How to get the program when it is not installed; null when it cannot be missing. */
   installHelp: string | null;

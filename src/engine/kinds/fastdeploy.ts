@@ -39,7 +39,7 @@ export const fastdeploy: EngineDescription = {
   },
   sideBySide: { flag: VLLM_WORDS.maxSequences, usual: 8 },
   phaseOf,
-  // A start that failed may exit 0: an exit that nobody asked for is a failure whatever its code.
+  // A start that failed may exit 0: an exit that was not asked for is a failure whatever its code.
   explainExit: (exitCode, lastLines) => explainBy(RULES, exitCode, lastLines),
   decisiveFailure: (line) => decisiveBy(RULES, line),
 };

@@ -17,7 +17,7 @@ export interface Gpu {
   uncorrectedErrors: number | null;
   powerLimitWatts: number | null;
   defaultPowerLimitWatts: number | null;
-  /** The driver has given it up until somebody resets it. */
+  /** The driver has given it up until it is reset. */
   needsReset: boolean;
 }
 

@@ -26,7 +26,7 @@ export interface Shown extends ScalingShown {
   incidents: Incidents;
 }
 
-/** What needs somebody, the worst first, of the same kind the longest first. */
+/** Problems that need an operator, the worst first, of the same kind the longest first. */
 export function attentionIn(shown: Shown, now: number): Attention[] {
   const items = [
     ...shown.pools.flatMap((pool) => [...waitItems(pool, shown, now), ...objectiveItems(pool, now)]),

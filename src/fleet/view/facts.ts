@@ -28,7 +28,7 @@ export interface Scaling {
 export interface Incidents {
   /** The newest attempt of a worker to connect that was refused. */
   refusal: Refusal | null;
-  /** Models that callers asked for and nobody serves, newest last. */
+  /** Models that callers asked for and no worker serves, newest last. */
   unknown_models: readonly UnknownModel[];
 }
 

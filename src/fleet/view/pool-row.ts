@@ -6,7 +6,7 @@ import { heldBack } from './pool-start.ts';
 import { percent, perSecond } from './words.ts';
 import { atWork, doing, isReady } from './worker-words.ts';
 
-/** Jobs that wait longer than this although workers are ready need somebody, ms. */
+/** Jobs that wait longer than this although workers are ready need an operator, ms. */
 const LONG_WAIT_MS = 60_000;
 
 const MINUTE_MS = 60_000;

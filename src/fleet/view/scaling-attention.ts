@@ -14,7 +14,7 @@ export interface ScalingShown {
   scaling: ScalingSummary | null;
 }
 
-/** What of the scheduler needs somebody. @param isSlow of a start that takes so long, ms, and usually that long */
+/** Problems of the scheduler that need an operator. @param isSlow of a start that takes so long, ms, and usually that long */
 export function scalingItems(
   { pools, launches, scaling }: ScalingShown,
   isSlow: (takenMs: number, usualMs: number | null) => boolean,
@@ -69,7 +69,7 @@ function breakerItems({ config_id, scaling }: PoolRow, now: number): Attention[]
   ];
 }
 
-/** Providers whose orders nobody carries out. */
+/** Providers whose orders no launcher carries out. */
 function launcherItems({ providers, launchers, applied_at }: ScalingSummary, now: number): Attention[] {
   const heard = launchers.filter(({ seen_at }) => now - seen_at <= LAUNCHER_SILENT_MS);
   const left = providers.filter(({ driver }) => !heard.some(({ drivers }) => drivers.includes(driver)));

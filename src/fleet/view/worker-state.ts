@@ -25,7 +25,7 @@ export function intervalMs(beat: Heartbeat | null): number {
 export function stateOf(worker: KnownWorker, now: number): StateNow {
   const { session, heartbeat, heartbeat_at } = worker;
   if (!session) return unconnected(worker, now);
-  // What it said before it connected is about an earlier process.
+  // A heartbeat from before it connected is of an earlier process.
   const isNews = heartbeat_at !== null && heartbeat_at >= session.connected_at;
   if (isNews && saysError(heartbeat)) return { state: 'error', since: heartbeat_at, until: FOREVER };
   const state = session.state === 'ready' && session.running > 0 ? 'running' : session.state;

@@ -2,13 +2,13 @@ import type { Failure, JobRef, JobState } from '../../protocol/index.ts';
 import type { Worker } from '../state/worker.ts';
 
 /**
- * What a worker's word on an attempt is worth. The newest fence token wins, from the worker that was given it,
- * even when its lease has run out, as long as nobody else was given the job since.
+ * What a worker may still do with an attempt. The newest fence token wins, from the worker that it was given to, even
+ * after the lease ran out, as long as no other worker got the job since.
  *
  * | verdict         | the job                                              | settle               | renew | release | register |
  * | --------------- | ---------------------------------------------------- | -------------------- | ----- | ------- | -------- |
  * | `held`          | is leased to this worker under this token            | counts               | kept  | counts  | resumed  |
- * | `lapsed`        | is pending again, and nobody was given it since      | a result counts      | lost  | –       | resumed  |
+ * | `lapsed`        | is pending again, and no other worker got it since   | a result counts      | lost  | –       | resumed  |
  * | `settled_by_it` | was settled by this attempt                          | acknowledged again   | kept  | –       | –        |
  * | `stale`         | was given to another, or ended without this attempt  | stale                | lost  | –       | revoked  |
  * | `unknown`       | is neither stored nor in memory                      | unknown, or its slot | kept  | –       | resumed  |
@@ -22,13 +22,13 @@ export type Claim = 'held' | 'lapsed' | 'settled_by_it' | 'stale' | 'unknown';
 export interface Claimed {
   state: JobState;
   fence_token: number;
-  /** Who was given that attempt, also when it is over. */
+  /** The worker of that attempt, also when it is over. */
   worker_id: string | null;
   /** JSON of the failure that settled it. */
   error?: string | null;
 }
 
-/** What this worker's word on an attempt is worth. */
+/** What this worker may still do with an attempt. */
 export function claimOf(job: Claimed | null, worker: Worker, attempt: Pick<JobRef, 'fence_token'>): Claim {
   if (job !== null && job.worker_id !== worker.session.worker_id) return 'stale';
   return claimByToken(job, attempt);
@@ -37,7 +37,7 @@ export function claimOf(job: Claimed | null, worker: Worker, attempt: Pick<JobRe
 /** The same where something else proves who the worker is, as the key to an attempt's files does. */
 export function claimByToken(job: Claimed | null, { fence_token }: Pick<JobRef, 'fence_token'>): Claim {
   if (job === null) return 'unknown';
-  // 0 is the token of a job that nobody was ever given.
+  // 0 is the token of a job that no worker was ever given.
   if (job.fence_token !== fence_token || fence_token === 0) return 'stale';
   if (job.state === 'leased') return 'held';
   if (job.state === 'pending') return 'lapsed';

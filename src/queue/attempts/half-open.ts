@@ -4,12 +4,12 @@ import { profileOf, type Worker } from '../state/worker.ts';
 import { loseConnection } from './lost-connection.ts';
 
 /**
- * Half-open sockets: the network between is gone and nobody was told. An extended peer pings whatever else it
- * does, so one that has not been heard for two periods and a third (what a ping may be late) is gone. A base
- * worker's pings are answered below us and prove nothing here; its leases alone tell.
+ * Half-open sockets: the network between is gone and neither side was told. An extended peer always pings, so one that
+ * was not heard for two periods and a third (a ping may be that late) is gone. The runtime answers a base worker's pings
+ * by itself, so they prove nothing here; only its leases do.
  *
- * Nothing is watched all the time. It is looked at before a slot is filled, by the tick while callers wait,
- * and by the alarm while such workers hold stored jobs: an idle queue stays asleep.
+ * The queue looks for them before it fills a slot, in its tick while callers wait, and in its alarm while such workers
+ * hold stored jobs; so an idle queue stays asleep.
  */
 
 /** How long an extended peer may be unheard, ms. */

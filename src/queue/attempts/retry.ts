@@ -91,7 +91,7 @@ export function releaseAttempt(
   emit(core, job, step, why, reason && { reason });
   takeBackCharge(core, job);
   core.workers.freeSlot(job.worker_id, job.id, job.fence_token);
-  // Of what it released its worker has told the relay.
+  // The worker itself tells the relay of jobs that it released.
   if (step === 'returned') breakAnswer(core, job, { message: why, code: 'worker_died', retryable: true });
   const { attempts, attempt_errors } = job;
   const run_after = delayMs > 0 ? core.now() + delayMs : null;

@@ -74,12 +74,12 @@ export function countAside(
     countWasted(core, job, fence_token, usage);
 }
 
-/** Nobody speaks for another worker's newest attempt. */
+/** A worker cannot report another worker's newest attempt. */
 function isOwnAttempt(job: Job, { session }: Worker, fence: number): boolean {
   return fence < job.fence_token || job.worker_id === session.worker_id;
 }
 
-/** An attempt whose tokens nobody gets. */
+/** An attempt whose tokens no caller gets. */
 export function countWasted(core: Core, job: Job, fence: number, usage: Usage | undefined): void {
   if (usage === undefined || core.usage.isCounted(fence)) return;
   core.usage.gather({ key: keyOf(core, job, usage), amounts: { wasted: tokensOf(usage) } }, fence);

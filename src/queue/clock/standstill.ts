@@ -13,10 +13,10 @@ const COMMIT_MS = 1000;
 export const SECOND_LOOK_MS = 1000;
 
 /**
- * Time in which the queue did not run is nobody's fault: its process was stopped, its machine slept or had no core
- * for it, or its clock was set forward. It shows in a look that comes long after it was due. What workers said
- * meanwhile still lies in their sockets, so nothing is judged then: all leases and graces begin anew, and a moment
- * later, when the sockets have been read, the queue looks again.
+ * No worker is blamed for time in which the queue did not run: its process was stopped, its machine slept or had no core
+ * for it, or its clock was set forward. A check that comes long after it was due shows that. Frames that workers sent
+ * meanwhile are still unread in their sockets, so the queue judges nothing then: all leases and graces begin anew, and
+ * it checks again a moment later, when it has read the sockets.
  */
 export class Standstill {
   readonly #core: Core;
@@ -31,7 +31,7 @@ export class Standstill {
     this.#lastAt = core.now();
   }
 
-  /** To be told of every event before it is looked at. */
+  /** To be called at every event, before it is handled. */
   eventCame(): void {
     const now = this.#core.now();
     if (now - this.#lastAt > PUNCTUAL_MS) this.#quiet = { from: this.#lastAt, until: now };
@@ -52,7 +52,7 @@ export class Standstill {
       this.judgesFrom = now + SECOND_LOOK_MS;
     } else if (lateMs > PUNCTUAL_MS) {
       this.#core.stored.postponeAll(lateMs);
-      // It stood still for longer than the look was late, and what it gave away just before left only afterwards.
+      // It stood still for longer than this check was late, and jobs that it gave away just before left only afterwards.
       if (this.#quiet.until > now - lateMs) beginLeasesAnew(this.#core, this.#quiet.from - COMMIT_MS);
     }
     return now >= this.judgesFrom;

@@ -5,7 +5,7 @@ import { endedAt } from '../store/session-table.ts';
 /**
  * These workers and no others get no more jobs. What they hold they finish. A worker that is connected again, or for the
  * first time, is cordoned as well.
- * @returns jobs that each of them holds, connected or not; those are left out of which that is not known yet
+ * @returns how many jobs each of them holds, connected or not; a worker of which that is not known yet is left out
  */
 export function cordon(core: Core, workerIds: readonly string[]): Record<string, number> {
   if (core.workers.cordon(workerIds)) saveCordon(core.sql, workerIds);

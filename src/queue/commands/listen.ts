@@ -3,9 +3,9 @@ import { maySee, type SettledJobs, type Viewer } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
 import { viewOf } from '../store/job-view.ts';
 
-/** One answer holds about so many characters; what is left comes with the next. */
+/** One answer holds about so many characters; the rest comes with the next. */
 const ANSWER_CHARACTERS = 4_000_000;
-/** Results in files that one answer may name: whoever hears of them reads them side by side, all in memory. */
+/** Results in files that one answer may name: the gateway reads them side by side, all in memory. */
 const LONG_RESULTS = 4;
 
 /** Listens for jobs by id. @returns ids under which there is no job, or none to this viewer */

@@ -6,7 +6,7 @@ import { pendingOfPool } from '../store/pending-table.ts';
 /** Jobs cancelled in one event: others get their turn. */
 const BITE_JOBS = 500;
 
-/** Cancels stored jobs of a pool that wait, those that this viewer sees. @returns how many; 0: none is left */
+/** Cancels pending stored jobs of a pool, if this viewer sees them. @returns how many; 0: none is left */
 export function purge(core: Core, configId: string, viewer: Viewer): number {
   const jobs = pendingOfPool(core.sql, configId, viewer, BITE_JOBS);
   for (const job of jobs) endUnfinished(core, job, 'cancelled', 'cancelled', 'its caller purged the queue');

@@ -102,7 +102,7 @@ function remember(core: Core, { session, models, adapters, connection }: Worker)
   due(core, core.now() + stillConnectedMs(core));
 }
 
-/** Jobs the worker says it still holds: what nobody else was given since stays its own. */
+/** Jobs that the worker lists: it keeps each that no other worker got since. */
 function resumeListed(
   core: Core,
   worker: Worker,
@@ -127,7 +127,7 @@ function resumeListed(
   return resumed;
 }
 
-/** Also a job whose lease ran out, as long as nobody else was given it. */
+/** Also a job whose lease ran out, as long as no other worker got it. */
 function resume(core: Core, worker: Worker, job: Job, leaseSeconds: number): void {
   const { worker_id } = worker.session;
   storeOf(core, job).extend(job, worker_id, core.now() + leaseSeconds * 1000);

@@ -12,7 +12,7 @@ const DECLINED_BY_ALL_DELAY_MS = 5000;
 /** Declined jobs kept of one worker; they are forgotten when its load eases. */
 const MOST_DECLINED = 1000;
 
-/** The worker releases an unfinished job: pending again, nobody blamed. */
+/** The worker releases an unfinished job: it is pending again, and no attempt is charged. */
 export function release(core: Core, worker: Worker, frame: JobRelease): void {
   const { job_id, fence_token, reason } = frame;
   if (reason === 'deadline') decline(worker, job_id);

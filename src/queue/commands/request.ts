@@ -7,7 +7,7 @@ import type { Core } from '../state/state.ts';
 import { ambiguous, reject } from '../waiting/admission.ts';
 import { letInAgain, letInOrHold, withHeaders } from '../waiting/limits.ts';
 
-/** Nobody reads it: the caller hung up before the request came. */
+/** No caller reads it: it hung up before the request came. */
 const CANCELLED = {
   kind: 'refused',
   reason: 'cancelled',

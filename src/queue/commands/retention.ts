@@ -10,7 +10,7 @@ import {
   oldestSettledAt,
 } from '../store/settlements-table.ts';
 
-/** Settled jobs forgotten in one event: what it deletes stays short. */
+/** Settled jobs deleted in one event, so that no event takes long. */
 const BITE_JOBS = 200;
 /** Between two bites, ms: others get their turn. */
 const PAUSE_MS = 50;

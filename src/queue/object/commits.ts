@@ -9,20 +9,20 @@ interface CommitPorts {
   /** A call of the object to itself: it comes back after the events that were waiting when it was made. */
   roundTrip(): Promise<void>;
   /**
-   * A piece of work threw: nothing is done any more. What it wrote must not be committed: the object is to be reset at
-   * once. @param call that threw
+   * A piece of work threw: no other is done. Its writes must not be committed, so the object has to be reset at once.
+   * @param call that threw
    */
   failed(error: unknown, call: CallName | null): void;
-  /** The error of this very call, had the object to be reset for it a moment ago. Null: it had not. */
+  /** The error for which this very call had the object reset a moment ago; null: it did not. */
   failureOf(call: CallName): Error | null;
 }
 
-/** A batch that still grows after so many round trips is done all the same. */
+/** A batch that still grows after so many round trips is worked on all the same. */
 const MOST_ROUND_TRIPS = 16;
 
 /**
- * Jobs that one batch stores, unless one submission has more: so many take some 20 ms, and whoever waits for an answer
- * waits no longer for the programs. They share a commit as well as a hundred thousand would.
+ * Jobs that one batch stores, unless one submission has more. They take some 20 ms, the longest that other callers wait
+ * for a program's submission; more jobs to a commit would gain nothing.
  */
 const MOST_JOBS = 250;
 
@@ -47,12 +47,11 @@ interface Submission extends Piece {
  * Submissions of programs have a line of their own, of which each batch takes a bounded part: what workers say and
  * single callers ask for goes with the next batch, however much is submitted.
  *
- * What leaves the object is deferred until the batch is through: what is said to one peer goes in one message then.
+ * Effects that leave the object are deferred to the end of the batch: all frames for one peer go in one message.
  *
- * Should a piece of work throw, it has written what it must not have, and memory is not as it was. A transaction
- * around each batch would undo that, and copies every page that is written, to a file when they are many: an eighth of
- * the time of a stored job. So the object is reset at once, before anything is committed, and everybody asks again;
- * the caller of that piece gets the error then.
+ * Work that throws leaves wrong rows and wrong memory behind. A transaction around each batch could undo the rows, at an
+ * eighth of the time of a stored job, since it copies every page that is written. So the object is reset at once, before
+ * anything is committed, and all callers ask again; the caller of that work gets the error then.
  */
 export class Commits {
   readonly #ports: CommitPorts;
@@ -69,7 +68,7 @@ export class Commits {
 
   /**
    * Does the work together with whatever else arrives until nothing more does: one commit for all of it.
-   * @param call whose caller asks again after a reset; null: nobody hears an error
+   * @param call whose caller asks again after a reset; null: no caller is told an error
    */
   together<T>(work: () => T, call: CallName | null = null): Promise<T> {
     return this.#enqueue(call, (piece) => this.#batch.push({ ...piece, work }));
@@ -89,7 +88,7 @@ export class Commits {
     });
   }
 
-  /** Work has gathered that is not done yet: what comes after it may not overtake it. */
+  /** Work waits for its batch: later work may not overtake it. */
   get isGathering(): boolean {
     return this.#batch.length > 0;
   }

@@ -2,7 +2,7 @@ import type { FleetEvent, PoolStart, QueueShare, RecordAnswer } from '../../flee
 import type { RequestRecord } from '../../protocol/index.ts';
 import { ShareChanges } from './share-changes.ts';
 
-/** What comes after a quiet second waits this long for others to be sent with, ms: who looks on sees it at once. */
+/** The first event after a quiet second waits this long for others to share its call, ms; viewers notice no delay. */
 const SEND_AFTER_MS = 100;
 /** Between two calls, ms. */
 const PAUSE_MS = 1000;

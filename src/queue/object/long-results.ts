@@ -9,7 +9,7 @@ interface LongResultPorts {
   log: Ports['log'];
 }
 
-/** Results that came in a frame and are too long for a row: workers send those that they cannot put over HTTP. */
+/** Puts results too long for a row into files; a worker sends them in frames when it cannot upload them. */
 export class LongResults {
   readonly #ports: LongResultPorts;
 

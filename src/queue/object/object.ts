@@ -167,7 +167,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   }
 
   async #submission<T extends object>(jobs: SubmitJob[], submit: (ids: string[]) => T[]): Promise<T[]> {
-    // For those that bring none.
+    // For jobs without an id.
     const ids = jobs.map(() => crypto.randomUUID());
     const call = `submit ${jobs.map(({ id }) => id).join()}`;
     const answers = await this.#commits.submission(jobs.length, () => submit(ids), call);

@@ -19,7 +19,7 @@ const MOST_FAILURES = 100;
 /** Them, by object and call, oldest first: what an isolate remembers outlives its objects. */
 const failures = new Map<string, { message: string; at: number }>();
 
-/** How a queue object ends itself: its memory and connections go, what it stored stays. */
+/** How a queue object ends itself: it loses memory and connections and keeps its tables. */
 export class Resets {
   readonly #ctx: DurableObjectState;
   readonly #relays: Relays | null;
@@ -40,8 +40,8 @@ export class Resets {
   }
 
   /**
-   * Only a reset makes memory, disk and workers agree again: workers dial anew and say what they hold. At once: nothing
-   * that was written since the last commit is committed. Nobody hears why, so callers ask again.
+   * Only a reset makes memory, disk and workers agree again: workers redial and list what they hold. It is immediate, so
+   * nothing written since the last commit is committed. Callers are not told why, and ask again.
    * @param call that was the error; null: no caller is told
    */
   afterError(error: unknown, call: CallName | null): void {

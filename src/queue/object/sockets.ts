@@ -12,7 +12,7 @@ export class Sockets {
   /** Epoch ms of the last frame; pings are answered without waking this object and counted by the runtime. */
   readonly #heardAt = new WeakMap<WebSocket, number>();
 
-  /** @param defer holds frames to peers until what they tell is on disk (commits.ts) */
+  /** @param defer holds frames back until the commit that they report is on disk (commits.ts) */
   constructor(ctx: DurableObjectState, defer: (effect: () => void) => void) {
     this.#ctx = ctx;
     this.#defer = defer;

@@ -4,7 +4,7 @@ import type { Ports } from '../store/ports.ts';
 import { newCounts, type PoolCounts } from './pool-counts.ts';
 import { WriteBehind } from './write-behind.ts';
 
-/** Anybody may name a pool: those beyond so many are counted together, as `other`. */
+/** A submission may name any pool: pools beyond so many are counted together, as `other`. */
 const MOST_POOLS = 200;
 const OTHER_POOLS = 'other';
 

@@ -3,7 +3,7 @@ import { relayName } from '../../relay/calls.ts';
 import { reserveFences } from '../store/jobs-table.ts';
 import type { Sql } from '../store/ports.ts';
 
-/** Tokens reserved with one row; a restart skips what was left of its block. */
+/** Tokens reserved with one row; a restart skips the rest of its block. */
 const BLOCK = 65_536;
 
 /**

@@ -75,7 +75,7 @@ export interface WaitingJob {
   slot_by: number;
   /** Its caller set no limit to its waiting: it also waits as long as the start of a worker may take. */
   waits_for_start: boolean;
-  /** Whether it was let in among those that wait. */
+  /** Whether the limits of waiting jobs let it in. */
   is_admitted: boolean;
   /** The gateway asked for it before, or it was released: it is counted once. */
   is_repeat: boolean;
@@ -87,7 +87,7 @@ export interface WaitingJob {
   let_in_at: number | null;
   /** How its prompt begins; null: nothing is known of it. */
   prefix: Prefix | null;
-  /** How often a slot that it might have had went to one behind it (dispatch/warmth.ts). */
+  /** How often a slot for which it was next went to a later job (dispatch/warmth.ts). */
   passed_over: number;
   /** The key to its payload, where that goes by reference. */
   file_key: string | null;
@@ -99,7 +99,7 @@ export interface WaitingJob {
   reply: ((answer: RequestAnswer) => void) | null;
 }
 
-/** What a dispatch writes down of an attempt. Times in epoch ms. */
+/** What a dispatch records of an attempt. Times in epoch ms. */
 export interface Lease {
   fence_token: number;
   worker_id: string;
@@ -118,12 +118,12 @@ export interface Release {
   run_after: number | null;
 }
 
-/** Who ended a job or an attempt: where it was not its worker, its relay does not know yet. */
+/** Who ended a job or an attempt; unless it was the worker, the relay does not know yet. */
 export type EndedBy = 'worker' | 'caller' | 'queue';
 
 /** How a job ends. */
 export type Ending = {
-  /** Who ended it last had it; null: nobody did. */
+  /** The worker that had it at its end; null: none had it. */
   worker_id: string | null;
   attempts: number;
   /** JSON of every attempt's error */
@@ -134,19 +134,19 @@ export type Ending = {
 );
 
 /**
- * Where jobs of one kind live: the transitions of a job, each reported to what depends on it (the alarm, the counts
- * of what is pending, the next dispatch pass, those who wait for the job). The caller has decided.
+ * The store of all jobs of one mode. It makes the transitions that its caller has decided on, and notifies all that
+ * depends on them: the alarm, the counts of pending jobs, the next dispatch pass, the job's waiters.
  */
 export interface JobStore<J extends Job> {
   /** `pending` → `leased`. @returns the job as it is now */
   lease(job: J, lease: Lease): J;
-  /** `leased`, or `pending` and given to nobody since → `leased`: its worker goes on. @param expiresAt epoch ms */
+  /** `leased`, or `pending` without a new worker since → `leased`: its worker goes on. @param expiresAt epoch ms */
   extend(job: J, workerId: string, expiresAt: number): void;
-  /** Its holder is gone: the lease waits so long for it. @param expiresAt epoch ms */
+  /** Its worker is gone: the lease waits for it. @param expiresAt epoch ms */
   orphan(job: J, expiresAt: number, by: (typeof ORPHANED)[keyof typeof ORPHANED]): void;
   /** `leased`, or `pending` → `pending`. */
   release(job: J, change: Release): void;
-  /** Whatever it was → settled; all who wait for it are told. */
+  /** Any state → settled; its waiters are answered. */
   end(job: J, ending: Ending): void;
   /** The key to the files of its newest attempt; null before the first. */
   fileKey(job: J): string | null;

@@ -1,14 +1,13 @@
 /**
- * @param why `settled`: what is settled is to be taken, or the time is over. `superseded`: nothing may be taken, since
- * whoever asked has asked anew or is gone. `leaving`: the queue's process is about to end: there will be no more answers
+ * @param why `settled`: the listener may take settled jobs, if there are any. `superseded`: it may take none, since it
+ * asked anew or left. `leaving`: the queue's process is about to end, and answers no more
  */
 type Answer = (why: 'settled' | 'superseded' | 'leaving') => void;
 
-/** Somebody who listens to many jobs. */
+/** A program that listens for many jobs. */
 interface Listener {
-  /** Jobs it listens for. */
   readonly watched: Set<string>;
-  /** Those of them that are settled and were not told yet, oldest first. */
+  /** Jobs that are settled and not told yet, oldest first. */
   readonly settled: Set<string>;
   /** Its question that waits for an answer. */
   asked: { until: number; answer: Answer } | null;
@@ -18,13 +17,13 @@ interface Listener {
   forgotten_at: number;
 }
 
-/** One that does not ask again within this time is gone, ms. */
+/** A listener that does not ask again within this time is gone, ms. */
 const FORGOTTEN_AFTER_MS = 60_000;
 
 /**
- * Those who hear of all their jobs in one answer, rather than by a question for each. What is settled for one that
- * asks nothing at the moment is kept as an id; the results stay in their rows. All of it is memory: the first question
- * after a restart of the queue, or after it was forgotten, tells a listener to name its jobs, whatever it submitted since.
+ * Programs that are told of all their settled jobs by one call at a time. Between two calls of a listener the queue
+ * keeps ids; the results stay in their rows. All of it is memory: a listener's first call after a restart of the queue,
+ * or after it was forgotten, is answered by asking it to name its jobs.
  */
 export class Listeners {
   readonly #byId = new Map<string, Listener>();
@@ -67,7 +66,7 @@ export class Listeners {
    * Asks for what is settled. A listener has one question at a time: a newer one ends the older with nothing.
    * @param until epoch ms at which it is answered in any case
    * @param answer is called once, by `answerAll`; then `take` says what there is
-   * @returns false: it has not asked before, so what it named may be forgotten. All that it names from now on is known
+   * @returns false: it has not asked before, so jobs that it named earlier may be forgotten, and it has to name them again
    */
   ask(id: string, until: number, answer: Answer): boolean {
     const listener = this.#byId.get(id) ?? this.#add(id);
@@ -91,13 +90,13 @@ export class Listeners {
     return null;
   }
 
-  /** Answers those for whom something was settled since, or whose time is over. Called after every commit. */
+  /** Answers listeners of which a job has settled. Called after every commit. */
   answerAll(): void {
     for (const listener of this.#toAnswer) this.#answer(listener);
     this.#toAnswer.clear();
   }
 
-  /** Answers those whose time is over, and forgets those who have gone without a word. */
+  /** Answers listeners whose time is over, and forgets those that have not asked again for long. */
   expire(): void {
     const now = this.#now();
     for (const [id, listener] of this.#byId) {

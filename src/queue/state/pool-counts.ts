@@ -39,7 +39,7 @@ export interface PoolCounts {
   settled: Record<Mode, Record<Outcome, number>>;
   /** Of those that were rejected, the ones for want of a worker or a slot. */
   turned_away: number;
-  /** Of those that ended, the ones that an attempt was charged to before. */
+  /** Ended jobs to which an attempt was charged before the last. */
   retried: number;
   dispatches: number;
   attempts: Record<AttemptResult, number>;
@@ -64,7 +64,7 @@ export interface PoolCounts {
   live_first_token: Histogram;
   /** Between two tokens of a streamed answer, as the mean of the answer. */
   per_token: Histogram;
-  /** Of those that succeeded, from submission and from dispatch. */
+  /** Of jobs that succeeded, from submission and from dispatch. */
   duration: Histogram;
   run: Histogram;
 }

@@ -2,7 +2,7 @@ import type { PoolStart } from '../../fleet/rpc.ts';
 
 /**
  * Pools that the scheduler starts workers for, as the fleet object last told. In memory alone: it tells them with
- * every answer to a report, and with the pool of a model that nobody here serves.
+ * every answer to a report, and with the pool of a model that no connected worker serves.
  */
 export class PoolStarts {
   #byId = new Map<string, PoolStart>();

@@ -1,15 +1,15 @@
 import type { Sql } from '../store/ports.ts';
 import { latestSettlement } from '../store/settlements-table.ts';
 
-/** One who waits for news of settlements. */
+/** A call that waits for the next settlement. */
 export interface SettlementReader {
   tenant: string | null;
-  /** Epoch ms at which it is answered whatever there is. */
+  /** Epoch ms at which it is answered in any case. */
   until: number;
   answer(): void;
 }
 
-/** The numbers of settlements, and who waits for the next one. */
+/** The numbers of settlements, and the calls that wait for the next one. */
 export class Settlements {
   /** Of the newest. */
   latest: number;

@@ -47,11 +47,10 @@ const AT_LEASE = {
 /** Jobs that are rows. */
 export class StoredJobs implements JobStore<StoredJob> {
   readonly pending: Pending;
-  /** Those who asked to hear when a job settles. */
+  /** Calls answered when a job settles. */
   readonly waiters = new Waiters();
-  /** Those who asked to hear also when a job is given to a worker. */
+  /** Calls answered also when a job is given to a worker. */
   readonly followers = new Waiters();
-  /** Those who hear of many jobs at once. */
   readonly listeners: Listeners;
   readonly settlements: Settlements;
   readonly webhooks: Webhooks;
@@ -106,7 +105,7 @@ export class StoredJobs implements JobStore<StoredJob> {
     return this.#rows.takeText(id) ?? readPayload(this.#ports.sql, id);
   }
 
-  /** The result of a job that somebody hears of now. Null: there is none, or it lies in a file. */
+  /** The result of a job that is about to be told. Null: there is none, or it lies in a file. */
   takeResult(id: string): string | null {
     return this.#rows.takeText(id) ?? readResult(this.#ports.sql, id);
   }

@@ -41,7 +41,7 @@ export class UsageBook extends WriteBehind {
   /** Attempts that it came from. */
   readonly #fences = new Set<number>();
   #effects: (() => void)[] = [];
-  /** Attempts that were given up while they ran, by fence token: what they bring still is wasted. */
+  /** Attempts that were given up while they ran, by fence token: tokens that they still report are wasted. */
   readonly #givenUp = new Newest<number, GivenUp>(MOST_REMEMBERED);
   /** The newest of them by job. */
   readonly #givenUpOf = new Newest<string, GivenUp>(MOST_REMEMBERED);
@@ -62,7 +62,7 @@ export class UsageBook extends WriteBehind {
     this.changed(true);
   }
 
-  /** For a command without a commit. @param fence of the attempt; null: it was given to nobody */
+  /** For a command without a commit. @param fence of the attempt; null: no worker got it */
   gather({ key, amounts }: UsageEntry, fence: number | null): void {
     this.#gather(this.ports.now(), { key: this.#bounded(key), amounts });
     this.#counts.used(key.config_id, amounts, false);
@@ -74,7 +74,7 @@ export class UsageBook extends WriteBehind {
     return this.#fences.has(fence) || wasCounted(this.ports.sql, fence);
   }
 
-  /** An attempt at a waiting job that only its worker still runs: no caller gets what it settles. */
+  /** An attempt at a waiting job that only its worker still runs: no caller gets its result. */
   giveUp(fence: number, jobId: string, key: UsageKey): void {
     this.changed(false);
     this.#fences.add(fence);

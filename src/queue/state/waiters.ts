@@ -6,10 +6,10 @@ interface Waiter {
   answer(view: JobView | null): void;
 }
 
-/** Those who asked to hear when a job settles. */
+/** Calls that are answered when a job settles. */
 export class Waiters {
   readonly #byJob = new Map<string, Waiter[]>();
-  /** Epoch ms; nobody's time is over before. One that was answered may leave it too early, never too late. */
+  /** Epoch ms before which no waiter's time is over: never too late, too early where a waiter was answered since. */
   #soonest = Number.POSITIVE_INFINITY;
 
   add(jobId: string, waiter: Waiter): void {
@@ -19,7 +19,7 @@ export class Waiters {
     this.#soonest = Math.min(this.#soonest, waiter.until);
   }
 
-  /** Answers all who wait for this job; `view` is made only if somebody does. */
+  /** Answers all waiters of this job; `view` is called only if there is one. */
   tell(jobId: string, view: () => JobView | null): void {
     const waiters = this.#byJob.get(jobId);
     if (!waiters) return;
@@ -28,7 +28,7 @@ export class Waiters {
     for (const waiter of waiters) waiter.answer(told);
   }
 
-  /** Answers those whose time is over with what there is. @param now epoch ms */
+  /** Answers waiters whose time is over with the job as it stands. @param now epoch ms */
   expire(now: number, viewOf: (jobId: string) => JobView | null): void {
     if (now < this.#soonest) return;
     this.#soonest = Number.POSITIVE_INFINITY;

@@ -30,8 +30,8 @@ type WebhookPorts = Pick<Ports, 'sql' | 'alarm' | 'now' | 'random' | 'log'>;
 
 /**
  * Posts of settlements: written in the commit that settles the job, sent by the object around the rules, tried again
- * until the receiver takes them or PAUSES_MS are over. Each host has its own share of what is on its way, so that one
- * that does not answer holds up nobody else.
+ * until the receiver takes them or PAUSES_MS are over. Each host has its own share of the posts on their way, so that a
+ * host that does not answer holds up no other.
  */
 export class Webhooks {
   readonly #ports: WebhookPorts;

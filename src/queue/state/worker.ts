@@ -17,9 +17,9 @@ export interface Worker {
   connection: Connection;
   session: Session;
   models: string[];
-  /** Job id → fence token of what it runs, stored and in memory. */
+  /** Fence token of each job that it runs, by the job's id. */
   running: Map<string, number>;
-  /** Ids of those that are batch work. */
+  /** Ids of those jobs that are batch work. */
   batchJobs: Set<string>;
   load: Load | null;
   /** The adapters that it can load, and has loaded; null: it loads none. */
@@ -36,7 +36,7 @@ export interface Worker {
    * those that it leaves to others.
    */
   declined: Set<string>;
-  /** What its engine has computed, as the queue supposes. */
+  /** Prompts that its engine has computed, as the queue supposes. */
   prefixes: PrefixCache;
   /** Share of the prompt that it was supposed to have when it got a job that it runs, by the job's id; no entry: 0. */
   predicted: Map<string, number>;

@@ -1,16 +1,16 @@
 import type { Ports } from '../store/ports.ts';
 
-/** What only waiting jobs changed is written so much later, ms: a crash loses no more of it. */
+/** Changes by waiting jobs alone are written within this time, ms; a crash loses no more of them. */
 const WITHIN_MS = 1000;
-/** It goes with any commit that is made after so long, ms. */
+/** After this time they go with any commit that is made, ms. */
 const GOES_ALONG_AFTER_MS = 500;
-/** Before it is tried again where it could not be written, ms. */
+/** Until a write that failed is tried again, ms. */
 const AGAIN_AFTER_MS = 30_000;
 
 /**
- * Numbers that are changed in memory and written with a commit: what a stored job changed in the commit of that job, so
- * that no restart counts twice or forgets. A waiting job makes no commit of its own: what it changed waits for the
- * next one, or for a second. A disk that is full must not end the object: what cannot be written stays in memory.
+ * Numbers that change in memory and are written with a commit: a stored job's with the commit of that job, so that a
+ * restart neither counts twice nor forgets. A waiting job makes no commit of its own: its changes wait for the next
+ * commit, for a second at most. A full disk must not end the object: changes that cannot be written stay in memory.
  */
 export abstract class WriteBehind {
   protected readonly ports: Ports;
@@ -27,7 +27,7 @@ export abstract class WriteBehind {
     this.#what = what;
   }
 
-  /** Writes all that has changed. What it wrote is undone when it throws. */
+  /** Writes all changes. When it throws, its writes are undone. */
   protected abstract save(): void;
 
   /** `save` is done, or was undone. */

@@ -57,8 +57,8 @@ export function summaryOf(job: StoredJob) {
 }
 
 /**
- * Attempts made so far, from 0: those that failed, and the newest if it runs, succeeded, or was cut short by a
- * cancellation or the deadline. One that was given back uncharged does not count. Up to `max_attempts`.
+ * Attempts made so far, from 0 to `max_attempts`: failed ones, and the newest if it runs, succeeded, or was cut short by
+ * a cancellation or the deadline. Released attempts do not count.
  */
 export function attemptsOf(job: StoredJob): number {
   const { state, worker_id, attempts } = job;

@@ -36,7 +36,7 @@ export interface StoredJob {
   run_after: number | null;
   deadline_at: number | null;
   lease_expires_at: number | null;
-  /** Whose absence the lease waits out, one of ORPHANED; 0: nobody's. With OVERDUE, once it was found overdue. */
+  /** One of ORPHANED: the lease waits for who was gone; 0: it does not. OVERDUE is added once it was found overdue. */
   lease_orphaned: number;
   /** Whose job it is, and the name of the token that submitted it; null where no tokens are configured. */
   tenant: string | null;
@@ -144,7 +144,7 @@ export function newJob({ payload: _, ...given }: NewJobRow, seq: number): Stored
   return { ...NEW, ...given, seq };
 }
 
-/** Columns of a job that nobody was ever given: the defaults of the table. */
+/** Columns of a job that no worker was ever given: the defaults of the table. */
 const NEW = {
   mode: 'stored',
   state: 'pending',

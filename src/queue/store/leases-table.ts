@@ -28,7 +28,7 @@ export function leaseJob(
   );
 }
 
-/** Also takes back a job whose lease ran out but which nobody else got: its fence is still the newest. */
+/** Also takes back a job whose lease ran out, if no other worker got it: its fence token is still the newest. */
 export function extendLease(
   sql: Sql,
   id: string,

@@ -28,7 +28,7 @@ export interface Look {
 const ENDED_BADLY = `state < 'leased'`;
 
 /**
- * Of the `most` jobs that follow a place, newest first, those that the filter lets through.
+ * The jobs that pass the filter among the `most` that follow a place, newest first.
  * @param since epoch ms
  */
 export function jobsBefore(

@@ -8,7 +8,7 @@ export type { Row, Sql, SqlValue } from '../../durable/ports.ts';
 export interface Storage {
   sql: Sql;
   alarm: Alarm;
-  /** Work that may fail for want of room: what it wrote is undone then. @returns why it failed; null: it did not */
+  /** Runs work that may fail on a full disk, and undoes its writes then. @returns why it failed; null: it did not */
   undoable(work: () => void): string | null;
   /** Epoch ms. In one life of the object it never goes back. */
   now(): number;
@@ -17,17 +17,17 @@ export interface Storage {
 }
 
 /**
- * What the queue's rules are given: everything that does I/O. The object shell gives them
- * Durable Object storage and sockets; tests and the simulation give them node:sqlite and their own.
+ * All I/O of the queue's rules. The object around them hands them Durable Object storage and sockets; tests and the
+ * simulation hand them node:sqlite and sockets of their own.
  */
 export interface Ports extends Storage {
-  /** 0..1, 32 bits of it, in production from a source that nobody can foresee. */
+  /** 0..1, with 32 random bits, in production from a cryptographic source. */
   random(): number;
   /** Every open control socket, those from before a hibernation included. */
   connections(): Connection[];
   /** Tells a relay object that one of its streams is lost. Best effort. */
   breakStream(relay: string, stream: number, reason: BrokenReason): void;
-  /** Tells the fleet object what became of a worker. Best effort: registrations tell it again. */
+  /** Reports a worker's registration or end to the fleet object. Best effort: registrations report again. */
   tellFleet(event: FleetEvent): void;
   log(level: 'debug' | 'info' | 'warn' | 'error', message: string, fields?: Record<string, unknown>): void;
 }
@@ -43,10 +43,10 @@ export interface Connection {
   load(): Session | null;
   /** Null: the connection is given up. */
   save(session: Session | null): void;
-  /** Epoch ms of the last sign of its peer, pings included that nobody here saw. */
+  /** Epoch ms of the last frame or ping of its peer; the runtime answers pings by itself. */
   lastHeardMs(): number;
   send(frame: Exclude<QueueFrame, { type: 'job' }>): void;
-  /** The text of a `job` frame, as text or in UTF-8: its payload is text that nobody parses on the way. */
+  /** A `job` frame as text or in UTF-8; its payload is passed on unparsed. */
   sendJob(frame: string | Uint8Array<ArrayBuffer>): void;
   close(code: number, reason: string): void;
 }

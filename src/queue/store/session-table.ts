@@ -90,7 +90,7 @@ export function servedBySession(sql: Sql): Map<string, Served> {
   );
 }
 
-/** Those that nobody saw end. */
+/** Sessions whose end the queue did not see. */
 export function openSessions(sql: Sql): SessionRow[] {
   return sql.exec(`SELECT worker_id, config_id, models FROM sessions WHERE is_connected = 1`).map((row) => ({
     worker_id: String(row.worker_id),

@@ -4,11 +4,11 @@ import type { Sql } from './ports.ts';
 import { row, rows } from './rows.ts';
 
 /**
- * Settlements in their order. Each has a number, written in the commit that settles its job: numbers only grow, none
- * is used twice, and what a reader was told up to one is told to nobody after it.
+ * Settlements in their order. Each has a number, written in the commit that settles its job: numbers only grow, and none
+ * is used twice, so a reader that goes on from a number hears of each settlement once.
  */
 
-/** What it takes to pass over a settlement without a look at its job. */
+/** Enough of a settlement to pass over it without reading its job. */
 export interface SettlementKey {
   settlement: number;
   seq: number;

@@ -62,7 +62,7 @@ export const QUEUE_TABLES: readonly string[] = [
   `CREATE INDEX jobs_limited ON jobs (token_name) WHERE cost IS NOT NULL AND settled_at IS NULL`,
   `CREATE INDEX jobs_leased ON jobs (lease_expires_at) WHERE state = 'leased'`,
   `CREATE INDEX jobs_deadline ON jobs (deadline_at) WHERE deadline_at IS NOT NULL AND settled_at IS NULL`,
-  // With what they are filtered by in them, jobs are passed over without a look at their rows.
+  // They hold the columns of the filters, so a job that does not pass costs no read of its row.
   `CREATE INDEX jobs_settled ON jobs (settlement, settled_at, config_id, tenant) WHERE settlement IS NOT NULL`,
   `CREATE INDEX jobs_listed ON jobs (created_at, seq, config_id, tenant, job_type)`,
   // Lists of what went wrong, and nothing to write for a job that goes well. `cancelled`, `expired` and `failed` come

@@ -40,7 +40,7 @@ export function moveTimesBack(sql: Sql, byMs: number, now: number): void {
   sql.exec(`DELETE FROM meta WHERE key = 'latest_time'`);
 }
 
-/** All but those that were found overdue, and are judged at their new time. */
+/** All leases but those that were found overdue, which are judged at their new time. */
 export function postponeLeases(sql: Sql, byMs: number): void {
   sql.exec(
     `UPDATE jobs SET lease_expires_at = lease_expires_at + ? WHERE state = 'leased' AND lease_orphaned < ?`,

@@ -34,7 +34,7 @@ export function hostAfter(sql: Sql, host: string): { host: string; due_at: numbe
   return row(sql, `SELECT host, due_at FROM webhooks WHERE host > ? ORDER BY host, due_at LIMIT 1`, host);
 }
 
-/** Takes posts of a host that are due. They are due again at `againAt`, should nobody say before what became of them. */
+/** Takes posts of a host that are due. They are due again at `againAt` unless their outcome is recorded before. */
 export function takeWebhooks(
   sql: Sql,
   { host, now, againAt, limit }: { host: string; now: number; againAt: number; limit: number },

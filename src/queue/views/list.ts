@@ -9,8 +9,8 @@ import { jobsBefore, jobsByPrefix, type Look, listedJobs } from '../store/list-t
 const MOST_LOOKED_AT = 2000;
 
 /**
- * A page of the jobs there are, newest first, or of those whose ids begin alike, by id. One look is short whatever is
- * asked for, so a page may be short, or empty, before the end: it is the last one only when its `next` is null.
+ * A page of all jobs, newest first, or of the jobs whose ids begin alike, by id. One call looks at a bounded number of
+ * rows, so a page may be short, or empty, before the end: only a page whose `next` is null is the last.
  */
 export function list(core: Core, wanted: JobListWanted): JobPage {
   const { viewer, filter: asked } = wanted;
