@@ -2,7 +2,7 @@ import { EXIT } from '../process/index.ts';
 import type { QueueTarget } from './ask-queue.ts';
 import { readFleet, watchFleet } from './top/connection.ts';
 import { drawLive, untilStopped } from './top/live.ts';
-import { fleetLines } from './top/table.ts';
+import { fleetLines } from './top/screen.ts';
 
 export interface TopOptions extends QueueTarget {
   /** Prints the frames of the live connection, a line each. */

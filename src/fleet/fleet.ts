@@ -206,7 +206,7 @@ export class Fleet {
 
   /** Every pool that the scheduler starts workers for. */
   starts(): PoolStart[] {
-    const { spec } = this.scheduler.spec() ?? {};
+    const { spec } = this.scheduler.specs.current() ?? {};
     if (!spec) return [];
     const facts = {
       launches: this.scheduler.launches(),

@@ -259,15 +259,15 @@ export class FleetObject
   }
 
   async applySpec(...asked: Parameters<SchedulerRpc['applySpec']>): ReturnType<SchedulerRpc['applySpec']> {
-    return this.#told(() => this.#fleet.scheduler.applySpec(...asked));
+    return this.#told(() => this.#fleet.scheduler.specs.apply(...asked));
   }
 
   async removeSpec(dryRun: boolean): ReturnType<SchedulerRpc['removeSpec']> {
-    return this.#told(() => this.#fleet.scheduler.removeSpec(dryRun));
+    return this.#told(() => this.#fleet.scheduler.specs.remove(dryRun));
   }
 
   async spec(): Promise<AppliedSpec | null> {
-    return this.#fleet.scheduler.spec();
+    return this.#fleet.scheduler.specs.current();
   }
 
   async control(...asked: Parameters<SchedulerRpc['control']>): ReturnType<SchedulerRpc['control']> {

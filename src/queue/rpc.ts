@@ -2,7 +2,6 @@ import * as z from 'zod';
 import type { JobFiles } from '../files/rpc.ts';
 import type { PoolChoice, QueueTells } from '../fleet/rpc.ts';
 import type {
-  AdapterState,
   JobState,
   JobSubmission,
   JobView,

@@ -1,13 +1,13 @@
 import type { Sql } from '../durable/ports.ts';
 import type { LaunchRow, PoolScaling, ScalingControl, ScalingSummary } from '../protocol/index.ts';
-import { act, giveUp } from './act.ts';
+import { act } from './act.ts';
 import { clear, join } from './advance.ts';
 import { followClock } from './clock.ts';
-import { type Control, Controls } from './control-table.ts';
+import { Controls } from './control-table.ts';
 import type { Core } from './core.ts';
 import { decide, EMPTY_STATE } from './decide.ts';
 import type { Answers, FleetFacts } from './facts.ts';
-import { exists, isFinal, prefixOf } from './launch.ts';
+import { isFinal, prefixOf } from './launch.ts';
 import { Launches } from './launch-table.ts';
 import { cordonOf, type Machines, machinesOf } from './machines.ts';
 import { observe } from './observe.ts';
@@ -15,21 +15,11 @@ import { control } from './operate.ts';
 import { type DueOrder, takeOrders, takeResult } from './orders.ts';
 import { hostOf, LIST_EVERY_MS, Providers } from './providers.ts';
 import { takeList } from './reaper.ts';
-import type {
-  AppliedSpec,
-  ControlAnswer,
-  LaunchedWorker,
-  LauncherAnswer,
-  LauncherReport,
-  PoolAction,
-  SpecAnswer,
-  SpecChange,
-} from './rpc.ts';
+import type { ControlAnswer, LaunchedWorker, LauncherAnswer, LauncherReport, PoolAction } from './rpc.ts';
 import type { Decided, RuleState } from './rule-types.ts';
 import { Secrets } from './secrets.ts';
 import type { FleetSpec, ProviderSpec } from './spec.ts';
-import { changesBetween, isAnotherWorker, isSame, movedAway, priceOf } from './spec-change.ts';
-import { readFormerProviders, readSpec, writeFormerProviders, writeSpec } from './spec-table.ts';
+import { Specs } from './specs.ts';
 import { readState, writeState } from './state-table.ts';
 import { type LastDecision, lastDecision, launchRows, scalingOf } from './view.ts';
 
@@ -60,10 +50,9 @@ export interface SchedulerPorts {
 export class Scheduler {
   readonly #ports: SchedulerPorts;
   readonly #core: Core;
+  readonly specs: Specs;
   readonly #controls: Controls;
   readonly #secrets: Secrets;
-  /** The applied spec as stored; undefined: not read yet. */
-  #applied: AppliedSpec | null | undefined;
   #rule: RuleState;
   #ruleSavedAt: number;
   #last: LastDecision | null = null;
@@ -80,6 +69,7 @@ export class Scheduler {
       providers: new Providers(),
     };
     this.#controls = new Controls(sql);
+    this.specs = new Specs(this.#core, this.#controls);
     this.#secrets = new Secrets(sql, ports.randomName);
     this.#rule = { ...EMPTY_STATE, ...readState<RuleState>(sql, 'rule') };
     this.#ruleSavedAt = now();
@@ -87,31 +77,14 @@ export class Scheduler {
 
   /** Forgets what was cached, after a commit was rolled back. */
   reload(): void {
-    this.#applied = undefined;
+    this.specs.reload();
     this.#controls.reload();
     this.#core.launches.reload();
   }
 
-  applySpec(spec: FleetSpec, dryRun: boolean): SpecAnswer {
-    const machines = this.#core.launches.machines().filter(exists);
-    const refused = movedAway(this.#providers(), spec, machines);
-    return refused === null ? this.#change(spec, dryRun) : { refused };
-  }
-
-  /** Takes the spec back: every launched machine is drained and terminated. */
-  removeSpec(dryRun: boolean): SpecChange | null {
-    return this.spec() ? this.#change(null, dryRun) : null;
-  }
-
-  spec(): AppliedSpec | null {
-    // Read many times a second, and changed only by an operator.
-    if (this.#applied === undefined) this.#applied = readSpec(this.#ports.sql);
-    return this.#applied;
-  }
-
   control(configId: string, action: PoolAction, dryRun: boolean): ControlAnswer {
     return control(
-      { core: this.#core, controls: this.#controls, applied: this.spec() },
+      { core: this.#core, controls: this.#controls, applied: this.specs.current() },
       configId,
       action,
       dryRun,
@@ -119,17 +92,17 @@ export class Scheduler {
   }
 
   controlOf(configId: string): ScalingControl | null {
-    return this.spec()?.spec.pools[configId] ? this.#controls.of(configId).control : null;
+    return this.specs.current()?.spec.pools[configId] ? this.#controls.of(configId).control : null;
   }
 
   /** Takes a launcher's report, and answers with its orders. */
   sync(launcherId: string, report: LauncherReport): Omit<LauncherAnswer, 'orders'> & { orders: DueOrder[] } {
     const now = this.#ports.now();
-    const providers = this.#providers();
+    const providers = this.specs.providers();
     this.#core.providers.heard(launcherId, report, now);
     for (const result of report.results) takeResult(this.#core, result);
     this.#takeLists(launcherId, report, providers);
-    const pools = this.spec()?.spec.pools ?? {};
+    const pools = this.specs.current()?.spec.pools ?? {};
     const own = Object.entries(providers).filter(([, { driver }]) => report.drivers.includes(driver));
     return {
       prefix: prefixOf(this.#secrets.installation),
@@ -153,8 +126,8 @@ export class Scheduler {
     followClock(core, this.#controls);
     join(core, this.#machines(facts));
     clear(core, this.#machines(facts), answers.cordoned);
-    const providers = this.#providers();
-    const known = { applied: this.spec(), providers, controls: this.#controls, facts, answers };
+    const providers = this.specs.providers();
+    const known = { applied: this.specs.current(), providers, controls: this.#controls, facts, answers };
     const decided = decide(observe(core, known), this.#rule, core.now());
     act(core, decided.decisions, this.#controls, this.#secrets.installation);
     clear(core, this.#machines(facts), answers.cordoned);
@@ -164,7 +137,7 @@ export class Scheduler {
 
   /** When to reconcile next, epoch ms; null: there is neither a spec nor a machine. */
   nextReconcile(): number | null {
-    if (this.spec() === null && this.#core.launches.machines().length === 0) return null;
+    if (this.specs.current() === null && this.#core.launches.machines().length === 0) return null;
     if (this.#reconciledAt === null) return this.#ports.now();
     return this.#reconciledAt + (this.#isBusy ? BUSY_RECONCILE_MS : RECONCILE_MS);
   }
@@ -187,7 +160,7 @@ export class Scheduler {
   }
 
   wantedWorkers(configId: string): number | null {
-    if (!this.spec()?.spec.pools[configId]) return null;
+    if (!this.specs.current()?.spec.pools[configId]) return null;
     return this.#last?.decided.pools.find(({ config_id }) => config_id === configId)?.wanted ?? null;
   }
 
@@ -196,13 +169,13 @@ export class Scheduler {
   }
 
   scaling(): { summary: ScalingSummary; pools: ReadonlyMap<string, PoolScaling> } | null {
-    const applied = this.spec();
+    const applied = this.specs.current();
     if (!applied) return null;
     const facts = this.#ports.facts();
     return scalingOf(this.#core, {
       applied,
       installation: this.#secrets.installation,
-      providers: this.#providers(),
+      providers: this.specs.providers(),
       controls: this.#controls,
       pools: facts.pools,
       workers: facts.workers,
@@ -213,56 +186,6 @@ export class Scheduler {
   /** As they are now, launches and workers. */
   #machines(facts = this.#ports.facts()): Machines {
     return machinesOf(this.#core.launches, facts);
-  }
-
-  #change(after: FleetSpec | null, dryRun: boolean): SpecChange {
-    const { sql, now } = this.#ports;
-    const before = this.spec()?.spec ?? null;
-    const alive = this.#core.launches.alive();
-    const changes = changesBetween(
-      before,
-      after,
-      (id) => alive.filter(({ config_id }) => config_id === id).length,
-    );
-    if (!dryRun) {
-      const providers = this.#providers();
-      const changed = new Map<string, Partial<Control>>();
-      for (const [id, pool] of Object.entries(after?.pools ?? {})) {
-        const { revision, removed } = this.#controls.of(id);
-        const known = before?.pools[id] ?? removed;
-        if (!known || isSame(known, pool)) continue;
-        const isAnother = isAnotherWorker(known, pool);
-        changed.set(id, { forgiven_at: now(), revision: isAnother ? revision + 1 : revision });
-        if (!isAnother) continue;
-        for (const launch of alive) if (launch.config_id === id) giveUp(this.#core, launch);
-      }
-      const launched = new Set(this.#core.launches.launched().map(({ config_id }) => config_id));
-      for (const [id, removed] of Object.entries(before?.pools ?? {})) {
-        if (!after?.pools[id] && launched.has(id)) changed.set(id, { removed });
-      }
-      this.#controls.changeAll(changed);
-      writeSpec(sql, after, now());
-      this.#applied = undefined;
-      // The scheduler still lists and ends the machines there.
-      writeFormerProviders(sql, this.#stillUsed(providers, after));
-    }
-    const learned = (provider: string, instanceType: string) =>
-      this.#core.providers.prices(provider)[instanceType] ?? 0;
-    return { applied: !dryRun, changes, price_per_hour: priceOf(after, learned) };
-  }
-
-  /** The spec's providers, and former ones that still have machines of this installation. */
-  #providers(): Record<string, ProviderSpec> {
-    const before = readFormerProviders(this.#ports.sql);
-    const after = this.spec()?.spec ?? null;
-    return { ...this.#stillUsed(before, after), ...after?.providers };
-  }
-
-  #stillUsed(providers: Record<string, ProviderSpec>, spec: FleetSpec | null): Record<string, ProviderSpec> {
-    const used = new Set(this.#core.launches.machines().map(({ provider }) => provider));
-    return Object.fromEntries(
-      Object.entries(providers).filter(([name]) => used.has(name) && !spec?.providers[name]),
-    );
   }
 
   #takeLists(

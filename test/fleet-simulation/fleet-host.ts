@@ -57,7 +57,7 @@ export class FleetHost {
     this.#plan = plan;
     this.#world = world;
     this.#start();
-    this.#fleet.scheduler.applySpec(plan.spec, false);
+    this.#fleet.scheduler.specs.apply(plan.spec, false);
     this.disk.commit();
     this.#lookAtAlarm();
   }

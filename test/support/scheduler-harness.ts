@@ -32,7 +32,7 @@ export class SchedulerHarness {
   }
 
   apply(pool: object = {}, driver = 'runpod'): void {
-    this.scheduler.applySpec(
+    this.scheduler.specs.apply(
       FleetSpec.parse({
         providers: { here: { driver } },
         pools: { chat: { model: 'tiny', slots: 4, max: 3, machines: [{ provider: 'here' }], ...pool } },

@@ -2,7 +2,8 @@ import { EXIT, endSignals } from '../../process/index.ts';
 import type { FleetView } from '../../protocol/index.ts';
 import type { QueueTarget } from '../ask-queue.ts';
 import { watchFleet } from './connection.ts';
-import type { Screen, Shown } from './table.ts';
+import type { Shown } from './screen.ts';
+import type { Screen } from './terminal.ts';
 
 const SHOW_SCREEN = '\x1b[?1049h\x1b[?25l';
 const LEAVE_SCREEN = '\x1b[?25h\x1b[?1049l';

@@ -1,6 +1,6 @@
 import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, it } from 'vitest';
-import { fleetLines } from '../../../src/commands/top/table.ts';
+import { fleetLines } from '../../../src/commands/top/screen.ts';
 import type { FleetView } from '../../../src/protocol/index.ts';
 import { FleetHarness } from '../../support/fleet-harness.ts';
 import { pool, session } from '../../support/queue-share.ts';

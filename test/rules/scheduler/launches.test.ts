@@ -107,7 +107,7 @@ describe('orders to launchers', () => {
     const two = { here: { driver: 'runpod' }, there: { driver: 'vast' } };
     const machines = [{ provider: 'here' }, { provider: 'there' }];
     const pools = { chat: { model: 'tiny', slots: 4, max: 3, machines } };
-    fleet.scheduler.applySpec(FleetSpec.parse({ providers: two, pools }), false);
+    fleet.scheduler.specs.apply(FleetSpec.parse({ providers: two, pools }), false);
     const { id } = fleet.requested();
     fleet.waiting = 1;
     fleet.now += 600_000;
@@ -139,7 +139,7 @@ describe('orders to launchers', () => {
     expect(fleet.sync(cannot, 'keyless').orders).toEqual([]);
     expect(fleet.sync().orders).toMatchObject([{ kind: 'launch' }]);
     // The other one is gone: it may be that a termination succeeds where a list does not.
-    fleet.scheduler.removeSpec(false);
+    fleet.scheduler.specs.remove(false);
     fleet.reconcile();
     fleet.now += 61_000;
     fleet.reconcile();

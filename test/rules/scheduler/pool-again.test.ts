@@ -8,7 +8,7 @@ function takenOut() {
   const { id, name } = fleet.ready();
   fleet.running[name] = 1;
   fleet.session(name, { running: 1 });
-  fleet.scheduler.removeSpec(false);
+  fleet.scheduler.specs.remove(false);
   fleet.list([{ name }]);
   fleet.reconcile();
   expect(fleet.row(id).state).toBe('draining');

@@ -18,15 +18,15 @@ describe('a provider that becomes another place under the same name', () => {
     fleet.apply();
     const { id, name } = fleet.accepted();
     for (const isDryRun of [true, false]) {
-      const answer = fleet.scheduler.applySpec(specWith({ here: other }), isDryRun);
+      const answer = fleet.scheduler.specs.apply(specWith({ here: other }), isDryRun);
       expect(answer).toEqual({ refused: expect.stringMatching('Provider here has 1 of our machines') });
     }
-    expect(fleet.scheduler.spec()?.spec.providers.here).toMatchObject({ driver: 'runpod' });
+    expect(fleet.scheduler.specs.current()?.spec.providers.here).toMatchObject({ driver: 'runpod' });
     // Nor by way of a file without it, as long as the machine is not known to have ended.
-    fleet.scheduler.removeSpec(false);
-    expect(fleet.scheduler.applySpec(specWith({ here: other }), false)).toHaveProperty('refused');
+    fleet.scheduler.specs.remove(false);
+    expect(fleet.scheduler.specs.apply(specWith({ here: other }), false)).toHaveProperty('refused');
     // Under another name it is as well, and the machine is ended where it is.
-    expect(fleet.scheduler.applySpec(specWith({ there: other }), false)).toMatchObject({ applied: true });
+    expect(fleet.scheduler.specs.apply(specWith({ there: other }), false)).toMatchObject({ applied: true });
     fleet.list([{ name }]);
     for (let n = 0; n < 30; n++) {
       fleet.list([{ name }]);
@@ -38,11 +38,11 @@ describe('a provider that becomes another place under the same name', () => {
   it('may be where it has none, and may change otherwise', () => {
     const fleet = new SchedulerHarness();
     fleet.apply();
-    expect(fleet.scheduler.applySpec(specWith({ here: ELSEWHERE[0][1] }), false)).toMatchObject({
+    expect(fleet.scheduler.specs.apply(specWith({ here: ELSEWHERE[0][1] }), false)).toMatchObject({
       applied: true,
     });
     fleet.accepted();
     const same = { ...ELSEWHERE[0][1], cloud: 'COMMUNITY', max: 7 };
-    expect(fleet.scheduler.applySpec(specWith({ here: same }), false)).toMatchObject({ applied: true });
+    expect(fleet.scheduler.specs.apply(specWith({ here: same }), false)).toMatchObject({ applied: true });
   });
 });

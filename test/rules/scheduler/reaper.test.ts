@@ -243,11 +243,11 @@ describe('a spec', () => {
   it('that is taken back drains and terminates all it launched, at providers that it no longer names', () => {
     const fleet = fleetWithSpec();
     const { id, name } = fleet.ready();
-    expect(fleet.scheduler.removeSpec(true)?.changes).toContain(
+    expect(fleet.scheduler.specs.remove(true)?.changes).toContain(
       'pool chat is gone: its worker is drained and terminated',
     );
     expect(fleet.row(id).state).toBe('ready');
-    fleet.scheduler.removeSpec(false);
+    fleet.scheduler.specs.remove(false);
     fleet.reconcile();
     fleet.list([{ name, external_id: 'x-1' }]);
     for (let n = 0; n < 3; n++) fleet.reconcile();

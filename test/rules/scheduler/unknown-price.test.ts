@@ -6,7 +6,7 @@ import { SchedulerHarness } from '../../support/scheduler-harness.ts';
 function fleetOf(budget: object, driver = 'runpod'): SchedulerHarness {
   const fleet = new SchedulerHarness();
   const chat = { model: 'tiny', min: 4, max: 4, machines: [{ provider: 'here', instance_type: 'H100' }] };
-  fleet.scheduler.applySpec(
+  fleet.scheduler.specs.apply(
     FleetSpec.parse({ budget, providers: { here: { driver } }, pools: { chat } }),
     false,
   );
@@ -46,6 +46,6 @@ describe('a price that only the provider knows', () => {
     fleet.sync({ prices: [{ provider: 'here', instance_type: 'H100', price_per_hour: 3 }] });
     const chat = { model: 'tiny', max: 2, machines: [{ provider: 'here', instance_type: 'H100', gpus: 4 }] };
     const spec = FleetSpec.parse({ providers: { here: { driver: 'runpod' } }, pools: { chat } });
-    expect(fleet.scheduler.applySpec(spec, true)).toMatchObject({ price_per_hour: { min: 0, max: 24 } });
+    expect(fleet.scheduler.specs.apply(spec, true)).toMatchObject({ price_per_hour: { min: 0, max: 24 } });
   });
 });

@@ -1,0 +1,95 @@
+import { stripVTControlCharacters } from 'node:util';
+
+/** Tables of text for a terminal, no wider than it. */
+
+export interface Screen {
+  columns: number;
+  rows: number;
+  hasColours: boolean;
+}
+
+export interface Column<Row> {
+  title: string;
+  text(row: Row, now: number): string;
+  /** Text rather than numbers. */
+  isLeft?: boolean;
+  /** Of those that do not fit, the highest go first; 0: never. */
+  drop: number;
+  colour?(row: Row): Colour;
+}
+
+export function table<Row>(
+  columns: readonly Column<Row>[],
+  rows: readonly Row[],
+  now: number,
+  screen: Screen,
+): string[] {
+  const filled = columns.map((column) => {
+    const cells = rows.map((row) => clean(column.text(row, now)));
+    return { column, cells, width: Math.max(column.title.length, ...cells.map(({ length }) => length)) };
+  });
+  const shown = fitting(filled, screen.columns);
+  const line = (cell: (one: (typeof filled)[number]) => string) => shown.map(cell).join('  ').trimEnd();
+  const padded = ({ column, width }: (typeof filled)[number], text: string) =>
+    column.isLeft ? text.padEnd(width) : text.padStart(width);
+  return [
+    colour(
+      screen,
+      'quiet',
+      line((one) => padded(one, one.column.title)),
+    ),
+    ...rows.map((row, index) =>
+      line((one) => {
+        const text = padded(one, one.cells[index] ?? '');
+        return one.column.colour ? colour(screen, one.column.colour(row), text) : text;
+      }),
+    ),
+  ];
+}
+
+/** Columns are dropped until the rest fits; the last one may be cut. */
+function fitting<Filled extends { column: { drop: number }; width: number }>(
+  all: Filled[],
+  columns: number,
+): Filled[] {
+  let shown = all;
+  while (shown.reduce((sum, { width }) => sum + Math.min(width, 60) + 2, -2) > columns) {
+    const next = Math.max(...shown.map(({ column }) => column.drop));
+    if (next === 0) return shown;
+    const at = shown.findLastIndex(({ column }) => column.drop === next);
+    shown = shown.filter((_, index) => index !== at);
+  }
+  return shown;
+}
+
+export type Colour = 'good' | 'busy' | 'bad' | 'quiet';
+
+const ESCAPE = '\x1b';
+const RESET = `${ESCAPE}[0m`;
+
+/** SGR codes: of the terminal's own sixteen colours, so that its theme decides. */
+const CODES: Record<Colour, number> = { good: 32, busy: 33, bad: 31, quiet: 2 };
+
+export function colour({ hasColours }: Screen, name: Colour, text: string): string {
+  return hasColours ? `${ESCAPE}[${CODES[name]}m${text}${RESET}` : text;
+}
+
+/** Names and errors come from elsewhere: nothing of them may steer the terminal. */
+export function clean(text: string): string {
+  return text.replaceAll(/\p{Cc}/gu, ' ');
+}
+
+const SEQUENCE_OR_CHARACTER = new RegExp(`${ESCAPE}\\[\\d+m|.`, 'gsu');
+
+/** To so many characters on the screen; sequences of colour take none. */
+export function cut(line: string, columns: number): string {
+  if (stripVTControlCharacters(line).length <= columns) return line;
+  let width = 0;
+  let result = '';
+  for (const [part] of line.matchAll(SEQUENCE_OR_CHARACTER)) {
+    if (!part.startsWith(ESCAPE)) width += 1;
+    if (width === columns) return `${result}…${line.includes(ESCAPE) ? RESET : ''}`;
+    result += part;
+  }
+  return result;
+}
