@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import type { NewJob } from '../client/index.ts';
 import { UserError } from '../process/index.ts';
+import { isObject } from '../protocol/fields.ts';
 
 /** Fields of a job that the command's options set where its line does not. */
 export interface JobDefaults {
@@ -62,9 +63,7 @@ function parseLine(file: string, line: number, text: string): Record<string, unk
   } catch (error) {
     throw new UserError(`${file}, line ${line}: not JSON (${(error as Error).message}).`);
   }
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
-    return value as Record<string, unknown>;
-  }
+  if (isObject(value)) return value;
   throw new UserError(`${file}, line ${line}: expected a JSON object such as {"messages": [...]}.`);
 }
 

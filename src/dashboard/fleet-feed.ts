@@ -1,3 +1,4 @@
+import { doubling } from '../process/backoff.ts';
 import type { FleetFrame, FleetView, FleetViewerFrame } from '../protocol/fleet-view.ts';
 import { applyFrame } from './frames.ts';
 
@@ -169,7 +170,7 @@ export class FleetFeed {
       if (answer.isRead && this.#failures >= SOCKET_TRIES) return this.#pollLater();
       error = answer.error;
     }
-    const pause = Math.min(BACKOFF_MS.most, BACKOFF_MS.first * 2 ** (this.#failures - 1));
+    const pause = doubling(BACKOFF_MS.first, BACKOFF_MS.most, this.#failures);
     this.#tryLater(this.#state === 'polling' ? 'polling' : 'lost', pause, error);
   }
 

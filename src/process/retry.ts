@@ -1,4 +1,5 @@
 import pRetry from 'p-retry';
+import { doubling } from './backoff.ts';
 import { type Clock, sleep } from './clock.ts';
 import { withTimeout } from './timeout.ts';
 
@@ -29,7 +30,7 @@ export function withRetries<T>(options: RetryOptions, run: (signal: AbortSignal)
       // p-retry would pause by the system's clock: `shouldRetry` pauses by ours.
       minTimeout: 0,
       shouldRetry: async ({ error, attemptNumber }) => {
-        const pauseMs = firstPauseMs * 2 ** (attemptNumber - 1);
+        const pauseMs = doubling(firstPauseMs, limitMs, attemptNumber);
         if (!mayPass(error) || clock.now() + pauseMs >= endsAt) return false;
         await sleep(clock, pauseMs, ended);
         return true;

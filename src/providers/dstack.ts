@@ -1,12 +1,11 @@
 import * as z from 'zod';
-import { UserError } from '../process/exit-codes.ts';
 import type { LaunchOutcome, Machine } from '../scheduler/rpc.ts';
 import type { Driver, DriverPorts, LaunchRequest, MachineKey, MakeDriver } from './driver.ts';
 import { secondsToEnd } from './grace.ts';
 import { DEFAULT_DISK_GB, DEFAULT_IMAGE } from './image.ts';
 import { lookAfter } from './look-after.ts';
 import { Pace } from './pace.ts';
-import { type Answer, CALL_LIMIT_MS, RestApi, unknownFrom } from './rest.ts';
+import { type Answer, CALL_LIMIT_MS, keyOf, RestApi, unknownFrom } from './rest.ts';
 
 /** The fields that are used, as dstack 0.22 has them. */
 const Run = z.object({
@@ -65,12 +64,7 @@ const LOOK_PAUSE_MS = 2000;
 type Spec = Parameters<MakeDriver<'dstack'>>[0];
 
 export const makeDstack: MakeDriver<'dstack'> = (spec, ports) => {
-  const token = ports.env[spec.token_variable];
-  if (!token) {
-    throw new UserError(
-      `${spec.token_variable} is not set: it holds the dstack token with which this launcher submits runs`,
-    );
-  }
+  const token = keyOf(ports, spec.token_variable, 'the dstack token with which this launcher submits runs');
   return new Dstack(spec, ports, token);
 };
 

@@ -1,6 +1,8 @@
 import type * as z from 'zod';
+import { UserError } from '../process/exit-codes.ts';
 import { reasonOf } from '../process/http.ts';
 import { withTimeout } from '../process/timeout.ts';
+import { fieldsOf } from '../protocol/fields.ts';
 import type { LaunchOutcome } from '../scheduler/rpc.ts';
 import type { DriverPorts } from './driver.ts';
 import type { Pace } from './pace.ts';
@@ -116,6 +118,13 @@ export class RestApi {
   }
 }
 
+/** A provider's key. @param what as a message says what it is for @throws UserError when the variable is not set */
+export function keyOf({ env }: DriverPorts, variable: string, what: string): string {
+  const key = env[variable];
+  if (key) return key;
+  throw new UserError(`${variable} is not set: it holds ${what}`);
+}
+
 /** A driver's answer for a call with an unknown outcome. @throws any other error */
 export function unknownFrom(error: unknown): LaunchOutcome {
   if (error instanceof NoAnswerError) return { kind: 'unknown', detail: error.message };
@@ -125,11 +134,6 @@ export function unknownFrom(error: unknown): LaunchOutcome {
 /** Searches may be used up for the day: no wait within a call helps. */
 export function isQuota({ body }: Answer): boolean {
   return fieldsOf(body).error === 'search_quota_exceeded';
-}
-
-/** The fields of an answer whose form is not documented. */
-export function fieldsOf(body: unknown): Record<string, unknown> {
-  return typeof body === 'object' && body !== null ? (body as Record<string, unknown>) : {};
 }
 
 /** @throws Error when it is longer than any answer that a driver asks for */

@@ -1,11 +1,10 @@
 import * as z from 'zod';
-import { UserError } from '../process/exit-codes.ts';
 import type { LaunchOutcome, Machine } from '../scheduler/rpc.ts';
 import type { Driver, DriverPorts, LaunchRequest, MachineKey, MakeDriver } from './driver.ts';
 import { DEFAULT_DISK_GB, DEFAULT_IMAGE } from './image.ts';
 import { lookAfter } from './look-after.ts';
 import { Pace } from './pace.ts';
-import { type Answer, CALL_LIMIT_MS, RestApi, unknownFrom } from './rest.ts';
+import { type Answer, CALL_LIMIT_MS, keyOf, RestApi, unknownFrom } from './rest.ts';
 
 /** The fields that are used, as RunPod's schema of REST v2 has them; others may come and go. */
 const Pod = z.object({
@@ -61,13 +60,8 @@ const LOOK_PAUSE_MS = 2000;
 type Spec = Parameters<MakeDriver<'runpod'>>[0];
 
 export const makeRunpod: MakeDriver<'runpod'> = (spec, ports) => {
-  const token = ports.env[spec.api_key_variable];
-  if (!token) {
-    throw new UserError(
-      `${spec.api_key_variable} is not set: it holds the RunPod API key with which this launcher starts pods`,
-    );
-  }
-  return new RunPod(spec, ports, token);
+  const key = keyOf(ports, spec.api_key_variable, 'the RunPod API key with which this launcher starts pods');
+  return new RunPod(spec, ports, key);
 };
 
 /**

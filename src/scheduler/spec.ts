@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { Adapters } from '../protocol/index.ts';
+import { Adapters, fieldsOf } from '../protocol/index.ts';
 import { DRIVERS } from './drivers.ts';
 import { LabelValue, PodSpec } from './pod-spec.ts';
 
@@ -264,19 +264,22 @@ export const KnownProviderSpec = z.discriminatedUnion(
 
 /** What no field shows by itself. The value may be anything yet: its own faults are reported beside these. */
 function checkReferences(value: unknown, context: z.core.$RefinementCtx): void {
-  const { providers, pools } = record(value);
-  const known = Object.keys(record(providers));
+  const { providers, pools } = fieldsOf(value);
+  const known = Object.keys(fieldsOf(providers));
   const fault = (path: PropertyKey[], message: string) =>
     context.addIssue({ code: 'custom', path: ['pools', ...path], message });
-  for (const [id, pool] of Object.entries(record(pools))) {
-    const { min, max, machines } = record(pool);
+  for (const [id, pool] of Object.entries(fieldsOf(pools))) {
+    const { min, max, machines } = fieldsOf(pool);
     if (typeof min === 'number' && typeof max === 'number' && min > max) {
       fault([id, 'min'], `min is ${min}, more than max, ${max}`);
     }
     for (const [index, machine] of (Array.isArray(machines) ? machines : []).entries()) {
-      const { provider, instance_type } = record(machine);
+      const { provider, instance_type } = fieldsOf(machine);
       if (typeof provider !== 'string') continue;
-      if (record(record(providers)[provider]).driver === 'kubernetes' && typeof instance_type === 'string') {
+      if (
+        fieldsOf(fieldsOf(providers)[provider]).driver === 'kubernetes' &&
+        typeof instance_type === 'string'
+      ) {
         const wrong = LabelValue.safeParse(instance_type).error?.issues[0];
         if (wrong)
           fault(
@@ -300,8 +303,10 @@ const HOLDS_A_SECRET =
 
 /** Every token that may read the fleet may read its spec. */
 function checkSecrets(value: unknown, context: z.core.$RefinementCtx): void {
-  for (const [id, pool] of Object.entries(record(record(value).pools))) {
-    for (const name of Object.keys(record(record(pool).env)).filter((name) => HOLDS_A_SECRET.test(name))) {
+  for (const [id, pool] of Object.entries(fieldsOf(fieldsOf(value).pools))) {
+    for (const name of Object.keys(fieldsOf(fieldsOf(pool).env)).filter((name) =>
+      HOLDS_A_SECRET.test(name),
+    )) {
       const message = `looks like a secret, which does not belong into the spec: put its name under "secrets", and its value into the environment of the launcher`;
       context.addIssue({
         code: 'custom',
@@ -311,8 +316,4 @@ function checkSecrets(value: unknown, context: z.core.$RefinementCtx): void {
       });
     }
   }
-}
-
-function record(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }

@@ -1,5 +1,6 @@
 import type * as z from 'zod';
 import { mayBeFlag, WELL_KNOWN, whatBecameOf } from '../../engine/command/flag-names.ts';
+import { isObject } from '../../protocol/fields.ts';
 import { DRIVERS } from '../../scheduler/drivers.ts';
 import { containerShape } from '../../supervisor/variables.ts';
 import { didYouMean, fieldOf, MOST_TOLD, type Remark, shown } from './issues.ts';
@@ -99,5 +100,5 @@ function valueFault(name: string, value: unknown, shape: z.ZodRawShape): string 
 }
 
 function entriesOf(value: unknown): [string, unknown][] {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.entries(value) : [];
+  return isObject(value) ? Object.entries(value) : [];
 }

@@ -1,4 +1,4 @@
-import { FILE_KEY_MAC_DIGITS, fileKeyMac } from '../../protocol/index.ts';
+import { FILE_KEY_MAC_DIGITS, fileKeyMac, isObject } from '../../protocol/index.ts';
 import { basePayload } from '../../queue/peers/base-payload.ts';
 import type { FileTicket, FileUploadAnswer, PayloadAnswer } from '../../queue/rpc.ts';
 import { rejectStrangers } from '../auth.ts';
@@ -102,7 +102,7 @@ async function bodyOf(
 /** @throws HttpError 400 */
 function rejectNoObject(bytes: Uint8Array): void {
   const result = parseBody(bytes);
-  if (typeof result === 'object' && result !== null && !Array.isArray(result)) return;
+  if (isObject(result)) return;
   throw new HttpError(400, 'A result must be a JSON object.', 'invalid_result');
 }
 

@@ -1,4 +1,5 @@
 import type { V1Pod } from '@kubernetes/client-node';
+import { isObject } from '../../protocol/fields.ts';
 import type { LaunchRequest } from '../driver.ts';
 import { FAR_GRACE_SECONDS, secondsToEnd } from '../grace.ts';
 import { DEFAULT_IMAGE } from '../image.ts';
@@ -73,7 +74,7 @@ export function podOf(request: LaunchRequest, extra: Plain = {}): V1Pod {
 /** Objects field by field, lists of named things by name, other lists one after the other. */
 function merged(base: unknown, extra: unknown): unknown {
   if (Array.isArray(base) && Array.isArray(extra)) return mergedLists(base, extra);
-  if (!isPlain(base) || !isPlain(extra)) return extra;
+  if (!isObject(base) || !isObject(extra)) return extra;
   const fields = Object.entries(extra).map(([name, value]) => {
     return [name, name in base ? merged(base[name], value) : value];
   });
@@ -81,19 +82,15 @@ function merged(base: unknown, extra: unknown): unknown {
 }
 
 function mergedLists(base: unknown[], extra: unknown[]): unknown[] {
-  const nameOf = (one: unknown) => (isPlain(one) ? one.name : undefined);
+  const nameOf = (one: unknown) => (isObject(one) ? one.name : undefined);
   const named = (name: unknown) => extra.find((one) => name !== undefined && nameOf(one) === name);
   const names = new Set(base.map(nameOf));
   return [
     ...base.map((one) => {
       const same = named(nameOf(one));
       // A volume is of one type: what is given takes the place of ours.
-      return same === undefined ? one : isPlain(one) && 'emptyDir' in one ? same : merged(one, same);
+      return same === undefined ? one : isObject(one) && 'emptyDir' in one ? same : merged(one, same);
     }),
     ...extra.filter((one) => nameOf(one) === undefined || !names.has(nameOf(one))),
   ];
-}
-
-function isPlain(value: unknown): value is Plain {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,11 +1,11 @@
 import * as z from 'zod';
-import { UserError } from '../../process/exit-codes.ts';
+import { fieldsOf } from '../../protocol/fields.ts';
 import type { LaunchOutcome, Machine } from '../../scheduler/rpc.ts';
 import type { Driver, DriverPorts, LaunchRequest, MachineKey, MakeDriver } from '../driver.ts';
 import { DEFAULT_DISK_GB, DEFAULT_IMAGE } from '../image.ts';
 import { lookAfter } from '../look-after.ts';
 import { Pace } from '../pace.ts';
-import { type Answer, CALL_LIMIT_MS, fieldsOf, NoAnswerError, RestApi, unknownFrom } from '../rest.ts';
+import { type Answer, CALL_LIMIT_MS, keyOf, NoAnswerError, RestApi, unknownFrom } from '../rest.ts';
 import { machineOf, StartingMachines, VastInstance } from './instances.ts';
 import { BadSearchError, type Offer, OfferMarket } from './offers.ts';
 
@@ -25,13 +25,8 @@ const MAX_ENV_CHARACTERS = 32_768;
 const MIN_DISK_GB = 8;
 
 export const makeVast: MakeDriver<'vast'> = (spec, ports) => {
-  const token = ports.env[spec.api_key_variable];
-  if (!token) {
-    throw new UserError(
-      `${spec.api_key_variable} is not set: it holds the Vast API key with which this launcher rents machines`,
-    );
-  }
-  return new Vast(spec, ports, token);
+  const key = keyOf(ports, spec.api_key_variable, 'the Vast API key with which this launcher rents machines');
+  return new Vast(spec, ports, key);
 };
 
 /**

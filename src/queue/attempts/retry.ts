@@ -1,3 +1,4 @@
+import { doubling } from '../../process/backoff.ts';
 import { type AttemptError, type Failure, limits, type ReleaseReason } from '../../protocol/index.ts';
 import { emit } from '../events/emit.ts';
 import type { JobStep, Told } from '../events/event.ts';
@@ -13,7 +14,7 @@ const LONGEST_DELAY_MS = 60_000;
 
 /** Delay before the attempt after `attempts` failures, ms: doubles from 1 s to 60 s, half of it random. */
 function retryDelayMs(attempts: number, random: number): number {
-  const full = Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** Math.max(0, attempts - 1));
+  const full = doubling(FIRST_DELAY_MS, LONGEST_DELAY_MS, attempts);
   return Math.round(full * (0.5 + random / 2));
 }
 

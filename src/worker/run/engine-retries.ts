@@ -1,3 +1,4 @@
+import { doubling } from '../../process/backoff.ts';
 import { sleep } from '../../process/clock.ts';
 import { failureOf } from '../failure.ts';
 import type { Ports } from '../ports.ts';
@@ -26,7 +27,7 @@ export async function withEngineRetries<T>(
     } catch (error) {
       const { code, retryable } = failureOf(error);
       if (tries >= TRIES || signal.aborted || !retryable || !MAY_PASS.has(code) || hasYielded()) throw error;
-      await sleep(clock, FIRST_PAUSE_MS * 2 ** (tries - 1));
+      await sleep(clock, doubling(FIRST_PAUSE_MS, Number.POSITIVE_INFINITY, tries));
       if (signal.aborted) throw error;
     }
   }

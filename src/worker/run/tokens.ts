@@ -1,4 +1,4 @@
-import { CHAT_MAX_TOKENS, type Job, type Usage } from '../../protocol/index.ts';
+import { CHAT_MAX_TOKENS, fieldsOf, type Job, type Usage } from '../../protocol/index.ts';
 import { parseBody } from './attempt.ts';
 import { isJson } from './request-body.ts';
 
@@ -52,8 +52,4 @@ function runpodLimit({ openai_input, body, sampling_params }: Record<string, unk
 function limitIn(body: Record<string, unknown>): number | null {
   const limit = body.max_completion_tokens ?? body.max_tokens;
   return typeof limit === 'number' && limit > 0 ? limit : null;
-}
-
-function fieldsOf(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }
