@@ -186,7 +186,7 @@ export class Fleet {
   }
 
   #objectives(configId: string): Objectives {
-    const given = this.scheduler.spec()?.spec.pools[configId]?.objectives ?? {};
+    const given = this.scheduler.specs.current()?.spec.pools[configId]?.objectives ?? {};
     const { first_token, success } = USUAL_OBJECTIVES;
     return {
       first_token: {

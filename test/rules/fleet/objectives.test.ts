@@ -119,7 +119,7 @@ it("comes from the fleet's file, in part or whole, for the pools that it names",
       providers: { local: { driver: 'process' } },
       pools: { cfg: { model: 'tiny', objectives, machines: [{ provider: 'local', price_per_hour: 0 }] } },
     });
-  fleet.rules.scheduler.applySpec(spec({ first_token: { within: '1s' }, success: 0.995 }), false);
+  fleet.rules.scheduler.specs.apply(spec({ first_token: { within: '1s' }, success: 0.995 }), false);
   expect(standing(fleet)).toMatchObject({
     first_token: { within_ms: 1000, share: 0.95, long: { missed: 20, of: 20, burn: 20 } },
     success: { share: 0.995 },
