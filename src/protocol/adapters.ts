@@ -14,11 +14,11 @@ export const Adapter = z.strictObject({
     .string()
     .min(1)
     .max(1024)
-    .regex(/^(\/.+|[\w.-]+\/[\w.-]+)$/, 'expected an absolute path, or owner/name')
+    .regex(/^(\/.+|\w[\w.-]*\/\w[\w.-]*)$/, 'expected an absolute path, or owner/name')
     .describe('A folder of the worker’s machine, by its absolute path, or owner/name on Hugging Face.'),
   revision: z
     .string()
-    .regex(/^[\w.-]+(\/[\w.-]+)*$/, 'expected a branch, a tag or a commit')
+    .regex(/^\w[\w.-]*(\/\w[\w.-]*)*$/, 'expected a branch, a tag or a commit')
     .max(256)
     .optional()
     .describe('Of a repository: a branch, a tag or a commit; left out: main.'),

@@ -52,7 +52,7 @@ const adapters = z.string().transform((text, context) => {
   const parsed = parseJson(Adapters, text);
   if (parsed.ok) return parsed.value;
   const form = '[{"name": "sql", "source": "owner/name", "revision": "main"}]';
-  context.addIssue({ code: 'custom', message: `expected a list such as ${form}, but ${parsed.message}` });
+  context.addIssue({ code: 'custom', message: `expected a list such as ${form}: ${parsed.message}` });
   return z.NEVER;
 });
 

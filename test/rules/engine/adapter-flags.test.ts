@@ -1,0 +1,66 @@
+import { describe, expect, test } from 'vitest';
+import { adapterRoom, defaultAdapters } from '../../../src/engine/command/adapter-flags.ts';
+import { readWorkerConfiguration } from '../../../src/worker/configuration.ts';
+
+describe('what an engine is told of adapters', () => {
+  test('nothing without any', () => {
+    expect(defaultAdapters(0)).toEqual({ arguments: [], env: {} });
+  });
+
+  test('a place for each, four at most, and that they may come while it runs', () => {
+    const words = (count: number) => defaultAdapters(count).arguments.flatMap(({ words }) => words);
+    expect(words(2)).toEqual(['--enable-lora', '--max-loras', '2']);
+    expect(words(9)).toEqual(['--enable-lora', '--max-loras', '4']);
+    expect(defaultAdapters(2).env).toEqual({ VLLM_ALLOW_RUNTIME_LORA_UPDATING: 'True' });
+  });
+
+  test.each([
+    [['--enable-lora', '--max-loras', '2'], 2],
+    [['--enable-lora', '--max-loras=2', '--max-cpu-loras', '8'], 8],
+    [['--enable-lora'], 1],
+    [[], 4],
+  ])('and how many it then has loaded at once: %j', (args, room) => {
+    expect(adapterRoom(args)).toBe(room);
+  });
+});
+
+describe('ENGINE_ADAPTERS', () => {
+  const read = (list: unknown, more: NodeJS.ProcessEnv = {}) =>
+    readWorkerConfiguration({
+      CASOLA_WS_URL: 'ws://127.0.0.1:8788',
+      CASOLA_CONFIG_ID: 'cfg',
+      VLLM_MODEL: 'tiny',
+      ENGINE_ADAPTERS: typeof list === 'string' ? list : JSON.stringify(list),
+      ...more,
+    }).engine.adapters;
+
+  test('lists names with where they come from', () => {
+    const list = [
+      { name: 'sql', source: 'acme/llama-sql', revision: 'v2' },
+      { name: 'legal', source: '/adapters/legal' },
+    ];
+    expect(read(list)).toEqual(list);
+  });
+
+  test.each([
+    ['sql=acme/sql', /ENGINE_ADAPTERS=.*: expected a list such as \[.*\]: not JSON/],
+    [[{ name: 'a', source: '../a' }], /expected an absolute path, or owner\/name/],
+    [[{ name: 'a', source: 'o/a', revision: '../../etc' }], /expected a branch, a tag or a commit/],
+    [
+      [
+        { name: 'a', source: 'o/a' },
+        { name: 'a', source: 'o/b' },
+      ],
+      /expected each name once/,
+    ],
+    [[{ name: 'a', path: '/a' }], /source/],
+  ])('that is wrong is an error that says how it is right: %j', (list, message) => {
+    expect(() => read(list)).toThrow(message);
+  });
+
+  test('is refused for an engine that loads none', () => {
+    expect(() => read([{ name: 'a', source: 'o/a' }], { ENGINE: 'fastdeploy' })).toThrow(
+      /FastDeploy loads no adapters while it runs/,
+    );
+  });
+});
