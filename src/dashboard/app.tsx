@@ -17,6 +17,7 @@ import { SignInView } from './views/sign-in.tsx';
 import { SpendView } from './views/spend.tsx';
 import { TokensView } from './views/tokens.tsx';
 import { TryView } from './views/try.tsx';
+import { UsageView } from './views/usage.tsx';
 import { WorkerView } from './views/worker.tsx';
 
 const TITLES: Record<string, string> = {
@@ -24,6 +25,7 @@ const TITLES: Record<string, string> = {
   requests: 'Requests',
   jobs: 'Jobs',
   batches: 'Batches',
+  usage: 'Usage',
   spend: 'Spend',
   try: 'Try it',
   tokens: 'Tokens',
@@ -81,6 +83,8 @@ function View() {
       return <TokensView />;
     case 'audit':
       return <AuditView />;
+    case 'usage':
+      return <UsageView />;
     case 'spend':
       return <SpendView />;
     default:

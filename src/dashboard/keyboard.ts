@@ -10,6 +10,7 @@ export const SHORTCUTS: [keys: string, meaning: string][] = [
   ['g r', 'requests'],
   ['g j', 'jobs'],
   ['g b', 'batches'],
+  ['g u', 'usage'],
   ['g s', 'spend'],
   ['g t', 'try it'],
   ['j k', 'next row, row before'],
@@ -28,6 +29,7 @@ const VIEWS: Record<string, string> = {
   r: 'requests',
   j: 'jobs',
   b: 'batches',
+  u: 'usage',
   s: 'spend',
   t: 'try',
 };

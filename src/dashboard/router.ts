@@ -94,5 +94,7 @@ function follow(event: Event, url: URL): void {
 
 /** Not a file or an answer of the API. */
 function isView(to: string): boolean {
-  return /^(?:|(?:workers|queue|jobs|requests|batches|spend|try|tokens|audit)(?:\/[^/]*)?)\/?$/.test(to);
+  return /^(?:|(?:workers|queue|jobs|requests|batches|spend|try|tokens|audit|usage)(?:\/[^/]*)?)\/?$/.test(
+    to,
+  );
 }

@@ -16,6 +16,11 @@ export const maySubmit = computed(
   () => session.value?.scopes.some((scope) => scope === 'submit' || scope === 'admin') ?? false,
 );
 
+/** Whether what concerns all tenants is shown. */
+export const mayRead = computed(
+  () => session.value?.scopes.some((scope) => scope === 'read' || scope === 'admin') ?? false,
+);
+
 /** Whether workers may be launched and drained from here. */
 export const isAdmin = computed(() => session.value?.scopes.includes('admin') ?? false);
 

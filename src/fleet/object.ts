@@ -274,6 +274,10 @@ export class FleetObject
     return this.#told(() => this.#fleet.scheduler.control(...asked));
   }
 
+  async spentByDay(from: number): ReturnType<SchedulerRpc['spentByDay']> {
+    return this.#fleet.scheduler.spentByDay(from);
+  }
+
   async controlOf(configId: string): ReturnType<SchedulerRpc['controlOf']> {
     return this.#fleet.scheduler.controlOf(configId);
   }

@@ -23,6 +23,7 @@ import { Gateway, type GatewayContext } from './routes/route.ts';
 import { runpodRoutes } from './routes/runpod.ts';
 import { schedulerRoutes } from './routes/scheduler.ts';
 import { sessionRoutes } from './routes/session.ts';
+import { sharingRoute } from './routes/sharing.ts';
 import { socketRoutes } from './routes/sockets.ts';
 import { telemetryRoutes } from './routes/telemetry.ts';
 import { tokenRoutes } from './routes/tokens.ts';
@@ -54,6 +55,7 @@ export function createApp(page?: ArrayBuffer): Gateway {
   tokenRoutes(app);
   auditRoute(app);
   usageRoutes(app);
+  sharingRoute(app);
   telemetryRoutes(app);
   metricsRoutes(app);
   payloadRoutes(app);

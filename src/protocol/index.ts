@@ -39,6 +39,7 @@ export * from './request-record.ts';
 export * from './runpod.ts';
 export * from './runpod-job.ts';
 export * from './scaling.ts';
+export * from './sharing.ts';
 export * from './sign-in.ts';
 export * from './telemetry.ts';
 export * from './text.ts';

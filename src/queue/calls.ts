@@ -28,6 +28,7 @@ import { list } from './views/list.ts';
 import { ownerOf } from './views/owner-of.ts';
 import { poolNow } from './views/pool-now.ts';
 import { metrics, share } from './views/share.ts';
+import { sharing } from './views/sharing.ts';
 import { webhookBody } from './views/webhook-body.ts';
 import { waitingLines } from './waiting/admission.ts';
 import { awaitsStart, hearStarts } from './waiting/starts.ts';
@@ -77,6 +78,7 @@ export const VIEWS = {
   poolNow,
   sessions,
   share,
+  sharing,
   status,
   waitingLines,
   webhookBody,

@@ -8,6 +8,7 @@ import type {
   LedgerView,
   Limits,
   LimitView,
+  PoolSharing,
   TraceContext,
 } from '../protocol/index.ts';
 import type { JobListWanted, JobPage, SettlementsAnswer, SettlementsWanted } from './list-rpc.ts';
@@ -109,6 +110,8 @@ export interface QueueCalls {
   limits(): Promise<LimitView[]>;
   /** Tokens and requests that were counted, with all that ended until now; 10,000 sums at most. */
   usage(wanted: UsageWanted): Promise<UsageSum[]>;
+  /** Who waits for whom, by pool. */
+  sharing(): Promise<PoolSharing[]>;
   /** All its numbers, for machines. */
   metrics(): Promise<QueueMetrics>;
   /** How one pool stands, for autoscalers; all zeros for an unknown pool. */

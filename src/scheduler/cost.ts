@@ -1,5 +1,6 @@
 import type { Sql } from '../durable/ports.ts';
 import type { Launch } from './launch.ts';
+import type { SpentOnDay } from './rpc.ts';
 
 const DAY_MS = 24 * 3_600_000;
 const HOUR_MS = 3_600_000;
@@ -44,6 +45,28 @@ export function bookCost(sql: Sql, launch: Launch, now: number): void {
     );
   }
   sql.exec(`DELETE FROM launch_spend WHERE day < ?`, now - KEPT_DAYS * DAY_MS);
+}
+
+/**
+ * What each pool has cost by day of UTC, since the day of a time, those of launches that still run included. A pool that
+ * cost nothing on a day is left out: what nobody tells a price of costs nothing here.
+ */
+export function spentByDay(sql: Sql, alive: readonly Launch[], from: number, now: number): SpentOnDay[] {
+  const spent = new Map<string, SpentOnDay>();
+  const add = (day: number, config_id: string, dollars: number) => {
+    if (dollars === 0) return;
+    const key = `${day} ${config_id}`;
+    const before = spent.get(key)?.dollars ?? 0;
+    spent.set(key, { day: day / 1000, config_id, dollars: before + dollars });
+  };
+  for (const row of sql.exec(`SELECT day, config_id, dollars FROM launch_spend WHERE day >= ?`, dayOf(from)))
+    add(Number(row.day), String(row.config_id), Number(row.dollars));
+  for (const launch of alive) {
+    const since = launch.started_at ?? launch.accepted_at ?? now;
+    for (let day = dayOf(Math.max(since, from)); day <= now; day += DAY_MS)
+      add(day, launch.config_id, costWithin(launch, day, Math.min(day + DAY_MS, now)));
+  }
+  return [...spent.values()];
 }
 
 /** US dollars since midnight UTC by pool, those of launches that still run included. */

@@ -181,6 +181,8 @@ export interface SchedulerRpc {
   spec(): Promise<AppliedSpec | null>;
   /** What an operator wants of one pool. @param dryRun only tells what it would do */
   control(configId: string, action: PoolAction, dryRun: boolean): Promise<ControlAnswer>;
+  /** What each pool has cost by day, since the day of a time, epoch ms; 31 days are kept. */
+  spentByDay(from: number): Promise<SpentOnDay[]>;
   /** How a pool is controlled now; null: no fleet's file names it. */
   controlOf(configId: string): Promise<ScalingControl | null>;
   sync(launcherId: string, report: LauncherReport): Promise<LauncherAnswer>;
@@ -188,6 +190,14 @@ export interface SchedulerRpc {
   workerOfToken(token: string): Promise<LaunchedWorker | null>;
   /** What the rule wants of a pool; null: no fleet's file names it, or nothing was decided yet. */
   wantedWorkers(configId: string): Promise<number | null>;
+}
+
+/** US dollars, more than 0. */
+export interface SpentOnDay {
+  /** Its midnight UTC, epoch s. */
+  day: number;
+  config_id: string;
+  dollars: number;
 }
 
 /** As `/schemas/Fleet.json` has it. */

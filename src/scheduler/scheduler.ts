@@ -5,6 +5,7 @@ import { clear, join } from './advance.ts';
 import { followClock } from './clock.ts';
 import { Controls } from './control-table.ts';
 import type { Core } from './core.ts';
+import { spentByDay } from './cost.ts';
 import { decide, EMPTY_STATE } from './decide.ts';
 import type { Answers, FleetFacts } from './facts.ts';
 import { isFinal, prefixOf } from './launch.ts';
@@ -15,7 +16,14 @@ import { control } from './operate.ts';
 import { type DueOrder, takeOrders, takeResult } from './orders.ts';
 import { hostOf, LIST_EVERY_MS, Providers } from './providers.ts';
 import { takeList } from './reaper.ts';
-import type { ControlAnswer, LaunchedWorker, LauncherAnswer, LauncherReport, PoolAction } from './rpc.ts';
+import type {
+  ControlAnswer,
+  LaunchedWorker,
+  LauncherAnswer,
+  LauncherReport,
+  PoolAction,
+  SpentOnDay,
+} from './rpc.ts';
 import type { Decided, RuleState } from './rule-types.ts';
 import { Secrets } from './secrets.ts';
 import type { FleetSpec, ProviderSpec } from './spec.ts';
@@ -89,6 +97,10 @@ export class Scheduler {
       action,
       dryRun,
     );
+  }
+
+  spentByDay(from: number): SpentOnDay[] {
+    return spentByDay(this.#ports.sql, this.#core.launches.alive(), from, this.#ports.now());
   }
 
   controlOf(configId: string): ScalingControl | null {

@@ -41,6 +41,7 @@ const VIEWS = [
   'spend',
   'tokens',
   'audit',
+  'usage',
   'try',
 ];
 

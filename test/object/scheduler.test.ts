@@ -206,3 +206,39 @@ it('a spec is refused with all its faults, and the one in force stays', async ()
   });
   expect((await fleet.call('read', '/api/fleet/spec')).status).toBe(404);
 });
+
+it('what was used costs what its machine does, by who used it; what nobody launched is unknown', async () => {
+  const fleet = new Fleet();
+  await fleet.apply();
+  await fleet.sync();
+  await fleet.submit();
+  const order = await fleet.order('launch');
+  await fleet.result(order, { kind: 'launched', external_id: 'pod-2', price_per_hour: 3 });
+  await fleet.sync([{ name: order.name, external_id: 'pod-2', started_at: Date.now() - 60_000 }]);
+  const worker = await fleet.worker(order);
+  const { job_id, fence_token } = await worker.job();
+  const usage = { prompt_tokens: 10, completion_tokens: 20 };
+  worker.send({ type: 'job_result', job_id, fence_token, result: {}, usage });
+  const answer = await until(async () => {
+    const { body } = await fleet.call('read', '/api/usage?days=2&group_by=tenant');
+    return (body.usage as object[]).length > 0 ? body : null;
+  }, 'it is counted');
+  expect(answer).toMatchObject({
+    usage: [{ tenant: 'submit', input: 10, output: 20, dollars: expect.any(Number), unpriced_tokens: 0 }],
+  });
+  const { dollars } = (answer.usage as { dollars: number }[])[0]!;
+  expect(dollars).toBeGreaterThan(0);
+
+  const other = new Fleet();
+  const played = await (await new RawWorker(workerd.url, 'admin').connect(other.id)).register('own', {
+    config_id: 'chat',
+  });
+  await other.submit();
+  const job = await played.job();
+  played.send({ type: 'job_result', job_id: job.job_id, fence_token: job.fence_token, result: {}, usage });
+  const unknown = await until(async () => {
+    const { body } = await other.call('read', '/api/usage');
+    return (body.usage as object[]).length > 0 ? body : null;
+  }, 'it is counted');
+  expect(unknown).toMatchObject({ total: { output: 20, dollars: null, unpriced_tokens: 30 }, idle: [] });
+});

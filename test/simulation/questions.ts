@@ -130,6 +130,7 @@ function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCalls {
       ),
     contents: unasked,
     ownerOf: unasked,
+    sharing: unasked,
     list: unasked,
     settlements: (wanted) => rpc((queue, answer) => queue.wait('settlements', wanted, answer)),
     listen: (listener, ids, viewer) =>

@@ -11,6 +11,7 @@ const VIEWS: [path: string, name: string][] = [
   ['requests', 'Requests'],
   ['jobs', 'Jobs'],
   ['batches', 'Batches'],
+  ['usage', 'Usage'],
   ['spend', 'Spend'],
   ['try', 'Try it'],
 ];

@@ -159,6 +159,7 @@ export const SCHEMAS = {
   }),
   FleetHistory: sent(fleet.FleetHistory, 'What was measured over time, in columns of equal length.'),
   Usage: sent(usage.Usage, 'Tokens and requests that were counted, by hour or day of UTC.'),
+  Sharing: sent(protocol.Sharing, 'What tenants have of the pools that they share.', { pools: [] }),
   UsagePage: sent(usage.UsagePage, 'The same in the form of OpenAI.'),
   TokenRequest: received(TokenRequest, 'A token to be made.', { name: 'team-a', scopes: ['submit'] }),
   TokenChanges: received(TokenChanges, 'What is to be changed of a token.', {

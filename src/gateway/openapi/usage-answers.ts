@@ -5,14 +5,18 @@ import { USAGE_AMOUNTS, USAGE_KEYS } from '../../queue/rpc.ts';
 
 const count = z.number().int();
 const amounts = Object.fromEntries(USAGE_AMOUNTS.map((name) => [name, count]));
+/** US dollars of the part whose price is known, null: of nothing; and the tokens of the rest. */
+const cost = { dollars: z.number().nullable(), unpriced_tokens: count };
 const keys = Object.fromEntries(USAGE_KEYS.map((name) => [name, z.string().optional()]));
 
 export const Usage = z.object({
   since: z.string(),
   until: z.string(),
   width: z.enum(['day', 'hour']),
-  usage: z.array(z.object({ start: z.string(), ...keys, ...amounts })),
-  total: z.object(amounts),
+  usage: z.array(z.object({ start: z.string(), ...keys, ...amounts, ...cost })),
+  total: z.object({ ...amounts, ...cost }),
+  /** What pools cost on days on which nobody had a token of them. */
+  idle: z.array(z.object({ start: z.string(), config_id: z.string(), dollars: z.number() })),
 });
 
 const seconds = z.number().int();

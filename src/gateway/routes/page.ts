@@ -17,6 +17,7 @@ const VIEWS = [
   '/spend',
   '/tokens',
   '/audit',
+  '/usage',
   '/try',
 ];
 

@@ -180,6 +180,10 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     return this.#queue.read('get', ...asked);
   }
 
+  async sharing(): Answered<'sharing'> {
+    return this.#queue.read('sharing');
+  }
+
   async ownerOf(...asked: Asked<'ownerOf'>): Answered<'ownerOf'> {
     return this.#queue.read('ownerOf', ...asked);
   }

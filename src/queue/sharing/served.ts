@@ -26,6 +26,12 @@ export class Served {
     steps.set(step, (steps.get(step) ?? 0) + tokens);
   }
 
+  /** Of which anybody had something in the last hour. @param now epoch ms */
+  pools(now: number): Iterable<string> {
+    this.#sweep(now);
+    return this.#pools.keys();
+  }
+
   /** Of the last hour, by tenant, the most first. @param now epoch ms */
   of(configId: string, now: number): { tenant: string | null; tokens: number }[] {
     this.#sweep(now);

@@ -4,6 +4,7 @@ import { createApp } from '../../../src/gateway/app.ts';
 import type { Env } from '../../../src/gateway/env.ts';
 import { SCHEMAS } from '../../../src/gateway/openapi/schemas.ts';
 import { USAGE_AMOUNTS, type UsageSum, type UsageWanted } from '../../../src/queue/rpc.ts';
+import type { SpentOnDay } from '../../../src/scheduler/rpc.ts';
 import type { TokenEntry } from '../../../src/settings/token-entry.ts';
 
 const token = (name: string, scopes: TokenEntry['scopes'], tenant?: string): TokenEntry => ({
@@ -23,14 +24,15 @@ const NOTHING = Object.fromEntries(USAGE_AMOUNTS.map((name) => [name, 0])) as Re
 const sum = (start: number, more: object = {}) =>
   ({ start, ...NOTHING, requests: 2, input: 10, cached: 4, output: 5, ...more }) as UsageSum;
 
-/** Asks a gateway whose queue has counted this. */
-async function ask(path: string, sums: UsageSum[] = [], who = 'dashboard') {
+/** Asks a gateway whose queue has counted this; all of it again where it is asked for what everybody used. */
+async function ask(path: string, sums: UsageSum[] = [], who = 'dashboard', spent: SpentOnDay[] = []) {
   const wanted: UsageWanted[] = [];
   const object = {
     usage: async (given: UsageWanted) => {
       wanted.push(given);
       return sums;
     },
+    spentByDay: async () => spent,
   };
   const namespace = { getByName: () => object as never };
   const env = { QUEUE: namespace, RELAY: namespace, FLEET: namespace, TOKENS } as unknown as Env;
@@ -79,6 +81,41 @@ describe('GET /api/usage', () => {
     const { wanted } = await ask('/api/usage?tenant=other', [], 'app');
     expect(wanted?.filter).toEqual({ tenant: ['team'] });
     expect((await ask('/api/usage', [], 'gpu')).status).toBe(403);
+  });
+
+  describe('what it cost', () => {
+    const used = (config_id: string, output: number, start = START) =>
+      sum(start, { config_id, tenant: 'a', input: 0, output });
+    const spent = (config_id: string, dollars: number, day = START) => ({ day, config_id, dollars });
+    type Priced = { dollars: number | null; unpriced_tokens: number };
+    const query = `/api/usage?since=${START}&until=${START + 2 * DAY}&group_by=tenant`;
+
+    it('is what its pool cost on that day, by its share of the tokens; of the rest it is unknown', async () => {
+      // The queue answers the same to both questions: who is asked about had all of it.
+      const sums = [used('big', 100), used('small', 300), used('own', 50), used('big', 1, START + DAY)];
+      const { body, wanted } = await ask(query, sums, 'dashboard', [spent('big', 8), spent('small', 1)]);
+      expect(wanted?.groupBy).toEqual(['tenant', 'config_id']);
+      expect(body.usage).toMatchObject([
+        { start: '2026-01-01T00:00:00.000Z', tenant: 'a', output: 450, dollars: 9, unpriced_tokens: 50 },
+        { start: '2026-01-02T00:00:00.000Z', tenant: 'a', output: 1, dollars: null, unpriced_tokens: 1 },
+      ]);
+      expect(body.usage[0]).not.toHaveProperty('config_id');
+      expect(body.total).toMatchObject({ output: 451, dollars: 9, unpriced_tokens: 51 });
+      expect(SCHEMAS.Usage.schema.safeParse(body).error).toBeUndefined();
+    });
+
+    it('is unknown, and never zero, where nothing was launched', async () => {
+      const { body, wanted } = await ask(query, [used('own', 50)]);
+      expect(wanted?.groupBy).toEqual(['tenant']);
+      expect(body.total as Priced).toMatchObject({ dollars: null, unpriced_tokens: 50 });
+    });
+
+    it('is nobody’s on days on which nobody had a token, which a tenant is not shown', async () => {
+      const idle = [spent('big', 8), spent('big', 2, START + DAY)];
+      const { body } = await ask(query, [used('big', 10)], 'dashboard', idle);
+      expect(body.idle).toEqual([{ start: '2026-01-02T00:00:00.000Z', config_id: 'big', dollars: 2 }]);
+      expect((await ask(query, [used('big', 10)], 'app', idle)).body.idle).toEqual([]);
+    });
   });
 
   it.each([

@@ -256,3 +256,24 @@ describe('the heap of tenants', () => {
     expect(heap.first).toBe(expected[0]);
   });
 });
+
+it('tells who waits for whom, what each had of late, and who is next', () => {
+  const pool = new Pool(1);
+  const told = () => pool.queue.queue.read('sharing')[0];
+  expect(told()).toBeUndefined();
+  for (let n = 0; n < 3; n++) pool.give('flood', n === 0 ? 'waiting' : 'stored');
+  pool.give('small');
+  pool.give('held up', 'stored', { priority: -5 });
+  pool.end(pool.running[0], 300);
+  expect(told()).toEqual({
+    config_id: 'cfg',
+    next: 'flood',
+    tokens: INPUT + 300,
+    tenants: [
+      { tenant: 'flood', waiting: 2, tokens: INPUT + 300 },
+      { tenant: 'held up', waiting: 1, tokens: 0 },
+    ],
+  });
+  pool.queue.advance(3600);
+  expect(told()?.tokens).toBe(0);
+});

@@ -236,6 +236,12 @@ describe('what a fleet costs', () => {
     fleet.list([{ name, started_at: fleet.now }]);
     fleet.now = Date.UTC(2026, 0, 6, 2);
     expect(fleet.scheduler.scaling()?.summary.spent_today).toBe(4);
+    const [first, second] = [Date.UTC(2026, 0, 5), Date.UTC(2026, 0, 6)];
+    expect(fleet.scheduler.spentByDay(first)).toEqual([
+      { day: first / 1000, config_id: 'chat', dollars: expect.closeTo(2, 2) },
+      { day: second / 1000, config_id: 'chat', dollars: 4 },
+    ]);
+    expect(fleet.scheduler.spentByDay(second + 60_000)).toHaveLength(1);
   });
 });
 

@@ -1,0 +1,125 @@
+import type { PoolSharing } from '../protocol/sharing.ts';
+import * as format from './format.ts';
+
+/** What is told of usage and sharing, put together and in words. */
+
+/** A sum of `GET /api/usage`. */
+export interface UsageRow {
+  /** ISO */
+  start: string;
+  tenant?: string;
+  token_name?: string;
+  model?: string;
+  config_id?: string;
+  requests: number;
+  failed: number;
+  input: number;
+  cached: number;
+  output: number;
+  wasted: number;
+  /** Of the part whose price is known; null: of nothing. */
+  dollars: number | null;
+  unpriced_tokens: number;
+}
+
+export interface UsageAnswer {
+  usage: UsageRow[];
+  total: UsageRow;
+  idle: { start: string; config_id: string; dollars: number }[];
+}
+
+/** By what usage is put together, by its name in the address. */
+export const BY = {
+  tenant: 'tenant',
+  token_name: 'token',
+  model: 'model',
+  config_id: 'pool',
+  day: 'day',
+} as const;
+export type By = keyof typeof BY;
+
+/** One row of the table. */
+export interface UsageGroup extends Omit<UsageRow, 'start'> {
+  name: string;
+  /** Of all tokens, from 0 to 1; null: nobody had any. */
+  share: number | null;
+}
+
+type Amounts = Omit<UsageRow, 'start' | 'tenant' | 'token_name' | 'model' | 'config_id'>;
+
+/** Sums of days, put together: days by time, anything else by tokens, the most first. */
+export function groupsOf({ usage, total }: UsageAnswer, by: By): UsageGroup[] {
+  const groups = Map.groupBy(usage, (row) => (by === 'day' ? row.start.slice(0, 10) : (row[by] ?? '')));
+  const all = tokensOf(total);
+  const rows = [...groups].map(([name, sums]) => {
+    const sum = sums.reduce<Amounts>((one, other) => ({ ...other, ...added(one, other) }), NOTHING);
+    return { ...sum, name, share: all === 0 ? null : tokensOf(sum) / all };
+  });
+  return rows.sort((one, other) =>
+    by === 'day' ? (one.name < other.name ? 1 : -1) : tokensOf(other) - tokensOf(one),
+  );
+}
+
+const NOTHING: Amounts = {
+  requests: 0,
+  failed: 0,
+  input: 0,
+  cached: 0,
+  output: 0,
+  wasted: 0,
+  dollars: null,
+  unpriced_tokens: 0,
+};
+
+function added(one: Amounts, other: Amounts): Amounts {
+  const sum = (name: Exclude<keyof Amounts, 'dollars'>) => one[name] + other[name];
+  return {
+    requests: sum('requests'),
+    failed: sum('failed'),
+    input: sum('input'),
+    cached: sum('cached'),
+    output: sum('output'),
+    wasted: sum('wasted'),
+    unpriced_tokens: sum('unpriced_tokens'),
+    dollars:
+      one.dollars === null && other.dollars === null ? null : (one.dollars ?? 0) + (other.dollars ?? 0),
+  };
+}
+
+function tokensOf({ input, output }: Pick<UsageRow, 'input' | 'output'>): number {
+  return input + output;
+}
+
+/** `$3.20`; `unknown`, never zero; `≥ $3.20` where the price of a part is not known. */
+export function costInWords({ dollars, unpriced_tokens, requests }: Amounts): string {
+  if (dollars === null) return requests === 0 ? format.UNKNOWN : 'unknown';
+  return unpriced_tokens > 0 ? `≥ ${format.money(dollars)}` : format.money(dollars);
+}
+
+/** Who waits for whom: `team-b has had 71 % of the last hour's tokens; team-a is next.` Null: nobody waits. */
+export function sharingInWords({ tenants, tokens, next }: PoolSharing): string | null {
+  const waiting = tenants.filter((one) => one.waiting > 0);
+  if (waiting.length === 0) return null;
+  const [most] = [...tenants].sort((one, other) => other.tokens - one.tokens);
+  const had =
+    most && most.tokens > 0
+      ? `${nameOf(most.tenant)} has had ${format.percent(most.tokens / tokens)} of the last hour's tokens; `
+      : '';
+  const jobs = format.plural(
+    waiting.reduce((sum, one) => sum + one.waiting, 0),
+    'job',
+  );
+  const who = waiting.length === 1 ? `${nameOf(waiting[0]!.tenant)} waits` : `${waiting.length} tenants wait`;
+  const then = waiting.length === 1 ? '' : `, and ${nameOf(next)} is next`;
+  return `${had}${who} with ${jobs}${then}.`;
+}
+
+/** Whole below a thousand: they are counted, not measured. */
+export function tokensInWords(tokens: number): string {
+  return tokens < 1000 ? format.count(tokens) : format.amount(tokens);
+}
+
+/** @param tenant null or empty: no tokens were configured */
+export function nameOf(tenant: string | null): string {
+  return tenant || 'no tenant';
+}

@@ -1,0 +1,279 @@
+import type { PoolSharing } from '../../protocol/sharing.ts';
+import type { LimitView } from '../../protocol/token-limits.ts';
+import { Problem } from '../controls/action.tsx';
+import { Mark } from '../controls/mark.tsx';
+import { Progress } from '../controls/progress.tsx';
+import { type Column, Table } from '../controls/table.tsx';
+import * as format from '../format.ts';
+import { usePolled } from '../polled.ts';
+import { filter, query } from '../router.ts';
+import { mayRead } from '../session.ts';
+import {
+  BY,
+  type By,
+  costInWords,
+  groupsOf,
+  nameOf,
+  sharingInWords,
+  tokensInWords,
+  type UsageAnswer,
+  type UsageGroup,
+} from '../usage.ts';
+
+const LINE_PX = 36;
+/** Between two looks, ms. */
+const LOOK_MS = 5000;
+/** Limits that are used so far at least are shown. */
+const NEAR_END = 0.8;
+
+const DAYS: Record<string, string> = {
+  '1': 'Today',
+  '7': 'Last 7 days',
+  '30': 'Last 30 days',
+  '365': 'Last 365 days',
+};
+
+/** Who used what, for how much; who waits for whom; whose limits are near their end. */
+export function UsageView() {
+  const given = query.value;
+  const days = given.get('days') ?? '7';
+  const by = given.get('by') ?? 'tenant';
+  const span = days in DAYS ? days : '7';
+  const key: By = by in BY ? (by as By) : 'tenant';
+  const grouped = key === 'day' ? '' : `&group_by=${key}`;
+  const { data, failure } = usePolled<UsageAnswer>(`api/usage?days=${span}${grouped}`, LOOK_MS).value;
+  return (
+    <section class="view usage" aria-labelledby="usage-title">
+      <h1 id="usage-title">Usage</h1>
+      {mayRead.value && <Sharing />}
+      {mayRead.value && <NearLimits />}
+      <div class="tools">
+        <Choice name="days" label="Of which days (UTC)" chosen={span} options={DAYS} usual="7" />
+        <Choice
+          name="by"
+          label="By what"
+          chosen={key}
+          options={Object.fromEntries(Object.entries(BY).map(([one, word]) => [one, `By ${word}`]))}
+          usual="tenant"
+        />
+      </div>
+      {failure && failure.status !== 0 && <Problem text={failure.message} />}
+      {data && <Groups answer={data} by={key} />}
+    </section>
+  );
+}
+
+interface ChoiceProps {
+  /** In the address. */
+  name: string;
+  label: string;
+  chosen: string;
+  options: Record<string, string>;
+  /** The one that the address leaves out. */
+  usual: string;
+}
+
+function Choice({ name, label, chosen, options, usual }: ChoiceProps) {
+  return (
+    <fieldset class="chips">
+      <legend class="unseen">{label}</legend>
+      {Object.entries(options).map(([value, text]) => (
+        <button
+          key={value}
+          type="button"
+          aria-pressed={value === chosen}
+          onClick={() => filter({ [name]: value === usual ? null : value })}
+        >
+          {text}
+        </button>
+      ))}
+    </fieldset>
+  );
+}
+
+function Groups({ answer, by }: { answer: UsageAnswer; by: By }) {
+  const groups = groupsOf(answer, by);
+  if (groups.length === 0) return <p class="notice">Nothing was used in this time.</p>;
+  const { total, idle } = answer;
+  const idleDollars = idle.reduce((sum, { dollars }) => sum + dollars, 0);
+  return (
+    <>
+      <dl class="totals">
+        <Total
+          name="Requests"
+          value={format.count(total.requests)}
+          note={`${format.count(total.failed)} failed`}
+        />
+        <Total
+          name="Tokens in"
+          value={tokensInWords(total.input)}
+          note={`${tokensInWords(total.cached)} of them cached`}
+        />
+        <Total
+          name="Tokens out"
+          value={tokensInWords(total.output)}
+          note={`${tokensInWords(total.wasted)} wasted`}
+        />
+        <Total name="Cost" value={costInWords(total)} note={costNote(answer)} />
+        {idleDollars > 0 && (
+          <Total name="Nobody's" value={format.money(idleDollars)} note="days on which a pool was not used" />
+        )}
+      </dl>
+      <Table
+        label={`Usage by ${BY[by]}`}
+        columns={columnsOf(by)}
+        rows={groups}
+        rowHeight={LINE_PX}
+        idOf={({ name }) => name}
+      />
+      <p class="list-end dim">
+        {format.plural(groups.length, BY[by])}. Cost is what a pool's launched machines cost on a day, idle
+        time and starts included, divided by the tokens of that day; a generated token counts twice.
+      </p>
+    </>
+  );
+}
+
+function costNote({ total }: UsageAnswer): string {
+  if (total.dollars === null) return 'no price is known';
+  if (total.unpriced_tokens === 0) return 'of all tokens';
+  return `${tokensInWords(total.unpriced_tokens)} tokens without a price`;
+}
+
+function Total({ name, value, note }: { name: string; value: string; note: string }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd class="number">{value}</dd>
+      <dd class="dim number">{note}</dd>
+    </div>
+  );
+}
+
+function columnsOf(by: By): Column<UsageGroup>[] {
+  const word = BY[by];
+  return [
+    {
+      key: 'name',
+      head: word[0]!.toUpperCase() + word.slice(1),
+      cell: ({ name }) =>
+        name === '' ? <span class="dim">no {word}</span> : <span title={name}>{name}</span>,
+    },
+    {
+      key: 'share',
+      head: 'Share of tokens',
+      width: 150,
+      drop: 5,
+      cell: ({ share }) => <Progress share={share} label="Share of tokens" />,
+    },
+    number('requests', 'Requests', ({ requests }) => format.count(requests), 5),
+    number('failed', 'Failed', ({ failed }) => format.count(failed), 4),
+    number('input', 'Tokens in', ({ input }) => tokensInWords(input)),
+    number('cached', 'Cached', ({ cached }) => tokensInWords(cached), 3),
+    number('output', 'Tokens out', ({ output }) => tokensInWords(output)),
+    number('wasted', 'Wasted', ({ wasted }) => tokensInWords(wasted), 3),
+    {
+      key: 'cost',
+      head: 'Cost',
+      title: 'US dollars',
+      width: 130,
+      narrow: 88,
+      isNumber: true,
+      cell: (group) => (
+        <span class={group.dollars === null ? 'dim' : undefined} title={costInWords(group)}>
+          {costInWords(group)}
+        </span>
+      ),
+    },
+  ];
+}
+
+function number(
+  key: string,
+  head: string,
+  cell: (group: UsageGroup) => string,
+  drop?: 3 | 4 | 5,
+): Column<UsageGroup> {
+  return { key, head, width: 100, narrow: 76, isNumber: true, ...(drop && { drop }), cell };
+}
+
+/** Pools with somebody who waits. */
+function Sharing() {
+  const { data } = usePolled<{ pools: PoolSharing[] }>('api/sharing', LOOK_MS).value;
+  const pools = (data?.pools ?? []).flatMap((pool) => {
+    const words = sharingInWords(pool);
+    return words === null ? [] : [{ pool, words }];
+  });
+  if (pools.length === 0) return null;
+  return (
+    <section aria-labelledby="usage-sharing">
+      <h2 id="usage-sharing">Who waits for whom</h2>
+      {pools.map(({ pool, words }) => (
+        <article key={pool.config_id} class="sharing">
+          <p>
+            <span class="id">{pool.config_id}</span>: {words}
+          </p>
+          <ul>
+            {pool.tenants.slice(0, MOST_SHARES).map(({ tenant, waiting, tokens }) => (
+              <li key={tenant ?? ''}>
+                <span class="name" title={nameOf(tenant)}>
+                  {nameOf(tenant)}
+                </span>
+                <Progress
+                  share={pool.tokens === 0 ? 0 : tokens / pool.tokens}
+                  label={`Share of the last hour's tokens: ${nameOf(tenant)}`}
+                />
+                <span class="number dim">
+                  {tokensInWords(tokens)} tokens, {waiting === 0 ? 'none' : format.count(waiting)} waiting
+                </span>
+              </li>
+            ))}
+          </ul>
+          {pool.tenants.length > MOST_SHARES && (
+            <p class="dim">and {format.plural(pool.tenants.length - MOST_SHARES, 'tenant')} more</p>
+          )}
+        </article>
+      ))}
+    </section>
+  );
+}
+
+const MOST_SHARES = 8;
+
+/** Tokens whose limits are nearly used, or hold something back. */
+function NearLimits() {
+  const { data } = usePolled<{ limits: LimitView[] }>('api/limits', LOOK_MS).value;
+  const near = (data?.limits ?? []).flatMap((limit) => {
+    const worst = RATES.map(([key, name]) => ({ name, ...limit[key], share: shareOf(limit[key]) })).sort(
+      (one, other) => (other.share ?? 0) - (one.share ?? 0),
+    )[0]!;
+    return limit.held > 0 || (worst.share ?? 0) >= NEAR_END ? [{ limit, worst }] : [];
+  });
+  if (near.length === 0) return null;
+  return (
+    <section aria-labelledby="usage-limits">
+      <h2 id="usage-limits">Limits near their end</h2>
+      <ul class="near-limits">
+        {near.map(({ limit, worst }) => (
+          <li key={`${limit.token_name} ${limit.models}`}>
+            <Mark shape="triangle" label="Warning:" /> <strong>{limit.token_name}</strong>
+            {limit.models !== null && ` for ${limit.models}`}: {format.count(worst.used)} of{' '}
+            {format.count(worst.limit)} {worst.name}
+            {limit.held > 0 && `, ${format.plural(limit.held, 'job')} held back`}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+const RATES = [
+  ['requests_per_minute', 'requests a minute'],
+  ['tokens_per_minute', 'tokens a minute'],
+  ['running', 'running at a time'],
+] as const;
+
+function shareOf({ used, limit }: { used: number; limit: number | null }): number | null {
+  if (limit === null) return null;
+  return limit === 0 ? 1 : used / limit;
+}

@@ -1,0 +1,64 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
+import { launchBrowser } from '../../scripts/browser/setup.ts';
+import { accessibilityFaults, type OpenPage, openPage } from '../support/browser.ts';
+import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
+import { startQueue, tearDown } from '../support/road.ts';
+
+/** What teams that share a queue used, and who of them waits, as the page shows it; no fleet's file is there. */
+let browser: Browser;
+let open: OpenPage | null = null;
+
+beforeAll(async () => {
+  browser = await launchBrowser();
+});
+afterEach(async () => {
+  closeRawWorkers();
+  await open?.close();
+  open = null;
+});
+afterAll(async () => {
+  await browser.close();
+  await tearDown();
+});
+
+it('tells what each team used, who waits for whom, and whose limit is near its end', async () => {
+  const { url } = await startQueue({ env: { QUEUE_TOKENS: 'admin:root' } });
+  const call = async (token: string, path: string, body: object) => {
+    const headers = { authorization: `Bearer ${token}` };
+    const response = await fetch(`${url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+    return (await response.json()) as Record<string, unknown>;
+  };
+  const make = async (name: string, more: object = {}) =>
+    String((await call('root', '/api/tokens', { name, scopes: ['submit'], ...more })).token);
+  const [a, b] = [await make('team-a'), await make('team-b', { limits: { running: 1 } })];
+  const worker = await (await new RawWorker(url, 'root').connect()).register('w');
+  const submit = (token: string) =>
+    call(token, '/api/jobs', { job_type: 'chat_completion', config_id: 'cfg', payload: { messages: [] } });
+  for (let n = 0; n < 4; n++) await submit(a);
+  const first = await worker.job();
+  await submit(b);
+  const usage = { prompt_tokens: 100, completion_tokens: 300 };
+  const { job_id, fence_token } = first;
+  worker.send({ type: 'job_result', job_id, fence_token, result: { text: 'x' }, usage });
+  await worker.job(1);
+
+  open = await openPage(browser);
+  const { page } = open;
+  await page.goto(url);
+  await page.getByLabel('Token').fill('root');
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('link', { name: 'Usage' }).click();
+  await page.getByText("team-a has had 100 % of the last hour's tokens; ").waitFor();
+  // One runs by now: that of the team that had less.
+  await page.getByText('team-a waits with 3 jobs.').waitFor();
+  await page.getByText('1 of 1 running at a time').waitFor();
+  const rows = page.locator('tbody tr[data-id]');
+  expect(await rows.allTextContents()).toEqual([expect.stringMatching(/^team-a.*1.*100.*300.*unknown$/)]);
+  await page.getByRole('button', { name: 'By model' }).click();
+  await page.getByRole('columnheader', { name: 'Model' }).waitFor();
+  await page.getByRole('button', { name: 'By day' }).click();
+  await page.locator(`tr[data-id="${new Date().toISOString().slice(0, 10)}"]`).waitFor();
+  expect(new URL(page.url()).search).toBe('?by=day');
+  expect(await accessibilityFaults(page)).toEqual([]);
+});

@@ -1,0 +1,61 @@
+import { describe, expect, it } from 'vitest';
+import { costInWords, groupsOf, sharingInWords, type UsageRow } from '../../../src/dashboard/usage.ts';
+
+const row = (more: Partial<UsageRow>): UsageRow => ({
+  start: '2026-01-01T00:00:00.000Z',
+  requests: 1,
+  failed: 0,
+  input: 0,
+  cached: 0,
+  output: 0,
+  wasted: 0,
+  dollars: null,
+  unpriced_tokens: 0,
+  ...more,
+});
+
+describe('usage', () => {
+  const usage = [
+    row({ tenant: 'a', output: 100, dollars: 1 }),
+    row({ tenant: 'b', output: 300, unpriced_tokens: 300 }),
+    row({ tenant: 'a', output: 400, start: '2026-01-02T00:00:00.000Z', unpriced_tokens: 400 }),
+  ];
+  const answer = { usage, total: row({ output: 800 }), idle: [] };
+
+  it('is put together by who used it, the most first, and by day, the newest first', () => {
+    expect(groupsOf(answer, 'tenant')).toMatchObject([
+      { name: 'a', requests: 2, output: 500, dollars: 1, unpriced_tokens: 400, share: 500 / 800 },
+      { name: 'b', requests: 1, output: 300, dollars: null, share: 300 / 800 },
+    ]);
+    expect(groupsOf(answer, 'day').map(({ name, output }) => [name, output])).toEqual([
+      ['2026-01-02', 400],
+      ['2026-01-01', 400],
+    ]);
+  });
+
+  it.each([
+    [{ dollars: 3.2 }, '$3.20'],
+    [{ dollars: 3.2, unpriced_tokens: 5 }, '≥ $3.20'],
+    [{ dollars: null, unpriced_tokens: 5 }, 'unknown'],
+    [{ dollars: null }, 'unknown'],
+  ])('costs %j in words', (cost, words) => {
+    expect(costInWords(row(cost))).toBe(words);
+  });
+});
+
+describe('who waits for whom', () => {
+  const share = (tenant: string, waiting: number, tokens: number) => ({ tenant, waiting, tokens });
+  it.each([
+    [
+      'a',
+      [share('b', 3, 710), share('a', 1, 290)],
+      "b has had 71 % of the last hour's tokens; 2 tenants wait with 4 jobs, and a is next.",
+    ],
+    ['b', [share('b', 1, 10)], "b has had 100 % of the last hour's tokens; b waits with 1 job."],
+    ['b', [share('b', 2, 0)], 'b waits with 2 jobs.'],
+    [null, [share('b', 0, 10)], null],
+  ])('with %j as the next', (next, tenants, words) => {
+    const tokens = tenants.reduce((sum, one) => sum + one.tokens, 0);
+    expect(sharingInWords({ config_id: 'cfg', next, tokens, tenants })).toBe(words);
+  });
+});
