@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { result } from '../../support/job-frames.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
 
-type Pushed = { job_id: string; fence_token: number };
-const result = ({ job_id, fence_token }: Pushed) => ({ type: 'job_result', job_id, fence_token, result: {} });
 const count = (queue: QueueHarness, table: string) =>
   (queue.database.prepare(`SELECT count(*) AS n FROM ${table}`).get() as { n: number }).n;
 

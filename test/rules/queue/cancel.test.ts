@@ -1,13 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { result } from '../../support/job-frames.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
-
-type Pushed = { job_id: string; fence_token: number };
-const result = (job: Pushed, value: unknown = 1) => ({
-  type: 'job_result',
-  job_id: job.job_id,
-  fence_token: job.fence_token,
-  result: { value },
-});
 
 describe('a cancellation', () => {
   it('cancels a leased job, revokes it, and calls its late result stale', () => {

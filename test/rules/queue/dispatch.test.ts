@@ -1,12 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { result } from '../../support/job-frames.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
-
-const result = (job: { job_id: string; fence_token: number }) => ({
-  type: 'job_result',
-  job_id: job.job_id,
-  fence_token: job.fence_token,
-  result: { status: 'success' },
-});
 
 describe('dispatch', () => {
   it('pushes a job to a free worker of its pool in the event that submits it', () => {

@@ -1,14 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { failure } from '../../support/job-frames.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
-
-type Pushed = { job_id: string; fence_token: number };
-const failure = (job: Pushed, more: object = {}) => ({
-  type: 'job_error',
-  job_id: job.job_id,
-  fence_token: job.fence_token,
-  error: 'it broke',
-  ...more,
-});
 
 describe('a lease', () => {
   it('gives a job to another worker when its lease runs out, charging the attempt', () => {

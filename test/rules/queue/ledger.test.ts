@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { traceText } from '../../../src/commands/trace.ts';
+import { result } from '../../support/job-frames.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
 
 type Pushed = { job_id: string; fence_token: number };
-const result = ({ job_id, fence_token }: Pushed) => ({ type: 'job_result', job_id, fence_token, result: {} });
 const failure = ({ job_id, fence_token }: Pushed) => ({
   type: 'job_error',
   job_id,

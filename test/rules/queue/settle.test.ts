@@ -1,20 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { failure, result } from '../../support/job-frames.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
-
-type Pushed = { job_id: string; fence_token: number };
-const result = (job: Pushed, value: unknown = 1) => ({
-  type: 'job_result',
-  job_id: job.job_id,
-  fence_token: job.fence_token,
-  result: { value },
-});
-const failure = (job: Pushed, more: object = {}) => ({
-  type: 'job_error',
-  job_id: job.job_id,
-  fence_token: job.fence_token,
-  error: 'it broke',
-  ...more,
-});
 
 describe('settlement', () => {
   it('stores the result, acknowledges it, and acknowledges a repeat the same way', () => {

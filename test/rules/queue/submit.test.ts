@@ -1,15 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { limits } from '../../../src/protocol/index.ts';
 import { payloadFileId } from '../../../src/queue/rpc.ts';
+import { result } from '../../support/job-frames.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
-
-type Pushed = { job_id: string; fence_token: number };
-const result = (job: Pushed, value: unknown = 1) => ({
-  type: 'job_result',
-  job_id: job.job_id,
-  fence_token: job.fence_token,
-  result: { value },
-});
 
 describe('submission', () => {
   it('answers the same job for the same id and payload, and a conflict for another payload', () => {

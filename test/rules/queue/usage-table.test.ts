@@ -1,38 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { UsageSum, UsageWanted } from '../../../src/queue/rpc.ts';
-import type { FakeConnection } from '../../support/queue-harness.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
+import { told, usage, worker } from '../../support/usage-bench.ts';
 
-const USAGE = {
-  prompt_tokens: 10,
-  completion_tokens: 5,
-  cached_tokens: 4,
-  reasoning_tokens: 2,
-  model: 'tiny',
-};
-
-function worker(queue: QueueHarness, id = 'w', more: object = {}): FakeConnection {
-  return queue.worker(id, { capacity: 4, ...more });
-}
-
-/** Everything that is counted, summed up by what is asked for. */
-function usage(
-  queue: QueueHarness,
-  groupBy: UsageWanted['groupBy'] = [],
-  more: Partial<UsageWanted> = {},
-): UsageSum[] {
-  const to = queue.nowMs / 1000 + 365 * 86_400;
-  return queue.queue.do('usage', { from: 0, to, width: 10 ** 10, groupBy, filter: {}, ...more });
-}
-
-const told = (job: { job_id: string; fence_token: number }, more: object = {}) => ({
-  type: 'job_result',
-  job_id: job.job_id,
-  fence_token: job.fence_token,
-  result: {},
-  usage: USAGE,
-  ...more,
-});
 describe('the table of usage', () => {
   it('keeps hours for two weeks and days for longer, and sums them up alike', () => {
     const queue = new QueueHarness();
