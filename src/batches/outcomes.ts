@@ -8,7 +8,7 @@ export function settledOutcome(batch: Batch, line: StoredLine, job: JobView, now
   const id = requestId(batch, line);
   const isCancelled = job.state === 'cancelled';
   if (isCancelled && batch.status === 'cancelling') return notRun(line.custom_id, id, 'cancelled');
-  // Else somebody cancelled the job itself, or purged the queue: its error says so.
+  // Else an operator cancelled the job itself, or purged the queue: its error says so.
   const isExpired = job.state === 'expired' || (isCancelled && now >= batch.expires_at);
   return isExpired ? notRun(line.custom_id, id, 'expired') : outcomeOf(line.custom_id, id, job);
 }

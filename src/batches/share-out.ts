@@ -1,6 +1,6 @@
 /** Lines of one batch for one model, as they compete for the next places of their pool in the queue. */
 export interface Contender {
-  /** Whose; null: nobody's, where no tokens are configured. */
+  /** Null where no tokens are configured. */
   tenant: string | null;
   waiting: number;
   submitted: number;

@@ -4,7 +4,7 @@ import { queueVariables } from '../workerd/settings.ts';
 
 /** What the names of our variables begin with. */
 const OURS = /^(?:CASOLA|ENGINE|GATEWAY|QUEUE|VLLM|WORKER)_/;
-/** Fewer than for a word that somebody types: of vLLM's own 300 names none is so near to one of ours. */
+/** Fewer than for a typed word: of vLLM's own 300 names none is so near to one of ours. */
 const MOST_LETTERS_OFF = 2;
 /** Read by commands that have options for them. */
 const OF_COMMANDS = ['QUEUE_URL'];

@@ -29,7 +29,7 @@ const ORPHAN_SECONDS = 2;
 
 /** Requests side by side, where one machine serves one person. */
 const JOBS_SIDE_BY_SIDE = '8';
-/** Somebody may watch, and one worker costs nothing. */
+/** A person may watch the page, and one worker costs nothing. */
 const HEARTBEAT_SECONDS = '5';
 
 interface Supervisor {

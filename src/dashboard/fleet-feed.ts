@@ -73,7 +73,7 @@ export class FleetFeed {
     this.#hangUp();
   }
 
-  /** Nobody looks: nothing is sent, and nothing is asked for. */
+  /** The page is hidden: the feed asks for nothing. */
   hide(): void {
     this.#isHidden = true;
     this.#send({ type: 'pause' });

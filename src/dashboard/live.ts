@@ -51,7 +51,7 @@ export function startLive(): void {
   addEventListener('online', resume);
 }
 
-/** Tries again at once: after signing in, and when somebody asks for it. */
+/** Tries again at once: after signing in, and when the user asks for it. */
 export function resume(): void {
   feed.retry();
 }

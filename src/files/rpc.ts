@@ -5,7 +5,7 @@ export type FilePurpose = (typeof FILE_PURPOSES)[number];
 /** A file as it is known beside its bytes. */
 export interface FileRecord {
   id: string;
-  /** Whose it is; null: nobody's, from when no tokens were configured. */
+  /** Null: it was made while no tokens were configured. */
   tenant: string | null;
   filename: string;
   purpose: FilePurpose;

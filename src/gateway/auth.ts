@@ -138,7 +138,7 @@ async function entryOfLaunch(token: string, env: AuthSettings): Promise<Caller |
   const claimed = readToken(token);
   if (claimed === null) return null;
   const { queue_id, launch_id } = claimed;
-  // What anybody can make up must not make an object.
+  // An id that a caller can make up must not make an object.
   const worker = mayBeQueue(env, queue_id)
     ? await callFleet(env, queue_id, (fleet) => fleet.workerOfToken(token))
     : null;

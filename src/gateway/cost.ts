@@ -11,7 +11,7 @@ export type CostFields = Partial<Record<(typeof COST_FIELDS)[number], Uint8Array
 
 /** Bytes of JSON that are a token of a prompt, about: English has four characters a token, most others fewer. */
 const BYTES_A_TOKEN = 4;
-/** Tokens of an answer whose caller sets no bound, where nobody knows the length of the model. */
+/** Tokens of an answer whose caller sets no bound, where the model's length is not known. */
 const UNBOUNDED = 4096;
 /** No number that a caller means is longer. */
 const NUMBER_BYTES = 32;

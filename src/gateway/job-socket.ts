@@ -101,7 +101,7 @@ export class JobSocket {
       });
   }
 
-  /** Pongs that nobody reads pile up in the runtime, so one is sent in a while, however many pings come. */
+  /** Unread pongs pile up in the runtime, so the gateway sends one in this time, however many pings come. */
   #onPing(): void {
     const now = Date.now();
     if (now < this.#pongAt + PONG_EVERY_MS) return;

@@ -3,7 +3,7 @@ import type { WorkerRoad } from './ports.ts';
 
 type LaunchOrder = Extract<Order, { kind: 'launch' }>;
 
-/** Somebody decides by what they tell. */
+/** The scheduler decides by their reports. */
 const HEARTBEAT_SECONDS = '10';
 /** A worker that has not reached its queue for so long ends its machine itself. */
 const QUEUE_LOST_SECONDS = '900';

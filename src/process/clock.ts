@@ -17,7 +17,7 @@ interface Wait {
   part?: NodeJS.Timeout;
 }
 
-/** The machine's, which may itself be set back without anybody here seeing it. */
+/** The machine's, which may be set back unnoticed. */
 export const systemClock: Clock = {
   now: () => performance.timeOrigin + performance.now(),
   setTimeout: (run, ms) => {

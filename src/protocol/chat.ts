@@ -35,7 +35,7 @@ export interface ChatCompletionSummary {
   usage: { prompt_tokens: number; completion_tokens: number; total_tokens: number };
 }
 
-/** Result of an `engine_request` that nobody waits for: the engine's own answer. */
+/** Result of a stored `engine_request`: the engine's own answer. */
 export interface EngineRequestResult {
   [field: string]: unknown;
   status: 'success';

@@ -29,7 +29,7 @@ export const FleetSummary = z.object({
   tokens_per_second: z.number().nullable(),
 });
 
-/** One thing that needs somebody, and what to do about it. */
+/** One problem that needs an operator, and its remedy. */
 export const Attention = z.object({
   code: z.enum([
     'no_ready_worker',

@@ -26,7 +26,7 @@ export const RequestRecord = z.object({
   route: text,
   tenant: text.nullable(),
   token_name: text.nullable(),
-  /** Who had it last; null: nobody. */
+  /** The worker that had it last; null: none had it. */
   worker_id: text.nullable(),
   /** Made in all. */
   attempts: count,

@@ -90,7 +90,7 @@ export const PoolScaling = z.object({
   decision: z.object({ at: time, text }).nullable(),
   /** The operator's control of it: `paused` holds what there is, `drained` ends it and launches none. */
   control: z.enum(['automatic', 'paused', 'drained']),
-  /** Starts that failed hold back more of them until then; null: nothing does. `until` null: until somebody resumes it. */
+  /** Starts that failed hold back more of them until then; null: nothing does. `until` null: until an operator resumes it. */
   breaker: z.object({ text, until: time.nullable() }).nullable(),
 });
 

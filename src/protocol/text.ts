@@ -17,7 +17,7 @@ export function isEventStream(headers: Readonly<Record<string, string>>): boolea
   return encoding === 'identity' && type.startsWith('text/event-stream');
 }
 
-/** What a percent encoding stands for. Anybody may have written it: what is no encoding stands for itself. */
+/** Decodes a percent encoding; a text that is none stands for itself, since any caller may have written it. */
 export function percentDecoded(text: string): string {
   try {
     return decodeURIComponent(text);

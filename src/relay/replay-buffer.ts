@@ -81,7 +81,7 @@ export class ReplayBuffer {
     return this.#state === 'broken';
   }
 
-  /** Somebody reads it, or waits for it to open. */
+  /** A reader reads it, or waits for it to open. */
   get isRead(): boolean {
     return this.#readers.size > 0 || this.#openings.size > 0;
   }

@@ -9,9 +9,9 @@ export { type FailureCause, isFinal, type Launch, type LaunchState };
  *
  * ```
  * intended    → requested                       a launcher has the order
- *             → gone                            no longer wanted before anybody took the order
+ *             → gone                            no longer wanted before a launcher took the order
  * requested   → accepted                        the provider gave an id, or its list shows the name
- *             → registered                      the worker dialled the queue before anybody told its id
+ *             → registered                      the worker dialled the queue before a launcher told its id
  *             → terminating                     no longer wanted: it may exist
  *             → failed(no_capacity | rejected)  the provider said no
  *             → failed(vanished)                two complete lists, `listsApartMs` apart, do not show the name
@@ -193,7 +193,7 @@ export function moved<L extends LaunchRecord>(
   return next;
 }
 
-/** Somebody has seen its machine. */
+/** A list or a connection has shown its machine. */
 export function exists({ external_id, registered_at }: Launch): boolean {
   return external_id !== null || registered_at !== null;
 }

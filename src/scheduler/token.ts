@@ -1,6 +1,6 @@
 import { bytesOfBase64 } from '../protocol/text.ts';
 
-/** Tokens of launched workers, which can be told from all others without asking anybody. */
+/** Tokens of launched workers, which the gateway tells from all others by their form. */
 const PREFIX = 'wvl_';
 
 /** Who a token says it is. */

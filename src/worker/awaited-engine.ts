@@ -2,13 +2,13 @@ import { type Diagnosis, diagnose } from '../engine/client/diagnosis.ts';
 import type { Timer } from './clock.ts';
 import type { Ports } from './ports.ts';
 
-/** Somebody who starts an engine in the same moment as its worker is not told that it is late. */
+/** A user who starts engine and worker together is not told at once that the engine is late. */
 const FIRST_LOOK_MS = 1000;
 const LOOK_EVERY_MS = 2000;
 /** An engine that takes connections and answers nothing is told of this late. */
 const ANSWER_WITHIN_MS = 1000;
 
-/** An engine that somebody else starts. */
+/** An engine that is started elsewhere. */
 export interface AwaitedSettings {
   url: string;
   healthPaths: readonly string[];
@@ -27,7 +27,7 @@ export interface AwaitedPorts extends Pick<Ports, 'clock' | 'engine'> {
   tell(trouble: Trouble): void;
 }
 
-/** Looks for what keeps an engine from being healthy that is not started here: nobody else would say it. */
+/** Looks for what keeps an engine from being healthy that is not started here: no supervisor would say it. */
 export class AwaitedEngine {
   readonly #ports: AwaitedPorts;
   readonly #settings: AwaitedSettings;

@@ -18,7 +18,7 @@ export interface EngineWatchPorts extends Pick<Ports, 'clock' | 'engine' | 'adap
   startupTimeoutMs: number;
   hangSeconds: number;
   canarySeconds: number;
-  /** Who started the engine, and is told how it is; null: nobody here. */
+  /** The supervisor that started the engine and is told how it is; null: it was started elsewhere. */
   supervisor: EngineOwner | null;
   /** Null: it is started beside this worker, by who tells how its start goes. */
   awaited: AwaitedSettings | null;
@@ -63,7 +63,7 @@ export class EngineWatch {
       hangMs: ports.hangSeconds * 1000,
       canaryMs: ports.canarySeconds * 1000,
       isRestarted: ports.supervisor !== null,
-      // An engine that is not ours is waited for as if somebody restarted it.
+      // The worker waits for an engine started elsewhere as if it were being restarted.
       hung: ports.supervisor?.hung ?? ((message) => worker.engineRestarting(message)),
       recovered: () => this.#tellHealthy(),
     });

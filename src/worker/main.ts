@@ -272,7 +272,7 @@ function listenToSupervisor(worker: Worker, watch: EngineWatch, log: Logger): ()
       'a message of the supervisor cannot be read; ignored',
     );
   };
-  // Nobody is left who would stop the engine in order or wait for us.
+  // No supervisor is left to stop the engine in order or to wait for this process.
   const onDisconnect = () => worker.drain(0);
   process.on('message', onMessage);
   process.on('disconnect', onDisconnect);

@@ -13,7 +13,7 @@ export interface QueueAccess {
   dial: Dial;
   /** Where outputs go as values; left out: over the answer socket. */
   outputs?: TakeOutput;
-  /** Null: nobody listens to heartbeats. */
+  /** Null: no heartbeats are sent. */
   post: PostHeartbeat | null;
   /** What the queue is like; undefined: it tells. */
   profile?: QueueProfile;

@@ -155,7 +155,7 @@ export class Worker {
     this.drain(0);
   }
 
-  /** The queue cannot be reached any more: what runs here runs for nobody. */
+  /** The queue cannot be reached any more: no caller gets what runs here. */
   queueLost(seconds: number): void {
     this.#ports.log.error({}, `the queue could not be reached for ${seconds} s; the worker ends`);
     this.#exitCode ||= EXIT.queueLost;

@@ -1,6 +1,6 @@
 import type { DatabaseSync, DatabaseSyncOptions } from 'node:sqlite';
 
-/** SQLite's code for a lock that somebody else holds. */
+/** SQLite's code for a lock that another connection holds. */
 const SQLITE_BUSY = 5;
 
 /** Opens a database. @throws the error of SQLite, with its `errcode` */
@@ -9,7 +9,7 @@ export function openDatabase(path: string | URL, options?: DatabaseSyncOptions):
   return new Database(path, { timeout: 0, ...options });
 }
 
-/** Whether somebody else holds the lock that was asked for. */
+/** Whether another connection holds the lock that was asked for. */
 export function isBusy(error: unknown): boolean {
   return (error as { errcode?: number }).errcode === SQLITE_BUSY;
 }

@@ -100,7 +100,7 @@ async function checkDatabase(path: string, owner: string, depth: 'start' | 'full
     if (depth === 'full') report.jobs = jobsIn(database);
     if (depth === 'full' || report.bytes <= QUICK_BYTES) readAllPages(database);
   } catch (error) {
-    // Somebody writes it at this moment: then it is no worse than that one finds it.
+    // Another process writes it at this moment, and will find its faults itself.
     report.problem = isBusy(error) ? null : problemOf(error);
   } finally {
     database?.close();

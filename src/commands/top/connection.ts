@@ -23,7 +23,7 @@ export function watchFleet(target: QueueTarget, watched: Watched): FleetFeed {
   const feed = new FleetFeed({
     open: () => openLive(target),
     read: () => readFleet(target),
-    // Somebody may put the token right meanwhile: it is tried again like anything else.
+    // An operator may put the token right meanwhile: it is tried again like anything else.
     isDenied: () => false,
     onView: (view, frame) => watched.onFrame(frame, view),
     onConfirmed: () => {},

@@ -17,7 +17,7 @@ interface ChartProps {
   /** Charts with the same one move their cursors together. */
   cursor?: string;
   marks?: readonly TimeMark[];
-  /** Somebody dragged over a span of time, epoch ms. */
+  /** The user dragged over a span of time, epoch ms. */
   onSelect?(from: number, to: number): void;
 }
 

@@ -27,7 +27,7 @@ export interface PlotOptions {
   /** Charts with the same one move their cursors together. */
   cursor?: string | undefined;
   marks?: readonly TimeMark[] | undefined;
-  /** Somebody dragged over a span of time, epoch ms. */
+  /** The user dragged over a span of time, epoch ms. */
   onSelect?: ((from: number, to: number) => void) | undefined;
   timeZone: string | undefined;
 }
@@ -110,7 +110,7 @@ function uPlotOptions(
         ...(isWhole && { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] }),
       },
     ],
-    // Where nobody points, the legend tells what is now.
+    // Without a pointer over it, the legend shows the newest values.
     hooks: {
       ready: [
         (chart) =>

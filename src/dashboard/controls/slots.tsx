@@ -1,6 +1,6 @@
 import { count } from '../format.ts';
 
-/** More than this are a bar: nobody counts boxes. */
+/** More slots than a person would count are a bar. */
 const MOST_BOXES = 16;
 const BOX = { width: 6, height: 12, step: 8 };
 

@@ -3,7 +3,7 @@ import type { PagedList } from './paged-list.ts';
 
 type Shown = Pick<PagedList<unknown>, 'news' | 'rows' | 'hasMore' | 'isLoading' | 'showNews' | 'loadMore'>;
 
-/** What came while somebody reads further down. */
+/** New rows that came while the user reads further down. */
 export function News({ list: { news, showNews } }: { list: Shown }) {
   if (news === 0) return null;
   return (

@@ -59,7 +59,7 @@ export interface PagedList<Row> {
 export function usePagedList<Row>(listed: Listed<Row>, asked: string): PagedList<Row> {
   const { idOf, timeOf } = listed;
   const [rows, setRows] = useState<Row[]>([]);
-  /** What is to be shown where somebody reads further down; null: nothing new came. */
+  /** The newest page, for a user who reads further down; null: no new rows came. */
   const [newest, setNewest] = useState<(PageOf<Row> & { news: number }) | null>(null);
   const [next, setNext] = useState<string | null>(null);
   const [isLoading, setLoading] = useState(true);

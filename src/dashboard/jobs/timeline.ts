@@ -12,7 +12,7 @@ export interface Span {
 
 /** An attempt at a job, or the time before the first one. */
 export interface Lane {
-  /** From 1; 0: nobody had it. */
+  /** From 1; 0: no worker had it. */
   attempt: number;
   worker_id: string | null;
   spans: Span[];
@@ -50,7 +50,7 @@ export function timelineOf(steps: readonly LedgerStep[], now: number): Timeline 
   const from = Date.parse(first.at);
   const lanes: Lane[] = [];
   let current: (Lane & { since: number; firstToken: number | null }) | null = null;
-  /** Since when nobody has it. */
+  /** Since when no worker has it. */
   let waits: number | null = from;
   const close = (at: number) => {
     if (!current) return;

@@ -8,7 +8,7 @@ import { href, path } from '../router.ts';
 /** So many are shown of those that a fleet has. */
 const MOST = 6;
 
-/** What needs somebody, worst first; nothing where nothing does. */
+/** Problems that need an operator, worst first; empty without one. */
 export function Attention() {
   const items = fleet.value?.attention ?? [];
   if (items.length === 0 || path.value === 'try') return null;

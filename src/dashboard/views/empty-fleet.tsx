@@ -20,7 +20,7 @@ export function EmptyFleet() {
   );
 }
 
-/** A queue without tokens serves nobody else. */
+/** A queue without tokens serves this machine alone. */
 function OnThisMachine({ url }: { url: string }) {
   return (
     <ul>

@@ -10,7 +10,7 @@ import {
 import type { PoolMetrics, QueueMetrics, RelayMetrics } from '../../queue/rpc.ts';
 import { type Family, histogramSamples, type Sample } from './exposition.ts';
 
-/** Anybody may name a pool: those that the queue does not count by name are `other` here too. */
+/** A submission may name any pool: pools that the queue does not count by name are `other` here too. */
 const OTHER = 'other';
 
 const STATES = Object.keys({

@@ -49,7 +49,7 @@ function convert(direction: SchemaEntry['direction'], closed: boolean): Record<s
       const isOpen = direction === 'sent' && !closed;
       if (isOpen && jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
       forgetSafeIntegers(jsonSchema);
-      // No format that anybody else knows, and its pattern says the same.
+      // A format of zod's own; its pattern says the same.
       if (jsonSchema.format === 'starts_with') delete jsonSchema.format;
     },
   });

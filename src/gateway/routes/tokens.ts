@@ -227,7 +227,7 @@ async function keptEntry({ env, req }: GatewayContext): Promise<TokenEntry> {
     const { entries } = await callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.tokens(null));
     const kept = entries?.find((entry) => entry.name === name);
     if (kept) return kept;
-    // What nobody has is not recorded: it may be the token itself.
+    // An unknown name is not recorded: it may be the token itself.
     throw refusals.token_not_found(name);
   }
   throw new HttpError(

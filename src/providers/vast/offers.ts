@@ -19,7 +19,7 @@ const SEARCH_EVERY_MS = 6000;
 const OFFERS_PER_SEARCH = 20;
 /** Launches at once share the offers of one search. */
 const FRESH_MS = 30_000;
-/** An offer that this driver has asked for is left alone for so long: it is rented, or was taken by somebody else. */
+/** An offer that this driver has asked for is left alone for so long: it is rented, or was taken by another customer. */
 const CLAIMED_MS = 120_000;
 /** A machine that did not start in time comes last for so long. */
 const SLOW_MS = 6 * 3600_000;

@@ -92,7 +92,7 @@ class Vast implements Driver {
     return `Vast has no more offers of ${what} that pass the filters${gone}${why}`;
   }
 
-  /** @returns `taken`: somebody else has it, and nothing was created */
+  /** @returns `taken`: another customer has it, and nothing was created */
   async #rent(request: LaunchRequest, offer: Offer, until: number): Promise<LaunchOutcome | 'taken'> {
     let answer: Answer;
     try {

@@ -107,7 +107,7 @@ export class Answers {
     return this.#open(streamId, () => {}, true);
   }
 
-  /** @param cancelled the relay wants no more: the caller is gone, or somebody else answers */
+  /** @param cancelled the relay wants no more: the caller is gone, or another attempt answers */
   open(streamId: number, cancelled: (reason: string) => void): AnswerStream {
     return this.#open(streamId, cancelled, false);
   }
@@ -192,7 +192,7 @@ export class Answers {
     this.#events.changed();
   }
 
-  /** Of a stream that is not ours only one thing matters: that somebody waits for it. */
+  /** Of an unknown stream only one thing matters: that a relay waits for it. */
   #apply(record: AnswerRecord): void {
     const stream = this.#streams.get(record.stream);
     if (!stream) {

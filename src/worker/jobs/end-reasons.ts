@@ -33,7 +33,7 @@ export function brokenBy(reason: ReleaseReason): BrokenReason {
   return { message: `the worker released the job: ${reason}`, code: reason, retryable: true };
 }
 
-/** Reasons of a revocation after which there is nobody to tell, or the queue tells the relay. */
+/** Reasons of a revocation after which no caller is left, or the queue tells the relay. */
 const NOT_OURS_TO_TELL: ReadonlySet<string> = new Set(['caller_gone', 'cancelled', 'deadline']);
 
 /** Ends the stream of a job that is no longer ours: a queue may have forgotten it while its caller still waits. */

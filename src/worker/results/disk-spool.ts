@@ -101,7 +101,7 @@ export class DiskSpool implements Spool {
         if (name.endsWith(SET_ASIDE)) continue;
         // Put by this process, while the disk was slow.
         if (this.#sizes.has(name.replace(UNFINISHED, ''))) continue;
-        // Its process was killed while it wrote: the result was never promised to anybody.
+        // Its process was killed while it wrote: the result was never promised to the queue.
         if (name.endsWith(UNFINISHED)) {
           await removeFile(join(this.#folder, name));
           continue;

@@ -23,7 +23,7 @@ const NOT_IN_REQUESTS: Record<string, string> = {
   output_kind: 'stream is a field of the input',
 };
 
-/** Fields of a request that other fields of the input decide, or nobody may set. */
+/** Fields of a request that other fields of the input decide, or no caller may set. */
 const RESERVED = [
   'messages',
   'prompt',

@@ -54,7 +54,7 @@ export async function sendMovable(attempt: Attempt, request: EngineRequest): Pro
   return { ...again, moving: REFUSED };
 }
 
-/** Whatever this worker does with answers of its own: without the ids nobody knew what the engine goes on from. */
+/** Whatever this worker does with answers of its own: without the ids the worker would not know what the engine goes on from. */
 async function sendContinuation(
   attempt: Attempt,
   request: EngineRequest,

@@ -5,7 +5,7 @@ import { isTaken, mayPass, type Platform, type PlatformPost, pauseAfterFailure }
 
 /** The platform takes no larger results; at a job's end it would answer 400, and the caller see no output. */
 const MOST_BYTES = 20_000_000;
-/** A result that is refused with 400 and is larger was most likely refused for that: the limit of jobs nobody waits for. */
+/** A result that is refused with 400 and is larger was most likely refused for that: the limit of asynchronous jobs. */
 const LARGE_BYTES = 10_000_000;
 /** Of one piece of a stream, which is in the result as well. */
 const STREAM_TRIES = 3;
@@ -64,7 +64,7 @@ export class JobAnswer {
     this.#post();
   }
 
-  /** An earlier process ended it: what of it was posted nobody knows, so its pieces are not. */
+  /** An earlier process ended it: which pieces it posted is unknown, so none is posted again. */
   settleLate(outcome: JobOutcome): void {
     if ('output' in outcome) {
       this.#posted.push(...outcome.output.map((output) => JSON.stringify(output)));

@@ -10,7 +10,7 @@ export interface LocalOutcome {
 
 const TAKEN: PlatformAnswer = { status: 200, body: undefined, problem: '' };
 
-/** Stands in for the platform on this machine: jobs come from whoever submits them here. */
+/** Stands in for the platform on this machine: jobs come from local requests. */
 export class LocalPlatform implements Platform {
   readonly stops = null;
   readonly ping = null;

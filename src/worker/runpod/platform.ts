@@ -12,7 +12,7 @@ export interface Platform {
   /** Waits for jobs that are to be stopped; null: the platform does not tell. */
   stops: ((isBusy: boolean, signal: AbortSignal) => Promise<PlatformAnswer>) | null;
   post(post: PlatformPost, signal: AbortSignal): Promise<PlatformAnswer>;
-  /** Says which jobs are held here; null: nobody listens. */
+  /** Says which jobs are held here; null: the platform gave no address for that. */
   ping: ((jobIds: readonly string[]) => Promise<PlatformAnswer>) | null;
   /** Nothing more is asked. */
   close?(): void;
