@@ -154,7 +154,7 @@ function recordsOf(pool: DemoPool, share: PoolShare, before: PoolShare | null): 
 function emptyShare(config_id: string): PoolShare {
   const totals = {
     ...{ submitted: 0, succeeded: 0, failed: 0, cancelled: 0, expired: 0, rejected: 0, turned_away: 0 },
-    ...{ tokens_in: 0, tokens_out: 0, tokens_cached: 0 },
+    ...{ tokens_in: 0, tokens_out: 0, tokens_cached: 0, tokens_predicted: 0 },
   };
   const nothing = {
     pending: { waiting: 0, stored: 0 },
@@ -189,6 +189,7 @@ function withMinute(share: PoolShare, pool: DemoPool, jobs: number, load: number
       failed: totals.failed + failed,
       tokens_in: totals.tokens_in + jobs * 850,
       tokens_cached: totals.tokens_cached + jobs * 300,
+      tokens_predicted: totals.tokens_predicted + jobs * 280,
       tokens_out: totals.tokens_out + Math.round(jobs * tokens),
     },
     wait_buckets: withSamples(share.wait_buckets, QUEUE_WAIT_BOUNDS, jobs, wait),

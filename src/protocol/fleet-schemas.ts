@@ -133,6 +133,8 @@ const rates = z.object({
   tokens_out: count,
   /** Of `tokens_in`, those that the engine had computed before. */
   tokens_cached: count,
+  /** The same, as the queue supposed when it chose the workers. */
+  tokens_predicted: count,
   wait_ms: percentiles,
   first_token_ms: percentiles,
 });

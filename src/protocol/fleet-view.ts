@@ -85,6 +85,8 @@ const POOL_SERIES = [
   /** US dollars an hour, of machines that the scheduler launched. */
   'price_per_hour',
   'submitted',
+  /** Of `tokens_in`, those that the queue supposed the chosen worker's engine had computed. */
+  'tokens_predicted',
   /** Of requests by the engine, for want of KV cache. */
   'preemptions',
   ...JOB_SERIES,

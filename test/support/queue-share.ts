@@ -42,6 +42,7 @@ export function pool(config_id: string, { totals, ...more }: PoolNumbers = {}): 
       tokens_in: 0,
       tokens_out: 0,
       tokens_cached: 0,
+      tokens_predicted: 0,
       ...totals,
     },
     wait_buckets: [],

@@ -12,6 +12,7 @@ export const ACTIVITIES: Record<Activity, string> = {
 const ENDS: Record<string, string> = {
   released: 'Released by its worker',
   returned: 'Taken back',
+  moved: 'Moved',
   attempt_failed: 'Failed',
   lease_expired: 'Lease ran out',
   settled: 'Settled',
@@ -85,8 +86,11 @@ function LaneWords({ lane: { spans, end } }: { lane: Lane }) {
   const lengths = spans
     .filter(({ from, to }) => to > from)
     .map(({ activity, from, to }) => `${ACTIVITIES[activity]} ${format.duration(to - from)}`);
+  // "Moved from w1 at token 131: …"
+  const colon = end?.step === 'moved' ? ' ' : ': ';
   const ending =
-    end && `${ENDS[end.step] ?? end.step}${end.detail && end.step !== 'settled' ? `: ${end.detail}` : ''}`;
+    end &&
+    `${ENDS[end.step] ?? end.step}${end.detail && end.step !== 'settled' ? `${colon}${end.detail}` : ''}`;
   const settled = end?.step === 'settled' && end.detail ? end.detail : null;
   return (
     <p class="lane-words">

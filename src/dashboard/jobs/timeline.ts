@@ -67,7 +67,13 @@ export function timelineOf(steps: readonly LedgerStep[], now: number): Timeline 
       waits = null;
     } else if (step === 'first_token' && current) current.firstToken = at;
     else if (step === 'retried') waits = at;
-    else if (ENDS.has(step)) {
+    else if (step === 'moved') {
+      // The queue may have heard before that the attempt is over.
+      if (current) current.end = { step, detail };
+      else if (lanes.length > 0) lanes.at(-1)!.end = { step, detail };
+      close(at);
+      waits ??= at;
+    } else if (ENDS.has(step)) {
       if (current) {
         current.end = { step, detail };
         close(at);

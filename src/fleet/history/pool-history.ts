@@ -80,6 +80,7 @@ const TOTALS = [
   'tokens_in',
   'tokens_out',
   'tokens_cached',
+  'tokens_predicted',
 ] as const satisfies (keyof PoolTotals)[];
 
 /** Series of counts, of a model's history too. */

@@ -48,6 +48,7 @@ function poolShare({ config_id, now, counts }: PoolMetrics): PoolShare {
       tokens_in: counts.tokens.input,
       tokens_out: counts.tokens.output,
       tokens_cached: counts.tokens.cached_input,
+      tokens_predicted: counts.prefix_hits.predicted,
     },
     wait_buckets: cumulative(counts.queue_wait),
     first_token_buckets: cumulative(counts.first_token),

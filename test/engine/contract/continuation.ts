@@ -46,7 +46,7 @@ export function continuation({ post }: EngineCalls): void {
       for (const [index, sampling] of SAMPLINGS.entries()) {
         const whole = await chat({ max_tokens: TOKENS, ...sampling });
         // Behind every event, then behind some of them.
-        for (const cut of whole.cuts.filter((_, at) => index < 2 || at % 5 === 0)) {
+        for (const cut of whole.cuts.filter((_, at) => index < 2 || at % 8 === 0)) {
           const kept = await wholeCharacters(whole.ids.slice(0, cut.tokens));
           const ids = [...whole.prompt, ...kept];
           const rest = await chat({

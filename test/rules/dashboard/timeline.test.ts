@@ -48,6 +48,31 @@ describe('a job on its timeline', () => {
     expect(timelineOf(steps, 5000)).toMatchObject({ from: 0, to: 120, repeatsWorker: true });
   });
 
+  it('tells from which worker its answer moved, whatever the queue heard of that one before', () => {
+    const why = 'from a at token 131: the worker released the job: draining';
+    const begin: Parameters<typeof ledger> = [
+      [0, 'submitted'],
+      [10, 'dispatched', 'a'],
+      [40, 'first_token', 'a'],
+    ];
+    const rest: Parameters<typeof ledger> = [
+      [95, 'dispatched', 'b'],
+      [99, 'first_token', 'b'],
+      [120, 'settled', 'b'],
+    ];
+    const moved = ledger(...begin, [90, 'moved', undefined, why], ...rest);
+    expect(shown(moved, 5000)).toEqual([
+      ['a', 'wait 0-10, prefill 10-40, decode 40-90', 'moved'],
+      ['b', 'wait 90-95, prefill 95-99, decode 99-120', 'settled'],
+    ]);
+    expect(timelineOf(moved, 5000)?.lanes[0]?.end?.detail).toBe(why);
+    const released = ledger(...begin, [80, 'released', 'a'], [90, 'moved', undefined, why], ...rest);
+    expect(shown(released, 5000)).toEqual([
+      ['a', 'wait 0-10, prefill 10-40, decode 40-80', 'moved'],
+      ['b', 'wait 80-95, prefill 95-99, decode 99-120', 'settled'],
+    ]);
+  });
+
   it('goes on until now where it is not over', () => {
     expect(shown(ledger([0, 'submitted']), 700)).toEqual([[null, 'wait 0-700', null]]);
     const running = ledger([0, 'submitted'], [10, 'dispatched', 'w'], [40, 'disconnected', 'w']);
