@@ -92,7 +92,7 @@ function countUnknown(core: Core, worker: Worker, frame: Settlement): void {
   const { fence_token, usage, account } = frame;
   if (core.usage.isCounted(fence_token)) return;
   const [tenant = '', token_name = ''] = accountIn(account);
-  const model = usage?.model ?? onlyModel(worker);
+  const model = usage?.model ?? onlyModel(worker) ?? '';
   const key = { tenant, token_name, config_id: worker.session.config_id, model, mode: 'waiting' };
   // Asked for anew since the restart, it is counted for what became of that; of several attempts one is.
   const isOlder = core.requests.steps(frame.job_id) !== null || core.requests.wasCounted(frame.job_id);

@@ -21,7 +21,7 @@ function modeOf({ mode, id }: Job): UsageMode {
   return lineOfJob(id) === null ? mode : 'batch';
 }
 
-/** The name of what it serves, where that is one thing. */
-export function onlyModel({ models }: Worker): string {
-  return models.length === 1 ? models[0]! : '';
+/** The name of what it serves; null: that is not one thing. */
+export function onlyModel({ models }: Worker): string | null {
+  return models.length === 1 ? models[0]! : null;
 }

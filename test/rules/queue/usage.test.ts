@@ -166,6 +166,17 @@ describe('usage of requests whose callers wait', () => {
     queue.request({ job_id: 'a' });
     queue.say(connection, told(connection.lastJob(), { result: { http_status: 400 }, usage: undefined }));
     expect(usage(queue)).toMatchObject([{ requests: 1, succeeded: 0, failed: 1 }]);
+    // For the operator all parts of the road did what they should (docs/metrics.md).
+    const [pool] = queue.queue.read('metrics').pools;
+    expect(pool?.counts.settled.waiting).toMatchObject({ succeeded: 1, failed: 0 });
+  });
+
+  it('is of the model that was asked for where its worker serves several and nothing is told', () => {
+    const queue = new QueueHarness();
+    const connection = worker(queue, 'w', { instance: { models: ['tiny', 'adapter'] } });
+    queue.request({ job_id: 'a', model: 'adapter' });
+    queue.say(connection, told(connection.lastJob(), { usage: undefined }));
+    expect(usage(queue, ['model'])).toMatchObject([{ model: 'adapter', requests: 1 }]);
   });
 
   it('reads what a worker of the base protocol says of a chat', () => {
