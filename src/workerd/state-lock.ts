@@ -40,15 +40,20 @@ export async function lockState(stateDir: string): Promise<StateLock> {
         'Stop that one, or choose another folder (WORKER_VLLM_STATE or --state).',
     );
   }
+  const write = (pids: string) => {
+    try {
+      writeFileSync(holders, pids);
+    } catch {
+      // A message that names no process is no reason to end.
+    }
+  };
   return {
-    note: (workerdPid) => {
-      try {
-        writeFileSync(holders, `${process.pid}\n${workerdPid}\n`);
-      } catch {
-        // A message that names no process is no reason to end.
-      }
+    note: (workerdPid) => write(`${process.pid}\n${workerdPid}\n`),
+    release: () => {
+      // It has left no process behind.
+      write('');
+      lock.close();
     },
-    release: () => lock.close(),
   };
 }
 
@@ -62,19 +67,32 @@ function pidsIn(path: string): string[] {
 }
 
 /**
- * Waits for a workerd that has lost its parent. It holds SQLite's locks on the databases of its object classes.
- * @throws UserError when it does not end
+ * Waits until nothing has the databases of the object classes open: a workerd that has lost its parent ends within that
+ * time, and whatever looks into a database may be closed.
+ * @param pid of the workerd of whoever locked the folder last and did not release it
+ * @throws UserError when they stay open
  */
-async function awaitOrphan(stateDir: string, pid = 'unknown'): Promise<void> {
+async function awaitOrphan(stateDir: string, pid: string | undefined): Promise<void> {
   const deadline = performance.now() + ORPHAN_MS;
   while (isServed(join(stateDir, 'data'))) {
     if (performance.now() > deadline) {
       throw new UserError(
-        `The state folder ${stateDir} is still in use by the workerd of an earlier worker-vllm that was killed ` +
-          `(process ${pid}). End it (kill ${pid}), or choose another folder (WORKER_VLLM_STATE or --state).`,
+        pid !== undefined && isAlive(Number(pid))
+          ? `The state folder ${stateDir} is still in use by the workerd of an earlier worker-vllm that was killed ` +
+              `(process ${pid}). End it (kill ${pid}), or choose another folder (WORKER_VLLM_STATE or --state).`
+          : `A database of the state folder ${stateDir} is open in another process, such as a shell of SQLite. ` +
+              'Close it, or choose another folder (WORKER_VLLM_STATE or --state).',
       );
     }
     await sleep(50);
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
   }
 }
 

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -73,14 +73,33 @@ describe('the lock of a state folder', () => {
 
   it('is refused while the workerd of a killed process still uses the folder, and names it', async () => {
     const folder = await stateFolder();
-    await makeFolder(join(folder, 'data', 'worker-vllm-queue'));
+    const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)']);
+    await writeFile(join(folder, 'lock.pids'), `4711\n${child.pid}\n`);
+    const database = await openedDatabase(folder);
+    await expect(lockState(folder)).rejects.toThrow(
+      new RegExp(`workerd of an earlier worker-vllm .*kill ${child.pid}`),
+    );
+    database.close();
+    child.kill();
+    (await lockState(folder)).release();
+  });
+
+  it('is refused while anything else has a database open, and blames no workerd for it', async () => {
+    const folder = await stateFolder();
     const first = await lockState(folder);
-    first.note(4711);
+    // Alive, as the process is that has the number of one that ended long ago.
+    first.note(process.pid);
     first.release();
-    const database = openDatabase(join(folder, 'data', 'worker-vllm-queue', 'metadata.sqlite'));
-    database.exec('PRAGMA journal_mode = WAL; CREATE TABLE t (x)');
-    await expect(lockState(folder)).rejects.toThrow(/workerd of an earlier worker-vllm .*kill 4711/);
+    const database = await openedDatabase(folder);
+    await expect(lockState(folder)).rejects.toThrow(/is open in another process/);
     database.close();
     (await lockState(folder)).release();
   });
 });
+
+async function openedDatabase(folder: string) {
+  await makeFolder(join(folder, 'data', 'worker-vllm-queue'));
+  const database = openDatabase(join(folder, 'data', 'worker-vllm-queue', 'metadata.sqlite'));
+  database.exec('PRAGMA journal_mode = WAL; CREATE TABLE t (x)');
+  return database;
+}
