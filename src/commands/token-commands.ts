@@ -8,7 +8,7 @@ export function addTokenCommands(program: Command): void {
     .command('token')
     .description('Say who may use a queue: in its state folder, or with --url in a queue that runs.');
 
-  withLimits(withPlace(token.command('create')))
+  withTerms(withPlace(token.command('create')))
     .description('Make a token and print it this once; only its SHA-256 is kept.')
     .requiredOption(
       '--scope <scopes>',
@@ -21,16 +21,12 @@ export function addTokenCommands(program: Command): void {
     .option('--routes <paths>', "the only paths that it may ask for, comma-separated: '/v1/embeddings'", list)
     .option('--expires <when>', 'when it ends: 90d, 12h, or a date')
     .option('--worker-id <id>', "the only worker that may use it; * stands for any characters: 'runpod-*'")
-    .option(
-      '--highest-priority <number>',
-      'highest priority of its jobs; 0, that of requests, unless said; of admin any',
-    )
     .addHelpText('after', '\nA queue that runs on the folder knows it within a second.')
     .action(async (options) =>
       finish((await import('./tokens/commands.ts')).runTokenCreate(withToken(options))),
     );
 
-  withLimits(withPlace(token.command('set <name>')))
+  withTerms(withPlace(token.command('set <name>')))
     .description('Change what a token may use, in force within a second; its secret stays.')
     .action(async (name, options) =>
       finish((await import('./tokens/commands.ts')).runTokenSet(name, withToken(options))),
@@ -69,8 +65,11 @@ function withPlace(command: Command): Command {
     .option('--token <token>', 'with --url: a token with the scope admin (variable CASOLA_API_TOKEN)');
 }
 
-function withLimits(command: Command): Command {
+function withTerms(command: Command): Command {
   return command
+    .option('--weight <number>', 'its part of the slots while others wait: 2 is twice that of 1')
+    .option('--priority <number>', 'of requests and jobs that name none; 0 unless said')
+    .option('--highest-priority <number>', 'the highest that they may name; 0 unless said, of admin any')
     .option('--requests-per-minute <number>', "at most; by model too: '600,qwen-*=60'; none: no limit")
     .option('--tokens-per-minute <number>', 'tokens of prompts and answers, in the same way')
     .option('--running <number>', 'requests and stored jobs at a time, in the same way');

@@ -3,14 +3,18 @@ import type { TokenEntry } from '../settings/token-entry.ts';
 import { HttpError } from './errors.ts';
 import type { ModelAliases } from './model-aliases.ts';
 
-/** Of requests whose callers wait, and of jobs that name none. */
+/** Of what names none. */
 const USUAL = 0;
 const HIGHEST = 1000;
+/** Of OpenAI's `service_tier: "flex"`: below what people wait for, above the lines of batches. */
+const FLEX = -5;
 
 /** What a caller may ask of the queue and of engines: no caller moves to the front by asking for it. */
 export interface Bounds {
-  /** Highest priority of its jobs. */
+  /** Highest priority of its requests and jobs. */
   highest: number;
+  /** Of those that name none. */
+  usual: number;
   /** Of its token; null: no tokens are configured. */
   name: string | null;
   /** Models that it may ask for, as patterns; null: all. */
@@ -22,7 +26,8 @@ export function boundsOf(entry: TokenEntry | null, aliases: ModelAliases): Bound
   const isBound = entry !== null && !entry.scopes.includes('admin');
   const name = entry?.name ?? null;
   const highest = entry?.highest_priority ?? (isBound ? USUAL : HIGHEST);
-  return { highest, name, models: modelPatterns(entry, aliases) };
+  const usual = Math.min(entry?.default_priority ?? USUAL, highest);
+  return { highest, usual, name, models: modelPatterns(entry, aliases) };
 }
 
 /** Models that a token is for, under all names that they have; null: all models. */
@@ -49,6 +54,21 @@ export function modelProblem(asked: readonly unknown[], { models, name }: Bounds
   return new HttpError(403, message, 'model_denied');
 }
 
+/**
+ * Priority of a request whose caller waits: what it asks of the engine, else what its service tier stands for.
+ * @param asked of the engine, as its caller wrote it; the first that is a whole number counts
+ * @param tier OpenAI's `service_tier`
+ * @throws HttpError 403 for more than the token may ask for
+ */
+export function requestPriority(asked: readonly unknown[], tier: string | null, bound: Bounds): number {
+  const problem = asked.map((value) => enginePriorityProblem(value, bound)).find(Boolean);
+  if (problem) throw problem;
+  const named = asked.map(numberOf).find(Number.isInteger);
+  if (named !== undefined) return Math.max(0 - named, -HIGHEST);
+  if (tier === 'priority') return bound.highest;
+  return tier === 'flex' ? Math.min(FLEX, bound.usual) : bound.usual;
+}
+
 /** What is wrong with a job's priority; null: nothing. */
 export function priorityProblem(asked: number, { highest, name }: Bounds): HttpError | null {
   return asked <= highest ? null : denied(`priority: the token "${name}" may ask for ${highest} at most`);
@@ -62,11 +82,17 @@ export function enginePriorityProblem(
   value: unknown,
   { highest, name }: Pick<Bounds, 'highest' | 'name'>,
 ): HttpError | null {
-  const asked = typeof value === 'string' ? Number(value.replaceAll('_', '')) : value;
-  if (typeof asked !== 'number' || Number.isNaN(asked) || asked >= -highest) return null;
+  const asked = numberOf(value);
+  if (Number.isNaN(asked) || asked >= -highest) return null;
   return denied(
     `priority: of the engine, where the lowest number goes first, the token "${name}" may ask for ${0 - highest} at least`,
   );
+}
+
+/** NaN where it is none. */
+function numberOf(value: unknown): number {
+  if (typeof value === 'string' && value.trim() !== '') return Number(value.replaceAll('_', ''));
+  return typeof value === 'number' ? value : Number.NaN;
 }
 
 function denied(problem: string): HttpError {

@@ -50,6 +50,8 @@ export interface BodyScan {
   response: ResponseWishes;
   /** The body's own `priority`, for engines that schedule by it; as it is written there, whatever it is. */
   priority: unknown;
+  /** OpenAI's `service_tier`; null: it names none. */
+  tier: string | null;
   /** Where the model stands: a view of the body. */
   modelValue: Uint8Array | undefined;
   /** Embeddings are asked for as bytes (`encoding_format` of vLLM). */
@@ -77,6 +79,7 @@ const SCANNED = [
   'stream_options',
   'request_id',
   'priority',
+  'service_tier',
   'encoding_format',
   'previous_response_id',
   'store',
@@ -105,6 +108,7 @@ export function scanBody(body: Uint8Array): BodyScan {
     facts,
     requestId: idOf(fields.request_id),
     priority,
+    tier: idOf(fields.service_tier),
     response,
     modelValue: fields.model,
     mayBeBytes,

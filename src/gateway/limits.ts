@@ -8,22 +8,25 @@ import { callFleet, callQueue } from './objects/calls.ts';
 import { namedQueues } from './objects/queue-ids.ts';
 import { allTokens, configuredTokens, isOpen } from './tokens.ts';
 
-/** What the queue is told of the limits of a token, with every request and job of it. */
+/** What the queue is told of the limits and the weight of a token, with every request and job of it. */
 
 /** So old what is known of the lengths of models may be, ms. */
 const FRESH_MS = 30_000;
 
 const lengths = new Map<string, { at: number; lengths: Promise<ReadonlyMap<string, number>> }>();
 
-/** The limits of a token; undefined: there are no tokens. */
-export function limitsOfToken(token: TokenEntry | null): Limits | null | undefined {
-  return token === null ? undefined : (token.limits ?? null);
+/** What holds for all that a token submits; nothing is said where there are no tokens. */
+export type Terms = Pick<SubmitJob, 'limits' | 'weight'>;
+
+export function termsOfToken(token: TokenEntry | null): Terms {
+  if (token === null) return {};
+  const { limits = null, weight } = token;
+  return { limits, ...(weight !== undefined && { weight }) };
 }
 
-/** For whom a token submits jobs, and under which limits. */
-export function submissionOf(token: TokenEntry | null): Pick<SubmitJob, 'tenant' | 'token_name' | 'limits'> {
-  const limits = limitsOfToken(token);
-  return { ...submitterOf(token), ...(limits !== undefined && { limits }) };
+/** For whom a token submits jobs, and on which terms. */
+export function submissionOf(token: TokenEntry | null): Pick<SubmitJob, 'tenant' | 'token_name'> & Terms {
+  return { ...submitterOf(token), ...termsOfToken(token) };
 }
 
 /** Tells the queues of limits that were changed: what is held back by the old ones may be let in. */
@@ -73,15 +76,13 @@ export async function withCosts(env: Env, queueId: string, jobs: SubmitJob[]): P
   return weighed;
 }
 
-/** The limits of tokens by their names, for what is submitted later than asked for. */
-export async function limitsByName(
-  env: Env,
-): Promise<(tokenName: string | null) => Limits | null | undefined> {
-  if (isOpen(env)) return () => undefined;
+/** The terms of tokens by their names, for what is submitted later than asked for. */
+export async function termsByName(env: Env): Promise<(tokenName: string | null) => Terms> {
+  if (isOpen(env)) return () => ({});
   const entries = new Map((await allTokens(env)).map((entry) => [entry.name, entry]));
   return (tokenName) => {
     const entry = entries.get(tokenName ?? '');
     // Of one that was taken away the last that was said counts.
-    return entry && limitsOfToken(entry);
+    return entry ? termsOfToken(entry) : {};
   };
 }

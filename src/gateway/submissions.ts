@@ -25,9 +25,9 @@ import { isRefused, readFacts, scanBody, transferParamsProblem } from './json-sc
 export function readSubmission(body: unknown, bound: Bounds, idempotencyKey?: string): SubmitJob | HttpError {
   const parsed = parseValue(JobSubmission, body);
   if (!parsed.ok) return new HttpError(400, parsed.message, 'invalid_job');
-  const { payload, ...job } = parsed.value;
+  const { payload, priority = bound.usual, ...job } = parsed.value;
   const denied =
-    priorityProblem(job.priority, bound) ??
+    priorityProblem(priority, bound) ??
     payloadPriorityProblem(payload, bound) ??
     modelProblem(modelsIn(payload), bound);
   if (denied) return denied;
@@ -44,6 +44,7 @@ export function readSubmission(body: unknown, bound: Bounds, idempotencyKey?: st
   }
   return {
     ...job,
+    priority,
     id: job.id ?? idempotencyKey ?? crypto.randomUUID(),
     payload: JSON.stringify(payload),
     model: typeof payload.model === 'string' ? payload.model : undefined,

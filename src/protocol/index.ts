@@ -44,6 +44,7 @@ export * from './sign-in.ts';
 export * from './telemetry.ts';
 export * from './text.ts';
 export * from './token-limits.ts';
+export * from './token-terms.ts';
 export * from './token-view.ts';
 export * from './trace-context.ts';
 export * from './worker-frames.ts';

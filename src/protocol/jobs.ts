@@ -49,8 +49,8 @@ export const JobSubmission = z.object({
   payload: z.record(z.string(), z.unknown()),
   /** Which workers may take it; left out, the payload's model or the only pool there is decides. */
   config_id: z.string().min(1).max(256).optional(),
-  /** Higher goes first. */
-  priority: z.number().int().min(-1000).max(1000).default(0),
+  /** Higher goes first. Left out: the default of its token, 0 for most. */
+  priority: z.number().int().min(-1000).max(1000).optional(),
   max_attempts: z.number().int().min(1).max(100).default(MAX_ATTEMPTS),
   /** Counted from acceptance; a job not settled by then is `expired`. */
   deadline_seconds: z

@@ -65,6 +65,8 @@ export const Job = z.object({
    * caller that waits is in the queue's memory alone, and a queue that has restarted knows no more of it.
    */
   account: z.string().max(4096).optional(),
+  /** In the queue, higher first; 0 where it is left out. The engine is told it, where the request names none itself. */
+  priority: z.number().int().min(-1000).max(1000).optional(),
 });
 export type Job = z.infer<typeof Job>;
 

@@ -11,6 +11,10 @@ export const TokenView = z.object({
   worker_id: z.string().nullable(),
   /** Null: 0, of `admin` any. */
   highest_priority: z.number().nullable(),
+  /** Of what names none; null: 0. */
+  default_priority: z.number().nullable(),
+  /** Its part among the others; null: 1. */
+  weight: z.number().nullable(),
   /** Patterns of models that it may ask for; null: all. */
   models: z.array(z.string()).nullable(),
   /** Patterns of paths; null: all of its scopes. */

@@ -149,7 +149,8 @@ export interface JobOwner {
 export type Contents = { text: string } | { file: string };
 
 /** A validated submission, its payload as the JSON text that will be stored. */
-export interface SubmitJob extends Omit<JobSubmission, 'payload'> {
+export interface SubmitJob extends Omit<JobSubmission, 'payload' | 'priority'> {
+  priority: number;
   payload: string;
   /** The file that holds the payload, which is empty then (payload-file.ts): a long one is in no row. */
   payload_file?: string;

@@ -10,10 +10,14 @@ export const TokenBounds = z.object({
   /** Id of the only worker that may use it, or a pattern of ids: `runpod-*`. Left out: any worker. */
   worker_id: z.string().max(256).regex(/^\S+$/).optional(),
   /**
-   * Highest priority of the jobs that it submits, and of its requests at an engine that schedules by priority (there the
-   * lowest number goes first: -5 needs 5). Left out: 0, that of requests whose callers wait; of `admin` any.
+   * Highest priority of its requests and jobs, in the queue and at an engine that schedules by priority (there the lowest
+   * number goes first: -5 needs 5); lines of batches have -10. Left out: 0; of `admin` any.
    */
-  highest_priority: z.number().int().min(0).max(1000).optional(),
+  highest_priority: z.number().int().min(-10).max(1000).optional(),
+  /** Priority of those that name none, but never above the highest. Left out: 0. */
+  default_priority: z.number().int().min(-1000).max(1000).optional(),
+  /** Its part of the slots while others wait: with 2 it is given twice as much as with 1. Left out: 1. */
+  weight: z.number().min(0.01).max(100).optional(),
   /** Models that it may ask for, by the names that callers use; `*` stands for any characters. Left out: all. */
   models: z.array(z.string().min(1).max(256)).min(1).max(100).optional(),
   /** Paths that it may ask for; `*` stands for any characters: `/v1/embeddings`, `/v1/*`. Left out: all of its scopes. */

@@ -14,6 +14,7 @@ const road = startTestWorkerd({
   TOKENS: JSON.stringify([
     entry('app', ['submit']),
     entry('urgent', ['submit'], { highest_priority: 10 }),
+    entry('usual', ['submit'], { default_priority: 3, highest_priority: 5 }),
     entry('operator', ['admin']),
   ]),
 });
@@ -45,6 +46,14 @@ describe('the priority of a job', () => {
     const { status: told, body } = await post(token, '/api/jobs', job({ priority }));
     expect(told).toBe(status);
     expect(body).toMatchObject(status === 201 ? { priority } : DENIED);
+  });
+
+  it('is that of its token where it names none', async () => {
+    for (const [token, priority] of [
+      ['app', 0],
+      ['usual', 3],
+    ] as const)
+      expect((await post(token, '/api/jobs', job())).body).toMatchObject({ priority });
   });
 
   it('is looked at for each of many jobs, whichever way they come', async () => {

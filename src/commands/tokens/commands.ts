@@ -1,9 +1,9 @@
 import { UserError } from '../../process/index.ts';
-import type { TokenView } from '../../protocol/index.ts';
+import { type TokenView, termsText } from '../../protocol/index.ts';
 import type { Scope } from '../../settings/scopes.ts';
-import { TokenBounds } from '../../settings/token-entry.ts';
+import { TokenBounds, TokenChanges } from '../../settings/token-entry.ts';
 import { columns } from '../fleet/columns.ts';
-import { type LimitOptions, limitsIn, limitsText } from './limit-options.ts';
+import { type LimitOptions, limitsIn } from './limit-options.ts';
 import { type NewSecret, randomName, type TokenPlace, tokensOfFolder, tokensOfQueue } from './places.ts';
 
 /** Which tokens a command is about. */
@@ -14,14 +14,19 @@ export interface PlaceOptions {
   token?: string;
 }
 
-export interface CreateOptions extends PlaceOptions, LimitOptions {
+/** What `create` and `set` say of a token: texts of numbers, for `set` also `none`. */
+export interface TermOptions extends LimitOptions {
+  weight?: string;
+  priority?: string;
+  highestPriority?: string;
+}
+
+export interface CreateOptions extends PlaceOptions, TermOptions {
   scope: Scope[];
   name?: string;
   tenant?: string;
   /** Id of the only worker that may use it, or a pattern of ids: `runpod-*`. */
   workerId?: string;
-  /** Text of a whole number. */
-  highestPriority?: string;
   /** Comma-separated patterns. */
   models?: string[];
   routes?: string[];
@@ -43,19 +48,21 @@ export async function runTokenCreate(options: CreateOptions): Promise<number> {
   return 0;
 }
 
-/** `token set`: other limits; the secret stays. @throws UserError */
-export async function runTokenSet(name: string, options: PlaceOptions & LimitOptions): Promise<number> {
+/** `token set`: other limits, priorities or another weight; the secret stays. @throws UserError */
+export async function runTokenSet(name: string, options: PlaceOptions & TermOptions): Promise<number> {
   const place = placeOf(options);
   const token = (await place.list()).find((one) => one.name === name);
   if (!token) throw new UserError(`There is no token named "${name}".`);
   const limits = limitsIn(options, token.limits);
-  if (limits === undefined) {
+  const changes = { ...numbersIn(options), ...(limits !== undefined && { limits }) };
+  if (Object.keys(changes).length === 0) {
     throw new UserError(
-      'Say what to change: --requests-per-minute, --tokens-per-minute or --running; "none" takes one away.',
+      'Say what to change: --weight, --priority, --highest-priority, --requests-per-minute, --tokens-per-minute or --running; "none" takes one away.',
     );
   }
-  await place.set(name, { limits });
-  process.stderr.write(`The token "${name}" has these limits now: ${limitsText(limits)}.\n`);
+  await place.set(name, changes);
+  const terms = termsText({ ...token, ...changes });
+  process.stderr.write(`The token "${name}" now has the limits: ${terms}.\n`);
   return 0;
 }
 
@@ -94,14 +101,13 @@ function showOnce({ token, name }: NewSecret, what: string, { note }: TokenPlace
 const FIELDS: Record<string, string> = {
   tenant: '--tenant',
   worker_id: '--worker-id',
-  highest_priority: '--highest-priority',
   models: '--models',
   routes: '--routes',
 };
 
 /** @throws UserError that names the option */
 function boundsIn(options: CreateOptions, now: number): TokenBounds {
-  const { scope, tenant, workerId, highestPriority, models, routes, expires } = options;
+  const { scope, tenant, workerId, models, routes, expires } = options;
   if (workerId !== undefined && !scope.includes('worker')) {
     throw new UserError('--worker-id says which worker may use the token, so it needs --scope worker.');
   }
@@ -109,31 +115,61 @@ function boundsIn(options: CreateOptions, now: number): TokenBounds {
     scopes: scope,
     tenant,
     worker_id: workerId,
-    highest_priority: highestPriority === undefined ? undefined : numberIn(highestPriority),
     models,
     routes,
     limits: limitsIn(options, null) ?? undefined,
+    ...withoutNulls(numbersIn(options)),
     expires_at: expires === undefined ? undefined : timeIn(expires, now),
   };
   const parsed = TokenBounds.safeParse(given);
   if (parsed.success) return parsed.data;
   const field = String(parsed.error.issues[0]?.path[0]);
-  const written = { worker_id: workerId, highest_priority: highestPriority }[field];
+  const written = field === 'worker_id' ? workerId : '';
   throw new UserError(
-    `${FIELDS[field] ?? field} "${written ?? ''}": expected ${EXPECTED[field] ?? 'another text'}.`,
+    `${FIELDS[field] ?? field} "${written}": expected ${EXPECTED[field] ?? 'another text'}.`,
   );
 }
 
 const EXPECTED: Record<string, string> = {
   tenant: '1 to 256 characters',
   worker_id: "the id of a worker without blanks, with * for any characters, such as 'runpod-*'",
-  highest_priority: 'a whole number from 0 to 1000',
   models: "names of models, comma-separated, with * for any characters, such as 'qwen-*'",
   routes: "paths, comma-separated, with * for any characters, such as '/v1/embeddings'",
 };
 
-function numberIn(text: string): number {
-  return text.trim() === '' ? Number.NaN : Number(text);
+type Numbers = Pick<TokenChanges, 'weight' | 'default_priority' | 'highest_priority'>;
+
+const NUMBERS: Record<keyof Numbers, { key: keyof TermOptions; flag: string; expected: string }> = {
+  weight: { key: 'weight', flag: '--weight', expected: 'a number from 0.01 to 100' },
+  default_priority: {
+    key: 'priority',
+    flag: '--priority',
+    expected: 'a whole number from -1000 to 1000',
+  },
+  highest_priority: {
+    key: 'highestPriority',
+    flag: '--highest-priority',
+    expected: 'a whole number from -10 to 1000',
+  },
+};
+
+/** @returns null for what is to be taken away @throws UserError that names the option */
+function numbersIn(options: TermOptions): Numbers {
+  const numbers: Numbers = {};
+  for (const name of Object.keys(NUMBERS) as (keyof Numbers)[]) {
+    const { key, flag, expected } = NUMBERS[name];
+    const text = options[key]?.trim();
+    if (text === undefined) continue;
+    const parsed = TokenChanges.shape[name].safeParse(text === 'none' ? null : Number(text || 'x'));
+    if (!parsed.success) throw new UserError(`${flag} "${text}": expected ${expected}.`);
+    numbers[name] = parsed.data;
+  }
+  return numbers;
+}
+
+function withoutNulls(numbers: Numbers): Partial<TokenBounds> {
+  const given = Object.entries(numbers).filter(([, value]) => value !== null);
+  return Object.fromEntries(given) as Partial<TokenBounds>;
 }
 
 const UNITS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -150,13 +186,13 @@ function table(tokens: readonly TokenView[]): string {
   if (tokens.length === 0) return 'There are no tokens here yet.';
   const day = (text: string | null, none: string) => text?.slice(0, 16).replace('T', ' ') ?? none;
   const rows = tokens.map(
-    ({ name, scopes, tenant, worker_id, models, routes, limits, expires_at, last_used_at }) => [
+    ({ name, scopes, tenant, worker_id, models, routes, expires_at, last_used_at, ...terms }) => [
       name,
       scopes.join('+') + (worker_id === null ? '' : `@${worker_id}`),
       tenant,
       models?.join(',') ?? 'all',
       routes?.join(',') ?? 'all',
-      limitsText(limits),
+      termsText(terms),
       day(expires_at, 'never'),
       day(last_used_at, '–'),
     ],

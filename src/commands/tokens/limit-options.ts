@@ -57,21 +57,3 @@ function amountIn(part: string, name: LimitName, text: string): number {
     `${OPTIONS[name].flag} "${text}": expected a whole number from 1, by model as in "600,qwen-*=60", or "none".`,
   );
 }
-
-/** As a table shows them: `60 requests/min, 8 at a time, qwen-*: 10 requests/min`. */
-export function limitsText(limits: Limits | null): string {
-  if (limits === null) return 'none';
-  const { models = {}, ...all } = limits;
-  const of = Object.entries(models).map(([pattern, own]) => `${pattern}: ${ratesText(own)}`);
-  return [ratesText(all), ...of].filter(Boolean).join(', ');
-}
-
-function ratesText({ requests_per_minute, tokens_per_minute, running }: RateLimits): string {
-  return [
-    requests_per_minute && `${requests_per_minute} requests/min`,
-    tokens_per_minute && `${tokens_per_minute} tokens/min`,
-    running && `${running} at a time`,
-  ]
-    .filter(Boolean)
-    .join(', ');
-}

@@ -83,6 +83,8 @@ function viewOf(entry: TokenEntry): TokenView {
   return {
     worker_id: null,
     highest_priority: null,
+    default_priority: null,
+    weight: null,
     models: null,
     routes: null,
     limits: null,

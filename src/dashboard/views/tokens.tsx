@@ -1,4 +1,5 @@
 import { useRef, useState } from 'preact/hooks';
+import { termsText } from '../../protocol/token-terms.ts';
 import type { NewToken, TokenView } from '../../protocol/token-view.ts';
 import { ask } from '../api.ts';
 import { Problem, useAction } from '../controls/action.tsx';
@@ -11,6 +12,16 @@ import { isAdmin } from '../session.ts';
 const ROW_HEIGHT = 40;
 const LOOK_MS = 5000;
 const SCOPES = ['submit', 'read', 'submit+read', 'worker', 'launcher', 'admin'];
+
+/** All of them may be left out. */
+const NUMBERS = [
+  { name: 'requests_per_minute', label: 'Requests a minute, at most', min: 1 },
+  { name: 'tokens_per_minute', label: 'Tokens a minute, at most', min: 1 },
+  { name: 'running', label: 'At a time, at most', min: 1 },
+  { name: 'weight', label: 'Weight among tenants, 1 unless set', min: 0.01, max: 100, step: 0.01 },
+  { name: 'default_priority', label: 'Priority, 0 unless set', min: -1000, max: 1000 },
+  { name: 'highest_priority', label: 'Highest priority, 0 unless set', min: -10, max: 1000 },
+] as const;
 
 /** Who may use the queue: tokens, what they may do, and when each was last used. */
 export function TokensView() {
@@ -72,7 +83,12 @@ function TokenForm({ onMade }: { onMade(token: NewToken): void }) {
       .split(',')
       .map((model) => model.trim())
       .filter(Boolean);
+    const numbers = (names: readonly string[]) =>
+      Object.fromEntries(names.filter((name) => text(name)).map((name) => [name, Number(text(name))]));
+    const limits = numbers(['requests_per_minute', 'tokens_per_minute', 'running']);
     const body = {
+      ...numbers(['weight', 'default_priority', 'highest_priority']),
+      ...(Object.keys(limits).length > 0 && { limits }),
       name: text('name'),
       scopes: text('scopes').split('+'),
       ...(models.length > 0 && { models }),
@@ -107,6 +123,12 @@ function TokenForm({ onMade }: { onMade(token: NewToken): void }) {
         <span>Expires, never unless set</span>
         <input name="expires" type="date" />
       </label>
+      {NUMBERS.map(({ name, label, ...bounds }) => (
+        <label key={name}>
+          <span>{label}</span>
+          <input name={name} type="number" {...bounds} />
+        </label>
+      ))}
       <button type="submit" disabled={isActing}>
         Make a token
       </button>
@@ -127,6 +149,13 @@ function columnsWith(changed: (token: NewToken | null) => void): Column<TokenVie
     { key: 'tenant', head: 'Tenant', width: 120, drop: 3, cell: ({ tenant }) => tenant },
     { key: 'models', head: 'Models', width: 120, drop: 4, cell: ({ models }) => models?.join(', ') ?? 'all' },
     { key: 'routes', head: 'Routes', width: 110, drop: 1, cell: ({ routes }) => routes?.join(', ') ?? 'all' },
+    {
+      key: 'terms',
+      head: 'Limits',
+      width: 150,
+      drop: 2,
+      cell: (token) => <span title={termsText(token)}>{termsText(token)}</span>,
+    },
     {
       key: 'expires',
       head: 'Expires',

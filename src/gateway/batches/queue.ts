@@ -7,7 +7,7 @@ import { HttpError } from '../errors.ts';
 import { answerFromResult } from '../inference/base-answer.ts';
 import { keptResponseProblem } from '../inference/kept-responses.ts';
 import { scanBody } from '../json-scan.ts';
-import { limitsByName } from '../limits.ts';
+import { termsByName } from '../limits.ts';
 import { callQueue } from '../objects/calls.ts';
 import { wholeJob } from '../objects/job-files.ts';
 import { submitAndListen } from '../objects/submit-jobs.ts';
@@ -46,8 +46,8 @@ async function submit(env: Env, queueId: string, lines: LineJob[]): Promise<Subm
   const all = lines.map(jobOf);
   const refusals = lines.map((line, index) => refusalOf(line, all[index]!.payload));
   const jobs = all.filter((_, index) => refusals[index] === null);
-  const limitsOf = await limitsByName(env);
-  const limited = jobs.map((job) => ({ ...job, limits: limitsOf(job.token_name ?? null) }));
+  const termsOf = await termsByName(env);
+  const limited = jobs.map((job) => ({ ...job, ...termsOf(job.token_name ?? null) }));
   const answers = (await submitAndListen(env, queueId, limited, LISTENER)).values();
   return refusals.map((refused) => (refused === null ? answerOf(answers.next().value) : { refused }));
 }
@@ -56,7 +56,7 @@ async function submit(env: Env, queueId: string, lines: LineJob[]): Promise<Subm
 const TOO_LONG = `The request is longer than ${limits.PAYLOAD_BYTES / 1024 / 1024} MiB with its quotes and backslashes escaped, as the queue keeps it.`;
 
 /** Lines of batches go before no other request, at engines too. */
-const NO_HASTE = { highest: 0, name: null };
+const NO_HASTE = { highest: 0, usual: 0, name: null };
 const TOO_HASTY = 'priority: a line of a batch may ask for 0 at least, where the lowest number goes first.';
 
 /** Why the gateway would not pass this line on; null: it would. */

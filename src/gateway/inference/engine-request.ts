@@ -32,6 +32,8 @@ export interface EngineCall {
   payload: Uint8Array<ArrayBuffer>;
   /** What it says of its priority at the engine, in a header and in the body. */
   priorities: unknown[];
+  /** OpenAI's `service_tier`; null: it names none. */
+  tier: string | null;
   /** What its prompt is made of: views of the body as it came; empty where that is no JSON. */
   prompt: PrefixFields;
   /** What bounds its answer: views of the body as it came; null where that is no JSON. */
@@ -47,6 +49,7 @@ interface Content {
   /** The body's own `request_id`. */
   requestId: string | null;
   priority?: unknown;
+  tier?: string | null;
   body: Uint8Array;
   mayBeBytes?: boolean;
   prompt?: PrefixFields;
@@ -88,7 +91,9 @@ export function engineCall(
     headers: { ...headers, 'x-request-id': requestId ?? undefined },
   });
   const priorities = [headers['x-vllm-priority'], content.priority];
-  return { facts, mayBeBytes, response, payload: pack(head, body), priorities, prompt, cost, requestId };
+  const payload = pack(head, body);
+  const { tier = null } = content;
+  return { facts, mayBeBytes, response, payload, priorities, tier, prompt, cost, requestId };
 }
 
 function readContent(request: Request, bytes: Uint8Array, aliases: ModelAliases): Content {

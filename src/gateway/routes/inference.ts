@@ -12,7 +12,7 @@ import { QUEUE_SETTINGS, variableOf } from '../../settings/queue-settings.ts';
 import { parseRequestTimeouts, type RequestTimeouts } from '../../settings/request-timeouts.ts';
 import { submitterOf, viewerOf } from '../auth.ts';
 import { readBody } from '../body.ts';
-import { boundsOf, enginePriorityProblem, modelProblem } from '../bounds.ts';
+import { boundsOf, modelProblem, requestPriority } from '../bounds.ts';
 import { costOf } from '../cost.ts';
 import type { Env } from '../env.ts';
 import { type ErrorOf, HttpError, otherMethod } from '../errors.ts';
@@ -25,7 +25,7 @@ import { makesResponse, ownerOf, rememberingOwner } from '../inference/kept-resp
 import { respond } from '../inference/respond.ts';
 import { waitingPlace } from '../inference/waiting-place.ts';
 import type { RequestFacts } from '../json-scan.ts';
-import { lengthOfModel, limitsOfToken } from '../limits.ts';
+import { lengthOfModel, termsOfToken } from '../limits.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
@@ -125,8 +125,7 @@ async function readRequest(context: GatewayContext, pathname: string, path: stri
     const token = context.get('token');
     const submitter = submitterOf(token);
     const prefix = prefixOf(read.prompt, { tenant: submitter.tenant, model: read.facts.model });
-    const limits = limitsOfToken(token);
-    const cost = limits
+    const cost = token?.limits
       ? costOf(
           path,
           read.cost ? bytes.byteLength : 0,
@@ -136,8 +135,7 @@ async function readRequest(context: GatewayContext, pathname: string, path: stri
       : undefined;
     freeBytes(bytes);
     const bound = boundsOf(token, aliases);
-    const problem = read.priorities.map((asked) => enginePriorityProblem(asked, bound)).find(Boolean);
-    if (problem) throw problem;
+    const priority = requestPriority(read.priorities, read.tier, bound);
     const { facts, payload, response } = read;
     const owner = await ownerOf(env, queueId, path, response.previousId, viewerOf(token));
     // What is asked about a response is asked of a model that its token was let to.
@@ -154,9 +152,9 @@ async function readRequest(context: GatewayContext, pathname: string, path: stri
       payload,
       model: owner ?? facts.model ?? (ABOUT_ENGINES.test(path) ? await anyModel(env, queueId) : null),
       ...submitter,
-      ...(limits !== undefined && { limits }),
+      ...termsOfToken(token),
       ...(cost !== undefined && { tokens: cost }),
-      priority: 0,
+      priority,
       ...(prefix !== undefined && { prefix }),
       ...(read.requestId !== null && { request_id: read.requestId }),
       ...waitsOf(given),

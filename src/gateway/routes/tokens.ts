@@ -253,14 +253,15 @@ async function viewsOf(env: Env): Promise<TokenView[]> {
 }
 
 function viewOf(entry: TokenEntry, source: TokenView['source'], lastUsed: number | null): TokenView {
-  const { name, scopes, tenant, worker_id, highest_priority, models, routes, limits } = entry;
-  const { created_at, expires_at } = entry;
+  const { name, scopes, tenant, worker_id, models, routes, limits, created_at, expires_at } = entry;
   return {
     name,
     scopes,
     tenant: tenant ?? name,
     worker_id: worker_id ?? null,
-    highest_priority: highest_priority ?? null,
+    highest_priority: entry.highest_priority ?? null,
+    default_priority: entry.default_priority ?? null,
+    weight: entry.weight ?? null,
     models: models ?? null,
     routes: routes ?? null,
     limits: limits ?? null,

@@ -38,7 +38,7 @@ export function readRunpodSubmission(body: unknown, id: string, endpoint: string
     job_type: 'runpod',
     payload: JSON.stringify({ input, ...(policy ? { policy } : {}) }),
     model: endpoint,
-    priority: policy?.lowPriority ? LOW_PRIORITY : 0,
+    priority: policy?.lowPriority ? Math.min(LOW_PRIORITY, bound.usual) : bound.usual,
     max_attempts: limits.MAX_ATTEMPTS,
     ...(policy?.ttl ? { deadline_seconds: policy.ttl / 1000 } : {}),
     ...(webhook ? { webhook } : {}),

@@ -62,13 +62,18 @@ function fillPool(core: Core, configId: string): void {
 function placeWaiting(core: Core, job: WaitingJob): boolean {
   if (!core.waiting.isPending(job)) return true;
   if (job.held !== null) return false;
+  const mayBegin = (worker: Worker) => !isBatchWork(job) || mayBeginBatchWork(core, worker);
   for (;;) {
     const worker = chooseLive(
       core,
-      (candidate) => mayRun(candidate, job.model) && !candidate.declined.has(job.id),
+      (candidate) => mayRun(candidate, job.model) && !candidate.declined.has(job.id) && mayBegin(candidate),
       job,
     );
-    if (!worker) return false;
+    if (!worker) {
+      if (isBatchWork(job) && !hasRoomForBatch(poolSlots(core, job.config_id)))
+        core.ready.heldBack.add(job.config_id);
+      return false;
+    }
     if (isLeftToOthers(core, worker, job)) continue;
     send(core, worker, job);
     return true;

@@ -54,6 +54,7 @@ export function send(core: Core, worker: Worker, job: Job): void {
     payload_url: files && (payload === null || isLarge(payload)) ? files.payload : null,
     result_upload_url: leased.mode === 'stored' ? (files?.result ?? null) : null,
     account: accountOf(leased),
+    priority: leased.priority,
     trace,
   };
   const written = bytes ? byteFrame(worker, frame, bytes) : textFrame(worker, frame, suitsBase);

@@ -27,6 +27,7 @@ export interface JobFrame {
   result_upload_url: string | null;
   /** Whom its tokens are counted for, if the worker is to say it again; null: it is not. */
   account: string | null;
+  priority: number;
   /** Null: it says nothing of a trace. */
   trace: JobTrace | null;
 }
@@ -66,13 +67,24 @@ export function extendedJobBytes(frame: JobFrame, payload: Uint8Array): Uint8Arr
 
 /** Up to the payload. */
 function extendedHead(frame: JobFrame): string {
-  const { payload, deadline_ms, stream_id, payload_url, result_upload_url, account, trace, ...rest } = frame;
+  const {
+    payload,
+    deadline_ms,
+    stream_id,
+    payload_url,
+    result_upload_url,
+    account,
+    priority,
+    trace,
+    ...rest
+  } = frame;
   const head = JSON.stringify({
     type: 'job',
     ...rest,
     ...(deadline_ms === null ? {} : { deadline_ms }),
     ...(stream_id === null ? {} : { stream_id }),
     ...(account === null ? {} : { account }),
+    ...(priority === 0 ? {} : { priority }),
     ...(trace === null ? {} : { trace }),
     ...references(frame),
   });

@@ -6,8 +6,8 @@ import type { RunningJob } from './running-job.ts';
 export type RunEngine = Pick<EngineClient, 'request' | 'isHealthy'>;
 
 /**
- * The engine as one attempt asks it: with the trace that the job belongs to in its headers, whether spans are exported
- * or not.
+ * The engine as one attempt asks it: in its headers the priority of the job, where the request names none there, and the
+ * trace that the job belongs to, whether spans are exported or not.
  */
 export function tracedEngine(
   engine: EngineClient,
@@ -15,13 +15,19 @@ export function tracedEngine(
   clock: Ports['clock'],
 ): RunEngine {
   const { traceparent, tracestate } = job.trace ?? {};
-  if (trace === null && traceparent === undefined) return engine;
+  const { priority = 0 } = job;
+  if (trace === null && traceparent === undefined && priority === 0) return engine;
+  // Of vLLM's, where the lowest number goes first.
+  const ranked: Record<string, string> = priority === 0 ? {} : { 'x-vllm-priority': String(-priority) };
   return {
     isHealthy: (timeoutMs) => engine.isHealthy(timeoutMs),
     request: async (call) => {
       const own = trace?.request(call, clock.now());
       const given = traceparent === undefined ? {} : { traceparent, ...(tracestate && { tracestate }) };
-      const answer = await engine.request({ ...call, headers: { ...given, ...call.headers, ...own } });
+      const answer = await engine.request({
+        ...call,
+        headers: { ...ranked, ...given, ...call.headers, ...own },
+      });
       trace?.answered(answer.status);
       return answer;
     },

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { limitsIn, limitsText } from '../../../src/commands/tokens/limit-options.ts';
+import { limitsIn } from '../../../src/commands/tokens/limit-options.ts';
+import { termsText } from '../../../src/protocol/index.ts';
 
 describe('limits on a command line', () => {
   it('are for all, and by model', () => {
@@ -25,7 +26,10 @@ describe('limits on a command line', () => {
 
   it('are told in words', () => {
     const limits = { requests_per_minute: 60, models: { 'qwen-*': { running: 2 } } };
-    expect(limitsText(limits)).toBe('60 requests/min, qwen-*: 2 at a time');
-    expect(limitsText(null)).toBe('none');
+    const usual = { weight: null, default_priority: null, highest_priority: null };
+    expect(termsText({ ...usual, limits })).toBe('60 requests/min, qwen-*: 2 at a time');
+    const more = { weight: 2, default_priority: -5, highest_priority: 10 };
+    expect(termsText({ limits: null, ...more })).toBe('priority -5, priority up to 10, weight 2');
+    expect(termsText({ ...usual, limits: null })).toBe('none');
   });
 });

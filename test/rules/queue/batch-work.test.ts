@@ -40,6 +40,20 @@ describe('slots that batch work leaves free', () => {
     ]);
   });
 
+  it('are left by requests of a low priority too, which go on as soon as there is room', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 10 });
+    for (let n = 0; n < 12; n++) queue.request({ ...BATCH });
+    expect(given(worker)).toBe(9);
+    expect(worker.lastJob()).toMatchObject({ priority: -10 });
+    queue.request();
+    expect(given(worker)).toBe(10);
+    settle(queue, worker);
+    expect(given(worker)).toBe(10);
+    settle(queue, worker, worker.frames('job')[0] as never);
+    expect(given(worker)).toBe(11);
+  });
+
   it('are counted over all workers of the pool, also after a hibernation', () => {
     const queue = new QueueHarness();
     const workers = ['a', 'b', 'c'].map((id) => queue.worker(id, { capacity: 5 }));

@@ -120,3 +120,15 @@ test.each([
   await settled();
   expect(bench.results).toMatchObject([{ result: { response: { body } } }]);
 });
+
+test('the engine is told the priority that the queue went by, unless the request names one in a header', async () => {
+  const bench = await new WorkerBench({ capacity: 3 }).ready();
+  const told = async (more: object, payload: object = {}) => {
+    await bench.push(request({ path: '/v1/completions', ...payload }, more));
+    return bench.engine.last.call.headers?.['x-vllm-priority'];
+  };
+  expect(await told({ job_id: 'a', priority: 7 })).toBe('-7');
+  expect(await told({ job_id: 'b', fence_token: 2 })).toBeUndefined();
+  const own = { headers: { 'X-Vllm-Priority': '3' } };
+  expect(await told({ job_id: 'c', fence_token: 3, priority: -4 }, own)).toBe('3');
+});
