@@ -1,6 +1,6 @@
 import { Command } from 'commander';
 import { abuse } from '../test/abuse/run.ts';
-import { tearDown } from '../test/support/road.ts';
+import { tearDown, tearDownOnSignals } from '../test/support/road.ts';
 
 /** `npm run abuse`: slow, large, many, nested, idle and strange requests; ends with 1 if the queue suffered. */
 
@@ -13,6 +13,7 @@ const given = new Command('abuse')
   .parse()
   .opts<{ short?: boolean; only?: string }>();
 
+tearDownOnSignals();
 const findings = await abuse(given.short ? 'short' : 'full', given.only ?? null, (line) => console.log(line));
 await tearDown();
 const faults = findings.flatMap((finding) => finding.faults);

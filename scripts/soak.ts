@@ -2,6 +2,7 @@ import { Command, InvalidArgumentError } from 'commander';
 import { FAULT_KINDS, type FaultKind } from '../test/soak/faults.ts';
 import { tableOf } from '../test/soak/figures.ts';
 import { Soak } from '../test/soak/run.ts';
+import { tearDownOnSignals } from '../test/support/road.ts';
 
 /** `npm run soak`: real processes, real kills, a network that goes wrong; ends with 1 if anything was lost. */
 
@@ -20,6 +21,7 @@ const given = new Command('soak')
   .opts<{ jobs: number; faults: number; seed: number; workers: number; only?: FaultKind[] }>();
 
 console.log(`soak: ${given.jobs} jobs, ${given.faults} faults, ${given.workers} workers, seed ${given.seed}`);
+tearDownOnSignals();
 const report = await Soak.run({ ...given, say: (line) => console.log(line) });
 const { counts } = report;
 for (const [what, found] of Object.entries(counts)) {

@@ -4,7 +4,7 @@ import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
 import type { Env } from './env.ts';
 import { HttpError, retryAfter, tooLarge } from './errors.ts';
 import { checkBody } from './json-scan.ts';
-import { BODY_WITHIN_MS, discardBody, RECEIVE_BYTES, receive, tooSlow } from './receive.ts';
+import { announcedLength, BODY_WITHIN_MS, discardBody, RECEIVE_BYTES, receive, tooSlow } from './receive.ts';
 
 /** Memory of the bodies that this isolate holds at the moment, in bytes: all callers share its memory. */
 let heldBytes = 0;
@@ -172,10 +172,4 @@ class Reservation {
 /** A byte order mark is none of JSON's, and parsers that read text leave it out. */
 export function withoutMark(bytes: Uint8Array): Uint8Array {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
-}
-
-/** The length of the body by the head of its request; null: it says none. */
-export function announcedLength(request: Request): number | null {
-  const header = request.headers.get('content-length');
-  return header !== null && /^\d{1,15}$/.test(header) ? Number(header) : null;
 }

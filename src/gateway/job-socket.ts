@@ -1,3 +1,4 @@
+import { freeBytes } from '../durable/free-bytes.ts';
 import {
   CLOSE,
   type ClientAnswer,
@@ -130,7 +131,12 @@ export class JobSocket {
 
   async #onFrame(text: string): Promise<void> {
     if (this.#isClosed) return;
-    checkBody(new TextEncoder().encode(text));
+    const bytes = new TextEncoder().encode(text);
+    try {
+      checkBody(bytes);
+    } finally {
+      freeBytes(bytes);
+    }
     const parsed = parseJson(ClientFrame, text);
     if (!parsed.ok) throw new HttpError(400, `frame not understood: ${parsed.message}`, 'invalid_frame');
     await this.#handle(parsed.value);

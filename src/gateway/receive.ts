@@ -20,15 +20,24 @@ const LOOK_AGAIN_MS = 1000;
 
 /** Bytes of a body that are read at a time. */
 export const RECEIVE_BYTES = 64 * 1024;
+/** At first, and until a read fills them: 500 bodies that come byte by byte would keep 32 MB. */
+const FIRST_BYTES = 4096;
 
 /**
  * Bodies that are read and thrown away side by side; others wait in the kernel, where they cost no memory of ours:
  * 600 of 2 MiB at once cost 220 MB.
  */
 const MOST_DISCARDS = 16;
+/**
+ * Bodies that wait for that; callers of any more are answered at once, and some of them see a broken connection instead.
+ * Each that is read in the end leaves up to 400 kB with its connection, where the runtime's HTTP server reads ahead.
+ */
+const MOST_WAITING = 240;
 /** Each that waits looks whether it may begin after so long, ms, then after twice as long: 2,000 may wait. */
 const DISCARD_POLL_MS = { first: 20, most: 1000 };
+/** Bodies that are being discarded, and those among them that are read. */
 let discards = 0;
+let read = 0;
 
 /**
  * Gives each piece to `take` as it comes, until that returns false: the rest can be discarded. Each lies in the same
@@ -40,7 +49,7 @@ export async function receive(
   take: (piece: Uint8Array) => boolean | Promise<boolean>,
 ): Promise<void> {
   const reader = body.getReader({ mode: 'byob' });
-  let buffer = new Uint8Array(RECEIVE_BYTES);
+  let buffer = new Uint8Array(FIRST_BYTES);
   let lateAt = Date.now() + BODY_WITHIN_MS;
   let isLate = false;
   let isTaken = false;
@@ -74,6 +83,7 @@ export async function receive(
       isTaken = false;
       lateAt = Date.now() + leftMs;
       if (!goesOn) return reader.releaseLock();
+      if (value.byteLength === FIRST_BYTES) buffer = new Uint8Array(RECEIVE_BYTES);
     }
   } finally {
     freeBytes(buffer);
@@ -82,7 +92,8 @@ export async function receive(
 }
 
 /**
- * Reads what comes and keeps nothing, so that a caller that is still sending hears the answer. Never throws.
+ * Reads what comes and keeps nothing, so that a caller that is still sending hears the answer; of a flood of them only
+ * as many as may wait for it. Never throws.
  * @param most bytes that are read
  * @param waitMs for its turn: others may be read first; beyond it the caller is answered at once
  */
@@ -91,25 +102,10 @@ export async function discardBody(
   { most = DISCARDED_BYTES, waitMs = BODY_WITHIN_MS }: { most?: number; waitMs?: number } = {},
 ): Promise<void> {
   if (!request.body || request.body.locked) return;
-  // Polled: a promise that another request resolves is of no use to this one's runtime.
-  const begunAt = Date.now();
-  for (
-    let pollMs = DISCARD_POLL_MS.first;
-    discards >= MOST_DISCARDS;
-    pollMs = Math.min(2 * pollMs, DISCARD_POLL_MS.most)
-  ) {
-    if (Date.now() - begunAt >= waitMs) return;
-    // Spread, or all would look at the same moments, and find what the first of them took.
-    await new Promise((done) => setTimeout(done, pollMs * (0.5 + Math.random() / 2)));
-  }
-  discards += 1;
-  let isOver = false;
-  const over = () => {
-    if (!isOver) discards -= 1;
-    isOver = true;
-  };
-  // As in `readBody`: of a request that is dropped nothing below runs.
-  request.signal.addEventListener('abort', over);
+  // A short one has come already, or nearly: nobody is to lose an answer for it.
+  const isShort = (announcedLength(request) ?? Number.POSITIVE_INFINITY) <= RECEIVE_BYTES;
+  const leave = isShort ? () => {} : await takePlace(request.signal, waitMs);
+  if (leave === null) return;
   const reader = request.body.getReader({ mode: 'byob' });
   const end = () => void reader.cancel().catch(() => {});
   const timer = setTimeout(end, BODY_WITHIN_MS);
@@ -129,11 +125,49 @@ export async function discardBody(
     // The sender is gone.
   } finally {
     freeBytes(buffer);
-    over();
+    leave();
     clearTimeout(idle!);
     clearTimeout(timer);
     end();
   }
+}
+
+/** Waits until a body may be read and thrown away. @returns gives its place back; null: it may not */
+async function takePlace(signal: AbortSignal, waitMs: number): Promise<(() => void) | null> {
+  if (discards >= MOST_DISCARDS + MOST_WAITING) return null;
+  discards += 1;
+  let isRead = false;
+  let isOver = false;
+  const leave = () => {
+    if (isOver) return;
+    isOver = true;
+    discards -= 1;
+    if (isRead) read -= 1;
+  };
+  // As in `readBody`: of a request that is dropped nothing below runs.
+  signal.addEventListener('abort', leave);
+  // Polled: a promise that another request resolves is of no use to this one's runtime.
+  const begunAt = Date.now();
+  for (
+    let pollMs = DISCARD_POLL_MS.first;
+    read >= MOST_DISCARDS;
+    pollMs = Math.min(2 * pollMs, DISCARD_POLL_MS.most)
+  ) {
+    if (Date.now() - begunAt >= waitMs) leave();
+    if (isOver) return null;
+    // Spread, or all would look at the same moments, and find what the first of them took.
+    await new Promise((done) => setTimeout(done, pollMs * (0.5 + Math.random() / 2)));
+  }
+  if (isOver) return null;
+  isRead = true;
+  read += 1;
+  return leave;
+}
+
+/** The length of the body by the head of its request; null: it says none. */
+export function announcedLength(request: Request): number | null {
+  const header = request.headers.get('content-length');
+  return header !== null && /^\d{1,15}$/.test(header) ? Number(header) : null;
 }
 
 export function tooSlow(): HttpError {

@@ -2,11 +2,11 @@ import { FormError, type FormFields, FormReader } from '../files/form-reader.ts'
 import { PieceCutter } from '../files/piece-cutter.ts';
 import { PIECE_BYTES } from '../files/rpc.ts';
 import { boundaryOf } from '../protocol/index.ts';
-import { announcedLength, holdBytes } from './body.ts';
+import { holdBytes } from './body.ts';
 import type { Env } from './env.ts';
 import { HttpError, retryAfter } from './errors.ts';
 import { callFiles } from './objects/calls.ts';
-import { discardBody, RECEIVE_BYTES, receive } from './receive.ts';
+import { announcedLength, discardBody, RECEIVE_BYTES, receive } from './receive.ts';
 
 /**
  * Uploads that are on their way at a time. Each holds its memory as long as its sender takes, so one token must not have

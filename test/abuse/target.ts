@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { childrenOf, commandLine } from '../soak/proc.ts';
 import { freePort } from '../support/ports.ts';
@@ -14,6 +14,7 @@ export interface Target {
 
 /** What workerd holds at a moment. */
 export interface Footprint {
+  /** The most since a `PeakWatch` began. */
   residentMegabytes: number;
   descriptors: number;
   /** Of the whole state folder. */
@@ -35,7 +36,7 @@ export function footprintOf({ pid, queue }: Target): Footprint {
   if (!isAlive(pid)) return { residentMegabytes: 0, descriptors: 0, diskMegabytes: 0 };
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
   return {
-    residentMegabytes: Math.round(Number(/VmRSS:\s+(\d+)/.exec(status)?.[1]) / 1024),
+    residentMegabytes: Math.round(Number(/VmHWM:\s+(\d+)/.exec(status)?.[1]) / 1024),
     descriptors: readdirSync(`/proc/${pid}/fd`).length,
     diskMegabytes: Math.round(bytesUnder(queue.stateDir) / 1e5) / 10,
   };
@@ -59,6 +60,7 @@ export class PeakWatch {
 
   constructor(target: Target) {
     this.#target = target;
+    forgetPeak(target.pid);
     this.#peak = footprintOf(target);
     this.#timer = setInterval(() => this.#look(), 100);
   }
@@ -74,6 +76,15 @@ export class PeakWatch {
     for (const figure of Object.keys(now) as (keyof Footprint)[]) {
       this.#peak[figure] = Math.max(this.#peak[figure], now[figure]);
     }
+  }
+}
+
+/** The kernel then counts anew; where it may not be told to, the most is that since the process began. */
+function forgetPeak(pid: number): void {
+  try {
+    writeFileSync(`/proc/${pid}/clear_refs`, '5');
+  } catch {
+    // Another user's process, or one that has ended.
   }
 }
 

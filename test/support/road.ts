@@ -35,6 +35,20 @@ export async function tearDown(): Promise<void> {
   stateHome = undefined;
 }
 
+/** For programs: what was started ends with them when a signal ends them, by `timeout` too. */
+export function tearDownOnSignals(): void {
+  for (const [signal, code] of [
+    ['SIGHUP', 129],
+    ['SIGINT', 130],
+    ['SIGTERM', 143],
+  ] as const) {
+    process.once(signal, async () => {
+      await tearDown();
+      process.exit(code);
+    });
+  }
+}
+
 /** The environment of this process without anything that would configure a road. */
 export function cleanEnvironment(more: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv {
   const inherited = Object.entries(process.env).filter(

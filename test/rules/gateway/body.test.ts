@@ -89,6 +89,30 @@ describe('reading a body', () => {
     await discardBody(post(unwanted.stream));
     expect(unwanted.seen.pieces).toBeLessThan(400);
   });
+
+  it('answers at once when as many wait to be thrown away as may', async () => {
+    const gone = new AbortController();
+    const never = () => new ReadableStream({ type: 'bytes' });
+    const refused = Array.from({ length: 256 }, () => {
+      const { url } = post('');
+      return discardBody(
+        new Request(url, {
+          method: 'POST',
+          body: never(),
+          duplex: 'half',
+          signal: gone.signal,
+        } as RequestInit),
+      );
+    });
+    const { stream, seen } = counted(10, 10);
+    await discardBody(post(stream));
+    expect(seen.pieces).toBe(0);
+    // Callers that hang up make room, and so do those that send nothing for a second.
+    gone.abort();
+    await discardBody(post(stream));
+    expect(seen.pieces).toBe(10);
+    await Promise.all(refused);
+  }, 60_000);
 });
 
 describe('the memory that bodies may have together', () => {
