@@ -120,6 +120,7 @@ function RequestFacts({ record }: { record: RequestRecord }) {
         <Figure name="First token">{format.duration(record.first_token_ms)}</Figure>
         <Figure name="Total">{format.duration(record.total_ms)}</Figure>
         <Figure name="Tokens in">{format.count(record.tokens_in)}</Figure>
+        <Figure name="Of these cached">{format.count(record.cached_tokens)}</Figure>
         <Figure name="Tokens out">{format.count(record.tokens_out)}</Figure>
         <Figure name="Tokens/s">{format.amount(tokensPerSecond(record))}</Figure>
         <Figure name="Attempts">{format.count(record.attempts)}</Figure>
@@ -141,7 +142,11 @@ function isUnknown(error: unknown): boolean {
 }
 
 function isOver(steps: readonly LedgerStep[]): boolean {
-  return steps.some(({ step }) => ['settled', 'cancelled', 'expired', 'refused'].includes(step));
+  const ended = steps.findLastIndex(({ step }) =>
+    ['settled', 'cancelled', 'expired', 'refused'].includes(step),
+  );
+  // An answer whose attempt failed may have moved since.
+  return ended > steps.findLastIndex(({ step }) => step === 'moved' || step === 'dispatched');
 }
 
 function Facts({ job }: { job: Job }) {

@@ -51,8 +51,11 @@ function withAsked(body: string | Uint8Array): string | Uint8Array {
 }
 
 /** Right before the brace that closes the object. */
-function withStopsShown(body: string | Uint8Array): string {
-  const text = typeof body === 'string' ? body : Buffer.from(body).toString();
-  const at = text.lastIndexOf('}');
-  return text.slice(0, at) + STOPS_SHOWN + text.slice(at);
+function withStopsShown(body: string | Uint8Array): string | Uint8Array {
+  if (typeof body === 'string') {
+    const at = body.lastIndexOf('}');
+    return body.slice(0, at) + STOPS_SHOWN + body.slice(at);
+  }
+  const at = body.lastIndexOf(0x7d);
+  return Buffer.concat([body.subarray(0, at), Buffer.from(STOPS_SHOWN), body.subarray(at)]);
 }
