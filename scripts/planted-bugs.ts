@@ -9,6 +9,7 @@ import { BATCH_BUGS, type Bug } from './planted-batch-bugs.ts';
 import { FLEET_BUGS } from './planted-fleet-bugs.ts';
 import { MOVING_BUGS } from './planted-moving-bugs.ts';
 import { RUNPOD_BUGS } from './planted-runpod-bugs.ts';
+import { SHARING_BUGS } from './planted-sharing-bugs.ts';
 
 /**
  * Plants one bug after the other in a copy of the sources and shows that the simulation finds it.
@@ -235,7 +236,12 @@ const BUGS: readonly Bug[] = [
 ];
 
 /** One for each world. */
-const SCRIPTS = ['scripts/simulate.ts', 'scripts/simulate-fleet.ts', 'scripts/simulate-runpod.ts'] as const;
+const SCRIPTS = [
+  'scripts/simulate.ts',
+  'scripts/simulate-fleet.ts',
+  'scripts/simulate-runpod.ts',
+  'scripts/simulate-sharing.ts',
+] as const;
 
 const { values } = parseArgs({
   options: { seeds: { type: 'string', default: '500' }, only: { type: 'string', default: '' } },
@@ -243,13 +249,14 @@ const { values } = parseArgs({
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = await mkdtemp(join(tmpdir(), 'planted-bugs-'));
 try {
-  const worlds = ['test/simulation', 'test/fleet-simulation', 'test/runpod-simulation', 'test/support'];
+  const simulations = ['', 'fleet-', 'runpod-', 'sharing-'].map((of) => `test/${of}simulation`);
+  const worlds = [...simulations, 'test/support'];
   for (const part of ['src', ...worlds, 'package.json', ...SCRIPTS]) {
     await cp(join(root, part), join(folder, part), { recursive: true });
   }
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'), 'dir');
   const rows: string[][] = [];
-  for (const bug of [...BUGS, ...FLEET_BUGS, ...RUNPOD_BUGS].filter(({ name }) =>
+  for (const bug of [...BUGS, ...FLEET_BUGS, ...RUNPOD_BUGS, ...SHARING_BUGS].filter(({ name }) =>
     name.includes(values.only),
   )) {
     const row = await plant(bug);
@@ -283,8 +290,13 @@ async function plant(bug: Bug): Promise<string[]> {
 
 async function simulate(bug: Bug): Promise<{ seeds: number; promise: string | null }> {
   const seeds = ['--seeds', values.seeds, '--first-seed', String(bug.first_seed ?? 1)];
-  const [any, fleet, runpod] = SCRIPTS;
-  const script = FLEET_BUGS.includes(bug) ? fleet : RUNPOD_BUGS.includes(bug) ? runpod : any;
+  const [any, fleet, runpod, sharing] = SCRIPTS;
+  const scripts = [
+    [FLEET_BUGS, fleet],
+    [RUNPOD_BUGS, runpod],
+    [SHARING_BUGS, sharing],
+  ] as const;
+  const script = scripts.find(([bugs]) => bugs.includes(bug))?.[1] ?? any;
   const child = spawn(process.execPath, [script, '--json', ...seeds], {
     cwd: folder,
     stdio: ['ignore', 'pipe', 'inherit'],

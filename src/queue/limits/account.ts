@@ -39,6 +39,12 @@ export interface Standing {
 /** As it is stored: by pattern of models, '' for all of them. */
 export type AccountState = Record<string, { requests: WindowSlot[]; tokens: WindowSlot[] }>;
 
+/** Something that is let in. */
+interface Running extends Weighed {
+  /** Tokens of its attempt that have come and are counted, until its usage tells all of them. */
+  come: number;
+}
+
 interface Scope {
   limits: RateLimits;
   requests: SlidingWindow;
@@ -51,15 +57,16 @@ interface Scope {
 const ALL = '';
 
 /**
- * A request reserves what it may cost when it is let in, and holds that until it ends. What it did cost is counted
- * when it ends, for a minute. So what was counted within any 60 s and what is reserved are never more than the limit
- * together, and a limit is exceeded by no more than what those that run cost beyond what they reserved.
+ * A request reserves what it may cost when it is let in. Its tokens are counted as they come, out of what it has
+ * reserved and then beyond it, and its usage puts that right when it ends. So what was counted within any 60 s and what
+ * is reserved are never more than the limit together, and a limit is exceeded by no more than what those that run cost
+ * beyond what they reserved.
  */
 export class Account {
   #limits: Limits = {};
   readonly #scopes = new Map<string, Scope>();
   /** What is let in and has not ended, by id. */
-  readonly #reserved = new Map<string, Weighed>();
+  readonly #running = new Map<string, Running>();
 
   constructor(limits: Limits, state: AccountState = {}, now = 0) {
     for (const [pattern, { requests, tokens }] of Object.entries(state)) {
@@ -69,7 +76,7 @@ export class Account {
         tokens: new SlidingWindow(tokens, now),
       });
     }
-    this.limits = limits;
+    this.setLimits(limits, now);
   }
 
   get limits(): Limits {
@@ -77,21 +84,28 @@ export class Account {
   }
 
   /** What was used before counts on; of a new pattern only what runs does. */
-  set limits(limits: Limits) {
+  setLimits(limits: Limits, now: number): void {
     const { models = {}, ...all } = limits;
     this.#limits = limits;
     const wanted = new Map<string, RateLimits>([[ALL, all], ...Object.entries(models)]);
     for (const pattern of this.#scopes.keys()) if (!wanted.has(pattern)) this.#scopes.delete(pattern);
+    const fresh = new Set<Scope>();
     for (const [pattern, own] of wanted) {
-      const scope = this.#scopes.get(pattern) ?? newScope(own);
+      const known = this.#scopes.get(pattern);
+      const scope = known ?? newScope(own);
+      if (!known) fresh.add(scope);
       this.#scopes.set(pattern, Object.assign(scope, { limits: own, running: 0, reserved: 0 }));
     }
-    for (const weighed of this.#reserved.values()) this.#reserve(weighed, 1);
+    for (const running of this.#running.values()) {
+      this.#reserve(running, 1);
+      for (const [, scope] of this.#matching(running.names))
+        if (fresh.has(scope)) scope.tokens.add(now, running.come);
+    }
   }
 
   /** How many are let in and have not ended. */
   get running(): number {
-    return this.#reserved.size;
+    return this.#running.size;
   }
 
   /** What keeps it from being let in now; null: nothing does. */
@@ -108,19 +122,42 @@ export class Account {
 
   /** Lets it in. @param at epoch ms of the request; null: it was counted before */
   letIn(weighed: Weighed, at: number | null): void {
-    if (this.#reserved.has(weighed.id)) return;
-    this.#reserved.set(weighed.id, weighed);
-    this.#reserve(weighed, 1);
+    if (this.#running.has(weighed.id)) return;
+    const running = { ...weighed, come: 0 };
+    this.#running.set(weighed.id, running);
+    this.#reserve(running, 1);
     if (at === null) return;
     for (const [, scope] of this.#matching(weighed.names)) scope.requests.add(at, 1);
   }
 
+  /** So many tokens of its attempt have come by now. */
+  generated(id: string, tokens: number, now: number): void {
+    const running = this.#running.get(id);
+    if (!running || tokens <= running.come) return;
+    const fresh = tokens - running.come;
+    this.#change(running, () => {
+      running.come = tokens;
+    });
+    this.charge(running.names, fresh, now);
+  }
+
+  /** Its attempt is over: of what had come only what its usage says counts, which is charged by itself. */
+  endAttempt(id: string, now: number): void {
+    const running = this.#running.get(id);
+    if (!running || running.come === 0) return;
+    this.charge(running.names, -running.come, now);
+    this.#change(running, () => {
+      running.come = 0;
+    });
+  }
+
   /** It is over, whatever became of it. @returns false: it was not let in, or has ended before */
-  end(id: string): boolean {
-    const weighed = this.#reserved.get(id);
-    if (!weighed) return false;
-    this.#reserved.delete(id);
-    this.#reserve(weighed, -1);
+  end(id: string, now: number): boolean {
+    this.endAttempt(id, now);
+    const running = this.#running.get(id);
+    if (!running) return false;
+    this.#running.delete(id);
+    this.#reserve(running, -1);
     return true;
   }
 
@@ -143,24 +180,50 @@ export class Account {
     }));
   }
 
+  /** Without what has come of those that run: workers tell that again. */
   state(now: number): AccountState {
     const states = [...this.#scopes].map(([pattern, { requests, tokens }]) => {
-      return [pattern, { requests: requests.slots(now), tokens: tokens.slots(now) }] as const;
+      const told = new SlidingWindow(tokens.slots(now), now);
+      told.add(now, -this.#comeOf(pattern));
+      return [pattern, { requests: requests.slots(now), tokens: told.slots(now) }] as const;
     });
     return Object.fromEntries(states);
   }
 
-  #reserve({ names, tokens }: Weighed, sign: 1 | -1): void {
+  #comeOf(pattern: string): number {
+    let tokens = 0;
+    for (const { names, come } of this.#running.values()) {
+      if (come > 0 && (pattern === ALL || fits(pattern, names))) tokens += come;
+    }
+    return tokens;
+  }
+
+  /** Changes what has come of one that runs, and with it what it still has reserved. */
+  #change(running: Running, change: () => void): void {
+    this.#reserve(running, -1);
+    change();
+    this.#reserve(running, 1);
+  }
+
+  #reserve({ names, tokens, come }: Running, sign: 1 | -1): void {
     for (const [, scope] of this.#matching(names)) {
       scope.running += sign;
-      scope.reserved += sign * tokens;
+      scope.reserved += sign * Math.max(0, tokens - come);
     }
   }
 
   #matching(names: readonly string[]): [pattern: string, scope: Scope][] {
-    const fits = (pattern: string) => names.some((name) => matchesPattern(pattern, name));
-    return [...this.#scopes].filter(([pattern]) => pattern === ALL || fits(pattern));
+    return [...this.#scopes].filter(([pattern]) => pattern === ALL || fits(pattern, names));
   }
+}
+
+function fits(pattern: string, names: readonly string[]): boolean {
+  return names.some((name) => matchesPattern(pattern, name));
+}
+
+/** Whether what keeps one from being let in keeps another one too. */
+export function isKeptBy(over: OverLimit, names: readonly string[]): boolean {
+  return over.models === null || fits(over.models, names);
 }
 
 function newScope(limits: RateLimits): Scope {

@@ -1,5 +1,5 @@
 import type { Limits } from '../../protocol/index.ts';
-import { Account, type OverLimit, type Standing, type Weighed } from '../limits/account.ts';
+import { Account, isKeptBy, type OverLimit, type Standing, type Weighed } from '../limits/account.ts';
 import type { UsageAmounts, UsageKey } from '../rpc.ts';
 import { countHeld, deleteLimits, letInJobs, readLimits, writeLimits } from '../store/limits-table.ts';
 import type { Ports } from '../store/ports.ts';
@@ -15,8 +15,11 @@ interface Limited {
   cost: Cost | string | null;
 }
 
-/** A pool, and a token that has jobs in it. */
-type Line = `${string}\n${string}`;
+/** A stored job. */
+type Place = { token_name: string | null; config_id: string; priority: number };
+
+/** A token, a pool and a priority, that of stored jobs which are let in one after another. */
+type Line = `${string}\n${string}\n${number}`;
 
 /**
  * The limits of tokens: what each has used, who is let in, and who is held back. What is used is written together with
@@ -32,11 +35,11 @@ export class LimitBook {
   readonly #letIn = new Map<string, string>();
   /** Requests of before a restart, by id: the worker that still runs it. */
   readonly #resumed = new Map<string, string>();
-  /** Requests that are held back, by token, in their order. */
-  readonly #waiting = new Map<string, Set<WaitingJob>>();
-  /** Stored jobs that are held back, by token and pool: how many of each priority. */
-  readonly #held = new Map<Line, Map<number, number>>();
-  /** The one stored job of a token in a pool that is let in and was given to nobody yet. */
+  /** Requests that are held back, by token and by what they ask for, in their order. */
+  readonly #waiting = new Map<string, Map<string, Set<WaitingJob>>>();
+  /** How many stored jobs are held back. */
+  readonly #held = new Map<Line, number>();
+  /** The one stored job of a line that is let in and was given to nobody yet. */
   readonly #next = new Map<Line, string>();
   /** By token, epoch ms: whom it had let in until then stands in what was read at the start. */
   readonly #readAt = new Map<string, number>();
@@ -52,9 +55,7 @@ export class LimitBook {
       this.#readAt.set(token_name, saved_at);
     }
     if (this.#accounts.size === 0) return;
-    for (const { token_name, config_id, priority, n } of countHeld(ports.sql)) {
-      this.#countHeld({ token_name, config_id, priority }, n);
-    }
+    for (const { n, ...place } of countHeld(ports.sql)) add(this.#held, lineOf(place), n);
     for (const job of letInJobs(ports.sql)) {
       this.letInAgain(job);
       if (job.waits) this.#next.set(lineOf(job), job.id);
@@ -77,7 +78,7 @@ export class LimitBook {
     if (limits === null && !account) return;
     this.#change(tokenName, true);
     // Without limits nothing is held back: `letIn` lets all in.
-    if (account) account.limits = limits ?? {};
+    if (account) account.setLimits(limits ?? {}, this.#ports.now());
     else this.#accounts.set(tokenName, new Account(limits ?? {}));
   }
 
@@ -114,13 +115,23 @@ export class LimitBook {
     if (this.#letIn.has(job.id)) this.#resumed.set(job.id, workerId);
   }
 
+  /** So many tokens of its attempt have come by now. */
+  generated(jobId: string, tokens: number): void {
+    this.#accountLetIn(jobId)?.generated(jobId, tokens, this.#ports.now());
+  }
+
+  /** Its attempt is over, and another one may follow. */
+  endAttempt(jobId: string): void {
+    this.#accountLetIn(jobId)?.endAttempt(jobId, this.#ports.now());
+  }
+
   /** It is over; what it held is free. */
   end(jobId: string): void {
     const tokenName = this.#letIn.get(jobId);
     if (tokenName === undefined) return;
     this.#letIn.delete(jobId);
     this.#resumed.delete(jobId);
-    this.#accounts.get(tokenName)?.end(jobId);
+    this.#accounts.get(tokenName)?.end(jobId, this.#ports.now());
   }
 
   /** The same of a request of before the restart, which no job is known of. */
@@ -156,66 +167,76 @@ export class LimitBook {
 
   /** A request waits for its minute. */
   hold(job: WaitingJob): void {
-    const jobs = this.#waiting.get(job.token_name!) ?? new Set();
-    this.#waiting.set(job.token_name!, jobs.add(job));
+    const models = this.#waiting.get(job.token_name!) ?? new Map<string, Set<WaitingJob>>();
+    this.#waiting.set(job.token_name!, models);
+    models.set(lineNameOf(job), (models.get(lineNameOf(job)) ?? new Set()).add(job));
   }
 
   /** It is let in, or waits no more. */
   unhold(job: WaitingJob): void {
-    const jobs = this.#waiting.get(job.token_name ?? '');
-    if (jobs?.delete(job) && jobs.size === 0) this.#waiting.delete(job.token_name!);
+    const models = this.#waiting.get(job.token_name ?? '');
+    const jobs = models?.get(lineNameOf(job));
+    if (!models || !jobs?.delete(job) || jobs.size > 0) return;
+    models.delete(lineNameOf(job));
+    if (models.size === 0) this.#waiting.delete(job.token_name!);
   }
 
-  /** Requests that are held back, by token, in their order. */
-  waiting(): WaitingJob[][] {
-    return [...this.#waiting.values()].map((jobs) => [...jobs]);
+  /** Requests that are held back: by token the lines of those under the same limits, in order. */
+  waiting(): ReadonlySet<WaitingJob>[][] {
+    return [...this.#waiting.values()].map((models) =>
+      [...models.values()].sort((one, other) => (goesBefore(firstOf(one), firstOf(other)) ? -1 : 1)),
+    );
   }
 
-  /** The first request of a token that is held back; null: none is. */
-  firstWaiting(tokenName: string | null): WaitingJob | null {
-    const [first = null] = this.#waiting.get(tokenName ?? '') ?? [];
-    return first;
+  /** What keeps those that wait already, and this one with them; null: it may be let in before them. */
+  keptWith(job: WaitingJob): OverLimit | null {
+    for (const jobs of this.#waiting.get(job.token_name ?? '')?.values() ?? []) {
+      const { held, priority } = firstOf(jobs);
+      if (held !== null && priority >= job.priority && this.isKeptBy(held, job)) return held;
+    }
+    return null;
   }
 
-  /** Whether a stored job must be held back: one of its token is let in and waits in its pool, or is held back too. */
-  mustHold(job: Pick<Limited, 'token_name' | 'config_id'>): boolean {
+  /** Whether what keeps another one keeps this one too. */
+  isKeptBy(over: OverLimit, job: WaitingJob): boolean {
+    return isKeptBy(over, weigh(job).names);
+  }
+
+  /** Whether a stored job must be held back: one of its line is let in and waits, or is held back too. */
+  mustHold(job: Place): boolean {
     if (!this.#accountOf(job)) return false;
     return this.#next.has(lineOf(job)) || this.#held.has(lineOf(job));
   }
 
   /** A stored job came to be held back, or was let in or ended. */
-  holdStored(job: { token_name: string | null; config_id: string; priority: number }): void {
-    this.#countHeld(job, 1);
+  holdStored(job: Place): void {
+    add(this.#held, lineOf(job), 1);
   }
 
-  unholdStored(job: { token_name: string | null; config_id: string; priority: number }): void {
-    this.#countHeld(job, -1);
+  unholdStored(job: Place): void {
+    add(this.#held, lineOf(job), -1);
   }
 
   /** A stored job is let in, and waits for a slot. */
-  waitsForSlot(job: Limited): void {
+  waitsForSlot(job: Place & Pick<Limited, 'id'>): void {
     if (this.#letIn.has(job.id)) this.#next.set(lineOf(job), job.id);
   }
 
   /** It waits for no slot any more. */
-  leftLine(job: Limited): void {
+  leftLine(job: Place & Pick<Limited, 'id'>): void {
     if (this.#next.get(lineOf(job)) === job.id) this.#next.delete(lineOf(job));
   }
 
-  /** Where stored jobs are held back and none that was let in waits for a slot. */
-  openLines(): { token_name: string; config_id: string }[] {
-    const open = [...this.#held.keys()].filter((line) => !this.#next.has(line));
-    return open.map((line) => {
-      const [token_name = '', config_id = ''] = line.split('\n');
-      return { token_name, config_id };
-    });
+  /** Lines that hold jobs back and have none that was let in and waits for a slot; the highest priority first. */
+  openLines(): { token_name: string; config_id: string; priority: number }[] {
+    const open = [...this.#held.keys()].filter((line) => !this.#next.has(line)).map(placeOf);
+    return open.length < 2 ? open : open.sort((one, other) => other.priority - one.priority);
   }
 
   /** Stored jobs of a pool and a priority that limits hold back. */
   heldOfPool(configId: string, priority: number): number {
     let held = 0;
-    for (const [line, jobs] of this.#held)
-      if (line.endsWith(`\n${configId}`)) held += jobs.get(priority) ?? 0;
+    for (const [line, jobs] of this.#held) if (line.endsWith(`\n${configId}\n${priority}`)) held += jobs;
     return held;
   }
 
@@ -248,24 +269,19 @@ export class LimitBook {
     if (at !== null) this.#change(job.token_name!, false);
   }
 
+  #accountLetIn(jobId: string): Account | undefined {
+    return this.#accounts.get(this.#letIn.get(jobId) ?? '');
+  }
+
   #accountOf({ token_name }: Pick<Limited, 'token_name'>): Account | undefined {
     return token_name === null ? undefined : this.#accounts.get(token_name);
   }
 
   #heldOf(tokenName: string): number {
-    let held = this.#waiting.get(tokenName)?.size ?? 0;
-    for (const [line, jobs] of this.#held) {
-      if (line.startsWith(`${tokenName}\n`)) for (const n of jobs.values()) held += n;
-    }
+    let held = 0;
+    for (const jobs of this.#waiting.get(tokenName)?.values() ?? []) held += jobs.size;
+    for (const [line, jobs] of this.#held) if (line.startsWith(`${tokenName}\n`)) held += jobs;
     return held;
-  }
-
-  #countHeld(job: { token_name: string | null; config_id: string; priority: number }, change: number): void {
-    const line = lineOf(job);
-    const priorities = this.#held.get(line) ?? new Map<number, number>();
-    add(priorities, job.priority, change);
-    if (priorities.size === 0) this.#held.delete(line);
-    else this.#held.set(line, priorities);
   }
 
   #change(tokenName: string, isStored: boolean): void {
@@ -274,8 +290,30 @@ export class LimitBook {
   }
 }
 
-function lineOf({ token_name, config_id }: Pick<Limited, 'token_name' | 'config_id'>): Line {
-  return `${token_name ?? ''}\n${config_id}`;
+function lineOf({ token_name, config_id, priority }: Place): Line {
+  return `${token_name ?? ''}\n${config_id}\n${priority}`;
+}
+
+function placeOf(line: Line) {
+  const [token_name = '', config_id = '', priority] = line.split('\n');
+  return { token_name, config_id, priority: Number(priority) };
+}
+
+/** Those of one priority under the same limits. */
+function lineNameOf({ cost, config_id, priority }: WaitingJob): string {
+  return `${cost?.model ?? ''}\n${config_id}\n${priority}`;
+}
+
+function goesBefore(one: WaitingJob, other: WaitingJob): boolean {
+  return one.priority === other.priority
+    ? one.submitted_at <= other.submitted_at
+    : one.priority > other.priority;
+}
+
+/** No line is empty. */
+export function firstOf(jobs: ReadonlySet<WaitingJob>): WaitingJob {
+  const [first] = jobs;
+  return first!;
 }
 
 function weigh({ id, cost, config_id }: Limited): Weighed {

@@ -131,16 +131,16 @@ export class StoredJobs implements JobStore<StoredJob> {
   }
 
   /** Its `run_after`. */
-  #heldUntil(job: Pick<StoredJob, 'id' | 'token_name' | 'config_id' | 'cost'>): number | null {
+  #heldUntil(job: Pick<StoredJob, 'id' | 'token_name' | 'config_id' | 'priority' | 'cost'>): number | null {
     return this.#limits.mustHold(job) || this.#limits.letIn(job) !== null ? HELD : null;
   }
 
   /**
-   * The next job of this token that its limits hold back in a pool is let in, if they have room.
+   * The next job that the limits of its token hold back in a pool and a priority is let in, if they have room.
    * @returns what keeps it; null: it is let in, or there is none
    */
-  letInNext(tokenName: string, configId: string): OverLimit | null {
-    const id = nextHeldId(this.#ports.sql, tokenName, configId);
+  letInNext(place: { token_name: string; config_id: string; priority: number }): OverLimit | null {
+    const id = nextHeldId(this.#ports.sql, place);
     const job = id === null ? null : this.find(id);
     if (job === null) return null;
     const over = this.#limits.letIn(job);
@@ -205,6 +205,7 @@ export class StoredJobs implements JobStore<StoredJob> {
   release(job: StoredJob, change: Release): void {
     if (job.state === 'pending') this.pending.left(job);
     this.pending.entered({ ...job, run_after: change.run_after });
+    this.#limits.endAttempt(job.id);
     this.#rows.forget(job.id);
     releaseJob(this.#ports.sql, job, change);
     if (change.run_after !== null) due(this.#ports, change.run_after);

@@ -51,14 +51,18 @@ export function countHeld(
   );
 }
 
-/** The next job of a token that is held back in a pool: highest priority, then oldest. */
-export function nextHeldId(sql: Sql, tokenName: string, configId: string): string | null {
+/** The oldest job of a token, a pool and a priority that is held back. */
+export function nextHeldId(
+  sql: Sql,
+  { token_name, config_id, priority }: { token_name: string; config_id: string; priority: number },
+): string | null {
   const [next] = rows<{ id: string }>(
     sql,
     `SELECT id FROM jobs INDEXED BY jobs_held
-     WHERE ${IS_HELD} AND token_name = ? AND config_id = ? ORDER BY priority DESC, seq LIMIT 1`,
-    tokenName,
-    configId,
+     WHERE ${IS_HELD} AND token_name = ? AND config_id = ? AND priority = ? ORDER BY seq LIMIT 1`,
+    token_name,
+    config_id,
+    priority,
   );
   return next?.id ?? null;
 }
@@ -71,10 +75,10 @@ export function letInJob(sql: Sql, id: string): void {
 /** Stored jobs of this token that were let in and have not ended. */
 export function letInJobs(
   sql: Sql,
-): { id: string; token_name: string; config_id: string; cost: string; waits: 0 | 1 }[] {
+): { id: string; token_name: string; config_id: string; priority: number; cost: string; waits: 0 | 1 }[] {
   return rows(
     sql,
-    `SELECT id, token_name, config_id, cost, state = 'pending' AND fence_token = 0 AS waits FROM jobs
+    `SELECT id, token_name, config_id, priority, cost, state = 'pending' AND fence_token = 0 AS waits FROM jobs
      INDEXED BY jobs_limited WHERE cost IS NOT NULL AND settled_at IS NULL
        AND (run_after IS NULL OR run_after < 4000000000000000)`,
   );

@@ -2,6 +2,7 @@ import type { OverLimit } from '../limits/account.ts';
 import { rateLimitHeaders } from '../limits/headers.ts';
 import type { RequestAnswer } from '../rpc.ts';
 import type { WaitingJob } from '../state/job.ts';
+import { firstOf } from '../state/limit-book.ts';
 import type { Core } from '../state/state.ts';
 import { due } from '../store/alarm.ts';
 
@@ -19,7 +20,7 @@ type Refused = Extract<RequestAnswer, { kind: 'refused' }>;
  */
 export function letInOrHold(core: Core, job: WaitingJob): Refused | null {
   // What waits already goes first.
-  const over = core.limits.firstWaiting(job.token_name)?.held ?? core.limits.letIn(job);
+  const over = core.limits.keptWith(job) ?? core.limits.letIn(job);
   if (over === null) {
     job.let_in_at = core.now();
     return null;
@@ -50,13 +51,13 @@ export function letInHeld(core: Core): boolean {
   }
   const opens: (number | null)[] = [];
   let isOneIn = false;
-  for (const jobs of core.limits.waiting()) {
-    const over = letInWaiting(core, jobs);
-    if (over !== null) opens.push(over.opens_at);
-    isOneIn ||= jobs[0]!.held === null;
+  for (const lines of core.limits.waiting()) {
+    const first = lines.map(firstOf);
+    opens.push(...letInWaiting(core, lines));
+    isOneIn ||= first.some(({ held }) => held === null);
   }
-  for (const { token_name, config_id } of core.limits.openLines()) {
-    const over = core.stored.letInNext(token_name, config_id);
+  for (const line of core.limits.openLines()) {
+    const over = core.stored.letInNext(line);
     if (over === null) isOneIn = true;
     else opens.push(over.opens_at);
   }
@@ -69,17 +70,25 @@ export function letInHeld(core: Core): boolean {
   return isOneIn;
 }
 
-/** @returns what keeps the next one; null: none is left */
-function letInWaiting(core: Core, jobs: readonly WaitingJob[]): OverLimit | null {
-  for (const job of jobs) {
-    const over = core.limits.letIn(job);
-    if (over !== null) {
-      job.held = over;
-      return over;
+/**
+ * Of one token. What a limit keeps waits for nobody that another limit keeps.
+ * @param lines by model, in order of age
+ * @returns when those open that have some left; null: not by time
+ */
+function letInWaiting(core: Core, lines: readonly ReadonlySet<WaitingJob>[]): (number | null)[] {
+  const kept: OverLimit[] = [];
+  for (const jobs of lines) {
+    for (const job of jobs) {
+      const over = kept.find((before) => core.limits.isKeptBy(before, job)) ?? core.limits.letIn(job);
+      if (over !== null) {
+        job.held = over;
+        kept.push(over);
+        break;
+      }
+      core.waiting.letIn(job, core.now());
     }
-    core.waiting.letIn(job, core.now());
   }
-  return null;
+  return kept.map(({ opens_at }) => opens_at);
 }
 
 /** Why it is refused, and when asking again may help. */

@@ -1,0 +1,65 @@
+import type { Bug } from './planted-batch-bugs.ts';
+
+/** Faults of one line in fair share and limits, each of which `npm run simulate:sharing` must catch. */
+export const SHARING_BUGS: readonly Bug[] = [
+  {
+    name: 'sharing: a tenant that comes back has what it did not ask for',
+    file: 'src/queue/sharing/fair-line.ts',
+    line: 'share.counter = Math.max(share.counter, least, this.#floor);',
+    becomes: '',
+  },
+  {
+    name: 'sharing: what comes is not charged',
+    file: 'src/queue/sharing/charge.ts',
+    line: 'this.#line.charge(this.#share, tokens / this.#weight);',
+    becomes: '',
+  },
+  {
+    name: 'sharing: weights are not looked at',
+    file: 'src/queue/sharing/charge.ts',
+    line: 'tokens / this.#weight',
+    becomes: 'tokens',
+  },
+  {
+    name: 'sharing: the tenant that was served most goes next',
+    file: 'src/queue/sharing/share-heap.ts',
+    line: 'one.since < other.since : one.counter < other.counter',
+    becomes: 'one.since < other.since : one.counter > other.counter',
+  },
+  {
+    name: 'sharing: a worker is given one job of several that it has slots for',
+    file: 'src/queue/dispatch/dispatch.ts',
+    line: 'while (freeSlots(worker) > 0) {',
+    becomes: 'if (freeSlots(worker) > 0) {',
+  },
+  {
+    name: 'sharing: what ends keeps what it had reserved',
+    file: 'src/queue/limits/account.ts',
+    line: 'this.#running.delete(id);\n    this.#reserve(running, -1);',
+    becomes: 'this.#running.delete(id);',
+  },
+  {
+    name: 'sharing: stored jobs are let in whatever their limits',
+    file: 'src/queue/state/stored-jobs.ts',
+    line: 'this.#limits.mustHold(job) || this.#limits.letIn(job) !== null ? HELD : null',
+    becomes: 'null',
+  },
+  {
+    name: 'sharing: requests reserve nothing',
+    file: 'src/queue/limits/account.ts',
+    line: 'scope.tokens.sum(now) + scope.reserved > room',
+    becomes: 'scope.tokens.sum(now) > room',
+  },
+  {
+    name: 'sharing: what a request used is forgotten in a restart',
+    file: 'src/queue/state/limit-book.ts',
+    line: 'new Account(JSON.parse(limits), JSON.parse(state), now)',
+    becomes: 'new Account(JSON.parse(limits), {}, now)',
+  },
+  {
+    name: 'sharing: requests that workers go on with hold nothing',
+    file: 'src/queue/commands/register.ts',
+    line: 'else resumeLimits(core, worker, job_id, attempt.account);',
+    becomes: '',
+  },
+];

@@ -1,0 +1,275 @@
+import type { LimitView } from '../../src/protocol/index.ts';
+import { costOf } from '../../src/queue/sharing/share.ts';
+import type { Job, Run } from './jobs.ts';
+import { LONGEST, type Tenant } from './tenants.ts';
+
+export class BrokenPromise extends Error {
+  readonly promise: string;
+
+  constructor(promise: string, message: string) {
+    super(message);
+    this.promise = promise;
+  }
+}
+
+interface Looks {
+  jobs: ReadonlyMap<string, Job>;
+  slots: number;
+  /** Tokens of one answer a second. */
+  rate: number;
+  now(): number;
+  /** Slots of workers that are there. */
+  free(): number;
+  /** All workers are there. */
+  isWhole(): boolean;
+  standings(): LimitView[];
+  runs(): Run[];
+}
+
+/** What has come of tokens, and when. */
+interface Come {
+  at: number;
+  tokens: number;
+  run: Run;
+}
+
+/**
+ * What docs/sharing.md promises, from what the world itself knows of its jobs:
+ *
+ * - `fair`: two tenants without limits that have work all the time come no further apart, in weighted tokens by weight,
+ *   than twice what the slots hold at once;
+ * - `no_starving`: one that has work gets a slot within the time that the others take for that, and at the end all has run;
+ * - `no_idle_slot`: no slot is free while something waits that its limits let in, and none is held back with room for it;
+ * - `running`, `tokens`: limits hold, but for what those that run cost beyond their reservations, and for what is let in
+ *   after a restart of the queue before workers have told what they go on with;
+ * - `let_in`: nothing is let in while more tokens have come, as far as workers have told, than the limit;
+ * - `released`: when nothing runs nothing is held.
+ */
+export class Promises {
+  readonly #tenants: readonly Tenant[];
+  readonly #looks: Looks;
+  /** Weighted tokens by weight. */
+  readonly #served = new Map<Tenant, number>();
+  /** By tenant since when it has had work all the time. */
+  readonly #busySince = new Map<Tenant, number>();
+  /** Of two tenants that have work all the time: least and most that the first was ahead. */
+  readonly #apart = new Map<string, [least: number, most: number]>();
+  readonly #lastGiven = new Map<Tenant, number>();
+  #come: Come[] = [];
+  readonly #submittedAt = new Map<Job, number>();
+  #toldAt = 0;
+  #restartedAt = Number.NEGATIVE_INFINITY;
+  /** By name: it has more than its limits, let in by a queue that did not know yet what workers go on with. */
+  readonly #overfull = new Set<string>();
+  /** Begun meanwhile. */
+  readonly #early = new Set<Run>();
+  readonly #bound: number;
+
+  constructor(tenants: readonly Tenant[], looks: Looks) {
+    this.#tenants = tenants;
+    this.#looks = looks;
+    const least = Math.min(...tenants.map(({ weight }) => weight));
+    this.#bound = (2 * looks.slots * costOf(LONGEST.input, LONGEST.output)) / least;
+  }
+
+  submitted(job: Job): void {
+    const { tenant } = job;
+    if (!this.#submittedAt.has(job)) this.#submittedAt.set(job, this.#looks.now());
+    if (!this.#lastGiven.has(tenant)) this.#lastGiven.set(tenant, this.#looks.now());
+  }
+
+  began(run: Run): void {
+    const { job } = run;
+    // Workers come back one after another, within one moment.
+    if (this.#looks.now() === this.#restartedAt || this.#overfull.has(job.tenant.name)) this.#early.add(run);
+    this.#lastGiven.set(job.tenant, this.#looks.now());
+    this.#serve(job.tenant, costOf(job.input, 0));
+    this.#checkLetIn(job);
+    this.#checkRunning(job.tenant);
+  }
+
+  came(run: Run, tokens: number): void {
+    this.#serve(run.job.tenant, costOf(0, tokens));
+    this.#come.push({ at: this.#looks.now(), tokens, run });
+  }
+
+  /** Workers have told what has come. */
+  told(): void {
+    this.#toldAt = this.#looks.now();
+  }
+
+  ended(run: Run): void {
+    this.#come.push({ at: this.#looks.now(), tokens: run.job.input, run });
+  }
+
+  /** Its worker died: nothing of it counts, and its prompt is given back. */
+  lost(run: Run): void {
+    this.#serve(run.job.tenant, -costOf(run.job.input, 0));
+    this.uncounted(run);
+  }
+
+  /** Its tokens may never be counted. */
+  uncounted(run: Run): void {
+    this.#come = this.#come.filter((come) => come.run !== run);
+  }
+
+  /** Nobody is known to have been served. */
+  restarted(): void {
+    this.#restartedAt = this.#looks.now();
+    this.#busySince.clear();
+    this.#apart.clear();
+  }
+
+  /** All workers have told what they go on with. */
+  reconnected(): void {
+    for (const standing of this.#looks.standings())
+      if (isOver(standing)) this.#overfull.add(standing.token_name);
+  }
+
+  afterEvent(): void {
+    const pending = this.#pending();
+    this.#checkSlots(pending);
+    for (const tenant of this.#tenants) {
+      const isBusy = tenant.limits === null && (pending.get(tenant) ?? 0) > 0;
+      if (!isBusy) this.#busySince.delete(tenant);
+      else if (!this.#busySince.has(tenant)) this.#busySince.set(tenant, this.#looks.now());
+    }
+    this.#checkFair();
+  }
+
+  afterSecond(): void {
+    const since = this.#looks.now() - 60_000;
+    this.#come = this.#come.filter(({ at }) => at > since);
+    for (const standing of this.#looks.standings())
+      if (!isOver(standing)) this.#overfull.delete(standing.token_name);
+    for (const tenant of this.#tenants) this.#checkTokens(tenant);
+    this.#checkStarving();
+  }
+
+  atEnd(): void {
+    const left = [...this.#looks.jobs.values()].filter(({ state }) => state !== 'over');
+    if (left.length > 0) this.#broken('no_starving', `${left.length} jobs never ran, such as ${left[0]!.id}`);
+    for (const { token_name, running, held, tokens_per_minute } of this.#looks.standings()) {
+      if (running.used > 0 || held > 0 || tokens_per_minute.used !== 0)
+        this.#broken(
+          'released',
+          `${token_name} still has ${JSON.stringify({ running, held, tokens_per_minute })}`,
+        );
+    }
+  }
+
+  #pending(): Map<Tenant, number> {
+    const pending = new Map<Tenant, number>();
+    for (const { state, tenant } of this.#looks.jobs.values())
+      if (state === 'pending') pending.set(tenant, (pending.get(tenant) ?? 0) + 1);
+    return pending;
+  }
+
+  #checkSlots(pending: ReadonlyMap<Tenant, number>): void {
+    const standings = new Map(this.#looks.standings().map((standing) => [standing.token_name, standing]));
+    for (const [tenant, count] of pending) {
+      const standing = standings.get(tenant.name);
+      const held = standing?.held ?? 0;
+      if (count > held && this.#looks.free() > 0)
+        this.#broken('no_idle_slot', `a slot is free, and ${count - held} jobs of ${tenant.name} are ready`);
+      if (standing && held > 0 && count === held && hasRoom(standing))
+        this.#broken(
+          'no_idle_slot',
+          `${held} jobs of ${tenant.name} are held back: ${JSON.stringify(standing)}`,
+        );
+    }
+  }
+
+  #checkFair(): void {
+    const busy = [...this.#busySince.keys()];
+    const pairs = new Set<string>();
+    for (const [index, one] of busy.entries()) {
+      for (const other of busy.slice(index + 1)) {
+        const pair = [one.name, other.name].sort().join(' ');
+        pairs.add(pair);
+        const [first, second] = one.name < other.name ? [one, other] : [other, one];
+        const ahead = (this.#served.get(first) ?? 0) - (this.#served.get(second) ?? 0);
+        const [least, most] = this.#apart.get(pair) ?? [ahead, ahead];
+        const range: [number, number] = [Math.min(least, ahead), Math.max(most, ahead)];
+        this.#apart.set(pair, range);
+        const apart = range[1] - range[0];
+        if (apart > this.#bound)
+          this.#broken('fair', `${pair} are ${apart} apart; the bound is ${this.#bound}`);
+      }
+    }
+    for (const pair of this.#apart.keys()) if (!pairs.has(pair)) this.#apart.delete(pair);
+  }
+
+  /** Only while all workers are there: how long slots take is known then. */
+  #checkStarving(): void {
+    if (!this.#looks.isWhole()) {
+      for (const tenant of this.#busySince.keys()) this.#lastGiven.set(tenant, this.#looks.now());
+      return;
+    }
+    const heaviest = Math.max(...this.#tenants.map(({ weight }) => weight));
+    const tokens = this.#tenants.length * this.#bound * heaviest;
+    const most = 30_000 + (1000 * tokens) / (this.#looks.slots * costOf(0, this.#looks.rate));
+    for (const [tenant, since] of this.#busySince) {
+      const waited = this.#looks.now() - Math.max(since, this.#lastGiven.get(tenant)!);
+      if (waited > most) this.#broken('no_starving', `${tenant.name} has got no slot for ${waited / 1000} s`);
+    }
+  }
+
+  #checkRunning(tenant: Tenant): void {
+    const most = tenant.limits?.running;
+    if (most === undefined) return;
+    const own = this.#looks.runs().filter((run) => run.job.tenant === tenant && !this.#early.has(run));
+    const running = own.length;
+    if (running > most) this.#broken('running', `${tenant.name} runs ${running}, its limit is ${most}`);
+  }
+
+  /** Within the last minute, but for what those that ran in it cost beyond what they reserved. */
+  #checkTokens(tenant: Tenant): void {
+    const most = tenant.limits?.tokens_per_minute;
+    if (most === undefined) return;
+    const own = this.#come.filter(({ run }) => run.job.tenant === tenant);
+    const come = own.reduce((sum, { tokens }) => sum + tokens, 0);
+    const beyondOf = (run: Run) =>
+      Math.max(0, run.job.input + run.come - (this.#early.has(run) ? 0 : run.job.reserved));
+    const beyond = [...new Set(own.map(({ run }) => run))].reduce((sum, run) => sum + beyondOf(run), 0);
+    const largest = LONGEST.input + LONGEST.output;
+    if (come > Math.max(most, largest) + beyond)
+      this.#broken(
+        'tokens',
+        `${tenant.name} had ${come} tokens in a minute; its limit is ${most}, ${beyond} beyond`,
+      );
+  }
+
+  #checkLetIn(job: Job): void {
+    const { tenant } = job;
+    const most = tenant.limits?.tokens_per_minute;
+    // What waited for a slot was let in before.
+    if (most === undefined || this.#submittedAt.get(job) !== this.#looks.now()) return;
+    const known = this.#come.filter(
+      ({ run, at }) => run.job.tenant === tenant && at <= this.#toldAt && at > this.#looks.now() - 60_000,
+    );
+    const come = known.reduce((sum, { tokens }) => sum + tokens, 0);
+    if (come > most)
+      this.#broken('let_in', `${tenant.name} has used ${come} of ${most} tokens, and begins another`);
+  }
+
+  #serve(tenant: Tenant, tokens: number): void {
+    this.#served.set(tenant, (this.#served.get(tenant) ?? 0) + tokens / tenant.weight);
+  }
+
+  #broken(promise: string, message: string): never {
+    throw new BrokenPromise(promise, message);
+  }
+}
+
+function isOver({ running, tokens_per_minute }: LimitView): boolean {
+  return [running, tokens_per_minute].some(({ used, limit }) => limit !== null && used > limit);
+}
+
+/** Whether the dearest request would be let in. */
+function hasRoom({ requests_per_minute, tokens_per_minute, running }: LimitView): boolean {
+  const cost = LONGEST.input + LONGEST.output;
+  const isBelow = ({ used, limit }: { used: number; limit: number | null }, more: number) =>
+    limit === null || used + more <= limit;
+  return isBelow(requests_per_minute, 1) && isBelow(running, 1) && isBelow(tokens_per_minute, cost);
+}
