@@ -81,8 +81,8 @@ const BUGS: readonly Bug[] = [
   {
     name: 'a broken answer ends as if whole',
     file: 'src/relay/caller-stream.ts',
-    line: 'this.#sink?.abort(reason, this.mayAddEvent);',
-    becomes: 'this.#sink?.end();',
+    line: '    sink.abort(reason, this.mayAddEvent);',
+    becomes: '    sink.end();',
   },
   {
     name: 'results are not sent again after a reconnect',
@@ -129,8 +129,8 @@ const BUGS: readonly Bug[] = [
   {
     name: 'a dispatch pass does not look at slots that were freed',
     file: 'src/queue/state/workers.ts',
-    line: 'worker.batchJobs.delete(jobId);\n    this.#openings.worker(worker);',
-    becomes: 'worker.batchJobs.delete(jobId);',
+    line: 'worker.predicted.delete(jobId);\n    this.#ready.worker(worker);',
+    becomes: 'worker.predicted.delete(jobId);',
   },
   {
     name: 'a base worker back on a new connection is taken to have its calls still',
