@@ -1,14 +1,17 @@
+import { type ChildProcess, fork } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { compare, madeUpTrace, table } from '../test/fleet-simulation/comparison.ts';
 import { frontierPicture } from '../test/fleet-simulation/frontier.ts';
 import { drawPlan } from '../test/fleet-simulation/plan.ts';
 import { readAzure } from '../test/fleet-simulation/trace.ts';
-import { simulateFleet } from '../test/fleet-simulation/world.ts';
+import { type FleetResult, simulateFleet } from '../test/fleet-simulation/world.ts';
 
 /**
  * Scheduler, launcher and providers in one virtual world, with faults; stops at the first seed that breaks a promise.
+ * Seeds run side by side, in a process for each processor.
  * npm run simulate:fleet -- [--seeds N] [--first-seed S] [--events]
  *
  * The scaling rule against others, over a trace of requests.
@@ -31,7 +34,11 @@ const { values } = parseArgs({
   },
 });
 
-if (values.compare || values.picture) await compareRules();
+/** What a process that runs seeds tells of one. */
+type Told = Pick<FleetResult, 'violation' | 'lines' | 'launches'>;
+
+if (process.send) runAsTold();
+else if (values.compare || values.picture) await compareRules();
 else await runSeeds();
 
 async function compareRules(): Promise<void> {
@@ -52,15 +59,14 @@ async function runSeeds(): Promise<void> {
     console.error('--seeds: expected a number from 1; --first-seed: expected a whole number');
     process.exit(64);
   }
-  let launches = 0;
-  for (let seed = first; seed < first + seeds; seed++) {
-    const result = await simulateFleet(drawPlan(seed));
-    launches += result.launches;
-    if (values.events) console.log(`seed ${seed}\n${result.lines.join('\n')}`);
-    if (!result.violation) continue;
-    if (values.json) console.log(JSON.stringify({ seeds: seed - first + 1, ...result.violation }));
+  const results = await inProcesses(first, seeds);
+  const launches = [...results.values()].reduce((sum, result) => sum + result.launches, 0);
+  for (const [seed, { lines, violation }] of [...results].sort(([one], [other]) => one - other)) {
+    if (values.events) console.log(`seed ${seed}\n${lines.join('\n')}`);
+    if (!violation) continue;
+    if (values.json) console.log(JSON.stringify({ seeds: seed - first + 1, ...violation }));
     else {
-      console.log(`seed ${seed}: ${result.violation.promise}: ${result.violation.message}`);
+      console.log(`seed ${seed}: ${violation.promise}: ${violation.message}`);
       console.log(`again: npm run simulate:fleet -- --seeds 1 --first-seed ${seed} --events`);
     }
     process.exit(1);
@@ -70,4 +76,47 @@ async function runSeeds(): Promise<void> {
       ? JSON.stringify({ seeds, promise: null })
       : `${seeds} seeds, ${launches} launches: every promise kept`,
   );
+}
+
+/** What came of each seed, up to the first that breaks a promise, and perhaps of some after it. */
+async function inProcesses(first: number, seeds: number): Promise<Map<number, Told>> {
+  const results = new Map<number, Told>();
+  let next = first;
+  let end = first + seeds;
+  const work = async (child: ChildProcess) => {
+    while (next < end) {
+      const seed = next++;
+      const told = await ask(child, seed);
+      results.set(seed, told);
+      if (told.violation) end = Math.min(end, seed);
+    }
+    child.disconnect();
+  };
+  const processes = Math.min(seeds, availableParallelism());
+  await Promise.all(
+    Array.from({ length: processes }, () => work(fork(import.meta.filename, process.argv.slice(2)))),
+  );
+  return results;
+}
+
+/** @throws Error when the process ends without an answer */
+function ask(child: ChildProcess, seed: number): Promise<Told> {
+  return new Promise((resolve, reject) => {
+    const ended = (code: number | null) => reject(new Error(`seed ${seed}: its process ended (${code})`));
+    child.once('exit', ended);
+    child.once('message', (told) => {
+      child.off('exit', ended);
+      resolve(told as Told);
+    });
+    child.send(seed);
+  });
+}
+
+/** A process of `inProcesses`: it ends when its parent disconnects. */
+function runAsTold(): void {
+  process.on('message', async (seed: number) => {
+    const { violation, lines, launches } = await simulateFleet(drawPlan(seed));
+    const told: Told = { violation, lines: values.events ? lines : [], launches };
+    process.send?.(told);
+  });
 }
