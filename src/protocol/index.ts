@@ -48,3 +48,4 @@ export * from './token-terms.ts';
 export * from './token-view.ts';
 export * from './trace-context.ts';
 export * from './worker-frames.ts';
+export * from './worker-name.ts';

@@ -83,7 +83,7 @@ describe('the fleet on the page', () => {
     while (ids.length > 0)
       await Promise.all(ids.splice(0, 50).map((id) => beat(id, { gpus: [{ name: 'NVIDIA L4' }] })));
     const page = await look('?config_id=many&sort=worker');
-    const table = page.getByRole('table', { name: 'Workers' });
+    const table = page.getByRole('table', { name: 'Workers', exact: true });
     await table.getByRole('link', { name: 'many-0000' }).waitFor();
     await expect.poll(() => table.getAttribute('aria-rowcount')).toBe(String(MANY + 1 + 1));
     expect((await rowNumbers()).length).toBeLessThan(IN_VIEW_AT_MOST);
@@ -128,13 +128,13 @@ describe('the fleet on the page', () => {
     const page = await look('?state=draining');
     await page.getByText(/No worker is draining; [\d,]+ workers hidden\./).waitFor();
     await page.getByRole('button', { name: 'Show all' }).click();
-    await page.getByRole('table', { name: 'Workers' }).waitFor();
+    await page.getByRole('table', { name: 'Workers', exact: true }).waitFor();
     expect(new URL(page.url()).search).toBe('');
   });
 
   it('shows all workers for a state that there is not', async () => {
     const page = await look('?state=constructor');
-    await page.getByRole('table', { name: 'Workers' }).waitFor();
+    await page.getByRole('table', { name: 'Workers', exact: true }).waitFor();
     expect(open.faults).toEqual([]);
   });
 
@@ -150,7 +150,7 @@ describe('the fleet on the page', () => {
 
   it('fits a phone without scrolling sideways', async () => {
     const page = await look('', { viewport: { width: 375, height: 700 } });
-    await page.getByRole('table', { name: 'Workers' }).waitFor();
+    await page.getByRole('table', { name: 'Workers', exact: true }).waitFor();
     expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(375);
     expect(await accessibilityFaults(page)).toEqual([]);
   });

@@ -77,7 +77,7 @@ it('shows why a job failed three times, a lane for each attempt, and tries it ag
   }
   await page.goto(`${queue.url}/jobs?state=failed`);
   const row = page.getByRole('row', { name: /failed-1/ });
-  await row.getByText('3/3').waitFor({ timeout: 60_000 });
+  await row.getByText('3 of 3').waitFor({ timeout: 60_000 });
   await row.getByRole('link', { name: 'failed-1' }).click();
   for (const attempt of [1, 2, 3])
     await page.getByText(`Attempt ${attempt}`, { exact: false }).first().waitFor();

@@ -45,8 +45,9 @@ const STEP = 5;
 
 /** A table of any length: only rows in view, and some around them, are in the document. */
 export function Table<Row>(props: TableProps<Row>) {
-  const { label, columns, rows, rowHeight, idOf, pathOf, classOf } = props;
+  const { label, columns, rowHeight, idOf, pathOf, classOf } = props;
   const body = useRef<HTMLTableSectionElement>(null);
+  const rows = useStillRows(body, props.rows, idOf);
   const [first, last] = useWindow(body, rows.length, rowHeight);
   useRowKeys(body, props.isAside ? null : rows.length, rowHeight);
   const shown = rows.slice(first, last);
@@ -88,6 +89,23 @@ export function Table<Row>(props: TableProps<Row>) {
       </table>
     </div>
   );
+}
+
+/** Rows keep their order while somebody points at one; what is new comes last then. */
+function useStillRows<Row>(
+  body: { current: HTMLElement | null },
+  rows: readonly Row[],
+  idOf: (row: Row) => string,
+): readonly Row[] {
+  const order = useRef<string[]>([]);
+  let shown = rows;
+  if (body.current?.matches(':hover')) {
+    const places = new Map(order.current.map((id, place) => [id, place]));
+    const placeOf = (row: Row) => places.get(idOf(row)) ?? places.size;
+    shown = [...rows].sort((a, b) => placeOf(a) - placeOf(b));
+  }
+  order.current = shown.map(idOf);
+  return shown;
 }
 
 function px(length: number | undefined): string {

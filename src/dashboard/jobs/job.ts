@@ -49,3 +49,14 @@ export function between(from: string | null, to: string | null): number | null {
 export function isSettled(state: JobState): boolean {
   return state !== 'pending' && state !== 'leased';
 }
+
+/** `1 of 3`: attempts that were made or are being made, of those that it may have. */
+export function attemptsOf({
+  state,
+  attempts,
+  max_attempts,
+}: Pick<JobSummary, 'state' | 'attempts' | 'max_attempts'>): string {
+  // What runs or succeeded is charged to nobody.
+  const made = state === 'leased' || state === 'succeeded' ? attempts + 1 : attempts;
+  return `${Math.min(made, max_attempts)} of ${max_attempts}`;
+}

@@ -9,7 +9,7 @@ const PAGE_ROWS = 100;
 const MOST_ROWS = 500;
 /** Between two looks for news, ms. */
 const LOOK_MS = 2000;
-/** Scrolled further than this, new rows wait: they would move what is being read. */
+/** Scrolled further than this, or where somebody points at a row, new ones wait: they would move what is being read. */
 const AT_TOP_PX = 120;
 
 /** Changes when a job or a request somewhere did: lists are asked for again then, and cost nothing while nothing happens. */
@@ -111,7 +111,7 @@ export function usePagedList<Row>(listed: Listed<Row>, asked: string): PagedList
 
   /** At the top the list is the page: added to what is known it would grow for ever, and miss what came in between. */
   const take = (page: PageOf<Row>) => {
-    if (isFirst.current || scrollY <= AT_TOP_PX) {
+    if (isFirst.current || (scrollY <= AT_TOP_PX && !isPointedAt())) {
       isFirst.current = false;
       return show(page);
     }
@@ -152,6 +152,11 @@ export function usePagedList<Row>(listed: Listed<Row>, asked: string): PagedList
         .finally(() => setLoading(false));
     },
   };
+}
+
+/** Somebody points at a row, or is at one with the keyboard: new ones above it would move it. */
+function isPointedAt(): boolean {
+  return document.querySelector('main tbody:hover, main tbody:focus-within') !== null;
 }
 
 function withSince(asked: string): string {

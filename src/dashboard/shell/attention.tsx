@@ -1,18 +1,24 @@
 import type { Attention as Item } from '../../protocol/fleet-view.ts';
 import { Age } from '../controls/age.tsx';
 import { Mark } from '../controls/mark.tsx';
+import { Still } from '../controls/still.tsx';
 import * as format from '../format.ts';
 import { fleet } from '../live.ts';
 import { href, path } from '../router.ts';
 
 /** So many are shown of those that a fleet has. */
 const MOST = 6;
+/** Of one of them in a line. */
+const ROW_PX = 44;
 
 /** Problems that need an operator, worst first; empty without one. */
 export function Attention() {
   const items = fleet.value?.attention ?? [];
-  if (items.length === 0 || path.value === 'try') return null;
-  if (path.value !== '') return <Brief items={items} />;
+  if (path.value === '') return <Still spare={ROW_PX}>{items.length > 0 && <List items={items} />}</Still>;
+  return items.length === 0 || path.value === 'try' ? null : <Brief items={items} />;
+}
+
+function List({ items }: { items: Item[] }) {
   return (
     <section class="attention" aria-label="Needs attention">
       <h2>
@@ -20,7 +26,7 @@ export function Attention() {
       </h2>
       <ol>
         {items.slice(0, MOST).map((item) => (
-          <Row key={`${item.code} ${item.config_id} ${item.worker_id} ${item.since}`} item={item} />
+          <Row key={keyOf(item)} item={item} />
         ))}
       </ol>
       {items.length > MOST && <More items={items.slice(MOST)} />}
@@ -44,7 +50,7 @@ function Brief({ items }: { items: Item[] }) {
         </summary>
         <ol>
           {items.map((item) => (
-            <Row key={`${item.code} ${item.config_id} ${item.worker_id} ${item.since}`} item={item} />
+            <Row key={keyOf(item)} item={item} />
           ))}
         </ol>
       </details>
@@ -58,11 +64,16 @@ function More({ items }: { items: Item[] }) {
       <summary>{format.plural(items.length, 'more')}</summary>
       <ol>
         {items.map((item) => (
-          <Row key={`${item.code} ${item.config_id} ${item.worker_id} ${item.since}`} item={item} />
+          <Row key={keyOf(item)} item={item} />
         ))}
       </ol>
     </details>
   );
+}
+
+/** The same however long it lasts. Of one kind there may be several about nobody: then its words tell. */
+function keyOf({ code, config_id, worker_id, text }: Item): string {
+  return `${code} ${config_id} ${worker_id ?? (config_id === null ? text : '')}`;
 }
 
 function Row({ item }: { item: Item }) {

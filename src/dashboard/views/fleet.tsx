@@ -1,6 +1,7 @@
 import type { WorkerRow, WorkerState } from '../../protocol/fleet-view.ts';
 import { Mark } from '../controls/mark.tsx';
 import { WORKER_LOOKS, WORKER_STATES } from '../controls/state.tsx';
+import { Still } from '../controls/still.tsx';
 import { Table } from '../controls/table.tsx';
 import { OverTime } from '../courses/over-time.tsx';
 import { plural } from '../format.ts';
@@ -24,7 +25,9 @@ export function FleetView() {
   const shown = state === null ? ofPool : ofPool.filter((worker) => worker.state === state);
   return (
     <section class="view" aria-labelledby="fleet-title">
-      <Scaling view={view} />
+      <Still>
+        <Scaling view={view} />
+      </Still>
       <div class="tools">
         <h1 id="fleet-title">Workers</h1>
         <StateFilter workers={ofPool} chosen={state} />

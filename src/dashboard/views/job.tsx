@@ -1,6 +1,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { JobView as JobFields } from '../../protocol/jobs.ts';
 import { type RequestRecord, tokensPerSecond } from '../../protocol/request-record.ts';
+import { workerName } from '../../protocol/worker-name.ts';
 import { ApiFailure, ask } from '../api.ts';
 import { now } from '../clock.ts';
 import { Age, Time } from '../controls/age.tsx';
@@ -9,7 +10,7 @@ import { Figure } from '../controls/figure.tsx';
 import { JobMark, RequestMark } from '../controls/state.tsx';
 import { curlOf } from '../curl.ts';
 import * as format from '../format.ts';
-import { between, isSettled, type LedgerStep, ms } from '../jobs/job.ts';
+import { attemptsOf, between, isSettled, type LedgerStep, ms } from '../jobs/job.ts';
 import { JobActions } from '../jobs/job-actions.tsx';
 import { JobContents } from '../jobs/job-contents.tsx';
 import { timelineOf } from '../jobs/timeline.ts';
@@ -110,7 +111,9 @@ function RequestFacts({ record }: { record: RequestRecord }) {
           {worker_id === null ? (
             format.UNKNOWN
           ) : (
-            <a href={href(`workers/${encodeURIComponent(worker_id)}`)}>{worker_id}</a>
+            <a href={href(`workers/${encodeURIComponent(worker_id)}`)} title={worker_id}>
+              {workerName(worker_id)}
+            </a>
           )}
         </Figure>
         <Figure name="Ended">
@@ -170,9 +173,7 @@ function Facts({ job }: { job: Job }) {
       </Figure>
       <Figure name="First token after">{format.duration(between(job.created_at, job.first_token_at))}</Figure>
       <Figure name="Ran">{format.duration(ran)}</Figure>
-      <Figure name="Attempts">
-        {job.attempts} of {job.max_attempts}
-      </Figure>
+      <Figure name="Attempts">{attemptsOf(job)}</Figure>
       <Figure name="Worker">
         {job.worker_id === null ? (
           format.UNKNOWN

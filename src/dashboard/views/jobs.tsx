@@ -1,3 +1,4 @@
+import { workerName } from '../../protocol/worker-name.ts';
 import { now } from '../clock.ts';
 import { Problem } from '../controls/action.tsx';
 import { Age } from '../controls/age.tsx';
@@ -5,7 +6,7 @@ import { JobMark } from '../controls/state.tsx';
 import { type Column, Table } from '../controls/table.tsx';
 import * as format from '../format.ts';
 import { apiQuery, type FilterField, Filters, NothingFits } from '../jobs/filters.tsx';
-import { between, isSettled, type JobSummary, ms } from '../jobs/job.ts';
+import { attemptsOf, between, isSettled, type JobSummary, ms } from '../jobs/job.ts';
 import { ListEnd, News } from '../jobs/list-end.tsx';
 import { type Listed, usePagedList } from '../jobs/paged-list.ts';
 import { fleet } from '../live.ts';
@@ -141,7 +142,7 @@ const COLUMNS: Column<JobSummary>[] = [
     width: 75,
     isNumber: true,
     drop: 4,
-    cell: ({ attempts, max_attempts }) => `${attempts}/${max_attempts}`,
+    cell: attemptsOf,
   },
   {
     key: 'worker',
@@ -153,7 +154,7 @@ const COLUMNS: Column<JobSummary>[] = [
         format.UNKNOWN
       ) : (
         <a href={href(`workers/${encodeURIComponent(worker_id)}`)} title={worker_id}>
-          {worker_id}
+          {workerName(worker_id)}
         </a>
       ),
   },

@@ -1,6 +1,8 @@
+import { useRef } from 'preact/hooks';
 import type { Percentiles, PoolRates, PoolRow } from '../../protocol/fleet-view.ts';
 import { Figure } from '../controls/figure.tsx';
 import { Slots } from '../controls/slots.tsx';
+import { Still } from '../controls/still.tsx';
 import { OverTime } from '../courses/over-time.tsx';
 import * as format from '../format.ts';
 import { fleet } from '../live.ts';
@@ -16,21 +18,23 @@ type Span = keyof typeof SPANS;
 
 /** What waits in each pool, why, and how quickly the rest goes through. */
 export function QueueView() {
+  const root = useRef<HTMLElement>(null);
+  const order = useRef<string[]>([]);
   const view = fleet.value;
   if (!view) return null;
   const given = query.value.get('range') ?? 'now';
   const span: Span = given in SPANS ? (given as Span) : 'now';
   const pool = query.value.get('config_id');
   const model = query.value.get('model');
-  const shown = view.pools
-    .filter(({ config_id }) => pool === null || config_id === pool)
-    .filter(({ models }) => model === null || models.includes(model))
-    // What waits longest is looked for first.
-    .sort(
-      (a, b) => (b.oldest_wait_ms ?? 0) - (a.oldest_wait_ms ?? 0) || (a.config_id < b.config_id ? -1 : 1),
-    );
+  const shown = inStillOrder(
+    view.pools
+      .filter(({ config_id }) => pool === null || config_id === pool)
+      .filter(({ models }) => model === null || models.includes(model)),
+    order,
+    root.current?.matches(':hover') ?? false,
+  );
   return (
-    <section class="view" aria-labelledby="queue-title">
+    <section class="view" aria-labelledby="queue-title" ref={root}>
       <div class="tools">
         <h1 id="queue-title">Queue</h1>
         <SpanChoice chosen={span} />
@@ -59,6 +63,25 @@ export function QueueView() {
       <OverTime config_id={model === null ? pool : null} model={model} />
     </section>
   );
+}
+
+/** Where jobs wait for long is looked for first; pools keep their places while somebody points at one. */
+function inStillOrder(pools: PoolRow[], order: { current: string[] }, isPointedAt: boolean): PoolRow[] {
+  const placeOf = ({ config_id }: PoolRow) => {
+    const place = order.current.indexOf(config_id);
+    return place === -1 ? order.current.length : place;
+  };
+  const shown = [...pools].sort(
+    isPointedAt
+      ? (a, b) => placeOf(a) - placeOf(b)
+      : (a, b) => Number(waitsLong(b)) - Number(waitsLong(a)) || (a.config_id < b.config_id ? -1 : 1),
+  );
+  order.current = shown.map(({ config_id }) => config_id);
+  return shown;
+}
+
+function waitsLong({ oldest_wait_ms, objectives }: PoolRow): boolean {
+  return (oldest_wait_ms ?? 0) > objectives.first_token.within_ms;
 }
 
 function SpanChoice({ chosen }: { chosen: Span }) {
@@ -106,28 +129,30 @@ function Pool({ pool, span }: { pool: PoolRow; span: Span }) {
           <a href={href(`queue?config_id=${encodeURIComponent(config_id)}`)}>Over time</a>
         </p>
       </header>
-      <div class="depth">
-        {total === 0 ? (
-          <p class="big dim">Nothing waits</p>
-        ) : (
-          <p class="big">
-            <b class="number">{format.count(total)}</b> {total === 1 ? 'job waits' : 'jobs wait'}
-            {oldest_wait_ms !== null && (
-              <>
-                , the oldest <b class="number">{format.age(oldest_wait_ms)}</b>
-              </>
-            )}
+      <Still>
+        <div class="depth">
+          {total === 0 ? (
+            <p class="big dim">Nothing waits</p>
+          ) : (
+            <p class="big">
+              <b class="number">{format.count(total)}</b> {total === 1 ? 'job waits' : 'jobs wait'}
+              {oldest_wait_ms !== null && (
+                <>
+                  , the oldest <b class="number">{format.age(oldest_wait_ms)}</b>
+                </>
+              )}
+            </p>
+          )}
+          {why_waiting && total > 0 && <p class="why">Because {why_waiting}.</p>}
+          <Priorities pool={pool} />
+          <p class="ready">
+            <span class="number">
+              {format.count(pool.ready_workers)}/{format.count(pool.workers)}
+            </span>{' '}
+            workers ready <Slots running={pool.busy_slots} slots={pool.slots} /> slots busy
           </p>
-        )}
-        {why_waiting && total > 0 && <p class="why">Because {why_waiting}.</p>}
-        <Priorities pool={pool} />
-        <p class="ready">
-          <span class="number">
-            {format.count(pool.ready_workers)}/{format.count(pool.workers)}
-          </span>{' '}
-          workers ready <Slots running={pool.busy_slots} slots={pool.slots} /> slots busy
-        </p>
-      </div>
+        </div>
+      </Still>
       <Rates rates={rates} seconds={SPANS[span].seconds} configId={config_id} />
       <Latency rates={rates} />
     </article>

@@ -1,5 +1,6 @@
 import { REQUEST_KINDS, REQUEST_OUTCOMES } from '../../protocol/request-outcomes.ts';
 import { type RequestRecord, tokensPerSecond } from '../../protocol/request-record.ts';
+import { workerName } from '../../protocol/worker-name.ts';
 import { Problem } from '../controls/action.tsx';
 import { Age } from '../controls/age.tsx';
 import { RequestMark } from '../controls/state.tsx';
@@ -174,7 +175,7 @@ const COLUMNS: Column<RequestRecord>[] = [
         format.UNKNOWN
       ) : (
         <a href={href(`workers/${encodeURIComponent(worker_id)}`)} title={worker_id}>
-          {worker_id}
+          {workerName(worker_id)}
         </a>
       ),
   },

@@ -1,11 +1,12 @@
-import type { WorkerRow } from '../../protocol/fleet-view.ts';
+import type { WorkerRow, WorkerState } from '../../protocol/fleet-view.ts';
 import type { GpuReading } from '../../protocol/heartbeat.ts';
+import { workerName } from '../../protocol/worker-name.ts';
 import { now } from '../clock.ts';
 import { Age } from '../controls/age.tsx';
 import { Progress } from '../controls/progress.tsx';
 import { Slots } from '../controls/slots.tsx';
 import { Sparkline } from '../controls/sparkline.tsx';
-import { WORKER_STATES, WorkerMark } from '../controls/state.tsx';
+import { WorkerMark } from '../controls/state.tsx';
 import type { Column } from '../controls/table.tsx';
 import * as format from '../format.ts';
 import { gpuTotals } from '../gpus.ts';
@@ -34,7 +35,7 @@ export const WORKER_COLUMNS: WorkerColumn[] = [
     cell: ({ worker_id, config_id }) => (
       <>
         <a class="id" href={href(`workers/${encodeURIComponent(worker_id)}`)} title={worker_id}>
-          {shownId(worker_id)}
+          {workerName(worker_id)}
         </a>
         <small title={config_id ?? undefined}>{config_id ?? 'no pool yet'}</small>
       </>
@@ -145,11 +146,6 @@ export const WORKER_COLUMNS: WorkerColumn[] = [
   },
 ];
 
-/** Names of launched machines begin alike and end with the launch's own id. */
-function shownId(workerId: string): string {
-  return /^wv-[a-z0-9]+-.+-([a-z0-9]{10})$/.exec(workerId)?.[1] ?? workerId;
-}
-
 /** What fills the ring of its mark. */
 export function shareOf({ state, progress, running, slots }: WorkerRow): number | null {
   if (state === 'loading') return progress;
@@ -221,7 +217,7 @@ export function StartOf({ worker }: { worker: WorkerRow }) {
   return (
     <small class={`start ${isSlow ? 'warn' : ''}`}>
       <span>{phase ?? 'starting'}</span>
-      <Progress share={progress} label={`Progress of ${worker.worker_id}`} />
+      <Progress share={progress} label={`Progress of ${workerName(worker.worker_id)}`} />
       <span class="number" title="Since the container was made, and how long that usually takes">
         {format.stopwatch(taken)}
         {expected_start_ms !== null && ` of ~${format.stopwatch(expected_start_ms)}`}
@@ -230,11 +226,28 @@ export function StartOf({ worker }: { worker: WorkerRow }) {
   );
 }
 
-/** Worst first, unless a column is chosen; what is not known comes last. */
+/**
+ * How much it needs somebody, most first. Those that work are one, whether or not jobs run there just now: rows change
+ * their places only when something is the matter.
+ */
+const TROUBLE: Record<WorkerState, number> = {
+  error: 0,
+  lost: 1,
+  late: 2,
+  paused: 3,
+  starting: 4,
+  loading: 4,
+  draining: 5,
+  running: 6,
+  ready: 6,
+  stopped: 7,
+};
+
+/** By trouble, unless a column is chosen, then by name; what is not known comes last. */
 export function sortWorkers(workers: readonly WorkerRow[], sort: string | null): WorkerRow[] {
   const isDown = sort?.startsWith('-') ?? false;
   const column = WORKER_COLUMNS.find(({ key }) => key === sort?.replace('-', ''));
-  const by = column?.sortBy ?? (({ state }: WorkerRow) => WORKER_STATES.indexOf(state));
+  const by = column?.sortBy ?? (({ state }: WorkerRow) => TROUBLE[state]);
   return workers
     .map((worker) => ({ worker, value: by(worker) }))
     .sort((a, b) => {

@@ -4,6 +4,7 @@ import { Age } from '../controls/age.tsx';
 import { JobMark } from '../controls/state.tsx';
 import { type Column, Table } from '../controls/table.tsx';
 import * as format from '../format.ts';
+import { attemptsOf } from '../jobs/job.ts';
 import { usePolled } from '../polled.ts';
 import { href } from '../router.ts';
 
@@ -49,7 +50,7 @@ const COLUMNS: Column<Job>[] = [
     width: 90,
     isNumber: true,
     drop: 4,
-    cell: ({ attempts, max_attempts }) => `${attempts}/${max_attempts}`,
+    cell: attemptsOf,
   },
   { key: 'error', head: 'Error', width: 200, drop: 4, cell: ({ error }) => error?.code ?? '' },
 ];

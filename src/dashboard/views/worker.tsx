@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import type { WorkerRow } from '../../protocol/fleet-view.ts';
+import { workerName } from '../../protocol/worker-name.ts';
 import { Age, Time } from '../controls/age.tsx';
 import { CopyButton } from '../controls/copy-button.tsx';
 import { Slots } from '../controls/slots.tsx';
@@ -22,8 +23,9 @@ export function WorkerView({ id }: { id: string }) {
     <article class="view worker" aria-labelledby="worker-title">
       <header>
         <h1 id="worker-title" class="id" data-id={id}>
-          {id}
+          {workerName(id)}
         </h1>
+        {workerName(id) !== id && <span class="id dim">{id}</span>}
         <CopyButton text={id} what="the worker's id" />
         {worker && <WorkerMark state={worker.state} share={shareOf(worker)} />}
         {worker?.state_since != null && (

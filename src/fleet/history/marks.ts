@@ -1,4 +1,4 @@
-import type { FleetHistory, LaunchRow } from '../../protocol/index.ts';
+import { type FleetHistory, type LaunchRow, workerName } from '../../protocol/index.ts';
 import { span } from '../view/words.ts';
 
 type Mark = FleetHistory['marks'][number];
@@ -22,7 +22,7 @@ export function marksOf(
     ...started.map(({ at, worker_id, took_ms }) => ({
       at,
       kind: 'started' as const,
-      text: `${worker_id} is ready after ${span(took_ms)}`,
+      text: `${workerName(worker_id)} is ready after ${span(took_ms)}`,
     })),
     ...own.flatMap(marksOfLaunch),
   ];
@@ -33,7 +33,8 @@ export function marksOf(
 }
 
 function marksOfLaunch(launch: LaunchRow): Mark[] {
-  const { name, config_id, intended_at, ended_at, state } = launch;
+  const { config_id, intended_at, ended_at, state } = launch;
+  const name = workerName(launch.name);
   const marks: Mark[] = [{ at: intended_at, kind: 'launched', text: `${name} launched for ${config_id}` }];
   if (ended_at === null) return marks;
   return [

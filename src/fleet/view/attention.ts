@@ -1,4 +1,10 @@
-import type { Attention, PoolRow, PoolScaling, WorkerRow } from '../../protocol/index.ts';
+import {
+  type Attention,
+  type PoolRow,
+  type PoolScaling,
+  type WorkerRow,
+  workerName,
+} from '../../protocol/index.ts';
 import type { Incidents } from './facts.ts';
 import { nearestLaunch } from './launch-words.ts';
 import { missedIn } from './objective-words.ts';
@@ -26,7 +32,7 @@ export interface Shown extends ScalingShown {
   incidents: Incidents;
 }
 
-/** Problems that need an operator, the worst first, of the same kind the longest first. */
+/** Problems that need an operator, the worst first, of the same kind by name: an order that time alone does not change. */
 export function attentionIn(shown: Shown, now: number): Attention[] {
   const items = [
     ...shown.pools.flatMap((pool) => [...waitItems(pool, shown, now), ...objectiveItems(pool, now)]),
@@ -34,7 +40,7 @@ export function attentionIn(shown: Shown, now: number): Attention[] {
     ...scalingItems(shown, isSlow, now),
     ...incidentItems(shown.incidents, now),
   ];
-  return items.sort((a, b) => rankOf(a) - rankOf(b) || a.since - b.since);
+  return items.sort((a, b) => rankOf(a) - rankOf(b) || compare(nameOf(a), nameOf(b)));
 }
 
 function waitItems(pool: PoolRow, shown: Shown, now: number): Attention[] {
@@ -117,7 +123,8 @@ function workerItems(worker: WorkerRow, now: number): Attention[] {
 type Item = Pick<Attention, 'code' | 'severity' | 'text' | 'advice'> & { since?: number };
 
 function itemOf(worker: WorkerRow, now: number): Item | null {
-  const { worker_id: id, state, error } = worker;
+  const { state, error } = worker;
+  const id = workerName(worker.worker_id);
   if (state === 'error') {
     return {
       code: 'worker_error',
@@ -138,7 +145,8 @@ function itemOf(worker: WorkerRow, now: number): Item | null {
 }
 
 function missing(worker: WorkerRow, now: number): Item | null {
-  const { worker_id: id, state, disconnected } = worker;
+  const { state, disconnected } = worker;
+  const id = workerName(worker.worker_id);
   if (state === 'late' || now - (worker.state_since ?? now) > LOST_TOLD_FOR_MS) return null;
   const how = disconnected ? `; its connection ended: ${firstLine(disconnected.reason, 100)}` : '';
   return {
@@ -151,7 +159,10 @@ function missing(worker: WorkerRow, now: number): Item | null {
 
 function slowStart(worker: WorkerRow, now: number): Item | null {
   if (worker.error) {
-    const text = `${worker.worker_id} is not up: ${firstLine(worker.error.message)}.`.replace(/\.\.$/, '.');
+    const text = `${workerName(worker.worker_id)} is not up: ${firstLine(worker.error.message)}.`.replace(
+      /\.\.$/,
+      '.',
+    );
     const advice = worker.error.advice ?? 'Read the last lines of its log.';
     return { code: 'worker_error', severity: 'warning', text, advice };
   }
@@ -164,7 +175,7 @@ function slowStart(worker: WorkerRow, now: number): Item | null {
   return {
     code: 'start_slow',
     severity: 'warning',
-    text: `${worker.worker_id} has been starting for ${span(times.taken)}${than}.${phase}`,
+    text: `${workerName(worker.worker_id)} has been starting for ${span(times.taken)}${than}.${phase}`,
     advice: 'Read the last lines of its log.',
     since: now - times.taken,
   };
@@ -213,6 +224,14 @@ const WORST_FIRST: Attention['code'][] = [
   'token_refused',
   'unknown_model',
 ];
+
+function nameOf({ config_id, worker_id }: Attention): string {
+  return `${worker_id ?? ''} ${config_id ?? ''}`;
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
 
 function rankOf({ code, severity }: Attention): number {
   return WORST_FIRST.indexOf(code) + (severity === 'error' ? 0 : WORST_FIRST.length);

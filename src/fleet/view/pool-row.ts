@@ -1,4 +1,10 @@
-import type { LaunchRow, PoolRow, PoolScaling, WorkerRow } from '../../protocol/index.ts';
+import {
+  type LaunchRow,
+  type PoolRow,
+  type PoolScaling,
+  type WorkerRow,
+  workerName,
+} from '../../protocol/index.ts';
 import type { PoolFacts } from './facts.ts';
 import { nearestLaunch, startOf } from './launch-words.ts';
 import { standingOf } from './objectives.ts';
@@ -67,7 +73,7 @@ function whyWaiting(pool: PoolRow, of: OfPool, now: number): string {
     return `${slots} busy: ${rates}`;
   }
   const paused = of.workers.find(({ state }) => state === 'paused');
-  if (paused) return `${paused.worker_id} takes no jobs for now: ${backlogOf(paused)}`;
+  if (paused) return `${workerName(paused.worker_id)} takes no jobs for now: ${backlogOf(paused)}`;
   return 'slots are free, but these jobs wait before they are tried again, or no worker meets their deadlines';
 }
 
@@ -83,9 +89,9 @@ export function whyNoneReady({ workers, launches, scaling }: OfPool, now: number
   const [nearest] = [...(there.length > 0 ? there : workers)].sort((a, b) => rankOf(a) - rankOf(b));
   if (!nearest) return 'it has no worker';
   if (there.length === 0)
-    return `it has no worker; the last one, ${nearest.worker_id}, ${doing(nearest, now)}`;
+    return `it has no worker; the last one, ${workerName(nearest.worker_id)}, ${doing(nearest, now)}`;
   if (there.length === 1) return `its only worker ${doing(nearest, now)}`;
-  return `none of its ${there.length} workers is ready: ${nearest.worker_id} ${doing(nearest, now)}`;
+  return `none of its ${there.length} workers is ready: ${workerName(nearest.worker_id)} ${doing(nearest, now)}`;
 }
 
 /** What an engine has too much of. */

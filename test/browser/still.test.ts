@@ -1,0 +1,78 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { launchBrowser } from '../../scripts/browser/setup.ts';
+import { type DemoFleet, startDemoFleet } from '../../scripts/demo-fleet.ts';
+import { openPage } from '../support/browser.ts';
+import { startQueue, tearDown } from '../support/road.ts';
+
+/** Rows stay where they are while somebody reads them, under the load of the made-up fleet. */
+let browser: Browser;
+let fleet: DemoFleet;
+let url: string;
+
+const WATCHED_MS = 30_000;
+/** What Chromium calls good: https://web.dev/articles/cls has 0.1 for a whole visit. */
+const MOST_SHIFT = 0.05;
+
+beforeAll(async () => {
+  browser = await launchBrowser();
+  ({ url } = await startQueue());
+  fleet = startDemoFleet({ url, token: undefined });
+  await fleet.settled;
+}, 180_000);
+afterAll(async () => {
+  await browser.close();
+  await fleet.stop();
+  await tearDown();
+});
+
+/** Sum of the shifts while nobody does anything, and what moved most. */
+function watchShifts(page: Page): Promise<{ sum: number; moved: string[] }> {
+  return page.evaluate(`new Promise((done) => {
+    const moved = {};
+    let sum = 0;
+    const shifts = new PerformanceObserver((list) => {
+      for (const { value, sources } of list.getEntries()) {
+        sum += value;
+        for (const { node } of sources) {
+          const element = node?.parentElement ?? node;
+          const name = element ? element.tagName + '.' + element.className : 'gone';
+          moved[name] = (moved[name] ?? 0) + value / sources.length;
+        }
+      }
+    });
+    shifts.observe({ type: 'layout-shift' });
+    setTimeout(() => {
+      shifts.disconnect();
+      const worst = Object.entries(moved).sort((a, b) => b[1] - a[1]);
+      done({ sum, moved: worst.slice(0, 4).map(([name, value]) => name + ' ' + value.toFixed(4)) });
+    }, ${WATCHED_MS});
+  })`);
+}
+
+it.for(['', 'queue', 'requests', 'jobs'])(
+  'nothing moves under the pointer on /%s',
+  { timeout: 120_000 },
+  async (path) => {
+    const { page, close } = await openPage(browser, { viewport: { width: 1440, height: 900 } });
+    await page.goto(`${url}/${path}`);
+    const target = page.locator(path === 'queue' ? 'article' : 'tbody tr[data-id]').nth(2);
+    await target.hover();
+    // What has just been opened may still come to rest.
+    await sleep(3000);
+    const { sum, moved } = await watchShifts(page);
+    expect.soft(sum, moved.join(', ')).toBeLessThan(MOST_SHIFT);
+    await close();
+  },
+);
+
+it('calls a worker by one name', async () => {
+  const { page, close } = await openPage(browser);
+  await page.goto(`${url}/`);
+  const worker = page.getByRole('table', { name: 'Workers', exact: true }).locator('a.id').first();
+  const name = await worker.textContent();
+  await worker.click();
+  await page.getByRole('heading', { level: 1, name: name! }).waitFor();
+  await close();
+});
