@@ -27,7 +27,10 @@ const WORDS =
     ' ',
   );
 
-/** An engine in this process that costs next to nothing: it computes nothing and answers at a set pace. */
+/**
+ * An engine in this process that costs next to nothing: it computes nothing and answers at a set pace. Twenty simulators
+ * would be twenty processes more, each with an event a token.
+ */
 export class DemoEngine implements EngineClient {
   readonly #pace: EnginePace;
   /** Of requests under way: when their first token came or will come, epoch ms. */
