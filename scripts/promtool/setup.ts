@@ -9,7 +9,8 @@ const setup = new SetupSteps('promtool');
 
 /**
  * Prometheus' promtool, out of Debian's package in `<stateDir>/prometheus/` (20 MB to download): apt-get downloads it and
- * dpkg-deb unpacks it, since its installation would add a Prometheus server, and start it, on the developer's machine. Where `PROMTOOL` names a program, that one is used.
+ * dpkg-deb unpacks it, since its installation would add a Prometheus server, and start it, on the developer's machine.
+ * Where `PROMTOOL` names a program, that one is used.
  * @returns the program
  * @throws UserError naming the step that failed, with the last lines of its output
  */
