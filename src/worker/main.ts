@@ -82,7 +82,7 @@ async function work(
   const ports: Ports = {
     ...outside,
     dial: queue.dial,
-    ...(queue.outputs && { outputs: queue.outputs }),
+    ...(queue.inside && { inside: queue.inside }),
     engine,
     fetchPublic: createPublicFetch(),
     gpus: gpuReader(env, systemClock),

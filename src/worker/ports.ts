@@ -4,6 +4,7 @@ import type { Log } from '../process/log.ts';
 import type { GpuReading, Job, Usage } from '../protocol/index.ts';
 import type { Adapters } from './adapters/adapters.ts';
 import type { Clock } from './clock.ts';
+import type { Settlement } from './results/settlement.ts';
 import type { Spool } from './results/spool.ts';
 import type { Dial } from './session/socket.ts';
 
@@ -24,14 +25,19 @@ export interface Ports {
   log: Log;
   /** Those that the engine loads while it runs; left out: none. */
   adapters?: Adapters;
-  /** Takes what `runpod` jobs yield, for a queue in this process; left out: it goes to replay buffers. */
-  outputs?: TakeOutput;
+  /** The queue, where it is in this process; left out: it is at the other end of two sockets. */
+  inside?: InsideQueue;
   /** Makes spans of jobs; left out: none are exported. */
   tracer?: JobTracer;
 }
 
-/** @param streamId of the attempt, as its job's frame says @param output one thing that it yields */
-export type TakeOutput = (streamId: number, output: unknown) => void;
+/** What a queue in this process takes as values, without frames and streams of bytes. */
+export interface InsideQueue {
+  /** @param streamId of the attempt, as its job's frame says @param output one thing that a `runpod` job yields */
+  yielded(streamId: number, output: unknown): void;
+  /** It acknowledges it in a frame. */
+  settled(settlement: Settlement): void;
+}
 
 /** How an attempt left its slot. */
 export type AttemptEnd =

@@ -1,6 +1,6 @@
 import { type QueueProfile, RUNPOD_QUEUE } from '../protocol/index.ts';
 import type { WorkerConfiguration } from './configuration.ts';
-import type { Ports, TakeOutput } from './ports.ts';
+import type { InsideQueue, Ports } from './ports.ts';
 import { dialWebSocket } from './session/dial.ts';
 import type { Dial } from './session/socket.ts';
 import { heartbeatPoster, type PostHeartbeat } from './telemetry/heartbeat.ts';
@@ -11,8 +11,8 @@ const LINGER_MS = 300;
 /** The queue that this worker takes jobs from, as its process reaches it. */
 export interface QueueAccess {
   dial: Dial;
-  /** Where outputs go as values; left out: over the answer socket. */
-  outputs?: TakeOutput;
+  /** Left out: it is not in this process. */
+  inside?: InsideQueue;
   /** Null: no heartbeats are sent. */
   post: PostHeartbeat | null;
   /** What the queue is like; undefined: it tells. */
@@ -39,7 +39,7 @@ export async function openQueue(
   return {
     ...opened,
     dial: queue.dial,
-    outputs: queue.outputs,
+    inside: queue,
     profile: RUNPOD_QUEUE,
     stopTaking: (limitMs) => queue.stopTaking(LINGER_MS, limitMs),
   };

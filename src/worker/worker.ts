@@ -202,7 +202,7 @@ export class Worker {
     return new Session(this.#ports, this.#settings, this.#settings.instance, {
       stateChanged: (state) => this.#stateChanged(state),
       connected: (peer, registered) => {
-        if (peer.answersUrl && !this.#ports.outputs) this.#answers.connect(peer.answersUrl);
+        if (peer.answersUrl && !this.#ports.inside) this.#answers.connect(peer.answersUrl);
         this.#jobs.connected(registered);
       },
       job: (job) => this.#jobs.accept(job),

@@ -142,7 +142,7 @@ class RunpodWorld {
       {
         ...ports,
         dial: queue.dial,
-        outputs: queue.outputs,
+        inside: queue,
         engine,
         fetch: noNetwork,
         fetchPublic: noNetwork,

@@ -230,7 +230,7 @@ export class Jobs {
 
   #openStream(running: RunningJob): AnswerStream | null {
     const { stream_id, mode } = running.job;
-    if (stream_id === undefined || this.#ports.outputs) return null;
+    if (stream_id === undefined || this.#ports.inside) return null;
     const stream =
       mode === 'persisted' ? this.#ports.answers.openReplay(stream_id) : this.#openAnswer(running, stream_id);
     this.#streams.set(running, stream);

@@ -9,7 +9,7 @@ import type { SpooledSettlement } from './spool.ts';
 /** A disk that takes longer counts as failed, ms: a dead network drive must not delay results. */
 const DISK_WITHIN_MS = 5000;
 
-export interface OutboxPorts extends Pick<Ports, 'clock' | 'spool' | 'log'> {
+export interface OutboxPorts extends Pick<Ports, 'clock' | 'spool' | 'inside' | 'log'> {
   /** What was agreed with the queue last, also while the socket is down. */
   peer(): Peer | null;
   /** False when nothing can be sent at the moment. */
@@ -225,6 +225,11 @@ export class Outbox {
       }
       kept.upload?.abort();
       kept.uploadUrl = undefined;
+    }
+    const { inside } = this.#ports;
+    if (inside) {
+      inside.settled(settlement);
+      return true;
     }
     const text = frameText(settlement, peer);
     const isSent = this.#ports.sendText(text ?? tooLargeText(settlement, peer));

@@ -34,7 +34,7 @@ export function askingOf(moves: boolean): Asking {
 
 export interface RunPorts
   extends Asking,
-    Pick<Ports, 'clock' | 'engine' | 'adapters' | 'fetch' | 'fetchPublic' | 'log' | 'outputs'> {
+    Pick<Ports, 'clock' | 'engine' | 'adapters' | 'fetch' | 'fetchPublic' | 'log' | 'inside'> {
   files: FileAccess;
   models: ServedModels;
   /** The queue that the job came from. */
@@ -117,9 +117,9 @@ function attemptAt(running: RunningJob, payload: unknown, engine: RunEngine, por
     },
     streamed: () => running.streamed(clock.now()),
     yielded: (output) => {
-      if (!ports.outputs || running.isOver) return;
+      if (!ports.inside || running.isOver) return;
       running.hasYielded = true;
-      ports.outputs(running.job.stream_id!, output);
+      ports.inside.yielded(running.job.stream_id!, output);
     },
     usageAsking: ports.usageAsking,
     idsAsking: ports.idsAsking,

@@ -1,5 +1,7 @@
 import { sleep } from '../../process/clock.ts';
+import type { JobResult } from '../../protocol/index.ts';
 import type { Ports } from '../ports.ts';
+import type { Settlement } from '../results/settlement.ts';
 import { takeJoined } from './outputs.ts';
 import { isTaken, mayPass, type Platform, type PlatformPost, pauseAfterFailure } from './platform.ts';
 
@@ -14,6 +16,13 @@ const STREAM_TRIES = 3;
 export type JobOutcome =
   /** All that it yielded. */
   { output: unknown[] } | { error: string };
+
+export function outcomeOf(settlement: Settlement): JobOutcome {
+  if (settlement.type === 'job_error') return { error: settlement.error };
+  // Results go by reference only where the job brought an address to upload them to.
+  const { output } = (settlement as JobResult).result;
+  return { output: output as unknown[] };
+}
 
 export interface JobAnswerPorts extends Pick<Ports, 'clock' | 'random' | 'log'> {
   platform: Pick<Platform, 'post'>;
@@ -81,9 +90,7 @@ export class JobAnswer {
   #post(): void {
     if (this.#isPosting || this.#dropped.signal.aborted) return;
     this.#isPosting = true;
-    void this.#postAll().finally(() => {
-      this.#isPosting = false;
-    });
+    void this.#postAll();
   }
 
   async #postAll(): Promise<void> {
@@ -93,6 +100,8 @@ export class JobAnswer {
       this.#posted.push(output);
       await this.#postOutput(output);
     }
+    // In the same step as the last look: whatever comes from now on posts anew.
+    this.#isPosting = false;
     if (this.#outcome === null || signal.aborted) return;
     const hasTaken = await this.#postEnd(this.#outcome);
     if (!signal.aborted) this.#ports.over(hasTaken);

@@ -1,9 +1,10 @@
 import { type Job, PING_TEXT, PONG_TEXT, type QueueFrame, type WorkerFrame } from '../../protocol/index.ts';
 import type { Clock } from '../clock.ts';
-import type { Ports, TakeOutput } from '../ports.ts';
+import type { InsideQueue, Ports } from '../ports.ts';
+import type { Settlement } from '../results/settlement.ts';
 import type { Dial, Socket, SocketEvents } from '../session/socket.ts';
 import { InsideConnection } from './inside-connection.ts';
-import { JobAnswer, type JobOutcome } from './job-answer.ts';
+import { JobAnswer, outcomeOf } from './job-answer.ts';
 import { Pings } from './pings.ts';
 import type { Platform } from './platform.ts';
 import { Polling } from './polling.ts';
@@ -40,14 +41,14 @@ interface HeldJob {
 
 /**
  * RunPod's queue as a peer of the worker. It stands between the two: to the worker it is a queue in this process, at the
- * other end of its control socket, which acknowledges and takes outputs as values; to the platform it is the loop of
+ * other end of its control socket, which takes outputs and settlements as values; to the platform it is the loop of
  * RunPod's SDK. So slots, drain, outbox and spool are those of any queue.
  *
  * What the platform gives beyond the free slots, or while the engine is away, waits here and is named in pings. A job
  * that the worker releases waits here again; at the end of a drain nothing is said of it, so that the platform gives it
  * to another.
  */
-export class RunpodQueue {
+export class RunpodQueue implements InsideQueue {
   readonly #ports: RunpodQueuePorts;
   readonly #held = new Map<string, HeldJob>();
   readonly #byStream = new Map<number, HeldJob>();
@@ -91,7 +92,18 @@ export class RunpodQueue {
 
   readonly dial: Dial = (_target, worker) => this.#connect(worker);
 
-  readonly outputs: TakeOutput = (stream, output) => this.#byStream.get(stream)?.answer.yielded(output);
+  yielded(stream: number, output: unknown): void {
+    this.#byStream.get(stream)?.answer.yielded(output);
+  }
+
+  settled(settlement: Settlement): void {
+    const { job_id } = settlement;
+    const held = this.#held.get(job_id);
+    const outcome = outcomeOf(settlement);
+    if (held) held.answer.settle(outcome);
+    else this.#hold(job_id, null).answer.settleLate(outcome);
+    this.#goOn();
+  }
 
   /** Jobs that are running or waiting here, or whose outcome the platform does not have yet. */
   get held(): string[] {
@@ -160,10 +172,6 @@ export class RunpodQueue {
         return this.#tell({ type: 'renewed', lease_seconds: 3600, lost: [] });
       case 'job_release':
         return this.#released(frame.job_id, frame.reason === 'draining');
-      case 'job_result':
-        return this.#settle(frame.job_id, { output: frame.result.output as unknown[] });
-      case 'job_error':
-        return this.#settle(frame.job_id, { error: frame.error });
     }
   }
 
@@ -257,13 +265,6 @@ export class RunpodQueue {
       stream_id: held.stream,
     };
     this.#tell(frame);
-  }
-
-  #settle(jobId: string, outcome: JobOutcome): void {
-    const held = this.#held.get(jobId);
-    if (held) held.answer.settle(outcome);
-    else this.#hold(jobId, null).answer.settleLate(outcome);
-    this.#goOn();
   }
 
   #released(jobId: string, isForGood: boolean): void {

@@ -62,7 +62,7 @@ describe('addresses', () => {
 });
 
 describe('an answer', () => {
-  function answering(status: (post: PlatformPost, nth: number) => number = () => 200) {
+  function answering(status: (post: PlatformPost, nth: number) => number = () => 200, tookMs = 100) {
     const clock = new VirtualClock();
     const posts: PlatformPost[] = [];
     const over: boolean[] = [];
@@ -72,7 +72,7 @@ describe('an answer', () => {
       platform: {
         post: async (post) => {
           posts.push(post);
-          await new Promise<void>((resolve) => clock.setTimeout(resolve, 100));
+          if (tookMs > 0) await new Promise<void>((resolve) => clock.setTimeout(resolve, tookMs));
           return { status: status(post, posts.length), body: undefined, problem: 'HTTP' };
         },
       },
@@ -96,6 +96,18 @@ describe('an answer', () => {
       ['done', ['a', 'bc', 'de']],
     ]);
     expect(over).toEqual([true]);
+  });
+
+  it.each([0, 1, 2, 3, 4, 5, 6, 7, 8])('ends %i steps after its last piece was taken', async (steps) => {
+    const { clock, answer, said } = answering(() => 200, 0);
+    answer.yielded('a');
+    for (let step = 0; step < steps; step++) await Promise.resolve();
+    answer.settle({ output: ['a'] });
+    await clock.advance(0);
+    expect(said()).toEqual([
+      ['stream', 'a'],
+      ['done', ['a']],
+    ]);
   });
 
   it('of an earlier process is posted whole, without its pieces', async () => {
