@@ -91,6 +91,12 @@ docs/settings.md lists the others, and docs/troubleshooting.md the exit codes.`,
   });
 
 program
+  .command('swap')
+  .description('Start several engines that share a GPU, of which one is awake at a time, with a worker each.')
+  .argument('<files...>', 'a file of variables (NAME=value, a line each) for each, as for "supervise"')
+  .action(async (files) => finish((await import('./commands/swap.ts')).runSwap(files, env)));
+
+program
   .command('work')
   .description('Start a worker alone, for an engine that is already running.')
   .addHelpText(

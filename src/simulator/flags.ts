@@ -10,7 +10,7 @@ export const IGNORED_SWITCHES = words(`
   disable-sliding-window enable-auto-tool-choice enable-chunked-prefill enable-eplb enable-expert-parallel
   enable-log-outputs enable-log-requests enable-per-request-metrics enable-prefix-caching
   enable-prompt-tokens-details enable-request-id-headers enable-scale-out enable-server-load-tracking
-  enable-sleep-mode enforce-eager fail-on-environ-validation fully-sharded-loras kv-cache-metrics
+  enforce-eager fail-on-environ-validation fully-sharded-loras kv-cache-metrics
   language-model-only ray-workers-use-nsight skip-mm-profiling skip-tokenizer-init trust-remote-code use-tqdm-on-load`);
 
 /** Flags that are given or not. */

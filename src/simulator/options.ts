@@ -28,6 +28,8 @@ export interface SimulatorOptions {
   interTokenLatencyMs: number;
   /** How long the phases of the start take together. */
   startupSeconds: number;
+  /** It can put its weights aside, by routes of VLLM_SERVER_DEV_MODE. */
+  enableSleep: boolean;
   /** Adapters can be loaded. */
   enableLora: boolean;
   /** By the routes of `VLLM_ALLOW_RUNTIME_LORA_UPDATING`. */
@@ -51,6 +53,7 @@ export function defaultOptions(): SimulatorOptions {
     timeToFirstTokenMs: 0,
     interTokenLatencyMs: 0,
     startupSeconds: 0,
+    enableSleep: false,
     enableLora: false,
     loraRoutes: false,
     accessLog: true,
@@ -111,6 +114,7 @@ export function parseArguments(argv: readonly string[]): SimulatorOptions {
     timeToFirstTokenMs: given.timeToFirstTokenMs ?? 0,
     interTokenLatencyMs: given.interTokenLatencyMs ?? 0,
     startupSeconds: given.startupSeconds ?? 0,
+    enableSleep: (given.enableSleepMode ?? false) && process.env.VLLM_SERVER_DEV_MODE === '1',
     enableLora: given.enableLora ?? false,
     loraRoutes: /^(1|true)$/i.test(process.env.VLLM_ALLOW_RUNTIME_LORA_UPDATING ?? ''),
     accessLog: !given.disableUvicornAccessLog,
@@ -133,6 +137,7 @@ interface Given {
   interTokenLatencyMs?: number;
   startupSeconds?: number;
   enableLora?: boolean;
+  enableSleepMode?: boolean;
   disableUvicornAccessLog?: boolean;
 }
 
@@ -150,6 +155,8 @@ function describeCommand(options: SimulatorOptions): Command {
     .option('--max-num-seqs <count>', 'requests generated side by side (256)', whole)
     .option('--max-num-queued-reqs <count>', 'requests running and waiting together; more get 503', whole)
     .option('--api-key <keys...>', 'tokens that guard /v1')
+    .option('--enable-sleep-mode', 'it can sleep')
+    .option('--no-enable-sleep-mode', 'it cannot')
     .option('--enable-lora', 'adapters can be loaded')
     .option('--no-enable-lora', 'they cannot')
     .option('--disable-uvicorn-access-log', 'no line for each request')

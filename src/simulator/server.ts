@@ -16,6 +16,7 @@ import { fitToModel } from './requests.ts';
 import { begunResponse, KeptResponses } from './responses.ts';
 import { type Clock, type Pace, Scheduler } from './scheduler.ts';
 import { modelList } from './shapes.ts';
+import { Sleep } from './sleep.ts';
 import { deathLines } from './startup-log.ts';
 import { seedFrom, tokenSource } from './text.ts';
 
@@ -33,6 +34,7 @@ export class SimulatedServer {
   private readonly dialect: Dialect;
   private readonly names: string[];
   private readonly adapters: LoadedAdapters;
+  private readonly sleep = new Sleep();
   private readonly log: LogSink;
   private readonly pace: Pace;
   private readonly metrics = new Metrics();
@@ -102,6 +104,7 @@ export class SimulatedServer {
         : { '/metrics': { GET: (_, response) => this.answerMetrics(response) } }),
       ...this.generatingRoutes(),
       ...(this.options.loraRoutes ? this.adapterRoutes() : {}),
+      ...(this.options.enableSleep ? this.sleep.routes() : {}),
       ...computedRoutes({ names: this.names, maxModelLength }),
       '/simulator/faults': {
         GET: json(() => faults),
@@ -219,6 +222,7 @@ export class SimulatedServer {
 
   private async generate(request: IncomingMessage, response: ServerResponse, apiOf: ApiOf): Promise<void> {
     const body = await readJson(request);
+    await this.sleep.awake;
     const { shapes, read } = apiOf(body);
     const asked = read(body, this.adapters.names);
     const adapter = this.adapters.paths.has(String(body.model)) ? String(body.model) : null;

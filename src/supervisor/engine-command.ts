@@ -15,6 +15,7 @@ import {
 import type { Flag } from '../engine/command/flag-help.ts';
 import { type HelpProgram, learnFlags } from '../engine/command/learn-flags.ts';
 import { masked } from '../engine/command/masking.ts';
+import { defaultSleep } from '../engine/command/sleep-flags.ts';
 import { defaultTracing } from '../engine/command/tracing-flag.ts';
 import type { EngineCommand, EngineDescription, EngineSettings } from '../engine/kinds/description.ts';
 import { visibleGpus } from '../engine/machine/gpus.ts';
@@ -68,9 +69,15 @@ export async function prepareCommand(
   const gpus = await visibleGpus(settled.env, stopped);
   const tracing = defaultTracing(engine, asked, settled.env);
   const adapters = defaultAdapters(configuration.adapters.length);
-  const defaults = [...defaultParallelism(asked, gpus), ...tracing.arguments, ...adapters.arguments];
+  const sleep = defaultSleep(settled.env);
+  const defaults = [
+    ...defaultParallelism(asked, gpus),
+    ...tracing.arguments,
+    ...adapters.arguments,
+    ...sleep.arguments,
+  ];
   const all = overriding([...own, ...defaults], asked);
-  const env = { ...childEnv, ...tracing.env, ...adapters.env };
+  const env = { ...childEnv, ...tracing.env, ...adapters.env, ...sleep.env };
   return { program, args: all.flatMap(({ words }) => words), env, arguments: all, warnings };
 }
 

@@ -80,6 +80,8 @@ export interface WorkerConfiguration {
   metricsUrl: string | null;
   /** Where this worker's own metrics and health are served; null: nowhere. */
   localPort: { host: string; port: number } | null;
+  /** Where its engine's turns at a shared GPU come from, and how long one lasts while others wait; null: it has its own. */
+  turns: { path: string; awakeMs: number } | null;
   /** How many adapters its engine has loaded at once. */
   adapterRoom: number;
   /** Where they come from and are kept. */
@@ -154,6 +156,10 @@ export function readWorkerConfiguration(
         ? null
         : { host: given.WORKER_METRICS_HOST, port: given.WORKER_METRICS_PORT },
     metricsUrl: given.CASOLA_METRICS_URL ?? null,
+    turns:
+      given.ENGINE_TURNS === undefined
+        ? null
+        : { path: given.ENGINE_TURNS, awakeMs: given.ENGINE_AWAKE_SECONDS * 1000 },
     adapterRoom: started?.adapters ?? adapterRoom(args),
     adapterStore: {
       folder: join(given.HF_HOME ?? join(homedir(), '.cache', 'huggingface'), 'worker-vllm', 'adapters'),

@@ -50,7 +50,7 @@ export class EngineWatch {
     const tell = ({ message, advice }: Trouble) => worker.engineAwaited(message, advice);
     this.#awaited = ports.awaited && new AwaitedEngine({ ...ports, tell }, ports.awaited);
     this.#health = new EngineHealth({
-      probe: ports.engine.probe,
+      probe: (timeoutMs) => ports.engine.probe(timeoutMs),
       startupTimeoutMs: ports.startupTimeoutMs,
       clock: ports.clock,
       onChange: (state, message) => void this.#healthChanged(state, message),

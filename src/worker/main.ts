@@ -27,6 +27,8 @@ import type { LocalPort } from './telemetry/local-port.ts';
 import { MetricShipper } from './telemetry/metric-shipper.ts';
 import type { SpanOrigin } from './tracing/job-spans.ts';
 import { startTracing } from './tracing/start.ts';
+import { connectTurns } from './turns/connection.ts';
+import { SwappedEngine } from './turns/swapped-engine.ts';
 import { Worker } from './worker.ts';
 import type { WorkerEvents } from './worker-interface.ts';
 
@@ -69,11 +71,12 @@ async function work(
 ): Promise<number> {
   const log = logging.createLogger('worker');
   const { engine: engineConfiguration } = configuration;
-  const engine = createEngineClient({
+  const direct = createEngineClient({
     baseUrl: engineConfiguration.url,
     apiKey: engineConfiguration.apiKey,
     engine: describeEngine(engineConfiguration.engine),
   });
+  const { engine, close: leaveTurns } = takingTurns(configuration, direct, log);
   const { spoolFolder, spoolBytes, ackWaitMs } = configuration;
   const spool = spoolBytes > 0 ? new DiskSpool(spoolFolder, spoolBytes, log, ackWaitMs) : null;
   const tracing = await startTracing(env, configuration.queueId, originOf(configuration), log);
@@ -142,9 +145,28 @@ async function work(
     localPort?.close();
     signals.release();
     hangUp();
+    leaveTurns();
     await engine.close();
     await tracing?.stop(Math.max(0, spansUntil - performance.now()));
   }
+}
+
+/** The engine behind its turns at the GPU, where it shares one. */
+function takingTurns(
+  { turns, instanceId }: WorkerConfiguration,
+  engine: Ports['engine'],
+  log: Logger,
+): { engine: Ports['engine']; close(): void } {
+  if (turns === null) return { engine, close: () => {} };
+  const { tell, close } = connectTurns(turns.path, instanceId, {
+    word: (word) => swapped.hear(word),
+    gone: () => {
+      log.error('whoever gives the turns at the GPU is gone (worker-vllm swap); the worker ends');
+      process.kill(process.ppid, 'SIGTERM');
+    },
+  });
+  const swapped = new SwappedEngine({ clock: systemClock, engine, log, awakeMs: turns.awakeMs, tell });
+  return { engine: swapped, close };
 }
 
 /** Nothing where the operator lists none. */

@@ -71,6 +71,9 @@ export const workerVariables = {
   WORKER_SPOOL_DIR: variable.text().optional(),
   WORKER_SPOOL_BYTES: variable.integer(0).default(1024 ** 3),
   XDG_STATE_HOME: variable.text().optional(),
+  /** The socket of `worker-vllm swap`, which sets it. */
+  ENGINE_TURNS: variable.text().optional(),
+  ENGINE_AWAKE_SECONDS: variable.seconds(0).default(30),
   HF_HOME: variable.text().optional(),
   HF_TOKEN: variable.text().optional(),
   HF_ENDPOINT: address.default('https://huggingface.co'),

@@ -78,6 +78,19 @@ it('simulate, supervise, health: a worker with its engine, its metrics and its s
   expect(metrics).toContain('worker_vllm_');
 });
 
+it('swap: two models on one GPU, one after the other', async () => {
+  const files: string[] = [];
+  for (const model of ['llama', 'qwen']) {
+    const variables = [`VLLM_MODEL=${model}`, `VLLM_PORT=${await freePort()}`, 'ENGINE=simulator'];
+    files.push(join(folder, `${model}.env`));
+    writeFileSync(files.at(-1)!, variables.join('\n'));
+  }
+  const swap = start('swap', files);
+  await until(() => swap.output().match(/taking jobs/g)?.length === 2, 'both take jobs');
+  swap.kill('SIGTERM');
+  expect((await swap.exited).code).toBe(0);
+});
+
 it('submit: one job, and a file of jobs', async () => {
   const answer = JSON.parse(await printed('submit', ['Say hello.', '--config-id', 'cfg']));
   expect(JSON.stringify(answer)).toContain('choices');

@@ -1,0 +1,156 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { parse } from 'dotenv';
+import { EXIT, endSignals, instanceIdOf, UserError } from '../process/index.ts';
+import { programArguments } from '../process/package.ts';
+import { type TurnRequest, Turns } from '../worker/turns/turns.ts';
+
+/** One of the engines that share a GPU. */
+interface Member {
+  /** Its worker's id. */
+  name: string;
+  env: NodeJS.ProcessEnv;
+}
+
+/**
+ * Starts a supervisor for each file of variables, and gives their engines turns at the GPU: one is awake at a time. The
+ * first starts at once; the next when the one before it sleeps, since a start needs the memory too.
+ * @returns the exit code of the first that ended
+ * @throws UserError for a file that cannot be read, or two that do not go together
+ */
+export async function runSwap(files: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
+  const folder = mkdtempSync(join(tmpdir(), 'worker-vllm-swap-'));
+  const path = join(folder, 'turns');
+  const members = membersOf(files, env, path);
+  const swap = new Swap(members);
+  const server = await swap.listen(path);
+  const signals = endSignals();
+  void signals.first.then((signal) => swap.end(signal));
+  void signals.second.then((signal) => swap.end(signal));
+  try {
+    return await swap.run();
+  } finally {
+    signals.release();
+    server.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** What each is started with. */
+export function membersOf(files: readonly string[], env: NodeJS.ProcessEnv, path: string): Member[] {
+  if (files.length < 2) throw wrong('name two files of variables at least, one for each model');
+  const members = files.map((file, index): Member => {
+    const own: NodeJS.ProcessEnv = { ...env, ...variablesIn(file) };
+    const name = own.CASOLA_INSTANCE_ID ?? `${instanceIdOf(own)}-${index + 1}`;
+    return {
+      name,
+      env: {
+        // Apart from each other, and from the ports beside them that some engines take.
+        VLLM_PORT: String(8000 + 10 * index),
+        // One that sleeps keeps a little of the memory.
+        GPU_CHECK: 'warn',
+        ...own,
+        CASOLA_INSTANCE_ID: name,
+        ENGINE_TURNS: path,
+        // It would load its weights while another one is awake.
+        ENGINE_RESTARTS: '0',
+      },
+    };
+  });
+  for (const [index, { env: own }] of members.entries()) {
+    if (!['vllm', 'simulator'].includes(own.ENGINE ?? 'vllm'))
+      throw wrong(`${files[index]}: ENGINE=${own.ENGINE} cannot sleep; vllm can`);
+    for (const variable of ['CASOLA_INSTANCE_ID', 'VLLM_PORT'] as const) {
+      const other = members.findIndex((member) => member.env[variable] === own[variable]);
+      if (other !== index)
+        throw wrong(`${files[other]} and ${files[index]} have the same ${variable}, ${own[variable]}`);
+    }
+  }
+  return members;
+}
+
+function variablesIn(file: string): Record<string, string> {
+  try {
+    return parse(readFileSync(file));
+  } catch (error) {
+    throw wrong(`${file} cannot be read (${(error as NodeJS.ErrnoException).code})`);
+  }
+}
+
+function wrong(message: string): UserError {
+  return new UserError(message, EXIT.configuration);
+}
+
+class Swap {
+  readonly #members: readonly Member[];
+  readonly #children = new Map<string, ChildProcess>();
+  readonly #sockets = new Map<string, Socket>();
+  readonly #ended = Promise.withResolvers<number>();
+  readonly #turns = new Turns({
+    tell: (name, word) => {
+      const member = this.#members.find((one) => one.name === name);
+      if (word === 'wake' && member && !this.#children.has(name)) this.#start(member);
+      else this.#sockets.get(name)?.write(`${word}\n`);
+    },
+  });
+  #code: number | null = null;
+
+  constructor(members: readonly Member[]) {
+    this.#members = members;
+  }
+
+  async listen(path: string): Promise<Server> {
+    const server = createServer((socket) => this.#hear(socket));
+    await new Promise<void>((resolve, reject) => server.once('error', reject).listen(path, resolve));
+    return server;
+  }
+
+  run(): Promise<number> {
+    for (const { name } of this.#members) this.#turns.want(name);
+    return this.#ended.promise;
+  }
+
+  end(signal: NodeJS.Signals): void {
+    this.#code ??= EXIT.ok;
+    for (const child of this.#children.values()) child.kill(signal);
+    this.#endIfOver();
+  }
+
+  #start({ name, env }: Member): void {
+    // A group of its own: a Ctrl-C of the terminal comes to it once, from here.
+    const options = { env, stdio: 'inherit', detached: true } as const;
+    const child = spawn(process.execPath, programArguments('supervisor'), options);
+    this.#children.set(name, child);
+    child.once('exit', (code, signal) => {
+      this.#children.delete(name);
+      this.#code ??= code ?? EXIT.unexpected;
+      if (signal !== null) process.stderr.write(`swap: ${name} was ended by ${signal}\n`);
+      this.end('SIGTERM');
+    });
+  }
+
+  #endIfOver(): void {
+    if (this.#children.size === 0) this.#ended.resolve(this.#code ?? EXIT.ok);
+  }
+
+  #hear(socket: Socket): void {
+    let name: string | null = null;
+    socket.on('error', () => {});
+    createInterface({ input: socket }).on('line', (line) => {
+      if (name !== null) return this.#take(name, line as TurnRequest);
+      name = line;
+      this.#sockets.set(name, socket);
+      // It may have been wanted before it could hear so.
+      if (this.#turns.holder === name && this.#turns.isWanted) socket.write('wanted\n');
+    });
+  }
+
+  #take(name: string, word: TurnRequest): void {
+    if (word === 'want') this.#turns.want(name);
+    if (word === 'asleep') this.#turns.asleep(name);
+  }
+}

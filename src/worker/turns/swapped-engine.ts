@@ -1,0 +1,208 @@
+import type {
+  AnswerBody,
+  EngineAnswer,
+  EngineCall,
+  EngineClient,
+  EngineGauges,
+  Probe,
+} from '../../engine/client/types.ts';
+import type { Log } from '../../process/log.ts';
+import type { Clock, Timer } from '../clock.ts';
+import type { TurnRequest, TurnWord } from './turns.ts';
+
+/**
+ * An engine that shares its GPU with others, of which one is awake at a time:
+ *
+ * - `awake`    → `yielding` (another one waits, and this one is idle or was awake for `awakeMs`)
+ * - `yielding` → `asleep` (what ran has ended, and the engine has put its weights aside)
+ * - `asleep`   → `waking` (its turn has come)
+ * - `waking`   → `awake` (the engine has its weights back)
+ *
+ * It is `awake` from its start on. Requests that come while it is not wait, in their order, until it is.
+ */
+export type TurnState = 'awake' | 'yielding' | 'asleep' | 'waking';
+
+export interface SwappedEnginePorts {
+  clock: Clock;
+  engine: EngineClient;
+  log: Log;
+  /** It stays awake for so long, ms, while it has work and others wait. */
+  awakeMs: number;
+  /** Tells whoever gives the turns. */
+  tell(word: TurnRequest): void;
+}
+
+/** An engine that starts or dies does not answer; it is asked again after, ms. */
+const AGAIN_AFTER_MS = 1000;
+/** Weights are copied between GPU and host: some seconds, for the largest models a minute, ms. */
+const SWITCH_WITHIN_MS = 120_000;
+
+/** The engine as the worker knows it, behind its turns. */
+export class SwappedEngine implements EngineClient {
+  readonly #ports: SwappedEnginePorts;
+  #state: TurnState = 'awake';
+  /** It has been healthy: before that nothing can be asked of it. */
+  #isUp = false;
+  #awakeSince = 0;
+  #isWanted = false;
+  #running = 0;
+  #waiting: (() => void)[] = [];
+  #timer: Timer = null;
+
+  constructor(ports: SwappedEnginePorts) {
+    this.#ports = ports;
+    this.#awakeSince = ports.clock.now();
+  }
+
+  get state(): TurnState {
+    return this.#state;
+  }
+
+  /** Of whoever gives the turns. */
+  hear(word: TurnWord): void {
+    if (word === 'wanted') {
+      this.#isWanted = true;
+      return this.#look();
+    }
+    if (this.#state !== 'asleep') return;
+    this.#state = 'waking';
+    void this.#switch('wake_up', () => {
+      this.#state = 'awake';
+      this.#awakeSince = this.#ports.clock.now();
+      for (const go of this.#waiting.splice(0)) go();
+      this.#look();
+    });
+  }
+
+  async request(call: EngineCall): Promise<EngineAnswer> {
+    if (this.#state === 'awake') this.#running += 1;
+    else await this.#turn(call.signal);
+    let isOver = false;
+    const over = () => {
+      if (isOver) return;
+      isOver = true;
+      call.signal.removeEventListener('abort', over);
+      this.#running -= 1;
+      this.#look();
+    };
+    call.signal.addEventListener('abort', over, { once: true });
+    try {
+      const answer = await this.#ports.engine.request(call);
+      return { ...answer, body: untilOver(answer.body, over) };
+    } catch (error) {
+      over();
+      throw error;
+    }
+  }
+
+  /** Whether it lets go now, or when it looks again. */
+  #look(): void {
+    const { clock, awakeMs } = this.#ports;
+    clock.clearTimeout(this.#timer);
+    if (this.#state === 'awake' && this.#isWanted && this.#isUp) {
+      const leftMs = this.#awakeSince + awakeMs - clock.now();
+      if (this.#running === 0 || leftMs <= 0) this.#state = 'yielding';
+      else this.#timer = clock.setTimeout(() => this.#look(), leftMs);
+    }
+    if (this.#state !== 'yielding' || this.#running > 0) return;
+    // Nothing comes to it until its next turn.
+    this.#state = 'asleep';
+    void this.#switch('sleep?level=1', () => {
+      this.#isWanted = false;
+      this.#ports.tell('asleep');
+      if (this.#waiting.length > 0) this.#ports.tell('want');
+    });
+  }
+
+  /** Resolves when it is awake, and counts as running from then on: its turn may be wanted in the same moment. */
+  #turn(signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const gone = () => {
+      this.#waiting = this.#waiting.filter((one) => one !== go);
+      reject(signal.reason as Error);
+    };
+    const go = () => {
+      signal.removeEventListener('abort', gone);
+      this.#running += 1;
+      resolve();
+    };
+    signal.addEventListener('abort', gone, { once: true });
+    this.#waiting.push(go);
+    this.#ports.tell('want');
+    return promise;
+  }
+
+  /** Asks until it is done: an engine that does not answer is somebody else's to judge (EngineWatch). */
+  async #switch(route: string, done: () => void): Promise<void> {
+    const { clock, engine, log } = this.#ports;
+    const startedMs = clock.now();
+    try {
+      const signal = AbortSignal.timeout(SWITCH_WITHIN_MS);
+      const { status, body } = await engine.request({ method: 'POST', path: `/${route}`, signal });
+      for await (const _ of body);
+      if (status >= 300) throw new Error(`${route} answered ${status}`);
+      log.info({ took_ms: clock.now() - startedMs }, `engine: ${route.split('?')[0]}`);
+      done();
+    } catch (error) {
+      log.warn({ problem: (error as Error).message }, `the engine did not do ${route}; it is asked again`);
+      clock.setTimeout(() => void this.#switch(route, done), AGAIN_AFTER_MS);
+    }
+  }
+
+  async probe(timeoutMs: number): Promise<Probe> {
+    const probe = await this.#ports.engine.probe(timeoutMs);
+    if (probe === 'healthy' && !this.#isUp) {
+      this.#isUp = true;
+      this.#awakeSince = this.#ports.clock.now();
+      this.#look();
+    }
+    return probe;
+  }
+
+  isHealthy(timeoutMs: number): Promise<boolean> {
+    return this.#ports.engine.isHealthy(timeoutMs);
+  }
+
+  models(): Promise<string[]> {
+    return this.#ports.engine.models();
+  }
+
+  modelCards(): ReturnType<EngineClient['modelCards']> {
+    return this.#ports.engine.modelCards();
+  }
+
+  /** One that sleeps does not hang: what the hang watch sees of it moves. */
+  async gauges(): Promise<EngineGauges | null> {
+    if (this.#state === 'awake' || this.#state === 'yielding') return await this.#ports.engine.gauges();
+    return { running: 0, waiting: 0, kvCacheUsage: 0, progress: this.#ports.clock.now() };
+  }
+
+  metricsPage(): Promise<string | null> {
+    return this.#ports.engine.metricsPage();
+  }
+
+  version(): Promise<string | null> {
+    return this.#ports.engine.version();
+  }
+
+  close(): Promise<void> {
+    this.#ports.clock.clearTimeout(this.#timer);
+    return this.#ports.engine.close();
+  }
+}
+
+/** A body after whose end, however it ends, somebody is told. */
+function untilOver(body: AnswerBody, over: () => void): AnswerBody {
+  const each = body.eachPiece?.bind(body);
+  return {
+    async *[Symbol.asyncIterator]() {
+      try {
+        yield* body;
+      } finally {
+        over();
+      }
+    },
+    ...(each && { eachPiece: (take) => each(take).finally(over) }),
+  };
+}

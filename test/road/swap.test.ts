@@ -1,0 +1,119 @@
+import { readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { until } from '../support/poll.ts';
+import { freePort } from '../support/ports.ts';
+import type { Child } from '../support/processes.ts';
+import {
+  cli,
+  processesWith,
+  type QueueProcess,
+  startQueue,
+  stateFolder,
+  tearDown,
+  untilReady,
+} from '../support/road.ts';
+
+/** Two models on one GPU, of which one is awake at a time (docs/swapping.md). */
+let queue: QueueProcess;
+let swap: Child;
+let memory: string;
+/** The most engines that had their weights in memory at one moment, as far as was looked. */
+let most = 0;
+let looking: NodeJS.Timeout;
+
+const MODELS = ['llama', 'qwen'];
+
+beforeAll(async () => {
+  queue = await startQueue();
+  const folder = stateFolder();
+  memory = stateFolder();
+  const files: string[] = [];
+  for (const model of MODELS) {
+    const variables = {
+      ENGINE: 'simulator',
+      VLLM_MODEL: model,
+      VLLM_PORT: await freePort(),
+      VLLM_EXTRA_ARGS: "'--inter-token-latency-ms 10'",
+      CASOLA_CONFIG_ID: `pool-${model}`,
+      CASOLA_INSTANCE_ID: model,
+    };
+    const file = join(folder, `${model}.env`);
+    writeFileSync(
+      file,
+      Object.entries(variables)
+        .map(([name, value]) => `${name}=${value}\n`)
+        .join(''),
+    );
+    files.push(file);
+  }
+  swap = cli(['swap', ...files], {
+    CASOLA_WS_URL: queue.url.replace(/^http/, 'ws'),
+    CASOLA_API_URL: queue.url,
+    CASOLA_MAX_JOBS: '8',
+    ENGINE_AWAKE_SECONDS: '1',
+    SIMULATOR_MEMORY_FILE: join(memory, 'weights'),
+  });
+  looking = setInterval(() => {
+    most = Math.max(most, readdirSync(memory).length);
+  }, 5);
+  for (const model of MODELS) await untilReady(queue.url, model);
+});
+afterAll(async () => {
+  clearInterval(looking);
+  await tearDown();
+});
+
+async function ask(model: string, maxTokens = 5): Promise<string> {
+  const answer = await fetch(`${queue.url}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ model, prompt: 'a', max_tokens: maxTokens, ignore_eos: true }),
+  });
+  expect(answer.status).toBe(200);
+  return ((await answer.json()) as { model: string }).model;
+}
+
+describe('two models on one GPU', () => {
+  it('are both there for callers, and take turns', async () => {
+    for (const model of [...MODELS, ...MODELS]) expect(await ask(model)).toBe(model);
+  });
+
+  it('answer all that is asked of both at once, and neither is kept waiting by the other', async () => {
+    // Of the first there is always something to do, for some turns.
+    let isOver = false;
+    const busy = Promise.all(
+      [1, 2].map(async () => {
+        while (!isOver) await ask('llama', 30);
+      }),
+    );
+    for (let n = 0; n < 3; n++) expect(await ask('qwen', 30)).toBe('qwen');
+    isOver = true;
+    await busy;
+  });
+
+  it('never have their weights in memory at the same time', () => {
+    expect(most).toBe(1);
+  });
+
+  it('end in order', async () => {
+    swap.kill('SIGTERM');
+    expect((await swap.exited).code).toBe(0);
+    await until(
+      async () => (await processesWith('--served-model-name llama')).length === 0,
+      'no engine is left',
+    );
+  });
+});
+
+describe('what goes wrong', () => {
+  it('in two files together is told before anything starts', async () => {
+    const folder = stateFolder();
+    const files = ['a', 'b'].map((name) => join(folder, `${name}.env`));
+    for (const file of files)
+      writeFileSync(file, 'ENGINE=simulator\nCASOLA_INSTANCE_ID=same\nVLLM_MODEL=tiny\n');
+    const refused = cli(['swap', ...files]);
+    expect((await refused.exited).code).toBe(2);
+    expect(refused.output()).toContain('have the same CASOLA_INSTANCE_ID, same');
+  });
+});
