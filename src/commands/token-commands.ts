@@ -72,6 +72,8 @@ function withTerms(command: Command): Command {
     .option('--highest-priority <number>', 'the highest that they may name; 0 unless said, of admin any')
     .option('--requests-per-minute <number>', "at most; by model too: '600,qwen-*=60'; none: no limit")
     .option('--tokens-per-minute <number>', 'tokens of prompts and answers, in the same way')
+    .option('--tokens-per-day <number>', 'its budget from midnight to midnight in UTC, in the same way')
+    .option('--tokens-per-month <number>', 'its budget of a month, in the same way')
     .option('--running <number>', 'requests and stored jobs at a time, in the same way');
 }
 

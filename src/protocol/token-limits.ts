@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
 /** More is no limit. */
-const MOST = 1_000_000_000;
+const MOST = 1_000_000_000_000;
 
 const amount = z.number().int().min(1).max(MOST).optional();
 
@@ -11,6 +11,9 @@ const RateLimits = z
     requests_per_minute: amount,
     /** Tokens of prompts and answers within any minute. */
     tokens_per_minute: amount,
+    /** Its budgets: tokens of prompts and answers since midnight, and since the first of the month, in UTC. */
+    tokens_per_day: amount,
+    tokens_per_month: amount,
     /** Requests and stored jobs at a time, from when they are let in until they end. */
     running: amount,
   })
@@ -33,7 +36,13 @@ export const LimitsTold = z.object({
   models: z.record(z.string(), z.object(RateLimits.shape)).optional(),
 });
 
-export const RATE_LIMITS = ['requests_per_minute', 'tokens_per_minute', 'running'] as const;
+export const RATE_LIMITS = [
+  'requests_per_minute',
+  'tokens_per_minute',
+  'tokens_per_day',
+  'tokens_per_month',
+  'running',
+] as const;
 
 const Used = z.object({ used: z.number(), limit: z.number().nullable() });
 
@@ -45,6 +54,9 @@ export const LimitView = z.object({
   requests_per_minute: Used,
   /** Counted within the last minute, and reserved by what runs. */
   tokens_per_minute: Used,
+  /** Since midnight and since the first of the month in UTC, and reserved by what runs. */
+  tokens_per_day: Used,
+  tokens_per_month: Used,
   running: Used,
   /** Requests and stored jobs that wait for it. */
   held: z.number(),

@@ -19,10 +19,13 @@ function limitsText({ models = {}, ...all }: Limits): string {
   return [ratesText(all), ...of].filter(Boolean).join(', ');
 }
 
-function ratesText({ requests_per_minute, tokens_per_minute, running }: RateLimits): string {
+function ratesText(limits: RateLimits): string {
+  const { requests_per_minute, tokens_per_minute, tokens_per_day, tokens_per_month, running } = limits;
   return [
     requests_per_minute && `${requests_per_minute} requests/min`,
     tokens_per_minute && `${tokens_per_minute} tokens/min`,
+    tokens_per_day && `${tokens_per_day} tokens/day`,
+    tokens_per_month && `${tokens_per_month} tokens/month`,
     running && `${running} at a time`,
   ]
     .filter(Boolean)

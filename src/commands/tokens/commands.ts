@@ -57,7 +57,7 @@ export async function runTokenSet(name: string, options: PlaceOptions & TermOpti
   const changes = { ...numbersIn(options), ...(limits !== undefined && { limits }) };
   if (Object.keys(changes).length === 0) {
     throw new UserError(
-      'Say what to change: --weight, --priority, --highest-priority, --requests-per-minute, --tokens-per-minute or --running; "none" takes one away.',
+      'Say what to change: --weight, --priority, --highest-priority, --requests-per-minute, --tokens-per-minute, --tokens-per-day, --tokens-per-month or --running; "none" takes one away.',
     );
   }
   await place.set(name, changes);

@@ -5,6 +5,8 @@ import { Limits, RATE_LIMITS, type RateLimits } from '../../protocol/index.ts';
 export interface LimitOptions {
   requestsPerMinute?: string;
   tokensPerMinute?: string;
+  tokensPerDay?: string;
+  tokensPerMonth?: string;
   running?: string;
 }
 
@@ -13,6 +15,8 @@ type LimitName = keyof RateLimits;
 const OPTIONS: Record<LimitName, { key: keyof LimitOptions; flag: string }> = {
   requests_per_minute: { key: 'requestsPerMinute', flag: '--requests-per-minute' },
   tokens_per_minute: { key: 'tokensPerMinute', flag: '--tokens-per-minute' },
+  tokens_per_day: { key: 'tokensPerDay', flag: '--tokens-per-day' },
+  tokens_per_month: { key: 'tokensPerMonth', flag: '--tokens-per-month' },
   running: { key: 'running', flag: '--running' },
 };
 
@@ -51,8 +55,8 @@ function put(limits: Limits, name: LimitName, text: string): void {
 }
 
 function amountIn(part: string, name: LimitName, text: string): number {
-  const amount = /^\s*\d{1,10}\s*$/.test(part) ? Number(part) : 0;
-  if (amount >= 1 && amount <= 1e9) return amount;
+  const amount = /^\s*\d{1,13}\s*$/.test(part) ? Number(part) : 0;
+  if (amount >= 1 && amount <= 1e12) return amount;
   throw new UserError(
     `${OPTIONS[name].flag} "${text}": expected a whole number from 1, by model as in "600,qwen-*=60", or "none".`,
   );

@@ -1,4 +1,5 @@
 import { useRef, useState } from 'preact/hooks';
+import { RATE_LIMITS } from '../../protocol/token-limits.ts';
 import { termsText } from '../../protocol/token-terms.ts';
 import type { NewToken, TokenView } from '../../protocol/token-view.ts';
 import { ask } from '../api.ts';
@@ -17,6 +18,8 @@ const SCOPES = ['submit', 'read', 'submit+read', 'worker', 'launcher', 'admin'];
 const NUMBERS = [
   { name: 'requests_per_minute', label: 'Requests a minute, at most', min: 1 },
   { name: 'tokens_per_minute', label: 'Tokens a minute, at most', min: 1 },
+  { name: 'tokens_per_day', label: 'Tokens a day, at most', min: 1 },
+  { name: 'tokens_per_month', label: 'Tokens a month, at most', min: 1 },
   { name: 'running', label: 'At a time, at most', min: 1 },
   { name: 'weight', label: 'Weight among tenants, 1 unless set', min: 0.01, max: 100, step: 0.01 },
   { name: 'default_priority', label: 'Priority, 0 unless set', min: -1000, max: 1000 },
@@ -85,7 +88,7 @@ function TokenForm({ onMade }: { onMade(token: NewToken): void }) {
       .filter(Boolean);
     const numbers = (names: readonly string[]) =>
       Object.fromEntries(names.filter((name) => text(name)).map((name) => [name, Number(text(name))]));
-    const limits = numbers(['requests_per_minute', 'tokens_per_minute', 'running']);
+    const limits = numbers(RATE_LIMITS);
     const body = {
       ...numbers(['weight', 'default_priority', 'highest_priority']),
       ...(Object.keys(limits).length > 0 && { limits }),

@@ -1,4 +1,4 @@
-import type { Limits, LimitView } from '../../protocol/index.ts';
+import type { Limits, LimitView, RateLimits } from '../../protocol/index.ts';
 import type { Core } from '../state/state.ts';
 
 /** Limits of tokens were changed, without a request of theirs. @param changed by the name of the token; null: none any more */
@@ -10,15 +10,17 @@ export function tellLimits(core: Core, changed: Record<string, Limits | null>): 
 export function limits(core: Core): LimitView[] {
   const views: LimitView[] = [];
   for (const { token_name, held, standings } of core.limits.standings()) {
-    for (const { models, limits, requests, tokens, running } of standings) {
-      const { requests_per_minute = null, tokens_per_minute = null, running: atATime = null } = limits;
-      if ([requests_per_minute, tokens_per_minute, atATime].every((limit) => limit === null)) continue;
+    for (const { models, limits, requests, tokens, day, month, running } of standings) {
+      if (Object.keys(limits).length === 0) continue;
+      const of = (used: number, name: keyof RateLimits) => ({ used, limit: limits[name] ?? null });
       views.push({
         token_name,
         models,
-        requests_per_minute: { used: requests, limit: requests_per_minute },
-        tokens_per_minute: { used: tokens, limit: tokens_per_minute },
-        running: { used: running, limit: atATime },
+        requests_per_minute: of(requests, 'requests_per_minute'),
+        tokens_per_minute: of(tokens, 'tokens_per_minute'),
+        tokens_per_day: of(day, 'tokens_per_day'),
+        tokens_per_month: of(month, 'tokens_per_month'),
+        running: of(running, 'running'),
         held: models === null ? held : 0,
       });
     }

@@ -1,5 +1,6 @@
 import type { Limits, RateLimits } from '../../protocol/index.ts';
 import { matchesPattern } from '../../protocol/index.ts';
+import { CalendarSum, type CalendarUnit, endOf } from './calendar-sum.ts';
 import { SlidingWindow, type WindowSlot } from './sliding-window.ts';
 
 /** What one token has used and may use. Pure: time is given. */
@@ -30,6 +31,9 @@ export interface Standing {
   requests: number;
   /** Counted and reserved. */
   tokens: number;
+  /** Since midnight and since the first of the month, and reserved. */
+  day: number;
+  month: number;
   running: number;
   /** Epoch ms from which on nothing counts any more but what runs. */
   requests_reset_at: number;
@@ -49,6 +53,8 @@ interface Scope {
   limits: RateLimits;
   requests: SlidingWindow;
   tokens: SlidingWindow;
+  day: CalendarSum;
+  month: CalendarSum;
   running: number;
   reserved: number;
 }
@@ -71,7 +77,7 @@ export class Account {
   constructor(limits: Limits, state: AccountState = {}, now = 0) {
     for (const [pattern, { requests, tokens }] of Object.entries(state)) {
       this.#scopes.set(pattern, {
-        ...newScope({}),
+        ...newScope({}, now),
         requests: new SlidingWindow(requests, now),
         tokens: new SlidingWindow(tokens, now),
       });
@@ -92,14 +98,14 @@ export class Account {
     const fresh = new Set<Scope>();
     for (const [pattern, own] of wanted) {
       const known = this.#scopes.get(pattern);
-      const scope = known ?? newScope(own);
+      const scope = known ?? newScope(own, now);
       if (!known) fresh.add(scope);
       this.#scopes.set(pattern, Object.assign(scope, { limits: own, running: 0, reserved: 0 }));
     }
     for (const running of this.#running.values()) {
       this.#reserve(running, 1);
       for (const [, scope] of this.#matching(running.names))
-        if (fresh.has(scope)) scope.tokens.add(now, running.come);
+        if (fresh.has(scope)) count(scope, running.come, now);
     }
   }
 
@@ -163,17 +169,35 @@ export class Account {
 
   /** Tokens were used. @param tokens less than 0: so many were counted too much */
   charge(names: readonly string[], tokens: number, now: number): void {
-    for (const [, scope] of this.#matching(names)) scope.tokens.add(now, tokens);
+    for (const [, scope] of this.#matching(names)) count(scope, tokens, now);
+  }
+
+  /**
+   * What was used of its budgets before, as far as it has ended.
+   * @param used since the day or the month began, by the names that patterns are compared with
+   */
+  setUsed(
+    unit: CalendarUnit,
+    used: readonly { names: readonly string[]; tokens: number }[],
+    now: number,
+  ): void {
+    for (const [pattern, scope] of this.#scopes) {
+      const own = used.filter(({ names }) => pattern === ALL || fits(pattern, names));
+      const tokens = own.reduce((sum, one) => sum + one.tokens, this.#comeOf(pattern));
+      scope[unit].set(now, tokens);
+    }
   }
 
   /** All of them first. @param names whose limits hold for it; left out: of all patterns */
   standings(now: number, names?: readonly string[]): Standing[] {
     const scopes = names ? this.#matching(names) : [...this.#scopes];
-    return scopes.map(([pattern, { limits, requests, tokens, running, reserved }]) => ({
+    return scopes.map(([pattern, { limits, requests, tokens, day, month, running, reserved }]) => ({
       models: pattern === ALL ? null : pattern,
       limits,
       requests: requests.sum(now),
       tokens: tokens.sum(now) + reserved,
+      day: day.sum(now) + reserved,
+      month: month.sum(now) + reserved,
       running,
       requests_reset_at: requests.fallsTo(0, now),
       tokens_reset_at: tokens.fallsTo(0, now),
@@ -226,11 +250,19 @@ export function isKeptBy(over: OverLimit, names: readonly string[]): boolean {
   return over.models === null || fits(over.models, names);
 }
 
-function newScope(limits: RateLimits): Scope {
+function count({ tokens, day, month }: Scope, amount: number, now: number): void {
+  tokens.add(now, amount);
+  day.add(now, amount);
+  month.add(now, amount);
+}
+
+function newScope(limits: RateLimits, now: number): Scope {
   return {
     limits,
     requests: new SlidingWindow(),
     tokens: new SlidingWindow(),
+    day: new CalendarSum('day', now),
+    month: new CalendarSum('month', now),
     running: 0,
     reserved: 0,
   };
@@ -241,6 +273,8 @@ function overScope(scope: Scope, tokens: number, now: number): Omit<OverLimit, '
   if (running !== undefined && scope.running >= running) {
     return { limit: 'running', most: running, opens_at: null };
   }
+  const budget = overBudget(scope, now);
+  if (budget !== null) return budget;
   if (tokens_per_minute !== undefined) {
     // One that may cost more than a minute has is let in when nothing else is.
     const room = tokens_per_minute - Math.min(tokens, tokens_per_minute);
@@ -252,6 +286,22 @@ function overScope(scope: Scope, tokens: number, now: number): Omit<OverLimit, '
   if (requests_per_minute !== undefined && scope.requests.sum(now) >= requests_per_minute) {
     const opens_at = scope.requests.fallsTo(requests_per_minute - 1, now);
     return { limit: 'requests_per_minute', most: requests_per_minute, opens_at };
+  }
+  return null;
+}
+
+/**
+ * Whatever the request itself may cost, so that a budget can be used up: it is exceeded by no more than that of those
+ * that run. The one of the month first: that of the day opens sooner.
+ */
+function overBudget(scope: Scope, now: number): Omit<OverLimit, 'models'> | null {
+  for (const unit of ['month', 'day'] as const) {
+    const limit = `tokens_per_${unit}` as const;
+    const most = scope.limits[limit];
+    if (most === undefined) continue;
+    const used = scope[unit].sum(now);
+    if (used >= most) return { limit, most, opens_at: endOf(unit, now) };
+    if (used + scope.reserved >= most) return { limit, most, opens_at: null };
   }
   return null;
 }

@@ -1,8 +1,10 @@
 import type { Limits } from '../../protocol/index.ts';
 import { Account, isKeptBy, type OverLimit, type Standing, type Weighed } from '../limits/account.ts';
+import { startOf } from '../limits/calendar-sum.ts';
 import type { UsageAmounts, UsageKey } from '../rpc.ts';
 import { countHeld, deleteLimits, letInJobs, readLimits, writeLimits } from '../store/limits-table.ts';
 import type { Ports } from '../store/ports.ts';
+import { type TokensUsed, tokensOfToken } from '../store/usage-table.ts';
 import type { Cost, WaitingJob } from './job.ts';
 import { add } from './pending.ts';
 
@@ -46,6 +48,7 @@ export class LimitBook {
   /** Epoch ms at which the next one that is held back may be let in; null: something has to end first. */
   opensAt: number | null = null;
   #whenChanged: (isStored: boolean) => void = () => {};
+  #unwritten: (tokenName: string) => TokensUsed[] = () => [];
 
   constructor(ports: Ports) {
     this.#ports = ports;
@@ -53,6 +56,7 @@ export class LimitBook {
     for (const { token_name, limits, state, saved_at } of readLimits(ports.sql)) {
       this.#accounts.set(token_name, new Account(JSON.parse(limits), JSON.parse(state), now));
       this.#readAt.set(token_name, saved_at);
+      this.#readBudgets(token_name);
     }
     if (this.#accounts.size === 0) return;
     for (const { n, ...place } of countHeld(ports.sql)) add(this.#held, lineOf(place), n);
@@ -60,6 +64,11 @@ export class LimitBook {
       this.letInAgain(job);
       if (job.waits) this.#next.set(lineOf(job), job.id);
     }
+  }
+
+  /** @param unwritten what the usage book has counted for a token and not written yet */
+  set unwritten(unwritten: (tokenName: string) => TokensUsed[]) {
+    this.#unwritten = unwritten;
   }
 
   /** @param write the usage book has something to write, and when: with the commit of a stored job, or soon */
@@ -79,7 +88,24 @@ export class LimitBook {
     this.#change(tokenName, true);
     // Without limits nothing is held back: `letIn` lets all in.
     if (account) account.setLimits(limits ?? {}, this.#ports.now());
-    else this.#accounts.set(tokenName, new Account(limits ?? {}));
+    else this.#accounts.set(tokenName, new Account(limits ?? {}, {}, this.#ports.now()));
+    this.#readBudgets(tokenName);
+  }
+
+  /** What the token has used since the day and the month began: with all that is counted and not written yet. */
+  #readBudgets(tokenName: string): void {
+    const account = this.#accounts.get(tokenName);
+    if (!account || !hasBudget(account.limits)) return;
+    const now = this.#ports.now();
+    for (const unit of ['day', 'month'] as const) {
+      const used = tokensOfToken(this.#ports.sql, tokenName, startOf(unit, now));
+      const unwritten = this.#unwritten(tokenName);
+      const all = [...used, ...unwritten].map(({ model, config_id, tokens }) => ({
+        names: [model, config_id],
+        tokens,
+      }));
+      account.setUsed(unit, all, now);
+    }
   }
 
   /** Whether anything is held back by its token's limits. */
@@ -297,6 +323,11 @@ function lineOf({ token_name, config_id, priority }: Place): Line {
 function placeOf(line: Line) {
   const [token_name = '', config_id = '', priority] = line.split('\n');
   return { token_name, config_id, priority: Number(priority) };
+}
+
+function hasBudget({ models = {}, ...all }: Limits): boolean {
+  const limits = [all, ...Object.values(models)];
+  return limits.some((own) => own.tokens_per_day !== undefined || own.tokens_per_month !== undefined);
 }
 
 /** Those of one priority under the same limits. */

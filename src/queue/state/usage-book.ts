@@ -1,6 +1,13 @@
 import { USAGE_AMOUNTS, USAGE_KEYS, type UsageAmounts, type UsageKey } from '../rpc.ts';
 import type { Ports } from '../store/ports.ts';
-import { addUsage, hourOf, insertCounted, rollUpUsage, wasCounted } from '../store/usage-table.ts';
+import {
+  addUsage,
+  hourOf,
+  insertCounted,
+  rollUpUsage,
+  type TokensUsed,
+  wasCounted,
+} from '../store/usage-table.ts';
 import type { Counts } from './counts.ts';
 import type { LimitBook } from './limit-book.ts';
 import { Newest } from './newest.ts';
@@ -53,6 +60,7 @@ export class UsageBook extends WriteBehind {
     this.#counts = counts;
     this.#limits = limits;
     limits.whenChanged = (isStored) => this.changed(isStored);
+    limits.unwritten = (tokenName) => this.#ofToken(tokenName);
   }
 
   /** In the commit of the command at work, which happens once: `beforeCommit` writes what all its commands used. */
@@ -130,6 +138,11 @@ export class UsageBook extends WriteBehind {
     this.#effects = [];
     this.#fences.clear();
     for (const effect of effects) effect();
+  }
+
+  #ofToken(tokenName: string): TokensUsed[] {
+    const own = [...this.#gathered.values()].filter(({ key }) => key.token_name === tokenName);
+    return own.map(({ key, amounts }) => ({ ...key, tokens: amounts.input + amounts.output }));
   }
 
   #gather(atMs: number, { key, amounts }: UsageEntry): void {

@@ -76,6 +76,23 @@ export function sumUsage(
   );
 }
 
+export interface TokensUsed {
+  model: string;
+  config_id: string;
+  tokens: number;
+}
+
+/** Tokens of prompts and answers that were counted for a token. @param from epoch ms, where a day begins */
+export function tokensOfToken(sql: Sql, tokenName: string, from: number): TokensUsed[] {
+  return rows(
+    sql,
+    `SELECT model, config_id, sum(input + output) AS tokens FROM usage
+     WHERE start >= ? AND token_name = ? GROUP BY model, config_id`,
+    from / 1000,
+    tokenName,
+  );
+}
+
 /** @param fences at least one */
 export function insertCounted(sql: Sql, fences: readonly number[]): void {
   const first = fences.reduce((least, fence) => Math.min(least, fence));

@@ -95,10 +95,15 @@ function letInWaiting(core: Core, lines: readonly ReadonlySet<WaitingJob>[]): (n
 export function refusal(core: Core, job: WaitingJob, over: OverLimit): Refused {
   const now = core.now();
   const seconds = over.opens_at === null ? RETRY_WHEN_BUSY_SECONDS : (over.opens_at - now) / 1000;
+  const isBudget = over.limit === 'tokens_per_day' || over.limit === 'tokens_per_month';
+  const how =
+    isBudget && over.opens_at !== null
+      ? `it resets at ${new Date(over.opens_at).toISOString()}`
+      : `try again in ${Math.ceil(seconds)} s, or wait for it with the header X-Queue-Wait: 60`;
   return {
     kind: 'refused',
     reason: 'over_limit',
-    message: `${overText(job.token_name ?? '', over)}: try again in ${Math.ceil(seconds)} s, or wait for it with the header X-Queue-Wait: 60`,
+    message: `${overText(job.token_name ?? '', over)}: ${how}`,
     retry_after_seconds: seconds,
     headers: rateLimitHeaders(core.limits.standingsOf(job), now),
   };
@@ -107,6 +112,8 @@ export function refusal(core: Core, job: WaitingJob, over: OverLimit): Refused {
 const WHAT: Record<OverLimit['limit'], string> = {
   requests_per_minute: 'requests a minute',
   tokens_per_minute: 'tokens a minute',
+  tokens_per_day: 'tokens a day',
+  tokens_per_month: 'tokens a month',
   running: 'requests at a time',
 };
 

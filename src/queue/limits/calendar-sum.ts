@@ -1,0 +1,52 @@
+export type CalendarUnit = 'day' | 'month';
+
+/** What was used since the day or the month began, in UTC. */
+export class CalendarSum {
+  readonly #unit: CalendarUnit;
+  #start: number;
+  #sum = 0;
+
+  constructor(unit: CalendarUnit, now: number) {
+    this.#unit = unit;
+    this.#start = startOf(unit, now);
+  }
+
+  /** @param amount less than 0: so much was too much */
+  add(now: number, amount: number): void {
+    this.#turn(now);
+    this.#sum += amount;
+  }
+
+  sum(now: number): number {
+    this.#turn(now);
+    return this.#sum;
+  }
+
+  /** What was used before is read anew. */
+  set(now: number, amount: number): void {
+    this.#start = startOf(this.#unit, now);
+    this.#sum = amount;
+  }
+
+  /** A clock that is set back goes on with the sum that there is. */
+  #turn(now: number): void {
+    const start = startOf(this.#unit, now);
+    if (start <= this.#start) return;
+    this.#start = start;
+    this.#sum = 0;
+  }
+}
+
+/** Epoch ms at which the day or the month of this time began, in UTC. */
+export function startOf(unit: CalendarUnit, now: number): number {
+  const at = new Date(now);
+  return Date.UTC(at.getUTCFullYear(), at.getUTCMonth(), unit === 'day' ? at.getUTCDate() : 1);
+}
+
+/** Epoch ms at which the next one begins. */
+export function endOf(unit: CalendarUnit, now: number): number {
+  const at = new Date(now);
+  return unit === 'day'
+    ? Date.UTC(at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate() + 1)
+    : Date.UTC(at.getUTCFullYear(), at.getUTCMonth() + 1);
+}
