@@ -1,0 +1,71 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { launchBrowser } from '../../scripts/browser/setup.ts';
+import type { LedgerView } from '../../src/protocol/index.ts';
+import { openPage } from '../support/browser.ts';
+import { type QueueProcess, readyWorker, startQueue, tearDown } from '../support/road.ts';
+
+let browser: Browser;
+let queue: QueueProcess;
+
+beforeAll(async () => {
+  browser = await launchBrowser();
+  queue = await startQueue();
+});
+afterAll(async () => {
+  await browser.close();
+  await tearDown();
+});
+
+/** Reads on until this is there. @returns what came */
+async function readUntil(wanted: RegExp, reader: ReadableStreamDefaultReader<Uint8Array>): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = '';
+  for (let isDone = false; !wanted.test(text) && !isDone; ) {
+    const { value, done } = await reader.read();
+    text += decoder.decode(value, { stream: true });
+    isDone = done;
+  }
+  return text;
+}
+
+it('tells of a request from which worker its answer moved, at which token, and why', async () => {
+  const start = (id: string) =>
+    readyWorker(queue.url, id, {
+      engineArgs: '--inter-token-latency-ms 100',
+      env: { CASOLA_SHUTDOWN_GRACE_PERIOD: '2', CASOLA_MAX_JOBS: '4' },
+    });
+  const workers = { one: await start('one'), other: await start('other') };
+  const answer = await fetch(`${queue.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({
+      model: 'tiny',
+      messages: [{ role: 'user', content: 'Tell me something.' }],
+      stream: true,
+      ignore_eos: true,
+      max_tokens: 400,
+    }),
+  });
+  const path = `/jobs/${answer.headers.get('x-job-id')}`;
+  const reader = answer.body!.getReader();
+  await readUntil(/"content":"[^"]/, reader);
+  const { steps } = (await (await fetch(`${queue.url}/api${path}/ledger`)).json()) as LedgerView;
+  const [leaving, staying] = steps.some(({ worker_id }) => worker_id === 'one')
+    ? (['one', 'other'] as const)
+    : (['other', 'one'] as const);
+  process.kill(workers[leaving].process.pid, 'SIGTERM');
+  const { page, faults, close } = await openPage(browser);
+  await page.goto(`${queue.url}${path}`);
+  await page.getByText(new RegExp(`Moved from ${leaving} at token \\d+: .*draining`)).waitFor();
+  await page.getByRole('link', { name: staying }).first().waitFor();
+  expect(await readUntil(/\[DONE\]/, reader)).toContain('[DONE]');
+  await page.getByText('succeeded: ').first().waitFor();
+  // What engines had in their caches stands with its pool.
+  await page.goto(`${queue.url}/queue?range=hour`);
+  await page.getByText('Of these cached').waitFor();
+  await page.getByText(/\(0 ?% predicted\)/).waitFor();
+  // A request is no stored job, for which the page asks as well.
+  expect(faults.filter((fault) => !fault.includes('404'))).toEqual([]);
+  await close();
+}, 180_000);
