@@ -58,6 +58,9 @@ describe('the audit of a queue that was killed', () => {
     expect(await audit('&action=queue.purge')).toMatchObject([
       { actor: 'QUEUE_TOKENS 1', target: 'cfg', outcome: 'begun', ended_at: null, after: null },
     ]);
+    // It was written before: the purge itself had not come to its end.
+    const { jobs } = (await call('GET', '/api/jobs?state=pending&limit=1')).body;
+    expect(jobs).toHaveLength(1);
   });
 
   it('knows of all that was done', LONG, async () => {
