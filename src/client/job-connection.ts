@@ -1,4 +1,3 @@
-import { doubling } from '../process/backoff.ts';
 import type { ClientAnswer, ClientFrame, JobView, SettledJob, SubmissionError } from '../protocol/index.ts';
 import { fitsUtf8, isSettled, limits, PING_TEXT, PONG_TEXT } from '../protocol/index.ts';
 import { type ClientOptions, JobClient, type NewJob, QueueError } from './client.ts';
@@ -208,8 +207,9 @@ export class JobConnection {
 
   #dialLater(): void {
     if (this.#isClosed || this.#open.size === 0) return;
+    // Not `process/backoff`: the published package has the client and the protocol only.
+    const pause = Math.min(PAUSE_MS.last, PAUSE_MS.first * 2 ** this.#failures);
     this.#failures += 1;
-    const pause = doubling(PAUSE_MS.first, PAUSE_MS.last, this.#failures);
     this.#timer = setTimeout(() => this.#dial(), pause * (1 + Math.random() / 2));
   }
 
