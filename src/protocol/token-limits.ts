@@ -36,14 +36,6 @@ export const LimitsTold = z.object({
   models: z.record(z.string(), z.object(RateLimits.shape)).optional(),
 });
 
-export const RATE_LIMITS = [
-  'requests_per_minute',
-  'tokens_per_minute',
-  'tokens_per_day',
-  'tokens_per_month',
-  'running',
-] as const;
-
 const Used = z.object({ used: z.number(), limit: z.number().nullable() });
 
 /** How a token stands to its limits, as `GET /api/limits` lists it: all of its requests, or those for a pattern of models. */

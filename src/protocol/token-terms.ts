@@ -1,6 +1,15 @@
 import type { Limits, RateLimits } from './token-limits.ts';
 import type { TokenView } from './token-view.ts';
 
+/** Not beside their schema: the page imports this, and its content security policy forbids what zod compiles. */
+export const RATE_LIMITS = [
+  'requests_per_minute',
+  'tokens_per_minute',
+  'tokens_per_day',
+  'tokens_per_month',
+  'running',
+] as const;
+
 type Terms = Pick<TokenView, 'limits' | 'weight' | 'default_priority' | 'highest_priority'>;
 
 /** What a token may use, as people are shown it: `60 requests/min, qwen-*: 8 at a time, weight 2`; `none`. */

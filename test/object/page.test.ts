@@ -96,6 +96,16 @@ describe('the page', () => {
     );
   });
 
+  it('contains no zod, which its policy forbids to compile anything', async () => {
+    const archive = readFileSync((await freshDashboard()).path);
+    const { files } = unpackPage(new Uint8Array(archive).buffer);
+    const scripts = files.filter(({ name }) => name.endsWith('.js'));
+    expect(scripts.map(({ name }) => name)).not.toEqual([]);
+    for (const { name, plain } of scripts) {
+      expect([name, Buffer.from(plain).includes('ZodError')]).toEqual([name, false]);
+    }
+  });
+
   it('says that a file of another version is gone', async () => {
     const response = await fetch(`${workerd.url}/assets/main-OLDER.js`);
     expect(response.status).toBe(404);

@@ -1,6 +1,5 @@
 import { useRef, useState } from 'preact/hooks';
-import { RATE_LIMITS } from '../../protocol/token-limits.ts';
-import { termsText } from '../../protocol/token-terms.ts';
+import { RATE_LIMITS, termsText } from '../../protocol/token-terms.ts';
 import type { NewToken, TokenView } from '../../protocol/token-view.ts';
 import { ask } from '../api.ts';
 import { Problem, useAction } from '../controls/action.tsx';
