@@ -39,6 +39,8 @@ export class Machines {
   readonly #world: MachinesWorld;
   readonly #providers: readonly FakeProvider[];
   readonly #containers = new Map<string, Container>();
+  /** Pools whose newest start hangs. The one after it does not: the scheduler promises to get over one in a row. */
+  readonly #hung = new Set<string>();
 
   constructor(plan: FleetPlan, providers: readonly FakeProvider[], world: MachinesWorld) {
     this.#plan = plan;
@@ -113,7 +115,8 @@ export class Machines {
 
   #draw({ name, startedAt, env }: FakeMachine, key: string): Container {
     const random = new Random(this.#plan.seed, `container ${name} ${key} ${startedAt}`);
-    const soundness = this.#plan.soundness[String(env.CASOLA_CONFIG_ID)];
+    const pool = String(env.CASOLA_CONFIG_ID);
+    const soundness = this.#plan.soundness[pool];
     const takes = logNormal(random, this.#plan.start, 0.25) * 1000;
     const never = Number.POSITIVE_INFINITY;
     const sound: Container = {
@@ -124,13 +127,14 @@ export class Machines {
       exitCode: 0,
       awayUntil: 0,
       beatsAt: 0,
-      worker: new PlayedWorker(this.#world, name, String(env.CASOLA_CONFIG_ID), `${key} ${startedAt}`),
+      worker: new PlayedWorker(this.#world, name, pool, `${key} ${startedAt}`),
     };
     const failed = { ...sound, ready: never, ends: startedAt + takes / 2 };
     if (soundness === 'bad_model') return { ...failed, exitCode: EXIT.badModel };
     if (soundness === 'broken') return { ...failed, exitCode: EXIT.engineFailedToStart };
     if (random.chance(FAILS)) return { ...failed, exitCode: EXIT.engineFailedToStart };
-    if (random.chance(HANGS)) return { ...sound, registers: never, ready: never };
-    return sound;
+    if (this.#hung.delete(pool) || !random.chance(HANGS)) return sound;
+    this.#hung.add(pool);
+    return { ...sound, registers: never, ready: never };
   }
 }
