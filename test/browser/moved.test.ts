@@ -64,7 +64,7 @@ it('tells of a request from which worker its answer moved, at which token, and w
   // What engines had in their caches stands with its pool.
   await page.goto(`${queue.url}/queue?range=hour`);
   await page.getByText('Of these cached').waitFor();
-  await page.getByText(/\(0 ?% predicted\)/).waitFor();
+  await page.getByText('Predicted', { exact: true }).waitFor();
   // A request is no stored job, for which the page asks as well.
   expect(faults.filter((fault) => !fault.includes('404'))).toEqual([]);
   await close();

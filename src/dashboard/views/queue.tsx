@@ -173,6 +173,10 @@ function Priorities({ pool: { pending, by_priority } }: { pool: PoolRow }) {
   );
 }
 
+function share(tokens: number, all: number): string {
+  return all === 0 ? format.UNKNOWN : format.percent(tokens / all);
+}
+
 function Rates({ rates, seconds, configId }: { rates: PoolRates; seconds: number; configId: string }) {
   const { submitted, succeeded, failed, cancelled, expired, rejected, tokens_in, tokens_out } = rates;
   const { tokens_cached, tokens_predicted } = rates;
@@ -188,16 +192,8 @@ function Rates({ rates, seconds, configId }: { rates: PoolRates; seconds: number
       <Figure name="Cancelled">{format.count(cancelled)}</Figure>
       <Figure name="Rejected">{format.count(rejected)}</Figure>
       <Figure name="Tokens in">{format.amount(tokens_in)}</Figure>
-      <Figure name="Of these cached">
-        {tokens_in === 0 ? (
-          format.UNKNOWN
-        ) : (
-          <>
-            {format.percent(tokens_cached / tokens_in)}{' '}
-            <span class="dim">({format.percent(tokens_predicted / tokens_in)} predicted)</span>
-          </>
-        )}
-      </Figure>
+      <Figure name="Of these cached">{share(tokens_cached, tokens_in)}</Figure>
+      <Figure name="Predicted">{share(tokens_predicted, tokens_in)}</Figure>
       <Figure name="Tokens out">{format.amount(tokens_out)}</Figure>
     </dl>
   );
