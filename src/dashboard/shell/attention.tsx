@@ -1,3 +1,4 @@
+import { useRef } from 'preact/hooks';
 import type { Attention as Item } from '../../protocol/fleet-view.ts';
 import { Age } from '../controls/age.tsx';
 import { Mark } from '../controls/mark.tsx';
@@ -5,31 +6,39 @@ import { Still } from '../controls/still.tsx';
 import * as format from '../format.ts';
 import { fleet } from '../live.ts';
 import { href, path } from '../router.ts';
+import { keepPlaces, type Place } from './still-places.ts';
 
 /** So many are shown of those that a fleet has. */
 const MOST = 6;
 /** Of one of them in a line. */
 const ROW_PX = 44;
 
-/** Problems that need an operator, worst first; empty without one. */
+/** Problems that need an operator, worst first when the view is opened; empty without one. */
 export function Attention() {
   const items = fleet.value?.attention ?? [];
-  if (path.value === '') return <Still spare={ROW_PX}>{items.length > 0 && <List items={items} />}</Still>;
+  if (path.value === '')
+    return <Still spare={2 * ROW_PX}>{items.length > 0 && <List items={items} />}</Still>;
   return items.length === 0 || path.value === 'try' ? null : <Brief items={items} />;
 }
 
 function List({ items }: { items: Item[] }) {
+  const shown = useRef<Place<Item>[]>([]);
+  shown.current = keepPlaces(shown.current, items, keyOf);
+  // A new error is not hidden behind warnings so that these may stay where they are.
+  const isErrorHidden = shown.current.slice(MOST).some(({ item }) => item.severity === 'error');
+  if (isErrorHidden) shown.current = keepPlaces([], items, keyOf);
+  const more = shown.current.slice(MOST).filter(({ isOver }) => !isOver);
   return (
     <section class="attention" aria-label="Needs attention">
       <h2>
         Needs attention <span class="number">{items.length}</span>
       </h2>
       <ol>
-        {items.slice(0, MOST).map((item) => (
-          <Row key={keyOf(item)} item={item} />
+        {shown.current.slice(0, MOST).map(({ item, isOver }) => (
+          <Row key={keyOf(item)} item={item} isOver={isOver} />
         ))}
       </ol>
-      {items.length > MOST && <More items={items.slice(MOST)} />}
+      {more.length > 0 && <More items={more.map(({ item }) => item)} />}
     </section>
   );
 }
@@ -76,10 +85,10 @@ function keyOf({ code, config_id, worker_id, text }: Item): string {
   return `${code} ${config_id} ${worker_id ?? (config_id === null ? text : '')}`;
 }
 
-function Row({ item }: { item: Item }) {
+function Row({ item, isOver = false }: { item: Item; isOver?: boolean }) {
   const isError = item.severity === 'error';
   return (
-    <li class={isError ? 'bad' : 'warn'}>
+    <li class={isOver ? 'over' : isError ? 'bad' : 'warn'}>
       <Mark shape={isError ? 'cross' : 'triangle'} label={isError ? 'Error' : 'Warning'} />
       <p>
         <span class="what">{item.text}</span> <span class="advice">{item.advice}</span>

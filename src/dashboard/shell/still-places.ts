@@ -1,0 +1,26 @@
+/** Of a list: who stands there, or, in a place that is free for the next one, who stood there last. */
+export interface Place<T> {
+  item: T;
+  isOver: boolean;
+}
+
+/**
+ * Gives each item a place in a list whose rows do not move: one that was shown stays where it is, the place of one that
+ * has gone stays free until a new one takes it, and free places at the end are given up.
+ * @param before the places as they were last shown
+ * @param items in the order in which new ones are given places
+ */
+export function keepPlaces<T>(before: Place<T>[], items: T[], keyOf: (item: T) => string): Place<T>[] {
+  const left = new Map(items.map((item) => [keyOf(item), item]));
+  const places = before.map(({ item }): Place<T> => {
+    const key = keyOf(item);
+    const now = left.get(key);
+    left.delete(key);
+    return now === undefined ? { item, isOver: true } : { item: now, isOver: false };
+  });
+  for (const item of left.values()) {
+    const free = places.findIndex(({ isOver }) => isOver);
+    places.splice(free === -1 ? places.length : free, free === -1 ? 0 : 1, { item, isOver: false });
+  }
+  return places.slice(0, places.findLastIndex(({ isOver }) => !isOver) + 1);
+}
