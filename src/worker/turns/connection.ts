@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline';
 import type { TurnRequest, TurnWord } from './turns.ts';
 
 /**
- * The way to whoever gives the turns (`worker-vllm swap`): a socket of this machine, a word a line, after the worker's
+ * The way to the `swap` command, which gives the turns: a socket of this machine, a word a line, after the worker's
  * name. @param gone it has ended
  */
 export function connectTurns(

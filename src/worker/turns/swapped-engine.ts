@@ -28,7 +28,7 @@ export interface SwappedEnginePorts {
   log: Log;
   /** It stays awake for so long, ms, while it has work and others wait. */
   awakeMs: number;
-  /** Tells whoever gives the turns. */
+  /** Tells the `swap` command, which gives the turns. */
   tell(word: TurnRequest): void;
 }
 
@@ -58,7 +58,7 @@ export class SwappedEngine implements EngineClient {
     return this.#state;
   }
 
-  /** Of whoever gives the turns. */
+  /** From the `swap` command. */
   hear(word: TurnWord): void {
     if (word === 'wanted') {
       this.#isWanted = true;

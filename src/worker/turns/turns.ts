@@ -1,4 +1,4 @@
-/** What a worker tells whoever gives turns at a GPU: it waits for one, or its engine sleeps again. */
+/** What a worker tells the `swap` command: it waits for a turn at the GPU, or its engine sleeps again. */
 export type TurnRequest = 'want' | 'asleep';
 
 /** What it is told: its turn has come, or another one waits for its turn. */
