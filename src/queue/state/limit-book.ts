@@ -6,7 +6,6 @@ import { countHeld, deleteLimits, letInJobs, readLimits, writeLimits } from '../
 import type { Ports } from '../store/ports.ts';
 import { type TokensUsed, tokensOfToken } from '../store/usage-table.ts';
 import type { Cost, WaitingJob } from './job.ts';
-import { add } from './pending.ts';
 
 /** What limits look at of a job of either mode. */
 interface Limited {
@@ -17,11 +16,12 @@ interface Limited {
   cost: Cost | string | null;
 }
 
-/** A stored job. */
-type Place = { token_name: string | null; config_id: string; priority: number };
-
-/** A token, a pool and a priority, that of stored jobs which are let in one after another. */
-type Line = `${string}\n${string}\n${number}`;
+/** Where a stored job is in line: those of a token, a pool and a priority are let in one after another. */
+interface Place {
+  token_name: string | null;
+  config_id: string;
+  priority: number;
+}
 
 /**
  * The limits of tokens: what each has used, who is let in, and who is held back. What is used is written together with
@@ -39,10 +39,10 @@ export class LimitBook {
   readonly #resumed = new Map<string, string>();
   /** Requests that are held back, by token and by what they ask for, in their order. */
   readonly #waiting = new Map<string, Map<string, Set<WaitingJob>>>();
-  /** How many stored jobs are held back. */
-  readonly #held = new Map<Line, number>();
+  /** How many stored jobs are held back, by their line. */
+  readonly #held = new Map<string, { place: Place; jobs: number }>();
   /** The one stored job of a line that is let in and was given to nobody yet. */
-  readonly #next = new Map<Line, string>();
+  readonly #next = new Map<string, string>();
   /** By token, epoch ms: whom it had let in until then stands in what was read at the start. */
   readonly #readAt = new Map<string, number>();
   /** Epoch ms at which the next one that is held back may be let in; null: something has to end first. */
@@ -59,7 +59,7 @@ export class LimitBook {
       this.#readBudgets(token_name);
     }
     if (this.#accounts.size === 0) return;
-    for (const { n, ...place } of countHeld(ports.sql)) add(this.#held, lineOf(place), n);
+    for (const { n, ...place } of countHeld(ports.sql)) this.#hold(place, n);
     for (const job of letInJobs(ports.sql)) {
       this.letInAgain(job);
       if (job.waits) this.#next.set(lineOf(job), job.id);
@@ -236,11 +236,11 @@ export class LimitBook {
 
   /** A stored job came to be held back, or was let in or ended. */
   holdStored(job: Place): void {
-    add(this.#held, lineOf(job), 1);
+    this.#hold(job, 1);
   }
 
   unholdStored(job: Place): void {
-    add(this.#held, lineOf(job), -1);
+    this.#hold(job, -1);
   }
 
   /** A stored job is let in, and waits for a slot. */
@@ -254,15 +254,17 @@ export class LimitBook {
   }
 
   /** Lines that hold jobs back and have none that was let in and waits for a slot; the highest priority first. */
-  openLines(): { token_name: string; config_id: string; priority: number }[] {
-    const open = [...this.#held.keys()].filter((line) => !this.#next.has(line)).map(placeOf);
+  openLines(): Place[] {
+    const open: Place[] = [];
+    for (const [line, { place }] of this.#held) if (!this.#next.has(line)) open.push(place);
     return open.length < 2 ? open : open.sort((one, other) => other.priority - one.priority);
   }
 
   /** Stored jobs of a pool and a priority that limits hold back. */
   heldOfPool(configId: string, priority: number): number {
     let held = 0;
-    for (const [line, jobs] of this.#held) if (line.endsWith(`\n${configId}\n${priority}`)) held += jobs;
+    for (const { place, jobs } of this.#held.values())
+      if (place.config_id === configId && place.priority === priority) held += jobs;
     return held;
   }
 
@@ -306,8 +308,16 @@ export class LimitBook {
   #heldOf(tokenName: string): number {
     let held = 0;
     for (const jobs of this.#waiting.get(tokenName)?.values() ?? []) held += jobs.size;
-    for (const [line, jobs] of this.#held) if (line.startsWith(`${tokenName}\n`)) held += jobs;
+    for (const { place, jobs } of this.#held.values()) if (place.token_name === tokenName) held += jobs;
     return held;
+  }
+
+  #hold({ token_name, config_id, priority }: Place, change: number): void {
+    const place = { token_name, config_id, priority };
+    const line = lineOf(place);
+    const jobs = (this.#held.get(line)?.jobs ?? 0) + change;
+    if (jobs > 0) this.#held.set(line, { place, jobs });
+    else this.#held.delete(line);
   }
 
   #change(tokenName: string, isStored: boolean): void {
@@ -316,13 +326,9 @@ export class LimitBook {
   }
 }
 
-function lineOf({ token_name, config_id, priority }: Place): Line {
-  return `${token_name ?? ''}\n${config_id}\n${priority}`;
-}
-
-function placeOf(line: Line) {
-  const [token_name = '', config_id = '', priority] = line.split('\n');
-  return { token_name, config_id, priority: Number(priority) };
+/** JSON: names may have any characters in them. */
+function lineOf({ token_name, config_id, priority }: Place): string {
+  return JSON.stringify([token_name, config_id, priority]);
 }
 
 function hasBudget({ models = {}, ...all }: Limits): boolean {
@@ -332,7 +338,7 @@ function hasBudget({ models = {}, ...all }: Limits): boolean {
 
 /** Those of one priority under the same limits. */
 function lineNameOf({ cost, config_id, priority }: WaitingJob): string {
-  return `${cost?.model ?? ''}\n${config_id}\n${priority}`;
+  return JSON.stringify([cost?.model ?? '', config_id, priority]);
 }
 
 function goesBefore(one: WaitingJob, other: WaitingJob): boolean {

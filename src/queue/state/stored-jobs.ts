@@ -137,12 +137,13 @@ export class StoredJobs implements JobStore<StoredJob> {
 
   /**
    * The next job that the limits of its token hold back in a pool and a priority is let in, if they have room.
-   * @returns what keeps it; null: it is let in, or there is none
+   * @returns what keeps it; null: it is let in
+   * @throws where there is none: what is counted as held back is not what is stored
    */
-  letInNext(place: { token_name: string; config_id: string; priority: number }): OverLimit | null {
+  letInNext(place: Pick<StoredJob, 'token_name' | 'config_id' | 'priority'>): OverLimit | null {
     const id = nextHeldId(this.#ports.sql, place);
     const job = id === null ? null : this.find(id);
-    if (job === null) return null;
+    if (job === null) throw new Error(`no job is held back where one is counted: ${JSON.stringify(place)}`);
     const over = this.#limits.letIn(job);
     if (over !== null) return over;
     letInJob(this.#ports.sql, job.id);

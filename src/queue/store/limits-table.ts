@@ -1,3 +1,4 @@
+import type { StoredJob } from './jobs-table.ts';
 import type { Sql } from './ports.ts';
 import { rows } from './rows.ts';
 
@@ -54,7 +55,7 @@ export function countHeld(
 /** The oldest job of a token, a pool and a priority that is held back. */
 export function nextHeldId(
   sql: Sql,
-  { token_name, config_id, priority }: { token_name: string; config_id: string; priority: number },
+  { token_name, config_id, priority }: Pick<StoredJob, 'token_name' | 'config_id' | 'priority'>,
 ): string | null {
   const [next] = rows<{ id: string }>(
     sql,

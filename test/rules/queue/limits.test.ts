@@ -248,6 +248,16 @@ describe('stored jobs', () => {
     }
   });
 
+  it('run one after another whatever characters the name of their pool has', () => {
+    const queue = new QueueHarness();
+    const pool = { config_id: 'a\nb' };
+    const worker = queue.worker('w', { capacity: 10, ...pool });
+    for (const id of ['one', 'two']) queue.job(stored({ running: 1 }, { id, ...pool }));
+    queue.queue.do('cancel', 'one', 'cancelled', null);
+    expect(worker.lastJob().job_id).toBe('two');
+    expect(standing(queue)).toMatchObject({ running: { used: 1 }, held: 0 });
+  });
+
   it('that wait for a slot hold no limits but for one', () => {
     const queue = new QueueHarness();
     const limits = { running: 2 };
