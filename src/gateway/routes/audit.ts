@@ -4,13 +4,17 @@ import { DEFAULT_QUEUE } from '../../settings/queue-settings.ts';
 import type { Env } from '../env.ts';
 import { callFleet } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
-import { invalidParameter, wholeNumber } from '../parameters.ts';
+import {
+  invalidParameter,
+  MOST_PAGE_ROWS,
+  numberOfCursor,
+  pageRows,
+  rejectUnknownParameters,
+  timeOf,
+} from '../parameters.ts';
 import { auditConfiguredTokens } from '../tokens.ts';
-import { timeOf } from './job-list.ts';
 import { type Gateway, route } from './route.ts';
 
-/** Entries of a page: as asked for, and at most. */
-const PAGE = { usual: 50, most: 500 };
 const PARAMETERS = ['since', 'until', 'actor', 'action', 'target', 'limit', 'cursor', 'queue_id'];
 
 /** What people did. */
@@ -46,7 +50,7 @@ export function auditRoute(app: Gateway): void {
       const wanted = readWanted(query);
       await auditConfiguredTokens(env);
       const isLines = /\bapplication\/x-ndjson\b/.test(req.header('accept') ?? '');
-      if (isLines) return linesOf(env, { ...wanted, before: null, limit: PAGE.most });
+      if (isLines) return linesOf(env, { ...wanted, before: null, limit: MOST_PAGE_ROWS });
       const entries = await ask(env, wanted);
       return context.json({ entries, next: nextOf(entries, wanted) });
     },
@@ -79,9 +83,7 @@ async function linesOf(env: Env, wanted: AuditWanted): Promise<Response> {
 
 /** @throws HttpError 400 */
 function readWanted(query: Record<string, string>): AuditWanted {
-  const unknown = Object.keys(query).find((name) => !PARAMETERS.includes(name));
-  if (unknown !== undefined)
-    throw invalidParameter(`${unknown}: there is no such parameter; there are ${PARAMETERS.join(', ')}`);
+  rejectUnknownParameters(query, PARAMETERS);
   const { since, until, actor = null, action, target = null, limit, cursor } = query;
   return {
     since: timeOf('since', since),
@@ -89,8 +91,8 @@ function readWanted(query: Record<string, string>): AuditWanted {
     actor,
     action: action === undefined ? null : actionOf(action),
     target,
-    before: cursor === undefined ? null : placeOf(cursor),
-    limit: limit === undefined ? PAGE.usual : wholeNumber('limit', limit, 1, PAGE.most),
+    before: numberOfCursor(cursor),
+    limit: pageRows(limit),
   };
 }
 
@@ -98,9 +100,4 @@ function actionOf(text: string): AuditAction {
   const action = AUDIT_ACTIONS.find((one) => one === text);
   if (action !== undefined) return action;
   throw invalidParameter(`action: expected one of ${AUDIT_ACTIONS.join(', ')}`);
-}
-
-function placeOf(cursor: string): number {
-  if (/^\d{1,15}$/.test(cursor)) return Number(cursor);
-  throw invalidParameter('cursor: expected the "next" of the page before');
 }

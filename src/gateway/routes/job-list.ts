@@ -6,11 +6,9 @@ import { viewerOf } from '../auth.ts';
 import { settlementEvents } from '../job-events.ts';
 import { callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
-import { invalidParameter, wholeNumber } from '../parameters.ts';
+import { invalidCursor, invalidParameter, pageRows, rejectUnknownParameters, timeOf } from '../parameters.ts';
 import { type Gateway, route } from './route.ts';
 
-/** Jobs of a page: as asked for, and at most. */
-const PAGE = { usual: 50, most: 500 };
 /** Looks at the queue for one page: each passes over a bounded number of jobs. */
 const MOST_LOOKS = 20;
 const FILTERS = ['config_id', 'job_type', 'tenant', 'worker_id', 'error_code'] as const;
@@ -43,10 +41,8 @@ export function jobListRoutes(app: Gateway): void {
       const queueId = queueIdOf(context.env, context.req.raw);
       const query = context.req.query();
       const viewer = viewerOf(context.get('token'));
-      const unknown = Object.keys(query).find((name) => !PARAMETERS.includes(name));
-      if (unknown !== undefined)
-        throw invalidParameter(`${unknown}: there is no such parameter; there are ${PARAMETERS.join(', ')}`);
-      const limit = query.limit === undefined ? PAGE.usual : wholeNumber('limit', query.limit, 1, PAGE.most);
+      rejectUnknownParameters(query, PARAMETERS);
+      const limit = pageRows(query.limit);
       const wanted = {
         filter: {
           state: stateOf(query.state),
@@ -113,16 +109,6 @@ function stateOf(text: string | undefined): string | null {
   throw invalidParameter('state: expected pending, leased, succeeded, failed, cancelled or expired');
 }
 
-/** Epoch ms of a time in ISO form, or in seconds since the epoch. */
-export function timeOf(name: string, text: string | undefined): number | null {
-  if (text === undefined) return null;
-  const ms = /^\d{1,11}(\.\d+)?$/.test(text) ? Number(text) * 1000 : Date.parse(text);
-  if (!Number.isFinite(ms)) {
-    throw invalidParameter(`${name}: expected a time such as 2026-01-31T12:00:00Z, or seconds since 1970`);
-  }
-  return Math.round(ms);
-}
-
 function numberOf(text: string | undefined): number | null {
   if (text === undefined || text === '') return null;
   if (!/^\d{1,15}$/.test(text))
@@ -149,5 +135,5 @@ function placeOf(cursor: string | undefined): JobPage['next'] {
   } catch {
     // Said below.
   }
-  throw invalidParameter('cursor: expected the "next" of the page before');
+  throw invalidCursor();
 }

@@ -3,12 +3,15 @@ import { REQUEST_KINDS, REQUEST_OUTCOMES } from '../../protocol/index.ts';
 import { viewerOf } from '../auth.ts';
 import { callFleet } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
-import { invalidParameter, wholeNumber } from '../parameters.ts';
-import { timeOf } from './job-list.ts';
+import {
+  invalidParameter,
+  numberOfCursor,
+  pageRows,
+  rejectUnknownParameters,
+  timeOf,
+} from '../parameters.ts';
 import { type Gateway, route } from './route.ts';
 
-/** Requests of a page: as asked for, and at most. */
-const PAGE = { usual: 50, most: 500 };
 /** Looks at the list for one page: each passes over a bounded number of requests. */
 const MOST_LOOKS = 25;
 /** Parameters that are columns, by their names there. */
@@ -74,7 +77,7 @@ export function requestRoutes(app: Gateway): void {
       const query = context.req.query();
       const wanted = { ...wantedOf(query), viewer: viewerOf(context.get('token')) };
       const requests: RequestPage['requests'] = [];
-      let before = placeOf(query.cursor);
+      let before = numberOfCursor(query.cursor);
       for (let looks = 0; looks < MOST_LOOKS; looks += 1) {
         const limit = wanted.limit - requests.length;
         const page: RequestPage = await callFleet(context.env, queueId, (fleet) =>
@@ -91,9 +94,7 @@ export function requestRoutes(app: Gateway): void {
 
 /** @throws HttpError 400 */
 function wantedOf(query: Record<string, string>) {
-  const unknown = Object.keys(query).find((name) => !PARAMETERS.includes(name));
-  if (unknown !== undefined)
-    throw invalidParameter(`${unknown}: there is no such parameter; there are ${PARAMETERS.join(', ')}`);
+  rejectUnknownParameters(query, PARAMETERS);
   for (const [name, choices] of Object.entries(CHOICES)) {
     const value = query[name];
     if (value && !choices.includes(value))
@@ -106,7 +107,7 @@ function wantedOf(query: Record<string, string>) {
     text: query.text || null,
     since: timeOf('since', query.since || undefined),
     until: timeOf('until', query.until || undefined),
-    limit: query.limit === undefined ? PAGE.usual : wholeNumber('limit', query.limit, 1, PAGE.most),
+    limit: pageRows(query.limit),
   };
 }
 
@@ -114,10 +115,4 @@ function slowOf(text: string | undefined): boolean | null {
   if (!text) return null;
   if (text === 'true' || text === 'false') return text === 'true';
   throw invalidParameter('slow: expected true or false');
-}
-
-function placeOf(cursor: string | undefined): number | null {
-  if (cursor === undefined) return null;
-  if (/^\d{1,15}$/.test(cursor)) return Number(cursor);
-  throw invalidParameter('cursor: expected the "next" of the page before');
 }

@@ -11,9 +11,8 @@ import { HttpError } from '../errors.ts';
 import { callFleet, callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import type { Parameter } from '../openapi/row.ts';
-import { invalidParameter, wholeNumber } from '../parameters.ts';
+import { invalidParameter, rejectUnknownParameters, timeOf, wholeNumber } from '../parameters.ts';
 import { added, Prices, withCost } from '../usage-cost.ts';
-import { timeOf } from './job-list.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
 const HOUR = 3600;
@@ -158,9 +157,7 @@ const PARAMETERS = ['days', 'since', 'until', 'width', 'group_by', 'queue_id', .
 
 /** @throws HttpError 400 */
 function readWanted(query: Record<string, string>, nowMs: number): Wanted {
-  const unknown = Object.keys(query).find((name) => !PARAMETERS.includes(name));
-  if (unknown !== undefined)
-    throw invalidParameter(`${unknown}: there is no such parameter; there are ${PARAMETERS.join(', ')}`);
+  rejectUnknownParameters(query, PARAMETERS);
   const width = query.width ?? 'day';
   if (width !== 'day' && width !== 'hour') throw invalidParameter('width: expected day or hour');
   const until = timeOf('until', query.until);
