@@ -45,16 +45,21 @@ export class Prices {
   }
 }
 
-/** The sum of several, at the start of the first and with the keys that it is grouped by. */
-export function added<T extends UsageAmounts & Cost>(sums: readonly T[]): UsageAmounts & Cost {
+/** What several sums have together. */
+export function totalOf(sums: readonly UsageAmounts[]): UsageAmounts {
   const total = Object.fromEntries(USAGE_AMOUNTS.map((name) => [name, 0])) as UsageAmounts;
+  for (const sum of sums) for (const name of USAGE_AMOUNTS) total[name] += sum[name];
+  return total;
+}
+
+/** The same with what they cost together. */
+export function totalWithCost(sums: readonly (UsageAmounts & Cost)[]): UsageAmounts & Cost {
   const cost: Cost = { dollars: null, unpriced_tokens: 0 };
-  for (const sum of sums) {
-    for (const name of USAGE_AMOUNTS) total[name] += sum[name];
-    if (sum.dollars !== null) cost.dollars = (cost.dollars ?? 0) + sum.dollars;
-    cost.unpriced_tokens += sum.unpriced_tokens;
+  for (const { dollars, unpriced_tokens } of sums) {
+    if (dollars !== null) cost.dollars = (cost.dollars ?? 0) + dollars;
+    cost.unpriced_tokens += unpriced_tokens;
   }
-  return { ...total, ...cost };
+  return { ...totalOf(sums), ...cost };
 }
 
 /** Sums by pool put together to those that were asked for, with what they cost. In the order that they come in. */
@@ -64,6 +69,10 @@ export function withCost(sums: readonly UsageSum[], prices: Prices, groupBy: rea
   return [...groups.values()].map((group) => {
     const [first] = group;
     const keys = USAGE_KEYS.filter((key) => groupBy.includes(key)).map((key) => [key, first![key]]);
-    return { start: first!.start, ...(Object.fromEntries(keys) as Partial<UsageKey>), ...added(group) };
+    return {
+      start: first!.start,
+      ...(Object.fromEntries(keys) as Partial<UsageKey>),
+      ...totalWithCost(group),
+    };
   });
 }

@@ -1,18 +1,11 @@
-import {
-  USAGE_AMOUNTS,
-  USAGE_KEYS,
-  USAGE_MODES,
-  type UsageAmounts,
-  type UsageKey,
-  type UsageSum,
-} from '../../queue/rpc.ts';
+import { USAGE_KEYS, USAGE_MODES, type UsageKey, type UsageSum } from '../../queue/rpc.ts';
 import { viewerOf } from '../auth.ts';
 import { HttpError } from '../errors.ts';
 import { callFleet, callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import type { Parameter } from '../openapi/row.ts';
 import { invalidParameter, rejectUnknownParameters, timeOf, wholeNumber } from '../parameters.ts';
-import { added, Prices, withCost } from '../usage-cost.ts';
+import { Prices, totalOf, totalWithCost, withCost } from '../usage-cost.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
 const HOUR = 3600;
@@ -69,7 +62,7 @@ export function usageRoutes(app: Gateway): void {
         until: iso(wanted.to),
         width: wanted.width === HOUR ? 'hour' : 'day',
         usage: sums.map(({ start, ...sum }) => ({ start: iso(start), ...sum })),
-        total: added(sums),
+        total: totalWithCost(sums),
         idle: idle.map(({ day, ...spent }) => ({ start: iso(day), ...spent })),
       });
     },
@@ -185,12 +178,6 @@ function readWanted(query: Record<string, string>, nowMs: number): Wanted {
 
 function daysOf(text = '7'): number {
   return wholeNumber('days', text, 1, MOST_DAYS);
-}
-
-function totalOf(sums: readonly UsageSum[]): UsageAmounts {
-  const total = Object.fromEntries(USAGE_AMOUNTS.map((name) => [name, 0])) as UsageAmounts;
-  for (const sum of sums) for (const name of USAGE_AMOUNTS) total[name] += sum[name];
-  return total;
 }
 
 /** Buckets of a page: their width in s, how many unless the caller says, and at most. */
