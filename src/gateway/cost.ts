@@ -1,3 +1,4 @@
+import { freeBytes } from '../durable/free-bytes.ts';
 import { beginsObject, JsonFault, jsonFields, parseJsonBytes } from '../protocol/index.ts';
 import { bytesOf } from '../queue/rpc.ts';
 
@@ -42,12 +43,15 @@ export function costOf(path: string, bytes: number, fields: CostFields, modelLen
  * @param payload JSON text
  */
 export function costOfJob(payload: string, modelLength: number | null): number {
+  const bytes = bytesOf(payload);
   try {
-    return costIn(bytesOf(payload), '/v1/chat/completions', modelLength);
+    return costIn(bytes, '/v1/chat/completions', modelLength);
   } catch (error) {
     // The engine says what is wrong with it.
     if (error instanceof JsonFault) return 0;
     throw error;
+  } finally {
+    freeBytes(bytes);
   }
 }
 

@@ -25,7 +25,7 @@ export function termsOfToken(token: TokenEntry | null): Terms {
 }
 
 /** For whom a token submits jobs, and on which terms. */
-export function submissionOf(token: TokenEntry | null): Pick<SubmitJob, 'tenant' | 'token_name'> & Terms {
+export function submissionOf(token: TokenEntry | null): ReturnType<typeof submitterOf> & Terms {
   return { ...submitterOf(token), ...termsOfToken(token) };
 }
 
@@ -65,15 +65,11 @@ async function readLengths(env: Env, queueId: string): Promise<ReadonlyMap<strin
   return found;
 }
 
-/** Jobs of one submission, with what the queue must know of those whose token has limits. */
-export async function withCosts(env: Env, queueId: string, jobs: SubmitJob[]): Promise<SubmitJob[]> {
-  if (!jobs.some(({ limits }) => limits)) return jobs;
-  const weighed: SubmitJob[] = [];
-  for (const job of jobs) {
-    const length = job.limits ? await lengthOfModel(env, queueId, job.model ?? null) : null;
-    weighed.push(job.limits ? { ...job, tokens: costOfJob(job.payload, length) } : job);
-  }
-  return weighed;
+/** A job with what it may cost, where its token has limits. @param job whose payload is no file yet */
+export async function withCost(env: Env, queueId: string, job: SubmitJob): Promise<SubmitJob> {
+  if (!job.limits) return job;
+  const length = await lengthOfModel(env, queueId, job.model ?? null);
+  return { ...job, tokens: costOfJob(job.payload, length) };
 }
 
 /** The terms of tokens by their names, for what is submitted later than asked for. */

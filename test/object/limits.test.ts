@@ -22,6 +22,7 @@ const road = startTestWorkerd({
     entry('one-at-a-time', ['submit'], { running: 1 }),
     entry('tokens', ['submit'], { tokens_per_minute: 1000 }),
     entry('stores', ['submit'], { running: 1 }),
+    entry('stores-much', ['submit'], { tokens_per_minute: 1_000_000 }),
   ]),
 });
 
@@ -140,6 +141,24 @@ describe('limits of a token', () => {
       settle(played, job);
     }
     await until(async () => (await standing('stores'))?.running.used === 0, 'nothing is reserved any more');
+    played.vanish();
+  });
+
+  it('reserve what a long stored job may cost, whose payload lies in a file', async () => {
+    const played = await worker();
+    const messages = [{ role: 'user', content: 'a'.repeat(400_000) }];
+    const { status } = await fetch(`${road.url}/api/jobs`, {
+      method: 'POST',
+      headers: { authorization: 'Bearer wv_stores-much' },
+      body: JSON.stringify({ id: 'long', job_type: 'chat_completion', payload: { model: 'tiny', messages } }),
+    });
+    expect(status).toBe(201);
+    expect((await standing('stores-much'))?.tokens_per_minute.used).toBeGreaterThan(100_000);
+    settle(played, await played.job(0));
+    await until(
+      async () => (await standing('stores-much'))?.tokens_per_minute.used === 20,
+      'what was used is counted in the place of what was reserved',
+    );
     played.vanish();
   });
 

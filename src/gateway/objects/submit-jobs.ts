@@ -6,7 +6,7 @@ import {
   type Unserved,
 } from '../../queue/rpc.ts';
 import type { Env } from '../env.ts';
-import { withCosts } from '../limits.ts';
+import { withCost } from '../limits.ts';
 import { type ModelAliases, modelAliases } from '../model-aliases.ts';
 import { prefixOfJob } from '../prompt-prefix.ts';
 import { callQueue, type QueueObjectStub } from './calls.ts';
@@ -45,7 +45,8 @@ async function submitBy<T extends HeardAnswer>(
   let jobs: SubmitJob[] = [];
   let characters = 0;
   for (const [index, job] of given.entries()) {
-    const ready = await withPayloadFile(env, queueId, withPrefix(withOwnModel(job, aliases)));
+    const whole = withPrefix(withOwnModel(job, aliases));
+    const ready = await withPayloadFile(env, queueId, await withCost(env, queueId, whole));
     characters += ready.payload.length;
     jobs.push(ready);
     if (characters <= CALL_CHARACTERS && index < given.length - 1) continue;
@@ -62,7 +63,7 @@ async function submitSome<T extends HeardAnswer>(
   jobs: SubmitJob[],
   submit: Submit<T>,
 ): Promise<T[]> {
-  const answers = await submitServed(env, queueId, await withCosts(env, queueId, jobs), submit);
+  const answers = await submitServed(env, queueId, jobs, submit);
   for (const [index, answer] of answers.entries()) {
     const file = jobs[index]?.payload_file;
     if (file !== undefined && !(answer.ok && answer.has_file)) await dropJobFile(env, queueId, file);
