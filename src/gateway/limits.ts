@@ -18,7 +18,7 @@ const lengths = new Map<string, { at: number; lengths: Promise<ReadonlyMap<strin
 /** What holds for all that a token submits; nothing is said where there are no tokens. */
 export type Terms = Pick<SubmitJob, 'limits' | 'weight'>;
 
-export function termsOfToken(token: TokenEntry | null): Terms {
+function termsOfToken(token: TokenEntry | null): Terms {
   if (token === null) return {};
   const { limits = null, weight } = token;
   return { limits, ...(weight !== undefined && { weight }) };

@@ -10,7 +10,7 @@ import type { WaitingRequest } from '../../queue/rpc.ts';
 import { ANSWER_HEADERS, ASKED_FOR_HEADER, streamUrl } from '../../relay/calls.ts';
 import { QUEUE_SETTINGS, variableOf } from '../../settings/queue-settings.ts';
 import { parseRequestTimeouts, type RequestTimeouts } from '../../settings/request-timeouts.ts';
-import { submitterOf, viewerOf } from '../auth.ts';
+import { viewerOf } from '../auth.ts';
 import { readBody } from '../body.ts';
 import { boundsOf, modelProblem, requestPriority } from '../bounds.ts';
 import { costOf } from '../cost.ts';
@@ -25,7 +25,7 @@ import { makesResponse, ownerOf, rememberingOwner } from '../inference/kept-resp
 import { respond } from '../inference/respond.ts';
 import { waitingPlace } from '../inference/waiting-place.ts';
 import type { RequestFacts } from '../json-scan.ts';
-import { lengthOfModel, termsOfToken } from '../limits.ts';
+import { lengthOfModel, submissionOf } from '../limits.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
@@ -123,11 +123,11 @@ async function readRequest(context: GatewayContext, pathname: string, path: stri
     const aliases = modelAliases(env.MODEL_ALIASES);
     const read = engineCall(request, path, bytes, aliases);
     const token = context.get('token');
-    const submitter = submitterOf(token);
+    const submitter = submissionOf(token);
     const prefix = prefixOf(read.prompt, { tenant: submitter.tenant, model: read.facts.model });
     const cost = token?.limits
       ? costOf(
-          path,
+          pathname,
           read.cost ? bytes.byteLength : 0,
           read.cost ?? {},
           await lengthOfModel(env, queueId, read.facts.model),
@@ -148,11 +148,10 @@ async function readRequest(context: GatewayContext, pathname: string, path: stri
     const call: Asked['call'] = {
       job_id: jobId,
       job_type: 'engine_request',
-      route: path.split('?', 1)[0]!,
+      route: pathname,
       payload,
       model: owner ?? facts.model ?? (ABOUT_ENGINES.test(path) ? await anyModel(env, queueId) : null),
       ...submitter,
-      ...termsOfToken(token),
       ...(cost !== undefined && { tokens: cost }),
       priority,
       ...(prefix !== undefined && { prefix }),
