@@ -1,30 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import type { Limits } from '../../../src/protocol/index.ts';
-import type { WaitingRequest } from '../../../src/queue/rpc.ts';
+import { come, limited, settle, standing, stored } from '../../support/limited-requests.ts';
 import { type FakeConnection, QueueHarness } from '../../support/queue-harness.ts';
 
 /** The harness begins on 1 January 2026, at midnight in UTC. */
 const HOUR = 3600;
 const DAY = 24 * HOUR;
 
-const of = (limits: Limits, more: Partial<WaitingRequest> = {}): Partial<WaitingRequest> => ({
-  tenant: 'a',
-  token_name: 'a',
-  limits,
-  tokens: 10,
-  waits_for_start: true,
-  ...more,
-});
-
 function use(queue: QueueHarness, worker: FakeConnection, limits: Limits, tokens: number): void {
-  queue.request(of(limits));
-  const { job_id, fence_token, account } = worker.lastJob();
-  const usage = { prompt_tokens: 0, completion_tokens: tokens, model: 'tiny' };
-  queue.say(worker, { type: 'job_result', job_id, fence_token, account, result: {}, usage });
+  queue.request(limited(limits));
+  settle(queue, worker, tokens);
   queue.advance(2);
 }
-
-const standing = (queue: QueueHarness) => queue.queue.read('limits')[0]!;
 
 describe('a budget', () => {
   it('of a day is spent until midnight, and says so', () => {
@@ -34,7 +21,7 @@ describe('a budget', () => {
     use(queue, worker, limits, 60);
     use(queue, worker, limits, 45);
     expect(standing(queue).tokens_per_day).toEqual({ used: 105, limit: 100 });
-    const [refused] = queue.request(of(limits));
+    const [refused] = queue.request(limited(limits));
     expect(refused).toMatchObject({ kind: 'refused', reason: 'over_limit' });
     expect(refused).toMatchObject({
       message: expect.stringMatching(
@@ -54,7 +41,7 @@ describe('a budget', () => {
     use(queue, worker, limits, 100);
     queue.advance(DAY);
     use(queue, worker, limits, 50);
-    expect(queue.request(of(limits))).toMatchObject([
+    expect(queue.request(limited(limits))).toMatchObject([
       { message: expect.stringMatching(/150 tokens a month: it resets at 2026-02-01T00:00:00.000Z/) },
     ]);
   });
@@ -64,8 +51,8 @@ describe('a budget', () => {
     const worker = queue.worker('w', { capacity: 10, instance: { models: ['tiny', 'other'] } });
     use(queue, worker, {}, 80);
     const limits = { models: { 'ti*': { tokens_per_month: 80 } } };
-    expect(queue.request(of(limits))).toMatchObject([{ reason: 'over_limit' }]);
-    expect(queue.request(of(limits, { model: 'other' }))).toMatchObject([{ kind: 'stream' }]);
+    expect(queue.request(limited(limits))).toMatchObject([{ reason: 'over_limit' }]);
+    expect(queue.request(limited(limits, { model: 'other' }))).toMatchObject([{ kind: 'stream' }]);
   });
 
   it('holds back stored jobs until it resets', () => {
@@ -73,7 +60,7 @@ describe('a budget', () => {
     const worker = queue.worker('w', { capacity: 10 });
     const limits = { tokens_per_day: 20 };
     use(queue, worker, limits, 20);
-    const id = queue.job({ tenant: 'a', token_name: 'a', limits, tokens: 10 });
+    const id = queue.job(stored(limits));
     queue.advance(DAY - 10);
     expect(worker.lastJob().job_id).not.toBe(id);
     queue.advance(10);
@@ -87,9 +74,9 @@ describe('a budget', () => {
       const worker = queue.worker('w', { capacity: 10, instance: { boot_id: `boot-${n}` } });
       use(queue, worker, limits, 30);
       // One that runs is told of again, and settled after the restart.
-      queue.request(of(limits));
+      queue.request(limited(limits));
       const { job_id, fence_token, account } = worker.lastJob();
-      queue.say(worker, load([[fence_token, 7]]));
+      come(queue, worker, [fence_token, 7]);
       expect(standing(queue).tokens_per_day.used).toBe(30 * n + 8 * (n - 1) + 10);
       queue.restart();
       const jobs = [{ job_id, fence_token, account }];
@@ -102,13 +89,4 @@ describe('a budget', () => {
       queue.restart();
     }
   });
-});
-
-const load = (generated: [fence: number, tokens: number][]) => ({
-  type: 'load',
-  running: 1,
-  waiting: 0,
-  kv_cache_usage: 0,
-  slots_free: 9,
-  generated,
 });

@@ -1,69 +1,20 @@
 import { describe, expect, it } from 'vitest';
-import type { Limits } from '../../../src/protocol/index.ts';
-import type { SubmitJob, WaitingRequest } from '../../../src/queue/rpc.ts';
-import { type FakeConnection, QueueHarness } from '../../support/queue-harness.ts';
-
-/** A token whose callers wait, and one whose do not. */
-const of = (limits: Limits | null, more: Partial<WaitingRequest> = {}): Partial<WaitingRequest> => ({
-  tenant: 'a',
-  token_name: 'a',
-  limits,
-  tokens: 10,
-  waits_for_start: true,
-  ...more,
-});
-const waits = (limits: Limits, more: Partial<WaitingRequest> = {}) =>
-  of(limits, { waits_for_start: false, wait_for_slot_ms: 300_000, ...more });
-const stored = (limits: Limits | null, more: Partial<SubmitJob> = {}): Partial<SubmitJob> => ({
-  tenant: 'a',
-  token_name: 'a',
-  limits,
-  tokens: 10,
-  ...more,
-});
-
-function settle(queue: QueueHarness, worker: FakeConnection, tokens = 10): void {
-  const { job_id, fence_token, account } = worker.lastJob();
-  const usage = { prompt_tokens: 0, completion_tokens: tokens, model: 'tiny' };
-  queue.say(worker, {
-    type: 'job_result',
-    job_id,
-    fence_token,
-    account,
-    result: { http_status: 200 },
-    usage,
-  });
-}
-
-const standing = (queue: QueueHarness) => queue.queue.read('limits')[0]!;
+import { come, limited, settle, standing, stored, waits } from '../../support/limited-requests.ts';
+import { QueueHarness } from '../../support/queue-harness.ts';
 
 describe('tokens that come', () => {
-  const come = (
-    queue: QueueHarness,
-    worker: FakeConnection,
-    ...generated: [fence: number, tokens: number][]
-  ) =>
-    queue.say(worker, {
-      type: 'load',
-      running: 1,
-      waiting: 0,
-      kv_cache_usage: 0,
-      slots_free: 9,
-      generated,
-    });
-
   it('count before their stream ends, beyond what it had reserved too', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 10 });
     const limits = { tokens_per_minute: 100 };
-    queue.request(of(limits));
+    queue.request(limited(limits));
     const { fence_token } = worker.lastJob();
     expect(standing(queue).tokens_per_minute.used).toBe(10);
     come(queue, worker, [fence_token, 8]);
     expect(standing(queue).tokens_per_minute.used).toBe(10);
     come(queue, worker, [fence_token, 95]);
     expect(standing(queue).tokens_per_minute.used).toBe(95);
-    expect(queue.request(of(limits))).toMatchObject([{ kind: 'refused', reason: 'over_limit' }]);
+    expect(queue.request(limited(limits))).toMatchObject([{ kind: 'refused', reason: 'over_limit' }]);
     settle(queue, worker, 120);
     expect(standing(queue).tokens_per_minute.used).toBe(120);
   });
@@ -71,7 +22,7 @@ describe('tokens that come', () => {
   it('count in the minute that they came in, and not all at the end', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 10 });
-    queue.request(of({ tokens_per_minute: 100 }));
+    queue.request(limited({ tokens_per_minute: 100 }));
     const { fence_token } = worker.lastJob();
     come(queue, worker, [fence_token, 90]);
     queue.advance(70);

@@ -1,39 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { Limits } from '../../../src/protocol/index.ts';
-import type { SubmitJob, WaitingRequest } from '../../../src/queue/rpc.ts';
+import { limited, settle, standing, stored, waits } from '../../support/limited-requests.ts';
 import { type FakeConnection, QueueHarness } from '../../support/queue-harness.ts';
-
-/** A token whose callers wait, and one whose do not. */
-const of = (limits: Limits | null, more: Partial<WaitingRequest> = {}): Partial<WaitingRequest> => ({
-  tenant: 'a',
-  token_name: 'a',
-  limits,
-  tokens: 10,
-  waits_for_start: true,
-  ...more,
-});
-const waits = (limits: Limits, more: Partial<WaitingRequest> = {}) =>
-  of(limits, { waits_for_start: false, wait_for_slot_ms: 300_000, ...more });
-const stored = (limits: Limits | null, more: Partial<SubmitJob> = {}): Partial<SubmitJob> => ({
-  tenant: 'a',
-  token_name: 'a',
-  limits,
-  tokens: 10,
-  ...more,
-});
-
-function settle(queue: QueueHarness, worker: FakeConnection, tokens = 10): void {
-  const { job_id, fence_token, account } = worker.lastJob();
-  const usage = { prompt_tokens: 0, completion_tokens: tokens, model: 'tiny' };
-  queue.say(worker, {
-    type: 'job_result',
-    job_id,
-    fence_token,
-    account,
-    result: { http_status: 200 },
-    usage,
-  });
-}
 
 function settleAll(queue: QueueHarness, worker: FakeConnection): void {
   for (const { job_id, fence_token } of worker.frames('job')) {
@@ -41,14 +8,12 @@ function settleAll(queue: QueueHarness, worker: FakeConnection): void {
   }
 }
 
-const standing = (queue: QueueHarness) => queue.queue.read('limits')[0]!;
-
 describe('requests a minute', () => {
   it('are refused beyond the limit, with the time that it opens and headers', () => {
     const queue = new QueueHarness();
     queue.worker('w', { capacity: 10 });
     const limits = { requests_per_minute: 2 };
-    const [first] = queue.request(of(limits));
+    const [first] = queue.request(limited(limits));
     expect(first).toMatchObject({
       kind: 'stream',
       headers: {
@@ -58,8 +23,8 @@ describe('requests a minute', () => {
       },
     });
     queue.advance(20);
-    expect(queue.request(of(limits))).toMatchObject([{ kind: 'stream' }]);
-    expect(queue.request(of(limits))).toMatchObject([
+    expect(queue.request(limited(limits))).toMatchObject([{ kind: 'stream' }]);
+    expect(queue.request(limited(limits))).toMatchObject([
       {
         kind: 'refused',
         reason: 'over_limit',
@@ -68,28 +33,28 @@ describe('requests a minute', () => {
       },
     ]);
     queue.advance(41);
-    expect(queue.request(of(limits))).toMatchObject([{ kind: 'stream' }]);
+    expect(queue.request(limited(limits))).toMatchObject([{ kind: 'stream' }]);
   });
 
   it('let no other token wait', () => {
     const queue = new QueueHarness();
     queue.worker('w', { capacity: 10 });
-    queue.request(of({ requests_per_minute: 1 }));
-    expect(queue.request(of({ requests_per_minute: 1 }))).toMatchObject([{ kind: 'refused' }]);
-    expect(queue.request(of({ requests_per_minute: 1 }, { token_name: 'b' }))).toMatchObject([
+    queue.request(limited({ requests_per_minute: 1 }));
+    expect(queue.request(limited({ requests_per_minute: 1 }))).toMatchObject([{ kind: 'refused' }]);
+    expect(queue.request(limited({ requests_per_minute: 1 }, { token_name: 'b' }))).toMatchObject([
       { kind: 'stream' },
     ]);
-    expect(queue.request(of(null, { token_name: 'c' }))).toMatchObject([{ kind: 'stream' }]);
+    expect(queue.request(limited(null, { token_name: 'c' }))).toMatchObject([{ kind: 'stream' }]);
   });
 
   it('are waited for by a caller that said how long it waits, in the order in which they came', () => {
     const queue = new QueueHarness();
     queue.worker('w', { capacity: 10 });
     const limits = { requests_per_minute: 1 };
-    queue.request(of(limits));
+    queue.request(limited(limits));
     const [second, third] = [queue.request(waits(limits)), queue.request(waits(limits))];
     // Those that wait go first.
-    expect(queue.request(of(limits))).toMatchObject([{ kind: 'refused', reason: 'over_limit' }]);
+    expect(queue.request(limited(limits))).toMatchObject([{ kind: 'refused', reason: 'over_limit' }]);
     expect([second, third]).toEqual([[], []]);
     queue.advance(61);
     expect([second, third]).toMatchObject([[{ kind: 'stream' }], []]);
@@ -101,7 +66,7 @@ describe('requests a minute', () => {
     const queue = new QueueHarness();
     queue.worker('w', { capacity: 10 });
     const limits = { requests_per_minute: 1 };
-    queue.request(of(limits));
+    queue.request(limited(limits));
     expect(queue.request(waits(limits, { wait_for_slot_ms: 30_000 }))).toMatchObject([
       { reason: 'over_limit' },
     ]);
@@ -113,21 +78,21 @@ describe('tokens a minute', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 10 });
     const limits = { tokens_per_minute: 100 };
-    queue.request(of(limits, { tokens: 90 }));
-    expect(queue.request(of(limits, { tokens: 20 }))).toMatchObject([{ reason: 'over_limit' }]);
+    queue.request(limited(limits, { tokens: 90 }));
+    expect(queue.request(limited(limits, { tokens: 20 }))).toMatchObject([{ reason: 'over_limit' }]);
     settle(queue, worker, 15);
     expect(standing(queue).tokens_per_minute).toEqual({ used: 15, limit: 100 });
-    expect(queue.request(of(limits, { tokens: 85 }))).toMatchObject([{ kind: 'stream' }]);
+    expect(queue.request(limited(limits, { tokens: 85 }))).toMatchObject([{ kind: 'stream' }]);
   });
 
   it('let in one request that may cost more than a minute has, alone', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 10 });
     const limits = { tokens_per_minute: 100 };
-    expect(queue.request(of(limits, { tokens: 5000 }))).toMatchObject([{ kind: 'stream' }]);
-    expect(queue.request(of(limits, { tokens: 1 }))).toMatchObject([{ reason: 'over_limit' }]);
+    expect(queue.request(limited(limits, { tokens: 5000 }))).toMatchObject([{ kind: 'stream' }]);
+    expect(queue.request(limited(limits, { tokens: 1 }))).toMatchObject([{ reason: 'over_limit' }]);
     settle(queue, worker, 300);
-    expect(queue.request(of(limits, { tokens: 1 }))).toMatchObject([
+    expect(queue.request(limited(limits, { tokens: 1 }))).toMatchObject([
       { reason: 'over_limit', retry_after_seconds: 61 },
     ]);
   });
@@ -140,8 +105,10 @@ describe('running at a time', () => {
       const queue = new QueueHarness();
       const worker = queue.worker('w', { capacity: 10 });
       const limits = { running: 1 };
-      queue.request(of(limits, { job_id: 'r1' }));
-      expect(queue.request(of(limits))).toMatchObject([{ reason: 'over_limit', retry_after_seconds: 1 }]);
+      queue.request(limited(limits, { job_id: 'r1' }));
+      expect(queue.request(limited(limits))).toMatchObject([
+        { reason: 'over_limit', retry_after_seconds: 1 },
+      ]);
       const { job_id, fence_token } = worker.lastJob();
       if (what === 'settles') settle(queue, worker);
       if (what === 'hangs up') queue.queue.do('cancel', 'r1', 'caller_gone', null);
@@ -152,8 +119,8 @@ describe('running at a time', () => {
         queue.worker('w2', { capacity: 10 });
       }
       expect(standing(queue).running.used).toBe(0);
-      expect(queue.request(of(limits))).toMatchObject([{ kind: 'stream' }]);
-      expect(queue.request(of(limits))).toMatchObject([{ reason: 'over_limit' }]);
+      expect(queue.request(limited(limits))).toMatchObject([{ kind: 'stream' }]);
+      expect(queue.request(limited(limits))).toMatchObject([{ reason: 'over_limit' }]);
     },
   );
 
@@ -161,11 +128,11 @@ describe('running at a time', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 10 });
     const limits = { running: 1, requests_per_minute: 1 };
-    queue.request(of(limits, { job_id: 'r1' }));
+    queue.request(limited(limits, { job_id: 'r1' }));
     const { job_id, fence_token } = worker.lastJob();
     queue.say(worker, { type: 'job_release', job_id, fence_token, reason: 'draining' });
     expect(standing(queue).running.used).toBe(0);
-    expect(queue.request(of(limits, { job_id: 'r1' }))).toMatchObject([{ kind: 'stream' }]);
+    expect(queue.request(limited(limits, { job_id: 'r1' }))).toMatchObject([{ kind: 'stream' }]);
     expect(standing(queue)).toMatchObject({ running: { used: 1 }, requests_per_minute: { used: 1 } });
   });
 
@@ -173,12 +140,12 @@ describe('running at a time', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 10 });
     const limits = { running: 1, requests_per_minute: 10 };
-    queue.request(of(limits, { job_id: 'r1' }));
+    queue.request(limited(limits, { job_id: 'r1' }));
     const { job_id, fence_token, account } = worker.lastJob();
     // Of the request nothing was written yet.
     queue.restart();
     const back = queue.worker('w', { capacity: 10, jobs: [{ job_id, fence_token, account }] });
-    expect(queue.request(of(limits))).toMatchObject([{ reason: 'over_limit' }]);
+    expect(queue.request(limited(limits))).toMatchObject([{ reason: 'over_limit' }]);
     const usage = { prompt_tokens: 3, completion_tokens: 4, model: 'tiny' };
     queue.say(back, { type: 'job_result', job_id, fence_token, account, result: {}, usage });
     expect(standing(queue)).toMatchObject({
@@ -186,13 +153,13 @@ describe('running at a time', () => {
       requests_per_minute: { used: 1 },
       tokens_per_minute: { used: 7 },
     });
-    expect(queue.request(of(limits))).toMatchObject([{ kind: 'stream' }]);
+    expect(queue.request(limited(limits))).toMatchObject([{ kind: 'stream' }]);
   });
 
   it('is not kept by a request of before a restart whose worker is gone', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 10 });
-    queue.request(of({ running: 1 }));
+    queue.request(limited({ running: 1 }));
     queue.advance(2);
     const { job_id, fence_token, account } = worker.lastJob();
     queue.restart();
@@ -209,10 +176,10 @@ describe('limits by model', () => {
     queue.worker('w', { capacity: 10 });
     queue.worker('w2', { config_id: 'big', capacity: 10, instance: { models: ['large'] } });
     const limits = { requests_per_minute: 3, models: { 'large*': { requests_per_minute: 1 } } };
-    expect(queue.request(of(limits, { model: 'large' }))).toMatchObject([{ kind: 'stream' }]);
-    const [over] = queue.request(of(limits, { model: 'large' }));
+    expect(queue.request(limited(limits, { model: 'large' }))).toMatchObject([{ kind: 'stream' }]);
+    const [over] = queue.request(limited(limits, { model: 'large' }));
     expect(over).toMatchObject({ reason: 'over_limit', message: expect.stringContaining('for "large*"') });
-    expect(queue.request(of(limits))).toMatchObject([
+    expect(queue.request(limited(limits))).toMatchObject([
       { kind: 'stream', headers: { 'x-ratelimit-limit-requests': '3' } },
     ]);
   });
@@ -325,7 +292,7 @@ describe('what was used', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 10 });
     const limits = { requests_per_minute: 10, tokens_per_minute: 100 };
-    queue.request(of(limits));
+    queue.request(limited(limits));
     settle(queue, worker, 30);
     queue.advance(2);
     queue.restart();
