@@ -251,7 +251,7 @@ const folder = await mkdtemp(join(tmpdir(), 'planted-bugs-'));
 try {
   const simulations = ['', 'fleet-', 'runpod-', 'sharing-'].map((of) => `test/${of}simulation`);
   const worlds = [...simulations, 'test/support'];
-  for (const part of ['src', ...worlds, 'package.json', ...SCRIPTS]) {
+  for (const part of ['src', ...worlds, 'package.json', 'scripts/seeds.ts', ...SCRIPTS]) {
     await cp(join(root, part), join(folder, part), { recursive: true });
   }
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'), 'dir');

@@ -8,6 +8,7 @@ import { frontierPicture } from '../test/fleet-simulation/frontier.ts';
 import { drawPlan } from '../test/fleet-simulation/plan.ts';
 import { readAzure } from '../test/fleet-simulation/trace.ts';
 import { type FleetResult, simulateFleet } from '../test/fleet-simulation/world.ts';
+import { readSeeds, runSeeds, seedOptions } from './seeds.ts';
 
 /**
  * Scheduler, launcher and providers in one virtual world, with faults; stops at the first seed that breaks a promise.
@@ -19,12 +20,7 @@ import { type FleetResult, simulateFleet } from '../test/fleet-simulation/world.
  */
 const { values } = parseArgs({
   options: {
-    seeds: { type: 'string', default: '50' },
-    'first-seed': { type: 'string', default: '1' },
-    /** Everything that happens, of every seed. */
-    events: { type: 'boolean', default: false },
-    /** One line for programs: the promise that was broken and the seeds it took. */
-    json: { type: 'boolean', default: false },
+    ...seedOptions(50),
     /** The rule against others: GPU hours, waits and launches. */
     compare: { type: 'boolean', default: false },
     /** Requests in Azure's format: TIMESTAMP,ContextTokens,GeneratedTokens. Left out: made up. */
@@ -39,7 +35,7 @@ type Told = Pick<FleetResult, 'violation' | 'lines' | 'launches'>;
 
 if (process.send) runAsTold();
 else if (values.compare || values.picture) await compareRules();
-else await runSeeds();
+else await runInProcesses();
 
 async function compareRules(): Promise<void> {
   const trace = values.trace ? readAzure(await readFile(values.trace, 'utf8')) : madeUpTrace();
@@ -52,30 +48,15 @@ async function compareRules(): Promise<void> {
   await writeFile(path, frontierPicture(trace));
 }
 
-async function runSeeds(): Promise<void> {
-  const seeds = Number(values.seeds);
-  const first = Number(values['first-seed']);
-  if (!(seeds >= 1) || !Number.isInteger(first)) {
-    console.error('--seeds: expected a number from 1; --first-seed: expected a whole number');
-    process.exit(64);
-  }
-  const results = await inProcesses(first, seeds);
+async function runInProcesses(): Promise<void> {
+  const seeds = readSeeds(values);
+  const results = await inProcesses(seeds.first, seeds.count);
   const launches = [...results.values()].reduce((sum, result) => sum + result.launches, 0);
-  for (const [seed, { lines, violation }] of [...results].sort(([one], [other]) => one - other)) {
-    if (values.events) console.log(`seed ${seed}\n${lines.join('\n')}`);
-    if (!violation) continue;
-    if (values.json) console.log(JSON.stringify({ seeds: seed - first + 1, ...violation }));
-    else {
-      console.log(`seed ${seed}: ${violation.promise}: ${violation.message}`);
-      console.log(`again: npm run simulate:fleet -- --seeds 1 --first-seed ${seed} --events`);
-    }
-    process.exit(1);
-  }
-  console.log(
-    values.json
-      ? JSON.stringify({ seeds, promise: null })
-      : `${seeds} seeds, ${launches} launches: every promise kept`,
-  );
+  await runSeeds(seeds, {
+    script: 'simulate:fleet',
+    run: (seed) => results.get(seed)!,
+    sum: () => `${seeds.count} seeds, ${launches} launches`,
+  });
 }
 
 /** What came of each seed, up to the first that breaks a promise, and perhaps of some after it. */
