@@ -1,5 +1,6 @@
 import type { Sql } from '../durable/ports.ts';
 import type { Heartbeat, WorkerState } from '../protocol/index.ts';
+import { HISTOGRAM_NAMES } from './history/histograms.ts';
 import { type Levels, NOTHING, type PoolHistory, type Told } from './history/pool-history.ts';
 import { forgetPool, type Start, savePool, storedPools } from './pool-table.ts';
 import type { KnownWorker, PoolShare, QueueShare } from './rpc.ts';
@@ -181,16 +182,8 @@ const STATES = {
 
 /** What of it is in the history from now on. */
 function toldOf(share: PoolShare): Told {
-  const { totals, wait_buckets, first_token_buckets, live_first_token_buckets } = share;
-  const { per_token_buckets, duration_buckets } = share;
-  return {
-    totals,
-    wait_buckets,
-    first_token_buckets,
-    live_first_token_buckets,
-    per_token_buckets,
-    duration_buckets,
-  };
+  const buckets = HISTOGRAM_NAMES.map((name) => [`${name}_buckets`, share[`${name}_buckets`]]);
+  return { totals: share.totals, ...Object.fromEntries(buckets) };
 }
 
 function median(starts: readonly Start[]): number | null {

@@ -42,8 +42,8 @@ export type FleetViewerFrame = z.infer<typeof FleetViewerFrame>;
 
 export type FleetHistory = z.infer<typeof schemas.FleetHistory>;
 
-/** Of jobs that came, or got so far, in each step. */
-const JOB_SERIES = [
+/** How many came in each step: jobs, and their tokens. */
+export const JOB_COUNTS = [
   'succeeded',
   'failed',
   'cancelled',
@@ -55,6 +55,11 @@ const JOB_SERIES = [
   'tokens_out',
   /** Of `tokens_in`, those that the engine had computed before. */
   'tokens_cached',
+] as const;
+
+/** Of jobs that came, or got so far, in each step. */
+const JOB_SERIES = [
+  ...JOB_COUNTS,
   'wait_ms_p50',
   'wait_ms_p95',
   'wait_ms_p99',

@@ -89,15 +89,21 @@ export function addBuckets(chunk: Chunk, at: number, histograms: Record<string, 
     const column = columnOf(chunk, 'buckets', name);
     const sums = column[step] ?? {};
     column[step] = sums;
-    for (const [bucket, count] of Object.entries(buckets)) sums[+bucket] = (sums[+bucket] ?? 0) + count;
+    addTo(sums, buckets);
   }
+}
+
+/** Merges a histogram into another. */
+export function addTo(sums: Buckets, buckets: Buckets): void {
+  for (const [bucket, count] of Object.entries(buckets)) sums[+bucket] = (sums[+bucket] ?? 0) + count;
 }
 
 function stepOf({ start, step_ms }: Chunk, at: number): number {
   return Math.floor((at - start) / step_ms);
 }
 
-function columnOf<K extends ColumnKind>(chunk: Chunk, kind: K, name: string): Columns[K][string] {
+/** A column of a chunk, of nothing where it has none yet. */
+export function columnOf<K extends ColumnKind>(chunk: Chunk, kind: K, name: string): Columns[K][string] {
   const columns = chunk.columns[kind] as Record<string, Columns[K][string]>;
   const column =
     columns[name] ?? (Array.from({ length: lengthOf(chunk.step_ms) }, () => null) as Columns[K][string]);

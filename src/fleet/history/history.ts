@@ -152,6 +152,6 @@ export class History {
   }
 }
 
-function keyOf({ kind, id }: Subject): string {
+export function keyOf({ kind, id }: Subject): string {
   return `${kind} ${id}`;
 }

@@ -1,9 +1,11 @@
 import {
+  addTo,
   type Buckets,
   CHUNK_MS,
   type Chunk,
   type ColumnKind,
   type Columns,
+  columnOf,
   HOUR_MS,
   MINUTE_MS,
   newColumns,
@@ -71,8 +73,7 @@ export function addHour(day: Chunk, hour: number, chunks: readonly Chunk[]): voi
   const columns = merged(chunks, hour, HOUR_MS, 1);
   for (const kind of Object.keys(columns) as ColumnKind[]) {
     for (const [name, [value]] of Object.entries(columns[kind])) {
-      day.columns[kind][name] ??= Array.from({ length: 24 }, () => null);
-      day.columns[kind][name]![step] = value as never;
+      columnOf(day, kind, name)[step] = value ?? null;
     }
   }
 }
@@ -84,8 +85,6 @@ function sum(values: readonly number[]): number {
 /** Histograms merged. */
 function addedBuckets(all: readonly Buckets[]): Buckets {
   const added: Buckets = {};
-  for (const buckets of all) {
-    for (const [bucket, count] of Object.entries(buckets)) added[+bucket] = (added[+bucket] ?? 0) + count;
-  }
+  for (const buckets of all) addTo(added, buckets);
   return added;
 }

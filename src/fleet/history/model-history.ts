@@ -1,12 +1,6 @@
-import {
-  DURATION_BOUNDS,
-  FIRST_TOKEN_BOUNDS,
-  PER_TOKEN_BOUNDS,
-  perTokenMs,
-  QUEUE_WAIT_BOUNDS,
-  type RequestRecord,
-} from '../../protocol/index.ts';
+import { perTokenMs, type RequestRecord } from '../../protocol/index.ts';
 import { addBuckets, addCounts, type Buckets } from './chunk.ts';
+import { HISTOGRAMS, type HistogramName } from './histograms.ts';
 import type { History } from './history.ts';
 
 /** What happened to the requests of each model, by their records: one that stands for four counts as four. */
@@ -41,14 +35,15 @@ function countsOf({ outcome, tokens_in, tokens_out, cached_tokens, stands_for }:
 
 function bucketsOf(record: RequestRecord): Record<string, Buckets> {
   const { worker_id, outcome, wait_ms, first_token_ms, total_ms, stands_for } = record;
-  const one = (bounds: readonly number[], ms: number | null): Buckets =>
-    ms === null ? {} : { [bucketOf(bounds, ms)]: stands_for };
+  const one = (name: HistogramName, ms: number | null) => ({
+    [name]: ms === null ? {} : { [bucketOf(HISTOGRAMS[name], ms)]: stands_for },
+  });
   const succeeded = outcome === 'succeeded';
   return {
-    wait: one(QUEUE_WAIT_BOUNDS, worker_id === null ? null : wait_ms),
-    first_token: one(FIRST_TOKEN_BOUNDS, succeeded ? first_token_ms : null),
-    per_token: one(PER_TOKEN_BOUNDS, succeeded ? perTokenMs(record) : null),
-    duration: one(DURATION_BOUNDS, succeeded ? total_ms : null),
+    ...one('wait', worker_id === null ? null : wait_ms),
+    ...one('first_token', succeeded ? first_token_ms : null),
+    ...one('per_token', succeeded ? perTokenMs(record) : null),
+    ...one('duration', succeeded ? total_ms : null),
   };
 }
 

@@ -1,5 +1,6 @@
 import {
   FIRST_TOKEN_BOUNDS,
+  JOB_COUNTS,
   type PoolRates,
   type PoolTotals,
   QUEUE_WAIT_BOUNDS,
@@ -15,21 +16,14 @@ import {
   setLevels,
   setPeaks,
 } from './chunk.ts';
-import { type History, KEPT_MS } from './history.ts';
+import { type HistogramName, ofEach } from './histograms.ts';
+import { type History, KEPT_MS, keyOf } from './history.ts';
 import { rolledUp } from './merge.ts';
 import { newInBuckets, percentilesOf } from './quantiles.ts';
 import { RollingSum } from './rolling-sum.ts';
 
 /** The queue's counts that are in the history already. */
-export type Told = Pick<
-  PoolShare,
-  | 'totals'
-  | 'wait_buckets'
-  | 'first_token_buckets'
-  | 'live_first_token_buckets'
-  | 'per_token_buckets'
-  | 'duration_buckets'
->;
+export type Told = Pick<PoolShare, 'totals' | `${HistogramName}_buckets`>;
 
 /** What holds of a pool until it changes; names as in HISTORY_SERIES. */
 export interface Levels extends Record<string, number> {
@@ -69,19 +63,7 @@ export interface Met {
 
 const FLEET: Subject = { kind: 'fleet', id: '' };
 
-const TOTALS = [
-  'submitted',
-  'succeeded',
-  'failed',
-  'cancelled',
-  'expired',
-  'rejected',
-  'turned_away',
-  'tokens_in',
-  'tokens_out',
-  'tokens_cached',
-  'tokens_predicted',
-] as const satisfies (keyof PoolTotals)[];
+const TOTALS = ['submitted', ...JOB_COUNTS, 'tokens_predicted'] as const satisfies (keyof PoolTotals)[];
 
 /** Series of counts, of a model's history too. */
 export const COUNTED = [...TOTALS, 'preemptions'] as const;
@@ -115,13 +97,9 @@ export class PoolHistory {
     const id = share.config_id;
     const sums = this.#sumsOf(id, at);
     const counts = newInTotals(share.totals, before?.totals);
-    const buckets = {
-      wait: newInBuckets(share.wait_buckets, before?.wait_buckets ?? []),
-      first_token: newInBuckets(share.first_token_buckets, before?.first_token_buckets ?? []),
-      live_first_token: newInBuckets(share.live_first_token_buckets, before?.live_first_token_buckets ?? []),
-      per_token: newInBuckets(share.per_token_buckets, before?.per_token_buckets ?? []),
-      duration: newInBuckets(share.duration_buckets, before?.duration_buckets ?? []),
-    };
+    const buckets = ofEach((name) =>
+      newInBuckets(share[`${name}_buckets`], before?.[`${name}_buckets`] ?? []),
+    );
     const isNothing = Object.values(counts).every((count) => count === 0);
     if (isNothing && Object.values(buckets).every((one) => Object.keys(one).length === 0)) return;
     for (const subject of [poolSubject(id), FLEET]) {
@@ -188,11 +166,7 @@ export class PoolHistory {
       for (let minute = 0; minute < CHUNK_MS / MINUTE_MS; minute++) {
         const vector = vectorOf(
           Object.fromEntries(TOTALS.map((name) => [name, counts[name]?.[minute] ?? 0])),
-          {
-            wait: buckets.wait?.[minute] ?? {},
-            first_token: buckets.first_token?.[minute] ?? {},
-            live_first_token: buckets.live_first_token?.[minute] ?? {},
-          },
+          ofEach((name) => buckets[name]?.[minute] ?? {}),
         );
         add(sums, chunk.start + minute * MINUTE_MS, vector);
       }
@@ -203,10 +177,6 @@ export class PoolHistory {
 
 function poolSubject(id: string): Subject {
   return { kind: 'pool', id };
-}
-
-function keyOf({ kind, id }: Subject): string {
-  return `${kind} ${id}`;
 }
 
 function sumOf(all: Iterable<Levels>): Levels {
@@ -223,7 +193,7 @@ function newInTotals(totals: PoolTotals, before: PoolTotals | undefined): Record
 
 function vectorOf(
   counts: Record<string, number>,
-  { wait, first_token, live_first_token }: Record<'wait' | 'first_token' | 'live_first_token', Buckets>,
+  { wait, first_token, live_first_token }: Record<HistogramName, Buckets>,
 ): Float64Array {
   const vector = new Float64Array(LENGTH);
   for (const [index, name] of TOTALS.entries()) vector[index] = counts[name] ?? 0;

@@ -1,24 +1,11 @@
-import {
-  DURATION_BOUNDS,
-  FIRST_TOKEN_BOUNDS,
-  type FleetHistory,
-  HISTORY_SERIES,
-  PER_TOKEN_BOUNDS,
-  QUEUE_WAIT_BOUNDS,
-} from '../../protocol/index.ts';
+import { type FleetHistory, HISTORY_SERIES } from '../../protocol/index.ts';
 import type { HistoryRange, Subject } from '../rpc.ts';
 import { type Chunk, type Columns, DAY_MS, DETAIL_MS, HOUR_MS, MINUTE_MS } from './chunk.ts';
+import { HISTOGRAMS, type HistogramName } from './histograms.ts';
 import type { History } from './history.ts';
 import { merged } from './merge.ts';
 import { COUNTED } from './pool-history.ts';
 import { percentilesOf } from './quantiles.ts';
-
-const BOUNDS: Record<string, readonly number[]> = {
-  wait: QUEUE_WAIT_BOUNDS,
-  first_token: FIRST_TOKEN_BOUNDS,
-  per_token: PER_TOKEN_BOUNDS,
-  duration: DURATION_BOUNDS,
-};
 
 const RANGES: Record<HistoryRange, { ms: number; step_ms: number }> = {
   '15m': { ms: 15 * MINUTE_MS, step_ms: DETAIL_MS },
@@ -70,7 +57,10 @@ class Span {
     const [, histogram, percentile] = /^(\w+)_ms_(p50|p95|p99)$/.exec(name) ?? [];
     if (histogram !== undefined) {
       const all = this.#columns.buckets[histogram] ?? this.#nothing();
-      return all.map((buckets) => percentilesOf(buckets, BOUNDS[histogram]!)?.[percentile as 'p50'] ?? null);
+      return all.map(
+        (buckets) =>
+          percentilesOf(buckets, HISTOGRAMS[histogram as HistogramName])?.[percentile as 'p50'] ?? null,
+      );
     }
     if (name === 'waiting_most') {
       const held = this.#held('waiting');
