@@ -6,6 +6,11 @@ export const RECORD_ERROR_CHARACTERS = 500;
 
 export type RequestRecord = z.infer<typeof schemas.RequestRecord>;
 
+/** Failed or slow: kept apart from those that went well, of which there are far more. */
+export function isNotable({ outcome, is_slow }: Pick<RequestRecord, 'outcome' | 'is_slow'>): boolean {
+  return is_slow || outcome === 'failed' || outcome === 'expired' || outcome === 'rejected';
+}
+
 /** Between two tokens of a streamed answer, as its mean, ms; null: not known. */
 export function perTokenMs({
   tokens_out,

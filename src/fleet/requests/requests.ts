@@ -1,5 +1,5 @@
 import type { Sql } from '../../durable/ports.ts';
-import type { RequestRecord } from '../../protocol/index.ts';
+import { isNotable, type RequestRecord } from '../../protocol/index.ts';
 import { boundRequests, forgetRequests, insertRequest, lastOf, requestsBetween } from './request-table.ts';
 import type { RequestPage, RequestsWanted } from './rpc.ts';
 
@@ -60,8 +60,4 @@ export class Requests {
     }
     return forgetRequests(this.#sql, before, FORGOTTEN_AT_ONCE);
   }
-}
-
-function isNotable({ outcome, is_slow }: RequestRecord): boolean {
-  return is_slow || outcome === 'failed' || outcome === 'expired' || outcome === 'rejected';
 }

@@ -1,4 +1,9 @@
-import { RECORD_ERROR_CHARACTERS, type RequestOutcome, type RequestRecord } from '../../protocol/index.ts';
+import {
+  isNotable,
+  RECORD_ERROR_CHARACTERS,
+  type RequestOutcome,
+  type RequestRecord,
+} from '../../protocol/index.ts';
 import { keyOf } from '../state/account.ts';
 import type { UndecidedJob } from '../state/recent-requests.ts';
 import type { Core } from '../state/state.ts';
@@ -8,8 +13,6 @@ import type { JobEvent } from './event.ts';
 /** Longer than this to the first token, or where none is told to the slot, and a caller notices; ms. */
 const SLOW_MS = 2000;
 
-const NOTABLE: ReadonlySet<RequestOutcome> = new Set(['failed', 'expired', 'rejected']);
-
 /** A request has ended: the fleet object lists it, where it is kept. */
 export function toRequests(core: Core, event: JobEvent): void {
   const { job, at } = event;
@@ -18,18 +21,20 @@ export function toRequests(core: Core, event: JobEvent): void {
   // How it ended is known once its gateway has not asked again.
   if (core.requests.isUndecided(job.id))
     return core.requests.noteUndecided(job.id, recordOf(core, event, outcome));
-  keep(core, job.id, NOTABLE.has(outcome) || isSlow(event), at, () => recordOf(core, event, outcome));
+  keep(core, job.id, isNotable({ outcome, is_slow: isSlow(event) }), at, () =>
+    recordOf(core, event, outcome),
+  );
 }
 
 /** One that nobody asked for again. */
 export function decidedRequest(core: Core, { id, record }: UndecidedJob, outcome: RequestOutcome): void {
   if (record === undefined) return;
-  const isNotable = NOTABLE.has(outcome) || record.is_slow;
-  keep(core, id, isNotable, core.now(), () => ({ ...record, outcome }));
+  const ended = { ...record, outcome };
+  keep(core, id, isNotable(ended), core.now(), () => ended);
 }
 
-function keep(core: Core, id: string, isNotable: boolean, at: number, record: () => RequestRecord): void {
-  const standsFor = core.ended.keep(id, isNotable, at);
+function keep(core: Core, id: string, notable: boolean, at: number, record: () => RequestRecord): void {
+  const standsFor = core.ended.keep(id, notable, at);
   if (standsFor > 0) core.ended.add({ ...record(), stands_for: standsFor });
 }
 
