@@ -17,6 +17,11 @@ export function wantsOf(job: Job): Wants {
   return { prefix: prefixOf(job), model: job.model };
 }
 
+/** No worker suits the job better than this one. */
+export function isAnywhere(worker: Worker, { prefix, model }: Wants): boolean {
+  return prefix === null && adapterOf(worker, model) === null;
+}
+
 /**
  * What an adapter costs at a worker, less before more: nothing where it is loaded, a load where there is room, a load and
  * somebody's later load where another one is unloaded for it. The last two are for want of any other worker.

@@ -51,7 +51,7 @@ export function mayBeginBatchWork(core: Core, worker: Worker): boolean {
  * Whether an interactive job waits that the worker serves, though it has declined it: what else it is given would keep
  * it from that. What a worker of the base protocol declines it cannot run at all.
  */
-function interactiveWorkWaits(core: Core, worker: Worker): boolean {
+export function interactiveWorkWaits(core: Core, worker: Worker): boolean {
   if (worker.declined.size === 0 || !profileOf(worker).takesAnyJob) return false;
   const all = { ...worker, declined: new Set<string>() };
   return firstJobs(core, all, 1, (priority) => !isBatchWork({ priority })).length > 0;

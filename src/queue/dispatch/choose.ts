@@ -1,5 +1,5 @@
 import { adapterOf, freeSlots, usableSlots, type Worker } from '../state/worker.ts';
-import { ADAPTER, compareAffinity, modelCost, WANTS_NOTHING, type Wants } from './affinity.ts';
+import { ADAPTER, compareAffinity, isAnywhere, modelCost, WANTS_NOTHING, type Wants } from './affinity.ts';
 import { MOST_PASSED_OVER, mayBePreferred, shareInUse } from './warmth.ts';
 
 /**
@@ -67,8 +67,7 @@ export function chooseWaiting<J extends Waiting>(
   workers: readonly Worker[],
 ): J {
   const [first] = line;
-  const isAnywhere = first!.prefix === null && adapterOf(worker, first!.model) === null;
-  if (line.length === 1 || isAnywhere) return first!;
+  if (line.length === 1 || isAnywhere(worker, first!)) return first!;
   const rivals = workers.filter((other) => isRival(other, worker));
   for (const [index, job] of line.entries()) {
     if (job.passed_over < MOST_PASSED_OVER && doesBetterElsewhere(job, worker, rivals)) continue;

@@ -1,9 +1,9 @@
 import { closeIfHalfOpen } from '../attempts/half-open.ts';
 import { isBatchWork, type Job, type WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
-import { adapterOf, freeSlots, mayRun, type Worker } from '../state/worker.ts';
-import { WANTS_NOTHING, type Wants, wantsOf } from './affinity.ts';
-import { hasRoomForBatch, mayBeginBatchWork, poolSlots } from './batch-work.ts';
+import { freeSlots, mayRun, type Worker } from '../state/worker.ts';
+import { isAnywhere, WANTS_NOTHING, type Wants, wantsOf } from './affinity.ts';
+import { hasRoomForBatch, interactiveWorkWaits, mayBeginBatchWork, poolSlots } from './batch-work.ts';
 import { chooseWaiting, chooseWorker } from './choose.ts';
 import { firstJobs } from './fair-order.ts';
 import { send } from './send.ts';
@@ -97,8 +97,7 @@ function placeNext(core: Core, least: Worker, job: Job, fits: (worker: Worker) =
   const mayHaveIt = (worker: Worker) =>
     fits(worker) && !worker.declined.has(job.id) && (job.mode === 'stored' || mayRun(worker, job.model));
   const wants = wantsOf(job);
-  const isAnywhere = wants.prefix === null && adapterOf(least, wants.model) === null;
-  const worker = isAnywhere ? least : (chooseLive(core, mayHaveIt, wants) ?? least);
+  const worker = isAnywhere(least, wants) ? least : (chooseLive(core, mayHaveIt, wants) ?? least);
   if (!isLeftToOthers(core, worker, job)) send(core, worker, job);
 }
 
@@ -112,7 +111,8 @@ function nextFor(core: Core, worker: Worker): Job | null {
     return !isHeldBack;
   };
   const [first, ...others] = firstJobs(core, worker, MOST_LOOKED_AT, mayBegin);
-  isHeldBack ||= first !== undefined && isBatchWork(first) && !mayBeginBatchWork(core, worker);
+  // That there is room it has just been asked.
+  if (first !== undefined && isBatchWork(first)) isHeldBack = interactiveWorkWaits(core, worker);
   if (isHeldBack) core.ready.heldBack.add(config_id);
   if (first === undefined || isHeldBack) return null;
   if (first.mode === 'stored') return first;
