@@ -71,13 +71,6 @@ export function spentByDay(sql: Sql, alive: readonly Launch[], from: number, now
 
 /** US dollars since midnight UTC by pool, those of launches that still run included. */
 export function spentToday(sql: Sql, alive: readonly Launch[], now: number): Map<string, number> {
-  const day = dayOf(now);
-  const spent = new Map<string, number>();
-  const add = (configId: string, dollars: number) =>
-    spent.set(configId, (spent.get(configId) ?? 0) + dollars);
-  for (const row of sql.exec(`SELECT config_id, dollars FROM launch_spend WHERE day = ?`, day)) {
-    add(String(row.config_id), Number(row.dollars));
-  }
-  for (const launch of alive) add(launch.config_id, costWithin(launch, day, now));
-  return spent;
+  const today = spentByDay(sql, alive, now, now).filter(({ day }) => day === dayOf(now) / 1000);
+  return new Map(today.map(({ config_id, dollars }) => [config_id, dollars]));
 }
