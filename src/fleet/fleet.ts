@@ -199,9 +199,7 @@ export class Fleet {
 
   /** Notes how the pools stand, for their history. */
   #level(): void {
-    const pools = [...(this.scheduler.scaling()?.pools ?? [])];
-    const prices = new Map(pools.map(([id, { price_per_hour }]) => [id, price_per_hour]));
-    this.#pools.level(this.workers.all(), prices, this.#ports.now());
+    this.#pools.level(this.workers.all(), this.scheduler.prices(), this.#ports.now());
   }
 
   /** Every pool that the scheduler starts workers for. */

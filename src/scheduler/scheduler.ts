@@ -29,7 +29,7 @@ import { Secrets } from './secrets.ts';
 import type { FleetSpec, ProviderSpec } from './spec.ts';
 import { Specs } from './specs.ts';
 import { readState, writeState } from './state-table.ts';
-import { type LastDecision, lastDecision, launchRows, scalingOf } from './view.ts';
+import { type LastDecision, lastDecision, launchRows, pricesOf, scalingOf } from './view.ts';
 
 /** How often the scheduler reconciles, and how often while a launch is under way, ms. */
 const RECONCILE_MS = 5000;
@@ -178,6 +178,12 @@ export class Scheduler {
 
   launches(): LaunchRow[] {
     return launchRows(this.#core, this.#ports.facts().workers, this.#last);
+  }
+
+  /** US dollars an hour of each pool's machines. */
+  prices(): ReadonlyMap<string, number> {
+    const applied = this.specs.current();
+    return applied ? pricesOf(this.#core, applied.spec) : new Map();
   }
 
   scaling(): { summary: ScalingSummary; pools: ReadonlyMap<string, PoolScaling> } | null {

@@ -155,6 +155,12 @@ export function scalingOf(core: Core, shown: Shown) {
   return { summary, pools: new Map(pools) };
 }
 
+/** US dollars an hour of each pool of the spec. */
+export function pricesOf(core: Core, { pools }: FleetSpec): Map<string, number> {
+  const alive = Map.groupBy(core.launches.alive(), ({ config_id }) => config_id);
+  return new Map(Object.keys(pools).map((id) => [id, cents(priceOf(alive.get(id) ?? []))]));
+}
+
 function breakerOf(decided: PoolDecided | null): PoolScaling['breaker'] {
   return decided?.breaker ? { text: decided.breaker, until: null } : null;
 }
