@@ -2,6 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { onMoveRow } from '../keyboard.ts';
 import { href } from '../router.ts';
+import { useStillOrder } from './still-order.ts';
 
 export interface Column<Row> {
   key: string;
@@ -47,7 +48,7 @@ const STEP = 5;
 export function Table<Row>(props: TableProps<Row>) {
   const { label, columns, rowHeight, idOf, pathOf, classOf } = props;
   const body = useRef<HTMLTableSectionElement>(null);
-  const rows = useStillRows(body, props.rows, idOf);
+  const rows = useStillOrder(body, props.rows, idOf);
   const [first, last] = useWindow(body, rows.length, rowHeight);
   useRowKeys(body, props.isAside ? null : rows.length, rowHeight);
   const shown = rows.slice(first, last);
@@ -89,23 +90,6 @@ export function Table<Row>(props: TableProps<Row>) {
       </table>
     </div>
   );
-}
-
-/** Rows keep their order while somebody points at one; what is new comes last then. */
-function useStillRows<Row>(
-  body: { current: HTMLElement | null },
-  rows: readonly Row[],
-  idOf: (row: Row) => string,
-): readonly Row[] {
-  const order = useRef<string[]>([]);
-  let shown = rows;
-  if (body.current?.matches(':hover')) {
-    const places = new Map(order.current.map((id, place) => [id, place]));
-    const placeOf = (row: Row) => places.get(idOf(row)) ?? places.size;
-    shown = [...rows].sort((a, b) => placeOf(a) - placeOf(b));
-  }
-  order.current = shown.map(idOf);
-  return shown;
 }
 
 function px(length: number | undefined): string {

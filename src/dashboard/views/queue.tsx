@@ -3,6 +3,7 @@ import type { Percentiles, PoolRates, PoolRow } from '../../protocol/fleet-view.
 import { Figure } from '../controls/figure.tsx';
 import { Slots } from '../controls/slots.tsx';
 import { Still } from '../controls/still.tsx';
+import { useStillOrder } from '../controls/still-order.ts';
 import { OverTime } from '../courses/over-time.tsx';
 import * as format from '../format.ts';
 import { fleet } from '../live.ts';
@@ -19,20 +20,16 @@ type Span = keyof typeof SPANS;
 /** What waits in each pool, why, and how quickly the rest goes through. */
 export function QueueView() {
   const root = useRef<HTMLElement>(null);
-  const order = useRef<string[]>([]);
   const view = fleet.value;
-  if (!view) return null;
   const given = query.value.get('range') ?? 'now';
   const span: Span = given in SPANS ? (given as Span) : 'now';
   const pool = query.value.get('config_id');
   const model = query.value.get('model');
-  const shown = inStillOrder(
-    view.pools
-      .filter(({ config_id }) => pool === null || config_id === pool)
-      .filter(({ models }) => model === null || models.includes(model)),
-    order,
-    root.current?.matches(':hover') ?? false,
-  );
+  const pools = (view?.pools ?? [])
+    .filter(({ config_id }) => pool === null || config_id === pool)
+    .filter(({ models }) => model === null || models.includes(model));
+  const shown = useStillOrder(root, inOrder(pools), ({ config_id }) => config_id);
+  if (!view) return null;
   return (
     <section class="view" aria-labelledby="queue-title" ref={root}>
       <div class="tools">
@@ -65,19 +62,11 @@ export function QueueView() {
   );
 }
 
-/** Where jobs wait for long is looked for first; pools keep their places while somebody points at one. */
-function inStillOrder(pools: PoolRow[], order: { current: string[] }, isPointedAt: boolean): PoolRow[] {
-  const placeOf = ({ config_id }: PoolRow) => {
-    const place = order.current.indexOf(config_id);
-    return place === -1 ? order.current.length : place;
-  };
-  const shown = [...pools].sort(
-    isPointedAt
-      ? (a, b) => placeOf(a) - placeOf(b)
-      : (a, b) => Number(waitsLong(b)) - Number(waitsLong(a)) || (a.config_id < b.config_id ? -1 : 1),
+/** Pools in which jobs wait for long come first, then by name. */
+function inOrder(pools: PoolRow[]): PoolRow[] {
+  return pools.sort(
+    (a, b) => Number(waitsLong(b)) - Number(waitsLong(a)) || (a.config_id < b.config_id ? -1 : 1),
   );
-  order.current = shown.map(({ config_id }) => config_id);
-  return shown;
 }
 
 function waitsLong({ oldest_wait_ms, objectives }: PoolRow): boolean {
