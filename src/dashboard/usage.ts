@@ -115,8 +115,8 @@ export function sharingInWords({ tenants, tokens, next }: PoolSharing): string |
 }
 
 /** Whole below a thousand: they are counted, not measured. */
-export function tokensInWords(tokens: number): string {
-  return tokens < 1000 ? format.count(tokens) : format.amount(tokens);
+export function tokensInWords(tokens: number | null): string {
+  return tokens !== null && tokens < 1000 ? format.count(tokens) : format.amount(tokens);
 }
 
 /** @param tenant null or empty: no tokens were configured */

@@ -1,13 +1,12 @@
 import type { AuditEntry } from '../../protocol/audit.ts';
 import { actorInWords, changeInWords, DEEDS } from '../audit-words.ts';
-import { Problem } from '../controls/action.tsx';
 import { Age, Time } from '../controls/age.tsx';
 import { DeedMark } from '../controls/state.tsx';
-import { type Column, Table } from '../controls/table.tsx';
-import { apiQuery, type FilterField, Filters, NothingFits } from '../jobs/filters.tsx';
-import { ListEnd, News } from '../jobs/list-end.tsx';
-import { type Listed, usePagedList } from '../jobs/paged-list.ts';
-import { href, query } from '../router.ts';
+import type { Column } from '../controls/table.tsx';
+import type { FilterField } from '../jobs/filters.tsx';
+import { List } from '../jobs/list.tsx';
+import type { Listed } from '../jobs/paged-list.ts';
+import { href } from '../router.ts';
 import { isAdmin } from '../session.ts';
 
 const FIELDS: FilterField[] = [
@@ -32,40 +31,22 @@ export function AuditView() {
     <section class="view" aria-labelledby="audit-title">
       <h1 id="audit-title">Audit</h1>
       {isAdmin.value ? (
-        <Entries />
+        <List
+          listed={ENTRIES}
+          label="What people did, newest first"
+          what="action"
+          columns={COLUMNS}
+          rowHeight={ROW_PX}
+          fields={FIELDS}
+          timeLabel="Done"
+        >
+          Nothing was recorded yet. Changes of tokens, pools and the fleet's file are, and what is done to
+          jobs, batches and files of others.
+        </List>
       ) : (
         <p class="notice">What people did is shown to those who sign in with the scope admin.</p>
       )}
     </section>
-  );
-}
-
-function Entries() {
-  const params = query.value;
-  const list = usePagedList(ENTRIES, apiQuery(params, FIELDS));
-  const { rows, isLoading, problem } = list;
-  return (
-    <>
-      <Filters params={params} fields={FIELDS} timeLabel="Done" />
-      <Problem text={problem} />
-      <News list={list} />
-      {rows.length > 0 && (
-        <Table
-          label="What people did, newest first"
-          columns={COLUMNS}
-          rows={rows}
-          rowHeight={ROW_PX}
-          idOf={ENTRIES.idOf}
-        />
-      )}
-      {rows.length === 0 && !isLoading && !problem && (
-        <NothingFits what="action" params={params} fields={FIELDS}>
-          Nothing was recorded yet. Changes of tokens, pools and the fleet's file are, and what is done to
-          jobs, batches and files of others.
-        </NothingFits>
-      )}
-      <ListEnd list={list} what="action" />
-    </>
   );
 }
 

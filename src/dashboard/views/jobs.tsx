@@ -1,16 +1,15 @@
 import { workerName } from '../../protocol/worker-name.ts';
 import { now } from '../clock.ts';
-import { Problem } from '../controls/action.tsx';
 import { Age } from '../controls/age.tsx';
 import { JobMark } from '../controls/state.tsx';
-import { type Column, Table } from '../controls/table.tsx';
+import type { Column } from '../controls/table.tsx';
 import * as format from '../format.ts';
-import { apiQuery, type FilterField, Filters, NothingFits } from '../jobs/filters.tsx';
+import type { FilterField } from '../jobs/filters.tsx';
 import { attemptsOf, between, isSettled, type JobSummary, ms } from '../jobs/job.ts';
-import { ListEnd, News } from '../jobs/list-end.tsx';
-import { type Listed, usePagedList } from '../jobs/paged-list.ts';
+import { List } from '../jobs/list.tsx';
+import type { Listed } from '../jobs/paged-list.ts';
 import { fleet } from '../live.ts';
-import { href, query } from '../router.ts';
+import { href } from '../router.ts';
 
 const STATES = ['pending', 'leased', 'succeeded', 'failed', 'cancelled', 'expired'];
 const WORDS: Record<string, string> = { pending: 'waiting', leased: 'running' };
@@ -38,36 +37,26 @@ const JOBS: Listed<JobSummary> = {
 
 /** The stored jobs, newest first. */
 export function JobsView() {
-  const params = query.value;
   const pools = (fleet.value?.pools ?? []).map(({ config_id }) => config_id);
   const fields = FIELDS.map((field) => (field.name === 'config_id' ? { ...field, options: pools } : field));
-  const all = [...fields, ...MORE];
-  const list = usePagedList(JOBS, apiQuery(params, all));
-  const { rows, isLoading, problem } = list;
   return (
     <section class="view" aria-labelledby="jobs-title">
       <h1 id="jobs-title">Jobs</h1>
-      <Filters params={params} fields={fields} more={MORE} timeLabel="Submitted" />
-      <Problem text={problem} />
-      <News list={list} />
-      {rows.length > 0 && (
-        <Table
-          label="Jobs, newest first"
-          columns={COLUMNS}
-          rows={rows}
-          rowHeight={ROW_PX}
-          idOf={JOBS.idOf}
-          pathOf={({ id }) => `jobs/${encodeURIComponent(id)}`}
-        />
-      )}
-      {rows.length === 0 && !isLoading && !problem && (
-        <NothingFits what="job" params={params} fields={all}>
-          No job is stored. <a href={href('try')}>Try it</a>, or submit one with{' '}
-          <code>npx worker-vllm submit "Hello"</code>. Requests to /v1/… are answered on their connection:{' '}
-          <a href={href('requests')}>Requests</a> lists them.
-        </NothingFits>
-      )}
-      <ListEnd list={list} what="job" />
+      <List
+        listed={JOBS}
+        label="Jobs, newest first"
+        what="job"
+        columns={COLUMNS}
+        rowHeight={ROW_PX}
+        pathOf={({ id }) => `jobs/${encodeURIComponent(id)}`}
+        fields={fields}
+        more={MORE}
+        timeLabel="Submitted"
+      >
+        No job is stored. <a href={href('try')}>Try it</a>, or submit one with{' '}
+        <code>npx worker-vllm submit "Hello"</code>. Requests to /v1/… are answered on their connection:{' '}
+        <a href={href('requests')}>Requests</a> lists them.
+      </List>
     </section>
   );
 }

@@ -1,16 +1,16 @@
 import { REQUEST_KINDS, REQUEST_OUTCOMES } from '../../protocol/request-outcomes.ts';
 import { type RequestRecord, tokensPerSecond } from '../../protocol/request-record.ts';
 import { workerName } from '../../protocol/worker-name.ts';
-import { Problem } from '../controls/action.tsx';
 import { Age } from '../controls/age.tsx';
 import { RequestMark } from '../controls/state.tsx';
-import { type Column, Table } from '../controls/table.tsx';
+import type { Column } from '../controls/table.tsx';
 import * as format from '../format.ts';
-import { apiQuery, type FilterField, Filters, NothingFits } from '../jobs/filters.tsx';
-import { ListEnd, News } from '../jobs/list-end.tsx';
-import { type Listed, usePagedList } from '../jobs/paged-list.ts';
+import type { FilterField } from '../jobs/filters.tsx';
+import { List } from '../jobs/list.tsx';
+import type { Listed, PagedList } from '../jobs/paged-list.ts';
 import { fleet } from '../live.ts';
 import { href, query } from '../router.ts';
+import { tokensInWords } from '../usage.ts';
 
 const ROW_PX = 32;
 
@@ -27,48 +27,49 @@ const REQUESTS: Listed<RequestRecord> = {
 
 /** Requests of every kind that have ended, newest first. */
 export function RequestsView() {
-  const params = query.value;
   const fields = fieldsOf();
-  const all = [...fields.first, ...fields.more];
-  const list = usePagedList(REQUESTS, apiQuery(params, all));
-  const { rows, isLoading, problem } = list;
-  const sampled = Math.max(1, ...rows.map(({ stands_for }) => stands_for));
   return (
     <section class="view" aria-labelledby="requests-title">
       <h1 id="requests-title">Requests</h1>
-      <Filters params={params} fields={fields.first} more={fields.more} timeLabel="Ended" />
-      <Problem text={problem} />
+      <List
+        listed={REQUESTS}
+        label="Requests that have ended, newest first"
+        what="request"
+        whatFits="request that has ended"
+        columns={COLUMNS}
+        rowHeight={ROW_PX}
+        pathOf={({ id }) => `jobs/${encodeURIComponent(id)}`}
+        fields={fields.first}
+        more={fields.more}
+        timeLabel="Ended"
+        notesOf={(list) => <Notes list={list} />}
+      >
+        No request has ended yet. <a href={href('try')}>Try it</a>, or send one to <code>/v1/…</code>: it is
+        listed here within a second of its end.
+      </List>
+    </section>
+  );
+}
+
+/** Which requests are not in the list. */
+function Notes({ list: { rows, isLoading } }: { list: PagedList<RequestRecord> }) {
+  const id = query.value.get('id');
+  const sampled = Math.max(1, ...rows.map(({ stands_for }) => stands_for));
+  return (
+    <>
       {sampled > 1 && (
         <p class="dim">
           So many came that of those that went well up to one in {format.count(sampled)} is listed. All that
           failed or were slow are.
         </p>
       )}
-      {!isLoading && params.get('id') && (
+      {!isLoading && id && (
         <p>
           A stored job that waits or runs is not here yet:{' '}
-          <a href={href(`jobs?id=${encodeURIComponent(params.get('id') ?? '')}`)}>look among the jobs</a>.
+          <a href={href(`jobs?id=${encodeURIComponent(id)}`)}>look among the jobs</a>.
         </p>
       )}
-      <News list={list} />
-      {rows.length > 0 && (
-        <Table
-          label="Requests that have ended, newest first"
-          columns={COLUMNS}
-          rows={rows}
-          rowHeight={ROW_PX}
-          idOf={REQUESTS.idOf}
-          pathOf={({ id }) => `jobs/${encodeURIComponent(id)}`}
-        />
-      )}
-      {rows.length === 0 && !isLoading && !problem && (
-        <NothingFits what="request that has ended" params={params} fields={all}>
-          No request has ended yet. <a href={href('try')}>Try it</a>, or send one to <code>/v1/…</code>: it is
-          listed here within a second of its end.
-        </NothingFits>
-      )}
-      <ListEnd list={list} what="request" />
-    </section>
+    </>
   );
 }
 
@@ -99,11 +100,6 @@ function fieldsOf(): { first: FilterField[]; more: FilterField[] } {
       field('kind', 'Kind', { options: REQUEST_KINDS, words: KIND_WORDS }),
     ],
   };
-}
-
-/** Whole ones as long as there is room for them. */
-function tokens(value: number | null): string {
-  return value !== null && value < 1000 ? format.count(value) : format.amount(value);
 }
 
 const COLUMNS: Column<RequestRecord>[] = [
@@ -189,7 +185,7 @@ const COLUMNS: Column<RequestRecord>[] = [
     cell: ({ tokens_in, tokens_out }) =>
       tokens_in === null && tokens_out === null
         ? format.UNKNOWN
-        : `${tokens(tokens_in)} → ${tokens(tokens_out)}`,
+        : `${tokensInWords(tokens_in)} → ${tokensInWords(tokens_out)}`,
   },
   {
     key: 'waited',
