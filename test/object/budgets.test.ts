@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,19 +6,14 @@ import type { LimitView } from '../../src/protocol/index.ts';
 import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
 import { until } from '../support/poll.ts';
 import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
+import { tokenEntry } from '../support/token-entry.ts';
 
 /** A budget over kills of the process that holds the queue: exactly what was acknowledged counts, once. */
 
-const entry = (name: string, scopes: string[], more: object = {}) => ({
-  name,
-  sha256: createHash('sha256').update(name).digest('hex'),
-  scopes,
-  ...more,
-});
 const TOKENS = JSON.stringify([
-  entry('app', ['submit'], { limits: { tokens_per_day: 1000, tokens_per_month: 1000 } }),
-  entry('worker', ['worker']),
-  entry('operator', ['admin']),
+  tokenEntry('app', ['submit'], { limits: { tokens_per_day: 1000, tokens_per_month: 1000 } }),
+  tokenEntry('worker', ['worker']),
+  tokenEntry('operator', ['admin']),
 ]);
 
 let road: RunningWorkerd | null = null;

@@ -1,18 +1,16 @@
-import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
 import type { JobView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
+import { tokenEntry } from '../support/token-entry.ts';
 import { startTestWorkerd, type TestQueue } from '../support/workerd-queue.ts';
 
 /** Lists of jobs, lines of jobs and the events of their settlements, over HTTP, in a real workerd. */
 
-const sha256 = (token: string) => createHash('sha256').update(token).digest('hex');
-
 const workerd = startTestWorkerd({
   TOKENS: JSON.stringify([
-    { name: 'me', sha256: sha256('mine'), scopes: ['submit', 'worker'] },
-    { name: 'you', sha256: sha256('yours'), scopes: ['submit'] },
-    { name: 'all', sha256: sha256('reads'), scopes: ['read'] },
+    tokenEntry('mine', ['submit', 'worker'], { name: 'me' }),
+    tokenEntry('yours', ['submit'], { name: 'you' }),
+    tokenEntry('reads', ['read'], { name: 'all' }),
   ]),
 });
 

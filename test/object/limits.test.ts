@@ -1,19 +1,16 @@
-import { createHash } from 'node:crypto';
 import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
-import type { LimitView, NewToken, TokenView } from '../../src/protocol/index.ts';
+import type { Limits, LimitView, NewToken, TokenView } from '../../src/protocol/index.ts';
+import type { TokenEntry } from '../../src/settings/token-entry.ts';
 import { until } from '../support/poll.ts';
 import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { tokenEntry } from '../support/token-entry.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** Limits of tokens over HTTP, in a real workerd, asked for with OpenAI's client; the worker is played. */
 
-const entry = (name: string, scopes: string[], limits?: object) => ({
-  name,
-  sha256: createHash('sha256').update(`wv_${name}`).digest('hex'),
-  scopes,
-  ...(limits && { limits }),
-});
+const entry = (name: string, scopes: TokenEntry['scopes'], limits?: Limits) =>
+  tokenEntry(`wv_${name}`, scopes, { name, ...(limits && { limits }) });
 const road = startTestWorkerd({
   TOKENS: JSON.stringify([
     entry('operator', ['admin']),

@@ -1,21 +1,15 @@
-import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
+import { tokenEntry } from '../support/token-entry.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** What a token may ask for that would move its work before others', at the queue and at engines. */
-const entry = (name: string, scopes: string[], more: object = {}) => ({
-  name,
-  sha256: createHash('sha256').update(name).digest('hex'),
-  scopes,
-  ...more,
-});
 const road = startTestWorkerd({
   TOKENS: JSON.stringify([
-    entry('app', ['submit']),
-    entry('urgent', ['submit'], { highest_priority: 10 }),
-    entry('usual', ['submit'], { default_priority: 3, highest_priority: 5 }),
-    entry('operator', ['admin']),
+    tokenEntry('app', ['submit']),
+    tokenEntry('urgent', ['submit'], { highest_priority: 10 }),
+    tokenEntry('usual', ['submit'], { default_priority: 3, highest_priority: 5 }),
+    tokenEntry('operator', ['admin']),
   ]),
 });
 

@@ -1,18 +1,16 @@
-import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
 import type { RequestRecord } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
+import { tokenEntry } from '../support/token-entry.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** `GET /api/requests` in a real workerd; the worker is played. */
 
-const sha256 = (token: string) => createHash('sha256').update(token).digest('hex');
-
 const workerd = startTestWorkerd({
   TOKENS: JSON.stringify([
-    { name: 'me', sha256: sha256('mine'), scopes: ['submit', 'worker'] },
-    { name: 'you', sha256: sha256('yours'), scopes: ['submit'] },
-    { name: 'all', sha256: sha256('reads'), scopes: ['read'] },
+    tokenEntry('mine', ['submit', 'worker'], { name: 'me' }),
+    tokenEntry('yours', ['submit'], { name: 'you' }),
+    tokenEntry('reads', ['read'], { name: 'all' }),
   ]),
 });
 

@@ -1,17 +1,14 @@
-import { createHash } from 'node:crypto';
 import { expect, it } from 'vitest';
 import type { FleetView, LaunchRow } from '../../src/protocol/index.ts';
 import type { LauncherAnswer, LauncherReport, Order } from '../../src/scheduler/rpc.ts';
 import { until } from '../support/poll.ts';
 import { RawWorker } from '../support/raw-worker.ts';
+import { tokenEntry } from '../support/token-entry.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** The scheduler in a real workerd, which is killed between its steps. The test plays launchers and workers. */
-const TOKENS = ['admin', 'launcher', 'submit', 'read'].map((scope) => ({
-  name: scope,
-  sha256: createHash('sha256').update(scope).digest('hex'),
-  scopes: [scope],
-}));
+const SCOPES = ['admin', 'launcher', 'submit', 'read'] as const;
+const TOKENS = SCOPES.map((scope) => tokenEntry(scope, [scope]));
 
 const workerd = startTestWorkerd({ TOKENS: JSON.stringify(TOKENS) });
 

@@ -1,21 +1,19 @@
-import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import type { JobView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { RawWorker } from '../support/raw-worker.ts';
+import { tokenEntry } from '../support/token-entry.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** Signing in to the page, and what may be done with its cookie, in a real workerd. */
 
-const sha256 = (token: string) => createHash('sha256').update(token).digest('hex');
-const entry = (name: string, ...scopes: string[]) => ({ name, sha256: sha256(name), scopes });
 const TOKENS = [
-  entry('app', 'submit'),
-  entry('reader', 'read'),
-  entry('watching-app', 'submit', 'read'),
-  entry('operator', 'admin'),
-  entry('gpu', 'worker'),
+  tokenEntry('app', ['submit']),
+  tokenEntry('reader', ['read']),
+  tokenEntry('watching-app', ['submit', 'read']),
+  tokenEntry('operator', ['admin']),
+  tokenEntry('gpu', ['worker']),
 ];
 
 const workerd = startTestWorkerd({ TOKENS: JSON.stringify(TOKENS) });

@@ -1,16 +1,12 @@
-import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import type { NewToken, TokenView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
+import { tokenEntry } from '../support/token-entry.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** Tokens that are made, renewed and taken away while a real workerd serves. */
 
-const ADMIN = {
-  name: 'operator',
-  sha256: createHash('sha256').update('wv_operator').digest('hex'),
-  scopes: ['admin'],
-};
+const ADMIN = tokenEntry('wv_operator', ['admin'], { name: 'operator' });
 const workerd = startTestWorkerd({ TOKENS: JSON.stringify([ADMIN]), QUEUE_MODEL_ALIASES: '' });
 
 function ask(method: string, path: string, body?: object, token = 'wv_operator') {

@@ -1,21 +1,16 @@
-import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { readdirSync, statSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
+import { tokenEntry } from '../support/token-entry.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** Uploads that would keep the gateway's memory, its disk or its descriptors, on the runtime itself. */
 const MIB = 1024 * 1024;
-const entry = (token: string) => ({
-  name: token,
-  sha256: createHash('sha256').update(token).digest('hex'),
-  scopes: ['submit'],
-});
 const road = startTestWorkerd({
-  TOKENS: JSON.stringify(['a', 'b', 'c', 'd', 'e'].map(entry)),
+  TOKENS: JSON.stringify(['a', 'b', 'c', 'd', 'e'].map((token) => tokenEntry(token, ['submit']))),
   MAX_FILE_BYTES: String(MIB),
 });
 

@@ -1,14 +1,16 @@
-import { createHash } from 'node:crypto';
 import OpenAI, { toFile } from 'openai';
 import { describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
+import { tokenEntry } from '../support/token-entry.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** Files as OpenAI's clients send and read them, on the runtime itself. */
 const MIB = 1024 * 1024;
-const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
-const entry = (token: string, scope: string) => ({ name: token, sha256: sha256(token), scopes: [scope] });
-const tokens = [entry('secret', 'submit'), entry('other', 'submit'), entry('page', 'read')];
+const tokens = [
+  tokenEntry('secret', ['submit']),
+  tokenEntry('other', ['submit']),
+  tokenEntry('page', ['read']),
+];
 const workerd = startTestWorkerd({
   TOKENS: JSON.stringify(tokens),
   MAX_FILE_BYTES: String(3 * MIB),

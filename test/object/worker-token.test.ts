@@ -1,23 +1,16 @@
-import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
 import { RawWorker } from '../support/raw-worker.ts';
+import { tokenEntry } from '../support/token-entry.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** Tokens of workers in a real workerd: what the gateway knows of a token reaches the rules. */
 
-const entry = (token: string, more: object = {}) => ({
-  name: token,
-  sha256: createHash('sha256').update(token).digest('hex'),
-  scopes: ['worker'],
-  ...more,
-});
-
 const road = startTestWorkerd({
   TOKENS: JSON.stringify([
-    entry('any'),
-    entry('green', { name: 'grün' }),
-    entry('bound', { worker_id: 'runpod-*' }),
+    tokenEntry('any', ['worker']),
+    tokenEntry('green', ['worker'], { name: 'grün' }),
+    tokenEntry('bound', ['worker'], { worker_id: 'runpod-*' }),
   ]),
 });
 

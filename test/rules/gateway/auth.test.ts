@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import {
   type AuthSettings,
@@ -10,13 +9,10 @@ import {
 import { configuredTokens } from '../../../src/gateway/tokens.ts';
 import type { Scope } from '../../../src/settings/scopes.ts';
 import type { TokenEntry } from '../../../src/settings/token-entry.ts';
+import { tokenEntry } from '../../support/token-entry.ts';
 
 function entry(token: string, ...scopes: Scope[]): TokenEntry {
-  return {
-    name: `for ${scopes.join(' and ')}`,
-    sha256: createHash('sha256').update(token).digest('hex'),
-    scopes,
-  };
+  return tokenEntry(token, scopes, { name: `for ${scopes.join(' and ')}` });
 }
 
 /** A fleet object that keeps no tokens. */

@@ -1,12 +1,12 @@
-import { createHash } from 'node:crypto';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, it } from 'vitest';
 import { createApp } from '../../../src/gateway/app.ts';
 import type { Env } from '../../../src/gateway/env.ts';
 import { openApiDocument } from '../../../src/gateway/openapi/document.ts';
 import { SCHEMAS, type SchemaEntry } from '../../../src/gateway/openapi/schemas.ts';
-import { SCOPES } from '../../../src/settings/scopes.ts';
+import { SCOPES, type Scope } from '../../../src/settings/scopes.ts';
 import { newAjv } from '../../support/contract.ts';
+import { tokenEntry } from '../../support/token-entry.ts';
 
 const ROUTES = createApp().rows;
 /** Routes that no caller is told of: what one process says to another. */
@@ -36,8 +36,7 @@ describe('the rows of routes', () => {
 });
 
 /** Whether a token of this scope is let in; nothing behind the gateway is there. */
-async function isAllowed(method: string, path: string, scope: string): Promise<boolean> {
-  const sha256 = createHash('sha256').update(scope).digest('hex');
+async function isAllowed(method: string, path: string, scope: Scope): Promise<boolean> {
   const nowhere = {
     getByName: () => {
       throw new Error('no object can be reached here');
@@ -50,7 +49,7 @@ async function isAllowed(method: string, path: string, scope: string): Promise<b
     BATCHES: nowhere,
     FILE: nowhere,
     FILE_KEY_SECRET: 'secret',
-    TOKENS: JSON.stringify([{ name: scope, scopes: [scope], sha256 }]),
+    TOKENS: JSON.stringify([tokenEntry(scope, [scope])]),
   };
   const url = `http://localhost${path.replaceAll(/:\w+(\{[^}]*\})?/g, 'x')}?queue_id=stranger`;
   const request = new Request(url, {

@@ -1,21 +1,14 @@
-import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { createApp } from '../../../src/gateway/app.ts';
 import type { Env } from '../../../src/gateway/env.ts';
-import type { TokenEntry } from '../../../src/settings/token-entry.ts';
+import { tokenEntry } from '../../support/token-entry.ts';
 
-const token = (name: string, scopes: TokenEntry['scopes'], more: Partial<TokenEntry> = {}): TokenEntry => ({
-  name,
-  sha256: createHash('sha256').update(name).digest('hex'),
-  scopes,
-  ...more,
-});
 const TOKENS = JSON.stringify([
-  token('app', ['submit']),
-  token('team-app', ['submit'], { tenant: 'team' }),
-  token('operator', ['admin']),
-  token('dashboard', ['read']),
-  token('bound', ['worker'], { name: 'Größe', worker_id: 'runpod-*' }),
+  tokenEntry('app', ['submit']),
+  tokenEntry('team-app', ['submit'], { tenant: 'team' }),
+  tokenEntry('operator', ['admin']),
+  tokenEntry('dashboard', ['read']),
+  tokenEntry('bound', ['worker'], { name: 'Größe', worker_id: 'runpod-*' }),
 ]);
 
 /** What the queue's object is asked, as verb and arguments. */

@@ -1,22 +1,15 @@
-import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { createApp } from '../../../src/gateway/app.ts';
 import type { Env } from '../../../src/gateway/env.ts';
 import { SCHEMAS } from '../../../src/gateway/openapi/schemas.ts';
 import { USAGE_AMOUNTS, type UsageSum, type UsageWanted } from '../../../src/queue/rpc.ts';
 import type { SpentOnDay } from '../../../src/scheduler/rpc.ts';
-import type { TokenEntry } from '../../../src/settings/token-entry.ts';
+import { tokenEntry } from '../../support/token-entry.ts';
 
-const token = (name: string, scopes: TokenEntry['scopes'], tenant?: string): TokenEntry => ({
-  name,
-  sha256: createHash('sha256').update(name).digest('hex'),
-  scopes,
-  ...(tenant === undefined ? {} : { tenant }),
-});
 const TOKENS = JSON.stringify([
-  token('app', ['submit'], 'team'),
-  token('dashboard', ['read']),
-  token('gpu', ['worker']),
+  tokenEntry('app', ['submit'], { tenant: 'team' }),
+  tokenEntry('dashboard', ['read']),
+  tokenEntry('gpu', ['worker']),
 ]);
 const START = Date.UTC(2026, 0, 1) / 1000;
 const DAY = 86_400;
