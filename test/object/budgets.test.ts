@@ -1,12 +1,9 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import type { LimitView } from '../../src/protocol/index.ts';
-import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
 import { until } from '../support/poll.ts';
-import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
+import { RawWorker } from '../support/raw-worker.ts';
 import { tokenEntry } from '../support/token-entry.ts';
+import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** A budget over kills of the process that holds the queue: exactly what was acknowledged counts, once. */
 
@@ -16,19 +13,12 @@ const TOKENS = JSON.stringify([
   tokenEntry('operator', ['admin']),
 ]);
 
-let road: RunningWorkerd | null = null;
-let stateDir: string;
-afterEach(async () => {
-  closeRawWorkers();
-  road?.kill();
-  await road?.exited;
-  await rm(stateDir, { recursive: true, force: true });
-});
+const road = startTestWorkerd({ TOKENS });
 
 async function ask<T>(token: string, path: string, body?: object): Promise<T> {
   const headers = { authorization: `Bearer ${token}` };
   const init = body ? { method: 'POST', body: JSON.stringify(body) } : {};
-  const response = await fetch(road!.url + path, { headers, ...init });
+  const response = await fetch(road.url + path, { headers, ...init });
   return (await response.json()) as T;
 }
 
@@ -41,9 +31,7 @@ async function used(): Promise<number[]> {
 }
 
 it('is exact over kill -9, whatever is told again', async () => {
-  stateDir = await mkdtemp(join(tmpdir(), 'budgets-'));
   for (let round = 1; round <= 3; round++) {
-    road = await startWorkerd({ host: '127.0.0.1', port: 0, stateDir, bindings: { TOKENS } });
     const worker = await (await new RawWorker(road.url, 'worker').connect()).register('w', { capacity: 2 });
     const job = {
       id: `job-${round}`,
@@ -58,7 +46,7 @@ it('is exact over kill -9, whatever is told again', async () => {
     for (const _ of [1, 2]) worker.send(settlement);
     await until(() => worker.frames.some(({ type }) => type === 'ack'), 'the settlement is on disk');
     expect(await used()).toEqual([30 * round, 30 * round]);
-    road.kill();
-    await road.exited;
+    await road.killAndRestart();
+    expect(await used()).toEqual([30 * round, 30 * round]);
   }
 });

@@ -19,13 +19,22 @@ const ANY: RequestFilter = {
   error_code: null,
   is_slow: null,
 };
+const ALL: RequestsWanted = {
+  filter: ANY,
+  id: null,
+  text: null,
+  since: null,
+  until: null,
+  before: null,
+  limit: 50,
+  viewer: null,
+};
 
 function list(
   fleet: FleetHarness,
   { filter, ...wanted }: Wanted = {},
 ): { ids: string[]; next: number | null } {
-  const all = { id: null, text: null, since: null, until: null, before: null, limit: 50, viewer: null };
-  const page = fleet.rules.requests.list({ ...all, ...wanted, filter: { ...ANY, ...filter } });
+  const page = fleet.rules.requests.list({ ...ALL, ...wanted, filter: { ...ANY, ...filter } });
   return { ids: page.requests.map(({ id }) => id), next: page.next };
 }
 
@@ -41,21 +50,8 @@ it('requests are listed newest first, page by page, and survive a restart', () =
   expect(first.ids).toEqual(['c', 'b']);
   fleet.restart();
   expect(list(fleet, { limit: 2, before: first.next })).toEqual({ ids: ['a'], next: null });
-  expect(fleet.rules.requests.list({ ...anyOf(), limit: 1 }).requests).toEqual([ended('c', { ended_at: 3 })]);
+  expect(fleet.rules.requests.list({ ...ALL, limit: 1 }).requests).toEqual([ended('c', { ended_at: 3 })]);
 });
-
-function anyOf(): RequestsWanted {
-  return {
-    filter: ANY,
-    id: null,
-    text: null,
-    since: null,
-    until: null,
-    before: null,
-    limit: 50,
-    viewer: null,
-  };
-}
 
 it('what is told twice is listed once', () => {
   const fleet = fleetWith(ended('a'));
