@@ -73,6 +73,8 @@ export class Account {
   readonly #scopes = new Map<string, Scope>();
   /** What is let in and has not ended, by id. */
   readonly #running = new Map<string, Running>();
+  /** Rises whenever there may be more room than before, but for time that goes by. */
+  freed = 0;
 
   constructor(limits: Limits, state: AccountState = {}, now = 0) {
     for (const [pattern, { requests, tokens }] of Object.entries(state)) {
@@ -93,6 +95,7 @@ export class Account {
   setLimits(limits: Limits, now: number): void {
     const { models = {}, ...all } = limits;
     this.#limits = limits;
+    this.freed += 1;
     const wanted = new Map<string, RateLimits>([[ALL, all], ...Object.entries(models)]);
     for (const pattern of this.#scopes.keys()) if (!wanted.has(pattern)) this.#scopes.delete(pattern);
     const fresh = new Set<Scope>();
@@ -169,6 +172,7 @@ export class Account {
 
   /** Tokens were used. @param tokens less than 0: so many were counted too much */
   charge(names: readonly string[], tokens: number, now: number): void {
+    if (tokens < 0) this.freed += 1;
     for (const [, scope] of this.#matching(names)) count(scope, tokens, now);
   }
 
@@ -181,6 +185,7 @@ export class Account {
     used: readonly { names: readonly string[]; tokens: number }[],
     now: number,
   ): void {
+    this.freed += 1;
     for (const [pattern, scope] of this.#scopes) {
       const own = used.filter(({ names }) => pattern === ALL || fits(pattern, names));
       const tokens = own.reduce((sum, one) => sum + one.tokens, this.#comeOf(pattern));
@@ -230,6 +235,7 @@ export class Account {
   }
 
   #reserve({ names, tokens, come }: Running, sign: 1 | -1): void {
+    if (sign < 0) this.freed += 1;
     for (const [, scope] of this.#matching(names)) {
       scope.running += sign;
       scope.reserved += sign * Math.max(0, tokens - come);

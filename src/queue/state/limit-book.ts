@@ -23,6 +23,17 @@ interface Place {
   priority: number;
 }
 
+interface HeldLine {
+  place: Place;
+  /** How many. */
+  jobs: number;
+  /** What kept its first job when it was last looked at, at this time and with so much freed; null: it has not been. */
+  kept: { over: OverLimit; at: number; freed: number } | null;
+}
+
+/** What keeps a line is looked at again after this time, ms, where no more room was told of. */
+const LOOK_AGAIN_MS = 1000;
+
 /**
  * The limits of tokens: what each has used, who is let in, and who is held back. What is used is written together with
  * the usage that it comes from (UsageBook); whom it lets in of stored jobs their rows tell, and of requests from before
@@ -39,8 +50,8 @@ export class LimitBook {
   readonly #resumed = new Map<string, string>();
   /** Requests that are held back, by token and by what they ask for, in their order. */
   readonly #waiting = new Map<string, Map<string, Set<WaitingJob>>>();
-  /** How many stored jobs are held back, by their line. */
-  readonly #held = new Map<string, { place: Place; jobs: number }>();
+  /** Stored jobs that are held back, by their line. */
+  readonly #held = new Map<string, HeldLine>();
   /** The one stored job of a line that is let in and was given to nobody yet. */
   readonly #next = new Map<string, string>();
   /** By token, epoch ms: whom it had let in until then stands in what was read at the start. */
@@ -254,10 +265,22 @@ export class LimitBook {
   }
 
   /** Lines that hold jobs back and have none that was let in and waits for a slot; the highest priority first. */
-  openLines(): Place[] {
-    const open: Place[] = [];
-    for (const [line, { place }] of this.#held) if (!this.#next.has(line)) open.push(place);
-    return open.length < 2 ? open : open.sort((one, other) => other.priority - one.priority);
+  openLines(): HeldLine[] {
+    const open: HeldLine[] = [];
+    for (const [line, held] of this.#held) if (!this.#next.has(line)) open.push(held);
+    return open.length < 2 ? open : open.sort((one, other) => other.place.priority - one.place.priority);
+  }
+
+  /** What keeps the first job of a line, as it was found before; null: it has to be looked at. */
+  stillKept({ place, kept }: HeldLine): OverLimit | null {
+    if (kept === null || this.#accountOf(place)?.freed !== kept.freed) return null;
+    const until = Math.min(kept.at + LOOK_AGAIN_MS, kept.over.opens_at ?? Number.POSITIVE_INFINITY);
+    return this.#ports.now() < until ? kept.over : null;
+  }
+
+  /** What keeps it was found. */
+  keep(held: HeldLine, over: OverLimit): void {
+    held.kept = { over, at: this.#ports.now(), freed: this.#accountOf(held.place)?.freed ?? 0 };
   }
 
   /** Stored jobs of a pool and a priority that limits hold back. */
@@ -316,7 +339,8 @@ export class LimitBook {
     const place = { token_name, config_id, priority };
     const line = lineOf(place);
     const jobs = (this.#held.get(line)?.jobs ?? 0) + change;
-    if (jobs > 0) this.#held.set(line, { place, jobs });
+    // Another one may be the first.
+    if (jobs > 0) this.#held.set(line, { place, jobs, kept: null });
     else this.#held.delete(line);
   }
 

@@ -57,9 +57,11 @@ export function letInHeld(core: Core): boolean {
     isOneIn ||= first.some(({ held }) => held === null);
   }
   for (const line of core.limits.openLines()) {
-    const over = core.stored.letInNext(line);
+    const kept = core.limits.stillKept(line);
+    const over = kept ?? core.stored.letInNext(line.place);
     if (over === null) isOneIn = true;
     else opens.push(over.opens_at);
+    if (over !== null && kept === null) core.limits.keep(line, over);
   }
   const next = opens.reduce(
     (one, other) => (one === null || (other !== null && other < one) ? other : one),

@@ -215,6 +215,21 @@ describe('stored jobs', () => {
     }
   });
 
+  it('are let in at once when what was before them in line is cancelled', () => {
+    const queue = new QueueHarness();
+    queue.worker('w', { capacity: 10 });
+    const limits = { tokens_per_minute: 100 };
+    for (const [id, tokens] of [
+      ['runs', 60],
+      ['large', 50],
+      ['small', 10],
+    ] as const)
+      queue.job(stored(limits, { id, tokens }));
+    expect(queue.state('small')).toBe('pending');
+    queue.queue.do('cancel', 'large', 'cancelled', null);
+    expect(queue.state('small')).toBe('leased');
+  });
+
   it('run one after another whatever characters the name of their pool has', () => {
     const queue = new QueueHarness();
     const pool = { config_id: 'a\nb' };
