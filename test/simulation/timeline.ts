@@ -1,3 +1,5 @@
+import { EventHeap } from '../support/event-heap.ts';
+
 /** Something that will happen; cancelled ones keep their place and do nothing. */
 export interface Planned {
   readonly at: number;
@@ -10,17 +12,16 @@ export class Timeline {
   static readonly START = Date.UTC(2026, 0, 1);
   now = Timeline.START;
   steps = 0;
-  #heap: Planned[] = [];
+  readonly #planned = new EventHeap<Planned>();
   #order = 0;
 
   get isEmpty(): boolean {
-    return this.#heap.length === 0;
+    return this.#planned.isEmpty;
   }
 
   at(time: number, run: () => void): Planned {
     const planned: Planned = { at: Math.max(this.now, Math.round(time)), order: this.#order++, run };
-    this.#heap.push(planned);
-    this.#rise(this.#heap.length - 1);
+    this.#planned.add(planned);
     return planned;
   }
 
@@ -35,7 +36,7 @@ export class Timeline {
   /** Runs what comes next; false when nothing does. */
   step(): boolean {
     for (;;) {
-      const next = this.#take();
+      const next = this.#planned.take();
       if (!next) return false;
       if (!next.run) continue;
       this.now = next.at;
@@ -46,47 +47,6 @@ export class Timeline {
       return true;
     }
   }
-
-  #take(): Planned | undefined {
-    const heap = this.#heap;
-    const first = heap[0];
-    const last = heap.pop();
-    if (first === undefined || last === undefined) return undefined;
-    if (heap.length > 0) {
-      heap[0] = last;
-      this.#sink();
-    }
-    return first;
-  }
-
-  #rise(from: number): void {
-    const heap = this.#heap;
-    let at = from;
-    while (at > 0) {
-      const above = (at - 1) >> 1;
-      if (!isBefore(heap[at]!, heap[above]!)) return;
-      [heap[at], heap[above]] = [heap[above]!, heap[at]!];
-      at = above;
-    }
-  }
-
-  #sink(): void {
-    const heap = this.#heap;
-    let at = 0;
-    for (;;) {
-      let least = at;
-      for (const below of [2 * at + 1, 2 * at + 2]) {
-        if (below < heap.length && isBefore(heap[below]!, heap[least]!)) least = below;
-      }
-      if (least === at) return;
-      [heap[at], heap[least]] = [heap[least]!, heap[at]!];
-      at = least;
-    }
-  }
-}
-
-function isBefore(a: Planned, b: Planned): boolean {
-  return a.at < b.at || (a.at === b.at && a.order < b.order);
 }
 
 /** Lets every promise that can go on do so: macrotasks come after the last microtask. */
