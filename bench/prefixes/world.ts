@@ -25,23 +25,19 @@ interface Fleet {
 
 /** A worker's end of its connection: it gives jobs to its engine, and settles them. */
 class Player {
-  readonly #connection: FakeConnection;
+  readonly connection: FakeConnection;
   readonly engine: ModelEngine;
   given = 0;
 
   constructor(connection: FakeConnection, engine: ModelEngine) {
-    this.#connection = connection;
+    this.connection = connection;
     this.engine = engine;
-  }
-
-  get connection(): FakeConnection {
-    return this.#connection;
   }
 
   /** Jobs that it was given since it was last asked. */
   takeJobs(): { job_id: string; fence_token: number }[] {
-    const jobs = this.#connection.frames('job') as never[];
-    this.#connection.sent.length = 0;
+    const jobs = this.connection.frames('job') as never[];
+    this.connection.sent.length = 0;
     this.given += jobs.length;
     return jobs;
   }
