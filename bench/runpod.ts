@@ -7,6 +7,7 @@ import { until } from '../test/support/poll.ts';
 import { freePort } from '../test/support/ports.ts';
 import { type Child, startProcess } from '../test/support/processes.ts';
 import { cleanEnvironment, cli, tearDown } from '../test/support/road.ts';
+import { median, sum } from './statistics.ts';
 
 /**
  * This worker in a RunPod endpoint beside the loop of RunPod's own SDK, and beside the least loop that does the same on
@@ -169,7 +170,7 @@ function processorMs({ pid }: Child): number {
     .filter((each) => family.has(each.pid))
     // utime, stime, and those of children that have ended.
     .flatMap(({ fields }) => fields.slice(11, 15).map(Number));
-  return (used.reduce((sum, ticks) => sum + ticks, 0) * 1000) / TICKS;
+  return (sum(used) * 1000) / TICKS;
 }
 
 /** Of its stat, from the state on: what stands before may hold blanks. */
@@ -188,10 +189,6 @@ function medians(figures: Figures[]): Figures {
     processor: median(figures.map(({ processor }) => processor)),
     firstPiece: firsts.length > 0 ? median(firsts) : null,
   };
-}
-
-function median(numbers: number[]): number {
-  return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)]!;
 }
 
 function describe({ jobsPerSecond, processor, firstPiece }: Figures): string {

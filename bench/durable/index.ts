@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { processorMs } from '../machine.ts';
+import { sum } from '../statistics.ts';
 import type { DurablePlan, SubmitterReport } from './plan.ts';
 
 /** A program beside this file: the queue's, or one of those that it is compared with. */
@@ -52,5 +53,3 @@ async function end(child: ChildProcess): Promise<void> {
   child.kill('SIGKILL');
   await exited;
 }
-
-const sum = (numbers: number[]) => numbers.reduce((total, number) => total + number, 0);

@@ -1,5 +1,5 @@
 import { type FakeConnection, QueueHarness } from '../../test/support/queue-harness.ts';
-import { quantile } from '../statistics.ts';
+import { quantile, sum } from '../statistics.ts';
 import { Events } from './events.ts';
 import type { Asked } from './loads.ts';
 import { type EngineShape, ModelEngine } from './model-engine.ts';
@@ -101,7 +101,7 @@ export function play(load: readonly Asked[], { workers, slots, engine }: Fleet, 
     predicted: told.predicted / promptTokens,
     seen: told.seen / promptTokens,
     firstToken: {
-      mean: waits.reduce((sum, wait) => sum + wait, 0) / waits.length,
+      mean: sum(waits) / waits.length,
       p50: quantile(waits, 0.5),
       p99: quantile(waits, 0.99),
     },

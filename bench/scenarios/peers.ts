@@ -5,7 +5,7 @@ import { processorMs, residentMegabytes } from '../machine.ts';
 import { ALL_PEERS, isInstalled, type RunningPeer, startPeer } from '../peers/index.ts';
 import type { Figure } from '../report.ts';
 import { type BenchRoad, pace, processesOf } from '../road.ts';
-import { median } from '../statistics.ts';
+import { median, sum } from '../statistics.ts';
 
 const OURS = 'worker-vllm';
 /** What the goals are measured against. */
@@ -136,5 +136,3 @@ function ask({ callers, requests, tokens, unit }: Load, url: string, effort: Eff
     tokens,
   });
 }
-
-const sum = (numbers: number[]) => numbers.reduce((total, number) => total + number, 0);
