@@ -5,6 +5,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { parse } from 'dotenv';
+import { ENGINE_NAMES } from '../engine/kinds/description.ts';
+import { describeEngine } from '../engine/kinds/index.ts';
 import { EXIT, endSignals, instanceIdOf, UserError } from '../process/index.ts';
 import { programArguments } from '../process/package.ts';
 import { type TurnRequest, Turns } from '../worker/turns/turns.ts';
@@ -41,7 +43,7 @@ export async function runSwap(files: readonly string[], env: NodeJS.ProcessEnv):
 }
 
 /** What each is started with. */
-export function membersOf(files: readonly string[], env: NodeJS.ProcessEnv, path: string): Member[] {
+function membersOf(files: readonly string[], env: NodeJS.ProcessEnv, path: string): Member[] {
   if (files.length < 2) throw wrong('name two files of variables at least, one for each model');
   const members = files.map((file, index): Member => {
     const own: NodeJS.ProcessEnv = { ...env, ...variablesIn(file) };
@@ -62,7 +64,8 @@ export function membersOf(files: readonly string[], env: NodeJS.ProcessEnv, path
     };
   });
   for (const [index, { env: own }] of members.entries()) {
-    if (!['vllm', 'simulator'].includes(own.ENGINE ?? 'vllm'))
+    const engine = ENGINE_NAMES.find((one) => one === (own.ENGINE ?? 'vllm'));
+    if (!engine || !describeEngine(engine).canSleep)
       throw wrong(`${files[index]}: ENGINE=${own.ENGINE} cannot sleep; vllm can`);
     for (const variable of ['CASOLA_INSTANCE_ID', 'VLLM_PORT'] as const) {
       const other = members.findIndex((member) => member.env[variable] === own[variable]);

@@ -116,4 +116,14 @@ describe('what goes wrong', () => {
     expect((await refused.exited).code).toBe(2);
     expect(refused.output()).toContain('have the same CASOLA_INSTANCE_ID, same');
   });
+
+  it.each(['fastdeploy', 'external', 'vlm'])('ENGINE=%s is refused: it cannot sleep', async (engine) => {
+    const folder = stateFolder();
+    const files = ['simulator', engine].map((name) => join(folder, `${name}.env`));
+    for (const [at, file] of files.entries())
+      writeFileSync(file, `ENGINE=${['simulator', engine][at]}\nVLLM_MODEL=tiny\n`);
+    const refused = cli(['swap', ...files]);
+    expect((await refused.exited).code).toBe(2);
+    expect(refused.output()).toContain(`${engine}.env: ENGINE=${engine} cannot sleep; vllm can`);
+  });
 });

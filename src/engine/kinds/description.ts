@@ -62,6 +62,8 @@ export interface EngineDescription {
   usesGpu: boolean;
   /** It loads LoRA adapters while it runs, by vLLM's routes. */
   loadsAdapters: boolean;
+  /** It can put its weights aside and take them back, by vLLM's routes, so that it can share a GPU (docs/swapping.md). */
+  canSleep: boolean;
   /** It tells token ids, and continues from given ones, so that answers can be moved (docs/moving.md). */
   goesOnFromIds: boolean;
   /** How to get the program when it is not installed; null when it cannot be missing. */

@@ -8,6 +8,8 @@ export const external: EngineDescription = {
   title: 'an engine that runs already',
   command: null,
   usesGpu: false,
+  // It has its memory for itself.
+  canSleep: false,
   // Whether it does is not known.
   goesOnFromIds: false,
   installHelp: null,

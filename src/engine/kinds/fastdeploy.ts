@@ -23,6 +23,7 @@ export const fastdeploy: EngineDescription = {
   },
   usesGpu: true,
   loadsAdapters: false,
+  canSleep: false,
   goesOnFromIds: false,
   installHelp:
     'Use an image with FastDeploy in it, or install "fastdeploy-gpu"; VLLM_SERVE_COMMAND names another program.',

