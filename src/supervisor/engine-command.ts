@@ -67,17 +67,14 @@ export async function prepareCommand(
   const extra = groupArguments(settings.extraArgs, 'VLLM_EXTRA_ARGS', flags ?? []);
   const asked = overriding(rest.arguments, extra);
   const gpus = await visibleGpus(settled.env, stopped);
-  const tracing = defaultTracing(engine, asked, settled.env);
-  const adapters = defaultAdapters(configuration.adapters.length);
-  const sleep = defaultSleep(settled.env);
   const defaults = [
-    ...defaultParallelism(asked, gpus),
-    ...tracing.arguments,
-    ...adapters.arguments,
-    ...sleep.arguments,
+    defaultTracing(engine, asked, settled.env),
+    defaultAdapters(configuration.adapters.length),
+    defaultSleep(settled.env),
   ];
-  const all = overriding([...own, ...defaults], asked);
-  const env = { ...childEnv, ...tracing.env, ...adapters.env, ...sleep.env };
+  const more = defaults.flatMap((one) => one.arguments);
+  const all = overriding([...own, ...defaultParallelism(asked, gpus), ...more], asked);
+  const env = Object.assign({}, childEnv, ...defaults.map((one) => one.env));
   return { program, args: all.flatMap(({ words }) => words), env, arguments: all, warnings };
 }
 

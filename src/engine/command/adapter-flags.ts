@@ -1,4 +1,4 @@
-import type { Argument } from './flag-arguments.ts';
+import type { DefaultArguments } from './flag-arguments.ts';
 import { numberAfter } from './side-by-side.ts';
 
 /**
@@ -9,14 +9,8 @@ const AT_ONCE = 4;
 
 const FROM = 'ENGINE_ADAPTERS';
 
-/** What an engine is told so that adapters can be loaded while it runs. */
-export interface AdapterArguments {
-  arguments: Argument[];
-  env: Record<string, string>;
-}
-
-/** Arguments that were asked for win. @param count adapters that the operator lists */
-export function defaultAdapters(count: number): AdapterArguments {
+/** So that adapters can be loaded while it runs. @param count adapters that the operator lists */
+export function defaultAdapters(count: number): DefaultArguments {
   if (count === 0) return { arguments: [], env: {} };
   const flags: [flag: string, ...values: string[]][] = [
     ['--enable-lora'],

@@ -11,6 +11,12 @@ export interface Argument {
   from: string;
 }
 
+/** What an engine is started with by itself: arguments, before which those that were asked for go, and variables. */
+export interface DefaultArguments {
+  arguments: Argument[];
+  env: Record<string, string>;
+}
+
 export interface FlagArguments {
   arguments: Argument[];
   warnings: string[];

@@ -1,7 +1,7 @@
-import type { AdapterArguments } from './adapter-flags.ts';
+import type { DefaultArguments } from './flag-arguments.ts';
 
-/** What an engine is told that shares its GPU (`worker-vllm swap`): it can put its weights aside, and has routes for it. */
-export function defaultSleep(env: NodeJS.ProcessEnv): AdapterArguments {
+/** Of an engine that shares its GPU (`worker-vllm swap`): it can put its weights aside, and has routes for it. */
+export function defaultSleep(env: NodeJS.ProcessEnv): DefaultArguments {
   if (!env.ENGINE_TURNS) return { arguments: [], env: {} };
   return {
     arguments: [{ words: ['--enable-sleep-mode'], flag: '--enable-sleep-mode', from: 'worker-vllm swap' }],

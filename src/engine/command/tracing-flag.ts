@@ -1,16 +1,10 @@
 import type { EngineDescription } from '../kinds/description.ts';
-import type { Argument } from './flag-arguments.ts';
+import type { Argument, DefaultArguments } from './flag-arguments.ts';
 
 /** Read by OpenTelemetry's SDK in Python; vLLM takes `grpc` where it is not set. */
 const PROTOCOL = 'OTEL_EXPORTER_OTLP_TRACES_PROTOCOL';
 
-/** What an engine is told about where its spans go. */
-export interface TracingArguments {
-  arguments: Argument[];
-  env: Record<string, string>;
-}
-
-const NOTHING: TracingArguments = { arguments: [], env: {} };
+const NOTHING: DefaultArguments = { arguments: [], env: {} };
 
 /**
  * Where the worker exports spans (worker/tracing/settings.ts), its engine does too, unless something says where or how.
@@ -20,7 +14,7 @@ export function defaultTracing(
   { tracingFlag: flag }: Pick<EngineDescription, 'tracingFlag'>,
   asked: readonly Argument[],
   env: NodeJS.ProcessEnv,
-): TracingArguments {
+): DefaultArguments {
   const of = (name: string) => env[name]?.trim() || undefined;
   const whole = of('OTEL_EXPORTER_OTLP_TRACES_ENDPOINT');
   const base = of('OTEL_EXPORTER_OTLP_ENDPOINT');
