@@ -48,6 +48,13 @@ export async function readPieces(body: AnswerBody, take: TakePiece): Promise<voi
   }
 }
 
+/** A body that is known to be short, as text. */
+export async function readText(body: AnswerBody): Promise<string> {
+  const pieces: Uint8Array[] = [];
+  await readPieces(body, (piece) => void pieces.push(piece));
+  return Buffer.concat(pieces).toString();
+}
+
 /** Live gauges, from the engine's metrics page. */
 export interface EngineGauges {
   running: number;

@@ -1,4 +1,4 @@
-import type { EngineClient } from '../../engine/client/types.ts';
+import { type EngineClient, readText } from '../../engine/client/types.ts';
 import { engineMessage } from '../../protocol/index.ts';
 
 /** vLLM's routes by which adapters come and go while it runs, as version 0.32 answers them. */
@@ -40,9 +40,7 @@ async function post(
     body: JSON.stringify(body),
     signal: AbortSignal.timeout(LOAD_WITHIN_MS),
   });
-  const pieces: Uint8Array[] = [];
-  for await (const piece of answer.body) pieces.push(piece);
-  return { status: answer.status, text: Buffer.concat(pieces).toString() };
+  return { status: answer.status, text: await readText(answer.body) };
 }
 
 /** FastAPI's own answer, which says nothing of an adapter. */

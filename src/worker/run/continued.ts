@@ -1,4 +1,4 @@
-import { readPieces } from '../../engine/client/types.ts';
+import { readText } from '../../engine/client/types.ts';
 import { idsAsked } from '../../moving/token-ids.ts';
 import type { EngineRequest, Usage } from '../../protocol/index.ts';
 import { finalFailure } from '../failure.ts';
@@ -53,9 +53,7 @@ async function textOf(attempt: Attempt, tokens: readonly number[]): Promise<stri
     contentType: 'application/json',
     body: JSON.stringify({ model: attempt.servedModel, tokens }),
   });
-  const pieces: Uint8Array[] = [];
-  await readPieces(answer.body, (piece) => void pieces.push(piece));
-  const { prompt } = Object(parseBody(Buffer.concat(pieces).toString()));
+  const { prompt } = Object(parseBody(await readText(answer.body)));
   if (answer.status === 200 && typeof prompt === 'string') return prompt;
   throw finalFailure('engine_error', `the engine does not tell the text of tokens: HTTP ${answer.status}`);
 }

@@ -1,10 +1,11 @@
-import type {
-  AnswerBody,
-  EngineAnswer,
-  EngineCall,
-  EngineClient,
-  EngineGauges,
-  Probe,
+import {
+  type AnswerBody,
+  type EngineAnswer,
+  type EngineCall,
+  type EngineClient,
+  type EngineGauges,
+  type Probe,
+  readPieces,
 } from '../../engine/client/types.ts';
 import type { Log } from '../../process/log.ts';
 import type { Clock, Timer } from '../clock.ts';
@@ -140,7 +141,7 @@ export class SwappedEngine implements EngineClient {
     try {
       const signal = AbortSignal.timeout(SWITCH_WITHIN_MS);
       const { status, body } = await engine.request({ method: 'POST', path: `/${route}`, signal });
-      for await (const _ of body);
+      await readPieces(body, () => {});
       if (status >= 300) throw new Error(`${route} answered ${status}`);
       log.info({ took_ms: clock.now() - startedMs }, `engine: ${route.split('?')[0]}`);
       done();
