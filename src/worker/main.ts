@@ -161,7 +161,7 @@ function takingTurns(
   const { tell, close } = connectTurns(turns.path, instanceId, {
     word: (word) => swapped.hear(word),
     gone: () => {
-      log.error('whoever gives the turns at the GPU is gone (worker-vllm swap); the worker ends');
+      log.error('worker-vllm swap, which gives the turns at the GPU, is gone; the worker ends');
       process.kill(process.ppid, 'SIGTERM');
     },
   });
