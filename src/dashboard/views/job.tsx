@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { JobView as JobFields } from '../../protocol/jobs.ts';
 import { type RequestRecord, tokensPerSecond } from '../../protocol/request-record.ts';
 import { workerName } from '../../protocol/worker-name.ts';
@@ -31,12 +31,14 @@ export function JobView({ id }: { id: string }) {
   const [record, setRecord] = useState<RequestRecord | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
   const [looks, setLooks] = useState(0);
+  /** The answer that a request with a ledger is no stored job: it is not asked for again. */
+  const notStored = useRef<ApiFailure | null>(null);
   const path = `api/jobs/${encodeURIComponent(id)}`;
 
   /** @returns whether nothing more will happen to it */
   const look = async (signal: AbortSignal) => {
     const [found, ledger, ended] = await Promise.allSettled([
-      ask<Job>(`${path}?result=0`, { signal }),
+      notStored.current ? Promise.reject(notStored.current) : ask<Job>(`${path}?result=0`, { signal }),
       ask<{ steps: LedgerStep[] }>(`${path}/ledger`, { signal }),
       ask<{ requests: RequestRecord[] }>(`api/requests?id=${encodeURIComponent(id)}&limit=1`, { signal }),
     ]);
@@ -44,6 +46,7 @@ export function JobView({ id }: { id: string }) {
     // A request that waited for its answer has a ledger, and is stored nowhere.
     if (ledger.status === 'fulfilled') setSteps(ledger.value.steps);
     if (found.status === 'fulfilled') setJob(found.value);
+    else if (ledger.status === 'fulfilled' && isNotFound(found.reason)) notStored.current = found.reason;
     const request =
       ended.status === 'fulfilled' ? ended.value.requests.find((one) => one.id === id) : undefined;
     if (request) setRecord(request);
@@ -138,6 +141,10 @@ function RequestFacts({ record }: { record: RequestRecord }) {
       )}
     </>
   );
+}
+
+function isNotFound(error: unknown): error is ApiFailure {
+  return error instanceof ApiFailure && error.status === 404;
 }
 
 function isUnknown(error: unknown): boolean {
