@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import type { FleetHistory } from '../../protocol/fleet-view.ts';
 import { timeZone } from '../clock.ts';
 import { Chart } from '../controls/chart.tsx';
+import { Chips } from '../controls/chips.tsx';
 import * as format from '../format.ts';
 import { usePolled } from '../polled.ts';
 import { filter, go, href, query } from '../router.ts';
@@ -47,19 +48,12 @@ export function OverTime(of: CourseOf) {
     <section class="over-time" aria-labelledby="over-time-title" ref={root}>
       <div class="tools">
         <h2 id="over-time-title">Over time{nameOf(of)}</h2>
-        <fieldset class="chips">
-          <legend class="unseen">How far back</legend>
-          {(Object.keys(RANGES) as Range[]).map((key) => (
-            <button
-              key={key}
-              type="button"
-              aria-pressed={key === range}
-              onClick={() => filter({ over: key === USUAL ? null : key })}
-            >
-              {RANGES[key]}
-            </button>
-          ))}
-        </fieldset>
+        <Chips
+          label="How far back"
+          chosen={range}
+          options={RANGES}
+          onChoose={(over) => filter({ over: over === USUAL ? null : over })}
+        />
         {data && <a href={href(requestsPath(of, data.at[0]!, null))}>Requests of this time</a>}
       </div>
       {data ? (

@@ -1,5 +1,6 @@
 import { useRef } from 'preact/hooks';
 import type { Percentiles, PoolRates, PoolRow } from '../../protocol/fleet-view.ts';
+import { Chips } from '../controls/chips.tsx';
 import { Figure } from '../controls/figure.tsx';
 import { Slots } from '../controls/slots.tsx';
 import { Still } from '../controls/still.tsx';
@@ -10,12 +11,9 @@ import { fleet } from '../live.ts';
 import { filter, href, query } from '../router.ts';
 
 /** The span over which figures are told, by its name in the address. */
-const SPANS = {
-  now: { name: 'Last minute', seconds: 60 },
-  hour: { name: 'Last hour', seconds: 3600 },
-  day: { name: 'Last 24 hours', seconds: 86_400 },
-} as const;
+const SPANS = { now: 'Last minute', hour: 'Last hour', day: 'Last 24 hours' } as const;
 type Span = keyof typeof SPANS;
+const SECONDS: Record<Span, number> = { now: 60, hour: 3600, day: 86_400 };
 
 /** What waits in each pool, why, and how quickly the rest goes through. */
 export function QueueView() {
@@ -34,7 +32,12 @@ export function QueueView() {
     <section class="view" aria-labelledby="queue-title" ref={root}>
       <div class="tools">
         <h1 id="queue-title">Queue</h1>
-        <SpanChoice chosen={span} />
+        <Chips
+          label="Figures over"
+          chosen={span}
+          options={SPANS}
+          onChoose={(range) => filter({ range: range === 'now' ? null : range })}
+        />
         {pool !== null && (
           <button type="button" onClick={() => filter({ config_id: null })}>
             pool: {pool} <span aria-hidden="true">×</span>
@@ -71,24 +74,6 @@ function inOrder(pools: PoolRow[]): PoolRow[] {
 
 function waitsLong({ oldest_wait_ms, objectives }: PoolRow): boolean {
   return (oldest_wait_ms ?? 0) > objectives.first_token.within_ms;
-}
-
-function SpanChoice({ chosen }: { chosen: Span }) {
-  return (
-    <fieldset class="chips">
-      <legend class="unseen">Figures over</legend>
-      {(Object.keys(SPANS) as Span[]).map((span) => (
-        <button
-          key={span}
-          type="button"
-          aria-pressed={span === chosen}
-          onClick={() => filter({ range: span === 'now' ? null : span })}
-        >
-          {SPANS[span].name}
-        </button>
-      ))}
-    </fieldset>
-  );
 }
 
 function Pool({ pool, span }: { pool: PoolRow; span: Span }) {
@@ -142,7 +127,7 @@ function Pool({ pool, span }: { pool: PoolRow; span: Span }) {
           </p>
         </div>
       </Still>
-      <Rates rates={rates} seconds={SPANS[span].seconds} configId={config_id} />
+      <Rates rates={rates} seconds={SECONDS[span]} configId={config_id} />
       <Latency rates={rates} />
     </article>
   );

@@ -1,6 +1,7 @@
 import type { PoolSharing } from '../../protocol/sharing.ts';
 import type { LimitView } from '../../protocol/token-limits.ts';
 import { Problem } from '../controls/action.tsx';
+import { Chips } from '../controls/chips.tsx';
 import { Mark } from '../controls/mark.tsx';
 import { Progress } from '../controls/progress.tsx';
 import { type Column, Table } from '../controls/table.tsx';
@@ -33,6 +34,11 @@ const DAYS: Record<string, string> = {
   '365': 'Last 365 days',
 };
 
+const BY_WORDS = Object.fromEntries(Object.entries(BY).map(([by, word]) => [by, `By ${word}`])) as Record<
+  By,
+  string
+>;
+
 /** Who used what, for how much; who waits for whom; whose limits are near their end. */
 export function UsageView() {
   const given = query.value;
@@ -48,46 +54,22 @@ export function UsageView() {
       {mayRead.value && <Sharing />}
       {mayRead.value && <NearLimits />}
       <div class="tools">
-        <Choice name="days" label="Of which days (UTC)" chosen={span} options={DAYS} usual="7" />
-        <Choice
-          name="by"
+        <Chips
+          label="Of which days (UTC)"
+          chosen={span}
+          options={DAYS}
+          onChoose={(days) => filter({ days: days === '7' ? null : days })}
+        />
+        <Chips
           label="By what"
           chosen={key}
-          options={Object.fromEntries(Object.entries(BY).map(([one, word]) => [one, `By ${word}`]))}
-          usual="tenant"
+          options={BY_WORDS}
+          onChoose={(by) => filter({ by: by === 'tenant' ? null : by })}
         />
       </div>
       {failure && failure.status !== 0 && <Problem text={failure.message} />}
       {data && <Groups answer={data} by={key} />}
     </section>
-  );
-}
-
-interface ChoiceProps {
-  /** In the address. */
-  name: string;
-  label: string;
-  chosen: string;
-  options: Record<string, string>;
-  /** The one that the address leaves out. */
-  usual: string;
-}
-
-function Choice({ name, label, chosen, options, usual }: ChoiceProps) {
-  return (
-    <fieldset class="chips">
-      <legend class="unseen">{label}</legend>
-      {Object.entries(options).map(([value, text]) => (
-        <button
-          key={value}
-          type="button"
-          aria-pressed={value === chosen}
-          onClick={() => filter({ [name]: value === usual ? null : value })}
-        >
-          {text}
-        </button>
-      ))}
-    </fieldset>
   );
 }
 

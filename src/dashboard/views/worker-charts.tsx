@@ -1,6 +1,7 @@
 import { useState } from 'preact/hooks';
 import type { FleetHistory } from '../../protocol/fleet-view.ts';
 import { Chart } from '../controls/chart.tsx';
+import { Chips } from '../controls/chips.tsx';
 import * as format from '../format.ts';
 import { usePolled } from '../polled.ts';
 
@@ -63,14 +64,7 @@ export function WorkerCharts({ workerId }: { workerId: string }) {
     <section aria-labelledby="charts-title">
       <div class="tools">
         <h2 id="charts-title">Load</h2>
-        <fieldset class="chips">
-          <legend class="unseen">Range</legend>
-          {(Object.keys(RANGES) as (keyof typeof RANGES)[]).map((key) => (
-            <button key={key} type="button" aria-pressed={range === key} onClick={() => setRange(key)}>
-              {RANGES[key]}
-            </button>
-          ))}
-        </fieldset>
+        <Chips label="Range" chosen={range} options={RANGES} onChoose={(chosen) => setRange(chosen)} />
       </div>
       {data ? (
         <div class="charts">

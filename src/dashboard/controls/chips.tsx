@@ -1,0 +1,22 @@
+interface ChipsProps<Value extends string> {
+  /** What is chosen, for those who do not see it. */
+  label: string;
+  chosen: Value;
+  /** What may be chosen, and what it is called. */
+  options: Readonly<Record<Value, string>>;
+  onChoose(value: Value): void;
+}
+
+/** Buttons of which one is pressed. */
+export function Chips<Value extends string>({ label, chosen, options, onChoose }: ChipsProps<Value>) {
+  return (
+    <fieldset class="chips">
+      <legend class="unseen">{label}</legend>
+      {(Object.keys(options) as Value[]).map((value) => (
+        <button key={value} type="button" aria-pressed={value === chosen} onClick={() => onChoose(value)}>
+          {options[value]}
+        </button>
+      ))}
+    </fieldset>
+  );
+}
