@@ -23,6 +23,8 @@ let most = 0;
 let looking: NodeJS.Timeout;
 
 const MODELS = ['llama', 'qwen'];
+/** Of their engines. */
+const ports: number[] = [];
 
 beforeAll(async () => {
   queue = await startQueue();
@@ -30,10 +32,12 @@ beforeAll(async () => {
   memory = stateFolder();
   const files: string[] = [];
   for (const model of MODELS) {
+    const port = await freePort();
+    ports.push(port);
     const variables = {
       ENGINE: 'simulator',
       VLLM_MODEL: model,
-      VLLM_PORT: await freePort(),
+      VLLM_PORT: port,
       VLLM_EXTRA_ARGS: "'--inter-token-latency-ms 10'",
       CASOLA_CONFIG_ID: `pool-${model}`,
       CASOLA_INSTANCE_ID: model,
@@ -97,12 +101,12 @@ describe('two models on one GPU', () => {
   });
 
   it('end in order', async () => {
+    const engines = async () =>
+      (await Promise.all(ports.map((port) => processesWith(`--port\0${port}`)))).flat();
+    expect(await engines()).toHaveLength(MODELS.length);
     swap.kill('SIGTERM');
     expect((await swap.exited).code).toBe(0);
-    await until(
-      async () => (await processesWith('--served-model-name llama')).length === 0,
-      'no engine is left',
-    );
+    await until(async () => (await engines()).length === 0, 'no engine is left');
   });
 });
 

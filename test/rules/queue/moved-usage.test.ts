@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { FakeConnection } from '../../support/queue-harness.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
+import { usage } from '../../support/usage-bench.ts';
 
 /** Of the first attempt: its caller was given four of the five. */
 const FIRST = { prompt_tokens: 10, completion_tokens: 5 };
@@ -11,11 +12,6 @@ const WHOLE = { prompt_tokens: 10, completion_tokens: 9 };
 function end(queue: QueueHarness, worker: FakeConnection, frame: object): void {
   const { job_id, fence_token } = worker.lastJob();
   queue.say(worker, { job_id, fence_token, ...frame });
-}
-
-function counted(queue: QueueHarness) {
-  const to = queue.nowMs / 1000 + 86_400;
-  return queue.queue.do('usage', { from: 0, to, width: 10 ** 10, groupBy: [], filter: {} });
 }
 
 describe('usage of an answer that moved', () => {
@@ -34,7 +30,7 @@ describe('usage of an answer that moved', () => {
     const other = queue.worker('other');
     queue.request({ job_id: 'a', moved: MOVED });
     end(queue, other, { type: 'job_result', result: {}, usage: WHOLE });
-    expect(counted(queue)).toMatchObject([{ requests: 1, succeeded: 1, input: 10, output: 9, wasted: 1 }]);
+    expect(usage(queue)).toMatchObject([{ requests: 1, succeeded: 1, input: 10, output: 9, wasted: 1 }]);
   });
 
   it('is so for an attempt that only its worker goes on with', () => {
@@ -49,6 +45,6 @@ describe('usage of an answer that moved', () => {
     end(queue, other, { type: 'job_result', result: {}, usage: WHOLE });
     const back = queue.worker('first', { jobs: [{ job_id: 'a', fence_token }] });
     queue.say(back, { type: 'job_result', job_id: 'a', fence_token, result: {}, usage: FIRST });
-    expect(counted(queue)).toMatchObject([{ requests: 1, succeeded: 1, input: 10, output: 9, wasted: 1 }]);
+    expect(usage(queue)).toMatchObject([{ requests: 1, succeeded: 1, input: 10, output: 9, wasted: 1 }]);
   });
 });
