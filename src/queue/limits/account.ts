@@ -160,14 +160,13 @@ export class Account {
     });
   }
 
-  /** It is over, whatever became of it. @returns false: it was not let in, or has ended before */
-  end(id: string, now: number): boolean {
+  /** It is over, whatever became of it. */
+  end(id: string, now: number): void {
     this.endAttempt(id, now);
     const running = this.#running.get(id);
-    if (!running) return false;
+    if (!running) return;
     this.#running.delete(id);
     this.#reserve(running, -1);
-    return true;
   }
 
   /** Tokens were used. @param tokens less than 0: so many were counted too much */

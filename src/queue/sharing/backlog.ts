@@ -37,10 +37,6 @@ export class Backlog<J extends PlacedRequest> {
     return line;
   }
 
-  share(job: Placed): Share<J> {
-    return this.line(job).share(job.tenant);
-  }
-
   /** By pool and priority. */
   lines(): ReadonlyMap<string, ReadonlyMap<number, FairLine<J>>> {
     return this.#lines;
