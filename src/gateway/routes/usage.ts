@@ -31,7 +31,10 @@ const KEYS: Record<keyof UsageKey, Parameter> = {
   token_name: { description: 'Only what jobs of this token used.' },
   config_id: { description: 'Only of this pool.' },
   model: { description: 'Only of this model, by the name that its engine has for it.' },
-  mode: { description: 'Only of requests, or of stored jobs.', enum: ['waiting', 'stored'] },
+  mode: {
+    description: 'Only of callers that waited, of stored jobs, or of lines of batches.',
+    enum: USAGE_MODES,
+  },
 };
 
 /** Tokens and requests that were counted: in our form, and in that of OpenAI's usage API. */
