@@ -1,8 +1,9 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '../../test/support/ports.ts';
+import { killGroup } from '../../test/support/processes.ts';
 import { descendantsOf } from '../machine.ts';
 import { dynamo } from './dynamo.ts';
 import { liteLlm } from './litellm.ts';
@@ -48,7 +49,7 @@ export async function startPeer(
     );
   closeSync(log);
   const stop = () => {
-    for (const child of children) endGroup(child);
+    for (const child of children) killGroup(child.pid);
     rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
   };
   const url = `http://127.0.0.1:${port}`;
@@ -76,13 +77,5 @@ async function answersChat(url: string): Promise<boolean> {
     return response.ok;
   } catch {
     return false;
-  }
-}
-
-function endGroup({ pid }: ChildProcess): void {
-  try {
-    process.kill(-pid!, 'SIGKILL');
-  } catch {
-    // It has ended.
   }
 }

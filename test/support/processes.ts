@@ -135,7 +135,8 @@ export function groupLives(pid: number): boolean {
   }
 }
 
-function killGroup(pid: number | undefined): void {
+/** Of a process that was started with `detached: true`. @param pid undefined: it could not be started */
+export function killGroup(pid: number | undefined): void {
   if (pid === undefined) return;
   try {
     process.kill(-pid, 'SIGKILL');
