@@ -120,7 +120,7 @@ class Swap {
   end(signal: NodeJS.Signals): void {
     this.#code ??= EXIT.ok;
     for (const child of this.#children.values()) child.kill(signal);
-    this.#endIfOver();
+    if (this.#children.size === 0) this.#ended.resolve(this.#code);
   }
 
   #start({ name, env }: Member): void {
@@ -134,10 +134,6 @@ class Swap {
       if (signal !== null) process.stderr.write(`swap: ${name} was ended by ${signal}\n`);
       this.end('SIGTERM');
     });
-  }
-
-  #endIfOver(): void {
-    if (this.#children.size === 0) this.#ended.resolve(this.#code ?? EXIT.ok);
   }
 
   #hear(socket: Socket): void {
