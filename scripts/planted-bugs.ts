@@ -23,6 +23,7 @@ const BUGS: readonly Bug[] = [
     file: 'src/queue/attempts/claim.ts',
     line: `if (job.fence_token !== fence_token || fence_token === 0) return 'stale';`,
     becomes: '',
+    first_seed: 800,
   },
   {
     name: 'a claim ignores the worker’s id',
