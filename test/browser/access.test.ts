@@ -125,7 +125,7 @@ describe('signing in', () => {
     const statusOf = async (token: string) =>
       (await fetch(`${queue.url}/v1/models`, { headers: { authorization: `Bearer ${token}` } })).status;
     const shown = async () =>
-      /wv_[\w-]{43}/.exec((await page.getByRole('status').textContent()) ?? '')?.[0] ?? '';
+      /wv_[\w-]{43}/.exec((await page.locator('[role=status].notice').textContent()) ?? '')?.[0] ?? '';
     await page.getByRole('link', { name: 'Tokens', exact: true }).click();
     await page.getByLabel('Name, also of its tenant').fill('team-a');
     await page.getByLabel('Models, all unless named').fill('qwen-*');
