@@ -1,5 +1,6 @@
 import { effect } from '@preact/signals';
-import { href, segments } from './router.ts';
+import type { FunctionComponent } from 'preact';
+import { segments } from './router.ts';
 import { isSignedOut } from './session.ts';
 import { Attention } from './shell/attention.tsx';
 import { ConnectionBar } from './shell/connection-bar.tsx';
@@ -11,6 +12,7 @@ import { BatchesView } from './views/batches.tsx';
 import { FleetView } from './views/fleet.tsx';
 import { JobView } from './views/job.tsx';
 import { JobsView } from './views/jobs.tsx';
+import { NotFoundView } from './views/not-found.tsx';
 import { QueueView } from './views/queue.tsx';
 import { RequestsView } from './views/requests.tsx';
 import { SignInView } from './views/sign-in.tsx';
@@ -20,22 +22,31 @@ import { TryView } from './views/try.tsx';
 import { UsageView } from './views/usage.tsx';
 import { WorkerView } from './views/worker.tsx';
 
-const TITLES: Record<string, string> = {
-  queue: 'Queue',
-  requests: 'Requests',
-  jobs: 'Jobs',
-  batches: 'Batches',
-  usage: 'Usage',
-  spend: 'Spend',
-  try: 'Try it',
-  tokens: 'Tokens',
-  audit: 'Audit',
-};
+/** A view that is about all of a kind, and one that is about one of them. */
+interface Views {
+  title: string;
+  all?: FunctionComponent;
+  one?: FunctionComponent<{ id: string }>;
+}
+
+const VIEWS = new Map<string, Views>([
+  ['', { title: 'Fleet', all: FleetView }],
+  ['workers', { title: 'Worker', one: WorkerView }],
+  ['queue', { title: 'Queue', all: QueueView }],
+  ['requests', { title: 'Requests', all: RequestsView }],
+  ['jobs', { title: 'Jobs', all: JobsView, one: JobView }],
+  ['batches', { title: 'Batches', all: BatchesView }],
+  ['usage', { title: 'Usage', all: UsageView }],
+  ['spend', { title: 'Spend', all: SpendView }],
+  ['try', { title: 'Try it', all: TryView }],
+  ['tokens', { title: 'Tokens', all: TokensView }],
+  ['audit', { title: 'Audit', all: AuditView }],
+]);
 
 // Tabs and histories are told apart by it.
 effect(() => {
   const [view = '', id] = segments.value;
-  document.title = `${id ?? TITLES[view] ?? 'Fleet'} · worker-vllm`;
+  document.title = `${id ?? VIEWS.get(view)?.title ?? 'No such page'} · worker-vllm`;
 });
 
 export function App() {
@@ -63,35 +74,8 @@ export function App() {
 }
 
 function View() {
-  const [view, id] = segments.value;
-  switch (view) {
-    case '':
-      return <FleetView />;
-    case 'workers':
-      return id ? <WorkerView key={id} id={id} /> : <FleetView />;
-    case 'queue':
-      return <QueueView />;
-    case 'requests':
-      return <RequestsView />;
-    case 'jobs':
-      return id ? <JobView key={id} id={id} /> : <JobsView />;
-    case 'batches':
-      return <BatchesView />;
-    case 'try':
-      return <TryView />;
-    case 'tokens':
-      return <TokensView />;
-    case 'audit':
-      return <AuditView />;
-    case 'usage':
-      return <UsageView />;
-    case 'spend':
-      return <SpendView />;
-    default:
-      return (
-        <p class="notice">
-          There is no such view. <a href={href('')}>Go to the fleet</a>
-        </p>
-      );
-  }
+  const [name = '', id, ...rest] = segments.value;
+  const { all: All, one: One } = VIEWS.get(name) ?? {};
+  if (id && rest.length === 0 && One) return <One key={id} id={id} />;
+  return id === undefined && All ? <All /> : <NotFoundView />;
 }

@@ -173,16 +173,21 @@ export class Fleet {
     this.#bound();
   }
 
-  /** What was measured of a subject, and what happened to its machines and workers meanwhile. */
-  readHistory(of: Subject, range: HistoryRange): FleetHistory {
-    const read = readHistory(this.history, of, range, this.#ports.now());
+  /**
+   * What was measured of a subject, and what happened to its machines and workers meanwhile.
+   * @param end epoch ms; null: now
+   */
+  readHistory(of: Subject, range: HistoryRange, end: number | null = null): FleetHistory {
+    const now = this.#ports.now();
+    const until = Math.min(end ?? now, now);
+    const read = readHistory(this.history, of, { range, until, now });
     const from = read.at[0]!;
     const configId = of.kind === 'pool' ? of.id : null;
     const isOfWorkers = of.kind === 'pool' || of.kind === 'fleet';
     const marks = isOfWorkers
       ? marksOf(this.#pools.started(configId, from), this.scheduler.launches(), configId, from)
       : [];
-    return { ...read, marks };
+    return { ...read, marks: marks.filter(({ at }) => at <= until) };
   }
 
   #objectives(configId: string): Objectives {

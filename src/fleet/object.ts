@@ -147,8 +147,8 @@ export class FleetObject
     return this.#fleet.requests.list(wanted);
   }
 
-  async history(...[of, range]: Parameters<FleetRpc['history']>): ReturnType<FleetRpc['history']> {
-    return this.#fleet.readHistory(of, range);
+  async history(...asked: Parameters<FleetRpc['history']>): ReturnType<FleetRpc['history']> {
+    return this.#fleet.readHistory(...asked);
   }
 
   async refused(refused: RefusedWorker): Promise<void> {

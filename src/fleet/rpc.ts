@@ -34,8 +34,8 @@ export interface FleetRpc {
   requests(wanted: RequestsWanted): Promise<RequestPage>;
   /** The fleet as everybody is shown it; its live form is the object's `fetch`, a WebSocket. */
   view(): Promise<FleetView>;
-  /** What was measured of a worker, a pool, a model or all lately. */
-  history(of: Subject, range: HistoryRange): Promise<FleetHistory>;
+  /** What was measured of a worker, a pool, a model or all. @param end epoch ms; null: now */
+  history(of: Subject, range: HistoryRange, end: number | null): Promise<FleetHistory>;
   /** A worker was refused at the gateway. In memory only. */
   refused(refused: RefusedWorker): Promise<void>;
   /** Workers that are connected, as the queue last told. */

@@ -62,9 +62,10 @@ export function createApp(page?: ArrayBuffer): Gateway {
   runpodRoutes(app);
   socketRoutes(app);
   documentRoutes(app);
-  if (page) pageRoutes(app, page);
+  const wrongAddress = page && pageRoutes(app, page);
   rejectOtherMethods(app);
   inferenceRoute(app);
+  if (wrongAddress) app.get('*', wrongAddress);
 
   app.notFound((context) => {
     const { method, path } = context.req;

@@ -58,8 +58,8 @@ describe.each(['light', 'dark'] as const)('in the %s theme', (colorScheme) => {
   });
 });
 
-it.each(VIEWS)('/%s does not scroll sideways on a phone', async (path) => {
-  const { page, close } = await openPage(browser, { viewport: { width: 375, height: 812 } });
+it.each(VIEWS)('/%s does not scroll sideways on the narrowest phone', async (path) => {
+  const { page, close } = await openPage(browser, { viewport: { width: 320, height: 640 } });
   await page.goto(`${queue.url}/${path}`);
   await page.getByText('Live', { exact: false }).first().waitFor();
   await page.locator('main h1, main .notice').first().waitFor();

@@ -49,6 +49,19 @@ describe('the page', () => {
     expect(await response.json()).toMatchObject({ error: { code: 'route_not_found' } });
   });
 
+  it.each(['/nothing', '/queue/more', '/workers', '/api/nothing'])(
+    'shows a browser that nothing is at %s, and tells everybody else',
+    async (path) => {
+      const shown = await fetch(`${workerd.url}${path}`, asBrowser);
+      expect(shown.status).toBe(404);
+      expect(shown.headers.get('content-type')).toContain('text/html');
+      expect(await shown.text()).toContain('<div id="page">');
+      const told = await fetch(`${workerd.url}${path}`);
+      expect(told.status).toBe(404);
+      expect(await told.json()).toMatchObject({ error: { code: 'route_not_found' } });
+    },
+  );
+
   it('is not for other machines where no tokens are configured', async () => {
     const forwarded = { headers: { ...asBrowser.headers, 'x-forwarded-for': '203.0.113.9' } };
     const response = await fetch(`${workerd.url}/`, forwarded);

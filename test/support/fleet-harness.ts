@@ -68,8 +68,8 @@ export class FleetHarness {
     return this.rules.workers.list();
   }
 
-  history(of: Subject, range: HistoryRange): FleetHistory {
-    return this.rules.readHistory(of, range);
+  history(of: Subject, range: HistoryRange, end: number | null = null): FleetHistory {
+    return this.rules.readHistory(of, range, end);
   }
 
   /** What everybody is shown now. */

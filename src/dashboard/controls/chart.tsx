@@ -1,6 +1,7 @@
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { timeZone } from '../clock.ts';
 import { clockTime } from '../format.ts';
+import { isDark as isDarkNow } from '../theme.ts';
 import type { PlotOptions, Series, TimeMark } from './plot.ts';
 
 interface ChartProps {
@@ -35,7 +36,7 @@ export function Chart(props: ChartProps) {
   const { title, at, series, format, isLong } = props;
   const root = useRef<HTMLDivElement>(null);
   const drawn = useRef<Drawn | null>(null);
-  const isDark = useIsDark();
+  const isDark = isDarkNow.value;
   const options: PlotOptions = { ...props, timeZone: timeZone.value };
   const newest = useRef(options);
   newest.current = options;
@@ -110,16 +111,4 @@ function Values({ title, at, series, format }: ChartProps) {
       </tbody>
     </table>
   );
-}
-
-/** A chart's colours are fixed when it is drawn. */
-function useIsDark(): boolean {
-  const [isDark, setIsDark] = useState(matchMedia('(prefers-color-scheme: dark)').matches);
-  useEffect(() => {
-    const scheme = matchMedia('(prefers-color-scheme: dark)');
-    const follow = () => setIsDark(scheme.matches);
-    scheme.addEventListener('change', follow);
-    return () => scheme.removeEventListener('change', follow);
-  }, []);
-  return isDark;
 }

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { FleetHistory } from '../../protocol/fleet-view.ts';
-import { timeZone } from '../clock.ts';
+import { now, timeZone } from '../clock.ts';
 import { Chart } from '../controls/chart.tsx';
 import { Chips } from '../controls/chips.tsx';
 import * as format from '../format.ts';
@@ -39,6 +39,8 @@ export function OverTime(of: CourseOf) {
   const range: Range = given in RANGES ? (given as Range) : USUAL;
   const asked = new URLSearchParams({ range });
   for (const [name, value] of Object.entries(of)) if (value) asked.set(name, value);
+  const until = query.value.get('until');
+  if (until) asked.set('until', until);
   const refresh = range === '15m' || range === '1h' ? 10_000 : MOST_REFRESH_MS;
   const { data, failure } = usePolled<FleetHistory>(
     isSeen ? `api/fleet/history?${asked}` : null,
@@ -54,7 +56,14 @@ export function OverTime(of: CourseOf) {
           options={RANGES}
           onChoose={(over) => filter({ over: over === USUAL ? null : over })}
         />
-        {data && <a href={href(requestsPath(of, data.at[0]!, null))}>Requests of this time</a>}
+        <HeldTime until={until} />
+        {data && (
+          <a
+            href={href(requestsPath(of, data.at[0]!, until === null ? null : data.at.at(-1)! + data.step_ms))}
+          >
+            Requests of this time
+          </a>
+        )}
       </div>
       {data ? (
         <Courses of={of} history={data} />
@@ -99,6 +108,24 @@ function Courses({ of, history }: { of: CourseOf; history: FleetHistory }) {
         </ul>
       )}
     </>
+  );
+}
+
+/** Makes the span one that does not move, so that its address shows the same to others, and lets it go again. */
+function HeldTime({ until }: { until: string | null }) {
+  if (until === null) {
+    const hold = () => filter({ until: new Date(now.peek()).toISOString() });
+    return (
+      <button type="button" onClick={hold} title="Makes this span part of the address, for others to see">
+        Hold this time
+      </button>
+    );
+  }
+  return (
+    <button type="button" class="chip" onClick={() => filter({ until: null })}>
+      until {format.exactTime(Date.parse(until), timeZone.value)} <span aria-hidden="true">×</span>
+      <span class="unseen">, until now</span>
+    </button>
   );
 }
 

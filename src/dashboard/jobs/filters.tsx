@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact';
-import { timeZone } from '../clock.ts';
+import { now, timeZone } from '../clock.ts';
 import * as format from '../format.ts';
 import { filter } from '../router.ts';
 
@@ -86,6 +86,7 @@ export function Filters({ params, fields, more = [], timeLabel }: FiltersProps) 
   );
   const isMoreSet = more.some(({ name }) => params.get(name));
   const span = SPAN.filter((name) => params.get(name));
+  const range = RANGES[params.get('range') ?? ''];
   return (
     <form class="filters" aria-label="Filters" onSubmit={(event) => event.preventDefault()}>
       {fields.map(field)}
@@ -99,6 +100,15 @@ export function Filters({ params, fields, more = [], timeLabel }: FiltersProps) 
           ))}
         </select>
       </Field>
+      {range && (
+        <button
+          type="button"
+          onClick={() => hold(range.ms)}
+          title="Makes this span part of the address, for others to see"
+        >
+          Hold this time
+        </button>
+      )}
       {span.length > 0 && (
         <button type="button" class="chip" onClick={() => filter({ since: null, until: null })}>
           {span
@@ -116,6 +126,12 @@ export function Filters({ params, fields, more = [], timeLabel }: FiltersProps) 
       )}
     </form>
   );
+}
+
+/** Makes a span that moves one that does not: its address then shows the same to others. */
+function hold(ms: number): void {
+  const iso = (at: number) => new Date(at).toISOString();
+  filter({ range: null, since: iso(now.peek() - ms), until: iso(now.peek()) });
 }
 
 function spanTime(text: string | null): string {

@@ -1,9 +1,11 @@
 import { useState } from 'preact/hooks';
 import { isUtc, switchUtc } from '../clock.ts';
+import { Mark, type Shape } from '../controls/mark.tsx';
 import { isHelpOpen } from '../keyboard.ts';
 import { fleet } from '../live.ts';
 import { go, href, path } from '../router.ts';
 import { isAdmin, session, signOut } from '../session.ts';
+import { nextTheme, switchTheme, type Theme, theme } from '../theme.ts';
 
 const VIEWS: [path: string, name: string][] = [
   ['', 'Fleet'],
@@ -18,6 +20,8 @@ const VIEWS: [path: string, name: string][] = [
 
 const TOKENS: (typeof VIEWS)[number] = ['tokens', 'Tokens'];
 const AUDIT: (typeof VIEWS)[number] = ['audit', 'Audit'];
+
+const THEME_SHAPES: Record<Theme, Shape> = { system: 'half', light: 'hollow', dark: 'full' };
 
 /** Of a fleet of a thousand, more would not be read. */
 const MOST_SUGGESTIONS = 12;
@@ -46,6 +50,15 @@ export function TopBar() {
         onClick={switchUtc}
       >
         UTC
+      </button>
+      <button
+        type="button"
+        class="quiet theme"
+        aria-label={`Theme: ${theme.value}. Switch to ${nextTheme.value}`}
+        title={`Theme: ${theme.value}. Switch to ${nextTheme.value}`}
+        onClick={switchTheme}
+      >
+        <Mark shape={THEME_SHAPES[theme.value]} />
       </button>
       {session.value?.name && (
         <button

@@ -16,16 +16,23 @@ const RANGES: Record<HistoryRange, { ms: number; step_ms: number }> = {
   '30d': { ms: 30 * DAY_MS, step_ms: HOUR_MS },
 };
 
-/** The newest span, in the steps that are kept of it; every series of its kind, null where nothing is known. */
+interface HistorySpan {
+  range: HistoryRange;
+  /** Its end, epoch ms. */
+  until: number;
+  now: number;
+}
+
+/** The span, in the steps that are still kept of it; every series of its kind, null where nothing is known. */
 export function readHistory(
   history: History,
   subject: Subject,
-  range: HistoryRange,
-  now: number,
+  { range, until, now }: HistorySpan,
 ): Omit<FleetHistory, 'marks'> {
-  const { ms, step_ms } = RANGES[range];
-  const length = ms / step_ms;
-  const first = (Math.floor(now / step_ms) - length + 1) * step_ms;
+  const { ms } = RANGES[range];
+  const step_ms = Math.max(RANGES[range].step_ms, stepKeptAt(until - ms, now));
+  const length = Math.max(1, ms / step_ms);
+  const first = (Math.floor(until / step_ms) - length + 1) * step_ms;
   const before = history.before(subject, first);
   const days = step_ms === HOUR_MS ? history.days(subject, first) : [];
   const chunks = [...(before && !days.some(({ start }) => start === before.start) ? [before] : []), ...days];
@@ -34,6 +41,12 @@ export function readHistory(
   const series: FleetHistory['series'] = {};
   for (const name of HISTORY_SERIES[subject.kind]) series[name] = span.series(name);
   return { at: Array.from({ length }, (_, index) => first + index * step_ms), step_ms, series };
+}
+
+/** An hour is kept in full detail, a day by minute. A step less than that is rolled up already at its beginning. */
+function stepKeptAt(from: number, now: number): number {
+  if (from < now - DAY_MS - HOUR_MS) return HOUR_MS;
+  return from < now - HOUR_MS - MINUTE_MS ? MINUTE_MS : DETAIL_MS;
 }
 
 /** Chunks laid side by side, as series of a span of time. */

@@ -7,6 +7,7 @@ import { workersOf } from '../fleet-views.ts';
 import { callFleet, callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { watchFleet } from '../objects/sockets.ts';
+import { timeOf } from '../parameters.ts';
 import { type Gateway, type GatewayContext, requireUpgrade, route } from './route.ts';
 
 /** What a worker reports is answered so. */
@@ -58,20 +59,21 @@ export function fleetRoutes(app: Gateway): void {
     tag: 'Fleet',
     summary: 'What was measured of the fleet, a pool, a model or a worker, and what happened to its machines',
     description:
-      'Without an id: of the fleet. Steps of 10 s up to an hour, of a minute up to a day, of an hour beyond; of a worker a day is kept.',
+      'Without an id: of the fleet. Steps of 10 s up to an hour, of a minute up to a day, of an hour beyond, and of what is longer ago those that are kept; of a worker a day is.',
     scopes: ['read'],
     query: {
       worker_id: { description: 'Of this worker.' },
       config_id: { description: 'Of this pool.' },
       model: { description: 'Of this model.' },
-      range: { description: 'The newest so long, 1h unless given.', enum: HISTORY_RANGES },
+      range: { description: 'So long, 1h unless given.', enum: HISTORY_RANGES },
+      until: { description: 'Its end: ISO time, or epoch seconds; now unless given.' },
     },
     answers: { 200: { description: 'The series.', content: { schema: 'FleetHistory' } } },
     errors: [400, 503],
     handler: async (context) => {
-      const { of, range } = historyOf(context);
+      const { of, range, until } = historyOf(context);
       const queueId = queueIdOf(context.env, context.req.raw);
-      return context.json(await callFleet(context.env, queueId, (fleet) => fleet.history(of, range)));
+      return context.json(await callFleet(context.env, queueId, (fleet) => fleet.history(of, range, until)));
     },
   });
 
@@ -148,7 +150,7 @@ function enginesOf({ workers }: FleetView) {
 }
 
 /** @throws HttpError 400 */
-function historyOf({ req }: GatewayContext): { of: Subject; range: HistoryRange } {
+function historyOf({ req }: GatewayContext): { of: Subject; range: HistoryRange; until: number | null } {
   const given = Object.entries({
     worker: req.query('worker_id'),
     pool: req.query('config_id'),
@@ -165,5 +167,5 @@ function historyOf({ req }: GatewayContext): { of: Subject; range: HistoryRange 
   if (!HISTORY_RANGES.includes(range)) {
     throw new HttpError(400, `range: expected one of ${HISTORY_RANGES.join(', ')}.`, 'invalid_history');
   }
-  return { of: given[0] ?? { kind: 'fleet', id: '' }, range };
+  return { of: given[0] ?? { kind: 'fleet', id: '' }, range, until: timeOf('until', req.query('until')) };
 }

@@ -1,9 +1,10 @@
+import type { MiddlewareHandler } from 'hono';
 import { type Page, type PageFile, unpackPage } from '../../dashboard/archive.ts';
 import { rejectStrangers } from '../auth.ts';
 import { HttpError } from '../errors.ts';
 import { pagePath } from '../page-path.ts';
 import { isOpen } from '../tokens.ts';
-import type { Gateway, GatewayContext } from './route.ts';
+import type { Environment, Gateway, GatewayContext } from './route.ts';
 
 /** Addresses of the page's views (src/dashboard/router.ts tells them apart). */
 const VIEWS = [
@@ -23,8 +24,11 @@ const VIEWS = [
 
 const IMMUTABLE = 'public, max-age=31536000, immutable';
 
-/** The dashboard: one document for all of its views, and the files that it loads. */
-export function pageRoutes(app: Gateway, packed: ArrayBuffer): void {
+/**
+ * The dashboard: one document for all of its views, and the files that it loads.
+ * @returns what a browser is shown at an address that is none of all routes': the same document, as a 404
+ */
+export function pageRoutes(app: Gateway, packed: ArrayBuffer): MiddlewareHandler<Environment> {
   const page = unpackPage(packed);
   const files = new Map(page.files.map((file) => [file.name, file]));
   for (const view of VIEWS) {
@@ -35,6 +39,7 @@ export function pageRoutes(app: Gateway, packed: ArrayBuffer): void {
     if (file) return asset(file, context.req.header('accept-encoding') ?? '');
     throw new HttpError(404, 'The page has no such file; reload it.', 'asset_not_found');
   });
+  return async (context, next) => (isBrowser(context) ? documentOf(page, context, 404) : await next());
 }
 
 /** A person's, not a client of the API. */
@@ -43,7 +48,7 @@ function isBrowser({ req }: GatewayContext): boolean {
 }
 
 /** @throws HttpError 403 where no tokens are configured and the request comes from elsewhere than this machine */
-function documentOf({ index, version }: Page, { req, env }: GatewayContext): Response {
+function documentOf({ index, version }: Page, { req, env }: GatewayContext, status = 200): Response {
   // Its API would refuse them everything.
   if (isOpen(env)) rejectStrangers(req.raw, env.LOCAL_HOSTS);
   const root = pagePath(req.raw);
@@ -58,8 +63,9 @@ function documentOf({ index, version }: Page, { req, env }: GatewayContext): Res
     'referrer-policy': 'no-referrer',
     'cross-origin-opener-policy': 'same-origin',
   };
-  if (req.header('if-none-match')?.includes(etag)) return new Response(null, { status: 304, headers });
-  return new Response(index.replaceAll('{{root}}', root), { headers });
+  if (status === 200 && req.header('if-none-match')?.includes(etag))
+    return new Response(null, { status: 304, headers });
+  return new Response(index.replaceAll('{{root}}', root), { status, headers });
 }
 
 /** Nothing of another host, nothing inline. Safari before 15.4 does not take a WebSocket for `'self'`. */

@@ -51,6 +51,9 @@ describe('the history beyond a day', () => {
       expect(two('first_token_ms_p50')?.every((ms) => ms !== null && ms > 250 && ms <= 500)).toBe(true);
       expect(series.waiting?.at(-1)).toBe(1);
     }
+    // What is longer ago comes in the steps that are kept of it.
+    const then = fleet.history(cfg, '1h', from + HOUR_S * 1000 + 5000);
+    expect([then.step_ms, then.at, then.series.submitted]).toEqual([3_600_000, [from + HOUR_S * 1000], [10]]);
     fleet.advance(33 * 24 * HOUR_S);
     fleet.rules.save();
     expect(fleet.history(cfg, '30d').series.submitted?.some((count) => (count ?? 0) > 0)).toBe(false);
