@@ -62,4 +62,16 @@ export const SHARING_BUGS: readonly Bug[] = [
     line: 'else resumeLimits(core, worker, job_id, attempt.account);',
     becomes: '',
   },
+  {
+    name: 'sharing: a job is passed over for warm prompts without an end',
+    file: 'src/queue/dispatch/choose.ts',
+    line: 'job.passed_over < MOST_PASSED_OVER && doesBetterElsewhere(job, worker, rivals)',
+    becomes: 'doesBetterElsewhere(job, worker, rivals)',
+  },
+  {
+    name: 'sharing: who is passed over is forgotten',
+    file: 'src/queue/dispatch/choose.ts',
+    line: 'for (const passed of line.slice(0, index)) passed.passed_over += 1;',
+    becomes: '',
+  },
 ];

@@ -1,3 +1,4 @@
+import { PIECE_ENDS, type Prefix } from '../../src/queue/rpc.ts';
 import type { Tenant } from './tenants.ts';
 
 /** What a tenant submits. */
@@ -5,6 +6,8 @@ export interface Job {
   id: string;
   tenant: Tenant;
   isStored: boolean;
+  /** Of which of a few texts its prompt is the beginning; null: of none that another one has. */
+  text: number | null;
   input: number;
   output: number;
   /** What its submitter says that it may cost. */
@@ -19,4 +22,10 @@ export interface Run {
   fence: number;
   account: unknown;
   come: number;
+}
+
+/** As long as its share is counted by, whatever it has in common with others. */
+export function prefixOf({ text, input }: Job): Prefix {
+  const pieces = text === null ? [] : PIECE_ENDS.slice(0, 2).map((_, at) => text * 100 + at);
+  return { session: text ?? 0, bytes: input * 4, pieces };
 }

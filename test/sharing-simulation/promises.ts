@@ -1,4 +1,5 @@
 import type { LimitView } from '../../src/protocol/index.ts';
+import { MOST_PASSED_OVER } from '../../src/queue/dispatch/warmth.ts';
 import { costOf } from '../../src/queue/sharing/share.ts';
 import type { Job, Run } from './jobs.ts';
 import { LONGEST, type Tenant } from './tenants.ts';
@@ -39,6 +40,7 @@ interface Come {
  * - `fair`: two tenants without limits that have work all the time come no further apart, in weighted tokens by weight,
  *   than twice what the slots hold at once;
  * - `no_starving`: one that has work gets a slot within the time that the others take for that, and at the end all has run;
+ * - `passed_over`: for the sake of warm prompts a job is passed over so often by later ones of its tenant, and no more;
  * - `no_idle_slot`: no slot is free while something waits that its limits let in, and none is held back with room for it;
  * - `running`, `tokens`: limits hold, but for what those that run cost beyond their reservations, and for what is let in
  *   after a restart of the queue before workers have told what they go on with;
@@ -57,6 +59,8 @@ export class Promises {
   readonly #lastGiven = new Map<Tenant, number>();
   #come: Come[] = [];
   readonly #submittedAt = new Map<Job, number>();
+  /** Those whose callers wait, in the order in which they were asked for last, and how often each was passed over. */
+  readonly #passedOver = new Map<Job, number>();
   #toldAt = 0;
   #restartedAt = Number.NEGATIVE_INFINITY;
   /** By name: it has more than its limits, let in by a queue that did not know yet what workers go on with. */
@@ -74,6 +78,9 @@ export class Promises {
 
   submitted(job: Job): void {
     const { tenant } = job;
+    this.#passedOver.delete(job);
+    // What is held back stands in no line.
+    if (!job.isStored && tenant.limits === null) this.#passedOver.set(job, 0);
     if (!this.#submittedAt.has(job)) this.#submittedAt.set(job, this.#looks.now());
     if (!this.#lastGiven.has(tenant)) this.#lastGiven.set(tenant, this.#looks.now());
   }
@@ -84,6 +91,7 @@ export class Promises {
     if (this.#looks.now() === this.#restartedAt || this.#overfull.has(job.tenant.name)) this.#early.add(run);
     this.#lastGiven.set(job.tenant, this.#looks.now());
     this.#serve(job.tenant, costOf(job.input, 0));
+    this.#checkPassedOver(job);
     this.#checkLetIn(job);
     this.#checkRunning(job.tenant);
   }
@@ -213,6 +221,23 @@ export class Promises {
       const waited = this.#looks.now() - Math.max(since, this.#lastGiven.get(tenant)!);
       if (waited > most) this.#broken('no_starving', `${tenant.name} has got no slot for ${waited / 1000} s`);
     }
+  }
+
+  #checkPassedOver(job: Job): void {
+    if (!this.#passedOver.has(job)) return;
+    for (const [other, times] of this.#passedOver) {
+      if (other === job) break;
+      if (other.state !== 'pending') this.#passedOver.delete(other);
+      else if (other.tenant === job.tenant) {
+        this.#passedOver.set(other, times + 1);
+        if (times === MOST_PASSED_OVER)
+          this.#broken(
+            'passed_over',
+            `${other.id} was passed over ${times + 1} times, the last time by ${job.id}`,
+          );
+      }
+    }
+    this.#passedOver.delete(job);
   }
 
   #checkRunning(tenant: Tenant): void {

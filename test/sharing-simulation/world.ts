@@ -1,6 +1,6 @@
 import { type FakeConnection, QueueHarness } from '../support/queue-harness.ts';
 import { Random } from '../support/random.ts';
-import type { Job, Run } from './jobs.ts';
+import { type Job, prefixOf, type Run } from './jobs.ts';
 import { BrokenPromise, Promises } from './promises.ts';
 import { arrivals, drawTenants, LONGEST, type Tenant } from './tenants.ts';
 
@@ -57,6 +57,8 @@ class World {
   readonly lines: string[] = [];
   given = 0;
   readonly #random: Random;
+  /** Which prompts begin alike. */
+  readonly #texts: Random;
   readonly #tenants: Tenant[];
   readonly #queue = new QueueHarness({ reconnect_grace_seconds: 5 });
   readonly #workers: Worker[];
@@ -67,6 +69,7 @@ class World {
 
   constructor(seed: number) {
     this.#random = new Random(seed, 'sharing');
+    this.#texts = new Random(seed, 'texts');
     this.#tenants = drawTenants(this.#random);
     this.#workers = Array.from({ length: this.#random.int(1, 3) }, (_, index) => ({
       name: `w${index}`,
@@ -159,6 +162,7 @@ class World {
         id: `${tenant.name}-${++this.#next}`,
         tenant,
         isStored: this.#random.chance(tenant.stored),
+        text: this.#texts.chance(0.8) ? this.#texts.int(1, 3) : null,
         input,
         output,
         reserved: Math.ceil((input + LONGEST.output) / (tenant.understates ? 10 : 1)),
@@ -171,10 +175,9 @@ class World {
   }
 
   #submit(job: Job): void {
-    const { id, tenant, reserved, input } = job;
+    const { id, tenant, reserved } = job;
     const { name, weight, limits } = tenant;
-    const prefix = { session: 0, bytes: input * 4, pieces: [] };
-    const all = { tenant: name, token_name: name, weight, limits, tokens: reserved, prefix };
+    const all = { tenant: name, token_name: name, weight, limits, tokens: reserved, prefix: prefixOf(job) };
     job.state = 'pending';
     this.#promises.submitted(job);
     if (job.isStored) this.#queue.submit({ id, ...all, max_attempts: 100 });
