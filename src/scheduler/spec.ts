@@ -269,7 +269,16 @@ function checkReferences(value: unknown, context: z.core.$RefinementCtx): void {
   const fault = (path: PropertyKey[], message: string) =>
     context.addIssue({ code: 'custom', path: ['pools', ...path], message });
   for (const [id, pool] of Object.entries(fieldsOf(pools))) {
-    const { min, max, machines } = fieldsOf(pool);
+    const { min, max, machines, model, served_names, adapters } = fieldsOf(pool);
+    const taken = [id, model, ...(Array.isArray(served_names) ? served_names : [])];
+    for (const [index, adapter] of (Array.isArray(adapters) ? adapters : []).entries()) {
+      const { name } = fieldsOf(adapter);
+      if (typeof name === 'string' && taken.includes(name))
+        fault(
+          [id, 'adapters', index, 'name'],
+          `"${name}" is the model's or the pool's own name: give it another`,
+        );
+    }
     if (typeof min === 'number' && typeof max === 'number' && min > max) {
       fault([id, 'min'], `min is ${min}, more than max, ${max}`);
     }

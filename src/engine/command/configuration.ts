@@ -90,6 +90,10 @@ export function engineVariables(env: NodeJS.ProcessEnv) {
       .refine((list) => list.length === 0 || describeEngine(engine).loadsAdapters, {
         error: `${describeEngine(engine).title} loads no adapters while it runs: leave it out`,
       })
+      .refine((list) => namedAsModel(list, env) === null, {
+        error: ({ input }) =>
+          `the adapter "${namedAsModel(input as Adapter[], env)}" is named as the model or its pool, and callers would ask for both by it: give it another name`,
+      })
       .default([]),
     VLLM_API_KEY: variable.text().optional(),
     FD_API_KEY: variable.text().optional(),
@@ -102,6 +106,12 @@ export function engineVariables(env: NodeJS.ProcessEnv) {
     VLLM_SERVE_COMMAND: words.optional(),
     VLLM_SERVED_MODEL_NAME: variable.text().optional(),
   };
+}
+
+/** Callers would ask for two things by it. Null: there is none. */
+function namedAsModel(list: readonly Adapter[], env: NodeJS.ProcessEnv): string | null {
+  const names = [env.VLLM_MODEL, env.VLLM_SERVED_MODEL_NAME, env.CASOLA_CONFIG_ID];
+  return list.find(({ name }) => names.includes(name))?.name ?? null;
 }
 
 /** What `engineVariables` says of valid variables, in the words of the program. */

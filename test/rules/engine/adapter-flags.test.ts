@@ -58,6 +58,16 @@ describe('ENGINE_ADAPTERS', () => {
     expect(() => read(list)).toThrow(message);
   });
 
+  test.each([
+    ['tiny', {}],
+    ['cfg', {}],
+    ['served', { VLLM_SERVED_MODEL_NAME: 'served' }],
+  ])('that names one as the model or its pool, %s, is refused', (name, more) => {
+    expect(() => read([{ name, source: 'o/a' }], more)).toThrow(
+      new RegExp(`"${name}" is named as the model or its pool`),
+    );
+  });
+
   test('is refused for an engine that loads none', () => {
     expect(() => read([{ name: 'a', source: 'o/a' }], { ENGINE: 'fastdeploy' })).toThrow(
       /FastDeploy loads no adapters while it runs/,

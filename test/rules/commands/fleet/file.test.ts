@@ -35,6 +35,18 @@ describe('a fleet file', () => {
     });
   });
 
+  it('names no adapter as its model or its pool', () => {
+    const adapters = '[{ name: tiny, source: o/a }, { name: p, source: o/b }, { name: sql, source: o/c }]';
+    const { faults } = said(`
+providers: { here: { driver: process } }
+pools: { p: { model: tiny, adapters: ${adapters}, machines: [{ provider: here, price_per_hour: 1 }] } }
+`);
+    expect(faults).toEqual([
+      expect.stringMatching(/pools\.p\.adapters\[0\]\.name: "tiny" is the model's or the pool's own name/),
+      expect.stringMatching(/pools\.p\.adapters\[1\]\.name: "p" is/),
+    ]);
+  });
+
   it('has all its faults told at once, each at its line and column, in words', () => {
     const { faults, spec } = said(`
 budgett: 5
