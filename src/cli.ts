@@ -136,6 +136,7 @@ program
   .option('--config-id <id>', 'workers that may take it, by their CASOLA_CONFIG_ID')
   .option('--file <path>', 'file with the payload as JSON')
   .option('--wait <seconds>', 'how long to wait for the result; 0 prints the job at once', seconds, 300)
+  .option('--text', 'print the text of the answer alone, not the result as JSON')
   .option('--trace', 'print what happened to the job, step by step, on stderr')
   .option('-o, --output <path>', 'of a .jsonl file: where results go (default FILE.results.jsonl)')
   .option('--in-flight <count>', 'of a .jsonl file: jobs submitted and not done at a time', count, 256)

@@ -14,6 +14,8 @@ export interface SubmitOptions {
   file?: string;
   /** Seconds to wait for the result; 0 prints the job and returns. */
   wait: number;
+  /** Prints the text of the answer alone. */
+  text?: boolean;
   /** Prints what happened to the job, step by step, on stderr. */
   trace?: boolean;
 }
@@ -46,7 +48,11 @@ function explained(error: QueueError): UserError {
 
 function report(job: JobView, options: SubmitOptions): number {
   if (job.state === 'succeeded') {
-    process.stdout.write(`${JSON.stringify(job.result, null, 2)}\n`);
+    const answer = options.text ? textIn(job.result) : null;
+    if (options.text && answer === null) {
+      process.stderr.write(`The result of job ${job.id} has no text; all of it:\n`);
+    }
+    process.stdout.write(`${answer ?? JSON.stringify(job.result, null, 2)}\n`);
     return EXIT.ok;
   }
   const look = `${options.url}/api/jobs/${job.id}`;
@@ -64,6 +70,18 @@ function report(job: JobView, options: SubmitOptions): number {
     );
   }
   return EXIT.unexpected;
+}
+
+/** The answer in a result: of a chat or a completion, or what a worker gives as text; null: there is none. */
+function textIn(result: unknown): string | null {
+  const { choices, text, completion } = Object(result) as {
+    choices?: { message?: { content?: unknown }; text?: unknown }[];
+    text?: unknown;
+    completion?: unknown;
+  };
+  const found = choices?.[0]?.message?.content ?? choices?.[0]?.text ?? text;
+  if (typeof found === 'string') return found;
+  return completion === undefined ? null : textIn(completion);
 }
 
 /** From the prompt, else the file, else stdin; `--model` fills in what they leave out. */

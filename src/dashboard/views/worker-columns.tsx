@@ -126,7 +126,7 @@ export const WORKER_COLUMNS: WorkerColumn[] = [
     key: 'beat',
     head: 'Beat',
     title: 'Age of the newest heartbeat',
-    width: 74,
+    width: 92,
     narrow: 78,
     isNumber: true,
     isSortable: true,
