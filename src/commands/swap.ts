@@ -64,6 +64,10 @@ function membersOf(files: readonly string[], env: NodeJS.ProcessEnv, path: strin
     };
   });
   for (const [index, { env: own }] of members.entries()) {
+    if (own.ENGINE_URL?.trim())
+      throw wrong(
+        `${files[index]}: ENGINE_URL=${own.ENGINE_URL} is an engine that runs already: swap starts its engines itself; leave it out`,
+      );
     const engine = ENGINE_NAMES.find((one) => one === (own.ENGINE ?? 'vllm'));
     if (!engine || !describeEngine(engine).canSleep)
       throw wrong(`${files[index]}: ENGINE=${own.ENGINE} cannot sleep; vllm can`);

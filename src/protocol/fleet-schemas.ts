@@ -110,6 +110,8 @@ export const WorkerRow = z.object({
   worker_version: text.nullable(),
   host: text.nullable(),
   missed_renewals: count.nullable(),
+  /** Whether another engine has the GPU that its own shares; null: it shares none, or is gone. */
+  engine_asleep: z.boolean().nullable(),
   spool_bytes: count.nullable(),
   error: z.object({ message: text, advice: text.nullable(), at: time }).nullable(),
   /** Of one that is lost: what it was doing, "was running 3 jobs". */

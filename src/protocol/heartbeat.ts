@@ -75,6 +75,8 @@ export const Heartbeat = z.object({
   engine_running: count.optional(),
   engine_waiting: count.optional(),
   kv_cache_usage: share.optional(),
+  /** Whether another engine has the GPU that this one shares; left out: it shares none. */
+  engine_asleep: z.boolean().optional(),
   /** Requests that the engine put back to wait for want of KV cache, since its start. */
   preemptions: count.optional(),
   /** Tokens generated a second since the last heartbeat. */

@@ -76,7 +76,9 @@ async function work(
     apiKey: engineConfiguration.apiKey,
     engine: describeEngine(engineConfiguration.engine),
   });
-  const { engine, close: leaveTurns } = takingTurns(configuration, direct, log);
+  const { engine, close: leaveTurns } = takingTurns(configuration, direct, log, () =>
+    worker.status.changed(),
+  );
   const { spoolFolder, spoolBytes, ackWaitMs } = configuration;
   const spool = spoolBytes > 0 ? new DiskSpool(spoolFolder, spoolBytes, log, ackWaitMs) : null;
   const tracing = await startTracing(env, configuration.queueId, originOf(configuration), log);
@@ -156,6 +158,7 @@ function takingTurns(
   { turns, instanceId }: WorkerConfiguration,
   engine: Ports['engine'],
   log: Logger,
+  turned: () => void,
 ): { engine: Ports['engine']; close(): void } {
   if (turns === null) return { engine, close: () => {} };
   const { tell, close } = connectTurns(turns.path, instanceId, {
@@ -165,7 +168,14 @@ function takingTurns(
       process.kill(process.ppid, 'SIGTERM');
     },
   });
-  const swapped = new SwappedEngine({ clock: systemClock, engine, log, awakeMs: turns.awakeMs, tell });
+  const swapped = new SwappedEngine({
+    clock: systemClock,
+    engine,
+    log,
+    awakeMs: turns.awakeMs,
+    tell,
+    turned,
+  });
   return { engine: swapped, close };
 }
 

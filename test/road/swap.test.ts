@@ -96,6 +96,20 @@ describe('two models on one GPU', () => {
     await busy;
   });
 
+  it('tell the fleet which of them is awake', async () => {
+    const asleep = async () => {
+      const answer = await fetch(`${queue.url}/api/fleet`);
+      const { workers } = (await answer.json()) as {
+        workers: { worker_id: string; engine_asleep: boolean | null }[];
+      };
+      return workers.filter(({ engine_asleep }) => engine_asleep).map(({ worker_id }) => worker_id);
+    };
+    for (const [model, other] of [MODELS, MODELS.toReversed()] as [string, string][]) {
+      await ask(model);
+      await until(async () => (await asleep()).join() === other, `${other} alone is told to be asleep`);
+    }
+  });
+
   it('never have their weights in memory at the same time', () => {
     expect(most).toBe(1);
   });
@@ -111,6 +125,15 @@ describe('two models on one GPU', () => {
 });
 
 describe('what goes wrong', () => {
+  it('with an engine that runs already is told before anything starts', async () => {
+    const folder = stateFolder();
+    const files = ['a', 'b'].map((name) => join(folder, `${name}.env`));
+    for (const file of files) writeFileSync(file, 'ENGINE_URL=http://127.0.0.1:1\nVLLM_MODEL=tiny\n');
+    const refused = cli(['swap', ...files]);
+    expect((await refused.exited).code).toBe(2);
+    expect(refused.output()).toContain('a.env: ENGINE_URL=http://127.0.0.1:1 is an engine that runs already');
+  });
+
   it('in two files together is told before anything starts', async () => {
     const folder = stateFolder();
     const files = ['a', 'b'].map((name) => join(folder, `${name}.env`));

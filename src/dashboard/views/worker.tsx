@@ -91,6 +91,7 @@ function Facts({ worker }: { worker: WorkerRow }) {
     ['Pool', config_id && <a href={href(`?config_id=${encodeURIComponent(config_id)}`)}>{config_id}</a>],
     [models.length > 1 ? 'Models' : 'Model', models.length > 0 ? models.join(', ') : null],
     ...adapterFacts(worker),
+    ...turnFacts(worker),
     ['Slots', worker.slots === null ? null : <Slots running={worker.running} slots={worker.slots} />],
     [
       'In the engine',
@@ -135,6 +136,12 @@ function Facts({ worker }: { worker: WorkerRow }) {
       </dl>
     </section>
   );
+}
+
+/** Which of the engines that share a GPU is awake; nothing of a worker whose engine has its own. */
+function turnFacts({ engine_asleep }: WorkerRow): [name: string, value: ComponentChildren][] {
+  if (engine_asleep === null) return [];
+  return [['Shared GPU', engine_asleep ? 'asleep: another model has it' : 'awake']];
 }
 
 /** Which adapters its engine has loaded, and which it could not load; nothing of a worker that has none. */

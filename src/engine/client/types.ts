@@ -73,6 +73,8 @@ export interface EngineGauges {
 export type Probe = 'healthy' | 'unhealthy' | 'refused';
 
 export interface EngineClient {
+  /** Whether another engine has the GPU that it shares; left out: it shares none. */
+  readonly isAsleep?: boolean;
   /**
    * @throws EngineUnreachable when no connection could be made (nothing ran)
    * @throws EngineGone when the connection broke before the head (it may have run)

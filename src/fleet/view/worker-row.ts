@@ -48,6 +48,7 @@ export function workerRow(worker: KnownWorker, context: WorkerContext): WorkerRo
     worker_version: beat?.worker_version ?? instance?.worker_version ?? null,
     host: beat?.host ?? instance?.host ?? null,
     missed_renewals: beat?.missed_renewals ?? null,
+    engine_asleep: live?.engine_asleep ?? null,
     spool_bytes: beat?.spool_bytes ?? null,
     error: errorOf(worker, state === 'error'),
     was_doing: state === 'lost' ? wasDoing(worker) : null,

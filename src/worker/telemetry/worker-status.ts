@@ -181,6 +181,7 @@ export class WorkerStatus {
         engine_running: gauges ? Math.round(gauges.running) : undefined,
         engine_waiting: gauges ? Math.round(gauges.waiting) : undefined,
         kv_cache_usage: gauges?.kvCacheUsage,
+        engine_asleep: this.#ports.engine.isAsleep,
         preemptions: gauges?.preemptions,
         gpus: gpus.length > 0 ? gpus.slice(0, MOST_GPUS) : undefined,
       }),

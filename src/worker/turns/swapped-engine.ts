@@ -31,6 +31,8 @@ export interface SwappedEnginePorts {
   awakeMs: number;
   /** Tells the `swap` command, which gives the turns. */
   tell(word: TurnRequest): void;
+  /** It sleeps, or is awake, from now on. */
+  turned?(): void;
 }
 
 /** An engine that starts or dies does not answer; it is asked again after, ms. */
@@ -55,6 +57,10 @@ export class SwappedEngine implements EngineClient {
     this.#awakeSince = ports.clock.now();
   }
 
+  get isAsleep(): boolean {
+    return this.#state === 'asleep' || this.#state === 'waking';
+  }
+
   get state(): TurnState {
     return this.#state;
   }
@@ -70,6 +76,7 @@ export class SwappedEngine implements EngineClient {
     void this.#switch('wake_up', () => {
       this.#state = 'awake';
       this.#awakeSince = this.#ports.clock.now();
+      this.#ports.turned?.();
       for (const go of this.#waiting.splice(0)) go();
       this.#look();
     });
@@ -110,6 +117,7 @@ export class SwappedEngine implements EngineClient {
     this.#state = 'asleep';
     void this.#switch('sleep?level=1', () => {
       this.#isWanted = false;
+      this.#ports.turned?.();
       this.#ports.tell('asleep');
       if (this.#waiting.length > 0) this.#ports.tell('want');
     });
