@@ -52,7 +52,7 @@ export function workerdOf(queue: ownSupport.QueueProcess): number {
 }
 
 /** Short requests after which the engines of JavaScript on the road have compiled what is used much. */
-const WARM_UP_REQUESTS = 20_000;
+export const WARM_UP_REQUESTS = 20_000;
 
 /** Brings the road to where it is after a minute of work: its first thousand requests cost up to three times as much. */
 export async function warmUp(road: BenchRoad, effort: Effort): Promise<void> {

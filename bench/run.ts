@@ -5,6 +5,7 @@ import { machineState, noiseSince } from './machine.ts';
 import { type Figure, noiseText, printFigure, saveResults } from './report.ts';
 import { type BenchRoad, startRoad, warmUp } from './road.ts';
 import { batchesOfSimulator, batchesOfVllm, memoryOfBatch } from './scenarios/batches.ts';
+import { untilItBends } from './scenarios/bends.ts';
 import { dispatchLatency } from './scenarios/dispatch-latency.ts';
 import { durableJobs } from './scenarios/durable-jobs.ts';
 import { firstToken } from './scenarios/first-token.ts';
@@ -22,7 +23,7 @@ const given = new Command('bench')
   .option('--rounds <count>', 'pairs of direct and road', '5')
   .option(
     '--only <groups>',
-    'groups to measure, such as P1,P3; batches and vllm run only when they are named',
+    'groups to measure, such as P1,P3; peers, bends, batches and vllm run only when they are named',
   )
   .option('--save <name>', 'keeps the figures as bench/results/<name>.json')
   .option('--short', 'sees that everything runs, in about a minute; its figures mean nothing')
@@ -50,6 +51,7 @@ const SCENARIOS: Scenario[] = [
   { groups: ['P1'], needsRoad: true, run: pacedStreams },
   { groups: ['P1c'], needsRoad: true, run: processorTime },
   { groups: ['peers'], needsRoad: true, onRequest: true, run: peers },
+  { groups: ['bends'], needsRoad: true, onRequest: true, run: untilItBends },
   { groups: ['P3'], run: durableJobs },
   { groups: ['P5'], run: memory },
   { groups: ['P6'], run: dispatchLatency },

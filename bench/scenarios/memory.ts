@@ -4,13 +4,13 @@ import { type Effort, scaled } from '../effort.ts';
 import { runLoad } from '../load/index.ts';
 import { residentMegabytes } from '../machine.ts';
 import type { Figure } from '../report.ts';
-import { pace, startRoad } from '../road.ts';
+import { pace, startRoad, WARM_UP_REQUESTS, warmUp } from '../road.ts';
 
 const STREAMS = 256;
 /** A process that has just started is still giving memory back, ms. */
 const SETTLING_MS = 3000;
 
-/** P5: resident memory of a road of its own, idle and while 256 streams run. */
+/** P5: resident memory of a road of its own, idle, while 256 streams run, and after 20,000 short requests. */
 export async function memory(effort: Effort): Promise<Figure[]> {
   const road = await startRoad();
   await sleep(scaled(SETTLING_MS, effort));
@@ -25,6 +25,8 @@ export async function memory(effort: Effort): Promise<Figure[]> {
   const arrivals = { kind: 'closed', callers: STREAMS, requests: STREAMS } as const;
   await runLoad({ url: road.queueUrl, arrivals, tokens: scaled(500, effort) });
   clearInterval(look);
+  await warmUp(road, effort);
+  const after = measure(road.pids);
   await tearDown();
   const shared = { group: 'P5', unit: 'MB' };
   return [
@@ -32,6 +34,12 @@ export async function memory(effort: Effort): Promise<Figure[]> {
     { ...shared, name: `resident memory, worker, ${STREAMS} streams`, goal: 140, rounds: [peak.worker] },
     { ...shared, name: 'resident memory, workerd, idle', goal: 80, rounds: [idle.workerd] },
     { ...shared, name: `resident memory, workerd, ${STREAMS} streams`, goal: 200, rounds: [peak.workerd] },
+    {
+      ...shared,
+      name: `resident memory, workerd, after ${WARM_UP_REQUESTS.toLocaleString('en')} short requests`,
+      goal: 200,
+      rounds: [after.workerd],
+    },
   ];
 }
 
