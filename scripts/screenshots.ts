@@ -13,7 +13,7 @@ import { startDemoFleet } from './demo-fleet.ts';
 
 /**
  * `npm run screenshots [-- FOLDER]`: every view of the dashboard, of a fleet of 20 made-up workers under load, in
- * both themes and as wide as a phone. To be looked at as a stranger would; two of them are the README's (docs/images).
+ * both themes, wide and on a phone. To be looked at as a stranger would; some of them are in docs/images.
  */
 
 const FOLDER = process.argv[2] ?? '.worker-vllm/screenshots';
@@ -22,7 +22,7 @@ const WIDE = { width: 1440, height: 900 };
 const PING_MS = 5000;
 /** As the README has them. */
 const SMALL = { width: 1280, height: 720 };
-const PHONE = { width: 375, height: 812 };
+const PHONE = { width: 390, height: 844 };
 
 /** Until numbers and charts of a view have come. */
 const SETTLED_MS = 1500;
@@ -52,11 +52,14 @@ async function main(): Promise<void> {
       { name: 'worker', path: `workers/${await workerWhere(queue.url, 'running')}` },
       { name: 'worker-loading', path: `workers/${await workerWhere(queue.url, 'loading')}` },
       { name: 'queue', path: 'queue' },
+      { name: 'requests', path: 'requests' },
       { name: 'jobs', path: 'jobs' },
       { name: 'job', path: `jobs/${failed}` },
       { name: 'batches', path: 'batches' },
       { name: 'scaling', path: '', prepare: toScaling },
+      { name: 'usage', path: 'usage?by=config_id' },
       { name: 'spend', path: 'spend' },
+      { name: 'audit', path: 'audit' },
       { name: 'try', path: 'try', prepare: talk },
     ]);
     await shoot(browser, queue.url, [{ name: 'readme-fleet', path: '' }], {
@@ -76,7 +79,8 @@ async function shootAll(browser: Browser, url: string, shots: readonly Shot[]): 
   const looks: [string, BrowserContextOptions][] = [
     ['light', { colorScheme: 'light', viewport: WIDE }],
     ['dark', { colorScheme: 'dark', viewport: WIDE }],
-    ['phone', { colorScheme: 'light', viewport: PHONE, deviceScaleFactor: 2 }],
+    ['phone-light', { colorScheme: 'light', viewport: PHONE }],
+    ['phone-dark', { colorScheme: 'dark', viewport: PHONE }],
   ];
   for (const [look, options] of looks) {
     const named = shots.map((shot) => ({ ...shot, name: `${shot.name}-${look}` }));
