@@ -1,0 +1,52 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { launchBrowser } from '../../scripts/browser/setup.ts';
+import { openPage } from '../support/browser.ts';
+import { type QueueProcess, readyWorker, startQueue, stateFolder, tearDown } from '../support/road.ts';
+
+let browser: Browser;
+let queue: QueueProcess;
+
+beforeAll(async () => {
+  browser = await launchBrowser();
+  queue = await startQueue();
+  const folder = stateFolder();
+  const adapters = ['sql', 'broken'].map((name) => ({ name, source: join(folder, name) }));
+  const sql = join(folder, 'sql');
+  mkdirSync(sql);
+  writeFileSync(join(sql, 'adapter_config.json'), JSON.stringify({ peft_type: 'LORA', name: 'sql' }));
+  writeFileSync(join(sql, 'adapter_model.safetensors'), '');
+  await readyWorker(queue.url, 'one', {
+    engineArgs: '--max-loras 1',
+    env: { ENGINE_ADAPTERS: JSON.stringify(adapters) },
+  });
+});
+afterAll(async () => {
+  await browser.close();
+  await tearDown();
+});
+
+async function ask(model: string): Promise<number> {
+  const answer = await fetch(`${queue.url}/v1/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ model, prompt: 'a', max_tokens: 2 }),
+  });
+  await answer.text();
+  return answer.status;
+}
+
+it('tells of a worker which adapters it has loaded, and which it could not load and why', async () => {
+  const { page, faults, close } = await openPage(browser);
+  await page.goto(`${queue.url}/workers/one`);
+  const facts = page.getByRole('region', { name: 'Facts' });
+  await facts.getByText('none of sql, broken').waitFor();
+  expect(await ask('sql')).toBe(200);
+  await facts.getByText('sql', { exact: true }).waitFor();
+  expect(await ask('broken')).toBe(503);
+  await facts.getByText(/broken: .*adapter_config\.json/).waitFor();
+  expect(faults).toEqual([]);
+  await close();
+});
