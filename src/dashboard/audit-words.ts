@@ -16,6 +16,8 @@ export const DEEDS: Record<AuditAction, string> = {
   'job.retry': 'had a job run again',
   'batch.cancel': 'cancelled a batch',
   'file.delete': 'deleted a file',
+  'jobs.cancel': 'cancelled all jobs that matched',
+  'jobs.retry': 'had all jobs that matched run again',
   'queue.purge': 'purged the queue',
 };
 

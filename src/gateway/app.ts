@@ -14,6 +14,7 @@ import { jobListRoutes } from './routes/job-list.ts';
 import { jobSocketRoute } from './routes/job-socket.ts';
 import { jobStreamRoute } from './routes/job-stream.ts';
 import { jobRoutes } from './routes/jobs.ts';
+import { matchingJobsRoutes } from './routes/matching-jobs.ts';
 import { metricsRoutes } from './routes/metrics.ts';
 import { modelRoutes } from './routes/models.ts';
 import { pageRoutes } from './routes/page.ts';
@@ -46,6 +47,7 @@ export function createApp(page?: ArrayBuffer): Gateway {
   jobSocketRoute(app);
   // Before the routes of one job, whose id could be "events".
   jobListRoutes(app);
+  matchingJobsRoutes(app);
   jobRoutes(app);
   jobContentsRoutes(app);
   jobStreamRoute(app);

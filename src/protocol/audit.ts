@@ -17,6 +17,9 @@ export const AUDIT_ACTIONS = [
   'job.retry',
   'batch.cancel',
   'file.delete',
+  /** Of all stored jobs that match a filter. */
+  'jobs.cancel',
+  'jobs.retry',
   'queue.purge',
 ] as const;
 export type AuditAction = (typeof AUDIT_ACTIONS)[number];
@@ -38,7 +41,7 @@ export const AuditEntry = z.object({
   /** Tenant of the token. */
   tenant: z.string().nullable(),
   action: z.enum(AUDIT_ACTIONS),
-  /** Name or id of what it was done to: a token, a pool, a job, a batch, a file; of a fleet's file its queue. */
+  /** Name or id of what it was done to: a token, a pool, a job, a batch, a file; of a fleet's file its queue; of all jobs that match, the filter. */
   target: z.string(),
   /** As it was and as it became, what of it counts; null: there was nothing, or nothing is told. */
   before: z.unknown(),

@@ -6,6 +6,7 @@ import {
   payloadOf,
   storeResult,
 } from './attempts/tickets.ts';
+import { actOnJobs } from './commands/act-on-jobs.ts';
 import { cancel } from './commands/cancel.ts';
 import { cordon } from './commands/cordon.ts';
 import { limits, tellLimits } from './commands/limits.ts';
@@ -40,6 +41,7 @@ import { awaitsStart, hearStarts } from './waiting/starts.ts';
 
 /** Changes the queue, so a dispatch pass follows, in the same commit. */
 export const COMMANDS = {
+  actOnJobs,
   cancel,
   cordon,
   hearStarts,

@@ -18,6 +18,9 @@ export interface JobFilter {
 /** A place in a list: of all jobs, newest first, or of the jobs whose ids begin alike, by id. */
 type ListPlace = { created_at: number; seq: number } | { id: string };
 
+/** What is done to all jobs that match a filter. */
+export type JobsAction = 'cancel' | 'retry';
+
 /** Which jobs, and how many. Null: any. Times in epoch ms. */
 export interface JobListWanted {
   filter: JobFilter;

@@ -11,7 +11,7 @@ import type {
   PoolSharing,
   TraceContext,
 } from '../protocol/index.ts';
-import type { JobListWanted, JobPage, SettlementsAnswer, SettlementsWanted } from './list-rpc.ts';
+import type { JobListWanted, JobPage, JobsAction, SettlementsAnswer, SettlementsWanted } from './list-rpc.ts';
 import type { BatchSlots, PoolNow, QueueMetrics } from './metrics-rpc.ts';
 import type { Prefix } from './prefix-rpc.ts';
 import type { UsageSum, UsageWanted } from './usage-rpc.ts';
@@ -98,6 +98,8 @@ export interface QueueCalls {
   hasSession(workerId: string, sessionId: string): Promise<boolean>;
   /** A failed or expired job is tried again under its id. Null: no such job. */
   retry(jobId: string, viewer: Viewer): Promise<RetryAnswer | null>;
+  /** Cancels these stored jobs, or has them tried again, where their states allow it. Answers how many. */
+  actOnJobs(action: JobsAction, ids: readonly string[], viewer: Viewer): Promise<number>;
   /** Cancels stored jobs of a pool that wait, a few hundred at a time. Answers how many; 0: none is left. */
   purge(configId: string, viewer: Viewer): Promise<number>;
   /** Moves the cursor of a job's output on; false: it is not where it was read, or there is no such job. */

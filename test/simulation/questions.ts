@@ -128,6 +128,7 @@ function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCalls {
           answer(job && { job, ...queue.read('outputOf', job) }),
         ),
       ),
+    actOnJobs: unasked,
     contents: unasked,
     ownerOf: unasked,
     sharing: unasked,

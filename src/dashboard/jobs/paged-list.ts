@@ -159,7 +159,8 @@ function isPointedAt(): boolean {
   return document.querySelector('main tbody:hover, main tbody:focus-within') !== null;
 }
 
-function withSince(asked: string): string {
+/** The query with the time that `range_ms` counts back to. */
+export function withSince(asked: string): string {
   const params = new URLSearchParams(asked);
   const range = Number(params.get('range_ms'));
   params.delete('range_ms');

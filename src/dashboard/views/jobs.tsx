@@ -7,6 +7,7 @@ import * as format from '../format.ts';
 import type { FilterField } from '../jobs/filters.tsx';
 import { attemptsOf, between, isSettled, type JobSummary, ms } from '../jobs/job.ts';
 import { List } from '../jobs/list.tsx';
+import { MatchingActions } from '../jobs/matching-actions.tsx';
 import type { Listed } from '../jobs/paged-list.ts';
 import { fleet } from '../live.ts';
 import { href } from '../router.ts';
@@ -52,6 +53,7 @@ export function JobsView() {
         fields={fields}
         more={MORE}
         timeLabel="Submitted"
+        notesOf={() => <MatchingActions fields={[...FIELDS, ...MORE]} />}
       >
         No job is stored. <a href={href('try')}>Try it</a>, or submit one with{' '}
         <code>npx worker-vllm submit "Hello"</code>. Requests to /v1/… are answered on their connection:{' '}

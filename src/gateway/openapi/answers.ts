@@ -39,6 +39,12 @@ export const SubmittedLine = z.union([
 
 export const CancelledJob = z.union([JobView, z.object({ id: z.string(), state: z.literal('cancelled') })]);
 
+export const ActedOnJobs = z.object({
+  jobs: count.describe('That were changed, or in a dry run would be.'),
+  ids: z.array(z.string()).describe('The first 20 that matched.'),
+  next: z.string().nullable().describe('The cursor of the request that goes on; null: these were all.'),
+});
+
 export const Webhook = z.object({
   type: z.enum(['job.succeeded', 'job.failed', 'job.cancelled', 'job.expired']),
   timestamp: isoTime,

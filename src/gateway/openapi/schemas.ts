@@ -135,6 +135,11 @@ export const SCHEMAS = {
     id: 'report-17',
     state: 'cancelled',
   }),
+  ActedOnJobs: sent(answers.ActedOnJobs, 'What was done to the jobs that match a filter.', {
+    jobs: 2,
+    ids: ['report-17', 'report-18'],
+    next: null,
+  }),
   LedgerView: sent(protocol.LedgerView, 'What happened to a job, step by step.'),
   SettlementEvent: sent(protocol.SettlementEvent, 'Data of an event "settled" of /api/jobs/events.'),
   Webhook: sent(answers.Webhook, 'What is posted to the webhook of a job when it is settled.'),

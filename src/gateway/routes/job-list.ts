@@ -1,18 +1,16 @@
-import * as z from 'zod';
 import type { ListedJob } from '../../protocol/index.ts';
-import { isJobState, JOB_STATES, parseValue } from '../../protocol/index.ts';
-import type { JobFilter, JobPage } from '../../queue/rpc.ts';
+import type { JobPage } from '../../queue/rpc.ts';
 import { viewerOf } from '../auth.ts';
 import { settlementEvents } from '../job-events.ts';
+import { cursorOf, FILTER_PARAMETERS, placeOf, wantedOf } from '../job-query.ts';
 import { callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
-import { invalidCursor, invalidParameter, pageRows, rejectUnknownParameters, timeOf } from '../parameters.ts';
+import { invalidParameter, pageRows, rejectUnknownParameters } from '../parameters.ts';
 import { type Gateway, route } from './route.ts';
 
 /** Looks at the queue for one page: each passes over a bounded number of jobs. */
 const MOST_LOOKS = 20;
-const FILTERS = ['config_id', 'job_type', 'tenant', 'worker_id', 'error_code'] as const;
-const PARAMETERS = ['state', ...FILTERS, 'id_prefix', 'since', 'until', 'limit', 'cursor', 'queue_id'];
+const PARAMETERS = [...Object.keys(FILTER_PARAMETERS), 'limit', 'cursor', 'queue_id'];
 
 /** Many jobs at once: a list of them, and their settlements as they come. */
 export function jobListRoutes(app: Gateway): void {
@@ -23,15 +21,7 @@ export function jobListRoutes(app: Gateway): void {
     summary: 'The stored jobs, newest first',
     scopes: ['submit', 'read'],
     query: {
-      state: { description: 'Only those in this state.', enum: JOB_STATES },
-      config_id: { description: 'Only those of this pool.' },
-      job_type: { description: 'Only those of this type.' },
-      tenant: { description: 'Only those of this tenant.' },
-      worker_id: { description: 'Only those that this worker had last.' },
-      error_code: { description: 'Only those that ended with this error.' },
-      id_prefix: { description: 'Only those whose ids begin so, in the order of their ids.' },
-      since: { description: 'Submitted then or later: ISO time, or epoch seconds.' },
-      until: { description: 'Submitted before: ISO time, or epoch seconds.' },
+      ...FILTER_PARAMETERS,
       limit: { description: 'Jobs of a page, 50 unless given, at most 500.', type: 'integer' },
       cursor: { description: 'The "next" of the page before.' },
     },
@@ -43,19 +33,7 @@ export function jobListRoutes(app: Gateway): void {
       const viewer = viewerOf(context.get('token'));
       rejectUnknownParameters(query, PARAMETERS);
       const limit = pageRows(query.limit);
-      const wanted = {
-        filter: {
-          state: stateOf(query.state),
-          ...(Object.fromEntries(FILTERS.map((name) => [name, query[name] ?? null])) as Omit<
-            JobFilter,
-            'state'
-          >),
-        },
-        id_prefix: query.id_prefix || null,
-        since: timeOf('since', query.since),
-        until: timeOf('until', query.until),
-        viewer,
-      };
+      const wanted = wantedOf(query, viewer);
       const jobs: ListedJob[] = [];
       let before = placeOf(query.cursor);
       for (let looks = 0; looks < MOST_LOOKS; looks += 1) {
@@ -104,36 +82,9 @@ export function jobListRoutes(app: Gateway): void {
   });
 }
 
-function stateOf(text: string | undefined): string | null {
-  if (text === undefined || isJobState(text)) return text ?? null;
-  throw invalidParameter('state: expected pending, leased, succeeded, failed, cancelled or expired');
-}
-
 function numberOf(text: string | undefined): number | null {
   if (text === undefined || text === '') return null;
   if (!/^\d{1,15}$/.test(text))
     throw invalidParameter('Last-Event-ID: expected the id of an event of this stream');
   return Number(text);
-}
-
-const Place = z.tuple([z.number().int().nonnegative(), z.number().int().nonnegative()]);
-const PlaceById = z.tuple([z.string().regex(/^[\w.:-]{1,128}$/)]);
-
-function cursorOf(place: NonNullable<JobPage['next']>): string {
-  const parts = 'id' in place ? [place.id] : [place.created_at, place.seq];
-  return btoa(JSON.stringify(parts)).replaceAll('=', '');
-}
-
-function placeOf(cursor: string | undefined): JobPage['next'] {
-  if (cursor === undefined) return null;
-  try {
-    const parts = JSON.parse(atob(cursor));
-    const place = parseValue(Place, parts);
-    if (place.ok) return { created_at: place.value[0], seq: place.value[1] };
-    const byId = parseValue(PlaceById, parts);
-    if (byId.ok) return { id: byId.value[0] };
-  } catch {
-    // Said below.
-  }
-  throw invalidCursor();
 }

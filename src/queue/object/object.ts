@@ -243,6 +243,10 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     return this.#command('retry', ...asked);
   }
 
+  actOnJobs(...asked: Asked<'actOnJobs'>): Answered<'actOnJobs'> {
+    return this.#command('actOnJobs', ...asked);
+  }
+
   purge(...asked: Asked<'purge'>): Answered<'purge'> {
     return this.#command('purge', ...asked);
   }
