@@ -106,8 +106,8 @@ async function stop(command: Child): Promise<void> {
 
 it('npm ci && npm start', async () => {
   road = type('npm ci && npm start');
-  await road.waitForLine(/^Ready: /, 300_000);
-}, 320_000);
+  await road.waitForLine(/^Ready: /, 900_000);
+}, 920_000);
 
 it('requests', async () => {
   expect(await output(type('curl http://127.0.0.1:8788/v1/chat/completions'))).toContain('"choices"');
