@@ -61,6 +61,8 @@ it('tells of a request from which worker its answer moved, at which token, and w
   await page.getByRole('link', { name: staying }).first().waitFor();
   expect(await readUntil(/\[DONE\]/, reader)).toContain('[DONE]');
   await page.getByText('succeeded: ').first().waitFor();
+  // Its figures too, without a reload, though they are listed a moment after its end.
+  await page.locator('dl.facts').getByText('/v1/chat/completions').waitFor();
   // What engines had in their caches stands with its pool.
   await page.goto(`${queue.url}/queue?range=hour`);
   await page.getByText('Of these cached').waitFor();

@@ -20,6 +20,8 @@ import { href } from '../router.ts';
 
 /** While a job is not over, it is looked at this often, ms. */
 const LOOK_MS = 1000;
+/** So often a live request is still looked at after its end: its record is listed a moment later, or never where it was left out of a sample. */
+const LAST_LOOKS = 10;
 
 type Job = Omit<JobFields, 'result'>;
 
@@ -33,6 +35,7 @@ export function JobView({ id }: { id: string }) {
   const [looks, setLooks] = useState(0);
   /** The answer that a request with a ledger is no stored job: it is not asked for again. */
   const notStored = useRef<ApiFailure | null>(null);
+  const looksAfterEnd = useRef(0);
   const path = `api/jobs/${encodeURIComponent(id)}`;
 
   /** @returns whether nothing more will happen to it */
@@ -54,7 +57,10 @@ export function JobView({ id }: { id: string }) {
     setProblem(failures.length === 2 && !request ? (failures[0] as Error).message : null);
     if (found.status === 'fulfilled') return isSettled(found.value.state);
     if (request) return true;
-    return ledger.status === 'fulfilled' ? isOver(ledger.value.steps) : isUnknown(failures[0]);
+    if (ledger.status === 'rejected') return isUnknown(failures[0]);
+    if (!isOver(ledger.value.steps)) return false;
+    looksAfterEnd.current += 1;
+    return looksAfterEnd.current > LAST_LOOKS;
   };
   useEffect(() => {
     let isDone = false;
