@@ -3,6 +3,7 @@ import type { FleetHistory } from '../../protocol/fleet-view.ts';
 import { now, timeZone } from '../clock.ts';
 import { Chart } from '../controls/chart.tsx';
 import { Chips } from '../controls/chips.tsx';
+import { HoldTime } from '../controls/hold-time.tsx';
 import * as format from '../format.ts';
 import { usePolled } from '../polled.ts';
 import { filter, go, href, query } from '../router.ts';
@@ -114,12 +115,7 @@ function Courses({ of, history }: { of: CourseOf; history: FleetHistory }) {
 /** Makes the span one that does not move, so that its address shows the same to others, and lets it go again. */
 function HeldTime({ until }: { until: string | null }) {
   if (until === null) {
-    const hold = () => filter({ until: new Date(now.peek()).toISOString() });
-    return (
-      <button type="button" onClick={hold} title="Makes this span part of the address, for others to see">
-        Hold this time
-      </button>
-    );
+    return <HoldTime onHold={() => filter({ until: new Date(now.peek()).toISOString() })} />;
   }
   return (
     <button type="button" class="chip" onClick={() => filter({ until: null })}>

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { now, timeZone } from '../clock.ts';
+import { HoldTime } from '../controls/hold-time.tsx';
 import * as format from '../format.ts';
 import { filter } from '../router.ts';
 
@@ -100,15 +101,7 @@ export function Filters({ params, fields, more = [], timeLabel }: FiltersProps) 
           ))}
         </select>
       </Field>
-      {range && (
-        <button
-          type="button"
-          onClick={() => hold(range.ms)}
-          title="Makes this span part of the address, for others to see"
-        >
-          Hold this time
-        </button>
-      )}
+      {range && <HoldTime onHold={() => hold(range.ms)} />}
       {span.length > 0 && (
         <button type="button" class="chip" onClick={() => filter({ since: null, until: null })}>
           {span
