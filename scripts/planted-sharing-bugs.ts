@@ -46,13 +46,13 @@ export const SHARING_BUGS: readonly Bug[] = [
   },
   {
     name: 'sharing: requests reserve nothing',
-    file: 'src/queue/limits/account.ts',
+    file: 'src/queue/limits/scope.ts',
     line: 'scope.tokens.sum(now) + scope.reserved > room',
     becomes: 'scope.tokens.sum(now) > room',
   },
   {
     name: 'sharing: what a request used is forgotten in a restart',
-    file: 'src/queue/state/limit-book.ts',
+    file: 'src/queue/state/limit-accounts.ts',
     line: 'new Account(JSON.parse(limits), JSON.parse(state), now)',
     becomes: 'new Account(JSON.parse(limits), {}, now)',
   },

@@ -1,4 +1,3 @@
-import type { Limits } from '../protocol/index.ts';
 import type { SubmitJob } from '../queue/rpc.ts';
 import type { TokenEntry } from '../settings/token-entry.ts';
 import { submitterOf } from './auth.ts';
@@ -30,16 +29,16 @@ export function submissionOf(token: TokenEntry | null): ReturnType<typeof submit
 }
 
 /** Tells the queues of limits that were changed: what is held back by the old ones may be let in. */
-export async function tellLimits(env: Env, changed: Record<string, Limits | null>): Promise<void> {
+export async function tellLimits(env: Env, changed: readonly TokenEntry[]): Promise<void> {
   const queues = namedQueues(env);
+  const told = changed.map((entry) => ({ ...submitterOf(entry), limits: entry.limits ?? null }));
   // A queue that cannot be told is told with the next request.
-  await Promise.allSettled(queues.map((id) => callQueue(env, id, (queue) => queue.tellLimits(changed))));
+  await Promise.allSettled(queues.map((id) => callQueue(env, id, (queue) => queue.tellLimits(told))));
 }
 
 /** The same for all tokens of a file that was read again. */
 export function tellLimitsOfFile(env: Env): Promise<void> {
-  const changed = configuredTokens(env).map((entry) => [entry.name, entry.limits ?? null]);
-  return tellLimits(env, Object.fromEntries(changed));
+  return tellLimits(env, configuredTokens(env));
 }
 
 /** Tokens that prompt and answer may have together; null: no worker has told it of this model. */

@@ -5,23 +5,28 @@ const MOST = 1_000_000_000_000;
 
 const amount = z.number().int().min(1).max(MOST).optional();
 
-const RateLimits = z
-  .object({
-    /** Requests that are let in within any minute. */
-    requests_per_minute: amount,
-    /** Tokens of prompts and answers within any minute. */
-    tokens_per_minute: amount,
-    /** Its budgets: tokens of prompts and answers since midnight, and since the first of the month, in UTC. */
-    tokens_per_day: amount,
-    tokens_per_month: amount,
-    /** Requests and stored jobs at a time, from when they are let in until they end. */
-    running: amount,
-  })
-  .strict();
+const Budgets = z.strictObject({
+  /** Tokens of prompts and answers since midnight, and since the first of the month, in UTC. */
+  tokens_per_day: amount,
+  tokens_per_month: amount,
+});
+export type Budgets = z.infer<typeof Budgets>;
+
+const RateLimits = z.strictObject({
+  /** Requests that are let in within any minute. */
+  requests_per_minute: amount,
+  /** Tokens of prompts and answers within any minute. */
+  tokens_per_minute: amount,
+  ...Budgets.shape,
+  /** Requests and stored jobs at a time, from when they are let in until they end. */
+  running: amount,
+});
 export type RateLimits = z.infer<typeof RateLimits>;
 
 /** What one token may use. Each queue counts by itself. */
 export const Limits = RateLimits.extend({
+  /** Of its tenant: this token is let in while all tokens of the tenant together have used less. */
+  tenant: Budgets.optional(),
   /** The same by model, by names or patterns (`qwen-*`); the limits of every pattern that fits hold beside those of all. */
   models: z
     .record(z.string().min(1).max(256), RateLimits)
@@ -33,14 +38,20 @@ export type Limits = z.infer<typeof Limits>;
 /** As they are told: a later version may know more. */
 export const LimitsTold = z.object({
   ...RateLimits.shape,
+  tenant: z.object(Budgets.shape).optional(),
   models: z.record(z.string(), z.object(RateLimits.shape)).optional(),
 });
 
 const Used = z.object({ used: z.number(), limit: z.number().nullable() });
 
-/** How a token stands to its limits, as `GET /api/limits` lists it: all of its requests, or those for a pattern of models. */
+/**
+ * How a token stands to its limits, as `GET /api/limits` lists it: all of its requests, those for a pattern of models, or
+ * those of all tokens of its tenant.
+ */
 export const LimitView = z.object({
   token_name: z.string(),
+  /** Null: what the token itself has used; else what all tokens of this tenant have. */
+  tenant: z.string().nullable(),
   /** Null: all of them. */
   models: z.string().nullable(),
   requests_per_minute: Used,

@@ -23,9 +23,9 @@ export function termsText({ limits, weight, default_priority, highest_priority }
   return texts.filter(Boolean).join(', ') || 'none';
 }
 
-function limitsText({ models = {}, ...all }: Limits): string {
+function limitsText({ models = {}, tenant, ...all }: Limits): string {
   const of = Object.entries(models).map(([pattern, own]) => `${pattern}: ${ratesText(own)}`);
-  return [ratesText(all), ...of].filter(Boolean).join(', ');
+  return [ratesText(all), ...of, tenant && `its tenant: ${ratesText(tenant)}`].filter(Boolean).join(', ');
 }
 
 function ratesText(limits: RateLimits): string {

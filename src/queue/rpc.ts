@@ -106,8 +106,8 @@ export interface QueueCalls {
   takeOutput(jobId: string, from: OutputCursor, to: OutputCursor, viewer: Viewer): Promise<boolean>;
   status(): Promise<QueueStatus>;
   poolJobs(configId: string): Promise<PoolJobs>;
-  /** Limits of tokens were changed, without a request of theirs; by the name of the token, null: it has none any more. */
-  tellLimits(changed: Record<string, Limits | null>): Promise<void>;
+  /** Limits of tokens were changed, without a request of theirs. */
+  tellLimits(changed: ToldLimits[]): Promise<void>;
   /** How every token with limits stands. */
   limits(): Promise<LimitView[]>;
   /** Tokens and requests that were counted, with all that ended until now; 10,000 sums at most. */
@@ -145,6 +145,15 @@ export interface JobOwner {
   tenant: string | null;
   config_id: string;
   state: JobState;
+}
+
+/** What is said of a token's limits. */
+export interface ToldLimits {
+  token_name: string | null;
+  /** Whose token it is. */
+  tenant: string | null;
+  /** Null: it has none, or none any more. */
+  limits: Limits | null;
 }
 
 /** JSON text, or the file that holds it. */

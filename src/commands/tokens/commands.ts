@@ -3,7 +3,7 @@ import { type TokenView, termsText } from '../../protocol/index.ts';
 import type { Scope } from '../../settings/scopes.ts';
 import { TokenBounds, TokenChanges } from '../../settings/token-entry.ts';
 import { columns } from '../fleet/columns.ts';
-import { type LimitOptions, limitsIn } from './limit-options.ts';
+import { LIMIT_FLAGS, type LimitOptions, limitsIn } from './limit-options.ts';
 import { type NewSecret, randomName, type TokenPlace, tokensOfFolder, tokensOfQueue } from './places.ts';
 
 /** Which tokens a command is about. */
@@ -57,7 +57,7 @@ export async function runTokenSet(name: string, options: PlaceOptions & TermOpti
   const changes = { ...numbersIn(options), ...(limits !== undefined && { limits }) };
   if (Object.keys(changes).length === 0) {
     throw new UserError(
-      'Say what to change: --weight, --priority, --highest-priority, --requests-per-minute, --tokens-per-minute, --tokens-per-day, --tokens-per-month or --running; "none" takes one away.',
+      `Say what to change: ${[...Object.values(NUMBERS).map(({ flag }) => flag), ...LIMIT_FLAGS].join(', ')}; "none" takes one away.`,
     );
   }
   await place.set(name, changes);

@@ -1,24 +1,30 @@
 import { UserError } from '../../process/index.ts';
-import { Limits, RATE_LIMITS, type RateLimits } from '../../protocol/index.ts';
-
-/** Options of `token create` and `token set`, as they are written: `60`, `600,qwen-*=60` by model, `none`. */
-export interface LimitOptions {
-  requestsPerMinute?: string;
-  tokensPerMinute?: string;
-  tokensPerDay?: string;
-  tokensPerMonth?: string;
-  running?: string;
-}
+import { type Budgets, Limits, type RateLimits } from '../../protocol/index.ts';
 
 type LimitName = keyof RateLimits;
 
-const OPTIONS: Record<LimitName, { key: keyof LimitOptions; flag: string }> = {
-  requests_per_minute: { key: 'requestsPerMinute', flag: '--requests-per-minute' },
-  tokens_per_minute: { key: 'tokensPerMinute', flag: '--tokens-per-minute' },
-  tokens_per_day: { key: 'tokensPerDay', flag: '--tokens-per-day' },
-  tokens_per_month: { key: 'tokensPerMonth', flag: '--tokens-per-month' },
-  running: { key: 'running', flag: '--running' },
-};
+/** By the names of the options as commander has them: which limit each is, and how it is written. */
+const OPTIONS = {
+  requestsPerMinute: { name: 'requests_per_minute', flag: '--requests-per-minute' },
+  tokensPerMinute: { name: 'tokens_per_minute', flag: '--tokens-per-minute' },
+  tokensPerDay: { name: 'tokens_per_day', flag: '--tokens-per-day' },
+  tokensPerMonth: { name: 'tokens_per_month', flag: '--tokens-per-month' },
+  running: { name: 'running', flag: '--running' },
+} as const satisfies Record<string, { name: LimitName; flag: string }>;
+
+/** The same of the tenant: for all models alone. */
+const TENANT_OPTIONS = {
+  tenantTokensPerDay: { name: 'tokens_per_day', flag: '--tenant-tokens-per-day' },
+  tenantTokensPerMonth: { name: 'tokens_per_month', flag: '--tenant-tokens-per-month' },
+} as const satisfies Record<string, { name: keyof Budgets; flag: string }>;
+
+/** Options of `token create` and `token set`, as they are written: `60`, `600,qwen-*=60` by model, `none`. */
+export type LimitOptions = { [Key in keyof typeof OPTIONS | keyof typeof TENANT_OPTIONS]?: string };
+
+/** All of them. */
+export const LIMIT_FLAGS = [...Object.values(OPTIONS), ...Object.values(TENANT_OPTIONS)].map(
+  ({ flag }) => flag,
+);
 
 /**
  * The limits of a token with those that the options name in the place of what it had of the same kind.
@@ -26,38 +32,60 @@ const OPTIONS: Record<LimitName, { key: keyof LimitOptions; flag: string }> = {
  * @throws UserError that names the option
  */
 export function limitsIn(options: LimitOptions, before: Limits | null): Limits | null | undefined {
-  const given = RATE_LIMITS.filter((name) => options[OPTIONS[name].key] !== undefined);
-  if (given.length === 0) return undefined;
-  const limits = structuredClone(before ?? {});
-  for (const name of given) put(limits, name, options[OPTIONS[name].key]!);
-  const models = Object.entries(limits.models ?? {}).filter(([, of]) => Object.keys(of).length > 0);
-  delete limits.models;
-  if (models.length > 0) limits.models = Object.fromEntries(models);
-  const parsed = Limits.safeParse(limits);
-  if (!parsed.success) throw new UserError(`Limits by model: ${parsed.error.issues[0]?.message}.`);
-  return Object.keys(limits).length === 0 ? null : limits;
-}
-
-function put(limits: Limits, name: LimitName, text: string): void {
-  delete limits[name];
-  for (const of of Object.values(limits.models ?? {})) delete of[name];
-  if (text.trim() === 'none') return;
-  for (const part of text.split(',')) {
-    const at = part.lastIndexOf('=');
-    const amount = amountIn(part.slice(at + 1), name, text);
-    if (at < 0) limits[name] = amount;
-    else {
-      limits.models ??= {};
-      const pattern = part.slice(0, at).trim();
-      limits.models[pattern] = { ...limits.models[pattern], [name]: amount };
+  const own = given(OPTIONS, options);
+  const ofTenant = given(TENANT_OPTIONS, options);
+  if (own.length + ofTenant.length === 0) return undefined;
+  const { models: modelsBefore = {}, tenant: tenantBefore = {}, ...limits } = structuredClone(before ?? {});
+  const models = new Map(Object.entries(modelsBefore));
+  for (const { name, flag, text } of own) {
+    for (const of of [limits, ...models.values()]) delete of[name];
+    for (const { pattern, amount } of amountsIn(text, flag)) {
+      if (pattern === null) limits[name] = amount;
+      else models.set(pattern, { ...models.get(pattern), [name]: amount });
     }
   }
+  for (const { name, flag, text } of ofTenant) {
+    delete tenantBefore[name];
+    for (const { pattern, amount } of amountsIn(text, flag)) {
+      if (pattern !== null) throw new UserError(`${flag} "${text}": a tenant's budget is of all models.`);
+      tenantBefore[name] = amount;
+    }
+  }
+  const byModel = Object.fromEntries([...models].filter(([, of]) => !isEmpty(of)));
+  const all: Limits = {
+    ...limits,
+    ...(!isEmpty(tenantBefore) && { tenant: tenantBefore }),
+    ...(!isEmpty(byModel) && { models: byModel }),
+  };
+  const parsed = Limits.safeParse(all);
+  if (!parsed.success) throw new UserError(`Limits by model: ${parsed.error.issues[0]?.message}.`);
+  return isEmpty(all) ? null : all;
 }
 
-function amountIn(part: string, name: LimitName, text: string): number {
-  const amount = /^\s*\d{1,13}\s*$/.test(part) ? Number(part) : 0;
-  if (amount >= 1 && amount <= 1e12) return amount;
-  throw new UserError(
-    `${OPTIONS[name].flag} "${text}": expected a whole number from 1, by model as in "600,qwen-*=60", or "none".`,
-  );
+/** Those of these options that are there. */
+function given<Name extends LimitName>(
+  known: Record<string, { name: Name; flag: string }>,
+  options: Record<string, unknown>,
+): { name: Name; flag: string; text: string }[] {
+  return Object.entries(known).flatMap(([key, option]) => {
+    const text = options[key];
+    return typeof text === 'string' ? [{ ...option, text }] : [];
+  });
+}
+
+/** None for `none`. @throws UserError */
+function amountsIn(text: string, flag: string): { pattern: string | null; amount: number }[] {
+  if (text.trim() === 'none') return [];
+  return text.split(',').map((part) => {
+    const at = part.lastIndexOf('=');
+    const amount = /^\s*\d{1,13}\s*$/.test(part.slice(at + 1)) ? Number(part.slice(at + 1)) : 0;
+    if (amount >= 1 && amount <= 1e12) return { pattern: at < 0 ? null : part.slice(0, at).trim(), amount };
+    throw new UserError(
+      `${flag} "${text}": expected a whole number from 1, by model as in "600,qwen-*=60", or "none".`,
+    );
+  });
+}
+
+function isEmpty(of: object): boolean {
+  return Object.keys(of).length === 0;
 }

@@ -237,8 +237,9 @@ function NearLimits() {
       <h2 id="usage-limits">Limits near their end</h2>
       <ul class="near-limits">
         {near.map(({ limit, worst }) => (
-          <li key={`${limit.token_name} ${limit.models}`}>
-            <Mark shape="triangle" label="Warning:" /> <strong>{limit.token_name}</strong>
+          <li key={`${limit.token_name} ${limit.tenant} ${limit.models}`}>
+            <Mark shape="triangle" label="Warning:" /> <strong>{limit.tenant ?? limit.token_name}</strong>
+            {limit.tenant !== null && `, all tokens, for ${limit.token_name}`}
             {limit.models !== null && ` for ${limit.models}`}: {format.count(worst.used)} of{' '}
             {format.count(worst.limit)} {worst.name}
             {limit.held > 0 && `, ${format.plural(limit.held, 'job')} held back`}
@@ -252,6 +253,8 @@ function NearLimits() {
 const RATES = [
   ['requests_per_minute', 'requests a minute'],
   ['tokens_per_minute', 'tokens a minute'],
+  ['tokens_per_day', 'tokens a day'],
+  ['tokens_per_month', 'tokens a month'],
   ['running', 'running at a time'],
 ] as const;
 

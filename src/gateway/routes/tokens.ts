@@ -105,7 +105,7 @@ export function tokenRoutes(app: Gateway): void {
       const changes = await requestOf(context, TokenChanges);
       const entry = await change(context, before, { kind: 'set', name, changes });
       forgetKeptTokens();
-      await tellLimits(env, { [name]: entry.limits ?? null });
+      await tellLimits(env, [entry]);
       return context.json(viewOf(entry, 'api', null));
     },
   });

@@ -117,11 +117,17 @@ function accountIn(account: string | undefined): string[] {
 
 /** A worker goes on with a request of before the queue's restart: it holds what it held of its token's limits. */
 export function resumeLimits(core: Core, worker: Worker, jobId: string, account: string | undefined): void {
-  const [, token_name, letInAt, tokens, model] = partsOf(account);
-  if (typeof token_name !== 'string' || typeof letInAt !== 'number' || typeof tokens !== 'number') return;
+  const [tenant, token_name, letInAt, tokens, model] = partsOf(account);
+  if (
+    typeof tenant !== 'string' ||
+    typeof token_name !== 'string' ||
+    typeof letInAt !== 'number' ||
+    typeof tokens !== 'number'
+  )
+    return;
   const { worker_id, config_id } = worker.session;
   const cost = { model: typeof model === 'string' ? model : null, tokens };
-  core.limits.resume({ id: jobId, token_name, config_id, cost }, letInAt, worker_id);
+  core.limits.resume({ id: jobId, tenant, token_name, config_id, cost }, letInAt, worker_id);
 }
 
 function partsOf(account: string | undefined): unknown[] {

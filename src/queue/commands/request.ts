@@ -35,7 +35,7 @@ export function request(
   const wasLetIn = earlier !== null && (!('held' in earlier) || earlier.held === null);
   const letInAt = earlier && 'let_in_at' in earlier ? earlier.let_in_at : null;
   const older = takeOver(core, asked.job_id);
-  core.limits.tell(asked.token_name, asked.limits);
+  core.limits.tell(asked);
   const endMs = Math.min(
     asked.deadline_ms ?? Number.POSITIVE_INFINITY,
     asked.limit_ms ?? Number.POSITIVE_INFINITY,

@@ -150,7 +150,7 @@ function admit(core: Core, job: SubmitJob, placed: Placed): Pool {
 
 function insert(core: Core, job: SubmitJob, id: string, configId: string): StoredJob {
   const now = core.now();
-  core.limits.tell(job.token_name, job.limits);
+  core.limits.tell(job);
   const deadlineAt = job.deadline_seconds === undefined ? null : now + job.deadline_seconds * 1000;
   const row = core.stored.insert({
     id,

@@ -1,9 +1,10 @@
-import type { Limits, RateLimits } from '../../protocol/index.ts';
+import type { Budgets, Limits, RateLimits } from '../../protocol/index.ts';
 import { matchesPattern } from '../../protocol/index.ts';
-import { CalendarSum, type CalendarUnit, endOf } from './calendar-sum.ts';
+import { BUDGETS, type CalendarUnit, unitOf } from './calendar-sum.ts';
+import { count, longer, newScope, type OverLimit, overBudget, overScope, type Scope } from './scope.ts';
 import { SlidingWindow, type WindowSlot } from './sliding-window.ts';
 
-/** What one token has used and may use. Pure: time is given. */
+/** What one token, or all of one tenant, has used and may use. Pure: time is given. */
 
 /** A request or a stored job, as limits look at it. */
 export interface Weighed {
@@ -14,16 +15,6 @@ export interface Weighed {
   tokens: number;
 }
 
-/** Why something is not let in now. */
-export interface OverLimit {
-  limit: keyof RateLimits;
-  most: number;
-  /** The pattern of models that the limit is of; null: it is of all. */
-  models: string | null;
-  /** Epoch ms from which on it may be let in; null: as soon as something that runs ends. */
-  opens_at: number | null;
-}
-
 /** How the limits of a token, or of one pattern of its models, stand. */
 export interface Standing {
   models: string | null;
@@ -31,9 +22,8 @@ export interface Standing {
   requests: number;
   /** Counted and reserved. */
   tokens: number;
-  /** Since midnight and since the first of the month, and reserved. */
-  day: number;
-  month: number;
+  /** Since the day or the month of each began; of tokens with what is reserved. */
+  budgets: Record<keyof Budgets, number>;
   running: number;
   /** Epoch ms from which on nothing counts any more but what runs. */
   requests_reset_at: number;
@@ -47,16 +37,6 @@ export type AccountState = Record<string, { requests: WindowSlot[]; tokens: Wind
 interface Running extends Weighed {
   /** Tokens of its attempt that have come and are counted, until its usage tells all of them. */
   come: number;
-}
-
-interface Scope {
-  limits: RateLimits;
-  requests: SlidingWindow;
-  tokens: SlidingWindow;
-  day: CalendarSum;
-  month: CalendarSum;
-  running: number;
-  reserved: number;
 }
 
 /** Of all models. */
@@ -93,7 +73,7 @@ export class Account {
 
   /** What was used before counts on; of a new pattern only what runs does. */
   setLimits(limits: Limits, now: number): void {
-    const { models = {}, ...all } = limits;
+    const { models = {}, tenant: _, ...all } = limits;
     this.#limits = limits;
     this.freed += 1;
     const wanted = new Map<string, RateLimits>([[ALL, all], ...Object.entries(models)]);
@@ -119,14 +99,19 @@ export class Account {
 
   /** What keeps it from being let in now; null: nothing does. */
   over({ names, tokens }: Omit<Weighed, 'id'>, now: number): OverLimit | null {
-    let worst: OverLimit | null = null;
+    let over: OverLimit | null = null;
     for (const [pattern, scope] of this.#matching(names)) {
       const found = overScope(scope, tokens, now);
-      if (found === null) continue;
-      const over = { ...found, models: pattern === ALL ? null : pattern };
-      if (worst === null || opensLater(over, worst)) worst = over;
+      const models = pattern === ALL ? null : pattern;
+      over = longer(over, found && { ...found, models, tenant: null });
     }
-    return worst;
+    return over;
+  }
+
+  /** Which of these budgets is used up, by all that is counted here; null: none is. @param tenant whose account it is */
+  overBudget(most: Budgets, tenant: string, now: number): OverLimit | null {
+    const found = overBudget(this.#scopes.get(ALL)!, most, now);
+    return found && { ...found, models: null, tenant };
   }
 
   /** Lets it in. @param at epoch ms of the request; null: it was counted before */
@@ -185,23 +170,25 @@ export class Account {
     now: number,
   ): void {
     this.freed += 1;
-    for (const [pattern, scope] of this.#scopes) {
+    for (const [pattern, { budgets }] of this.#scopes) {
       const own = used.filter(({ names }) => pattern === ALL || fits(pattern, names));
       const tokens = own.reduce((sum, one) => sum + one.tokens, this.#comeOf(pattern));
-      scope[unit].set(now, tokens);
+      for (const name of BUDGETS) if (unitOf(name) === unit) budgets[name].set(now, tokens);
     }
   }
 
   /** All of them first. @param names whose limits hold for it; left out: of all patterns */
   standings(now: number, names?: readonly string[]): Standing[] {
     const scopes = names ? this.#matching(names) : [...this.#scopes];
-    return scopes.map(([pattern, { limits, requests, tokens, day, month, running, reserved }]) => ({
+    return scopes.map(([pattern, { limits, requests, tokens, budgets, running, reserved }]) => ({
       models: pattern === ALL ? null : pattern,
       limits,
       requests: requests.sum(now),
       tokens: tokens.sum(now) + reserved,
-      day: day.sum(now) + reserved,
-      month: month.sum(now) + reserved,
+      budgets: Object.fromEntries(BUDGETS.map((name) => [name, budgets[name].sum(now) + reserved])) as Record<
+        keyof Budgets,
+        number
+      >,
       running,
       requests_reset_at: requests.fallsTo(0, now),
       tokens_reset_at: tokens.fallsTo(0, now),
@@ -253,65 +240,4 @@ function fits(pattern: string, names: readonly string[]): boolean {
 /** Whether what keeps one from being let in keeps another one too. */
 export function isKeptBy(over: OverLimit, names: readonly string[]): boolean {
   return over.models === null || fits(over.models, names);
-}
-
-function count({ tokens, day, month }: Scope, amount: number, now: number): void {
-  tokens.add(now, amount);
-  day.add(now, amount);
-  month.add(now, amount);
-}
-
-function newScope(limits: RateLimits, now: number): Scope {
-  return {
-    limits,
-    requests: new SlidingWindow(),
-    tokens: new SlidingWindow(),
-    day: new CalendarSum('day', now),
-    month: new CalendarSum('month', now),
-    running: 0,
-    reserved: 0,
-  };
-}
-
-function overScope(scope: Scope, tokens: number, now: number): Omit<OverLimit, 'models'> | null {
-  const { running, requests_per_minute, tokens_per_minute } = scope.limits;
-  if (running !== undefined && scope.running >= running) {
-    return { limit: 'running', most: running, opens_at: null };
-  }
-  const budget = overBudget(scope, now);
-  if (budget !== null) return budget;
-  if (tokens_per_minute !== undefined) {
-    // One that may cost more than a minute has is let in when nothing else is.
-    const room = tokens_per_minute - Math.min(tokens, tokens_per_minute);
-    if (scope.tokens.sum(now) + scope.reserved > room) {
-      const opens_at = scope.reserved > room ? null : scope.tokens.fallsTo(room - scope.reserved, now);
-      return { limit: 'tokens_per_minute', most: tokens_per_minute, opens_at };
-    }
-  }
-  if (requests_per_minute !== undefined && scope.requests.sum(now) >= requests_per_minute) {
-    const opens_at = scope.requests.fallsTo(requests_per_minute - 1, now);
-    return { limit: 'requests_per_minute', most: requests_per_minute, opens_at };
-  }
-  return null;
-}
-
-/**
- * Whatever the request itself may cost, so that a budget can be used up: it is exceeded by no more than that of those
- * that run. The one of the month first: that of the day opens sooner.
- */
-function overBudget(scope: Scope, now: number): Omit<OverLimit, 'models'> | null {
-  for (const unit of ['month', 'day'] as const) {
-    const limit = `tokens_per_${unit}` as const;
-    const most = scope.limits[limit];
-    if (most === undefined) continue;
-    const used = scope[unit].sum(now);
-    if (used >= most) return { limit, most, opens_at: endOf(unit, now) };
-    if (used + scope.reserved >= most) return { limit, most, opens_at: null };
-  }
-  return null;
-}
-
-/** What ends sooner is not what keeps it. Of what runs nobody knows when it ends. */
-function opensLater(one: OverLimit, other: OverLimit): boolean {
-  return one.opens_at === null || (other.opens_at !== null && one.opens_at > other.opens_at);
 }

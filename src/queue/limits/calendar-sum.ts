@@ -1,4 +1,13 @@
+import type { Budgets } from '../../protocol/index.ts';
+
 export type CalendarUnit = 'day' | 'month';
+
+/** All budgets there are, in the order in which they are looked at. */
+export const BUDGETS = ['tokens_per_month', 'tokens_per_day'] as const satisfies (keyof Budgets)[];
+
+export function unitOf(budget: keyof Budgets): CalendarUnit {
+  return budget.endsWith('_day') ? 'day' : 'month';
+}
 
 /** What was used since the day or the month began, in UTC. */
 export class CalendarSum {

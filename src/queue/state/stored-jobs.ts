@@ -1,5 +1,5 @@
 import type { JobView } from '../../protocol/index.ts';
-import type { OverLimit } from '../limits/account.ts';
+import type { OverLimit } from '../limits/scope.ts';
 import type { QueueSettings } from '../settings.ts';
 import type { Backlog, Placed } from '../sharing/backlog.ts';
 import { due } from '../store/alarm.ts';

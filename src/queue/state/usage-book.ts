@@ -9,6 +9,7 @@ import {
   wasCounted,
 } from '../store/usage-table.ts';
 import type { Counts } from './counts.ts';
+import type { Counted } from './limit-accounts.ts';
 import type { LimitBook } from './limit-book.ts';
 import { Newest } from './newest.ts';
 import { WriteBehind } from './write-behind.ts';
@@ -60,7 +61,7 @@ export class UsageBook extends WriteBehind {
     this.#counts = counts;
     this.#limits = limits;
     limits.whenChanged = (isStored) => this.changed(isStored);
-    limits.unwritten = (tokenName) => this.#ofToken(tokenName);
+    limits.unwritten = (whose) => this.#unwrittenOf(whose);
   }
 
   /** In the commit of the command at work, which happens once: `beforeCommit` writes what all its commands used. */
@@ -140,8 +141,10 @@ export class UsageBook extends WriteBehind {
     for (const effect of effects) effect();
   }
 
-  #ofToken(tokenName: string): TokensUsed[] {
-    const own = [...this.#gathered.values()].filter(({ key }) => key.token_name === tokenName);
+  #unwrittenOf({ token_name, tenant }: Counted): TokensUsed[] {
+    const own = [...this.#gathered.values()].filter(
+      ({ key }) => key.token_name === (token_name ?? key.token_name) && key.tenant === (tenant ?? key.tenant),
+    );
     return own.map(({ key, amounts }) => ({ ...key, tokens: amounts.input + amounts.output }));
   }
 

@@ -15,6 +15,7 @@ export function isHeld({ run_after }: { run_after: number | null }): boolean {
 
 interface LimitsRow {
   token_name: string;
+  tenant: string;
   /** JSON of Limits. */
   limits: string;
   /** JSON of AccountState. */
@@ -24,13 +25,14 @@ interface LimitsRow {
 }
 
 export function readLimits(sql: Sql): LimitsRow[] {
-  return rows<LimitsRow>(sql, `SELECT token_name, limits, state, saved_at FROM limits`);
+  return rows<LimitsRow>(sql, `SELECT token_name, tenant, limits, state, saved_at FROM limits`);
 }
 
-export function writeLimits(sql: Sql, { token_name, limits, state, saved_at }: LimitsRow): void {
+export function writeLimits(sql: Sql, { token_name, tenant, limits, state, saved_at }: LimitsRow): void {
   sql.exec(
-    `INSERT OR REPLACE INTO limits (token_name, limits, state, saved_at) VALUES (?, ?, ?, ?)`,
+    `INSERT OR REPLACE INTO limits (token_name, tenant, limits, state, saved_at) VALUES (?, ?, ?, ?, ?)`,
     token_name,
+    tenant,
     limits,
     state,
     saved_at,

@@ -134,6 +134,7 @@ export const QUEUE_TABLES: readonly string[] = [
   // The limits of tokens and what was used of them, as JSON (limits-table.ts); saved_at in epoch ms.
   `CREATE TABLE limits (
      token_name TEXT PRIMARY KEY,
+     tenant TEXT NOT NULL,
      limits TEXT NOT NULL,
      state TEXT NOT NULL,
      saved_at INTEGER NOT NULL

@@ -82,14 +82,19 @@ export interface TokensUsed {
   tokens: number;
 }
 
-/** Tokens of prompts and answers that were counted for a token. @param from epoch ms, where a day begins */
-export function tokensOfToken(sql: Sql, tokenName: string, from: number): TokensUsed[] {
+/** Tokens of prompts and answers that were counted for a token, or for a tenant. @param from epoch ms, where a day begins */
+export function tokensUsed(
+  sql: Sql,
+  whose: Partial<Pick<UsageKey, 'token_name' | 'tenant'>>,
+  from: number,
+): TokensUsed[] {
+  const [[key, name]] = Object.entries(whose) as [[string, string]];
   return rows(
     sql,
     `SELECT model, config_id, sum(input + output) AS tokens FROM usage
-     WHERE start >= ? AND token_name = ? GROUP BY model, config_id`,
+     WHERE start >= ? AND ${key} = ? GROUP BY model, config_id`,
     from / 1000,
-    tokenName,
+    name,
   );
 }
 

@@ -1,5 +1,5 @@
-import type { OverLimit } from '../limits/account.ts';
 import { rateLimitHeaders } from '../limits/headers.ts';
+import type { OverLimit } from '../limits/scope.ts';
 import type { RequestAnswer } from '../rpc.ts';
 import type { WaitingJob } from '../state/job.ts';
 import { firstOf } from '../state/limit-book.ts';
@@ -120,9 +120,10 @@ const WHAT: Record<OverLimit['limit'], string> = {
 };
 
 /** A clause: `the token "a" has reached its limit of 60 requests a minute`. */
-function overText(tokenName: string, { limit, most, models }: OverLimit): string {
+function overText(tokenName: string, { limit, most, models, tenant }: OverLimit): string {
+  const who = tenant === null ? `the token "${tokenName}"` : `the tenant "${tenant}"`;
   const of = models === null ? '' : ` for "${models}"`;
-  return `the token "${tokenName}" has reached its limit of ${most} ${WHAT[limit]}${of}`;
+  return `${who} has reached its limit of ${most} ${WHAT[limit]}${of}`;
 }
 
 /** Adds the headers that tell a caller how far it is from its limits. */

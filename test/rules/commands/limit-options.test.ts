@@ -32,4 +32,14 @@ describe('limits on a command line', () => {
     expect(termsText({ limits: null, ...more })).toBe('priority -5, priority up to 10, weight 2');
     expect(termsText({ ...usual, limits: null })).toBe('none');
   });
+
+  it('are of the tenant too, of all models', () => {
+    const before = { running: 4, tenant: { tokens_per_day: 5 } };
+    expect(limitsIn({ tenantTokensPerMonth: '90' }, before)).toEqual({
+      running: 4,
+      tenant: { tokens_per_day: 5, tokens_per_month: 90 },
+    });
+    expect(limitsIn({ tenantTokensPerDay: 'none' }, before)).toEqual({ running: 4 });
+    expect(() => limitsIn({ tenantTokensPerDay: '9,qwen=5' }, null)).toThrow(/--tenant-tokens-per-day/);
+  });
 });

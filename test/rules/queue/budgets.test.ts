@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Limits } from '../../../src/protocol/index.ts';
+import type { Limits, LimitView } from '../../../src/protocol/index.ts';
 import { come, limited, settle, standing, stored } from '../../support/limited-requests.ts';
 import { type FakeConnection, QueueHarness } from '../../support/queue-harness.ts';
 
@@ -90,3 +90,70 @@ describe('a budget', () => {
     }
   });
 });
+
+describe('a budget of a tenant', () => {
+  const limits = { tenant: { tokens_per_day: 100 } };
+  const own = { tenant: 'team' };
+  const other = { tenant: 'team', token_name: 'b' };
+  const spend = (queue: QueueHarness, worker: FakeConnection, more: object, tokens: number) => {
+    queue.request(limited(null, more));
+    settle(queue, worker, tokens);
+    queue.advance(2);
+  };
+
+  it('counts all of its tokens, whether they have limits or not, before it was set and after', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 10 });
+    spend(queue, worker, other, 40);
+    queue.request(limited(limits, own));
+    settle(queue, worker, 10);
+    queue.advance(2);
+    spend(queue, worker, other, 45);
+    expect(ofTenant(queue)).toMatchObject({ token_name: 'a', tokens_per_day: { used: 95, limit: 100 } });
+    spend(queue, worker, { ...other, token_name: 'c' }, 20);
+    const [refused] = queue.request(limited(limits, own));
+    expect(refused).toMatchObject({
+      kind: 'refused',
+      message:
+        'the tenant "team" has reached its limit of 100 tokens a day: it resets at 2026-01-02T00:00:00.000Z',
+    });
+    expect(queue.request(limited(null, other))).toMatchObject([{ kind: 'stream' }]);
+    expect(queue.request(limited(limits, { tenant: 'else', token_name: 'd' }))).toMatchObject([
+      { kind: 'stream' },
+    ]);
+    queue.advance(DAY);
+    expect(queue.request(limited(limits, own))).toMatchObject([{ kind: 'stream' }]);
+  });
+
+  it('counts what runs, of every token with limits, and opens when that ends', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 20 });
+    const full = { tenant: { tokens_per_day: 20 } };
+    queue.request(limited(full, own));
+    queue.request(limited(full, other));
+    expect(queue.request(limited(full, own))).toMatchObject([
+      { reason: 'over_limit', retry_after_seconds: 1 },
+    ]);
+    settle(queue, worker, 3);
+    expect(queue.request(limited(full, own))).toMatchObject([{ kind: 'stream' }]);
+  });
+
+  it('holds stored jobs back until it resets, and is exact over restarts', () => {
+    const queue = new QueueHarness();
+    let worker = queue.worker('w', { capacity: 10, instance: { boot_id: 'boot' } });
+    spend(queue, worker, other, 100);
+    const id = queue.job(stored(limits, own));
+    for (let times = 0; times < 2; times++) {
+      queue.restart();
+      worker = queue.worker('w', { capacity: 10, instance: { boot_id: 'boot' } });
+      expect(ofTenant(queue).tokens_per_day).toEqual({ used: 100, limit: 100 });
+      expect(worker.frames('job')).toEqual([]);
+    }
+    queue.advance(DAY);
+    expect(worker.lastJob().job_id).toBe(id);
+  });
+});
+
+function ofTenant(queue: QueueHarness): LimitView {
+  return queue.queue.read('limits').find(({ tenant }) => tenant !== null)!;
+}

@@ -286,9 +286,9 @@ describe('stored jobs', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 10 });
     for (let n = 0; n < 4; n++) queue.job(stored({ requests_per_minute: 1 }));
-    queue.queue.do('tellLimits', { a: { requests_per_minute: 2 } });
+    queue.queue.do('tellLimits', [{ token_name: 'a', tenant: 'a', limits: { requests_per_minute: 2 } }]);
     expect(worker.frames('job')).toHaveLength(2);
-    queue.queue.do('tellLimits', { a: null });
+    queue.queue.do('tellLimits', [{ token_name: 'a', tenant: 'a', limits: null }]);
     expect(worker.frames('job')).toHaveLength(4);
   });
 

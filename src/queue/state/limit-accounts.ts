@@ -1,0 +1,272 @@
+import type { Limits } from '../../protocol/index.ts';
+import { Account, type Standing, type Weighed } from '../limits/account.ts';
+import { startOf } from '../limits/calendar-sum.ts';
+import { longer, type OverLimit } from '../limits/scope.ts';
+import type { ToldLimits, UsageAmounts, UsageKey } from '../rpc.ts';
+import { deleteLimits, readLimits, writeLimits } from '../store/limits-table.ts';
+import type { Ports } from '../store/ports.ts';
+import { type TokensUsed, tokensUsed } from '../store/usage-table.ts';
+import type { Cost } from './job.ts';
+
+/** What limits look at of a job of either mode. */
+export interface Limited {
+  id: string;
+  token_name: string | null;
+  config_id: string;
+  /** Or its JSON; null: its token had no limits when it was submitted. */
+  cost: Cost | string | null;
+}
+
+/** A token with limits. */
+interface Holder {
+  /** Whose it is, as it was last told. */
+  tenant: string;
+  account: Account;
+  /** Epoch ms: whom it had let in until then stands in what was read at the start. */
+  readAt: number;
+}
+
+/** What was counted of a token or of a tenant. */
+export type Counted = Partial<Pick<UsageKey, 'token_name' | 'tenant'>>;
+
+/**
+ * What tokens with limits have used and may use, and their tenants where a token has a budget of its tenant. What is used
+ * is written together with the usage that it comes from (UsageBook); whom they have let in of stored jobs their rows tell,
+ * and of requests from before a restart their workers.
+ */
+export class LimitAccounts {
+  readonly #ports: Ports;
+  readonly #holders = new Map<string, Holder>();
+  /** By tenant; all that its tokens with limits run is in it, and all that was counted for it. */
+  readonly #tenants = new Map<string, Account>();
+  /** Tokens of which something is to be written. */
+  readonly #changed = new Set<string>();
+  /** By job: whom it was let in for. */
+  readonly #letIn = new Map<string, { token_name: string; tenant: string; weighed: Weighed }>();
+  /** Requests of before a restart, by id: the worker that still runs it. */
+  readonly #resumed = new Map<string, string>();
+  #whenChanged: (isStored: boolean) => void = () => {};
+  #unwritten: (counted: Counted) => TokensUsed[] = () => [];
+
+  constructor(ports: Ports) {
+    this.#ports = ports;
+    const now = ports.now();
+    for (const { token_name, tenant, limits, state, saved_at } of readLimits(ports.sql)) {
+      const account = new Account(JSON.parse(limits), JSON.parse(state), now);
+      this.#holders.set(token_name, { tenant, account, readAt: saved_at });
+      this.#readBudgets(account, { token_name });
+      this.#openTenant(tenant, account.limits);
+    }
+  }
+
+  /** @param unwritten what the usage book has counted and not written yet */
+  set unwritten(unwritten: (counted: Counted) => TokensUsed[]) {
+    this.#unwritten = unwritten;
+  }
+
+  /** @param write the usage book has something to write, and when: with the commit of a stored job, or soon */
+  set whenChanged(write: (isStored: boolean) => void) {
+    this.#whenChanged = write;
+  }
+
+  /** What the gateway says of a token; what it said last counts for all that it has submitted. */
+  tell({ token_name, tenant, limits }: Partial<ToldLimits>): void {
+    if (!token_name || limits === undefined) return;
+    const known = this.#holders.get(token_name);
+    const whose = tenant ?? known?.tenant ?? '';
+    if (!known && limits === null) return;
+    if (known?.tenant === whose && JSON.stringify(known.account.limits) === JSON.stringify(limits)) return;
+    this.#change(token_name, true);
+    const holder = known ?? { tenant: whose, account: new Account({}), readAt: 0 };
+    holder.tenant = whose;
+    // Without limits nothing is held back: `letIn` lets all in.
+    holder.account.setLimits(limits ?? {}, this.#ports.now());
+    this.#holders.set(token_name, holder);
+    this.#readBudgets(holder.account, { token_name });
+    this.#openTenant(whose, holder.account.limits);
+  }
+
+  /** What keeps it from being let in; null: it is let in now, or its token has no limits. */
+  letIn(job: Limited): OverLimit | null {
+    const holder = this.#holderOf(job);
+    if (!holder) return null;
+    const [weighed, now] = [weigh(job), this.#ports.now()];
+    const { account, tenant } = holder;
+    const ofTenant = this.#tenants.get(tenant)?.overBudget(account.limits.tenant ?? {}, tenant, now) ?? null;
+    const over = longer(account.over(weighed, now), ofTenant);
+    if (over !== null) return over;
+    this.#add(job.token_name!, holder, weighed, now);
+    return null;
+  }
+
+  /** It was let in before, and is again whatever has happened meanwhile. @param at epoch ms; null: it was counted */
+  letInAgain(job: Limited, at: number | null = null): void {
+    const holder = this.#holderOf(job);
+    if (holder) this.#add(job.token_name!, holder, weigh(job), at);
+  }
+
+  /** A worker goes on with a request of before the restart. @param letInAt epoch ms */
+  resume(job: Limited & { tenant: string }, letInAt: number, workerId: string): void {
+    const { id, token_name, tenant } = job;
+    if (this.#letIn.has(id) || token_name === null) return;
+    // Its limits come with the next request, where they were not written yet.
+    const holder = this.#holders.get(token_name) ?? { tenant, account: new Account({}), readAt: 0 };
+    this.#holders.set(token_name, holder);
+    this.letInAgain(job, letInAt <= holder.readAt ? null : letInAt);
+    this.#resumed.set(id, workerId);
+  }
+
+  /** So many tokens of its attempt have come by now. */
+  generated(jobId: string, tokens: number): void {
+    for (const account of this.#accountsLetIn(jobId)) account.generated(jobId, tokens, this.#ports.now());
+  }
+
+  /** Its attempt is over, and another one may follow. */
+  endAttempt(jobId: string): void {
+    for (const account of this.#accountsLetIn(jobId)) account.endAttempt(jobId, this.#ports.now());
+  }
+
+  /** It is over; what it held is free. */
+  end(jobId: string): void {
+    for (const account of this.#accountsLetIn(jobId)) account.end(jobId, this.#ports.now());
+    this.#letIn.delete(jobId);
+    this.#resumed.delete(jobId);
+  }
+
+  /** The same of a request of before the restart, which no job is known of. */
+  endResumed(jobId: string): void {
+    if (this.#resumed.has(jobId)) this.end(jobId);
+  }
+
+  /** The worker is gone. */
+  endResumedOf(workerId: string): void {
+    for (const [jobId, by] of this.#resumed) if (by === workerId) this.end(jobId);
+  }
+
+  /** What was used, as it is written into the usage book. */
+  charge(key: UsageKey, { input = 0, output = 0 }: Partial<UsageAmounts>): void {
+    if (input + output === 0) return;
+    const { token_name, tenant, model, config_id } = key;
+    const account = this.#holders.get(token_name)?.account;
+    for (const one of [account, this.#tenants.get(tenant)])
+      one?.charge([model, config_id], input + output, this.#ports.now());
+    if (account) this.#changed.add(token_name);
+  }
+
+  /** How every token with limits stands, and its tenant to the budgets that the token has of that. */
+  *standings(): Generator<{
+    token_name: string;
+    tenant: string | null;
+    held: number;
+    standings: Standing[];
+  }> {
+    const now = this.#ports.now();
+    for (const [token_name, { account, tenant }] of this.#holders) {
+      const held = this.heldOf(token_name);
+      yield { token_name, tenant: null, held, standings: account.standings(now) };
+      const budgets = account.limits.tenant;
+      const all = budgets && this.#tenants.get(tenant)?.standings(now);
+      if (all) yield { token_name, tenant, held: 0, standings: [{ ...all[0]!, limits: budgets }] };
+    }
+  }
+
+  /** Those that a job of these names is under; none where its token has no limits. */
+  standingsOf(job: Limited): Standing[] {
+    return this.#holderOf(job)?.account.standings(this.#ports.now(), weigh(job).names) ?? [];
+  }
+
+  /** In the commit that usage is written in. */
+  save(): void {
+    const { sql, now } = this.#ports;
+    for (const token_name of this.#changed) {
+      const { account, tenant } = this.#holders.get(token_name)!;
+      const isUnlimited = Object.keys(account.limits).length === 0;
+      if (isUnlimited && account.running === 0 && this.heldOf(token_name) === 0) {
+        deleteLimits(sql, token_name);
+        this.#holders.delete(token_name);
+        continue;
+      }
+      const [limits, state] = [JSON.stringify(account.limits), JSON.stringify(account.state(now()))];
+      writeLimits(sql, { token_name, tenant, limits, state, saved_at: now() });
+    }
+  }
+
+  saved(): void {
+    this.#changed.clear();
+  }
+
+  /** Jobs of the token that are held back. */
+  protected heldOf(_tokenName: string): number {
+    return 0;
+  }
+
+  protected get hasLimits(): boolean {
+    return this.#holders.size > 0;
+  }
+
+  /** Whether something is held back only where this has changed; null: the token has no limits. */
+  protected freedOf({ token_name }: Pick<Limited, 'token_name'>): number | null {
+    const holder = this.#holders.get(token_name ?? '');
+    return holder ? holder.account.freed + (this.#tenants.get(holder.tenant)?.freed ?? 0) : null;
+  }
+
+  protected isLetIn(jobId: string): boolean {
+    return this.#letIn.has(jobId);
+  }
+
+  /** The first budget of a tenant: what runs by its tokens with limits counts from now on. */
+  #openTenant(tenant: string, limits: Limits): void {
+    if (!limits.tenant || this.#tenants.has(tenant)) return;
+    const account = new Account({});
+    this.#tenants.set(tenant, account);
+    for (const running of this.#letIn.values())
+      if (running.tenant === tenant) account.letIn(running.weighed, null);
+    this.#readBudgets(account, { tenant });
+  }
+
+  /** What was used since the day and the month began: with all that is counted and not written yet. */
+  #readBudgets(account: Account, whose: Counted): void {
+    if ('token_name' in whose && !hasBudget(account.limits)) return;
+    const now = this.#ports.now();
+    const unwritten = this.#unwritten(whose);
+    for (const unit of ['day', 'month'] as const) {
+      const used = [...tokensUsed(this.#ports.sql, whose, startOf(unit, now)), ...unwritten];
+      const named = used.map(({ model, config_id, tokens }) => ({ names: [model, config_id], tokens }));
+      account.setUsed(unit, named, now);
+    }
+  }
+
+  #add(token_name: string, { account, tenant }: Holder, weighed: Weighed, at: number | null): void {
+    account.letIn(weighed, at);
+    this.#tenants.get(tenant)?.letIn(weighed, at);
+    this.#letIn.set(weighed.id, { token_name, tenant, weighed });
+    if (at !== null) this.#change(token_name, false);
+  }
+
+  #accountsLetIn(jobId: string): Account[] {
+    const letIn = this.#letIn.get(jobId);
+    if (!letIn) return [];
+    const accounts = [this.#holders.get(letIn.token_name)?.account, this.#tenants.get(letIn.tenant)];
+    return accounts.filter((account) => account !== undefined);
+  }
+
+  #holderOf({ token_name }: Pick<Limited, 'token_name'>): Holder | undefined {
+    return token_name === null ? undefined : this.#holders.get(token_name);
+  }
+
+  #change(tokenName: string, isStored: boolean): void {
+    this.#changed.add(tokenName);
+    this.#whenChanged(isStored);
+  }
+}
+
+function hasBudget({ models = {}, ...all }: Limits): boolean {
+  const limits = [all, ...Object.values(models)];
+  return limits.some((own) => own.tokens_per_day !== undefined || own.tokens_per_month !== undefined);
+}
+
+export function weigh({ id, cost, config_id }: Limited): Weighed {
+  const given = typeof cost === 'string' ? (JSON.parse(cost) as Cost) : cost;
+  const { model, tokens } = given ?? { model: null, tokens: 0 };
+  return { id, tokens, names: model === null || model === config_id ? [config_id] : [model, config_id] };
+}
