@@ -46,7 +46,7 @@ export const REAL_ENGINE_HINT = `
 `;
 
 function announcementOf({ engine, url, model }: ReturnType<typeof readEngineConfiguration>): string {
-  if (engine === 'simulator') return REAL_ENGINE_HINT;
+  if (engine === 'simulator') return 'Engine: a simulator. Answers are SIMULATED: no model runs here.';
   if (engine === 'external') return `Engine: the one that runs at ${url}.`;
   return `Engine: ${describeEngine(engine).title} with ${model}. Loading a model can take minutes, the first time longer.`;
 }

@@ -1,34 +1,22 @@
-import type { WriteStream } from 'node:tty';
+import { ProgressLine } from './progress-line.ts';
 import type { Counts } from './results-file.ts';
 
 const BAR_CHARACTERS = 30;
-/** On a terminal the bar is drawn anew this often at most, elsewhere a line is written, ms. */
-const REDRAW_MS = 100;
-const LINE_EVERY_MS = 10_000;
 
 /** How far many jobs have come: a bar on a terminal, a line now and then elsewhere. */
 export class Progress {
   readonly #total: number;
   readonly #before: number;
-  readonly #out: WriteStream | NodeJS.WriteStream;
-  readonly #now: () => number;
-  readonly #startedAt: number;
-  #drawnAt: number;
-  #text = '';
+  readonly #out: NodeJS.WriteStream;
+  readonly #line: ProgressLine;
+  readonly #startedAt = performance.now();
 
   /** @param before what an earlier command had done */
-  constructor(
-    total: number,
-    before: Counts,
-    out: NodeJS.WriteStream,
-    now: () => number = () => performance.now(),
-  ) {
+  constructor(total: number, before: Counts, out: NodeJS.WriteStream) {
     this.#total = total;
     this.#before = before.succeeded + before.failed;
     this.#out = out;
-    this.#now = now;
-    this.#startedAt = now();
-    this.#drawnAt = out.isTTY ? Number.NEGATIVE_INFINITY : now();
+    this.#line = new ProgressLine(out);
   }
 
   /** Writes a line of its own. */
@@ -38,25 +26,15 @@ export class Progress {
 
   /** @param more is told after the rest */
   show(counts: Counts, more = ''): void {
-    const now = this.#now();
     const done = counts.succeeded + counts.failed;
-    const perSecond = ((done - this.#before) * 1000) / Math.max(1, now - this.#startedAt);
+    const perSecond = ((done - this.#before) * 1000) / Math.max(1, performance.now() - this.#startedAt);
     const text = progressText(done, counts.failed, this.#total, perSecond);
-    this.#text = more === '' ? text : `${text}  ${more}`;
-    if (now - this.#drawnAt < (this.#out.isTTY ? REDRAW_MS : LINE_EVERY_MS)) return;
-    this.#drawnAt = now;
-    this.#draw();
+    this.#line.show(more === '' ? text : `${text}  ${more}`);
   }
 
   /** The last state stays on the screen. */
   end(): void {
-    if (this.#text === '') return;
-    this.#draw();
-    if (this.#out.isTTY) this.#out.write('\n');
-  }
-
-  #draw(): void {
-    this.#out.write(this.#out.isTTY ? `\r\x1b[2K${this.#text}` : `${this.#text}\n`);
+    this.#line.keep();
   }
 }
 

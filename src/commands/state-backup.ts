@@ -3,9 +3,7 @@ import { EXIT } from '../process/index.ts';
 import { takeBackup } from '../workerd/backup/backup.ts';
 import { restoreBackup } from '../workerd/backup/restore.ts';
 import type { DatabaseReport } from '../workerd/state-check.ts';
-
-/** A line about the progress is written so often at most, ms; on a terminal it takes the place of the one before. */
-const EVERY_MS = { terminal: 100, elsewhere: 10_000 };
+import { ProgressLine } from './progress-line.ts';
 
 /**
  * `worker-vllm state backup DIR`: copies the state of a queue, which may be running.
@@ -14,7 +12,7 @@ const EVERY_MS = { terminal: 100, elsewhere: 10_000 };
  */
 export async function runStateBackup(to: string, options: { state: string }): Promise<number> {
   const [stateDir, folder] = [resolve(options.state), resolve(to)];
-  const shown = progressLine('copied');
+  const shown = progress('copied');
   const { takenAt, bytes, reports } = await takeBackup(stateDir, folder, shown.show);
   shown.end();
   process.stdout.write(
@@ -31,7 +29,7 @@ export async function runStateBackup(to: string, options: { state: string }): Pr
  */
 export async function runStateRestore(from: string, options: { state: string }): Promise<number> {
   const [stateDir, folder] = [resolve(options.state), resolve(from)];
-  const shown = progressLine('restored');
+  const shown = progress('restored');
   const { taken_at } = await restoreBackup(folder, stateDir, shown.show);
   shown.end();
   process.stdout.write(`${stateDir} is as ${folder} was taken, at ${taken_at}. A queue can start on it.\n`);
@@ -46,24 +44,15 @@ function jobsText(reports: DatabaseReport[]): string {
   return [...counts].map(([state, count]) => `${count} ${state}`).join(', ') || 'none';
 }
 
-function progressLine(what: string) {
-  const { stderr } = process;
-  const everyMs = stderr.isTTY ? EVERY_MS.terminal : EVERY_MS.elsewhere;
-  let writtenAt = stderr.isTTY ? Number.NEGATIVE_INFINITY : performance.now();
-  let isDrawn = false;
+/** Tells on stderr how much was done. */
+function progress(what: string) {
+  const line = new ProgressLine(process.stderr);
   return {
     show: (done: number, total: number) => {
-      const now = performance.now();
-      if (now - writtenAt < everyMs) return;
-      writtenAt = now;
-      isDrawn = true;
       const percent = Math.floor((100 * done) / Math.max(1, total));
-      const text = `${what} ${sizeText(done)} of ${sizeText(total)} (${percent} %)`;
-      stderr.write(stderr.isTTY ? `\r\x1b[2K${text}` : `${text}\n`);
+      line.show(`${what} ${sizeText(done)} of ${sizeText(total)} (${percent} %)`);
     },
-    end: () => {
-      if (isDrawn && stderr.isTTY) stderr.write('\r\x1b[2K');
-    },
+    end: () => line.clear(),
   };
 }
 

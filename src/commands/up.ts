@@ -1,5 +1,7 @@
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { join, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { exitCodeOf, guardGroup } from '../process/child.ts';
 import { freePort } from '../process/free-port.ts';
@@ -20,10 +22,13 @@ import {
 import { makeToken } from '../workerd/tokens.ts';
 import { chooseEngine, withEngine } from './choose-engine.ts';
 import { queueIds } from './queue-ids.ts';
+import { LogFile, UpTerminal, WorkerOutput } from './up-output.ts';
 import { firstRequest } from './welcome.ts';
 
 /** A supervisor that was forced gets this long before it is killed, ms. */
 const FORCED_MS = 2000;
+/** Once it has ended, its last lines are waited for so long, ms. */
+const LAST_LINES_MS = 500;
 /** Should this process be killed, the supervisor gets this long to end before it is killed too. */
 const ORPHAN_SECONDS = 2;
 
@@ -54,24 +59,35 @@ export async function runUp(options: QueueOptions, env: NodeJS.ProcessEnv): Prom
     if (asksForTokens) addToken(settings, own.entry);
     const token = asksForTokens ? own.token : undefined;
     const bindings = bindingsOf(settings);
-    const logger = createLogger('queue', env);
+    const shown: NodeJS.ProcessEnv = { ...env, LOG_LEVEL: env.LOG_LEVEL || 'warn' };
+    const terminal = new UpTerminal(shown);
+    const logger = createLogger('queue', shown, undefined, terminal);
     const workerd = await unlessSignalled(keepServing({ ...settings, bindings, logger }), signals);
     if (typeof workerd === 'string') {
       say(`${workerd}: the queue ends before it was up.`);
       return EXIT.ok;
     }
     say(`Dashboard: ${workerd.url}/`);
-    say(`The queue is up, its state in ${settings.stateDir}. Starting the worker and its engine ...`);
+    const log = new LogFile(join(settings.stateDir, 'worker.log'));
+    say(`The queue is up, its state in ${settings.stateDir}, the log of engine and worker in ${log.path}.`);
     say(engine.announcement);
-    const supervisor = startSupervisor({
-      // One folder holds the state of the whole road.
-      WORKER_SPOOL_DIR: join(resolve(settings.stateDir), 'spool'),
-      ...workerEnvironment(workerd.url, engine.env, enginePort, token),
-    });
+    const output = new WorkerOutput(log, terminal, logger);
+    const supervisor = startSupervisor(
+      {
+        // One folder holds the state of the whole road.
+        WORKER_SPOOL_DIR: join(resolve(settings.stateDir), 'spool'),
+        ...workerEnvironment(workerd.url, engine.env, enginePort, token),
+      },
+      output,
+    );
     const over = new AbortController();
-    void announce(workerd.url, token, engine.isSimulated, over.signal);
+    void announce(workerd.url, token, engine.isSimulated, over.signal).then((text) => {
+      terminal.started();
+      if (text) say(text);
+    });
     const first = await Promise.race([signals.first, workerd.exited, supervisor.exited]);
     over.abort();
+    terminal.started();
     return await end(first, { workerd, supervisor, signals });
   } finally {
     signals.release();
@@ -119,14 +135,19 @@ async function end(
 }
 
 /** In a group of its own: the terminal's Ctrl-C reaches this process alone, which ends all in order. */
-function startSupervisor(env: NodeJS.ProcessEnv): Supervisor {
+function startSupervisor(env: NodeJS.ProcessEnv, output: WorkerOutput): Supervisor {
   const child = spawn(process.execPath, programArguments('supervisor'), {
-    env,
+    env: { ...env, LOG_FORMAT: 'json' },
     detached: true,
-    stdio: ['ignore', 'inherit', 'inherit'],
+    stdio: ['ignore', 'pipe', 'inherit'],
   });
   const group = guardGroup(child, ORPHAN_SECONDS);
-  const exited = exitCodeOf(child).then((code) => {
+  createInterface({ input: child.stdout }).on('line', (line) => output.take(line));
+  const read = once(child, 'close');
+  const exited = exitCodeOf(child).then(async (code) => {
+    // What is left of the group may hold the output open.
+    await Promise.race([read, sleep(LAST_LINES_MS)]);
+    child.stdout.destroy();
     group.release();
     return { supervisor: code };
   });
@@ -158,24 +179,25 @@ function workerEnvironment(
   };
 }
 
-/** Says how to make the first request as soon as a model is served. */
+/** How to make the first request, as soon as a model is served; null when it is over before. */
 async function announce(
   url: string,
   token: string | undefined,
   isSimulated: boolean,
   over: AbortSignal,
-): Promise<void> {
+): Promise<string | null> {
   const headers: Record<string, string> = token ? { authorization: `Bearer ${token}` } : {};
   while (!over.aborted) {
     try {
       const response = await fetch(`${url}/v1/models`, { headers, signal: over });
       const { data } = (await response.json()) as { data: { id: string }[] };
-      if (data[0]) return say(firstRequest({ url, model: data[0].id, asksForTokens: !!token, isSimulated }));
+      if (data[0]) return firstRequest({ url, model: data[0].id, asksForTokens: !!token, isSimulated });
     } catch {
       // The queue is ending; the loop's condition sees it.
     }
     await sleep(50, undefined, { signal: over }).catch(() => {});
   }
+  return null;
 }
 
 function say(text: string): void {

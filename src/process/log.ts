@@ -36,12 +36,14 @@ const SECRET_FIELDS = ['token', 'authorization', 'api_token', 'apiToken', '*.tok
  * lines are as its console wants them.
  * @param name the component, e.g. `worker`
  * @param also gets each line too, as JSON; must not throw
+ * @param local where the lines go otherwise, as JSON
  * @throws UserError when there is no such level
  */
 export function createLogger(
   name: string,
   env: NodeJS.ProcessEnv = process.env,
   also?: (line: string) => void,
+  local: LogDestination = localDestination(env),
 ): Logger {
   const options: pino.LoggerOptions = {
     base: { name },
@@ -50,7 +52,6 @@ export function createLogger(
     formatters: { level: (label) => ({ level: label }) },
     timestamp: pino.stdTimeFunctions.isoTime,
   };
-  const local = localDestination(env);
   if (!also) return pino(options, local);
   const write = (line: string) => {
     local.write(line);
@@ -64,7 +65,13 @@ function set({ LOG_LEVEL }: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return LOG_LEVEL?.trim() ? { LOG_LEVEL } : {};
 }
 
-function localDestination(env: NodeJS.ProcessEnv): { write(line: string): void } {
+/** Takes a logger's lines, as JSON. */
+export interface LogDestination {
+  write(line: string): void;
+}
+
+/** The standard output, in the form that the environment asks for. */
+export function localDestination(env: NodeJS.ProcessEnv): LogDestination {
   const wantsPretty = env.LOG_FORMAT ? env.LOG_FORMAT === 'pretty' : process.stdout.isTTY;
   const output = logOutput();
   if (isRunpodWorker(env) && !env.LOG_FORMAT) {
@@ -72,12 +79,17 @@ function localDestination(env: NodeJS.ProcessEnv): { write(line: string): void }
     return { write: (line) => output.write(form(line)) };
   }
   if (!wantsPretty) return output;
-  const pretty = prettyFactory({
-    colorize: env.NO_COLOR === undefined,
+  const pretty = prettyLines(env.NO_COLOR === undefined);
+  return { write: (line) => output.write(pretty(line)) };
+}
+
+/** A line of JSON as one for people. */
+export function prettyLines(colorize: boolean): (line: string) => string {
+  return prettyFactory({
+    colorize,
     ignore: 'pid,hostname,name',
     translateTime: 'HH:MM:ss.l',
     messageFormat: '{name}: {msg}',
     singleLine: true,
   });
-  return { write: (line) => output.write(pretty(line)) };
 }

@@ -11,7 +11,7 @@ import { inVariables } from '../engine/command/flag-faults.ts';
 import { requestsSideBySide } from '../engine/command/side-by-side.ts';
 import type { EngineDescription, EngineFailure, LogPhase } from '../engine/kinds/description.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
-import { phaseText } from '../engine/kinds/report.ts';
+import { PHASE_SAID, phaseText } from '../engine/kinds/report.ts';
 import { systemClock } from '../process/clock.ts';
 import { END_SIGNALS, EXIT, endSignals, type Logger, type Logging, withLogging } from '../process/index.ts';
 import { programArguments } from '../process/package.ts';
@@ -258,7 +258,7 @@ class Supervisor {
     const isSame = phase.phase === this.#said.phase;
     if (isSame && (!phase.progress || now - this.#said.at < PHASE_LINE_EVERY_MS)) return;
     this.#said = { phase: phase.phase, at: now };
-    this.#log.info(`engine: ${phaseText(phase)}`);
+    this.#log.info(`${PHASE_SAID}${phaseText(phase)}`);
   }
 
   #happen(event: SupervisorEvent): void {

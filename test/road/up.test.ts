@@ -1,10 +1,20 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { EXIT } from '../../src/process/index.ts';
 import { startSimulator } from '../../src/simulator/index.ts';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import { startProcess, stopAllProcesses } from '../support/processes.ts';
-import { cleanEnvironment, cli, processesWith, stateFolder, tearDown, workers } from '../support/road.ts';
+import {
+  CLI,
+  cleanEnvironment,
+  cli,
+  processesWith,
+  stateFolder,
+  tearDown,
+  workers,
+} from '../support/road.ts';
 
 /** `npm start`, as a newcomer types it. */
 afterEach(stopAllProcesses);
@@ -25,9 +35,14 @@ async function say(url: string, model: string): Promise<{ status: number; text: 
   return { status: response.status, text: await response.text() };
 }
 
+/** What engine and worker have written. */
+function logOf(stateDir: string): string {
+  return readFileSync(join(stateDir, 'worker.log'), 'utf8');
+}
+
 /** The engine's and the worker's processes run without the state folder in their command line. */
-async function leftovers(stateDir: string, output: string): Promise<number[]> {
-  const enginePort = /--port[= ](\d+)|'port': (\d+)/.exec(output);
+async function leftovers(stateDir: string): Promise<number[]> {
+  const enginePort = /--port[= ](\d+)|'port': (\d+)/.exec(logOf(stateDir));
   const port = enginePort?.[1] ?? enginePort?.[2];
   return [...(await processesWith(stateDir)), ...(port ? await processesWith(`--port\0${port}`) : [])];
 }
@@ -42,6 +57,12 @@ describe('worker-vllm up', () => {
     const page = await fetch(`${road.url}/`, { headers: { accept: 'text/html' } });
     expect(await page.text()).toContain('<title>worker-vllm</title>');
     expect(output.indexOf('SIMULATED')).toBeLessThan(output.indexOf('Ready:'));
+    // What engine and worker say is in a file, whose place is told.
+    expect(output.slice(0, output.indexOf('Ready:')).trim().split('\n').length).toBeLessThan(8);
+    expect(output).toContain(join(road.stateDir, 'worker.log'));
+    const log = logOf(road.stateDir);
+    expect(log).toMatch(/INFO: engine: .*Application startup complete/);
+    expect(log).toMatch(/INFO: worker: taking jobs/);
     const curl = /curl \S+\/v1\/chat\/completions .*/.exec(output)?.[0];
     const { execFileSync } = await import('node:child_process');
     const answer = JSON.parse(execFileSync('sh', ['-c', `${curl} -s`], { encoding: 'utf8' }));
@@ -57,7 +78,24 @@ describe('worker-vllm up', () => {
 
     road.process.kill('SIGINT');
     expect((await road.process.exited).code).toBe(EXIT.ok);
-    expect(await leftovers(road.stateDir, output)).toEqual([]);
+    expect(await leftovers(road.stateDir)).toEqual([]);
+  });
+
+  it('shows on a terminal how the start goes, in one line that goes when it is over', async () => {
+    const stateDir = stateFolder();
+    const command = `${process.execPath} ${CLI} up --port ${await freePort()} --state ${stateDir}`;
+    const extra = { ENGINE: 'simulator', VLLM_EXTRA_ARGS: '--startup-seconds 2' };
+    const terminal = startProcess('script', ['-qefc', command, '/dev/null'], {
+      env: cleanEnvironment(extra),
+    });
+    await terminal.waitForLine(/Ready: /);
+    const before = terminal.output().split('Ready: ')[0]!;
+    expect(before).toContain('\r\x1b[2KEngine: loading');
+    expect(before.split('\n').filter((line) => line.includes('Engine: loading'))).toHaveLength(1);
+    expect(before.trimEnd().endsWith('\x1b[2K')).toBe(true);
+    terminal.kill('SIGTERM');
+    await terminal.exited;
+    await until(async () => (await leftovers(stateDir)).length === 0, 'nothing is left');
   });
 
   it('ends in order on SIGTERM, at once on a second signal, and leaves nothing behind when it is killed', async () => {
@@ -81,10 +119,10 @@ describe('worker-vllm up', () => {
     await killed.process.waitForLine(/Ready: /);
     killed.process.kill('SIGKILL');
     await until(
-      async () => (await leftovers(killed.stateDir, killed.process.output())).length === 0,
+      async () => (await leftovers(killed.stateDir)).length === 0,
       'nothing is left of the killed road',
     );
-    expect(await leftovers(hasty.stateDir, hasty.process.output())).toEqual([]);
+    expect(await leftovers(hasty.stateDir)).toEqual([]);
   });
 
   it('ends in order when it is npm that gets the SIGTERM', async () => {
@@ -95,7 +133,7 @@ describe('worker-vllm up', () => {
     npm.kill('SIGTERM');
     await npm.waitForLine(/Everything has ended/);
     expect((await npm.exited).code).toBe(EXIT.ok);
-    expect(await leftovers(stateDir, npm.output())).toEqual([]);
+    expect(await leftovers(stateDir)).toEqual([]);
   });
 
   it('attaches to an engine that runs already', async () => {
@@ -137,6 +175,10 @@ describe('worker-vllm up', () => {
     });
     const { code } = await road.process.exited;
     expect(code).toBe(EXIT.engineFailedToStart);
-    expect(await leftovers(road.stateDir, road.process.output())).toEqual([]);
+    const output = road.process.output();
+    expect(output).toContain('simulator failed to start: RuntimeError: simulated failure');
+    expect(output).toMatch(/The end of its log:.*Starting to load model/);
+    expect(output).not.toContain('"name":"engine"');
+    expect(await leftovers(road.stateDir)).toEqual([]);
   });
 });

@@ -11,7 +11,7 @@ import { startWranglerDev } from './wrangler-dev.ts';
 
 /** The road as its users start it: commands in processes, spoken to over HTTP. */
 
-const CLI = fileURLToPath(new URL('../../bin/worker-vllm.js', import.meta.url));
+export const CLI = fileURLToPath(new URL('../../bin/worker-vllm.js', import.meta.url));
 /**
  * In `npm run test:cloudflare`, where `wrangler dev` is the queue. Its proxy does not pass on that a caller hangs up:
  * test/cloudflare/hang-ups.test.ts has that, without it.

@@ -38,6 +38,9 @@ export interface PhaseProgress {
   share?: number | undefined;
 }
 
+/** How the supervisor's lines about phases begin: what it runs under knows them by it. */
+export const PHASE_SAID = 'engine: ';
+
 /** A phase in one line, for people: `loading 3 of 8`. */
 export function phaseText({ phase, progress }: { phase: EnginePhase; progress?: PhaseProgress }): string {
   return progress ? `${phase} ${progress.text}` : phase;

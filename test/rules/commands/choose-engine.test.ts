@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { chooseEngine } from '../../../src/commands/choose-engine.ts';
+import { firstRequest } from '../../../src/commands/welcome.ts';
 import { EXIT } from '../../../src/process/index.ts';
 
 describe('the engine of a road on one machine', () => {
@@ -8,7 +9,9 @@ describe('the engine of a road on one machine', () => {
     expect(chosen.isSimulated).toBe(true);
     expect(chosen.env).toMatchObject({ ENGINE: 'simulator', VLLM_MODEL: 'simulated' });
     expect(chosen.announcement).toMatch(/SIMULATED/);
-    expect(chosen.announcement).toMatch(/VLLM_MODEL=.*\n.*ENGINE_URL=/);
+    const road = { url: 'http://127.0.0.1:1', model: 'simulated', asksForTokens: false };
+    expect(firstRequest({ ...road, isSimulated: true })).toMatch(/VLLM_MODEL=.*\n.*ENGINE_URL=/);
+    expect(firstRequest({ ...road, isSimulated: false })).not.toMatch(/SIMULATED|VLLM_MODEL=/);
   });
 
   it('is the one that runs at ENGINE_URL', () => {

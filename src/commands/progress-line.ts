@@ -1,0 +1,45 @@
+/** Between two states that are written, ms. */
+const EVERY_MS = { terminal: 100, elsewhere: 10_000 };
+const CLEAR = '\r\x1b[2K';
+
+/** How far something has come: one line that is drawn anew on a terminal, a line now and then elsewhere. */
+export class ProgressLine {
+  readonly #out: NodeJS.WriteStream;
+  readonly #now: () => number;
+  readonly #everyMs: number;
+  #drawnAt: number;
+  #text = '';
+  #isDrawn = false;
+
+  constructor(out: NodeJS.WriteStream, now: () => number = () => performance.now()) {
+    this.#out = out;
+    this.#now = now;
+    this.#everyMs = out.isTTY ? EVERY_MS.terminal : EVERY_MS.elsewhere;
+    this.#drawnAt = out.isTTY ? Number.NEGATIVE_INFINITY : now();
+  }
+
+  show(text: string): void {
+    this.#text = text;
+    if (this.#now() - this.#drawnAt >= this.#everyMs) this.#draw();
+  }
+
+  /** The last state stays on the screen. */
+  keep(): void {
+    if (this.#text === '') return;
+    this.#draw();
+    if (this.#out.isTTY) this.#out.write('\n');
+    this.#isDrawn = false;
+  }
+
+  /** Makes room for other lines; the next state is drawn below them. */
+  clear(): void {
+    if (this.#isDrawn && this.#out.isTTY) this.#out.write(CLEAR);
+    this.#isDrawn = false;
+  }
+
+  #draw(): void {
+    this.#drawnAt = this.#now();
+    this.#isDrawn = true;
+    this.#out.write(this.#out.isTTY ? `${CLEAR}${this.#text}` : `${this.#text}\n`);
+  }
+}

@@ -1,0 +1,123 @@
+import { closeSync, openSync, renameSync, writeSync } from 'node:fs';
+import { PHASE_SAID } from '../engine/kinds/report.ts';
+import { type LogDestination, type Logger, localDestination, prettyLines } from '../process/index.ts';
+import { ProgressLine } from './progress-line.ts';
+
+/** A log that has grown to this is put aside as `NAME.1`, bytes. */
+const MOST_BYTES = 64 * 1024 ** 2;
+/** A start that takes long is seen to go on, ms. */
+const TICK_MS = 1000;
+
+/** The log of engine and worker in a file, begun anew with each start. */
+export class LogFile {
+  readonly path: string;
+  readonly #mostBytes: number;
+  #descriptor: number | null = null;
+  #bytes = 0;
+
+  constructor(path: string, mostBytes = MOST_BYTES) {
+    this.path = path;
+    this.#mostBytes = mostBytes;
+  }
+
+  /** @throws Error when the file cannot be written */
+  write(text: string): void {
+    if (this.#bytes >= this.#mostBytes) this.#putAside();
+    this.#descriptor ??= openSync(this.path, 'w', 0o600);
+    this.#bytes += writeSync(this.#descriptor, text);
+  }
+
+  #putAside(): void {
+    if (this.#descriptor !== null) closeSync(this.#descriptor);
+    this.#descriptor = null;
+    this.#bytes = 0;
+    renameSync(this.path, `${this.path}.1`);
+  }
+}
+
+/** What `up` shows while it starts: how far the engine is, in one line, below the lines of the logs. */
+export class UpTerminal implements LogDestination {
+  readonly #lines: LogDestination;
+  readonly #progress = new ProgressLine(process.stdout);
+  readonly #startedAt = performance.now();
+  #phase: string | null = null;
+  #tick: NodeJS.Timeout | undefined;
+  #isStarting = true;
+
+  constructor(env: NodeJS.ProcessEnv) {
+    this.#lines = localDestination(env);
+  }
+
+  write(line: string): void {
+    this.#progress.clear();
+    this.#lines.write(line);
+  }
+
+  /** @param phase of the engine's start */
+  showPhase(phase: string): void {
+    if (!this.#isStarting) return;
+    this.#phase = phase;
+    this.#tick ??= setInterval(() => this.#draw(), TICK_MS);
+    this.#draw();
+  }
+
+  /** The start is over, well or badly: the line of its progress goes. */
+  started(): void {
+    this.#isStarting = false;
+    clearInterval(this.#tick);
+    this.#progress.clear();
+  }
+
+  #draw(): void {
+    const seconds = Math.round((performance.now() - this.#startedAt) / 1000);
+    this.#progress.show(`Engine: ${this.#phase}, ${seconds} s`);
+  }
+}
+
+/** Sorts the lines of supervisor, worker and engine: all of them into the file, what matters to the terminal. */
+export class WorkerOutput {
+  readonly #file: LogFile;
+  readonly #terminal: UpTerminal;
+  readonly #logger: Logger;
+  readonly #pretty = prettyLines(false);
+  #isFileLost = false;
+
+  /** @param logger whose level the terminal's lines have */
+  constructor(file: LogFile, terminal: UpTerminal, logger: Logger) {
+    this.#file = file;
+    this.#terminal = terminal;
+    this.#logger = logger;
+  }
+
+  /** @param line JSON of a logger; anything else goes to the terminal as it is */
+  take(line: string): void {
+    const said = parsed(line);
+    this.#keep(said ? this.#pretty(line) : `${line}\n`);
+    if (!said) return this.#terminal.write(`${line}\n`);
+    const { name, level, msg } = said;
+    if (name === 'engine') return;
+    if (name === 'supervisor' && msg.startsWith(PHASE_SAID))
+      this.#terminal.showPhase(msg.slice(PHASE_SAID.length));
+    else if (this.#logger.isLevelEnabled(level)) this.#terminal.write(`${line}\n`);
+  }
+
+  #keep(text: string): void {
+    if (this.#isFileLost) return;
+    try {
+      this.#file.write(text);
+    } catch (error) {
+      this.#isFileLost = true;
+      const { message } = error as Error;
+      this.#logger.warn(`${message}: the log of engine and worker is not written any more`);
+    }
+  }
+}
+
+function parsed(line: string): { name: string; level: string; msg: string } | null {
+  try {
+    const { name, level, msg } = JSON.parse(line);
+    return typeof name === 'string' && typeof level === 'string' ? { name, level, msg: String(msg) } : null;
+  } catch {
+    return null;
+  }
+}
