@@ -1,7 +1,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { launchBrowser } from '../../scripts/browser/setup.ts';
-import { type OpenPage, openPage } from '../support/browser.ts';
+import { accessibilityFaults, type OpenPage, openPage } from '../support/browser.ts';
 import { closeRawWorkers, type RawWorker, RawWorker as Worker } from '../support/raw-worker.ts';
 import { chatJob, type QueueProcess, readyWorker, startQueue, submit, tearDown } from '../support/road.ts';
 
@@ -41,6 +41,7 @@ it('follows a job from its submission to its result', async () => {
   await page.getByText('goes on').waitFor();
   await page.getByText('Succeeded', { exact: true }).waitFor({ timeout: 60_000 });
   await page.getByText('Attempt 1').waitFor();
+  await page.getByText('1 of 3', { exact: true }).waitFor();
   await page
     .getByText(/ran \d|to its first token \d/)
     .first()
@@ -52,11 +53,61 @@ it('follows a job from its submission to its result', async () => {
   await expect.poll(() => page.getByRole('textbox', { name: 'Result' }).inputValue()).toContain('"choices"');
   await page.getByText(`curl '${queue.url}/api/jobs/followed-1?wait=60'`).waitFor();
 
-  await page.getByRole('button', { name: 'Run again' }).click();
+  await page.getByRole('button', { name: 'Run again', exact: true }).click();
   await page.waitForURL((url) => !url.pathname.endsWith('followed-1'));
   await page.getByText('Succeeded', { exact: true }).waitFor({ timeout: 60_000 });
   expect(open.faults).toEqual([]);
 }, 180_000);
+
+it('edits the payload of a job, says what is wrong with it, and runs it as another job', async () => {
+  await submit(queue.url, chatJob(3, { id: 'edited-1', priority: 7 }));
+  await page.goto(`${queue.url}/jobs/edited-1`);
+  await page.getByRole('button', { name: 'Edit and run again' }).click();
+  const editor = page.getByRole('textbox', { name: 'Payload to run, as JSON' });
+  await editor.waitFor();
+  const payload = await editor.inputValue();
+  expect(JSON.parse(payload)).toMatchObject({ max_tokens: 3 });
+
+  await editor.fill(payload.replace('"max_tokens": 3', '"max_tokens": three'));
+  await page.getByText('should have a value, but "t" stands there').waitFor();
+  const run = page.getByRole('button', { name: 'Run as a new job' });
+  await run.click();
+  // The cursor is where the fault is.
+  const cursor = (area: unknown) => (area as { selectionStart: number }).selectionStart;
+  expect((await editor.inputValue()).slice(await editor.evaluate(cursor))).toMatch(/^three/);
+  await editor.fill('[]');
+  await page.getByText('A payload is a JSON object').waitFor();
+  expect(await accessibilityFaults(page)).toEqual([]);
+
+  await editor.fill(payload.replace('Tell me something.', 'Tell me something else.'));
+  await run.click();
+  await page.waitForURL((url) => url.pathname.includes('/jobs/') && !url.pathname.endsWith('edited-1'));
+  await page.getByText('Succeeded', { exact: true }).waitFor({ timeout: 60_000 });
+  await page.getByText('Payload', { exact: true }).click();
+  expect(await page.getByRole('textbox', { name: 'Payload' }).inputValue()).toContain('something else.');
+  await page.getByText('Priority', { exact: true }).waitFor();
+  expect(open.faults).toEqual([]);
+}, 180_000);
+
+it('edits a payload of which only the beginning is shown, but none that is too large for an editor', async () => {
+  const withText = (id: string, length: number) => ({
+    ...chatJob(1, { id, config_id: 'nobody' }),
+    payload: { messages: [{ role: 'user', content: 'x'.repeat(length) }], last: 'seen' },
+  });
+  await submit(queue.url, withText('edited-2', 200_000));
+  await submit(queue.url, withText('edited-3', 2_000_000));
+  await page.goto(`${queue.url}/jobs/edited-2`);
+  await page.getByRole('button', { name: 'Edit and run again' }).click();
+  const editor = page.getByRole('textbox', { name: 'Payload to run, as JSON' });
+  expect(await editor.inputValue()).toContain('"last": "seen"');
+  await page.getByRole('button', { name: 'Close the editor' }).click();
+  await editor.waitFor({ state: 'detached' });
+
+  await page.goto(`${queue.url}/jobs/edited-3`);
+  await page.getByRole('button', { name: 'Edit and run again' }).click();
+  await page.getByText('The payload is larger than 1.0 MB, too large to edit here.').waitFor();
+  expect(await page.getByRole('button', { name: 'Run as a new job' }).count()).toBe(0);
+});
 
 it('cancels a job that runs', async () => {
   await submit(queue.url, chatJob(20_000, { id: 'cancelled-1' }));
@@ -86,7 +137,7 @@ it('shows why a job failed three times, a lane for each attempt, and tries it ag
   await page.getByRole('link', { name: 'Others that ended so today' }).click();
   await page.getByRole('row', { name: /failed-1/ }).waitFor();
   await page.goto(`${queue.url}/jobs/failed-1`);
-  await page.getByRole('button', { name: 'Run again' }).click();
+  await page.getByRole('button', { name: 'Run again', exact: true }).click();
   await page.getByRole('button', { name: 'Cancel the job' }).waitFor();
 }, 180_000);
 

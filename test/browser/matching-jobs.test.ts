@@ -2,7 +2,8 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { launchBrowser } from '../../scripts/browser/setup.ts';
 import { openPage } from '../support/browser.ts';
-import { chatJob, type QueueProcess, startQueue, tearDown } from '../support/road.ts';
+import { closeRawWorkers, type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { chatJob, type QueueProcess, settled, startQueue, tearDown } from '../support/road.ts';
 
 /** What is done from the page to all jobs that match its filters. */
 let browser: Browser;
@@ -13,6 +14,7 @@ beforeAll(async () => {
   queue = await startQueue();
 });
 afterAll(async () => {
+  closeRawWorkers();
   await browser.close();
   await tearDown();
 });
@@ -53,6 +55,37 @@ it('says how many jobs match and which, then cancels these and no other', async 
   await page.goto(`${queue.url}/jobs?state=cancelled`);
   await page.getByRole('row', { name: /many-2/ }).waitFor();
   expect(await page.getByRole('button', { name: /all that match/ }).count()).toBe(0);
+  expect(faults).toEqual([]);
+  await close();
+}, 120_000);
+
+it('runs all failed jobs again that match, and sees them end', async () => {
+  const worker = await (await new RawWorker(queue.url).connect()).register('mends', { config_id: 'mends' });
+  const ids = ['again-1', 'again-2', 'left-alone'];
+  const jobs = ids.map((id) => ({ ...chatJob(1, { id, max_attempts: 1 }), config_id: 'mends' }));
+  await fetch(`${queue.url}/api/jobs`, { method: 'POST', body: JSON.stringify(jobs) });
+  const end = (type: string, { job_id, fence_token }: JobFrame, how: object) =>
+    worker.send({ type, job_id, fence_token, ...how });
+  for (const index of ids.keys())
+    end('job_error', await worker.job(index), { error: 'no memory left', code: 'engine_error' });
+  for (const id of ids) await settled(queue.url, id);
+
+  const { page, faults, close } = await openPage(browser);
+  await page.goto(`${queue.url}/jobs?id=again-`);
+  await page.getByRole('row', { name: /Failed again-2/ }).waitFor();
+  await page.getByRole('button', { name: 'Run again all that match' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Run again all that match' });
+  await dialog.getByText('2 jobs failed or expired, and would run again under the same ids.').waitFor();
+  await dialog.getByText('again-1, again-2').waitFor();
+  await dialog.getByRole('button', { name: 'Run again 2 jobs now' }).click();
+  await dialog.getByText('2 jobs run again.').waitFor();
+  await dialog.getByRole('button', { name: 'Close' }).click();
+  for (const index of [3, 4]) end('job_result', await worker.job(index), { result: { choices: [] } });
+  // Without a reload.
+  for (const id of ['again-1', 'again-2'])
+    await page.getByRole('row', { name: new RegExp(`Succeeded ${id}`) }).waitFor({ timeout: 60_000 });
+  await page.goto(`${queue.url}/jobs?id=left-`);
+  await page.getByRole('row', { name: /Failed left-alone/ }).waitFor();
   expect(faults).toEqual([]);
   await close();
 }, 120_000);

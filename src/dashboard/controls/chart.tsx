@@ -68,7 +68,12 @@ export function Chart(props: ChartProps) {
       ) : (
         <div class="plot" aria-hidden="true" ref={root} />
       )}
-      {!isEmpty && <Values at={at} series={series} format={format} title={title} />}
+      {!isEmpty && (
+        // A table by itself grows to its contents, which widen the page.
+        <div class="unseen">
+          <Values at={at} series={series} format={format} title={title} />
+        </div>
+      )}
     </figure>
   );
 }
@@ -87,7 +92,7 @@ function spoken(series: readonly Series[], format: ChartProps['format']): string
 function Values({ title, at, series, format }: ChartProps) {
   const from = Math.max(0, at.length - TABLE_STEPS);
   return (
-    <table class="unseen">
+    <table>
       <caption>{title}</caption>
       <thead>
         <tr>

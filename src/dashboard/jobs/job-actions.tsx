@@ -4,11 +4,18 @@ import { Problem, useAction } from '../controls/action.tsx';
 import { go } from '../router.ts';
 import { maySubmit } from '../session.ts';
 import { isSettled } from './job.ts';
+import { submitCopy } from './submit-copy.ts';
 
-type Job = Omit<JobView, 'result'>;
+interface Props {
+  job: Omit<JobView, 'result'>;
+  /** It is another than before. */
+  onChange(): void;
+  /** It is to be run again with another payload. */
+  onEdit(): void;
+}
 
-/** Cancels a job that is not over, runs again one that is. @param onChange it is another than before */
-export function JobActions({ job, onChange }: { job: Job; onChange(): void }) {
+/** Cancels a job that is not over, runs again one that is; any can be edited and run beside it. */
+export function JobActions({ job, onChange, onEdit }: Props) {
   const { act, isActing, problem } = useAction();
   if (!maySubmit.value) return null;
   const path = `api/jobs/${encodeURIComponent(job.id)}`;
@@ -21,7 +28,7 @@ export function JobActions({ job, onChange }: { job: Job; onChange(): void }) {
       await ask(`${path}/retry`, { method: 'POST' });
       return onChange();
     }
-    const { id } = await submitCopy(job, path);
+    const id = await submitCopy(job, await ask<unknown>(`${path}/payload`));
     go(`jobs/${encodeURIComponent(id)}`);
   };
   return (
@@ -35,15 +42,10 @@ export function JobActions({ job, onChange }: { job: Job; onChange(): void }) {
           Cancel the job
         </button>
       )}
+      <button type="button" onClick={onEdit}>
+        Edit and run again
+      </button>
       <Problem text={problem} />
     </div>
   );
-}
-
-/** A job that did not fail stays as it is; another with the same payload is submitted. */
-async function submitCopy(job: Job, path: string): Promise<{ id: string }> {
-  const payload = await ask<unknown>(`${path}/payload`);
-  const { job_type, config_id, priority, max_attempts, stream } = job;
-  const copy = { job_type, config_id, priority, max_attempts, payload, ...(stream && { stream }) };
-  return await ask<{ id: string }>('api/jobs', { method: 'POST', body: JSON.stringify(copy) });
 }

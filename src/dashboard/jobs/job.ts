@@ -52,11 +52,8 @@ export function isSettled(state: JobState): boolean {
 
 /** `1 of 3`: attempts that were made or are being made, of those that it may have. */
 export function attemptsOf({
-  state,
   attempts,
   max_attempts,
-}: Pick<JobSummary, 'state' | 'attempts' | 'max_attempts'>): string {
-  // What runs or succeeded is charged to nobody.
-  const made = state === 'leased' || state === 'succeeded' ? attempts + 1 : attempts;
-  return `${Math.min(made, max_attempts)} of ${max_attempts}`;
+}: Pick<JobSummary, 'attempts' | 'max_attempts'>): string {
+  return `${attempts} of ${max_attempts}`;
 }

@@ -10,6 +10,7 @@ import { Figure } from '../controls/figure.tsx';
 import { JobMark, RequestMark } from '../controls/state.tsx';
 import { curlOf } from '../curl.ts';
 import * as format from '../format.ts';
+import { EditAndRun } from '../jobs/edit-and-run.tsx';
 import { attemptsOf, between, isSettled, type LedgerStep, ms } from '../jobs/job.ts';
 import { JobActions } from '../jobs/job-actions.tsx';
 import { JobContents } from '../jobs/job-contents.tsx';
@@ -33,6 +34,7 @@ export function JobView({ id }: { id: string }) {
   const [record, setRecord] = useState<RequestRecord | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
   const [looks, setLooks] = useState(0);
+  const [isEdited, setEdited] = useState(false);
   /** The answer that a request with a ledger is no stored job: it is not asked for again. */
   const notStored = useRef<ApiFailure | null>(null);
   const looksAfterEnd = useRef(0);
@@ -80,8 +82,9 @@ export function JobView({ id }: { id: string }) {
         </h1>
         {job && <JobMark state={job.state} />}
         {!job && record && <RequestMark outcome={record.outcome} />}
-        {job && <JobActions job={job} onChange={() => setLooks(looks + 1)} />}
+        {job && <JobActions job={job} onChange={() => setLooks(looks + 1)} onEdit={() => setEdited(true)} />}
       </header>
+      {job && isEdited && <EditAndRun job={job} onClose={() => setEdited(false)} />}
       {problem && (
         <p class="notice" role="alert">
           {problem}
