@@ -1,54 +1,37 @@
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import type { LogLine } from '../../protocol/telemetry.ts';
-import { ApiFailure, ask } from '../api.ts';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { timeZone } from '../clock.ts';
 import * as format from '../format.ts';
-import { repeat } from '../polled.ts';
+import { filter, query } from '../router.ts';
+import { LEVELS, type Line, lineOfFile, matching, useLog } from '../worker/log-lines.ts';
 
-type Line = LogLine & { number: number };
-
-/** So many are in the document; the rest is at the API. */
-const MOST_LINES = 500;
-const REFRESH_MS = 2000;
+/** So many are in the document; all are searched and downloaded. */
+const MOST_SHOWN = 500;
 /** px from the end at which it still counts as there. */
 const NEAR_END = 24;
 
-/** What the worker and its engine said last; it follows, unless it was scrolled up. */
+/** What is kept of what the worker and its engine said; it follows, unless it was scrolled up. */
 export function WorkerLog({ workerId }: { workerId: string }) {
-  const { lines, failure } = useLines(workerId);
+  const { lines, failure } = useLog(workerId);
+  const text = query.value.get('log') ?? '';
+  const level = query.value.get('level') ?? '';
+  const found = lines && matching(lines, text, level);
   const [follows, setFollows] = useState(true);
-  const box = useRef<HTMLOListElement>(null);
+  const box = useRef<HTMLElement>(null);
+  const top = useRef(0);
   useLayoutEffect(() => {
     if (follows && box.current) box.current.scrollTop = box.current.scrollHeight;
-  }, [lines, follows]);
+  }, [found?.at(-1), found?.length, follows]);
   const onScroll = () => {
     const { scrollTop, scrollHeight, clientHeight } = box.current!;
-    setFollows(scrollHeight - scrollTop - clientHeight < NEAR_END);
+    if (scrollHeight - scrollTop - clientHeight < NEAR_END) setFollows(true);
+    else if (scrollTop < top.current) setFollows(false);
+    top.current = scrollTop;
   };
-  return (
-    <section aria-labelledby="log-title">
-      <div class="tools">
+  const earlier = Math.max(0, (found?.length ?? 0) - MOST_SHOWN);
+  if (lines?.length === 0 || (failure && !lines)) {
+    return (
+      <section aria-labelledby="log-title">
         <h2 id="log-title">Log</h2>
-        {!follows && (
-          <button type="button" onClick={() => setFollows(true)}>
-            Follow
-          </button>
-        )}
-      </div>
-      {lines.length > 0 ? (
-        <ol class="log" ref={box} onScroll={onScroll}>
-          {lines.map((line) => (
-            <li key={line.number} class={line.level}>
-              <time class="number">{format.exactTime(line.timestamp * 1000, timeZone.value)}</time>
-              <span class="source">{line.source}</span>
-              <span class="message">
-                {line.level !== 'info' && <b>{line.level} </b>}
-                {plain(line.message)}
-              </span>
-            </li>
-          ))}
-        </ol>
-      ) : (
         <p class="notice">
           {failure?.message ?? (
             <>
@@ -57,38 +40,103 @@ export function WorkerLog({ workerId }: { workerId: string }) {
             </>
           )}
         </p>
-      )}
+      </section>
+    );
+  }
+  return (
+    <section aria-labelledby="log-title">
+      <div class="tools log-tools">
+        <h2 id="log-title">Log</h2>
+        <input
+          type="search"
+          aria-label="Find in the log"
+          placeholder="Find in the log"
+          spellcheck={false}
+          value={text}
+          onInput={(event) => filter({ log: event.currentTarget.value })}
+        />
+        <select
+          aria-label="Levels"
+          value={level}
+          onChange={(event) => filter({ level: event.currentTarget.value })}
+        >
+          <option value="">All levels</option>
+          {Object.entries(LEVELS).map(([key, { name }]) => (
+            <option key={key} value={key}>
+              {name}
+            </option>
+          ))}
+        </select>
+        <button type="button" aria-pressed={follows} onClick={() => setFollows(!follows)}>
+          Follow
+        </button>
+        <button
+          type="button"
+          disabled={!found || found.length === 0}
+          onClick={() => download(`${workerId}.log`, found!.map(lineOfFile).join(''))}
+        >
+          Download
+        </button>
+        <span class="number dim">
+          {lines && found && found !== lines && `${format.count(found.length)} of `}
+          {lines && format.plural(lines.length, 'line')}
+        </span>
+      </div>
+      <section
+        class="log"
+        aria-label="Lines of the log"
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: the keys scroll it
+        tabIndex={0}
+        ref={box}
+        onScroll={onScroll}
+      >
+        {found?.length === 0 && <p class="dim">No line fits.</p>}
+        {earlier > 0 && (
+          <p class="dim">{format.plural(earlier, 'earlier line')}: look for words, or download all.</p>
+        )}
+        <ol>
+          {found?.slice(earlier).map((line) => (
+            <LineOfLog key={line.number} line={line} text={text} />
+          ))}
+        </ol>
+      </section>
     </section>
   );
 }
 
-/** The newest lines; after the first time only those that came since are asked for. */
-function useLines(workerId: string): { lines: Line[]; failure: ApiFailure | null } {
-  const [state, setState] = useState<{ lines: Line[]; failure: ApiFailure | null }>({
-    lines: [],
-    failure: null,
-  });
-  useEffect(() => {
-    let lines: Line[] = [];
-    return repeat(REFRESH_MS, async (signal) => {
-      const after = lines.at(-1)?.number;
-      const path = `api/workers/${encodeURIComponent(workerId)}/logs?limit=${MOST_LINES}`;
-      try {
-        const answer = await ask<{ logs: Line[] }>(after === undefined ? path : `${path}&after=${after}`, {
-          signal,
-        });
-        if (answer.logs.length > 0) lines = [...lines, ...answer.logs].slice(-MOST_LINES);
-        if (answer.logs.length > 0 || lines.length === 0) setState({ lines, failure: null });
-      } catch (error) {
-        if (error instanceof ApiFailure) setState({ lines, failure: error });
-      }
-    });
-  }, [workerId]);
-  return state;
+function LineOfLog({ line: { level, source, message, timestamp }, text }: { line: Line; text: string }) {
+  return (
+    <li class={level}>
+      <time class="number">{format.exactTime(timestamp * 1000, timeZone.value)}</time>
+      <span class="source">{source}</span>
+      <span class="message">
+        {level !== 'info' && <b>{level} </b>}
+        <Found message={message} text={text} />
+      </span>
+    </li>
+  );
 }
 
-/** Without the colours of a terminal. */
-function plain(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it is about
-  return text.replaceAll(/\u001b\[[\d;?]*[a-zA-Z]/g, '');
+/** A message with what was looked for marked in it. */
+function Found({ message, text }: { message: string; text: string }) {
+  if (text === '') return <>{message}</>;
+  const [where, wanted] = [message.toLowerCase(), text.toLowerCase()];
+  const parts = [];
+  let from = 0;
+  for (let at = where.indexOf(wanted); at !== -1; at = where.indexOf(wanted, from)) {
+    parts.push(message.slice(from, at), <mark key={at}>{message.slice(at, at + text.length)}</mark>);
+    from = at + text.length;
+  }
+  return (
+    <>
+      {parts}
+      {message.slice(from)}
+    </>
+  );
+}
+
+function download(name: string, text: string): void {
+  const url = URL.createObjectURL(new Blob([text], { type: 'text/plain' }));
+  Object.assign(document.createElement('a'), { href: url, download: name }).click();
+  URL.revokeObjectURL(url);
 }

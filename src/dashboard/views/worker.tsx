@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
 import type { WorkerRow } from '../../protocol/fleet-view.ts';
 import { workerName } from '../../protocol/worker-name.ts';
 import { Age, Time } from '../controls/age.tsx';
@@ -18,7 +19,12 @@ import { WorkerLog } from './worker-log.tsx';
 /** One worker: what it does, how it started, what it said last. */
 export function WorkerView({ id }: { id: string }) {
   if (!fleet.value) return null;
-  const worker = fleet.value.workers.find(({ worker_id }) => worker_id === id);
+  return <WorkerPage id={id} worker={fleet.value.workers.find(({ worker_id }) => worker_id === id)} />;
+}
+
+function WorkerPage({ id, worker }: { id: string; worker: WorkerRow | undefined }) {
+  // It stays where it was when the page was opened, whatever becomes of the worker meanwhile.
+  const [isLogFirst] = useState(worker?.state === 'error' || worker?.state === 'lost');
   return (
     <article class="view worker" aria-labelledby="worker-title">
       <header>
@@ -38,6 +44,7 @@ export function WorkerView({ id }: { id: string }) {
       {worker ? (
         <>
           <Trouble worker={worker} />
+          {isLogFirst && <WorkerLog workerId={id} />}
           <ColdStart worker={worker} />
           <Facts worker={worker} />
           <WorkerCharts workerId={id} />
@@ -48,7 +55,7 @@ export function WorkerView({ id }: { id: string }) {
           their last job. <a href={href('')}>All workers</a>
         </p>
       )}
-      <WorkerLog workerId={id} />
+      {!(worker && isLogFirst) && <WorkerLog workerId={id} />}
       <WorkerJobs workerId={id} />
     </article>
   );
