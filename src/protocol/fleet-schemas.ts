@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { AdapterState } from './adapters.ts';
-import { GpuReading, StartTimes } from './heartbeat.ts';
+import { GpuReading, Prefills, StartTimes } from './heartbeat.ts';
 import { LaunchRow, PoolScaling, ScalingSummary } from './scaling-schemas.ts';
 
 /**
@@ -112,6 +112,8 @@ export const WorkerRow = z.object({
   missed_renewals: count.nullable(),
   /** Whether another engine has the GPU that its own shares; null: it shares none, or is gone. */
   engine_asleep: z.boolean().nullable(),
+  /** What another engine prefills for its own; null: there is none, or it is gone. */
+  prefills: Prefills.nullable(),
   spool_bytes: count.nullable(),
   error: z.object({ message: text, advice: text.nullable(), at: time }).nullable(),
   /** Of one that is lost: what it was doing, "was running 3 jobs". */

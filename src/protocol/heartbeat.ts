@@ -45,6 +45,15 @@ export const StartTimes = z.object({
 });
 export type StartTimes = z.infer<typeof StartTimes>;
 
+/** Requests with a long prompt, since the worker's start. */
+export const Prefills = z.object({
+  /** How many by how they went: `done`, or why they ran whole. */
+  results: z.record(z.string().max(32), count),
+  /** Of the prompts that were handed over. */
+  tokens: count,
+});
+export type Prefills = z.infer<typeof Prefills>;
+
 /** Body of `POST /api/heartbeats`. Fields after `error_message` are ours; a base API ignores them. */
 export const Heartbeat = z.object({
   instance_id: z.string().min(1).max(256),
@@ -77,6 +86,8 @@ export const Heartbeat = z.object({
   kv_cache_usage: share.optional(),
   /** Whether another engine has the GPU that this one shares; left out: it shares none. */
   engine_asleep: z.boolean().optional(),
+  /** What another engine prefills for its engine; left out: there is none. */
+  prefills: Prefills.optional(),
   /** Requests that the engine put back to wait for want of KV cache, since its start. */
   preemptions: count.optional(),
   /** Tokens generated a second since the last heartbeat. */

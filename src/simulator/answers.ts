@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { engineDead } from './errors.ts';
+import { engineDead, internalError } from './errors.ts';
 import type { Receiver } from './scheduler.ts';
 import type { AnswerHead, Shapes, TokenIds, WholeChoice } from './shapes.ts';
 
@@ -15,6 +15,8 @@ export interface AnswerPlan {
   promptTokens: number;
   includeUsage: boolean;
   continuousUsage: boolean;
+  /** Keeps what was computed for another engine; what the answer says of it. Null: it is not asked to. */
+  handOver: ((generated: readonly number[]) => object) | null;
 }
 
 /** Sends the head at once, even when nothing can be generated yet, then an event for every token. */
@@ -88,6 +90,14 @@ export function streamedAnswer(plan: AnswerPlan): Receiver[] {
   });
 }
 
+/** What comes of a request whose blocks could not be read: vLLM has begun a stream by then. */
+export function failedAnswer({ response, shapes, head, prompts }: AnswerPlan, isStream: boolean): void {
+  const failure = internalError('Internal server error');
+  if (!isStream) return sendJson(response, failure.status, failure.body);
+  response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' });
+  response.end((shapes.opening(head, 0, null, prompts[0]) ?? '') + shapes.error(failure) + shapes.done);
+}
+
 /** Gathers the choices and sends them in one body. */
 export function wholeAnswer(plan: AnswerPlan): Receiver[] {
   const { response, shapes, head, prefixes, prompts, promptTokens } = plan;
@@ -107,7 +117,8 @@ export function wholeAnswer(plan: AnswerPlan): Receiver[] {
         const all = choices.filter((choice) => choice !== null);
         if (all.length < choices.length) return;
         const usage = { prompt: promptTokens, completion: completionTokens };
-        sendJson(response, 200, shapes.whole(head, all, usage));
+        const handed = plan.handOver && { kv_transfer_params: plan.handOver(ids) };
+        sendJson(response, 200, { ...(shapes.whole(head, all, usage) as object), ...handed });
       },
       flush() {},
       engineDied() {

@@ -23,7 +23,7 @@ export const IGNORED_VALUES = words(`
   data-parallel-address data-parallel-size decode-context-parallel-size default-chat-template-kwargs
   device-ids disable-access-log-for-endpoints distributed-executor-backend download-dir dtype
   generation-config gpu-memory-utilization hf-config-path hf-overrides hf-token kv-cache-dtype
-  kv-cache-memory-bytes kv-events-config kv-offloading-backend kv-offloading-size kv-transfer-config
+  kv-cache-memory-bytes kv-events-config kv-offloading-backend kv-offloading-size
   limit-mm-per-prompt load-format log-level logging-config lora-dtype max-cpu-loras max-cudagraph-capture-size
   max-log-len max-logprobs max-lora-rank max-loras max-num-batched-tokens max-num-queued-tokens max-parallel-loading-workers
   media-io-kwargs middleware mm-processor-cache-gb mm-processor-kwargs model-impl

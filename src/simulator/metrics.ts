@@ -60,6 +60,8 @@ class Histogram {
 export class Metrics {
   promptTokens = 0;
   generationTokens = 0;
+  /** Of prompts whose blocks came from another engine. */
+  externalTokens = 0;
   rejections = 0;
   /** `abort` stays 0, as vLLM 0.32.0 leaves it. */
   readonly finished: Record<FinishReason, number> = { stop: 0, length: 0, abort: 0, error: 0, repetition: 0 };
@@ -89,6 +91,12 @@ export class Metrics {
     single('kv_cache_usage_perc', 'gauge', 'KV cache in use, from 0 to 1.', gauges.kvCacheUsage);
     single('prefix_cache_queries_total', 'counter', 'Prompt tokens looked up.', this.promptTokens);
     single('prefix_cache_hits_total', 'counter', 'Prompt tokens found in the cache.', 0);
+    single(
+      'external_prefix_cache_hits_total',
+      'counter',
+      'Prompt tokens of other engines.',
+      this.externalTokens,
+    );
     single('num_preemptions_total', 'counter', 'Requests put back to wait.', 0);
     single('prompt_tokens_total', 'counter', 'Prompt tokens processed.', this.promptTokens);
     single('generation_tokens_total', 'counter', 'Tokens generated.', this.generationTokens);

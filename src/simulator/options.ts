@@ -3,6 +3,7 @@ import { DIALECTS, type DialectName } from './dialect.ts';
 import { type Faults, noFaults, setFaultFromText } from './faults.ts';
 import { IGNORED_LISTS, IGNORED_STORE_TRUE, IGNORED_SWITCHES, IGNORED_VALUES, SHORT_FORMS } from './flags.ts';
 import { argparseHelp } from './help.ts';
+import { type KvTransferConfig, readKvTransferConfig } from './kv-transfer.ts';
 
 export interface SimulatorOptions {
   /** Which engine's routes, metrics and errors it shows. */
@@ -34,6 +35,8 @@ export interface SimulatorOptions {
   enableLora: boolean;
   /** By the routes of `VLLM_ALLOW_RUNTIME_LORA_UPDATING`. */
   loraRoutes: boolean;
+  /** Caches of other engines are read; null: they are not. */
+  kvTransfer: KvTransferConfig | null;
   accessLog: boolean;
   faults: Faults;
 }
@@ -56,6 +59,7 @@ export function defaultOptions(): SimulatorOptions {
     enableSleep: false,
     enableLora: false,
     loraRoutes: false,
+    kvTransfer: null,
     accessLog: true,
     faults: noFaults(),
   };
@@ -117,6 +121,7 @@ export function parseArguments(argv: readonly string[]): SimulatorOptions {
     enableSleep: (given.enableSleepMode ?? false) && process.env.VLLM_SERVER_DEV_MODE === '1',
     enableLora: given.enableLora ?? false,
     loraRoutes: /^(1|true)$/i.test(process.env.VLLM_ALLOW_RUNTIME_LORA_UPDATING ?? ''),
+    kvTransfer: given.kvTransferConfig || null,
     accessLog: !given.disableUvicornAccessLog,
   };
 }
@@ -138,6 +143,8 @@ interface Given {
   startupSeconds?: number;
   enableLora?: boolean;
   enableSleepMode?: boolean;
+  /** Commander makes an empty text of null. */
+  kvTransferConfig?: KvTransferConfig | '';
   disableUvicornAccessLog?: boolean;
 }
 
@@ -159,6 +166,7 @@ function describeCommand(options: SimulatorOptions): Command {
     .option('--no-enable-sleep-mode', 'it cannot')
     .option('--enable-lora', 'adapters can be loaded')
     .option('--no-enable-lora', 'they cannot')
+    .option('--kv-transfer-config <json>', 'caches of other engines are read (NixlConnector)', transfer)
     .option('--disable-uvicorn-access-log', 'no line for each request')
     .option('--time-to-first-token-ms <ms>', 'pace: until the first token (0)', amount)
     .option('--inter-token-latency-ms <ms>', 'pace: between two tokens of a stream (0)', amount)
@@ -216,6 +224,14 @@ function asVllmSays(message: string): string {
 function whole(text: string): number {
   if (!/^\d+$/.test(text)) throw new InvalidArgumentError('invalid int value');
   return Number(text);
+}
+
+function transfer(text: string): KvTransferConfig | null {
+  try {
+    return readKvTransferConfig(text);
+  } catch {
+    throw new InvalidArgumentError('invalid loads value');
+  }
 }
 
 /** Lengths may be written `32k` (thousands) or `32K` (times 1,024). */

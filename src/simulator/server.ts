@@ -1,20 +1,23 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { LoadedAdapters } from './adapters.ts';
-import { sendJson, streamedAnswer, wholeAnswer } from './answers.ts';
+import { failedAnswer, sendJson, streamedAnswer, wholeAnswer } from './answers.ts';
 import { type ApiOf, generatingApis } from './apis.ts';
 import { readJson } from './bodies.ts';
 import { computedRoutes } from './computed-routes.ts';
 import { type Dialect, dialectOf } from './dialect.ts';
 import { ApiError, engineBusy, engineDead, internalError } from './errors.ts';
 import { noFaults, setFaults } from './faults.ts';
+import { KvTransfer } from './kv-transfer.ts';
 import type { LogSink } from './log.ts';
 import { messagesError } from './messages.ts';
 import { Metrics } from './metrics.ts';
 import type { SimulatorOptions } from './options.ts';
+import { setPace, systemClock } from './pace.ts';
 import { fitToModel } from './requests.ts';
 import { begunResponse, KeptResponses } from './responses.ts';
-import { type Clock, type Pace, Scheduler } from './scheduler.ts';
+import { type Pace, Scheduler } from './scheduler.ts';
 import { modelList } from './shapes.ts';
 import { Sleep } from './sleep.ts';
 import { deathLines } from './startup-log.ts';
@@ -42,6 +45,8 @@ export class SimulatedServer {
   private readonly keys: Buffer[];
   private readonly routes: Record<string, Record<string, Handler>>;
   private readonly responses = new KeptResponses();
+  private readonly transfer: KvTransfer | null;
+  private readonly onDeath: () => void;
   private dead = false;
 
   /** @param onDeath called once the engine has died by a fault and every stream has been told */
@@ -51,6 +56,8 @@ export class SimulatedServer {
     this.names = options.servedModelNames.length > 0 ? options.servedModelNames : [options.model];
     this.adapters = new LoadedAdapters(this.names, options.enableLora);
     this.log = log;
+    this.transfer = options.kvTransfer && new KvTransfer(options.kvTransfer);
+    this.onDeath = onDeath;
     this.keys = options.apiKeys.map(digest);
     this.pace = {
       time_to_first_token_ms: options.timeToFirstTokenMs,
@@ -62,11 +69,7 @@ export class SimulatedServer {
       faults: options.faults,
       metrics: this.metrics,
       clock: systemClock,
-      onDeath: () => {
-        for (const line of deathLines()) log.out(line);
-        this.failAll();
-        if (this.dialect.deadStatus === null) onDeath();
-      },
+      onDeath: () => this.die(),
     });
     this.routes = this.describeRoutes();
     this.http = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (request, response) => {
@@ -81,6 +84,12 @@ export class SimulatedServer {
   failAll(): void {
     this.dead = true;
     this.scheduler.failAll();
+  }
+
+  private die(): void {
+    for (const line of deathLines()) this.log.out(line);
+    this.failAll();
+    if (this.dialect.deadStatus === null) this.onDeath();
   }
 
   private describeRoutes(): Record<string, Record<string, Handler>> {
@@ -105,6 +114,7 @@ export class SimulatedServer {
       ...this.generatingRoutes(),
       ...(this.options.loraRoutes ? this.adapterRoutes() : {}),
       ...(this.options.enableSleep ? this.sleep.routes() : {}),
+      ...(this.transfer ? this.transfer.routes() : {}),
       ...computedRoutes({ names: this.names, maxModelLength }),
       '/simulator/faults': {
         GET: json(() => faults),
@@ -229,6 +239,14 @@ export class SimulatedServer {
     const maxTokens = fitToModel(asked, this.options.maxModelLength);
     const choices = asked.prompts.flatMap((prompt) => Array.from({ length: asked.n }, () => prompt));
     this.admit(choices.length);
+    const params = Object(body.kv_transfer_params);
+    const blocks = await this.transfer?.read(params, choices[0]!.ids.length);
+    if (response.destroyed) return;
+    if (blocks?.case === 'fatal') {
+      this.die();
+      throw engineDead();
+    }
+    if (blocks?.case === 'read') this.metrics.externalTokens += blocks.ids.length;
 
     const id =
       shapes.newId?.() ??
@@ -249,15 +267,26 @@ export class SimulatedServer {
       promptTokens: asked.prompts.reduce((sum, { ids }) => sum + ids.length, 0),
       includeUsage: asked.includeUsage,
       continuousUsage: asked.continuousUsage,
+      handOver:
+        this.transfer && params.do_remote_decode === true
+          ? (made: readonly number[]) =>
+              this.transfer!.keep(
+                [...choices[0]!.ids, ...made.slice(0, -1)],
+                this.http.address() as AddressInfo,
+              )
+          : null,
     };
+    if (blocks?.case === 'lost' && this.transfer?.config.policy === 'fail')
+      return failedAnswer(plan, asked.stream);
     const isBackground = body.background === true && shapes.newId !== undefined && !asked.stream;
     const receivers = isBackground
       ? [this.responses.receiver(head, plan.promptTokens)]
       : asked.stream
         ? streamedAnswer(plan)
         : wholeAnswer(plan);
-    const aborts = choices.map(({ ids }, index) =>
-      this.scheduler.add({
+    const aborts = choices.map(({ ids: own }, index) => {
+      const ids = blocks?.case === 'read' ? blocks.ids : own;
+      return this.scheduler.add({
         promptTokens: ids.length,
         maxTokens,
         minTokens: asked.minTokens,
@@ -266,8 +295,8 @@ export class SimulatedServer {
         includeStop: asked.includeStop,
         source: tokenSource(adapter === null ? ids : [seedFrom(adapter), ...ids], saltOf(asked.salt, index)),
         receiver: receivers[index]!,
-      }),
-    );
+      });
+    });
     const abort = () => {
       for (const one of aborts) one();
     };
@@ -299,31 +328,6 @@ export class SimulatedServer {
 /** Choices of one prompt differ. */
 function saltOf(salt: number | null, choice: number): number | null {
   return choice === 0 ? salt : (salt ?? 0) + choice;
-}
-
-const systemClock: Clock = {
-  now: () => performance.now(),
-  schedule: (delayMs, callback) => {
-    if (delayMs <= 0) {
-      const immediate = setImmediate(callback);
-      return () => clearImmediate(immediate);
-    }
-    const timer = setTimeout(callback, Math.ceil(delayMs));
-    return () => clearTimeout(timer);
-  },
-};
-
-/** @throws Error naming the setting that is wrong */
-function setPace(pace: Pace, values: Record<string, unknown>): void {
-  for (const [name, value] of Object.entries(values)) {
-    if (!Object.hasOwn(pace, name)) {
-      throw new Error(`unknown setting '${name}': there are ${Object.keys(pace).join(', ')}`);
-    }
-    if (typeof value !== 'number' || !(value >= 0)) {
-      throw new Error(`${name}: expected milliseconds, got ${JSON.stringify(value)}`);
-    }
-  }
-  Object.assign(pace, values);
 }
 
 function digest(token: string): Buffer {

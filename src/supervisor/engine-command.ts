@@ -15,6 +15,7 @@ import {
 import type { Flag } from '../engine/command/flag-help.ts';
 import { type HelpProgram, learnFlags } from '../engine/command/learn-flags.ts';
 import { masked } from '../engine/command/masking.ts';
+import { defaultPrefill } from '../engine/command/prefill-flags.ts';
 import { defaultSleep } from '../engine/command/sleep-flags.ts';
 import { defaultTracing } from '../engine/command/tracing-flag.ts';
 import type { EngineCommand, EngineDescription, EngineSettings } from '../engine/kinds/description.ts';
@@ -71,6 +72,7 @@ export async function prepareCommand(
     defaultTracing(engine, asked, settled.env),
     defaultAdapters(configuration.adapters.length),
     defaultSleep(settled.env),
+    defaultPrefill(configuration.engine, settled.env),
   ];
   const more = defaults.flatMap((one) => one.arguments);
   const all = overriding([...own, ...defaultParallelism(asked, gpus), ...more], asked);

@@ -18,6 +18,7 @@ import { createPublicFetch } from './files/public-fetch.ts';
 import { SupervisorMessage, type WorkerMessage } from './ipc.ts';
 import { terminateOwnMachine } from './own-machine.ts';
 import type { Ports } from './ports.ts';
+import { Prefills } from './prefill/prefills.ts';
 import { openQueue, type QueueAccess } from './queue-access.ts';
 import { withQueueDefaults } from './queue-choice.ts';
 import { QueueWatch } from './queue-watch.ts';
@@ -71,13 +72,14 @@ async function work(
 ): Promise<number> {
   const log = logging.createLogger('worker');
   const { engine: engineConfiguration } = configuration;
-  const direct = createEngineClient({
-    baseUrl: engineConfiguration.url,
-    apiKey: engineConfiguration.apiKey,
-    engine: describeEngine(engineConfiguration.engine),
-  });
-  const { engine, close: leaveTurns } = takingTurns(configuration, direct, log, () =>
-    worker.status.changed(),
+  const direct = engineAt(engineConfiguration.url, engineConfiguration);
+  const prefills = prefillsOf(engineConfiguration, log);
+  // Within its turns: what was prefilled is read at once.
+  const { engine, close: leaveTurns } = takingTurns(
+    configuration,
+    prefills?.before(direct) ?? direct,
+    log,
+    () => worker.status.changed(),
   );
   const { spoolFolder, spoolBytes, ackWaitMs } = configuration;
   const spool = spoolBytes > 0 ? new DiskSpool(spoolFolder, spoolBytes, log, ackWaitMs) : null;
@@ -93,6 +95,7 @@ async function work(
     gpus: gpuReader(env, systemClock),
     spool,
     ...(tracing && { tracer: tracing.tracer }),
+    ...(prefills && { prefills }),
     ...adaptersOf(configuration, engine, log),
   };
   const ended = Promise.withResolvers<number>();
@@ -151,6 +154,16 @@ async function work(
     await engine.close();
     await tracing?.stop(Math.max(0, spansUntil - performance.now()));
   }
+}
+
+function engineAt(baseUrl: string, { apiKey, engine }: EngineConfiguration): Ports['engine'] {
+  return createEngineClient({ baseUrl, apiKey, engine: describeEngine(engine) });
+}
+
+/** Null where no other engine prefills. */
+function prefillsOf(engine: EngineConfiguration, log: Logger): Prefills | null {
+  if (engine.prefillUrl === null) return null;
+  return new Prefills(engineAt(engine.prefillUrl, engine), { clock: systemClock, log });
 }
 
 /** The engine behind its turns at the GPU, where it shares one. */

@@ -1,7 +1,7 @@
 import type { EngineCall, EngineClient } from '../engine/client/types.ts';
 import type { Fetch } from '../process/http.ts';
 import type { Log } from '../process/log.ts';
-import type { GpuReading, Job, Usage } from '../protocol/index.ts';
+import type { GpuReading, Job, Prefills, Usage } from '../protocol/index.ts';
 import type { Adapters } from './adapters/adapters.ts';
 import type { Clock } from './clock.ts';
 import type { Settlement } from './results/settlement.ts';
@@ -25,6 +25,8 @@ export interface Ports {
   log: Log;
   /** Those that the engine loads while it runs; left out: none. */
   adapters?: Adapters;
+  /** What another engine prefills (prefill/); left out: there is none. */
+  prefills?: { readonly counts: Prefills };
   /** The queue, where it is in this process; left out: it is at the other end of two sockets. */
   inside?: InsideQueue;
   /** Makes spans of jobs; left out: none are exported. */

@@ -105,6 +105,7 @@ function Facts({ worker }: { worker: WorkerRow }) {
       `${format.count(worker.engine_running)} running, ${format.count(worker.engine_waiting)} in line`,
     ],
     ['KV cache', format.percent(kv_cache_usage)],
+    ...prefillFacts(worker),
     ['Tokens/s', format.amount(worker.tokens_per_second)],
     ['First token, median', format.duration(worker.first_token_ms)],
     ['Heartbeat', heartbeat_at && <HeartbeatAge at={heartbeat_at} intervalMs={heartbeat_interval_ms} />],
@@ -146,6 +147,15 @@ function Facts({ worker }: { worker: WorkerRow }) {
 }
 
 /** Which of the engines that share a GPU is awake; nothing of a worker whose engine has its own. */
+function prefillFacts({ prefills }: WorkerRow): [name: string, value: ComponentChildren][] {
+  if (prefills === null) return [];
+  const { done = 0, ...whole } = prefills.results;
+  const reasons = Object.entries(whole).filter(([, count]) => count > 0);
+  const words = reasons.map(([reason, count]) => `${format.count(count)} ${reason.replaceAll('_', ' ')}`);
+  const handed = `${format.count(done)} handed over, ${format.count(prefills.tokens)} tokens`;
+  return [['Long prompts', [handed, ...(words.length > 0 ? [`whole: ${words.join(', ')}`] : [])].join('; ')]];
+}
+
 function turnFacts({ engine_asleep }: WorkerRow): [name: string, value: ComponentChildren][] {
   if (engine_asleep === null) return [];
   return [['Shared GPU', engine_asleep ? 'asleep: another model has it' : 'awake']];

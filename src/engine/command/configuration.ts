@@ -22,6 +22,8 @@ export interface EngineConfiguration {
   model: string | null;
   apiKey?: string;
   startupTimeoutMs: number;
+  /** Where an engine listens that prefills long prompts for it; null: there is none. */
+  prefillUrl: string | null;
   /** LoRA adapters that the worker loads into it. */
   adapters: readonly Adapter[];
   /** Null for an engine that runs already. */
@@ -85,6 +87,12 @@ export function engineVariables(env: NodeJS.ProcessEnv) {
   return {
     ENGINE: z.enum(ENGINE_NAMES, { error: `expected ${ENGINE_NAMES.join(', ')}` }).optional(),
     ENGINE_URL: isExternal ? url : url.optional(),
+    ENGINE_PREFILL_URL: variable
+      .url('http:', 'https:')
+      .refine(() => engine !== 'fastdeploy', {
+        error: 'FastDeploy reads no cache of another engine this way: leave it out',
+      })
+      .optional(),
     ENGINE_API_KEY: variable.text().optional(),
     ENGINE_ADAPTERS: adapters
       .refine((list) => list.length === 0 || describeEngine(engine).loadsAdapters, {
@@ -123,6 +131,7 @@ export function engineConfiguration(
     engine,
     model: env.VLLM_MODEL ?? null,
     startupTimeoutMs: env.VLLM_STARTUP_TIMEOUT * 1000,
+    prefillUrl: env.ENGINE_PREFILL_URL ?? null,
     adapters: env.ENGINE_ADAPTERS,
     apiKey: env.ENGINE_API_KEY ?? (engine === 'fastdeploy' ? env.FD_API_KEY : env.VLLM_API_KEY),
   };

@@ -49,6 +49,7 @@ export function workerRow(worker: KnownWorker, context: WorkerContext): WorkerRo
     host: beat?.host ?? instance?.host ?? null,
     missed_renewals: beat?.missed_renewals ?? null,
     engine_asleep: live?.engine_asleep ?? null,
+    prefills: live?.prefills ?? null,
     spool_bytes: beat?.spool_bytes ?? null,
     error: errorOf(worker, state === 'error'),
     was_doing: state === 'lost' ? wasDoing(worker) : null,

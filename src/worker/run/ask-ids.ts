@@ -3,11 +3,11 @@ import { StopHold } from '../../moving/stop-hold.ts';
 import { idsAsked } from '../../moving/token-ids.ts';
 import type { EngineRequest, MovePlan } from '../../protocol/index.ts';
 import { parseBody } from './attempt.ts';
+import { withMembers } from './json-members.ts';
 import type { Moving } from './passed-events.ts';
 
 const ASKED = '"return_token_ids":true,';
-/** Of two members of one name the last counts. */
-const STOPS_SHOWN = ',"include_stop_str_in_output":true';
+const STOPS_SHOWN = '"include_stop_str_in_output":true';
 
 /** A request whose answer may be moved. */
 export interface MovableRequest {
@@ -26,7 +26,7 @@ export function askIds(request: EngineRequest, body: string | Uint8Array): Movab
   const from = request.continues ? idsAsked(parseBody(text)) : null;
   const asked = isAsked ? body : withAsked(body);
   const hasStops = StopHold.of(plan) !== null;
-  return { body: hasStops ? withStopsShown(asked) : asked, moving: { plan, isAsked, from } };
+  return { body: hasStops ? withMembers(asked, STOPS_SHOWN) : asked, moving: { plan, isAsked, from } };
 }
 
 /** What a continuation says of its prompt stands for the caller's own. */
@@ -48,14 +48,4 @@ function withAsked(body: string | Uint8Array): string | Uint8Array {
   }
   const at = body.indexOf(0x7b) + 1;
   return Buffer.concat([body.subarray(0, at), Buffer.from(ASKED), body.subarray(at)]);
-}
-
-/** Right before the brace that closes the object. */
-function withStopsShown(body: string | Uint8Array): string | Uint8Array {
-  if (typeof body === 'string') {
-    const at = body.lastIndexOf('}');
-    return body.slice(0, at) + STOPS_SHOWN + body.slice(at);
-  }
-  const at = body.lastIndexOf(0x7d);
-  return Buffer.concat([body.subarray(0, at), Buffer.from(STOPS_SHOWN), body.subarray(at)]);
 }

@@ -9,6 +9,20 @@ const [QUOTE, COMMA, COLON] = [0x22, 0x2c, 0x3a];
 const [OPEN_BRACKET, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE] = [0x5b, 0x5d, 0x7b, 0x7d];
 
 /**
+ * An object with more members, right before the brace that closes it: of two of one name the last counts, and every
+ * other byte is as it was.
+ * @param body JSON of an object that has members
+ */
+export function withMembers(body: string | Uint8Array, members: string): string | Uint8Array {
+  if (typeof body === 'string') {
+    const at = body.lastIndexOf('}');
+    return `${body.slice(0, at)},${members}${body.slice(at)}`;
+  }
+  const at = body.lastIndexOf(CLOSE_BRACE);
+  return Buffer.concat([body.subarray(0, at), Buffer.from(`,${members}`), body.subarray(at)]);
+}
+
+/**
  * The members of the outermost object, one by one, without parsing it.
  * @param json of an object; of anything that is not JSON, the members make no sense
  */

@@ -26,6 +26,16 @@ export class MetricsPage {
     'kind',
   ]);
   readonly #missed = this.#counter('missed_renewals_total', 'Lease renewals without an answer in time.', []);
+  readonly #prefills = this.#counter(
+    'prefills_total',
+    'Requests with a long prompt, by whether another engine prefilled it or why not.',
+    ['result'],
+  );
+  readonly #prefilled = this.#counter(
+    'prefilled_tokens_total',
+    'Tokens of prompts that another engine prefilled.',
+    [],
+  );
   readonly #ran = this.#histogram('attempt_seconds', 'Time of attempts in the engine.', ATTEMPT_BUCKETS);
   readonly #firstToken = this.#histogram(
     'first_token_seconds',
@@ -87,7 +97,7 @@ export class MetricsPage {
   }
 
   #readWorker(report: Report): void {
-    const { running = 0, capacity = 0, start, missed_renewals = 0, spool_bytes } = report;
+    const { running = 0, capacity = 0, start, missed_renewals = 0, spool_bytes, prefills } = report;
     this.#info.reset();
     this.#info.set(
       {
@@ -107,6 +117,11 @@ export class MetricsPage {
     this.#missed.reset();
     this.#missed.inc(missed_renewals);
     this.#spool.set(spool_bytes ?? 0);
+    this.#prefills.reset();
+    for (const [result, count] of Object.entries(prefills?.results ?? {}))
+      this.#prefills.inc({ result }, count);
+    this.#prefilled.reset();
+    this.#prefilled.inc(prefills?.tokens ?? 0);
     for (const [field, step] of Object.entries(STEPS) as [keyof typeof STEPS, string][]) {
       const { created_ms, [field]: at } = start ?? {};
       if (created_ms !== undefined && at !== undefined) this.#start.set({ step }, (at - created_ms) / 1000);

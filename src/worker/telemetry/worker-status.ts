@@ -16,7 +16,8 @@ export interface StatusSettings {
   createdAtMs?: number | undefined;
 }
 
-export interface WorkerStatusPorts extends Pick<Ports, 'clock' | 'engine' | 'gpus' | 'log' | 'spool'> {
+export interface WorkerStatusPorts
+  extends Pick<Ports, 'clock' | 'engine' | 'prefills' | 'gpus' | 'log' | 'spool'> {
   /** Null: there is no address to post to, and nothing is sent. */
   post: PostHeartbeat | null;
   /** Null: nothing is to be said, which is a message too. */
@@ -182,6 +183,7 @@ export class WorkerStatus {
         engine_waiting: gauges ? Math.round(gauges.waiting) : undefined,
         kv_cache_usage: gauges?.kvCacheUsage,
         engine_asleep: this.#ports.engine.isAsleep,
+        prefills: this.#ports.prefills?.counts,
         preemptions: gauges?.preemptions,
         gpus: gpus.length > 0 ? gpus.slice(0, MOST_GPUS) : undefined,
       }),

@@ -1,0 +1,122 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { sendJson } from './answers.ts';
+import { readJson } from './bodies.ts';
+
+/**
+ * vLLM's NixlConnector between two simulators: blocks of a prompt stay at the engine that prefilled it until the one that
+ * decodes has read them. It is asked for by `kv_transfer_params` of requests, as vLLM 0.32 reads them.
+ */
+
+type Params = Record<string, unknown>;
+type Handler = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
+
+/** What `--kv-transfer-config` says of it. */
+export interface KvTransferConfig {
+  /** What becomes of a request whose blocks cannot be read. */
+  policy: 'fail' | 'recompute';
+}
+
+/** What a request reads. */
+export type Blocks =
+  | { case: 'none' }
+  | { case: 'read'; ids: readonly number[] }
+  /** Nobody has them, or nobody answers. */
+  | { case: 'lost' }
+  /** They do not fit: the engine that reads them dies. */
+  | { case: 'fatal' };
+
+const BLOCKS_ROUTE = '/simulator/blocks';
+const BLOCK_TOKENS = 128;
+/** vLLM's `kv_lease_duration`. */
+const LEASE_MS = 30_000;
+
+/** @returns null: no connector, and the fields do nothing @throws Error for what is no JSON */
+export function readKvTransferConfig(text: string): KvTransferConfig | null {
+  const { kv_connector, kv_load_failure_policy } = JSON.parse(text) as Params;
+  if (kv_connector !== 'NixlConnector') return null;
+  return { policy: kv_load_failure_policy === 'recompute' ? 'recompute' : 'fail' };
+}
+
+/** The connector of one engine. */
+export class KvTransfer {
+  readonly config: KvTransferConfig;
+  readonly #engineId = randomUUID();
+  readonly #kept = new Map<string, { ids: readonly number[]; until: number }>();
+
+  constructor(config: KvTransferConfig) {
+    this.config = config;
+  }
+
+  /** Where others read its blocks; vLLM has ports of its own for it. */
+  routes(): Record<string, { POST: Handler }> {
+    const POST: Handler = async (request, response) => {
+      const ids = this.#give(await readJson(request));
+      sendJson(response, ids === null ? 404 : 200, ids);
+    };
+    return { [BLOCKS_ROUTE]: { POST } };
+  }
+
+  /** Keeps what an engine has computed for a request of `do_remote_decode`; the `kv_transfer_params` of its answer. */
+  keep(ids: readonly number[], address: AddressInfo): Params {
+    const id = `cmpl-${randomUUID()}`;
+    const now = performance.now();
+    for (const [old, { until }] of this.#kept) if (until < now) this.#kept.delete(old);
+    this.#kept.set(id, { ids, until: now + LEASE_MS });
+    return {
+      do_remote_prefill: true,
+      do_remote_decode: false,
+      remote_block_ids: [Array.from({ length: Math.ceil(ids.length / BLOCK_TOKENS) }, (_, at) => at + 1)],
+      remote_engine_id: this.#engineId,
+      remote_request_id: id,
+      remote_host: address.address,
+      remote_port: address.port,
+      tp_size: 1,
+      dcp_size: 1,
+      pp_size: 1,
+      remote_num_tokens: ids.length,
+      remote_blocks_expiry_time: null,
+      transfer_mode: 'pull',
+      remote_prefill_cached_tokens: 0,
+    };
+  }
+
+  /**
+   * Gives blocks away, once. vLLM reads whatever stands in them: when they were freed, that becomes another prompt's.
+   * Null: another engine is meant, or so long ago that nothing of them is known.
+   */
+  #give({ engine_id, request_id }: Params): readonly number[] | null {
+    if (engine_id !== this.#engineId) return null;
+    const kept = this.#kept.get(String(request_id));
+    if (kept === undefined) return null;
+    const { ids, until } = kept;
+    const others = ids.map((one) => one + 1);
+    kept.ids = others;
+    return performance.now() < until ? ids : others;
+  }
+
+  /** Reads the blocks that a request names. @param promptTokens that they have to hold */
+  async read(params: Params, promptTokens: number): Promise<Blocks> {
+    if (params.do_remote_prefill !== true) return { case: 'none' };
+    const { remote_engine_id, remote_request_id, remote_host, remote_port, remote_block_ids } = params;
+    // Asserted, or waited for without an end.
+    if (!Array.isArray(remote_block_ids) || !remote_engine_id || !remote_request_id) return { case: 'fatal' };
+    const ids = await ask(`http://${remote_host}:${remote_port}${BLOCKS_ROUTE}`, {
+      engine_id: remote_engine_id,
+      request_id: remote_request_id,
+    });
+    if (ids === null) return { case: 'lost' };
+    return ids.length < promptTokens ? { case: 'fatal' } : { case: 'read', ids: ids.slice(0, promptTokens) };
+  }
+}
+
+async function ask(url: string, body: Params): Promise<number[] | null> {
+  try {
+    const headers = { 'content-type': 'application/json' };
+    const answer = await fetch(url, { method: 'POST', headers, body: JSON.stringify(body) });
+    return answer.ok ? ((await answer.json()) as number[]) : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,61 @@
+import { type EngineAnswer, readPieces } from '../../engine/client/types.ts';
+import { fieldsOf, isEventStream } from '../../protocol/index.ts';
+import { EventSplitter } from '../answers/event-splitter.ts';
+import { parseBody } from '../run/attempt.ts';
+import { UNFINISHED_REASONS } from '../run/completion-watch.ts';
+
+/**
+ * The answer, of a stream once its first token has come; what came before is given with it. Null: there is none, and it
+ * failed before anything of it was passed on. A cache that could not be read is told by a status, or behind a status of
+ * 200 and the role by an error among the events.
+ * @throws what the engine client throws for a stream that breaks off before
+ */
+export async function withFirstToken(answer: EngineAnswer): Promise<EngineAnswer | null> {
+  if (answer.status >= 400) {
+    await readPieces(answer.body, () => false);
+    return null;
+  }
+  if (!isEventStream(answer.headers)) return answer;
+  const pieces = answer.body[Symbol.asyncIterator]();
+  const held: Uint8Array[] = [];
+  const splitter = new EventSplitter(Number.POSITIVE_INFINITY);
+  for (;;) {
+    const { done, value } = await pieces.next();
+    if (done) return null;
+    held.push(value);
+    const seen = beginningIn(splitter.push(value));
+    if (seen === 'nothing') continue;
+    if (seen === 'token') return { ...answer, body: resumed(held, pieces) };
+    await pieces.return?.();
+    return null;
+  }
+}
+
+function beginningIn(events: Uint8Array | null): 'nothing' | 'token' | 'failure' {
+  if (events === null) return 'nothing';
+  // A comment has no such line.
+  for (const [, data = ''] of Buffer.from(events)
+    .toString()
+    .matchAll(/^data: ?(.*?)\r?$/gm)) {
+    const { error, choices } = fieldsOf(parseBody(data));
+    if (error) return 'failure';
+    const { delta, finish_reason } = fieldsOf(Array.isArray(choices) ? choices[0] : null);
+    if ([...UNFINISHED_REASONS, 'error'].includes(String(finish_reason))) return 'failure';
+    // The role comes before the first token.
+    const isOpening = fieldsOf(delta).role !== undefined && !fieldsOf(delta).content && !finish_reason;
+    if (!isOpening) return 'token';
+  }
+  return 'nothing';
+}
+
+async function* resumed(
+  held: readonly Uint8Array[],
+  pieces: AsyncIterator<Uint8Array>,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  try {
+    yield* held;
+    for (let next = await pieces.next(); !next.done; next = await pieces.next()) yield next.value;
+  } finally {
+    await pieces.return?.();
+  }
+}

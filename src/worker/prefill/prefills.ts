@@ -1,0 +1,151 @@
+import {
+  type EngineAnswer,
+  type EngineCall,
+  type EngineClient,
+  EngineGone,
+  EngineUnreachable,
+  readText,
+} from '../../engine/client/types.ts';
+import type { Log } from '../../process/log.ts';
+import { Outage } from '../../process/outage.ts';
+import { withTimeout } from '../../process/timeout.ts';
+import type { Clock } from '../clock.ts';
+import { withFirstToken } from './first-token.ts';
+import {
+  decodeCall,
+  type Prefill,
+  type Prefillable,
+  prefillable,
+  prefillCall,
+  readPrefill,
+} from './request.ts';
+
+/**
+ * How the request of a long prompt went: `done`, or why it ran whole on the engine that decodes.
+ *
+ * - `unreachable`: nothing listens at the prefill engine, it broke off, or answered 5xx
+ * - `slow`: it took longer than a prompt of that length may
+ * - `refused`: it did not take the request, whose own fault that may be
+ * - `unusable`: its answer names no blocks that another engine could read
+ * - `not_decoded`: the engine that decodes failed with them, or was late, before its first token
+ * - `resting`: one of the others, but for `refused`, is less than 10 s ago
+ */
+const PREFILL_RESULTS = [
+  'done',
+  'unreachable',
+  'slow',
+  'refused',
+  'unusable',
+  'not_decoded',
+  'resting',
+] as const;
+type PrefillResult = (typeof PREFILL_RESULTS)[number];
+
+/** A prefill engine that does less than a thousand tokens a second, its line included, is not worth waiting for, ms. */
+const PREFILL_WITHIN_MS = 5000;
+const MS_A_TOKEN = 1;
+/** vLLM keeps the blocks for 30 s, and longer while the engine that decodes says that it lives, ms. */
+const DECODE_WITHIN_MS = 20_000;
+/** After a failure nothing is asked of the prefill engine for so long, so that not every caller pays for it, ms. */
+const REST_MS = 10_000;
+
+/** Long prompts go to an engine that only prefills; its cache is read by the engine that decodes. */
+export class Prefills {
+  readonly #prefiller: EngineClient;
+  readonly #clock: Clock;
+  readonly #outage: Outage;
+  #restsUntil = 0;
+  #tokens = 0;
+  readonly #results = Object.fromEntries(PREFILL_RESULTS.map((result) => [result, 0])) as Record<
+    PrefillResult,
+    number
+  >;
+
+  /** @param prefiller the engine at ENGINE_PREFILL_URL */
+  constructor(prefiller: EngineClient, { clock, log }: { clock: Clock; log: Pick<Log, 'info' | 'warn'> }) {
+    this.#prefiller = prefiller;
+    this.#clock = clock;
+    this.#outage = new Outage(log, {
+      begins: 'the prefill engine cannot be used; long prompts run whole',
+      ends: 'the prefill engine is used again',
+    });
+  }
+
+  /** Since the worker's start. @returns requests by how they went; tokens of the prompts that were handed over */
+  get counts(): { results: Readonly<Record<PrefillResult, number>>; tokens: number } {
+    return { results: this.#results, tokens: this.#tokens };
+  }
+
+  /** The engine that decodes, as the worker is to ask it. */
+  before(engine: EngineClient): EngineClient {
+    return {
+      ...engine,
+      request: (call) => this.#request(engine, call),
+      close: async () => {
+        await Promise.all([engine.close(), this.#prefiller.close()]);
+      },
+    };
+  }
+
+  async #request(engine: EngineClient, call: EngineCall): Promise<EngineAnswer> {
+    const asked = prefillable(call);
+    if (asked === null) return await engine.request(call);
+    const prefill = await this.#prefill(asked);
+    const answer = typeof prefill === 'string' ? prefill : await this.#decode(engine, asked, prefill);
+    if (typeof answer !== 'string') return answer;
+    this.#results[answer] += 1;
+    return await engine.request(call);
+  }
+
+  /** @throws DOMException `AbortError` when the request's signal fired */
+  async #prefill(asked: Prefillable): Promise<Prefill | PrefillResult> {
+    if (this.#clock.now() < this.#restsUntil) return 'resting';
+    const { signal } = asked.call;
+    const ask = async (until: AbortSignal) => {
+      const { status, body } = await this.#prefiller.request(prefillCall(asked, until));
+      return { status, text: await readText(body) };
+    };
+    try {
+      const limitMs = PREFILL_WITHIN_MS + asked.tokens * MS_A_TOKEN;
+      const { status, text } = await withTimeout(this.#clock, limitMs, ask, { signal });
+      if (status >= 500) return this.#rest('unreachable', `it answered ${status}`);
+      if (status >= 300) return 'refused';
+      return readPrefill(text) ?? this.#rest('unusable', 'its answer names no blocks of its cache');
+    } catch (error) {
+      signal.throwIfAborted();
+      const isGone = error instanceof EngineUnreachable || error instanceof EngineGone;
+      return this.#rest(isGone ? 'unreachable' : 'slow', (error as Error).message);
+    }
+  }
+
+  /** One request for one prefill: blocks that were read once are given to other prompts. @throws as `#prefill` */
+  async #decode(
+    engine: EngineClient,
+    asked: Prefillable,
+    prefill: Prefill,
+  ): Promise<EngineAnswer | PrefillResult> {
+    const { signal } = asked.call;
+    const decode = async (until: AbortSignal) =>
+      await withFirstToken(await engine.request(decodeCall(asked, prefill, until)));
+    try {
+      // Nothing of an answer in one piece comes before all of it.
+      const answer = asked.isStream
+        ? await withTimeout(this.#clock, DECODE_WITHIN_MS, decode, { signal })
+        : await decode(signal);
+      if (answer === null) return this.#rest('not_decoded', 'the engine failed with its blocks');
+      this.#results.done += 1;
+      this.#tokens += prefill.promptIds.length;
+      this.#outage.report(null);
+      return answer;
+    } catch (error) {
+      signal.throwIfAborted();
+      return this.#rest('not_decoded', (error as Error).message);
+    }
+  }
+
+  #rest(result: PrefillResult, problem: string): PrefillResult {
+    this.#restsUntil = this.#clock.now() + REST_MS;
+    this.#outage.report(problem);
+    return result;
+  }
+}

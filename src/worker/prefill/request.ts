@@ -1,0 +1,129 @@
+import type { EngineCall } from '../../engine/client/types.ts';
+import { fieldsOf } from '../../protocol/index.ts';
+import { parseBody } from '../run/attempt.ts';
+import { withMembers } from '../run/json-members.ts';
+
+/** What the prefill engine answers, for the engine that decodes. */
+export interface Prefill {
+  /** Names the blocks of its cache, and where they are; handed on as they came. */
+  params: Record<string, unknown>;
+  /** The prompt that they hold. */
+  promptIds: readonly number[];
+}
+
+/**
+ * A shorter prompt is prefilled faster than it is handed over: about a thousand tokens, at the four bytes that one has in
+ * most texts.
+ */
+const SHORTEST_PROMPT_BYTES = 4096;
+const TOKEN_BYTES = 4;
+
+const ROUTE = /^\/v1\/(chat\/)?completions$/;
+
+/** One token of an answer nobody reads; fields that do not go with that, or cost time, are taken back. */
+const PREFILLED = JSON.stringify({
+  max_tokens: 1,
+  max_completion_tokens: 1,
+  min_tokens: 0,
+  stream: false,
+  stream_options: null,
+  logprobs: null,
+  top_logprobs: null,
+  return_token_ids: true,
+  kv_transfer_params: {
+    do_remote_decode: true,
+    do_remote_prefill: false,
+    remote_engine_id: null,
+    remote_block_ids: null,
+    remote_host: null,
+    remote_port: null,
+  },
+}).slice(1, -1);
+
+/** Fields whose answers are not of one text alone, or need the prompt computed where they are made. */
+const ONLY_WITHOUT = [
+  'kv_transfer_params',
+  'echo',
+  'suffix',
+  'prompt_logprobs',
+  'prompt_embeds',
+  'use_beam_search',
+] as const;
+
+/** A request whose prompt another engine may prefill. */
+export interface Prefillable {
+  call: EngineCall;
+  body: string | Uint8Array;
+  /** Of its prompt, as far as its bytes tell. */
+  tokens: number;
+  isStream: boolean;
+}
+
+/**
+ * The request as one whose prompt another engine may prefill; null: it runs whole. It is a chat or a text completion of
+ * one choice, its prompt one long text or list of ids.
+ */
+export function prefillable(call: EngineCall): Prefillable | null {
+  const { method, path, body } = call;
+  if (method !== 'POST' || !ROUTE.test(path) || body === undefined || body.length < SHORTEST_PROMPT_BYTES)
+    return null;
+  const fields = fieldsOf(parseBody(typeof body === 'string' ? body : Buffer.from(body).toString()));
+  if (ONLY_WITHOUT.some((name) => fields[name])) return null;
+  if ([fields.n, fields.best_of].some((choices) => (choices ?? 1) !== 1)) return null;
+  // Of one token nothing is left to decode.
+  if ((fields.max_completion_tokens ?? fields.max_tokens) === 1) return null;
+  const bytes = path === '/v1/completions' ? promptBytes(fields.prompt) : chatBytes(fields);
+  if (bytes < SHORTEST_PROMPT_BYTES) return null;
+  return { call, body, tokens: Math.ceil(bytes / TOKEN_BYTES), isStream: fields.stream === true };
+}
+
+/** 0: it is not one prompt. */
+function promptBytes(prompt: unknown): number {
+  if (typeof prompt === 'string') return Buffer.byteLength(prompt);
+  return Array.isArray(prompt) && prompt.every(Number.isInteger) ? prompt.length * TOKEN_BYTES : 0;
+}
+
+/** 0: it is not of text alone, and ids do not say what else it is of. */
+function chatBytes({ messages, tools }: Record<string, unknown>): number {
+  if (!Array.isArray(messages) || !messages.every(isText)) return 0;
+  return Buffer.byteLength(JSON.stringify([messages, tools]));
+}
+
+function isText(message: unknown): boolean {
+  const { content } = fieldsOf(message);
+  return !Array.isArray(content) || content.every((part) => fieldsOf(part).type === 'text');
+}
+
+/** What the prefill engine is asked: of two members of one name the last counts, and every other byte is as it was. */
+export function prefillCall({ call, body }: Prefillable, signal: AbortSignal): EngineCall {
+  return { ...call, body: withMembers(body, PREFILLED), signal };
+}
+
+/** What it answered; null: nothing that another engine could go on from. */
+export function readPrefill(text: string): Prefill | null {
+  const answer = fieldsOf(parseBody(text));
+  const choice = Array.isArray(answer.choices) ? fieldsOf(answer.choices[0]) : {};
+  const promptIds = answer.prompt_token_ids ?? choice.prompt_token_ids;
+  const params = fieldsOf(answer.kv_transfer_params);
+  if (params.do_remote_prefill !== true || !isIds(promptIds)) return null;
+  // Blocks of a shorter prompt end the engine that reads them.
+  const held = params.remote_num_tokens ?? promptIds.length;
+  return held === promptIds.length ? { params, promptIds } : null;
+}
+
+function isIds(value: unknown): value is number[] {
+  return Array.isArray(value) && value.length > 0 && value.every(Number.isInteger);
+}
+
+/** What the decoding engine is asked: the prompt is the ids that were prefilled, whatever it would make of the text. */
+export function decodeCall(
+  { call, body }: Prefillable,
+  { params, promptIds }: Prefill,
+  signal: AbortSignal,
+): EngineCall {
+  const members =
+    call.path === '/v1/completions'
+      ? { prompt: promptIds, kv_transfer_params: params }
+      : { kv_transfer_params: { ...params, prompt_token_ids: promptIds } };
+  return { ...call, body: withMembers(body, JSON.stringify(members).slice(1, -1)), signal };
+}
