@@ -33,6 +33,9 @@ export const TINY_MODEL_VARIABLES = {
   MAX_NUM_SEQS: '16',
 };
 
+/** What two vLLMs hand caches to each other with; it works between two CPUs through shared memory. */
+const NIXL_VERSION = '1.5.1';
+
 /** Raised whenever what is written below changes: an older installation is then made anew. */
 const RECIPE = 1;
 
@@ -61,6 +64,24 @@ export async function ensureVllm(stateDir = '.worker-vllm'): Promise<VllmInstall
   };
   await setup.once(home, `recipe ${RECIPE}\n`, () => make(home, install));
   return install;
+}
+
+/**
+ * Makes a folder of NIXL, 241 MB, for the `PYTHONPATH` of servers that hand caches to each other; as `ensureVllm`.
+ * @throws UserError naming the step that failed, with the last lines of its output
+ */
+export async function ensureNixl({ python }: VllmInstall, stateDir = '.worker-vllm'): Promise<string> {
+  const home = resolve(stateDir, `nixl-${NIXL_VERSION}`);
+  const folder = join(home, 'packages');
+  await setup.once(home, 'recipe 1\n', async () => {
+    rmSync(folder, { recursive: true, force: true });
+    // Without what they depend on: torch is there, for another machine kind.
+    const packages = ['nixl', 'nixl-cu12'].map((name) => `${name}==${NIXL_VERSION}`);
+    const options = ['--no-deps', '--no-compile', '--quiet', '--disable-pip-version-check'];
+    const args = ['-m', 'pip', 'install', ...options, '--target', folder, ...packages];
+    await setup.step('downloading NIXL', join(home, 'install.log'), python, args);
+  });
+  return folder;
 }
 
 async function make(home: string, install: VllmInstall): Promise<void> {
