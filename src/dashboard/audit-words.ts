@@ -12,6 +12,7 @@ export const DEEDS: Record<AuditAction, string> = {
   'pool.drain': 'drained a pool',
   'pool.pause': 'paused a pool',
   'pool.resume': 'resumed a pool',
+  'attention.acknowledge': 'acknowledged a problem',
   'job.cancel': 'cancelled a job',
   'job.retry': 'had a job run again',
   'batch.cancel': 'cancelled a batch',

@@ -39,7 +39,8 @@ class Part implements Alarm {
   }
 
   set(atMs: number): void {
-    this.#at = atMs;
+    // Storage knows whole ms: one that rang before its time would be due to nobody, and not be set again.
+    this.#at = Math.ceil(atMs);
     this.#changed();
   }
 

@@ -11,6 +11,7 @@ import type { FleetFacts } from '../scheduler/facts.ts';
 import { Scheduler } from '../scheduler/scheduler.ts';
 import type { QueueSettingValues } from '../settings/queue-settings.ts';
 import { Audit } from './audit.ts';
+import { Bell } from './bell.ts';
 import { choosePool } from './choose-pool.ts';
 import { History } from './history/history.ts';
 import { marksOf } from './history/marks.ts';
@@ -60,7 +61,7 @@ export interface FleetPorts {
   randomName(length: number): string;
 }
 
-export type FleetSettings = Pick<QueueSettingValues, 'retention_seconds'>;
+export type FleetSettings = Pick<QueueSettingValues, 'retention_seconds' | 'alert_settled_seconds'>;
 
 /**
  * What is known of a queue's workers, models and machines beyond their connections, in its parts; what concerns several
@@ -79,6 +80,7 @@ export class Fleet {
   /** Those that have ended. */
   readonly requests: Requests;
   readonly incidents = new RecentIncidents();
+  readonly bell: Bell;
   /** Of the machines that run the workers. */
   readonly scheduler: Scheduler;
   /** What everybody is shown of all this. */
@@ -105,6 +107,7 @@ export class Fleet {
     this.audit = new Audit(sql);
     this.responses = new Responses(sql);
     this.requests = new Requests(sql);
+    this.bell = new Bell(sql, settings.alert_settled_seconds * 1000);
     this.#workerHistory = new WorkerHistory(this.history);
     this.#modelHistory = new ModelHistory(this.history);
     this.#pools = new KnownPools(sql, new PoolHistory(this.history));
@@ -118,6 +121,7 @@ export class Fleet {
       incidents: () => this.incidents.all(),
       tokensHistory: (workerId, at) => this.#workerHistory.tokens(workerId, at),
       launches: () => this.scheduler.launches(),
+      acknowledged: (problems, at) => this.bell.look(problems, at),
       scaling: () => this.scheduler.scaling(),
     });
   }

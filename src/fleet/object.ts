@@ -1,4 +1,5 @@
 import { DurableObject } from 'cloudflare:workers';
+import { deliver } from '../durable/deliver.ts';
 import { randomName } from '../durable/random-text.ts';
 import { StoredAlarm, sqlOf } from '../durable/storage.ts';
 import { CLOSE, type FleetView, type Heartbeat } from '../protocol/index.ts';
@@ -10,6 +11,7 @@ import {
   settingsFromBindings,
 } from '../settings/queue-settings.ts';
 import { Alarms } from './alarms.ts';
+import { BellRinger } from './bell-ringer.ts';
 import { Fleet } from './fleet.ts';
 import { LiveViewers } from './live-viewers.ts';
 import { NewClock } from './new-clock.ts';
@@ -41,7 +43,11 @@ const SAVE_MEASURED_AFTER_MS = 5000;
 /** Sockets of viewers; a person has a few. */
 const MOST_VIEWERS = 1000;
 
-type FleetEnv = QueueSettingBindings & ObjectNamespaces;
+type FleetEnv = QueueSettingBindings &
+  ObjectNamespaces & {
+    /** Reaches private addresses too; absent on Cloudflare. */
+    PRIVATE_NETWORK?: { fetch: typeof fetch };
+  };
 
 /**
  * The Durable Object around the fleet's rules, one for each queue id: its storage, its clock, the timer after which what
@@ -61,6 +67,8 @@ export class FleetObject
   /** The one alarm, for each as if it were its own. */
   #fleetAlarm!: ReturnType<Alarms['part']>;
   #schedulingAlarm!: ReturnType<Alarms['part']>;
+  #bellAlarm!: ReturnType<Alarms['part']>;
+  #ringer!: BellRinger;
   #newClock!: NewClock;
   readonly #others = new OtherObjects(this.env, this.#queueId);
   readonly #saving = new SaveTimer(() => this.#commit(() => this.#fleet.save()));
@@ -73,10 +81,12 @@ export class FleetObject
       const alarms = new Alarms(this.#alarm);
       this.#fleetAlarm = alarms.part();
       this.#schedulingAlarm = alarms.part();
+      this.#bellAlarm = alarms.part();
       const [sql, now] = [sqlOf(ctx.storage), () => Date.now()];
+      const settings = completeQueueSettings(settingsFromBindings(env));
       this.#fleet = new Fleet(
         { queueId: this.#queueId, sql, alarm: this.#fleetAlarm, now, randomName },
-        completeQueueSettings(settingsFromBindings(env)),
+        settings,
       );
       const save = () => this.#commit(() => this.#fleet.save());
       this.#newClock = new NewClock({ ctx, sql, alarm: this.#alarm, queueId: this.#queueId, save });
@@ -95,6 +105,21 @@ export class FleetObject
         log: (level, msg, error) =>
           console.log(JSON.stringify({ level, msg, queue_id: this.#queueId, error: String(error) })),
       });
+      const { alert_url: alertUrl, alert_settled_seconds: settled } = settings;
+      this.#ringer = new BellRinger({
+        bell: this.#fleet.bell,
+        view: () => this.view(),
+        url: alertUrl,
+        queueId: this.#queueId === DEFAULT_QUEUE ? null : this.#queueId,
+        alarm: this.#bellAlarm,
+        everyMs: (settled * 1000) / 3,
+        now,
+        commit: (work) => this.#commit(work),
+        // Where the runtime keeps private addresses apart, the operator's own choice may be one.
+        post: (body) =>
+          deliver((...asked) => (env.PRIVATE_NETWORK ?? globalThis).fetch(...asked), alertUrl, body),
+        log: (level, msg) => console.log(JSON.stringify({ level, msg, queue_id: this.#queueId })),
+      });
       this.#viewers = new LiveViewers({
         sockets: () => ctx.getWebSockets().map((socket) => viewerSocket(ctx, socket)),
         view: this.#fleet.view,
@@ -109,6 +134,7 @@ export class FleetObject
     this.#newClock.watch();
     const isNews = this.#fleet.heartbeat(beat);
     this.#saving.within(isNews ? SAVE_AFTER_MS : SAVE_MEASURED_AFTER_MS);
+    this.#ringer.heard();
     this.#viewers.changed();
   }
 
@@ -133,6 +159,7 @@ export class FleetObject
       this.#saving.within(SAVE_MEASURED_AFTER_MS);
       this.#scheduling.heard(share);
     }
+    this.#ringer.heard();
     this.#viewers.changed();
     return answer;
   }
@@ -141,6 +168,12 @@ export class FleetObject
     await this.#hearOfQueue();
     this.#fleet.view.refresh(Date.now());
     return this.#fleet.view.view();
+  }
+
+  async acknowledge(id: string, by: string | null): ReturnType<FleetRpc['acknowledge']> {
+    const problem = this.#commit(() => this.#fleet.bell.acknowledge(id, by, Date.now()));
+    this.#viewers.changed();
+    return problem;
   }
 
   async requests(...[wanted]: Parameters<FleetRpc['requests']>): ReturnType<FleetRpc['requests']> {
@@ -153,6 +186,7 @@ export class FleetObject
 
   async refused(refused: RefusedWorker): Promise<void> {
     this.#fleet.incidents.refused(refused, Date.now());
+    this.#ringer.heard();
     this.#viewers.changed();
   }
 
@@ -301,7 +335,9 @@ export class FleetObject
     this.#alarm.fired();
     const now = Date.now();
     const isSchedulingDue = this.#schedulingAlarm.isDue(now);
+    const isBellDue = this.#bellAlarm.isDue(now);
     if (this.#fleetAlarm.isDue(now)) this.#commit(() => this.#fleet.onAlarm());
+    if (isBellDue) await this.#ringer.ring();
     if (!isSchedulingDue) return;
     await this.#hearOfQueue();
     await this.#scheduling.reconcile();

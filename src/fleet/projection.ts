@@ -12,6 +12,7 @@ import type { KnownWorker } from './rpc.ts';
 import { attentionIn } from './view/attention.ts';
 import type { Incidents, PoolFacts, Scaling } from './view/facts.ts';
 import { poolRow } from './view/pool-row.ts';
+import type { Problem } from './view/problem.ts';
 import { summaryOf } from './view/summary.ts';
 import { workerRow } from './view/worker-row.ts';
 import { type StateNow, stateOf } from './view/worker-state.ts';
@@ -30,6 +31,8 @@ export interface FleetSources {
   /** Its newest 60 minutes, and when there is another, epoch ms. */
   tokensHistory(workerId: string, now: number): { values: (number | null)[]; until: number };
   launches(): LaunchRow[];
+  /** The same problems, with who has acknowledged them. */
+  acknowledged(problems: Problem[], now: number): Attention[];
   /** Null: no fleet's file was applied. */
   scaling(): Scaling | null;
 }
@@ -104,7 +107,7 @@ export class Projection {
     ];
     const [poolRows, workerRows] = [this.#poolRows(), this.#workerRows()];
     const launchRows = this.#launchRows();
-    const attention = attentionIn(
+    const problems = attentionIn(
       {
         pools: poolRows,
         workers: workerRows,
@@ -114,6 +117,7 @@ export class Projection {
       },
       now,
     );
+    const attention = this.#sources.acknowledged(problems, now);
     const summary = summaryOf(poolRows, workerRows, launchRows, now);
     const head = [
       `"summary":${JSON.stringify(summary)}`,

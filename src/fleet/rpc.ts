@@ -1,5 +1,6 @@
 import type {
   AdapterState,
+  Attention,
   AuditEntry,
   FleetHistory,
   FleetView,
@@ -34,6 +35,11 @@ export interface FleetRpc {
   requests(wanted: RequestsWanted): Promise<RequestPage>;
   /** The fleet as everybody is shown it; its live form is the object's `fetch`, a WebSocket. */
   view(): Promise<FleetView>;
+  /**
+   * Somebody sees to a problem of the attention list. @param by name of the token; null: none was asked for
+   * @returns the problem; null: it is not in the list
+   */
+  acknowledge(id: string, by: string | null): Promise<Attention | null>;
   /** What was measured of a worker, a pool, a model or all. @param end epoch ms; null: now */
   history(of: Subject, range: HistoryRange, end: number | null): Promise<FleetHistory>;
   /** A worker was refused at the gateway. In memory only. */

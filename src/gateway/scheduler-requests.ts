@@ -6,4 +6,7 @@ const dry_run = z.boolean().default(false);
 
 export const SpecRequest = z.object({ spec: FleetSpec, dry_run });
 
+/** A problem of the attention list, by its id. */
+export const AcknowledgeRequest = z.object({ id: z.string().min(1).max(1024) });
+
 export const ControlRequest = z.object({ dry_run });

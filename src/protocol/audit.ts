@@ -12,6 +12,8 @@ export const AUDIT_ACTIONS = [
   'pool.drain',
   'pool.pause',
   'pool.resume',
+  /** Of a problem of the attention list. */
+  'attention.acknowledge',
   /** Of another tenant's job, as are the next three of another tenant's batch or file. */
   'job.cancel',
   'job.retry',
@@ -41,7 +43,7 @@ export const AuditEntry = z.object({
   /** Tenant of the token. */
   tenant: z.string().nullable(),
   action: z.enum(AUDIT_ACTIONS),
-  /** Name or id of what it was done to: a token, a pool, a job, a batch, a file; of a fleet's file its queue; of all jobs that match, the filter. */
+  /** Name or id of what it was done to: a token, a pool, a job, a batch, a file; of a fleet's file its queue; of all jobs that match, the filter; of a problem its id. */
   target: z.string(),
   /** As it was and as it became, what of it counts; null: there was nothing, or nothing is told. */
   before: z.unknown(),

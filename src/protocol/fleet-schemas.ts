@@ -29,8 +29,17 @@ export const FleetSummary = z.object({
   tokens_per_second: z.number().nullable(),
 });
 
+/** Who sees to a problem. */
+export const Acknowledgement = z.object({
+  /** Name of the token; null: none was asked for. */
+  by: text.nullable(),
+  at: time,
+});
+
 /** One problem that needs an operator, and its remedy. */
 export const Attention = z.object({
+  /** The same however long it lasts. */
+  id: text,
   code: z.enum([
     'no_ready_worker',
     'starts_fail',
@@ -54,6 +63,8 @@ export const Attention = z.object({
   /** The next step. */
   advice: text,
   since: time,
+  /** Null: nobody has said yet that it is seen to. */
+  acknowledged: Acknowledgement.nullable(),
 });
 
 export const WorkerRow = z.object({

@@ -9,6 +9,8 @@ export type Verdict = FleetSummary['verdict'];
 
 export type FleetSummary = z.infer<typeof schemas.FleetSummary>;
 
+export type Acknowledgement = z.infer<typeof schemas.Acknowledgement>;
+
 export type Attention = z.infer<typeof schemas.Attention>;
 
 export type WorkerState = WorkerRow['state'];

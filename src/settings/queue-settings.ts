@@ -2,6 +2,7 @@ import { inferenceRoutes } from '../protocol/engine-routes.ts';
 import * as limits from '../protocol/limits.ts';
 import { parseModelAliases } from './model-aliases.ts';
 import { parseRequestTimeouts } from './request-timeouts.ts';
+import { checkAlertUrl } from './webhooks.ts';
 
 /** The queue of a request that names none. */
 export const DEFAULT_QUEUE = 'vllm-queue';
@@ -130,6 +131,12 @@ export const QUEUE_SETTINGS = {
     default: '',
     help: 'signs webhooks: `whsec_` and 24 to 64 bytes in base64; required with QUEUE_WEBHOOK_HOSTS',
   },
+  alert_url: {
+    kind: 'text',
+    default: '',
+    check: checkAlertUrl,
+    help: 'where what comes and what goes of the attention list is posted, as Slack, Mattermost and their like take it (`{"text": …}`); [the bell](dashboard.md#the-bell)',
+  },
 
   // A worker whose connection broke redials within a few seconds; more would keep callers waiting for one that died.
   reconnect_grace_seconds: {
@@ -154,6 +161,12 @@ export const QUEUE_SETTINGS = {
     kind: 'bytes',
     default: 48 * 1024 * 1024,
     min: limits.PAYLOAD_BYTES,
+  },
+  // What flickers rings nothing. The list is looked at three times as often.
+  alert_settled_seconds: {
+    kind: 'seconds',
+    default: 15,
+    min: 0.1,
   },
   // OpenAI's for the input of a batch.
   max_file_bytes: {

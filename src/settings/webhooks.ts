@@ -27,6 +27,13 @@ export function webhookReach(url: URL, hosts: string): WebhookReach | null {
   return isListed && url.protocol === 'https:' ? 'public' : null;
 }
 
+/** @throws Error where alerts cannot be posted there */
+export function checkAlertUrl(text: string): void {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (url === null || !/^https?:$/.test(url.protocol)) throw new Error('expected an https:// URL');
+  if (url.username || url.password) throw new Error('expected a URL without a user name and password');
+}
+
 /** Why nothing is posted to this address; null: it may be. It names the host alone: the rest may be a secret. */
 export function webhookProblem(text: string, hosts: string): string | null {
   const url = URL.canParse(text) ? new URL(text) : null;

@@ -37,7 +37,7 @@ export const queueVariables = {
 };
 
 /** Variables whose values no message may show. */
-export const QUEUE_SECRETS = ['QUEUE_TOKENS', 'QUEUE_WEBHOOK_SECRET'];
+export const QUEUE_SECRETS = ['QUEUE_TOKENS', 'QUEUE_WEBHOOK_SECRET', 'QUEUE_ALERT_URL'];
 
 /**
  * Settings from the command line and the environment.

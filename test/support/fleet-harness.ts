@@ -33,7 +33,7 @@ export class FleetHarness {
 
   /** @param now another clock than its own, epoch ms */
   constructor(settings: Partial<FleetSettings> = {}, now?: () => number) {
-    this.#settings = { retention_seconds: 604_800, ...settings };
+    this.#settings = { retention_seconds: 604_800, alert_settled_seconds: 15, ...settings };
     this.#now = now ?? (() => this.nowMs);
     this.rules = this.#open();
   }

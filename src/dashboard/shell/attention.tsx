@@ -1,11 +1,14 @@
 import { useRef } from 'preact/hooks';
 import type { Attention as Item } from '../../protocol/fleet-view.ts';
+import { ask } from '../api.ts';
+import { Problem, useAction } from '../controls/action.tsx';
 import { Age } from '../controls/age.tsx';
 import { Mark } from '../controls/mark.tsx';
 import { Still } from '../controls/still.tsx';
 import * as format from '../format.ts';
 import { fleet } from '../live.ts';
 import { href, path } from '../router.ts';
+import { isAdmin } from '../session.ts';
 import { keepPlaces, type Place } from './still-places.ts';
 
 /** So many are shown of those that a fleet has. */
@@ -80,9 +83,8 @@ function More({ items }: { items: Item[] }) {
   );
 }
 
-/** The same however long it lasts. Of one kind there may be several about nobody: then its words tell. */
-function keyOf({ code, config_id, worker_id, text }: Item): string {
-  return `${code} ${config_id} ${worker_id ?? (config_id === null ? text : '')}`;
+function keyOf({ id }: Item): string {
+  return id;
 }
 
 function Row({ item, isOver = false }: { item: Item; isOver?: boolean }) {
@@ -95,7 +97,33 @@ function Row({ item, isOver = false }: { item: Item; isOver?: boolean }) {
       </p>
       <Age at={item.since} />
       <Open item={item} />
+      <Acknowledged item={item} />
     </li>
+  );
+}
+
+/** Who sees to it, or the way to say that one does. */
+function Acknowledged({ item: { id, acknowledged } }: { item: Item }) {
+  const { act, isActing, problem } = useAction();
+  if (acknowledged) {
+    return (
+      <div class="acknowledged">
+        acknowledged <Age at={acknowledged.at} /> <span class="by">by {acknowledged.by ?? 'somebody'}</span>
+      </div>
+    );
+  }
+  if (!isAdmin.value) return null;
+  const acknowledge = () =>
+    act(async () => {
+      await ask('api/fleet/attention/acknowledge', { method: 'POST', body: JSON.stringify({ id }) });
+    });
+  return (
+    <div class="acknowledged">
+      <button type="button" class="quiet" disabled={isActing} onClick={acknowledge}>
+        Acknowledge
+      </button>
+      <Problem text={problem} />
+    </div>
   );
 }
 

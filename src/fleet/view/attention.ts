@@ -10,6 +10,7 @@ import { nearestLaunch } from './launch-words.ts';
 import { missedIn } from './objective-words.ts';
 import { backlogOf, waitingIn, waitsLong } from './pool-row.ts';
 import { heldBack } from './pool-start.ts';
+import { type Finding, type Problem, withId } from './problem.ts';
 import { type ScalingShown, scalingItems } from './scaling-attention.ts';
 import { firstLine, jobsWait, span } from './words.ts';
 import { lastHeard, startTimes } from './worker-words.ts';
@@ -33,17 +34,19 @@ export interface Shown extends ScalingShown {
 }
 
 /** Problems that need an operator, the worst first, of the same kind by name: an order that time alone does not change. */
-export function attentionIn(shown: Shown, now: number): Attention[] {
+export function attentionIn(shown: Shown, now: number): Problem[] {
   const items = [
     ...shown.pools.flatMap((pool) => [...waitItems(pool, shown, now), ...objectiveItems(pool, now)]),
     ...shown.workers.flatMap((worker) => workerItems(worker, now)),
     ...scalingItems(shown, isSlow, now),
     ...incidentItems(shown.incidents, now),
   ];
-  return items.sort((a, b) => rankOf(a) - rankOf(b) || compare(nameOf(a), nameOf(b)));
+  return items
+    .map(withId)
+    .sort((a, b) => rankOf(a) - rankOf(b) || compare(nameOf(a), nameOf(b)) || compare(a.id, b.id));
 }
 
-function waitItems(pool: PoolRow, shown: Shown, now: number): Attention[] {
+function waitItems(pool: PoolRow, shown: Shown, now: number): Finding[] {
   const waiting = waitingIn(pool);
   if (waiting === 0) return [];
   const oldest = pool.oldest_wait_ms ?? 0;
@@ -97,12 +100,13 @@ function howToServeMore({ now, ready_workers, config_id }: PoolRow): string {
   return `${more} ${verb} with CASOLA_CONFIG_ID=${config_id} would keep up.`;
 }
 
-function objectiveItems(pool: PoolRow, now: number): Attention[] {
+function objectiveItems(pool: PoolRow, now: number): Finding[] {
   return missedIn(pool).map(({ name, isFast, text }) => ({
     code: 'objective_missed',
     severity: isFast ? 'error' : 'warning',
     config_id: pool.config_id,
     worker_id: null,
+    about: `${pool.config_id}/${name}`,
     text: `${pool.config_id}: ${text}.`,
     advice:
       name === 'success'
@@ -113,7 +117,7 @@ function objectiveItems(pool: PoolRow, now: number): Attention[] {
   }));
 }
 
-function workerItems(worker: WorkerRow, now: number): Attention[] {
+function workerItems(worker: WorkerRow, now: number): Finding[] {
   const item = itemOf(worker, now);
   if (!item) return [];
   const since = worker.state_since ?? worker.heartbeat_at ?? now;
@@ -186,9 +190,9 @@ function isSlow(takenMs: number, usualMs: number | null): boolean {
   return takenMs > Math.max(usualMs * SLOW_START, usualMs + SLOW_START_MS);
 }
 
-function incidentItems({ refusal, unknown_models }: Incidents, now: number): Attention[] {
+function incidentItems({ refusal, unknown_models }: Incidents, now: number): Finding[] {
   const nobody = { config_id: null, worker_id: null };
-  const items: Attention[] = [];
+  const items: Finding[] = [];
   if (refusal && now - refusal.at <= TOLD_FOR_MS) {
     const text = `A worker was refused: ${refusal.why}.`;
     const { advice, at: since } = refusal;
@@ -201,6 +205,7 @@ function incidentItems({ refusal, unknown_models }: Incidents, now: number): Att
       code: 'unknown_model',
       severity: 'warning',
       ...nobody,
+      about: model,
       text: `A caller asked for the model "${model}", which no worker serves; ${known}.`,
       advice: 'Mend the name, give it as an alias in MODEL_ALIASES, or start a worker for it.',
       since: at,
@@ -225,7 +230,7 @@ const WORST_FIRST: Attention['code'][] = [
   'unknown_model',
 ];
 
-function nameOf({ config_id, worker_id }: Attention): string {
+function nameOf({ config_id, worker_id }: Problem): string {
   return `${worker_id ?? ''} ${config_id ?? ''}`;
 }
 
@@ -233,6 +238,6 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-function rankOf({ code, severity }: Attention): number {
+function rankOf({ code, severity }: Problem): number {
   return WORST_FIRST.indexOf(code) + (severity === 'error' ? 0 : WORST_FIRST.length);
 }

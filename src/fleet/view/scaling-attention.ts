@@ -1,6 +1,7 @@
-import type { Attention, LaunchRow, PoolRow, ScalingSummary } from '../../protocol/index.ts';
+import type { LaunchRow, PoolRow, ScalingSummary } from '../../protocol/index.ts';
 import { startOf } from './launch-words.ts';
 import { waitingIn } from './pool-row.ts';
+import type { Finding } from './problem.ts';
 import { span } from './words.ts';
 
 /** A launcher comes every few seconds; one of which nothing was heard for so long is silent, ms. */
@@ -19,7 +20,7 @@ export function scalingItems(
   { pools, launches, scaling }: ScalingShown,
   isSlow: (takenMs: number, usualMs: number | null) => boolean,
   now: number,
-): Attention[] {
+): Finding[] {
   if (!scaling) return [];
   return [
     ...budgetItems(scaling, pools),
@@ -32,7 +33,7 @@ export function scalingItems(
 
 const NOBODY = { config_id: null, worker_id: null };
 
-function budgetItems({ budget_reached, applied_at }: ScalingSummary, pools: readonly PoolRow[]): Attention[] {
+function budgetItems({ budget_reached, applied_at }: ScalingSummary, pools: readonly PoolRow[]): Finding[] {
   if (budget_reached === null) return [];
   const leavesOut = pools.some((pool) => pool.scaling && pool.ready_workers === 0 && waitingIn(pool) > 0);
   return [
@@ -47,7 +48,7 @@ function budgetItems({ budget_reached, applied_at }: ScalingSummary, pools: read
   ];
 }
 
-function breakerItems({ config_id, scaling }: PoolRow, now: number): Attention[] {
+function breakerItems({ config_id, scaling }: PoolRow, now: number): Finding[] {
   if (!scaling?.breaker) return [];
   const { text, until } = scaling.breaker;
   const resume = `worker-vllm fleet resume ${config_id}`;
@@ -70,7 +71,7 @@ function breakerItems({ config_id, scaling }: PoolRow, now: number): Attention[]
 }
 
 /** Providers whose orders no launcher carries out. */
-function launcherItems({ providers, launchers, applied_at }: ScalingSummary, now: number): Attention[] {
+function launcherItems({ providers, launchers, applied_at }: ScalingSummary, now: number): Finding[] {
   const heard = launchers.filter(({ seen_at }) => now - seen_at <= LAUNCHER_SILENT_MS);
   const left = providers.filter(({ driver }) => !heard.some(({ drivers }) => drivers.includes(driver)));
   const since = Math.max(applied_at, ...launchers.map(({ seen_at }) => seen_at));
@@ -84,7 +85,7 @@ function launcherItems({ providers, launchers, applied_at }: ScalingSummary, now
   return [{ code: 'launcher_silent', severity: 'error', ...NOBODY, text, advice, since }];
 }
 
-function providerItems({ providers, applied_at }: ScalingSummary, now: number): Attention[] {
+function providerItems({ providers, applied_at }: ScalingSummary, now: number): Finding[] {
   return providers.flatMap(({ name, listed_at, error }) => {
     const since = listed_at ?? applied_at;
     if (error === null || now - since <= PROVIDER_SILENT_MS) return [];
@@ -96,6 +97,7 @@ function providerItems({ providers, applied_at }: ScalingSummary, now: number): 
         code: 'provider_silent',
         severity: 'warning',
         ...NOBODY,
+        about: name,
         text: text.replace(/\.\.$/, '.'),
         advice,
         since,
@@ -109,7 +111,7 @@ function slowItems(
   launch: LaunchRow,
   isSlow: (takenMs: number, usualMs: number | null) => boolean,
   now: number,
-): Attention[] {
+): Finding[] {
   const { state, loading, intended_at, ready_expected_at, config_id, name, provider, detail } = launch;
   const isStarting = state === 'requested' || state === 'accepted' || state === 'intended';
   if (!isStarting || loading) return [];
@@ -121,6 +123,7 @@ function slowItems(
       severity: 'warning',
       config_id,
       worker_id: null,
+      about: name,
       text: `${name} has been starting on ${provider} for ${span(taken)}: ${startOf(launch)}.`,
       advice: detail ?? 'Look at the machine with its provider.',
       since: intended_at,

@@ -6,7 +6,7 @@ import { FleetSpec } from '../../scheduler/spec.ts';
 import { TokenChanges, TokenRequest } from '../../settings/token-entry.ts';
 import { BatchRequest } from '../batches/request.ts';
 import { RunpodSubmission } from '../runpod/submission.ts';
-import { ControlRequest, SpecRequest } from '../scheduler-requests.ts';
+import { AcknowledgeRequest, ControlRequest, SpecRequest } from '../scheduler-requests.ts';
 import * as answers from './answers.ts';
 import * as files from './file-answers.ts';
 import * as usage from './usage-answers.ts';
@@ -154,6 +154,9 @@ export const SCHEMAS = {
     'The fleet as the dashboard shows it. Times are epoch ms; null is unknown.',
   ),
   FleetSummary: sent(fleet.FleetSummary, 'How the fleet does, in a word and a sentence.'),
+  AcknowledgeRequest: received(AcknowledgeRequest, 'Which problem of the attention list is seen to.', {
+    id: 'worker_error/vast-17',
+  }),
   Attention: sent(fleet.Attention, 'One thing that needs somebody, and what to do about it.'),
   WorkerRow: sent(fleet.WorkerRow, 'A worker as the dashboard shows it.'),
   PoolRow: sent(fleet.PoolRow, 'A pool as the dashboard shows it.'),

@@ -1,5 +1,6 @@
 import { HISTORY_RANGES, type HistoryRange, type Subject } from '../../fleet/rpc.ts';
 import { type FleetView, Heartbeat, parseValue } from '../../protocol/index.ts';
+import { audited } from '../audit.ts';
 import { isAuthorized, requireQueueId, requireWorkerId } from '../auth.ts';
 import { readValue } from '../body.ts';
 import { HttpError } from '../errors.ts';
@@ -8,6 +9,7 @@ import { callFleet, callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { watchFleet } from '../objects/sockets.ts';
 import { timeOf } from '../parameters.ts';
+import { AcknowledgeRequest } from '../scheduler-requests.ts';
 import { type Gateway, type GatewayContext, requireUpgrade, route } from './route.ts';
 
 /** What a worker reports is answered so. */
@@ -15,6 +17,8 @@ export const TAKEN = { 200: { description: 'It is kept.', content: { schema: 'Ok
 
 /** Far more than a heartbeat with its longest error message. */
 const HEARTBEAT_BYTES = 256 * 1024;
+/** Of the id of a problem. */
+const ACKNOWLEDGE_BYTES = 4096;
 
 /** Heartbeats that workers post, and the fleet as operators read it. */
 export function fleetRoutes(app: Gateway): void {
@@ -50,6 +54,35 @@ export function fleetRoutes(app: Gateway): void {
     handler: async (context) => {
       const queueId = queueIdOf(context.env, context.req.raw);
       return context.json(await callFleet(context.env, queueId, (fleet) => fleet.view()));
+    },
+  });
+
+  route(app, {
+    method: 'POST',
+    path: '/api/fleet/attention/acknowledge',
+    tag: 'Fleet',
+    summary: 'Says that a problem of the attention list is seen to',
+    description:
+      'It stays in the list with whom and when, and is told to nobody until it has gone and come back.',
+    scopes: ['admin'],
+    body: { schema: 'AcknowledgeRequest' },
+    answers: { 200: { description: 'The problem.', content: { schema: 'Attention' } } },
+    errors: [400, 404, 413, 503],
+    handler: async (context) => {
+      const body = await readValue(context.req.raw, context.env, ACKNOWLEDGE_BYTES);
+      const request = parseValue(AcknowledgeRequest, body);
+      if (!request.ok) throw new HttpError(400, `id: ${request.message}`, 'invalid_acknowledgement');
+      const { id } = request.value;
+      const queueId = queueIdOf(context.env, context.req.raw);
+      const act = async () => {
+        const by = context.get('token')?.name ?? null;
+        const problem = await callFleet(context.env, queueId, (fleet) => fleet.acknowledge(id, by));
+        if (problem === null)
+          throw new HttpError(404, `No problem ${id} needs attention.`, 'problem_not_found');
+        return problem;
+      };
+      const deed = { action: 'attention.acknowledge', target: id } as const;
+      return context.json(await audited(context, deed, act, ({ text }) => ({ problem: text })));
     },
   });
 

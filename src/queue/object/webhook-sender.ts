@@ -1,11 +1,10 @@
+import { deliver, isTaken } from '../../durable/deliver.ts';
 import type { QueueSettingBindings } from '../../settings/queue-settings.ts';
 import { webhookKey, webhookProblem, webhookReach } from '../../settings/webhooks.ts';
 import type { Queue } from '../queue.ts';
 import type { Ports } from '../store/ports.ts';
 import type { Webhook } from '../store/webhooks-table.ts';
 
-/** A receiver has this long to answer, ms. */
-const ANSWER_WITHIN_MS = 10_000;
 /** The receiver wants no more of it: https://www.standardwebhooks.com. */
 const GONE = 410;
 
@@ -62,28 +61,16 @@ export class WebhookSender {
     const notAllowed = key === null ? 'QUEUE_WEBHOOK_SECRET is not set' : webhookProblem(url, hosts);
     if (key === null || notAllowed !== null) return notAllowed;
     const isPrivate = webhookReach(new URL(url), hosts) === 'private' && PRIVATE_NETWORK !== undefined;
-    const send = (init: RequestInit) => (isPrivate ? PRIVATE_NETWORK.fetch(url, init) : fetch(url, init));
+    const send: typeof fetch = (...asked) => (isPrivate ? PRIVATE_NETWORK.fetch(...asked) : fetch(...asked));
     const timestamp = String(Math.floor(Date.now() / 1000));
-    try {
-      const response = await send({
-        method: 'POST',
-        redirect: 'manual',
-        headers: {
-          'content-type': 'application/json',
-          'user-agent': 'worker-vllm',
-          'webhook-id': id,
-          'webhook-timestamp': timestamp,
-          'webhook-signature': `v1,${await hmac(key, `${id}.${timestamp}.${body}`)}`,
-        },
-        body,
-        signal: AbortSignal.timeout(ANSWER_WITHIN_MS),
-      });
-      await response.body?.cancel();
-      return response.ok || response.status === GONE ? null : `the receiver answered ${response.status}`;
-    } catch (error) {
-      const { name, message } = error as Error;
-      return name === 'TimeoutError' ? `no answer within ${ANSWER_WITHIN_MS / 1000} s` : message;
-    }
+    const answer = await deliver(send, url, body, {
+      'webhook-id': id,
+      'webhook-timestamp': timestamp,
+      'webhook-signature': `v1,${await hmac(key, `${id}.${timestamp}.${body}`)}`,
+    });
+    if ('problem' in answer) return answer.problem;
+    const { status } = answer;
+    return isTaken(status) || status === GONE ? null : `the receiver answered ${status}`;
   }
 }
 

@@ -1,0 +1,82 @@
+import { type deliver as Deliver, isTaken } from '../durable/deliver.ts';
+import type { Alarm } from '../durable/ports.ts';
+import { doubling } from '../process/backoff.ts';
+import type { FleetView } from '../protocol/index.ts';
+import type { Bell, BellMessage } from './bell.ts';
+
+/** After a post that was not taken, doubled with each in a row, ms. */
+const FIRST_PAUSE_MS = 5000;
+const LONGEST_PAUSE_MS = 10 * 60_000;
+
+export interface BellRingerPorts {
+  bell: Bell;
+  /** The fleet as it is now. */
+  view(): Promise<FleetView>;
+  /** Where the list is posted; a secret. Empty: nowhere. */
+  url: string;
+  /** In front of each line; null: none. */
+  queueId: string | null;
+  alarm: Alarm;
+  /** While workers are there, the list is looked at so often, ms: much of it comes by time alone. */
+  everyMs: number;
+  now(): number;
+  commit<T>(work: () => T): T;
+  /** Posts to the url. */
+  post(body: string): ReturnType<typeof Deliver>;
+  log(level: 'info' | 'warn', message: string): void;
+}
+
+/** Posts what comes and what goes of the attention list, as Slack takes it, until the receiver takes it. */
+export class BellRinger {
+  readonly #ports: BellRingerPorts;
+  #failures = 0;
+  #retryAt = 0;
+  #isPosting = false;
+
+  constructor(ports: BellRingerPorts) {
+    this.#ports = ports;
+  }
+
+  /** Something was heard of the fleet: it is looked at from now on. */
+  heard(): void {
+    const { url, alarm, now, everyMs } = this.#ports;
+    if (url !== '' && alarm.get() === null) alarm.set(now() + everyMs);
+  }
+
+  /** Looks at the list, and posts what is new of it. Waits for no receiver. */
+  async ring(): Promise<void> {
+    const { bell, view, url, queueId, alarm, now, everyMs } = this.#ports;
+    if (url === '') return alarm.clear();
+    // Set first, so that a failure here does not end the looking.
+    alarm.set(now() + everyMs);
+    const shown = await view();
+    const message = bell.message(queueId, now());
+    if (message === null && isStill(shown) && bell.isQuiet) return alarm.clear();
+    if (message === null || this.#isPosting || now() < this.#retryAt) return;
+    void this.#post(message);
+  }
+
+  async #post(message: BellMessage): Promise<void> {
+    const { bell, post, commit, now, log } = this.#ports;
+    this.#isPosting = true;
+    const answer = await post(JSON.stringify({ text: message.text }));
+    this.#isPosting = false;
+    if ('status' in answer && isTaken(answer.status)) {
+      if (this.#failures > 0) log('info', 'QUEUE_ALERT_URL takes alerts again');
+      this.#failures = 0;
+      return commit(() => bell.told(message));
+    }
+    this.#failures += 1;
+    const pauseMs = doubling(FIRST_PAUSE_MS, LONGEST_PAUSE_MS, this.#failures);
+    this.#retryAt = now() + pauseMs;
+    // Neither the address, which lets anybody write there, nor what the runtime says, which may hold it.
+    const why = 'status' in answer ? `it answered ${answer.status}` : 'it did not answer';
+    log('warn', `QUEUE_ALERT_URL does not take alerts: ${why}; trying again in ${pauseMs / 1000} s`);
+  }
+}
+
+/** Nothing needs attention, and time alone will not bring anything. */
+function isStill({ attention, workers, scaling }: FleetView): boolean {
+  const isOver = ({ state }: FleetView['workers'][number]) => state === 'stopped' || state === 'lost';
+  return attention.length === 0 && scaling === null && workers.every(isOver);
+}

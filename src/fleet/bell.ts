@@ -1,0 +1,152 @@
+import type { Sql } from '../durable/ports.ts';
+import type { Acknowledgement, Attention } from '../protocol/index.ts';
+import type { Problem } from './view/problem.ts';
+import { span } from './view/words.ts';
+
+/** What went is told as gone no longer than this afterwards, ms: its receiver does not answer. */
+const GONE_TOLD_FOR_MS = 24 * 3_600_000;
+/** Of one message. */
+const MOST_LINES = 20;
+
+/** A problem that stands, or has just gone. */
+interface Entry {
+  /** As it was last seen. */
+  problem: Problem;
+  /** Epoch ms. */
+  came_at: number;
+  /** Since when it is not in the list, epoch ms; null: it is. */
+  missing_since: number | null;
+  is_told: boolean;
+  acknowledged: Acknowledgement | null;
+}
+
+/** What is to be told now, and of which problems it is. */
+export interface BellMessage {
+  text: string;
+  came: string[];
+  gone: string[];
+}
+
+/**
+ * What of the attention list is told to a receiver, and who has acknowledged what. A problem is told when it has stood
+ * for a while, unless somebody has acknowledged it, and once more when it has gone. What was told or acknowledged is a
+ * row, so that a restart neither tells it again nor forgets who saw to it.
+ */
+export class Bell {
+  readonly #sql: Sql;
+  readonly #settledMs: number;
+  readonly #entries: Map<string, Entry>;
+
+  /** @param settledMs what stands or is away for less is neither told as come nor as gone */
+  constructor(sql: Sql, settledMs: number) {
+    this.#sql = sql;
+    this.#settledMs = settledMs;
+    const rows = [...sql.exec(`SELECT id, entry FROM attention`)];
+    this.#entries = new Map(rows.map(({ id, entry }) => [String(id), JSON.parse(String(entry)) as Entry]));
+  }
+
+  /** Whether nothing is left that was told and has not been told as gone. */
+  get isQuiet(): boolean {
+    return ![...this.#entries.values()].some(({ is_told }) => is_told);
+  }
+
+  /** Takes note of what needs attention now. @returns the same, with who has acknowledged it */
+  look(problems: readonly Problem[], now: number): Attention[] {
+    const there = new Set(problems.map(({ id }) => id));
+    for (const [id, entry] of this.#entries) {
+      if (there.has(id)) continue;
+      entry.missing_since ??= now;
+      const missingMs = now - entry.missing_since;
+      if (missingMs >= (entry.is_told ? GONE_TOLD_FOR_MS : this.#settledMs)) this.#forget(id);
+    }
+    return problems.map((problem) => ({ ...problem, acknowledged: this.#seen(problem, now).acknowledged }));
+  }
+
+  /** @returns the problem as it is shown then; null: it is not in the list */
+  acknowledge(id: string, by: string | null, now: number): Attention | null {
+    const entry = this.#entries.get(id);
+    if (!entry || entry.missing_since !== null) return null;
+    entry.acknowledged ??= { by, at: now };
+    this.#keep(id, entry);
+    return { ...entry.problem, acknowledged: entry.acknowledged };
+  }
+
+  /** What is to be told; null: nothing. @param queueId in front of each line; null: none */
+  message(queueId: string | null, now: number): BellMessage | null {
+    const came: [string, string][] = [];
+    const gone: [string, string][] = [];
+    for (const [id, entry] of this.#entries) {
+      const { problem, is_told, acknowledged, came_at, missing_since } = entry;
+      if (missing_since !== null && is_told && now - missing_since >= this.#settledMs) {
+        gone.push([id, `*Over* after ${span(missing_since - came_at)}: ${plain(problem.text)}`]);
+      } else if (missing_since === null && !is_told && !acknowledged && now - came_at >= this.#settledMs) {
+        const what = problem.severity === 'error' ? 'Error' : 'Warning';
+        came.push([id, `*${what}*: ${plain(`${problem.text} ${problem.advice}`)}`]);
+      }
+    }
+    const told = [...came, ...gone];
+    if (told.length === 0) return null;
+    const lines = told
+      .slice(0, MOST_LINES)
+      .map(([, line]) => (queueId === null ? line : `${plain(queueId)}: ${line}`));
+    if (told.length > MOST_LINES) lines.push(`… and ${told.length - MOST_LINES} more`);
+    const ids = (of: [string, string][]) => of.map(([id]) => id);
+    return { text: lines.join('\n'), came: ids(came), gone: ids(gone) };
+  }
+
+  /** The receiver has it. */
+  told({ came, gone }: BellMessage): void {
+    for (const id of gone) {
+      // It may have come back meanwhile: then it is told as new.
+      if (this.#entries.get(id)?.missing_since !== null) this.#forget(id);
+    }
+    for (const id of came) {
+      const entry = this.#entries.get(id);
+      if (!entry) continue;
+      entry.is_told = true;
+      this.#keep(id, entry);
+    }
+  }
+
+  #seen(problem: Problem, now: number): Entry {
+    const before = this.#entries.get(problem.id);
+    const isBack = before && before.missing_since !== null && now - before.missing_since >= this.#settledMs;
+    if (before && !isBack) {
+      before.problem = problem;
+      before.missing_since = null;
+      return before;
+    }
+    if (before) this.#forget(problem.id);
+    const entry = { problem, came_at: now, missing_since: null, is_told: false, acknowledged: null };
+    this.#entries.set(problem.id, entry);
+    return entry;
+  }
+
+  #keep(id: string, entry: Entry): void {
+    this.#sql.exec(
+      `INSERT INTO attention (id, entry) VALUES (?1, ?2) ON CONFLICT (id) DO UPDATE SET entry = excluded.entry`,
+      id,
+      JSON.stringify(entry),
+    );
+  }
+
+  #forget(id: string): void {
+    const entry = this.#entries.get(id);
+    this.#entries.delete(id);
+    if (entry && (entry.is_told || entry.acknowledged))
+      this.#sql.exec(`DELETE FROM attention WHERE id = ?`, id);
+  }
+}
+
+/**
+ * Text that a receiver shows as it is: callers choose the names of models, and must neither call a channel nor make
+ * links.
+ */
+function plain(text: string): string {
+  return text
+    .replaceAll('&', '&amp;')
+    .replaceAll('<', '&lt;')
+    .replaceAll('>', '&gt;')
+    .replaceAll('@', '@\u200b')
+    .replace(/\s+/g, ' ');
+}

@@ -1,0 +1,66 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { launchBrowser } from '../../scripts/browser/setup.ts';
+import { accessibilityFaults, openPage } from '../support/browser.ts';
+import { type QueueProcess, startQueue, tearDown } from '../support/road.ts';
+
+/** What needs attention, and who sees to it. */
+let browser: Browser;
+let queue: QueueProcess;
+
+beforeAll(async () => {
+  browser = await launchBrowser();
+  queue = await startQueue({
+    env: { QUEUE_TOKENS: 'admin:operators-token,read:readers-token,worker:workers-token' },
+  });
+});
+afterAll(async () => {
+  await browser.close();
+  await tearDown();
+});
+
+async function signIn(token: string, options = {}) {
+  const open = await openPage(browser, options);
+  await open.page.goto(queue.url);
+  await open.page.getByLabel('Token').fill(token);
+  await open.page.getByRole('button', { name: 'Sign in' }).click();
+  await open.page.getByRole('button', { name: 'Sign out' }).waitFor();
+  return open;
+}
+
+async function beat(worker: string, more: object): Promise<void> {
+  await fetch(`${queue.url}/api/heartbeats`, {
+    method: 'POST',
+    headers: { authorization: 'Bearer workers-token' },
+    body: JSON.stringify({ instance_id: worker, interval_seconds: 600, ...more }),
+  });
+}
+
+it('lets an admin acknowledge a problem, which others see and cannot', async () => {
+  await beat('broken', { status: 'fatal', error_message: 'no GPU', config_id: 'llama' });
+  const reader = await signIn('readers-token', { viewport: { width: 320, height: 640 } });
+  const problem = (page: typeof reader.page) =>
+    page.getByRole('region', { name: 'Needs attention' }).getByRole('listitem').filter({ hasText: 'no GPU' });
+  await problem(reader.page).waitFor();
+  expect(await reader.page.getByRole('button', { name: 'Acknowledge' }).count()).toBe(0);
+
+  const operator = await signIn('operators-token', { colorScheme: 'dark' });
+  const button = problem(operator.page).getByRole('button', { name: 'Acknowledge' });
+  await button.waitFor();
+  const before = await problem(operator.page).boundingBox();
+  expect(await accessibilityFaults(operator.page)).toEqual([]);
+  await button.focus();
+  await operator.page.keyboard.press('Enter');
+  for (const { page } of [operator, reader]) {
+    await problem(page)
+      .getByText(/^acknowledged .* by QUEUE_TOKENS 1$/)
+      .waitFor();
+    expect(await accessibilityFaults(page)).toEqual([]);
+  }
+  // What stands below it has not moved.
+  expect((await problem(operator.page).boundingBox())?.height).toBe(before?.height);
+  const width = 'document.documentElement.scrollWidth - innerWidth';
+  expect(await reader.page.evaluate(width)).toBeLessThanOrEqual(0);
+  await operator.close();
+  await reader.close();
+});
