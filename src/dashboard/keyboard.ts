@@ -2,37 +2,35 @@ import { signal } from '@preact/signals';
 import { switchUtc } from './clock.ts';
 import { go } from './router.ts';
 
+/** Views by the second key, after `g`. */
+const VIEWS: Record<string, [path: string, name: string]> = {
+  f: ['', 'fleet'],
+  q: ['queue', 'queue'],
+  r: ['requests', 'requests'],
+  j: ['jobs', 'jobs'],
+  b: ['batches', 'batches'],
+  u: ['usage', 'usage'],
+  s: ['spend', 'spend'],
+  t: ['try', 'try it'],
+  k: ['tokens', 'tokens'],
+  a: ['audit', 'audit'],
+};
+
 /** What the help lists; the keys work as soon as the page is loaded. */
 export const SHORTCUTS: [keys: string, meaning: string][] = [
   ['/', 'search'],
-  ['g f', 'fleet'],
-  ['g q', 'queue'],
-  ['g r', 'requests'],
-  ['g j', 'jobs'],
-  ['g b', 'batches'],
-  ['g u', 'usage'],
-  ['g s', 'spend'],
-  ['g t', 'try it'],
+  ...Object.entries(VIEWS).map(([key, [, name]]): [string, string] => [`g ${key}`, name]),
   ['j k', 'next row, row before'],
   ['Enter', 'open the row'],
   ['Esc', 'back'],
   ['c', 'copy the id'],
+  ['← →', 'in a chart: the values of another time; Enter: its requests'],
   ['Shift T', 'times in UTC, or as on this machine'],
   ['?', 'this list'],
 ];
 
 export const isHelpOpen = signal(false);
 
-const VIEWS: Record<string, string> = {
-  f: '',
-  q: 'queue',
-  r: 'requests',
-  j: 'jobs',
-  b: 'batches',
-  u: 'usage',
-  s: 'spend',
-  t: 'try',
-};
 /** The second key of a pair counts for so long, ms. */
 const PAIR_MS = 1500;
 
@@ -58,7 +56,7 @@ export function startShortcuts(): void {
       return;
     }
     const isPair = first.key === 'g' && event.timeStamp - first.at < PAIR_MS;
-    const view = isPair ? VIEWS[event.key] : undefined;
+    const view = isPair ? VIEWS[event.key]?.[0] : undefined;
     first = { key: event.key, at: event.timeStamp };
     if (view !== undefined) go(view);
     else if (!act(event.key)) return;

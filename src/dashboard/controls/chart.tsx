@@ -1,6 +1,6 @@
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { timeZone } from '../clock.ts';
-import { clockTime } from '../format.ts';
+import { amount, clockTime } from '../format.ts';
 import { isDark as isDarkNow } from '../theme.ts';
 import type { PlotOptions, Series, TimeMark } from './plot.ts';
 
@@ -15,6 +15,8 @@ interface ChartProps {
   isWhole?: boolean;
   /** Over days rather than hours. */
   isLong?: boolean;
+  /** How many were measured, of percentiles. */
+  n?: number;
   /** Charts with the same one move their cursors together. */
   cursor?: string;
   marks?: readonly TimeMark[];
@@ -25,6 +27,16 @@ interface ChartProps {
 /** Steps that those read who do not see the chart. */
 const TABLE_STEPS = 20;
 
+/** How far a key moves the cursor. */
+const STEPS: Record<string, number> = {
+  ArrowLeft: -1,
+  ArrowRight: 1,
+  PageUp: -10,
+  PageDown: 10,
+  Home: Number.NEGATIVE_INFINITY,
+  End: Number.POSITIVE_INFINITY,
+};
+
 type Drawn = Awaited<ReturnType<typeof draw>>;
 
 async function draw(root: HTMLElement, options: PlotOptions) {
@@ -33,7 +45,7 @@ async function draw(root: HTMLElement, options: PlotOptions) {
 
 /** Lines over time, and the same as a table for those who do not see them. */
 export function Chart(props: ChartProps) {
-  const { title, at, series, format, isLong } = props;
+  const { title, at, series, format, isLong, n } = props;
   const root = useRef<HTMLDivElement>(null);
   const drawn = useRef<Drawn | null>(null);
   const isDark = isDarkNow.value;
@@ -60,13 +72,42 @@ export function Chart(props: ChartProps) {
     };
   }, [isEmpty, isDark, timeZone.value, series.length, isLong]);
   useEffect(() => drawn.current?.update(newest.current), [at]);
+  const [cursor, setCursor] = useState<number | null>(null);
+  const moveTo = (index: number | null) => {
+    setCursor(index);
+    drawn.current?.moveTo(index);
+  };
+  const onKey = (event: KeyboardEvent) => {
+    const step = STEPS[event.key];
+    if (step !== undefined) {
+      moveTo(Math.max(0, Math.min(at.length - 1, (cursor ?? at.length - 1) + step)));
+    } else if (event.key === 'Enter' && cursor !== null && props.onSelect && at.length > 1) {
+      props.onSelect(at[cursor]!, at[cursor]! + at[1]! - at[0]!);
+    } else return;
+    event.preventDefault();
+  };
   return (
     <figure class="chart" aria-label={`${title}: ${spoken(series, format)}`}>
-      <figcaption>{title}</figcaption>
+      <figcaption>
+        {title}
+        {n !== undefined && !isEmpty && <span class="dim">, n {amount(n)}</span>}
+      </figcaption>
       {isEmpty ? (
         <p class="none">Nothing was measured.</p>
       ) : (
-        <div class="plot" aria-hidden="true" ref={root} />
+        <div
+          class="plot"
+          role="slider"
+          tabIndex={0}
+          aria-label={`${title}, time`}
+          aria-valuemin={0}
+          aria-valuemax={at.length - 1}
+          aria-valuenow={cursor ?? at.length - 1}
+          aria-valuetext={valueText(props, cursor ?? at.length - 1)}
+          ref={root}
+          onKeyDown={onKey}
+          onBlur={() => moveTo(null)}
+        />
       )}
       {!isEmpty && (
         // A table by itself grows to its contents, which widen the page.
@@ -76,6 +117,12 @@ export function Chart(props: ChartProps) {
       )}
     </figure>
   );
+}
+
+/** "14:02:11 CET: p50 850 ms, p95 1.2 s". */
+function valueText({ at, series, format }: ChartProps, index: number): string {
+  const values = series.map(({ name, values: all }) => `${name} ${format(all[index] ?? null)}`);
+  return `${at[index] === undefined ? '' : clockTime(at[index], timeZone.value)}: ${values.join(', ')}`;
 }
 
 function spoken(series: readonly Series[], format: ChartProps['format']): string {

@@ -32,6 +32,11 @@ export interface PlotOptions {
   timeZone: string | undefined;
 }
 
+/** Its types leave out that the charts beside it can be told. */
+interface ToldCursor {
+  setCursor(at: { left: number; top: number }, firesHook: boolean, tellsOthers: boolean): void;
+}
+
 const HEIGHT = 150;
 /** Colours of the lines, and dashes by which they are told apart without them. */
 const LINES = [
@@ -58,6 +63,12 @@ export function plot(root: HTMLElement, options: PlotOptions) {
       newest = next;
       chart.setData(dataOf(next));
       if (chart.cursor.idx == null) showNewest(chart);
+    },
+    /** Moves the cursor to a step, as a pointer would; null: away. */
+    moveTo: (index: number | null) => {
+      const at = index === null ? undefined : newest.at[index];
+      const left = at === undefined ? -10 : chart.valToPos(at / 1000, 'x');
+      (chart as ToldCursor).setCursor({ left, top: at === undefined ? -10 : 0 }, true, true);
     },
     destroy: () => {
       sizes.disconnect();
