@@ -59,9 +59,9 @@ export function unreachable(url: string, { message, cause }: Error): Unreachable
  * @param message of the answer's body
  * @param scope that the token needs
  */
-export function refusal(status: number, message = 'it does not say why', scope?: Scope): UserError {
-  const text = `The queue refused (${status}): ${message}`;
-  if (status >= 500) return new UnreachableQueue(text);
+export function refusal(status: number, message = 'The queue does not say why.', scope?: Scope): UserError {
+  const text = `${message.replace(/([^.!?])$/, '$1.')} (The queue answered ${status}.)`;
+  if (status >= 500) return new UnreachableQueue(text, EXIT.unexpected);
   if (status !== 401 && status !== 403) return new UserError(text, EXIT.unexpected);
   return new UserError(scope === undefined ? text : `${text} ${tokenHint(scope)}`, EXIT.deniedByQueue);
 }

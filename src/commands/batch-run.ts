@@ -141,12 +141,9 @@ async function finish(
   if (batch.status === 'failed') {
     await rm(runningPath(file), { force: true });
     const faults = (batch.errors?.data ?? []).map(({ line, message }) =>
-      line == null ? `  ${message}` : `  line ${line}: ${message}`,
+      line == null ? message : `line ${line}: ${message}`,
     );
-    throw new UserError(
-      `The file is not in order, and nothing was run:\n${faults.join('\n')}`,
-      EXIT.unexpected,
-    );
+    throw new UserError(`${faults.join('\n')}\n${file} is not in order: nothing was run.`, EXIT.unexpected);
   }
   const output = options.output ?? file.replace(/(\.jsonl)?$/i, '.output.jsonl');
   const errors = output.replace(/(\.jsonl)?$/i, '.errors.jsonl');

@@ -1,5 +1,6 @@
 import { JobClient, JobConnection, type JobEnd, type NewJob, QueueError } from '../client/index.ts';
 import { EXIT, endSignals, UserError } from '../process/index.ts';
+import { refusal } from './ask-queue.ts';
 import { readJobs, surveyFile } from './job-file.ts';
 import { Progress } from './progress.ts';
 import { openResults, type ResultLine, type Results } from './results-file.ts';
@@ -92,6 +93,6 @@ async function checkQueue({ url, token }: SubmitFileOptions): Promise<void> {
     const { status, message } = error as QueueError;
     if (status === 404) return;
     if (status === null) throw new UserError(`${message} Start one with "npm start", or give its --url.`);
-    throw new UserError(`The queue refused (${status}): ${message}`, EXIT.unexpected);
+    throw refusal(status, message, 'submit');
   }
 }

@@ -3,6 +3,7 @@ import { text } from 'node:stream/consumers';
 import { JobClient, type NewJob, QueueError } from '../client/index.ts';
 import { EXIT, UserError } from '../process/index.ts';
 import { isSettled, type JobView } from '../protocol/index.ts';
+import { refusal } from './ask-queue.ts';
 import { traceText } from './trace.ts';
 
 export interface SubmitOptions {
@@ -43,7 +44,7 @@ export async function runSubmit(prompt: string | undefined, options: SubmitOptio
 function explained(error: QueueError): UserError {
   if (error.status === null)
     return new UserError(`${error.message} Start one with "npm start", or give its --url.`);
-  return new UserError(`The queue refused (${error.status}): ${error.message}`, EXIT.unexpected);
+  return refusal(error.status, error.message, 'submit');
 }
 
 function report(job: JobView, options: SubmitOptions): number {
@@ -59,8 +60,11 @@ function report(job: JobView, options: SubmitOptions): number {
   if (job.state === 'pending' || job.state === 'leased') {
     process.stdout.write(`${JSON.stringify(job, null, 2)}\n`);
     if (options.wait === 0) return EXIT.ok;
-    const why = job.state === 'pending' ? 'no worker has taken it' : `worker ${job.worker_id} is at it`;
-    process.stderr.write(`Job ${job.id} is not done after ${options.wait} s (${why}). Look again: ${look}\n`);
+    const why =
+      job.state === 'pending'
+        ? `No worker has taken job ${job.id}`
+        : `Worker ${job.worker_id} is still at job ${job.id}`;
+    process.stderr.write(`${why} after ${options.wait} s. Look again: ${look}\n`);
     return EXIT.unexpected;
   }
   process.stderr.write(`Job ${job.id} ${job.state}: ${job.error?.message ?? 'no reason was given'}\n`);
@@ -71,6 +75,9 @@ function report(job: JobView, options: SubmitOptions): number {
   }
   return EXIT.unexpected;
 }
+
+/** What a payload may be. */
+const PAYLOAD_HINT = 'A payload is one such as {"messages": [{"role": "user", "content": "Say hello."}]}.';
 
 /** The answer in a result: of a chat or a completion, or what a worker gives as text; null: there is none. */
 function textIn(result: unknown): string | null {
@@ -95,14 +102,17 @@ async function payloadOf(
     throw new UserError('What is to be asked? Give a prompt, or the payload as JSON by --file or on stdin.');
   }
   const source = options.file ?? 'stdin';
+  const given = await (options.file ? readFile(options.file, 'utf8') : text(process.stdin)).catch((error) => {
+    throw new UserError(`${source} cannot be read: ${(error as Error).message}`);
+  });
   let parsed: unknown;
   try {
-    parsed = JSON.parse(options.file ? await readFile(options.file, 'utf8') : await text(process.stdin));
+    parsed = JSON.parse(given);
   } catch (error) {
-    throw new UserError(`The payload from ${source} cannot be read: ${(error as Error).message}`);
+    throw new UserError(`${source} is not JSON: ${(error as Error).message}. ${PAYLOAD_HINT}`);
   }
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
-    throw new UserError(`The payload from ${source} must be a JSON object such as {"messages": [...]}.`);
+    throw new UserError(`${source} is no JSON object. ${PAYLOAD_HINT}`);
   }
   return { ...model, ...parsed };
 }

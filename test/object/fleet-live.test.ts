@@ -215,7 +215,7 @@ describe('worker-vllm top', () => {
     const denied = await top('--url', road.url, '--token', 'wrong');
     expect(await denied.ended).toEqual([6, null]);
     expect(denied.printed()).toMatch(
-      /^The queue refused \(401\): This token is not known here.*--scope read/,
+      /^This token is not known here.*\(The queue answered 401\.\).*--scope read/,
     );
   });
 });

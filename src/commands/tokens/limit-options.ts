@@ -58,7 +58,7 @@ export function limitsIn(options: LimitOptions, before: Limits | null): Limits |
     ...(!isEmpty(byModel) && { models: byModel }),
   };
   const parsed = Limits.safeParse(all);
-  if (!parsed.success) throw new UserError(`Limits by model: ${parsed.error.issues[0]?.message}.`);
+  if (!parsed.success) throw new UserError(`${parsed.error.issues[0]?.message} (in the limits by model).`);
   return isEmpty(all) ? null : all;
 }
 
