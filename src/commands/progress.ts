@@ -1,3 +1,4 @@
+import { age, rate } from '../dashboard/format.ts';
 import { ProgressLine } from './progress-line.ts';
 import type { Counts } from './results-file.ts';
 
@@ -42,14 +43,8 @@ export class Progress {
 export function progressText(done: number, failed: number, total: number, perSecond: number): string {
   const filled = Math.floor((done / total) * BAR_CHARACTERS);
   const bar = '#'.repeat(filled).padEnd(BAR_CHARACTERS, '-');
-  const parts = [`[${bar}] ${done}/${total}`, `${perSecond.toFixed(1)}/s`];
-  if (done < total && perSecond > 0) parts.push(`${duration((total - done) / perSecond)} left`);
+  const parts = [`[${bar}] ${done}/${total}`, rate(perSecond, 1)];
+  if (done < total && perSecond > 0) parts.push(`${age(((total - done) / perSecond) * 1000)} left`);
   if (failed > 0) parts.push(`${failed} failed`);
   return parts.join('  ');
-}
-
-function duration(seconds: number): string {
-  if (seconds < 60) return `${Math.ceil(seconds)} s`;
-  if (seconds < 3600) return `${Math.ceil(seconds / 60)} min`;
-  return `${(seconds / 3600).toFixed(1)} h`;
 }

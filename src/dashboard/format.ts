@@ -3,7 +3,7 @@ export const UNKNOWN = '–';
 
 type Known<T> = T | null | undefined;
 
-/** `850 ms`, `4.2 s`, `1 m 05 s`, `3 h 12 m`, `2 d 4 h`. */
+/** `850 ms`, `4.2 s`, `1 min 05 s`, `12 min`, `3 h 12 min`, `2 d 4 h`. */
 export function duration(ms: Known<number>): string {
   if (ms == null || !Number.isFinite(ms)) return UNKNOWN;
   const value = Math.max(0, ms);
@@ -21,19 +21,11 @@ export function age(ms: Known<number>): string {
 function inUnits(seconds: number): string {
   if (seconds < 60) return `${seconds} s`;
   const minutes = Math.floor(seconds / 60);
-  if (minutes < 60) return `${minutes} m ${twoDigits(seconds % 60)} s`;
+  if (minutes < 10) return `${minutes} min ${twoDigits(seconds % 60)} s`;
+  if (minutes < 60) return `${minutes} min`;
   const hours = Math.floor(minutes / 60);
-  if (hours < 24) return `${hours} h ${twoDigits(minutes % 60)} m`;
+  if (hours < 24) return `${hours} h ${twoDigits(minutes % 60)} min`;
   return `${Math.floor(hours / 24)} d ${hours % 24} h`;
-}
-
-/** `1:12`, for a time beside the one it is expected to take. */
-export function stopwatch(ms: Known<number>): string {
-  if (ms == null || !Number.isFinite(ms)) return UNKNOWN;
-  const seconds = Math.max(0, Math.floor(ms / 1000));
-  const minutes = Math.floor(seconds / 60);
-  if (minutes < 60) return `${minutes}:${twoDigits(seconds % 60)}`;
-  return `${Math.floor(minutes / 60)}:${twoDigits(minutes % 60)}:${twoDigits(seconds % 60)}`;
 }
 
 function twoDigits(value: number): string {
@@ -66,6 +58,31 @@ function threeFigures(value: number): string {
   const size = Math.abs(value);
   if (size >= 99.95) return String(Math.round(value));
   return size < 0.005 ? '0' : value.toFixed(size >= 0.995 ? 1 : 2);
+}
+
+/** So many in a span: `12.4 k/s`, `3.1/s`, and where that would be nothing, `4/min` or `4/h`. */
+export function rate(counted: Known<number>, seconds: number): string {
+  if (counted == null || !Number.isFinite(counted)) return UNKNOWN;
+  const aSecond = counted / seconds;
+  if (aSecond === 0) return '0/s';
+  if (aSecond >= 0.095) return `${amount(Math.round(aSecond * 10) / 10)}/s`;
+  if (aSecond * 60 >= 0.95) return `${amount(Math.round(aSecond * 60))}/min`;
+  return `${amount(Math.max(1, Math.round(aSecond * 3600)))}/h`;
+}
+
+/** `3.4 k/s`. */
+export function perSecond(value: Known<number>): string {
+  return value == null ? UNKNOWN : `${amount(value)}/s`;
+}
+
+/** `3.4 k tokens/s`. */
+export function tokenRate(aSecond: Known<number>): string {
+  return `${amount(aSecond)} tokens/s`;
+}
+
+/** `1.2 s, n 340`: a percentile, and of how many. */
+export function percentile(ms: Known<number>, n: Known<number>): string {
+  return ms == null ? UNKNOWN : `${duration(ms)}, n ${amount(n)}`;
 }
 
 /** GB are 10⁹ bytes. */

@@ -133,7 +133,8 @@ export const WorkerRow = z.object({
   disconnected: z.object({ at: time, reason: text }).nullable(),
 });
 
-const percentiles = z.object({ p50: ms, p95: ms, p99: ms }).nullable();
+/** `n`: of how many. */
+const percentiles = z.object({ p50: ms, p95: ms, p99: ms, n: count }).nullable();
 /** What happened over a span of time. */
 const rates = z.object({
   submitted: count,

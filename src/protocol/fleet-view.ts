@@ -59,22 +59,26 @@ export const JOB_COUNTS = [
   'tokens_cached',
 ] as const;
 
-/** Of jobs that came, or got so far, in each step. */
+/** Of jobs that came, or got so far, in each step. `…_n`: how many the percentiles beside it are of. */
 const JOB_SERIES = [
   ...JOB_COUNTS,
   'wait_ms_p50',
   'wait_ms_p95',
   'wait_ms_p99',
+  'wait_ms_n',
   'first_token_ms_p50',
   'first_token_ms_p95',
   'first_token_ms_p99',
+  'first_token_ms_n',
   /** Between two tokens of an answer, as the mean of each answer. */
   'per_token_ms_p50',
   'per_token_ms_p95',
   'per_token_ms_p99',
+  'per_token_ms_n',
   'duration_ms_p50',
   'duration_ms_p95',
   'duration_ms_p99',
+  'duration_ms_n',
 ] as const;
 
 const POOL_SERIES = [

@@ -7,8 +7,8 @@ import {
   memory,
   money,
   percent,
+  percentile,
   price,
-  stopwatch,
   watts,
 } from '../../dashboard/format.ts';
 import { gpuTotals } from '../../dashboard/gpus.ts';
@@ -72,8 +72,12 @@ export const POOL_COLUMNS: Column<PoolRow>[] = [
     drop: 3,
   },
   { title: 'FAILED/H', text: ({ hour }) => count(hour.failed + hour.expired), drop: 4 },
-  { title: 'WAIT P95', text: ({ hour }) => duration(hour.wait_ms?.p95), drop: 5 },
-  { title: 'TTFT P95', text: ({ hour }) => duration(hour.first_token_ms?.p95), drop: 5 },
+  { title: 'WAIT P95', text: ({ hour: { wait_ms } }) => percentile(wait_ms?.p95, wait_ms?.n), drop: 5 },
+  {
+    title: 'TTFT P95',
+    text: ({ hour: { first_token_ms: first } }) => percentile(first?.p95, first?.n),
+    drop: 5,
+  },
   { title: 'WHY THEY WAIT', text: ({ why_waiting }) => why_waiting ?? '', isLeft: true, drop: 2 },
 ];
 
@@ -108,8 +112,8 @@ export const LAUNCH_COLUMNS: Column<LaunchRow>[] = [
   {
     title: 'FOR',
     text: ({ intended_at, ready_expected_at }, now) => {
-      const usual = ready_expected_at === null ? '' : ` of ~${stopwatch(ready_expected_at - intended_at)}`;
-      return stopwatch(now - intended_at) + usual;
+      const usual = ready_expected_at === null ? '' : ` of ~${age(ready_expected_at - intended_at)}`;
+      return age(now - intended_at) + usual;
     },
     drop: 0,
   },
@@ -123,15 +127,15 @@ export const LAUNCH_COLUMNS: Column<LaunchRow>[] = [
   { title: 'WHY', text: ({ reason }) => reason, isLeft: true, drop: 4 },
 ];
 
-/** "load 62 % 1:12 of ~2:40". */
+/** "load 62 % 1 min 12 s of ~2 min 40 s". */
 function phaseOf({ state, phase, progress, start, expected_start_ms }: WorkerRow, now: number): string {
   if (state !== 'starting' && state !== 'loading') return '';
   const created = start.created_ms ?? start.engine_started_ms;
-  const usual = expected_start_ms === null ? '' : ` of ~${stopwatch(expected_start_ms)}`;
+  const usual = expected_start_ms === null ? '' : ` of ~${age(expected_start_ms)}`;
   return [
     phase ?? '',
     progress === null ? '' : percent(progress),
-    created === undefined ? '' : `${stopwatch(now - created)}${usual}`,
+    created === undefined ? '' : `${age(now - created)}${usual}`,
   ]
     .filter((part) => part !== '')
     .join(' ');

@@ -1,4 +1,4 @@
-import { age, amount, money, price } from '../../dashboard/format.ts';
+import { age, money, price, tokenRate } from '../../dashboard/format.ts';
 import { sortLaunches } from '../../dashboard/scaling/launch-steps.ts';
 import { type FleetView, isFinal } from '../../protocol/index.ts';
 import { LAUNCH_COLUMNS, POOL_COLUMNS, SCALED_COLUMNS, WORKER_COLUMNS } from './columns.ts';
@@ -23,7 +23,7 @@ export function fleetLines({ view, now, connection }: Shown, screen: Screen): st
       `${view.queue_id}: ${summary.ready_workers}/${summary.workers} workers ready`,
       `${summary.busy_slots}/${summary.slots} slots busy`,
       `${summary.waiting} waiting${summary.oldest_wait_ms === null ? '' : ` (oldest ${age(summary.oldest_wait_ms)})`}`,
-      `${amount(summary.tokens_per_second)} tokens/s`,
+      tokenRate(summary.tokens_per_second),
       ...(scaling ? [`${price(scaling.price_per_hour)}, ${money(scaling.spent_today)} today`] : []),
       connection,
     ].join(' · '),

@@ -9,6 +9,8 @@ export interface CourseChart {
   format(value: number | null): string;
   most?: number;
   isWhole?: boolean;
+  /** How many were measured, of percentiles. */
+  n?: number;
 }
 
 const PERCENTILES = ['p50', 'p95', 'p99'] as const;
@@ -25,6 +27,7 @@ export function chartsOf({ series, at, step_ms }: FleetHistory): CourseChart[] {
   const times = (title: string, key: string): CourseChart => ({
     title,
     lines: PERCENTILES.map((p) => line(p, `${key}_ms_${p}`)),
+    n: of(`${key}_ms_n`).reduce<number>((sum, n) => sum + (n ?? 0), 0),
     format: format.duration,
   });
   return [
@@ -48,7 +51,7 @@ export function chartsOf({ series, at, step_ms }: FleetHistory): CourseChart[] {
     {
       title: 'Requests a second',
       lines: [...(has('submitted') ? [aSecond('came', 'submitted')] : []), aSecond('succeeded', 'succeeded')],
-      format: format.amount,
+      format: format.perSecond,
     },
     {
       title: 'Not succeeded',
@@ -59,7 +62,7 @@ export function chartsOf({ series, at, step_ms }: FleetHistory): CourseChart[] {
     {
       title: 'Tokens a second',
       lines: [aSecond('in', 'tokens_in'), aSecond('out', 'tokens_out')],
-      format: format.amount,
+      format: format.perSecond,
     },
     {
       title: 'Prompt tokens from the cache',
@@ -88,9 +91,9 @@ export function chartsOf({ series, at, step_ms }: FleetHistory): CourseChart[] {
     ...(of('price_per_hour').some((price) => (price ?? 0) > 0)
       ? [
           {
-            title: 'Machines, US dollars an hour',
-            lines: [line('$/h', 'price_per_hour')],
-            format: (price: number | null) => (price === null ? format.UNKNOWN : `$${price.toFixed(2)}`),
+            title: 'Machines',
+            lines: [line('cost', 'price_per_hour')],
+            format: format.price,
           },
         ]
       : []),

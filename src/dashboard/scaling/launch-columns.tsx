@@ -143,8 +143,8 @@ function Phase({ launch }: { launch: LaunchRow }) {
         {isStarting && loading && <Progress share={loading.progress} label={`Progress of ${launch.name}`} />}
         {isStarting && (
           <span class="number" title="Since the decision, and how long that usually takes">
-            {format.stopwatch(taken)}
-            {ready_expected_at !== null && ` of ~${format.stopwatch(ready_expected_at - intended_at)}`}
+            {format.age(taken)}
+            {ready_expected_at !== null && ` of ~${format.age(ready_expected_at - intended_at)}`}
           </span>
         )}
       </small>

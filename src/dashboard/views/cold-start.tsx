@@ -34,7 +34,7 @@ export function ColdStart({ worker }: { worker: WorkerRow }) {
       <p class={isSlow ? 'warn' : 'dim'}>
         <Time at={created} />
         {start.engine_healthy_ms === undefined
-          ? `, not healthy ${isOver ? 'when it ended' : `after ${format.stopwatch(toHealthy)}`}`
+          ? `, not healthy ${isOver ? 'when it ended' : `after ${format.age(toHealthy)}`}`
           : `, healthy after ${format.duration(toHealthy)}`}
         {expected_start_ms !== null && `; usual for this pool: ${format.duration(expected_start_ms)}`}
       </p>

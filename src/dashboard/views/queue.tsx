@@ -158,8 +158,8 @@ function Rates({ rates, seconds, configId }: { rates: PoolRates; seconds: number
   const failedLink = href(`jobs?state=failed&config_id=${encodeURIComponent(configId)}`);
   return (
     <dl class="rates">
-      <Figure name="In">{perSecond(submitted, seconds)}</Figure>
-      <Figure name="Out">{perSecond(ended + cancelled, seconds)}</Figure>
+      <Figure name="In">{format.rate(submitted, seconds)}</Figure>
+      <Figure name="Out">{format.rate(ended + cancelled, seconds)}</Figure>
       <Figure name="Succeeded">{ended === 0 ? format.UNKNOWN : format.percent(succeeded / ended)}</Figure>
       <Figure name="Failed">{failed === 0 ? '0' : <a href={failedLink}>{format.count(failed)}</a>}</Figure>
       <Figure name="Expired">{format.count(expired)}</Figure>
@@ -171,15 +171,6 @@ function Rates({ rates, seconds, configId }: { rates: PoolRates; seconds: number
       <Figure name="Tokens out">{format.amount(tokens_out)}</Figure>
     </dl>
   );
-}
-
-/** `3.1/s`, and where that would be nothing, `4/min` or `4/h`. */
-function perSecond(count: number, seconds: number): string {
-  if (count === 0) return '0';
-  const rate = count / seconds;
-  if (rate >= 0.095) return `${format.amount(Math.round(rate * 10) / 10)}/s`;
-  if (rate * 60 >= 0.95) return `${format.amount(Math.round(rate * 60))}/min`;
-  return `${format.amount(Math.max(1, Math.round(rate * 3600)))}/h`;
 }
 
 /** How long jobs of the pool took to a slot, and to their first token. */
@@ -198,6 +189,9 @@ function Latency({ rates: { wait_ms, first_token_ms } }: { rates: PoolRates }) {
           </th>
           <th scope="col" class="number">
             p99
+          </th>
+          <th scope="col" class="number">
+            <abbr title="how many were measured">n</abbr>
           </th>
         </tr>
       </thead>
@@ -218,6 +212,7 @@ function LatencyRow({ name, values }: { name: string; values: Percentiles | null
           {format.duration(values?.[p])}
         </td>
       ))}
+      <td class="number dim">{format.amount(values?.n)}</td>
     </tr>
   );
 }

@@ -189,7 +189,7 @@ function Measures({ measured, isRunning }: { measured: Measured; isRunning: bool
           {' · '}whole answer after {format.duration(totalMs)}
           {usage &&
             ` · ${format.count(usage.prompt_tokens)} tokens in, ${format.count(usage.completion_tokens)} out`}
-          {rate !== null && ` · ${format.amount(rate)} tokens/s`}
+          {rate !== null && ` · ${format.tokenRate(rate)}`}
         </>
       )}
       {jobId && !isRunning && (

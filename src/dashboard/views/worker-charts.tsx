@@ -15,7 +15,7 @@ interface ChartOf {
 }
 
 const CHARTS: ChartOf[] = [
-  { title: 'Tokens a second', lines: { tokens_per_second: 'tokens/s' }, format: format.amount },
+  { title: 'Tokens a second', lines: { tokens_per_second: 'tokens' }, format: format.perSecond },
   {
     title: 'Requests in the engine',
     lines: { engine_running: 'running', engine_waiting: 'in line' },

@@ -219,8 +219,8 @@ export function StartOf({ worker }: { worker: WorkerRow }) {
       <span>{phase ?? 'starting'}</span>
       <Progress share={progress} label={`Progress of ${workerName(worker.worker_id)}`} />
       <span class="number" title="Since the container was made, and how long that usually takes">
-        {format.stopwatch(taken)}
-        {expected_start_ms !== null && ` of ~${format.stopwatch(expected_start_ms)}`}
+        {format.age(taken)}
+        {expected_start_ms !== null && ` of ~${format.age(expected_start_ms)}`}
       </span>
     </small>
   );

@@ -11,7 +11,7 @@ export function percentilesOf(buckets: Buckets | null, bounds: readonly number[]
   const all = Object.values(buckets ?? {}).reduce((total, count) => total + count, 0);
   if (buckets === null || all === 0) return null;
   const at = (share: number) => Math.round(quantile(buckets, bounds, share * all) * 1000 * 10) / 10;
-  return { p50: at(0.5), p95: at(0.95), p99: at(0.99) };
+  return { p50: at(0.5), p95: at(0.95), p99: at(0.99), n: all };
 }
 
 function quantile(buckets: Buckets, bounds: readonly number[], rank: number): number {

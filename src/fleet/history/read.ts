@@ -67,7 +67,7 @@ class Span {
 
   /** @param name as in HISTORY_SERIES */
   series(name: string): (number | null)[] {
-    const [, histogram, percentile] = /^(\w+)_ms_(p50|p95|p99)$/.exec(name) ?? [];
+    const [, histogram, percentile] = /^(\w+)_ms_(p50|p95|p99|n)$/.exec(name) ?? [];
     if (histogram !== undefined) {
       const all = this.#columns.buckets[histogram] ?? this.#nothing();
       return all.map(

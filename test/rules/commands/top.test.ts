@@ -53,9 +53,9 @@ describe('worker-vllm top', () => {
       'cfg         1/1    3/4        0       –       0        0         0         –         –',
       'llama-8b    0/1    0/0       12    40 s       0        0         0         –         –  its only worker loads, 62 %',
       '',
-      'STATE      WORKER  CONFIG    PHASE           SLOTS  WAIT    KV  TOK/S  TTFT  GPU         MEMORY  UTIL  TEMP  POWER  BEAT',
-      '◉ running  vast-1  cfg                         3/4     –  71 %  1.2 k     –  H100 ×2  60/160 GB  93 %     –      –   4 s',
-      '◔ loading  vast-2  llama-8b  load 62 % 1:16    –/–     –     –      –     –  –                –     –     –      –   4 s',
+      'STATE      WORKER  CONFIG    PHASE                 SLOTS  WAIT    KV  TOK/S  TTFT  GPU         MEMORY  UTIL  TEMP  POWER  BEAT',
+      '◉ running  vast-1  cfg                               3/4     –  71 %  1.2 k     –  H100 ×2  60/160 GB  93 %     –      –   4 s',
+      '◔ loading  vast-2  llama-8b  load 62 % 1 min 16 s    –/–     –     –      –     –  –                –     –     –      –   4 s',
     ]);
   });
 
@@ -91,7 +91,7 @@ describe('worker-vllm top', () => {
       expect.arrayContaining([
         expect.stringMatching(/^cfg +1\/1 +3 +1 +0 +\$2\.30\/h +3\/4 /),
         expect.stringMatching(/^LAUNCH +CONFIG +STATE +DOES +FOR +MACHINE +COST +WHY$/),
-        'a8f3kq1z0b  cfg     accepted  load 62 %  1:35 of ~2:35  vast RTX 4090  $0.11  14 jobs wait',
+        'a8f3kq1z0b  cfg     accepted  load 62 %  1 min 35 s of ~2 min 35 s  vast RTX 4090  $0.11  14 jobs wait',
       ]),
     );
   });

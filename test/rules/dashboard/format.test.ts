@@ -10,9 +10,10 @@ describe('formats of the page', () => {
     [4200, '4.2 s'],
     [9949, '9.9 s'],
     [9960, '10 s'],
-    [65_000, '1 m 05 s'],
-    [3_599_600, '1 h 00 m'],
-    [11_520_000, '3 h 12 m'],
+    [65_000, '1 min 05 s'],
+    [725_000, '12 min'],
+    [3_599_600, '1 h 00 min'],
+    [11_520_000, '3 h 12 min'],
     [187_200_000, '2 d 4 h'],
     [-5, '0 ms'],
     [null, '–'],
@@ -24,18 +25,31 @@ describe('formats of the page', () => {
   it.each([
     [400, '0 s'],
     [4900, '4 s'],
-    [65_000, '1 m 05 s'],
+    [65_000, '1 min 05 s'],
     [undefined, '–'],
   ])('tell ages in whole seconds: %s ms is %s', (ms, text) => {
     expect(format.age(ms)).toBe(text);
   });
 
   it.each([
-    [72_000, '1:12'],
-    [3_725_000, '1:02:05'],
-    [null, '–'],
-  ])('tell a start beside the usual one: %s ms is %s', (ms, text) => {
-    expect(format.stopwatch(ms)).toBe(text);
+    [0, 60, '0/s'],
+    [186, 60, '3.1/s'],
+    [1_500_000, 60, '25.0 k/s'],
+    [4, 60, '4.0/min'],
+    [2, 3600, '2.0/h'],
+    [1, 86_400, '1.0/h'],
+    [null, 60, '–'],
+  ])('tell how often something comes: %s in %d s is %s', (counted, seconds, text) => {
+    expect(format.rate(counted, seconds)).toBe(text);
+  });
+
+  it('tell rates of tokens, and percentiles with how many they are of', () => {
+    expect(format.perSecond(3400)).toBe('3.4 k/s');
+    expect(format.perSecond(null)).toBe('–');
+    expect(format.tokenRate(3400)).toBe('3.4 k tokens/s');
+    expect(format.tokenRate(null)).toBe('– tokens/s');
+    expect(format.percentile(1200, 340)).toBe('1.2 s, n 340');
+    expect(format.percentile(null, null)).toBe('–');
   });
 
   it.each([

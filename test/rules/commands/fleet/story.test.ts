@@ -35,7 +35,7 @@ describe('what is said of a fleet while it scales', () => {
     expect(happenings(draining, ready)).toEqual(['demo: needed again, no longer draining.']);
     const gone = launchRow('a', 'gone', { cost: 0.05 });
     const ended = fleetView({ launches: [{ ...gone, ended_at: gone.intended_at + 360_000 }] });
-    expect(happenings(draining, ended)).toEqual(['demo: a worker has ended after 6 m 00 s, for $0.05.']);
+    expect(happenings(draining, ended)).toEqual(['demo: a worker has ended after 6 min 00 s, for $0.05.']);
   });
 
   it('is why a start failed, and that no more are tried for now', () => {
