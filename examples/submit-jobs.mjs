@@ -17,9 +17,6 @@ function* questions() {
 }
 
 for await (const { id, job, error } of jobs.results(questions())) {
-  console.log(
-    id,
-    job?.state ?? 'rejected',
-    job?.result?.response?.choices[0].message.content ?? error?.message ?? job?.error?.message,
-  );
+  const answer = job?.result?.completion.choices[0].message.content.replaceAll('\n', ' ');
+  console.log(id, job?.state ?? 'rejected', answer ?? error?.message ?? job?.error?.message);
 }

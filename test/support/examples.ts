@@ -31,7 +31,8 @@ export const EXPECTED: Record<string, RegExp[]> = {
     /^piece: +\{.*tokens/m,
     /^health: .*'jobs'/m,
   ],
-  'submit-jobs.mjs': [/^(?:\S+ succeeded \S.*\n){5}$/],
+  'submit-jobs.mjs': [/^(?:\S+ succeeded (?!undefined).*\n){5}$/],
+  'submit_jobs_python.py': [/^(?:\S+ succeeded .*\n){5}$/],
 };
 
 /** What needs an engine that can call tools: the simulator cannot. Arguments that make sense need a trained model. */
@@ -44,7 +45,15 @@ export function examples(): string[] {
   return readdirSync(EXAMPLES).filter((name) => name !== 'README.md' && name !== 'fleet.yaml');
 }
 
-/** Installs the clients, and `worker-vllm` beside them as npm would. */
+/** Installs the client of clients/python into a folder, as pip installs it. @param python has what builds it */
+export async function installPythonClient(python: string, folder: string): Promise<void> {
+  const offline = ['--no-build-isolation', '--no-deps', '--no-index', '--disable-pip-version-check'];
+  const source = join(ROOT, 'clients/python');
+  const pip = ['-m', 'pip', 'install', '--quiet', '--upgrade', '--target', folder];
+  await promisify(execFile)(python, [...pip, ...offline, source]);
+}
+
+/** Installs the clients, and `worker-vllm` beside them as npm and pip would. */
 export async function installExamples(): Promise<ClientsInstall> {
   const clients = await ensureClients();
   await promisify(execFile)('npm', ['run', 'build'], { cwd: ROOT });
@@ -52,8 +61,11 @@ export async function installExamples(): Promise<ClientsInstall> {
   mkdirSync(join(clients.node, 'node_modules'), { recursive: true });
   rmSync(link, { force: true });
   symlinkSync(ROOT, link);
+  await installPythonClient(clients.python, pythonClientOf(clients));
   return clients;
 }
+
+const pythonClientOf = (clients: ClientsInstall) => join(clients.node, 'worker-vllm-python');
 
 /** Runs an example as its reader would, and looks at what it prints. */
 export async function runExample(clients: ClientsInstall, name: string, url: string, expected: RegExp[]) {
@@ -63,6 +75,7 @@ export async function runExample(clients: ClientsInstall, name: string, url: str
     env: {
       ...process.env,
       WORKER_VLLM_URL: url,
+      PYTHONPATH: pythonClientOf(clients),
       LITELLM_LOCAL_MODEL_COST_MAP: 'True',
       NO_PROXY: '*',
       no_proxy: '*',
