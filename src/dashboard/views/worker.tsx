@@ -10,6 +10,7 @@ import * as format from '../format.ts';
 import { shortGpuName } from '../gpus.ts';
 import { fleet } from '../live.ts';
 import { href } from '../router.ts';
+import { AgainstPool } from '../worker/against-pool.tsx';
 import { ColdStart } from './cold-start.tsx';
 import { WorkerCharts } from './worker-charts.tsx';
 import { StartOf, shareOf } from './worker-columns.tsx';
@@ -47,6 +48,7 @@ function WorkerPage({ id, worker }: { id: string; worker: WorkerRow | undefined 
           {isLogFirst && <WorkerLog workerId={id} />}
           <ColdStart worker={worker} />
           <Facts worker={worker} />
+          {worker.config_id && <AgainstPool workerId={id} configId={worker.config_id} />}
           <WorkerCharts workerId={id} />
         </>
       ) : (

@@ -3,9 +3,9 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
 import { launchBrowser } from '../../scripts/browser/setup.ts';
 import { accessibilityFaults, type OpenPage, openPage } from '../support/browser.ts';
-import { type QueueProcess, startQueue, tearDown } from '../support/road.ts';
+import { type QueueProcess, readyWorker, startQueue, tearDown } from '../support/road.ts';
 
-/** What a worker and its engine said, on the worker's page. */
+/** A worker's page: what it and its engine said, and how it does beside the others of its pool. */
 let browser: Browser;
 let queue: QueueProcess;
 let open: OpenPage | null = null;
@@ -133,3 +133,30 @@ it('shows the log first on the page of a worker that failed', async () => {
   expect(await first('failed')).toBe(true);
   expect(await first('starts')).toBe(false);
 });
+
+it('says how much slower than the rest of its pool a worker is, and of how many requests', async () => {
+  const pool = { CASOLA_CONFIG_ID: 'pair', VLLM_MODEL: 'paired', CASOLA_MAX_JOBS: '4' };
+  await readyWorker(queue.url, 'quick', { env: pool, engineArgs: '--inter-token-latency-ms 5' });
+  await readyWorker(queue.url, 'slow', { env: pool, engineArgs: '--inter-token-latency-ms 60' });
+  const messages = [{ role: 'user', content: 'Say something.' }];
+  const body = JSON.stringify({ model: 'paired', messages, max_tokens: 10, ignore_eos: true, stream: true });
+  const ask = async () =>
+    await (await fetch(`${queue.url}/v1/chat/completions`, { method: 'POST', body })).text();
+  const countOf = async () => {
+    const answer = await fetch(`${queue.url}/api/requests?worker_id=slow`);
+    return ((await answer.json()) as { requests: object[] }).requests.length;
+  };
+  // As many as tell the one from the other, however they are spread.
+  while ((await countOf()) < 12) await Promise.all(Array.from({ length: 8 }, ask));
+
+  const page = await show('workers/slow');
+  const table = page.getByRole('region', { name: 'Against its pool' });
+  const row = table.getByRole('row', { name: /^Between tokens/ });
+  await row.getByText(/^\d+\.?\d* times the pool’s$/).waitFor();
+  expect(Number.parseFloat((await row.getByRole('cell').last().textContent())!)).toBeGreaterThan(1.5);
+  expect(await row.getByRole('cell').last().getAttribute('class')).toBe('warn');
+  expect(await row.textContent()).toMatch(/n \d{2}/);
+  await table.getByRole('row', { name: /^Failed 0 % .* 0 % .* as the pool$/ }).waitFor();
+  expect(await accessibilityFaults(page)).toEqual([]);
+  expect(open!.faults).toEqual([]);
+}, 180_000);

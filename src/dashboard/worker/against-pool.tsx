@@ -1,0 +1,104 @@
+import { useEffect, useState } from 'preact/hooks';
+import type { RequestRecord } from '../../protocol/request-record.ts';
+import { ApiFailure, ask } from '../api.ts';
+import { now } from '../clock.ts';
+import * as format from '../format.ts';
+import { repeat } from '../polled.ts';
+import { compare, type Measure, type Side } from './compare.ts';
+
+const SPAN_MS = 3_600_000;
+/** Of the worker, and of its pool. */
+const MOST_REQUESTS = 500;
+const REFRESH_MS = 30_000;
+
+const FORMATS: Record<Measure['kind'], (value: number | null) => string> = {
+  duration: format.duration,
+  rate: format.amount,
+  share: format.percent,
+};
+
+/** Whether a worker is slower than the others of its pool, or fails more. */
+export function AgainstPool({ workerId, configId }: { workerId: string; configId: string }) {
+  const { measures, failure } = useMeasures(workerId, configId);
+  return (
+    <section class="against" aria-labelledby="against-title">
+      <h2 id="against-title">Against its pool</h2>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col">Median</th>
+            <th scope="col" class="number">
+              This worker
+            </th>
+            <th scope="col" class="number">
+              Rest of {configId}
+            </th>
+            <th scope="col">Compared</th>
+          </tr>
+        </thead>
+        <tbody>
+          {measures.map((measure) => (
+            <tr key={measure.name}>
+              <th scope="row">{measure.name}</th>
+              <SideCell side={measure.worker} kind={measure.kind} />
+              <SideCell side={measure.pool} kind={measure.kind} />
+              <td class={measure.isWorse ? 'warn' : ''}>{comparison(measure)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <p class="dim">
+        {failure?.message ??
+          `Of requests that ended within the last hour, the newest ${MOST_REQUESTS} of the worker and of its pool at most.`}
+      </p>
+    </section>
+  );
+}
+
+function SideCell({ side: { value, n }, kind }: { side: Side; kind: Measure['kind'] }) {
+  return (
+    <td class="number">
+      {FORMATS[kind](value)} <span class="dim number">n {format.count(n)}</span>
+    </td>
+  );
+}
+
+/** `2.3 times the pool's`. */
+function comparison({ times, worker, pool }: Pick<Measure, 'times' | 'worker' | 'pool'>): string {
+  if (worker.n === 0 || pool.n === 0) return format.UNKNOWN;
+  if (worker.value === pool.value) return 'as the pool';
+  if (worker.value === 0) return 'none here';
+  if (times === null) return 'none in the pool';
+  if (times > 0.95 && times < 1.05) return 'as the pool';
+  return `${times < 10 ? times.toFixed(1) : Math.round(times)} times the pool’s`;
+}
+
+interface Measured {
+  measures: Measure[];
+  failure: ApiFailure | null;
+}
+
+function useMeasures(workerId: string, configId: string): Measured {
+  const [measured, setMeasured] = useState<Measured>({ measures: compare(workerId, [], []), failure: null });
+  useEffect(
+    () =>
+      repeat(REFRESH_MS, async (signal) => {
+        const since = new Date(now.peek() - SPAN_MS).toISOString();
+        const newest = async (column: string, value: string) => {
+          const query = new URLSearchParams({ [column]: value, since, limit: String(MOST_REQUESTS) });
+          return (await ask<{ requests: RequestRecord[] }>(`api/requests?${query}`, { signal })).requests;
+        };
+        try {
+          const [own, pool] = await Promise.all([
+            newest('worker_id', workerId),
+            newest('config_id', configId),
+          ]);
+          setMeasured({ measures: compare(workerId, own, pool), failure: null });
+        } catch (error) {
+          if (error instanceof ApiFailure) setMeasured((known) => ({ ...known, failure: error }));
+        }
+      }),
+    [workerId, configId],
+  );
+  return measured;
+}

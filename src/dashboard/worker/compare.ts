@@ -1,0 +1,86 @@
+import { perTokenMs, type RequestRecord, tokensPerSecond } from '../../protocol/request-record.ts';
+
+export interface Side {
+  /** A median, or a share from 0 to 1; null: nothing is known. */
+  value: number | null;
+  /** Requests that it is made of. */
+  n: number;
+}
+
+export interface Measure {
+  name: string;
+  kind: 'duration' | 'rate' | 'share';
+  worker: Side;
+  pool: Side;
+  /** How many times the pool's; null where that says nothing. */
+  times: number | null;
+  /** Far worse than the pool, in enough requests to tell. */
+  isWorse: boolean;
+}
+
+/** Worse by less than this is chance. */
+const FAR = 1.5;
+const ENOUGH = 10;
+
+/**
+ * What requests took at a worker, beside what they took at the other workers of its pool.
+ * @param worker requests that ended there
+ * @param pool requests of its pool; those of the worker are left out
+ */
+export function compare(
+  workerId: string,
+  worker: readonly RequestRecord[],
+  pool: readonly RequestRecord[],
+): Measure[] {
+  // Those that got no worker say nothing of one.
+  const others = pool.filter(({ worker_id }) => worker_id !== null && worker_id !== workerId);
+  const medians = (of: (record: RequestRecord) => number | null) => [median(worker, of), median(others, of)];
+  const rows: [name: string, kind: Measure['kind'], sides: Side[]][] = [
+    ['First token, from its slot on', 'duration', medians(firstTokenMs)],
+    ['Between tokens', 'duration', medians(perTokenMs)],
+    ['Tokens/s of an answer', 'rate', medians(tokensPerSecond)],
+    ['Failed', 'share', [failed(worker), failed(others)]],
+  ];
+  return rows.map(([name, kind, sides]) => {
+    const [worker, pool] = sides as [Side, Side];
+    const times = worker.value === null || !pool.value ? null : worker.value / pool.value;
+    const worse = kind === 'rate' ? 1 / (times ?? 1) : (times ?? 1);
+    return {
+      name,
+      kind,
+      worker,
+      pool,
+      times,
+      isWorse: worse >= FAR && worker.n >= ENOUGH && pool.n >= ENOUGH,
+    };
+  });
+}
+
+function firstTokenMs({ first_token_ms, wait_ms }: RequestRecord): number | null {
+  return first_token_ms === null ? null : Math.max(0, first_token_ms - wait_ms);
+}
+
+/** Each counts as often as it stands for. */
+function median(records: readonly RequestRecord[], of: (record: RequestRecord) => number | null): Side {
+  const known = records
+    .flatMap((record) => {
+      const value = of(record);
+      return value === null ? [] : [{ value, weight: record.stands_for }];
+    })
+    .sort((a, b) => a.value - b.value);
+  const half = known.reduce((sum, { weight }) => sum + weight, 0) / 2;
+  let passed = 0;
+  for (const { value, weight } of known) {
+    passed += weight;
+    if (passed >= half) return { value, n: known.length };
+  }
+  return { value: null, n: 0 };
+}
+
+/** Callers that hung up are no failures, and a deadline that passed is not the worker's. */
+function failed(records: readonly RequestRecord[]): Side {
+  const sum = (some: readonly RequestRecord[]) => some.reduce((sum, { stands_for }) => sum + stands_for, 0);
+  const ended = records.filter(({ outcome }) => outcome === 'succeeded' || outcome === 'failed');
+  if (ended.length === 0) return { value: null, n: 0 };
+  return { value: sum(ended.filter(({ outcome }) => outcome === 'failed')) / sum(ended), n: ended.length };
+}
