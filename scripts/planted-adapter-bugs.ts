@@ -5,8 +5,8 @@ export const ADAPTER_BUGS: readonly Bug[] = [
   {
     name: 'a request for an adapter goes to a worker that lacks it',
     file: 'src/queue/dispatch/dispatch.ts',
-    line: '(candidate) => mayRun(candidate, job.model) && !candidate.declined.has(job.id),',
-    becomes: '(candidate) => !candidate.declined.has(job.id),',
+    line: 'mayRun(candidate, job.model) &&',
+    becomes: '',
   },
   {
     name: 'an adapter in use is unloaded',

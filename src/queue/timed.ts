@@ -1,5 +1,6 @@
 import { expireInMemory } from './commands/expire.ts';
 import { get } from './commands/wait.ts';
+import { wakeOverdue } from './dispatch/waking.ts';
 import { countDecided } from './events/counts.ts';
 import type { Core } from './state/state.ts';
 import type { Waiters } from './state/waiters.ts';
@@ -32,6 +33,7 @@ const TIMED: readonly Timed[] = [
     dueAt: ({ stored }) => stored.listeners.soonest,
     run: ({ stored }) => stored.listeners.expire(),
   },
+  { dueAt: ({ ready }) => ready.wakesAt, run: wakeOverdue },
   { dueAt: ({ requests }) => requests.nextDecided, run: countDecided },
 ];
 

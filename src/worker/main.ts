@@ -79,7 +79,7 @@ async function work(
     configuration,
     prefills?.before(direct) ?? direct,
     log,
-    () => worker.status.changed(),
+    () => worker.engineTurned(),
   );
   const { spoolFolder, spoolBytes, ackWaitMs } = configuration;
   const spool = spoolBytes > 0 ? new DiskSpool(spoolFolder, spoolBytes, log, ackWaitMs) : null;

@@ -119,6 +119,12 @@ export class Worker {
     this.status.engineAwaited(wordsOf(message, advice));
   }
 
+  /** The engine that shares its GPU waits for its turn, or has it. */
+  engineTurned(): void {
+    this.status.changed();
+    this.#load.turned();
+  }
+
   engineUnhealthy(message: string): void {
     this.#ports.log.warn({ problem: message }, 'taking no jobs until the engine is healthy again');
     if (!this.#drain) this.#jobs.closedFor = 'engine_restarting';

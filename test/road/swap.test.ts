@@ -8,6 +8,7 @@ import {
   cli,
   processesWith,
   type QueueProcess,
+  readyWorker,
   startQueue,
   stateFolder,
   tearDown,
@@ -108,6 +109,20 @@ describe('two models on one GPU', () => {
       await ask(model);
       await until(async () => (await asleep()).join() === other, `${other} alone is told to be asleep`);
     }
+  });
+
+  it('leave requests to a worker elsewhere that is awake', async () => {
+    const env = { VLLM_MODEL: 'qwen', CASOLA_CONFIG_ID: 'pool-qwen' };
+    const elsewhere = await readyWorker(queue.url, 'elsewhere', { env });
+    await ask('llama');
+    const woken = () => swap.output().split('engine: wake_up').length;
+    const before = woken();
+    await Promise.all(Array.from({ length: 8 }, () => ask('qwen')));
+    await ask('llama');
+    expect(woken()).toBe(before);
+    elsewhere.process.kill('SIGTERM');
+    await elsewhere.process.exited;
+    expect(await ask('qwen')).toBe('qwen');
   });
 
   it('never have their weights in memory at the same time', () => {

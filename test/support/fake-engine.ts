@@ -103,6 +103,7 @@ export class FakeEngine implements EngineClient {
   readonly exchanges: FakeExchange[] = [];
   healthy = true;
   load: EngineGauges | null = null;
+  awaitsTurn = false;
   page: string | null = null;
   /** Names it answers to. */
   served = ['tiny'];

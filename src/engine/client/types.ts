@@ -75,6 +75,8 @@ export type Probe = 'healthy' | 'unhealthy' | 'refused';
 export interface EngineClient {
   /** Whether another engine has the GPU that it shares; left out: it shares none. */
   readonly isAsleep?: boolean;
+  /** Whether requests wait for its turn: it sleeps, or does so when what runs has ended. */
+  readonly awaitsTurn?: boolean;
   /**
    * @throws EngineUnreachable when no connection could be made (nothing ran)
    * @throws EngineGone when the connection broke before the head (it may have run)

@@ -1,6 +1,6 @@
 import { isBatchWork } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
-import { profileOf, usableSlots, type Worker } from '../state/worker.ts';
+import { awaitsTurn, profileOf, usableSlots, type Worker } from '../state/worker.ts';
 import { firstJobs } from './fair-order.ts';
 
 /**
@@ -31,11 +31,14 @@ export function hasRoomForBatch({ usable, batch }: PoolSlots): boolean {
 
 export function poolSlots(core: Core, configId: string): PoolSlots {
   const slots: PoolSlots = { usable: 0, batch: 0, interactive: 0 };
-  for (const worker of core.workers.all()) {
-    // What a worker runs that takes no more has no share in the slots of the others.
-    const usable = usableSlots(worker);
-    if (worker.session.config_id !== configId || usable === 0) continue;
-    slots.usable += usable;
+  // What a worker runs that takes no more has no share in the slots of the others.
+  const taking = core.workers
+    .all()
+    .filter((worker) => worker.session.config_id === configId && usableSlots(worker) > 0);
+  // What people wait for finds no room at one that sleeps: where another is awake, its slots are all there are.
+  const awake = taking.filter((worker) => !awaitsTurn(worker));
+  for (const worker of awake.length > 0 ? awake : taking) {
+    slots.usable += usableSlots(worker);
     slots.batch += worker.batchJobs.size;
     slots.interactive += worker.running.size - worker.batchJobs.size;
   }

@@ -1,9 +1,9 @@
-import { adapterOf, freeSlots, usableSlots, type Worker } from '../state/worker.ts';
+import { adapterOf, awaitsTurn, freeSlots, usableSlots, type Worker } from '../state/worker.ts';
 import { ADAPTER, compareAffinity, isAnywhere, modelCost, WANTS_NOTHING, type Wants } from './affinity.ts';
 import { MOST_PASSED_OVER, mayBePreferred, shareInUse } from './warmth.ts';
 
 /**
- * The best of the workers that fit and have a free slot: of those that are not much busier than the others the one at
+ * The best of the workers that fit and have a free slot, those that are awake before all others: of those that are not much busier than the others the one at
  * which the job does best, else the least loaded; the first of equals. So an adapter or a beginning of prompts that many
  * ask for is soon at several workers.
  */
@@ -13,7 +13,9 @@ export function chooseWorker(
   wants: Wants = WANTS_NOTHING,
 ): Worker | null {
   const isAdapter = workers.some((worker) => adapterOf(worker, wants.model) !== null);
-  const may = isAdapter ? thatRunIt(workers, fits, wants.model) : fits;
+  const isAwake = (worker: Worker) => fits(worker) && !awaitsTurn(worker);
+  const able = workers.some((worker) => freeSlots(worker) > 0 && isAwake(worker)) ? isAwake : fits;
+  const may = isAdapter ? thatRunIt(workers, able, wants.model) : able;
   let least: Worker | null = null;
   for (const worker of workers) {
     if (freeSlots(worker) === 0 || !may(worker)) continue;
@@ -78,7 +80,8 @@ export function chooseWaiting<J extends Waiting>(
 }
 
 function isRival(other: Worker, worker: Worker): boolean {
-  return other !== worker && other.session.config_id === worker.session.config_id && usableSlots(other) > 0;
+  if (other === worker || awaitsTurn(other)) return false;
+  return other.session.config_id === worker.session.config_id && usableSlots(other) > 0;
 }
 
 function doesBetterElsewhere(job: Wants, worker: Worker, rivals: readonly Worker[]): boolean {

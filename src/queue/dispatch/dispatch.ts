@@ -8,6 +8,7 @@ import { chooseWaiting, chooseWorker } from './choose.ts';
 import { firstJobs } from './fair-order.ts';
 import { send } from './send.ts';
 import { isLeftToOthers } from './suitability.ts';
+import { holdForAwake, mayWake } from './waking.ts';
 import { MOST_LOOKED_AT } from './warmth.ts';
 
 /**
@@ -66,10 +67,15 @@ function placeWaiting(core: Core, job: WaitingJob): boolean {
   for (;;) {
     const worker = chooseLive(
       core,
-      (candidate) => mayRun(candidate, job.model) && !candidate.declined.has(job.id) && mayBegin(candidate),
+      (candidate) =>
+        mayRun(candidate, job.model) &&
+        !candidate.declined.has(job.id) &&
+        mayBegin(candidate) &&
+        mayWake(core, job, candidate),
       job,
     );
     if (!worker) {
+      holdForAwake(core, job);
       if (isBatchWork(job) && !hasRoomForBatch(poolSlots(core, job.config_id)))
         core.ready.heldBack.add(job.config_id);
       return false;
@@ -115,6 +121,11 @@ function nextFor(core: Core, worker: Worker): Job | null {
   if (first !== undefined && isBatchWork(first)) isHeldBack = interactiveWorkWaits(core, worker);
   if (isHeldBack) core.ready.heldBack.add(config_id);
   if (first === undefined || isHeldBack) return null;
-  if (first.mode === 'stored') return first;
-  return chooseWaiting([first, ...(others as WaitingJob[])], worker, core.workers.all());
+  const next =
+    first.mode === 'stored'
+      ? first
+      : chooseWaiting([first, ...(others as WaitingJob[])], worker, core.workers.all());
+  if (mayWake(core, next, worker)) return next;
+  holdForAwake(core, next);
+  return null;
 }

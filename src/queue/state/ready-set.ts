@@ -11,6 +11,8 @@ export class ReadySet {
   #jobs = new Set<WaitingJob>();
   /** Pools whose batch work was held back though a slot was free: what lets it go on may happen to any worker. */
   readonly heldBack = new Set<string>();
+  /** Epoch ms at which a job may wake an engine that waits for an awake worker (dispatch/waking.ts); null: none waits so. */
+  wakesAt: number | null = null;
 
   /** The worker may take more than before: a slot is free again, or it registered, resumed or eased. */
   worker(worker: Worker): void {

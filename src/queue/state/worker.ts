@@ -65,6 +65,11 @@ export function usableSlots(worker: Worker): number {
   return Math.min(session.capacity, ceiling ?? session.capacity);
 }
 
+/** Its engine shares a GPU, and another one has it, or gets it next: what it is given waits, and makes it ask for its turn. */
+export function awaitsTurn({ load }: Worker): boolean {
+  return load?.awaits_turn === true;
+}
+
 /** The worker runs this attempt from now on, until its slot is freed (`Workers.freeSlot`). */
 export function occupySlot(
   worker: Worker,
@@ -84,6 +89,8 @@ export function setLoad(worker: Worker, load: Load): void {
   const eased =
     worker.load && (load.slots_free > worker.load.slots_free || load.waiting < worker.load.waiting);
   if (eased) worker.declined.clear();
+  // An engine that sleeps drops what it has computed.
+  if (load.awaits_turn) worker.prefixes.clear();
   worker.load = load;
   worker.ceiling = worker.running.size + load.slots_free;
 }

@@ -61,6 +61,11 @@ export class LoadWatch {
     this.#report();
   }
 
+  /** The engine that shares its GPU waits for its turn, or has it. */
+  turned(): void {
+    if (this.#isRunning && !this.#isStopped) this.#report();
+  }
+
   /** What was seen of the engine holds no longer: it is being restarted. */
   reset(): void {
     this.#gauges = null;
@@ -110,6 +115,7 @@ export class LoadWatch {
       waiting: gauges?.waiting ?? 0,
       kv_cache_usage: gauges?.kvCacheUsage ?? 0,
       slots_free: this.#pressure.isPressed ? 0 : slots.free,
+      ...(this.#ports.engine.awaitsTurn && { awaits_turn: true }),
       ...(generated.length > 0 && { generated }),
     };
     const text = JSON.stringify(frame);

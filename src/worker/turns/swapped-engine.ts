@@ -31,7 +31,7 @@ export interface SwappedEnginePorts {
   awakeMs: number;
   /** Tells the `swap` command, which gives the turns. */
   tell(word: TurnRequest): void;
-  /** It sleeps, or is awake, from now on. */
+  /** It sleeps, is awake, or lets nothing new in, from now on. */
   turned?(): void;
 }
 
@@ -59,6 +59,10 @@ export class SwappedEngine implements EngineClient {
 
   get isAsleep(): boolean {
     return this.#state === 'asleep' || this.#state === 'waking';
+  }
+
+  get awaitsTurn(): boolean {
+    return this.#state !== 'awake';
   }
 
   get state(): TurnState {
@@ -109,7 +113,7 @@ export class SwappedEngine implements EngineClient {
     clock.clearTimeout(this.#timer);
     if (this.#state === 'awake' && this.#isWanted && this.#isUp) {
       const leftMs = this.#awakeSince + awakeMs - clock.now();
-      if (this.#running === 0 || leftMs <= 0) this.#state = 'yielding';
+      if (this.#running === 0 || leftMs <= 0) this.#yield();
       else this.#timer = clock.setTimeout(() => this.#look(), leftMs);
     }
     if (this.#state !== 'yielding' || this.#running > 0) return;
@@ -121,6 +125,11 @@ export class SwappedEngine implements EngineClient {
       this.#ports.tell('asleep');
       if (this.#waiting.length > 0) this.#ports.tell('want');
     });
+  }
+
+  #yield(): void {
+    this.#state = 'yielding';
+    this.#ports.turned?.();
   }
 
   /** Resolves when it is awake, and counts as running from then on: its turn may be wanted in the same moment. */

@@ -92,6 +92,20 @@ test('under pressure an extended queue is told at once that no slot is free, and
   expect(bench.worker.state).toBe('ready');
 });
 
+test('a queue is told at once whether an engine that shares its GPU waits for its turn', async () => {
+  const bench = await new WorkerBench({ capacity: 4 }).ready();
+  await bench.clock.advance(FIRST_CHECK_MS);
+  for (const awaitsTurn of [true, false]) {
+    bench.engine.awaitsTurn = awaitsTurn;
+    bench.worker.engineTurned();
+  }
+  expect(bench.queue.framesOf('load').map(({ awaits_turn }) => awaits_turn)).toEqual([
+    undefined,
+    true,
+    undefined,
+  ]);
+});
+
 test('a job that the queue takes back is followed by a report: one that crossed it counted its slot as taken', async () => {
   const bench = await new WorkerBench({ capacity: 4, renewAfterSeconds: 1 }).ready();
   await bench.clock.advance(FIRST_CHECK_MS);

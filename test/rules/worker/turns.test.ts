@@ -34,6 +34,8 @@ class Bench {
   readonly clock = new VirtualClock();
   readonly engine = new FakeEngine();
   readonly told: string[] = [];
+  /** How often it said that it turned. */
+  turned = 0;
   readonly shared: SwappedEngine;
 
   constructor() {
@@ -46,6 +48,9 @@ class Bench {
       log,
       awakeMs: 30_000,
       tell: (word) => told.push(word),
+      turned: () => {
+        this.turned += 1;
+      },
     });
   }
 
@@ -112,7 +117,7 @@ describe('an engine that shares its GPU', () => {
     await bench.answer();
     await second;
     await bench.clock.advance(2000);
-    expect(bench.shared.state).toBe('yielding');
+    expect([bench.shared.state, bench.shared.awaitsTurn, bench.turned]).toEqual(['yielding', true, 1]);
     const third = bench.ask();
     await settled();
     expect(bench.asked).toHaveLength(2);
