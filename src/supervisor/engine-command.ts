@@ -1,5 +1,5 @@
 /** Builds the engine's command from its defaults, the image, the environment and VLLM_EXTRA_ARGS. */
-import { defaultAdapters } from '../engine/command/adapter-flags.ts';
+import { defaultAdapters, refuseSharedNames } from '../engine/command/adapter-flags.ts';
 import type { EngineConfiguration } from '../engine/command/configuration.ts';
 import { engineEnvironment, findProgram } from '../engine/command/configuration.ts';
 import type { SettledEnvironment } from '../engine/command/familiar-names.ts';
@@ -39,7 +39,7 @@ const MODEL_HERE = '\u0000model';
  * @param say told when a step takes long
  * @param stopped ends what takes long; the command is then of no use
  * @returns null for an engine that is already running
- * @throws UserError: no program, or a switch that is neither on nor off
+ * @throws UserError: no program, a switch that is neither on nor off, or an adapter that is named as something else
  */
 export async function prepareCommand(
   configuration: EngineConfiguration,
@@ -76,6 +76,7 @@ export async function prepareCommand(
   ];
   const more = defaults.flatMap((one) => one.arguments);
   const all = overriding([...own, ...defaultParallelism(asked, gpus), ...more], asked);
+  refuseSharedNames(configuration.adapters, all);
   const env = Object.assign({}, childEnv, ...defaults.map((one) => one.env));
   return { program, args: all.flatMap(({ words }) => words), env, arguments: all, warnings };
 }

@@ -1,4 +1,6 @@
-import type { DefaultArguments } from './flag-arguments.ts';
+import { EXIT, UserError } from '../../process/index.ts';
+import type { Adapter } from '../../protocol/index.ts';
+import type { Argument, DefaultArguments } from './flag-arguments.ts';
 import { numberAfter } from './side-by-side.ts';
 
 /**
@@ -21,6 +23,36 @@ export function defaultAdapters(count: number): DefaultArguments {
     // Routes that read any folder of the machine: nobody but the worker reaches the engine's address.
     env: { VLLM_ALLOW_RUNTIME_LORA_UPDATING: 'True' },
   };
+}
+
+/** Flags whose values are names that the engine answers to from its start on. */
+const NAMING = ['--served-model-name', '--lora-modules'];
+
+/**
+ * Refuses an adapter whose name the engine is started with already, wherever that was said: it would call it loaded, and
+ * answer with what else has the name.
+ * @param args all that the engine is started with
+ * @throws UserError that names both
+ */
+export function refuseSharedNames(list: readonly Adapter[], args: readonly Argument[]): void {
+  for (const { flag, words, from } of args) {
+    if (flag === null || !NAMING.includes(flag)) continue;
+    const values = words.flatMap((word) =>
+      word.startsWith(`${flag}=`) ? word.slice(flag.length + 1) : word,
+    );
+    const taken = values.map(nameIn);
+    const shared = list.find(({ name }) => taken.includes(name));
+    if (!shared) continue;
+    throw new UserError(
+      `ENGINE_ADAPTERS: the adapter "${shared.name}" has a name that ${flag} (${from}) gives to something else, and callers would ask for both by it: give it another name`,
+      EXIT.configuration,
+    );
+  }
+}
+
+/** Of a LoRA module its name, as `name=path` or JSON; any other word is a name. */
+function nameIn(word: string): string {
+  return /^\s*\{.*"name"\s*:\s*"([^"]*)"/s.exec(word)?.[1] ?? word.split('=')[0]!;
 }
 
 /**

@@ -1,5 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { adapterRoom, defaultAdapters } from '../../../src/engine/command/adapter-flags.ts';
+import {
+  adapterRoom,
+  defaultAdapters,
+  refuseSharedNames,
+} from '../../../src/engine/command/adapter-flags.ts';
 import { readWorkerConfiguration } from '../../../src/worker/configuration.ts';
 
 describe('what an engine is told of adapters', () => {
@@ -21,6 +25,30 @@ describe('what an engine is told of adapters', () => {
     [[], 4],
   ])('and how many it then has loaded at once: %j', (args, room) => {
     expect(adapterRoom(args)).toBe(room);
+  });
+});
+
+describe('an adapter with a name that the engine has been given for something else', () => {
+  const list = [{ name: 'sql', source: 'o/sql' }];
+  const said = (...words: string[]) => [{ words, flag: words[0]!.split('=')[0]!, from: 'VLLM_EXTRA_ARGS' }];
+
+  test.each([
+    [['--served-model-name', 'tiny', 'sql']],
+    [['--served-model-name=sql']],
+    [['--lora-modules', 'legal=/a', 'sql=/b']],
+    [['--lora-modules', '{"path": "/b", "name": "sql"}']],
+  ])('is refused: %j', (words) => {
+    expect(() => refuseSharedNames(list, said(...words))).toThrow(
+      /the adapter "sql" has a name that --\S+ \(VLLM_EXTRA_ARGS\) gives to something else/,
+    );
+  });
+
+  test.each([
+    [['--served-model-name', 'sql-base']],
+    [['--lora-modules', 'legal=sql']],
+    [['--chat-template', 'sql']],
+  ])('is none here: %j', (words) => {
+    expect(() => refuseSharedNames(list, said(...words))).not.toThrow();
   });
 });
 
