@@ -10,6 +10,7 @@ import { FLEET_BUGS } from './planted-fleet-bugs.ts';
 import { MOVING_BUGS } from './planted-moving-bugs.ts';
 import { RUNPOD_BUGS } from './planted-runpod-bugs.ts';
 import { SHARING_BUGS } from './planted-sharing-bugs.ts';
+import { SWAP_BUGS } from './planted-swap-bugs.ts';
 
 /**
  * Plants one bug after the other in a copy of the sources and shows that the simulation finds it.
@@ -232,6 +233,7 @@ const BUGS: readonly Bug[] = [
     first_seed: 7300,
   },
   ...ADAPTER_BUGS,
+  ...SWAP_BUGS,
   ...BATCH_BUGS,
   ...MOVING_BUGS,
 ];

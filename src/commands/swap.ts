@@ -123,6 +123,7 @@ class Swap {
 
   end(signal: NodeJS.Signals): void {
     this.#code ??= EXIT.ok;
+    this.#turns.end();
     for (const child of this.#children.values()) child.kill(signal);
     if (this.#children.size === 0) this.#ended.resolve(this.#code);
   }

@@ -10,6 +10,7 @@ import type { Clock } from '../../src/worker/clock.ts';
 import type { Random } from '../support/random.ts';
 import { type ChatBody, continuableAnswer } from './continuable-answer.ts';
 import type { EngineAdapters } from './engine-adapters.ts';
+import type { SleepMode } from './sleeping-engine.ts';
 
 /** How one request at the engine goes. */
 type Ending =
@@ -62,6 +63,8 @@ export interface EnginePorts {
   /** As of its plan. */
   tellsIds: boolean;
   adapters: EngineAdapters;
+  /** Null: it has its GPU for itself. */
+  sleep: SleepMode | null;
   /** Share of requests that go wrong, now. */
   trouble(): number;
   /** How much longer than others this request takes before it is answered. */
@@ -92,13 +95,18 @@ export class SimulatedEngine implements EngineClient {
   /** The process is gone: whatever it was saying breaks off. */
   die(): void {
     this.isHealthyNow = false;
+    this.#ports.sleep?.die();
     for (const { die } of [...this.#open]) die();
   }
 
   async request(call: EngineCall): Promise<EngineAnswer> {
     const { random } = this.#ports;
     if (!this.isHealthyNow) throw new EngineUnreachable('nothing listens');
-    const loading = this.#ports.adapters.route(call);
+    const { sleep, adapters } = this.#ports;
+    const turning = sleep?.route(call);
+    if (turning) return await turning;
+    sleep?.used(call.requestId ?? call.path);
+    const loading = adapters.route(call);
     if (loading) return await loading;
     const jobId = call.requestId ?? '';
     const body = JSON.parse(String(call.body ?? '{}')) as Body;

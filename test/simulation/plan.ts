@@ -3,6 +3,7 @@ import { Random } from '../support/random.ts';
 import { type AdapterPlan, drawAdapters } from './adapter-plan.ts';
 import { type BatchFault, type BatchPlan, drawBatches, drawBatchFaults } from './batch-plan.ts';
 import { drawPrompt, type PromptPlan } from './prompt-plan.ts';
+import { haveSharedGpu } from './shared-gpu.ts';
 
 /** Everything a run is made of, drawn from its seed before it starts: shrinking leaves parts of it out. */
 export interface Plan {
@@ -30,8 +31,8 @@ export interface Plan {
   relaysInQueue: boolean;
 }
 
-/** Base workers share the pool of the extended ones, or have one of their own. */
-type ConfigId = 'cfg' | 'base';
+/** Base workers share the pool of the extended ones, or have one of their own; so has the second that shares a GPU. */
+type ConfigId = 'cfg' | 'base' | 'other';
 
 export interface WorkerPlan {
   name: string;
@@ -47,6 +48,8 @@ export interface WorkerPlan {
   tellsIds: boolean;
   /** Null: it loads none. */
   adapters: AdapterPlan | null;
+  /** Its engine takes turns with the others of which this is true. */
+  sharesGpu: boolean;
 }
 
 /** A stored job and what its submitter does; times are ms after the start. */
@@ -175,7 +178,9 @@ export function drawPlan(seed: number): Plan {
     moves: true,
     tellsIds: true,
     adapters: drawAdapters(seed, `w${index + 1}`),
+    sharesGpu: false,
   }));
+  shareGpu(seed, workers);
   // One that moves nothing of its own is given what others began.
   const other = new Random(seed, 'engines');
   if (other.chance(0.2))
@@ -216,6 +221,13 @@ function list<T>(length: number, draw: (index: number) => T): T[] {
   return Array.from({ length }, (_, index) => draw(index + 1));
 }
 
+/** In some runs the first two workers share a GPU, most often for two models. */
+function shareGpu(seed: number, workers: WorkerPlan[]): void {
+  if (workers.length < 2 || !haveSharedGpu(seed)) return;
+  for (const worker of workers.slice(0, 2)) worker.sharesGpu = true;
+  if (new Random(seed, 'two models').chance(0.8)) workers[1]!.configId = 'other';
+}
+
 /** In one run of four there are some. */
 function drawBaseWorkers(random: Random): WorkerPlan[] {
   if (!random.chance(0.25)) return [];
@@ -226,6 +238,7 @@ function drawBaseWorkers(random: Random): WorkerPlan[] {
     configId,
     isBase: true,
     adapters: null,
+    sharesGpu: false,
     clockOffsetMs: 0,
     moves: false,
     tellsIds: true,
@@ -299,6 +312,8 @@ function drawWishes(
   { configId }: WorkerPlan,
   workers: readonly WorkerPlan[],
 ): Pick<CallerPlan, 'model' | 'deadlineMs'> {
+  if (workers.some(({ sharesGpu }) => sharesGpu))
+    return { model: random.pick(['tiny', configId] as const), deadlineMs: null };
   if (!workers.some(({ isBase }) => isBase)) return { model: 'tiny', deadlineMs: null };
   return {
     model: random.chance(0.2) ? 'tiny' : configId,

@@ -11,6 +11,7 @@ import { RETENTION_SECONDS } from './queue-host.ts';
 import { Reader } from './reader.ts';
 import { Server } from './server.ts';
 import { SettlementReader } from './settlement-reader.ts';
+import { SharedGpu } from './shared-gpu.ts';
 import { Submitter } from './submitter.ts';
 import { quiescent, Timeline } from './timeline.ts';
 import { Trace } from './trace.ts';
@@ -79,7 +80,8 @@ class Simulation {
     this.#server = new Server(ports);
     this.#around = { ...ports, server: this.#server };
     this.#settlements = new SettlementReader(this.#around);
-    this.#workers = plan.workers.map((worker) => new WorkerProcess(this.#around, worker));
+    const gpu = new SharedGpu(this.#timeline, (promise, message) => this.#oracle.violated(promise, message));
+    this.#workers = plan.workers.map((worker) => new WorkerProcess(this.#around, worker, gpu));
   }
 
   async run(): Promise<RunResult> {

@@ -1,6 +1,8 @@
 import { Adapters } from '../../src/worker/adapters/adapters.ts';
 import type { Clock, Timer } from '../../src/worker/clock.ts';
 import type { Ports } from '../../src/worker/ports.ts';
+import { SwappedEngine } from '../../src/worker/turns/swapped-engine.ts';
+import type { TurnWord } from '../../src/worker/turns/turns.ts';
 import { Worker } from '../../src/worker/worker.ts';
 import { Random } from '../support/random.ts';
 import { BaseWorker } from './base-worker.ts';
@@ -12,6 +14,8 @@ import type { Oracle } from './oracle.ts';
 import type { Plan, WorkerPlan } from './plan.ts';
 import { isProbe, PROBE_MS } from './probe.ts';
 import type { Server } from './server.ts';
+import { AWAKE_MS, type SharedGpu } from './shared-gpu.ts';
+import { SleepMode } from './sleeping-engine.ts';
 import type { Planned, Timeline } from './timeline.ts';
 import { framesIn, frameText, type Trace } from './trace.ts';
 import type { WorkerDisk } from './worker-disk.ts';
@@ -40,6 +44,7 @@ export class Boot implements ClientProcess {
   readonly engine: SimulatedEngine;
   readonly worker: Worker | BaseWorker;
   readonly #adapters: Adapters | null;
+  readonly #swapped: SwappedEngine | null;
   readonly #isBase: boolean;
   readonly #oracle: Oracle;
   readonly links: Link[] = [];
@@ -58,6 +63,7 @@ export class Boot implements ClientProcess {
     plan: WorkerPlan,
     number: number,
     disk: WorkerDisk,
+    gpu: SharedGpu | null,
     events: { engineDoubted(message: string): void; ended(): void; canDial(): boolean },
   ) {
     const { timeline, trace, oracle } = around;
@@ -81,7 +87,21 @@ export class Boot implements ClientProcess {
       },
       plan.adapters,
     );
+    const sleep =
+      gpu &&
+      new SleepMode({
+        gpu,
+        clock,
+        now: () => timeline.now,
+        random: new Random(seed, `sleep ${this.boot}`),
+        boot: this.boot,
+        frozenUntil: () => this.frozenUntil,
+        trouble,
+        open: () => this.engine.open,
+        violated: (promise, message) => oracle.violated(promise, message),
+      });
     this.engine = new SimulatedEngine({
+      sleep,
       adapters,
       clock,
       random: new Random(seed, `engine ${this.boot}`),
@@ -101,13 +121,25 @@ export class Boot implements ClientProcess {
       trace.say(`${this.boot} ${level} ${message} ${JSON.stringify(fields)}`);
       if (message === 'job released') this.#holdings.released((fields as { job_id: string }).job_id);
     };
+    const logger = { debug: () => {}, info: log('info'), warn: log('warn'), error: log('error') };
+    this.#swapped =
+      gpu &&
+      new SwappedEngine({
+        clock,
+        engine: this.engine,
+        log: logger,
+        awakeMs: AWAKE_MS,
+        tell: gpu.teller(plan.name),
+        turned: () => (this.worker as Worker).engineTurned(),
+      });
+    const engine = this.#swapped ?? this.engine;
     this.#adapters =
       plan.adapters &&
       new Adapters(
         {
           clock,
-          engine: this.engine,
-          log: { debug: () => {}, info: log('info'), warn: log('warn'), error: log('error') },
+          engine,
+          log: logger,
           folderOf: async ({ name }) => `/adapters/${name}`,
         },
         plan.adapters.names.map((name) => ({ name, source: `/adapters/${name}` })),
@@ -116,13 +148,13 @@ export class Boot implements ClientProcess {
     const ports: Ports = {
       ...(this.#adapters && { adapters: this.#adapters }),
       clock,
-      engine: this.engine,
+      engine,
       spool: disk.spool(clock),
       random: () => random.next(),
       fetch: () => Promise.reject(new Error('no HTTP in this run')),
       fetchPublic: () => Promise.reject(new Error('no HTTP in this run')),
       gpus: async () => [],
-      log: { debug: () => {}, info: log('info'), warn: log('warn'), error: log('error') },
+      log: logger,
       dial: (target, socketEvents) => {
         const channel = target.url.includes('/answers?') ? 'answer' : 'control';
         const name = `${this.boot}/${channel}${++this.#dials}`;
@@ -179,7 +211,13 @@ export class Boot implements ClientProcess {
   /** What a watch does when the engine answers as it should. */
   async engineHealthy(): Promise<void> {
     const names = await this.engine.models();
+    await this.#swapped?.probe(1000);
     this.worker.engineHealthy(this.#adapters?.engineServes(names, []).names ?? names);
+  }
+
+  /** From the `swap` command. */
+  hear(word: TurnWord): void {
+    this.#swapped?.hear(word);
   }
 
   get armedTimers(): number {

@@ -1,6 +1,8 @@
+import type { TurnWord } from '../../src/worker/turns/turns.ts';
 import { Random } from '../support/random.ts';
 import type { Link } from './network.ts';
 import type { WorkerPlan } from './plan.ts';
+import type { GpuMember, SharedGpu } from './shared-gpu.ts';
 import { Boot, type Surroundings } from './worker-boot.ts';
 import { WorkerDisk } from './worker-disk.ts';
 
@@ -12,16 +14,19 @@ const ENGINE_START_MS = 800;
 const DOUBTED_MS = 5;
 
 /** A worker as its machine runs it: ends, is started again, its network comes and goes. */
-export class WorkerProcess {
+export class WorkerProcess implements GpuMember {
   readonly plan: WorkerPlan;
   readonly #around: Surroundings;
   #boot: Boot | null = null;
   #boots = 0;
   readonly disk: WorkerDisk;
-  #isRetired = false;
+  readonly #gpu: SharedGpu | null;
+  isRetired = false;
   #awayUntil = 0;
 
-  constructor(around: Surroundings, plan: WorkerPlan) {
+  /** @param gpu that it shares with others */
+  constructor(around: Surroundings, plan: WorkerPlan, gpu: SharedGpu | null) {
+    this.#gpu = plan.sharesGpu ? gpu : null;
     this.#around = around;
     this.plan = plan;
     this.disk = new WorkerDisk(new Random(around.plan.seed, `disk ${plan.name}`));
@@ -31,16 +36,30 @@ export class WorkerProcess {
     return this.#boot;
   }
 
+  get name(): string {
+    return this.plan.name;
+  }
+
+  get isUp(): boolean {
+    return this.#boot !== null;
+  }
+
   start(): void {
+    if (this.#gpu) this.#gpu.start(this);
+    else this.boots();
+  }
+
+  boots(): void {
     const { timeline, trace } = this.#around;
-    const boot = new Boot(this.#around, this.plan, ++this.#boots, this.disk, {
+    const boot = new Boot(this.#around, this.plan, ++this.#boots, this.disk, this.#gpu, {
       ended: () => {
         this.#around.oracle.bootDied(boot.boot);
         boot.end(false);
         this.disk.processEnded();
         if (this.#boot !== boot) return;
         this.#boot = null;
-        if (!this.#isRetired) timeline.after(RESTART_MS, () => this.start());
+        if (this.#gpu) this.#gpu.ended(RESTART_MS);
+        else if (!this.isRetired) timeline.after(RESTART_MS, () => this.boots());
       },
       engineDoubted: (message) => {
         boot.worker.engineUnhealthy(message);
@@ -63,7 +82,8 @@ export class WorkerProcess {
     this.#around.oracle.bootDied(boot.boot);
     boot.end(isPowerLoss);
     this.disk.processEnded();
-    this.#around.timeline.after(downMs, () => this.start());
+    if (this.#gpu) this.#gpu.ended(downMs);
+    else this.#around.timeline.after(downMs, () => this.boots());
   }
 
   freeze(ms: number): void {
@@ -89,7 +109,13 @@ export class WorkerProcess {
     this.#trouble(ms);
   }
 
-  drain(secondSignalAfterMs: number | null): void {
+  /** A word of the `swap` command. */
+  hear(word: TurnWord): void {
+    const boot = this.#boot;
+    if (boot) this.#onBoot(boot, 0, () => boot.hear(word));
+  }
+
+  drain(secondSignalAfterMs: number | null = null): void {
     const boot = this.#boot;
     if (!boot) return;
     this.#onBoot(boot, 0, () => boot.worker.drain());
@@ -98,8 +124,8 @@ export class WorkerProcess {
 
   /** Ends for good, in order. */
   retire(): void {
-    this.#isRetired = true;
-    this.drain(null);
+    this.isRetired = true;
+    this.drain();
   }
 
   fillDisk(ms: number): void {

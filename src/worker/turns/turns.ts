@@ -16,6 +16,7 @@ export class Turns {
   readonly #ports: TurnsPorts;
   #holder: string | null = null;
   #line: string[] = [];
+  #hasEnded = false;
 
   constructor(ports: TurnsPorts) {
     this.#ports = ports;
@@ -44,7 +45,13 @@ export class Turns {
     this.#next();
   }
 
+  /** All of them end: none is woken any more. */
+  end(): void {
+    this.#hasEnded = true;
+  }
+
   #next(): void {
+    if (this.#hasEnded) return;
     const next = this.#line.shift();
     if (next === undefined) return;
     this.#holder = next;

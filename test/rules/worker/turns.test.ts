@@ -21,6 +21,14 @@ describe('turns at a GPU', () => {
     expect(told.slice(3)).toEqual(['b wake', 'b wanted', 'b wanted', 'c wake', 'c wanted', 'a wake']);
   });
 
+  test('wake none when all of them end', () => {
+    const { told, turns: all } = turns();
+    for (const name of ['a', 'b']) all.want(name);
+    all.end();
+    all.asleep('a');
+    expect(told).toEqual(['a wake', 'a wanted']);
+  });
+
   test('end only with the word of the one whose turn it is', () => {
     const { told, turns: all } = turns();
     all.want('a');
