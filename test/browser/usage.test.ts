@@ -55,6 +55,8 @@ it('tells what each team used, who waits for whom, and whose limit is near its e
   await page.getByText('1 of 1 running at a time').waitFor();
   const rows = page.locator('tbody tr[data-id]');
   expect(await rows.allTextContents()).toEqual([expect.stringMatching(/^team-a.*1.*100.*300.*unknown$/)]);
+  // What money needs.
+  await page.getByText("machines are launched by a fleet's file: it gives their price").waitFor();
   await page.getByRole('button', { name: 'By model' }).click();
   await page.getByRole('columnheader', { name: 'Model' }).waitFor();
   await page.getByRole('button', { name: 'By day' }).click();

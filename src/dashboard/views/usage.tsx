@@ -109,8 +109,10 @@ function Groups({ answer, by }: { answer: UsageAnswer; by: By }) {
         idOf={({ name }) => name}
       />
       <p class="list-end dim">
-        {format.plural(groups.length, BY[by])}. Cost is what a pool's launched machines cost on a day, idle
-        time and starts included, divided by the tokens of that day; a generated token counts twice.
+        {format.plural(groups.length, BY[by])}.{' '}
+        {total.dollars === null
+          ? "Tokens are counted in any case. What they cost is known of pools whose machines are launched by a fleet's file: it gives their price by the hour."
+          : "Cost is what a pool's launched machines cost on a day, idle time and starts included, divided by the tokens of that day; a generated token counts twice."}
       </p>
     </>
   );
