@@ -1,5 +1,6 @@
 import { EXIT } from '../process/index.ts';
 import type { QueueTarget } from './ask-queue.ts';
+import { Browsing } from './top/browse.ts';
 import { readFleet, watchFleet } from './top/connection.ts';
 import { drawLive, untilStopped } from './top/live.ts';
 import { fleetLines } from './top/screen.ts';
@@ -18,7 +19,10 @@ export async function runTop(options: TopOptions): Promise<number> {
   // Says what is wrong, which a WebSocket does not.
   const first = await readFleet(options);
   if (options.json) return printFrames(options);
-  if (process.stdout.isTTY) return drawLive(options, first, fleetLines);
+  if (process.stdout.isTTY) {
+    const browsing = new Browsing(options);
+    return drawLive(options, first, (...shown) => browsing.lines(...shown), browsing);
+  }
   const screen = { columns: 200, rows: Number.POSITIVE_INFINITY, hasColours: false };
   const lines = fleetLines({ view: first, now: first.at, connection: 'as it is now' }, screen);
   process.stdout.write(`${lines.join('\n')}\n`);

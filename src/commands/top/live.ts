@@ -2,18 +2,29 @@ import { EXIT, endSignals } from '../../process/index.ts';
 import type { FleetView } from '../../protocol/index.ts';
 import type { QueueTarget } from '../ask-queue.ts';
 import { watchFleet } from './connection.ts';
-import type { Shown } from './screen.ts';
+import { keysIn } from './keys.ts';
+import type { ShownFleet } from './screen.ts';
 import type { Screen } from './terminal.ts';
 
 const SHOW_SCREEN = '\x1b[?1049h\x1b[?25l';
 const LEAVE_SCREEN = '\x1b[?25h\x1b[?1049l';
 const REDRAW_MS = 1000;
 
-/** Draws a fleet on this terminal, live, until a signal. @returns the exit code */
+/** What keys do to what is drawn. */
+export interface Keys {
+  /** @returns whether it goes on */
+  press(key: string): boolean;
+  /** @param changed to be called when something else is to be drawn */
+  onChange(changed: () => void): void;
+  stop(): void;
+}
+
+/** Draws a fleet on this terminal, live, until a signal or a key ends it. @returns the exit code */
 export async function drawLive(
   address: QueueTarget,
   first: FleetView,
-  linesOf: (shown: Shown, screen: Screen) => string[],
+  linesOf: (shown: ShownFleet, screen: Screen) => string[],
+  keys?: Keys,
 ): Promise<number> {
   const out = process.stdout;
   let view = first;
@@ -27,6 +38,12 @@ export async function drawLive(
   out.write(SHOW_SCREEN);
   const ticking = setInterval(draw, REDRAW_MS);
   out.on('resize', draw);
+  const quit = Promise.withResolvers<void>();
+  keys?.onChange(draw);
+  const release = readKeys((key) => {
+    if (keys?.press(key) === false) quit.resolve();
+    else draw();
+  }, keys !== undefined);
   try {
     return await untilStopped(
       watchFleet(address, {
@@ -40,17 +57,39 @@ export async function drawLive(
           draw();
         },
       }),
+      quit.promise,
     );
   } finally {
+    keys?.stop();
+    release();
     clearInterval(ticking);
     out.off('resize', draw);
     out.write(LEAVE_SCREEN);
   }
 }
 
-export async function untilStopped(connection: { stop(): void }): Promise<number> {
+/** Reads keys as they are pressed. @returns gives the terminal back */
+function readKeys(onKey: (key: string) => void, isWanted: boolean): () => void {
+  const { stdin } = process;
+  if (!isWanted || !stdin.isTTY) return () => {};
+  const onData = (text: string) => {
+    for (const key of keysIn(text)) onKey(key);
+  };
+  stdin.setRawMode(true);
+  stdin.setEncoding('utf8');
+  stdin.on('data', onData);
+  stdin.resume();
+  return () => {
+    stdin.off('data', onData);
+    stdin.setRawMode(false);
+    stdin.pause();
+  };
+}
+
+/** @param quit where something else than a signal may end it */
+export async function untilStopped(connection: { stop(): void }, quit?: Promise<void>): Promise<number> {
   const signals = endSignals();
-  await signals.first;
+  await Promise.race([signals.first, ...(quit ? [quit] : [])]);
   connection.stop();
   signals.release();
   return EXIT.ok;

@@ -1,12 +1,15 @@
+import type { LedgerStep } from '../../client/index.ts';
 import { age, money, price, tokenRate } from '../../dashboard/format.ts';
 import { sortLaunches } from '../../dashboard/scaling/launch-steps.ts';
-import { type FleetView, isFinal } from '../../protocol/index.ts';
+import { type FleetView, isFinal, type RequestRecord, type WorkerRow } from '../../protocol/index.ts';
 import { LAUNCH_COLUMNS, POOL_COLUMNS, SCALED_COLUMNS, WORKER_COLUMNS } from './columns.ts';
+import { KEYS, matches, type TopState } from './keys.ts';
+import { courseLines, REQUEST_ORDERS, requestLines } from './requests.ts';
 import { clean, colour, cut, type Screen, table } from './terminal.ts';
 
-/** A fleet as lines of text. */
+/** A fleet and its requests as lines of text. */
 
-export interface Shown {
+export interface ShownFleet {
   view: FleetView;
   /** Epoch ms of the server's clock. */
   now: number;
@@ -14,8 +17,79 @@ export interface Shown {
   connection: string;
 }
 
+/** What a terminal shows that takes keys. */
+export interface Shown extends ShownFleet {
+  state: TopState;
+  /** Those that the filter lets through, in their order; a text: why there are none; null: they are being asked for. */
+  requests: RequestRecord[] | string | null;
+  course: { request: RequestRecord; steps: LedgerStep[] | string | null } | null;
+}
+
+/** Orders of the workers, by name; the first is as they come, in their order of trouble. */
+export const WORKER_ORDERS: [name: string, value: (worker: WorkerRow) => number | string][] = [
+  ['trouble', () => 0],
+  ['name', ({ worker_id }) => worker_id],
+  ['pool', ({ config_id }) => config_id ?? ''],
+  ['busy slots', ({ running }) => -(running ?? -1)],
+  ['tokens/s', ({ tokens_per_second }) => -(tokens_per_second ?? -1)],
+  ['KV cache', ({ kv_cache_usage }) => -(kv_cache_usage ?? -1)],
+];
+
+/** As many lines as the screen has, none wider than it, the last of them the keys. */
+export function topLines(shown: Shown, screen: Screen): string[] {
+  const body = bodyLines(shown, { ...screen, rows: screen.rows - 1 }).slice(0, screen.rows - 1);
+  const room = Array.from({ length: Math.max(0, screen.rows - 1 - body.length) }, () => '');
+  return [...body, ...room, colour(screen, 'quiet', footerOf(shown))].map((line) =>
+    cut(line, screen.columns),
+  );
+}
+
+function bodyLines(shown: Shown, screen: Screen): string[] {
+  const { state, requests, course, now } = shown;
+  switch (state.view) {
+    case 'fleet':
+      return fleetLines({ ...shown, view: chosen(shown) }, screen);
+    case 'help':
+      return ['Keys', '', ...KEYS.map(([keys, meaning]) => `  ${keys.padEnd(10)}  ${meaning}`)];
+    case 'requests':
+      if (requests === null) return ['Asking for requests …'];
+      return typeof requests === 'string' ? [requests] : requestLines(requests, state.selected, now, screen);
+    case 'request':
+      return course === null ? [] : courseLines(course.request, course.steps, now, screen);
+  }
+}
+
+/** The fleet as far as the filter lets it through, its workers in the order that was chosen. */
+function chosen({ view, state: { filter, sort } }: Shown): FleetView {
+  const [, value] = WORKER_ORDERS[sort] ?? WORKER_ORDERS[0]!;
+  const compare = (a: number | string, b: number | string) => (a < b ? -1 : a > b ? 1 : 0);
+  return {
+    ...view,
+    pools: view.pools.filter(({ config_id, models }) => matches(filter, [config_id, ...models])),
+    workers: view.workers
+      .filter(({ worker_id, config_id, models }) => matches(filter, [worker_id, config_id, ...models]))
+      .sort((a, b) => compare(value(a), value(b))),
+    launches: view.launches.filter(({ id, config_id }) => matches(filter, [id, config_id])),
+  };
+}
+
+function footerOf({ state: { view, filter, isTyping, sort }, connection }: Shown): string {
+  if (isTyping) return `/${filter}▏  Enter keeps it, Esc takes it away`;
+  const orders = view === 'fleet' ? WORKER_ORDERS : view === 'requests' ? REQUEST_ORDERS : [];
+  const order = orders[sort];
+  return [
+    'q quit',
+    '? keys',
+    view === 'fleet' ? 'r requests' : 'f fleet',
+    ...(view === 'requests' ? ['Enter its course'] : []),
+    ...(view === 'request' ? ['Esc back'] : []),
+    ...(order ? [`s order: ${order[0]}`, filter === '' ? '/ filter' : `/ filter: ${clean(filter)}`] : []),
+    ...(view === 'fleet' ? [] : [connection]),
+  ].join(' · ');
+}
+
 /** As many lines as the screen has, none wider than it. */
-export function fleetLines({ view, now, connection }: Shown, screen: Screen): string[] {
+export function fleetLines({ view, now, connection }: ShownFleet, screen: Screen): string[] {
   const { summary, attention, pools, workers, launches, scaling } = view;
   const head = [
     `${colour(screen, summary.verdict === 'serving' ? 'good' : 'bad', VERDICTS[summary.verdict])}  ${clean(summary.text)}`,
