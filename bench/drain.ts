@@ -1,22 +1,34 @@
 import { parseArgs } from 'node:util';
 import type { LedgerView } from '../src/protocol/index.ts';
 import { until } from '../test/support/poll.ts';
-import { engineRunning, type QueueProcess, readyWorker, startQueue, tearDown } from '../test/support/road.ts';
+import {
+  engineRunning,
+  job,
+  type QueueProcess,
+  readyWorker,
+  startQueue,
+  tearDown,
+} from '../test/support/road.ts';
 
 /**
- * A drain of one of two workers under answers of a minute each, with and without moves (docs/moving.md).
+ * A drain of one of two workers under answers of a minute each, live and stored, with and without moves (docs/moving.md).
  *
- *   npm run bench:drain [-- --streams 16]
+ *   npm run bench:drain [-- --jobs 16] [--only live|stored]
  */
-const { values } = parseArgs({ options: { streams: { type: 'string', default: '16' } } });
-const STREAMS = Number(values.streams);
+const { values } = parseArgs({
+  options: { jobs: { type: 'string', default: '16' }, only: { type: 'string' } },
+});
+const JOBS = Number(values.jobs);
 const TOKENS = 600;
 const ENGINE = '--inter-token-latency-ms 100';
 
 const CASES = [
-  { MIGRATION: 'off', CASOLA_SHUTDOWN_GRACE_PERIOD: '2' },
-  { MIGRATION: 'off', CASOLA_SHUTDOWN_GRACE_PERIOD: '120' },
-  { MIGRATION: 'exact', CASOLA_SHUTDOWN_GRACE_PERIOD: '2' },
+  { kind: 'live', MIGRATION: 'off', grace: '2' },
+  { kind: 'live', MIGRATION: 'off', grace: '120' },
+  { kind: 'live', MIGRATION: 'exact', grace: '2' },
+  { kind: 'stored', MIGRATION: 'off', grace: '2' },
+  { kind: 'stored', MIGRATION: 'off', grace: '120' },
+  { kind: 'stored', MIGRATION: 'exact', grace: '2' },
 ] as const;
 
 const BODY = {
@@ -27,51 +39,84 @@ const BODY = {
   max_tokens: TOKENS,
 };
 
-async function ask(queue: QueueProcess, at: number): Promise<Response> {
-  const messages = [{ role: 'user', content: `Tell me about number ${at}.` }];
-  return fetch(`${queue.url}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ ...BODY, messages }),
-  });
+/** Has all of its tokens, as the engine's last event says. */
+const isWhole = (text: string) => text.includes(`"completion_tokens":${TOKENS}`);
+
+interface Asked {
+  id: string;
+  /** Resolves at its end. */
+  whole: Promise<boolean>;
 }
 
-async function drain(env: (typeof CASES)[number]): Promise<void> {
+async function post(queue: QueueProcess, path: string, body: object): Promise<Response> {
+  const headers = { 'content-type': 'application/json' };
+  return fetch(`${queue.url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+}
+
+async function ask(queue: QueueProcess, kind: 'live' | 'stored', at: number): Promise<Asked> {
+  const body = { ...BODY, messages: [{ role: 'user', content: `Tell me about number ${at}.` }] };
+  if (kind === 'live') {
+    const response = await post(queue, '/v1/chat/completions', body);
+    const text = response.text().catch(() => '');
+    return { id: response.headers.get('x-job-id')!, whole: text.then(isWhole) };
+  }
+  const id = `stored-${at}`;
+  const payload = { method: 'POST', path: '/v1/chat/completions', body: JSON.stringify(body) };
+  await post(queue, '/api/jobs', { id, config_id: 'cfg', job_type: 'engine_request', payload });
+  return {
+    id,
+    whole: until(
+      async () => {
+        const view = await job(queue.url, id, 20);
+        return view.settled_at ? view : null;
+      },
+      `${id} is settled`,
+      { timeoutMs: 240_000 },
+    ).then(({ result }) => isWhole(String(JSON.stringify(result)).replaceAll('\\', ''))),
+  };
+}
+
+async function drain({ kind, MIGRATION, grace }: (typeof CASES)[number]): Promise<void> {
   const queue = await startQueue();
-  const start = (id: string) =>
-    readyWorker(queue.url, id, { engineArgs: ENGINE, env: { ...env, CASOLA_MAX_JOBS: String(STREAMS) } });
+  const env = { MIGRATION, CASOLA_SHUTDOWN_GRACE_PERIOD: grace, CASOLA_MAX_JOBS: String(JOBS) };
+  const start = (id: string) => readyWorker(queue.url, id, { engineArgs: ENGINE, env });
   const leaving = await start('leaving');
   const staying = await start('staying');
-  const responses = await Promise.all(Array.from({ length: STREAMS }, (_, at) => ask(queue, at)));
-  const texts = responses.map((response) => response.text().catch(() => ''));
+  const asked = await Promise.all(Array.from({ length: JOBS }, (_, at) => ask(queue, kind, at)));
+  const ends = Promise.all(asked.map(({ whole }) => whole)).then((all) => ({ all, at: performance.now() }));
   const running = async () =>
     (await engineRunning(leaving.engineUrl)) + (await engineRunning(staying.engineUrl));
-  await until(async () => (await running()) === STREAMS, 'all run');
+  await until(async () => (await running()) === JOBS, 'all run');
   await new Promise((resolve) => setTimeout(resolve, 5000));
   const began = performance.now();
   process.kill(leaving.process.pid, 'SIGTERM');
   await leaving.process.exited;
-  const seconds = (performance.now() - began) / 1000;
-  const whole = (await Promise.all(texts)).filter((text) => text.includes(`"completion_tokens":${TOKENS}`));
+  const endedMs = performance.now() - began;
+  const { all, at } = await ends;
+  const whole = all.filter(Boolean).length;
   const ledgers = await Promise.all(
-    responses.map(async (response) => {
-      const id = response.headers.get('x-job-id');
-      return (await (await fetch(`${queue.url}/api/jobs/${id}/ledger`)).json()) as LedgerView;
-    }),
+    asked.map(
+      async ({ id }) => (await (await fetch(`${queue.url}/api/jobs/${id}/ledger`)).json()) as LedgerView,
+    ),
   );
-  const moved = ledgers.filter(({ steps }) => steps.some(({ step }) => step === 'moved')).length;
+  const having = (wanted: string) =>
+    ledgers.filter(({ steps }) => steps.some(({ step }) => step === wanted)).length;
   const usage = async () => {
     const page = await (await fetch(`${queue.url}/api/usage?days=2`)).json();
     return (page as { total: { succeeded: number; output: number; wasted: number } }).total;
   };
-  await until(async () => (await usage()).succeeded === whole.length, 'all are counted');
+  await until(async () => (await usage()).succeeded === whole, 'all are counted');
   const { output, wasted } = await usage();
+  const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`;
+  const times = [seconds(endedMs), seconds(at - began)];
   const cells = [
-    env.MIGRATION,
-    `${env.CASOLA_SHUTDOWN_GRACE_PERIOD} s`,
-    `${seconds.toFixed(1)} s`,
-    `${whole.length} of ${STREAMS}`,
-    moved,
+    kind,
+    MIGRATION,
+    `${grace} s`,
+    ...times,
+    `${whole} of ${JOBS}`,
+    having('moved'),
+    having('released'),
     output,
     wasted,
   ];
@@ -79,6 +124,8 @@ async function drain(env: (typeof CASES)[number]): Promise<void> {
   await tearDown();
 }
 
-console.log('| `MIGRATION` | grace | the worker ended after | whole answers | moved | output | wasted |');
-console.log('| --- | --- | --- | --- | --- | --- | --- |');
-for (const env of CASES) await drain(env);
+console.log(
+  '| jobs | `MIGRATION` | grace | the worker ended after | the last answer after | whole | moved | released | output | wasted |',
+);
+console.log('| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |');
+for (const one of CASES) if (values.only === undefined || values.only === one.kind) await drain(one);

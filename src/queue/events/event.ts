@@ -17,6 +17,7 @@ import type { Ending, Job } from '../state/job.ts';
  * - `settled`            succeeded or failed
  * - `cancelled`, `expired`
  * - `refused`            a caller that waited got no worker: why
+ * - `moved`, `not_moved` the rest of its answer is made by another worker, or not: why
  * - `retried`            failed or expired, and its caller asked for it to be tried again
  * - `acknowledged_again` the worker repeated its settlement
  * - `refused_stale`      a settlement of an older attempt, or of a job that is over: it changed nothing
