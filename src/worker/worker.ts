@@ -216,7 +216,11 @@ export class Worker {
         this.#jobs.revoke(jobId, reason);
         this.#load.slotReturned();
       },
-      acknowledged: (ack) => this.#jobs.acknowledged(ack),
+      acknowledged: (ack) => {
+        this.#jobs.acknowledged(ack);
+        // The queue did not count it among this worker's jobs, and does not know that its slot is free now.
+        if (ack.outcome !== 'accepted') this.#load.slotReturned();
+      },
       renewed: (renewed) => {
         this.#jobs.renewed(renewed);
         if (renewed.lost.length > 0) this.#load.slotReturned();

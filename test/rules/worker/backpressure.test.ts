@@ -118,6 +118,18 @@ test('a job that the queue takes back is followed by a report: one that crossed 
   expect(bench.queue.framesOf('load').map(({ slots_free }) => slots_free)).toEqual([4, 2, 3, 4]);
 });
 
+test('an end that the queue did not know of is followed by a report: it counted the slot as taken', async () => {
+  const bench = await new WorkerBench({ capacity: 4, renewAfterSeconds: 1 }).ready();
+  await bench.clock.advance(FIRST_CHECK_MS);
+  await bench.push({ job_id: 'a', fence_token: 1 });
+  await bench.clock.advance(5000);
+  bench.engine.last.json(200, {});
+  await settled();
+  for (const outcome of ['unknown', 'accepted'])
+    bench.queue.push({ type: 'ack', job_id: 'a', fence_token: 1, outcome });
+  expect(bench.queue.framesOf('load').map(({ slots_free }) => slots_free)).toEqual([4, 3, 4]);
+});
+
 test('a base queue is paused and resumed, also over a new connection', async () => {
   const bench = new WorkerBench({ capacity: 4 });
   bench.engine.load = HIGH;
