@@ -30,8 +30,8 @@ const JOBS_AT_A_TIME = 200;
 
 /** What the socket of one program is given. */
 export interface JobSocketPorts {
-  /** What it may ask for. */
-  bound: Bounds;
+  /** What it may ask for now. */
+  bound(): Bounds;
   /** @returns answers in the order of the jobs */
   submit(jobs: SubmitJob[]): Promise<HeardAnswer[]>;
   /** @returns ids under which there is no job */
@@ -167,10 +167,11 @@ export class JobSocket {
     const read: (SubmitJob | HttpError)[] = [];
     const answered: (HeardAnswer | HttpError)[] = [];
     this.#submitted = new Set();
+    const bound = this.#ports.bound();
     for (let from = 0; from < bodies.length; from += JOBS_AT_A_TIME) {
       const some = bodies
         .slice(from, from + JOBS_AT_A_TIME)
-        .map((body) => (hasId(body) ? readSubmission(body, this.#ports.bound) : WITHOUT_ID));
+        .map((body) => (hasId(body) ? readSubmission(body, bound) : WITHOUT_ID));
       const jobs = some.filter((job): job is SubmitJob => !(job instanceof HttpError));
       for (const { id = '' } of jobs) this.#submitted.add(id);
       read.push(...some);

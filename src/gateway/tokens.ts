@@ -101,11 +101,14 @@ export async function allTokens(env: TokenSources): Promise<TokenEntry[]> {
   return [...configuredTokens(env), ...(await keptTokens(env))];
 }
 
-/** Whether what a connection was opened with is still good. */
-export async function isStillGood(caller: TokenEntry | null, env: TokenSources): Promise<boolean> {
-  if (caller === null) return true;
+/** What a connection was opened with, as it is now; undefined: it is not good any more. Null: there were no tokens. */
+export async function entryNow(
+  caller: TokenEntry | null,
+  env: TokenSources,
+): Promise<TokenEntry | null | undefined> {
+  if (caller === null) return null;
   const found = (await allTokens(env)).find(({ sha256 }) => sha256 === caller.sha256);
-  return found !== undefined && !hasExpired(found);
+  return found && !hasExpired(found) ? found : undefined;
 }
 
 /**

@@ -1,5 +1,6 @@
 import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
+import { JobConnection } from '../../src/client/index.ts';
 import type { Limits, LimitView, NewToken, TokenView } from '../../src/protocol/index.ts';
 import type { TokenEntry } from '../../src/settings/token-entry.ts';
 import { until } from '../support/poll.ts';
@@ -182,6 +183,28 @@ describe('limits of a token', () => {
       error: { code: 'token_in_file' },
     });
     played.vanish();
+  });
+
+  it('are those of now for a program whose job socket was open before they were changed', async () => {
+    const made = await admin<NewToken>('POST', '/api/tokens', {
+      name: 'dialled',
+      scopes: ['submit'],
+      models: ['tiny', 'small'],
+      limits: { running: 1 },
+    });
+    const program = new JobConnection({ url: road.url, token: made.token });
+    const settle = (id: string, model: string) =>
+      program.settle({ id, config_id: 'cfg', job_type: 'chat_completion', payload: { model, messages: [] } });
+    const isStored = async (id: string) =>
+      (await admin<{ id?: string }>('GET', `/api/jobs/${id}`)).id === id && (await standing('dialled'));
+    void settle('before', 'tiny');
+    expect(await until(() => isStored('before'), 'it is stored')).toMatchObject({ running: { limit: 1 } });
+    const changed = { limits: { running: 3 }, models: ['small'] };
+    expect(await admin('PATCH', '/api/tokens/dialled', changed)).toMatchObject(changed);
+    void settle('after', 'small');
+    expect(await until(() => isStored('after'), 'it is stored')).toMatchObject({ running: { limit: 3 } });
+    expect(await settle('other', 'tiny')).toMatchObject({ error: { code: 'model_denied' } });
+    program.close();
   });
 
   it('count on when the process starts again', async () => {

@@ -1,6 +1,6 @@
 import { quietly } from '../../durable/quietly.ts';
 import { auditedOfJob, stateAfter } from '../audit.ts';
-import { readerOf, viewerOf } from '../auth.ts';
+import { type Caller, readerOf, viewerOf } from '../auth.ts';
 import { holdBytes } from '../body.ts';
 import { boundsOf } from '../bounds.ts';
 import { JobSocket } from '../job-socket.ts';
@@ -10,7 +10,7 @@ import { callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { submitAndListen } from '../objects/submit-jobs.ts';
 import { acceptUpgrade } from '../socket-pair.ts';
-import { isStillGood } from '../tokens.ts';
+import { entryNow } from '../tokens.ts';
 import { takeTurn } from '../turns.ts';
 import { type Gateway, type GatewayContext, requireUpgrade, route } from './route.ts';
 
@@ -35,26 +35,29 @@ export function jobSocketRoute(app: Gateway): void {
 function serve(context: GatewayContext): Response {
   const { env } = context;
   const queueId = queueIdOf(env, context.req.raw);
-  const submitter = submissionOf(context.get('token'));
-  const viewer = viewerOf(context.get('token'));
-  // The news of a job holds its result.
-  const reader = readerOf(context.get('token'), env);
+  const caller = context.get('token');
+  const aliases = modelAliases(env.MODEL_ALIASES);
+  /** What it was opened with, as it was with the newest frame: what a token may do is changed while it is open. */
+  let token: Caller | null = caller;
   const listener = crypto.randomUUID();
   const { response, server } = acceptUpgrade();
   const socket = new JobSocket({
-    bound: boundsOf(context.get('token'), modelAliases(env.MODEL_ALIASES)),
-    submit: (jobs) =>
-      submitAndListen(
+    bound: () => boundsOf(token, aliases),
+    submit: (jobs) => {
+      const submitter = submissionOf(token);
+      return submitAndListen(
         env,
         queueId,
         jobs.map((job) => ({ ...job, ...submitter })),
         listener,
-      ),
-    listen: (ids) => callQueue(env, queueId, (queue) => queue.listen(listener, ids, reader)),
+      );
+    },
+    // The news of a job holds its result.
+    listen: (ids) => callQueue(env, queueId, (queue) => queue.listen(listener, ids, readerOf(token, env))),
     nextSettled: (waitMs) => callQueue(env, queueId, (queue) => queue.nextSettled(listener, waitMs)),
     leave: () => callQueue(env, queueId, (queue) => queue.leaveListener(listener)),
     cancel: (id) => {
-      const cancel = () => callQueue(env, queueId, (queue) => queue.cancel(id, 'cancelled', viewer));
+      const cancel = () => callQueue(env, queueId, (queue) => queue.cancel(id, 'cancelled', viewerOf(token)));
       return auditedOfJob(context, 'job.cancel', id, cancel, stateAfter);
     },
     hold: (bytes) => holdBytes(env, bytes),
@@ -63,12 +66,14 @@ function serve(context: GatewayContext): Response {
     close: (code, reason) => quietly(() => server.close(code, reason)),
     sleep: (ms) => new Promise((done) => setTimeout(done, ms)),
   });
-  const token = context.get('token');
   let last = Promise.resolve();
   const take = async (data: string | ArrayBuffer) => {
-    // What cannot be looked up now was good when the socket was opened.
-    if (await isStillGood(token, env).catch(() => true)) socket.onMessage(data);
-    else quietly(() => server.close(1008, 'the token of this connection is not good any more'));
+    // What cannot be looked up now is as it was.
+    const entry = await entryNow(caller, env).catch(() => token);
+    if (entry === undefined)
+      return quietly(() => server.close(1008, 'the token of this connection is not good any more'));
+    token = entry && { ...entry, ...(caller?.signed_in && { signed_in: caller.signed_in }) };
+    socket.onMessage(data);
   };
   // One after another: their order counts.
   server.addEventListener('message', ({ data }) => {

@@ -11,7 +11,7 @@ class Program {
   readonly queue = new QueueHarness();
   readonly heard: { type: string; jobs?: { id: string }[] }[] = [];
   readonly #socket = new JobSocket({
-    bound: boundsOf(null, modelAliases('')),
+    bound: () => boundsOf(null, modelAliases('')),
     submit: (jobs) =>
       this.#ask(() => this.queue.queue.do('submitAndListen', jobs as SubmitJob[], [], 'listener')) as never,
     listen: (ids) => this.#ask(() => this.queue.queue.do('listen', 'listener', ids, null)),
