@@ -41,8 +41,8 @@ export const SHARING_BUGS: readonly Bug[] = [
   {
     name: 'sharing: stored jobs are let in whatever their limits',
     file: 'src/queue/state/stored-jobs.ts',
-    line: 'this.#limits.mustHold(job) || this.#limits.letIn(job) !== null ? HELD : null',
-    becomes: 'null',
+    line: 'if (this.#limits.letInStored(job, job.leased_at !== null) === null) return true;',
+    becomes: 'this.#limits.letInStored(job, job.leased_at !== null);\n    return true;',
   },
   {
     name: 'sharing: requests reserve nothing',
@@ -73,5 +73,53 @@ export const SHARING_BUGS: readonly Bug[] = [
     file: 'src/queue/dispatch/choose.ts',
     line: 'for (const passed of line.slice(0, index)) passed.passed_over += 1;',
     becomes: '',
+  },
+  {
+    name: 'sharing: requests are let in before workers have told what they go on with',
+    file: 'src/queue/state/limit-accounts.ts',
+    line: "if (opens_at !== null) return { limit: 'unknown', most: 0, models: null, tenant: null, opens_at };",
+    becomes: '',
+  },
+  {
+    name: 'sharing: what a worker that is cut off goes on with holds nothing',
+    file: 'src/queue/attempts/lost-connection.ts',
+    line: 'core.limits.lostWorker(worker.session.worker_id, graceEnds);',
+    becomes: 'core.limits.heardWorker(worker.session.worker_id, new Map());',
+  },
+  {
+    name: 'sharing: a worker that does not come back keeps limits shut',
+    file: 'src/queue/timed.ts',
+    line: '{ dueAt: ({ limits }) => limits.nextLost, run: ({ limits }) => limits.endLost() },',
+    becomes: '',
+  },
+  {
+    name: 'sharing: a stored job that waits for a slot holds what it may cost',
+    file: 'src/queue/state/stored-jobs.ts',
+    line: 'this.#limits.mustHold(job) || this.#limits.over(job) !== null ? HELD : null',
+    becomes: 'this.#limits.mustHold(job) || this.#limits.letIn(job) !== null ? HELD : null',
+  },
+  {
+    name: 'sharing: a stored job that is to be tried again holds what it may cost',
+    file: 'src/queue/state/stored-jobs.ts',
+    line: 'this.pending.entered({ ...job, run_after: change.run_after });\n    this.#limits.end(job.id);',
+    becomes: 'this.pending.entered({ ...job, run_after: change.run_after });',
+  },
+  {
+    name: 'sharing: what is held back is not looked at when there is room',
+    file: 'src/queue/queue.ts',
+    line: '} while (letInHeld(this.#core));',
+    becomes: '} while (false);',
+  },
+  {
+    name: 'sharing: a minute of requests is over a second early',
+    file: 'src/queue/limits/sliding-window.ts',
+    line: 'return (second + 1 + COUNTS_SECONDS) * 1000;',
+    becomes: 'return (second - 1 + COUNTS_SECONDS) * 1000;',
+  },
+  {
+    name: 'sharing: one more may run than the limit',
+    file: 'src/queue/limits/scope.ts',
+    line: 'scope.running >= running)',
+    becomes: 'scope.running > running)',
   },
 ];

@@ -5,7 +5,7 @@ import { type Asked, COMMANDS, VIEWS, WAITS } from './calls.ts';
 import { ClockWatch, followClockBack } from './clock/clock.ts';
 import { Standstill } from './clock/standstill.ts';
 import { expire } from './commands/expire.ts';
-import { orphanAfterRestart, restoreFleet } from './commands/restore.ts';
+import { awaitEarlierRequests, orphanAfterRestart, restoreFleet } from './commands/restore.ts';
 import { submit } from './commands/submit.ts';
 import { dispatch } from './dispatch/dispatch.ts';
 import { endLostSessions } from './events/fleet-events.ts';
@@ -42,6 +42,7 @@ export class Queue {
     restoreFleet(this.#core);
     endLostSessions(this.#core);
     orphanAfterRestart(this.#core);
+    awaitEarlierRequests(this.#core);
     this.#standstill = new Standstill(this.#core);
     this.clock = new ClockWatch(this.#core);
     this.#standstill.mayJudge(nextDue(ports.sql));

@@ -23,6 +23,8 @@ interface Looks {
   free(): number;
   /** All workers are there. */
   isWhole(): boolean;
+  /** The queue has heard since it started what all workers go on with that may. */
+  isKnown(): boolean;
   standings(): LimitView[];
   runs(): Run[];
 }
@@ -32,6 +34,8 @@ interface Come {
   at: number;
   tokens: number;
   run: Run;
+  /** Its worker has told the queue. */
+  isTold: boolean;
 }
 
 /**
@@ -42,8 +46,10 @@ interface Come {
  * - `no_starving`: one that has work gets a slot within the time that the others take for that, and at the end all has run;
  * - `passed_over`: for the sake of warm prompts a job is passed over so often by later ones of its tenant, and no more;
  * - `no_idle_slot`: no slot is free while something waits that its limits let in, and none is held back with room for it;
- * - `running`, `tokens`: limits hold, but for what those that run cost beyond their reservations, and for what is let in
- *   after a restart of the queue before workers have told what they go on with;
+ * - `running`, `tokens`: limits hold, over restarts of the queue too, but for what those that run cost beyond their
+ *   reservations;
+ * - `requests`: no 60 s, wherever they begin, have more of them than the limit, over restarts of the queue too;
+ * - `waits_free`: a stored job that waits holds nothing of its token's limits;
  * - `let_in`: nothing is let in while more tokens have come, as far as workers have told, than the limit;
  * - `released`: when nothing runs nothing is held.
  */
@@ -58,15 +64,11 @@ export class Promises {
   readonly #apart = new Map<string, [least: number, most: number]>();
   readonly #lastGiven = new Map<Tenant, number>();
   #come: Come[] = [];
+  /** Epoch ms at which the jobs of a tenant were let in, each once. */
+  readonly #letIn = new Map<Tenant, Map<Job, number>>();
   readonly #submittedAt = new Map<Job, number>();
   /** Those whose callers wait, in the order in which they were asked for last, and how often each was passed over. */
   readonly #passedOver = new Map<Job, number>();
-  #toldAt = 0;
-  #restartedAt = Number.NEGATIVE_INFINITY;
-  /** By name: it has more than its limits, let in by a queue that did not know yet what workers go on with. */
-  readonly #overfull = new Set<string>();
-  /** Begun meanwhile. */
-  readonly #early = new Set<Run>();
   readonly #bound: number;
 
   constructor(tenants: readonly Tenant[], looks: Looks) {
@@ -87,27 +89,27 @@ export class Promises {
 
   began(run: Run): void {
     const { job } = run;
-    // Workers come back one after another, within one moment.
-    if (this.#looks.now() === this.#restartedAt || this.#overfull.has(job.tenant.name)) this.#early.add(run);
     this.#lastGiven.set(job.tenant, this.#looks.now());
     this.#serve(job.tenant, costOf(job.input, 0));
     this.#checkPassedOver(job);
     this.#checkLetIn(job);
+    this.#checkRequests(run);
     this.#checkRunning(job.tenant);
   }
 
   came(run: Run, tokens: number): void {
     this.#serve(run.job.tenant, costOf(0, tokens));
-    this.#come.push({ at: this.#looks.now(), tokens, run });
+    this.#come.push({ at: this.#looks.now(), tokens, run, isTold: false });
   }
 
-  /** Workers have told what has come. */
-  told(): void {
-    this.#toldAt = this.#looks.now();
+  /** A worker has told what has come of these. */
+  told(runs: ReadonlySet<Run>): void {
+    for (const come of this.#come) if (runs.has(come.run)) come.isTold = true;
   }
 
   ended(run: Run): void {
-    this.#come.push({ at: this.#looks.now(), tokens: run.job.input, run });
+    this.#come.push({ at: this.#looks.now(), tokens: run.job.input, run, isTold: true });
+    this.told(new Set([run]));
   }
 
   /** Its worker died: nothing of it counts, and its prompt is given back. */
@@ -121,22 +123,18 @@ export class Promises {
     this.#come = this.#come.filter((come) => come.run !== run);
   }
 
-  /** Nobody is known to have been served. */
+  /** Nobody is known to have been served, and what runs is told anew. */
   restarted(): void {
-    this.#restartedAt = this.#looks.now();
+    const running = new Set(this.#looks.runs());
+    for (const come of this.#come) if (running.has(come.run)) come.isTold = false;
     this.#busySince.clear();
     this.#apart.clear();
-  }
-
-  /** All workers have told what they go on with. */
-  reconnected(): void {
-    for (const standing of this.#looks.standings())
-      if (isOver(standing)) this.#overfull.add(standing.token_name);
   }
 
   afterEvent(): void {
     const pending = this.#pending();
     this.#checkSlots(pending);
+    this.#checkWaiting();
     for (const tenant of this.#tenants) {
       const isBusy = tenant.limits === null && (pending.get(tenant) ?? 0) > 0;
       if (!isBusy) this.#busySince.delete(tenant);
@@ -148,8 +146,6 @@ export class Promises {
   afterSecond(): void {
     const since = this.#looks.now() - 60_000;
     this.#come = this.#come.filter(({ at }) => at > since);
-    for (const standing of this.#looks.standings())
-      if (!isOver(standing)) this.#overfull.delete(standing.token_name);
     for (const tenant of this.#tenants) this.#checkTokens(tenant);
     this.#checkStarving();
   }
@@ -180,11 +176,27 @@ export class Promises {
       const held = standing?.held ?? 0;
       if (count > held && this.#looks.free() > 0)
         this.#broken('no_idle_slot', `a slot is free, and ${count - held} jobs of ${tenant.name} are ready`);
+      // One that is tried again may be the next of its line.
+      const isNextUnknown = [...this.#looks.jobs.values()].some(
+        (job) => job.tenant === tenant && job.isStored && job.state === 'away',
+      );
+      if (isNextUnknown || !this.#looks.isKnown()) continue;
       if (standing && held > 0 && count === held && hasRoom(standing))
         this.#broken(
           'no_idle_slot',
           `${held} jobs of ${tenant.name} are held back: ${JSON.stringify(standing)}`,
         );
+    }
+  }
+
+  /** Of those that are away nobody has said yet that they do not run. */
+  #checkWaiting(): void {
+    const holds = ({ state, isStored }: Job) => (state === 'pending' ? !isStored : state !== 'over');
+    const holding = [...this.#looks.jobs.values()].filter(holds);
+    for (const { token_name, running } of this.#looks.standings()) {
+      const most = holding.filter(({ tenant }) => tenant.name === token_name).length;
+      if (running.used > most)
+        this.#broken('waits_free', `${token_name} holds ${running.used}, ${most} of it for what may run`);
     }
   }
 
@@ -243,8 +255,7 @@ export class Promises {
   #checkRunning(tenant: Tenant): void {
     const most = tenant.limits?.running;
     if (most === undefined) return;
-    const own = this.#looks.runs().filter((run) => run.job.tenant === tenant && !this.#early.has(run));
-    const running = own.length;
+    const running = this.#looks.runs().filter(({ job }) => job.tenant === tenant).length;
     if (running > most) this.#broken('running', `${tenant.name} runs ${running}, its limit is ${most}`);
   }
 
@@ -254,8 +265,7 @@ export class Promises {
     if (most === undefined) return;
     const own = this.#come.filter(({ run }) => run.job.tenant === tenant);
     const come = own.reduce((sum, { tokens }) => sum + tokens, 0);
-    const beyondOf = (run: Run) =>
-      Math.max(0, run.job.input + run.come - (this.#early.has(run) ? 0 : run.job.reserved));
+    const beyondOf = (run: Run) => Math.max(0, run.job.input + run.come - run.job.reserved);
     const beyond = [...new Set(own.map(({ run }) => run))].reduce((sum, run) => sum + beyondOf(run), 0);
     const largest = LONGEST.input + LONGEST.output;
     if (come > Math.max(most, largest) + beyond)
@@ -271,11 +281,29 @@ export class Promises {
     // What waited for a slot was let in before.
     if (most === undefined || this.#submittedAt.get(job) !== this.#looks.now()) return;
     const known = this.#come.filter(
-      ({ run, at }) => run.job.tenant === tenant && at <= this.#toldAt && at > this.#looks.now() - 60_000,
+      ({ run, at, isTold }) => run.job.tenant === tenant && isTold && at > this.#looks.now() - 60_000,
     );
     const come = known.reduce((sum, { tokens }) => sum + tokens, 0);
     if (come > most)
       this.#broken('let_in', `${tenant.name} has used ${come} of ${most} tokens, and begins another`);
+  }
+
+  /** The frame of a request says when it was let in; a stored job is when it is given to a worker first. */
+  #checkRequests({ job, account }: Run): void {
+    const { tenant } = job;
+    const most = tenant.limits?.requests_per_minute;
+    if (most === undefined) return;
+    const letIn = this.#letIn.get(tenant) ?? new Map<Job, number>();
+    this.#letIn.set(tenant, letIn);
+    if (letIn.has(job)) return;
+    const now = this.#looks.now();
+    letIn.set(job, typeof account === 'string' ? Number(JSON.parse(account)[2]) : now);
+    const times = [...letIn.values()].sort((one, other) => one - other);
+    for (const [index, at] of times.entries()) {
+      const before = times[index - most];
+      if (before !== undefined && at - before < 60_000)
+        this.#broken('requests', `${tenant.name} had ${most + 1} let in in ${at - before} ms`);
+    }
   }
 
   #serve(tenant: Tenant, tokens: number): void {
@@ -285,10 +313,6 @@ export class Promises {
   #broken(promise: string, message: string): never {
     throw new BrokenPromise(promise, message);
   }
-}
-
-function isOver({ running, tokens_per_minute }: LimitView): boolean {
-  return [running, tokens_per_minute].some(({ used, limit }) => limit !== null && used > limit);
 }
 
 /** Whether the dearest request would be let in. */

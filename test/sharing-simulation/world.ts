@@ -16,6 +16,7 @@ const DRAIN_SECONDS = 3000;
 /** Workers tell so often what has come. */
 const LOAD_SECONDS = 2;
 const MOST_SLOTS = 5;
+const GRACE_SECONDS = 5;
 
 interface Worker {
   name: string;
@@ -24,6 +25,12 @@ interface Worker {
   boots: number;
   /** Null: it is away. */
   connection: FakeConnection | null;
+  /** The second in which it is back with what it runs; null: it is there, or dead. */
+  backAt: number | null;
+  /** Epoch ms until which a queue that started again waits for it to tell what it runs. */
+  awaitedUntil: number;
+  /** Epoch ms */
+  lostAt: number;
   read: number;
   runs: Map<string, Run>;
   /** What it has settled and nobody has acknowledged, by fence. */
@@ -59,8 +66,10 @@ class World {
   readonly #random: Random;
   /** Which prompts begin alike. */
   readonly #texts: Random;
+  /** Which workers are cut off, and for how long. */
+  readonly #faults: Random;
   readonly #tenants: Tenant[];
-  readonly #queue = new QueueHarness({ reconnect_grace_seconds: 5 });
+  readonly #queue = new QueueHarness({ reconnect_grace_seconds: GRACE_SECONDS });
   readonly #workers: Worker[];
   readonly #jobs = new Map<string, Job>();
   readonly #promises: Promises;
@@ -70,12 +79,16 @@ class World {
   constructor(seed: number) {
     this.#random = new Random(seed, 'sharing');
     this.#texts = new Random(seed, 'texts');
+    this.#faults = new Random(seed, 'faults');
     this.#tenants = drawTenants(this.#random);
     this.#workers = Array.from({ length: this.#random.int(1, 3) }, (_, index) => ({
       name: `w${index}`,
       capacity: this.#random.int(1, MOST_SLOTS),
       boots: 0,
       connection: null,
+      backAt: null,
+      awaitedUntil: 0,
+      lostAt: 0,
       read: 0,
       runs: new Map(),
       settled: new Map(),
@@ -87,6 +100,7 @@ class World {
       now: () => this.#queue.nowMs,
       free: () => this.#free(),
       isWhole: () => this.#workers.every(({ connection }) => connection !== null),
+      isKnown: () => this.#workers.every(({ awaitedUntil }) => awaitedUntil <= this.#queue.nowMs),
       standings: () => this.#queue.queue.read('limits'),
       runs: () => this.#workers.flatMap(({ runs }) => [...runs.values()]),
     });
@@ -112,6 +126,7 @@ class World {
     this.#second += 1;
     this.#queue.advance(1);
     this.#heard();
+    for (const worker of this.#workers) if (worker.backAt === this.#second) this.#connect(worker);
     for (const worker of this.#workers) this.#generate(worker);
     this.#promises.afterSecond();
   }
@@ -130,7 +145,7 @@ class World {
       const slots_free = worker.capacity - runs.size;
       const load = { type: 'load', running: runs.size, waiting: 0, kv_cache_usage: 0, slots_free, generated };
       this.#queue.say(connection, load);
-      this.#promises.told();
+      this.#promises.told(new Set(runs.values()));
       this.#heard();
     }
     for (const run of [...runs.values()]) if (run.come >= run.job.output) this.#settle(worker, run, {});
@@ -197,9 +212,27 @@ class World {
       const worker = this.#random.pick(this.#workers);
       if (worker.connection !== null) this.#kill(worker);
     }
-    for (const worker of this.#workers)
-      if (worker.connection === null && this.#random.chance(0.1)) this.#connect(worker);
+    for (const worker of this.#workers) {
+      if (worker.connection === null && worker.backAt === null && this.#random.chance(0.1))
+        this.#connect(worker);
+      else if (worker.connection !== null && this.#faults.chance(0.02)) this.#cut(worker);
+    }
     if (this.#random.chance(0.01)) this.#restart();
+  }
+
+  /** It loses the network, and is back before its grace is over. */
+  #cut(worker: Worker): void {
+    this.#say(`${worker.name} loses its connection`);
+    const { connection } = worker;
+    this.#leaves(worker);
+    this.#queue.drop(connection!);
+    this.#heard();
+  }
+
+  #leaves(worker: Worker): void {
+    worker.connection = null;
+    worker.lostAt = this.#queue.nowMs;
+    worker.backAt = this.#second + this.#faults.int(1, GRACE_SECONDS - 2);
   }
 
   /** It dies, and what it ran comes to nothing: callers ask again, stored jobs are tried again. */
@@ -207,6 +240,7 @@ class World {
     this.#say(`${worker.name} dies`);
     const { connection, runs } = worker;
     worker.connection = null;
+    worker.lostAt = this.#queue.nowMs;
     worker.boots += 1;
     // Should the queue end too before it has written what they used, nobody knows of it.
     for (const { run } of worker.settled.values()) this.#promises.uncounted(run);
@@ -231,9 +265,13 @@ class World {
     const asked = [...this.#jobs.values()].filter(({ state, isStored }) => state === 'pending' && !isStored);
     for (const job of asked) job.state = 'away';
     const there = this.#workers.filter(({ connection }) => connection !== null);
-    for (const worker of there) worker.connection = null;
-    for (const worker of there) this.#connect(worker);
-    this.#promises.reconnected();
+    for (const worker of this.#workers) {
+      const lostAt = worker.connection === null ? worker.lostAt : this.#queue.nowMs;
+      worker.awaitedUntil = lostAt + GRACE_SECONDS * 1000;
+    }
+    // Some are back at once, the others in some seconds.
+    for (const worker of there) this.#leaves(worker);
+    for (const worker of there) if (this.#faults.chance(0.5)) this.#connect(worker);
     for (const job of asked) if (job.state === 'away') this.#submit(job);
   }
 
@@ -247,6 +285,8 @@ class World {
     }));
     const instance = { boot_id: `${name}-${worker.boots}` };
     worker.read = 0;
+    worker.backAt = null;
+    worker.awaitedUntil = 0;
     worker.connection = this.#queue.worker(name, { capacity, jobs, instance });
     for (const { frame } of settled.values()) this.#queue.say(worker.connection, frame);
     this.#heard();

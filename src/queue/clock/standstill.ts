@@ -75,5 +75,6 @@ function beginLeasesAnew(core: Core, since: number): void {
   }
   if (since > 0) return;
   core.workers.postponeReturns(graceEnds);
+  core.limits.postponeReturns(graceEnds);
   for (const job of core.waiting.all()) if (job.lease_expires_at !== null) job.lease_expires_at = graceEnds;
 }

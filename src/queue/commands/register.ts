@@ -51,6 +51,7 @@ export function register(core: Core, connection: Connection, frame: Register, se
     connection.send(registeredFrame(core, worker, resumed, lost));
   } else resumeAll(core, worker, older === null);
   forgetCharges(worker);
+  core.limits.heardWorker(frame.worker_id, worker.running);
   core.ready.worker(worker);
   core.log('info', 'worker registered', {
     worker_id: frame.worker_id,

@@ -32,7 +32,9 @@ export function request(
   const configId = choice.kind === 'pool' ? choice.config_id : null;
   const now = core.now();
   const earlier = core.waiting.find(asked.job_id) ?? core.requests.takeUndecided(asked.job_id);
-  const wasLetIn = earlier !== null && (!('held' in earlier) || earlier.held === null);
+  // Of before a restart: the attempt that its worker goes on with is not another request.
+  const wasResumed = core.limits.endResumed(asked.job_id);
+  const wasLetIn = wasResumed || (earlier !== null && (!('held' in earlier) || earlier.held === null));
   const letInAt = earlier && 'let_in_at' in earlier ? earlier.let_in_at : null;
   const older = takeOver(core, asked.job_id);
   core.limits.tell(asked);

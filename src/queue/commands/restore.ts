@@ -3,7 +3,7 @@ import type { Core } from '../state/state.ts';
 import { newWorker, occupySlot } from '../state/worker.ts';
 import { readCordon } from '../store/cordon-table.ts';
 import { leasedByWorker, leasedJobs, ORPHANED, OVERDUE } from '../store/leases-table.ts';
-import { servedBySession } from '../store/session-table.ts';
+import { servedBySession, sessionsEndedSince } from '../store/session-table.ts';
 
 /** After a hibernation the sockets are still there and memory is not: the queue reads workers and jobs back from both stores. */
 export function restoreFleet(core: Core): void {
@@ -39,4 +39,14 @@ export function orphanAfterRestart(core: Core): void {
     core.stored.orphan(job, graceEnds, ORPHANED.byQueue);
     emit(core, job, 'disconnected', 'the queue was down');
   }
+}
+
+/**
+ * Workers that lost their connections with the earlier process, or shortly before, may go on with requests that they
+ * alone know of.
+ */
+export function awaitEarlierRequests(core: Core): void {
+  const graceMs = core.settings.reconnect_grace_seconds * 1000;
+  for (const { worker_id, heard_at } of sessionsEndedSince(core.sql, core.now() - graceMs))
+    core.limits.awaitWorker(worker_id, heard_at + graceMs);
 }

@@ -37,7 +37,7 @@ function fillWorker(core: Core, worker: Worker): void {
   while (freeSlots(worker) > 0) {
     const next = nextFor(core, worker);
     if (next === null) return;
-    if (!isLeftToOthers(core, worker, next)) send(core, worker, next);
+    sendOrPass(core, worker, next);
   }
 }
 
@@ -104,7 +104,13 @@ function placeNext(core: Core, least: Worker, job: Job, fits: (worker: Worker) =
     fits(worker) && !worker.declined.has(job.id) && (job.mode === 'stored' || mayRun(worker, job.model));
   const wants = wantsOf(job);
   const worker = isAnywhere(least, wants) ? least : (chooseLive(core, mayHaveIt, wants) ?? least);
-  if (!isLeftToOthers(core, worker, job)) send(core, worker, job);
+  sendOrPass(core, worker, job);
+}
+
+/** What is left to others, or what the limits of its token hold back after all, makes room for the next. */
+function sendOrPass(core: Core, worker: Worker, job: Job): void {
+  if (isLeftToOthers(core, worker, job) || (job.mode === 'stored' && !core.stored.letIn(job))) return;
+  send(core, worker, job);
 }
 
 /** Null: there is none that it may begin. */

@@ -4,7 +4,8 @@ import { SlidingWindow } from './sliding-window.ts';
 
 /** Why something is not let in now. */
 export interface OverLimit {
-  limit: keyof RateLimits;
+  /** `unknown`: the queue has started again and does not know yet what workers go on with. */
+  limit: keyof RateLimits | 'unknown';
   most: number;
   /** The pattern of models that the limit is of; null: it is of all. */
   models: string | null;

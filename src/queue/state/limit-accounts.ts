@@ -6,6 +6,7 @@ import type { ToldLimits, UsageAmounts, UsageKey } from '../rpc.ts';
 import { deleteLimits, readLimits, writeLimits } from '../store/limits-table.ts';
 import type { Ports } from '../store/ports.ts';
 import { type TokensUsed, tokensUsed } from '../store/usage-table.ts';
+import { EarlierRequests } from './earlier-requests.ts';
 import type { Cost } from './job.ts';
 
 /** What limits look at of a job of either mode. */
@@ -43,8 +44,8 @@ export class LimitAccounts {
   readonly #changed = new Set<string>();
   /** By job: whom it was let in for. */
   readonly #letIn = new Map<string, { token_name: string; tenant: string; weighed: Weighed }>();
-  /** Requests of before a restart, by id: the worker that still runs it. */
-  readonly #resumed = new Map<string, string>();
+  /** Requests of before a restart which workers still run, and workers that may tell of more. */
+  readonly #earlier = new EarlierRequests();
   #whenChanged: (isStored: boolean) => void = () => {};
   #unwritten: (counted: Counted) => TokensUsed[] = () => [];
 
@@ -86,16 +87,34 @@ export class LimitAccounts {
     this.#openTenant(whose, holder.account.limits);
   }
 
-  /** What keeps it from being let in; null: it is let in now, or its token has no limits. */
-  letIn(job: Limited): OverLimit | null {
+  /** What keeps it from being let in now; null: nothing does, or its token has no limits. */
+  over(job: Limited): OverLimit | null {
     const holder = this.#holderOf(job);
-    if (!holder) return null;
+    if (!holder || Object.keys(holder.account.limits).length === 0) return null;
+    const opens_at = this.#earlier.unknownUntil;
+    if (opens_at !== null) return { limit: 'unknown', most: 0, models: null, tenant: null, opens_at };
     const [weighed, now] = [weigh(job), this.#ports.now()];
     const { account, tenant } = holder;
     const ofTenant = this.#tenants.get(tenant)?.overBudget(account.limits.tenant ?? {}, tenant, now) ?? null;
-    const over = longer(account.over(weighed, now), ofTenant);
+    return longer(account.over(weighed, now), ofTenant);
+  }
+
+  /** Lets it in, if nothing keeps it. @returns what does */
+  letIn(job: Limited): OverLimit | null {
+    const over = this.over(job);
+    if (over === null) this.letInAgain(job, this.#ports.now());
+    return over;
+  }
+
+  /**
+   * The same of a stored job, whose request is written in the commit that gives it to a worker.
+   * @param isCounted it was let in before, and is no other request
+   */
+  letInStored(job: Limited, isCounted: boolean): OverLimit | null {
+    const over = this.over(job);
     if (over !== null) return over;
-    this.#add(job.token_name!, holder, weighed, now);
+    this.letInAgain(job, isCounted ? null : this.#ports.now());
+    if (!isCounted && this.#letIn.has(job.id)) this.#change(job.token_name!, true);
     return null;
   }
 
@@ -113,7 +132,7 @@ export class LimitAccounts {
     const holder = this.#holders.get(token_name) ?? { tenant, account: new Account({}), readAt: 0 };
     this.#holders.set(token_name, holder);
     this.letInAgain(job, letInAt <= holder.readAt ? null : letInAt);
-    this.#resumed.set(id, workerId);
+    this.#earlier.add(id, workerId);
   }
 
   /** So many tokens of its attempt have come by now. */
@@ -121,26 +140,53 @@ export class LimitAccounts {
     for (const account of this.#accountsLetIn(jobId)) account.generated(jobId, tokens, this.#ports.now());
   }
 
-  /** Its attempt is over, and another one may follow. */
-  endAttempt(jobId: string): void {
-    for (const account of this.#accountsLetIn(jobId)) account.endAttempt(jobId, this.#ports.now());
-  }
-
   /** It is over; what it held is free. */
   end(jobId: string): void {
     for (const account of this.#accountsLetIn(jobId)) account.end(jobId, this.#ports.now());
     this.#letIn.delete(jobId);
-    this.#resumed.delete(jobId);
+    this.#earlier.delete(jobId);
   }
 
-  /** The same of a request of before the restart, which no job is known of. */
-  endResumed(jobId: string): void {
-    if (this.#resumed.has(jobId)) this.end(jobId);
+  /** The same of a request of before the restart, which no job is known of. @returns whether it is one */
+  endResumed(jobId: string): boolean {
+    const isResumed = this.#earlier.delete(jobId);
+    if (isResumed) this.end(jobId);
+    return isResumed;
   }
 
-  /** The worker is gone. */
-  endResumedOf(workerId: string): void {
-    for (const [jobId, by] of this.#resumed) if (by === workerId) this.end(jobId);
+  /** At the start: this worker was there, and may go on with requests that nobody else knows of. @param until epoch ms */
+  awaitWorker(workerId: string, until: number): void {
+    this.#earlier.awaitWorker(workerId, until);
+  }
+
+  /** Its requests of before the restart hold what they do until it is back, or its grace is over. @param until epoch ms */
+  lostWorker(workerId: string, until: number): void {
+    this.#earlier.lostWorker(workerId, until);
+  }
+
+  /** It has registered, and goes on with these. */
+  heardWorker(workerId: string, running: ReadonlyMap<string, number>): void {
+    for (const jobId of this.#earlier.heardWorker(workerId, running)) this.end(jobId);
+  }
+
+  /** Gives every worker that is away at least until then, epoch ms. */
+  postponeReturns(until: number): void {
+    this.#earlier.postpone(until);
+  }
+
+  /** Epoch ms at which a worker may turn out to be gone; null: none is away. */
+  get nextLost(): number | null {
+    return this.#earlier.nextLost;
+  }
+
+  /** Workers are not back in time: what they went on with holds nothing any more. */
+  endLost(): void {
+    for (const jobId of this.#earlier.takeLost(this.#ports.now())) this.end(jobId);
+  }
+
+  /** Epoch ms until which nothing is let in, since not all workers have told what they go on with; null: they have. */
+  get unknownUntil(): number | null {
+    return this.#earlier.unknownUntil;
   }
 
   /** What was used, as it is written into the usage book. */
@@ -210,10 +256,6 @@ export class LimitAccounts {
     return holder ? holder.account.freed + (this.#tenants.get(holder.tenant)?.freed ?? 0) : null;
   }
 
-  protected isLetIn(jobId: string): boolean {
-    return this.#letIn.has(jobId);
-  }
-
   /** The first budget of a tenant: what runs by its tokens with limits counts from now on. */
   #openTenant(tenant: string, limits: Limits): void {
     if (!limits.tenant || this.#tenants.has(tenant)) return;
@@ -250,8 +292,9 @@ export class LimitAccounts {
     return accounts.filter((account) => account !== undefined);
   }
 
-  #holderOf({ token_name }: Pick<Limited, 'token_name'>): Holder | undefined {
-    return token_name === null ? undefined : this.#holders.get(token_name);
+  /** Undefined: there are no limits that hold for it. */
+  #holderOf({ token_name, cost }: Pick<Limited, 'token_name' | 'cost'>): Holder | undefined {
+    return token_name === null || cost === null ? undefined : this.#holders.get(token_name);
   }
 
   #change(tokenName: string, isStored: boolean): void {

@@ -1,6 +1,6 @@
 import { isKeptBy } from '../limits/account.ts';
 import type { OverLimit } from '../limits/scope.ts';
-import { countHeld, letInJobs } from '../store/limits-table.ts';
+import { countHeld, limitedJobs } from '../store/limits-table.ts';
 import type { Ports } from '../store/ports.ts';
 import type { WaitingJob } from './job.ts';
 import { LimitAccounts, type Limited, weigh } from './limit-accounts.ts';
@@ -30,7 +30,7 @@ export class LimitBook extends LimitAccounts {
   readonly #waiting = new Map<string, Map<string, Set<WaitingJob>>>();
   /** Stored jobs that are held back, by their line. */
   readonly #held = new Map<string, HeldLine>();
-  /** The one stored job of a line that is let in and was given to nobody yet. */
+  /** The one stored job of a line that waits for a slot. */
   readonly #next = new Map<string, string>();
   /** Epoch ms at which the next one that is held back may be let in; null: something has to end first. */
   opensAt: number | null = null;
@@ -40,9 +40,9 @@ export class LimitBook extends LimitAccounts {
     this.#ports = ports;
     if (!this.hasLimits) return;
     for (const { n, ...place } of countHeld(ports.sql)) this.#hold(place, n);
-    for (const job of letInJobs(ports.sql)) {
-      this.letInAgain(job);
-      if (job.waits) this.#next.set(lineOf(job), job.id);
+    for (const job of limitedJobs(ports.sql)) {
+      if (job.runs) this.letInAgain(job);
+      else this.waitsForSlot(job);
     }
   }
 
@@ -88,13 +88,13 @@ export class LimitBook extends LimitAccounts {
     return isKeptBy(over, weigh(job).names);
   }
 
-  /** Whether a stored job must be held back: one of its line is let in and waits, or is held back too. */
+  /** Whether a stored job must be held back: one of its line waits for a slot, or is held back too. */
   mustHold(job: Place): boolean {
     if (this.freedOf(job) === null) return false;
     return this.#next.has(lineOf(job)) || this.#held.has(lineOf(job));
   }
 
-  /** A stored job came to be held back, or was let in or ended. */
+  /** A stored job came to be held back, or waits for a slot or ended. */
   holdStored(job: Place): void {
     this.#hold(job, 1);
   }
@@ -103,9 +103,9 @@ export class LimitBook extends LimitAccounts {
     this.#hold(job, -1);
   }
 
-  /** A stored job is let in, and waits for a slot. */
-  waitsForSlot(job: Place & Pick<Limited, 'id'>): void {
-    if (this.isLetIn(job.id)) this.#next.set(lineOf(job), job.id);
+  /** A stored job waits for a slot, and is let in when it is given one. */
+  waitsForSlot(job: Place & Limited): void {
+    if (job.cost !== null && this.freedOf(job) !== null) this.#next.set(lineOf(job), job.id);
   }
 
   /** It waits for no slot any more. */
@@ -113,7 +113,7 @@ export class LimitBook extends LimitAccounts {
     if (this.#next.get(lineOf(job)) === job.id) this.#next.delete(lineOf(job));
   }
 
-  /** Lines that hold jobs back and have none that was let in and waits for a slot; the highest priority first. */
+  /** Lines that hold jobs back and have none that waits for a slot; the highest priority first. */
   openLines(): HeldLine[] {
     const open: HeldLine[] = [];
     for (const [line, held] of this.#held) if (!this.#next.has(line)) open.push(held);

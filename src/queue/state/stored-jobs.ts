@@ -18,7 +18,7 @@ import {
   setResultFile,
 } from '../store/jobs-table.ts';
 import { extendLease, type ORPHANED, orphanLease, postponeLease } from '../store/leases-table.ts';
-import { HELD, isHeld, letInJob, nextHeldId } from '../store/limits-table.ts';
+import { HELD, holdJob, isHeld, nextHeldId, unholdJob } from '../store/limits-table.ts';
 import { wakeDelayed } from '../store/pending-table.ts';
 import type { Ports } from '../store/ports.ts';
 import { keepLatestSettlement } from '../store/settlements-table.ts';
@@ -132,21 +132,21 @@ export class StoredJobs implements JobStore<StoredJob> {
 
   /** Its `run_after`. */
   #heldUntil(job: Pick<StoredJob, 'id' | 'token_name' | 'config_id' | 'priority' | 'cost'>): number | null {
-    return this.#limits.mustHold(job) || this.#limits.letIn(job) !== null ? HELD : null;
+    return this.#limits.mustHold(job) || this.#limits.over(job) !== null ? HELD : null;
   }
 
   /**
-   * The next job that the limits of its token hold back in a pool and a priority is let in, if they have room.
-   * @returns what keeps it; null: it is let in
+   * The next job that the limits of its token hold back in a pool and a priority waits for a slot, if they have room.
+   * @returns what keeps it; null: nothing does
    * @throws where there is none: what is counted as held back is not what is stored
    */
-  letInNext(place: Pick<StoredJob, 'token_name' | 'config_id' | 'priority'>): OverLimit | null {
+  unholdNext(place: Pick<StoredJob, 'token_name' | 'config_id' | 'priority'>): OverLimit | null {
     const id = nextHeldId(this.#ports.sql, place);
     const job = id === null ? null : this.find(id);
     if (job === null) throw new Error(`no job is held back where one is counted: ${JSON.stringify(place)}`);
-    const over = this.#limits.letIn(job);
+    const over = this.#limits.over(job);
     if (over !== null) return over;
-    letInJob(this.#ports.sql, job.id);
+    unholdJob(this.#ports.sql, job.id);
     this.#rows.forget(job.id);
     this.pending.ready(job, 1);
     this.#limits.unholdStored(job);
@@ -155,9 +155,24 @@ export class StoredJobs implements JobStore<StoredJob> {
     return null;
   }
 
-  lease(job: StoredJob, lease: Lease): StoredJob {
+  /**
+   * It is about to be given to a worker: only now it takes of what its token may use, so that what waits, for however
+   * long, keeps nobody.
+   * @returns false: others have used that meanwhile, and it is held back
+   */
+  letIn(job: StoredJob): boolean {
+    if (this.#limits.letInStored(job, job.leased_at !== null) === null) return true;
+    this.#rows.forget(job.id);
+    holdJob(this.#ports.sql, job.id);
     this.pending.left(job);
+    this.pending.entered({ ...job, run_after: HELD });
     this.#limits.leftLine(job);
+    this.#limits.holdStored(job);
+    return false;
+  }
+
+  lease(job: StoredJob, lease: Lease): StoredJob {
+    this.#leavePending(job);
     due(this.#ports, lease.lease_expires_at);
     const { file_key: _, ...columns } = lease;
     const leased: StoredJob = { ...job, ...columns, ...AT_LEASE };
@@ -167,7 +182,8 @@ export class StoredJobs implements JobStore<StoredJob> {
   }
 
   extend(job: StoredJob, workerId: string, expiresAt: number): void {
-    if (job.state === 'pending') this.pending.left(job);
+    if (job.state === 'pending') this.#leavePending(job);
+    this.#limits.letInAgain(job);
     this.#rows.forget(job.id);
     extendLease(this.#ports.sql, job.id, job.fence_token, workerId, expiresAt);
     due(this.#ports, expiresAt);
@@ -204,9 +220,9 @@ export class StoredJobs implements JobStore<StoredJob> {
   }
 
   release(job: StoredJob, change: Release): void {
-    if (job.state === 'pending') this.pending.left(job);
+    if (job.state === 'pending') this.#leavePending(job);
     this.pending.entered({ ...job, run_after: change.run_after });
-    this.#limits.endAttempt(job.id);
+    this.#limits.end(job.id);
     this.#rows.forget(job.id);
     releaseJob(this.#ports.sql, job, change);
     if (change.run_after !== null) due(this.#ports, change.run_after);
@@ -215,9 +231,7 @@ export class StoredJobs implements JobStore<StoredJob> {
 
   end(job: StoredJob, ending: Ending): void {
     const now = this.#ports.now();
-    if (job.state === 'pending') this.pending.left(job);
-    if (isHeld(job)) this.#limits.unholdStored(job);
-    this.#limits.leftLine(job);
+    if (job.state === 'pending') this.#leavePending(job);
     this.#limits.end(job.id);
     const settlement = this.settlements.next();
     const result_file = ending.state === 'succeeded' && ending.result === null ? job.result_file : null;
@@ -227,6 +241,12 @@ export class StoredJobs implements JobStore<StoredJob> {
     due(this.#ports, now + this.#settings.retention_seconds * 1000);
     for (const listening of [this.waiters, this.followers]) listening.tell(job.id, () => this.#view(job.id));
     this.listeners.settled(job.id);
+  }
+
+  #leavePending(job: StoredJob): void {
+    this.pending.left(job);
+    if (isHeld(job)) this.#limits.unholdStored(job);
+    this.#limits.leftLine(job);
   }
 
   /** @param text of the result as it lies in the row */

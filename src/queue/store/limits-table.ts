@@ -70,19 +70,24 @@ export function nextHeldId(
   return next?.id ?? null;
 }
 
+/** A pending job is held back. */
+export function holdJob(sql: Sql, id: string): void {
+  sql.exec(`UPDATE jobs SET run_after = ? WHERE id = ? AND state = 'pending'`, HELD, id);
+}
+
 /** It is held back no more. */
-export function letInJob(sql: Sql, id: string): void {
+export function unholdJob(sql: Sql, id: string): void {
   sql.exec(`UPDATE jobs SET run_after = NULL WHERE id = ? AND ${IS_HELD}`, id);
 }
 
-/** Stored jobs of this token that were let in and have not ended. */
-export function letInJobs(
+/** Stored jobs of tokens with limits that run, or are next in their lines for a slot. */
+export function limitedJobs(
   sql: Sql,
-): { id: string; token_name: string; config_id: string; priority: number; cost: string; waits: 0 | 1 }[] {
+): { id: string; token_name: string; config_id: string; priority: number; cost: string; runs: 0 | 1 }[] {
   return rows(
     sql,
-    `SELECT id, token_name, config_id, priority, cost, state = 'pending' AND fence_token = 0 AS waits FROM jobs
+    `SELECT id, token_name, config_id, priority, cost, state = 'leased' AS runs FROM jobs
      INDEXED BY jobs_limited WHERE cost IS NOT NULL AND settled_at IS NULL
-       AND (run_after IS NULL OR run_after < 4000000000000000)`,
+       AND (state = 'leased' OR (run_after IS NULL AND leased_at IS NULL))`,
   );
 }

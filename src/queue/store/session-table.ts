@@ -1,5 +1,6 @@
 import type { AdapterState } from '../../protocol/index.ts';
 import type { Sql } from './ports.ts';
+import { rows } from './rows.ts';
 
 /**
  * Every statement on what is stored of workers' connections: what a reconnect and a hibernation need. What is
@@ -97,6 +98,15 @@ export function openSessions(sql: Sql): SessionRow[] {
     config_id: String(row.config_id),
     models: JSON.parse(String(row.models)) as string[],
   }));
+}
+
+/** Workers that are away since then, or later. Those of the base protocol do not tell what they go on with. */
+export function sessionsEndedSince(sql: Sql, since: number): { worker_id: string; heard_at: number }[] {
+  return rows(
+    sql,
+    `SELECT worker_id, heard_at FROM sessions WHERE is_connected = 0 AND heard_at > ? AND boot_id IS NOT NULL`,
+    since,
+  );
 }
 
 /** Connected workers not touched since then. */

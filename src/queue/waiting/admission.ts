@@ -7,7 +7,7 @@ import { type RequestAnswer, type WaitingLineView, workerNamed } from '../rpc.ts
 import type { WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { isLeaving, mayRun, type Worker } from '../state/worker.ts';
-import { refusal } from './limits.ts';
+import { refusal } from './over-limit.ts';
 
 /** Whether a job may wait and until when, and the answer to its caller when it may not. */
 

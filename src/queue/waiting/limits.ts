@@ -5,17 +5,13 @@ import type { WaitingJob } from '../state/job.ts';
 import { firstOf } from '../state/limit-book.ts';
 import type { Core } from '../state/state.ts';
 import { due } from '../store/alarm.ts';
+import { reject } from './admission.ts';
+import { mayWait, type Refused, refusal } from './over-limit.ts';
 
 /** Who is let in by the limits of its token, and who waits for that. */
 
-/** When something ends that runs nobody knows, s. */
-const RETRY_WHEN_BUSY_SECONDS = 1;
-
-type Refused = Extract<RequestAnswer, { kind: 'refused' }>;
-
 /**
- * A request has come: its token's limits let it in, or it waits until they do, where its caller said how long it waits
- * and that is long enough.
+ * A request has come: its token's limits let it in, or it waits until they do, where it may wait so long.
  * @returns the answer to its caller where it does neither
  */
 export function letInOrHold(core: Core, job: WaitingJob): Refused | null {
@@ -25,8 +21,7 @@ export function letInOrHold(core: Core, job: WaitingJob): Refused | null {
     job.let_in_at = core.now();
     return null;
   }
-  const saidHowLong = !job.waits_for_start;
-  if (!saidHowLong || (over.opens_at ?? core.now()) >= job.slot_by) return refusal(core, job, over);
+  if (!mayWait(core, job, over)) return refusal(core, job, over);
   job.held = over;
   core.limits.hold(job);
   return null;
@@ -40,13 +35,19 @@ export function letInAgain(core: Core, job: WaitingJob, at: number | null): null
 }
 
 /**
- * Lets in what was held back and has room now: of stored jobs one of each token in a pool, so another may follow once
- * that has found a slot.
- * @returns whether anything was let in, and a dispatch pass is to follow
+ * Lets in what was held back and has room now; of stored jobs one of each token in a pool may wait for a slot, and
+ * another once that has found one.
+ * @returns whether there is anything new for a dispatch pass
  */
 export function letInHeld(core: Core): boolean {
   if (!core.limits.hasHeld) {
     core.limits.opensAt = null;
+    return false;
+  }
+  const { unknownUntil } = core.limits;
+  if (unknownUntil !== null) {
+    // Once that is over the next tick ends it, or postpones it where the queue stood still.
+    openAt(core, unknownUntil > core.now() ? unknownUntil : null);
     return false;
   }
   const opens: (number | null)[] = [];
@@ -58,7 +59,7 @@ export function letInHeld(core: Core): boolean {
   }
   for (const line of core.limits.openLines()) {
     const kept = core.limits.stillKept(line);
-    const over = kept ?? core.stored.letInNext(line.place);
+    const over = kept ?? core.stored.unholdNext(line.place);
     if (over === null) isOneIn = true;
     else opens.push(over.opens_at);
     if (over !== null && kept === null) core.limits.keep(line, over);
@@ -67,9 +68,13 @@ export function letInHeld(core: Core): boolean {
     (one, other) => (one === null || (other !== null && other < one) ? other : one),
     null,
   );
+  openAt(core, next);
+  return isOneIn;
+}
+
+function openAt(core: Core, next: number | null): void {
   core.limits.opensAt = next;
   if (next !== null) due(core, next);
-  return isOneIn;
 }
 
 /**
@@ -80,50 +85,21 @@ export function letInHeld(core: Core): boolean {
 function letInWaiting(core: Core, lines: readonly ReadonlySet<WaitingJob>[]): (number | null)[] {
   const kept: OverLimit[] = [];
   for (const jobs of lines) {
+    let isKept = false;
     for (const job of jobs) {
+      // What was held since the queue started is asked for the first time whether it may wait.
+      if (isKept && job.held?.limit !== 'unknown') break;
       const over = kept.find((before) => core.limits.isKeptBy(before, job)) ?? core.limits.letIn(job);
-      if (over !== null) {
+      if (over === null) core.waiting.letIn(job, core.now());
+      else if (!mayWait(core, job, over)) reject(core, job, refusal(core, job, over));
+      else {
         job.held = over;
         kept.push(over);
-        break;
+        isKept = true;
       }
-      core.waiting.letIn(job, core.now());
     }
   }
   return kept.map(({ opens_at }) => opens_at);
-}
-
-/** Why it is refused, and when asking again may help. */
-export function refusal(core: Core, job: WaitingJob, over: OverLimit): Refused {
-  const now = core.now();
-  const seconds = over.opens_at === null ? RETRY_WHEN_BUSY_SECONDS : (over.opens_at - now) / 1000;
-  const isBudget = over.limit === 'tokens_per_day' || over.limit === 'tokens_per_month';
-  const how =
-    isBudget && over.opens_at !== null
-      ? `it resets at ${new Date(over.opens_at).toISOString()}`
-      : `try again in ${Math.ceil(seconds)} s, or wait for it with the header X-Queue-Wait: 60`;
-  return {
-    kind: 'refused',
-    reason: 'over_limit',
-    message: `${overText(job.token_name ?? '', over)}: ${how}`,
-    retry_after_seconds: seconds,
-    headers: rateLimitHeaders(core.limits.standingsOf(job), now),
-  };
-}
-
-const WHAT: Record<OverLimit['limit'], string> = {
-  requests_per_minute: 'requests a minute',
-  tokens_per_minute: 'tokens a minute',
-  tokens_per_day: 'tokens a day',
-  tokens_per_month: 'tokens a month',
-  running: 'requests at a time',
-};
-
-/** A clause: `the token "a" has reached its limit of 60 requests a minute`. */
-function overText(tokenName: string, { limit, most, models, tenant }: OverLimit): string {
-  const who = tenant === null ? `the token "${tokenName}"` : `the tenant "${tenant}"`;
-  const of = models === null ? '' : ` for "${models}"`;
-  return `${who} has reached its limit of ${most} ${WHAT[limit]}${of}`;
 }
 
 /** Adds the headers that tell a caller how far it is from its limits. */

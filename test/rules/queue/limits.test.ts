@@ -155,19 +155,6 @@ describe('running at a time', () => {
     });
     expect(queue.request(limited(limits))).toMatchObject([{ kind: 'stream' }]);
   });
-
-  it('is not kept by a request of before a restart whose worker is gone', () => {
-    const queue = new QueueHarness();
-    const worker = queue.worker('w', { capacity: 10 });
-    queue.request(limited({ running: 1 }));
-    queue.advance(2);
-    const { job_id, fence_token, account } = worker.lastJob();
-    queue.restart();
-    const back = queue.worker('w', { capacity: 10, jobs: [{ job_id, fence_token, account }] });
-    expect(standing(queue).running.used).toBe(1);
-    queue.drop(back);
-    expect(standing(queue).running.used).toBe(0);
-  });
 });
 
 describe('limits by model', () => {
@@ -240,33 +227,94 @@ describe('stored jobs', () => {
     expect(standing(queue)).toMatchObject({ running: { used: 1 }, held: 0 });
   });
 
-  it('that wait for a slot hold no limits but for one', () => {
+  it('that wait for a slot hold nothing, whatever their priority', () => {
     const queue = new QueueHarness();
-    const limits = { running: 2 };
-    for (let n = 0; n < 5; n++) queue.job(stored(limits));
-    expect(standing(queue)).toMatchObject({ running: { used: 1 }, held: 4 });
+    const limits = { running: 2, requests_per_minute: 10, tokens_per_minute: 100 };
+    for (const priority of [-10, 0, 5]) queue.job(stored(limits, { priority }));
+    expect(standing(queue)).toMatchObject({
+      running: { used: 0 },
+      requests_per_minute: { used: 0 },
+      tokens_per_minute: { used: 0 },
+    });
     queue.worker('w', { capacity: 1 });
-    expect(standing(queue)).toMatchObject({ running: { used: 2 }, held: 3 });
+    expect(standing(queue)).toMatchObject({
+      running: { used: 1 },
+      requests_per_minute: { used: 1 },
+      tokens_per_minute: { used: 10 },
+    });
   });
 
-  it('hold their limits through retries and a restart, and free them once', () => {
+  it('of a low priority that wait for a slot shut out no request of their token', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 1 });
+    const limits = { running: 1, tokens_per_minute: 100 };
+    queue.request({ tenant: 'other' });
+    queue.job(stored(limits, { id: 'line', priority: -10, tokens: 100 }));
+    const asked = queue.request(limited(limits));
+    expect(asked).toEqual([]);
+    settle(queue, worker);
+    expect(asked).toMatchObject([{ kind: 'stream' }]);
+    queue.worker('w2', { capacity: 1 });
+    // It found room when it was submitted, and has none now that a slot is free.
+    expect(queue.state('line')).toBe('pending');
+    expect(standing(queue)).toMatchObject({ running: { used: 1 }, held: 1 });
+    settle(queue, worker, 0);
+    expect(queue.state('line')).toBe('leased');
+  });
+
+  it('that are to be tried again hold nothing meanwhile, are let in anew, and count once', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 10 });
+    const limits = { running: 1, requests_per_minute: 10 };
+    queue.job(stored(limits, { id: 'one' }));
+    queue.job(stored(limits, { id: 'two' }));
+    const { job_id, fence_token } = worker.lastJob();
+    queue.say(worker, { type: 'job_error', job_id, fence_token, error: 'again', retryable: true });
+    expect(worker.lastJob()).toMatchObject({ job_id: 'two' });
+    queue.advance(10);
+    expect(queue.state('one')).toBe('pending');
+    expect(standing(queue)).toMatchObject({ running: { used: 1 }, held: 1 });
+    settle(queue, worker);
+    expect(worker.lastJob()).toMatchObject({ job_id: 'one' });
+    settle(queue, worker);
+    expect(standing(queue)).toMatchObject({
+      running: { used: 0 },
+      held: 0,
+      requests_per_minute: { used: 2 },
+    });
+  });
+
+  it('that run hold what they do over a restart, and free it once', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 10 });
     const limits = { running: 1 };
     queue.job(stored(limits, { id: 'one' }));
     queue.job(stored(limits, { id: 'two' }));
     const { job_id, fence_token } = worker.lastJob();
-    queue.say(worker, { type: 'job_error', job_id, fence_token, error: 'again', retryable: true });
-    expect(queue.state('two')).toBe('pending');
     queue.restart();
     expect(standing(queue)).toMatchObject({ running: { used: 1 }, held: 1 });
-    const back = queue.worker('w', { capacity: 10 });
+    const back = queue.worker('w', { capacity: 10, jobs: [{ job_id, fence_token }] });
     queue.advance(5);
-    expect(back.lastJob()).toMatchObject({ job_id: 'one' });
-    settle(queue, back);
+    expect(queue.state('two')).toBe('pending');
+    queue.say(back, { type: 'job_result', job_id, fence_token, result: {} });
     expect(back.lastJob()).toMatchObject({ job_id: 'two' });
     queue.queue.do('cancel', 'two', 'cancelled', null);
     expect(standing(queue)).toMatchObject({ running: { used: 0 }, held: 0 });
+  });
+
+  it('whose lease ran out and whose worker goes on with them are let in again with it', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 1 });
+    const limits = { running: 1 };
+    queue.job(stored(limits, { id: 'one' }));
+    const { job_id, fence_token } = worker.lastJob();
+    queue.drop(worker);
+    queue.advance(15);
+    expect(queue.state('one')).toBe('pending');
+    expect(standing(queue).running.used).toBe(0);
+    queue.worker('w', { capacity: 1, jobs: [{ job_id, fence_token }] });
+    expect(queue.state('one')).toBe('leased');
+    expect(standing(queue)).toMatchObject({ running: { used: 1 }, held: 0 });
   });
 
   it('that are cancelled or expire while they are held leave nothing behind', () => {
