@@ -66,8 +66,8 @@ export function rate(counted: Known<number>, seconds: number): string {
   const aSecond = counted / seconds;
   if (aSecond === 0) return '0/s';
   if (aSecond >= 0.095) return `${amount(Math.round(aSecond * 10) / 10)}/s`;
-  if (aSecond * 60 >= 0.95) return `${amount(Math.round(aSecond * 60))}/min`;
-  return `${amount(Math.max(1, Math.round(aSecond * 3600)))}/h`;
+  if (aSecond * 60 >= 0.95) return `${count(aSecond * 60)}/min`;
+  return `${count(Math.max(1, aSecond * 3600))}/h`;
 }
 
 /** `3.4 k/s`. */
@@ -82,7 +82,12 @@ export function tokenRate(aSecond: Known<number>): string {
 
 /** `1.2 s, n 340`: a percentile, and of how many. */
 export function percentile(ms: Known<number>, n: Known<number>): string {
-  return ms == null ? UNKNOWN : `${duration(ms)}, n ${amount(n)}`;
+  return ms == null ? UNKNOWN : `${duration(ms)}, n ${many(n)}`;
+}
+
+/** How many of something, however many: `20`, `12.4 k`. */
+export function many(value: Known<number>): string {
+  return value != null && Math.abs(value) < 999.5 ? count(value) : amount(value);
 }
 
 /** GB are 10⁹ bytes. */

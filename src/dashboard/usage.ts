@@ -116,7 +116,7 @@ export function sharingInWords({ tenants, tokens, next }: PoolSharing): string |
 
 /** Whole below a thousand: they are counted, not measured. */
 export function tokensInWords(tokens: number | null): string {
-  return tokens !== null && tokens < 1000 ? format.count(tokens) : format.amount(tokens);
+  return format.many(tokens);
 }
 
 /** @param tenant null or empty: no tokens were configured */

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { timeZone } from '../clock.ts';
-import { amount, clockTime } from '../format.ts';
+import { clockTime, many } from '../format.ts';
 import { isDark as isDarkNow } from '../theme.ts';
 import type { PlotOptions, Series, TimeMark } from './plot.ts';
 
@@ -90,7 +90,7 @@ export function Chart(props: ChartProps) {
     <figure class="chart" aria-label={`${title}: ${spoken(series, format)}`}>
       <figcaption>
         {title}
-        {n !== undefined && !isEmpty && <span class="dim">, n {amount(n)}</span>}
+        {n !== undefined && !isEmpty && <span class="dim">, n {many(n)}</span>}
       </figcaption>
       {isEmpty ? (
         <p class="none">Nothing was measured.</p>

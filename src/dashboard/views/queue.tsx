@@ -212,7 +212,7 @@ function LatencyRow({ name, values }: { name: string; values: Percentiles | null
           {format.duration(values?.[p])}
         </td>
       ))}
-      <td class="number dim">{format.amount(values?.n)}</td>
+      <td class="number dim">{format.many(values?.n)}</td>
     </tr>
   );
 }

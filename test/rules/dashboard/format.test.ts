@@ -35,9 +35,9 @@ describe('formats of the page', () => {
     [0, 60, '0/s'],
     [186, 60, '3.1/s'],
     [1_500_000, 60, '25.0 k/s'],
-    [4, 60, '4.0/min'],
-    [2, 3600, '2.0/h'],
-    [1, 86_400, '1.0/h'],
+    [4, 60, '4/min'],
+    [2, 3600, '2/h'],
+    [1, 86_400, '1/h'],
     [null, 60, '–'],
   ])('tell how often something comes: %s in %d s is %s', (counted, seconds, text) => {
     expect(format.rate(counted, seconds)).toBe(text);
@@ -48,7 +48,8 @@ describe('formats of the page', () => {
     expect(format.perSecond(null)).toBe('–');
     expect(format.tokenRate(3400)).toBe('3.4 k tokens/s');
     expect(format.tokenRate(null)).toBe('– tokens/s');
-    expect(format.percentile(1200, 340)).toBe('1.2 s, n 340');
+    expect(format.percentile(1200, 20)).toBe('1.2 s, n 20');
+    expect(format.percentile(340, 12_400)).toBe('340 ms, n 12.4 k');
     expect(format.percentile(null, null)).toBe('–');
   });
 
