@@ -63,6 +63,7 @@ beforeAll(async () => {
       // A request whose blocks are gone fails, as by vLLM's own choice.
       VLLM_EXTRA_ARGS: `--kv-transfer-config '${CONNECTOR}'`,
       CASOLA_MAX_JOBS: '16',
+      CASOLA_HEARTBEAT_INTERVAL: '1',
       WORKER_METRICS_PORT: String(metricsPort),
     },
   });
@@ -210,7 +211,11 @@ describe('an engine that prefills', () => {
       });
     await pace(600_000);
     const caller = new AbortController();
-    const answer = said(queue.url, longChat(50, { stream: true }), caller.signal).catch(() => 'gone');
+    // So long that it is waited for until the test has seen it.
+    const messages = Array.from({ length: 16 }, (_, at) => longChat(at).messages).flat();
+    const answer = said(queue.url, { ...longChat(50, { stream: true }), messages }, caller.signal).catch(
+      () => 'gone',
+    );
     await until(async () => (await engineRunning(prefillUrl)) === 1, 'the prefill runs');
     caller.abort();
     expect(await answer).toBe('gone');
