@@ -38,6 +38,8 @@ export class FaultHand {
   readonly #lasting = new Set<Fault>();
   #lagsUntil = 0;
   #newestAt = Number.NEGATIVE_INFINITY;
+  /** When an operator last resumed all pools, epoch ms. */
+  resumedAt = Number.NEGATIVE_INFINITY;
 
   constructor(world: FaultyWorld) {
     this.#world = world;
@@ -118,7 +120,10 @@ export class FaultHand {
           if (size === 3) queue.kill();
           if (size === 4) host.kill();
         });
-        return () => host.control('resume');
+        return () => {
+          host.control('resume');
+          this.resumedAt = timeline.now;
+        };
       }
       case 'objects_slow':
         link.slowMs = SLOW_MS;

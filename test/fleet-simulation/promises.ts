@@ -42,6 +42,8 @@ export interface Watched {
   listsLag(): boolean;
   /** When something last went wrong, epoch ms; infinite: it still does. */
   disturbedAt(): number;
+  /** When an operator last resumed all pools, epoch ms: what failed before is forgiven. */
+  resumedAt(): number;
 }
 
 /** Sees rows, machines and queue, and says when a promise is broken. It decides nothing in the run. */
@@ -193,7 +195,7 @@ export class Promises {
 
   /** A launch was decided. */
   #begun(row: LaunchRecord): void {
-    const { plan, link, listedAt, now } = this.#watched;
+    const { plan, link, listedAt, now, resumedAt } = this.#watched;
     if (link.isDown) this.violated('nothing is launched while the queue is silent', inWords(row));
     if (now() - (listedAt.get(row.provider) ?? 0) > STALE_MS) {
       this.violated('nothing is launched where lists are stale', inWords(row));
@@ -208,12 +210,13 @@ export class Promises {
     }
     if (plan.soundness[row.config_id] === 'sound') return;
     const failed = [...this.rows.values()].filter(
-      ({ config_id, cause }) =>
-        config_id === row.config_id && (cause === 'exited' || cause === 'start_deadline'),
+      ({ config_id, cause, ended_at }) =>
+        config_id === row.config_id &&
+        (cause === 'exited' || cause === 'start_deadline') &&
+        (ended_at ?? now()) >= resumedAt(),
     );
     const most = plan.soundness[row.config_id] === 'bad_model' ? 2 : MOST_FAILURES + 3;
-    // Who resumes a pool forgives what failed before.
-    if (failed.length > most * this.#beginnings()) {
+    if (failed.length > most) {
       this.violated('a pool that fails is given up', `${inWords(row)} after ${failed.length} failures`);
     }
   }

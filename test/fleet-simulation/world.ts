@@ -99,6 +99,7 @@ class FleetWorld {
       listedAt: this.#listedAt,
       listsLag: () => this.#faults.listsLag(),
       disturbedAt: () => this.#faults.disturbedAt(),
+      resumedAt: () => this.#faults.resumedAt,
     });
     for (const [name, provider] of Object.entries(this.providers)) this.#watch(name, provider);
     for (const provider of all)
