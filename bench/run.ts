@@ -10,6 +10,7 @@ import { dispatchLatency } from './scenarios/dispatch-latency.ts';
 import { durableJobs } from './scenarios/durable-jobs.ts';
 import { firstToken } from './scenarios/first-token.ts';
 import { memory } from './scenarios/memory.ts';
+import { page } from './scenarios/page.ts';
 import { peers } from './scenarios/peers.ts';
 import { processorTime } from './scenarios/processor.ts';
 import { realVllm } from './scenarios/real-vllm.ts';
@@ -23,7 +24,7 @@ const given = new Command('bench')
   .option('--rounds <count>', 'pairs of direct and road', '5')
   .option(
     '--only <groups>',
-    'groups to measure, such as P1,P3; peers, bends, batches and vllm run only when they are named',
+    'groups to measure, such as P1,P3; peers, bends, page, batches and vllm run only when they are named',
   )
   .option('--save <name>', 'keeps the figures as bench/results/<name>.json')
   .option('--short', 'sees that everything runs, in about a minute; its figures mean nothing')
@@ -56,6 +57,7 @@ const SCENARIOS: Scenario[] = [
   { groups: ['P5'], run: memory },
   { groups: ['P6'], run: dispatchLatency },
   { groups: ['P7'], run: start },
+  { groups: ['page'], onRequest: true, run: page },
   { groups: ['batches'], onRequest: true, run: batchesOfSimulator },
   { groups: ['batch-memory'], onRequest: true, run: memoryOfBatch },
   { groups: ['vllm-batches'], onRequest: true, run: batchesOfVllm },

@@ -2,8 +2,9 @@ import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import type { FleetView, Heartbeat } from '../src/protocol/index.ts';
+import type { FleetView } from '../src/protocol/index.ts';
 import { startWorkerd } from '../src/workerd/process.ts';
+import { beatingWorkers } from './beating-workers.ts';
 
 /**
  * What the heartbeats of many workers cost the fleet object: commits a second, and processor time of workerd.
@@ -25,7 +26,7 @@ const road = await startWorkerd({ host: '127.0.0.1', port: 0, stateDir: folder, 
 try {
   // First heartbeats are news, which is stored sooner.
   const end = AbortSignal.timeout(2 * intervalMs + Number(values.seconds) * 1000);
-  const beating = Promise.all(Array.from({ length: workers }, (_, n) => beats(n, end)));
+  const beating = beatingWorkers(road.url, workers, intervalMs, end);
   await sleep(2 * intervalMs);
   const watched = values.watch ? watch() : null;
   const commits = countCommits();
@@ -41,37 +42,6 @@ try {
 } finally {
   await road.stop();
   rmSync(folder, { recursive: true, force: true });
-}
-
-async function beats(n: number, end: AbortSignal): Promise<void> {
-  await sleep((intervalMs * n) / workers);
-  while (!end.aborted) {
-    const beat: Heartbeat = {
-      instance_id: `worker-${n}`,
-      config_id: `config-${n % 20}`,
-      status: 'running',
-      interval_seconds: intervalMs / 1000,
-      tokens_per_second: Math.random() * 1000,
-      kv_cache_usage: Math.random(),
-      engine_running: 8,
-      engine_waiting: 2,
-      gpus: [
-        {
-          name: 'NVIDIA H100',
-          memory_used_bytes: 6e10,
-          memory_total_bytes: 8e10,
-          utilization: Math.random(),
-        },
-      ],
-    };
-    const response = await fetch(`${road.url}/api/heartbeats`, {
-      method: 'POST',
-      body: JSON.stringify(beat),
-    });
-    if (!response.ok) throw new Error(await response.text());
-    await response.arrayBuffer();
-    await sleep(intervalMs);
-  }
 }
 
 /** Bytes that a viewer was sent. */

@@ -32,21 +32,28 @@ const SAVES = 40;
  * queue that has just begun are empty. Written by the code that reads it.
  */
 export function writeHistory(stateDir: string): void {
+  writeFleetDatabase(stateDir, (sql) => {
+    let clock = Date.now();
+    const history = new History(sql, () => clock);
+    writePools(history, (at) => {
+      clock = at;
+    });
+    clock = Date.now();
+    writeWorkers(new WorkerHistory(history));
+    for (let save = 0; save < SAVES; save++) history.save();
+  });
+}
+
+/** Writes into the fleet's database of a queue that is not running and has one, all in one commit. */
+export function writeFleetDatabase(stateDir: string, write: (sql: Sql) => void): void {
   const folder = join(stateDir, 'data', 'worker-vllm-fleet');
   const [file] = readdirSync(folder).filter(
     (name) => name.endsWith('.sqlite') && !name.startsWith('metadata'),
   );
   if (file === undefined) throw new Error(`there is no database in ${folder}: start the queue once`);
   const database = openDatabase(join(folder, file));
-  let clock = Date.now();
-  const history = new History(sqlOver(database), () => clock);
   database.exec('BEGIN');
-  writePools(history, (at) => {
-    clock = at;
-  });
-  clock = Date.now();
-  writeWorkers(new WorkerHistory(history));
-  for (let save = 0; save < SAVES; save++) history.save();
+  write(sqlOver(database));
   database.exec('COMMIT');
   database.close();
 }
