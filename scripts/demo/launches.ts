@@ -130,8 +130,9 @@ class DemoDriver implements Driver {
       },
       ...{ created_at: Date.now(), started_at: null, ended_at: null },
     });
-    const token = this.#queue.token && env.CASOLA_API_TOKEN;
-    setTimeout(() => this.#run(name, { ...this.#queue, token }), CONTAINER_MS).unref();
+    // By it the queue knows what the machine costs, also where it asks for none.
+    const queue = { ...this.#queue, token: env.CASOLA_API_TOKEN };
+    setTimeout(() => this.#run(name, queue), CONTAINER_MS).unref();
     return { kind: 'launched', external_id, price_per_hour };
   }
 

@@ -74,11 +74,15 @@ function withTerms(command: Command): Command {
     .option('--tokens-per-minute <number>', 'tokens of prompts and answers, in the same way')
     .option('--tokens-per-day <number>', 'its budget from midnight to midnight in UTC, in the same way')
     .option('--tokens-per-month <number>', 'its budget of a month, in the same way')
+    .option('--dollars-per-day <number>', 'the same in US dollars, as far as the price of workers is known')
+    .option('--dollars-per-month <number>', 'the same of a month')
     .option(
       '--tenant-tokens-per-day <number>',
       'the budget of its tenant, over all tokens of that; none: no limit',
     )
     .option('--tenant-tokens-per-month <number>', 'the same of a month')
+    .option('--tenant-dollars-per-day <number>', 'the same in US dollars')
+    .option('--tenant-dollars-per-month <number>', 'the same of a month')
     .option('--running <number>', 'requests and stored jobs at a time, in the same way');
 }
 

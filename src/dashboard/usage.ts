@@ -17,9 +17,11 @@ export interface UsageRow {
   cached: number;
   output: number;
   wasted: number;
+  /** Time that its attempts held slots, and of it that of workers whose price is not known. */
+  slot_ms: number;
+  unpriced_slot_ms: number;
   /** Of the part whose price is known; null: of nothing. */
   dollars: number | null;
-  unpriced_tokens: number;
 }
 
 export interface UsageAnswer {
@@ -41,23 +43,27 @@ export type By = keyof typeof BY;
 /** One row of the table. */
 export interface UsageGroup extends Omit<UsageRow, 'start'> {
   name: string;
+  /** What launched machines cost beyond what was used of them: nobody's. */
+  isIdle: boolean;
   /** Of all tokens, from 0 to 1; null: nobody had any. */
   share: number | null;
 }
 
 type Amounts = Omit<UsageRow, 'start' | 'tenant' | 'token_name' | 'model' | 'config_id'>;
 
-/** Sums of days, put together: days by time, anything else by tokens, the most first. */
-export function groupsOf({ usage, total }: UsageAnswer, by: By): UsageGroup[] {
+/** Sums of days, put together: days by time, anything else by tokens, the most first; what was idle is the last. */
+export function groupsOf({ usage, total, idle }: UsageAnswer, by: By): UsageGroup[] {
   const groups = Map.groupBy(usage, (row) => (by === 'day' ? row.start.slice(0, 10) : (row[by] ?? '')));
   const all = tokensOf(total);
   const rows = [...groups].map(([name, sums]) => {
     const sum = sums.reduce<Amounts>((one, other) => ({ ...other, ...added(one, other) }), NOTHING);
-    return { ...sum, name, share: all === 0 ? null : tokensOf(sum) / all };
+    return { ...sum, name, isIdle: false, share: all === 0 ? null : tokensOf(sum) / all };
   });
-  return rows.sort((one, other) =>
+  rows.sort((one, other) =>
     by === 'day' ? (one.name < other.name ? 1 : -1) : tokensOf(other) - tokensOf(one),
   );
+  const dollars = idle.reduce((sum, one) => sum + one.dollars, 0);
+  return dollars > 0 ? [...rows, { ...NOTHING, name: 'idle', isIdle: true, share: null, dollars }] : rows;
 }
 
 const NOTHING: Amounts = {
@@ -67,8 +73,9 @@ const NOTHING: Amounts = {
   cached: 0,
   output: 0,
   wasted: 0,
+  slot_ms: 0,
+  unpriced_slot_ms: 0,
   dollars: null,
-  unpriced_tokens: 0,
 };
 
 function added(one: Amounts, other: Amounts): Amounts {
@@ -80,7 +87,8 @@ function added(one: Amounts, other: Amounts): Amounts {
     cached: sum('cached'),
     output: sum('output'),
     wasted: sum('wasted'),
-    unpriced_tokens: sum('unpriced_tokens'),
+    slot_ms: sum('slot_ms'),
+    unpriced_slot_ms: sum('unpriced_slot_ms'),
     dollars:
       one.dollars === null && other.dollars === null ? null : (one.dollars ?? 0) + (other.dollars ?? 0),
   };
@@ -91,9 +99,9 @@ function tokensOf({ input, output }: Pick<UsageRow, 'input' | 'output'>): number
 }
 
 /** `$3.20`; `unknown`, never zero; `≥ $3.20` where the price of a part is not known. */
-export function costInWords({ dollars, unpriced_tokens, requests }: Amounts): string {
-  if (dollars === null) return requests === 0 ? format.UNKNOWN : 'unknown';
-  return unpriced_tokens > 0 ? `≥ ${format.money(dollars)}` : format.money(dollars);
+export function costInWords({ dollars, slot_ms, unpriced_slot_ms }: Amounts): string {
+  if (dollars === null) return slot_ms === 0 ? format.UNKNOWN : 'unknown';
+  return unpriced_slot_ms > 0 ? `≥ ${format.money(dollars)}` : format.money(dollars);
 }
 
 /** Who waits for whom: `team-b has had 71 % of the last hour's tokens; team-a is next.` Null: nobody waits. */

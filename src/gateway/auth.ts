@@ -1,6 +1,7 @@
 import { isLoopback } from '../process/network.ts';
 import { dialectOf, matchesPattern } from '../protocol/index.ts';
 import type { Viewer } from '../queue/rpc.ts';
+import type { LaunchedWorker } from '../scheduler/rpc.ts';
 import { readToken } from '../scheduler/token.ts';
 import type { Scope } from '../settings/scopes.ts';
 import type { TokenEntry } from '../settings/token-entry.ts';
@@ -16,9 +17,11 @@ export type AuthSettings = Pick<Env, 'TOKENS' | 'LOCAL_HOSTS' | 'FLEET' | 'QUEUE
 
 /**
  * Who asks: the entry of a token. A page that was signed in with it adds the hash of the sign-in's id; a worker that the
- * scheduler launched adds the one queue and pool that its token is for.
+ * scheduler launched adds the one queue and pool that its token is for, and what its machine costs.
  */
-export type Caller = TokenEntry & { signed_in?: string; queue_id?: string; config_id?: string };
+export type Caller = TokenEntry & { signed_in?: string; queue_id?: string } & Partial<
+    Pick<LaunchedWorker, 'config_id' | 'price_per_hour'>
+  >;
 
 /**
  * Lets a request through that may do what `anyOf` names, by its token or by the cookie of a page that was signed in
@@ -138,10 +141,7 @@ async function entryOfLaunch(token: string, env: AuthSettings): Promise<Caller |
   const claimed = readToken(token);
   if (claimed === null) return null;
   const { queue_id, launch_id } = claimed;
-  // An id that a caller can make up must not make an object.
-  const worker = mayBeQueue(env, queue_id)
-    ? await callFleet(env, queue_id, (fleet) => fleet.workerOfToken(token))
-    : null;
+  const worker = await launchedWith(token, env);
   if (worker) {
     return { name: `launch ${launch_id}`, sha256: '', scopes: ['worker'], ...worker, queue_id };
   }
@@ -150,6 +150,24 @@ async function entryOfLaunch(token: string, env: AuthSettings): Promise<Caller |
     'This token was made for a worker whose launch has ended, or not here.',
     'token_unknown',
   );
+}
+
+/** What the machine of a worker costs that was launched, US dollars an hour; also where no tokens are asked for. */
+export async function priceOfLaunch(
+  request: Request,
+  env: AuthSettings,
+  entry: Caller | null,
+): Promise<number | null> {
+  if (entry !== null) return entry.price_per_hour ?? null;
+  const worker = await launchedWith(tokenIn(request) ?? '', env);
+  return worker?.price_per_hour ?? null;
+}
+
+async function launchedWith(token: string, env: AuthSettings): Promise<LaunchedWorker | null> {
+  const queueId = readToken(token)?.queue_id;
+  // An id that a caller can make up must not make an object.
+  if (queueId === undefined || !mayBeQueue(env, queueId)) return null;
+  return await callFleet(env, queueId, (fleet) => fleet.workerOfToken(token));
 }
 
 /** Whether `authorize` would let it through. */

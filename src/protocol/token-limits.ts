@@ -5,10 +5,16 @@ const MOST = 1_000_000_000_000;
 
 const amount = z.number().int().min(1).max(MOST).optional();
 
+/** US dollars. */
+const money = z.number().min(0.01).max(1_000_000_000).optional();
+
 const Budgets = z.strictObject({
   /** Tokens of prompts and answers since midnight, and since the first of the month, in UTC. */
   tokens_per_day: amount,
   tokens_per_month: amount,
+  /** US dollars of what they held of workers whose price is known, in the same times. */
+  dollars_per_day: money,
+  dollars_per_month: money,
 });
 export type Budgets = z.infer<typeof Budgets>;
 
@@ -60,6 +66,9 @@ export const LimitView = z.object({
   /** Since midnight and since the first of the month in UTC, and reserved by what runs. */
   tokens_per_day: Used,
   tokens_per_month: Used,
+  /** Since then; what runs is counted when its attempt ends. */
+  dollars_per_day: Used,
+  dollars_per_month: Used,
   running: Used,
   /** Requests and stored jobs that wait for it. */
   held: z.number(),

@@ -7,6 +7,8 @@ export const RATE_LIMITS = [
   'tokens_per_minute',
   'tokens_per_day',
   'tokens_per_month',
+  'dollars_per_day',
+  'dollars_per_month',
   'running',
 ] as const;
 
@@ -30,11 +32,14 @@ function limitsText({ models = {}, tenant, ...all }: Limits): string {
 
 function ratesText(limits: RateLimits): string {
   const { requests_per_minute, tokens_per_minute, tokens_per_day, tokens_per_month, running } = limits;
+  const { dollars_per_day, dollars_per_month } = limits;
   return [
     requests_per_minute && `${requests_per_minute} requests/min`,
     tokens_per_minute && `${tokens_per_minute} tokens/min`,
     tokens_per_day && `${tokens_per_day} tokens/day`,
     tokens_per_month && `${tokens_per_month} tokens/month`,
+    dollars_per_day && `$${dollars_per_day}/day`,
+    dollars_per_month && `$${dollars_per_month}/month`,
     running && `${running} at a time`,
   ]
     .filter(Boolean)

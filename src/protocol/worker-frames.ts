@@ -39,6 +39,8 @@ export const Instance = z.object({
   /** How many requests the engine runs side by side, as far as the worker knows. */
   engine_requests: z.number().int().min(1).max(1e9).optional(),
   worker_version: z.string().max(64).optional(),
+  /** US dollars of its machine, as its operator says; that of a launched machine is known already. */
+  price_per_hour: z.number().min(0).max(1e6).optional(),
   /** Random, one per worker process: tells a reconnect from a restart that lost what was running. */
   boot_id: z.string().max(64).optional(),
 });

@@ -35,12 +35,13 @@ export function maySee(viewer: Viewer, tenant: string | null | undefined): boole
 /**
  * Headers of a worker's upgrade of `/ws`, set by the gateway alone: the name of its token, and where the
  * token is bound to worker ids, the pattern that they must fit (`matchesPattern`); both percent-encoded. Without
- * tokens there is neither.
+ * tokens there is neither. What the machine of one that was launched costs an hour, as a number.
  */
 export const WORKER_TOKEN_HEADERS = {
   name: 'x-worker-token-name',
   pattern: 'x-worker-id-pattern',
   pool: 'x-worker-config-id',
+  price: 'x-worker-price-per-hour',
 } as const;
 
 /**

@@ -1,5 +1,11 @@
 /** Tokens and requests that were counted, as the gateway asks a queue for them. */
 
+/**
+ * The time that attempts held slots, ms; of it that of workers whose price is not known, and what the rest cost, in
+ * billionths of a US dollar: sums of whole numbers are exact.
+ */
+export const SLOT_AMOUNTS = ['slot_ms', 'unpriced_slot_ms', 'nanodollars'] as const;
+
 /** What is counted. Tokens are sums; cached ones are among the input, those of reasoning among the output. */
 export const USAGE_AMOUNTS = [
   'requests',
@@ -12,6 +18,7 @@ export const USAGE_AMOUNTS = [
   'reasoning',
   'wasted',
   'estimated_requests',
+  ...SLOT_AMOUNTS,
 ] as const;
 export type UsageAmounts = Record<(typeof USAGE_AMOUNTS)[number], number>;
 

@@ -169,6 +169,8 @@ export type LauncherAnswer = z.output<typeof LauncherAnswer>;
 export interface LaunchedWorker {
   worker_id: string;
   config_id: string;
+  /** US dollars of its machine; null: nobody has told it. */
+  price_per_hour: number | null;
 }
 
 /** What the gateway may ask of the scheduler, by RPC of the fleet object. Arguments and answers are plain data. */

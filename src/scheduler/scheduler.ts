@@ -163,7 +163,8 @@ export class Scheduler {
   workerOf(launchId: string): LaunchedWorker | null {
     const launch = this.#core.launches.find(launchId);
     if (!launch || isFinal(launch) || launch.state === 'intended') return null;
-    return { worker_id: launch.name, config_id: launch.config_id };
+    const price_per_hour = launch.price_per_hour > 0 ? launch.price_per_hour : null;
+    return { worker_id: launch.name, config_id: launch.config_id, price_per_hour };
   }
 
   /** Key of the tokens of launched workers. */

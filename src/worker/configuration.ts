@@ -60,6 +60,8 @@ export interface WorkerConfiguration {
   graceSeconds: number;
   /** Without its queue for so long the worker ends; 0: never. */
   queueLostSeconds: number;
+  /** US dollars of its machine; null: it does not know. */
+  pricePerHour: number | null;
   /** Null: off. */
   backpressure: BackpressureSettings | null;
   /** How the events of streams are joined. */
@@ -138,6 +140,7 @@ export function readWorkerConfiguration(
     renewAfterSeconds: given.CASOLA_RENEW_LEASE_AFTER ?? given.CASOLA_LEASE_SECONDS * limits.RENEW_SHARE,
     graceSeconds: given.CASOLA_SHUTDOWN_GRACE_PERIOD,
     queueLostSeconds: given.WORKER_QUEUE_LOST_SECONDS,
+    pricePerHour: given.WORKER_PRICE_PER_HOUR ?? null,
     backpressure: backpressureOf(given, capacity),
     streamInterval: {
       minMs: given.CASOLA_STREAM_INTERVAL_MS,

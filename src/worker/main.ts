@@ -279,7 +279,8 @@ function createMetrics(
   });
 }
 
-function instanceOf({ instanceId, host, engine, engineRequests }: WorkerConfiguration): Instance {
+function instanceOf(configuration: WorkerConfiguration): Instance {
+  const { instanceId, host, engine, engineRequests, pricePerHour } = configuration;
   return {
     id: instanceId,
     host,
@@ -287,6 +288,7 @@ function instanceOf({ instanceId, host, engine, engineRequests }: WorkerConfigur
     ...(engine.model ? { model: engine.model } : {}),
     engine_requests: engineRequests,
     worker_version: manifest.version,
+    ...(pricePerHour !== null && { price_per_hour: pricePerHour }),
     boot_id: randomUUID(),
   };
 }

@@ -36,6 +36,7 @@ export const workerVariables = {
   CASOLA_RENEW_LEASE_AFTER: variable.seconds(0.1).optional(),
   CASOLA_SHUTDOWN_GRACE_PERIOD: variable.seconds(0).default(GRACE_SECONDS),
   WORKER_QUEUE_LOST_SECONDS: variable.seconds(0).default(0),
+  WORKER_PRICE_PER_HOUR: variable.number(0).optional(),
   CASOLA_BACKPRESSURE_CHECK_INTERVAL: variable.seconds(0).default(GRACE_SECONDS),
   CASOLA_BACKPRESSURE_PAUSE_THRESHOLD: variable.integer(0).optional(),
   CASOLA_BACKPRESSURE_RESUME_THRESHOLD: variable.integer(0).optional(),

@@ -24,14 +24,17 @@ afterAll(async () => {
 
 it('tells what each team used, who waits for whom, and whose limit is near its end', async () => {
   const { url } = await startQueue({ env: { QUEUE_TOKENS: 'admin:root' } });
-  const call = async (token: string, path: string, body: object) => {
+  const call = async (token: string, path: string, body: object, method = 'POST') => {
     const headers = { authorization: `Bearer ${token}` };
-    const response = await fetch(`${url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+    const response = await fetch(`${url}${path}`, { method, headers, body: JSON.stringify(body) });
     return (await response.json()) as Record<string, unknown>;
   };
   const make = async (name: string, more: object = {}) =>
     String((await call('root', '/api/tokens', { name, scopes: ['submit'], ...more })).token);
   const [a, b] = [await make('team-a'), await make('team-b', { limits: { running: 1 } })];
+  await make('team-a-ci', { tenant: 'team-a' });
+  const limits = { tenant: { tokens_per_day: 400 } };
+  await call('root', '/api/tokens/team-a-ci', { limits }, 'PATCH');
   const worker = await (await new RawWorker(url, 'root').connect()).register('w');
   const submit = (token: string) =>
     call(token, '/api/jobs', { job_type: 'chat_completion', config_id: 'cfg', payload: { messages: [] } });
@@ -53,10 +56,13 @@ it('tells what each team used, who waits for whom, and whose limit is near its e
   // One runs by now: that of the team that had less.
   await page.getByText('team-a waits with 3 jobs.').waitFor();
   await page.getByText('1 of 1 running at a time').waitFor();
+  await page.getByText('team-a, all tokens, for team-a-ci: 400 of 400 tokens a day').waitFor();
   const rows = page.locator('tbody tr[data-id]');
   expect(await rows.allTextContents()).toEqual([expect.stringMatching(/^team-a.*1.*100.*300.*unknown$/)]);
   // What money needs.
-  await page.getByText("machines are launched by a fleet's file: it gives their price").waitFor();
+  await page
+    .getByText("launched with a price by a fleet's file, and of workers with WORKER_PRICE_PER_HOUR")
+    .waitFor();
   await page.getByRole('button', { name: 'By model' }).click();
   await page.getByRole('columnheader', { name: 'Model' }).waitFor();
   await page.getByRole('button', { name: 'By day' }).click();

@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import type { FleetView, LaunchRow } from '../../src/protocol/index.ts';
 import type { LauncherAnswer, LauncherReport, Order } from '../../src/scheduler/rpc.ts';
@@ -215,16 +216,19 @@ it('what was used costs what its machine does, by who used it; what nobody launc
   const worker = await fleet.worker(order);
   const { job_id, fence_token } = await worker.job();
   const usage = { prompt_tokens: 10, completion_tokens: 20 };
+  // Something has to be used.
+  await setTimeout(50);
   worker.send({ type: 'job_result', job_id, fence_token, result: {}, usage });
   const answer = await until(async () => {
     const { body } = await fleet.call('read', '/api/usage?days=2&group_by=tenant');
     return (body.usage as object[]).length > 0 ? body : null;
   }, 'it is counted');
   expect(answer).toMatchObject({
-    usage: [{ tenant: 'submit', input: 10, output: 20, dollars: expect.any(Number), unpriced_tokens: 0 }],
+    usage: [{ tenant: 'submit', input: 10, output: 20, dollars: expect.any(Number), unpriced_slot_ms: 0 }],
+    idle: [{ config_id: 'chat', dollars: expect.any(Number) }],
   });
-  const { dollars } = (answer.usage as { dollars: number }[])[0]!;
-  expect(dollars).toBeGreaterThan(0);
+  const { dollars, slot_ms } = (answer.usage as { dollars: number; slot_ms: number }[])[0]!;
+  expect(dollars).toBeCloseTo((3 * slot_ms) / 3_600_000, 8);
 
   const other = new Fleet();
   const played = await (await new RawWorker(workerd.url, 'admin').connect(other.id)).register('own', {
@@ -232,10 +236,14 @@ it('what was used costs what its machine does, by who used it; what nobody launc
   });
   await other.submit();
   const job = await played.job();
+  await setTimeout(50);
   played.send({ type: 'job_result', job_id: job.job_id, fence_token: job.fence_token, result: {}, usage });
   const unknown = await until(async () => {
     const { body } = await other.call('read', '/api/usage');
     return (body.usage as object[]).length > 0 ? body : null;
   }, 'it is counted');
-  expect(unknown).toMatchObject({ total: { output: 20, dollars: null, unpriced_tokens: 30 }, idle: [] });
+  expect(unknown).toMatchObject({
+    total: { output: 20, dollars: null, unpriced_slot_ms: expect.any(Number) },
+    idle: [],
+  });
 });

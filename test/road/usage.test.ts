@@ -20,11 +20,16 @@ let worker: WorkerProcess;
 
 const CALLERS = 4;
 const MAX_TOKENS = 3;
+/** US dollars of the worker's machine. */
+const PRICE = 3600;
+/** Of a worker that the road starts. */
+const SLOTS = 8;
 const BODY = { model: 'tiny', messages: [{ role: 'user', content: 'Say hello.' }], max_tokens: MAX_TOKENS };
 
 beforeAll(async () => {
   queue = await startQueue();
-  worker = await readyWorker(queue.url, 'only', { engineArgs: '--inter-token-latency-ms 2' });
+  const env = { WORKER_PRICE_PER_HOUR: String(PRICE) };
+  worker = await readyWorker(queue.url, 'only', { engineArgs: '--inter-token-latency-ms 2', env });
 });
 afterAll(tearDown);
 
@@ -35,9 +40,9 @@ const chat = (more: object, init: RequestInit = {}) =>
     ...init,
   });
 
-async function counted(): Promise<UsageAmounts> {
+async function counted(): Promise<UsageAmounts & { dollars: number | null }> {
   const response = await fetch(`${queue.url}/api/usage?days=2`);
-  return ((await response.json()) as { total: UsageAmounts }).total;
+  return ((await response.json()) as { total: UsageAmounts & { dollars: number } }).total;
 }
 
 /** What the engine says of itself: requests that it finished, and tokens. */
@@ -81,7 +86,10 @@ describe('usage', () => {
       estimated_requests: 0,
     };
     await until(async () => (await counted()).requests === 4, 'all is counted');
-    expect(await counted()).toMatchObject(wanted);
+    const total = await counted();
+    expect(total).toMatchObject({ ...wanted, unpriced_slot_ms: 0 });
+    expect(total.slot_ms).toBeGreaterThan(0);
+    expect(total.dollars).toBeCloseTo((total.slot_ms * PRICE) / SLOTS / 3_600_000, 6);
   });
 
   it('counts what a caller got that hung up, and says that it is an estimate', async () => {

@@ -297,7 +297,7 @@ export class Promises {
     this.#letIn.set(tenant, letIn);
     if (letIn.has(job)) return;
     const now = this.#looks.now();
-    letIn.set(job, typeof account === 'string' ? Number(JSON.parse(account)[2]) : now);
+    letIn.set(job, typeof account === 'string' ? Number(JSON.parse(account)[3]) : now);
     const times = [...letIn.values()].sort((one, other) => one - other);
     for (const [index, at] of times.entries()) {
       const before = times[index - most];

@@ -9,6 +9,8 @@ const OPTIONS = {
   tokensPerMinute: { name: 'tokens_per_minute', flag: '--tokens-per-minute' },
   tokensPerDay: { name: 'tokens_per_day', flag: '--tokens-per-day' },
   tokensPerMonth: { name: 'tokens_per_month', flag: '--tokens-per-month' },
+  dollarsPerDay: { name: 'dollars_per_day', flag: '--dollars-per-day' },
+  dollarsPerMonth: { name: 'dollars_per_month', flag: '--dollars-per-month' },
   running: { name: 'running', flag: '--running' },
 } as const satisfies Record<string, { name: LimitName; flag: string }>;
 
@@ -16,6 +18,8 @@ const OPTIONS = {
 const TENANT_OPTIONS = {
   tenantTokensPerDay: { name: 'tokens_per_day', flag: '--tenant-tokens-per-day' },
   tenantTokensPerMonth: { name: 'tokens_per_month', flag: '--tenant-tokens-per-month' },
+  tenantDollarsPerDay: { name: 'dollars_per_day', flag: '--tenant-dollars-per-day' },
+  tenantDollarsPerMonth: { name: 'dollars_per_month', flag: '--tenant-dollars-per-month' },
 } as const satisfies Record<string, { name: keyof Budgets; flag: string }>;
 
 /** Options of `token create` and `token set`, as they are written: `60`, `600,qwen-*=60` by model, `none`. */
@@ -39,14 +43,14 @@ export function limitsIn(options: LimitOptions, before: Limits | null): Limits |
   const models = new Map(Object.entries(modelsBefore));
   for (const { name, flag, text } of own) {
     for (const of of [limits, ...models.values()]) delete of[name];
-    for (const { pattern, amount } of amountsIn(text, flag)) {
+    for (const { pattern, amount } of amountsIn(text, name, flag)) {
       if (pattern === null) limits[name] = amount;
       else models.set(pattern, { ...models.get(pattern), [name]: amount });
     }
   }
   for (const { name, flag, text } of ofTenant) {
     delete tenantBefore[name];
-    for (const { pattern, amount } of amountsIn(text, flag)) {
+    for (const { pattern, amount } of amountsIn(text, name, flag)) {
       if (pattern !== null) throw new UserError(`${flag} "${text}": a tenant's budget is of all models.`);
       tenantBefore[name] = amount;
     }
@@ -73,15 +77,28 @@ function given<Name extends LimitName>(
   });
 }
 
+const WHOLE = { form: /^\s*\d{1,13}\s*$/, least: 1, expected: 'a whole number from 1' };
+const DOLLARS = {
+  form: /^\s*\d{1,9}(\.\d{1,6})?\s*$/,
+  least: 0.01,
+  expected: 'US dollars, 0.01 at the least',
+};
+
 /** None for `none`. @throws UserError */
-function amountsIn(text: string, flag: string): { pattern: string | null; amount: number }[] {
+function amountsIn(
+  text: string,
+  name: LimitName,
+  flag: string,
+): { pattern: string | null; amount: number }[] {
   if (text.trim() === 'none') return [];
+  const { form, least, expected } = name.startsWith('dollars') ? DOLLARS : WHOLE;
   return text.split(',').map((part) => {
     const at = part.lastIndexOf('=');
-    const amount = /^\s*\d{1,13}\s*$/.test(part.slice(at + 1)) ? Number(part.slice(at + 1)) : 0;
-    if (amount >= 1 && amount <= 1e12) return { pattern: at < 0 ? null : part.slice(0, at).trim(), amount };
+    const amount = form.test(part.slice(at + 1)) ? Number(part.slice(at + 1)) : 0;
+    if (amount >= least && amount <= 1e12)
+      return { pattern: at < 0 ? null : part.slice(0, at).trim(), amount };
     throw new UserError(
-      `${flag} "${text}": expected a whole number from 1, by model as in "600,qwen-*=60", or "none".`,
+      `${flag} "${text}": expected ${expected}, by model as in "600,qwen-*=60", or "none".`,
     );
   });
 }

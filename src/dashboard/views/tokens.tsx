@@ -19,6 +19,8 @@ const NUMBERS = [
   { name: 'tokens_per_minute', label: 'Tokens a minute, at most', min: 1 },
   { name: 'tokens_per_day', label: 'Tokens a day, at most', min: 1 },
   { name: 'tokens_per_month', label: 'Tokens a month, at most', min: 1 },
+  { name: 'dollars_per_day', label: 'Dollars a day, at most', min: 0.01, step: 0.01 },
+  { name: 'dollars_per_month', label: 'Dollars a month, at most', min: 0.01, step: 0.01 },
   { name: 'running', label: 'At a time, at most', min: 1 },
   { name: 'weight', label: 'Weight among tenants, 1 unless set', min: 0.01, max: 100, step: 0.01 },
   { name: 'default_priority', label: 'Priority, 0 unless set', min: -1000, max: 1000 },

@@ -1,5 +1,5 @@
 import type { PoolSharing } from '../../protocol/sharing.ts';
-import type { LimitView } from '../../protocol/token-limits.ts';
+import type { LimitView, RateLimits } from '../../protocol/token-limits.ts';
 import { Problem } from '../controls/action.tsx';
 import { Chips } from '../controls/chips.tsx';
 import { Mark } from '../controls/mark.tsx';
@@ -76,8 +76,8 @@ export function UsageView() {
 function Groups({ answer, by }: { answer: UsageAnswer; by: By }) {
   const groups = groupsOf(answer, by);
   if (groups.length === 0) return <p class="notice">Nothing was used in this time.</p>;
-  const { total, idle } = answer;
-  const idleDollars = idle.reduce((sum, { dollars }) => sum + dollars, 0);
+  const { total } = answer;
+  const idle = groups.find(({ isIdle }) => isIdle);
   return (
     <>
       <dl class="totals">
@@ -97,31 +97,30 @@ function Groups({ answer, by }: { answer: UsageAnswer; by: By }) {
           note={`${tokensInWords(total.wasted)} wasted`}
         />
         <Total name="Cost" value={costInWords(total)} note={costNote(answer)} />
-        {idleDollars > 0 && (
-          <Total name="Nobody's" value={format.money(idleDollars)} note="days on which a pool was not used" />
-        )}
+        {idle && <Total name="Idle" value={format.money(idle.dollars)} note="launched, and not used" />}
       </dl>
       <Table
         label={`Usage by ${BY[by]}`}
         columns={columnsOf(by)}
         rows={groups}
         rowHeight={LINE_PX}
-        idOf={({ name }) => name}
+        idOf={({ name, isIdle }) => (isIdle ? '\0idle' : name)}
       />
       <p class="list-end dim">
-        {format.plural(groups.length, BY[by])}.{' '}
+        {format.plural(groups.length - (idle ? 1 : 0), BY[by])}.{' '}
         {total.dollars === null
-          ? "Tokens are counted in any case. What they cost is known of pools whose machines are launched by a fleet's file: it gives their price by the hour."
-          : "Cost is what a pool's launched machines cost on a day, idle time and starts included, divided by the tokens of that day; a generated token counts twice."}
+          ? "Tokens are counted in any case. What slots cost is known of machines that are launched with a price by a fleet's file, and of workers with WORKER_PRICE_PER_HOUR."
+          : 'Cost is the time that attempts held slots, at the price of their machines divided by the slots of each. Idle is what launched machines cost beyond that: starts, and slots that nobody used.'}
       </p>
     </>
   );
 }
 
 function costNote({ total }: UsageAnswer): string {
-  if (total.dollars === null) return 'no price is known';
-  if (total.unpriced_tokens === 0) return 'of all tokens';
-  return `${tokensInWords(total.unpriced_tokens)} tokens without a price`;
+  const { dollars, slot_ms, unpriced_slot_ms } = total;
+  if (dollars === null) return slot_ms === 0 ? 'nothing ran' : 'no price is known';
+  if (unpriced_slot_ms === 0) return `${format.duration(slot_ms)} of slots`;
+  return `${format.duration(unpriced_slot_ms)} of slots without a price`;
 }
 
 function Total({ name, value, note }: { name: string; value: string; note: string }) {
@@ -140,15 +139,17 @@ function columnsOf(by: By): Column<UsageGroup>[] {
     {
       key: 'name',
       head: word[0]!.toUpperCase() + word.slice(1),
-      cell: ({ name }) =>
-        name === '' ? <span class="dim">no {word}</span> : <span title={name}>{name}</span>,
+      cell: ({ name, isIdle }) => {
+        if (isIdle) return <em title="What launched machines cost beyond what was used of them">idle</em>;
+        return name === '' ? <span class="dim">no {word}</span> : <span title={name}>{name}</span>;
+      },
     },
     {
       key: 'share',
       head: 'Share of tokens',
       width: 150,
       drop: 5,
-      cell: ({ share }) => <Progress share={share} label="Share of tokens" />,
+      cell: ({ share, isIdle }) => (isIdle ? null : <Progress share={share} label="Share of tokens" />),
     },
     number('requests', 'Requests', ({ requests }) => format.count(requests), 5),
     number('failed', 'Failed', ({ failed }) => format.count(failed), 4),
@@ -156,6 +157,7 @@ function columnsOf(by: By): Column<UsageGroup>[] {
     number('cached', 'Cached', ({ cached }) => tokensInWords(cached), 3),
     number('output', 'Tokens out', ({ output }) => tokensInWords(output)),
     number('wasted', 'Wasted', ({ wasted }) => tokensInWords(wasted), 3),
+    number('slots', 'Slot time', ({ slot_ms }) => format.duration(slot_ms), 3),
     {
       key: 'cost',
       head: 'Cost',
@@ -178,7 +180,8 @@ function number(
   cell: (group: UsageGroup) => string,
   drop?: 3 | 4 | 5,
 ): Column<UsageGroup> {
-  return { key, head, width: 100, narrow: 76, isNumber: true, ...(drop && { drop }), cell };
+  const used = (group: UsageGroup) => (group.isIdle ? '' : cell(group));
+  return { key, head, width: 100, narrow: 76, isNumber: true, ...(drop && { drop }), cell: used };
 }
 
 /** Pools with somebody who waits. */
@@ -228,9 +231,12 @@ const MOST_SHARES = 8;
 function NearLimits() {
   const { data } = usePolled<{ limits: LimitView[] }>('api/limits', LOOK_MS).value;
   const near = (data?.limits ?? []).flatMap((limit) => {
-    const worst = RATES.map(([key, name]) => ({ name, ...limit[key], share: shareOf(limit[key]) })).sort(
-      (one, other) => (other.share ?? 0) - (one.share ?? 0),
-    )[0]!;
+    const worst = RATES.map(([key, name, words = format.count]) => ({
+      name,
+      words,
+      ...limit[key],
+      share: shareOf(limit[key]),
+    })).sort((one, other) => (other.share ?? 0) - (one.share ?? 0))[0]!;
     return limit.held > 0 || (worst.share ?? 0) >= NEAR_END ? [{ limit, worst }] : [];
   });
   if (near.length === 0) return null;
@@ -242,8 +248,8 @@ function NearLimits() {
           <li key={`${limit.token_name} ${limit.tenant} ${limit.models}`}>
             <Mark shape="triangle" label="Warning:" /> <strong>{limit.tenant ?? limit.token_name}</strong>
             {limit.tenant !== null && `, all tokens, for ${limit.token_name}`}
-            {limit.models !== null && ` for ${limit.models}`}: {format.count(worst.used)} of{' '}
-            {format.count(worst.limit)} {worst.name}
+            {limit.models !== null && ` for ${limit.models}`}: {worst.words(worst.used)} of{' '}
+            {worst.words(worst.limit)} {worst.name}
             {limit.held > 0 && `, ${format.plural(limit.held, 'job')} held back`}
           </li>
         ))}
@@ -252,13 +258,15 @@ function NearLimits() {
   );
 }
 
-const RATES = [
+const RATES: [key: keyof RateLimits, name: string, words?: (amount: number | null) => string][] = [
   ['requests_per_minute', 'requests a minute'],
   ['tokens_per_minute', 'tokens a minute'],
   ['tokens_per_day', 'tokens a day'],
   ['tokens_per_month', 'tokens a month'],
+  ['dollars_per_day', 'a day', format.money],
+  ['dollars_per_month', 'a month', format.money],
   ['running', 'running at a time'],
-] as const;
+];
 
 function shareOf({ used, limit }: { used: number; limit: number | null }): number | null {
   if (limit === null) return null;

@@ -11,12 +11,14 @@ const dialled = { queues: new Set<string>(), relays: new Set<string>(), fleets: 
 /**
  * Passes a worker's WebSocket upgrade to its queue, with what its token says of it: `register`, which need not name
  * the worker as the address does, is checked there.
+ * @param pricePerHour US dollars of its machine; null: it is not known
  */
 export async function dialQueue(
   env: Env,
   queueId: string,
   request: Request,
   token: (TokenEntry & { config_id?: string }) | null,
+  pricePerHour: number | null,
 ): Promise<Response> {
   dialled.queues.add(queueId);
   const headers = new Headers(request.headers);
@@ -24,6 +26,7 @@ export async function dialQueue(
   if (token) headers.set(WORKER_TOKEN_HEADERS.name, encodeURIComponent(token.name));
   if (token?.worker_id) headers.set(WORKER_TOKEN_HEADERS.pattern, encodeURIComponent(token.worker_id));
   if (token?.config_id) headers.set(WORKER_TOKEN_HEADERS.pool, encodeURIComponent(token.config_id));
+  if (pricePerHour !== null) headers.set(WORKER_TOKEN_HEADERS.price, String(pricePerHour));
   try {
     return await objectNamed(env.QUEUE, queueId).fetch(new Request(request, { headers }));
   } catch (error) {

@@ -4,9 +4,11 @@ import { USAGE_AMOUNTS, USAGE_KEYS } from '../../queue/rpc.ts';
 /** What the routes about usage answer. */
 
 const count = z.number().int();
-const amounts = Object.fromEntries(USAGE_AMOUNTS.map((name) => [name, count]));
-/** US dollars of the part whose price is known, null: of nothing; and the tokens of the rest. */
-const cost = { dollars: z.number().nullable(), unpriced_tokens: count };
+const { nanodollars: _, ...amounts } = Object.fromEntries(
+  USAGE_AMOUNTS.map((name) => [name, count]),
+) as Record<(typeof USAGE_AMOUNTS)[number], typeof count>;
+/** US dollars of the time of slots whose price is known; null: of none. */
+const cost = { dollars: z.number().nullable() };
 const keys = Object.fromEntries(USAGE_KEYS.map((name) => [name, z.string().optional()]));
 
 export const Usage = z.object({
@@ -15,7 +17,7 @@ export const Usage = z.object({
   width: z.enum(['day', 'hour']),
   usage: z.array(z.object({ start: z.string(), ...keys, ...amounts, ...cost })),
   total: z.object({ ...amounts, ...cost }),
-  /** What pools cost on days on which nobody had a token of them. */
+  /** What launched machines of pools cost on each day beyond what was used of them. */
   idle: z.array(z.object({ start: z.string(), config_id: z.string(), dollars: z.number() })),
 });
 

@@ -1,4 +1,4 @@
-import { requireQueueId, requireWorkerId } from '../auth.ts';
+import { priceOfLaunch, requireQueueId, requireWorkerId } from '../auth.ts';
 import { HttpError } from '../errors.ts';
 import { tellLimitsOfFile } from '../limits.ts';
 import { callQueue } from '../objects/calls.ts';
@@ -24,14 +24,15 @@ export function socketRoutes(app: Gateway): void {
     },
     answers: { 101: { description: 'The socket is open.' } },
     errors: [426, 503],
-    handler: (context) => {
+    handler: async (context) => {
       requireUpgrade(context, 'This address is for WebSocket connections of workers.');
       const token = context.get('token');
       const workerId = context.req.query('worker_id');
       if (workerId) requireWorkerId(token, workerId);
       const queueId = queueIdOf(context.env, context.req.raw);
       requireQueueId(token, queueId);
-      return dialQueue(context.env, queueId, context.req.raw, token);
+      const price = await priceOfLaunch(context.req.raw, context.env, token);
+      return dialQueue(context.env, queueId, context.req.raw, token, price);
     },
   });
 

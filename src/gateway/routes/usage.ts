@@ -5,7 +5,7 @@ import { callFleet, callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import type { Parameter } from '../openapi/row.ts';
 import { invalidParameter, rejectUnknownParameters, timeOf, wholeNumber } from '../parameters.ts';
-import { Prices, totalOf, totalWithCost, withCost } from '../usage-cost.ts';
+import { idleOf, totalOf, withCost } from '../usage-cost.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
 const HOUR = 3600;
@@ -58,14 +58,17 @@ export function usageRoutes(app: Gateway): void {
     handler: async (context) => {
       const queueId = queueIdOf(context.env, context.req.raw);
       const wanted = readWanted(context.req.query(), Date.now());
-      const { sums, idle } = await costOf(context, queueId, wanted);
+      const [sums, idle] = await Promise.all([
+        usageOf(context, queueId, wanted),
+        idleIn(context, queueId, wanted),
+      ]);
       const iso = (at: number) => new Date(at * 1000).toISOString();
       return context.json({
         since: iso(wanted.from),
         until: iso(wanted.to),
         width: wanted.width === HOUR ? 'hour' : 'day',
-        usage: sums.map(({ start, ...sum }) => ({ start: iso(start), ...sum })),
-        total: totalWithCost(sums),
+        usage: sums.map(({ start, ...sum }) => ({ start: iso(start), ...withCost(sum) })),
+        total: withCost(totalOf(sums)),
         idle: idle.map(({ day, ...spent }) => ({ start: iso(day), ...spent })),
       });
     },
@@ -100,34 +103,18 @@ export function usageRoutes(app: Gateway): void {
   });
 }
 
-/** Sums with what they cost. Prices are by pool, so sums are too until they have one. */
-async function costOf(context: GatewayContext, queueId: string, wanted: Wanted) {
+/** What launched machines cost beyond what was used of them, for those who see what everybody used. */
+async function idleIn(context: GatewayContext, queueId: string, { from, to, filter }: Wanted) {
   const { env } = context;
-  const { from, to, groupBy, filter } = wanted;
+  if (viewerOf(context.get('token')) !== null) return [];
   const spent = await callFleet(env, queueId, (fleet) => fleet.spentByDay(from * 1000));
-  const isByPool = groupBy.includes('config_id') || spent.length === 0;
-  const sums = await usageOf(
-    context,
-    queueId,
-    isByPool ? wanted : { ...wanted, groupBy: [...groupBy, 'config_id'] },
-  );
-  const all = spent.length === 0 ? [] : await usageOfAll(context, queueId, from, to);
-  const prices = new Prices(spent, all);
-  const pools = filter.config_id;
-  // Nobody's: for those who see what everybody used.
-  const seesAll = viewerOf(context.get('token')) === null;
-  const idle = prices.idle.filter(({ day, config_id }) => {
-    return seesAll && day < to && (pools?.includes(config_id) ?? true);
-  });
-  return { sums: withCost(sums, prices, groupBy), idle };
-}
-
-/** By pool, of the whole days around a span of time. */
-function usageOfAll({ env }: GatewayContext, queueId: string, from: number, to: number): Promise<UsageSum[]> {
+  if (spent.length === 0) return [];
   const [first, end] = [from - (from % DAY), to - (to % DAY) + DAY];
-  return callQueue(env, queueId, (queue) =>
+  const used = await callQueue(env, queueId, (queue) =>
     queue.usage({ from: first, to: end, width: DAY, groupBy: ['config_id'], filter: {} }),
   );
+  const pools = filter.config_id;
+  return idleOf(spent, used).filter(({ day, config_id }) => day < to && (pools?.includes(config_id) ?? true));
 }
 
 /** What the token may see: with `submit` alone its tenant's. */

@@ -7,7 +7,7 @@ import { type Core, storeOf } from '../state/state.ts';
 import { attemptErrors } from '../store/job-view.ts';
 import { chargeUsage, takeBackCharge } from './charge.ts';
 import { breakAnswer, endJob } from './end.ts';
-import { countWasted } from './usage.ts';
+import { countSlotTime, countWasted } from './usage.ts';
 
 const FIRST_DELAY_MS = 1000;
 const LONGEST_DELAY_MS = 60_000;
@@ -43,6 +43,7 @@ export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, mo
   const attempt_errors = JSON.stringify([...earlier, error]);
   if (again) {
     countWasted(core, job, job.fence_token, more.usage);
+    countSlotTime(core, job);
     if (more.usage === undefined) takeBackCharge(core, job);
     else chargeUsage(core, job, more.usage);
     core.workers.freeSlot(job.worker_id, job.id, job.fence_token);
@@ -91,6 +92,7 @@ export function releaseAttempt(
 ): void {
   emit(core, job, step, why, reason && { reason });
   takeBackCharge(core, job);
+  countSlotTime(core, job);
   core.workers.freeSlot(job.worker_id, job.id, job.fence_token);
   // The worker itself tells the relay of jobs that it released.
   if (step === 'returned') breakAnswer(core, job, { message: why, code: 'worker_died', retryable: true });

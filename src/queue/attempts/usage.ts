@@ -11,6 +11,7 @@ import type { EndedBy, Ending, Job, WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import type { Worker } from '../state/worker.ts';
 import type { Claim } from './claim.ts';
+import { takeSlotTime, takeSlotTimeOf } from './slot-time.ts';
 
 /**
  * What is counted when (docs/usage.md):
@@ -23,6 +24,8 @@ import type { Claim } from './claim.ts';
  * | the same is told again                                     | none                           | none               |
  * | a request ends and its gateway asks again                  | that is taken back             | wasted             |
  * | its answer is moved                                        | as in the two rows above       | wasted, but for what its caller has |
+ *
+ * The time that an attempt held its slot is counted whenever it ends (slot-time.ts).
  */
 
 type Settlement = JobResult | JobResultRef | JobError;
@@ -30,7 +33,8 @@ type Settlement = JobResult | JobResultRef | JobError;
 /** A job ends. In the commit that ends it, or for a waiting job the next one. */
 export function countEnd(core: Core, job: Job, ending: Ending, by: EndedBy, usage: Usage | undefined): void {
   const as = endOf(ending);
-  const entry = { key: keyOf(core, job, usage), amounts: amountsOf(as, usage, job.state === 'leased') };
+  const amounts = { ...amountsOf(as, usage, job.state === 'leased'), ...takeSlotTime(core, job) };
+  const entry = { key: keyOf(core, job, usage), amounts };
   if (job.mode === 'stored') return core.usage.add(entry);
   core.usage.gather(entry, by === 'worker' ? job.fence_token : null);
   if (as !== 'cancelled') core.requests.counted(job.id, entry);
@@ -45,8 +49,18 @@ export function usageIn(result: Record<string, unknown> | null): Usage | undefin
   return told.success ? told.data : undefined;
 }
 
+/** An attempt ends, and its job does not, or not by it: what it held its slot for. */
+export function countSlotTime(core: Core, job: Job): void {
+  const amounts = takeSlotTime(core, job);
+  if (!amounts.slot_ms) return;
+  core.usage.gather({ key: keyOf(core, job, undefined), amounts }, null);
+  // A stored job's command has a commit.
+  if (job.mode === 'stored') core.usage.write();
+}
+
 /** A waiting job is ended or asked for anew while an attempt at it runs. */
 export function countGivenUp(core: Core, job: WaitingJob): void {
+  countSlotTime(core, job);
   if (job.state === 'leased') core.usage.giveUp(job.fence_token, job.id, keyOf(core, job, undefined));
 }
 
@@ -97,7 +111,8 @@ function countUnknown(core: Core, worker: Worker, frame: Settlement): void {
   // Asked for anew since the restart, it is counted for what became of that; of several attempts one is.
   const isOlder = core.requests.steps(frame.job_id) !== null || core.requests.wasCounted(frame.job_id);
   const as = endToldBy(frame);
-  const entry = { key, amounts: isOlder ? { wasted: tokensOf(usage) } : amountsOf(as, usage, true) };
+  const used = isOlder ? { wasted: tokensOf(usage) } : amountsOf(as, usage, true);
+  const entry = { key, amounts: { ...used, ...takeSlotTimeOf(core, worker, fence_token) } };
   core.usage.gather(entry, fence_token);
   if (!isOlder && as !== 'cancelled') core.requests.counted(frame.job_id, entry);
 }
@@ -106,18 +121,24 @@ function countUnknown(core: Core, worker: Worker, frame: Settlement): void {
 export function accountOf(job: Job): string | null {
   const { mode, tenant, token_name } = job;
   if (mode === 'stored' || tenant === null) return null;
-  const { cost, let_in_at } = job;
-  const names = [tenant, token_name ?? ''];
-  return JSON.stringify(cost === null ? names : [...names, let_in_at, cost.tokens, cost.model]);
+  const { cost, let_in_at, leased_at } = job;
+  const given = [tenant, token_name ?? '', leased_at];
+  return JSON.stringify(cost === null ? given : [...given, let_in_at, cost.tokens, cost.model]);
 }
 
 function accountIn(account: string | undefined): string[] {
   return partsOf(account).map((name) => String(name).slice(0, 256));
 }
 
+/** Epoch ms at which its worker was given a request of before the queue's restart; null: that is not known. */
+export function givenAt(account: string | undefined): number | null {
+  const at = partsOf(account)[2];
+  return typeof at === 'number' ? at : null;
+}
+
 /** A worker goes on with a request of before the queue's restart: it holds what it held of its token's limits. */
 export function resumeLimits(core: Core, worker: Worker, jobId: string, account: string | undefined): void {
-  const [tenant, token_name, letInAt, tokens, model] = partsOf(account);
+  const [tenant, token_name, , letInAt, tokens, model] = partsOf(account);
   if (
     typeof tenant !== 'string' ||
     typeof token_name !== 'string' ||

@@ -20,6 +20,8 @@ export function limits(core: Core): LimitView[] {
         tokens_per_minute: { used: tokens, limit: limits.tokens_per_minute ?? null },
         tokens_per_day: { used: budgets.tokens_per_day, limit: limits.tokens_per_day ?? null },
         tokens_per_month: { used: budgets.tokens_per_month, limit: limits.tokens_per_month ?? null },
+        dollars_per_day: { used: budgets.dollars_per_day, limit: limits.dollars_per_day ?? null },
+        dollars_per_month: { used: budgets.dollars_per_month, limit: limits.dollars_per_month ?? null },
         running: { used: running, limit: limits.running ?? null },
         held: models === null ? whose.held : 0,
       })),

@@ -3,7 +3,7 @@ import { claimOf } from '../attempts/claim.ts';
 import { breakUnknown } from '../attempts/end.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
 import { failAttempt, releaseAttempt } from '../attempts/retry.ts';
-import { resumeLimits } from '../attempts/usage.ts';
+import { givenAt, resumeLimits } from '../attempts/usage.ts';
 import { denyWorker } from '../attempts/worker-id.ts';
 import { emit } from '../events/emit.ts';
 import { stillConnectedMs, tellRegistered } from '../events/fleet-events.ts';
@@ -30,7 +30,7 @@ export function register(core: Core, connection: Connection, frame: Register, se
   const before = core.workers.lastOf(frame.worker_id);
   replaceOlder(core, connection, frame.worker_id);
   const bootBefore = findBootId(core.sql, frame.worker_id);
-  const session = sessionOf(core, frame, sessionId);
+  const session = sessionOf(core, connection, frame, sessionId);
   connection.save(session);
   const worker = newWorker(connection, session, {
     models: frame.instance?.models ?? [],
@@ -40,13 +40,14 @@ export function register(core: Core, connection: Connection, frame: Register, se
     worker.prefixes = before.prefixes;
     worker.charges = before.charges;
   }
+  if (before !== null) worker.heldSince = before.heldSince;
   core.workers.add(worker);
   remember(core, worker);
   tellRegistered(core, worker, frame.instance ?? null);
 
   if (profileOf(worker).listsJobs) {
     const lost: string[] = [];
-    const resumed = resumeListed(core, worker, frame.jobs ?? [], lost);
+    const resumed = resumeListed(core, worker, frame.jobs ?? [], lost, before === null);
     reclaimUnlisted(core, worker, bootBefore !== null && bootBefore === session.boot_id);
     connection.send(registeredFrame(core, worker, resumed, lost));
   } else resumeAll(core, worker, older === null);
@@ -63,9 +64,10 @@ export function register(core: Core, connection: Connection, frame: Register, se
 }
 
 /** Of attempts that it has no longer. */
-function forgetCharges({ charges, running }: Worker): void {
+function forgetCharges({ charges, heldSince, running }: Worker): void {
   const fences = new Set(running.values());
-  for (const fence of charges.keys()) if (!fences.has(fence)) charges.delete(fence);
+  for (const map of [charges, heldSince])
+    for (const fence of map.keys()) if (!fences.has(fence)) map.delete(fence);
 }
 
 /** A worker of the base protocol does not say. */
@@ -82,12 +84,13 @@ function replaceOlder(core: Core, connection: Connection, workerId: string): voi
   }
 }
 
-function sessionOf(core: Core, frame: Register, sessionId: string): Session {
+function sessionOf(core: Core, connection: Connection, frame: Register, sessionId: string): Session {
   return {
     session_id: sessionId,
     worker_id: frame.worker_id,
     config_id: frame.config_id,
     capacity: frame.capacity,
+    price_per_hour: connection.price_per_hour ?? frame.instance?.price_per_hour ?? null,
     extended: (frame.protocol ?? 0) >= PROTOCOL,
     paused: false,
     draining: false,
@@ -103,12 +106,13 @@ function remember(core: Core, { session, models, adapters, connection }: Worker)
   due(core, core.now() + stillConnectedMs(core));
 }
 
-/** Jobs that the worker lists: it keeps each that no other worker got since. */
+/** Jobs that the worker lists: it keeps each that no other worker got since. @param isUnknown this life of the queue has not had it */
 function resumeListed(
   core: Core,
   worker: Worker,
   jobs: NonNullable<Register['jobs']>,
   lost: string[],
+  isUnknown: boolean,
 ): string[] {
   const resumed: string[] = [];
   for (const attempt of jobs) {
@@ -121,7 +125,10 @@ function resumeListed(
     // Settled: the acknowledgement was lost, the settlement comes again and is acknowledged.
     if (claim === 'stale' || claim === 'settled_by_it' || isUnwanted) continue;
     if (job) resume(core, worker, job, leaseSecondsFor(core, worker));
-    else resumeLimits(core, worker, job_id, attempt.account);
+    else {
+      resumeLimits(core, worker, job_id, attempt.account);
+      if (isUnknown) worker.heldSince.set(fence_token, givenAt(attempt.account) ?? core.now());
+    }
     worker.running.set(job_id, fence_token);
     resumed.push(job_id);
   }
@@ -131,9 +138,11 @@ function resumeListed(
 /** Also a job whose lease ran out, as long as no other worker got it. */
 function resume(core: Core, worker: Worker, job: Job, leaseSeconds: number): void {
   const { worker_id } = worker.session;
+  // Until its lease ran out it is counted.
+  const since = job.state === 'pending' ? null : (worker.heldSince.get(job.fence_token) ?? job.leased_at);
   storeOf(core, job).extend(job, worker_id, core.now() + leaseSeconds * 1000);
   emit(core, job, 'resumed');
-  occupySlot(worker, job);
+  occupySlot(worker, job, since ?? core.now());
 }
 
 /**

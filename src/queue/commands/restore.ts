@@ -22,7 +22,8 @@ export function restoreFleet(core: Core): void {
       session,
       served.get(session.worker_id) ?? { models: [], adapters: null },
     );
-    for (const job of leasedByWorker(core.sql, session.worker_id)) occupySlot(worker, job);
+    for (const job of leasedByWorker(core.sql, session.worker_id))
+      occupySlot(worker, job, job.leased_at ?? core.now());
     core.workers.add(worker);
   }
 }

@@ -1,7 +1,18 @@
 import type { Budgets, Limits, RateLimits } from '../../protocol/index.ts';
 import { matchesPattern } from '../../protocol/index.ts';
 import { BUDGETS, type CalendarUnit, unitOf } from './calendar-sum.ts';
-import { count, longer, newScope, type OverLimit, overBudget, overScope, type Scope } from './scope.ts';
+import {
+  type Amounts,
+  amountOf,
+  count,
+  longer,
+  newScope,
+  type OverLimit,
+  overBudget,
+  overScope,
+  type Scope,
+  usedOf,
+} from './scope.ts';
 import { SlidingWindow, type WindowSlot } from './sliding-window.ts';
 
 /** What one token, or all of one tenant, has used and may use. Pure: time is given. */
@@ -22,7 +33,7 @@ export interface Standing {
   requests: number;
   /** Counted and reserved. */
   tokens: number;
-  /** Since the day or the month of each began; of tokens with what is reserved. */
+  /** Since the day or the month of each began, in tokens with what is reserved, in US dollars without. */
   budgets: Record<keyof Budgets, number>;
   running: number;
   /** Epoch ms from which on nothing counts any more but what runs. */
@@ -88,7 +99,7 @@ export class Account {
     for (const running of this.#running.values()) {
       this.#reserve(running, 1);
       for (const [, scope] of this.#matching(running.names))
-        if (fresh.has(scope)) count(scope, running.come, now);
+        if (fresh.has(scope)) count(scope, ofTokens(running.come), now);
     }
   }
 
@@ -132,14 +143,14 @@ export class Account {
     this.#change(running, () => {
       running.come = tokens;
     });
-    this.charge(running.names, fresh, now);
+    this.charge(running.names, ofTokens(fresh), now);
   }
 
   /** Its attempt is over: of what had come only what its usage says counts, which is charged by itself. */
   endAttempt(id: string, now: number): void {
     const running = this.#running.get(id);
     if (!running || running.come === 0) return;
-    this.charge(running.names, -running.come, now);
+    this.charge(running.names, ofTokens(-running.come), now);
     this.#change(running, () => {
       running.come = 0;
     });
@@ -154,44 +165,39 @@ export class Account {
     this.#reserve(running, -1);
   }
 
-  /** Tokens were used. @param tokens less than 0: so many were counted too much */
-  charge(names: readonly string[], tokens: number, now: number): void {
-    if (tokens < 0) this.freed += 1;
-    for (const [, scope] of this.#matching(names)) count(scope, tokens, now);
+  charge(names: readonly string[], used: Amounts, now: number): void {
+    if (used.tokens < 0) this.freed += 1;
+    for (const [, scope] of this.#matching(names)) count(scope, used, now);
   }
 
   /**
    * What was used of its budgets before, as far as it has ended.
    * @param used since the day or the month began, by the names that patterns are compared with
    */
-  setUsed(
-    unit: CalendarUnit,
-    used: readonly { names: readonly string[]; tokens: number }[],
-    now: number,
-  ): void {
+  setUsed(unit: CalendarUnit, used: readonly (Amounts & { names: readonly string[] })[], now: number): void {
     this.freed += 1;
     for (const [pattern, { budgets }] of this.#scopes) {
       const own = used.filter(({ names }) => pattern === ALL || fits(pattern, names));
-      const tokens = own.reduce((sum, one) => sum + one.tokens, this.#comeOf(pattern));
-      for (const name of BUDGETS) if (unitOf(name) === unit) budgets[name].set(now, tokens);
+      const all = [...own, ofTokens(this.#comeOf(pattern))];
+      for (const name of BUDGETS) {
+        const sum = all.reduce((sum, one) => sum + amountOf(name, one), 0);
+        if (unitOf(name) === unit) budgets[name].set(now, sum);
+      }
     }
   }
 
   /** All of them first. @param names whose limits hold for it; left out: of all patterns */
   standings(now: number, names?: readonly string[]): Standing[] {
     const scopes = names ? this.#matching(names) : [...this.#scopes];
-    return scopes.map(([pattern, { limits, requests, tokens, budgets, running, reserved }]) => ({
+    return scopes.map(([pattern, scope]) => ({
       models: pattern === ALL ? null : pattern,
-      limits,
-      requests: requests.sum(now),
-      tokens: tokens.sum(now) + reserved,
-      budgets: Object.fromEntries(BUDGETS.map((name) => [name, budgets[name].sum(now) + reserved])) as Record<
-        keyof Budgets,
-        number
-      >,
-      running,
-      requests_reset_at: requests.fallsTo(0, now),
-      tokens_reset_at: tokens.fallsTo(0, now),
+      limits: scope.limits,
+      requests: scope.requests.sum(now),
+      tokens: scope.tokens.sum(now) + scope.reserved,
+      budgets: usedOf(scope, now),
+      running: scope.running,
+      requests_reset_at: scope.requests.fallsTo(0, now),
+      tokens_reset_at: scope.tokens.fallsTo(0, now),
     }));
   }
 
@@ -231,6 +237,10 @@ export class Account {
   #matching(names: readonly string[]): [pattern: string, scope: Scope][] {
     return [...this.#scopes].filter(([pattern]) => pattern === ALL || fits(pattern, names));
   }
+}
+
+function ofTokens(tokens: number): Amounts {
+  return { tokens, nanodollars: 0 };
 }
 
 function fits(pattern: string, names: readonly string[]): boolean {

@@ -3,7 +3,23 @@ import type { Budgets } from '../../protocol/index.ts';
 export type CalendarUnit = 'day' | 'month';
 
 /** All budgets there are, in the order in which they are looked at. */
-export const BUDGETS = ['tokens_per_month', 'tokens_per_day'] as const satisfies (keyof Budgets)[];
+export const BUDGETS = [
+  'dollars_per_month',
+  'tokens_per_month',
+  'dollars_per_day',
+  'tokens_per_day',
+] as const satisfies (keyof Budgets)[];
+
+export function isBudget(limit: string): limit is keyof Budgets {
+  return BUDGETS.some((name) => name === limit);
+}
+
+/** Whether it is in money, which is counted in billionths of a US dollar: sums of whole numbers are exact. */
+export function isMoney(budget: keyof Budgets): boolean {
+  return budget.startsWith('dollars');
+}
+
+export const NANO = 1e9;
 
 export function unitOf(budget: keyof Budgets): CalendarUnit {
   return budget.endsWith('_day') ? 'day' : 'month';

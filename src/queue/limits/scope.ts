@@ -1,5 +1,5 @@
 import type { Budgets, RateLimits } from '../../protocol/index.ts';
-import { BUDGETS, CalendarSum, endOf, unitOf } from './calendar-sum.ts';
+import { BUDGETS, CalendarSum, endOf, isMoney, NANO, unitOf } from './calendar-sum.ts';
 import { SlidingWindow } from './sliding-window.ts';
 
 /** Why something is not let in now. */
@@ -41,10 +41,29 @@ export function newScope(limits: RateLimits, now: number): Scope {
   };
 }
 
-/** Tokens were used. @param tokens less than 0: so many were counted too much */
-export function count({ tokens: window, budgets }: Scope, tokens: number, now: number): void {
-  window.add(now, tokens);
-  for (const name of BUDGETS) budgets[name].add(now, tokens);
+/** What is counted; less than 0: so much was counted too much. */
+export interface Amounts {
+  tokens: number;
+  nanodollars: number;
+}
+
+export function count({ tokens: window, budgets }: Scope, used: Amounts, now: number): void {
+  window.add(now, used.tokens);
+  for (const name of BUDGETS) budgets[name].add(now, amountOf(name, used));
+}
+
+/** Of what was used that which a budget is of. */
+export function amountOf(budget: keyof Budgets, { tokens, nanodollars }: Amounts): number {
+  return isMoney(budget) ? nanodollars : tokens;
+}
+
+/** What was used of each budget in its own unit, with what those that run have reserved, which is tokens alone. */
+export function usedOf({ budgets, reserved }: Scope, now: number): Record<keyof Budgets, number> {
+  const used = BUDGETS.map((name) => {
+    const sum = budgets[name].sum(now);
+    return [name, isMoney(name) ? sum / NANO : sum + reserved];
+  });
+  return Object.fromEntries(used) as Record<keyof Budgets, number>;
 }
 
 /** What keeps a request that may cost so many tokens from being let in now; null: nothing does. */
@@ -74,13 +93,14 @@ export function overScope(scope: Scope, tokens: number, now: number): Found | nu
  * Whatever the request itself may cost, so that a budget can be used up: it is exceeded by no more than that of those
  * that run. Those of the month first: that of the day opens sooner.
  */
-export function overBudget({ budgets, reserved }: Scope, most: Budgets, now: number): Found | null {
+export function overBudget({ budgets, reserved }: Scope, given: Budgets, now: number): Found | null {
   for (const limit of BUDGETS) {
-    const budget = most[limit];
+    const budget = given[limit];
     if (budget === undefined) continue;
     const used = budgets[limit].sum(now);
-    if (used >= budget) return { limit, most: budget, opens_at: endOf(unitOf(limit), now) };
-    if (used + reserved >= budget) return { limit, most: budget, opens_at: null };
+    const most = isMoney(limit) ? budget * NANO : budget;
+    if (used >= most) return { limit, most: budget, opens_at: endOf(unitOf(limit), now) };
+    if (!isMoney(limit) && used + reserved >= most) return { limit, most: budget, opens_at: null };
   }
   return null;
 }

@@ -21,7 +21,8 @@ export class Sockets {
   /** @param request the upgrade that it comes from */
   accept(socket: WebSocket, request: Request): void {
     this.#ctx.acceptWebSocket(socket, [crypto.randomUUID(), originOf(request)]);
-    socket.serializeAttachment({ token: tokenOf(request), session: null } satisfies Attachment);
+    const [token, price_per_hour] = [tokenOf(request), priceIn(request)];
+    socket.serializeAttachment({ token, price_per_hour, session: null } satisfies Attachment);
   }
 
   /** A message came from it now. @returns null: it is none that a worker may send, which its peer is told */
@@ -40,16 +41,17 @@ export class Sockets {
     const known = this.#connections.get(socket);
     if (known) return known;
     const [id = crypto.randomUUID(), origin] = this.#ctx.getTags(socket);
-    const { token, session } = attachmentOf(socket);
+    const { token, price_per_hour, session } = attachmentOf(socket);
     const said = new Said(socket, this.#defer, takesSeveral(session));
     const connection: Connection = {
       id,
       origin,
       token,
+      price_per_hour,
       load: () => attachmentOf(socket).session,
       save: (session) => {
         said.takesSeveral = takesSeveral(session);
-        socket.serializeAttachment({ token, session } satisfies Attachment);
+        socket.serializeAttachment({ token, price_per_hour, session } satisfies Attachment);
       },
       send: (frame) => said.send(JSON.stringify(frame)),
       sendJob: (frame) => said.send(frame),
@@ -112,6 +114,7 @@ function takesSeveral(session: Session | null): boolean {
 /** What stays with a socket while the object hibernates. */
 interface Attachment {
   token: WorkerToken | null;
+  price_per_hour: number | null;
   session: Session | null;
 }
 
@@ -127,6 +130,11 @@ function tokenOf({ headers }: Request): WorkerToken | null {
   };
   const name = said('name');
   return name === null ? null : { name, worker_ids: said('pattern'), config_id: said('pool') };
+}
+
+function priceIn({ headers }: Request): number | null {
+  const price = headers.get(WORKER_TOKEN_HEADERS.price);
+  return price === null ? null : Number(price);
 }
 
 /** What the worker dialled, as it must be dialled again: a proxy before us may have taken the encryption off. */

@@ -1,11 +1,11 @@
 import type { Limits } from '../../protocol/index.ts';
 import { Account, type Standing, type Weighed } from '../limits/account.ts';
-import { startOf } from '../limits/calendar-sum.ts';
+import { BUDGETS, startOf } from '../limits/calendar-sum.ts';
 import { longer, type OverLimit } from '../limits/scope.ts';
 import type { ToldLimits, UsageAmounts, UsageKey } from '../rpc.ts';
 import { deleteLimits, readLimits, writeLimits } from '../store/limits-table.ts';
 import type { Ports } from '../store/ports.ts';
-import { type TokensUsed, tokensUsed } from '../store/usage-table.ts';
+import { type Used, usedBy } from '../store/usage-table.ts';
 import { EarlierRequests } from './earlier-requests.ts';
 import type { Cost } from './job.ts';
 
@@ -47,7 +47,7 @@ export class LimitAccounts {
   /** Requests of before a restart which workers still run, and workers that may tell of more. */
   readonly #earlier = new EarlierRequests();
   #whenChanged: (isStored: boolean) => void = () => {};
-  #unwritten: (counted: Counted) => TokensUsed[] = () => [];
+  #unwritten: (counted: Counted) => Used[] = () => [];
 
   constructor(ports: Ports) {
     this.#ports = ports;
@@ -61,7 +61,7 @@ export class LimitAccounts {
   }
 
   /** @param unwritten what the usage book has counted and not written yet */
-  set unwritten(unwritten: (counted: Counted) => TokensUsed[]) {
+  set unwritten(unwritten: (counted: Counted) => Used[]) {
     this.#unwritten = unwritten;
   }
 
@@ -190,12 +190,13 @@ export class LimitAccounts {
   }
 
   /** What was used, as it is written into the usage book. */
-  charge(key: UsageKey, { input = 0, output = 0 }: Partial<UsageAmounts>): void {
-    if (input + output === 0) return;
+  charge(key: UsageKey, { input = 0, output = 0, nanodollars = 0 }: Partial<UsageAmounts>): void {
+    const used = { tokens: input + output, nanodollars };
+    if (used.tokens === 0 && nanodollars === 0) return;
     const { token_name, tenant, model, config_id } = key;
     const account = this.#holders.get(token_name)?.account;
     for (const one of [account, this.#tenants.get(tenant)])
-      one?.charge([model, config_id], input + output, this.#ports.now());
+      one?.charge([model, config_id], used, this.#ports.now());
     if (account) this.#changed.add(token_name);
   }
 
@@ -272,8 +273,11 @@ export class LimitAccounts {
     const now = this.#ports.now();
     const unwritten = this.#unwritten(whose);
     for (const unit of ['day', 'month'] as const) {
-      const used = [...tokensUsed(this.#ports.sql, whose, startOf(unit, now)), ...unwritten];
-      const named = used.map(({ model, config_id, tokens }) => ({ names: [model, config_id], tokens }));
+      const used = [...usedBy(this.#ports.sql, whose, startOf(unit, now)), ...unwritten];
+      const named = used.map(({ model, config_id, ...amounts }) => ({
+        names: [model, config_id],
+        ...amounts,
+      }));
       account.setUsed(unit, named, now);
     }
   }
@@ -305,7 +309,7 @@ export class LimitAccounts {
 
 function hasBudget({ models = {}, ...all }: Limits): boolean {
   const limits = [all, ...Object.values(models)];
-  return limits.some((own) => own.tokens_per_day !== undefined || own.tokens_per_month !== undefined);
+  return limits.some((own) => BUDGETS.some((name) => own[name] !== undefined));
 }
 
 export function weigh({ id, cost, config_id }: Limited): Weighed {

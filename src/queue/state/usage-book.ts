@@ -1,13 +1,6 @@
-import { USAGE_AMOUNTS, USAGE_KEYS, type UsageAmounts, type UsageKey } from '../rpc.ts';
+import { SLOT_AMOUNTS, USAGE_AMOUNTS, USAGE_KEYS, type UsageAmounts, type UsageKey } from '../rpc.ts';
 import type { Ports } from '../store/ports.ts';
-import {
-  addUsage,
-  hourOf,
-  insertCounted,
-  rollUpUsage,
-  type TokensUsed,
-  wasCounted,
-} from '../store/usage-table.ts';
+import { addUsage, hourOf, insertCounted, rollUpUsage, type Used, wasCounted } from '../store/usage-table.ts';
 import type { Counts } from './counts.ts';
 import type { Counted } from './limit-accounts.ts';
 import type { LimitBook } from './limit-book.ts';
@@ -110,7 +103,7 @@ export class UsageBook extends WriteBehind {
     this.#givenUpOf.delete(jobId);
     if (counted === null) return;
     const { key, amounts } = counted.entry;
-    const takenBack = Object.fromEntries(USAGE_AMOUNTS.map((name) => [name, -(amounts[name] ?? 0)]));
+    const takenBack = Object.fromEntries(TOLD.map((name) => [name, -(amounts[name] ?? 0)]));
     const { input = 0, output = 0, wasted: before = 0 } = amounts;
     const wasted = Math.max(0, input + output + before - kept) - before;
     this.#gather(counted.atMs, { key: this.#bounded(key), amounts: { ...takenBack, wasted } });
@@ -141,11 +134,16 @@ export class UsageBook extends WriteBehind {
     for (const effect of effects) effect();
   }
 
-  #unwrittenOf({ token_name, tenant }: Counted): TokensUsed[] {
+  #unwrittenOf({ token_name, tenant }: Counted): Used[] {
     const own = [...this.#gathered.values()].filter(
       ({ key }) => key.token_name === (token_name ?? key.token_name) && key.tenant === (tenant ?? key.tenant),
     );
-    return own.map(({ key, amounts }) => ({ ...key, tokens: amounts.input + amounts.output }));
+    return own.map(({ key: { model, config_id }, amounts: { input, output, nanodollars } }) => ({
+      model,
+      config_id,
+      tokens: input + output,
+      nanodollars,
+    }));
   }
 
   #gather(atMs: number, { key, amounts }: UsageEntry): void {
@@ -175,5 +173,8 @@ export class UsageBook extends WriteBehind {
     this.#rolledUpOn = today;
   }
 }
+
+/** What a settlement tells of a request. The time of a slot was used, whatever became of the answer. */
+const TOLD = USAGE_AMOUNTS.filter((name) => !SLOT_AMOUNTS.some((other) => other === name));
 
 const NOTHING = Object.fromEntries(USAGE_AMOUNTS.map((name) => [name, 0])) as UsageAmounts;

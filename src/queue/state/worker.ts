@@ -42,6 +42,8 @@ export interface Worker {
   predicted: Map<string, number>;
   /** What the tenants of the jobs that it runs were charged for them, by their fence tokens. */
   charges: Map<number, Charge<WaitingJob>>;
+  /** Epoch ms from which on attempts that it runs hold slots that is not counted yet, by their fence tokens. */
+  heldSince: Map<number, number>;
   /** An extended peer that let a lease run out and has said nothing since: it gets nothing until it does. */
   unresponsive: boolean;
   /** The scheduler wants it to end: it gets nothing more, finishes what it runs, and does not know. */
@@ -70,12 +72,17 @@ export function awaitsTurn({ load }: Worker): boolean {
   return load?.awaits_turn === true;
 }
 
-/** The worker runs this attempt from now on, until its slot is freed (`Workers.freeSlot`). */
+/**
+ * The worker runs this attempt from now on, until its slot is freed (`Workers.freeSlot`).
+ * @param since epoch ms from which on its time is to be counted
+ */
 export function occupySlot(
   worker: Worker,
   job: Pick<Job, 'id' | 'fence_token' | 'priority' | 'model'>,
+  since: number,
 ): void {
   worker.running.set(job.id, job.fence_token);
+  worker.heldSince.set(job.fence_token, since);
   const adapter = adapterOf(worker, job.model);
   if (adapter !== null) worker.adapterJobs.set(job.id, adapter);
   if (isBatchWork(job)) worker.batchJobs.add(job.id);
@@ -126,6 +133,7 @@ export function newWorker(connection: Connection, session: Session, { models, ad
     prefixes: new PrefixCache(),
     predicted: new Map(),
     charges: new Map(),
+    heldSince: new Map(),
     unresponsive: false,
     cordoned: false,
   };

@@ -113,6 +113,7 @@ export class Workers {
     worker.adapterJobs.delete(jobId);
     worker.predicted.delete(jobId);
     worker.charges.delete(fenceToken);
+    worker.heldSince.delete(fenceToken);
     this.#ready.worker(worker);
   }
 }

@@ -39,6 +39,8 @@ export interface Connection {
   readonly origin?: string;
   /** The token it was dialled with; null or absent where no tokens are configured. */
   readonly token?: WorkerToken | null;
+  /** What the scheduler pays for its machine, US dollars; null or absent: it launched none, or knows no price. */
+  readonly price_per_hour?: number | null;
   /** Survives hibernation; at most 16 KiB serialised. */
   load(): Session | null;
   /** Null: the connection is given up. */
@@ -65,6 +67,8 @@ export interface Session {
   worker_id: string;
   config_id: string;
   capacity: number;
+  /** US dollars of its machine; null: it is not known. */
+  price_per_hour: number | null;
   /** False: the worker speaks only the base protocol. */
   extended: boolean;
   paused: boolean;

@@ -13,6 +13,14 @@ export interface SessionRow {
   models: string[];
 }
 
+/** What its slots cost together. */
+export interface Priced {
+  /** Slots. */
+  capacity: number;
+  /** US dollars of its machine; null: it is not known. */
+  price_per_hour: number | null;
+}
+
 /** What a worker told that it serves. */
 export interface Served {
   models: string[];
@@ -28,12 +36,18 @@ interface Registrant {
   token_name: string | null;
 }
 
-export function beginSession(sql: Sql, session: SessionRow & Served, by: Registrant, now: number): void {
+export function beginSession(
+  sql: Sql,
+  session: SessionRow & Served & Priced,
+  by: Registrant,
+  now: number,
+): void {
   sql.exec(
-    `INSERT INTO sessions (worker_id, config_id, boot_id, token_name, models, adapters, is_connected, heard_at)
-     VALUES (?, ?, ?, ?, ?, ?, 1, ?)
+    `INSERT INTO sessions (worker_id, config_id, boot_id, token_name, models, adapters, is_connected, heard_at, capacity, price_per_hour)
+     VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?)
      ON CONFLICT (worker_id) DO UPDATE SET config_id = excluded.config_id, boot_id = excluded.boot_id,
-       token_name = excluded.token_name, models = excluded.models, adapters = excluded.adapters, is_connected = 1, heard_at = excluded.heard_at`,
+       token_name = excluded.token_name, models = excluded.models, adapters = excluded.adapters, is_connected = 1, heard_at = excluded.heard_at,
+       capacity = excluded.capacity, price_per_hour = excluded.price_per_hour`,
     session.worker_id,
     session.config_id,
     by.boot_id,
@@ -41,6 +55,8 @@ export function beginSession(sql: Sql, session: SessionRow & Served, by: Registr
     JSON.stringify(session.models),
     session.adapters && JSON.stringify(session.adapters),
     now,
+    session.capacity,
+    session.price_per_hour,
   );
 }
 
@@ -75,6 +91,12 @@ export function findBootId(sql: Sql, workerId: string): string | null {
 export function findTokenName(sql: Sql, workerId: string): string | null {
   const row = sql.exec(`SELECT token_name FROM sessions WHERE worker_id = ?`, workerId)[0];
   return (row?.token_name ?? null) as string | null;
+}
+
+/** Of the worker that was connected last under this id; null: there was none. */
+export function findPrice(sql: Sql, workerId: string): Priced | null {
+  const row = sql.exec(`SELECT capacity, price_per_hour FROM sessions WHERE worker_id = ?`, workerId)[0];
+  return (row ?? null) as Priced | null;
 }
 
 /** What every worker serves, connected or not, by id. */

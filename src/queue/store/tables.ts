@@ -91,7 +91,9 @@ export const QUEUE_TABLES: readonly string[] = [
      adapters TEXT,
      is_connected INTEGER NOT NULL,
      heard_at INTEGER NOT NULL,
-     token_name TEXT
+     token_name TEXT,
+     capacity INTEGER NOT NULL,
+     price_per_hour REAL
    ) WITHOUT ROWID`,
   // Posts of settlements that no receiver has taken yet (webhooks-table.ts).
   `CREATE TABLE webhooks (
@@ -122,6 +124,9 @@ export const QUEUE_TABLES: readonly string[] = [
      reasoning INTEGER NOT NULL,
      wasted INTEGER NOT NULL,
      estimated_requests INTEGER NOT NULL,
+     slot_ms INTEGER NOT NULL,
+     unpriced_slot_ms INTEGER NOT NULL,
+     nanodollars INTEGER NOT NULL,
      PRIMARY KEY (span, start, tenant, token_name, config_id, model, mode)
    ) WITHOUT ROWID`,
   // Attempts whose usage was counted though no row of a job says so: fence tokens as ",1,2,", a row a write.

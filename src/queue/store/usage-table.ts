@@ -76,22 +76,24 @@ export function sumUsage(
   );
 }
 
-export interface TokensUsed {
+/** What budgets look at. */
+export interface Used {
   model: string;
   config_id: string;
   tokens: number;
+  nanodollars: number;
 }
 
-/** Tokens of prompts and answers that were counted for a token, or for a tenant. @param from epoch ms, where a day begins */
-export function tokensUsed(
+/** What was counted for a token, or for a tenant. @param from epoch ms, where a day begins */
+export function usedBy(
   sql: Sql,
   whose: Partial<Pick<UsageKey, 'token_name' | 'tenant'>>,
   from: number,
-): TokensUsed[] {
+): Used[] {
   const [[key, name]] = Object.entries(whose) as [[string, string]];
   return rows(
     sql,
-    `SELECT model, config_id, sum(input + output) AS tokens FROM usage
+    `SELECT model, config_id, sum(input + output) AS tokens, sum(nanodollars) AS nanodollars FROM usage
      WHERE start >= ? AND ${key} = ? GROUP BY model, config_id`,
     from / 1000,
     name,

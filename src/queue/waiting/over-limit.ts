@@ -1,3 +1,4 @@
+import { isBudget } from '../limits/calendar-sum.ts';
 import { rateLimitHeaders } from '../limits/headers.ts';
 import type { OverLimit } from '../limits/scope.ts';
 import type { RequestAnswer } from '../rpc.ts';
@@ -24,9 +25,8 @@ export function mayWait(core: Core, { waits_for_start, slot_by }: WaitingJob, ov
 export function refusal(core: Core, job: WaitingJob, over: OverLimit): Refused {
   const now = core.now();
   const seconds = over.opens_at === null ? RETRY_WHEN_BUSY_SECONDS : (over.opens_at - now) / 1000;
-  const isBudget = over.limit === 'tokens_per_day' || over.limit === 'tokens_per_month';
   const how =
-    isBudget && over.opens_at !== null
+    isBudget(over.limit) && over.opens_at !== null
       ? `it resets at ${new Date(over.opens_at).toISOString()}`
       : `try again in ${Math.ceil(seconds)} s, or wait for it with the header X-Queue-Wait: 60`;
   return {
@@ -43,6 +43,8 @@ const WHAT: Record<Exclude<OverLimit['limit'], 'unknown'>, string> = {
   tokens_per_minute: 'tokens a minute',
   tokens_per_day: 'tokens a day',
   tokens_per_month: 'tokens a month',
+  dollars_per_day: 'US dollars a day',
+  dollars_per_month: 'US dollars a month',
   running: 'requests at a time',
 };
 

@@ -33,6 +33,15 @@ describe('limits on a command line', () => {
     expect(termsText({ ...usual, limits: null })).toBe('none');
   });
 
+  it('are in dollars too', () => {
+    expect(limitsIn({ dollarsPerDay: '2.50,qwen-*=1', tenantDollarsPerMonth: '90' }, null)).toEqual({
+      dollars_per_day: 2.5,
+      models: { 'qwen-*': { dollars_per_day: 1 } },
+      tenant: { dollars_per_month: 90 },
+    });
+    expect(() => limitsIn({ dollarsPerDay: '0' }, null)).toThrow(/--dollars-per-day .* US dollars/);
+  });
+
   it('are of the tenant too, of all models', () => {
     const before = { running: 4, tenant: { tokens_per_day: 5 } };
     expect(limitsIn({ tenantTokensPerMonth: '90' }, before)).toEqual({

@@ -9,22 +9,31 @@ const row = (more: Partial<UsageRow>): UsageRow => ({
   cached: 0,
   output: 0,
   wasted: 0,
+  slot_ms: 10,
+  unpriced_slot_ms: 0,
   dollars: null,
-  unpriced_tokens: 0,
   ...more,
 });
 
 describe('usage', () => {
   const usage = [
     row({ tenant: 'a', output: 100, dollars: 1 }),
-    row({ tenant: 'b', output: 300, unpriced_tokens: 300 }),
-    row({ tenant: 'a', output: 400, start: '2026-01-02T00:00:00.000Z', unpriced_tokens: 400 }),
+    row({ tenant: 'b', output: 300, unpriced_slot_ms: 10 }),
+    row({ tenant: 'a', output: 400, start: '2026-01-02T00:00:00.000Z', unpriced_slot_ms: 10 }),
   ];
   const answer = { usage, total: row({ output: 800 }), idle: [] };
 
   it('is put together by who used it, the most first, and by day, the newest first', () => {
     expect(groupsOf(answer, 'tenant')).toMatchObject([
-      { name: 'a', requests: 2, output: 500, dollars: 1, unpriced_tokens: 400, share: 500 / 800 },
+      {
+        name: 'a',
+        requests: 2,
+        output: 500,
+        dollars: 1,
+        slot_ms: 20,
+        unpriced_slot_ms: 10,
+        share: 500 / 800,
+      },
       { name: 'b', requests: 1, output: 300, dollars: null, share: 300 / 800 },
     ]);
     expect(groupsOf(answer, 'day').map(({ name, output }) => [name, output])).toEqual([
@@ -33,11 +42,21 @@ describe('usage', () => {
     ]);
   });
 
+  it('has what was idle as its last row, whatever it is put together by', () => {
+    const idle = [
+      { start: '2026-01-01T00:00:00.000Z', config_id: 'big', dollars: 6 },
+      { start: '2026-01-02T00:00:00.000Z', config_id: 'big', dollars: 2 },
+    ];
+    for (const by of ['tenant', 'day'] as const)
+      expect(groupsOf({ ...answer, idle }, by)[2]).toMatchObject({ isIdle: true, dollars: 8, share: null });
+  });
+
   it.each([
     [{ dollars: 3.2 }, '$3.20'],
-    [{ dollars: 3.2, unpriced_tokens: 5 }, '≥ $3.20'],
-    [{ dollars: null, unpriced_tokens: 5 }, 'unknown'],
+    [{ dollars: 3.2, unpriced_slot_ms: 5 }, '≥ $3.20'],
+    [{ dollars: null, unpriced_slot_ms: 5 }, 'unknown'],
     [{ dollars: null }, 'unknown'],
+    [{ dollars: null, slot_ms: 0 }, '–'],
   ])('costs %j in words', (cost, words) => {
     expect(costInWords(row(cost))).toBe(words);
   });

@@ -77,37 +77,40 @@ describe('GET /api/usage', () => {
   });
 
   describe('what it cost', () => {
-    const used = (config_id: string, output: number, start = START) =>
-      sum(start, { config_id, tenant: 'a', input: 0, output });
+    const HOUR = 3_600_000;
+    const used = (config_id: string, dollars: number | null, start = START) =>
+      sum(start, {
+        config_id,
+        tenant: 'a',
+        slot_ms: HOUR,
+        ...(dollars === null ? { unpriced_slot_ms: HOUR } : { nanodollars: dollars * 1e9 }),
+      });
     const spent = (config_id: string, dollars: number, day = START) => ({ day, config_id, dollars });
-    type Priced = { dollars: number | null; unpriced_tokens: number };
     const query = `/api/usage?since=${START}&until=${START + 2 * DAY}&group_by=tenant`;
 
-    it('is what its pool cost on that day, by its share of the tokens; of the rest it is unknown', async () => {
-      // The queue answers the same to both questions: who is asked about had all of it.
-      const sums = [used('big', 100), used('small', 300), used('own', 50), used('big', 1, START + DAY)];
-      const { body, wanted } = await ask(query, sums, 'dashboard', [spent('big', 8), spent('small', 1)]);
-      expect(wanted?.groupBy).toEqual(['tenant', 'config_id']);
-      expect(body.usage).toMatchObject([
-        { start: '2026-01-01T00:00:00.000Z', tenant: 'a', output: 450, dollars: 9, unpriced_tokens: 50 },
-        { start: '2026-01-02T00:00:00.000Z', tenant: 'a', output: 1, dollars: null, unpriced_tokens: 1 },
-      ]);
-      expect(body.usage[0]).not.toHaveProperty('config_id');
-      expect(body.total).toMatchObject({ output: 451, dollars: 9, unpriced_tokens: 51 });
-      expect(SCHEMAS.Usage.schema.safeParse(body).error).toBeUndefined();
-    });
-
-    it('is unknown, and never zero, where nothing was launched', async () => {
-      const { body, wanted } = await ask(query, [used('own', 50)]);
+    it('is what its slots cost, as far as their price is known; else unknown, and never zero', async () => {
+      const { body, wanted } = await ask(query, [used('big', 1.5), used('own', null)]);
       expect(wanted?.groupBy).toEqual(['tenant']);
-      expect(body.total as Priced).toMatchObject({ dollars: null, unpriced_tokens: 50 });
+      expect(body.usage).toMatchObject([
+        { tenant: 'a', slot_ms: HOUR, unpriced_slot_ms: 0, dollars: 1.5 },
+        { tenant: 'a', slot_ms: HOUR, unpriced_slot_ms: HOUR, dollars: null },
+      ]);
+      expect(body.usage[0]).not.toHaveProperty('nanodollars');
+      expect(body.total).toMatchObject({ slot_ms: 2 * HOUR, unpriced_slot_ms: HOUR, dollars: 1.5 });
+      expect(SCHEMAS.Usage.schema.safeParse(body).error).toBeUndefined();
+      expect((await ask(query, [sum(START)])).body.total).toMatchObject({ slot_ms: 0, dollars: null });
     });
 
-    it('is nobody’s on days on which nobody had a token, which a tenant is not shown', async () => {
-      const idle = [spent('big', 8), spent('big', 2, START + DAY)];
-      const { body } = await ask(query, [used('big', 10)], 'dashboard', idle);
-      expect(body.idle).toEqual([{ start: '2026-01-02T00:00:00.000Z', config_id: 'big', dollars: 2 }]);
-      expect((await ask(query, [used('big', 10)], 'app', idle)).body.idle).toEqual([]);
+    it('is idle beyond what was used of the machines that were launched, which a tenant is not shown', async () => {
+      const launched = [spent('big', 8), spent('big', 2, START + DAY), spent('small', 1)];
+      const sums = [used('big', 1.5), used('small', 1)];
+      expect((await ask(query, sums, 'dashboard', launched)).body.idle).toEqual([
+        { start: '2026-01-01T00:00:00.000Z', config_id: 'big', dollars: 6.5 },
+        { start: '2026-01-02T00:00:00.000Z', config_id: 'big', dollars: 2 },
+      ]);
+      expect((await ask(query, sums, 'app', launched)).body.idle).toEqual([]);
+      const small = await ask(`${query}&config_id=small`, sums, 'dashboard', launched);
+      expect(small.body.idle).toEqual([]);
     });
   });
 

@@ -31,6 +31,9 @@ describe('usage of stored jobs', () => {
         reasoning: 2,
         wasted: 0,
         estimated_requests: 0,
+        slot_ms: 0,
+        unpriced_slot_ms: 0,
+        nanodollars: 0,
       },
     ]);
   });

@@ -232,11 +232,11 @@ describe('the worker of a launch', () => {
     const fleet = new SchedulerHarness();
     fleet.apply();
     const { id, name } = fleet.accepted();
-    expect(fleet.scheduler.workerOf(id)).toEqual({ worker_id: name, config_id: 'chat' });
+    expect(fleet.scheduler.workerOf(id)).toEqual({ worker_id: name, config_id: 'chat', price_per_hour: 2 });
     fleet.scheduler.control('chat', 'drain', false);
     fleet.reconcile();
     fleet.sync();
-    expect(fleet.scheduler.workerOf(id)).toEqual({ worker_id: name, config_id: 'chat' });
+    expect(fleet.scheduler.workerOf(id)).toEqual({ worker_id: name, config_id: 'chat', price_per_hour: 2 });
     fleet.result(id, 2, { kind: 'terminated' });
     expect(fleet.scheduler.workerOf(id)).toBeNull();
   });
