@@ -57,6 +57,18 @@ export const SHARING_BUGS: readonly Bug[] = [
     becomes: 'new Account(JSON.parse(limits), {}, now)',
   },
   {
+    name: 'sharing: what was used of a budget is forgotten in a restart',
+    file: 'src/queue/state/limit-accounts.ts',
+    line: 'this.#readBudgets(account, { token_name });\n      this.#openTenant(tenant, account.limits);',
+    becomes: 'this.#openTenant(tenant, account.limits);',
+  },
+  {
+    name: 'sharing: a slot costs from the return of its worker on',
+    file: 'src/queue/commands/register.ts',
+    line: 'givenAt(attempt.account) ?? core.now()',
+    becomes: 'core.now()',
+  },
+  {
     name: 'sharing: requests that workers go on with hold nothing',
     file: 'src/queue/commands/register.ts',
     line: 'else resumeLimits(core, worker, job_id, attempt.account);',

@@ -4,6 +4,9 @@ import type { Random } from '../support/random.ts';
 /** Tokens of the longest prompt and the longest answer. */
 export const LONGEST = { input: 60, output: 100 };
 
+/** A budget that nobody reaches, so that what is counted of it can be looked at. */
+const UNREACHED = { tokens_per_month: 1e9, dollars_per_month: 1e9 };
+
 /** How a tenant brings its work. */
 const WAYS = ['steady', 'floods', 'comes_and_goes', 'now_and_then'] as const;
 
@@ -35,6 +38,8 @@ export function drawTenants(random: Random): Tenant[] {
 
 function drawLimits(random: Random): Limits {
   return {
+    ...UNREACHED,
+    tenant: UNREACHED,
     ...(random.chance(0.5) && { running: random.int(1, 3) }),
     ...(random.chance(0.5) && { requests_per_minute: random.int(8, 40) }),
     ...(random.chance(0.7) && { tokens_per_minute: random.int(400, 3000) }),

@@ -1,5 +1,6 @@
 import { type FakeConnection, QueueHarness } from '../support/queue-harness.ts';
 import { Random } from '../support/random.ts';
+import { BudgetPromise, PRICE } from './budgets.ts';
 import { type Job, prefixOf, type Run } from './jobs.ts';
 import { BrokenPromise, Promises } from './promises.ts';
 import { arrivals, drawTenants, LONGEST, type Tenant } from './tenants.ts';
@@ -73,6 +74,7 @@ class World {
   readonly #workers: Worker[];
   readonly #jobs = new Map<string, Job>();
   readonly #promises: Promises;
+  readonly #budgets = new BudgetPromise(() => this.#queue.nowMs);
   #second = 0;
   #next = 0;
 
@@ -101,7 +103,7 @@ class World {
       free: () => this.#free(),
       isWhole: () => this.#workers.every(({ connection }) => connection !== null),
       isKnown: () => this.#workers.every(({ awaitedUntil }) => awaitedUntil <= this.#queue.nowMs),
-      standings: () => this.#queue.queue.read('limits'),
+      standings: () => this.#queue.queue.read('limits').filter(({ tenant }) => tenant === null),
       runs: () => this.#workers.flatMap(({ runs }) => [...runs.values()]),
     });
     for (const tenant of this.#tenants) this.#say(JSON.stringify(tenant));
@@ -119,7 +121,9 @@ class World {
     while ([...this.#jobs.values()].some(({ state }) => state !== 'over') && this.#second < until)
       this.#pass();
     this.#queue.advance(120);
+    this.#heard();
     this.#promises.atEnd();
+    this.#budgets.atEnd(this.#queue.queue.read('limits'));
   }
 
   #pass(): void {
@@ -162,6 +166,7 @@ class World {
       ? { type: 'job_error', ...ref, error: how.error, code: 'cancelled', retryable: false }
       : { type: 'job_result', ...ref, result: { ok: true } };
     worker.settled.set(fence, { run, frame: end });
+    this.#budgets.settled(run, !how.error);
     this.#queue.say(worker.connection!, end);
     this.#heard();
   }
@@ -243,12 +248,16 @@ class World {
     worker.lostAt = this.#queue.nowMs;
     worker.boots += 1;
     // Should the queue end too before it has written what they used, nobody knows of it.
-    for (const { run } of worker.settled.values()) this.#promises.uncounted(run);
+    for (const { run } of worker.settled.values()) {
+      this.#promises.uncounted(run);
+      this.#budgets.lost(run);
+    }
     worker.settled.clear();
     const lost = [...runs.values()];
     runs.clear();
     for (const run of lost) {
       this.#promises.lost(run);
+      this.#budgets.lost(run);
       run.job.state = 'away';
     }
     this.#queue.drop(connection!);
@@ -283,7 +292,7 @@ class World {
       fence_token: fence,
       ...accountOf(account),
     }));
-    const instance = { boot_id: `${name}-${worker.boots}` };
+    const instance = { boot_id: `${name}-${worker.boots}`, price_per_hour: PRICE };
     worker.read = 0;
     worker.backAt = null;
     worker.awaitedUntil = 0;
@@ -316,13 +325,20 @@ class World {
       const fresh = { job, fence: Number(frame.fence_token), account: frame.account, come: 0 };
       worker.runs.set(job.id, fresh);
       this.#promises.began(fresh);
-    } else if (frame.type === 'ack') worker.settled.delete(Number(frame.fence_token));
-    else if (frame.type === 'job_revoked' && run) this.#settle(worker, run, { error: 'cancelled' });
+      this.#budgets.began(fresh, worker.capacity);
+    } else if (frame.type === 'ack') {
+      worker.settled.delete(Number(frame.fence_token));
+      this.#budgets.acknowledged(Number(frame.fence_token), frame.outcome);
+    }
+    if (frame.type === 'job_revoked' && run) this.#settle(worker, run, { error: 'cancelled' });
     else if (frame.type === 'registered') {
       for (const { job_id } of frame.revoked as { job_id: string }[]) {
         const revoked = worker.runs.get(job_id);
         worker.runs.delete(job_id);
-        if (revoked) this.#promises.lost(revoked);
+        if (revoked) {
+          this.#promises.lost(revoked);
+          this.#budgets.lost(revoked);
+        }
         if (revoked?.job.state === 'running') revoked.job.state = 'away';
       }
     }
