@@ -14,6 +14,7 @@ import { page } from './scenarios/page.ts';
 import { peers } from './scenarios/peers.ts';
 import { processorTime } from './scenarios/processor.ts';
 import { realVllm } from './scenarios/real-vllm.ts';
+import { sharing } from './scenarios/sharing.ts';
 import { start } from './scenarios/start.ts';
 import { pacedStreams } from './scenarios/streams.ts';
 
@@ -57,6 +58,7 @@ const SCENARIOS: Scenario[] = [
   { groups: ['P5'], run: memory },
   { groups: ['P6'], run: dispatchLatency },
   { groups: ['P7'], run: start },
+  { groups: ['P8'], run: sharing },
   { groups: ['page'], onRequest: true, run: page },
   { groups: ['batches'], onRequest: true, run: batchesOfSimulator },
   { groups: ['batch-memory'], onRequest: true, run: memoryOfBatch },

@@ -134,4 +134,16 @@ export const SHARING_BUGS: readonly Bug[] = [
     line: 'scope.running >= running)',
     becomes: 'scope.running > running)',
   },
+  {
+    name: 'sharing: a request that was let in as its token was written is forgotten in a restart',
+    file: 'src/queue/state/limit-accounts.ts',
+    line: 'letInAt < holder.readAt ? null : letInAt',
+    becomes: 'letInAt <= holder.readAt ? null : letInAt',
+  },
+  {
+    name: 'sharing: tokens that come are counted at the end alone',
+    file: 'src/queue/limits/account.ts',
+    line: 'this.charge(running.names, fresh, now);',
+    becomes: '',
+  },
 ];

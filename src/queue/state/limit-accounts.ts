@@ -131,7 +131,8 @@ export class LimitAccounts {
     // Its limits come with the next request, where they were not written yet.
     const holder = this.#holders.get(token_name) ?? { tenant, account: new Account({}), readAt: 0 };
     this.#holders.set(token_name, holder);
-    this.letInAgain(job, letInAt <= holder.readAt ? null : letInAt);
+    // Of the ms in which it was written nobody knows whether that was before: it counts, at worst twice.
+    this.letInAgain(job, letInAt < holder.readAt ? null : letInAt);
     this.#earlier.add(id, workerId);
   }
 
