@@ -159,31 +159,6 @@ it('finds jobs by the beginning of their id, and says which filter leaves none',
   await page.getByRole('row', { name: /other/ }).waitFor();
 });
 
-it('streams a chat through the gateway, and shows the command that does the same', async () => {
-  await page.goto(`${queue.url}/try`);
-  await page.getByLabel('Message').fill('Say hello.');
-  await page.keyboard.press('Enter');
-  const answer = page.getByRole('listitem').filter({ hasText: 'tiny' }).last();
-  await expect.poll(async () => (await answer.textContent())?.length).toBeGreaterThan(10);
-  // It comes in pieces: the form is still busy while there is text.
-  await page.getByText('whole answer after').waitFor({ timeout: 60_000 });
-  await page.getByText(/tokens in, \d+ out/).waitFor();
-  await page.getByText(`curl '${queue.url}/v1/chat/completions'`).waitFor();
-  await page.getByText('"content": "Say hello."').waitFor();
-  await page.getByRole('link', { name: 'where the time went' }).click();
-  await page.getByText('A request that was answered on its connection').waitFor();
-  await page.getByText('Attempt 1').waitFor();
-  expect(open.faults.filter((fault) => !fault.includes('404'))).toEqual([]);
-});
-
-it('stops a chat, and keeps what was said', async () => {
-  await page.goto(`${queue.url}/try`);
-  await page.getByLabel('Message').fill('Tell me a long story that does not end.');
-  await page.getByRole('button', { name: 'Send' }).click();
-  await page.getByRole('button', { name: 'Stop' }).click();
-  await page.getByRole('button', { name: 'Send' }).waitFor();
-});
-
 /** Stored jobs that no worker takes. @returns their ids */
 async function submitIdle(name: string, count: number): Promise<string[]> {
   const ids = Array.from({ length: count }, (_, n) => `${name}-${n}`);

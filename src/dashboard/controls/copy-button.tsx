@@ -36,11 +36,18 @@ async function copyText(text: string): Promise<void> {
   if (!isCopied) throw new Error('not copied');
 }
 
-/** A command to be pasted elsewhere, whole, with the button that copies it. */
-export function Command({ text, what = 'the command' }: { text: string; what?: string }) {
+interface CommandProps {
+  text: string;
+  /** Shorter than what is copied. */
+  shown?: string;
+  what?: string;
+}
+
+/** A command to be pasted elsewhere, with the button that copies it whole. */
+export function Command({ text, shown = text, what = 'the command' }: CommandProps) {
   return (
     <div class="command">
-      <pre>{text}</pre>
+      <pre>{shown}</pre>
       <CopyButton text={text} what={what} />
     </div>
   );

@@ -1,16 +1,24 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask } from '../api.ts';
-import { type ChatNews, type ChatRequest, chat, type Message } from '../chat.ts';
 import { Problem } from '../controls/action.tsx';
-import { Command } from '../controls/copy-button.tsx';
-import { curlOf } from '../curl.ts';
 import * as format from '../format.ts';
 import { fleet } from '../live.ts';
 import { href } from '../router.ts';
 import { maySubmit, session } from '../session.ts';
-
-/** Enough for a look, and a simulator or a small GPU is not kept long. */
-const MAX_TOKENS = 512;
+import { type ChatNews, chat } from '../try/chat.ts';
+import { ChatList } from '../try/chat-list.tsx';
+import { ImageField } from '../try/image-field.tsx';
+import {
+  type ChatRequest,
+  callsAsText,
+  faultOf,
+  type Message,
+  requestOf,
+  USUAL,
+  userMessage,
+} from '../try/request.ts';
+import { SameElsewhere } from '../try/same-elsewhere.tsx';
+import { SettingsForm } from '../try/settings-form.tsx';
 
 interface Measured {
   jobId: string | null;
@@ -22,12 +30,16 @@ interface Measured {
 
 const NOTHING: Measured = { jobId: null, firstTokenMs: null, totalMs: null, usage: null };
 
-/** A chat over the same road as any application's, and the command that does the same. */
+const EXAMPLE: Message[] = [{ role: 'user', content: 'Say hello.' }];
+
+/** A chat over the same road as any application's, and programs that do the same. */
 export function TryView() {
   const models = useModels();
   const [model, setModel] = useState('');
   const [messages, setMessages] = useState<Message[]>([]);
   const [text, setText] = useState('');
+  const [image, setImage] = useState('');
+  const [settings, setSettings] = useState(USUAL);
   const [sent, setSent] = useState<ChatRequest | null>(null);
   const [reasoning, setReasoning] = useState('');
   const [measured, setMeasured] = useState<Measured>(NOTHING);
@@ -39,34 +51,33 @@ export function TryView() {
   const send = async (event: Event) => {
     event.preventDefault();
     if (running || !chosen || text.trim() === '') return;
-    const asked: Message[] = [...messages, { role: 'user', content: text.trim() }];
-    const body: ChatRequest = {
-      model: chosen,
-      messages: asked,
-      max_tokens: MAX_TOKENS,
-      stream: true,
-      stream_options: { include_usage: true },
-    };
+    const fault = faultOf(settings);
+    if (fault) return setProblem(fault);
+    const asked = [...messages, userMessage(text.trim(), image)];
+    const body = requestOf(chosen, asked, settings);
     const stop = new AbortController();
     const began = performance.now();
     const after = () => performance.now() - began;
     let answer = '';
     setMessages([...asked, { role: 'assistant', content: '' }]);
     setText('');
+    setImage('');
     setSent(body);
     setReasoning('');
     setProblem(null);
     setMeasured(NOTHING);
     setRunning(stop);
     try {
-      await chat(body, stop.signal, ({ jobId, text: more, reasoning: thought, usage }) => {
+      await chat(body, stop.signal, ({ jobId, text: more, reasoning: thought, toolCalls, usage }) => {
         if (jobId !== undefined) setMeasured((known) => ({ ...known, jobId }));
         if (usage) setMeasured((known) => ({ ...known, usage }));
         if (thought) setReasoning((known) => known + thought);
-        if (more || thought)
+        if (more || thought || toolCalls)
           setMeasured((known) => ({ ...known, firstTokenMs: known.firstTokenMs ?? after() }));
-        if (!more) return;
-        answer += more;
+        if (more) answer += more;
+        // What was called stands in the chat as text: what the tools return is not asked for here.
+        else if (toolCalls) answer = callsAsText(toolCalls);
+        else return;
         setMessages([...asked, { role: 'assistant', content: answer }]);
       });
     } catch (error) {
@@ -78,6 +89,12 @@ export function TryView() {
       setRunning(null);
     }
   };
+
+  // What is typed would be sent so; while nothing is, what was sent last.
+  const isTyped = text.trim() !== '' && faultOf(settings) === null;
+  const next = isTyped
+    ? requestOf(chosen, [...messages, userMessage(text.trim(), image)], settings)
+    : (sent ?? requestOf(chosen || 'default', EXAMPLE, faultOf(settings) ? USUAL : settings));
 
   return (
     <section class="view try" aria-labelledby="try-title">
@@ -92,6 +109,14 @@ export function TryView() {
               </option>
             ))}
           </select>
+        </label>
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={settings.stream}
+            onChange={(event) => setSettings({ ...settings, stream: event.currentTarget.checked })}
+          />{' '}
+          Stream
         </label>
         {messages.length > 0 && !running && (
           <button type="button" onClick={() => setMessages([])}>
@@ -110,20 +135,13 @@ export function TryView() {
           <code>npx worker-vllm token create --scope read,submit</code>).
         </p>
       )}
-      <ol class="chat" aria-label="Chat" aria-live="polite" aria-busy={running !== null}>
-        {messages.map(({ role, content }, index) => (
-          <li key={index} class={role}>
-            <b>{role === 'user' ? 'You' : (sent?.model ?? 'Model')}</b>
-            {role === 'assistant' && index === messages.length - 1 && reasoning && (
-              <details>
-                <summary>Reasoning</summary>
-                <p class="said dim">{reasoning}</p>
-              </details>
-            )}
-            <p class="said">{content || (running ? '…' : '')}</p>
-          </li>
-        ))}
-      </ol>
+      <SettingsForm settings={settings} onChange={setSettings} />
+      <ChatList
+        messages={messages}
+        model={sent?.model ?? 'Model'}
+        reasoning={reasoning}
+        isRunning={running !== null}
+      />
       <Problem text={problem} />
       {sent && <Measures measured={measured} isRunning={running !== null} />}
       <form class="ask" onSubmit={send}>
@@ -141,14 +159,10 @@ export function TryView() {
           </button>
         )}
       </form>
-      <h2>{sent ? 'The same from a shell' : 'From a shell'}</h2>
-      <Command text={curlOf('v1/chat/completions', sent ?? example(chosen))} />
+      <ImageField image={image} onChange={setImage} />
+      <SameElsewhere body={next} />
     </section>
   );
-}
-
-function example(model: string) {
-  return { model: model || 'default', messages: [{ role: 'user', content: 'Say hello.' }], stream: true };
 }
 
 interface PromptProps {

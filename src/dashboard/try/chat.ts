@@ -1,19 +1,5 @@
-import { request } from './api.ts';
-
-/** One thing that was said. */
-export interface Message {
-  role: 'user' | 'assistant';
-  content: string;
-}
-
-/** Body of `POST /v1/chat/completions`. */
-export interface ChatRequest {
-  model: string;
-  messages: Message[];
-  max_tokens: number;
-  stream: true;
-  stream_options: { include_usage: true };
-}
+import { request } from '../api.ts';
+import { addToolCalls, type ChatRequest, type ToolCall } from './request.ts';
 
 export interface ChatNews {
   /** Id under which the gateway has the request's ledger. */
@@ -22,13 +8,21 @@ export interface ChatNews {
   text?: string;
   /** What a reasoning model thinks before it answers. */
   reasoning?: string;
+  /** All that were called so far, as far as they are known. */
+  toolCalls?: ToolCall[];
   usage?: { prompt_tokens: number; completion_tokens: number };
 }
 
-interface Chunk {
-  choices?: {
-    delta?: { content?: string | null; reasoning?: string | null; reasoning_content?: string | null };
-  }[];
+/** Of a message that comes at once, or a part of it. */
+interface Said {
+  content?: string | null;
+  reasoning?: string | null;
+  reasoning_content?: string | null;
+  tool_calls?: Parameters<typeof addToolCalls>[1] | null;
+}
+
+interface Answer {
+  choices?: { delta?: Said; message?: Said }[];
   usage?: ChatNews['usage'] | null;
   error?: { message?: string };
 }
@@ -50,25 +44,31 @@ export async function chat(
   });
   tell({ jobId: response.headers.get('x-job-id') });
   if (!response.ok) {
-    const told = (await response.json().catch(() => null)) as Chunk | null;
+    const told = (await response.json().catch(() => null)) as Answer | null;
     throw new Error(told?.error?.message ?? `The gateway answered ${response.status}.`);
   }
-  for await (const data of events(response.body!)) {
-    if (data === '[DONE]') return;
-    const { choices, usage, error } = JSON.parse(data) as Chunk;
+  let toolCalls: ToolCall[] = [];
+  const take = ({ choices, usage, error }: Answer) => {
     if (error) throw new Error(error.message ?? 'The answer broke off.');
-    const delta = choices?.[0]?.delta;
-    const reasoning = delta?.reasoning ?? delta?.reasoning_content;
+    const said = choices?.[0]?.delta ?? choices?.[0]?.message;
+    const reasoning = said?.reasoning ?? said?.reasoning_content;
+    if (said?.tool_calls) toolCalls = addToolCalls(toolCalls, said.tool_calls);
     tell({
-      ...(delta?.content && { text: delta.content }),
+      ...(said?.content && { text: said.content }),
       ...(reasoning && { reasoning }),
+      ...(said?.tool_calls && { toolCalls }),
       ...(usage && { usage }),
     });
+  };
+  if (!body.stream) return take((await response.json()) as Answer);
+  for await (const data of events(response.body!)) {
+    if (data === '[DONE]') return;
+    take(JSON.parse(data) as Answer);
   }
 }
 
 /** The data of server-sent events, one by one; comments, such as the place in the queue, are left out. */
-export async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   const reader = body.getReader();
   let rest = '';

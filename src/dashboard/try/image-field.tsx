@@ -1,0 +1,66 @@
+import { useRef } from 'preact/hooks';
+import { Problem, useAction } from '../controls/action.tsx';
+import { bytes } from '../format.ts';
+
+/** A request may have 20 MiB, and an image in it is a third larger. */
+const MOST_IMAGE_BYTES = 10_000_000;
+
+interface Props {
+  /** Its address; a file's is a data: address with all of it. Empty: there is none. */
+  image: string;
+  onChange(image: string): void;
+}
+
+/** An image that goes with the next message: a file, or an address that the engine fetches. */
+export function ImageField({ image, onChange }: Props) {
+  const { act, problem } = useAction();
+  const file = useRef<HTMLInputElement>(null);
+  const isFile = image.startsWith('data:');
+  const read = () => {
+    const chosen = file.current?.files?.[0];
+    if (!chosen) return;
+    void act(async () => {
+      if (chosen.size > MOST_IMAGE_BYTES)
+        throw new Error(`The image has ${bytes(chosen.size)}; ${bytes(MOST_IMAGE_BYTES)} is the most here.`);
+      onChange(await dataUrlOf(chosen));
+    });
+  };
+  const remove = () => {
+    if (file.current) file.current.value = '';
+    onChange('');
+  };
+  return (
+    <fieldset class="image">
+      <legend class="unseen">Image</legend>
+      <label>
+        Image
+        <input ref={file} type="file" accept="image/*" onChange={read} />
+      </label>
+      <label>
+        or its address
+        <input
+          type="url"
+          placeholder="https://…"
+          value={isFile ? '' : image}
+          onInput={(event) => onChange(event.currentTarget.value.trim())}
+        />
+      </label>
+      {isFile && <img src={image} alt="To be sent with the next message" />}
+      {image !== '' && (
+        <button type="button" onClick={remove}>
+          Remove the image
+        </button>
+      )}
+      <Problem text={problem} />
+    </fieldset>
+  );
+}
+
+function dataUrlOf(file: File): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(reader.result as string);
+    reader.onerror = () => reject(new Error('The image could not be read.'));
+    reader.readAsDataURL(file);
+  });
+}

@@ -1,0 +1,128 @@
+import { typedJson } from '../typed-json.ts';
+
+export type Part = { type: 'text'; text: string } | { type: 'image_url'; image_url: { url: string } };
+
+/** One thing that was said. */
+export interface Message {
+  role: 'system' | 'user' | 'assistant';
+  content: string | Part[];
+}
+
+/** Body of `POST /v1/chat/completions`. */
+export interface ChatRequest {
+  model: string;
+  messages: Message[];
+  stream: boolean;
+  stream_options?: { include_usage: true };
+  tools?: unknown[];
+  temperature?: number;
+  top_p?: number;
+  max_tokens?: number;
+  seed?: number;
+  presence_penalty?: number;
+  frequency_penalty?: number;
+  stop?: string[];
+}
+
+/** Fields of numbers, in the order of the form, and what they are called there. */
+export const NUMBERS = {
+  temperature: 'Temperature',
+  top_p: 'top_p',
+  max_tokens: 'Max tokens',
+  seed: 'Seed',
+  presence_penalty: 'Presence penalty',
+  frequency_penalty: 'Frequency penalty',
+} as const satisfies Partial<Record<keyof ChatRequest, string>>;
+
+/** As they were typed; what is empty is not sent. */
+export type Settings = Record<keyof typeof NUMBERS | 'system' | 'stop' | 'tools', string> & {
+  stream: boolean;
+};
+
+/** Enough tokens for a look, and a simulator or a small GPU is not kept long. */
+export const USUAL: Settings = {
+  system: '',
+  temperature: '',
+  top_p: '',
+  max_tokens: '512',
+  seed: '',
+  presence_penalty: '',
+  frequency_penalty: '',
+  stop: '',
+  tools: '',
+  stream: true,
+};
+
+/** What is wrong with the settings, for the person who typed them; null: nothing. */
+export function faultOf(settings: Settings): string | null {
+  for (const [name, label] of Object.entries(NUMBERS) as [keyof typeof NUMBERS, string][]) {
+    const text = settings[name].trim();
+    if (text !== '' && !Number.isFinite(Number(text))) return `${label}: "${text}" is no number.`;
+  }
+  return faultOfTools(settings.tools);
+}
+
+export function faultOfTools(text: string): string | null {
+  if (text.trim() === '') return null;
+  const typed = typedJson(text);
+  if ('fault' in typed) return `Tools: ${typed.fault}`;
+  return Array.isArray(typed.value) ? null : 'Tools: expected an array, such as [{"type": "function", …}].';
+}
+
+/** @param settings without a fault */
+export function requestOf(model: string, said: readonly Message[], settings: Settings): ChatRequest {
+  const { system, stop, tools, stream } = settings;
+  const stops = stop.split('\n').filter((line) => line !== '');
+  const numbers = Object.keys(NUMBERS).flatMap((name) => {
+    const text = settings[name as keyof typeof NUMBERS].trim();
+    return text === '' ? [] : [[name, Number(text)]];
+  });
+  return {
+    model,
+    messages: [...(system.trim() ? [{ role: 'system' as const, content: system.trim() }] : []), ...said],
+    ...Object.fromEntries(numbers),
+    ...(stops.length > 0 && { stop: stops }),
+    ...(tools.trim() && { tools: JSON.parse(tools) as unknown[] }),
+    stream,
+    ...(stream && { stream_options: { include_usage: true } }),
+  };
+}
+
+/** What a person says, with an image where there is one. @param image its address, or all of it in a data: address */
+export function userMessage(text: string, image: string): Message {
+  if (image === '') return { role: 'user', content: text };
+  return {
+    role: 'user',
+    content: [
+      { type: 'text', text },
+      { type: 'image_url', image_url: { url: image } },
+    ],
+  };
+}
+
+export interface ToolCall {
+  name: string;
+  /** JSON, as far as it has come. */
+  arguments: string;
+}
+
+/** Calls as far as they are known, and what came of them: a stream tells them in parts. */
+export function addToolCalls(
+  known: readonly ToolCall[],
+  news: readonly { index?: number; function?: { name?: string | null; arguments?: string | null } }[],
+): ToolCall[] {
+  const calls = [...known];
+  for (const [place, { index = place, function: called }] of news.entries()) {
+    const before = calls[index] ?? { name: '', arguments: '' };
+    calls[index] = {
+      name: before.name + (called?.name ?? ''),
+      arguments: before.arguments + (called?.arguments ?? ''),
+    };
+  }
+  return calls;
+}
+
+/** `get_weather({"city": "Paris"})`, a line each. */
+export function callsAsText(calls: readonly ToolCall[]): string {
+  return calls.map((call) => `${call.name}(${call.arguments})`).join('\n');
+}
