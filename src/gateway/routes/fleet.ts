@@ -69,11 +69,11 @@ export function fleetRoutes(app: Gateway): void {
     answers: { 200: { description: 'The problem.', content: { schema: 'Attention' } } },
     errors: [400, 404, 413, 503],
     handler: async (context) => {
+      const queueId = queueIdOf(context.env, context.req.raw);
       const body = await readValue(context.req.raw, context.env, ACKNOWLEDGE_BYTES);
       const request = parseValue(AcknowledgeRequest, body);
       if (!request.ok) throw new HttpError(400, `id: ${request.message}`, 'invalid_acknowledgement');
       const { id } = request.value;
-      const queueId = queueIdOf(context.env, context.req.raw);
       const act = async () => {
         const by = context.get('token')?.name ?? null;
         const problem = await callFleet(context.env, queueId, (fleet) => fleet.acknowledge(id, by));
