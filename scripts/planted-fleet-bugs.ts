@@ -162,10 +162,8 @@ export const FLEET_BUGS: readonly Bug[] = [
   {
     name: 'seam: a report is taken for heard before it is answered',
     file: 'src/queue/object/fleet-report.ts',
-    line: `        const { wants, starts } = await this.#ports.send(events, change?.share);
-        change?.taken();`,
-    becomes: `        change?.taken();
-        const { wants, starts } = await this.#ports.send(events, change?.share);`,
+    line: 'this.#isFailing = true;\n        this.#changes.forget();',
+    becomes: 'this.#isFailing = true;',
   },
   {
     name: 'seam: the queue does not hear of starts',

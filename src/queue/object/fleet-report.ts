@@ -60,7 +60,7 @@ export class FleetReport {
     this.#plan();
   }
 
-  /** The fleet object has lost its share: the next one is whole. */
+  /** The fleet object has lost the numbers that it was told: it is told all of them next. */
   forget(): void {
     this.#changes.forget();
   }
@@ -91,14 +91,13 @@ export class FleetReport {
   async #send(): Promise<void> {
     while (true) {
       const events = this.#events.splice(0, EVENTS_A_CALL);
-      const change = this.#events.length > 0 ? null : this.#changes.of(this.#ports.share());
+      const change = this.#events.length > 0 ? undefined : this.#changes.of(this.#ports.share());
       const ended = [...this.#ended, ...this.#ports.takeEnded()];
       this.#ended = [];
-      const isNews = events.length > 0 || change !== null || ended.length > 0;
+      const isNews = events.length > 0 || change !== undefined || ended.length > 0;
       if (!isNews && !this.#ports.awaitsStart()) return;
       try {
-        const { wants, starts } = await this.#ports.send(events, change?.share, ended);
-        change?.taken();
+        const { wants, starts } = await this.#ports.send(events, change, ended);
         this.#ports.hearStarts(starts);
         if (wants === 'full') this.#changes.forget();
         this.#isFailing = false;
@@ -108,6 +107,7 @@ export class FleetReport {
       } catch (error) {
         if (!this.#isFailing) this.#ports.failed(error);
         this.#isFailing = true;
+        this.#changes.forget();
         this.#events = [...events, ...this.#events].slice(-MOST_EVENTS);
         this.#ended = [...ended, ...this.#ended].slice(-MOST_ENDED);
         this.#plan();

@@ -35,13 +35,18 @@ function report() {
   const heard: PoolStart[][] = [];
   const planned: { ms: number; run: () => void }[] = [];
   const failures: string[] = [];
-  const fleet: { isReachable: boolean; wants: 'full' | null } = { isReachable: true, wants: null };
+  const fleet: { isReachable: boolean; isAnswerLost: boolean; wants: 'full' | null } = {
+    isReachable: true,
+    isAnswerLost: false,
+    wants: null,
+  };
   const report = new FleetReport({
     send: async (events, share, records) => {
       if (!fleet.isReachable) throw new Error('the fleet object restarts');
       if (events.length > 0) sent.push(events.map(({ worker_id }) => worker_id));
       if (share) shares.push(share);
       if (records.length > 0) told.push(records.map(({ id }) => id));
+      if (fleet.isAnswerLost) throw new Error('the answer is lost');
       return { wants: fleet.wants, starts: [] };
     },
     share: () => ({ at: 0, full: true, sessions: queue.sessions, gone: [], pools: [] }),
@@ -117,6 +122,24 @@ it('numbers of a call that failed are told with the next one', async () => {
   fleet.isReachable = true;
   await toFleet.flush();
   expect(shares.map(({ sessions }) => sessions.length)).toEqual([0, 1]);
+});
+
+it('numbers that are again what they were before an answer was lost are told again', async () => {
+  const { report: toFleet, shares, queue, fleet } = report();
+  queue.sessions = [session('a', 2)];
+  await toFleet.flush();
+  fleet.isAnswerLost = true;
+  queue.sessions = [session('a', 3), session('b', 0)];
+  await toFleet.flush();
+  fleet.isAnswerLost = false;
+  queue.sessions = [session('a', 2)];
+  await toFleet.flush();
+  await toFleet.flush();
+  expect(shares.map(({ full, sessions }) => [full, sessions.map(({ running }) => running)])).toEqual([
+    [true, [2]],
+    [false, [3, 0]],
+    [true, [2]],
+  ]);
 });
 
 it('a fleet object that has lost the numbers is told all of them again, a second later', async () => {
