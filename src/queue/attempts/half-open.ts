@@ -20,7 +20,7 @@ export function unheardLimitMs(core: Core): number {
 /** Whether it is gone; if so its socket is closed, and the reconnect grace begins. */
 export function closeIfHalfOpen(core: Core, worker: Worker): boolean {
   if (!profileOf(worker).pingsAreHeard) return false;
-  if (core.now() - worker.connection.lastHeardMs() < unheardLimitMs(core)) return false;
+  if (unheardMs(core, worker) < unheardLimitMs(core)) return false;
   close(core, worker, 'two ping periods');
   return true;
 }
@@ -35,9 +35,8 @@ export function closeHalfOpen(core: Core): void {
  * never does: unheard for a whole lease it loses its socket, and one that lives dials again.
  */
 export function leaseRanOut(core: Core, worker: Worker): void {
-  const unheardMs = core.now() - worker.connection.lastHeardMs();
   if (profileOf(worker).pingsAreHeard) worker.unresponsive = true;
-  else if (unheardMs >= limits.BASE_LEASE_SECONDS * 1000) close(core, worker, 'a whole lease');
+  else if (unheardMs(core, worker) >= limits.BASE_LEASE_SECONDS * 1000) close(core, worker, 'a whole lease');
 }
 
 /** Epoch ms at which a worker that holds jobs may turn out to be gone; null: there is none. */
@@ -45,10 +44,19 @@ export function nextHalfOpen(core: Core): number | null {
   let next: number | null = null;
   for (const worker of core.workers.all()) {
     if (!profileOf(worker).pingsAreHeard || worker.running.size === 0) continue;
-    const at = worker.connection.lastHeardMs() + unheardLimitMs(core);
+    const at = heardAt(core, worker) + unheardLimitMs(core);
     if (next === null || at < next) next = at;
   }
   return next;
+}
+
+/** Epoch ms; later where the queue stood still since. */
+function heardAt({ workers }: Core, { connection }: Worker): number {
+  return Math.max(connection.lastHeardMs(), workers.silenceCountsFrom);
+}
+
+function unheardMs(core: Core, worker: Worker): number {
+  return core.now() - heardAt(core, worker);
 }
 
 function close(core: Core, { connection, session }: Worker, period: string): void {

@@ -61,7 +61,7 @@ export class Standstill {
 
 /**
  * Every lease lasts as if its worker had been heard, or lost, just now.
- * @param since epoch ms: only those that were given from then on; 0: all, and the graces of workers too
+ * @param since epoch ms: only those that were given from then on; 0: all, and the silences and graces of workers too
  */
 function beginLeasesAnew(core: Core, since: number): void {
   const now = core.now();
@@ -74,6 +74,7 @@ function beginLeasesAnew(core: Core, since: number): void {
     due(core, expiresAt);
   }
   if (since > 0) return;
+  core.workers.silenceCountsFrom = now;
   core.workers.postponeReturns(graceEnds);
   core.limits.postponeReturns(graceEnds);
   for (const job of core.waiting.all()) if (job.lease_expires_at !== null) job.lease_expires_at = graceEnds;

@@ -2,7 +2,7 @@ import { emit } from '../events/emit.ts';
 import type { Core } from '../state/state.ts';
 import { newWorker, occupySlot } from '../state/worker.ts';
 import { readCordon } from '../store/cordon-table.ts';
-import { leasedByWorker, leasedJobs, ORPHANED, OVERDUE } from '../store/leases-table.ts';
+import { leasedByWorker, leasedJobs, ORPHANED } from '../store/leases-table.ts';
 import { servedBySession, sessionsEndedSince } from '../store/session-table.ts';
 
 /** After a hibernation the sockets are still there and memory is not: the queue reads workers and jobs back from both stores. */
@@ -29,13 +29,15 @@ export function restoreFleet(core: Core): void {
 }
 
 /**
- * At the start of the object: leases whose holder has no socket here and whose close nobody counted (the
- * queue itself was down) get one grace to come back.
+ * At the start of the object: holders of leases that have no socket here, since the queue itself was down, get one grace
+ * to come back. So do those that had lost theirs before: they dialled in vain.
  */
 export function orphanAfterRestart(core: Core): void {
   const graceEnds = core.now() + core.settings.reconnect_grace_seconds * 1000;
+  // A hibernation leaves the other sockets open, and who dials ends it: nobody dialled in vain.
+  const isCounted = core.connections().length > 0 ? ORPHANED.byQueue | ORPHANED.byWorker : ORPHANED.byQueue;
   for (const job of leasedJobs(core.sql)) {
-    if (job.lease_orphaned & ~OVERDUE || (job.worker_id !== null && core.workers.byId(job.worker_id)))
+    if (job.lease_orphaned & isCounted || (job.worker_id !== null && core.workers.byId(job.worker_id)))
       continue;
     core.stored.orphan(job, graceEnds, ORPHANED.byQueue);
     emit(core, job, 'disconnected', 'the queue was down');

@@ -12,6 +12,9 @@ export class Workers {
   /** Ids of workers that get no more jobs, whether or not they are connected. */
   #cordon: ReadonlySet<string> = new Set();
 
+  /** Epoch ms before which silence is no sign of death: the queue stood still, and its clock may have leapt. */
+  silenceCountsFrom = 0;
+
   /** Counts every arrival, departure, start of a drain and cordon; what was computed from all workers is stale after each. */
   changes = 0;
 

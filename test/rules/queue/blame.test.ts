@@ -49,6 +49,33 @@ describe('what a job is charged for', () => {
     expect(harness.queue.read('get', id, null)).toMatchObject({ state: 'pending', attempts: 0 });
   });
 
+  it('is no lease whose worker had lost its connection just before the queue was down', () => {
+    const harness = new QueueHarness();
+    const connection = harness.worker('w');
+    const id = harness.job();
+    const held = { job_id: id, fence_token: connection.lastJob().fence_token };
+    harness.drop(connection);
+    harness.advance(1);
+    harness.nowMs += 8000;
+    harness.restart();
+    harness.advance(9);
+    harness.worker('w', { jobs: [held] });
+    expect(harness.queue.read('get', id, null)).toMatchObject({ state: 'leased', attempt_errors: [] });
+  });
+
+  it('is a lease whose worker could have dialled a queue that only hibernated', () => {
+    const harness = new QueueHarness();
+    harness.worker('other', { config_id: 'other' });
+    const connection = harness.worker('w');
+    const id = harness.job();
+    harness.drop(connection);
+    for (let seconds = 0; seconds < 12; seconds += 3) {
+      harness.hibernate();
+      harness.advance(3);
+    }
+    expect(harness.queue.read('get', id, null)?.attempt_errors).toMatchObject([{ code: 'lease_expired' }]);
+  });
+
   it('is no lease that ran out because the queue told its workers that it restarts', () => {
     const harness = new QueueHarness();
     const connection = harness.worker('w');

@@ -70,7 +70,8 @@ describe('a clock that is set back', () => {
       'submitted',
       'dispatched',
       'disconnected',
-      'lease_expired',
+      'disconnected',
+      'returned',
     ]);
     expect(steps.map(({ at }) => at)).toEqual(steps.map(({ at }) => at).toSorted());
     expect(queue.state(done)).toBe('cancelled');
@@ -92,7 +93,8 @@ describe('a clock that is set back', () => {
       'submitted',
       'dispatched',
       'disconnected',
-      'lease_expired',
+      'disconnected',
+      'returned',
     ]);
     expect(steps.map(({ at }) => at)).toEqual(steps.map(({ at }) => at).toSorted());
   });

@@ -111,6 +111,42 @@ describe('a queue that stood still', () => {
     expect(worker.closed).toBeNull();
   });
 
+  it('closes no socket of a worker whose next ping is still to come', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    queue.job();
+    worker.goSilent();
+    standStill(queue, 480, 'alarm');
+    queue.advance(14);
+    worker.goSilent();
+    queue.advance(14);
+    expect(worker.closed).toBeNull();
+  });
+
+  it('closes the sockets of workers that stay silent', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    queue.job();
+    worker.goSilent();
+    standStill(queue, 480, 'alarm');
+    queue.advance(37);
+    expect(worker.closed).toMatchObject({ reason: 'nothing heard for two ping periods' });
+  });
+
+  it('and restarts a moment later charges no job whose worker is not back yet', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w');
+    const id = queue.job({ max_attempts: 1 });
+    worker.goSilent();
+    standStill(queue, 480, 'alarm');
+    queue.advance(2);
+    queue.queue.leave();
+    queue.nowMs += 3000;
+    queue.restart();
+    queue.advance(15);
+    expect(queue.queue.read('get', id, null)).toMatchObject({ state: 'pending', attempt_errors: [] });
+  });
+
   it('keeps callers whose worker finished meanwhile, and ends deadlines a moment later', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
