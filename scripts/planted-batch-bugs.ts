@@ -9,7 +9,7 @@ export interface Bug {
   first_seed?: number;
 }
 
-/** Faults of the rules of batches, with others in `planted-bugs.ts`. */
+/** Faults of the rules of batches. */
 export const BATCH_BUGS: readonly Bug[] = [
   {
     name: 'a line is noted as done though it could not be written',

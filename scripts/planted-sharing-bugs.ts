@@ -71,7 +71,7 @@ export const SHARING_BUGS: readonly Bug[] = [
   {
     name: 'sharing: requests that workers go on with hold nothing',
     file: 'src/queue/commands/register.ts',
-    line: 'else resumeLimits(core, worker, job_id, attempt.account);',
+    line: 'resumeLimits(core, worker, job_id, attempt.account);',
     becomes: '',
   },
   {
@@ -143,7 +143,7 @@ export const SHARING_BUGS: readonly Bug[] = [
   {
     name: 'sharing: tokens that come are counted at the end alone',
     file: 'src/queue/limits/account.ts',
-    line: 'this.charge(running.names, fresh, now);',
+    line: 'this.charge(running.names, ofTokens(fresh), now);',
     becomes: '',
   },
 ];
