@@ -266,7 +266,7 @@ export class QueueHost {
 
   /** As soon as what is done is on disk, the object starts again with the clock that was set back. */
   #watchClock(): void {
-    if (this.#isEnding || !this.#queue?.clock.standsStill()) return;
+    if (this.#isEnding || !this.#queue?.clock.standsStill(this.disk.isDirty)) return;
     this.#isEnding = true;
     this.#queue.clock.leaveWord();
     const life = this.life;

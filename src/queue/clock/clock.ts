@@ -11,30 +11,43 @@ import { latestTime, moveTimesBack, rememberTime } from '../store/times.ts';
  * seconds left has ten seconds left.
  */
 
-/** Asking the machine is a statement: an object that is asked again within so many ms does it every so many times. */
+/**
+ * Asking the machine is a statement. Beside a commit it costs little; an event that stays in memory and comes within so
+ * many ms of another asks every so many times.
+ */
 const BUSY = { ms: 100, every: 8 };
 
 /** Whether the clock of this object stands still since it was set back. */
 export class ClockWatch {
   readonly #core: Core;
-  /** Epoch ms at the last look. */
+  /** Epoch ms at the last event. */
   #before = 0;
-  /** Looks until the machine is asked again. */
+  /** Events without a commit until the machine is asked again. */
   #until = 0;
 
   constructor(core: Core) {
     this.#core = core;
   }
 
-  /** To be asked after every event: the clock is compared only if it has hardly moved since the last time. */
-  standsStill(): boolean {
+  /**
+   * To be asked after every event.
+   * @param hasCommitted the event wrote something: the machine is asked for certain. No other event may come for long
+   *   once a worker is lost and the next one waits for its jobs, since no timer ends that wait
+   */
+  standsStill(hasCommitted: boolean): boolean {
     const now = this.#core.now();
     const movedMs = now - this.#before;
     this.#before = now;
+    if (!hasCommitted && !this.#isWorthAsking(movedMs)) return false;
+    return standsStill(now, this.#core.machineTime());
+  }
+
+  /** The clock has hardly moved since the last event, and it is the turn of this one. */
+  #isWorthAsking(movedMs: number): boolean {
     this.#until = movedMs > BUSY.ms ? 0 : this.#until - 1;
     if (movedMs > 1 || this.#until > 0) return false;
     this.#until = BUSY.every;
-    return standsStill(now, this.#core.machineTime());
+    return true;
   }
 
   /** For the object that starts next: until when this one lived. */

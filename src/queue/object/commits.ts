@@ -4,8 +4,8 @@ export type CallName = string;
 interface CommitPorts {
   /** The last work of a batch. */
   beforeCommit(): void;
-  /** After every batch of work. */
-  done(): void;
+  /** After every batch of work. @param hasCommitted it wrote something, or may have */
+  done(hasCommitted: boolean): void;
   /** A call of the object to itself: it comes back after the events that were waiting when it was made. */
   roundTrip(): Promise<void>;
   /**
@@ -99,7 +99,7 @@ export class Commits {
     if (failure) return Promise.reject(failure);
     return new Promise((resolve) => {
       this.#do([{ work, resolve: () => resolve(), call }]);
-      this.#ports.done();
+      this.#ports.done(false);
     });
   }
 
@@ -134,7 +134,7 @@ export class Commits {
     this.#batch = [];
     this.#gathers = false;
     this.#do([...batch, { work: () => this.#ports.beforeCommit(), resolve: () => {}, call: null }]);
-    this.#ports.done();
+    this.#ports.done(true);
     if (!this.#gathers && gathered() > 0) void this.#gather();
   }
 

@@ -42,12 +42,12 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   #webhooks!: WebhookSender;
   readonly #commits = new Commits({
     beforeCommit: () => this.#queue.beforeCommit(),
-    done: () => {
+    done: (hasCommitted) => {
       this.#queue.answerListeners();
       this.#fleet.changed();
       this.#timer.arm(this.#queue.nextTick());
       const { clock } = this.#queue;
-      if (clock.standsStill()) void this.#resets.forNewClock(clock, () => this.#roundTrip());
+      if (clock.standsStill(hasCommitted)) void this.#resets.forNewClock(clock, () => this.#roundTrip());
     },
     roundTrip: () => this.#roundTrip(),
     failed: (error, call) => this.#resets.afterError(error, call),
