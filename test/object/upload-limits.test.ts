@@ -101,7 +101,7 @@ describe('uploads that stand still', () => {
 describe('an upload that is too long', () => {
   it('is refused at once when it says so', async () => {
     const one = await begin('a', 0, [`Content-Length: ${3000 * MIB}`]);
-    await until(() => one.status() === 413, 'the answer', { timeoutMs: 10_000 });
+    await until(() => one.status() === 413, 'the answer', { timeoutMs: 25_000 });
   });
 
   it('is not read to its end', async () => {

@@ -40,7 +40,6 @@ it.each([
   await until(
     async () => (await engineRunning(worker.engineUrl)) + (await pending()) === 0,
     'nothing is done for them any more',
-    { timeoutMs: 9000 },
   );
   expect(callers.every((caller) => !caller.heard().includes('data:'))).toBe(true);
 });

@@ -51,6 +51,6 @@ describe.skipIf(noClockShim !== null)(`the clock of a launcher${WHY}`, () => {
     await until(() => lists >= 2, 'the provider is listed');
     clock.setOffset(-3_600_000);
     const before = lists;
-    await until(() => lists >= before + 4, 'the provider is listed on', { timeoutMs: 20_000 });
+    await until(() => lists >= before + 4, 'the provider is listed on');
   });
 });

@@ -29,14 +29,30 @@ beforeEach(() => {
   engine.asked.length = 0;
 });
 
+/** Answered with a status within six seconds: the response of a caller that waits no longer begins only then. */
 function chat(stream: boolean, more: RequestInit = {}): Promise<Response> {
   return fetch(`${url}/v1/chat/completions`, {
     method: 'POST',
+    headers: { 'x-queue-wait': '5' },
     body: JSON.stringify({ model: 'tiny', stream, messages: [{ role: 'user', content: 'hi' }] }),
     redirect: 'manual',
     ...more,
   });
 }
+
+/** An error as its caller sees it: with its status, or as the body of a response that had begun and breaks off. */
+async function errorOf(response: Response): Promise<{ message: string; code: string }> {
+  let text = '';
+  const reading = (async () => {
+    for await (const piece of response.body!) text += Buffer.from(piece).toString();
+  })();
+  if (response.status === 200) await expect(reading).rejects.toThrow();
+  else expect([response.status, await reading]).toEqual([502, undefined]);
+  return (JSON.parse(text) as { error: { message: string; code: string } }).error;
+}
+
+/** What a stream is given while it waits. */
+const withoutComments = (text: string) => text.replaceAll(/^: .*\n\n/gm, '');
 
 const answers = (raw: string | Uint8Array) => {
   engine.answer = (socket) => void socket.end(raw);
@@ -48,7 +64,7 @@ describe('an event of any size', () => {
   it.each([5, 30])('passes: %i MiB', async (mebibytes) => {
     const event = `data: {"choices":[{"delta":{"content":"${'x'.repeat(mebibytes * 1024 * 1024)}"}}]}\n\n`;
     answers(events(event));
-    const text = (await (await chat(true)).text()).replaceAll(': keep-alive\n\n', '');
+    const text = withoutComments(await (await chat(true)).text());
     expect(text.length).toBe(event.length + 14);
     expect(text.endsWith('"}}]}\n\ndata: [DONE]\n\n')).toBe(true);
   });
@@ -87,10 +103,9 @@ it('an error that is labelled as a stream keeps its status, and is not tried aga
 
 it('an answer that is too large to be held fails as the answer, not as the request', async () => {
   answers(plain(`["${'x'.repeat(20 * 1024 * 1024)}"]`));
-  const response = await chat(false);
-  const { error } = (await response.json()) as { error: { message: string; code: string } };
-  expect([response.status, error.code]).toEqual([502, 'engine_error']);
-  expect(error.message).toMatch(/answer is larger than 20 MiB.*fewer inputs/);
+  const { code, message } = await errorOf(await chat(false));
+  expect(code).toBe('engine_error');
+  expect(message).toMatch(/answer is larger than 20 MiB.*fewer inputs/);
   expect(engine.asked).toHaveLength(1);
 });
 
@@ -132,7 +147,7 @@ describe('an answer that HTTP does not know', () => {
       expect(engine.asked).toHaveLength(2);
     }
     goOn();
-    expect((await other.text()).replaceAll(': keep-alive\n\n', '')).toBe('data: 1\n\ndata: [DONE]\n\n');
+    expect(withoutComments(await other.text())).toBe('data: 1\n\ndata: [DONE]\n\n');
   });
 
   it('fails a stored job once', async () => {
