@@ -48,11 +48,13 @@ async function epoch(): Promise<string> {
 /** Has begun when it is returned. */
 async function stream(tokens: number): Promise<Response> {
   const messages = [{ role: 'user', content: 'Tell me something.' }];
-  return await fetch(`${url}/v1/chat/completions`, {
+  const response = await fetch(`${url}/v1/chat/completions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ model: 'tiny', messages, max_tokens: tokens, ignore_eos: true, stream: true }),
   });
+  if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
+  return response;
 }
 
 async function textOf(response: Response): Promise<string> {

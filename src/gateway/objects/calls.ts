@@ -11,15 +11,14 @@ import { storageFault } from './storage-faults.ts';
 /**
  * One call of a queue object. An object that restarts in the middle is asked once more; every call can be
  * made twice, since jobs carry their ids.
- * @param call with `again` it is the second time: the object has lost its memory, and its workers are coming back
  * @throws HttpError 503 when the second try meets a restart too, or the queue's database cannot be used
  */
 export function callQueue<T>(
   env: Env,
   queueId: string,
-  call: (queue: QueueObjectStub, again: boolean) => Promise<T>,
+  call: (queue: QueueObjectStub) => Promise<T>,
 ): Promise<T> {
-  return onceMore(queueId, (again) => call(objectNamed(env.QUEUE, queueId), again));
+  return onceMore(queueId, () => call(objectNamed(env.QUEUE, queueId)));
 }
 
 export type QueueObjectStub = ReturnType<typeof objectNamed<QueueRpc>>;
@@ -52,15 +51,15 @@ export function fetchFile(env: Env, queueId: string, fileId: string): Promise<Re
   return onceMore(queueId, () => objectNamed(env.FILE, queueId).fetch(`https://files/${fileId}`));
 }
 
-async function onceMore<T>(queueId: string, call: (again: boolean) => Promise<T>): Promise<T> {
+async function onceMore<T>(queueId: string, call: () => Promise<T>): Promise<T> {
   try {
-    return await call(false);
+    return await call();
   } catch (error) {
     const fault = storageFault(error, queueId);
     if (fault || !isRestart(error)) throw fault ?? told(error);
   }
   try {
-    return await call(true);
+    return await call();
   } catch (error) {
     const fault = storageFault(error, queueId);
     if (fault || !isRestart(error)) throw fault ?? told(error);

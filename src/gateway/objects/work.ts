@@ -1,17 +1,12 @@
 import type { PoolChoice } from '../../fleet/rpc.ts';
-import { limits } from '../../protocol/index.ts';
 import { askForWorker, type Opened } from '../../queue/request-call.ts';
 import { isUnserved, type RequestAnswer, type Unserved, type WaitingRequest } from '../../queue/rpc.ts';
 import { type Env, objectNamed } from '../env.ts';
 import { callQueue } from './calls.ts';
 
-/** How long a caller whose queue restarted meanwhile waits for any worker at all. */
-const WORKERS_COME_BACK_MS = limits.RECONNECT_GRACE_SECONDS * 1000;
-
 /**
  * Asks a queue for a worker, and where none that is connected serves the model, once more with the pool that the
- * fleet object knows for it. Asked again since it restarted, a call has what is left of its deadline, and the
- * queue's workers a moment to come back.
+ * fleet object knows for it. Asked again since it restarted, a call has what is left of its deadline.
  * @param more headers of the caller's response beside the engine's
  * @param now epoch ms
  * @throws HttpError 503, as `callQueue`
@@ -24,16 +19,15 @@ export function callWorker(
   now: () => number,
 ): Promise<RequestAnswer | Opened> {
   const startedAt = now();
-  const { wait_for_worker_ms, deadline_ms, limit_ms } = wanted;
+  const { deadline_ms, limit_ms } = wanted;
   const left = (ms: number) => Math.max(0, ms - (now() - startedAt));
-  return callQueue(env, queueId, async (queue, again) => {
+  return callQueue(env, queueId, async (queue) => {
     const ask = (known?: PoolChoice) =>
       askForWorker(
         queue,
         {
           ...wanted,
           ...(known && { known }),
-          wait_for_worker_ms: Math.max(wait_for_worker_ms, again ? WORKERS_COME_BACK_MS : 0),
           ...(deadline_ms !== undefined && { deadline_ms: left(deadline_ms) }),
           ...(limit_ms !== undefined && { limit_ms: left(limit_ms) }),
         },

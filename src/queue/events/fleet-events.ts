@@ -34,12 +34,19 @@ export function tellStillConnected(core: Core): void {
   }
 }
 
-/** At the start of the object: sessions whose sockets went with an earlier process ended unseen. */
+/**
+ * At the start of the object: sessions whose sockets went with an earlier process ended unseen. Their workers dial again
+ * in a moment, and callers wait for them as for any that lost its connection.
+ */
 export function endLostSessions(core: Core): void {
   const now = core.now();
   for (const session of openSessions(core.sql)) {
     if (core.workers.byId(session.worker_id)) continue;
     endSession(core.sql, session.worker_id, now);
+    core.workers.expectAgain(
+      { session, models: session.models },
+      now + core.settings.reconnect_grace_seconds * 1000,
+    );
     core.tellFleet({ kind: 'disconnected', ...remembered(session, now), reason: 'the queue was down' });
   }
 }

@@ -50,6 +50,12 @@ export interface Worker {
   cordoned: boolean;
 }
 
+/** What tells which models a worker serves. */
+export interface Serving {
+  session: Pick<Session, 'worker_id' | 'config_id'>;
+  models: string[];
+}
+
 /** It takes no more jobs, and is on its way out. */
 export function isLeaving({ session, cordoned }: Worker): boolean {
   return session.draining || cordoned;
@@ -103,12 +109,12 @@ export function setLoad(worker: Worker, load: Load): void {
 }
 
 /** Whether a worker answers to a model name: one its engine serves, its pool's own name, or one for it alone. */
-export function servesModel({ session, models }: Worker, model: string): boolean {
+export function servesModel({ session, models }: Serving, model: string): boolean {
   return session.config_id === model || models.includes(model) || workerAlone(session.worker_id) === model;
 }
 
 /** Whether it may run what asks for this model, now or when a slot frees. @param model null: any */
-export function mayRun(worker: Worker, model: string | null): boolean {
+export function mayRun(worker: Serving, model: string | null): boolean {
   return model === null || servesModel(worker, model);
 }
 

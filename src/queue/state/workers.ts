@@ -1,14 +1,23 @@
 import type { Connection } from '../store/ports.ts';
 import type { ReadySet } from './ready-set.ts';
-import { isLeaving, profileOf, type Worker } from './worker.ts';
+import { isLeaving, profileOf, type Serving, type Worker } from './worker.ts';
+
+/** A worker that lost its connection and may be back. */
+interface Away {
+  serving: Serving;
+  /** Null: the queue has started again since it was connected. */
+  worker: Worker | null;
+  /** Epoch ms */
+  until: number;
+}
 
 /** Workers with an open socket, by connection and by id, and workers that lost theirs and may reconnect. */
 export class Workers {
   readonly #ready: ReadySet;
   readonly #byConnection = new Map<string, Worker>();
   readonly #byId = new Map<string, Worker>();
-  /** By id; `until` in epoch ms. */
-  readonly #away = new Map<string, { worker: Worker; until: number }>();
+  /** By id. */
+  readonly #away = new Map<string, Away>();
   /** Ids of workers that get no more jobs, whether or not they are connected. */
   #cordon: ReadonlySet<string> = new Set();
 
@@ -46,7 +55,13 @@ export class Workers {
   /** A worker lost its connection without announcing that it leaves: it may be back. @param until epoch ms */
   expect(worker: Worker, until: number): void {
     this.changes += 1;
-    if (!isLeaving(worker)) this.#away.set(worker.session.worker_id, { worker, until });
+    if (!isLeaving(worker)) this.#away.set(worker.session.worker_id, { serving: worker, worker, until });
+  }
+
+  /** The same of one whose connection went with an earlier process of the queue. @param until epoch ms */
+  expectAgain(serving: Serving, until: number): void {
+    const { worker_id } = serving.session;
+    if (!this.#cordon.has(worker_id)) this.#away.set(worker_id, { serving, worker: null, until });
   }
 
   /** Gives every worker that may reconnect at least until then. @param until epoch ms */
@@ -55,11 +70,11 @@ export class Workers {
   }
 
   /** Epoch ms until which one of these workers may reconnect; 0: none may. */
-  expectedUntil(now: number, isWanted: (worker: Worker) => boolean): number {
+  expectedUntil(now: number, isWanted: (worker: Serving) => boolean): number {
     let latest = 0;
-    for (const [id, { worker, until }] of this.#away) {
+    for (const [id, { serving, until }] of this.#away) {
       if (until <= now) this.#away.delete(id);
-      else if (isWanted(worker)) latest = Math.max(latest, until);
+      else if (isWanted(serving)) latest = Math.max(latest, until);
     }
     return latest;
   }
@@ -92,7 +107,7 @@ export class Workers {
     return this.#byId.get(workerId) ?? null;
   }
 
-  /** One that is connected, or was and may reconnect. */
+  /** One that is connected, or was since the queue started and may reconnect. */
   lastOf(workerId: string): Worker | null {
     return this.byId(workerId) ?? this.#away.get(workerId)?.worker ?? null;
   }
@@ -102,9 +117,9 @@ export class Workers {
   }
 
   /** Workers that are connected or may reconnect. @param now epoch ms */
-  present(now: number): Worker[] {
+  present(now: number): Serving[] {
     const away = [...this.#away.values()].filter(({ until }) => until > now);
-    return [...this.#byId.values(), ...away.map(({ worker }) => worker)];
+    return [...this.#byId.values(), ...away.map(({ serving }) => serving)];
   }
 
   /** Frees the slot of one attempt, if the worker still runs that very attempt; dispatch fills it again. */

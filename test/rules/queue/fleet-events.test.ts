@@ -64,10 +64,11 @@ describe('the fleet object', () => {
 });
 
 describe('a model without a worker', () => {
-  it('is known after a restart of the queue too: 503, or the caller waits for its worker', () => {
+  it('is known after a restart of the queue too: 503 once its worker is not back in time, or the caller waits for one', () => {
     const queue = new QueueHarness();
     queue.worker('w');
     queue.restart();
+    queue.advance(11);
     expect(queue.request()).toMatchObject([{ reason: 'no_worker' }]);
     expect(queue.submit({ config_id: undefined, model: 'tiny' })).toMatchObject([
       { ok: true, job: { config_id: 'cfg' } },

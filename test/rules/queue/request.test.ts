@@ -64,6 +64,24 @@ describe('callers that wait', () => {
     expect(queue.request()).toMatchObject([{ reason: 'no_worker' }]);
   });
 
+  it('wait so too for a worker that was connected when the queue ended, not for one with a cordon', () => {
+    const queue = new QueueHarness();
+    queue.worker('w');
+    queue.restart();
+    const [waiting, other] = [queue.request(), queue.request({ model: 'huge' })];
+    expect([waiting, other]).toMatchObject([[], [{ reason: 'unknown_model' }]]);
+    queue.worker('w');
+    expect(waiting).toMatchObject([{ kind: 'stream', worker_id: 'w' }]);
+    queue.restart();
+    const late = queue.request();
+    queue.advance(11);
+    expect(late).toMatchObject([{ reason: 'no_worker' }]);
+    queue.worker('w');
+    queue.queue.do('cordon', ['w']);
+    queue.restart();
+    expect(queue.request()).toMatchObject([{ reason: 'no_worker' }]);
+  });
+
   it('wait for a slot, and hear it when none becomes free', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
