@@ -94,7 +94,8 @@ export const WAITS = {
   wait,
 };
 
-type Table = Record<string, (core: Core, ...asked: never[]) => unknown>;
+/** Calls by name. */
+export type Table = Record<string, (core: Core, ...asked: never[]) => unknown>;
 
 /** What a call of the table is given beside the core. */
 export type Asked<Calls extends Table, Name extends keyof Calls> = Calls[Name] extends (

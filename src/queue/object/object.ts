@@ -19,6 +19,7 @@ import type { QueueEnv } from './env.ts';
 import { Hearing } from './hearing.ts';
 import { log } from './log.ts';
 import { LongResults } from './long-results.ts';
+import { OFFERED_COMMANDS, OFFERED_VIEWS, type Offered } from './offered.ts';
 import { portsOf } from './ports.ts';
 import { Relays } from './relays.ts';
 import { reportToFleet } from './report-to-fleet.ts';
@@ -33,11 +34,33 @@ type Commands = typeof COMMANDS;
 type Asked<Name extends keyof QueueRpc> = Parameters<QueueRpc[Name]>;
 type Answered<Name extends keyof QueueRpc> = ReturnType<QueueRpc[Name]>;
 
+type Method = (this: QueueObject, ...asked: unknown[]) => Promise<unknown>;
+
+/** `DurableObject`, its types with the methods that the class below makes in its static block. */
+const ObjectThatOffers = DurableObject as new (
+  ctx: DurableObjectState,
+  env: QueueEnv,
+) => DurableObject<QueueEnv> & Offered;
+
 /**
  * The Durable Object around the rules: hands them storage, sockets, alarm and clock, and shares commits
  * (commits.ts); the runtime holds every reply and frame back until the commit is on disk.
  */
-export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
+export class QueueObject extends ObjectThatOffers implements QueueRpc {
+  static {
+    const methods = QueueObject.prototype as unknown as Record<string, Method>;
+    for (const name of OFFERED_VIEWS) {
+      methods[name] = async function (...asked) {
+        return this.#queue.read(name, ...(asked as never));
+      };
+    }
+    for (const name of OFFERED_COMMANDS) {
+      methods[name] = function (...asked) {
+        return this.#command(name, ...(asked as never));
+      };
+    }
+  }
+
   #queue!: Queue;
   #webhooks!: WebhookSender;
   readonly #commits = new Commits({
@@ -76,7 +99,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
   readonly #relays = Relays.of(this.env);
   readonly #resets = new Resets(this.ctx, this.#relays);
   readonly #requestPorts = {
-    // In no batch: a dispatch writes nothing, and the caller waits for its first token.
+    // Without a commit: a dispatch writes nothing, and the caller waits for its first token.
     ask: (job: WaitingRequest) =>
       this.#commits.answered<RequestAnswer | Unserved>(`request ${job.job_id}`, (answer) =>
         this.#queue.do('request', job, answer),
@@ -90,7 +113,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     super(ctx, env);
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(PING_TEXT, PONG_TEXT));
     ctx.blockConcurrencyWhile(async () => {
-      // Before the rules look at anything: they move the alarm only when it is set later.
+      // Read first: the rules move the alarm only if it is set for later.
       this.#alarm = await StoredAlarm.read(ctx.storage);
       this.#queue = new Queue(
         portsOf(ctx, env, {
@@ -141,7 +164,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     await this.#lost(this.#sockets.connection(socket));
   }
 
-  /** After all that it has said. */
+  /** Once the rules have taken all that the worker has sent. */
   async #lost(connection: Connection): Promise<void> {
     await this.#hearing.heard(connection);
     await this.#commits.together(() => this.#queue.onClose(connection));
@@ -154,7 +177,7 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
       this.#queue.onAlarm(setFor);
       return this.#queue.webhooks.take();
     });
-    // Not waited for: no lease is looked after while an alarm runs.
+    // Not awaited: no lease expires while the alarm runs.
     this.ctx.waitUntil(this.#webhooks.send(webhooks));
   }
 
@@ -171,37 +194,13 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     const ids = jobs.map(() => crypto.randomUUID());
     const call = `submit ${jobs.map(({ id }) => id).join()}`;
     const answers = await this.#commits.submission(jobs.length, () => submit(ids), call);
-    // The fleet object is asked next.
+    // The gateway asks the fleet object next.
     if (answers.some(isUnserved)) await this.#fleet.flush();
     return answers;
   }
 
-  async get(...asked: Asked<'get'>): Answered<'get'> {
-    return this.#queue.read('get', ...asked);
-  }
-
-  async sharing(): Answered<'sharing'> {
-    return this.#queue.read('sharing');
-  }
-
-  async ownerOf(...asked: Asked<'ownerOf'>): Answered<'ownerOf'> {
-    return this.#queue.read('ownerOf', ...asked);
-  }
-
-  async contents(...asked: Asked<'contents'>): Answered<'contents'> {
-    return this.#queue.read('contents', ...asked);
-  }
-
-  async list(...asked: Asked<'list'>): Answered<'list'> {
-    return this.#queue.read('list', ...asked);
-  }
-
   settlements(...asked: Asked<'settlements'>): Answered<'settlements'> {
     return this.#commits.answered(null, (answer) => this.#queue.wait('settlements', ...asked, answer));
-  }
-
-  async ledger(...asked: Asked<'ledger'>): Answered<'ledger'> {
-    return this.#queue.read('ledger', ...asked);
   }
 
   wait(...asked: Asked<'wait'>): Answered<'wait'> {
@@ -231,50 +230,6 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     return this.#commits.atOnce(() => this.#queue.do('leaveListener', ...asked));
   }
 
-  cancel(...asked: Asked<'cancel'>): Answered<'cancel'> {
-    return this.#command('cancel', ...asked);
-  }
-
-  stayed(...asked: Asked<'stayed'>): Answered<'stayed'> {
-    return this.#command('stayed', ...asked);
-  }
-
-  retry(...asked: Asked<'retry'>): Answered<'retry'> {
-    return this.#command('retry', ...asked);
-  }
-
-  actOnJobs(...asked: Asked<'actOnJobs'>): Answered<'actOnJobs'> {
-    return this.#command('actOnJobs', ...asked);
-  }
-
-  purge(...asked: Asked<'purge'>): Answered<'purge'> {
-    return this.#command('purge', ...asked);
-  }
-
-  takeOutput(...asked: Asked<'takeOutput'>): Answered<'takeOutput'> {
-    return this.#command('takeOutput', ...asked);
-  }
-
-  async payloadOf(...asked: Asked<'payloadOf'>): Answered<'payloadOf'> {
-    return this.#queue.read('payloadOf', ...asked);
-  }
-
-  async mayStoreResult(...asked: Asked<'mayStoreResult'>): Answered<'mayStoreResult'> {
-    return this.#queue.read('mayStoreResult', ...asked);
-  }
-
-  storeResult(...asked: Asked<'storeResult'>): Answered<'storeResult'> {
-    return this.#commits.together(() => this.#queue.do('storeResult', ...asked));
-  }
-
-  async filesKeptUntil(...asked: Asked<'filesKeptUntil'>): Answered<'filesKeptUntil'> {
-    return this.#queue.read('filesKeptUntil', ...asked);
-  }
-
-  async waitingLines(): Answered<'waitingLines'> {
-    return this.#queue.read('waitingLines');
-  }
-
   async tellFleet(everything = false): Promise<void> {
     if (everything) this.#fleet.forget();
     await this.#fleet.flush();
@@ -282,18 +237,6 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
 
   cordon(...asked: Asked<'cordon'>): Answered<'cordon'> {
     return this.#command('cordon', ...asked).finally(() => this.#fleet.flush());
-  }
-
-  async hasSession(...asked: Asked<'hasSession'>): Answered<'hasSession'> {
-    return this.#queue.read('hasSession', ...asked);
-  }
-
-  async status(): Answered<'status'> {
-    return this.#queue.read('status');
-  }
-
-  async poolJobs(...asked: Asked<'poolJobs'>): Answered<'poolJobs'> {
-    return this.#queue.read('poolJobs', ...asked);
   }
 
   async metrics(): Answered<'metrics'> {
@@ -304,28 +247,8 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     };
   }
 
-  async poolNow(...asked: Asked<'poolNow'>): Answered<'poolNow'> {
-    return this.#queue.read('poolNow', ...asked);
-  }
-
-  async batchSlots(...asked: Asked<'batchSlots'>): Answered<'batchSlots'> {
-    return this.#queue.read('batchSlots', ...asked);
-  }
-
   /** See Commits. */
   async noop(): Promise<void> {}
-
-  usage(...asked: Asked<'usage'>): Answered<'usage'> {
-    return this.#commits.together(() => this.#queue.do('usage', ...asked));
-  }
-
-  tellLimits(...asked: Asked<'tellLimits'>): Answered<'tellLimits'> {
-    return this.#commits.together(() => this.#queue.do('tellLimits', ...asked));
-  }
-
-  async limits(): Answered<'limits'> {
-    return this.#queue.read('limits');
-  }
 
   async closeSockets(): Promise<void> {
     await this.#commits.together(() => this.#queue.writeUsage());
@@ -335,12 +258,13 @@ export class QueueObject extends DurableObject<QueueEnv> implements QueueRpc {
     this.#resets.withProcess();
   }
 
-  /** A command in the next commit. Made again, it has the same first argument. */
+  /** A command in the next commit. */
   #command<Name extends keyof Commands>(
     name: Name,
     ...asked: AskedOf<Commands, Name>
   ): Promise<ReturnType<Commands[Name]>> {
-    return this.#commits.together(() => this.#queue.do(name, ...asked), `${name} ${asked[0]}`);
+    const call = `${name} ${JSON.stringify(asked)}`;
+    return this.#commits.together(() => this.#queue.do(name, ...asked), call);
   }
 
   #roundTrip(): Promise<void> {
