@@ -3,7 +3,7 @@ import { deliver } from '../durable/deliver.ts';
 import { randomName } from '../durable/random-text.ts';
 import { StoredAlarm, sqlOf } from '../durable/storage.ts';
 import { CLOSE, type FleetView, type Heartbeat } from '../protocol/index.ts';
-import type { AppliedSpec, LauncherAnswer, LauncherReport, SchedulerRpc } from '../scheduler/rpc.ts';
+import type { LauncherAnswer, LauncherReport, SchedulerRpc } from '../scheduler/rpc.ts';
 import {
   completeQueueSettings,
   DEFAULT_QUEUE,
@@ -12,27 +12,21 @@ import {
 } from '../settings/queue-settings.ts';
 import { Alarms } from './alarms.ts';
 import { BellRinger } from './bell-ringer.ts';
+import { type Called, COMMANDS, type FleetCalls, type Offered, OPERATOR_COMMANDS, VIEWS } from './calls.ts';
 import { Fleet } from './fleet.ts';
 import { LiveViewers } from './live-viewers.ts';
 import { NewClock } from './new-clock.ts';
 import { type ObjectNamespaces, OtherObjects } from './other-objects.ts';
 import {
-  type AuditCalls,
   type FleetRpc,
-  type KnownModel,
   type KnownWorker,
-  type PoolChoice,
-  type PoolStart,
   type RecordAnswer,
   type RefusedWorker,
-  type ResponseOwner,
   type SessionShare,
   SIGN_IN_HEADER,
-  type TokenCalls,
 } from './rpc.ts';
 import { SaveTimer } from './save-timer.ts';
 import { Scheduling } from './scheduling.ts';
-import type { SignInRow } from './sign-ins.ts';
 import { viewerSocket } from './viewer-socket.ts';
 
 /** What is new, log lines and samples wait this long for others to be stored with, ms. */
@@ -49,15 +43,34 @@ type FleetEnv = QueueSettingBindings &
     PRIVATE_NETWORK?: { fetch: typeof fetch };
   };
 
+type Method = (this: FleetObject, ...asked: unknown[]) => Promise<unknown>;
+
+/** `DurableObject`, its types with the methods that the class below makes in its static block. */
+const ObjectThatOffers = DurableObject as new (
+  ctx: DurableObjectState,
+  env: FleetEnv,
+) => DurableObject<FleetEnv> & Offered;
+
 /**
  * The Durable Object around the fleet's rules, one for each queue id: its storage, its clock, the timer after which what
  * workers sent is stored, and the sockets of those who look at it. It has a thread and a database of its own, so that
  * no job waits for it.
  */
-export class FleetObject
-  extends DurableObject<FleetEnv>
-  implements FleetRpc, TokenCalls, AuditCalls, SchedulerRpc
-{
+export class FleetObject extends ObjectThatOffers implements FleetCalls {
+  static {
+    const methods = FleetObject.prototype as unknown as Record<string, Method>;
+    const offer = (calls: object, run: (object: FleetObject, call: () => unknown) => unknown) => {
+      for (const [name, call] of Object.entries(calls)) {
+        methods[name] = async function (...asked) {
+          return run(this, () => call(this.#called, ...asked));
+        };
+      }
+    };
+    offer(VIEWS, (_, call) => call());
+    offer(COMMANDS, (object, call) => object.#commit(call));
+    offer(OPERATOR_COMMANDS, (object, call) => object.#told(call));
+  }
+
   #fleet!: Fleet;
   #viewers!: LiveViewers;
   /** The queue is being asked for all of its numbers. */
@@ -145,12 +158,6 @@ export class FleetObject
     else this.#saving.within(SAVE_AFTER_MS);
   }
 
-  async telemetry(
-    ...[worker_id, kind, query]: Parameters<FleetRpc['telemetry']>
-  ): ReturnType<FleetRpc['telemetry']> {
-    return this.#fleet.telemetry.read({ worker_id, kind }, query);
-  }
-
   async record(...told: Parameters<FleetRpc['record']>): Promise<RecordAnswer> {
     const [, share] = told;
     this.#newClock.watch();
@@ -174,14 +181,6 @@ export class FleetObject
     const problem = this.#commit(() => this.#fleet.bell.acknowledge(id, by, Date.now()));
     this.#viewers.changed();
     return problem;
-  }
-
-  async requests(...[wanted]: Parameters<FleetRpc['requests']>): ReturnType<FleetRpc['requests']> {
-    return this.#fleet.requests.list(wanted);
-  }
-
-  async history(...asked: Parameters<FleetRpc['history']>): ReturnType<FleetRpc['history']> {
-    return this.#fleet.readHistory(...asked);
   }
 
   async refused(refused: RefusedWorker): Promise<void> {
@@ -223,97 +222,15 @@ export class FleetObject
     return this.#fleet.workers.list();
   }
 
-  async keepResponse(id: string, workerId: string, tenant: string | null): Promise<void> {
-    this.#commit(() => this.#fleet.responses.keep(id, workerId, tenant, Date.now()));
-  }
-
-  async ownerOfResponse(id: string, viewer: string | null): Promise<ResponseOwner> {
-    return this.#fleet.responses.ownerOf(id, viewer);
-  }
-
-  async signIn(signIn: SignInRow): Promise<void> {
-    this.#commit(() => this.#fleet.signIns.add(signIn, Date.now()));
-  }
-
-  async signedIn(idSha256: string): Promise<SignInRow | null> {
-    return this.#fleet.signIns.find(idSha256, Date.now());
-  }
-
   async signOut(idSha256: string): Promise<void> {
     this.#commit(() => this.#fleet.signIns.remove(idSha256));
     this.#viewers.signedOut(idSha256);
-  }
-
-  async tokens(known: number | null): ReturnType<TokenCalls['tokens']> {
-    return this.#fleet.tokens.list(known);
-  }
-
-  async changeTokens(
-    ...[change]: Parameters<TokenCalls['changeTokens']>
-  ): ReturnType<TokenCalls['changeTokens']> {
-    return this.#commit(() => this.#fleet.tokens.change(change));
-  }
-
-  async tokenUses(...[told]: Parameters<TokenCalls['tokenUses']>): ReturnType<TokenCalls['tokenUses']> {
-    return this.#commit(() => this.#fleet.tokens.uses(told, Date.now()));
-  }
-
-  async beginAudit(...[entry]: Parameters<AuditCalls['beginAudit']>): Promise<void> {
-    this.#commit(() => this.#fleet.audit.begin(entry, Date.now()));
-  }
-
-  async endAudit(...[id, end]: Parameters<AuditCalls['endAudit']>): Promise<void> {
-    this.#commit(() => this.#fleet.audit.end(id, end, Date.now()));
-  }
-
-  async audit(...[wanted]: Parameters<AuditCalls['audit']>): ReturnType<AuditCalls['audit']> {
-    return this.#fleet.audit.list(wanted, Date.now());
-  }
-
-  async auditFileTokens(...[entries]: Parameters<AuditCalls['auditFileTokens']>): Promise<void> {
-    this.#commit(() => this.#fleet.audit.tokensOfFile(entries, this.#queueId, Date.now()));
   }
 
   async closeViewers(): Promise<void> {
     for (const socket of this.ctx.getWebSockets()) {
       viewerSocket(this.ctx, socket).close(CLOSE.restarting, 'tokens have changed');
     }
-  }
-
-  async models(): Promise<KnownModel[]> {
-    return this.#fleet.models.all();
-  }
-
-  async choosePools(models: (string | null)[]): Promise<PoolChoice[]> {
-    return this.#fleet.chooseForCallers(models);
-  }
-
-  async starts(): Promise<PoolStart[]> {
-    return this.#fleet.starts();
-  }
-
-  async applySpec(...asked: Parameters<SchedulerRpc['applySpec']>): ReturnType<SchedulerRpc['applySpec']> {
-    return this.#told(() => this.#fleet.scheduler.specs.apply(...asked));
-  }
-
-  async removeSpec(dryRun: boolean): ReturnType<SchedulerRpc['removeSpec']> {
-    return this.#told(() => this.#fleet.scheduler.specs.remove(dryRun));
-  }
-
-  async spec(): Promise<AppliedSpec | null> {
-    return this.#fleet.scheduler.specs.current();
-  }
-
-  async control(...asked: Parameters<SchedulerRpc['control']>): ReturnType<SchedulerRpc['control']> {
-    return this.#told(() => this.#fleet.scheduler.control(...asked));
-  }
-
-  async spentByDay(from: number): ReturnType<SchedulerRpc['spentByDay']> {
-    return this.#fleet.scheduler.spentByDay(from);
-  }
-
-  async controlOf(configId: string): ReturnType<SchedulerRpc['controlOf']> {
-    return this.#fleet.scheduler.controlOf(configId);
   }
 
   async sync(launcherId: string, report: LauncherReport): Promise<LauncherAnswer> {
@@ -325,10 +242,6 @@ export class FleetObject
 
   async workerOfToken(token: string): ReturnType<SchedulerRpc['workerOfToken']> {
     return this.#scheduling.workerOfToken(token);
-  }
-
-  async wantedWorkers(configId: string): Promise<number | null> {
-    return this.#fleet.scheduler.wantedWorkers(configId);
   }
 
   override async alarm(): Promise<void> {
@@ -344,7 +257,7 @@ export class FleetObject
     this.#viewers.changed();
   }
 
-  /** What an operator has said, looked at at once. */
+  /** What an operator has said: the scheduler looks at it at once. */
   #told<T>(work: () => T): T {
     const answer = this.#commit(work);
     this.#scheduling.wake();
@@ -365,6 +278,10 @@ export class FleetObject
       );
     await this.#asking;
     this.#asking = null;
+  }
+
+  get #called(): Called {
+    return { fleet: this.#fleet, queueId: this.#queueId, now: Date.now() };
   }
 
   get #signIns(): Pick<FleetRpc, 'signedIn'> {
