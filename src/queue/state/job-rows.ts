@@ -1,8 +1,9 @@
 import { OPTIMISATIONS } from '../../protocol/index.ts';
 import type { Placed } from '../sharing/backlog.ts';
-import { findJob, insertJob, lastSeq, type NewJobRow, newJob, type StoredJob } from '../store/jobs-table.ts';
+import { findJob, type StoredJob } from '../store/jobs-table.ts';
 import { leaseJob } from '../store/leases-table.ts';
 import { isHeld } from '../store/limits-table.ts';
+import { insertJob, lastSeq, type NewJobRow, newJob } from '../store/new-jobs.ts';
 import { nextReadyId } from '../store/pending-table.ts';
 import type { Sql } from '../store/ports.ts';
 import type { Lease } from './job.ts';

@@ -7,7 +7,6 @@ import { viewOf } from '../store/job-view.ts';
 import {
   deleteJobs,
   endJob,
-  type NewJobRow,
   readFileKey,
   readPayload,
   readResult,
@@ -19,6 +18,7 @@ import {
 } from '../store/jobs-table.ts';
 import { extendLease, type ORPHANED, orphanLease, postponeLease } from '../store/leases-table.ts';
 import { HELD, holdJob, isHeld, nextHeldId, unholdJob } from '../store/limits-table.ts';
+import type { NewJobRow } from '../store/new-jobs.ts';
 import { wakeDelayed } from '../store/pending-table.ts';
 import type { Ports } from '../store/ports.ts';
 import { keepLatestSettlement } from '../store/settlements-table.ts';
@@ -156,9 +156,9 @@ export class StoredJobs implements JobStore<StoredJob> {
   }
 
   /**
-   * It is about to be given to a worker: only now it takes of what its token may use, so that what waits, for however
-   * long, keeps nobody.
-   * @returns false: others have used that meanwhile, and it is held back
+   * The job is about to be given to a worker. Only now does it take from its token's limits, so that a waiting job
+   * never holds up others of the token.
+   * @returns false: others have used the limit up meanwhile, and it is held back
    */
   letIn(job: StoredJob): boolean {
     if (this.#limits.letInStored(job, job.leased_at !== null) === null) return true;
@@ -207,7 +207,7 @@ export class StoredJobs implements JobStore<StoredJob> {
     postponeLeases(this.#ports.sql, byMs);
   }
 
-  /** Null: as it was. */
+  /** Null: unchanged. */
   progress({ id, fence_token }: StoredJob, progress: number | null, text: string | null): void {
     this.#rows.forget(id);
     setProgress(this.#ports.sql, id, fence_token, progress, text);

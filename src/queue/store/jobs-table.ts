@@ -1,9 +1,10 @@
 import type { Failure, JobState } from '../../protocol/index.ts';
-import type { Sql, SqlValue } from './ports.ts';
+import type { Sql } from './ports.ts';
 import { row, rows } from './rows.ts';
 
 /**
- * Statements on the table of jobs; those on its leases are in leases-table.ts, on what waits in pending-table.ts.
+ * Statements on the table of jobs; new rows are in new-jobs.ts, leases in leases-table.ts, what waits in
+ * pending-table.ts.
  * Nothing here decides; the caller has decided. Statements that end or release an attempt name the fence token in their
  * WHERE, so that a late caller changes nothing even if its check was wrong.
  */
@@ -17,11 +18,11 @@ export interface StoredJob {
   config_id: string;
   state: JobState;
   priority: number;
-  /** Those that failed and were charged; what the API shows counts more (job-view.ts `attemptsOf`). */
+  /** Attempts that failed and were charged; the API's number counts more (job-view.ts `attemptsOf`). */
   attempts: number;
   max_attempts: number;
   fence_token: number;
-  /** Who holds it; of a pending job, who held it last and alone may still settle or resume it. */
+  /** The worker that holds it; of a pending job the last one that did, which alone may still settle or resume it. */
   worker_id: string | null;
   attempt_errors: string;
   error: string | null;
@@ -41,7 +42,7 @@ export interface StoredJob {
   /** Whose job it is, and the name of the token that submitted it; null where no tokens are configured. */
   tenant: string | null;
   token_name: string | null;
-  /** Of that token: its tenant is charged the less for the job the larger it is (docs/sharing.md). */
+  /** The weight of that token: the larger it is, the less its tenant is charged for the job (docs/sharing.md). */
   weight: number;
   /** 1: a relay carries the answer too, while it is made. */
   stream: 0 | 1;
@@ -65,104 +66,6 @@ export interface StoredJob {
 export const COLUMNS = `'stored' AS mode, seq, id, job_type, config_id, state, priority, attempts, max_attempts, fence_token, worker_id,
   attempt_errors, error, progress, status_message, created_at, leased_at, started_at, first_token_at, settled_at,
   run_after, deadline_at, lease_expires_at, lease_orphaned, tenant, token_name, weight, stream, webhook, trace, prefix, model, cost, payload_file, result_file`;
-
-export interface NewJobRow {
-  id: string;
-  job_type: string;
-  config_id: string;
-  priority: number;
-  max_attempts: number;
-  /** Null: it lies in `payload_file`. */
-  payload: string | null;
-  payload_file: string | null;
-  created_at: number;
-  deadline_at: number | null;
-  tenant: string | null;
-  token_name: string | null;
-  weight: number;
-  stream: 0 | 1;
-  webhook: string | null;
-  trace: string | null;
-  prefix: string | null;
-  model: string | null;
-  cost: string | null;
-  /** HELD, or null: it is ready. */
-  run_after: number | null;
-}
-
-/** The newest number of a row that there ever was. */
-export function lastSeq(sql: Sql): number {
-  return row<{ seq: number }>(sql, `SELECT seq FROM sqlite_sequence WHERE name = 'jobs'`)?.seq ?? 0;
-}
-
-/**
- * Inserts the row of a job that waits, or was leased once.
- * @param payload as it lies in the row
- * @param fileKey the key to the files of its attempt, if it is leased
- */
-export function insertJob(sql: Sql, job: StoredJob, payload: string | null, fileKey: string | null): void {
-  if (job.state === 'pending') sql.exec(INSERT, ...valuesOf(job, payload));
-  else {
-    const { fence_token, worker_id, leased_at, lease_expires_at } = job;
-    const lease = [fence_token, worker_id, leased_at, lease_expires_at, fileKey];
-    sql.exec(INSERT_LEASED, ...valuesOf(job, payload), ...lease);
-  }
-}
-
-const COLUMNS_OF_NEW = `seq, id, job_type, config_id, priority, max_attempts, payload, created_at, deadline_at, tenant, token_name, weight, stream, webhook, trace, prefix, model, payload_file, cost, run_after`;
-const INSERT = `INSERT INTO jobs (${COLUMNS_OF_NEW}, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending')`;
-const INSERT_LEASED = `INSERT INTO jobs (${COLUMNS_OF_NEW}, fence_token, worker_id, leased_at, lease_expires_at, file_key, state)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'leased')`;
-
-function valuesOf(job: StoredJob, payload: string | null): SqlValue[] {
-  return [
-    job.seq,
-    job.id,
-    job.job_type,
-    job.config_id,
-    job.priority,
-    job.max_attempts,
-    payload,
-    job.created_at,
-    job.deadline_at,
-    job.tenant,
-    job.token_name,
-    job.weight,
-    job.stream,
-    job.webhook,
-    job.trace,
-    job.prefix,
-    job.model,
-    job.payload_file,
-    job.cost,
-    job.run_after,
-  ];
-}
-
-/** The row as it is once it is written: reading it back would cost more than writing it. */
-export function newJob({ payload: _, ...given }: NewJobRow, seq: number): StoredJob {
-  return { ...NEW, ...given, seq };
-}
-
-/** Columns of a job that no worker was ever given: the defaults of the table. */
-const NEW = {
-  mode: 'stored',
-  state: 'pending',
-  attempts: 0,
-  fence_token: 0,
-  worker_id: null,
-  attempt_errors: '[]',
-  error: null,
-  progress: null,
-  status_message: null,
-  leased_at: null,
-  started_at: null,
-  first_token_at: null,
-  settled_at: null,
-  lease_expires_at: null,
-  lease_orphaned: 0,
-  result_file: null,
-} as const;
 
 // Put together once: a text that is made anew for each call is looked up by all of its characters.
 const FIND = `SELECT ${COLUMNS} FROM jobs WHERE id = ?`;

@@ -1,0 +1,109 @@
+import type { JobState } from '../../protocol/index.ts';
+import type { StoredJob } from './jobs-table.ts';
+import type { Sql, SqlValue } from './ports.ts';
+import { row } from './rows.ts';
+
+/* Rows of jobs that are written for the first time. */
+
+/** A job as it is submitted. */
+export interface NewJobRow {
+  id: string;
+  job_type: string;
+  config_id: string;
+  priority: number;
+  max_attempts: number;
+  /** Null: it lies in `payload_file`. */
+  payload: string | null;
+  payload_file: string | null;
+  created_at: number;
+  deadline_at: number | null;
+  tenant: string | null;
+  token_name: string | null;
+  weight: number;
+  stream: 0 | 1;
+  webhook: string | null;
+  trace: string | null;
+  prefix: string | null;
+  model: string | null;
+  cost: string | null;
+  /** HELD, or null: it is ready. */
+  run_after: number | null;
+}
+
+/** The newest number of a row that there ever was. */
+export function lastSeq(sql: Sql): number {
+  return row<{ seq: number }>(sql, `SELECT seq FROM sqlite_sequence WHERE name = 'jobs'`)?.seq ?? 0;
+}
+
+/** What a job brings along, beside its payload. */
+const BROUGHT = [
+  'seq',
+  'id',
+  'job_type',
+  'config_id',
+  'priority',
+  'max_attempts',
+  'created_at',
+  'deadline_at',
+  'tenant',
+  'token_name',
+  'weight',
+  'stream',
+  'webhook',
+  'trace',
+  'prefix',
+  'model',
+  'payload_file',
+  'cost',
+  'run_after',
+] as const satisfies (keyof StoredJob)[];
+/** What its first lease adds, beside the key to its files. */
+const LEASE = [
+  'fence_token',
+  'worker_id',
+  'leased_at',
+  'lease_expires_at',
+] as const satisfies (keyof StoredJob)[];
+
+const INSERT = insertion([...BROUGHT, 'payload'], 'pending');
+const INSERT_LEASED = insertion([...BROUGHT, 'payload', ...LEASE, 'file_key'], 'leased');
+
+function insertion(columns: readonly string[], state: JobState): string {
+  return `INSERT INTO jobs (${columns.join()}, state) VALUES (${columns.map(() => '?').join()}, '${state}')`;
+}
+
+/**
+ * Inserts the row of a job that waits, or was leased once.
+ * @param payload as it lies in the row
+ * @param fileKey the key to the files of its attempt, if it is leased
+ */
+export function insertJob(sql: Sql, job: StoredJob, payload: string | null, fileKey: string | null): void {
+  const brought: SqlValue[] = BROUGHT.map((column) => job[column]);
+  if (job.state === 'pending') sql.exec(INSERT, ...brought, payload);
+  else sql.exec(INSERT_LEASED, ...brought, payload, ...LEASE.map((column) => job[column]), fileKey);
+}
+
+/** The row as it is once it is written: reading it back would cost more than writing it. */
+export function newJob({ payload: _, ...given }: NewJobRow, seq: number): StoredJob {
+  return { ...NEW, ...given, seq };
+}
+
+/** Columns of a job that no worker was ever given: the defaults of the table. */
+const NEW = {
+  mode: 'stored',
+  state: 'pending',
+  attempts: 0,
+  fence_token: 0,
+  worker_id: null,
+  attempt_errors: '[]',
+  error: null,
+  progress: null,
+  status_message: null,
+  leased_at: null,
+  started_at: null,
+  first_token_at: null,
+  settled_at: null,
+  lease_expires_at: null,
+  lease_orphaned: 0,
+  result_file: null,
+} as const;
