@@ -70,8 +70,6 @@ export interface WorkerConfiguration {
   payloadHosts: readonly string[] | null;
   /** This worker's own. */
   spoolFolder: string;
-  /** 0: finished results live in memory only. */
-  spoolBytes: number;
   /** A result that was sent goes to the disk when it is not acknowledged after so long; undefined: as with our queue. */
   ackWaitMs: number | undefined;
   /** An engine with work that makes nothing this long is suspected to hang; 0: never. */
@@ -150,7 +148,6 @@ export function readWorkerConfiguration(
     },
     payloadHosts: given.WORKER_PAYLOAD_HOSTS ? hostsIn(given.WORKER_PAYLOAD_HOSTS) : null,
     spoolFolder: spoolFolder(given, workerId),
-    spoolBytes: given.WORKER_SPOOL_BYTES,
     ackWaitMs: given.QUEUE === 'runpod' ? RUNPOD_ACK_WAIT_MS : undefined,
     hangSeconds: given.ENGINE_HANG_SECONDS,
     canarySeconds: given.ENGINE_CANARY_SECONDS,

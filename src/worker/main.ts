@@ -1,35 +1,30 @@
 import { randomUUID } from 'node:crypto';
 import { setFlagsFromString } from 'node:v8';
-import { createEngineClient } from '../engine/client/client.ts';
 import type { EngineConfiguration } from '../engine/command/configuration.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
 import { postJson } from '../process/http.ts';
-import { EXIT, endSignals, type Logger, type Logging, runMain, withLogging } from '../process/index.ts';
+import { EXIT, endSignals, type Logging, runMain, withLogging } from '../process/index.ts';
 import { manifest } from '../process/package.ts';
 import { endOfStep } from '../process/way-down.ts';
-import { type Adapter, type Instance, parseValue } from '../protocol/index.ts';
-import { Adapters } from './adapters/adapters.ts';
-import { adapterFolder } from './adapters/download.ts';
+import type { Instance } from '../protocol/index.ts';
 import type { AwaitedSettings } from './awaited-engine.ts';
 import { systemClock } from './clock.ts';
 import { type EngineArguments, readWorkerConfiguration, type WorkerConfiguration } from './configuration.ts';
-import { type EngineOwner, EngineWatch } from './engine-watch.ts';
+import { openEngine } from './engine-access.ts';
+import { EngineWatch } from './engine-watch.ts';
 import { createPublicFetch } from './files/public-fetch.ts';
-import { SupervisorMessage, type WorkerMessage } from './ipc.ts';
 import { terminateOwnMachine } from './own-machine.ts';
 import type { Ports } from './ports.ts';
-import { Prefills } from './prefill/prefills.ts';
 import { openQueue, type QueueAccess } from './queue-access.ts';
 import { withQueueDefaults } from './queue-choice.ts';
 import { QueueWatch } from './queue-watch.ts';
 import { DiskSpool } from './results/disk-spool.ts';
+import { listenToSupervisor, SUPERVISOR } from './supervisor-channel.ts';
 import { gpuReader } from './telemetry/gpu-readings.ts';
 import type { LocalPort } from './telemetry/local-port.ts';
 import { MetricShipper } from './telemetry/metric-shipper.ts';
 import type { SpanOrigin } from './tracing/job-spans.ts';
 import { startTracing } from './tracing/start.ts';
-import { connectTurns } from './turns/connection.ts';
-import { SwappedEngine } from './turns/swapped-engine.ts';
 import { Worker } from './worker.ts';
 import type { WorkerEvents } from './worker-interface.ts';
 
@@ -72,17 +67,7 @@ async function work(
 ): Promise<number> {
   const log = logging.createLogger('worker');
   const { engine: engineConfiguration } = configuration;
-  const direct = engineAt(engineConfiguration.url, engineConfiguration);
-  const prefills = prefillsOf(engineConfiguration, log);
-  // Within its turns: what was prefilled is read at once.
-  const { engine, close: leaveTurns } = takingTurns(
-    configuration,
-    prefills?.before(direct) ?? direct,
-    log,
-    () => worker.engineTurned(),
-  );
-  const { spoolFolder, spoolBytes, ackWaitMs } = configuration;
-  const spool = spoolBytes > 0 ? new DiskSpool(spoolFolder, spoolBytes, log, ackWaitMs) : null;
+  const { close: leaveEngine, ...engine } = openEngine(configuration, log, () => worker.engineTurned());
   const tracing = await startTracing(env, configuration.queueId, originOf(configuration), log);
   const outside = { clock: systemClock, fetch, random: Math.random, log };
   const queue = await openQueue(configuration, outside, () => end());
@@ -90,13 +75,11 @@ async function work(
     ...outside,
     dial: queue.dial,
     ...(queue.inside && { inside: queue.inside }),
-    engine,
+    ...engine,
     fetchPublic: createPublicFetch(),
     gpus: gpuReader(env, systemClock),
-    spool,
+    spool: new DiskSpool(configuration.spoolFolder, log, configuration.ackWaitMs),
     ...(tracing && { tracer: tracing.tracer }),
-    ...(prefills && { prefills }),
-    ...adaptersOf(configuration, engine, log),
   };
   const ended = Promise.withResolvers<number>();
   const worker = createWorker(ports, configuration, queue, containerMs, {
@@ -114,7 +97,7 @@ async function work(
   });
   const queueWatch = new QueueWatch(ports.clock, worker, configuration.queueLostSeconds);
   const metrics = createMetrics(ports, worker, configuration);
-  const localPort = await openPort(configuration, worker, engine);
+  const localPort = await openPort(configuration, worker, ports.engine);
   const signals = endSignals();
   // When the last spans have to be out, on the clock of `performance`.
   let spansUntil = Number.POSITIVE_INFINITY;
@@ -150,57 +133,9 @@ async function work(
     localPort?.close();
     signals.release();
     hangUp();
-    leaveTurns();
-    await engine.close();
+    await leaveEngine();
     await tracing?.stop(Math.max(0, spansUntil - performance.now()));
   }
-}
-
-function engineAt(baseUrl: string, { apiKey, engine }: EngineConfiguration): Ports['engine'] {
-  return createEngineClient({ baseUrl, apiKey, engine: describeEngine(engine) });
-}
-
-/** Null where no other engine prefills. */
-function prefillsOf(engine: EngineConfiguration, log: Logger): Prefills | null {
-  if (engine.prefillUrl === null) return null;
-  return new Prefills(engineAt(engine.prefillUrl, engine), { clock: systemClock, log });
-}
-
-/** The engine behind its turns at the GPU, where it shares one. */
-function takingTurns(
-  { turns, instanceId }: WorkerConfiguration,
-  engine: Ports['engine'],
-  log: Logger,
-  turned: () => void,
-): { engine: Ports['engine']; close(): void } {
-  if (turns === null) return { engine, close: () => {} };
-  const { tell, close } = connectTurns(turns.path, instanceId, {
-    word: (word) => swapped.hear(word),
-    gone: () => {
-      log.error('worker-vllm swap, which gives the turns at the GPU, is gone; the worker ends');
-      process.kill(process.ppid, 'SIGTERM');
-    },
-  });
-  const swapped = new SwappedEngine({
-    clock: systemClock,
-    engine,
-    log,
-    awakeMs: turns.awakeMs,
-    tell,
-    turned,
-  });
-  return { engine: swapped, close };
-}
-
-/** Nothing where the operator lists none. */
-function adaptersOf(
-  { engine: { adapters: list }, adapterRoom, adapterStore }: WorkerConfiguration,
-  engine: Ports['engine'],
-  log: Logger,
-): Pick<Ports, 'adapters'> {
-  if (list.length === 0) return {};
-  const folderOf = (adapter: Adapter) => adapterFolder(adapter, { ...adapterStore, fetch });
-  return { adapters: new Adapters({ clock: systemClock, engine, log, folderOf }, list, adapterRoom) };
 }
 
 /** Whose spans they are. */
@@ -301,55 +236,6 @@ function isOurs(engine: EngineConfiguration): boolean {
 function awaitedOf({ url, engine, settings }: EngineConfiguration): AwaitedSettings {
   const variables = settings === null ? 'ENGINE_URL' : 'VLLM_HOST and VLLM_PORT';
   return { url, healthPaths: describeEngine(engine).healthPaths, variables };
-}
-
-const SUPERVISOR: EngineOwner = {
-  healthy: () => tellSupervisor({ case: 'engine_healthy' }),
-  hung: (message) => tellSupervisor({ case: 'engine_hung', message }),
-};
-
-/** @returns closes the channel, which would keep the process alive */
-function listenToSupervisor(worker: Worker, watch: EngineWatch, log: Logger): () => void {
-  if (!process.send) return () => {};
-  const onMessage = (given: unknown) => {
-    const parsed = parseValue(SupervisorMessage, given);
-    if (parsed.ok) return obey(parsed.value, worker, watch);
-    log.warn(
-      { message: given, problem: parsed.message },
-      'a message of the supervisor cannot be read; ignored',
-    );
-  };
-  // No supervisor is left to stop the engine in order or to wait for this process.
-  const onDisconnect = () => worker.drain(0);
-  process.on('message', onMessage);
-  process.on('disconnect', onDisconnect);
-  return () => {
-    process.off('message', onMessage);
-    process.off('disconnect', onDisconnect);
-    if (process.connected) process.disconnect();
-  };
-}
-
-function obey(message: SupervisorMessage, worker: Worker, watch: EngineWatch): void {
-  switch (message.case) {
-    case 'phase':
-      return worker.enginePhase({
-        phase: message.phase,
-        progress: message.progress?.share,
-        atMs: message.at,
-      });
-    case 'engine_restarting':
-      return watch.restarting(message.message, message.afterMs, message.advice);
-    case 'engine_exited':
-      return worker.engineFailed(message.message, message.wasHealthy, message.kind, message.advice);
-    default:
-      message satisfies never;
-  }
-}
-
-function tellSupervisor(message: WorkerMessage): void {
-  // A supervisor that is gone needs no messages; the error would say only that.
-  if (process.connected) process.send?.(message, undefined, undefined, () => {});
 }
 
 // Not import.meta.main, which Node has since 24.2.

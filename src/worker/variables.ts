@@ -70,7 +70,6 @@ export const workerVariables = {
   WORKER_METRICS_PORT: variable.port().optional(),
   WORKER_PAYLOAD_HOSTS: variable.text().refine(isHostList, { error: HOST_LIST }).optional(),
   WORKER_SPOOL_DIR: variable.text().optional(),
-  WORKER_SPOOL_BYTES: variable.integer(0).default(1024 ** 3),
   XDG_STATE_HOME: variable.text().optional(),
   /** The socket of `worker-vllm swap`, which sets it. */
   ENGINE_TURNS: variable.text().optional(),

@@ -152,7 +152,6 @@ async function supervise(env: Record<string, string>, args: string[] = []) {
       VLLM_PORT: String(port),
       CASOLA_WS_URL: `ws://127.0.0.1:${await freePort()}`,
       CASOLA_CONFIG_ID: 'sim',
-      WORKER_SPOOL_BYTES: '0',
       ...env,
     },
   });

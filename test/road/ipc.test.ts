@@ -10,7 +10,7 @@ const NOWHERE = {
   CASOLA_WS_URL: 'ws://127.0.0.1:9',
   CASOLA_CONFIG_ID: 'cfg',
   ENGINE_URL: 'http://127.0.0.1:9',
-  WORKER_SPOOL_BYTES: '0',
+  WORKER_SPOOL_DIR: stateFolder(),
 };
 
 const kills: (() => void)[] = [];

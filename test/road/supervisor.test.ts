@@ -264,7 +264,7 @@ async function startReal(env: Record<string, string> = {}) {
     ENGINE: 'simulator',
     VLLM_MODEL: 'sim',
     VLLM_PORT: String(port),
-    WORKER_SPOOL_BYTES: '0',
+    WORKER_SPOOL_DIR: stateFolder(),
   };
   const supervisor = supervise({ ...container, ...env });
   return { supervisor, url: `http://127.0.0.1:${port}` };

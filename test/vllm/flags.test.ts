@@ -74,7 +74,7 @@ async function supervise(env: NodeJS.ProcessEnv, args: string[] = []): Promise<C
       VLLM_STARTUP_TIMEOUT: '480',
       CASOLA_WS_URL: `ws://127.0.0.1:${await freePort()}`,
       CASOLA_CONFIG_ID: 'flags',
-      WORKER_SPOOL_BYTES: '0',
+      WORKER_SPOOL_DIR: folder,
       ...env,
     },
   });

@@ -27,6 +27,8 @@ const SET_ASIDE = '.unreadable';
  * It is lost only where within that time this process is killed and its connection breaks as well.
  */
 const ACK_WAIT_MS = 20;
+/** Results of a queue that is away for long; more stay in memory, as on a disk that is full. */
+const MOST_BYTES = 1024 ** 3;
 
 /**
  * One file for each settlement, `<fence>-<digest of the job id>.result`: a checksum line, then JSON.
@@ -52,7 +54,7 @@ export class DiskSpool implements Spool {
   #folderSync: Promise<void> | null = null;
   #folderChanged = false;
 
-  constructor(folder: string, limitBytes: number, log: Log, ackWaitMs = ACK_WAIT_MS) {
+  constructor(folder: string, log: Log, ackWaitMs = ACK_WAIT_MS, limitBytes = MOST_BYTES) {
     this.#folder = folder;
     this.#limitBytes = limitBytes;
     this.#log = log;
@@ -174,8 +176,7 @@ export class DiskSpool implements Spool {
   #take(name: string, bytes: number): void {
     if (this.#bytes + bytes > this.#limitBytes) {
       throw new Error(
-        `${this.#folder} would hold more than ${this.#limitBytes} bytes (WORKER_SPOOL_BYTES) of results ` +
-          'that the queue has not acknowledged',
+        `${this.#folder} would hold more than ${this.#limitBytes} bytes of results that the queue has not acknowledged`,
       );
     }
     this.#count(name, bytes);

@@ -30,7 +30,6 @@ test('three variables suffice, everything else has its default', () => {
     backpressure: { checkIntervalSeconds: 5, pauseAboveWaiting: 1, resumeAtWaiting: 0 },
     streamInterval: { minMs: 0, maxMs: 20, rampEvents: 16, manyStreams: 128 },
     payloadHosts: null,
-    spoolBytes: 1024 ** 3,
     engine: { url: 'http://127.0.0.1:8000', model: 'a/b', startupTimeoutMs: 120_000 },
   });
 });

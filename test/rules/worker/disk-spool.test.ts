@@ -31,12 +31,8 @@ afterEach(() => {
 /** Another process on the same folder. */
 function spoolAt(path = folder, limitBytes = 1_000_000): DiskSpool {
   const quiet = () => {};
-  return new DiskSpool(path, limitBytes, {
-    debug: quiet,
-    info: quiet,
-    error: quiet,
-    warn: (fields) => warnings.push(fields),
-  });
+  const log = { debug: quiet, info: quiet, error: quiet, warn: (fields: object) => warnings.push(fields) };
+  return new DiskSpool(path, log, undefined, limitBytes);
 }
 
 /** All that a process starting now finds. */
@@ -176,7 +172,7 @@ test('the bound on bytes holds over restarts, and room comes back with a removal
   await spoolAt(folder, 1000).put(big(1));
   const spool = spoolAt(folder, 1000);
   await loaded(spool);
-  await expect(spool.put(big(2))).rejects.toThrow(/more than 1000 bytes \(WORKER_SPOOL_BYTES\)/);
+  await expect(spool.put(big(2))).rejects.toThrow(/more than 1000 bytes of results/);
   await spool.remove({ job_id: 'big', fence_token: 1 });
   await spool.put(big(3));
   expect(await loaded()).toEqual([big(3)]);

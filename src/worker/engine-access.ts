@@ -1,0 +1,84 @@
+import { createEngineClient } from '../engine/client/client.ts';
+import type { EngineConfiguration } from '../engine/command/configuration.ts';
+import { describeEngine } from '../engine/kinds/index.ts';
+import type { Logger } from '../process/index.ts';
+import type { Adapter } from '../protocol/index.ts';
+import { Adapters } from './adapters/adapters.ts';
+import { adapterFolder } from './adapters/download.ts';
+import { systemClock } from './clock.ts';
+import type { WorkerConfiguration } from './configuration.ts';
+import type { Ports } from './ports.ts';
+import { Prefills } from './prefill/prefills.ts';
+import { connectTurns } from './turns/connection.ts';
+import { SwappedEngine } from './turns/swapped-engine.ts';
+
+/** The worker's engine as jobs reach it, and what stands beside it where the operator asks for that. */
+interface EngineAccess extends Pick<Ports, 'engine' | 'prefills' | 'adapters'> {
+  close(): Promise<void>;
+}
+
+/** @param turned the engine shares its GPU, and its turn has come or is over */
+export function openEngine(
+  configuration: WorkerConfiguration,
+  log: Logger,
+  turned: () => void,
+): EngineAccess {
+  const { url, prefillUrl } = configuration.engine;
+  const direct = engineAt(url, configuration.engine);
+  const prefills =
+    prefillUrl === null
+      ? null
+      : new Prefills(engineAt(prefillUrl, configuration.engine), { clock: systemClock, log });
+  // Within its turns: what was prefilled is read at once.
+  const { engine, close } = takingTurns(configuration, prefills?.before(direct) ?? direct, log, turned);
+  return {
+    engine,
+    ...(prefills && { prefills }),
+    ...adaptersOf(configuration, engine, log),
+    close: () => {
+      close();
+      return engine.close();
+    },
+  };
+}
+
+function engineAt(baseUrl: string, { apiKey, engine }: EngineConfiguration): Ports['engine'] {
+  return createEngineClient({ baseUrl, apiKey, engine: describeEngine(engine) });
+}
+
+/** The engine behind its turns at the GPU, where it shares one. */
+function takingTurns(
+  { turns, instanceId }: WorkerConfiguration,
+  engine: Ports['engine'],
+  log: Logger,
+  turned: () => void,
+): { engine: Ports['engine']; close(): void } {
+  if (turns === null) return { engine, close: () => {} };
+  const { tell, close } = connectTurns(turns.path, instanceId, {
+    word: (word) => swapped.hear(word),
+    gone: () => {
+      log.error('worker-vllm swap, which gives the turns at the GPU, is gone; the worker ends');
+      process.kill(process.ppid, 'SIGTERM');
+    },
+  });
+  const swapped = new SwappedEngine({
+    clock: systemClock,
+    engine,
+    log,
+    awakeMs: turns.awakeMs,
+    tell,
+    turned,
+  });
+  return { engine: swapped, close };
+}
+
+/** Nothing where the operator lists none. */
+function adaptersOf(
+  { engine: { adapters: list }, adapterRoom, adapterStore }: WorkerConfiguration,
+  engine: Ports['engine'],
+  log: Logger,
+): Pick<Ports, 'adapters'> {
+  if (list.length === 0) return {};
+  const folderOf = (adapter: Adapter) => adapterFolder(adapter, { ...adapterStore, fetch });
+  return { adapters: new Adapters({ clock: systemClock, engine, log, folderOf }, list, adapterRoom) };
+}
