@@ -1,0 +1,167 @@
+import { randomBytes } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { LoadedAdapters } from './adapters.ts';
+import { failedAnswer, sendJson, streamedAnswer, wholeAnswer } from './answers.ts';
+import type { ApiOf } from './apis.ts';
+import { readJson } from './bodies.ts';
+import { engineBusy, engineDead, internalError } from './errors.ts';
+import { KvTransfer } from './kv-transfer.ts';
+import { Metrics } from './metrics.ts';
+import type { SimulatorOptions } from './options.ts';
+import { systemClock } from './pace.ts';
+import { fitToModel } from './requests.ts';
+import { begunResponse, KeptResponses } from './responses.ts';
+import { type Pace, Scheduler } from './scheduler.ts';
+import { Sleep } from './sleep.ts';
+import { seedFrom, tokenSource } from './text.ts';
+
+/** The engine behind the HTTP: what it serves, what it runs, and whether it lives. */
+export class SimulatedEngine {
+  /** Names that it answers to, its own first. */
+  readonly names: string[];
+  readonly adapters: LoadedAdapters;
+  readonly sleep = new Sleep();
+  readonly pace: Pace;
+  readonly metrics = new Metrics();
+  readonly scheduler: Scheduler;
+  readonly responses = new KeptResponses();
+  /** Null: no blocks of prompts go to or come from other engines. */
+  readonly transfer: KvTransfer | null;
+  private readonly options: SimulatorOptions;
+  private readonly onDeath: () => void;
+  private dead = false;
+
+  /** @param onDeath it dies by a fault */
+  constructor(options: SimulatorOptions, onDeath: () => void) {
+    this.options = options;
+    this.onDeath = onDeath;
+    this.names = options.servedModelNames.length > 0 ? options.servedModelNames : [options.model];
+    this.adapters = new LoadedAdapters(this.names, options.enableLora);
+    this.transfer = options.kvTransfer && new KvTransfer(options.kvTransfer);
+    this.pace = {
+      time_to_first_token_ms: options.timeToFirstTokenMs,
+      inter_token_latency_ms: options.interTokenLatencyMs,
+    };
+    this.scheduler = new Scheduler({
+      maxRunning: options.maxRunning,
+      pace: this.pace,
+      faults: options.faults,
+      metrics: this.metrics,
+      clock: systemClock,
+      onDeath,
+    });
+  }
+
+  get isDead(): boolean {
+    return this.dead;
+  }
+
+  /** Ends every request with the engine-dead error; later ones get it too. */
+  failAll(): void {
+    this.dead = true;
+    this.scheduler.failAll();
+  }
+
+  /** Answers a request that generates. @param address where this engine is reached @throws ApiError for a wrong one */
+  async generate(
+    request: IncomingMessage,
+    response: ServerResponse,
+    apiOf: ApiOf,
+    address: () => AddressInfo,
+  ): Promise<void> {
+    const body = await readJson(request);
+    await this.sleep.awake;
+    const { shapes, read } = apiOf(body);
+    const asked = read(body, this.adapters.names);
+    const adapter = this.adapters.paths.has(String(body.model)) ? String(body.model) : null;
+    const maxTokens = fitToModel(asked, this.options.maxModelLength);
+    const choices = asked.prompts.flatMap((prompt) => Array.from({ length: asked.n }, () => prompt));
+    this.admit(choices.length);
+    const params = Object(body.kv_transfer_params);
+    const blocks = await this.transfer?.read(params, choices[0]!.ids.length);
+    if (response.destroyed) return;
+    if (blocks?.case === 'fatal') {
+      this.onDeath();
+      throw engineDead();
+    }
+    if (blocks?.case === 'read') this.metrics.externalTokens += blocks.ids.length;
+
+    const id =
+      shapes.newId?.() ??
+      request.headers['x-request-id'] ??
+      asked.requestId ??
+      randomBytes(8).toString('hex');
+    const head = {
+      id: `${shapes.idPrefix}${id}`,
+      model: adapter ?? this.names[0]!,
+      created: Math.floor(Date.now() / 1000),
+    };
+    const plan = {
+      response,
+      shapes,
+      head,
+      prefixes: choices.map(({ text }) => (asked.echo ? text : '')),
+      prompts: choices.map(({ ids }) => (asked.returnTokenIds ? ids : null)),
+      promptTokens: asked.prompts.reduce((sum, { ids }) => sum + ids.length, 0),
+      includeUsage: asked.includeUsage,
+      continuousUsage: asked.continuousUsage,
+      handOver:
+        this.transfer && params.do_remote_decode === true
+          ? (made: readonly number[]) =>
+              this.transfer!.keep([...choices[0]!.ids, ...made.slice(0, -1)], address())
+          : null,
+    };
+    if (blocks?.case === 'lost' && this.transfer?.config.policy === 'fail')
+      return failedAnswer(plan, asked.stream);
+    const isBackground = body.background === true && shapes.newId !== undefined && !asked.stream;
+    const receivers = isBackground
+      ? [this.responses.receiver(head, plan.promptTokens)]
+      : asked.stream
+        ? streamedAnswer(plan)
+        : wholeAnswer(plan);
+    const aborts = choices.map(({ ids: own }, index) => {
+      const ids = blocks?.case === 'read' ? blocks.ids : own;
+      return this.scheduler.add({
+        promptTokens: ids.length,
+        maxTokens,
+        minTokens: asked.minTokens,
+        ignoreEos: asked.ignoreEos,
+        stop: asked.stop,
+        includeStop: asked.includeStop,
+        source: tokenSource(adapter === null ? ids : [seedFrom(adapter), ...ids], saltOf(asked.salt, index)),
+        receiver: receivers[index]!,
+      });
+    });
+    const abort = () => {
+      for (const one of aborts) one();
+    };
+    if (isBackground) {
+      sendJson(response, 200, this.responses.keep(begunResponse(head, 'queued'), abort));
+      return;
+    }
+    response.once('close', () => {
+      if (!response.writableFinished) abort();
+    });
+  }
+
+  /** @throws ApiError when the engine does not take so many sequences more */
+  private admit(sequences: number): void {
+    const { faults, maxQueued } = this.options;
+    if (this.dead) throw engineDead();
+    if (faults.refuse) throw engineBusy();
+    if (faults.error_500 > 0) {
+      faults.error_500--;
+      throw internalError('Simulated failure of one request (fault error_500).');
+    }
+    if (maxQueued !== null && this.scheduler.running + this.scheduler.waiting + sequences > maxQueued) {
+      this.metrics.rejections++;
+      throw engineBusy();
+    }
+  }
+}
+
+/** Choices of one prompt differ. */
+function saltOf(salt: number | null, choice: number): number | null {
+  return choice === 0 ? salt : (salt ?? 0) + choice;
+}
