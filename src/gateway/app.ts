@@ -31,7 +31,7 @@ import { tokenRoutes } from './routes/tokens.ts';
 import { usageRoutes } from './routes/usage.ts';
 
 /**
- * The gateway: every route, and how everything that is not one ends.
+ * The gateway: every route, and the answer to any other request.
  * @param page the dashboard's files (dashboard/archive.ts); left out: there is no page
  */
 export function createApp(page?: ArrayBuffer): Gateway {
@@ -83,7 +83,9 @@ function told(error: Error, context: GatewayContext): Response {
   return errorResponse(toHttpError(error, requestId), { dialect: dialectOf(context.req.path), requestId });
 }
 
-/** A name or an address, with a port or without: the runtime makes the URL of a request of whatever stands there. */
+/**
+ * A name or an address, with a port or without: the runtime makes the request's URL of whatever a caller sends here.
+ */
 const HOST = /^(?:\[[\da-f:.]+\]|[\w.-]+)(?::\d{1,5})?$/i;
 
 const rejectOddHosts: MiddlewareHandler = async (context, next) => {

@@ -7,7 +7,7 @@ import { callFleet, callQueue } from './objects/calls.ts';
 import { queueIdOf } from './objects/queue-ids.ts';
 import type { GatewayContext } from './routes/route.ts';
 
-/** What a person does, as far as it is known before it is done. */
+/** What a person is about to do. */
 export interface Deed {
   action: AuditAction;
   /** Name or id of what it is done to. */
@@ -17,8 +17,8 @@ export interface Deed {
 }
 
 /**
- * Does what a person asked for, and has it recorded: that it is about to be done before it is, so that nothing is done
- * unrecorded, and what became of it afterwards. No token, hash, prompt or answer goes into `before` and `after`.
+ * Does what a person asked for and records it: first that it is about to be done, so that nothing is done unrecorded,
+ * then what became of it. No token, hash, prompt or answer goes into `before` and `after`.
  * @param after as it became, of what `act` answered; left out: there is nothing, or nothing is told
  * @throws HttpError 503 where it cannot be recorded: then it is not done; else what `act` throws
  */
@@ -42,7 +42,7 @@ export async function audited<T>(
     queue_id: queueIdOf(env, req.raw),
   };
   await callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.beginAudit(entry));
-  // What was done is done: its caller is not told otherwise where the end cannot be recorded.
+  // It is done: the caller is told so even if the end cannot be recorded.
   const end = (ended: AuditEnd) =>
     callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.endAudit(id, ended)).catch((error) => {
       const msg = `the audit does not know how ${action} of ${JSON.stringify(target)} ended`;
@@ -61,7 +61,7 @@ export async function audited<T>(
 }
 
 /**
- * The same of what belongs to a tenant: recorded where it is another's than the caller's own.
+ * The same for a tenant's property: recorded only where the tenant is not the caller's own.
  * @param owner its tenant; null: nobody's, from when no tokens were configured
  */
 export function auditedOfOthers<T>(
@@ -76,12 +76,15 @@ export function auditedOfOthers<T>(
   return audited(context, { ...deed, before: { tenant: owner, ...(deed.before as object) } }, act, after);
 }
 
-/** `after` of a job that was cancelled or is tried again. */
+/** The `after` of a job that was cancelled, or is tried again. */
 export function stateAfter(job: { state: string } | null): unknown {
   return job && { state: job.state };
 }
 
-/** The same of a job, whose tenant the queue is asked for: only who sees the jobs of all can act on another's. */
+/**
+ * The same for a job, whose tenant the queue tells: only a token that sees everybody's jobs can act on another
+ * tenant's.
+ */
 export async function auditedOfJob<T>(
   context: GatewayContext,
   action: 'job.cancel' | 'job.retry',

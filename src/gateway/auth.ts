@@ -12,7 +12,7 @@ import { mayBeQueue } from './objects/queue-ids.ts';
 import { entryOfCookie } from './sign-in.ts';
 import { entryOfToken, isOpen } from './tokens.ts';
 
-/** Bindings that say who may do what. */
+/** Bindings that decide who may do what. */
 export type AuthSettings = Pick<Env, 'TOKENS' | 'LOCAL_HOSTS' | 'FLEET' | 'QUEUE_IDS'>;
 
 /**
@@ -24,10 +24,11 @@ export type Caller = TokenEntry & { signed_in?: string; queue_id?: string } & Pa
   >;
 
 /**
- * Lets a request through that may do what `anyOf` names, by its token or by the cookie of a page that was signed in
- * with one. A token goes before a cookie.
+ * Lets a request through if its token, or the cookie of a signed-in page, has one of the scopes `anyOf`. A token goes
+ * before a cookie.
  * @returns the token's entry; null where no tokens are configured
- * @throws HttpError 401 for a missing, unknown or expired token, 403 for one without the scope or for other routes, 403 for a change that another
+ * @throws HttpError 401 for a missing, unknown or expired token, 403 for one without the scope or for other routes, 403
+ * for a change that another
  *   page than ours asks for with our cookie, and 403 where no tokens are configured and the request comes from
  *   elsewhere than this machine
  */
@@ -97,13 +98,13 @@ export function viewerOf(entry: TokenEntry | null): Viewer {
   return seesAll ? null : tenantOf(entry);
 }
 
-/** Nobody: no tenant has an empty name. */
+/** No tenant has an empty name. */
 const NOBODY = '';
 
 /**
- * Whose payloads and results a caller may read, which is less than whose jobs it sees: prompts are private. With
- * `submit` its tenant's; with `admin`, or without tokens, everybody's, on the page only where QUEUE_SHOW_PAYLOADS is
- * set. `read` alone shows nobody's.
+ * Whose payloads and results a caller may read: fewer than it sees jobs of, since prompts are private. With `submit`
+ * its own tenant's; with `admin`, or without tokens, everybody's, though on the page only if QUEUE_SHOW_PAYLOADS is
+ * set; with `read` alone nobody's.
  */
 export function readerOf(entry: Caller | null, { SHOW_PAYLOADS }: Pick<Env, 'SHOW_PAYLOADS'>): Viewer {
   if (entry === null) return null;
@@ -152,7 +153,7 @@ async function entryOfLaunch(token: string, env: AuthSettings): Promise<Caller |
   );
 }
 
-/** What the machine of a worker costs that was launched, US dollars an hour; also where no tokens are asked for. */
+/** What the machine of a launched worker costs, US dollars an hour; known also where no tokens are configured. */
 export async function priceOfLaunch(
   request: Request,
   env: AuthSettings,
@@ -165,7 +166,7 @@ export async function priceOfLaunch(
 
 async function launchedWith(token: string, env: AuthSettings): Promise<LaunchedWorker | null> {
   const queueId = readToken(token)?.queue_id;
-  // An id that a caller can make up must not make an object.
+  // An id that a caller made up must not create an object.
   if (queueId === undefined || !mayBeQueue(env, queueId)) return null;
   return await callFleet(env, queueId, (fleet) => fleet.workerOfToken(token));
 }
@@ -182,7 +183,7 @@ export async function isAuthorized(
   );
 }
 
-/** Headers that proxies add to requests that they pass on. Not all do: docs/security.md. */
+/** Headers that proxies add to the requests they pass on. Not all proxies do: docs/security.md. */
 const FORWARDED_HEADERS = [
   'x-forwarded-for',
   'forwarded',
@@ -193,8 +194,9 @@ const FORWARDED_HEADERS = [
 ];
 
 /**
- * Without tokens only this machine is served. A proxy on this machine would bring everybody else. The host is checked
- * against pages that make their own name point to this machine, the origin against pages that simply call it.
+ * Without tokens the gateway serves this machine only, and refuses what a proxy on it passes on for others. It checks
+ * the host against pages that make their own name point to this machine, and the origin against pages that simply call
+ * it.
  * @param localHosts more names of this machine, comma-separated
  * @throws HttpError 403
  */

@@ -6,7 +6,7 @@ import { HttpError, retryAfter, tooLarge } from './errors.ts';
 import { checkBody } from './json-scan.ts';
 import { announcedLength, BODY_WITHIN_MS, discardBody, RECEIVE_BYTES, receive, tooSlow } from './receive.ts';
 
-/** Memory of the bodies that this isolate holds at the moment, in bytes: all callers share its memory. */
+/** Bytes of the bodies that this isolate holds at the moment: all callers share its memory. */
 let heldBytes = 0;
 
 /** A body in memory. Call `release` once its bytes are not read any more: it frees them. */
@@ -126,7 +126,7 @@ async function readShort(request: Request): Promise<Uint8Array> {
 }
 
 /**
- * Counts a message that came by other ways than a request's body against the same memory.
+ * Counts a message that is no request's body against the same memory.
  * @returns releases it
  * @throws HttpError 503
  */
@@ -136,7 +136,7 @@ export function holdBytes(env: Env, bytes: number): () => void {
   return () => held.release();
 }
 
-/** What one body has of the memory for all. */
+/** The share that one body has of that memory. */
 class Reservation {
   bytes = 0;
   readonly #most: number;
@@ -162,14 +162,14 @@ class Reservation {
     this.bytes = 0;
   }
 
-  /** Releases it, for good: its caller is gone. */
+  /** Releases it for good: the caller is gone. */
   end(): void {
     this.release();
     this.#isOver = true;
   }
 }
 
-/** A byte order mark is none of JSON's, and parsers that read text leave it out. */
+/** JSON has no byte order mark, but parsers of text skip it. */
 export function withoutMark(bytes: Uint8Array): Uint8Array {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
 }

@@ -3,19 +3,19 @@ import type { TokenEntry } from '../settings/token-entry.ts';
 import { HttpError } from './errors.ts';
 import type { ModelAliases } from './model-aliases.ts';
 
-/** Of what names none. */
+/** The priority of a request that names none. */
 const USUAL = 0;
 const HIGHEST = 1000;
-/** Of OpenAI's `service_tier: "flex"`: below what people wait for, above the lines of batches. */
+/** The priority of OpenAI's `service_tier: "flex"`: below interactive work, above the lines of batches. */
 const FLEX = -5;
 
 /** What a caller may ask of the queue and of engines: no caller moves to the front by asking for it. */
 export interface Bounds {
   /** Highest priority of its requests and jobs. */
   highest: number;
-  /** Of those that name none. */
+  /** The priority of those that name none. */
   usual: number;
-  /** Of its token; null: no tokens are configured. */
+  /** The name of its token; null: no tokens are configured. */
   name: string | null;
   /** Models that it may ask for, as patterns; null: all. */
   models: readonly string[] | null;

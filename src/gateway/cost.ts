@@ -3,8 +3,8 @@ import { beginsObject, JsonFault, jsonFields, parseJsonBytes } from '../protocol
 import { bytesOf } from '../queue/rpc.ts';
 
 /**
- * What a request may cost in tokens, told from its body before anything runs: the prompt by its bytes, the answer by what
- * its caller allows. What it did cost is counted when it ends (docs/sharing.md).
+ * What a request may cost in tokens, estimated from its body before it runs: the prompt by its bytes, the answer by the
+ * caller's bound. What it did cost is counted when it ends (docs/sharing.md).
  */
 
 export const COST_FIELDS = ['max_tokens', 'max_completion_tokens', 'max_output_tokens', 'n'] as const;
@@ -47,7 +47,7 @@ export function costOfJob(payload: string, modelLength: number | null): number {
   try {
     return costIn(bytes, '/v1/chat/completions', modelLength);
   } catch (error) {
-    // The engine says what is wrong with it.
+    // The engine reports what is wrong with it.
     if (error instanceof JsonFault) return 0;
     throw error;
   } finally {

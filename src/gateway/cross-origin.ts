@@ -5,13 +5,12 @@ import { matchesPattern } from '../protocol/index.ts';
 import type { Env } from './env.ts';
 import type { Environment } from './routes/route.ts';
 
-/** How long a browser may remember what it was told, seconds: as long as Chrome does. */
+/** How long a browser may remember the answer, seconds: as long as Chrome does. */
 const REMEMBER_SECONDS = 7200;
 
 /**
- * Lets web pages of other origins call: those of this machine, and those of `QUEUE_CORS_ORIGINS`. Whatever headers
- * they ask for are allowed, since clients of each API have their own; cookies never are, so that a page can do
- * nothing but with a token that it has.
+ * Lets web pages of other origins call: those of this machine, and those of `QUEUE_CORS_ORIGINS`. They may send any
+ * header, since clients of each API have their own, but never cookies, so that a page needs a token of its own.
  */
 const answerPages = cors({
   origin: (origin, context) => (mayCall(origin, context.env) ? origin : null),

@@ -6,7 +6,7 @@ import type { RelayCalls } from '../relay/calls.ts';
 import type { SchedulerRpc } from '../scheduler/rpc.ts';
 import type { QueueSettingBindings } from '../settings/queue-settings.ts';
 
-/** What the gateway is given by the runtime. The settings are read by the objects. */
+/** The gateway's bindings. The objects read the settings. */
 export interface Env extends QueueSettingBindings {
   QUEUE: ObjectNamespace<QueueRpc>;
   RELAY: ObjectNamespace<RelayCalls>;

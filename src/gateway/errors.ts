@@ -19,7 +19,7 @@ export class HttpError extends Error implements ApiError {
   }
 }
 
-/** Whose error it is, for its shape and for finding it again. */
+/** The request that the error ends: decides its shape, and lets it be found again. */
 export interface ErrorOf {
   dialect: Dialect;
   requestId?: string;
@@ -33,7 +33,7 @@ export function errorResponse(error: HttpError, { dialect, requestId }: ErrorOf 
   return Response.json(errorBody(error, dialect, requestId), { status, headers });
 }
 
-/** The error that a caller gets for what was thrown: an HttpError as it is; of any other, where to look in the log. */
+/** The error that a caller gets for what was thrown: an HttpError as it is, for any other where to look in the log. */
 export function toHttpError(error: unknown, requestId: string = crypto.randomUUID()): HttpError {
   if (error instanceof HttpError) return error;
   const { stack, message } = Object(error) as Partial<Error>;
@@ -48,7 +48,7 @@ export function toHttpError(error: unknown, requestId: string = crypto.randomUUI
 /** Statuses whose responses may not have a body. */
 const BODILESS = new Set([204, 205, 304]);
 
-/** What an engine answered, as a worker reported it; 502 where that is no final status of HTTP. */
+/** The status that an engine answered, as its worker reported it; 502 if that is no final status of HTTP. */
 export function engineResponse(status: number, body: string, contentType: string): Response {
   if (!Number.isInteger(status) || status < 200 || status > 599) {
     const message = `The engine answered with the status ${status}, which is none of HTTP's.`;

@@ -19,7 +19,7 @@ export interface ModelView {
    * the scheduler makes of that, and `gone` where it has no say in it.
    */
   state: 'ready' | 'paused' | 'gone' | Exclude<PoolStart['state'], 'ready'>;
-  /** Of one that the scheduler starts, or has stopped starting. */
+  /** For a pool that the scheduler starts, or has stopped starting. */
   start: PoolStart | null;
   /** Epoch ms when a worker first served it; 0: none has yet. */
   first_seen_ms: number;
@@ -71,8 +71,8 @@ export function workerView(worker: KnownWorker): WorkerView {
 }
 
 /**
- * Known ones first, then what workers serve beyond what is remembered; a base worker serves its pool. Last the models
- * of pools none of whose workers has told its own yet.
+ * The known models first, then those that workers serve and the fleet object no longer remembers; a base worker serves
+ * its pool. Last the models of pools whose workers have not told theirs yet.
  */
 export function modelViews(
   known: readonly KnownModel[],

@@ -1,11 +1,13 @@
 import type { SettlementsAnswer } from '../queue/rpc.ts';
 import { HttpError, retryAfter } from './errors.ts';
 
-/** One question to the queue waits so long for news, ms; a write follows each, which shows a reader gone. */
+/**
+ * How long one call of the queue waits for news, ms. A write follows each call, which shows whether the reader is gone.
+ */
 const WAIT_MS = 10_000;
-/** Between two questions that had news, ms: what settles meanwhile comes together. */
+/** Between two calls that had news, ms: what settles meanwhile comes together. */
 const PAUSE_MS = 100;
-/** A reader that takes nothing for so long is let go, ms. It may come back and go on. */
+/** A reader that takes nothing for this long is dropped, ms. It may come back and go on. */
 const STUCK_MS = 60_000;
 
 export interface EventPorts {
@@ -32,7 +34,7 @@ export async function settlementEvents(
   return new Response(readable, { headers });
 }
 
-/** Until the reader is gone, or the queue cannot be asked: then the stream ends, and the reader comes back. */
+/** Until the reader is gone, or the queue does not answer: then the stream ends, and the reader comes back. */
 async function pump(
   writer: WritableStreamDefaultWriter<Uint8Array>,
   first: Extract<SettlementsAnswer, { ok: true }>,

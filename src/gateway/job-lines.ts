@@ -28,13 +28,13 @@ export function isLines(request: Request): boolean {
   return TYPES.has(type.split(';', 1)[0]!.trim().toLowerCase());
 }
 
-/** Of so many lines, or so many bytes of them, each turn is. */
+/** Lines of one turn, and their bytes: whichever is reached first. */
 const MOST_IN_TURN = { lines: limits.JOBS_PER_SUBMISSION, bytes: 256 * 1024 };
 
 /**
- * Submits the jobs of a body, some in a commit and everybody else's turn between. A line that is none holds up no
- * other; where the queue cannot be reached half-way, the lines that are left say so, and can be sent again: those with
- * an id are not doubled.
+ * Submits the jobs of a body, some in each commit, with other callers' turns in between. A line that is none holds up
+ * no other; where the queue cannot be reached half-way, the lines that are left say so, and can be sent again: those
+ * with an id are not doubled.
  * @param bound what their submitter may ask for
  * @param turn waits until so many bytes may be worked on; what it returns ends that
  * @returns a line for each, in order: `{"line": 3, "job": …}` or `{"line": 4, "error": …}`
@@ -81,7 +81,7 @@ function linesOf(bytes: Uint8Array): Line[] {
     const line = bytes.subarray(from, to);
     from = to + 1;
     if (line.every(isBlank)) continue;
-    // One more than there may be is enough to reject them.
+    // One line too many is enough to reject the body.
     if (lines.length > limits.LINES_PER_SUBMISSION) break;
     lines.push({ number, bytes: line });
   }

@@ -17,9 +17,9 @@ import { HttpError } from './errors.ts';
 import { checkBody } from './json-scan.ts';
 import { errorOf, readSubmission, rejection } from './submissions.ts';
 
-/** One question for what has settled waits at most this long, ms. */
+/** How long one call for settled jobs waits, ms. */
 const QUESTION_MS = 30_000;
-/** Before the queue is asked again after it could not be, ms. */
+/** Pause after the queue did not answer, ms. */
 const PAUSE_MS = 1000;
 
 /** Pings of a program that come sooner after a pong are not answered, ms: it sends one in 15 s. */
@@ -51,19 +51,19 @@ export interface JobSocketPorts {
 /**
  * A socket on which one program submits jobs and hears of their ends.
  *
- * Frames are worked on in order. One question at a time asks the queue for what has settled; there is none while
- * nothing is listened for, or while the program has not acknowledged what it was told: results wait in their rows.
+ * Frames are handled in order. One call at a time asks the queue for settled jobs. There is none while the socket
+ * listens for no job, or while the program has not acknowledged the last ones: results wait in their rows.
  */
 export class JobSocket {
   readonly #ports: JobSocketPorts;
   /** Jobs whose ends are to be told. */
   readonly #open = new Set<string>();
-  /** Of the submission that is not answered yet. */
+  /** The jobs of the submission that is not answered yet. */
   #submitted = new Set<string>();
   #frames: Promise<void> = Promise.resolve();
   #unacknowledged = 0;
   #isAsking = false;
-  /** The queue has said that it knows nothing of this socket, and was not told all of it since. */
+  /** The queue does not know this socket's jobs: it has said so, and they have not all been named since. */
   #isUnknown = false;
   #isClosed = false;
   /** Epoch ms of the last pong. */
@@ -112,7 +112,7 @@ export class JobSocket {
 
   onClose(): void {
     this.#isClosed = true;
-    // The runtime drops what frames of a socket wait for that is gone, so nothing else gives their bytes back.
+    // When a socket is gone the runtime drops whatever its frames wait for, so nothing else gives their bytes back.
     for (const release of this.#held) release();
     void this.#ports.leave().catch(() => {});
   }
@@ -148,7 +148,7 @@ export class JobSocket {
       case 'submit':
         return this.#submit(frame.jobs);
       case 'listen': {
-        // Before one of them is told of.
+        // Set before any of their ends can be told.
         for (const id of frame.ids) this.#open.add(id);
         const unknown = await this.#ports.listen(frame.ids);
         for (const id of unknown) this.#open.delete(id);
@@ -190,7 +190,7 @@ export class JobSocket {
     this.#submitted = new Set();
   }
 
-  /** A queue that cannot be asked is so for each of the jobs: their program submits them again. */
+  /** The queue does not answer: each job gets that error, and the program submits it again. */
   async #submitOrFail(jobs: SubmitJob[]): Promise<(HeardAnswer | HttpError)[]> {
     try {
       return await this.#ports.submit(jobs);
@@ -200,7 +200,7 @@ export class JobSocket {
     }
   }
 
-  /** Asks on and on for what has settled, as long as that is wanted. */
+  /** Asks for settled jobs again and again, as long as the program wants them. */
   #ask(): void {
     if (this.#isAsking) return;
     this.#isAsking = true;
@@ -219,13 +219,13 @@ export class JobSocket {
       if (this.#isUnknown) await this.#listenAnew();
       settled = await this.#ports.nextSettled(QUESTION_MS);
     } catch {
-      // The queue restarts, or its disk is full: nothing is lost by asking later.
+      // The queue restarts, or its disk is full: asking later loses nothing.
       await this.#ports.sleep(PAUSE_MS);
       return;
     }
     if (settled.listener === 'unknown') this.#isUnknown = true;
     if (settled.listener === 'leaving') this.#ports.close(CLOSE.restarting, 'queue restarting');
-    // The answer that a job was taken goes before the one that it has ended.
+    // A program learns that a job was taken before it learns that the job has ended.
     if (settled.jobs.some(({ id }) => this.#submitted.has(id))) await this.#frames;
     if (settled.jobs.length === 0 || this.#isClosed) return;
     for (const { id } of settled.jobs) this.#open.delete(id);

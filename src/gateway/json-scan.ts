@@ -11,11 +11,11 @@ import { HttpError } from './errors.ts';
 import { PREFIX_FIELDS, type PrefixFields } from './prompt-prefix.ts';
 
 /**
- * What the gateway must know of a JSON body, found in its bytes without parsing it. The engine rejects what is
- * malformed where the scan does not look.
+ * What the gateway must know of a JSON body, found in its bytes without parsing it. The engine rejects malformed parts
+ * that the scan does not look at.
  */
 
-/** Names of models are shorter, and stand in errors and logs. */
+/** Names of models are shorter. They appear in errors and logs. */
 const MODEL_BYTES = 4096;
 
 const REQUEST_ID_BYTES = 256;
@@ -34,7 +34,7 @@ export interface RequestFacts {
   includeUsage: boolean;
 }
 
-/** What a request for a response (`/v1/responses`) says of those that the engine keeps. */
+/** What a request for a response (`/v1/responses`) says about responses that the engine keeps. */
 export interface ResponseWishes {
   /** The one that it goes on from. */
   previousId: string | null;
@@ -123,7 +123,7 @@ export function readFacts(body: Uint8Array): RequestFacts {
 }
 
 /**
- * A value made up by a caller ends an engine with a connector for everybody, a stale one may give another prompt's
+ * A value that a caller made up ends an engine with a connector for everybody; a stale one may give another prompt's
  * answer. vLLM takes them in the body, and from there by way of `vllm_xargs` or `sampling_params.extra_args`.
  * @returns what is wrong; null: nothing
  */

@@ -9,12 +9,12 @@ import { allTokens, configuredTokens, isOpen } from './tokens.ts';
 
 /** What the queue is told of the limits and the weight of a token, with every request and job of it. */
 
-/** So old what is known of the lengths of models may be, ms. */
+/** How old the known lengths of models may be, ms. */
 const FRESH_MS = 30_000;
 
 const lengths = new Map<string, { at: number; lengths: Promise<ReadonlyMap<string, number>> }>();
 
-/** What holds for all that a token submits; nothing is said where there are no tokens. */
+/** The terms of all that a token submits; empty where no tokens are configured. */
 export type Terms = Pick<SubmitJob, 'limits' | 'weight'>;
 
 function termsOfToken(token: TokenEntry | null): Terms {
@@ -28,11 +28,11 @@ export function submissionOf(token: TokenEntry | null): ReturnType<typeof submit
   return { ...submitterOf(token), ...termsOfToken(token) };
 }
 
-/** Tells the queues of limits that were changed: what is held back by the old ones may be let in. */
+/** Tells the queues which limits were changed: what the old ones held back may be let in. */
 export async function tellLimits(env: Env, changed: readonly TokenEntry[]): Promise<void> {
   const queues = namedQueues(env);
   const told = changed.map((entry) => ({ ...submitterOf(entry), limits: entry.limits ?? null }));
-  // A queue that cannot be told is told with the next request.
+  // A queue that does not answer learns of it with the next request.
   await Promise.allSettled(queues.map((id) => callQueue(env, id, (queue) => queue.tellLimits(told))));
 }
 
@@ -55,7 +55,7 @@ export async function lengthOfModel(env: Env, queueId: string, model: string | n
 /** By models and pools. */
 async function readLengths(env: Env, queueId: string): Promise<ReadonlyMap<string, number>> {
   const found = new Map<string, number>();
-  // Without them what a request may cost is only less well known.
+  // Without them the estimate of a request's cost is only less exact.
   const models = await callFleet(env, queueId, (fleet) => fleet.models()).catch(() => []);
   for (const { id, card } of models) {
     const length = (card as { max_model_len?: unknown } | null)?.max_model_len;
@@ -77,7 +77,7 @@ export async function termsByName(env: Env): Promise<(tokenName: string | null) 
   const entries = new Map((await allTokens(env)).map((entry) => [entry.name, entry]));
   return (tokenName) => {
     const entry = entries.get(tokenName ?? '');
-    // Of one that was taken away the last that was said counts.
+    // For a token that was taken away the last terms hold.
     return entry ? termsOfToken(entry) : {};
   };
 }

@@ -27,7 +27,7 @@ export function pageRows(limit: string | undefined): number {
   return limit === undefined ? 50 : wholeNumber('limit', limit, 1, MOST_PAGE_ROWS);
 }
 
-/** @throws HttpError 400 for what is not the "next" of a list whose pages begin after a number */
+/** @throws HttpError 400 for a text that is not the "next" of a list whose pages begin after a number */
 export function numberOfCursor(cursor: string | undefined): number | null {
   if (cursor === undefined) return null;
   if (/^\d{1,15}$/.test(cursor)) return Number(cursor);

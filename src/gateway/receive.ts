@@ -1,17 +1,19 @@
 import { freeBytes } from '../durable/free-bytes.ts';
 import { HttpError } from './errors.ts';
 
-/** How bodies come: in pieces, within a time, and what becomes of those that are refused. */
+/** How bodies are received: in pieces, within a time; and what becomes of refused ones. */
 
 /**
- * How much of a body that is not taken is read and thrown away. A client that is still sending when it is
- * answered sees a broken connection instead of the answer.
+ * How many bytes of a refused body the gateway reads and throws away. A client that is still sending when the answer
+ * comes sees a broken connection instead of it.
  */
 const DISCARDED_BYTES = 256 * 1024 * 1024;
-/** One that has sent nothing for so long, ms, waits for its answer. */
+/** A client that has sent nothing for this long, ms, waits for its answer. */
 const DISCARD_IDLE_MS = 1000;
 
-/** A body is late after this time without a byte, ms. So many bytes give a second more, up to this time again. */
+/**
+ * A body is late after this time without a byte, ms. This many bytes give it a second more, up to the same time again.
+ */
 export const BODY_WITHIN_MS = 30_000;
 const SLOWEST_BYTES_PER_SECOND = 32 * 1024;
 
@@ -20,7 +22,9 @@ const LOOK_AGAIN_MS = 1000;
 
 /** Bytes of a body that are read at a time. */
 export const RECEIVE_BYTES = 64 * 1024;
-/** At first, and until a read fills them: 500 bodies that come byte by byte would keep 32 MB. */
+/**
+ * Bytes of the first buffer, until a read fills it: with large ones 500 bodies that come byte by byte would hold 32 MB.
+ */
 const FIRST_BYTES = 4096;
 
 /**
@@ -75,7 +79,7 @@ export async function receive(
       // At the end too: an empty part of it, or none where the stream was cancelled.
       if (value) buffer = new Uint8Array(value.buffer as ArrayBuffer);
       if (done) return;
-      // What came fast gives no more than the time that there was at the beginning: no sender may then stand still.
+      // A fast sender gets no more time than it had at the beginning, or it could then stand still.
       const moreMs = (value.byteLength / SLOWEST_BYTES_PER_SECOND) * 1000;
       const leftMs = Math.min(lateAt - Date.now() + moreMs, BODY_WITHIN_MS);
       isTaken = true;
@@ -102,7 +106,7 @@ export async function discardBody(
   { most = DISCARDED_BYTES, waitMs = BODY_WITHIN_MS }: { most?: number; waitMs?: number } = {},
 ): Promise<void> {
   if (!request.body || request.body.locked) return;
-  // A short one has come already, or nearly: nobody is to lose an answer for it.
+  // A short body has come already, or nearly: reading it is worth the answer.
   const isShort = (announcedLength(request) ?? Number.POSITIVE_INFINITY) <= RECEIVE_BYTES;
   const leave = isShort ? () => {} : await takePlace(request.signal, waitMs);
   if (leave === null) return;
@@ -146,7 +150,7 @@ async function takePlace(signal: AbortSignal, waitMs: number): Promise<(() => vo
   };
   // As in `readBody`: of a request that is dropped nothing below runs.
   signal.addEventListener('abort', leave);
-  // Polled: a promise that another request resolves is of no use to this one's runtime.
+  // It polls: the runtime does not let one request wait for a promise that another resolves.
   const begunAt = Date.now();
   for (
     let pollMs = DISCARD_POLL_MS.first;
@@ -155,7 +159,7 @@ async function takePlace(signal: AbortSignal, waitMs: number): Promise<(() => vo
   ) {
     if (Date.now() - begunAt >= waitMs) leave();
     if (isOver) return null;
-    // Spread, or all would look at the same moments, and find what the first of them took.
+    // Spread at random, or all would look at the same moments and only the first would find room.
     await new Promise((done) => setTimeout(done, pollMs * (0.5 + Math.random() / 2)));
   }
   if (isOver) return null;

@@ -35,11 +35,11 @@ export const noteRefusedWorkers: MiddlewareHandler<Environment> = async (context
   const { env, req } = context;
   try {
     const queueId = queueIdOf(env, req.raw);
-    // A stranger makes no object by asking.
+    // A stranger's request must not create an object.
     if (!isNamedQueue(env, queueId)) return;
     toldAt = Date.now();
     await callFleet(env, queueId, (fleet) => fleet.refused(refused));
   } catch {
-    // The worker is refused all the same.
+    // The worker is refused in any case.
   }
 };

@@ -52,7 +52,7 @@ export async function signOut(request: Request, env: Pick<Env, 'FLEET'>, basePat
   return cookieWith(request, '', basePath, 0);
 }
 
-/** When the cookie of a request ends, and for which token it stands; null: it has none that is good. */
+/** When the cookie of a request ends, and for which token it stands; null: the request has no valid cookie. */
 export async function signedIn(
   request: Request,
   env: TokenSources,
@@ -66,7 +66,7 @@ export async function signedIn(
 }
 
 /**
- * The entry of the token for which a request's cookie stands; null: it has none that is good.
+ * The entry of the token for which a request's cookie stands; null: the request has no valid cookie.
  * @throws HttpError 403 for a change, or a WebSocket, that another page than ours asks for
  */
 export async function entryOfCookie(
@@ -110,7 +110,7 @@ function idIn(request: Request): string | null {
 }
 
 function cookieWith(request: Request, id: string, basePath: string, seconds: number): string {
-  // A browser that is not told the truth here refuses the cookie, which harms itself alone.
+  // If a proxy does not tell the truth here, the browser refuses the cookie, and nobody else is harmed.
   const isTls = /^https/.test(request.headers.get('x-forwarded-proto') ?? new URL(request.url).protocol);
   const name = isTls && basePath === '/' ? COOKIES.overTls : COOKIES.else;
   const secure = isTls ? '; Secure' : '';

@@ -16,7 +16,7 @@ import { HttpError, retryAfter } from './errors.ts';
 import { keptResponseProblem } from './inference/kept-responses.ts';
 import { isRefused, readFacts, scanBody, transferParamsProblem } from './json-scan.ts';
 
-/** Submissions of jobs as callers write them, and what they are told of those that are not taken. */
+/** Submissions of jobs as callers write them, and what callers are told about refused ones. */
 
 /**
  * @param bound what its submitter may ask for
@@ -108,7 +108,7 @@ export function modelsIn(payload: object): unknown[] {
   return [model, modelInText(body), own, fieldsOf(openai_input).model, fieldsOf(inner).model];
 }
 
-/** What is no JSON object names none. */
+/** A payload that is no JSON object names none. */
 function modelInText(body: unknown): string | null {
   try {
     return typeof body === 'string' ? readFacts(new TextEncoder().encode(body)).model : null;

@@ -13,9 +13,9 @@ import { callFleet } from './objects/calls.ts';
 
 export type TokenSources = Pick<Env, 'TOKENS' | 'FLEET'>;
 
-/** So old the list of the fleet object's may be, ms: a token that was revoked is refused after that. */
+/** How old the fleet object's list may be, ms: a revoked token is refused after that. */
 const FRESH_MS = 1000;
-/** Uses of tokens are told once in so long, ms. */
+/** Uses of tokens are reported once in this time, ms. */
 const TELL_USES_MS = 60_000;
 
 let parsed: { text: string; entries: TokenEntry[] } = { text: '', entries: [] };
@@ -50,7 +50,7 @@ export function replaceTokens(text: string, env: Pick<Env, 'TOKENS'>): boolean {
   return before.some((entry) => !known.has(mayDo(entry)));
 }
 
-/** All of an entry but its limits, which nobody has to dial anew for. */
+/** All of an entry but its limits: nobody has to dial anew for those. */
 function mayDo({ limits: _, ...entry }: TokenEntry): string {
   return JSON.stringify(entry);
 }
@@ -67,7 +67,7 @@ let kept: { at: number; version: number | null; entries: TokenEntry[] } = {
   entries: [],
 };
 
-/** How often it was forgotten: what was asked before that is old when it comes. */
+/** How often the list was forgotten: an answer to a call from before that is out of date. */
 let changes = 0;
 
 /** The gateway has changed what is kept. */
@@ -148,7 +148,7 @@ let toldAt = 0;
 
 async function noteUse({ sha256 }: TokenEntry, env: TokenSources): Promise<void> {
   uses.set(sha256, Date.now());
-  // A request does not fail for it; a use that cannot be noted now goes with the next.
+  // No request fails for this; a use that cannot be noted now goes with the next.
   if (Date.now() - toldAt >= TELL_USES_MS) await tellUses(env).catch(() => {});
 }
 

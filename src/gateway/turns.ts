@@ -12,7 +12,7 @@ const POLL_MS = { first: 2, most: 64 };
 let bytesAtWork = 0;
 
 /**
- * Waits until it is its turn. Polled: a promise that another request resolves is of no use to this one's runtime.
+ * Waits until it is its turn. It polls: the runtime does not let one request wait for a promise that another resolves.
  * @param bytes of the submission
  * @returns ends the turn, and is also called when the submitter is gone; may be called twice
  */
@@ -22,7 +22,7 @@ export async function takeTurn(bytes: number): Promise<() => void> {
     bytesAtWork > 0 && bytesAtWork + bytes > MOST_BYTES;
     most = Math.min(2 * most, POLL_MS.most)
   ) {
-    // Spread, or all would look at the same moments, and find what the first of them took.
+    // Spread at random, or all would look at the same moments and only the first would find room.
     const ms = most * (0.5 + Math.random() / 2);
     await new Promise((done) => setTimeout(done, ms));
   }

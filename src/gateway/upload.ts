@@ -9,8 +9,8 @@ import { callFiles } from './objects/calls.ts';
 import { announcedLength, discardBody, RECEIVE_BYTES, receive } from './receive.ts';
 
 /**
- * Uploads that are on their way at a time. Each holds its memory as long as its sender takes, so one token must not have
- * all places, nor all uploads the memory of other bodies.
+ * Uploads that are on their way at a time: in all, and of one tenant. Each holds its memory as long as its sender
+ * takes, so one tenant must not take all places, nor uploads the memory of other bodies.
  */
 const MOST_UPLOADS = { ofTenant: 16, ofAll: 48 };
 /** Memory of one upload: the piece being filled, its copy on its way to the object, and twice the last chunk. */
@@ -73,7 +73,7 @@ async function store(
   let stored = Promise.resolve(true);
   const cutter = new PieceCutter(PIECE_BYTES, (piece) => {
     const own = number++;
-    // The piece is cut anew only after the call has ended.
+    // The buffer is reused only after the call has ended.
     stored = callFiles(env, queueId, (files) => files.put(id, own, piece));
   });
   const form = readerOf(request, (bytes) => cutter.push(bytes));

@@ -5,7 +5,7 @@ import type { SpentOnDay } from '../scheduler/rpc.ts';
 
 const NANO = 1e9;
 
-/** A sum as it is told: US dollars of the part whose price is known, null: of nothing. */
+/** A sum as the API shows it: US dollars of the part whose price is known; null: no part's is. */
 export function withCost<Sum extends UsageAmounts>({ nanodollars, ...sum }: Sum) {
   const { slot_ms, unpriced_slot_ms } = sum as UsageAmounts;
   return { ...sum, dollars: slot_ms > unpriced_slot_ms ? nanodollars / NANO : null };

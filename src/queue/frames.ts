@@ -89,7 +89,7 @@ export class Frames {
         setAdapters(core.sql, worker.session.worker_id, worker.adapters);
         return core.ready.worker(worker);
       case 'drain':
-        // It ends when all that it has settled is acknowledged.
+        // The worker ends when all its settlements are acknowledged.
         core.usage.write();
         return setDispatch(core, worker, { draining: true });
       case 'pause':

@@ -2,7 +2,7 @@ import type { ListedJob, SettlementEvent } from '../protocol/index.ts';
 
 /** Lists of jobs and of settlements, as the gateway asks a queue for them. */
 
-/** Which jobs a list shows. Null: this does not matter. */
+/** Which jobs a list shows. Null: any. */
 export interface JobFilter {
   state: string | null;
   config_id: string | null;
@@ -66,5 +66,5 @@ export type SettlementsAnswer =
       /** Some may be missing: their jobs were forgotten, or the number is of no settlement of this queue. */
       missed: 'forgotten' | 'unknown' | null;
     }
-  /** So many wait already. */
+  /** As many callers as may wait already do: this is the limit. */
   | { ok: false; most: number };

@@ -130,7 +130,7 @@ export class Queue {
     if (this.#standstill.mayJudge(dueAt)) this.#do(() => runDue(this.#core));
   }
 
-  /** What is to be written with the next commit or, now, with one of its own. */
+  /** Whether writes that waited for a commit need one of their own now. */
   get isWriteDue(): boolean {
     const { usage, counts, now } = this.#core;
     return [usage.dueAt, counts.dueAt].some((at) => at !== null && at <= now());

@@ -65,10 +65,11 @@ export interface QueueCalls {
   list(wanted: JobListWanted): Promise<JobPage>;
   /** Settlements after a number; where there are none, as soon as there is one, or none after `wait_ms`. */
   settlements(wanted: SettlementsWanted): Promise<SettlementsAnswer>;
-  /** Answers as soon as the job is settled, or its view as it stands after `waitMs`. */
+  /** Answers as soon as the job is settled, or after `waitMs` with how it stands then. */
   wait(jobId: string, waitMs: number, viewer: Viewer): Promise<ToldJob | null>;
   /**
-   * Answers as soon as the job is settled or has an attempt newer than `fence`, or as it stands after `waitMs`.
+   * Answers as soon as the job is settled or has an attempt newer than `fence`, or after `waitMs` with how it stands
+   * then.
    * @param fence of the newest attempt that is known; 0: none
    */
   follow(jobId: string, fence: number, waitMs: number, viewer: Viewer): Promise<FollowedJob | null>;
@@ -76,18 +77,18 @@ export interface QueueCalls {
   listen(listener: string, jobIds: string[], viewer: Viewer): Promise<string[]>;
   /** Answers as soon as jobs that the listener listens for have settled, or with none after `waitMs`. */
   nextSettled(listener: string, waitMs: number): Promise<SettledJobs>;
-  /** It listens no more. */
+  /** The listener is gone. */
   leaveListener(listener: string): Promise<void>;
   /**
-   * Cancels a stored job, or a waiting one whose caller is gone. Null: no such job. A request that comes after
-   * `caller_gone` was said of its id is refused as `cancelled`.
+   * Cancels a stored job, or a waiting one whose caller is gone. Null: no such job. A request that comes after its
+   * `caller_gone` is refused as `cancelled`.
    */
   cancel(
     jobId: string,
     reason: 'cancelled' | 'caller_gone',
     viewer: Viewer,
   ): Promise<ToldJob | { id: string; state: 'cancelled' } | null>;
-  /** The answer to a waiting caller broke off where no other worker could go on with it: why, for its ledger. */
+  /** The answer to a waiting caller broke off and no other worker could go on with it: why, for the ledger. */
   stayed(jobId: string, why: string): Promise<void>;
   /** The jobs whose callers wait for a slot, by the model that they wait for. */
   waitingLines(): Promise<WaitingLineView[]>;
@@ -111,7 +112,7 @@ export interface QueueCalls {
   tellLimits(changed: ToldLimits[]): Promise<void>;
   /** How every token with limits stands. */
   limits(): Promise<LimitView[]>;
-  /** Tokens and requests that were counted, with all that ended until now; 10,000 sums at most. */
+  /** Usage, including all that ended until now; 10,000 sums at most. */
   usage(wanted: UsageWanted): Promise<UsageSum[]>;
   /** Who waits for whom, by pool. */
   sharing(): Promise<PoolSharing[]>;
@@ -119,7 +120,7 @@ export interface QueueCalls {
   metrics(): Promise<QueueMetrics>;
   /** How one pool stands, for autoscalers; all zeros for an unknown pool. */
   poolNow(configId: string): Promise<PoolNow>;
-  /** Where lines of batches for these models would run now. In order of the models; null: named by none. */
+  /** Where lines of batches for these models would run now, in the order of the models; null: the line names none. */
   batchSlots(models: (string | null)[]): Promise<BatchSlots[]>;
   /** Closes every socket with 1012 so that workers reconnect at once: the process is about to end. */
   closeSockets(): Promise<void>;
@@ -148,7 +149,7 @@ export interface JobOwner {
   state: JobState;
 }
 
-/** What is said of a token's limits. */
+/** The limits of a token, as the gateway last read them. */
 export interface ToldLimits {
   token_name: string | null;
   /** Whose token it is. */
@@ -178,11 +179,11 @@ export interface SubmitJob extends Omit<JobSubmission, 'payload' | 'priority'> {
   tenant?: string | null;
   /** Name of the token that submits it. */
   token_name?: string | null;
-  /** Those of its token; null: it has none; left out: as they were last said. */
+  /** The limits of its token; null: it has none; left out: as they were last told. */
   limits?: Limits | null;
   /** What it may cost at most, as far as can be told; left out: nothing. */
   tokens?: number;
-  /** Of that token, among the jobs of other tenants; left out: 1. */
+  /** The weight of its token among the jobs of other tenants; left out: 1. */
   weight?: number;
 }
 
@@ -193,7 +194,7 @@ export type SubmitAnswer<Told = ToldJob> =
   /** Too much is pending for the pool or the tenant. */
   | { ok: false; reason: 'queue_full'; message: string; retry_after_seconds: number };
 
-/** Of a job whose end its submitter is told: the answer leaves out how it stands before that. */
+/** The answer to a submission of a listener, which hears of the end: it leaves out how the job stands now. */
 export type HeardAnswer = SubmitAnswer<Pick<JobView, 'id'>>;
 
 /** All that the object offers over RPC. */
@@ -271,7 +272,7 @@ export interface PoolJobs {
   retried: number;
 }
 
-/** Times go out in this form. */
+/** A time as the API shows it. */
 export function iso(ms: number): string {
   return new Date(ms).toISOString();
 }

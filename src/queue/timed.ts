@@ -16,7 +16,7 @@ interface Timed {
   run(core: Core): void;
 }
 
-/** All that happens at a time which only memory knows of, in the order in which it is done; leases have the alarm. */
+/** Everything that is due at a time that only memory knows, in the order in which it is done; leases have the alarm. */
 const TIMED: readonly Timed[] = [
   { dueAt: nextRejection, run: rejectOverdue },
   {

@@ -46,5 +46,5 @@ export interface UsageWanted {
   filter: Partial<Record<keyof UsageKey, string[]>>;
 }
 
-/** For so long hours are kept, so that "today" can be told in any time zone; then they become days, of UTC. */
+/** Hours are kept for this long, so that "today" can be told in any time zone; then they become days of UTC. */
 export const HOURS_KEPT_DAYS = 14;

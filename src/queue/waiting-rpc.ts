@@ -37,11 +37,11 @@ export interface WaitingRequest {
   tenant?: string | null;
   /** Name of the caller's token. */
   token_name?: string | null;
-  /** Those of its token; null: it has none; left out: as they were last said. */
+  /** The limits of its token; null: it has none; left out: as they were last told. */
   limits?: Limits | null;
   /** What it may cost at most, as far as can be told; left out: nothing. */
   tokens?: number;
-  /** Of that token, among the requests of other tenants; left out: 1. */
+  /** The weight of its token among the requests of other tenants; left out: 1. */
   weight?: number;
   priority: number;
   /** How its prompt begins; left out: nothing is known of it. */
@@ -70,7 +70,7 @@ interface Moved {
   worker_id: string;
   /** Tokens that its caller had been given. */
   tokens: number;
-  /** The same with those of its prompt, which are all counted again by who goes on with it. */
+  /** The same and the tokens of its prompt: the worker that goes on counts all of them again. */
   kept: number;
   why: string;
   /** How often the answer has been moved, this time included. */
@@ -116,10 +116,11 @@ export type RequestAnswer =
   | { kind: 'result'; result: Record<string, unknown>; worker_id: string; headers?: ResponseHeaders }
   | { kind: 'error'; failure: Failure; worker_id: string }
   /**
-   * `unknown_model`: none is known that serves it. `ambiguous_model`: none was named and there are several.
-   * `no_worker`: known, but all its workers are gone. `no_slot`: none became free in time.
-   * `worker_gone`: it was for one worker alone (`workerAlone`). `queue_full`: too many wait already. `deadline`: every worker has declined it, none can meet its deadline. `over_limit`: its token
-   * has reached a limit.
+   * `unknown_model`: no pool is known to serve it. `ambiguous_model`: the request names none and there are several.
+   * `no_worker`: the pool is known, but all its workers are gone. `no_slot`: no slot became free in time.
+   * `worker_gone`: the request was for one worker alone (`workerAlone`), which is gone. `queue_full`: too many wait
+   * already. `deadline`: every worker has declined it, since none can meet its deadline. `over_limit`: its token has
+   * reached a limit.
    */
   | {
       kind: 'refused';

@@ -100,7 +100,7 @@ export class BatchesObject extends DurableObject<Env> implements BatchesRpc {
     this.#look();
   }
 
-  /** There is, or may be, something to do. */
+  /** Wakes the runner, and sets the alarm, if there may be something to do. */
   #look(): void {
     if (lookAfter(this.#ports, this.#alarm)) this.#runner.wake();
   }

@@ -12,9 +12,9 @@ import { callQueue } from '../objects/calls.ts';
 import { wholeJob } from '../objects/job-files.ts';
 import { submitAndListen } from '../objects/submit-jobs.ts';
 
-/** Below what people wait for. */
+/** Below interactive work. */
 const PRIORITY = -10;
-/** All batches of a queue hear of their lines together. */
+/** One listener for all batches of a queue. */
 const LISTENER = 'batches';
 
 /** The queue that runs the lines of batches. */
@@ -24,7 +24,7 @@ export function batchQueue(env: Env, queueId: string): BatchQueue {
     listenAnew: () =>
       callQueue(env, queueId, async (queue) => {
         await queue.leaveListener(LISTENER);
-        // The answer to the first question is that it knows of no line.
+        // To the first call the queue answers that it does not know the listener.
         await queue.nextSettled(LISTENER, 0);
       }),
     listen: (ids) => callQueue(env, queueId, (queue) => queue.listen(LISTENER, ids, null)),
@@ -55,13 +55,13 @@ async function submit(env: Env, queueId: string, lines: LineJob[]): Promise<Subm
 /** A line may have 20 MiB, but as the text in a payload each of its quotes and backslashes is two characters. */
 const TOO_LONG = `The request is longer than ${limits.PAYLOAD_BYTES / 1024 / 1024} MiB with its quotes and backslashes escaped, as the queue keeps it.`;
 
-/** Lines of batches go before no other request, at engines too. */
+/** Lines of batches give way to all other requests, at engines too. */
 const NO_HASTE = { highest: 0, usual: 0, name: null };
 const TOO_HASTY = 'priority: a line of a batch may ask for 0 at least, where the lowest number goes first.';
 
-/** Why the gateway would not pass this line on; null: it would. */
+/** Why the gateway does not pass this line on; null: it does. */
 function refusalOf({ path, body, model, ...by }: LineJob, payload: string): string | null {
-  // No worker fetches a longer one: it would hold up all batches.
+  // No worker fetches a longer payload: it would hold up all batches.
   if (!fitsUtf8(payload, limits.PAYLOAD_BYTES)) return TOO_LONG;
   try {
     const { response, priority } = scanBody(new TextEncoder().encode(body));
@@ -107,7 +107,7 @@ async function whole(env: Env, queueId: string, text: string): Promise<JobView> 
   return job === null ? view : await withResponse(await wholeJob(env, queueId, job));
 }
 
-/** What a worker that speaks only the base protocol reports becomes an answer of its engine, as for other callers. */
+/** What a base worker reports becomes an answer of its engine, as for other callers. */
 async function withResponse(job: JobView): Promise<JobView> {
   const result = job.result as Record<string, unknown> | null;
   if (result === null || result.response !== undefined) return job;

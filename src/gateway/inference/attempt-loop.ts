@@ -93,7 +93,7 @@ async function attempt(
   const asked = ports.queue.request(call);
   const dispatched = await hangUp.or(asked);
   if (dispatched === GONE) {
-    // The cancellation may come to the queue before the call does.
+    // The cancellation may reach the queue before the call does.
     const again = () => ports.queue.cancel(call.job_id);
     ports.waitUntil(asked.then(again, () => {}));
     return GONE;
@@ -118,7 +118,7 @@ async function attempt(
   return response === GONE ? GONE : outcomeOf(response, dispatched.fence_token);
 }
 
-/** What a relay says of one stream. */
+/** What the relay answers about one stream. */
 function outcomeOf(response: Response, givenFence?: number): Extract<Outcome, { kind: 'answer' | 'failed' }> {
   const broken = response.headers.get(BROKEN_HEADER);
   if (broken === null) return { kind: 'answer', response };

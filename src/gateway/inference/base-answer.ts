@@ -34,7 +34,7 @@ export function answerFromResult(
   return engineResponse(response.status, body, response.content_type ?? 'application/json');
 }
 
-/** What a job in RunPod's form yielded, as its worker streams it. */
+/** What a job in RunPod's form yielded, in the form in which its worker streams it. */
 function runpodEvents(output: unknown[]): Response {
   const text = output.map((piece) => `data: ${JSON.stringify({ output: piece })}\n\n`).join('');
   return new Response(text, { headers: { 'content-type': 'text/event-stream; charset=utf-8' } });

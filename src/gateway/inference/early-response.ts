@@ -2,13 +2,13 @@ import { errorEvents, readApiError } from '../../protocol/index.ts';
 import { type ErrorOf, errorResponse, toHttpError } from '../errors.ts';
 
 /**
- * A caller that has hung up looks like one that still waits: the runtime notices an orderly close only when it
- * writes. So an answer that takes long starts early, and something is written every second: a stream begins with
- * comments, JSON with blanks, which may stand before any value.
+ * A caller that has hung up looks like one that still waits: the runtime notices an orderly close only when it writes.
+ * So an answer that takes long starts early, and something is written every second: a stream begins with comments, JSON
+ * with blanks, which may stand before any value.
  *
- * What turns out to be an error after that is the only event of a stream. JSON has no such place: the error is
- * written as its body, and the connection is broken before the end of the body, so that no client takes a 200 with an
- * error in it for an answer, clients try again, and those who look at the body find the cause.
+ * An error after that is the only event of a stream. JSON has no such place: the gateway writes the error as the body
+ * and breaks the connection before the body ends. So no client takes a 200 with an error in it for an answer, clients
+ * try again, and whoever reads the body finds the cause.
  */
 
 /** A response starts after this long, ms. Engines reject bad requests within a second of accepting them. */
@@ -24,7 +24,9 @@ const WRITE_EVERY_MS = 1000;
 const SHORT_LIMIT_MS = 5000;
 const MARGIN_MS = 1000;
 
-/** Breaking a response off discards what the runtime has not sent: the time it gets for an error, ms. */
+/**
+ * How long the runtime has to send an error before the response is broken off, which discards what it has not sent, ms.
+ */
 const BEFORE_BREAK_MS = 100;
 
 const encoder = new TextEncoder();
@@ -48,7 +50,7 @@ export interface EarlyParts {
   hangUp(): void;
   /** Begin after this long, ms. */
   afterMs?: number;
-  /** What a caller of a stream is told while it waits; asked before each comment. */
+  /** What to tell the caller of a stream while it waits; asked before each comment. */
   progress?(): Promise<string>;
 }
 
@@ -66,7 +68,7 @@ export async function respondEarly(answered: Promise<Response>, parts: EarlyPart
   const told = answered.catch((error: unknown) => {
     return errorResponse(toHttpError(error, parts.errorOf.requestId), parts.errorOf);
   });
-  // A write that fails is the caller gone, and so is every one after it.
+  // A write that fails shows that the caller is gone.
   void writeLate(writable, told, parts).catch(() => parts.hangUp());
   const type = parts.kind === 'events' ? 'text/event-stream; charset=utf-8' : 'application/json';
   return new Response(readable, { status: 200, headers: { 'content-type': type, ...parts.headers } });

@@ -17,7 +17,7 @@ import type { PrefixFields } from '../prompt-prefix.ts';
 /** Content types that clients put on JSON when the caller names none: curl's `-d`, and `fetch` with a text. */
 const UNNAMED_TYPES: readonly string[] = ['application/x-www-form-urlencoded', 'text/plain'];
 
-/** No model has them, and names of the queue's own do (`workerAlone`). */
+/** Names of models hold none; names that the queue makes up do (`workerAlone`). */
 const CONTROL = /\p{Cc}/u;
 
 const NO_WISHES: ResponseWishes = { previousId: null, isKept: true };
@@ -58,8 +58,8 @@ interface Content {
 }
 
 /**
- * Reads what the road must know of a request, and packs all of it that its engine gets: method, path, query, the
- * headers of request-headers.ts and the body, byte for byte but for the name of a model that is an alias.
+ * Reads what the road must know of a request, and packs what its engine gets: method, path, query, the headers of
+ * request-headers.ts and the body, byte for byte but for the name of a model that is an alias.
  * @param path with its query
  * @throws HttpError 400, 414
  */

@@ -42,7 +42,7 @@ export async function followJob(jobId: string, signal: AbortSignal, parts: Follo
       leaveQueue.abort();
       return first;
     }
-    // Nothing of this attempt can be had; what comes next is another one, or the end.
+    // This attempt gives nothing any more; next comes another attempt, or the end.
     followed = first ?? (await next);
     leaveReplay.abort();
   }

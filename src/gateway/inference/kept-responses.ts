@@ -29,7 +29,7 @@ export async function ownerOf(
   if (id === null) return null;
   const owner = await callFleet(env, queueId, (fleet) => fleet.ownerOfResponse(id, viewer));
   if (owner !== null && owner !== 'foreign') return workerAlone(owner.worker_id);
-  // What goes on from an unknown one is the engine's to refuse; of another tenant's the engine would not know.
+  // The engine refuses to go on from an unknown response; it would not know that one is another tenant's.
   if (asked === null && owner === null) return null;
   const message = `No response "${id.slice(0, 128)}" is known here: engines keep those that are made with "store" for some time, and lose them when they end.`;
   throw new HttpError(404, message, 'response_not_found');
@@ -59,7 +59,9 @@ export function makesResponse(method: string, path: string): boolean {
   return method === 'POST' && path.split('?', 1)[0] === MADE;
 }
 
-/** The answer as it is; before its caller reads the id of the response, it is known who has it. */
+/**
+ * The answer, unchanged. Before the caller can read the id of the response, the fleet object knows which worker has it.
+ */
 export function rememberingOwner(
   env: Env,
   queueId: string,
@@ -76,7 +78,7 @@ export function rememberingOwner(
   return new Response(answer.body.pipeThrough(idWatch(remember)), answer);
 }
 
-/** @param found is waited for before the piece with the id goes on */
+/** @param found awaited before the piece with the id goes on */
 function idWatch(found: (id: string) => Promise<void>): TransformStream<Uint8Array, Uint8Array> {
   let beginning: string | null = '';
   const decoder = new TextDecoder('latin1');
@@ -86,7 +88,7 @@ function idWatch(found: (id: string) => Promise<void>): TransformStream<Uint8Arr
         beginning += decoder.decode(piece.subarray(0, LOOKED_AT_BYTES), { stream: true });
         const [, id] = /"id":\s*"(resp_[^"\\]{1,200})"/.exec(beginning) ?? [];
         if (id !== undefined || beginning.length > LOOKED_AT_BYTES) beginning = null;
-        // The caller gets its answer also where the owner cannot be remembered.
+        // The caller gets its answer even if the owner cannot be remembered.
         if (id !== undefined) await found(id).catch(() => {});
       }
       controller.enqueue(piece);

@@ -57,14 +57,14 @@ const STATUS_OF_CODE: Record<string, number> = {
   deadline: 504,
 };
 
-/** A request that failed, as the engine would have said it where it did. @param attempts that were made */
+/** A request that failed: where the engine reported it, in the engine's words. @param attempts that were made */
 export function failureResponse(failure: Failure, attempts: number, errorOf?: ErrorOf): Response {
   if (failure.http_status && failure.body !== undefined) {
     return engineResponse(failure.http_status, JSON.stringify(failure.body), 'application/json');
   }
   const said = parseEngineError(failure.message);
   if (said) return errorResponse(new HttpError(said.status, said.message, failure.code), errorOf);
-  // A job that was only released until the caller's wait ended was never at fault: the workers are busy or leaving.
+  // A job that workers only released until the caller's wait ended is not at fault: the workers are busy or leaving.
   const status =
     errorStatus(failure.http_status) ?? STATUS_OF_CODE[failure.code] ?? (attempts === 0 ? 503 : 502);
   const tried = attempts > 1 ? ` (${attempts} attempts were made)` : '';

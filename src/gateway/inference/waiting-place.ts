@@ -10,8 +10,8 @@ const MOST_QUEUES = 1000;
 const known = new Map<string, { askedAt: number; places: ReadonlyMap<string, string> }>();
 
 /**
- * What the gateway tells a caller that waits: its place in the line for its model, and how a worker is got where there
- * is none. It asks the queue once a second for all callers of this isolate together.
+ * What the gateway tells a waiting caller: its place in the line for its model, or how far the start of a worker is. It
+ * asks the queue once a second for all callers of this isolate together.
  * @param ask the jobs that wait, as `QueueCalls.waitingLines`
  * @param now epoch ms
  */
@@ -27,7 +27,7 @@ export async function waitingPlace(
     if (known.size >= MOST_QUEUES) known.clear();
     // Callers that ask meanwhile get the previous answer.
     known.set(queueId, { askedAt: now(), places });
-    // A queue that restarts says it the next time.
+    // A queue that restarts answers the next time.
     const lines = await ask().catch(() => null);
     if (lines !== null) known.set(queueId, { askedAt: now(), places: placesIn(lines) });
   }

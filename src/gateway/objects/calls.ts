@@ -80,9 +80,9 @@ function told(error: unknown): unknown {
 }
 
 /**
- * Whether an object ended, so that the next call finds a new one. The runtime marks what came from that rather than
- * from the code in it, and an object that has too much to do, which one more call would only add to. Its words count
- * where it marks nothing.
+ * Whether the object ended, so that the next call finds a new one. The runtime marks errors that come from that and not
+ * from the object's code, and those of an object with too much to do, which one more call would only burden. Where it
+ * marks nothing its words decide.
  */
 function isRestart(error: unknown): boolean {
   const { retryable, durableObjectReset, overloaded, message } = fieldsOf(error);

@@ -31,14 +31,14 @@ export function storeJobFile(
   return putJobFile((ask) => callFiles(env, queueId, ask), file, bytes);
 }
 
-/** No job has it, nor will. Where this fails it ends by itself. */
+/** No job has this file or will have it. If this fails, the file ends by itself. */
 export async function dropJobFile(env: Env, queueId: string, id: string): Promise<void> {
   await callFiles(env, queueId, (files) => files.remove(id)).catch(() => {});
 }
 
 /**
  * The bytes of a file that a job named a moment ago.
- * @param gone what is thrown where it is not there any more, since the job was forgotten meanwhile
+ * @param gone thrown if the file is gone because the job was forgotten meanwhile
  */
 export async function jobFile(
   env: Env,
@@ -52,12 +52,12 @@ export async function jobFile(
   throw response.status === 404 ? gone() : unreadable();
 }
 
-/** workerd's own, where there is one: what is piped through it does not pass by JavaScript. */
+/** workerd's own stream, where there is one: bytes piped through it do not pass through JavaScript. */
 const Pipe =
   (globalThis as { IdentityTransformStream?: typeof TransformStream }).IdentityTransformStream ??
   TransformStream;
 
-/** A job as its caller is answered. A long result goes on as the bytes that it is. */
+/** The response that shows a job to its caller. A long result goes on as bytes. */
 export async function jobAnswer(env: Env, queueId: string, told: ToldJob, status = 200): Promise<Response> {
   const { result_file, ...job } = told;
   if (result_file === undefined) return Response.json(job, { status });
@@ -68,7 +68,7 @@ export async function jobAnswer(env: Env, queueId: string, told: ToldJob, status
   return new Response(readable, { status, headers: { 'content-type': 'application/json' } });
 }
 
-/** The same as a value, for what looks at the result. */
+/** The same as a value, for callers that look at the result. */
 export async function wholeJob(env: Env, queueId: string, told: ToldJob): Promise<JobView> {
   const { result_file, ...job } = told;
   if (result_file === undefined) return job;

@@ -32,12 +32,12 @@ function allowedQueues(env: Pick<Env, 'QUEUE_IDS'>): string[] {
   return (env.QUEUE_IDS || QUEUE_SETTINGS.queue_ids.default).split(',').map((pattern) => pattern.trim());
 }
 
-/** Queues that exist without being asked for. */
+/** Queues that exist before anybody asks for them. */
 export function namedQueues(env: Pick<Env, 'QUEUE_IDS'>): string[] {
   return [...new Set([DEFAULT_QUEUE, ...allowedQueues(env).filter((id) => !id.includes('*'))])];
 }
 
-/** A queue that exists without being asked for: the default one, or one that QUEUE_IDS names without a pattern. */
+/** A queue that exists before anybody asks for it: the default one, or one that QUEUE_IDS names without a pattern. */
 export function isNamedQueue(env: Env, queueId: string): boolean {
   return queueId === DEFAULT_QUEUE || allowedQueues(env).includes(queueId);
 }

@@ -5,12 +5,12 @@ import type { TokenEntry } from '../../settings/token-entry.ts';
 import { type Env, objectNamed } from '../env.ts';
 import { storageFault } from './storage-faults.ts';
 
-/** Objects that may hold sockets of this process, for closing them at its end. */
+/** Objects that may hold sockets of this process, which it closes at its end. */
 const dialled = { queues: new Set<string>(), relays: new Set<string>(), fleets: new Set<string>() };
 
 /**
- * Passes a worker's WebSocket upgrade to its queue, with what its token says of it: `register`, which need not name
- * the worker as the address does, is checked there.
+ * Passes a worker's WebSocket upgrade to its queue, with what its token says about the worker. The queue checks
+ * `register` by that, since it need not name the worker that the address names.
  * @param pricePerHour US dollars of its machine; null: it is not known
  */
 export async function dialQueue(

@@ -1,7 +1,9 @@
 import { OTHER_VERSION } from '../../durable/tables.ts';
 import { HttpError, retryAfter } from '../errors.ts';
 
-/** What keeps a queue from its database, and what its callers are told. The runtime gives SQLite's code in its text. */
+/**
+ * What keeps a queue from its database, and what callers are told. The text of the runtime's error holds SQLite's code.
+ */
 const FAULTS: { pattern: RegExp; code: string; message: string; retrySeconds: number }[] = [
   {
     pattern: /SQLITE_FULL/,
@@ -41,7 +43,7 @@ const FAULTS: { pattern: RegExp; code: string; message: string; retrySeconds: nu
 const LOG_EVERY_MS = 60_000;
 const loggedAt = new Map<string, number>();
 
-/** The error for callers when a queue's database is what failed, which is logged; null for any other. */
+/** The error for callers if a queue's database failed, which this logs; null for any other failure. */
 export function storageFault(error: unknown, queueId: string): HttpError | null {
   const { message = '' } = error as Partial<Error>;
   const fault = FAULTS.find(({ pattern }) => pattern.test(message));

@@ -40,12 +40,12 @@ export function callWorker(
   });
 }
 
-/** The pools that are known for models, in their order. */
+/** The known pools of these models, in their order. */
 export function choosePools(env: Env, queueId: string, models: (string | null)[]): Promise<PoolChoice[]> {
   return objectNamed(env.FLEET, queueId).choosePools(models);
 }
 
-/** What a queue answered that was told the pool. */
+/** The answer of a queue that was told the pool. */
 export function resolved<T extends object>(answer: T | Unserved | undefined): T {
   if (answer && !isUnserved(answer)) return answer;
   throw new Error('the queue asked for a pool that it was given');

@@ -13,7 +13,7 @@ import {
 import { RequestRecord } from '../../protocol/request-schema.ts';
 import { QueueStatus } from '../../queue/rpc.ts';
 
-/** Schemas of answers that only this document knows: the code writes them and never reads them. */
+/** Schemas of answers that only the OpenAPI document uses: the code writes such answers and never reads them. */
 
 const count = z.number().int().min(0);
 const isoTime = z.iso.datetime();

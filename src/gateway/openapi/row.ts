@@ -20,7 +20,7 @@ export interface RouteRow {
     | 'Documents';
   /** What it does, in one line. */
   summary: string;
-  /** What the line leaves out. */
+  /** Details that the summary leaves out. */
   description?: string;
   /** A token needs one of these (or `admin`); empty: no token is asked for. */
   scopes: readonly Scope[];

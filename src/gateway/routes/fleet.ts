@@ -12,10 +12,10 @@ import { timeOf } from '../parameters.ts';
 import { AcknowledgeRequest } from '../scheduler-requests.ts';
 import { type Gateway, type GatewayContext, requireUpgrade, route } from './route.ts';
 
-/** What a worker reports is answered so. */
+/** The answer to what a worker reports. */
 export const TAKEN = { 200: { description: 'It is kept.', content: { schema: 'Ok' } } } as const;
 
-/** Far more than a heartbeat with its longest error message. */
+/** Bytes: far more than a heartbeat with the longest error message. */
 const HEARTBEAT_BYTES = 256 * 1024;
 /** Of the id of a problem. */
 const ACKNOWLEDGE_BYTES = 4096;

@@ -8,7 +8,7 @@ import { queueIdOf } from '../objects/queue-ids.ts';
 import { fetchRelay } from '../objects/sockets.ts';
 import { type Gateway, route } from './route.ts';
 
-/** The answer of a stored job, while it is made and after. Who reads it, or leaves, changes nothing for the job. */
+/** The answer of a stored job, while it is made and after. Readers change nothing for the job. */
 export function jobStreamRoute(app: Gateway): void {
   route(app, {
     method: 'GET',

@@ -17,7 +17,7 @@ const MOST_LOOKS = 40;
 /** Ids that an answer names. */
 const MOST_NAMED = 20;
 
-/** Which states it is for, in the order of a job's life: one that goes on to the next meanwhile is met there. */
+/** The states that it is for, in the order of a job's life: a job that moves on meanwhile is found in the next. */
 const STATES: Record<JobsAction, readonly string[]> = {
   cancel: ['pending', 'leased'],
   retry: ['failed', 'expired'],
@@ -83,7 +83,7 @@ interface Place {
   before: JobPage['next'];
 }
 
-/** A look at the queue, then what it found is changed, and again; from one state to the next. */
+/** Looks at the queue, changes what it found, and looks again; from one state to the next. */
 async function actOnMatching(
   env: Env,
   queueId: string,

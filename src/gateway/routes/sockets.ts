@@ -88,7 +88,7 @@ export function socketRoutes(app: Gateway): void {
     await tellLimitsOfFile(context.env);
     // Programs whose token is still good dial again.
     if (isOneGone) await Promise.all([closeAllSockets(context.env), closeAllViewers(context.env)]);
-    // What cannot be recorded now is recorded with the next use of a token: none is good for longer because of it.
+    // If it cannot be recorded now, it is with the next use of a token; no token is good for longer because of that.
     await auditConfiguredTokens(context.env).catch(() => {});
     return context.json({ status: 'ok' });
   });

@@ -42,5 +42,5 @@ export function runpodWorkers(
   };
 }
 
-/** What a worker says last that did not end as it should. */
+/** The last state of a worker that did not end as it should. */
 const BROKEN = new Set(['error', 'failed', 'fatal']);

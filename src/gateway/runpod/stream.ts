@@ -25,9 +25,9 @@ export interface StreamParts {
 }
 
 /**
- * The pieces of a job's output that no call has taken yet: of a job that runs from its replay buffer, of one that is over from
- * its result. Waits a moment where there are none. Pieces of two attempts are never mixed: once some of an attempt
- * that broke were taken, the stream has failed, even if the job succeeds.
+ * The pieces of a job's output that no call has taken yet: of a job that runs from its replay buffer, of one that is
+ * over from its result. Waits a moment where there are none. Pieces of two attempts are never mixed: if an attempt
+ * broke after some of its pieces were taken, the stream has failed, even if the job succeeds.
  * @returns null: there is no such job
  */
 export async function nextPieces(jobId: string, parts: StreamParts): Promise<RunpodStream | null> {

@@ -44,7 +44,10 @@ export function claimByToken(job: Claimed | null, { fence_token }: Pick<JobRef, 
   return isSettledByWorker(job) ? 'settled_by_it' : 'stale';
 }
 
-/** Whether its worker's own word ended it. A job that the queue failed, its worker being gone, may run there still. */
+/**
+ * Whether the worker itself reported the end. A job that the queue failed because its worker was gone may still run
+ * there.
+ */
 function isSettledByWorker({ state, error }: Claimed): boolean {
   if (state !== 'failed' || error == null) return state === 'succeeded';
   const { code } = JSON.parse(error) as Failure;

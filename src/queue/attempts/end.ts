@@ -12,7 +12,7 @@ import { countEnd } from './usage.ts';
 
 export const CANCELLED = 'cancelled by the caller';
 
-/** The one way for a job to end: its slot is free, what streams is broken off, it is settled where it lives. */
+/** The one way for a job to end: frees its slot, breaks off its stream and settles it in its store. */
 export function endJob(core: Core, job: Job, ending: Ending, by: EndedBy, told: Told = {}): void {
   const { timing, usage } = told;
   emit(core, job, stepOf(ending), detailOf(core, job, ending, told), { timing, usage, ending });
@@ -49,7 +49,7 @@ export function breakAnswer(core: Core, job: Job, reason: Failure): void {
   breakStream(core, job.worker_id ?? '', job.fence_token, reason);
 }
 
-/** The same of a request from before the queue's restart, whose caller is gone: a relay may outlive the queue. */
+/** The same for a request from before the queue restarted, whose caller is gone: a relay may outlive the queue. */
 export function breakUnknown(core: Core, workerId: string, fence: number): void {
   breakStream(core, workerId, fence, { message: CANCELLED, code: 'cancelled', retryable: false });
 }

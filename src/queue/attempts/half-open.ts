@@ -4,20 +4,20 @@ import { profileOf, type Worker } from '../state/worker.ts';
 import { loseConnection } from './lost-connection.ts';
 
 /**
- * Half-open sockets: the network between is gone and neither side was told. An extended peer always pings, so one that
- * was not heard for two periods and a third (a ping may be that late) is gone. The runtime answers a base worker's pings
- * by itself, so they prove nothing here; only its leases do.
+ * Half-open sockets: the network between both ends is gone and neither end knows. An extended peer always pings, so one
+ * that was not heard for two periods and a third (a ping may be that late) is gone. The runtime answers a base worker's
+ * pings by itself, so they prove nothing here; only its leases do.
  *
  * The queue looks for them before it fills a slot, in its tick while callers wait, and in its alarm while such workers
  * hold stored jobs; so an idle queue stays asleep.
  */
 
-/** How long an extended peer may be unheard, ms. */
+/** How long an extended peer may be silent, ms. */
 export function unheardLimitMs(core: Core): number {
   return (core.settings.ping_seconds * 7000) / 3;
 }
 
-/** Whether it is gone; if so its socket is closed, and the reconnect grace begins. */
+/** Closes the socket of a worker that is gone, which begins the reconnect grace. @returns whether it did */
 export function closeIfHalfOpen(core: Core, worker: Worker): boolean {
   if (!profileOf(worker).pingsAreHeard) return false;
   if (unheardMs(core, worker) < unheardLimitMs(core)) return false;
@@ -31,8 +31,8 @@ export function closeHalfOpen(core: Core): void {
 }
 
 /**
- * An extended peer that let a lease run out gets nothing until it says something. A base worker that is idle
- * never does: unheard for a whole lease it loses its socket, and one that lives dials again.
+ * An extended peer that let a lease run out gets nothing until it says something. An idle base worker never does: after
+ * a whole lease of silence the queue closes its socket, and one that lives dials again.
  */
 export function leaseRanOut(core: Core, worker: Worker): void {
   if (profileOf(worker).pingsAreHeard) worker.unresponsive = true;

@@ -11,7 +11,7 @@ import { endSession } from '../store/session-table.ts';
  */
 export function loseConnection(core: Core, connection: Connection, reason: string): void {
   const worker = core.workers.remove(connection);
-  // An older connection that a newer one replaced: nothing is lost with it.
+  // A newer connection has replaced this one: nothing is lost.
   if (!worker || core.workers.byId(worker.session.worker_id)) return;
   const now = core.now();
   const graceEnds = now + core.settings.reconnect_grace_seconds * 1000;

@@ -19,11 +19,12 @@ function retryDelayMs(attempts: number, random: number): number {
 }
 
 /**
- * Charges a failure to the job: another attempt later if it may have one, else it fails with all its errors.
- * One attempt is charged once: taken up again at a reconnect it may fail a second time, or say so again.
+ * Charges a failure to the job: another attempt later if it may have one, else it fails with all its errors. An attempt
+ * is charged once, although one that resumed after a reconnect may fail a second time, or its worker may repeat the
+ * failure.
  */
 export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, more: Told = {}): void {
-  // A caller that waits gets the engine's own words, however many they are.
+  // A waiting caller gets all of the engine's own words.
   const failure =
     job.mode === 'stored' ? shortened(told, limits.JOB_ROW_ERROR_CHARACTERS / job.max_attempts) : told;
   const now = core.now();
@@ -61,7 +62,7 @@ export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, mo
   );
 }
 
-/** Whether another attempt at a waiting job is made is the gateway's to decide. */
+/** The gateway decides whether a waiting job gets another attempt. */
 function nextOf({ mode }: Job, again: boolean, delayMs: number): string {
   if (mode === 'waiting') return '';
   return again ? `; again in ${delayMs / 1000} s` : '; not tried again';
@@ -77,7 +78,8 @@ function shortened(failure: Failure, most: number): Failure {
 }
 
 /**
- * Back to pending without blame. A waiting job whose answer a relay carries is asked for again by the gateway.
+ * Puts a job back to pending and charges nothing. If a relay carries the answer to a waiting job, the gateway asks for
+ * it again.
  * @param delayMs keeps it from bouncing straight back to who released it
  * @param why for the ledger
  * @param reason the worker's own, of `released`

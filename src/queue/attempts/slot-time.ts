@@ -6,23 +6,23 @@ import { findPrice, type Priced } from '../store/session-table.ts';
 
 /**
  * The time that attempts hold slots, and what it costs: the price of the worker's machine, divided by its slots
- * (docs/usage.md). All of it counts, whatever becomes of the attempt, until the queue knows its end, and once.
+ * (docs/usage.md). Each attempt is counted once, in full, until the queue learns of its end, whatever that end is.
  */
 
 const HOUR_MS = 3_600_000;
 const NANO = 1e9;
 
-/** What is counted of the attempt that a job is leased for; nothing where it is leased to nobody, or was counted. */
+/** The slot time of the attempt that holds the job's lease; empty if there is none, or it was counted before. */
 export function takeSlotTime(core: Core, job: Job): Partial<UsageAmounts> {
   const { state, worker_id, fence_token, leased_at } = job;
   if (state !== 'leased' || worker_id === null) return {};
   const worker = core.workers.lastOf(worker_id);
   if (worker !== null) return takeSlotTimeOf(core, worker, fence_token);
-  // Its worker is not expected any more, or was not heard since a restart of the queue.
+  // The worker is not expected back, or has not registered since the queue restarted.
   return amountsOf(core.now() - (leased_at ?? core.now()), findPrice(core.sql, worker_id));
 }
 
-/** The same of an attempt that may be of no job which is known. */
+/** The same for an attempt whose job the queue may not know. */
 export function takeSlotTimeOf(core: Core, worker: Worker, fence: number): Partial<UsageAmounts> {
   const since = worker.heldSince.get(fence);
   if (since === undefined) return {};

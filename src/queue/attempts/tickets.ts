@@ -7,14 +7,14 @@ import { readPayload } from '../store/jobs-table.ts';
 import { claimByToken } from './claim.ts';
 
 /**
- * Payloads and results by reference: what is too large for a frame goes over HTTP, and its address is the
- * right to it; a base worker sends no token along. The key in an address has three parts: the MAC of the queue's id,
- * by which the gateway rejects made-up keys (protocol/file-keys.ts); the job's, which stays the same, so that only
- * who was given the job hears that it went to another; and the attempt's, made anew each time. A key is void as soon
- * as another attempt begins or the job is settled, so it needs no date.
+ * Payloads and results by reference: what is too large for a frame goes over HTTP, and its address is the right to it;
+ * a base worker sends no token along. The key in an address has three parts: the MAC of the queue's id, by which the
+ * gateway rejects made-up keys (protocol/file-keys.ts); the job's, which stays the same, so that only a worker that
+ * once had the job learns that another has it now; and the attempt's, made anew for each. A key is void as soon as
+ * another attempt begins or the job is settled, so it needs no date.
  *
- * The bytes lie with the object of files (files/object.ts); a job names its files. A result is named by the attempt that
- * put it, and forgotten with it: a `job_result_ref` of the same attempt settles the job with it.
+ * The bytes lie with the object of files (files/object.ts); a job names its files. A result is named by the attempt
+ * that put it, and forgotten with it: a `job_result_ref` of the same attempt settles the job with it.
  */
 
 /** Where one attempt may fetch its payload and put its result. */
@@ -63,7 +63,7 @@ export function fileAddresses(core: Core, worker: Worker, ticket: FileTicket): F
 
 type Rejection = Extract<FileUploadAnswer, { ok: false }>;
 
-/** Whether a text is better fetched than sent in a frame. */
+/** Whether a text is too long for a frame, so that the worker fetches it. */
 export function isLarge(text: string): boolean {
   return !fitsUtf8(text, limits.INLINE_BYTES);
 }
@@ -89,7 +89,7 @@ export function mayStoreResult(core: Core, ticket: FileTicket): FileUploadAnswer
   return judge(core, core.stored.find(ticket.job_id), ticket) ?? { ok: true };
 }
 
-/** The result of this attempt lies in a file, until it is announced; a newer one replaces it. */
+/** Notes the file that holds the result of this attempt, until the worker announces it; a newer file replaces it. */
 export function storeResult(core: Core, ticket: FileTicket, file: string): FileUploadAnswer {
   const answer = mayStoreResult(core, ticket);
   if (answer.ok) noteResult(core, ticket, file);
@@ -102,15 +102,18 @@ export function mayHaveResult(core: Core, attempt: JobRef): boolean {
   return claim === 'held' || claim === 'lapsed';
 }
 
-/** The same as `storeResult` of a result that came in a frame: its settlement follows in the same commit, and is judged. */
+/**
+ * The same as `storeResult` for a result that came in a frame. Its settlement, which is judged, follows in the same
+ * commit.
+ */
 export function noteResult(core: Core, attempt: JobRef, file: string): void {
   const job = core.stored.find(attempt.job_id);
   if (job !== null && mayHaveResult(core, attempt)) core.stored.setResultFile(job, file);
 }
 
-/** A job that is not settled keeps its files at least so long from now, ms: then it is asked again. */
+/** A job that is not settled keeps its files for at least this long, ms; then the object of files asks again. */
 const UNSETTLED_MS = 3_600_000;
-/** One whose time is over may be forgotten a little later, ms. */
+/** The queue may forget a job a little after its time, ms. */
 const MARGIN_MS = 60_000;
 
 /** As `JobFiles` says. */

@@ -30,7 +30,7 @@ import { takeSlotTime, takeSlotTimeOf } from './slot-time.ts';
 
 type Settlement = JobResult | JobResultRef | JobError;
 
-/** A job ends. In the commit that ends it, or for a waiting job the next one. */
+/** Counts the end of a job: in the commit that ends it, or for a waiting job in the next one. */
 export function countEnd(core: Core, job: Job, ending: Ending, by: EndedBy, usage: Usage | undefined): void {
   const as = endOf(ending);
   const amounts = { ...amountsOf(as, usage, job.state === 'leased'), ...takeSlotTime(core, job) };
@@ -41,7 +41,7 @@ export function countEnd(core: Core, job: Job, ending: Ending, by: EndedBy, usag
   if (by !== 'worker') countGivenUp(core, job);
 }
 
-/** What a worker of the base protocol tells: in the result, of chats. */
+/** The usage that a base worker reports, within the result of a chat. */
 export function usageIn(result: Record<string, unknown> | null): Usage | undefined {
   const { usage, model } = Object(result?.completion) as { usage?: unknown; model?: unknown };
   if (usage === undefined) return undefined;
@@ -49,7 +49,7 @@ export function usageIn(result: Record<string, unknown> | null): Usage | undefin
   return told.success ? told.data : undefined;
 }
 
-/** An attempt ends, and its job does not, or not by it: what it held its slot for. */
+/** Counts how long an attempt held its slot, where the attempt ends without ending its job. */
 export function countSlotTime(core: Core, job: Job): void {
   const amounts = takeSlotTime(core, job);
   if (!amounts.slot_ms) return;
@@ -58,13 +58,13 @@ export function countSlotTime(core: Core, job: Job): void {
   if (job.mode === 'stored') core.usage.write();
 }
 
-/** A waiting job is ended or asked for anew while an attempt at it runs. */
+/** A waiting job ends, or the gateway asks for it anew, while an attempt at it runs. */
 export function countGivenUp(core: Core, job: WaitingJob): void {
   countSlotTime(core, job);
   if (job.state === 'leased') core.usage.giveUp(job.fence_token, job.id, keyOf(core, job, undefined));
 }
 
-/** A settlement that ends no job. */
+/** Counts a settlement that ends no job. */
 export function countAside(
   core: Core,
   worker: Worker,
@@ -101,14 +101,14 @@ export function countWasted(core: Core, job: Job, fence: number, usage: Usage | 
   if (job.mode === 'stored') core.usage.write();
 }
 
-/** The settlement of a request from before a restart of the queue: its worker alone knows of it. */
+/** Counts the settlement of a request from before the queue restarted, of which only the worker knows. */
 function countUnknown(core: Core, worker: Worker, frame: Settlement): void {
   const { fence_token, usage, account } = frame;
   if (core.usage.isCounted(fence_token)) return;
   const [tenant = '', token_name = ''] = accountIn(account);
   const model = usage?.model ?? onlyModel(worker) ?? '';
   const key = { tenant, token_name, config_id: worker.session.config_id, model, mode: 'waiting' };
-  // Asked for anew since the restart, it is counted for what became of that; of several attempts one is.
+  // Where the gateway has asked again since the restart, the newer attempt is the one that counts as the request.
   const isOlder = core.requests.steps(frame.job_id) !== null || core.requests.wasCounted(frame.job_id);
   const as = endToldBy(frame);
   const used = isOlder ? { wasted: tokensOf(usage) } : amountsOf(as, usage, true);
@@ -136,7 +136,10 @@ export function givenAt(account: string | undefined): number | null {
   return typeof at === 'number' ? at : null;
 }
 
-/** A worker goes on with a request of before the queue's restart: it holds what it held of its token's limits. */
+/**
+ * A worker goes on with a request from before the queue restarted: the request still holds its part of its token's
+ * limits.
+ */
 export function resumeLimits(core: Core, worker: Worker, jobId: string, account: string | undefined): void {
   const [tenant, token_name, , letInAt, tokens, model] = partsOf(account);
   if (
@@ -163,7 +166,7 @@ function partsOf(account: string | undefined): unknown[] {
 
 type CountedAs = 'succeeded' | 'failed' | 'cancelled';
 
-/** A caller that hangs up is an attempt's failure where its relay says it first. */
+/** Where the relay reports first that the caller hung up, the attempt has failed. */
 function endOf({ state, error, result }: Ending): CountedAs {
   if (state === 'succeeded') return isRefusal(result) ? 'failed' : 'succeeded';
   if (state === 'cancelled') return state;
@@ -175,7 +178,7 @@ function endToldBy(frame: Settlement): CountedAs {
   return frame.type === 'job_result' && isRefusal(frame.result) ? 'failed' : 'succeeded';
 }
 
-/** An answer that a relay carried to its caller may be the engine's error. */
+/** An answer that a relay carried may be an error of the engine. */
 function isRefusal(result: Record<string, unknown> | null): boolean {
   return Number(result?.http_status ?? 0) >= 400;
 }

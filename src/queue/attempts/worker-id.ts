@@ -25,7 +25,7 @@ export function denyWorker(
       message: `the token "${token.name}" is for workers named "${token.worker_ids}", not "${workerId}"`,
     };
   }
-  // Else it would be given the prompts of any other pool.
+  // Otherwise it would be given the prompts of another pool.
   if (token.config_id && token.config_id !== config_id) {
     return {
       code: CLOSE.forbidden,
@@ -42,7 +42,7 @@ export function denyWorker(
   };
 }
 
-/** Name of the token under which an id is in use: connected, or with jobs that it may still come back to. */
+/** Name of the token under which an id is in use: its worker is connected, or may come back to its jobs. */
 function holderOf(core: Core, workerId: string): string | null {
   const worker = core.workers.byId(workerId);
   if (worker) return worker.connection.token?.name ?? null;

@@ -50,7 +50,7 @@ export class ClockWatch {
     return true;
   }
 
-  /** For the object that starts next: until when this one lived. */
+  /** Notes for the object that starts next until when this one lived. */
   leaveWord(): void {
     rememberTime(this.#core.sql, this.#core.now());
   }

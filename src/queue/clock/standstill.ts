@@ -3,9 +3,9 @@ import type { Core } from '../state/state.ts';
 import { due } from '../store/alarm.ts';
 import { leasedJobs } from '../store/leases-table.ts';
 
-/** A look is never this late while the queue runs, ms: alarms may come some seconds late. */
+/** No check is this late while the queue runs, ms: alarms may come some seconds late. */
 const STANDSTILL_MS = 5000;
-/** A look that is later than this may be so because the queue stood still for as long: leases last longer by it, ms. */
+/** A check that is later than this, ms, may be late because the queue stood still: leases last that much longer. */
 const PUNCTUAL_MS = 500;
 /** A frame that gives a job away leaves with its commit, which takes no longer than this, ms. */
 const COMMIT_MS = 1000;
@@ -40,7 +40,7 @@ export class Standstill {
 
   /**
    * Whether what is overdue may be judged now.
-   * @param dueAt epoch ms, when this look was due; null: it was due for nothing
+   * @param dueAt epoch ms at which this check was due; null: nothing was due
    */
   mayJudge(dueAt: number | null): boolean {
     this.eventCame();

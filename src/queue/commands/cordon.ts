@@ -3,9 +3,10 @@ import { saveCordon } from '../store/cordon-table.ts';
 import { endedAt } from '../store/session-table.ts';
 
 /**
- * These workers and no others get no more jobs. What they hold they finish. A worker that is connected again, or for the
- * first time, is cordoned as well.
- * @returns how many jobs each of them holds, connected or not; a worker of which that is not known yet is left out
+ * These workers and no others get no more jobs. What they hold they finish. A worker that is connected again, or for
+ * the first time, is cordoned as well.
+ * @returns how many jobs each of them holds, connected or not; a worker is left out while the queue does not know yet
+ * what it holds
  */
 export function cordon(core: Core, workerIds: readonly string[]): Record<string, number> {
   if (core.workers.cordon(workerIds)) saveCordon(core.sql, workerIds);
@@ -18,8 +19,8 @@ export function cordon(core: Core, workerIds: readonly string[]): Record<string,
 }
 
 /**
- * Null: that is not known yet. Jobs of callers that wait are in memory, and when that was lost only their worker knows
- * of them: it lists them when it registers again, which it does within its grace.
+ * Null: the queue does not know yet. Waiting jobs are in memory; after a restart only their worker knows them, and
+ * lists them when it registers again, within its grace.
  */
 function heldBy(core: Core, workerId: string): number | null {
   const leased = leasedBy(core, workerId).length;

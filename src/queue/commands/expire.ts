@@ -14,9 +14,8 @@ import { sweep } from './retention.ts';
 const DEADLINE_PASSED = 'the deadline passed before the job was done';
 
 /**
- * The alarm: leases that ran out, deadlines that passed, retry delays that are over, sockets that are half-open,
- * jobs to be forgotten.
- * Runs at least once and may run late or twice: it looks at what is due now, whatever it was set for.
+ * What the alarm does: expires leases and deadlines, ends retry delays, closes half-open sockets, forgets old jobs. An
+ * alarm fires at least once and may fire late or twice, so this looks at what is due now, whatever it was set for.
  */
 export function expire(core: Core): void {
   const now = core.now();
@@ -57,7 +56,7 @@ function isOverdue({ reply, deadline_at, limit_at }: WaitingJob, now: number): b
   return reply !== null && deadline_at !== null && deadline_at <= now;
 }
 
-/** Charged to the job, unless the queue itself was gone: then its worker may well have the job still. */
+/** The attempt is charged, unless the queue itself was gone: then the worker may well still have the job. */
 function expireLease(core: Core, job: StoredJob): void {
   if (job.lease_orphaned & ORPHANED.byQueue) {
     releaseAttempt(core, job, 0, 'returned', 'the queue was down and the worker did not come back in time');

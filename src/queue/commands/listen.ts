@@ -3,7 +3,7 @@ import { maySee, type SettledJobs, type Viewer } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
 import { viewOf } from '../store/job-view.ts';
 
-/** One answer holds about so many characters; the rest comes with the next. */
+/** Characters that one answer holds, about; the rest comes with the next. */
 const ANSWER_CHARACTERS = 4_000_000;
 /** Results in files that one answer may name: the gateway reads them side by side, all in memory. */
 const LONG_RESULTS = 4;
@@ -22,7 +22,7 @@ export function leaveListener(core: Core, listener: string): void {
   core.stored.listeners.leave(listener);
 }
 
-/** What has settled for a listener, answered as soon as there is something, or when `waitMs` are over. */
+/** Answers with what has settled for a listener, as soon as there is something, or after `waitMs`. */
 export function nextSettled(
   core: Core,
   listener: string,
@@ -46,7 +46,7 @@ function takeSettled(core: Core, listener: string): SettledJobs['jobs'] {
     const jobId = core.stored.listeners.take(listener);
     if (jobId === null) break;
     const told = settledText(core, jobId);
-    // It was forgotten meanwhile.
+    // The queue has forgotten it meanwhile.
     if (told === null) continue;
     jobs.push({ id: jobId, view: told.view });
     characters += told.view.length;
@@ -56,8 +56,8 @@ function takeSettled(core: Core, listener: string): SettledJobs['jobs'] {
 }
 
 /**
- * A settled job as JSON. Its result is put in as the text that it was stored as.
- * @returns `isLong`: it is left out, and read by itself, at the job's own address
+ * A settled job as JSON, its result as the text in the row.
+ * @returns `isLong`: the result is left out; the program reads it at the job's own address
  */
 function settledText(core: Core, jobId: string): { view: string; isLong: boolean } | null {
   const job = core.stored.find(jobId);

@@ -3,7 +3,7 @@ import type { Viewer } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
 import { pendingOfPool } from '../store/pending-table.ts';
 
-/** Jobs cancelled in one event: others get their turn. */
+/** Jobs cancelled in one event, so that other work gets its turn. */
 const BITE_JOBS = 500;
 
 /** Cancels pending stored jobs of a pool, if this viewer sees them. @returns how many; 0: none is left */

@@ -63,14 +63,14 @@ export function register(core: Core, connection: Connection, frame: Register, se
   });
 }
 
-/** Of attempts that it has no longer. */
+/** Forgets charges and slot times of attempts that the worker no longer has. */
 function forgetCharges({ charges, heldSince, running }: Worker): void {
   const fences = new Set(running.values());
   for (const map of [charges, heldSince])
     for (const fence of map.keys()) if (!fences.has(fence)) map.delete(fence);
 }
 
-/** A worker of the base protocol does not say. */
+/** A base worker does not tell. */
 function isSameProcess(before: Session, now: Session): boolean {
   return now.boot_id !== null && before.boot_id === now.boot_id;
 }
@@ -106,7 +106,10 @@ function remember(core: Core, { session, models, adapters, connection }: Worker)
   due(core, core.now() + stillConnectedMs(core));
 }
 
-/** Jobs that the worker lists: it keeps each that no other worker got since. @param isUnknown this life of the queue has not had it */
+/**
+ * Jobs that the worker lists: it keeps each that no other worker has been given since.
+ * @param isUnknown the queue has not heard of this worker since it started
+ */
 function resumeListed(
   core: Core,
   worker: Worker,
@@ -135,7 +138,7 @@ function resumeListed(
   return resumed;
 }
 
-/** Also a job whose lease ran out, as long as no other worker got it. */
+/** Also a job whose lease ran out, as long as no other worker has it. */
 function resume(core: Core, worker: Worker, job: Job, leaseSeconds: number): void {
   const { worker_id } = worker.session;
   // Until its lease ran out it is counted.
@@ -146,9 +149,9 @@ function resume(core: Core, worker: Worker, job: Job, leaseSeconds: number): voi
 }
 
 /**
- * A worker that lists nothing goes on with what it has, but drops what it finishes between two connections. Soon
- * after it connects anew it names the stored jobs that it still has, which renews their leases; whoever waits for
- * another job is to ask again.
+ * A base worker lists nothing: it goes on with what it has, but drops what it finishes while it has no connection. Soon
+ * after it is back it names the stored jobs that it still has, which renews their leases. The gateway asks again for
+ * the waiting jobs.
  */
 function resumeAll(core: Core, worker: Worker, isNewConnection: boolean): void {
   const leaseSeconds = isNewConnection ? limits.BASE_NAMED_WITHIN_SECONDS : leaseSecondsFor(core, worker);
@@ -161,8 +164,8 @@ function resumeAll(core: Core, worker: Worker, isNewConnection: boolean): void {
 }
 
 /**
- * Jobs the queue thinks this worker holds but the worker does not list. The same process never got the
- * frame: nobody's fault. Another process: it died with them.
+ * Jobs the queue thinks this worker holds but the worker does not list. If it is the same process, the frame never
+ * arrived: nothing is charged. If it is another, the process died with them.
  */
 function reclaimUnlisted(core: Core, worker: Worker, sameProcess: boolean): void {
   for (const job of leasedBy(core, worker.session.worker_id)) {

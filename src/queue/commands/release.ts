@@ -5,14 +5,14 @@ import type { Job } from '../state/job.ts';
 import { type Core, findJob } from '../state/state.ts';
 import { isLeaving, type Worker } from '../state/worker.ts';
 
-/** A job released by a worker that stays is not pushed straight back to it, ms. */
+/** A worker that releases a job and stays does not get it back for this long, ms. */
 const RELEASED_DELAY_MS = 1000;
 /** A job whose deadline no worker can meet is offered again after this long, as long as there is time, ms. */
 const DECLINED_BY_ALL_DELAY_MS = 5000;
 /** Declined jobs kept of one worker; they are forgotten when its load eases. */
 const MOST_DECLINED = 1000;
 
-/** The worker releases an unfinished job: it is pending again, and no attempt is charged. */
+/** The worker releases an unfinished job: it becomes pending again, and no attempt is charged. */
 export function release(core: Core, worker: Worker, frame: JobRelease): void {
   const { job_id, fence_token, reason } = frame;
   if (reason === 'deadline') decline(worker, job_id);
@@ -24,7 +24,8 @@ export function release(core: Core, worker: Worker, frame: JobRelease): void {
     else releaseAttempt(core, job, reason === 'draining' ? 0 : RELEASED_DELAY_MS, 'released', reason, reason);
   }
   core.workers.freeSlot(worker.session.worker_id, job_id, fence_token);
-  // The gateway may have heard it from the relay before, and asked again: this worker may have been its last hope.
+  // The gateway may have heard of it from the relay and asked again already: this worker may have been the last that
+  // could take it.
   const again = core.waiting.find(job_id);
   if (again) core.ready.job(again);
 }
@@ -35,8 +36,8 @@ function decline(worker: Worker, jobId: string): void {
 }
 
 /**
- * To a worker of the pool that has not declined it, when one has a slot. When all have, to all of them later; a
- * caller that waits is told so instead.
+ * The job goes to a worker of the pool that has not declined it, once one has a slot. Where all have declined it, it is
+ * offered to all of them later, or the waiting caller is told so.
  */
 function offerElsewhere(core: Core, job: Job): void {
   const workers = core.workers.all().filter(({ session }) => session.config_id === job.config_id);

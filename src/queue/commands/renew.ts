@@ -21,7 +21,7 @@ export function renew(core: Core, worker: Worker, frame: Renew): void {
   });
 }
 
-/** Progress for people; for a base worker also the only renewal there is. */
+/** Progress, for people to see. It is a base worker's only way to renew. */
 export function progress(core: Core, worker: Worker, frame: JobProgress): void {
   const job = core.stored.find(frame.job_id);
   if (job === null) return;
@@ -33,7 +33,7 @@ export function progress(core: Core, worker: Worker, frame: JobProgress): void {
   let { progress = null, status_message = null } = frame;
   if (job.progress === null && job.status_message === null) {
     emit(core, job, 'started', status_message);
-    // A sign of life that says nothing more: seen once, like any other.
+    // A sign of life and nothing more: handled once, like any other.
     if (status_message === null) progress ??= 0;
   }
   core.stored.progress(job, progress, status_message);

@@ -7,7 +7,7 @@ import type { Core } from '../state/state.ts';
 import { ambiguous, reject } from '../waiting/admission.ts';
 import { letInAgain, letInOrHold, withHeaders } from '../waiting/limits.ts';
 
-/** No caller reads it: it hung up before the request came. */
+/** No caller reads this answer: it hung up before the request came. */
 const CANCELLED = {
   kind: 'refused',
   reason: 'cancelled',
@@ -16,8 +16,8 @@ const CANCELLED = {
 } as const;
 
 /**
- * A job whose caller waits: the dispatch pass that follows finds it a slot, or `waitOrReject` says what becomes of
- * it.
+ * Takes a job whose caller waits: the dispatch pass that follows finds it a slot, or `waitOrReject` decides what
+ * becomes of it.
  */
 export function request(
   core: Core,
@@ -32,7 +32,7 @@ export function request(
   const configId = choice.kind === 'pool' ? choice.config_id : null;
   const now = core.now();
   const earlier = core.waiting.find(asked.job_id) ?? core.requests.takeUndecided(asked.job_id);
-  // Of before a restart: the attempt that its worker goes on with is not another request.
+  // A request from before a restart: the attempt that its worker goes on with is no other request.
   const wasResumed = core.limits.endResumed(asked.job_id);
   const wasLetIn = wasResumed || (earlier !== null && (!('held' in earlier) || earlier.held === null));
   const letInAt = earlier && 'let_in_at' in earlier ? earlier.let_in_at : null;
@@ -93,7 +93,10 @@ export function request(
   if (refused) reject(core, job, refused);
 }
 
-/** The attempt that the job under this id has with a worker: the gateway asks again only when it lost its answer. */
+/**
+ * The attempt at this job that a worker may still run: the gateway asks again only after it has lost that attempt's
+ * answer.
+ */
 function takeOver(core: Core, jobId: string): WaitingJob['older'] {
   const before = core.waiting.find(jobId);
   if (!before) return null;

@@ -12,10 +12,13 @@ import {
 
 /** Settled jobs deleted in one event, so that no event takes long. */
 const BITE_JOBS = 200;
-/** Between two bites, ms: others get their turn. */
+/** Between two such events, ms, so that other work gets its turn. */
 const PAUSE_MS = 50;
 
-/** Forgets what was settled, or not heard of, longer ago than the retention time; a bite at a time. */
+/**
+ * Forgets jobs that settled, and workers that were last heard, longer ago than the retention time; a bounded number at
+ * a time.
+ */
 export function sweep(core: Core): void {
   const before = core.now() - core.settings.retention_seconds * 1000;
   sweepJobs(core, before);
@@ -34,7 +37,10 @@ function sweepJobs(core: Core, before: number): void {
   forgetSettlements(core.sql, jobs.at(-1)?.settlement ?? 0);
 }
 
-/** Every table that holds something of a job. Its files end by themselves: who holds them asks (files/object.ts). */
+/**
+ * Deletes what the tables hold of these jobs. Their files end by themselves: the object that holds them asks
+ * (files/object.ts).
+ */
 function forget(core: Core, jobs: readonly OldJob[]): void {
   forgetLedger(core.sql, JSON.stringify(jobs.map((job) => job.seq)));
   core.stored.remove(jobs);

@@ -5,8 +5,8 @@ import type { Core } from '../state/state.ts';
 import { viewOf } from '../store/job-view.ts';
 
 /**
- * A stored job that failed or expired is to be tried again, at its caller's wish: under its id, with all its attempts
- * and as much time as it had.
+ * Tries a stored job that failed or expired again, at its caller's wish: under its id, with all its attempts and as
+ * much time as it had.
  * @returns null: there is no such job, or none to this viewer
  */
 export function retry(core: Core, jobId: string, viewer: Viewer): RetryAnswer | null {

@@ -19,7 +19,7 @@ import { type Core, findJob } from '../state/state.ts';
 import { profileOf, type Worker } from '../state/worker.ts';
 import type { StoredJob } from '../store/jobs-table.ts';
 
-/** A job succeeded: checked against the fence, stored where it is stored, acknowledged; one commit. */
+/** A job succeeded: the queue checks the fence, settles the job in its store and acknowledges, all in one commit. */
 export function settleResult(core: Core, worker: Worker, frame: JobResult): void {
   settle(core, worker, frame, 'succeeded', (job) => succeed(core, job, frame, frame.result));
 }
@@ -35,7 +35,7 @@ export function settleResultRef(core: Core, worker: Worker, frame: JobResultRef)
   if (profileOf(worker).wantsEcho) worker.connection.send({ type: 'job_result_ref', job_id });
 }
 
-/** An attempt failed: final, or another one later. */
+/** An attempt failed: the job fails, or gets another attempt later. */
 export function settleError(core: Core, worker: Worker, frame: JobError): void {
   const error = failureOf(worker, frame);
   if (error.code === 'engine_died') worker.prefixes.clear();
@@ -85,18 +85,18 @@ function settle(
     else emit(core, told, 'refused_stale', `its token was ${fence_token}`);
   }
   if (outcome !== 'settle' && worker.session.extended) countAside(core, worker, job, claim, outcome, frame);
-  // The gateway may have asked again before this attempt's end was told: then only its old slot is freed.
+  // The gateway may have asked again before the worker reported this end: then only the old slot is freed.
   core.workers.freeSlot(worker.session.worker_id, job_id, fence_token);
   if (job === null) core.limits.endResumed(job_id);
   forgetDeclined(core, worker);
-  // Not before its usage is written: a worker that was told does not say it again.
+  // Not before the usage is written: a worker whose settlement was acknowledged does not repeat it.
   core.usage.whenWritten(fence_token, () =>
     acknowledge(worker, frame, outcome === 'settle' ? 'accepted' : outcome),
   );
   if (worker.session.draining) core.usage.write();
 }
 
-/** A base worker keeps no token of waiting jobs and sends 0: that it holds the job counts. */
+/** A base worker keeps no fence token of waiting jobs and sends 0: it counts if the worker holds the job. */
 function attemptMeant(worker: Worker, job: Job | null, { fence_token }: JobRef): Pick<JobRef, 'fence_token'> {
   const isUntold = profileOf(worker).sendsZeroFence && fence_token === 0 && job?.mode === 'waiting';
   return { fence_token: isUntold ? job.fence_token : fence_token };
@@ -114,19 +114,19 @@ function outcomeOf(
     case 'held':
       return 'settle';
     case 'lapsed':
-      // A failure that comes after the lease ran out was charged then.
+      // An attempt that fails after its lease ran out was charged then.
       return state === 'succeeded' ? 'settle' : 'accepted';
     case 'settled_by_it':
       return job?.state === state ? 'accepted' : 'stale';
     case 'stale':
       return 'stale';
     case 'unknown':
-      // Taken over at a reconnect after the queue itself restarted: nothing is stored of it, its slot is.
+      // The worker kept it over a restart of the queue: nothing is stored of the job, but it holds a slot.
       return worker.running.get(job_id) === fence_token ? 'accepted' : 'unknown';
   }
 }
 
-/** It has less to do than when it declined them. */
+/** The worker has less to do than when it declined them. */
 function forgetDeclined(core: Core, worker: Worker): void {
   if (worker.declined.size === 0) return;
   worker.declined.clear();
@@ -138,7 +138,7 @@ function acknowledge(worker: Worker, { job_id, fence_token }: JobRef, outcome: A
   worker.connection.send({ type: 'ack', job_id, fence_token, outcome });
 }
 
-/** The worker tells durations, from when the job came to it: clocks are never compared across machines. */
+/** The worker reports durations since the job came to it: clocks of two machines are never compared. */
 function timesOf(
   core: Core,
   { leased_at }: StoredJob,

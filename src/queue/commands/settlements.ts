@@ -8,16 +8,17 @@ import {
   settlementsAfter,
 } from '../store/settlements-table.ts';
 
-/** Settlements passed over by one look, and told by one: a look stays short, however many are filtered out. */
+/** Settlements that one call looks at, and those it answers: it stays short, however many the filter leaves out. */
 const MOST_LOOKED_AT = 1000;
 const MOST_TOLD = 100;
-/** Who may wait for news at a time: in all, and of one tenant. */
+/** Callers that may wait for news at a time: in all, and of one tenant. */
 const MOST_READERS = 200;
 const MOST_READERS_OF_TENANT = 20;
 
 /**
- * Settlements after a number, oldest first. Where there are none it answers as soon as a job is settled, or with
- * none after `wait_ms`, or at once that too many wait already. Nothing is kept for a reader between two questions.
+ * Answers with the settlements after a number, oldest first. Where there are none it answers as soon as a job settles,
+ * with none after `wait_ms`, or at once that too many callers wait already. The queue keeps nothing for a caller
+ * between two calls.
  */
 export function settlements(
   core: Core,
@@ -45,7 +46,7 @@ export function settlements(
 function look(core: Core, { after, config_id, viewer }: SettlementsWanted): Found {
   const { latest } = core.stored.settlements;
   if (after === null) return { ok: true, settlements: [], up_to: latest, missed: null };
-  // Numbers of the future are another database's.
+  // A number larger than the newest comes from another database.
   if (after > latest) return { ok: true, settlements: [], up_to: latest, missed: 'unknown' };
   const forgotten = forgottenSettlement(core.sql);
   const from = Math.max(after, forgotten);

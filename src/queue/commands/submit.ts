@@ -19,13 +19,13 @@ import { viewOf } from '../store/job-view.ts';
 import { readPayload, type StoredJob } from '../store/jobs-table.ts';
 import { fullness, mostOfTenant, RETRY_AFTER_SECONDS } from '../waiting/admission.ts';
 
-/** Also said of another tenant's job: it tells no more than that the id is taken. */
+/** Another tenant's job is answered so, too: the caller learns only that the id is taken. */
 const OTHER_PAYLOAD = 'exists with another payload';
 
 /**
- * Stored jobs, all in one commit. The same id with the same payload answers the job there is; a different
- * payload under a known id is a conflict. Results stay out of an answer for several jobs, since a thousand of
- * them would not fit it: they are read one by one.
+ * Stores jobs, all in one commit. A known id with the same payload is answered with the job there is; with another
+ * payload it is a conflict. An answer for several jobs leaves their results out, since a thousand of them would not
+ * fit: callers read them one by one.
  * @param ids new ids for jobs that bring none, in order
  * @returns the answers, to be made when the jobs are dispatched: they tell how each stands when the commit is done
  */
@@ -45,7 +45,7 @@ export function submit(
 }
 
 /**
- * The same for a listener. It hears of their ends, so how they stand now is neither read nor told.
+ * The same for a listener: it hears of the ends of its jobs, so the answers leave out how they stand now.
  * @returns the answers
  */
 export function submitAndListen(
@@ -189,7 +189,7 @@ function rejectWhenFull(
   return { ok: false, reason: 'queue_full', message, retry_after_seconds: RETRY_AFTER_SECONDS };
 }
 
-/** Those for which a slot is free count no longer. */
+/** Jobs for which a slot is free do not count. */
 function pendingFullness(
   { stored: { pending }, settings }: Core,
   configId: string,

@@ -3,7 +3,7 @@ import { type Job, prefixOf } from '../state/job.ts';
 import { adapterOf, type Worker } from '../state/worker.ts';
 import { warmth } from './warmth.ts';
 
-/** What of a job says at which of several workers it does best. */
+/** The properties of a job that decide at which of several workers it does best. */
 export interface Wants {
   /** How its prompt begins; null: nothing is known of it. */
   prefix: Prefix | null;
@@ -23,8 +23,9 @@ export function isAnywhere(worker: Worker, { prefix, model }: Wants): boolean {
 }
 
 /**
- * What an adapter costs at a worker, less before more: nothing where it is loaded, a load where there is room, a load and
- * somebody's later load where another one is unloaded for it. The last two are for want of any other worker.
+ * What an adapter costs at a worker, the least first: nothing where it is loaded, one load where there is room, two
+ * where another adapter is unloaded for it and loaded again later. A worker with one of the last two costs is taken
+ * only where there is no other.
  */
 export const ADAPTER = { loaded: 0, fits: 1, evicts: 2, waits: 3, failed: 4 } as const;
 
@@ -36,7 +37,7 @@ export function modelCost(worker: Worker, model: string | null): number {
   const inUse = new Set(adapterJobs.values());
   if (inUse.has(adapter) || adapters.loaded.includes(adapter)) return ADAPTER.loaded;
   if (adapters.failed.some(({ name }) => name === adapter)) return ADAPTER.failed;
-  // What it runs it has loaded, or loads now.
+  // The worker has loaded the adapters of the jobs that it runs, or loads them now.
   const resident = new Set([...adapters.loaded, ...inUse]);
   if (resident.size < adapters.room) return ADAPTER.fits;
   return inUse.size < adapters.room ? ADAPTER.evicts : ADAPTER.waits;

@@ -4,8 +4,8 @@ import { awaitsTurn, profileOf, usableSlots, type Worker } from '../state/worker
 import { firstJobs } from './fair-order.ts';
 
 /**
- * What may wait leaves room for what people wait for: some slots of a pool never run batch work, so that an
- * interactive request begins at once beside a batch of any length. Nothing that runs is interrupted.
+ * Batch work leaves room for interactive work: it never gets the last slots of a pool, so that an interactive request
+ * begins at once beside a batch of any length. No running job is interrupted.
  */
 
 /** The slots of one pool, and what runs in them. */
@@ -31,11 +31,12 @@ export function hasRoomForBatch({ usable, batch }: PoolSlots): boolean {
 
 export function poolSlots(core: Core, configId: string): PoolSlots {
   const slots: PoolSlots = { usable: 0, batch: 0, interactive: 0 };
-  // What a worker runs that takes no more has no share in the slots of the others.
+  // Jobs of a worker that takes no more do not count against the slots of the others.
   const taking = core.workers
     .all()
     .filter((worker) => worker.session.config_id === configId && usableSlots(worker) > 0);
-  // What people wait for finds no room at one that sleeps: where another is awake, its slots are all there are.
+  // An interactive job does not begin at once on a sleeping engine: while another one is awake, only that one's slots
+  // count.
   const awake = taking.filter((worker) => !awaitsTurn(worker));
   for (const worker of awake.length > 0 ? awake : taking) {
     slots.usable += usableSlots(worker);
@@ -45,14 +46,14 @@ export function poolSlots(core: Core, configId: string): PoolSlots {
   return slots;
 }
 
-/** Whether this worker may begin a job that may wait. */
+/** Whether this worker may begin batch work. */
 export function mayBeginBatchWork(core: Core, worker: Worker): boolean {
   return hasRoomForBatch(poolSlots(core, worker.session.config_id)) && !interactiveWorkWaits(core, worker);
 }
 
 /**
- * Whether an interactive job waits that the worker serves, though it has declined it: what else it is given would keep
- * it from that. What a worker of the base protocol declines it cannot run at all.
+ * Whether an interactive job waits that the worker could run but has declined: other work would keep it from that job.
+ * A job that a base worker declines it cannot run at all.
  */
 export function interactiveWorkWaits(core: Core, worker: Worker): boolean {
   if (worker.declined.size === 0 || !profileOf(worker).takesAnyJob) return false;

@@ -26,7 +26,7 @@ export function chooseWorker(
     : bestFor(workers, may, wants, least);
 }
 
-/** Those that fit and need not wait for an adapter; all that fit where none with a free slot is among them. */
+/** The workers that fit and need not wait for an adapter; all that fit if none of those has a free slot. */
 function thatRunIt(
   workers: readonly Worker[],
   fits: (worker: Worker) => boolean,
@@ -52,7 +52,7 @@ function bestFor(
   return best;
 }
 
-/** What the order of those that wait looks at. */
+/** The properties of a waiting job that `chooseWaiting` looks at. */
 interface Waiting extends Wants {
   passed_over: number;
 }

@@ -14,14 +14,14 @@ import { MOST_LOOKED_AT } from './warmth.ts';
 /**
  * Who runs what next: one pass at the end of every command, over what the command freed or made ready, so that between
  * events no slot is free while a job that fits it is ready. A new slot or job need not be compared with the rest.
- * @returns waiting jobs that were to find a slot in this pass and found none
+ * @returns waiting jobs for which this pass found no slot
  */
 export function dispatch(core: Core): WaitingJob[] {
   let waiting: WaitingJob[] = [];
   for (const configId of core.ready.heldBack) {
     if (hasRoomForBatch(poolSlots(core, configId))) core.ready.pool(configId);
   }
-  // What cannot be sent ends at once and frees its slot again.
+  // A job that cannot be sent ends at once and frees its slot again.
   for (let open = core.ready.take(); open !== null; open = core.ready.take()) {
     for (const configId of open.pools) fillPool(core, configId);
     for (const worker of open.workers) fillWorker(core, worker);
@@ -86,7 +86,9 @@ function placeWaiting(core: Core, job: WaitingJob): boolean {
   }
 }
 
-/** A job given to a worker that is gone would wait for its lease to run out: one that is not heard loses its socket. */
+/**
+ * Closes the sockets of workers that are not heard any more: a job given to one would wait for its lease to run out.
+ */
 function chooseLive(
   core: Core,
   fits: (worker: Worker) => boolean,
@@ -107,23 +109,23 @@ function placeNext(core: Core, least: Worker, job: Job, fits: (worker: Worker) =
   sendOrPass(core, worker, job);
 }
 
-/** What is left to others, or what the limits of its token hold back after all, makes room for the next. */
+/** A job that is left to other workers, or that its token's limits hold back after all, makes room for the next. */
 function sendOrPass(core: Core, worker: Worker, job: Job): void {
   if (isLeftToOthers(core, worker, job) || (job.mode === 'stored' && !core.stored.letIn(job))) return;
   send(core, worker, job);
 }
 
-/** Null: there is none that it may begin. */
+/** Null: the worker may begin none. */
 function nextFor(core: Core, worker: Worker): Job | null {
   const { config_id } = worker.session;
   let isHeldBack = false;
-  // Without a look at the jobs where all is batch work for which there is no room: so it is after every line of a batch.
+  // Skips the jobs where all of them are batch work without room, as is the case after every line of a batch.
   const mayBegin = (priority: number) => {
     isHeldBack = isBatchWork({ priority }) && !hasRoomForBatch(poolSlots(core, config_id));
     return !isHeldBack;
   };
   const [first, ...others] = firstJobs(core, worker, MOST_LOOKED_AT, mayBegin);
-  // That there is room it has just been asked.
+  // The caller has just asked whether there is room.
   if (first !== undefined && isBatchWork(first)) isHeldBack = interactiveWorkWaits(core, worker);
   if (isHeldBack) core.ready.heldBack.add(config_id);
   if (first === undefined || isHeldBack) return null;

@@ -12,8 +12,8 @@ import { olderOf } from './choose.ts';
  */
 
 /**
- * Tenants whose counters are so little above the least, weighted tokens, count as served alike: where each has few jobs
- * waiting, warmth has something to choose from. It adds that much to how far two tenants may come apart.
+ * Tenants whose counters exceed the smallest by no more than this, in weighted tokens, count as served alike, so that
+ * warmth has jobs to choose from where each tenant has few. Two tenants may come apart by that much more.
  */
 export const WARM_SLACK = 2000;
 
@@ -45,7 +45,7 @@ export function firstJobs(
   return [];
 }
 
-/** Of what waits in these pools, the highest first. */
+/** The priorities that wait in these pools, the highest first. */
 function prioritiesOf({ backlog }: Core, pools: Iterable<string>): number[] {
   const found = new Set<number>();
   for (const pool of pools)

@@ -30,7 +30,7 @@ const TOO_LARGE: UnfitJob = {
   code: 'too_large',
 };
 
-/** Gives one job to one worker: `pending` → `leased`, in one commit with the frame that says so where it is stored. */
+/** Gives one job to one worker: `pending` → `leased`. A stored job's lease and its frame are in one commit. */
 export function send(core: Core, worker: Worker, job: Job): void {
   if (job.mode === 'waiting' && job.older) stopOlder(core, job.id, job.older, worker);
   // Before a waiting job is changed by its lease.
@@ -81,7 +81,7 @@ function lease(core: Core, worker: Worker, job: Job): { leased: Job; files: File
   const { worker_id } = worker.session;
   const { pingsAreHeard, resolvesAddresses } = profileOf(worker);
   const store = storeOf(core, job);
-  // A frame takes any payload of a caller that waits: one that must be fetched comes later.
+  // A waiting job's payload goes in the frame, however long: one that the worker fetched would come later.
   const hasFiles = job.mode === 'stored' || !resolvesAddresses;
   const file_key = hasFiles ? newFileKey(core, store.fileKey(job)) : null;
   const fence_token = core.fences.next();
@@ -105,14 +105,14 @@ function warm(worker: Worker, job: Job): void {
   worker.prefixes.add(prefix);
 }
 
-/** A payload that goes as the bytes it is: strings of many large ones would fill the heap, which bytes lie outside of. */
+/** The payload as bytes, which lie outside the heap: as strings, many large ones would fill it. */
 function payloadBytes(worker: Worker, job: Job): Uint8Array | null {
   if (job.mode !== 'waiting' || !worker.session.extended) return null;
   const isSentAsBytes = unpack(job.payload) !== null || job.payload.byteLength > limits.INLINE_BYTES;
   return isSentAsBytes ? job.payload : null;
 }
 
-/** The payload where it is to go in the frame, or must be looked at; null: it lies in a file, and is fetched. */
+/** The payload, if it goes in the frame or must be looked at; null: it lies in a file, which the worker fetches. */
 function payloadFor(core: Core, job: Job): { payload: string | null; suitsBase: boolean } {
   if (job.mode === 'waiting') {
     const text = payloadText(job.payload);
@@ -141,7 +141,9 @@ function tellStream(core: Core, job: WaitingJob): void {
   job.payload = new Uint8Array();
 }
 
-/** The older attempt is aborted if it was given to another worker; the same one puts the newer in its place. */
+/**
+ * If another worker has the older attempt, it is told to abort; the same worker replaces the older by the newer one.
+ */
 function stopOlder(core: Core, jobId: string, older: NonNullable<WaitingJob['older']>, newer: Worker): void {
   const worker = core.workers.byId(older.worker_id);
   if (worker === null || worker === newer || worker.running.get(jobId) !== older.fence_token) return;

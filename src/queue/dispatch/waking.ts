@@ -18,7 +18,7 @@ export const WAKE_AFTER_MS = 5000;
 function mayWakeFrom(job: Job, worker: Worker, workers: readonly Worker[]): number {
   if (!awaitsTurn(worker)) return 0;
   const from = job.created_at + WAKE_AFTER_MS;
-  // It would be turned away instead.
+  // Otherwise the job would be turned away.
   if (job.mode === 'waiting' && job.slot_by <= from) return 0;
   return workers.some((other) => isAwakeFor(other, job)) ? from : 0;
 }
@@ -42,7 +42,7 @@ export function holdForAwake({ workers, ready, now }: Core, job: Job): void {
   }
 }
 
-/** Lets those that await their turn have what has waited long enough. */
+/** Lets sleeping workers have the jobs that have waited long enough. */
 export function wakeOverdue({ workers, ready, now }: Core): void {
   if (ready.wakesAt === null || ready.wakesAt > now()) return;
   ready.wakesAt = null;

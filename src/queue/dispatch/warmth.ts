@@ -2,8 +2,9 @@ import { PIECE_ENDS, type Prefix } from '../rpc.ts';
 import type { Worker } from '../state/worker.ts';
 
 /**
- * Where a prompt finds its beginning computed. A guess by what was dispatched (state/prefix-cache.ts), so it only
- * chooses between workers, and between jobs that wait: no slot stays free for it, and no job is held back for long.
+ * Which worker's engine has computed the beginning of a prompt. It is a guess from what was dispatched
+ * (state/prefix-cache.ts), so it only chooses between workers and between waiting jobs: no slot stays free for it, and
+ * no job is held back for long.
  */
 
 /**
@@ -21,10 +22,10 @@ const LEAST_SHARE = 1 / 4;
 const TIMES_LEAST = 2;
 const MORE_JOBS = 2;
 
-/** So many of those that wait are looked at for a slot. */
+/** Waiting jobs that are looked at for a slot. */
 export const MOST_LOOKED_AT = 16;
 
-/** So often a job is passed over: in a full pool that is the time of eight jobs' ends, and a pause only for itself. */
+/** How often a job may be passed over: in a full pool it waits for the ends of eight more jobs. */
 export const MOST_PASSED_OVER = 8;
 
 /** How much of a prompt a worker is supposed to have, bytes; a conversation that it had counts before all else. */

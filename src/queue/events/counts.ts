@@ -14,7 +14,7 @@ import type { JobEvent } from './event.ts';
 import { predictedTokens, seenTokens } from './prefix-hits.ts';
 import { decidedRequest } from './requests.ts';
 
-/** Counts what happened, by the job's pool. Of a request for a model that nobody knows there is none. */
+/** Counts what happened, by the job's pool. A request for an unknown model has no pool. */
 export function toCounts(core: Core, event: JobEvent): void {
   const { job, step } = event;
   if (job.config_id === '') return;
@@ -33,7 +33,7 @@ function wasRetried({ ending }: JobEvent): boolean {
   return (isLastCharged ? attempts - 1 : attempts) > 0;
 }
 
-/** Requests that nobody asked for again are over. */
+/** Counts requests that failed and were not asked for again: they are over. */
 export function countDecided(core: Core): void {
   for (const job of core.requests.takeDecided()) {
     const outcome = core.requests.isCallerGone(job.id) ? 'cancelled' : job.outcome;
@@ -42,14 +42,14 @@ export function countDecided(core: Core): void {
   }
 }
 
-/** A submission that was not let in: there is no job that anything could happen to. */
+/** A submission that was turned away: there is no job to emit events for. */
 export function countRejected(core: Core, configId: string): void {
   const counts = core.counts.change(configId, true);
   counts.submitted.stored += 1;
   counts.settled.stored.rejected += 1;
 }
 
-/** Refusals that a larger fleet would not have given. */
+/** Refusals that a larger fleet would have avoided. */
 const TURNED_AWAY: ReadonlySet<RefusalReason> = new Set(['no_worker', 'no_slot', 'queue_full', 'deadline']);
 
 type Counter = (counts: PoolCounts, event: JobEvent, core: Core) => void;
@@ -59,7 +59,7 @@ const COUNTERS: Partial<Record<JobEvent['step'], Counter>> = {
     if (job.mode === 'stored' || !job.is_repeat) counts.submitted[job.mode] += 1;
     if (isBatchWork(job)) counts.submitted_in_background += 1;
   },
-  // Submitted once more, as one that is over was before.
+  // A retried job counts as submitted once more.
   retried: (counts) => {
     counts.submitted.stored += 1;
   },
@@ -129,7 +129,7 @@ function failed(counts: PoolCounts, { job, ending }: JobEvent, core: Core): void
   } else counts.settled[job.mode].failed += 1;
 }
 
-/** One that a relay was to carry is the gateway's to ask for again; others wait again by themselves. */
+/** If a relay was to carry the answer, the gateway asks again; other jobs wait again by themselves. */
 function released(counts: PoolCounts, { job }: JobEvent, core: Core): void {
   counts.attempts.released += 1;
   if (job.mode === 'stored' || job.reply !== null) return;

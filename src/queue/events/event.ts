@@ -50,7 +50,7 @@ export interface Told {
   usage?: Usage | undefined;
 }
 
-/** What `detail` says in words, for who counts. */
+/** What `detail` says in words, as data for the counts. */
 export interface Facts {
   /** Of `settled`, `cancelled` and `expired`. */
   ending?: Ending;

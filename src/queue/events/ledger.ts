@@ -24,7 +24,7 @@ const KEPT_BY_ROW: ReadonlySet<JobStep> = new Set([
   'expired',
 ]);
 
-/** Steps that give the job to someone else: its row is to forget who had it. */
+/** Steps that give the job to another worker: its row then forgets who had it. */
 const ENDS_ATTEMPT: ReadonlySet<JobStep> = new Set([
   'released',
   'returned',
@@ -33,7 +33,7 @@ const ENDS_ATTEMPT: ReadonlySet<JobStep> = new Set([
   'retried',
 ]);
 
-/** A longer ledger keeps its first steps and its newest: the middle of a thousand repeats says nothing. */
+/** A longer ledger keeps its first and its newest steps: the middle of a thousand repeats tells nothing. */
 const FIRST_STEPS = 50;
 const NEWEST_STEPS = 450;
 

@@ -1,7 +1,7 @@
 import type { Core } from '../state/state.ts';
 import type { JobEvent } from './event.ts';
 
-/** Log lines of what an operator should see of stored jobs; a caller that waits hears for itself. */
+/** Logs what an operator should see of stored jobs; a waiting caller is answered. */
 export function toLog(core: Core, { job, step, detail }: JobEvent): void {
   if (job.mode !== 'stored') return;
   const { id: job_id, worker_id, fence_token } = job;

@@ -8,7 +8,7 @@ export function predictedTokens(core: Core, { id, worker_id }: Job, { prompt_tok
   return Math.round((worker?.predicted.get(id) ?? 0) * prompt_tokens);
 }
 
-/** Those that its engine says it had. Some do not tell. */
+/** Those that the engine reports. Some engines do not. */
 export function seenTokens({ prompt_tokens, cached_tokens = 0 }: Usage): number {
   return Math.min(cached_tokens, prompt_tokens);
 }

@@ -17,7 +17,7 @@ export function toRecent(core: Core, { job, step, detail, at, timing }: JobEvent
   const steps = core.requests.steps(job.id);
   // Asked for again: the same request.
   if (step === 'submitted' && steps !== null) return;
-  // The step before tells it, and the gateway may ask again.
+  // The step before says so already, and the gateway may ask again.
   if (step === 'settled' && steps?.at(-1)?.step === 'attempt_failed') return;
   const toldAt = (ms: number) => Math.min(at, Math.round((job.leased_at ?? at) + ms));
   if (timing?.started_ms !== undefined) push(core, job, 'started', null, toldAt(timing.started_ms));

@@ -13,12 +13,12 @@ import type { JobEvent } from './event.ts';
 /** Longer than this to the first token, or where none is told to the slot, and a caller notices; ms. */
 const SLOW_MS = 2000;
 
-/** A request has ended: the fleet object lists it, where it is kept. */
+/** A request has ended: the fleet object lists it, if it is kept. */
 export function toRequests(core: Core, event: JobEvent): void {
   const { job, at } = event;
   const outcome = outcomeOf(event);
   if (outcome === null) return;
-  // How it ended is known once its gateway has not asked again.
+  // The outcome is known once the gateway has not asked again.
   if (core.requests.isUndecided(job.id))
     return core.requests.noteUndecided(job.id, recordOf(core, event, outcome));
   keep(core, job.id, isNotable({ outcome, is_slow: isSlow(event) }), at, () =>
@@ -26,7 +26,7 @@ export function toRequests(core: Core, event: JobEvent): void {
   );
 }
 
-/** One that nobody asked for again. */
+/** A request that failed and was not asked for again. */
 export function decidedRequest(core: Core, { id, record }: UndecidedJob, outcome: RequestOutcome): void {
   if (record === undefined) return;
   const ended = { ...record, outcome };

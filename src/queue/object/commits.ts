@@ -1,15 +1,15 @@
-/** What a call asks for: the same when it is made again. */
+/** Names a call and its arguments: a repeated call has the same name. */
 export type CallName = string;
 
 interface CommitPorts {
-  /** The last work of a batch. */
+  /** The last work of a group. */
   beforeCommit(): void;
-  /** After every batch of work. @param hasCommitted it wrote something, or may have */
+  /** After every group of work. @param hasCommitted it wrote something, or may have */
   done(hasCommitted: boolean): void;
   /** A call of the object to itself: it comes back after the events that were waiting when it was made. */
   roundTrip(): Promise<void>;
   /**
-   * A piece of work threw: no other is done. Its writes must not be committed, so the object has to be reset at once.
+   * Work threw: no more is done. Its writes must not be committed, so the object has to be reset at once.
    * @param call that threw
    */
   failed(error: unknown, call: CallName | null): void;
@@ -17,48 +17,48 @@ interface CommitPorts {
   failureOf(call: CallName): Error | null;
 }
 
-/** A batch that still grows after so many round trips is worked on all the same. */
+/** A group that still grows after this many round trips is worked on all the same. */
 const MOST_ROUND_TRIPS = 16;
 
 /**
- * Jobs that one batch stores, unless one submission has more. They take some 20 ms, the longest that other callers wait
+ * Jobs that one group stores, unless one submission has more. They take some 20 ms, the longest that other callers wait
  * for a program's submission; more jobs to a commit would gain nothing.
  */
 const MOST_JOBS = 250;
 
-interface Piece {
-  work(): unknown;
+interface Work {
+  run(): unknown;
   resolve(value: unknown): void;
   call: CallName | null;
 }
 
 /** The submission of a program. */
-interface Submission extends Piece {
+interface Submission extends Work {
   jobs: number;
 }
 
 /**
- * The order in which a queue object works. What arrives while a commit is on its way to disk gathers in one batch
- * and is done, and committed, together.
+ * The order in which a queue object works: group commit. Work that arrives while a commit is on its way to disk gathers
+ * in one group, which is done and committed together.
  *
- * A batch is gathered by round trips, not by a timer: timers of workerd stand still for as long as the clock is
- * set back, and a round trip waits for the commit before it anyway.
+ * Round trips gather a group, not a timer: timers of workerd stand still for as long as the clock is set back, and a
+ * round trip waits for the commit before it anyway.
  *
- * Submissions of programs have a line of their own, of which each batch takes a bounded part: what workers say and
- * single callers ask for goes with the next batch, however much is submitted.
+ * Submissions of programs wait apart, and each group takes a bounded part of them: frames of workers and calls of people
+ * go with the next group, however much is submitted.
  *
- * Effects that leave the object are deferred to the end of the batch: all frames for one peer go in one message.
+ * Effects that leave the object are deferred to the end of the group: all frames for one peer go in one message.
  *
- * Work that throws leaves wrong rows and wrong memory behind. A transaction around each batch could undo the rows, at an
+ * Work that throws leaves wrong rows and wrong memory behind. A transaction around each group could undo the rows, at an
  * eighth of the time of a stored job, since it copies every page that is written. So the object is reset at once, before
  * anything is committed, and all callers ask again; the caller of that work gets the error then.
  */
 export class Commits {
   readonly #ports: CommitPorts;
-  #batch: Piece[] = [];
+  #group: Work[] = [];
   readonly #submissions: Submission[] = [];
   #gathers = false;
-  /** Effects of the batch at work; null between batches. */
+  /** Effects of the group at work; null between groups. */
   #deferred: (() => void)[] | null = null;
   #hasFailed = false;
 
@@ -71,26 +71,26 @@ export class Commits {
    * @param call whose caller asks again after a reset; null: no caller is told an error
    */
   together<T>(work: () => T, call: CallName | null = null): Promise<T> {
-    return this.#enqueue(call, (piece) => this.#batch.push({ ...piece, work }));
+    return this.#enqueue(call, (rest) => this.#group.push({ ...rest, run: work }));
   }
 
   /** The same for what a program submits: when its turn comes. */
   submission<T>(jobs: number, work: () => T, call: CallName): Promise<T> {
-    return this.#enqueue(call, (piece) => this.#submissions.push({ ...piece, work, jobs }));
+    return this.#enqueue(call, (rest) => this.#submissions.push({ ...rest, run: work, jobs }));
   }
 
-  #enqueue<T>(call: CallName | null, push: (piece: Omit<Piece, 'work'>) => void): Promise<T> {
+  #enqueue<T>(call: CallName | null, push: (rest: Omit<Work, 'run'>) => void): Promise<T> {
     const failure = call && this.#ports.failureOf(call);
     if (failure) return Promise.reject(failure);
     return new Promise((resolve) => {
-      push({ resolve: resolve as Piece['resolve'], call });
+      push({ resolve: resolve as Work['resolve'], call });
       if (!this.#gathers) void this.#gather();
     });
   }
 
-  /** Work waits for its batch: later work may not overtake it. */
+  /** Work waits for its group: later work may not overtake it. */
   get isGathering(): boolean {
-    return this.#batch.length > 0;
+    return this.#group.length > 0;
   }
 
   /** Does work that needs no commit, at once. @param call as in `together` */
@@ -98,7 +98,7 @@ export class Commits {
     const failure = call && this.#ports.failureOf(call);
     if (failure) return Promise.reject(failure);
     return new Promise((resolve) => {
-      this.#do([{ work, resolve: () => resolve(), call }]);
+      this.#do([{ run: work, resolve: () => resolve(), call }]);
       this.#ports.done(false);
     });
   }
@@ -111,7 +111,7 @@ export class Commits {
     });
   }
 
-  /** Does something that leaves the object when the batch at work is through. */
+  /** Does something that leaves the object, once the group at work is done. */
   defer(effect: () => void): void {
     if (this.#deferred) this.#deferred.push(effect);
     else effect();
@@ -119,7 +119,7 @@ export class Commits {
 
   async #gather(): Promise<void> {
     this.#gathers = true;
-    const gathered = () => this.#batch.length + this.#submissions.length;
+    const gathered = () => this.#group.length + this.#submissions.length;
     try {
       for (let round = 0, before = 0; round < MOST_ROUND_TRIPS && gathered() > before; round += 1) {
         before = gathered();
@@ -130,10 +130,10 @@ export class Commits {
     } catch {
       // What has gathered so far is done without the rest.
     }
-    const batch = [...this.#batch, ...this.#someSubmissions()];
-    this.#batch = [];
+    const group = [...this.#group, ...this.#someSubmissions()];
+    this.#group = [];
     this.#gathers = false;
-    this.#do([...batch, { work: () => this.#ports.beforeCommit(), resolve: () => {}, call: null }]);
+    this.#do([...group, { run: () => this.#ports.beforeCommit(), resolve: () => {}, call: null }]);
     this.#ports.done(true);
     if (!this.#gathers && gathered() > 0) void this.#gather();
   }
@@ -147,18 +147,18 @@ export class Commits {
     return this.#submissions.splice(0, over < 0 ? this.#submissions.length : Math.max(1, over));
   }
 
-  #do(pieces: readonly Piece[]): void {
+  #do(group: readonly Work[]): void {
     if (this.#hasFailed) return;
     const effects: (() => void)[] = [];
     this.#deferred = effects;
-    for (const piece of pieces) {
+    for (const { run, resolve, call } of group) {
       try {
-        const value = piece.work();
-        effects.push(() => piece.resolve(value));
+        const value = run();
+        effects.push(() => resolve(value));
       } catch (error) {
         this.#hasFailed = true;
         this.#deferred = null;
-        return this.#ports.failed(error, piece.call);
+        return this.#ports.failed(error, call);
       }
     }
     this.#deferred = null;

@@ -6,14 +6,14 @@ import type { Commits } from './commits.ts';
 import type { LongResults } from './long-results.ts';
 
 /**
- * Takes what workers say to the rules: with a commit, or at once where it needs none and overtakes nothing. A result
- * that is too long for a row is put into a file first; what its worker says after it waits.
+ * Hands the frames of workers to the rules: with a commit, or at once where a frame needs none and overtakes nothing. A
+ * result that is too long for a row goes into a file first; later frames of its worker wait for that.
  */
 export class Hearing {
   readonly #queue: () => Queue;
   readonly #commits: Commits;
   readonly #longResults: LongResults;
-  /** What is heard of a connection that has brought a long result, by its id. */
+  /** The messages of connections that brought a long result, while its file is written. */
   readonly #busy = new Map<string, Promise<void>>();
 
   constructor(queue: () => Queue, commits: Commits, longResults: LongResults) {
@@ -26,7 +26,7 @@ export class Hearing {
   async hear(connection: Connection, text: string): Promise<void> {
     const frames = parseFrames(WorkerFrame, text);
     const busy = this.#busy.get(connection.id);
-    // Whatever is in a short message is short.
+    // A short message holds no long result.
     if (!busy && text.length <= limits.ROW_RESULT_CHARACTERS) return this.#take(connection, frames);
     const hearing = (async () => {
       await busy?.catch(() => {});
@@ -40,7 +40,7 @@ export class Hearing {
     }
   }
 
-  /** Done when the rules know all that this connection has brought. */
+  /** Resolves when the rules have taken all that this connection has sent. */
   async heard(connection: Connection): Promise<void> {
     await this.#busy.get(connection.id)?.catch(() => {});
   }

@@ -12,7 +12,7 @@ interface PortParts extends Pick<Ports, 'alarm' | 'tellFleet' | 'log'> {
   defer(effect: () => void): void;
 }
 
-/** What the rules are given of the runtime. */
+/** The ports of the rules, made of the runtime. */
 export function portsOf(
   ctx: DurableObjectState,
   { RELAY }: { RELAY: DurableObjectNamespace },
@@ -44,7 +44,7 @@ export function portsOf(
   };
 }
 
-/** Drawn in advance: eight numbers a stored job, and each call for one costs as much as for many. */
+/** Drawn in advance: a stored job takes eight numbers, and a call for one costs as much as a call for many. */
 function randomNumbers(): () => number {
   const words = new Uint32Array(256);
   let left = 0;

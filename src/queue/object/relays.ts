@@ -15,7 +15,7 @@ export class Relays {
   readonly #settings: RelaySettings;
   readonly #env: QueueEnv;
   readonly #hosts = new Map<string, RelayHost>();
-  /** Bytes that hosts received which are gone since. */
+  /** Bytes that hosts received which are gone by now. */
   #receivedBefore = 0;
 
   /** Null: this object holds none. */
@@ -33,7 +33,7 @@ export class Relays {
   named(name: string): RelayHost {
     const known = this.#hosts.get(name);
     if (known) return known;
-    // Few workers, and a new one is rare.
+    // There are few workers, and a new one is rare.
     for (const [other, host] of this.#hosts) if (host.isIdle) this.#forget(other, host);
     const host = new RelayHost(this.#settings, this.#env);
     this.#hosts.set(name, host);
@@ -54,7 +54,7 @@ export class Relays {
     this.#hosts.delete(name);
   }
 
-  /** The object is about to end, and every response with it: their callers hear why. */
+  /** The object is about to end and every response with it, so each relay tells its callers why. */
   leave(): void {
     for (const host of this.#hosts.values()) {
       host.breakAll(LEFT);

@@ -16,7 +16,7 @@ const REFUSED_MS = 30_000;
 /** Such calls that are remembered. */
 const MOST_FAILURES = 100;
 
-/** Them, by object and call, oldest first: what an isolate remembers outlives its objects. */
+/** The failures by object and call, oldest first: the memory of an isolate outlives its objects. */
 const failures = new Map<string, { message: string; at: number }>();
 
 /** How a queue object ends itself: it loses memory and connections and keeps its tables. */
@@ -56,7 +56,7 @@ export class Resets {
     this.#ctx.abort(AFTER_ERROR);
   }
 
-  /** What an object was reset for a moment ago, if it was this call. */
+  /** The error for which this very call had the object reset a moment ago; null: it did not. */
   failureOf(call: CallName): Error | null {
     const failure = failures.size > 0 ? failures.get(this.#keyOf(call)) : undefined;
     if (failure === undefined || Date.now() - failure.at > REFUSED_MS) return null;
@@ -67,7 +67,7 @@ export class Resets {
     return `${this.#ctx.id} ${call}`;
   }
 
-  /** The clock was set back. Without a timer: those stand still as well. */
+  /** The clock was set back. It uses no timer: timers stand still as well. */
   async forNewClock(clock: Queue['clock'], roundTrip: () => Promise<void>): Promise<void> {
     if (this.#hasBegun) return;
     this.#hasBegun = true;

@@ -2,7 +2,7 @@ import { fileKeyMac } from '../../protocol/index.ts';
 import { type QueueSettingBindings, settingsFromBindings } from '../../settings/queue-settings.ts';
 import type { Queue } from '../queue.ts';
 
-/** What the rules of the queue with this id are given of its bindings. */
+/** The settings of the queue with this id, read from the bindings. */
 export async function givenSettings(
   env: QueueSettingBindings & { FILE_KEY_SECRET?: string; RELAYS_IN_QUEUE?: string },
   queue_id: string,

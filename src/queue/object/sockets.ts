@@ -25,7 +25,7 @@ export class Sockets {
     socket.serializeAttachment({ token, price_per_hour, session: null } satisfies Attachment);
   }
 
-  /** A message came from it now. @returns null: it is none that a worker may send, which its peer is told */
+  /** Notes that a message came. @returns null: a worker may not send such a message, and its peer has been told */
   heard(socket: WebSocket, message: string | ArrayBuffer): { connection: Connection; text: string } | null {
     this.#heardAt.set(socket, Date.now());
     const connection = this.connection(socket);
@@ -62,7 +62,7 @@ export class Sockets {
     return connection;
   }
 
-  /** What was heard before a hibernation is forgotten, but pings are not. */
+  /** After a hibernation only the runtime still knows when it last heard the peer, by its pings. */
   #lastHeardMs(socket: WebSocket): number {
     const pingedAt = this.#ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
     const heardAt = Math.max(pingedAt, this.#heardAt.get(socket) ?? 0);
@@ -70,7 +70,7 @@ export class Sockets {
   }
 }
 
-/** What is said to one peer: all texts of one piece of work in one message, where it takes several. */
+/** Sends to one peer: all texts that one event causes go in one message, if the peer takes several. */
 class Said {
   readonly #socket: WebSocket;
   readonly #defer: (effect: () => void) => void;
@@ -86,7 +86,7 @@ class Said {
 
   send(frame: string | Uint8Array<ArrayBuffer>): void {
     if (typeof frame !== 'string' || !this.takesSeveral) {
-      // What is said after it must not overtake it.
+      // Later texts must not overtake it.
       this.#open = null;
       this.#defer(() => this.#now(frame));
     } else if (this.#open) this.#open.push(frame);
@@ -137,7 +137,7 @@ function priceIn({ headers }: Request): number | null {
   return price === null ? null : Number(price);
 }
 
-/** What the worker dialled, as it must be dialled again: a proxy before us may have taken the encryption off. */
+/** The address that the worker dialled, and dials again: a proxy before us may have removed the encryption. */
 function originOf(request: Request): string {
   const url = new URL(request.url);
   const forwarded = request.headers.get('x-forwarded-proto')?.split(',')[0]?.trim().toLowerCase();

@@ -6,7 +6,7 @@ import type { Relays } from './relays.ts';
 
 interface RequestPorts {
   ask(job: WaitingRequest): Promise<RequestAnswer | Unserved>;
-  /** Tells the fleet object all that it has not heard yet. */
+  /** Reports all news to the fleet object. */
   tellFleet(): Promise<void>;
   queueId(): string;
   /** Null: they have objects of their own. */
@@ -14,8 +14,8 @@ interface RequestPorts {
 }
 
 /**
- * What the gateway is answered that asks for a worker: the engine's answer itself where its relay is here, else what
- * the queue says. Null: the request asks for something else.
+ * Answers the gateway's request for a worker: with the engine's answer itself if its relay is here, else with what the
+ * queue decided. Null: the request asks for something else.
  */
 export async function answerRequest(
   request: Request,
@@ -24,7 +24,7 @@ export async function answerRequest(
   const asked = await readRequest(request);
   if (asked === null) return null;
   const said = await ask(asked.job);
-  // Sent to a worker, or of no more use here.
+  // A worker has it by now, or it is of no use any more.
   freeBytes(bytesOf(asked.job.payload));
   if (isUnserved(said)) await tellFleet();
   else if (said.kind === 'stream' && relays) {

@@ -5,7 +5,7 @@ import type { Queue } from '../queue.ts';
 import type { Ports } from '../store/ports.ts';
 import type { Webhook } from '../store/webhooks-table.ts';
 
-/** The receiver wants no more of it: https://www.standardwebhooks.com. */
+/** The receiver wants no more posts: https://www.standardwebhooks.com. */
 const GONE = 410;
 
 interface WebhookEnv extends Pick<QueueSettingBindings, 'WEBHOOK_HOSTS' | 'WEBHOOK_SECRET'> {
@@ -48,7 +48,7 @@ export class WebhookSender {
         problem === null ? queue.webhooks.done(webhook) : queue.webhooks.failed(webhook, problem),
       );
     } catch (error) {
-      // The object starts again, and sends it once more.
+      // The object restarts, and posts it once more.
       log('warn', 'a webhook could not be noted as sent', { job_id: webhook.job_id, error: String(error) });
     }
   }

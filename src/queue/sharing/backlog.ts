@@ -53,7 +53,7 @@ export class Backlog<J extends PlacedRequest> {
     this.#count(job, -1);
   }
 
-  /** So many more stored jobs are ready, or fewer. */
+  /** More stored jobs are ready by this many, or fewer. */
   stored(place: Placed, change: number): void {
     this.#change(place, (share) => {
       share.stored += change;

@@ -33,7 +33,7 @@ export class Charge<J> {
     this.#charge(costOf(this.#input, this.#output));
   }
 
-  /** So many tokens have been generated. @returns how many of them are new */
+  /** This many tokens have been generated. @returns how many of them are new */
   generated(tokens: number): number {
     const fresh = Math.max(0, tokens - this.#seen);
     this.#seen += fresh;
@@ -52,7 +52,7 @@ export class Charge<J> {
     return fresh;
   }
 
-  /** It came to nothing, and not for its tenant's doing: only what has come of it is charged. */
+  /** The attempt failed through no fault of its tenant: only the tokens that have come are charged. */
   takeBack(): void {
     this.#charge(costOf(-this.#input, this.#seen - this.#output));
     [this.#input, this.#output] = [0, this.#seen];

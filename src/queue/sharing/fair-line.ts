@@ -9,8 +9,9 @@ export class FairLine<J> {
   readonly #shares = new Map<string | null, Share<J>>();
   readonly #backlog = new ShareHeap<J>();
   /**
-   * The counter of one that had waited all along and was served as the others were. Whoever comes from having nothing to
-   * do begins there at the least: were it the least of those who wait alone, a row of newcomers would hold up all others.
+   * The counter of a tenant that waited all along and was served as the others were. A tenant that comes back from
+   * having nothing to do begins there at least. If it began at the smallest counter of those that wait, a row of
+   * newcomers would hold up all others.
    */
   #floor = 0;
   #entries = 0;
@@ -32,7 +33,7 @@ export class FairLine<J> {
   /** What waits of this tenant has changed, from this many jobs. */
   changed(share: Share<J>, before: number): void {
     if (before === 0 && share.jobs > 0) {
-      // Nobody saves up what it did not ask for.
+      // A tenant does not save up service that it did not ask for.
       const least = this.#backlog.first?.counter ?? this.#floor;
       share.counter = Math.max(share.counter, least, this.#floor);
       share.since = ++this.#entries;

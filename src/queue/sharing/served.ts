@@ -26,7 +26,7 @@ export class Served {
     steps.set(step, (steps.get(step) ?? 0) + tokens);
   }
 
-  /** Of which anybody had something in the last hour. @param now epoch ms */
+  /** Pools that served any tenant within the last hour. @param now epoch ms */
   pools(now: number): Iterable<string> {
     this.#sweep(now);
     return this.#pools.keys();

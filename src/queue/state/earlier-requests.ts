@@ -7,8 +7,8 @@ interface Absent {
 }
 
 /**
- * Requests of before a restart of the queue: their workers alone know of them, and tell when they register. Until all
- * that were there have done so, or their grace is over, nobody knows how many there are.
+ * Requests from before a restart of the queue: only their workers know of them, and tell when they register. Until all
+ * workers that were there have registered, or their grace is over, the queue does not know how many there are.
  */
 export class EarlierRequests {
   /** By id: the worker that runs it. */
@@ -26,7 +26,10 @@ export class EarlierRequests {
     return this.#workers.delete(id);
   }
 
-  /** At the start: this worker was there, and has not told yet what it goes on with. @param until epoch ms */
+  /**
+   * At the start: this worker was connected before, and has not told yet what it goes on with.
+   * @param until epoch ms
+   */
   awaitWorker(workerId: string, until: number): void {
     this.#absent.set(workerId, { until, isKnown: false });
   }

@@ -2,9 +2,9 @@ import type { RequestRecord } from '../../protocol/index.ts';
 
 /** Over which the rate is measured, ms. */
 export const WINDOW_MS = 10_000;
-/** Of those that went well, kept whole in a window; more are sampled. */
+/** Successful requests of a window that are all kept; more are sampled. */
 export const ORDINARY_A_WINDOW = 500;
-/** The same of those that failed or were slow: far more than a queue that works has. */
+/** The same for requests that failed or were slow: far more than a healthy queue has. */
 const NOTABLE_A_WINDOW = 5000;
 /** Kept until the fleet object is told; beyond it the oldest go. */
 const MOST_RECORDS = 20_000;
@@ -41,13 +41,13 @@ export class Sampler {
   }
 }
 
-/** Requests that have ended and that the fleet object was not told of yet. In memory alone. */
+/** Requests that have ended and that the fleet object does not know of yet. In memory alone. */
 export class EndedRequests {
   readonly #ordinary = new Sampler(ORDINARY_A_WINDOW);
   readonly #notable = new Sampler(NOTABLE_A_WINDOW);
   #records: RequestRecord[] = [];
 
-  /** Asked first: most of a busy queue are never made into records. @returns how many it stands for; 0: not kept */
+  /** Asked first, since a busy queue makes records of only a few. @returns how many it stands for; 0: not kept */
   keep(id: string, isNotable: boolean, now: number): number {
     return (isNotable ? this.#notable : this.#ordinary).keep(id, now);
   }

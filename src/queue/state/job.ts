@@ -20,7 +20,7 @@ export interface Cost {
   tokens: number;
 }
 
-/** Whether it may wait for what people wait for: lines of batches, and all else below interactive priority, 0. */
+/** Whether it gives way to interactive work: lines of batches, and all else with a priority below 0. */
 export function isBatchWork({ priority }: Pick<Job, 'priority'>): boolean {
   return priority < 0;
 }
@@ -51,7 +51,7 @@ export interface WaitingJob {
   known_models: string;
   tenant: string | null;
   token_name: string | null;
-  /** Of that token: its tenant is charged the less for the job the larger it is (docs/sharing.md). */
+  /** The weight of that token: the larger it is, the less its tenant is charged for the job (docs/sharing.md). */
   weight: number;
   state: 'pending' | 'leased';
   priority: number;
@@ -70,7 +70,7 @@ export interface WaitingJob {
   limit_at: number | null;
   /** Null while its holder is connected: the connection is its lease. */
   lease_expires_at: number | null;
-  /** When it is rejected while it waits: where no worker exists, and where none is free. */
+  /** When it is rejected while it waits: for want of a worker, and for want of a free slot. */
   worker_by: number;
   slot_by: number;
   /** Its caller set no limit to its waiting: it also waits as long as the start of a worker may take. */
@@ -81,19 +81,19 @@ export interface WaitingJob {
   is_repeat: boolean;
   /** Null: its token has no limits. */
   cost: Cost | null;
-  /** What keeps it from being let in by the limits of its token; null: it is let in, or there are none. */
+  /** The limit of its token that holds it back; null: it is let in, or there are no limits. */
   held: OverLimit | null;
   /** Epoch ms when they let it in. */
   let_in_at: number | null;
   /** How its prompt begins; null: nothing is known of it. */
   prefix: Prefix | null;
-  /** How often a slot for which it was next went to a later job (dispatch/warmth.ts). */
+  /** How often a later job got the slot that it was next for (dispatch/warmth.ts). */
   passed_over: number;
   /** The key to its payload, where that goes by reference. */
   file_key: string | null;
-  /** An attempt that its caller lost and that its worker may have still: it ends when this one goes elsewhere. */
+  /** An earlier attempt that the gateway lost and a worker may still run: it ends when this one goes elsewhere. */
   older: { worker_id: string; fence_token: number } | null;
-  /** What the gateway tells of the attempts before; null: there were none. */
+  /** What the gateway tells of earlier attempts; null: there were none. */
   earlier: EarlierAttempts | null;
   /** Tells the gateway; null once told, at dispatch where a relay carries the answer. */
   reply: ((answer: RequestAnswer) => void) | null;

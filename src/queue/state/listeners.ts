@@ -21,9 +21,9 @@ interface Listener {
 const FORGOTTEN_AFTER_MS = 60_000;
 
 /**
- * Programs that are told of all their settled jobs by one call at a time. Between two calls of a listener the queue
- * keeps ids; the results stay in their rows. All of it is memory: a listener's first call after a restart of the queue,
- * or after it was forgotten, is answered by asking it to name its jobs.
+ * Programs that take all their settled jobs by one call at a time. Between two calls of a listener the queue keeps ids;
+ * the results stay in their rows. All of it is memory: a listener's first call after a restart of the queue, or after
+ * it was forgotten, is answered by asking it to name its jobs.
  */
 export class Listeners {
   readonly #byId = new Map<string, Listener>();

@@ -4,9 +4,9 @@ import type { Core } from './state.ts';
 import { servesModel } from './worker.ts';
 
 /**
- * The pool that a request for this model is for, by the workers that are connected or expected back any moment, and
- * by the pools that the scheduler starts workers for. "default" and no name mean the only pool there is. They go
- * before all that is only known: where none of these has the model, the fleet object knows which pool did.
+ * The pool that a request for this model is for, by the workers that are connected or expected back any moment, and by
+ * the pools that the scheduler starts workers for. "default" and no name mean the only pool there is. Only where none
+ * of these has the model does the gateway ask the fleet object, which knows earlier pools too.
  * @param model null: the request names none
  * @returns null where the fleet object is to be asked
  */

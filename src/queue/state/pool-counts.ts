@@ -52,7 +52,7 @@ export interface PoolCounts {
    * the worker, and as the engine told.
    */
   prefix_hits: Record<PrefixHit, number>;
-  /** Of the worker of it that registered last; null: none has. Kept so that it can be said how many are wanted. */
+  /** Slots of the worker that registered last; null: none has. From it follows how many workers are wanted. */
   slots_per_worker: number | null;
   /** Jobs whose tokens their engine did not count to the end. */
   estimated: number;

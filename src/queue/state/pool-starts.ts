@@ -17,7 +17,7 @@ export class PoolStarts {
     return true;
   }
 
-  /** One of which nothing was told yet. */
+  /** A pool of which the fleet object has told nothing yet. */
   add(start: PoolStart): void {
     if (this.#byId.has(start.config_id)) return;
     this.#byId.set(start.config_id, start);

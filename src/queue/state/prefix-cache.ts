@@ -7,8 +7,8 @@ import type { Prefix } from '../rpc.ts';
 const MOST_HASHES = 4096;
 
 /**
- * The newest prompts and conversations that the queue gave to a worker, which its engine's cache supposedly holds. They
- * are forgotten with the worker's process, since the engine's cache is gone then too.
+ * The newest prompts and conversations that the queue gave to a worker, and its engine's cache supposedly still holds.
+ * They are forgotten with the worker's process, since the engine's cache is gone then too.
  */
 export class PrefixCache {
   /** In the order of use. A piece is never older than those after it in a prompt, so what is left is a beginning. */

@@ -9,7 +9,7 @@ export class ReadySet {
   #workers = new Set<Worker>();
   #pools = new Set<string>();
   #jobs = new Set<WaitingJob>();
-  /** Pools whose batch work was held back though a slot was free: what lets it go on may happen to any worker. */
+  /** Pools whose batch work was held back though a slot was free: an event at any worker may let it go on. */
   readonly heldBack = new Set<string>();
   /** Epoch ms at which a job may wake an engine that waits for an awake worker (dispatch/waking.ts); null: none waits so. */
   wakesAt: number | null = null;

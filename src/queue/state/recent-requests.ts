@@ -9,7 +9,7 @@ import type { UsageEntry } from './usage-book.ts';
 const GONE_MS = 60_000;
 /** The gateway asks again within a second, or not at all; ms. */
 const DECIDED_AFTER_MS = 5000;
-/** Of what takes a few bytes. */
+/** Entries of the kinds that take a few bytes. */
 const MOST = 10_000;
 /** Of the newest jobs; a busy gateway makes as many in seconds, and a ledger takes about a kilobyte. */
 const MOST_JOBS = 1000;
@@ -108,7 +108,7 @@ export class RecentRequests {
     return this.#counted.has(jobId);
   }
 
-  /** It is there again. @returns as what it was counted, and when; null: it was not */
+  /** The request is there again. @returns what it was counted as, and when; null: it was not counted */
   takeCounted(jobId: string): { atMs: number; entry: UsageEntry } | null {
     const counted = this.#counted.get(jobId) ?? null;
     this.#counted.delete(jobId);

@@ -35,7 +35,7 @@ export class Settlements {
     this.#readers.push(reader);
   }
 
-  /** At the end of a command: each reader that waits looks once, however many settlements there were. */
+  /** At the end of a command: each call that waits looks once, however many settlements there were. */
   tell(): void {
     if (!this.#hasNews) return;
     this.#hasNews = false;

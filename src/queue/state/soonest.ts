@@ -1,6 +1,6 @@
 /**
- * The soonest of many times, kept without looking at all of them after every event. It may be too early, when what
- * it was found from is gone: then there is nothing to do at that time, and it is computed again. It is never too late.
+ * The soonest of many times, kept without looking at all of them after every event. It is never too late. It may be too
+ * early, after the entry that it came from is gone: then there is nothing to do at that time, and it is computed again.
  */
 export class Soonest {
   #atMs: number | null = null;
@@ -16,12 +16,12 @@ export class Soonest {
     return this.#atMs;
   }
 
-  /** One more time. */
+  /** Takes one more time into account. */
   lower(atMs: number): void {
     if (this.#atMs !== null) this.#atMs = Math.min(this.#atMs, atMs);
   }
 
-  /** Those that it was found from are over. */
+  /** The times that it came from are over. */
   forget(): void {
     this.#atMs = null;
   }

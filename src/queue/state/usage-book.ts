@@ -93,7 +93,7 @@ export class UsageBook extends WriteBehind {
   }
 
   /**
-   * A request is there, maybe one that was thought to have ended.
+   * A request is there, maybe one that seemed to have ended.
    * @param kept as of what was given up
    * @param counted what it was counted as, and when; null: it was not
    */

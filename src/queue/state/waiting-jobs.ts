@@ -86,7 +86,7 @@ export class WaitingJobs implements JobStore<WaitingJob> {
     job.lease_expires_at = expiresAt;
   }
 
-  /** Where a relay carries the answer the gateway was told, and asks again; else it waits again. */
+  /** If a relay carries the answer, it has told the gateway, which asks again; else the job waits again. */
   release(job: WaitingJob): void {
     this.remove(job);
     if (job.reply === null) return;

@@ -4,8 +4,8 @@ import { add } from './pending.ts';
 import { Soonest } from './soonest.ts';
 
 /**
- * Waiting jobs that wait for a slot, by the model that they wait for; in which order they get one, the backlog says, which
- * does not have those that the limits of their tokens hold back.
+ * Waiting jobs without a slot, by the model that they wait for. The backlog decides in which order they get one; it
+ * leaves out those that the limits of their tokens hold back.
  */
 export class WaitingLine {
   /** Epoch ms at which the next one is to be rejected. */

@@ -66,7 +66,7 @@ export class Webhooks {
     due(this.#ports, now() + GATHER_MS);
   }
 
-  /** What is to be sent now. Committed before it is. */
+  /** The posts that are due now. The caller sends them after the commit. */
   take(): Webhook[] {
     if (this.#kept === 0) return [];
     const { sql } = this.#ports;
@@ -104,7 +104,7 @@ export class Webhooks {
     this.#forget(id);
   }
 
-  /** It was not taken: once more later, or never. */
+  /** The receiver did not take it: it is posted again later, or given up. */
   failed(webhook: Webhook, reason: string): void {
     const { id, job_id, host } = webhook;
     const { sql, log, now, random } = this.#ports;

@@ -32,8 +32,8 @@ export interface Worker {
    */
   ceiling: number | null;
   /**
-   * Jobs it released because it cannot meet their deadline at its present load; of a worker of the base protocol,
-   * those that it leaves to others.
+   * Jobs it released because it cannot meet their deadline at its present load; for a base worker, those that it leaves
+   * to others.
    */
   declined: Set<string>;
   /** Prompts that its engine has computed, as the queue supposes. */
@@ -46,7 +46,7 @@ export interface Worker {
   heldSince: Map<number, number>;
   /** An extended peer that let a lease run out and has said nothing since: it gets nothing until it does. */
   unresponsive: boolean;
-  /** The scheduler wants it to end: it gets nothing more, finishes what it runs, and does not know. */
+  /** The scheduler wants it to end: it gets no more jobs and finishes what it runs, without knowing of the cordon. */
   cordoned: boolean;
 }
 
@@ -73,7 +73,10 @@ export function usableSlots(worker: Worker): number {
   return Math.min(session.capacity, ceiling ?? session.capacity);
 }
 
-/** Its engine shares a GPU, and another one has it, or gets it next: what it is given waits, and makes it ask for its turn. */
+/**
+ * Its engine shares a GPU that another one has, or gets next: a job that it is given waits, and makes it ask for its
+ * turn.
+ */
 export function awaitsTurn({ load }: Worker): boolean {
   return load?.awaits_turn === true;
 }
@@ -145,7 +148,7 @@ export function newWorker(connection: Connection, session: Session, { models, ad
   };
 }
 
-/** What its protocol does otherwise than the others'. */
+/** How its protocol differs from the others. */
 export function profileOf({ session }: { session: Pick<Session, 'extended'> }): WorkerProfile {
   return session.extended ? EXTENDED_WORKER : BASE_WORKER;
 }

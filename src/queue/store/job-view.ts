@@ -76,7 +76,10 @@ export function newestAttempt(job: StoredJob): number {
 /** Of a message where jobs are listed, characters. */
 const SHORT_MESSAGE = 500;
 
-/** The error of a job where several are told at once: without the engine's body, and of a long message the beginning. */
+/**
+ * The error of a job in an answer with several: without the engine's body, and with only the beginning of a long
+ * message.
+ */
 export function shortErrorOf({ error }: StoredJob): { code: string; message: string } | null {
   if (error === null) return null;
   const { code, message } = JSON.parse(error) as Failure;

@@ -1,6 +1,6 @@
 import type { Sql, SqlValue } from './ports.ts';
 
-/** The rows of a statement, in the form that its columns have. The one place where that is taken on trust. */
+/** The rows of a statement, typed by its columns: the one place that takes such a type on trust. */
 export function rows<T>(sql: Sql, query: string, ...bindings: SqlValue[]): T[] {
   return sql.exec(query, ...bindings) as unknown as T[];
 }

@@ -4,8 +4,8 @@ import type { Sql } from './ports.ts';
 import { row, rows } from './rows.ts';
 
 /**
- * Settlements in their order. Each has a number, written in the commit that settles its job: numbers only grow, and none
- * is used twice, so a reader that goes on from a number hears of each settlement once.
+ * Settlements in their order. Each has a number, written in the commit that settles its job: numbers only grow, and
+ * none is used twice, so a caller that goes on from a number hears of each settlement once.
  */
 
 /** Enough of a settlement to pass over it without reading its job. */

@@ -4,9 +4,9 @@ import { viewOf } from '../store/job-view.ts';
 import { readResult, type StoredJob } from '../store/jobs-table.ts';
 
 /**
- * What is posted of a settled job; null: the job is forgotten. A result that lies in the row of its job is in it,
- * a longer one is told by its address, relative to the queue's. A job in RunPod's form is posted in that form to its own
- * webhook; what goes to the webhook of the queue looks the same for all jobs.
+ * The body of the post about a settled job; null: the job is forgotten. It holds a result that lies in the row of the
+ * job; of a longer one it has the address, relative to the queue's. A job in RunPod's form is posted in that form to
+ * its own webhook; the queue's webhook gets all jobs in one form.
  */
 export function webhookBody(core: Core, jobId: string): string | null {
   const job = core.stored.find(jobId);

@@ -23,7 +23,8 @@ interface Depth {
 }
 
 /**
- * What waits is bounded for each pool and each tenant; null: there is room.
+ * Waiting jobs are bounded for each pool and each tenant.
+ * @returns null: there is room
  * @param what in words, for the pool and for the tenant: `jobs of pool "a" are pending`
  */
 export function fullness(
@@ -36,7 +37,7 @@ export function fullness(
   return `the queue is full for the token "${tenant}": ${mostOfTenant} ${what.tenant}`;
 }
 
-/** How much of a limit one tenant may take: at least one, so that a small share shuts nobody out. */
+/** How much of a limit one tenant may take: at least one, so that a small share shuts no tenant out. */
 export function mostOfTenant(limit: number, { tenant_share }: Core['settings']): number {
   return Math.max(1, Math.floor(limit * tenant_share));
 }
@@ -113,8 +114,8 @@ function rejectIfUnserviceable(core: Core, job: WaitingJob, workers: readonly Wo
 }
 
 /**
- * Epoch ms. A worker that lost its connection has the grace to be back, and one that is started has its time: their
- * callers need not notice. Where none is started, nobody waits for it.
+ * Epoch ms. A worker that lost its connection has its grace to come back, and one that is being started has its time:
+ * callers wait that long. If the scheduler starts none, no caller waits for it.
  */
 function rejectedAt(core: Core, job: WaitingJob, workers: readonly Worker[]): number {
   const start = startOf(core, job);
@@ -138,7 +139,7 @@ function endOf({ deadline_at, limit_at }: WaitingJob): number {
   return Math.min(deadline_at ?? Number.POSITIVE_INFINITY, limit_at ?? Number.POSITIVE_INFINITY);
 }
 
-/** Its own time is over, rather than its wait. */
+/** The job's own time is over, rather than its wait. */
 function isOver(job: WaitingJob, now: number): boolean {
   return endOf(job) <= now;
 }

@@ -3,8 +3,8 @@ import type { Core } from '../state/state.ts';
 import { rejectOverdue, waitingLines } from './admission.ts';
 
 /**
- * Whether the fleet object is asked about starts though there is nothing to tell it: callers wait for one, or the next
- * one would be turned away since there is none.
+ * Whether to ask the fleet object about starts though there is nothing to tell it: callers wait for a start, or the
+ * next caller would be turned away because there is none.
  */
 export function awaitsStart(core: Core): boolean {
   const starts = core.starts.all();
