@@ -14,17 +14,19 @@ export interface SplitLine {
  * The lines of a piece of a file, blank ones left out. What follows the last line end belongs to the next piece.
  * @param before bytes and lines of the file that stand before the piece
  * @param isLast it ends with the file: what is left is a line too
+ * @param most lines; it stops when there is one more
  * @returns `taken`: bytes that are dealt with; `passed`: lines, also blank ones
  */
 export function splitLines(
   piece: Uint8Array,
   before: { bytes: number; lines: number },
   isLast: boolean,
+  most = Number.POSITIVE_INFINITY,
 ): { lines: SplitLine[]; taken: number; passed: number } {
   const lines: SplitLine[] = [];
   let at = 0;
   let passed = 0;
-  while (at < piece.byteLength) {
+  while (at < piece.byteLength && lines.length <= most) {
     const found = piece.indexOf(LINE_FEED, at);
     if (found < 0 && !isLast) break;
     const end = found < 0 ? piece.byteLength : found;

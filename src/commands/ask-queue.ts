@@ -1,4 +1,5 @@
 import { EXIT, UserError } from '../process/index.ts';
+import { fieldsOf, jsonOrText } from '../protocol/index.ts';
 import type { Scope } from '../settings/scopes.ts';
 
 /** The queue that a command speaks to, and who speaks. */
@@ -71,10 +72,6 @@ function tokenHint(scope: Scope): string {
 }
 
 function messageIn(text: string): string | undefined {
-  try {
-    const message = (JSON.parse(text) as { error?: { message?: unknown } }).error?.message;
-    return typeof message === 'string' ? message : undefined;
-  } catch {
-    return undefined;
-  }
+  const { message } = fieldsOf(fieldsOf(jsonOrText(text)).error);
+  return typeof message === 'string' ? message : undefined;
 }

@@ -1,4 +1,4 @@
-import { FleetViewerFrame } from '../protocol/index.ts';
+import { FleetViewerFrame, jsonOrText } from '../protocol/index.ts';
 import type { Projection } from './projection.ts';
 
 /** A viewer gets at most one frame in this time, ms. */
@@ -81,7 +81,7 @@ export class LiveViewers {
   }
 
   onMessage(socket: ViewerSocket, text: string): void {
-    const frame = FleetViewerFrame.safeParse(parsed(text));
+    const frame = FleetViewerFrame.safeParse(jsonOrText(text));
     if (!frame.success) {
       socket.close(1008, 'expected {"type":"watch"} or {"type":"pause"}');
       return;
@@ -155,13 +155,5 @@ export class LiveViewers {
     if (known === version && !viewer.isAsking) return;
     socket.send(view.frame(known));
     socket.save({ ...viewer, isAsking: false, epoch, version, sentAt: at });
-  }
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }

@@ -1,3 +1,4 @@
+import { type SplitLine, splitLines } from '../batches/line-splitter.ts';
 import { limits } from '../protocol/index.ts';
 import type { SubmitAnswer, SubmitJob } from '../queue/rpc.ts';
 import { parseBody } from './body.ts';
@@ -13,15 +14,8 @@ const TYPES = new Set([
   'application/jsonl',
   'application/x-jsonlines',
 ]);
-const LINE_FEED = 0x0a;
 
 type Submit = (jobs: SubmitJob[]) => Promise<SubmitAnswer[]>;
-
-/** One that is not blank, numbered from 1 as an editor shows it. */
-interface Line {
-  number: number;
-  bytes: Uint8Array;
-}
 
 export function isLines(request: Request): boolean {
   const type = request.headers.get('content-type') ?? '';
@@ -46,7 +40,9 @@ export async function submitLines(
   submit: Submit,
   turn: (bytes: number) => Promise<() => void>,
 ): Promise<Response> {
-  const lines = linesOf(bytes);
+  const start = { bytes: 0, lines: 0 };
+  // One line too many is enough to reject the body.
+  const { lines } = splitLines(bytes, start, true, limits.LINES_PER_SUBMISSION);
   if (lines.length === 0 || lines.length > limits.LINES_PER_SUBMISSION) {
     const message = `The body must hold 1 to ${limits.LINES_PER_SUBMISSION} jobs, one a line; this one holds ${lines.length}.`;
     throw new HttpError(400, message, 'invalid_job');
@@ -73,23 +69,8 @@ export async function submitLines(
   return new Response(answer.join(''), { headers: { 'content-type': 'application/x-ndjson' } });
 }
 
-function linesOf(bytes: Uint8Array): Line[] {
-  const lines: Line[] = [];
-  for (let from = 0, number = 1; from < bytes.length; number += 1) {
-    const end = bytes.indexOf(LINE_FEED, from);
-    const to = end < 0 ? bytes.length : end;
-    const line = bytes.subarray(from, to);
-    from = to + 1;
-    if (line.every(isBlank)) continue;
-    // One line too many is enough to reject the body.
-    if (lines.length > limits.LINES_PER_SUBMISSION) break;
-    lines.push({ number, bytes: line });
-  }
-  return lines;
-}
-
-function* partsOf(lines: readonly Line[]): Iterable<Line[]> {
-  let part: Line[] = [];
+function* partsOf(lines: readonly SplitLine[]): Iterable<SplitLine[]> {
+  let part: SplitLine[] = [];
   let size = 0;
   for (const line of lines) {
     size += line.bytes.byteLength;
@@ -111,8 +92,4 @@ function readLine(line: Uint8Array, bound: Bounds): SubmitJob | HttpError {
       return new HttpError(400, error.message.replace('The body', 'The line'), error.code);
     throw error;
   }
-}
-
-function isBlank(byte: number): boolean {
-  return byte === 0x20 || byte === 0x09 || byte === 0x0d;
 }

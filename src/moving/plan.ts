@@ -1,4 +1,4 @@
-import { isObject, limits, type MovePlan } from '../protocol/index.ts';
+import { isObject, jsonOrText, limits, type MovePlan } from '../protocol/index.ts';
 import { stopsOf } from './stop-hold.ts';
 
 /**
@@ -67,7 +67,7 @@ export function movePlan(path: string, body: string | Uint8Array | undefined): M
   if (!isChat && !TEXT.test(path)) return 'only chats and text completions are moved';
   if (body === undefined) return 'it has no body';
   if (body.length > limits.MOVING_BODY_BYTES) return 'its body is too long';
-  const request = parsed(body);
+  const request = jsonOrText(typeof body === 'string' ? body : new TextDecoder().decode(body));
   if (!isObject(request)) return 'its body is no object';
   if (request.stream !== true) return 'it is not streamed';
   const kept = KEPT_BY.find(([field, stays]) => stays(request[field]));
@@ -86,14 +86,6 @@ export function movePlan(path: string, body: string | Uint8Array | undefined): M
     min_tokens: typeof request.min_tokens === 'number' ? request.min_tokens : 0,
     includes_usage: Object(request.stream_options).include_usage === true,
   };
-}
-
-function parsed(body: string | Uint8Array): unknown {
-  try {
-    return JSON.parse(typeof body === 'string' ? body : new TextDecoder().decode(body));
-  } catch {
-    return null;
-  }
 }
 
 function isGiven(value: unknown): boolean {

@@ -1,4 +1,4 @@
-import { fieldsOf } from './fields.ts';
+import { fieldsOf, jsonOrText } from './fields.ts';
 /**
  * Errors in the shapes of the APIs that callers speak: as a body, and as the last event of a stream that has begun
  * with status 200. After OpenAI's reference (errors; `error` event of Responses) and Anthropic's (errors; `error`
@@ -73,12 +73,8 @@ function event(name: string, data: object): string {
  * @param text its body
  */
 export function readApiError(status: number, text: string): ApiError {
-  let body: unknown = text;
-  try {
-    body = JSON.parse(text);
-  } catch {
-    // Plain text is a message too.
-  }
+  // Plain text is a message too.
+  const body = jsonOrText(text);
   const { error, detail } = fieldsOf(body);
   const { type, code, param } = Object(error ?? detail) as Record<string, unknown>;
   return {

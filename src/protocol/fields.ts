@@ -7,3 +7,12 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 export function fieldsOf(value: unknown): { readonly [name: string]: unknown } {
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }
+
+/** The value of a text from outside that may be JSON; of any other the text itself. */
+export function jsonOrText(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}

@@ -2,7 +2,7 @@ import type * as z from 'zod';
 import { UserError } from '../process/exit-codes.ts';
 import { reasonOf } from '../process/http.ts';
 import { withTimeout } from '../process/timeout.ts';
-import { fieldsOf } from '../protocol/fields.ts';
+import { fieldsOf, jsonOrText } from '../protocol/fields.ts';
 import type { LaunchOutcome } from '../scheduler/rpc.ts';
 import type { DriverPorts } from './driver.ts';
 import type { Pace } from './pace.ts';
@@ -87,7 +87,11 @@ export class RestApi {
           ...(body === undefined ? {} : { body: JSON.stringify(body) }),
         };
         const response = await fetch(`${this.#url}${path}`, init);
-        return { status: response.status, headers: response.headers, body: parsed(await textOf(response)) };
+        return {
+          status: response.status,
+          headers: response.headers,
+          body: jsonOrText(await textOf(response)),
+        };
       });
     } catch (error) {
       throw new NoAnswerError(
@@ -148,14 +152,6 @@ async function textOf({ body }: Response): Promise<string> {
     text += decoder.decode(piece, { stream: true });
   }
   return text + decoder.decode();
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
 }
 
 const SAID_IN = ['detail', 'msg', 'message', 'error', 'title'];

@@ -1,4 +1,4 @@
-import { limits, ModelCard } from '../../protocol/index.ts';
+import { fieldsOf, jsonOrText, limits, ModelCard } from '../../protocol/index.ts';
 
 /** What an engine says of the models that it serves. */
 export interface ModelList {
@@ -20,20 +20,12 @@ export function readModelList(text: string): ModelList {
 }
 
 function entriesOf(text: string): unknown[] {
-  try {
-    const { data } = JSON.parse(text) as { data?: unknown };
-    return Array.isArray(data) ? data : [];
-  } catch {
-    return [];
-  }
+  const { data } = fieldsOf(jsonOrText(text));
+  return Array.isArray(data) ? data : [];
 }
 
 /** Of the body of `/version`, as vLLM answers it; null where it is none. */
 export function versionIn(text: string): string | null {
-  try {
-    const { version } = Object(JSON.parse(text)) as { version?: unknown };
-    return typeof version === 'string' ? version : null;
-  } catch {
-    return null;
-  }
+  const { version } = fieldsOf(jsonOrText(text));
+  return typeof version === 'string' ? version : null;
 }

@@ -11,6 +11,7 @@ import * as z from 'zod';
 import { sleep } from '../../process/clock.ts';
 import { UserError } from '../../process/exit-codes.ts';
 import { reasonOf } from '../../process/http.ts';
+import { jsonOrText } from '../../protocol/fields.ts';
 import type { LaunchOutcome, Machine } from '../../scheduler/rpc.ts';
 import type { Driver, DriverPorts, LaunchRequest, MachineKey, MakeDriver } from '../driver.ts';
 import { CALL_LIMIT_MS, NoAnswerError, unknownFrom } from '../rest.ts';
@@ -225,7 +226,9 @@ class RefusedError extends NoAnswerError {
   readonly reason: string;
 
   constructor(what: string, { code, body }: ApiException<unknown>) {
-    const { reason, message } = Status.catch({ reason: '', message: '' }).parse(parsed(body));
+    const { reason, message } = Status.catch({ reason: '', message: '' }).parse(
+      typeof body === 'string' ? jsonOrText(body) : body,
+    );
     super(`the Kubernetes API answered the request to ${what} with ${code}${message ? `: ${message}` : ''}`);
     this.status = code;
     this.reason = reason;
@@ -238,14 +241,6 @@ function isNotFound(error: unknown): boolean {
 }
 
 /** The client hands over the text of an error. */
-function parsed(body: unknown): unknown {
-  if (typeof body !== 'string') return body;
-  try {
-    return JSON.parse(body);
-  } catch {
-    return null;
-  }
-}
 
 function withinLimit(): ConfigurationOptions {
   const limit: ObservableMiddleware = {

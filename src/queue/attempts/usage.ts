@@ -3,6 +3,7 @@ import {
   type JobError,
   type JobResult,
   type JobResultRef,
+  jsonOrText,
   Usage,
 } from '../../protocol/index.ts';
 import type { UsageAmounts } from '../rpc.ts';
@@ -155,13 +156,8 @@ export function resumeLimits(core: Core, worker: Worker, jobId: string, account:
 }
 
 function partsOf(account: string | undefined): unknown[] {
-  if (account === undefined) return [];
-  try {
-    const parts: unknown = JSON.parse(account);
-    return Array.isArray(parts) ? parts : [];
-  } catch {
-    return [];
-  }
+  const parts = account === undefined ? [] : jsonOrText(account);
+  return Array.isArray(parts) ? parts : [];
 }
 
 type CountedAs = 'succeeded' | 'failed' | 'cancelled';

@@ -1,5 +1,5 @@
 import { type EngineClient, readText } from '../../engine/client/types.ts';
-import { engineMessage } from '../../protocol/index.ts';
+import { engineMessage, jsonOrText } from '../../protocol/index.ts';
 
 /** vLLM's routes by which adapters come and go while it runs, as version 0.32 answers them. */
 
@@ -49,11 +49,5 @@ function isMissingRoute(status: number, text: string): boolean {
 }
 
 function messageIn(text: string): string {
-  let body: unknown = text;
-  try {
-    body = JSON.parse(text);
-  } catch {
-    // Plain text.
-  }
-  return engineMessage(body) ?? 'the engine did not say why';
+  return engineMessage(jsonOrText(text)) ?? 'the engine did not say why';
 }

@@ -1,7 +1,6 @@
 import { type EngineAnswer, readPieces } from '../../engine/client/types.ts';
-import { fieldsOf, isEventStream } from '../../protocol/index.ts';
+import { fieldsOf, isEventStream, jsonOrText } from '../../protocol/index.ts';
 import { EventSplitter } from '../answers/event-splitter.ts';
-import { parseBody } from '../run/attempt.ts';
 import { UNFINISHED_REASONS } from '../run/completion-watch.ts';
 
 /**
@@ -37,7 +36,7 @@ function beginningIn(events: Uint8Array | null): 'nothing' | 'token' | 'failure'
   for (const [, data = ''] of Buffer.from(events)
     .toString()
     .matchAll(/^data: ?(.*?)\r?$/gm)) {
-    const { error, choices } = fieldsOf(parseBody(data));
+    const { error, choices } = fieldsOf(jsonOrText(data));
     if (error) return 'failure';
     const { delta, finish_reason } = fieldsOf(Array.isArray(choices) ? choices[0] : null);
     if ([...UNFINISHED_REASONS, 'error'].includes(String(finish_reason))) return 'failure';

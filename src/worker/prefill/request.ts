@@ -1,6 +1,5 @@
 import type { EngineCall } from '../../engine/client/types.ts';
-import { fieldsOf } from '../../protocol/index.ts';
-import { parseBody } from '../run/attempt.ts';
+import { fieldsOf, jsonOrText } from '../../protocol/index.ts';
 import { withMembers } from '../run/json-members.ts';
 
 /** What the prefill engine answers, for the engine that decodes. */
@@ -67,7 +66,7 @@ export function prefillable(call: EngineCall): Prefillable | null {
   const { method, path, body } = call;
   if (method !== 'POST' || !ROUTE.test(path) || body === undefined || body.length < SHORTEST_PROMPT_BYTES)
     return null;
-  const fields = fieldsOf(parseBody(typeof body === 'string' ? body : Buffer.from(body).toString()));
+  const fields = fieldsOf(jsonOrText(typeof body === 'string' ? body : Buffer.from(body).toString()));
   if (ONLY_WITHOUT.some((name) => fields[name])) return null;
   if ([fields.n, fields.best_of].some((choices) => (choices ?? 1) !== 1)) return null;
   // Of one token nothing is left to decode.
@@ -101,7 +100,7 @@ export function prefillCall({ call, body }: Prefillable, signal: AbortSignal): E
 
 /** What it answered; null: nothing that another engine could go on from. */
 export function readPrefill(text: string): Prefill | null {
-  const answer = fieldsOf(parseBody(text));
+  const answer = fieldsOf(jsonOrText(text));
   const choice = Array.isArray(answer.choices) ? fieldsOf(answer.choices[0]) : {};
   const promptIds = answer.prompt_token_ids ?? choice.prompt_token_ids;
   const params = fieldsOf(answer.kv_transfer_params);

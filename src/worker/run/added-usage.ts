@@ -1,6 +1,5 @@
-import { isObject } from '../../protocol/index.ts';
+import { isObject, jsonOrText } from '../../protocol/index.ts';
 import { EventSplitter } from '../answers/event-splitter.ts';
-import { parseBody } from './attempt.ts';
 import { membersOf } from './json-members.ts';
 
 type Fields = Record<string, unknown>;
@@ -125,6 +124,6 @@ function memberText(event: string, name: string): string | null {
 /** Null: it holds no object. */
 function dataOf(event: string): Fields | null {
   const data = /^data: ?(\{.*\})\r?$/m.exec(event)?.[1];
-  const value = data === undefined ? null : parseBody(data);
+  const value = data === undefined ? null : jsonOrText(data);
   return isObject(value) ? value : null;
 }

@@ -1,7 +1,8 @@
 import type { EngineCall } from '../../engine/client/types.ts';
+import { jsonOrText } from '../../protocol/index.ts';
 import { finalFailure } from '../failure.ts';
 import { readWhole } from '../files/transfer.ts';
-import { type Attempt, parseBody } from './attempt.ts';
+import type { Attempt } from './attempt.ts';
 import { answerTooLarge, failureOfEngine } from './engine-failures.ts';
 import { usageOf } from './tokens.ts';
 
@@ -29,7 +30,7 @@ export async function askEngine(
     signal: attempt.signal,
   });
   const bytes = await readWhole(answer.body, answerTooLarge);
-  if (answer.status >= 400) throw await failureOfEngine(attempt, answer.status, parseBody(bytes.toString()));
+  if (answer.status >= 400) throw await failureOfEngine(attempt, answer.status, jsonOrText(bytes.toString()));
   if (answer.status >= 300)
     throw finalFailure('engine_refused', `the engine redirects (HTTP ${answer.status})`);
   return { bytes, contentType: answer.headers['content-type'] ?? '' };
@@ -38,7 +39,7 @@ export async function askEngine(
 /** The same with JSON both ways. */
 export async function askEngineJson(attempt: Attempt, path: string, fields: object): Promise<unknown> {
   const { bytes } = await askEngine(attempt, path, { body: JSON.stringify(fields) });
-  const answer = parseBody(bytes.toString());
+  const answer = jsonOrText(bytes.toString());
   attempt.used(usageOf(answer));
   return answer;
 }

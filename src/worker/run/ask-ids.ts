@@ -1,8 +1,7 @@
 import { movePlan } from '../../moving/plan.ts';
 import { StopHold } from '../../moving/stop-hold.ts';
 import { idsAsked } from '../../moving/token-ids.ts';
-import type { EngineRequest, MovePlan } from '../../protocol/index.ts';
-import { parseBody } from './attempt.ts';
+import { type EngineRequest, jsonOrText, type MovePlan } from '../../protocol/index.ts';
 import { withMembers } from './json-members.ts';
 import type { Moving } from './passed-events.ts';
 
@@ -22,8 +21,8 @@ export function askIds(request: EngineRequest, body: string | Uint8Array): Movab
   if (typeof plan === 'string') return plan;
   const text = typeof body === 'string' ? body : Buffer.from(body).toString();
   const isAsked =
-    /"return_token_ids"\s*:\s*true/.test(text) && Object(parseBody(text)).return_token_ids === true;
-  const from = request.continues ? idsAsked(parseBody(text)) : null;
+    /"return_token_ids"\s*:\s*true/.test(text) && Object(jsonOrText(text)).return_token_ids === true;
+  const from = request.continues ? idsAsked(jsonOrText(text)) : null;
   const asked = isAsked ? body : withAsked(body);
   const hasStops = StopHold.of(plan) !== null;
   return { body: hasStops ? withMembers(asked, STOPS_SHOWN) : asked, moving: { plan, isAsked, from } };
@@ -31,7 +30,7 @@ export function askIds(request: EngineRequest, body: string | Uint8Array): Movab
 
 /** What a continuation says of its prompt stands for the caller's own. */
 function continuedPlan(request: EngineRequest, body: string | Uint8Array): MovePlan | string {
-  const { kv_transfer_params: _, ...rest } = Object(parseBody(Buffer.from(body).toString()));
+  const { kv_transfer_params: _, ...rest } = Object(jsonOrText(Buffer.from(body).toString()));
   // However long it has become.
   const plan = movePlan(
     request.path,

@@ -1,4 +1,4 @@
-import type { RouteList, Usage } from '../../protocol/index.ts';
+import { jsonOrText, type RouteList, type Usage } from '../../protocol/index.ts';
 import type { DownloadedFile } from '../files/transfer.ts';
 import type { IdsAsking, UsageAsking } from './ask-usage.ts';
 import type { RunEngine } from './traced-engine.ts';
@@ -46,16 +46,7 @@ export interface Attempt {
   timestamp(): string;
 }
 
-/** JSON where it is JSON, else the text. */
-export function parseBody(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
-}
-
-/** The same of an answer: what is called a text stays one. */
+/** An answer of an engine as a value: one that is called a text stays a text. */
 export function parseAnswer(text: string, contentType: string | undefined): unknown {
-  return contentType?.trimStart().toLowerCase().startsWith('text/') ? text : parseBody(text);
+  return contentType?.trimStart().toLowerCase().startsWith('text/') ? text : jsonOrText(text);
 }

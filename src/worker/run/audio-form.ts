@@ -1,6 +1,6 @@
-import type { EngineRequest } from '../../protocol/index.ts';
+import { type EngineRequest, jsonOrText } from '../../protocol/index.ts';
 import { finalFailure } from '../failure.ts';
-import { type Attempt, parseBody } from './attempt.ts';
+import type { Attempt } from './attempt.ts';
 
 /** Routes that take a file, as a form. */
 const AUDIO_ROUTE = /^\/v1\/audio\/(transcriptions|translations)$/;
@@ -24,7 +24,7 @@ export function namesAudio({ path, body }: EngineRequest): boolean {
  * @throws JobFailure `invalid_request`, or `payload_unreachable` where the audio cannot be had
  */
 export async function audioForm(attempt: Attempt, request: EngineRequest): Promise<Form | null> {
-  const asked = parseBody(String(request.body));
+  const asked = jsonOrText(String(request.body));
   // A long text that is no JSON, taken apart as an object, would keep the worker from all else for seconds.
   if (typeof asked !== 'object' || asked === null) return null;
   const { file_url: url, file, ...fields } = asked as Record<string, unknown>;

@@ -1,8 +1,8 @@
 import * as z from 'zod';
-import { otherwise, parseValue } from '../../protocol/index.ts';
+import { jsonOrText, otherwise, parseValue } from '../../protocol/index.ts';
 import { finalFailure } from '../failure.ts';
 import { askEngine } from './ask-engine.ts';
-import { type Attempt, parseBody } from './attempt.ts';
+import type { Attempt } from './attempt.ts';
 import { formOf } from './audio-form.ts';
 import { modelOf } from './task-fields.ts';
 
@@ -60,7 +60,7 @@ export async function runTranscription(attempt: Attempt): Promise<Record<string,
 
 /** What the engine gave as JSON, or the text of the other formats. */
 function transcriptIn(text: string): Record<string, unknown> {
-  const parsed = parseBody(text);
+  const parsed = jsonOrText(text);
   if (typeof parsed !== 'object' || parsed === null)
     return { text: typeof parsed === 'string' ? parsed : text };
   const { text: said, language, duration, segments } = parsed as Record<string, unknown>;

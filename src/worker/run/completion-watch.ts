@@ -1,5 +1,4 @@
-import type { Usage } from '../../protocol/index.ts';
-import { parseBody } from './attempt.ts';
+import { jsonOrText, type Usage } from '../../protocol/index.ts';
 
 /** Longest mark looked for, with room for blanks: what a search across two pieces must see of the first. */
 const TAIL_CHARACTERS = 64;
@@ -156,7 +155,7 @@ function promptIn(usage: string): number | null {
 
 function modelIn(text: string): string | null {
   const found = MODEL.exec(text)?.[1];
-  const model = found === undefined ? null : parseBody(Buffer.from(found, 'latin1').toString());
+  const model = found === undefined ? null : jsonOrText(Buffer.from(found, 'latin1').toString());
   return typeof model === 'string' && model.length <= 512 ? model : null;
 }
 
@@ -198,7 +197,7 @@ function cut(data: string): string {
 /** A response that is only incomplete has reached a limit, and that is a result. */
 function isFailure(data: string): boolean {
   if (!/"response\.incomplete"/.test(data)) return true;
-  return errorOf(parseBody(data)) !== null;
+  return errorOf(jsonOrText(data)) !== null;
 }
 
 /** The engine's error in the data of an event: `{error}`, `{response: {error}}`, or the data itself; null: none. */

@@ -1,8 +1,8 @@
 import { readText } from '../../engine/client/types.ts';
 import { idsAsked } from '../../moving/token-ids.ts';
-import type { EngineRequest, Usage } from '../../protocol/index.ts';
+import { type EngineRequest, jsonOrText, type Usage } from '../../protocol/index.ts';
 import { finalFailure } from '../failure.ts';
-import { type Attempt, parseBody } from './attempt.ts';
+import type { Attempt } from './attempt.ts';
 
 type Body = Record<string, unknown>;
 
@@ -18,7 +18,7 @@ const UNFINISHED = '\ufffd';
  * @throws JobFailure
  */
 export async function atWholeCharacter(attempt: Attempt, request: EngineRequest): Promise<EngineRequest> {
-  const body = parseBody(Buffer.from(request.body ?? '').toString()) as Body;
+  const body = jsonOrText(Buffer.from(request.body ?? '').toString()) as Body;
   const ids = idsAsked(body);
   if (ids === null) throw finalFailure('invalid_request', 'payload.continues: the body has no token ids');
   const generated = ids.length - request.continues!.prompt_tokens;
@@ -53,7 +53,7 @@ async function textOf(attempt: Attempt, tokens: readonly number[]): Promise<stri
     contentType: 'application/json',
     body: JSON.stringify({ model: attempt.servedModel, tokens }),
   });
-  const { prompt } = Object(parseBody(await readText(answer.body)));
+  const { prompt } = Object(jsonOrText(await readText(answer.body)));
   if (answer.status === 200 && typeof prompt === 'string') return prompt;
   throw finalFailure('engine_error', `the engine does not tell the text of tokens: HTTP ${answer.status}`);
 }

@@ -1,8 +1,8 @@
 import type { EngineAnswer } from '../../engine/client/types.ts';
-import { fieldsOf, type JobError, limits } from '../../protocol/index.ts';
+import { fieldsOf, type JobError, jsonOrText, limits } from '../../protocol/index.ts';
 import { engineDied, engineRefusal, finalFailure, JobFailure } from '../failure.ts';
 import type { Settlement } from '../results/settlement.ts';
-import { type Attempt, parseBody } from './attempt.ts';
+import type { Attempt } from './attempt.ts';
 import { errorOf } from './completion-watch.ts';
 
 /** How long a sick engine may take to show it, ms. */
@@ -49,7 +49,7 @@ export function redirected({ status, headers }: EngineAnswer): JobFailure {
 
 /** What the engine's own error inside a stream means: its request may be at fault, or the engine is dying. */
 export function failureInside(attempt: Attempt, data: string): Promise<JobFailure> {
-  const error = errorOf(parseBody(data));
+  const error = errorOf(jsonOrText(data));
   return failureOfEngine(attempt, statusInside(error), { error });
 }
 

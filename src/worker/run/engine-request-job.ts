@@ -4,6 +4,7 @@ import {
   EngineRequest,
   type EngineRequestResult,
   isEventStream,
+  jsonOrText,
   parseValue,
   type RelayedResult,
 } from '../../protocol/index.ts';
@@ -12,7 +13,7 @@ import { finalFailure } from '../failure.ts';
 import { readWhole } from '../files/transfer.ts';
 import { AddedUsage } from './added-usage.ts';
 import { decoded, decodedHeadOf, headOf } from './answer-head.ts';
-import { type Attempt, parseAnswer, parseBody } from './attempt.ts';
+import { type Attempt, parseAnswer } from './attempt.ts';
 import { CompletionWatch } from './completion-watch.ts';
 import { atWholeCharacter, wholeUsage } from './continued.ts';
 import {
@@ -225,7 +226,7 @@ async function relayWhole(
   }
   if (answer.status < 400) {
     await checkWhole(attempt, request, watch, false);
-    if (COMPLETIONS.test(request.path)) attempt.generated(generatedTokens(parseBody(bytes.toString())));
+    if (COMPLETIONS.test(request.path)) attempt.generated(generatedTokens(jsonOrText(bytes.toString())));
   }
   stream.head(headOf(answer, request));
   for (let at = 0; at < bytes.byteLength; at += RECORD_BYTES) {
@@ -252,5 +253,5 @@ async function checkWhole(
 /** What an engine says of its error, which some label as a stream of one event. */
 function errorIn({ headers }: EngineAnswer, bytes: Buffer): unknown {
   const text = bytes.toString();
-  return parseBody((isEventStream(headers) && /^data: ?(.*)$/m.exec(text)?.[1]) || text);
+  return jsonOrText((isEventStream(headers) && /^data: ?(.*)$/m.exec(text)?.[1]) || text);
 }

@@ -1,5 +1,4 @@
-import { CHAT_MAX_TOKENS, fieldsOf, type Job, type Usage } from '../../protocol/index.ts';
-import { parseBody } from './attempt.ts';
+import { CHAT_MAX_TOKENS, fieldsOf, type Job, jsonOrText, type Usage } from '../../protocol/index.ts';
 import { isJson } from './request-body.ts';
 
 /** Most tokens that a job may generate for each choice; null when it does not say, or generates none. */
@@ -11,8 +10,8 @@ export function maxTokensOf(job: Job): number | null {
 }
 
 function parsed(body: unknown): unknown {
-  if (body instanceof Uint8Array) return isJson(body) ? parseBody(new TextDecoder().decode(body)) : null;
-  return typeof body === 'string' ? parseBody(body) : null;
+  if (body instanceof Uint8Array) return isJson(body) ? jsonOrText(new TextDecoder().decode(body)) : null;
+  return typeof body === 'string' ? jsonOrText(body) : null;
 }
 
 /** Tokens generated for each choice of a finished completion, by the engine's own count; null: it does not say. */

@@ -1,6 +1,6 @@
 import type { EngineCall } from '../../engine/client/types.ts';
 import type { Usage } from '../../protocol/index.ts';
-import { fieldsOf } from '../../protocol/index.ts';
+import { fieldsOf, jsonOrText } from '../../protocol/index.ts';
 import type { Attributes } from './span.ts';
 
 /**
@@ -73,10 +73,5 @@ function operationOf(path: string): string {
 
 function parsedFields(body: EngineCall['body']): Record<string, unknown> {
   if (body === undefined || body.length > MOST_PARSED_BYTES) return {};
-  try {
-    const parsed: unknown = JSON.parse(typeof body === 'string' ? body : new TextDecoder().decode(body));
-    return fieldsOf(parsed);
-  } catch {
-    return {};
-  }
+  return fieldsOf(jsonOrText(typeof body === 'string' ? body : new TextDecoder().decode(body)));
 }
