@@ -1,6 +1,9 @@
 import type { Alarm } from '../durable/ports.ts';
 
-/** The one alarm of an object for several who each set their own: it is set to the earliest. */
+/**
+ * Shares the one alarm of an object among several parts, each of which sets its own: the object's is set to the
+ * earliest.
+ */
 export class Alarms {
   readonly #alarm: Alarm;
   readonly #parts: Part[] = [];
@@ -9,7 +12,7 @@ export class Alarms {
     this.#alarm = alarm;
   }
 
-  /** An alarm of one part. What was set before the object started may have been for any of them. */
+  /** The alarm of one part. An alarm from before the object started may have been for any of them. */
   part(): Alarm & { isDue(now: number): boolean } {
     const part = new Part(this.#alarm.get(), () => this.#setEarliest());
     this.#parts.push(part);
@@ -39,7 +42,7 @@ class Part implements Alarm {
   }
 
   set(atMs: number): void {
-    // Storage knows whole ms: one that rang before its time would be due to nobody, and not be set again.
+    // Storage keeps whole ms: an alarm that rang early would be due for no part, and not be set again.
     this.#at = Math.ceil(atMs);
     this.#changed();
   }

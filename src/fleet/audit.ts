@@ -3,16 +3,16 @@ import type { AuditAction, AuditEntry, AuditOutcome } from '../protocol/index.ts
 import type { TokenEntry } from '../settings/token-entry.ts';
 
 const DAY_MS = 24 * 3_600_000;
-/** An entry is kept so long, as usage is, and is told no longer. */
+/** How long an entry is kept and shown, as long as usage. */
 const KEPT_MS = 400 * DAY_MS;
-/** Of each action, so that many of one, such as cancelled jobs, push out none of another. */
+/** Entries kept of each action, so that many of one, such as cancelled jobs, push out none of another. */
 const KEPT_OF_AN_ACTION = 10_000;
 /** Longer values are left out, JSON characters: a row stays small. */
 const MOST_VALUE = 16 * 1024;
 
 /** What is about to be done. */
 export interface AuditBegin {
-  /** Chosen at random by who asks, so that what is asked twice is recorded once. */
+  /** Chosen at random by the gateway, so that a repeated call is recorded once. */
   id: string;
   actor: string | null;
   tenant: string | null;
@@ -59,7 +59,7 @@ export class Audit {
     this.#add(entry, { outcome: 'begun', after: null, error: null }, now);
   }
 
-  /** What is not there, or has ended, stays as it is. */
+  /** An entry that does not exist, or has ended, stays as it is. */
   end(id: string, { outcome, after, error }: AuditEnd, now: number): void {
     this.#sql.exec(
       `UPDATE audit SET outcome = ?2, after = ?3, error = ?4, ended_at = ?5 WHERE id = ?1 AND outcome = 'begun'`,
@@ -91,8 +91,8 @@ export class Audit {
   }
 
   /**
-   * Tokens that a file or a setting names, as a gateway has them now: what has changed since they were last told is
-   * recorded, also what was changed while nothing ran.
+   * Tokens that a file or a setting names, as a gateway has them now. Records what has changed since the last call,
+   * even while nothing ran.
    */
   tokensOfFile(entries: readonly TokenEntry[], queueId: string, now: number): void {
     const told = new Map(

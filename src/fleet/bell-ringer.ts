@@ -4,7 +4,7 @@ import { doubling } from '../process/backoff.ts';
 import type { FleetView } from '../protocol/index.ts';
 import type { Bell, BellMessage } from './bell.ts';
 
-/** After a post that was not taken, doubled with each in a row, ms. */
+/** Pause after a post that the receiver did not take, doubled with each in a row, ms. */
 const FIRST_PAUSE_MS = 5000;
 const LONGEST_PAUSE_MS = 10 * 60_000;
 
@@ -17,7 +17,7 @@ export interface BellRingerPorts {
   /** In front of each line; null: none. */
   queueId: string | null;
   alarm: Alarm;
-  /** While workers are there, the list is looked at so often, ms: much of it comes by time alone. */
+  /** How often the list is looked at while there are workers, ms: many problems arise by time alone. */
   everyMs: number;
   now(): number;
   commit<T>(work: () => T): T;
@@ -37,13 +37,13 @@ export class BellRinger {
     this.#ports = ports;
   }
 
-  /** Something was heard of the fleet: it is looked at from now on. */
+  /** The fleet has news: from now on the list is looked at. */
   heard(): void {
     const { url, alarm, now, everyMs } = this.#ports;
     if (url !== '' && alarm.get() === null) alarm.set(now() + everyMs);
   }
 
-  /** Looks at the list, and posts what is new of it. Waits for no receiver. */
+  /** Looks at the list, and posts its news without waiting for the receiver. */
   async ring(): Promise<void> {
     const { bell, view, url, queueId, alarm, now, everyMs } = this.#ports;
     if (url === '') return alarm.clear();

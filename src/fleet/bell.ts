@@ -3,7 +3,10 @@ import type { Acknowledgement, Attention } from '../protocol/index.ts';
 import type { Problem } from './view/problem.ts';
 import { span } from './view/words.ts';
 
-/** What went is told as gone no longer than this afterwards, ms: its receiver does not answer. */
+/**
+ * A problem that has gone is told as gone for this long, ms; after that, a receiver that does not answer never hears of
+ * it.
+ */
 const GONE_TOLD_FOR_MS = 24 * 3_600_000;
 /** Of one message. */
 const MOST_LINES = 20;
@@ -14,13 +17,13 @@ interface Entry {
   problem: Problem;
   /** Epoch ms. */
   came_at: number;
-  /** Since when it is not in the list, epoch ms; null: it is. */
+  /** Since when it has been gone from the list, epoch ms; null: it is in the list. */
   missing_since: number | null;
   is_told: boolean;
   acknowledged: Acknowledgement | null;
 }
 
-/** What is to be told now, and of which problems it is. */
+/** The message to post now, and the problems that it is about. */
 export interface BellMessage {
   text: string;
   came: string[];
@@ -45,7 +48,7 @@ export class Bell {
     this.#entries = new Map(rows.map(({ id, entry }) => [String(id), JSON.parse(String(entry)) as Entry]));
   }
 
-  /** Whether nothing is left that was told and has not been told as gone. */
+  /** Whether every problem that was told has been told as gone. */
   get isQuiet(): boolean {
     return ![...this.#entries.values()].some(({ is_told }) => is_told);
   }
@@ -71,7 +74,7 @@ export class Bell {
     return { ...entry.problem, acknowledged: entry.acknowledged };
   }
 
-  /** What is to be told; null: nothing. @param queueId in front of each line; null: none */
+  /** The next message; null: there is none. @param queueId in front of each line; null: none */
   message(queueId: string | null, now: number): BellMessage | null {
     const came: [string, string][] = [];
     const gone: [string, string][] = [];
@@ -94,7 +97,7 @@ export class Bell {
     return { text: lines.join('\n'), came: ids(came), gone: ids(gone) };
   }
 
-  /** The receiver has it. */
+  /** The receiver has taken it. */
   told({ came, gone }: BellMessage): void {
     for (const id of gone) {
       // It may have come back meanwhile: then it is told as new.

@@ -16,7 +16,7 @@ export function choosePool(
     (names.length > 0 ? names : [config_id]).map((id) => ({ id, config_id })),
   );
   const all = [...declared, ...known];
-  // A request without a model may go to the pools that the operator declares.
+  // A request without a model may go only to pools that the operator declares.
   const there = isNamed || starts.length === 0 ? all : declared;
   const pools = [...new Set(there.map(({ config_id }) => config_id))];
   // One may be called "default" itself.

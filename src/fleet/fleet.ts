@@ -44,10 +44,10 @@ import { type Objectives, USUAL_OBJECTIVES } from './view/objectives.ts';
 import { poolStart } from './view/pool-start.ts';
 import { intervalMs } from './view/worker-state.ts';
 
-/** Between two sweeps, ms: what falls due in between goes with the next one. */
+/** Between two sweeps, ms: whatever falls due in between is forgotten by the next one. */
 const SWEEP_PAUSE_MS = 1000;
 
-/** What of a heartbeat is worth a commit of its own. */
+/** Fields of a heartbeat whose change is stored within a second. */
 const SAVED_AT_ONCE = ['status', 'phase', 'error_message'] as const;
 
 /** The ports of the fleet's rules. */
@@ -64,9 +64,9 @@ export interface FleetPorts {
 export type FleetSettings = Pick<QueueSettingValues, 'retention_seconds' | 'alert_settled_seconds'>;
 
 /**
- * What is known of a queue's workers, models and machines beyond their connections, in its parts; what concerns several
- * of them is a method here. It decides about no job, and all of it is bounded: junk from one worker pushes out the
- * longest unseen.
+ * What is known of a queue's workers, models and machines beyond their connections: a part for each, and a method here
+ * for what concerns several. It decides about no job. All of it is bounded: junk from one worker pushes out what was
+ * not seen for the longest.
  */
 export class Fleet {
   readonly workers: KnownWorkers;
@@ -236,7 +236,7 @@ export class Fleet {
     return models.map((model) => choosePool(known, starts, model));
   }
 
-  /** The same for callers: a model that they ask for in vain is an incident. */
+  /** The same for callers: an unknown model that they ask for is noted as an incident. */
   chooseForCallers(models: readonly (string | null)[]): PoolChoice[] {
     const choices = this.choosePools(models);
     for (const [index, choice] of choices.entries()) {

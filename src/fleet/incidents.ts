@@ -4,7 +4,7 @@ import type { Incidents, Refusal, UnknownModel } from './view/facts.ts';
 /** Models that callers asked for in vain, remembered at a time. */
 const MOST_MODELS = 5;
 
-/** What went wrong on the way to the queue. It is in memory only: what still goes wrong is told again. */
+/** What went wrong on the way to the queue. In memory only: if it still goes wrong, it is reported again. */
 export class RecentIncidents {
   #refusal: Refusal | null = null;
   readonly #models = new Map<string, UnknownModel>();

@@ -7,9 +7,9 @@ import type { KnownWorker, PoolShare, QueueShare } from './rpc.ts';
 import type { PoolFacts } from './view/facts.ts';
 import { stateOf } from './view/worker-state.ts';
 
-/** Starts whose median is what a start is expected to take. */
+/** The newest starts, whose median is the expected duration of a start. */
 const STARTS = 20;
-/** Longer ones say more of a container that stood still than of a start, ms. */
+/** Starts that took longer are not counted, ms: their container stood still. */
 const LONGEST_START_MS = 24 * 3_600_000;
 /** More are not remembered; a fleet has a few dozen. */
 const MOST_POOLS = 500;
@@ -113,8 +113,8 @@ export class KnownPools {
   }
 
   /**
-   * Forgets those last heard of by then, and the longest unheard beyond a number. The queue counts on from where it was
-   * however long nothing came, so what it has told is kept: else all that ever happened would be counted as new.
+   * Forgets pools last heard of by then and, beyond a number, those not heard of for the longest. The queue's counts go
+   * on from where they were, so what it told last is kept: else all that ever happened would count as new.
    */
   bound(heardBy: number): void {
     const junkFirst = [...this.#byId.values()].sort(

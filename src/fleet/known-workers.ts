@@ -10,12 +10,12 @@ import {
   touchWorker,
 } from './worker-table.ts';
 
-/** What is kept of a heartbeat's error: with it every worker that is known fits into one answer. */
+/** Characters kept of a heartbeat's error, so that all known workers fit into one answer. */
 const LAST_WORDS_CHARACTERS = 4096;
 
 /**
  * Every worker that is known: in memory, and on disk but for its connection, which the queue tells again. What is known
- * of a worker is a value: a change makes another.
+ * of a worker is an immutable value: a change makes a new one.
  */
 export class KnownWorkers {
   readonly #sql: Sql;

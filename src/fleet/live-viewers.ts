@@ -4,20 +4,20 @@ import type { Projection } from './projection.ts';
 /** A viewer gets at most one frame in this time, ms. */
 const FRAME_EVERY_MS = 1000;
 /**
- * A viewer that nothing was heard of for so long gets no more frames until it is heard, ms. Its `ping` waits for the
- * `pong` before it, which comes behind all frames: one that does not keep up falls silent, and nothing piles up.
+ * A viewer that has been silent for this long, ms, gets no frames until it is heard again. Its `ping` waits for the
+ * `pong` before it, which comes behind all frames: a viewer that does not keep up falls silent, and nothing piles up.
  */
 const SILENT_AFTER_MS = 30_000;
-/** One that is silent for so long is gone, ms. */
+/** A viewer that has been silent for this long is gone, ms. */
 const GONE_AFTER_MS = 300_000;
 
-/** Whether one whose page is signed in still is, is asked again after this time, ms. */
+/** How often it is checked that a viewer's page is still signed in, ms. */
 const SIGN_IN_CHECKED_EVERY_MS = 10_000;
 
 /** What a viewer looks at; stays with its socket while the object sleeps. */
 export interface Watching {
   isPaused: boolean;
-  /** Of which the version is; null: it knows nothing. */
+  /** The epoch of that version; null: it knows nothing. */
   epoch: string | null;
   version: number;
   /** It has asked and was sent nothing since: it is told even that nothing is new, which is how it knows the view holds. */
@@ -122,11 +122,11 @@ export class LiveViewers {
     });
   }
 
-  /** Those who look with it are sent nothing until it is found to be good. */
+  /** Viewers with this sign-in are sent nothing until it proves valid. */
   async #checkSignIn(id: string): Promise<void> {
     if (this.#checking.has(id)) return;
     this.#checking.add(id);
-    // One that cannot be asked about is asked about again at the next look.
+    // A sign-in that cannot be checked now is checked at the next look.
     const isGood = await this.#ports.isSignedIn(id).catch(() => null);
     this.#checking.delete(id);
     if (isGood === false) this.signedOut(id);

@@ -10,7 +10,7 @@ export class Models {
     this.#sql = sql;
   }
 
-  /** A worker serves, or until now served, its models. */
+  /** Notes that a worker serves its models, or served them until now. */
   record(event: FleetEvent): void {
     const { worker_id, config_id, models, at } = event;
     const cards = (event.kind === 'registered' && event.instance?.model_cards) || [];

@@ -29,9 +29,9 @@ import { SaveTimer } from './save-timer.ts';
 import { Scheduling } from './scheduling.ts';
 import { viewerSocket } from './viewer-socket.ts';
 
-/** What is new, log lines and samples wait this long for others to be stored with, ms. */
+/** News, log lines and samples wait this long for others to be stored with, ms. */
 const SAVE_AFTER_MS = 1000;
-/** The same of what is only measured anew. */
+/** The same for heartbeats with new measurements only. */
 const SAVE_MEASURED_AFTER_MS = 5000;
 
 /** Sockets of viewers; a person has a few. */
@@ -128,7 +128,7 @@ export class FleetObject extends ObjectThatOffers implements FleetCalls {
         everyMs: (settled * 1000) / 3,
         now,
         commit: (work) => this.#commit(work),
-        // Where the runtime keeps private addresses apart, the operator's own choice may be one.
+        // The operator's own receiver may be at a private address, for which workerd has a network of its own.
         post: (body) =>
           deliver((...asked) => (env.PRIVATE_NETWORK ?? globalThis).fetch(...asked), alertUrl, body),
         log: (level, msg) => console.log(JSON.stringify({ level, msg, queue_id: this.#queueId })),
@@ -189,7 +189,7 @@ export class FleetObject extends ObjectThatOffers implements FleetCalls {
     this.#viewers.changed();
   }
 
-  /** `GET /api/fleet/live`: the socket of one who looks at the fleet. */
+  /** `GET /api/fleet/live`: the socket of a viewer. */
   override async fetch(upgrade: Request): Promise<Response> {
     if (this.ctx.getWebSockets().length >= MOST_VIEWERS) {
       return new Response(`${MOST_VIEWERS} viewers look at this fleet already; poll GET /api/fleet instead`, {
@@ -273,7 +273,7 @@ export class FleetObject extends ObjectThatOffers implements FleetCalls {
       .tellFleet(true)
       .then(
         () => {},
-        // What is shown then is what heartbeats tell. The queue tells the rest when it can.
+        // The view then shows what heartbeats tell, until the queue reports the rest.
         () => {},
       );
     await this.#asking;

@@ -20,7 +20,7 @@ import { type StateNow, stateOf } from './view/worker-state.ts';
 /** Workers that are gone are shown for so long, ms; `GET /api/workers` tells of them longer. */
 const STOPPED_SHOWN_MS = 3_600_000;
 const LOST_SHOWN_MS = 24 * 3_600_000;
-/** Rows that went are remembered so that viewers are told; one that knows less gets everything. */
+/** Removed rows that are remembered, so that viewers hear of them; a viewer that knows less gets everything. */
 const MOST_GONE = 1000;
 
 export interface FleetSources {
@@ -45,7 +45,7 @@ interface Shown<R> {
   version: number;
 }
 
-/** Of what a worker's row was made. */
+/** What a worker's row was made of. */
 interface MadeOf {
   facts: KnownWorker;
   expectedStartMs: number | null;
@@ -224,7 +224,7 @@ export class Projection {
     return this.#show('pools', this.#pools, new Map(rows));
   }
 
-  /** Takes over what looks different. @returns whether anything does */
+  /** Replaces rows that look different. @returns whether any does */
   #show<R>(kind: Gone['kind'], shown: Map<string, Shown<R>>, rows: ReadonlyMap<string, R>): boolean {
     const version = this.#version + 1;
     let hasChanged = false;

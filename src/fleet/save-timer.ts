@@ -1,4 +1,4 @@
-/** Saves once for all who asked, at the earliest time that one of them asked for. */
+/** Saves once for all requests, at the earliest time that one of them asked for. */
 export class SaveTimer {
   readonly #save: () => void;
   #armed: { timer: ReturnType<typeof setTimeout>; at: number } | null = null;

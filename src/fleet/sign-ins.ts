@@ -1,7 +1,7 @@
 import type { Sql } from '../durable/ports.ts';
 import { limits } from '../protocol/index.ts';
 
-/** A browser that showed a token, and has a cookie for it. Neither of the two is kept. */
+/** A browser that showed a token and has a cookie for it. The row holds neither of them. */
 export interface SignInRow {
   /** Lower-case hex of the SHA-256 of what the cookie holds. */
   id_sha256: string;

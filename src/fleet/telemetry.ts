@@ -115,7 +115,7 @@ export class Telemetry {
     return unsaved;
   }
 
-  /** What would be forgotten as soon as it is stored is not kept until then. */
+  /** Items that would be forgotten as soon as they are stored are dropped now. */
   #dropOldest(unsaved: Unsaved): void {
     let dropped = 0;
     let size = 0;

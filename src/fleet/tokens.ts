@@ -38,7 +38,7 @@ export class Tokens {
 
   constructor(sql: Sql, now: () => number) {
     this.#sql = sql;
-    // No gateway holds a list of an earlier start under a number of this one.
+    // Begins at the time, so that no gateway holds an older list under a number of this start.
     this.#version = now();
   }
 
@@ -64,7 +64,7 @@ export class Tokens {
     return before;
   }
 
-  /** Also of tokens that stand in a file. What is not used for a year is forgotten. */
+  /** Also for tokens of a file. Uses older than a year are forgotten. */
   uses(told: readonly TokenUse[], now: number): Record<string, number> {
     for (const { sha256, at } of told) {
       this.#sql.exec(

@@ -9,13 +9,13 @@ export interface Chunk {
 
 /** By name, a value a step; null: none. */
 export interface Columns {
-  /** What was measured: a longer step has the mean. */
+  /** Measurements: a longer step has their mean. */
   readings: Record<string, (number | null)[]>;
-  /** What holds until it changes: a longer step has the last. */
+  /** Levels that hold until they change: a longer step has the last. */
   levels: Record<string, (number | null)[]>;
-  /** The most there was: a longer step has the highest. */
+  /** Maxima: a longer step has the highest. */
   peaks: Record<string, (number | null)[]>;
-  /** How many came: a longer step has the sum. */
+  /** Counts: a longer step has their sum. */
   counts: Record<string, (number | null)[]>;
   /** Histograms: merged. */
   buckets: Record<string, (Buckets | null)[]>;
@@ -49,7 +49,7 @@ function lengthOf(step_ms: number): number {
   return (step_ms === HOUR_MS ? DAY_MS : CHUNK_MS) / step_ms;
 }
 
-/** Sets what was measured from one moment on until another, both included; what is outside the chunk is left out. */
+/** Sets a value from one moment to another, both included; times outside the chunk are left out. */
 export function setReadings(chunk: Chunk, from: number, to: number, values: Record<string, number>): void {
   const end = chunk.start + CHUNK_MS - 1;
   const [first, last] = [stepOf(chunk, Math.max(from, chunk.start)), stepOf(chunk, Math.min(to, end))];

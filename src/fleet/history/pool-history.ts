@@ -92,7 +92,7 @@ export class PoolHistory {
     this.#history = history;
   }
 
-  /** What came since the queue last told. @param before null: it never did */
+  /** Adds what has come since the queue's last report. @param before null: this is its first */
   count(share: PoolShare, before: Told | null, at: number): void {
     const id = share.config_id;
     const sums = this.#sumsOf(id, at);

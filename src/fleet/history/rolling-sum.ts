@@ -1,4 +1,4 @@
-/** Sums of vectors over the newest so many steps. */
+/** Sums of vectors over a number of the newest steps. */
 export class RollingSum {
   readonly #stepMs: number;
   readonly #steps: number;

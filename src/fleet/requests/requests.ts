@@ -3,14 +3,17 @@ import { isNotable, type RequestRecord } from '../../protocol/index.ts';
 import { boundRequests, forgetRequests, insertRequest, lastOf, requestsBetween } from './request-table.ts';
 import type { RequestPage, RequestsWanted } from './rpc.ts';
 
-/** Of each kind: those that went well, and those that failed or were slow, which the others do not push out. */
+/**
+ * Requests kept of each kind: those that went well, and those that failed or were slow, which the others do not push
+ * out.
+ */
 const MOST_OF_A_KIND = 50_000;
 /** Between two looks at how many there are. */
 const BOUNDED_EVERY = 1000;
 /** Passed over in one look: a filter that fits few of many must not hold up the fleet. */
 const MOST_LOOKED_AT = 5000;
 const FORGOTTEN_AT_ONCE = 5000;
-/** How much later than its neighbours the queue may have told of one, ms. */
+/** How much later than its neighbours the queue may report a request, ms. */
 const LATE_MS = 60_000;
 
 /** Requests of any kind that have ended: the newest of them, numbered as the queue told of them. */

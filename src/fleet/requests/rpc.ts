@@ -1,6 +1,6 @@
 import type { RequestRecord } from '../../protocol/index.ts';
 
-/** Which requests a list shows. Null: this does not matter. Times in epoch ms. */
+/** Which requests a list shows. Null: any. Times in epoch ms. */
 export interface RequestsWanted {
   filter: RequestFilter;
   /** What its id or its caller's name for it begins with. */
@@ -30,7 +30,7 @@ export const REQUEST_FILTERS = [
   'error_code',
 ] as const;
 export type RequestFilter = Record<(typeof REQUEST_FILTERS)[number], string | null> & {
-  /** Only those that were, or were not. */
+  /** Only slow ones, or only others. */
   is_slow: boolean | null;
 };
 

@@ -15,12 +15,12 @@ import { type ScalingShown, scalingItems } from './scaling-attention.ts';
 import { firstLine, jobsWait, span } from './words.ts';
 import { lastHeard, startTimes } from './worker-words.ts';
 
-/** A start is slow beyond so many times the usual, and at least this much more, ms. */
+/** A start is slow when it takes this many times the usual, and at least this much longer, ms. */
 const SLOW_START = 1.5;
 const SLOW_START_MS = 60_000;
 /** Where no start of the pool has been seen yet, ms. */
 const SLOW_FIRST_START_MS = 20 * 60_000;
-/** What is over is told for so long, ms. */
+/** How long an event is shown after it is over, ms. */
 const TOLD_FOR_MS = 10 * 60_000;
 const LOST_TOLD_FOR_MS = 60 * 60_000;
 
@@ -56,7 +56,7 @@ function waitItems(pool: PoolRow, shown: Shown, now: number): Finding[] {
     return [
       {
         code: 'no_ready_worker',
-        // What is being started comes by itself.
+        // Workers that are being started come by themselves.
         severity: (pool.scaling?.starting ?? 0) > 0 ? 'warning' : 'error',
         ...about,
         text,

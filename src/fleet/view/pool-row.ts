@@ -94,7 +94,7 @@ export function whyNoneReady({ workers, launches, scaling }: OfPool, now: number
   return `none of its ${there.length} workers is ready: ${workerName(nearest.worker_id)} ${doing(nearest, now)}`;
 }
 
-/** What an engine has too much of. */
+/** Why an engine has a backlog, a clause. */
 export function backlogOf({ engine_waiting, kv_cache_usage }: WorkerRow): string {
   const parts = [
     ...(engine_waiting

@@ -101,7 +101,7 @@ function served(inUse: readonly PoolRow[], workers: readonly WorkerRow[]): strin
   return `${what}: ${who} ready${down.join('')}.`;
 }
 
-/** Workers that others make up for, but not by themselves. */
+/** Workers for which others stand in, and which will not recover by themselves. */
 const DOWN = [
   ['error', 'in error'],
   ['lost', 'lost'],

@@ -10,7 +10,7 @@ export interface WorkerContext {
   tokensHistory: (number | null)[];
 }
 
-/** A worker as it is shown. What one that is gone last measured is not shown as if it were now. */
+/** A worker as it is shown. The last measurements of a worker that is gone are not shown as if they were current. */
 export function workerRow(worker: KnownWorker, context: WorkerContext): WorkerRow {
   const { session, heartbeat: beat, instance } = worker;
   const { state, since } = context.state;
@@ -57,7 +57,7 @@ export function workerRow(worker: KnownWorker, context: WorkerContext): WorkerRo
   };
 }
 
-/** What it is, without what it measured. */
+/** The GPU itself, without its measurements. */
 function withoutReadings({ name, memory_total_bytes }: GpuReading): GpuReading {
   return {
     ...(name !== undefined && { name }),
