@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
@@ -7,20 +7,15 @@ import { parseJson, WorkerFrame } from '../src/protocol/index.ts';
 import { Queue } from '../src/queue/queue.ts';
 import type { SubmitJob } from '../src/queue/rpc.ts';
 import type { Connection, Ports, Row, Session } from '../src/queue/store/ports.ts';
-import { startWorkerd } from '../src/workerd/process.ts';
-import { closeRawWorkers, RawWorker } from '../test/support/raw-worker.ts';
 
 /**
- * Persisted jobs a second, from submission to acknowledgement, each stored durably on the way:
- * `node scripts/measure-queue.ts [--jobs N] [--rounds N] [--only rules|workerd]`.
- * `rules`: the queue's rules alone over node:sqlite on disk, 64 events to a commit.
- * `workerd`: the object in workerd, over HTTP and a socket.
+ * Stored jobs a second that the queue's rules alone carry, over node:sqlite on disk with 64 events to a commit:
+ * `node scripts/measure-queue.ts [--jobs N] [--rounds N]`. With the object around them: `npm run bench -- --only P3`.
  */
 const { values } = parseArgs({
   options: {
     jobs: { type: 'string', default: '20000' },
     rounds: { type: 'string', default: '3' },
-    only: { type: 'string' },
   },
 });
 const jobs = Number(values.jobs);
@@ -34,28 +29,15 @@ interface Measured {
   rate: number;
   cpuMicros: number;
 }
-const best: Record<string, Measured> = {};
-for (let round = 0; round < Number(values.rounds); round++) {
-  if (values.only !== 'workerd') keepBest('rules', await inFolder(measureRules));
-  if (values.only !== 'rules') keepBest('workerd', await inFolder(measureWorkerd));
-}
-for (const [name, { rate, cpuMicros }] of Object.entries(best)) {
-  const cpu = `${cpuMicros.toFixed(0)} µs of processor time a job`;
-  console.log(`${name.padEnd(8)} ${Math.round(rate)} jobs/s, ${cpu} (best of ${values.rounds})`);
-}
+const measured = Array.from({ length: Number(values.rounds) }, () => inFolder(measureRules));
+const rate = Math.round(Math.max(...measured.map(({ rate }) => rate)));
+const micros = Math.min(...measured.map(({ cpuMicros }) => cpuMicros)).toFixed(0);
+console.log(`${rate} jobs/s, ${micros} µs of processor time a job (best of ${values.rounds})`);
 
-function keepBest(name: string, measured: Measured): void {
-  const known = best[name] ?? measured;
-  best[name] = {
-    rate: Math.max(known.rate, measured.rate),
-    cpuMicros: Math.min(known.cpuMicros, measured.cpuMicros),
-  };
-}
-
-async function inFolder(measure: (folder: string) => Measured | Promise<Measured>): Promise<Measured> {
+function inFolder(measure: (folder: string) => Measured): Measured {
   const folder = mkdtempSync(join(tmpdir(), 'measure-queue-'));
   try {
-    return await measure(folder);
+    return measure(folder);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -161,59 +143,4 @@ function fakeConnection(receive: (frame: { type: string }) => void): Connection 
     sendJob: (text) => receive(JSON.parse(typeof text === 'string' ? text : new TextDecoder().decode(text))),
     close: () => {},
   };
-}
-
-/** The object in workerd: four callers that submit by the hundred, one worker that answers at once. */
-async function measureWorkerd(folder: string): Promise<Measured> {
-  const road = await startWorkerd({ host: '127.0.0.1', port: 0, stateDir: folder, bindings: {} });
-  try {
-    const worker = await (await new RawWorker(road.url).connect()).register('w', { capacity: SLOTS });
-    const started = performance.now();
-    const cpuBefore = cpuMicrosOf(road.pid);
-    const submitted = Promise.all([0, 1, 2, 3].map((caller) => submitShare(road.url, caller)));
-    for (let answered = 0; answered < jobs; ) {
-      const pushed = worker.frames.splice(0).filter((frame) => frame.type === 'job');
-      for (const job of pushed) worker.result(job as never, RESULT);
-      answered += pushed.length;
-      await new Promise((done) => setTimeout(done, 1));
-    }
-    await submitted;
-    await acknowledged(road.url);
-    return {
-      rate: jobs / ((performance.now() - started) / 1000),
-      cpuMicros: (cpuMicrosOf(road.pid) - cpuBefore) / jobs,
-    };
-  } finally {
-    closeRawWorkers();
-    await road.stop();
-  }
-}
-
-/** Processor time a process has used, µs (Linux: 100 ticks a second in /proc). */
-function cpuMicrosOf(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ');
-  return (Number(fields[11]) + Number(fields[12])) * 10_000;
-}
-
-async function submitShare(url: string, caller: number): Promise<void> {
-  for (let from = 0; from < jobs / 4; from += 100) {
-    const body = Array.from({ length: Math.min(100, jobs / 4 - from) }, (_, index) => ({
-      id: `job-${caller}-${from + index}`,
-      job_type: 'chat_completion',
-      config_id: 'cfg',
-      payload: JSON.parse(PAYLOAD),
-    }));
-    const response = await fetch(`${url}/api/jobs`, { method: 'POST', body: JSON.stringify(body) });
-    if (!response.ok) throw new Error(await response.text());
-    await response.arrayBuffer();
-  }
-}
-
-/** Every settlement is stored: nothing runs and nothing waits. */
-async function acknowledged(url: string): Promise<void> {
-  for (;;) {
-    const status = (await (await fetch(`${url}/health`)).json()) as { running: number; pending: number };
-    if (status.running + status.pending === 0) return;
-    await new Promise((done) => setTimeout(done, 2));
-  }
 }
