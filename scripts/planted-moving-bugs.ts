@@ -21,19 +21,6 @@ export const MOVING_BUGS: readonly Bug[] = [
     becomes: 'return isOpening ? choice : ',
   },
   {
-    name: 'moving: an answer goes on from tokens that its caller has not been given',
-    file: 'src/relay/movable.ts',
-    line: 'this.#ids.slice(0, ids)',
-    becomes: 'this.#ids.slice()',
-    first_seed: 1300,
-  },
-  {
-    name: 'moving: ids that are told again after a reconnect count twice',
-    file: 'src/relay/movable.ts',
-    line: 'let at = this.#ids.length - before;',
-    becomes: 'let at = 0;',
-  },
-  {
     name: 'moving: a moved answer may be as long again',
     file: 'src/moving/continuation.ts',
     line: 'plan.max_tokens - given',

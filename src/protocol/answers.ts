@@ -53,7 +53,7 @@ export type AnswerRecord =
   | { type: 'broken'; stream: number; reason: BrokenReason }
   /** The answer may be moved. */
   | { type: 'moves'; stream: number; moves: Moves }
-  /** The ids of what the bytes up to `offset` say; `before` of them came earlier. They precede those bytes. */
+  /** The ids of what the bytes up to `offset` say; `before` of them came earlier. They follow those bytes. */
   | { type: 'ids'; stream: number; offset: number; before: number; stage: Stage; ids: readonly number[] }
   | { type: 'pause'; stream: number }
   | { type: 'resume'; stream: number }

@@ -156,7 +156,7 @@ export class CallerStream {
 
   onIds(record: Extract<AnswerRecord, { type: 'ids' }>): void {
     if (this.#state === 'moving' || this.#movable === null) return;
-    if (!this.#movable.tell(record) || this.#ports.hasIdsEnough()) this.#movable = null;
+    if (!this.#movable.tell(record, this.#received) || this.#ports.hasIdsEnough()) this.#movable = null;
   }
 
   /** Drops what is already here; a hole asks the worker to go back to where the stream stands. */
@@ -178,7 +178,6 @@ export class CallerStream {
       return;
     }
     this.#received += fresh.byteLength;
-    this.#movable?.received(this.#received);
     this.#ends.see(fresh);
     this.#open();
     this.#give(fresh);

@@ -212,8 +212,8 @@ export class AnswerStream {
     this.#movesSent = this.#moves !== null;
     for (; this.#sent < this.#kept.length; this.#sent++) {
       const { offset, data, told } = this.#kept[this.#sent]!;
-      if (told) records.push({ type: 'ids', stream: this.id, offset: offset + data.byteLength, ...told });
       records.push({ type: 'bytes', stream: this.id, offset, data });
+      if (told) records.push({ type: 'ids', stream: this.id, offset: offset + data.byteLength, ...told });
     }
     // A relay that has restarted can cancel a stream without a caller only if the worker tells of it.
     if (!this.#isKnown && !this.isReplayed && this.#state === 'open' && records.length === before) {
