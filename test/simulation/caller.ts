@@ -11,6 +11,8 @@ import type { Life } from './server.ts';
 import type { Surroundings } from './worker-boot.ts';
 
 const RETRY_MS = 1000;
+/** From 4 KiB on a prompt may be prefilled elsewhere. */
+const LONG_PROMPT_BYTES = 4200;
 /** The queue looks around every two seconds while callers wait, and its answer has a way to go, ms. */
 const DEADLINE_SLACK_MS = 3000;
 
@@ -108,9 +110,9 @@ export class Caller {
   }
 
   #call(jobId: string): WaitingRequest {
-    const { adapter, moves, streams } = this.#plan;
+    const { adapter, isLong, moves, streams } = this.#plan;
     const chat = moves && {
-      messages: [{ role: 'user', content: jobId }],
+      messages: [{ role: 'user', content: isLong ? jobId.padEnd(LONG_PROMPT_BYTES, '.') : jobId }],
       max_tokens: moves.maxTokens,
       ...(moves.stop !== null && { stop: moves.stop }),
       ...(streams && moves.asksUsage && { stream_options: { include_usage: true } }),

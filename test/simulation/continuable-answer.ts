@@ -2,7 +2,8 @@ import { promptIds, seedFrom, tokenSource } from '../../src/simulator/text.ts';
 
 /** A chat as vLLM streams it that tells token ids, and goes on from those that it is given (docs/moving.md). */
 
-const PROMPT_TOKENS = 5;
+/** Of each prompt, however long its text. */
+export const PROMPT_TOKENS = 5;
 /** Ids below are of prompts. */
 const GENERATED_FROM = 200_000;
 /** Some tokens have a long text, so that relays and callers fall behind. */
@@ -14,8 +15,14 @@ export interface ChatBody {
   stop?: string;
   include_stop_str_in_output?: boolean;
   stream_options?: { include_usage?: boolean };
+  stream?: boolean;
   return_token_ids?: boolean;
-  kv_transfer_params?: { prompt_token_ids: number[] };
+  /** It goes on from these ids, or names blocks of another engine that hold them. */
+  kv_transfer_params?: {
+    prompt_token_ids: number[];
+    do_remote_prefill?: boolean;
+    remote_request_id?: string;
+  };
 }
 
 export interface ContinuableAnswer {
@@ -87,7 +94,7 @@ export function continuableAnswer(
   const gaveUp = () => [...said(Math.floor(gaveUpAt! * made)), choice({ content: '' }, 'abort', [])];
   return {
     promptTokens,
-    spends: made + (kv_transfer_params ? 0 : promptTokens),
+    spends: made + (kv_transfer_params && !kv_transfer_params.do_remote_prefill ? 0 : promptTokens),
     tokens: whole,
     wanted: { plain: write(wanted), counted: write([...wanted, usageOf(promptTokens, whole)]) },
     said:

@@ -10,6 +10,7 @@ import type { Clock } from '../../src/worker/clock.ts';
 import type { Random } from '../support/random.ts';
 import { type ChatBody, continuableAnswer } from './continuable-answer.ts';
 import type { EngineAdapters } from './engine-adapters.ts';
+import type { PrefillEngine } from './prefill-engine.ts';
 import type { SleepMode } from './sleeping-engine.ts';
 
 /** How one request at the engine goes. */
@@ -65,6 +66,8 @@ export interface EnginePorts {
   adapters: EngineAdapters;
   /** Null: it has its GPU for itself. */
   sleep: SleepMode | null;
+  /** Whose blocks it reads; null: it has none to read from. */
+  prefiller: PrefillEngine | null;
   /** Share of requests that go wrong, now. */
   trouble(): number;
   /** How much longer than others this request takes before it is answered. */
@@ -116,6 +119,8 @@ export class SimulatedEngine implements EngineClient {
       delete body.kv_transfer_params;
     }
     if (call.path === '/detokenize') return detokenized();
+    const lost = this.#ports.prefiller?.read(call, body);
+    if (lost) return lost;
     const streams = body.stream === true;
     const goesWrong = random.chance(this.#ports.trouble());
     const { status, ending } = goesWrong
@@ -247,7 +252,6 @@ export class SimulatedEngine implements EngineClient {
 
 interface Body extends ChatBody {
   model?: string;
-  stream?: boolean;
 }
 
 /** Each token is a whole character. */

@@ -48,6 +48,8 @@ export interface WorkerPlan {
   tellsIds: boolean;
   /** Null: it loads none. */
   adapters: AdapterPlan | null;
+  /** A second engine prefills long prompts for its own. */
+  prefills: boolean;
   /** Its engine takes turns with the others of which this is true. */
   sharesGpu: boolean;
 }
@@ -178,13 +180,14 @@ export function drawPlan(seed: number): Plan {
     moves: true,
     tellsIds: true,
     adapters: drawAdapters(seed, `w${index + 1}`),
+    prefills: new Random(seed, `prefills w${index + 1}`).chance(0.3),
     sharesGpu: false,
   }));
   shareGpu(seed, workers);
   // One that moves nothing of its own is given what others began.
   const other = new Random(seed, 'engines');
   if (other.chance(0.2))
-    Object.assign(workers[0]!, { moves: other.chance(0.5), tellsIds: other.chance(0.5) });
+    Object.assign(workers[0]!, { moves: other.chance(0.5), tellsIds: other.chance(0.5), prefills: false });
   const base = drawBaseWorkers(new Random(seed, 'base'));
   workers.push(...base);
   const batches = drawBatches(seed, troubleEndsMs);
@@ -224,7 +227,8 @@ function list<T>(length: number, draw: (index: number) => T): T[] {
 /** In some runs the first two workers share a GPU, most often for two models. */
 function shareGpu(seed: number, workers: WorkerPlan[]): void {
   if (workers.length < 2 || !haveSharedGpu(seed)) return;
-  for (const worker of workers.slice(0, 2)) worker.sharesGpu = true;
+  // A request that comes back from a prefill may reach its engine when the turn in which it was let in is over.
+  for (const worker of workers.slice(0, 2)) Object.assign(worker, { sharesGpu: true, prefills: false });
   if (new Random(seed, 'two models').chance(0.8)) workers[1]!.configId = 'other';
 }
 
@@ -238,6 +242,7 @@ function drawBaseWorkers(random: Random): WorkerPlan[] {
     configId,
     isBase: true,
     adapters: null,
+    prefills: false,
     sharesGpu: false,
     clockOffsetMs: 0,
     moves: false,
@@ -297,13 +302,19 @@ function drawCaller(seed: number, index: number, workers: readonly WorkerPlan[],
     at: random.int(0, Math.round(endsMs * 0.8)),
     streams: random.chance(0.7) || prompt.moves !== null,
     ...prompt,
-    hangsUpAfterMs: random.chance(0.25) ? random.wait(5000) : null,
+    hangsUpAfterMs: drawHangUp(random, new Random(seed, `late ${index}`), prompt.moves !== null),
     readEveryMs: reads[0],
     readBytes: reads[1],
     tries: random.int(1, 4),
     waitMs: random.pick([0, 5000, 60_000]),
     ...drawWishes(random, random.pick(workers), workers),
   };
+}
+
+/** Some hear an answer that may move for long, so that they hang up while it does. */
+function drawHangUp(random: Random, late: Random, moves: boolean): number | null {
+  if (random.chance(0.25)) return random.wait(5000);
+  return moves && late.chance(0.4) ? late.int(3000, 60_000) : null;
 }
 
 /** Where base workers are, callers ask for what they serve too, and set deadlines. */

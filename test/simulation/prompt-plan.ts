@@ -6,6 +6,8 @@ import { drawAdapter } from './adapter-plan.ts';
 export interface PromptPlan {
   /** Its answer, a stream, may go on at another worker; null: it may not. */
   moves: { maxTokens: number; asksUsage: boolean; stop: string | null } | null;
+  /** So long that another engine may prefill it. */
+  isLong: boolean;
   /** How its prompt begins; null: that is not known. */
   prefix: Prefix | null;
   /** The adapter that it names as its model; null: none. */
@@ -26,6 +28,7 @@ export function drawPrompt(seed: number, index: number): PromptPlan {
           stop: stops.chance(0.5) ? stops.pick(STOPS) : null,
         }
       : null,
+    isLong: new Random(seed, `long ${index}`).chance(0.4),
     prefix: drawPrefix(new Random(seed, `prefix ${index}`)),
     adapter: drawAdapter(seed, index),
   };

@@ -12,6 +12,7 @@ import { Holdings } from './holdings.ts';
 import { type ClientProcess, Link } from './network.ts';
 import type { Oracle } from './oracle.ts';
 import type { Plan, WorkerPlan } from './plan.ts';
+import { PrefillEngine } from './prefill-engine.ts';
 import { isProbe, PROBE_MS } from './probe.ts';
 import type { Server } from './server.ts';
 import { AWAKE_MS, type SharedGpu } from './shared-gpu.ts';
@@ -100,8 +101,23 @@ export class Boot implements ClientProcess {
         open: () => this.engine.open,
         violated: (promise, message) => oracle.violated(promise, message),
       });
+    const log = (level: string) => (fields: object, message: string) => {
+      trace.say(`${this.boot} ${level} ${message} ${JSON.stringify(fields)}`);
+      if (message === 'job released') this.#holdings.released((fields as { job_id: string }).job_id);
+    };
+    const logger = { debug: () => {}, info: log('info'), warn: log('warn'), error: log('error') };
+    const prefiller = plan.prefills
+      ? new PrefillEngine({
+          clock,
+          random: new Random(seed, `prefills ${this.boot}`),
+          log: logger,
+          trouble,
+          violated: (promise, message) => oracle.violated(promise, message),
+        })
+      : null;
     this.engine = new SimulatedEngine({
       sleep,
+      prefiller,
       adapters,
       clock,
       random: new Random(seed, `engine ${this.boot}`),
@@ -117,22 +133,18 @@ export class Boot implements ClientProcess {
       begun: (exchange, say) => oracle.exchangeBegun(exchange, say),
       ended: (exchange) => oracle.exchangeEnded(exchange),
     });
-    const log = (level: string) => (fields: object, message: string) => {
-      trace.say(`${this.boot} ${level} ${message} ${JSON.stringify(fields)}`);
-      if (message === 'job released') this.#holdings.released((fields as { job_id: string }).job_id);
-    };
-    const logger = { debug: () => {}, info: log('info'), warn: log('warn'), error: log('error') };
+    const direct = prefiller?.before(this.engine) ?? this.engine;
     this.#swapped =
       gpu &&
       new SwappedEngine({
         clock,
-        engine: this.engine,
+        engine: direct,
         log: logger,
         awakeMs: AWAKE_MS,
         tell: gpu.teller(plan.name),
         turned: () => (this.worker as Worker).engineTurned(),
       });
-    const engine = this.#swapped ?? this.engine;
+    const engine = this.#swapped ?? direct;
     this.#adapters =
       plan.adapters &&
       new Adapters(
