@@ -100,7 +100,9 @@ class Swap {
   readonly #turns = new Turns({
     tell: (name, word) => {
       const member = this.#members.find((one) => one.name === name);
-      if (word === 'wake' && member && !this.#children.has(name)) this.#start(member);
+      const isStart = word === 'wake' && member && !this.#children.has(name);
+      // When all end none is started: it has its turn until it is passed over.
+      if (isStart && this.#code === null) this.#start(member);
       else this.#sockets.get(name)?.write(`${word}\n`);
     },
   });
@@ -123,9 +125,14 @@ class Swap {
 
   end(signal: NodeJS.Signals): void {
     this.#code ??= EXIT.ok;
-    this.#turns.end();
     for (const child of this.#children.values()) child.kill(signal);
-    if (this.#children.size === 0) this.#ended.resolve(this.#code);
+    this.#passOver();
+  }
+
+  /** Those that run finish what they have, each in its turn; those that have ended or were never started have none. */
+  #passOver(): void {
+    for (const { name } of this.#members) if (!this.#children.has(name)) this.#turns.gone(name);
+    if (this.#code !== null && this.#children.size === 0) this.#ended.resolve(this.#code);
   }
 
   #start({ name, env }: Member): void {
@@ -135,9 +142,12 @@ class Swap {
     this.#children.set(name, child);
     child.once('exit', (code, signal) => {
       this.#children.delete(name);
+      const isFirst = this.#code === null;
       this.#code ??= code ?? EXIT.unexpected;
       if (signal !== null) process.stderr.write(`swap: ${name} was ended by ${signal}\n`);
-      this.end('SIGTERM');
+      if (isFirst) this.end('SIGTERM');
+      // Not told again: a second signal would cut off what the others finish.
+      else this.#passOver();
     });
   }
 

@@ -6,6 +6,7 @@ import { freePort } from '../support/ports.ts';
 import type { Child } from '../support/processes.ts';
 import {
   cli,
+  engineRunning,
   processesWith,
   type QueueProcess,
   readyWorker,
@@ -13,6 +14,7 @@ import {
   stateFolder,
   tearDown,
   untilReady,
+  workers,
 } from '../support/road.ts';
 
 /** Two models on one GPU, of which one is awake at a time (docs/swapping.md). */
@@ -56,6 +58,7 @@ beforeAll(async () => {
     CASOLA_WS_URL: queue.url.replace(/^http/, 'ws'),
     CASOLA_API_URL: queue.url,
     CASOLA_MAX_JOBS: '8',
+    CASOLA_SHUTDOWN_GRACE_PERIOD: '60',
     ENGINE_AWAKE_SECONDS: '1',
     SIMULATOR_MEMORY_FILE: join(memory, 'weights'),
   });
@@ -69,8 +72,8 @@ afterAll(async () => {
   await tearDown();
 });
 
-async function ask(model: string, maxTokens = 5): Promise<string> {
-  const answer = await fetch(`${queue.url}/v1/completions`, {
+async function ask(model: string, maxTokens = 5, at = queue.url): Promise<string> {
+  const answer = await fetch(`${at}/v1/completions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ model, prompt: 'a', max_tokens: maxTokens, ignore_eos: true }),
@@ -133,9 +136,51 @@ describe('two models on one GPU', () => {
     const engines = async () =>
       (await Promise.all(ports.map((port) => processesWith(`--port\0${port}`)))).flat();
     expect(await engines()).toHaveLength(MODELS.length);
+    // What waits for its turn has it when the other one is gone.
+    const runs = ask('llama', 300);
+    await until(async () => (await engineRunning(`http://127.0.0.1:${ports[0]}`)) > 0, 'an answer runs');
+    const waits = ask('qwen', 100);
+    await until(async () => {
+      const qwen = (await workers(queue.url)).find(({ worker_id }) => worker_id === 'qwen');
+      return (qwen?.running ?? 0) > 0;
+    }, 'a request waits');
     swap.kill('SIGTERM');
+    expect(await Promise.all([runs, waits])).toEqual(MODELS);
     expect((await swap.exited).code).toBe(0);
     await until(async () => (await engines()).length === 0, 'no engine is left');
+  });
+});
+
+describe('three models, of which the last is never started', () => {
+  it('end in order: what waits has its turn when the one that starts is gone', async () => {
+    const own = await startQueue();
+    const folder = stateFolder();
+    const files = await Promise.all(
+      ['first', 'starting', 'never'].map(async (name) => {
+        const file = join(folder, `${name}.env`);
+        const variables = [
+          ...['ENGINE=simulator', `VLLM_MODEL=${name}`, `VLLM_PORT=${await freePort()}`],
+          ...[`CASOLA_CONFIG_ID=pool-${name}`, `CASOLA_INSTANCE_ID=${name}`],
+          ...(name === 'starting' ? ["VLLM_EXTRA_ARGS='--startup-seconds 600'"] : []),
+        ];
+        writeFileSync(file, `${variables.join('\n')}\n`);
+        return file;
+      }),
+    );
+    const three = cli(['swap', ...files], {
+      CASOLA_WS_URL: own.url.replace(/^http/, 'ws'),
+      CASOLA_API_URL: own.url,
+      CASOLA_SHUTDOWN_GRACE_PERIOD: '600',
+    });
+    await until(() => three.output().includes('engine: sleep'), 'the first sleeps');
+    await untilReady(own.url, 'first');
+    const waits = ask('first', 5, own.url);
+    const running = async () =>
+      (await workers(own.url)).find(({ worker_id }) => worker_id === 'first')?.running ?? 0;
+    await until(async () => (await running()) > 0, 'a request waits');
+    three.kill('SIGTERM');
+    expect(await waits).toBe('first');
+    expect((await three.exited).code).toBe(0);
   });
 });
 

@@ -65,11 +65,13 @@ export class SharedGpu {
   }
 
   /** A member's process has ended. */
-  ended(restartMs: number): void {
-    if (!this.#isEnding) {
-      this.#isEnding = true;
-      this.#turns.end();
-      for (const member of this.#members) if (member.isUp) member.drain();
+  ended(name: string, restartMs: number): void {
+    const isFirst = !this.#isEnding;
+    this.#isEnding = true;
+    this.#gone(name);
+    for (const member of isFirst ? this.#members : []) {
+      if (member.isUp) member.drain();
+      else this.#gone(member.name);
     }
     if (this.#members.some(({ isUp }) => isUp) || this.#members.every(({ isRetired }) => isRetired)) return;
     this.#timeline.after(restartMs, () => {
@@ -101,12 +103,17 @@ export class SharedGpu {
       this.#violated('a turn ends', `${jobId} is let in at ${boot}, though its time was over`);
   }
 
+  #gone(name: string): void {
+    this.#wantedAt.delete(name);
+    this.#turns.gone(name);
+  }
+
   #newTurns(): Turns {
     return new Turns({
       tell: (name, word) => {
         const member = this.#members.find((one) => one.name === name)!;
         if (word === 'wake') this.#turnCame(name);
-        if (word === 'wake' && !member.isUp) member.boots();
+        if (word === 'wake' && !member.isUp && !this.#isEnding) member.boots();
         else this.#timeline.after(WORD_MS, () => member.hear(word));
       },
     });

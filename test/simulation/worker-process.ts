@@ -58,7 +58,7 @@ export class WorkerProcess implements GpuMember {
         this.disk.processEnded();
         if (this.#boot !== boot) return;
         this.#boot = null;
-        if (this.#gpu) this.#gpu.ended(RESTART_MS);
+        if (this.#gpu) this.#gpu.ended(this.name, RESTART_MS);
         else if (!this.isRetired) timeline.after(RESTART_MS, () => this.boots());
       },
       engineDoubted: (message) => {
@@ -82,7 +82,7 @@ export class WorkerProcess implements GpuMember {
     this.#around.oracle.bootDied(boot.boot);
     boot.end(isPowerLoss);
     this.disk.processEnded();
-    if (this.#gpu) this.#gpu.ended(downMs);
+    if (this.#gpu) this.#gpu.ended(this.name, downMs);
     else this.#around.timeline.after(downMs, () => this.boots());
   }
 

@@ -16,7 +16,6 @@ export class Turns {
   readonly #ports: TurnsPorts;
   #holder: string | null = null;
   #line: string[] = [];
-  #hasEnded = false;
 
   constructor(ports: TurnsPorts) {
     this.#ports = ports;
@@ -45,13 +44,13 @@ export class Turns {
     this.#next();
   }
 
-  /** All of them end: none is woken any more. */
-  end(): void {
-    this.#hasEnded = true;
+  /** Its process has ended, or is not to be started any more: it has no turn, and gives on the one that it has. */
+  gone(name: string): void {
+    this.#line = this.#line.filter((one) => one !== name);
+    this.asleep(name);
   }
 
   #next(): void {
-    if (this.#hasEnded) return;
     const next = this.#line.shift();
     if (next === undefined) return;
     this.#holder = next;

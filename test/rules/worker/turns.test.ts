@@ -21,12 +21,13 @@ describe('turns at a GPU', () => {
     expect(told.slice(3)).toEqual(['b wake', 'b wanted', 'b wanted', 'c wake', 'c wanted', 'a wake']);
   });
 
-  test('wake none when all of them end', () => {
+  test('pass over one that is gone, and go on when it had one', () => {
     const { told, turns: all } = turns();
-    for (const name of ['a', 'b']) all.want(name);
-    all.end();
-    all.asleep('a');
-    expect(told).toEqual(['a wake', 'a wanted']);
+    for (const name of ['a', 'b', 'c']) all.want(name);
+    all.gone('b');
+    all.gone('a');
+    all.gone('c');
+    expect(told).toEqual(['a wake', 'a wanted', 'a wanted', 'c wake']);
   });
 
   test('end only with the word of the one whose turn it is', () => {
