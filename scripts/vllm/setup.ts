@@ -36,6 +36,9 @@ export const TINY_MODEL_VARIABLES = {
 /** What two vLLMs hand caches to each other with; it works between two CPUs through shared memory. */
 const NIXL_VERSION = '1.5.1';
 
+/** What vLLM reads audio with. */
+const SOUNDFILE_VERSION = '0.13.1';
+
 /** Raised whenever what is written below changes: an older installation is then made anew. */
 const RECIPE = 1;
 
@@ -70,16 +73,29 @@ export async function ensureVllm(stateDir = '.worker-vllm'): Promise<VllmInstall
  * Makes a folder of NIXL, 241 MB, for the `PYTHONPATH` of servers that hand caches to each other; as `ensureVllm`.
  * @throws UserError naming the step that failed, with the last lines of its output
  */
-export async function ensureNixl({ python }: VllmInstall, stateDir = '.worker-vllm'): Promise<string> {
-  const home = resolve(stateDir, `nixl-${NIXL_VERSION}`);
+export async function ensureNixl(vllm: VllmInstall, stateDir = '.worker-vllm'): Promise<string> {
+  const packages = ['nixl', 'nixl-cu12'].map((name) => `${name}==${NIXL_VERSION}`);
+  return await ensurePackages(vllm, join(stateDir, `nixl-${NIXL_VERSION}`), packages);
+}
+
+/**
+ * The same, 1 MB, for servers that read audio.
+ * @throws UserError as `ensureNixl`
+ */
+export async function ensureSoundfile(vllm: VllmInstall, stateDir = '.worker-vllm'): Promise<string> {
+  const folder = join(stateDir, `soundfile-${SOUNDFILE_VERSION}`);
+  return await ensurePackages(vllm, folder, [`soundfile==${SOUNDFILE_VERSION}`]);
+}
+
+/** Without what they depend on: that is there, torch for another machine kind. */
+async function ensurePackages({ python }: VllmInstall, at: string, packages: string[]): Promise<string> {
+  const home = resolve(at);
   const folder = join(home, 'packages');
   await setup.once(home, 'recipe 1\n', async () => {
     rmSync(folder, { recursive: true, force: true });
-    // Without what they depend on: torch is there, for another machine kind.
-    const packages = ['nixl', 'nixl-cu12'].map((name) => `${name}==${NIXL_VERSION}`);
     const options = ['--no-deps', '--no-compile', '--quiet', '--disable-pip-version-check'];
     const args = ['-m', 'pip', 'install', ...options, '--target', folder, ...packages];
-    await setup.step('downloading NIXL', join(home, 'install.log'), python, args);
+    await setup.step(`downloading ${packages.join(', ')}`, join(home, 'install.log'), python, args);
   });
   return folder;
 }

@@ -1,0 +1,136 @@
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ensureSoundfile, ensureVllm, TINY_MODEL_VARIABLES } from '../../scripts/vllm/setup.ts';
+import { until } from '../support/poll.ts';
+import {
+  type QueueProcess,
+  settled,
+  startQueue,
+  startWorker,
+  stateFolder,
+  submit,
+  tearDown,
+  untilReady,
+  type WorkerProcess,
+} from '../support/road.ts';
+
+/** Audio over real vLLM, with a tiny Whisper: what comes through is what vLLM itself answers. */
+let queue: QueueProcess;
+let worker: WorkerProcess;
+
+beforeAll(async () => {
+  const vllm = await ensureVllm();
+  const PYTHONPATH = await ensureSoundfile(vllm);
+  const model = join(stateFolder(), 'tiny-whisper');
+  const script = fileURLToPath(new URL('../../scripts/vllm/make_tiny_whisper.py', import.meta.url));
+  const made = spawnSync(vllm.python, [script, model], { encoding: 'utf8' });
+  if (made.status !== 0) throw new Error(made.stderr);
+  queue = await startQueue();
+  worker = await startWorker(queue.url, 'whisper', {
+    env: {
+      ...vllm.env,
+      PYTHONPATH,
+      ENGINE: 'vllm',
+      VLLM_MODEL: model,
+      ...TINY_MODEL_VARIABLES,
+      LOAD_FORMAT: 'auto',
+      SERVED_MODEL_NAME: 'tiny-whisper',
+      VLLM_SERVE_COMMAND: vllm.vllmCommand,
+      VLLM_STARTUP_TIMEOUT: '280',
+    },
+  });
+  await until(
+    async () => worker.process.output().includes('taking jobs') && (await untilReady(queue.url, 'whisper')),
+    'the worker takes jobs',
+    { timeoutMs: 280_000 },
+  );
+}, 400_000);
+afterAll(tearDown);
+
+/** A second of a tone: WAV, 16 kHz, 16 bits, mono. */
+function tone(hertz: number): Buffer {
+  const rate = 16_000;
+  const header = Buffer.alloc(44);
+  header.write('RIFF');
+  header.writeUInt32LE(36 + 2 * rate, 4);
+  header.write('WAVEfmt ', 8);
+  header.writeUInt32LE(16, 16);
+  header.writeUInt16LE(1, 20);
+  header.writeUInt16LE(1, 22);
+  header.writeUInt32LE(rate, 24);
+  header.writeUInt32LE(2 * rate, 28);
+  header.writeUInt16LE(2, 32);
+  header.writeUInt16LE(16, 34);
+  header.write('data', 36);
+  header.writeUInt32LE(2 * rate, 40);
+  const samples = Buffer.alloc(2 * rate);
+  for (let at = 0; at < rate; at++)
+    samples.writeInt16LE(Math.round(12_000 * Math.sin((2 * Math.PI * hertz * at) / rate)), 2 * at);
+  return Buffer.concat([header, samples]);
+}
+
+/** Greedy, so that the same audio has the same text. */
+const FIELDS = { model: 'tiny-whisper', language: 'en', temperature: '0', max_completion_tokens: '12' };
+
+function formOf(audio: Buffer, more: Record<string, string> = {}): FormData {
+  const form = new FormData();
+  for (const [name, value] of Object.entries({ ...FIELDS, ...more })) form.set(name, value);
+  form.set('file', new File([new Uint8Array(audio)], 'tone.wav', { type: 'audio/wav' }));
+  return form;
+}
+
+async function transcribed(at: string, audio: Buffer, more: Record<string, string> = {}) {
+  const body = formOf(audio, more);
+  const answer = await fetch(`${at}/v1/audio/transcriptions`, { method: 'POST', body });
+  return { status: answer.status, type: answer.headers.get('content-type'), body: await answer.text() };
+}
+
+const textOf = ({ body }: { body: string }) => (JSON.parse(body) as { text: string }).text;
+
+/** What is said in a stream; ids and times differ from one request to the next. */
+const saidIn = ({ body }: { body: string }) =>
+  [...body.matchAll(/"content":"((?:[^"\\]|\\.)*)"/g)].map(([, content]) => content).join('');
+
+const [LOW, HIGH] = [tone(440), tone(3000)];
+
+describe('audio over real vLLM', () => {
+  it('is answered through the road as by the engine itself, and heard', async () => {
+    const [low, high] = [await transcribed(queue.url, LOW), await transcribed(queue.url, HIGH)];
+    expect(low.status, low.body).toBe(200);
+    expect(low).toEqual(await transcribed(worker.engineUrl, LOW));
+    expect(high).toEqual(await transcribed(worker.engineUrl, HIGH));
+    expect(textOf(low)).not.toBe(textOf(high));
+  });
+
+  it('is answered by a stream', async () => {
+    const through = await transcribed(queue.url, LOW, { stream: 'true' });
+    expect(through.type).toMatch(/^text\/event-stream/);
+    expect(through.body).toMatch(/data: \[DONE\]\s*$/);
+    expect(saidIn(through)).toBe(saidIn(await transcribed(worker.engineUrl, LOW, { stream: 'true' })));
+    expect(saidIn(through)).not.toBe('');
+  });
+
+  it('that is none is the engine’s 400', async () => {
+    const none = Buffer.from('no audio');
+    const through = await transcribed(queue.url, none);
+    expect(through).toEqual(await transcribed(worker.engineUrl, none));
+    expect(through.status).toBe(400);
+  });
+
+  it('of a stored job is answered alike', async () => {
+    const request = new Request('http://engine', { method: 'POST', body: formOf(LOW) });
+    const payload = {
+      method: 'POST',
+      path: '/v1/audio/transcriptions',
+      content_type: request.headers.get('content-type'),
+      body_base64: Buffer.from(await request.arrayBuffer()).toString('base64'),
+    };
+    const { id } = await submit(queue.url, { job_type: 'engine_request', config_id: 'cfg', payload });
+    const { state, result } = await settled(queue.url, id);
+    expect(state).toBe('succeeded');
+    const text = textOf(await transcribed(worker.engineUrl, LOW));
+    expect(result).toMatchObject({ response: { body: { text } } });
+  });
+});
