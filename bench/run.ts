@@ -9,6 +9,7 @@ import { untilItBends } from './scenarios/bends.ts';
 import { dispatchLatency } from './scenarios/dispatch-latency.ts';
 import { durableJobs } from './scenarios/durable-jobs.ts';
 import { firstToken } from './scenarios/first-token.ts';
+import { requestsUnderLimits } from './scenarios/limits.ts';
 import { memory } from './scenarios/memory.ts';
 import { page } from './scenarios/page.ts';
 import { peers } from './scenarios/peers.ts';
@@ -59,6 +60,7 @@ const SCENARIOS: Scenario[] = [
   { groups: ['P6'], run: dispatchLatency },
   { groups: ['P7'], run: start },
   { groups: ['P8'], run: sharing },
+  { groups: ['P8'], run: requestsUnderLimits },
   { groups: ['page'], onRequest: true, run: page },
   { groups: ['batches'], onRequest: true, run: batchesOfSimulator },
   { groups: ['batch-memory'], onRequest: true, run: memoryOfBatch },

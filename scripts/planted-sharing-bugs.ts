@@ -77,8 +77,8 @@ export const SHARING_BUGS: readonly Bug[] = [
   {
     name: 'sharing: a job is passed over for warm prompts without an end',
     file: 'src/queue/dispatch/choose.ts',
-    line: 'job.passed_over < MOST_PASSED_OVER && doesBetterElsewhere(job, worker, rivals)',
-    becomes: 'doesBetterElsewhere(job, worker, rivals)',
+    line: 'job.passed_over < MOST_PASSED_OVER && rivals.some',
+    becomes: 'rivals.some',
   },
   {
     name: 'sharing: who is passed over is forgotten',
@@ -135,15 +135,39 @@ export const SHARING_BUGS: readonly Bug[] = [
     becomes: 'scope.running > running)',
   },
   {
-    name: 'sharing: a request that was let in as its token was written is forgotten in a restart',
+    name: 'sharing: a request that was let in after its token was written is forgotten in a restart',
     file: 'src/queue/state/limit-accounts.ts',
-    line: 'letInAt < holder.readAt ? null : letInAt',
-    becomes: 'letInAt <= holder.readAt ? null : letInAt',
+    line: 'this.#enter(job, letInAt, holder.before.has(id));',
+    becomes: 'this.#enter(job, letInAt, true);',
   },
   {
     name: 'sharing: tokens that come are counted at the end alone',
     file: 'src/queue/limits/account.ts',
     line: 'this.charge(running.names, ofTokens(fresh), now);',
     becomes: '',
+  },
+  {
+    name: 'sharing: what had come of a request that is broken off is wasted',
+    file: 'src/queue/attempts/usage.ts',
+    line: 'return { ...tokens, output: Math.max(0, tokens.output - told) };',
+    becomes: 'return { wasted: tokens.output };',
+  },
+  {
+    name: 'sharing: what a broken-off request had told is counted once more with its end',
+    file: 'src/queue/attempts/usage.ts',
+    line: 'Math.max(0, tokens.output - told)',
+    becomes: 'tokens.output',
+  },
+  {
+    name: 'sharing: a request that is asked for again after a restart counts twice',
+    file: 'src/queue/state/earlier-requests.ts',
+    line: 'this.#letIn.set(tokenName, new Map(requests));',
+    becomes: '',
+  },
+  {
+    name: 'sharing: what comes beyond a reservation stays reserved',
+    file: 'src/queue/limits/account.ts',
+    line: 'scope.reserved += sign * Math.max(0, tokens - come);',
+    becomes: 'scope.reserved = Math.max(0, scope.reserved + sign * (tokens - come));',
   },
 ];

@@ -15,7 +15,13 @@ const END_MARK = 'data: [DONE]\n\n';
  * @param gaps collects the time between events, ms
  * @throws Error when it is not answered with a whole stream
  */
-export function streamOnce(agent: Agent, origin: string, body: string, gaps: number[]): Promise<Timed> {
+export function streamOnce(
+  agent: Agent,
+  origin: string,
+  body: string,
+  gaps: number[],
+  token?: string,
+): Promise<Timed> {
   return new Promise((resolve, reject) => {
     const timed: Timed = { askedAt: performance.now(), firstAt: 0, endedAt: 0 };
     let status = 0;
@@ -25,7 +31,7 @@ export function streamOnce(agent: Agent, origin: string, body: string, gaps: num
       origin,
       path: '/v1/chat/completions',
       method: 'POST' as const,
-      headers: { 'content-type': 'application/json' },
+      headers: { 'content-type': 'application/json', ...(token && { authorization: `Bearer ${token}` }) },
       body,
     };
     agent.dispatch(request, {

@@ -21,7 +21,7 @@ const gaps: number[] = [];
 const answers: Timed[] = [];
 
 async function ask(): Promise<void> {
-  answers.push(await streamOnce(agent, plan.url, body, gaps));
+  answers.push(await streamOnce(agent, plan.url, body, gaps, plan.token));
 }
 
 async function closed(callers: number, requests: number): Promise<void> {

@@ -7,6 +7,8 @@ export interface LoadPlan {
     | { kind: 'closed'; callers: number; requests: number }
     | { kind: 'open'; ratePerSecond: number; requests: number };
   tokens: number;
+  /** Left out: requests have no authorization. */
+  token?: string;
 }
 
 /** What it measured, over all requests. */

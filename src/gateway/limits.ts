@@ -28,10 +28,13 @@ export function submissionOf(token: TokenEntry | null): ReturnType<typeof submit
   return { ...submitterOf(token), ...termsOfToken(token) };
 }
 
-/** Tells the queues which limits were changed: what the old ones held back may be let in. */
-export async function tellLimits(env: Env, changed: readonly TokenEntry[]): Promise<void> {
-  const queues = namedQueues(env);
-  const told = changed.map((entry) => ({ ...submitterOf(entry), limits: entry.limits ?? null }));
+/** Tells queues the limits of tokens: what older ones held back may be let in. @param queues left out: all of them */
+export async function tellLimits(
+  env: Env,
+  entries: readonly TokenEntry[],
+  queues: readonly string[] = namedQueues(env),
+): Promise<void> {
+  const told = entries.map((entry) => ({ ...submitterOf(entry), limits: entry.limits ?? null }));
   // A queue that does not answer learns of it with the next request.
   await Promise.allSettled(queues.map((id) => callQueue(env, id, (queue) => queue.tellLimits(told))));
 }

@@ -127,13 +127,29 @@ describe('signing in', () => {
     const shown = async () =>
       /wv_[\w-]{43}/.exec((await page.locator('[role=status].notice').textContent()) ?? '')?.[0] ?? '';
     await page.getByRole('link', { name: 'Tokens', exact: true }).click();
-    await page.getByLabel('Name, also of its tenant').fill('team-a');
+    await page.getByLabel('Name', { exact: true }).fill('team-a');
+    await page.getByLabel('Tenant, its name unless set').fill('research');
     await page.getByLabel('Models, all unless named').fill('qwen-*');
+    await page.getByLabel('Dollars a day, at most').fill('2.5');
+    await page.getByText('Budgets of its tenant').click();
+    await page.getByLabel('Tokens a month, of the tenant').fill('5000000');
+    await page.getByLabel('Dollars a month, of the tenant').fill('90');
     await page.getByRole('button', { name: 'Make a token' }).click();
     await page.getByText('The token “team-a”').waitFor();
     const first = await shown();
     expect(await statusOf(first)).toBe(200);
-    expect(await page.locator('tr[data-id="api team-a"]').textContent()).toMatch(/submit[\s\S]*qwen-\*/);
+    expect(await page.locator('tr[data-id="api team-a"]').textContent()).toMatch(
+      /submit[\s\S]*research[\s\S]*qwen-\*[\s\S]*\$2\.5\/day, its tenant: 5000000 tokens\/month, \$90\/month/,
+    );
+    const limits = await fetch(`${queue.url}/api/limits`, {
+      headers: { authorization: 'Bearer readers-token' },
+    });
+    expect(await limits.json()).toMatchObject({
+      limits: [
+        { token_name: 'team-a', tenant: null, dollars_per_day: { used: 0, limit: 2.5 } },
+        { token_name: 'team-a', tenant: 'research', dollars_per_month: { used: 0, limit: 90 } },
+      ],
+    });
     await page.getByRole('button', { name: 'Rotate team-a' }).click();
     await until(async () => (await shown()) !== first, 'another one is shown');
     expect([await statusOf(first), await statusOf(await shown())]).toEqual([401, 200]);

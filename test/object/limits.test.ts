@@ -4,6 +4,7 @@ import { JobConnection } from '../../src/client/index.ts';
 import type { Limits, LimitView, NewToken, TokenView } from '../../src/protocol/index.ts';
 import type { TokenEntry } from '../../src/settings/token-entry.ts';
 import { until } from '../support/poll.ts';
+import { rawCaller } from '../support/raw-caller.ts';
 import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
 import { tokenEntry } from '../support/token-entry.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
@@ -20,6 +21,9 @@ const road = startTestWorkerd({
     entry('one-at-a-time', ['submit'], { running: 1 }),
     entry('tokens', ['submit'], { tokens_per_minute: 1000 }),
     entry('stores', ['submit'], { running: 1 }),
+    entry('crowd', ['submit'], { requests_per_minute: 12, tokens_per_minute: 1_000_000 }),
+    entry('crowd-tokens', ['submit'], { tokens_per_minute: 1000 }),
+    entry('idle', ['submit'], { running: 7 }),
     entry('stores-much', ['submit'], { tokens_per_minute: 1_000_000 }),
   ]),
 });
@@ -121,6 +125,46 @@ describe('limits of a token', () => {
     }
     await Promise.all([asked, retried, waiting]);
     played.vanish();
+  });
+
+  it('let no more in than there may be, over however many connections they are asked at one moment', async () => {
+    const played = await (await new RawWorker(road.url, 'wv_worker').connect()).register('crowded', {
+      capacity: 100,
+    });
+    const most = { crowd: 12, 'crowd-tokens': 8 };
+    const asked = (name: keyof typeof most) =>
+      Array.from({ length: 40 }, (_, index) =>
+        // Each has a connection of its own, as from another gateway.
+        rawCaller(
+          road.url,
+          '/v1/chat/completions',
+          { ...chat(100), stream: index % 2 === 0 },
+          { authorization: `Bearer wv_${name}` },
+        ),
+      );
+    const callers = await Promise.all([...asked('crowd'), ...asked('crowd-tokens')]);
+    const jobs = () => played.frames.filter(({ type }) => type === 'job') as JobFrame[];
+    const refused = () => callers.filter(({ heard }) => heard().startsWith('HTTP/1.1 429'));
+    const wanted = most.crowd + most['crowd-tokens'];
+    await until(() => jobs().length + refused().length === callers.length, 'all are let in or refused');
+    expect(jobs()).toHaveLength(wanted);
+    for (const job of jobs()) settle(played, job);
+    for (const [name, let_in] of Object.entries(most)) {
+      await until(async () => (await standing(name))?.running.used === 0, 'nothing runs any more');
+      expect((await standing(name))?.requests_per_minute.used).toBe(let_in);
+    }
+    played.vanish();
+  });
+
+  it('are listed before their token is used', async () => {
+    expect(await standing('idle')).toMatchObject({ running: { used: 0, limit: 7 } });
+    const limits = { dollars_per_day: 1.5, tenant: { tokens_per_month: 1000 } };
+    await admin<NewToken>('POST', '/api/tokens', { name: 'new', tenant: 'lab', scopes: ['submit'], limits });
+    const { limits: all } = await admin<{ limits: LimitView[] }>('GET', '/api/limits');
+    expect(all.filter(({ token_name }) => token_name === 'new')).toMatchObject([
+      { tenant: null, dollars_per_day: { used: 0, limit: 1.5 } },
+      { tenant: 'lab', tokens_per_month: { used: 0, limit: 1000 } },
+    ]);
   });
 
   it('let stored jobs wait, which are never refused', async () => {

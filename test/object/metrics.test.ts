@@ -12,8 +12,11 @@ afterAll(() => road.stop());
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 
-/** There once a worker has told how long it took to start. */
-const WITHOUT_SAMPLES = 'worker_vllm_expected_start_seconds';
+/** With their labels: there once a worker has told how long it took to start, and once a slot with a price was held. */
+const WITHOUT_SAMPLES: Record<string, string> = {
+  worker_vllm_expected_start_seconds: 'gauge pool',
+  worker_vllm_cost_dollars_total: 'counter pool, tenant',
+};
 
 it('GET /metrics shows what has happened, with zeros for what has not', async () => {
   await road.runJobs('happened');
@@ -89,7 +92,10 @@ it('docs/metrics.md lists the names that there are, with type and labels', async
     ([, name, type, labels = '']) =>
       `${name} ${type} ${labels.replaceAll('`', '').replace(/^–$/, '')}`.trim(),
   );
-  const whole = (line: string) => (line === `${WITHOUT_SAMPLES} gauge` ? `${line} pool` : line);
+  const whole = (line: string) => {
+    const [name = ''] = line.split(' ');
+    return name in WITHOUT_SAMPLES ? `${name} ${WITHOUT_SAMPLES[name]}` : line;
+  };
   expect(shown.map(whole).toSorted()).toEqual(listed.toSorted());
 });
 
@@ -101,7 +107,7 @@ it.each(['deploy/grafana/worker-vllm.json', 'deploy/prometheus/rules.yaml'])(
     const text = await road.metrics(path.replaceAll('/', '-'));
     const names = new Set([...file.matchAll(/\bworker_vllm_\w+/g)].map(([name]) => name));
     const shown = new Set([
-      WITHOUT_SAMPLES,
+      ...Object.keys(WITHOUT_SAMPLES),
       ...[...text.matchAll(/^(worker_vllm_\w+)/gm)].map(([name]) => name),
     ]);
     expect(names.size).toBeGreaterThan(9);

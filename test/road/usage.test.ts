@@ -109,6 +109,20 @@ describe('usage', () => {
     expect(output).toBeLessThanOrEqual((await engineCounted()).output);
   });
 
+  it('counts what had come of a stream that is cancelled by its id', async () => {
+    const [before, engineBefore] = [await counted(), await engineCounted()];
+    const response = await chat({ stream: true, max_tokens: 5000, ignore_eos: true });
+    const generated = async () => (await engineCounted()).output - engineBefore.output;
+    await until(async () => (await generated()) > 20, 'the engine generates');
+    const id = response.headers.get('x-job-id');
+    expect((await fetch(`${queue.url}/api/jobs/${id}`, { method: 'DELETE' })).status).toBe(200);
+    await until(async () => (await counted()).output > before.output, 'it is counted');
+    await until(async () => (await engineRunning(worker.engineUrl)) === 0, 'the engine stops');
+    const { output, cancelled, wasted } = await counted();
+    expect([cancelled, wasted]).toEqual([before.cancelled + 1, before.wasted]);
+    expect(output - before.output).toBeLessThanOrEqual(await generated());
+  });
+
   it('stays what the engine counted when the queue is killed under load and started again', async () => {
     const [before, engineBefore] = [await counted(), await engineCounted()];
     let isOver = false;

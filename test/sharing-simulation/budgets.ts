@@ -17,13 +17,13 @@ interface Bounds {
 interface Settled {
   run: Run;
   at: number;
-  isResult: boolean;
+  counts: boolean;
 }
 
 /**
  * `budgets`: what budgets have counted at the end is what attempts used whose ends were acknowledged, in tokens and in the
- * time of their slots, once each, however often the queue started again. Not known is only what became of attempts
- * whose workers died: their slots may have cost until the queue gave them up, and what they had told and was not
+ * time of their slots, once each, however often the queue started again, those that were broken off too. Not known is
+ * only what became of attempts whose workers were away when they were broken off, or died: their slots may have cost until the queue gave them up, and what they had told and was not
  * acknowledged may be counted.
  */
 export class BudgetPromise {
@@ -40,17 +40,17 @@ export class BudgetPromise {
     this.#begunAt.set(fence, { at: this.#now(), capacity });
   }
 
-  settled(run: Run, isResult: boolean): void {
-    if (!this.#settled.has(run.fence)) this.#settled.set(run.fence, { run, at: this.#now(), isResult });
+  settled(run: Run, counts: boolean): void {
+    if (!this.#settled.has(run.fence)) this.#settled.set(run.fence, { run, at: this.#now(), counts });
   }
 
   acknowledged(fence: number, outcome: unknown): void {
     const settled = this.#settled.get(fence);
     if (!settled) return;
     this.#settled.delete(fence);
-    const { run, at, isResult } = settled;
+    const { run, at, counts } = settled;
     // Told again after a restart it may count until then.
-    this.#count(run, at, isResult && outcome === 'accepted', this.#now() - at);
+    this.#count(run, at, counts && outcome === 'accepted', this.#now() - at);
   }
 
   /** Its worker is gone, with what it had told and what it ran. */

@@ -255,7 +255,9 @@ export class Promises {
   #checkRunning(tenant: Tenant): void {
     const most = tenant.limits?.running;
     if (most === undefined) return;
-    const running = this.#looks.runs().filter(({ job }) => job.tenant === tenant).length;
+    // What is broken off is told to stop.
+    const isRunning = ({ job }: Run) => job.tenant === tenant && job.state !== 'over';
+    const running = this.#looks.runs().filter(isRunning).length;
     if (running > most) this.#broken('running', `${tenant.name} runs ${running}, its limit is ${most}`);
   }
 

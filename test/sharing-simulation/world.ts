@@ -69,6 +69,8 @@ class World {
   readonly #texts: Random;
   /** Which workers are cut off, and for how long. */
   readonly #faults: Random;
+  /** Whose callers hang up while it runs. */
+  readonly #breaks: Random;
   readonly #tenants: Tenant[];
   readonly #queue = new QueueHarness({ reconnect_grace_seconds: GRACE_SECONDS });
   readonly #workers: Worker[];
@@ -82,6 +84,7 @@ class World {
     this.#random = new Random(seed, 'sharing');
     this.#texts = new Random(seed, 'texts');
     this.#faults = new Random(seed, 'faults');
+    this.#breaks = new Random(seed, 'breaks');
     this.#tenants = drawTenants(this.#random);
     this.#workers = Array.from({ length: this.#random.int(1, 3) }, (_, index) => ({
       name: `w${index}`,
@@ -152,10 +155,12 @@ class World {
       this.#promises.told(new Set(runs.values()));
       this.#heard();
     }
-    for (const run of [...runs.values()]) if (run.come >= run.job.output) this.#settle(worker, run, {});
+    for (const run of [...runs.values()])
+      if (run.come >= run.job.output) this.#settle(worker, run, { counts: true });
   }
 
-  #settle(worker: Worker, run: Run, how: { error?: string }): void {
+  /** @param how whether the queue counts what it tells, an answer or the end of what was cancelled */
+  #settle(worker: Worker, run: Run, how: { error?: string; counts: boolean }): void {
     const { job, fence, account, come } = run;
     worker.runs.delete(job.id);
     job.state = 'over';
@@ -166,7 +171,7 @@ class World {
       ? { type: 'job_error', ...ref, error: how.error, code: 'cancelled', retryable: false }
       : { type: 'job_result', ...ref, result: { ok: true } };
     worker.settled.set(fence, { run, frame: end });
-    this.#budgets.settled(run, !how.error);
+    this.#budgets.settled(run, how.counts);
     this.#queue.say(worker.connection!, end);
     this.#heard();
   }
@@ -192,6 +197,9 @@ class World {
       this.#submit(job);
     }
     for (const job of pending) if (!job.isStored && this.#random.chance(tenant.leaves / 5)) this.#cancel(job);
+    for (const worker of this.#workers)
+      for (const run of [...worker.runs.values()])
+        if (run.job.tenant === tenant && this.#breaks.chance(tenant.leaves / 5)) this.#breakOff(worker, run);
   }
 
   #submit(job: Job): void {
@@ -208,8 +216,15 @@ class World {
   #cancel(job: Job): void {
     this.#say(`the caller of ${job.id} leaves`);
     job.state = 'over';
-    this.#queue.queue.do('cancel', job.id, 'caller_gone', null);
+    this.#queue.queue.do('cancel', job.id, job.isStored ? 'cancelled' : 'caller_gone', null);
     this.#heard();
+  }
+
+  /** Its worker tells what has come when it hears of it: later, or never, where it is away. */
+  #breakOff(worker: Worker, run: Run): void {
+    if (run.job.state !== 'running') return;
+    if (worker.connection === null) this.#promises.uncounted(run);
+    this.#cancel(run.job);
   }
 
   #trouble(): void {
@@ -258,7 +273,7 @@ class World {
     for (const run of lost) {
       this.#promises.lost(run);
       this.#budgets.lost(run);
-      run.job.state = 'away';
+      if (run.job.state === 'running') run.job.state = 'away';
     }
     this.#queue.drop(connection!);
     // A worker that is started again has another boot id: what it had is given out anew.
@@ -330,12 +345,21 @@ class World {
       worker.settled.delete(Number(frame.fence_token));
       this.#budgets.acknowledged(Number(frame.fence_token), frame.outcome);
     }
-    if (frame.type === 'job_revoked' && run) this.#settle(worker, run, { error: 'cancelled' });
+    if (frame.type === 'job_revoked' && run)
+      this.#settle(worker, run, { error: 'cancelled', counts: isOver(frame.reason) });
     else if (frame.type === 'registered') {
-      for (const { job_id } of frame.revoked as { job_id: string }[]) {
+      // The queue has forgotten in a restart that they were broken off; their relays have not.
+      for (const job_id of frame.resumed as string[]) {
+        const resumed = worker.runs.get(job_id);
+        if (resumed?.job.state === 'over')
+          this.#settle(worker, resumed, { error: 'cancelled', counts: false });
+      }
+      for (const { job_id, reason } of frame.revoked as { job_id: string; reason: string }[]) {
         const revoked = worker.runs.get(job_id);
         worker.runs.delete(job_id);
-        if (revoked) {
+        // A queue that has started again since may have counted its end without what it used.
+        if (revoked && isOver(reason)) this.#settle(worker, revoked, { error: 'cancelled', counts: false });
+        else if (revoked) {
           this.#promises.lost(revoked);
           this.#budgets.lost(revoked);
         }
@@ -354,6 +378,10 @@ class World {
   #say(line: string): void {
     this.lines.push(`${this.#second} s: ${line}`);
   }
+}
+
+function isOver(reason: unknown): boolean {
+  return reason === 'caller_gone' || reason === 'cancelled';
 }
 
 function accountOf(account: unknown): { account?: unknown } {

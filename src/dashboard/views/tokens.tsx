@@ -27,6 +27,14 @@ const NUMBERS = [
   { name: 'highest_priority', label: 'Highest priority, 0 unless set', min: -10, max: 1000 },
 ] as const;
 
+/** Of all tokens of its tenant together: the fields of `limits.tenant`. */
+const TENANT_NUMBERS = [
+  { name: 'tokens_per_day', label: 'Tokens a day, of the tenant', min: 1 },
+  { name: 'tokens_per_month', label: 'Tokens a month, of the tenant', min: 1 },
+  { name: 'dollars_per_day', label: 'Dollars a day, of the tenant', min: 0.01, step: 0.01 },
+  { name: 'dollars_per_month', label: 'Dollars a month, of the tenant', min: 0.01, step: 0.01 },
+] as const;
+
 /** Who may use the queue: tokens, what they may do, and when each was last used. */
 export function TokensView() {
   const [changes, setChanges] = useState(0);
@@ -87,13 +95,20 @@ function TokenForm({ onMade }: { onMade(token: NewToken): void }) {
       .split(',')
       .map((model) => model.trim())
       .filter(Boolean);
-    const numbers = (names: readonly string[]) =>
-      Object.fromEntries(names.filter((name) => text(name)).map((name) => [name, Number(text(name))]));
-    const limits = numbers(RATE_LIMITS);
+    const numbers = (names: readonly string[], prefix = '') =>
+      Object.fromEntries(
+        names.filter((name) => text(prefix + name)).map((name) => [name, Number(text(prefix + name))]),
+      );
+    const tenant = numbers(
+      TENANT_NUMBERS.map(({ name }) => name),
+      'tenant_',
+    );
+    const limits = { ...numbers(RATE_LIMITS), ...(Object.keys(tenant).length > 0 && { tenant }) };
     const body = {
       ...numbers(['weight', 'default_priority', 'highest_priority']),
       ...(Object.keys(limits).length > 0 && { limits }),
       name: text('name'),
+      ...(text('tenant') && { tenant: text('tenant') }),
       scopes: text('scopes').split('+'),
       ...(models.length > 0 && { models }),
       ...(text('expires') && { expires_at: new Date(text('expires')).toISOString() }),
@@ -106,8 +121,12 @@ function TokenForm({ onMade }: { onMade(token: NewToken): void }) {
   return (
     <form ref={form} class="filters" aria-label="Make a token" onSubmit={make}>
       <label>
-        <span>Name, also of its tenant</span>
+        <span>Name</span>
         <input name="name" required maxLength={256} autocomplete="off" />
+      </label>
+      <label>
+        <span>Tenant, its name unless set</span>
+        <input name="tenant" maxLength={256} autocomplete="off" />
       </label>
       <label>
         <span>What it may do</span>
@@ -133,6 +152,17 @@ function TokenForm({ onMade }: { onMade(token: NewToken): void }) {
           <input name={name} type="number" {...bounds} />
         </label>
       ))}
+      <details class="more-filters">
+        <summary>Budgets of its tenant</summary>
+        <div>
+          {TENANT_NUMBERS.map(({ name, label, ...bounds }) => (
+            <label key={name}>
+              <span>{label}</span>
+              <input name={`tenant_${name}`} type="number" {...bounds} />
+            </label>
+          ))}
+        </div>
+      </details>
       <button type="submit" disabled={isActing}>
         Make a token
       </button>

@@ -207,6 +207,21 @@ function counters(pools: readonly PoolMetrics[]): Family[] {
       ({ tokens }) => by('kind', tokens),
     ),
     count(
+      'slot_seconds_total',
+      'Time that attempts held slots, by whether the price of the worker is known.',
+      ({ cost }) =>
+        cost.flatMap(({ tenant, slot_ms, unpriced_slot_ms }) =>
+          by('price', { known: (slot_ms - unpriced_slot_ms) / 1000, unknown: unpriced_slot_ms / 1000 }).map(
+            ({ labels, value }) => ({ labels: { tenant, ...labels }, value }),
+          ),
+        ),
+    ),
+    count('cost_dollars_total', 'What slots cost whose price is known, in US dollars.', ({ cost }) =>
+      cost
+        .filter(({ slot_ms, unpriced_slot_ms }) => slot_ms > unpriced_slot_ms)
+        .map(({ tenant, nanodollars }) => ({ labels: { tenant }, value: nanodollars / 1e9 })),
+    ),
+    count(
       'prefix_hit_predicted_tokens_total',
       'Tokens of prompts that the chosen worker was supposed to have computed before.',
       ({ prefix_hits }) => one(prefix_hits.predicted),

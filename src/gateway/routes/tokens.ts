@@ -120,8 +120,11 @@ export function tokenRoutes(app: Gateway): void {
     answers: { 200: { description: 'Every token that has limits.', content: { schema: 'LimitList' } } },
     errors: [503],
     handler: async (context) => {
-      const queueId = queueIdOf(context.env, context.req.raw);
-      return context.json({ limits: await callQueue(context.env, queueId, (queue) => queue.limits()) });
+      const { env } = context;
+      const queueId = queueIdOf(env, context.req.raw);
+      // One that has not been used yet is known to the gateway alone.
+      await tellLimits(env, await allTokens(env), [queueId]);
+      return context.json({ limits: await callQueue(env, queueId, (queue) => queue.limits()) });
     },
   });
 

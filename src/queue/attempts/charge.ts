@@ -36,10 +36,14 @@ export function chargeGenerated(core: Core, { charges, running }: Worker, { gene
 /** The attempt ended. Where the worker did not report its usage, the expected usage stays charged. */
 export function chargeUsage(core: Core, job: Job, usage: Usage | undefined): void {
   if (usage === undefined) return;
-  const { prompt_tokens: input, completion_tokens: output } = usage;
   // There is none where the queue started, or woke up, while the attempt ran.
-  const charge = chargeOf(core, job) ?? new Charge(core.backlog.line(job), job, 0);
-  core.served.add(job, charge.settle(input, output), core.now());
+  settleCharge(core, chargeOf(core, job) ?? new Charge(core.backlog.line(job), job, 0), usage);
+}
+
+/** The attempt had ended before its worker reported the usage. */
+export function settleCharge(core: Core, charge: Charge<WaitingJob>, usage: Usage): void {
+  const { prompt_tokens: input, completion_tokens: output } = usage;
+  core.served.add(charge.place, charge.settle(input, output), core.now());
 }
 
 /** The attempt ended without a result, through no fault of the tenant. */
@@ -48,7 +52,7 @@ export function takeBackCharge(core: Core, job: Job): void {
 }
 
 /** Works while the attempt has its slot, or while its worker is away. */
-function chargeOf(core: Core, { worker_id, fence_token }: Job): Charge<WaitingJob> | null {
+export function chargeOf(core: Core, { worker_id, fence_token }: Job): Charge<WaitingJob> | null {
   const worker = worker_id === null ? null : core.workers.lastOf(worker_id);
   return worker?.charges.get(fence_token) ?? null;
 }

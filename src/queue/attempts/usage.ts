@@ -10,7 +10,9 @@ import type { UsageAmounts } from '../rpc.ts';
 import { keyOf, onlyModel } from '../state/account.ts';
 import type { EndedBy, Ending, Job, WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
+import type { Cancelled } from '../state/usage-book.ts';
 import type { Worker } from '../state/worker.ts';
+import { chargeOf, settleCharge } from './charge.ts';
 import type { Claim } from './claim.ts';
 import { takeSlotTime, takeSlotTimeOf } from './slot-time.ts';
 
@@ -20,6 +22,7 @@ import { takeSlotTime, takeSlotTimeOf } from './slot-time.ts';
  * | what happens to an attempt                                 | requests, and as what          | tokens             |
  * | ---------------------------------------------------------- | ------------------------------ | ------------------ |
  * | it ends its job: succeeded, or its caller hung up          | one: succeeded, or cancelled   | input and output   |
+ * | it runs when its job is cancelled                          | one: cancelled                 | output that had come; the rest when its worker tells |
  * | it ends its job otherwise                                  | one: failed                    | wasted             |
  * | it fails and another follows, or it was given up before    | none                           | wasted             |
  * | the same is told again                                     | none                           | none               |
@@ -34,12 +37,29 @@ type Settlement = JobResult | JobResultRef | JobError;
 /** Counts the end of a job: in the commit that ends it, or for a waiting job in the next one. */
 export function countEnd(core: Core, job: Job, ending: Ending, by: EndedBy, usage: Usage | undefined): void {
   const as = endOf(ending);
-  const amounts = { ...amountsOf(as, usage, job.state === 'leased'), ...takeSlotTime(core, job) };
+  const cancelled = as === 'cancelled' && by !== 'worker' ? cancelledNow(core, job) : null;
+  const known = usage ?? (cancelled === null ? undefined : usageSoFar(cancelled));
+  const amounts = { ...amountsOf(as, known, job.state === 'leased'), ...takeSlotTime(core, job) };
   const entry = { key: keyOf(core, job, usage), amounts };
-  if (job.mode === 'stored') return core.usage.add(entry);
+  if (job.mode === 'stored') {
+    core.usage.add(entry);
+    if (cancelled !== null) giveUp(core, job, cancelled);
+    return;
+  }
   core.usage.gather(entry, by === 'worker' ? job.fence_token : null);
   if (as !== 'cancelled') core.requests.counted(job.id, entry);
-  if (by !== 'worker') countGivenUp(core, job);
+  if (by !== 'worker') countGivenUp(core, job, cancelled);
+}
+
+/** Null: no worker runs it. */
+function cancelledNow(core: Core, job: Job): Cancelled | null {
+  if (job.state !== 'leased') return null;
+  const charge = chargeOf(core, job);
+  return { told: charge?.seen ?? 0, charge };
+}
+
+function usageSoFar({ told }: Cancelled): Usage {
+  return { prompt_tokens: 0, completion_tokens: told, estimated: true };
 }
 
 /** The usage that a base worker reports, within the result of a chat. */
@@ -60,9 +80,14 @@ export function countSlotTime(core: Core, job: Job): void {
 }
 
 /** A waiting job ends, or the gateway asks for it anew, while an attempt at it runs. */
-export function countGivenUp(core: Core, job: WaitingJob): void {
+export function countGivenUp(core: Core, job: WaitingJob, cancelled: Cancelled | null = null): void {
   countSlotTime(core, job);
-  if (job.state === 'leased') core.usage.giveUp(job.fence_token, job.id, keyOf(core, job, undefined));
+  giveUp(core, job, cancelled);
+}
+
+function giveUp(core: Core, job: Job, cancelled: Cancelled | null): void {
+  if (job.state !== 'leased') return;
+  core.usage.giveUp(job.fence_token, job.id, keyOf(core, job, undefined), cancelled);
 }
 
 /** Counts a settlement that ends no job. */
@@ -78,8 +103,12 @@ export function countAside(
   const givenUp = core.usage.takeGivenUp(fence_token);
   if (givenUp !== null) {
     const key = usage?.model === undefined ? givenUp.key : { ...givenUp.key, model: usage.model };
-    const wasted = Math.max(0, tokensOf(usage) - givenUp.kept);
-    core.usage.gather({ key, amounts: { wasted } }, fence_token);
+    const { cancelled, kept } = givenUp;
+    const amounts =
+      cancelled === null
+        ? { wasted: Math.max(0, tokensOf(usage) - kept) }
+        : restOfCancelled(core, cancelled, usage);
+    core.usage.gather({ key, amounts }, fence_token);
   } else if (claim === 'unknown' && outcome === 'accepted') countUnknown(core, worker, frame);
   else if (
     job !== null &&
@@ -87,6 +116,18 @@ export function countAside(
     (claim === 'stale' || claim === 'lapsed')
   )
     countWasted(core, job, fence_token, usage);
+}
+
+/** What is counted with the last word of its worker, its request being counted. */
+function restOfCancelled(
+  core: Core,
+  { told, charge }: Cancelled,
+  usage: Usage | undefined,
+): Partial<UsageAmounts> {
+  if (usage === undefined) return {};
+  if (charge !== null) settleCharge(core, charge, usage);
+  const tokens = tokenAmounts(usage);
+  return { ...tokens, output: Math.max(0, tokens.output - told) };
 }
 
 /** A worker cannot report another worker's newest attempt. */
@@ -184,14 +225,16 @@ function amountsOf(as: CountedAs, usage: Usage | undefined, ran: boolean): Parti
   const request = { requests: 1, [as]: 1 };
   if (usage === undefined) return { ...request, estimated_requests: as === 'cancelled' && ran ? 1 : 0 };
   if (as === 'failed') return { ...request, wasted: tokensOf(usage) };
+  return { ...request, ...tokenAmounts(usage), estimated_requests: usage.estimated ? 1 : 0 };
+}
+
+function tokenAmounts(usage: Usage) {
   const { prompt_tokens: input, completion_tokens: output } = usage;
   return {
-    ...request,
     input,
     output,
     cached: Math.min(usage.cached_tokens ?? 0, input),
     reasoning: Math.min(usage.reasoning_tokens ?? 0, output),
-    estimated_requests: usage.estimated ? 1 : 0,
   };
 }
 

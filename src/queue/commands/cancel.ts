@@ -23,12 +23,15 @@ export function cancel(
 
 /** A request from before a restart of the queue, which a worker still runs: only its worker knows of it. */
 function revokeUnknown(core: Core, jobId: string): void {
-  for (const { session, running } of core.workers.all()) {
+  for (const { session, running, heldSince } of core.workers.all()) {
     const fence = running.get(jobId);
     if (fence === undefined) continue;
     revoke(core, session.worker_id, jobId, 'caller_gone');
     breakUnknown(core, session.worker_id, fence);
+    const since = heldSince.get(fence);
     core.workers.freeSlot(session.worker_id, jobId, fence);
+    // Whom it was for its worker tells with what it used.
+    if (since !== undefined) heldSince.set(fence, since);
     core.limits.endResumed(jobId);
   }
 }

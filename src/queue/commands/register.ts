@@ -1,4 +1,12 @@
-import { CLOSE, limits, PROTOCOL, type Register, type Registered } from '../../protocol/index.ts';
+import {
+  CLOSE,
+  type JobRef,
+  limits,
+  PROTOCOL,
+  type Register,
+  type Registered,
+  type RevokeReason,
+} from '../../protocol/index.ts';
 import { claimOf } from '../attempts/claim.ts';
 import { breakUnknown } from '../attempts/end.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
@@ -46,7 +54,7 @@ export function register(core: Core, connection: Connection, frame: Register, se
   tellRegistered(core, worker, frame.instance ?? null);
 
   if (profileOf(worker).listsJobs) {
-    const lost: string[] = [];
+    const lost: Registered['revoked'] = [];
     const resumed = resumeListed(core, worker, frame.jobs ?? [], lost, before === null);
     reclaimUnlisted(core, worker, bootBefore !== null && bootBefore === session.boot_id);
     connection.send(registeredFrame(core, worker, resumed, lost));
@@ -114,7 +122,7 @@ function resumeListed(
   core: Core,
   worker: Worker,
   jobs: NonNullable<Register['jobs']>,
-  lost: string[],
+  lost: Registered['revoked'],
   isUnknown: boolean,
 ): string[] {
   const resumed: string[] = [];
@@ -123,7 +131,7 @@ function resumeListed(
     const job = findJob(core, job_id);
     const claim = claimOf(job, worker, attempt);
     const isUnwanted = job === null && core.requests.isCallerGone(job_id);
-    if (claim === 'stale' || isUnwanted) lost.push(job_id);
+    if (claim === 'stale' || isUnwanted) lost.push({ job_id, reason: whyLost(job, attempt) });
     if (isUnwanted) breakUnknown(core, worker.session.worker_id, fence_token);
     // Settled: the acknowledgement was lost, the settlement comes again and is acknowledged.
     if (claim === 'stale' || claim === 'settled_by_it' || isUnwanted) continue;
@@ -136,6 +144,12 @@ function resumeListed(
     resumed.push(job_id);
   }
   return resumed;
+}
+
+/** A job that was cancelled under it, or else given to others. */
+function whyLost(job: Job | null, { fence_token }: Pick<JobRef, 'fence_token'>): RevokeReason {
+  if (job === null) return 'caller_gone';
+  return job.state === 'cancelled' && job.fence_token === fence_token ? 'cancelled' : 'superseded';
 }
 
 /** Also a job whose lease ran out, as long as no other worker has it. */
@@ -178,7 +192,12 @@ function reclaimUnlisted(core: Core, worker: Worker, sameProcess: boolean): void
   }
 }
 
-function registeredFrame(core: Core, worker: Worker, resumed: string[], lost: string[]): Registered {
+function registeredFrame(
+  core: Core,
+  worker: Worker,
+  resumed: string[],
+  revoked: Registered['revoked'],
+): Registered {
   const { session } = worker;
   const query = new URLSearchParams({
     queue_id: core.settings.queue_id,
@@ -195,6 +214,6 @@ function registeredFrame(core: Core, worker: Worker, resumed: string[], lost: st
     renew_after_seconds: leaseSeconds * limits.RENEW_SHARE,
     ping_seconds: core.settings.ping_seconds,
     resumed,
-    revoked: lost.map((job_id) => ({ job_id, reason: 'superseded' })),
+    revoked,
   };
 }

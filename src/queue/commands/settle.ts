@@ -76,10 +76,11 @@ function settle(
   const { job_id, fence_token } = frame;
   const job = findJob(core, job_id);
   const claim = claimOf(job, worker, attemptMeant(worker, job, frame));
-  const outcome = outcomeOf(claim, job, worker, frame, state);
+  const isLastWord = claim !== 'held' && claim !== 'lapsed' && isOfCancelled(job, worker, frame);
+  const outcome = isLastWord ? 'accepted' : outcomeOf(claim, job, worker, frame, state);
   if (job !== null && outcome === 'settle') {
     end(job.mode === 'stored' ? { ...job, ...timesOf(core, job, frame.timing) } : job);
-  } else if (job !== null) {
+  } else if (job !== null && !isLastWord) {
     const told = { ...job, worker_id: worker.session.worker_id };
     if (outcome === 'accepted') emit(core, told, 'acknowledged_again');
     else emit(core, told, 'refused_stale', `its token was ${fence_token}`);
@@ -94,6 +95,16 @@ function settle(
     acknowledge(worker, frame, outcome === 'settle' ? 'accepted' : outcome),
   );
   if (worker.session.draining) core.usage.write();
+}
+
+/** What an attempt used that was revoked since its job was over: there is nothing new in it about the job. */
+function isOfCancelled(
+  job: Job | null,
+  { session }: Worker,
+  frame: JobResult | JobResultRef | JobError,
+): boolean {
+  if (frame.type !== 'job_error' || (frame.code !== 'cancelled' && frame.code !== 'deadline')) return false;
+  return job === null || (job.fence_token === frame.fence_token && job.worker_id === session.worker_id);
 }
 
 /** A base worker keeps no fence token of waiting jobs and sends 0: it counts if the worker holds the job. */

@@ -1,3 +1,4 @@
+import type { Job } from '../state/job.ts';
 import { adapterOf, awaitsTurn, freeSlots, usableSlots, type Worker } from '../state/worker.ts';
 import { ADAPTER, compareAffinity, isAnywhere, modelCost, WANTS_NOTHING, type Wants } from './affinity.ts';
 import { MOST_PASSED_OVER, mayBePreferred, shareInUse } from './warmth.ts';
@@ -57,6 +58,12 @@ interface Waiting extends Wants {
   passed_over: number;
 }
 
+/** Whether the first job that waits may do better at another worker, so that a later one may go before it. */
+export function mayBePassedOver(first: Job, worker: Worker, workers: readonly Worker[]): boolean {
+  if (first.mode === 'stored' || isAnywhere(worker, first)) return false;
+  return isPassedOver(first, worker, rivalsOf(worker, workers));
+}
+
 /**
  * Which of the first that wait gets a slot of this worker: the first that does not do better at one of the others, so
  * that a new prompt is passed over by none; where all do, the first. Those before it are passed over once more.
@@ -69,23 +76,31 @@ export function chooseWaiting<J extends Waiting>(
   workers: readonly Worker[],
 ): J {
   const [first] = line;
-  if (line.length === 1 || isAnywhere(worker, first!)) return first!;
-  const rivals = workers.filter((other) => isRival(other, worker));
+  const rivals = rivalsOf(worker, workers);
   for (const [index, job] of line.entries()) {
-    if (job.passed_over < MOST_PASSED_OVER && doesBetterElsewhere(job, worker, rivals)) continue;
+    if (isPassedOver(job, worker, rivals)) continue;
     for (const passed of line.slice(0, index)) passed.passed_over += 1;
     return job;
   }
   return first!;
 }
 
-function isRival(other: Worker, worker: Worker): boolean {
-  if (other === worker || awaitsTurn(other)) return false;
-  return other.session.config_id === worker.session.config_id && usableSlots(other) > 0;
+function rivalsOf(worker: Worker, workers: readonly Worker[]): Worker[] {
+  const { config_id } = worker.session;
+  return workers.filter(
+    (other) =>
+      other !== worker &&
+      !awaitsTurn(other) &&
+      other.session.config_id === config_id &&
+      usableSlots(other) > 0,
+  );
 }
 
-function doesBetterElsewhere(job: Wants, worker: Worker, rivals: readonly Worker[]): boolean {
-  return rivals.some((rival) => compareAffinity(rival, worker, job) > 0);
+/** It does better at another worker, and has not been passed over too often. */
+function isPassedOver(job: Waiting, worker: Worker, rivals: readonly Worker[]): boolean {
+  return (
+    job.passed_over < MOST_PASSED_OVER && rivals.some((rival) => compareAffinity(rival, worker, job) > 0)
+  );
 }
 
 /** The one that was created first; of equals the first. Null where both are. */

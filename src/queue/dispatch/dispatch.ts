@@ -4,7 +4,7 @@ import type { Core } from '../state/state.ts';
 import { freeSlots, mayRun, type Worker } from '../state/worker.ts';
 import { isAnywhere, WANTS_NOTHING, type Wants, wantsOf } from './affinity.ts';
 import { hasRoomForBatch, interactiveWorkWaits, mayBeginBatchWork, poolSlots } from './batch-work.ts';
-import { chooseWaiting, chooseWorker } from './choose.ts';
+import { chooseWaiting, chooseWorker, mayBePassedOver } from './choose.ts';
 import { firstJobs } from './fair-order.ts';
 import { send } from './send.ts';
 import { isLeftToOthers } from './suitability.ts';
@@ -115,6 +115,11 @@ function sendOrPass(core: Core, worker: Worker, job: Job): void {
   send(core, worker, job);
 }
 
+/** The first one is of a caller that waits. */
+function firstWaiting(core: Core, worker: Worker, isOpen: (priority: number) => boolean): WaitingJob[] {
+  return firstJobs(core, worker, MOST_LOOKED_AT, isOpen) as WaitingJob[];
+}
+
 /** Null: the worker may begin none. */
 function nextFor(core: Core, worker: Worker): Job | null {
   const { config_id } = worker.session;
@@ -124,15 +129,16 @@ function nextFor(core: Core, worker: Worker): Job | null {
     isHeldBack = isBatchWork({ priority }) && !hasRoomForBatch(poolSlots(core, config_id));
     return !isHeldBack;
   };
-  const [first, ...others] = firstJobs(core, worker, MOST_LOOKED_AT, mayBegin);
+  const [first] = firstJobs(core, worker, 1, mayBegin);
   // The caller has just asked whether there is room.
   if (first !== undefined && isBatchWork(first)) isHeldBack = interactiveWorkWaits(core, worker);
   if (isHeldBack) core.ready.heldBack.add(config_id);
   if (first === undefined || isHeldBack) return null;
-  const next =
-    first.mode === 'stored'
-      ? first
-      : chooseWaiting([first, ...(others as WaitingJob[])], worker, core.workers.all());
+  // Of those behind it none is looked at unless one may be preferred: there may be as many tenants.
+  const workers = core.workers.all();
+  const next = mayBePassedOver(first, worker, workers)
+    ? chooseWaiting(firstWaiting(core, worker, mayBegin), worker, workers)
+    : first;
   if (mayWake(core, next, worker)) return next;
   holdForAwake(core, next);
   return null;

@@ -103,9 +103,9 @@ export class Account {
     }
   }
 
-  /** How many are let in and have not ended. */
-  get running(): number {
-    return this.#running.size;
+  /** Ids of those that are let in and have not ended. */
+  get running(): string[] {
+    return [...this.#running.keys()];
   }
 
   /** What keeps it from being let in now; null: nothing does. */

@@ -33,6 +33,11 @@ export class Charge<J> {
     this.#charge(costOf(this.#input, this.#output));
   }
 
+  /** Tokens that have been generated, as far as the worker reported. */
+  get seen(): number {
+    return this.#seen;
+  }
+
   /** This many tokens have been generated. @returns how many of them are new */
   generated(tokens: number): number {
     const fresh = Math.max(0, tokens - this.#seen);

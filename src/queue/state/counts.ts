@@ -1,12 +1,15 @@
-import type { UsageAmounts } from '../rpc.ts';
+import { SLOT_AMOUNTS, type UsageAmounts, type UsageKey } from '../rpc.ts';
 import { deleteCounts, readCounts, writeCounts } from '../store/counts-table.ts';
 import type { Ports } from '../store/ports.ts';
-import { newCounts, type PoolCounts } from './pool-counts.ts';
+import { newCounts, type PoolCounts, type TenantCost } from './pool-counts.ts';
 import { WriteBehind } from './write-behind.ts';
 
 /** A submission may name any pool: pools beyond so many are counted together, as `other`. */
 const MOST_POOLS = 200;
 const OTHER_POOLS = 'other';
+/** The same of the tenants of one pool. */
+const MOST_TENANTS = 50;
+const OTHER_TENANTS = 'other';
 
 /** A pool without a job for so long gives its place to a new one, ms. */
 const IDLE_MS = 24 * 3600 * 1000;
@@ -15,6 +18,17 @@ interface Place {
   counts: PoolCounts;
   /** Epoch ms */
   changedAt: number;
+}
+
+/** Of this tenant, or of all others. */
+function costOf({ cost }: PoolCounts, tenant: string): TenantCost {
+  const name =
+    cost.length < MOST_TENANTS || cost.some((one) => one.tenant === tenant) ? tenant : OTHER_TENANTS;
+  const known = cost.find((one) => one.tenant === name);
+  if (known) return known;
+  const fresh = { tenant: name, slot_ms: 0, unpriced_slot_ms: 0, nanodollars: 0 };
+  cost.push(fresh);
+  return fresh;
 }
 
 /** What happened to jobs, counted by pool since the queue was made; a row each. */
@@ -48,16 +62,19 @@ export class Counts extends WriteBehind {
     return place.counts;
   }
 
-  /** Tokens, as they are counted for the usage of a token. @param isStored of a job that is a row */
-  used(configId: string, amounts: Partial<UsageAmounts>, isStored: boolean): void {
-    if (configId === '') return;
-    const counts = this.change(configId, isStored);
+  /** Tokens and the time of slots, as they are counted for the usage of a token. @param isStored of a job that is a row */
+  used({ config_id, tenant }: UsageKey, amounts: Partial<UsageAmounts>, isStored: boolean): void {
+    if (config_id === '') return;
+    const counts = this.change(config_id, isStored);
     counts.tokens.input += amounts.input ?? 0;
     counts.tokens.output += amounts.output ?? 0;
     counts.tokens.cached_input += amounts.cached ?? 0;
     counts.tokens.reasoning += amounts.reasoning ?? 0;
     counts.tokens.wasted += amounts.wasted ?? 0;
     counts.estimated += amounts.estimated_requests ?? 0;
+    if (amounts.slot_ms === undefined) return;
+    const cost = costOf(counts, tenant);
+    for (const name of SLOT_AMOUNTS) cost[name] += amounts[name] ?? 0;
   }
 
   /** Under which name a pool is counted: its own, or `other`. */

@@ -6,15 +6,44 @@ interface Absent {
   isKnown: boolean;
 }
 
+/** By then whoever asks again after a restart has done so, ms. */
+const ASKED_AGAIN_MS = 300_000;
+
 /**
- * Requests from before a restart of the queue: only their workers know of them, and tell when they register. Until all
- * workers that were there have registered, or their grace is over, the queue does not know how many there are.
+ * Requests from before a restart of the queue. Only their workers know which of them run, and tell when they register:
+ * until all workers that were there have registered, or their grace is over, the queue does not know how many there are.
+ * The gateway asks again for those that waited for a slot. Which ones were let in is in the tables, so none counts twice.
  */
 export class EarlierRequests {
+  readonly #now: () => number;
+  readonly #startedAt: number;
+  /** Requests that were let in, and counted, by token and id: epoch ms. */
+  readonly #letIn = new Map<string, ReadonlyMap<string, number>>();
   /** By id: the worker that runs it. */
   readonly #workers = new Map<string, string>();
   /** By id. */
   readonly #absent = new Map<string, Absent>();
+
+  constructor(now: () => number) {
+    this.#now = now;
+    this.#startedAt = now();
+  }
+
+  /** At the start: what was written of a token. */
+  letIn(tokenName: string, requests: readonly [id: string, at: number][]): void {
+    this.#letIn.set(tokenName, new Map(requests));
+  }
+
+  /** Epoch ms; null: it was not let in. */
+  letInAt(tokenName: string, id: string): number | null {
+    return this.#letIn.get(tokenName)?.get(id) ?? null;
+  }
+
+  /** To be written once more: there may be another restart before they are asked for again. */
+  allLetIn(tokenName: string): Iterable<[id: string, at: number]> {
+    if (this.#now() > this.#startedAt + ASKED_AGAIN_MS) this.#letIn.clear();
+    return this.#letIn.get(tokenName) ?? [];
+  }
 
   /** Its worker goes on with it. */
   add(id: string, workerId: string): void {

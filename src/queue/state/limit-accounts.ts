@@ -23,8 +23,15 @@ interface Holder {
   /** Whose it is, as it was last told. */
   tenant: string;
   account: Account;
-  /** Epoch ms: whom it had let in until then stands in what was read at the start. */
-  readAt: number;
+}
+
+/** A request that is let in, or a stored job. */
+interface LetIn {
+  token_name: string;
+  tenant: string;
+  weighed: Weighed;
+  /** Epoch ms; null: it is a stored job, whose row tells that it is counted. */
+  at: number | null;
 }
 
 /** What was counted of a token or of a tenant. */
@@ -32,8 +39,8 @@ export type Counted = Partial<Pick<UsageKey, 'token_name' | 'tenant'>>;
 
 /**
  * What tokens with limits have used and may use, and their tenants where a token has a budget of its tenant. What is used
- * is written together with the usage that it comes from (UsageBook); whom they have let in of stored jobs their rows tell,
- * and of requests from before a restart their workers.
+ * is written together with the usage that it comes from (UsageBook), and which requests it has counted that go on; whom
+ * they have let in of stored jobs their rows tell, and which requests from before a restart run their workers.
  */
 export class LimitAccounts {
   readonly #ports: Ports;
@@ -43,18 +50,20 @@ export class LimitAccounts {
   /** Tokens of which something is to be written. */
   readonly #changed = new Set<string>();
   /** By job: whom it was let in for. */
-  readonly #letIn = new Map<string, { token_name: string; tenant: string; weighed: Weighed }>();
-  /** Requests of before a restart which workers still run, and workers that may tell of more. */
-  readonly #earlier = new EarlierRequests();
+  readonly #letIn = new Map<string, LetIn>();
+  /** Requests of before a restart: who was let in, which workers still run, and workers that may tell of more. */
+  readonly #earlier: EarlierRequests;
   #whenChanged: (isStored: boolean) => void = () => {};
   #unwritten: (counted: Counted) => Used[] = () => [];
 
   constructor(ports: Ports) {
     this.#ports = ports;
     const now = ports.now();
-    for (const { token_name, tenant, limits, state, saved_at } of readLimits(ports.sql)) {
+    this.#earlier = new EarlierRequests(ports.now);
+    for (const { token_name, tenant, limits, state, let_in } of readLimits(ports.sql)) {
       const account = new Account(JSON.parse(limits), JSON.parse(state), now);
-      this.#holders.set(token_name, { tenant, account, readAt: saved_at });
+      this.#holders.set(token_name, { tenant, account });
+      this.#earlier.letIn(token_name, JSON.parse(let_in));
       this.#readBudgets(account, { token_name });
       this.#openTenant(tenant, account.limits);
     }
@@ -78,7 +87,7 @@ export class LimitAccounts {
     if (!known && limits === null) return;
     if (known?.tenant === whose && JSON.stringify(known.account.limits) === JSON.stringify(limits)) return;
     this.#change(token_name, true);
-    const holder = known ?? { tenant: whose, account: new Account({}), readAt: 0 };
+    const holder = known ?? { tenant: whose, account: new Account({}) };
     holder.tenant = whose;
     // Without limits nothing is held back: `letIn` lets all in.
     holder.account.setLimits(limits ?? {}, this.#ports.now());
@@ -93,6 +102,7 @@ export class LimitAccounts {
     if (!holder || Object.keys(holder.account.limits).length === 0) return null;
     const opens_at = this.#earlier.unknownUntil;
     if (opens_at !== null) return { limit: 'unknown', most: 0, models: null, tenant: null, opens_at };
+    if (this.letInBefore(job) !== null) return null;
     const [weighed, now] = [weigh(job), this.#ports.now()];
     const { account, tenant } = holder;
     const ofTenant = this.#tenants.get(tenant)?.overBudget(account.limits.tenant ?? {}, tenant, now) ?? null;
@@ -102,8 +112,18 @@ export class LimitAccounts {
   /** Lets it in, if nothing keeps it. @returns what does */
   letIn(job: Limited): OverLimit | null {
     const over = this.over(job);
-    if (over === null) this.letInAgain(job, this.#ports.now());
+    if (over === null) this.#enter(job, this.letInAt(job), this.letInBefore(job) !== null);
     return over;
+  }
+
+  /** Epoch ms at which a request that is let in now was let in. */
+  letInAt(job: Pick<Limited, 'id' | 'token_name'>): number {
+    return this.letInBefore(job) ?? this.#ports.now();
+  }
+
+  /** Epoch ms at which a request was let in before the queue started, and counted; null: it was not. */
+  letInBefore({ id, token_name }: Pick<Limited, 'id' | 'token_name'>): number | null {
+    return this.#earlier.letInAt(token_name ?? '', id);
   }
 
   /**
@@ -113,15 +133,17 @@ export class LimitAccounts {
   letInStored(job: Limited, isCounted: boolean): OverLimit | null {
     const over = this.over(job);
     if (over !== null) return over;
-    this.letInAgain(job, isCounted ? null : this.#ports.now());
+    this.#enter(job, null, isCounted);
     if (!isCounted && this.#letIn.has(job.id)) this.#change(job.token_name!, true);
     return null;
   }
 
-  /** It was let in before, and is again whatever has happened meanwhile. @param at epoch ms; null: it was counted */
-  letInAgain(job: Limited, at: number | null = null): void {
-    const holder = this.#holderOf(job);
-    if (holder) this.#add(job.token_name!, holder, weigh(job), at);
+  /**
+   * It was let in before and counted, and is again whatever has happened meanwhile.
+   * @param at epoch ms of a request; null: it is a stored job
+   */
+  letInAgain(job: Limited, at: number | null): void {
+    this.#enter(job, at, true);
   }
 
   /** A worker goes on with a request of before the restart. @param letInAt epoch ms */
@@ -129,10 +151,9 @@ export class LimitAccounts {
     const { id, token_name, tenant } = job;
     if (this.#letIn.has(id) || token_name === null) return;
     // Its limits come with the next request, where they were not written yet.
-    const holder = this.#holders.get(token_name) ?? { tenant, account: new Account({}), readAt: 0 };
+    const holder = this.#holders.get(token_name) ?? { tenant, account: new Account({}) };
     this.#holders.set(token_name, holder);
-    // Of the ms in which it was written nobody knows whether that was before: it counts, at worst twice.
-    this.letInAgain(job, letInAt < holder.readAt ? null : letInAt);
+    this.#enter(job, letInAt, this.letInBefore(job) !== null);
     this.#earlier.add(id, workerId);
   }
 
@@ -229,14 +250,23 @@ export class LimitAccounts {
     for (const token_name of this.#changed) {
       const { account, tenant } = this.#holders.get(token_name)!;
       const isUnlimited = Object.keys(account.limits).length === 0;
-      if (isUnlimited && account.running === 0 && this.heldOf(token_name) === 0) {
+      if (isUnlimited && account.running.length === 0 && this.heldOf(token_name) === 0) {
         deleteLimits(sql, token_name);
         this.#holders.delete(token_name);
         continue;
       }
       const [limits, state] = [JSON.stringify(account.limits), JSON.stringify(account.state(now()))];
-      writeLimits(sql, { token_name, tenant, limits, state, saved_at: now() });
+      const let_in = JSON.stringify([...this.#earlier.allLetIn(token_name), ...this.#requestsOf(account)]);
+      writeLimits(sql, { token_name, tenant, limits, state, let_in });
     }
+  }
+
+  /** That are let in: id and epoch ms of each. */
+  #requestsOf({ running }: Account): [id: string, at: number][] {
+    return running.flatMap((id) => {
+      const at = this.#letIn.get(id)?.at ?? null;
+      return at === null ? [] : [[id, at]];
+    });
   }
 
   saved(): void {
@@ -283,11 +313,17 @@ export class LimitAccounts {
     }
   }
 
-  #add(token_name: string, { account, tenant }: Holder, weighed: Weighed, at: number | null): void {
-    account.letIn(weighed, at);
-    this.#tenants.get(tenant)?.letIn(weighed, at);
-    this.#letIn.set(weighed.id, { token_name, tenant, weighed });
-    if (at !== null) this.#change(token_name, false);
+  /** @param at epoch ms; null: it is a stored job @param isCounted it was let in before, and is no other request */
+  #enter(job: Limited, at: number | null, isCounted: boolean): void {
+    const holder = this.#holderOf(job);
+    if (!holder) return;
+    const { account, tenant } = holder;
+    const [token_name, weighed] = [job.token_name!, weigh(job)];
+    const counts = isCounted ? null : (at ?? this.#ports.now());
+    account.letIn(weighed, counts);
+    this.#tenants.get(tenant)?.letIn(weighed, counts);
+    this.#letIn.set(weighed.id, { token_name, tenant, weighed, at });
+    if (!isCounted) this.#change(token_name, false);
   }
 
   #accountsLetIn(jobId: string): Account[] {

@@ -41,7 +41,7 @@ export class LimitBook extends LimitAccounts {
     if (!this.hasLimits) return;
     for (const { n, ...place } of countHeld(ports.sql)) this.#hold(place, n);
     for (const job of limitedJobs(ports.sql)) {
-      if (job.runs) this.letInAgain(job);
+      if (job.runs) this.letInAgain(job, null);
       else this.waitsForSlot(job);
     }
   }
@@ -83,9 +83,9 @@ export class LimitBook extends LimitAccounts {
     return null;
   }
 
-  /** Whether what keeps another one keeps this one too. */
+  /** Whether what keeps another one keeps this one too. What was let in before the queue started is kept by nothing. */
   isKeptBy(over: OverLimit, job: WaitingJob): boolean {
-    return isKeptBy(over, weigh(job).names);
+    return this.letInBefore(job) === null && isKeptBy(over, weigh(job).names);
   }
 
   /** Whether a stored job must be held back: one of its line waits for a slot, or is held back too. */

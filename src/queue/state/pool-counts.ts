@@ -31,6 +31,16 @@ type TokenKind = (typeof TOKEN_KINDS)[number];
 const PREFIX_HITS = ['predicted', 'seen'] as const;
 type PrefixHit = (typeof PREFIX_HITS)[number];
 
+/** What the slots of a pool were held for one tenant, as for usage. */
+export interface TenantCost {
+  tenant: string;
+  slot_ms: number;
+  /** Of it that at workers whose price is not known. */
+  unpriced_slot_ms: number;
+  /** Of the rest. */
+  nanodollars: number;
+}
+
 /** What happened to the jobs of one pool since it was first counted. */
 export interface PoolCounts {
   submitted: Record<Mode, number>;
@@ -47,6 +57,8 @@ export interface PoolCounts {
   /** Settlements that were refused: the job had gone to another attempt. */
   fence_refusals: number;
   tokens: Record<TokenKind, number>;
+  /** By tenant, of those that are told apart. */
+  cost: TenantCost[];
   /**
    * Tokens of prompts that the engine had computed before, of jobs that succeeded: as the queue supposed when it chose
    * the worker, and as the engine told.
@@ -81,6 +93,7 @@ export function newCounts(): PoolCounts {
     releases: zeros(RELEASES),
     fence_refusals: 0,
     tokens: zeros(TOKEN_KINDS),
+    cost: [],
     prefix_hits: zeros(PREFIX_HITS),
     slots_per_worker: null,
     estimated: 0,

@@ -183,7 +183,7 @@ export class StoredJobs implements JobStore<StoredJob> {
 
   extend(job: StoredJob, workerId: string, expiresAt: number): void {
     if (job.state === 'pending') this.#leavePending(job);
-    this.#limits.letInAgain(job);
+    this.#limits.letInAgain(job, null);
     this.#rows.forget(job.id);
     extendLease(this.#ports.sql, job.id, job.fence_token, workerId, expiresAt);
     due(this.#ports, expiresAt);

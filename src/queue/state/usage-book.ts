@@ -1,7 +1,9 @@
 import { SLOT_AMOUNTS, USAGE_AMOUNTS, USAGE_KEYS, type UsageAmounts, type UsageKey } from '../rpc.ts';
+import type { Charge } from '../sharing/charge.ts';
 import type { Ports } from '../store/ports.ts';
 import { addUsage, hourOf, insertCounted, rollUpUsage, type Used, wasCounted } from '../store/usage-table.ts';
 import type { Counts } from './counts.ts';
+import type { WaitingJob } from './job.ts';
 import type { Counted } from './limit-accounts.ts';
 import type { LimitBook } from './limit-book.ts';
 import { Newest } from './newest.ts';
@@ -26,6 +28,16 @@ interface GivenUp {
   key: UsageKey;
   /** Tokens of its prompt and its answer that its caller has got; those who go on with the answer count them. */
   kept: number;
+  /** Null: another attempt follows, or its job failed. */
+  cancelled: Cancelled | null;
+}
+
+/** An attempt whose job was cancelled while it ran: its worker has yet to tell what it used. */
+export interface Cancelled {
+  /** Tokens of its answer that are counted already. */
+  told: number;
+  /** What its tenant was charged for it; null: that is not known. */
+  charge: Charge<WaitingJob> | null;
 }
 
 /**
@@ -42,7 +54,7 @@ export class UsageBook extends WriteBehind {
   /** Attempts that it came from. */
   readonly #fences = new Set<number>();
   #effects: (() => void)[] = [];
-  /** Attempts that were given up while they ran, by fence token: tokens that they still report are wasted. */
+  /** Attempts that were given up while they ran, by fence token: what they still report is wasted, or was cancelled. */
   readonly #givenUp = new Newest<number, GivenUp>(MOST_REMEMBERED);
   /** The newest of them by job. */
   readonly #givenUpOf = new Newest<string, GivenUp>(MOST_REMEMBERED);
@@ -60,14 +72,14 @@ export class UsageBook extends WriteBehind {
   /** In the commit of the command at work, which happens once: `beforeCommit` writes what all its commands used. */
   add({ key, amounts }: UsageEntry): void {
     this.#gather(this.ports.now(), { key: this.#bounded(key), amounts });
-    this.#counts.used(key.config_id, amounts, true);
+    this.#counts.used(key, amounts, true);
     this.changed(true);
   }
 
   /** For a command without a commit. @param fence of the attempt; null: no worker got it */
   gather({ key, amounts }: UsageEntry, fence: number | null): void {
     this.#gather(this.ports.now(), { key: this.#bounded(key), amounts });
-    this.#counts.used(key.config_id, amounts, false);
+    this.#counts.used(key, amounts, false);
     if (fence !== null) this.#fences.add(fence);
   }
 
@@ -76,11 +88,11 @@ export class UsageBook extends WriteBehind {
     return this.#fences.has(fence) || wasCounted(this.ports.sql, fence);
   }
 
-  /** An attempt at a waiting job that only its worker still runs: no caller gets its result. */
-  giveUp(fence: number, jobId: string, key: UsageKey): void {
+  /** An attempt that only its worker still runs: no caller gets its result. */
+  giveUp(fence: number, jobId: string, key: UsageKey, cancelled: Cancelled | null): void {
     this.changed(false);
     this.#fences.add(fence);
-    const givenUp = { key, kept: 0 };
+    const givenUp = { key, kept: 0, cancelled };
     this.#givenUp.set(fence, givenUp);
     this.#givenUpOf.set(jobId, givenUp);
   }

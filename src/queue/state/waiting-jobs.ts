@@ -45,9 +45,9 @@ export class WaitingJobs implements JobStore<WaitingJob> {
     this.#ready.job(job);
   }
 
-  /** The limits of its token let it in at last. */
-  letIn(job: WaitingJob, now: number): void {
-    job.let_in_at = now;
+  /** The limits of its token let it in at last. @param at epoch ms */
+  letIn(job: WaitingJob, at: number): void {
+    job.let_in_at = at;
     this.#limits.unhold(job);
     this.line.letIn(job);
     this.#ready.job(job);
@@ -90,7 +90,7 @@ export class WaitingJobs implements JobStore<WaitingJob> {
   release(job: WaitingJob): void {
     this.remove(job);
     if (job.reply === null) return;
-    this.#limits.letInAgain(job);
+    this.#limits.letInAgain(job, job.let_in_at);
     this.add({
       ...job,
       state: 'pending',

@@ -20,22 +20,22 @@ interface LimitsRow {
   limits: string;
   /** JSON of AccountState. */
   state: string;
-  /** Epoch ms */
-  saved_at: number;
+  /** JSON of the requests that were let in and had not ended, which `state` has counted: id and epoch ms of each. */
+  let_in: string;
 }
 
 export function readLimits(sql: Sql): LimitsRow[] {
-  return rows<LimitsRow>(sql, `SELECT token_name, tenant, limits, state, saved_at FROM limits`);
+  return rows<LimitsRow>(sql, `SELECT token_name, tenant, limits, state, let_in FROM limits`);
 }
 
-export function writeLimits(sql: Sql, { token_name, tenant, limits, state, saved_at }: LimitsRow): void {
+export function writeLimits(sql: Sql, { token_name, tenant, limits, state, let_in }: LimitsRow): void {
   sql.exec(
-    `INSERT OR REPLACE INTO limits (token_name, tenant, limits, state, saved_at) VALUES (?, ?, ?, ?, ?)`,
+    `INSERT OR REPLACE INTO limits (token_name, tenant, limits, state, let_in) VALUES (?, ?, ?, ?, ?)`,
     token_name,
     tenant,
     limits,
     state,
-    saved_at,
+    let_in,
   );
 }
 

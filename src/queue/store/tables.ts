@@ -136,13 +136,13 @@ export const QUEUE_TABLES: readonly string[] = [
      last_fence INTEGER NOT NULL,
      fences TEXT NOT NULL
    )`,
-  // The limits of tokens and what was used of them, as JSON (limits-table.ts); saved_at in epoch ms.
+  // The limits of tokens and what was used of them, as JSON (limits-table.ts).
   `CREATE TABLE limits (
      token_name TEXT PRIMARY KEY,
      tenant TEXT NOT NULL,
      limits TEXT NOT NULL,
      state TEXT NOT NULL,
-     saved_at INTEGER NOT NULL
+     let_in TEXT NOT NULL
    ) WITHOUT ROWID`,
   // What happened to jobs, counted by pool, as JSON (state/pool-counts.ts).
   `CREATE TABLE counts (

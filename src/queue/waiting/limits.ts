@@ -18,7 +18,7 @@ export function letInOrHold(core: Core, job: WaitingJob): Refused | null {
   // What waits already goes first.
   const over = core.limits.keptWith(job) ?? core.limits.letIn(job);
   if (over === null) {
-    job.let_in_at = core.now();
+    job.let_in_at = core.limits.letInAt(job);
     return null;
   }
   if (!mayWait(core, job, over)) return refusal(core, job, over);
@@ -29,8 +29,8 @@ export function letInOrHold(core: Core, job: WaitingJob): Refused | null {
 
 /** It was let in before. */
 export function letInAgain(core: Core, job: WaitingJob, at: number | null): null {
-  core.limits.letInAgain(job);
-  job.let_in_at = at ?? core.now();
+  job.let_in_at = at ?? core.limits.letInAt(job);
+  core.limits.letInAgain(job, job.let_in_at);
   return null;
 }
 
@@ -90,7 +90,7 @@ function letInWaiting(core: Core, lines: readonly ReadonlySet<WaitingJob>[]): (n
       // What was held since the queue started is asked for the first time whether it may wait.
       if (isKept && job.held?.limit !== 'unknown') break;
       const over = kept.find((before) => core.limits.isKeptBy(before, job)) ?? core.limits.letIn(job);
-      if (over === null) core.waiting.letIn(job, core.now());
+      if (over === null) core.waiting.letIn(job, core.limits.letInAt(job));
       else if (!mayWait(core, job, over)) reject(core, job, refusal(core, job, over));
       else {
         job.held = over;

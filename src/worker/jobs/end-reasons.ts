@@ -1,5 +1,12 @@
 import type { Log } from '../../process/log.ts';
-import type { BrokenReason, Failure, Job, JobError, ReleaseReason } from '../../protocol/index.ts';
+import type {
+  BrokenReason,
+  Failure,
+  FailureCode,
+  Job,
+  JobError,
+  ReleaseReason,
+} from '../../protocol/index.ts';
 import type { AnswerStream } from '../answers/answer-stream.ts';
 import { idsOf, type RunningJob } from '../run/running-job.ts';
 
@@ -33,12 +40,24 @@ export function brokenBy(reason: ReleaseReason): BrokenReason {
   return { message: `the worker released the job: ${reason}`, code: reason, retryable: true };
 }
 
-/** Reasons of a revocation after which no caller is left, or the queue tells the relay. */
-const NOT_OURS_TO_TELL: ReadonlySet<string> = new Set(['caller_gone', 'cancelled', 'deadline']);
+/** Reasons of a revocation by which the job is over: no caller is left, or the queue tells the relay. */
+const OVER: ReadonlyMap<string, FailureCode> = new Map([
+  ['caller_gone', 'cancelled'],
+  ['cancelled', 'cancelled'],
+  ['deadline', 'deadline'],
+]);
+
+/** The failure by which the queue is told what a revoked attempt used; null: nothing is sent any more, others have the job. */
+export function overBy(reason: string): Failure | null {
+  const code = OVER.get(reason);
+  return code === undefined
+    ? null
+    : { message: `the queue took the request away: ${reason}`, code, retryable: false };
+}
 
 /** Ends the stream of a job that is no longer ours: a queue may have forgotten it while its caller still waits. */
 export function endRevoked(stream: AnswerStream | undefined, reason: string): void {
-  if (NOT_OURS_TO_TELL.has(reason)) {
+  if (OVER.has(reason)) {
     stream?.drop();
     return;
   }

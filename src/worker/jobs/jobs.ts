@@ -12,7 +12,7 @@ import { RUNPOD_DEFAULTS, type RunpodSettings } from '../run/runpod-input.ts';
 import { ServedModels } from '../run/served-models.ts';
 import type { QueueLink } from '../session/peer.ts';
 import { AdmissionControl } from './admission-control.ts';
-import { brokenBy, deadlinePassed, endRevoked, logFailure, NOT_RELAYED } from './end-reasons.ts';
+import { brokenBy, deadlinePassed, endRevoked, logFailure, NOT_RELAYED, overBy } from './end-reasons.ts';
 import { type HeldJob, Leases } from './leases.ts';
 import { Releases } from './releases.ts';
 import { Slots } from './slots.ts';
@@ -117,11 +117,14 @@ export class Jobs {
     else this.#start(job);
   }
 
-  /** Aborts the attempt; nothing of it is sent any more. */
+  /** Aborts the attempt. Of one whose job is over the queue is told what it used, of others nothing more is sent. */
   revoke(jobId: string, reason: string): void {
     const running = this.#slots.get(jobId);
+    const mayTell = running?.state === 'running' && this.#ports.queue.peer?.countsUsage;
+    const over = mayTell ? overBy(reason) : null;
     if (running) this.#void(running, reason);
-    this.#outbox.remove(jobId);
+    if (running && over !== null) this.#put(running, failJob(running.job, over, null));
+    else this.#outbox.remove(jobId);
     this.update();
   }
 
@@ -299,9 +302,14 @@ export class Jobs {
     const { job } = running;
     this.#leave(running, endOf(outcome));
     if (outcome.type === 'job_error') logFailure(this.#ports.log, job, outcome);
+    this.#put(running, outcome);
+    this.update();
+  }
+
+  #put(running: RunningJob, outcome: Settlement): void {
+    const { job } = running;
     const settlement = { ...outcome, ...running.details() };
     this.#outbox.put(settlement, job.mode === 'persisted', job.result_upload_url ?? undefined);
-    this.update();
   }
 
   #lost(ref: JobRef): void {

@@ -121,3 +121,45 @@ describe('a request of before a restart', () => {
     expect(standing(queue).running.used).toBe(0);
   });
 });
+
+describe('a request that is asked for again after a restart', () => {
+  const minute = { requests_per_minute: 2 };
+  const asked = { job_id: 'r1', wait_for_worker_ms: 60_000 };
+
+  it('counts once where it waited for a slot, and is not kept by what else was counted', () => {
+    for (const secondsBefore of [0, 2]) {
+      const queue = new QueueHarness();
+      queue.worker('w', { capacity: 1 });
+      queue.request(limited(minute, { job_id: 'runs' }));
+      const worker = queue.connections.values().next().value!;
+      expect(queue.request(limited(minute, asked))).toEqual([]);
+      queue.advance(secondsBefore);
+      queue.restart();
+      const again = queue.request(limited(minute, asked));
+      const back = queue.worker('w', { capacity: 1, jobs: [worker.lastJob()] });
+      expect(standing(queue).requests_per_minute.used).toBe(2);
+      queue.say(back, { ...worker.lastJob(), type: 'job_result', result: {} });
+      expect(again).toMatchObject([{ kind: 'stream' }]);
+      expect(queue.request(limited(minute))).toMatchObject([{ reason: 'over_limit' }]);
+      queue.advance(62);
+      expect(standing(queue).requests_per_minute.used).toBe(0);
+    }
+  });
+
+  it('counts once where its worker is gone, over two restarts too', () => {
+    const queue = new QueueHarness();
+    queue.worker('gone');
+    queue.request(limited(minute, asked));
+    queue.advance(2);
+    for (let restart = 0; restart < 2; restart++) {
+      queue.restart();
+      queue.request(limited(null, { token_name: 'other', job_id: 'other', wait_for_worker_ms: 60_000 }));
+      queue.request(limited(minute, asked));
+      queue.advance(12);
+      expect(standing(queue).requests_per_minute.used).toBe(1);
+    }
+    queue.request(limited(minute, { job_id: 'r2', wait_for_worker_ms: 60_000 }));
+    queue.worker('w', { capacity: 10 });
+    expect(standing(queue)).toMatchObject({ requests_per_minute: { used: 2 }, running: { used: 2 } });
+  });
+});

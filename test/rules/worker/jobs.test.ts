@@ -80,18 +80,41 @@ test('a repeated push of a finished attempt is answered with its result again', 
   expect(bench.results).toHaveLength(2);
 });
 
-test('a revoked job is aborted at once and nothing of it is sent', async () => {
+test.each([
+  ['caller_gone', 'cancelled'],
+  ['cancelled', 'cancelled'],
+  ['deadline', 'deadline'],
+])('a job that is over is aborted at once, and the queue is told what it used: %s', async (reason, code) => {
+  const bench = await new WorkerBench().ready();
+  await bench.push(STREAM_JOB);
+  bench.engine.last.head(200, 'text/event-stream').write('data: {"choices":[]}\n\ndata: {"choices":[]}\n\n');
+  await bench.clock.advance(0);
+  const sent = bench.relay.records.length;
+  bench.queue.push({ type: 'job_revoked', job_id: 'j1', reason });
+  expect(bench.engine.last.isAborted).toBe(true);
+  await bench.clock.advance(0);
+  expect(bench.queue.framesOf('job_error')).toMatchObject([
+    {
+      job_id: 'j1',
+      fence_token: 1,
+      code,
+      retryable: false,
+      usage: { completion_tokens: 1, estimated: true },
+    },
+  ]);
+  expect(bench.relay.records).toHaveLength(sent);
+  expect(bench.worker.running).toBe(0);
+});
+
+test('of a revoked job that another worker has nothing is sent', async () => {
   const bench = await new WorkerBench().ready();
   await bench.push(STREAM_JOB);
   bench.engine.last.head(200, 'text/event-stream').write('data: 1\n\n');
   await bench.clock.advance(0);
-  const sent = bench.relay.records.length;
-  bench.queue.push({ type: 'job_revoked', job_id: 'j1', reason: 'caller_gone' });
+  bench.queue.push({ type: 'job_revoked', job_id: 'j1', reason: 'superseded' });
   expect(bench.engine.last.isAborted).toBe(true);
   await bench.clock.advance(0);
-  expect(bench.queue.frames.map(({ type }) => type)).not.toContain('job_error');
-  expect(bench.relay.records).toHaveLength(sent);
-  expect(bench.worker.running).toBe(0);
+  expect(bench.queue.framesOf('job_error')).toEqual([]);
 });
 
 test('a result waits for its acknowledgement and is sent again after every reconnect', async () => {
