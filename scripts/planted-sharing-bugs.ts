@@ -71,7 +71,7 @@ export const SHARING_BUGS: readonly Bug[] = [
   {
     name: 'sharing: requests that workers go on with hold nothing',
     file: 'src/queue/commands/register.ts',
-    line: 'resumeLimits(core, worker, job_id, attempt.account);',
+    line: 'if (!core.usage.isCounted(fence_token)) resumeLimits(core, worker, job_id, attempt.account);',
     becomes: '',
   },
   {
@@ -137,7 +137,7 @@ export const SHARING_BUGS: readonly Bug[] = [
   {
     name: 'sharing: a request that was let in after its token was written is forgotten in a restart',
     file: 'src/queue/state/limit-accounts.ts',
-    line: 'this.#enter(job, letInAt, holder.before.has(id));',
+    line: 'this.#enter(job, letInAt, this.letInBefore(job) !== null);',
     becomes: 'this.#enter(job, letInAt, true);',
   },
   {

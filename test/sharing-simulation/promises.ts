@@ -49,6 +49,7 @@ interface Come {
  * - `running`, `tokens`: limits hold, over restarts of the queue too, but for what those that run cost beyond their
  *   reservations;
  * - `requests`: no 60 s, wherever they begin, have more of them than the limit, over restarts of the queue too;
+ * - `counts_once`: no more requests of a minute are counted than there were, over restarts of the queue too;
  * - `waits_free`: a stored job that waits holds nothing of its token's limits;
  * - `let_in`: nothing is let in while more tokens have come, as far as workers have told, than the limit;
  * - `released`: when nothing runs nothing is held.
@@ -67,6 +68,8 @@ export class Promises {
   /** Epoch ms at which the jobs of a tenant were let in, each once. */
   readonly #letIn = new Map<Tenant, Map<Job, number>>();
   readonly #submittedAt = new Map<Job, number>();
+  /** Those that nobody waits for any more. */
+  readonly #leftAt = new Map<Job, number>();
   /** Those whose callers wait, in the order in which they were asked for last, and how often each was passed over. */
   readonly #passedOver = new Map<Job, number>();
   readonly #bound: number;
@@ -85,6 +88,10 @@ export class Promises {
     if (!job.isStored && tenant.limits === null) this.#passedOver.set(job, 0);
     if (!this.#submittedAt.has(job)) this.#submittedAt.set(job, this.#looks.now());
     if (!this.#lastGiven.has(tenant)) this.#lastGiven.set(tenant, this.#looks.now());
+  }
+
+  left(job: Job): void {
+    this.#leftAt.set(job, this.#looks.now());
   }
 
   began(run: Run): void {
@@ -147,6 +154,7 @@ export class Promises {
     const since = this.#looks.now() - 60_000;
     this.#come = this.#come.filter(({ at }) => at > since);
     for (const tenant of this.#tenants) this.#checkTokens(tenant);
+    this.#checkCounted();
     this.#checkStarving();
   }
 
@@ -305,6 +313,24 @@ export class Promises {
       const before = times[index - most];
       if (before !== undefined && at - before < 60_000)
         this.#broken('requests', `${tenant.name} had ${most + 1} let in in ${at - before} ms`);
+    }
+  }
+
+  /** A request counts up to a second longer than its minute. Of those that have not begun nobody knows who was let in. */
+  #checkCounted(): void {
+    const since = this.#looks.now() - 62_000;
+    for (const { token_name, requests_per_minute } of this.#looks.standings()) {
+      if (requests_per_minute.limit === null) continue;
+      const mayCount = (job: Job) => {
+        const at = this.#letIn.get(job.tenant)?.get(job) ?? this.#leftAt.get(job);
+        return job.tenant.name === token_name && (at === undefined || at > since);
+      };
+      const most = [...this.#looks.jobs.values()].filter(mayCount).length;
+      if (requests_per_minute.used > most)
+        this.#broken(
+          'counts_once',
+          `${token_name} has ${requests_per_minute.used} counted, and had ${most} at most`,
+        );
     }
   }
 

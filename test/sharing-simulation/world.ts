@@ -216,6 +216,7 @@ class World {
   #cancel(job: Job): void {
     this.#say(`the caller of ${job.id} leaves`);
     job.state = 'over';
+    this.#promises.left(job);
     this.#queue.queue.do('cancel', job.id, job.isStored ? 'cancelled' : 'caller_gone', null);
     this.#heard();
   }

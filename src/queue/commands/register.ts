@@ -137,7 +137,8 @@ function resumeListed(
     if (claim === 'stale' || claim === 'settled_by_it' || isUnwanted) continue;
     if (job) resume(core, worker, job, leaseSecondsFor(core, worker));
     else {
-      resumeLimits(core, worker, job_id, attempt.account);
+      // What is counted has ended: its worker has not heard that.
+      if (!core.usage.isCounted(fence_token)) resumeLimits(core, worker, job_id, attempt.account);
       if (isUnknown) worker.heldSince.set(fence_token, givenAt(attempt.account) ?? core.now());
     }
     worker.running.set(job_id, fence_token);
