@@ -1,21 +1,10 @@
 import pRetry from 'p-retry';
 import type * as z from 'zod';
-import type { JobSubmission, JobView } from '../protocol/index.ts';
+import type { JobSubmission, JobView, LedgerStep } from '../protocol/index.ts';
 import { isSettled } from '../protocol/index.ts';
 
 /** A job to be stored; docs/protocol.md explains the fields. */
 export type NewJob = z.input<typeof JobSubmission>;
-
-/** One step of a job's ledger. */
-export interface LedgerStep {
-  /** ISO time. */
-  at: string;
-  step: string;
-  attempt: number;
-  fence_token: number;
-  worker_id: string | null;
-  detail: string | null;
-}
 
 export interface ClientOptions {
   /** Address of the queue, such as `http://127.0.0.1:8788`. */

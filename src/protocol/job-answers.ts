@@ -20,21 +20,20 @@ export const ListedJob = JobView.omit({
 }).extend({ error: ShortError.nullable() });
 export type ListedJob = z.infer<typeof ListedJob>;
 
-/** A job's history. */
-export const LedgerView = z.object({
-  job_id: z.string(),
-  steps: z.array(
-    z.object({
-      at: time,
-      /** The steps there are: queue/events/event.ts. */
-      step: z.string(),
-      attempt: count.describe('From 1; 0 before the first.'),
-      fence_token: count,
-      worker_id: z.string().nullable(),
-      detail: z.string().nullable(),
-    }),
-  ),
+/** One step of a job's ledger. */
+const LedgerStep = z.object({
+  at: time,
+  /** The steps there are: queue/events/event.ts. */
+  step: z.string(),
+  attempt: count.describe('From 1; 0 before the first.'),
+  fence_token: count,
+  worker_id: z.string().nullable(),
+  detail: z.string().nullable(),
 });
+export type LedgerStep = z.infer<typeof LedgerStep>;
+
+/** A job's history. */
+export const LedgerView = z.object({ job_id: z.string(), steps: z.array(LedgerStep) });
 export type LedgerView = z.infer<typeof LedgerView>;
 
 /** Data of the event `settled` of `/api/jobs/events`. */

@@ -1,4 +1,4 @@
-import type { LedgerStep } from './job.ts';
+import type { LedgerStep } from '../../protocol/job-answers.ts';
 
 /** What a job does for a while. */
 export type Activity = 'wait' | 'prefill' | 'decode' | 'run';

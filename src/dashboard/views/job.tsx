@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
+import type { LedgerStep } from '../../protocol/job-answers.ts';
 import type { JobView as JobFields } from '../../protocol/jobs.ts';
 import { type RequestRecord, tokensPerSecond } from '../../protocol/request-record.ts';
 import { workerName } from '../../protocol/worker-name.ts';
@@ -11,7 +12,7 @@ import { JobMark, RequestMark } from '../controls/state.tsx';
 import { curlOf } from '../curl.ts';
 import * as format from '../format.ts';
 import { EditAndRun } from '../jobs/edit-and-run.tsx';
-import { attemptsOf, between, isSettled, type LedgerStep, ms } from '../jobs/job.ts';
+import { attemptsOf, between, isSettled, ms } from '../jobs/job.ts';
 import { JobActions } from '../jobs/job-actions.tsx';
 import { JobContents } from '../jobs/job-contents.tsx';
 import { timelineOf } from '../jobs/timeline.ts';

@@ -1,3 +1,4 @@
+import type { ListedJob } from '../../protocol/job-answers.ts';
 import { workerName } from '../../protocol/worker-name.ts';
 import { now } from '../clock.ts';
 import { Age } from '../controls/age.tsx';
@@ -5,7 +6,7 @@ import { JobMark } from '../controls/state.tsx';
 import type { Column } from '../controls/table.tsx';
 import * as format from '../format.ts';
 import type { FilterField } from '../jobs/filters.tsx';
-import { attemptsOf, between, isSettled, type JobSummary, ms } from '../jobs/job.ts';
+import { attemptsOf, between, isSettled, ms } from '../jobs/job.ts';
 import { List } from '../jobs/list.tsx';
 import { MatchingActions } from '../jobs/matching-actions.tsx';
 import type { Listed } from '../jobs/paged-list.ts';
@@ -29,9 +30,9 @@ const MORE: FilterField[] = [
 
 const ROW_PX = 32;
 
-const JOBS: Listed<JobSummary> = {
+const JOBS: Listed<ListedJob> = {
   path: 'api/jobs',
-  rowsOf: ({ jobs }) => jobs as JobSummary[],
+  rowsOf: ({ jobs }) => jobs as ListedJob[],
   idOf: ({ id }) => id,
   timeOf: ({ created_at }) => Date.parse(created_at),
 };
@@ -68,18 +69,18 @@ function Duration({ value }: { value: number | null }) {
 }
 
 /** How long it waited for its newest attempt; of one that waits still, so far. */
-function Waited({ job }: { job: JobSummary }) {
+function Waited({ job }: { job: ListedJob }) {
   if (job.state === 'pending') return <Age at={ms(job.created_at)} />;
   return <Duration value={between(job.created_at, job.leased_at ?? job.settled_at)} />;
 }
 
-function Ran({ job }: { job: JobSummary }) {
+function Ran({ job }: { job: ListedJob }) {
   if (job.leased_at === null || job.state === 'pending') return <>{format.UNKNOWN}</>;
   if (isSettled(job.state)) return <Duration value={between(job.leased_at, job.settled_at)} />;
   return <>{format.age(now.value - Date.parse(job.leased_at))}</>;
 }
 
-const COLUMNS: Column<JobSummary>[] = [
+const COLUMNS: Column<ListedJob>[] = [
   { key: 'state', head: 'State', width: 110, narrow: 92, cell: ({ state }) => <JobMark state={state} /> },
   {
     key: 'id',
