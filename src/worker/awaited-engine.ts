@@ -2,7 +2,7 @@ import { type Diagnosis, diagnose } from '../engine/client/diagnosis.ts';
 import type { Timer } from './clock.ts';
 import type { Ports } from './ports.ts';
 
-/** A user who starts engine and worker together is not told at once that the engine is late. */
+/** How long nothing is said: a user may start engine and worker together. */
 const FIRST_LOOK_MS = 1000;
 const LOOK_EVERY_MS = 2000;
 /** An engine that takes connections and answers nothing is told of this late. */
@@ -23,11 +23,11 @@ export interface Trouble {
 }
 
 export interface AwaitedPorts extends Pick<Ports, 'clock' | 'engine'> {
-  /** Told whenever what keeps it is another thing than before. */
+  /** Called when the reason why it is not healthy changes. */
   tell(trouble: Trouble): void;
 }
 
-/** Looks for what keeps an engine from being healthy that is not started here: no supervisor would say it. */
+/** Finds out why an engine that is started elsewhere is not healthy: no supervisor would tell. */
 export class AwaitedEngine {
   readonly #ports: AwaitedPorts;
   readonly #settings: AwaitedSettings;
@@ -51,7 +51,7 @@ export class AwaitedEngine {
     this.#ports.clock.clearTimeout(this.#timer);
   }
 
-  /** What is left to say when it has been waited for long enough. */
+  /** The last message, when the worker has waited long enough. */
   gaveUp(waitedMs: number): Trouble {
     const { url } = this.#settings;
     const why = this.#found === null ? 'it does not say why' : this.#found.problem;

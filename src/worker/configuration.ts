@@ -58,7 +58,7 @@ export interface WorkerConfiguration {
   leaseSeconds: number;
   renewAfterSeconds: number;
   graceSeconds: number;
-  /** Without its queue for so long the worker ends; 0: never. */
+  /** The worker ends after this long without its queue, s; 0: never. */
   queueLostSeconds: number;
   /** US dollars of its machine; null: it does not know. */
   pricePerHour: number | null;
@@ -70,11 +70,14 @@ export interface WorkerConfiguration {
   payloadHosts: readonly string[] | null;
   /** This worker's own. */
   spoolFolder: string;
-  /** A result that was sent goes to the disk when it is not acknowledged after so long; undefined: as with our queue. */
+  /**
+   * A result that was sent goes to the disk if it is not acknowledged within this time, ms; undefined: as with our
+   * queue.
+   */
   ackWaitMs: number | undefined;
-  /** An engine with work that makes nothing this long is suspected to hang; 0: never. */
+  /** An engine that has work and makes no progress for this long is suspected to hang, s; 0: never. */
   hangSeconds: number;
-  /** An engine without work is asked for a token this often; 0: never. */
+  /** How often an engine without work is asked for a token, s; 0: never. */
   canarySeconds: number;
   /** Where snapshots of engine and GPU go; null: nowhere. */
   metricsUrl: string | null;

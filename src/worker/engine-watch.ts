@@ -20,7 +20,7 @@ export interface EngineWatchPorts extends Pick<Ports, 'clock' | 'engine' | 'adap
   canarySeconds: number;
   /** The supervisor that started the engine and is told how it is; null: it was started elsewhere. */
   supervisor: EngineOwner | null;
-  /** Null: it is started beside this worker, by who tells how its start goes. */
+  /** Null: a supervisor starts it beside this worker and tells how its start goes. */
   awaited: AwaitedSettings | null;
 }
 
@@ -111,7 +111,7 @@ export class EngineWatch {
     this.#ports.supervisor?.healthy();
     const [models, cards] = await Promise.all([engine.models(), engine.modelCards()]);
     if (this.#health.state !== 'healthy') return;
-    // One that has much to do may not say it in time.
+    // A busy engine may not answer in time.
     if (models.length > 0) [this.#models, this.#cards] = [models, cards];
     this.#tellHealthy();
     this.#hang.healthy();

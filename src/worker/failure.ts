@@ -27,7 +27,7 @@ export function finalFailure(code: FailureCode, message: string): JobFailure {
   return new JobFailure({ message, code, retryable: false });
 }
 
-/** The engine began and did not finish: what it gave is no result. */
+/** The engine began and did not finish: a part of an answer is no result. */
 export function engineDied(message: string): JobFailure {
   return new JobFailure({ message, code: 'engine_died', retryable: true });
 }
@@ -46,7 +46,7 @@ export function engineRefusal(status: number, body: unknown): JobFailure {
   });
 }
 
-/** What anything thrown by a run means for its job. */
+/** The failure of a job, from whatever its run has thrown. */
 export function failureOf(error: unknown): Failure {
   if (error instanceof JobFailure) return error.failure;
   const message = error instanceof Error ? error.message : String(error);

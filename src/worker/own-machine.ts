@@ -6,7 +6,7 @@ import { withRetries } from '../process/retry.ts';
 /** For all tries, ms. */
 const LIMIT_MS = 30_000;
 const FIRST_PAUSE_MS = 1000;
-/** The machine is being ended: its end is waited for, ms. */
+/** How long to wait for the end of the machine, once the platform ends it, ms. */
 const END_MS = 60_000;
 
 interface Platform {
@@ -16,9 +16,9 @@ interface Platform {
 }
 
 /**
- * Asks the platform to terminate the machine that this runs on, where it gives its machines a key to themselves:
- * RunPod (docs, "pod environment variables") and Vast (docs, "predefined variables"). There a container that ends is
- * started again, and billed on.
+ * Asks the platform to terminate the machine that this runs on, where it gives its machines a key to themselves: RunPod
+ * (docs, "pod environment variables") and Vast (docs, "predefined variables"). There the platform starts a container
+ * that ends again, and goes on billing.
  * @returns when the machine should have ended long ago, or at once where the platform cannot be asked
  */
 export async function terminateOwnMachine(env: NodeJS.ProcessEnv, web: Web, log: Log): Promise<void> {

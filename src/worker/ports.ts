@@ -14,7 +14,7 @@ export interface Ports {
   dial: Dial;
   engine: EngineClient;
   fetch: Fetch;
-  /** The same for addresses that others name: it reaches the public internet only. */
+  /** The same for addresses that others name: reaches the public internet only. */
   fetchPublic: Fetch;
   /** Of every GPU that the engine sees; none where that cannot be told. Never rejects. */
   gpus(): Promise<GpuReading[]>;
@@ -57,12 +57,12 @@ export interface EndedAttempt {
   usage: Usage | null;
 }
 
-/** Hears what is done with jobs, for figures. Decides nothing, and must not throw. */
+/** Observes jobs, for figures. Decides nothing, and must not throw. */
 export interface WorkObserver {
   /** A request left for the engine. */
   requested(): void;
   ended(attempt: EndedAttempt): void;
-  /** Leases were renewed and the queue did not say so before the next renewal was due. */
+  /** The queue had not answered a renewal when the next one was due. */
   renewalMissed(): void;
 }
 

@@ -5,7 +5,7 @@ import { dialWebSocket } from './session/dial.ts';
 import type { Dial } from './session/socket.ts';
 import { heartbeatPoster, type PostHeartbeat } from './telemetry/heartbeat.ts';
 
-/** What the open request for jobs of RunPod's queue gets after a signal, ms: one that comes with it is run. */
+/** How long the open request for jobs of RunPod's queue may go on after a signal, ms: a job that it brings is run. */
 const LINGER_MS = 300;
 
 /** The queue that this worker takes jobs from, as its process reaches it. */
@@ -19,7 +19,7 @@ export interface QueueAccess {
   profile?: QueueProfile;
   /** Before a drain: no more jobs come. Resolves when none is on its way any more, or after `limitMs`. */
   stopTaking(limitMs: number): Promise<void>;
-  /** Where it decides with what the process ends; null: the worker does. */
+  /** The exit code, where the queue decides it; null: the worker does. */
   exitCode(): number | null;
   close(): void;
 }

@@ -5,7 +5,7 @@ import { RUNPOD_URL } from './runpod/runpod-queue.ts';
 export const QUEUES = ['own', 'runpod'] as const;
 type QueueChoice = (typeof QUEUES)[number];
 
-/** The time that a start may take, s: RunPod's worker's. A platform that waits longer, is waited for. */
+/** How long a start may take, s: as for RunPod's own worker. */
 const RUNPOD_START_SECONDS = 1200;
 /** RunPod waits for a worker's jobs; this is its own limit of a job that has none. */
 const RUNPOD_GRACE_SECONDS = 600;

@@ -1,6 +1,6 @@
 import type { Clock, Timer } from './clock.ts';
 
-/** Looks so often, ms. */
+/** How often it looks, ms. */
 const LOOK_EVERY_MS = 5000;
 
 /** The part of a worker that the watch needs. */
@@ -10,8 +10,8 @@ export interface Watched {
 }
 
 /**
- * A dead man's switch: a machine whose queue is gone for long costs money for nothing, and whoever could have ended it
- * may be gone too.
+ * A dead man's switch: a machine whose queue is gone for long costs money for nothing, and the launcher that could end
+ * it may be gone too.
  */
 export class QueueWatch {
   readonly #clock: Clock;
@@ -45,7 +45,7 @@ export class QueueWatch {
   }
 
   #look(): void {
-    // A machine that stood still, as a paused virtual one does, has not looked for its queue meanwhile.
+    // A machine that stood still, as a paused virtual one does, has not looked for its queue in that time.
     const passedMs = Math.min(this.#clock.now() - this.#lookedAt, 2 * this.#lookEveryMs);
     this.#lookedAt = this.#clock.now();
     this.#lostMs = this.#worker.hasQueue ? 0 : this.#lostMs + passedMs;

@@ -5,7 +5,9 @@ import type { Clock } from '../clock.ts';
 import { JobFailure } from '../failure.ts';
 import { loadAdapter, unloadAdapter } from './engine-routes.ts';
 
-/** One that could not be loaded is not tried again before, ms: each try costs its job, and may cost a download. */
+/**
+ * How long an adapter that could not be loaded is not tried again, ms: each try costs its job, and may cost a download.
+ */
 const TRY_AGAIN_AFTER_MS = 30_000;
 
 export interface AdaptersPorts {
@@ -20,7 +22,7 @@ export interface AdaptersPorts {
 interface Loaded {
   /** Jobs that need it now. */
   users: number;
-  /** It goes as soon as nobody uses it: a job that comes for it now stands in line as if it were gone. */
+  /** It is unloaded as soon as no job uses it: a job that comes for it now waits as if it were gone. */
   isLeaving: boolean;
 }
 
@@ -32,9 +34,10 @@ interface InLine {
 }
 
 /**
- * The LoRA adapters of an engine: loaded when a job first needs them, one after the other, and for want of room unloaded,
- * first the one that was not used for the longest. One that runs is never unloaded. Jobs for others wait in line in the
- * order in which they came; so that they need not wait for ever, the adapter that makes room takes no new jobs.
+ * The LoRA adapters of an engine. Each is loaded when a job first needs it, one after the other; for want of room the
+ * one that was not used for the longest is unloaded, but never one that a job uses. Jobs whose adapter is not loaded
+ * wait in the order in which they came. So that they do not wait for ever, the adapter that is to make room takes no
+ * new jobs.
  */
 export class Adapters {
   readonly #ports: AdaptersPorts;
@@ -73,7 +76,7 @@ export class Adapters {
   }
 
   /**
-   * The engine is healthy, for the first time or again: what it says that it serves tells which are loaded.
+   * The engine is healthy, for the first time or again: the models that it serves tell which adapters are loaded.
    * @returns all that callers may ask for, and what is told of each; the engine's own model first
    */
   engineServes(
@@ -92,7 +95,7 @@ export class Adapters {
     const isOwn = (name: string) => !this.has(name);
     const own = names.filter(isOwn);
     const created = Math.floor(this.#ports.clock.now() / 1000);
-    // Where it lies on the machine is nothing for callers.
+    // Callers do not see where it lies on the machine.
     const cardOf = (id: string) => ({
       id,
       object: 'model',
@@ -106,7 +109,7 @@ export class Adapters {
   }
 
   /**
-   * Loads an adapter where it is not, and keeps it until it is released.
+   * Loads an adapter, if it is not loaded yet, and keeps it until it is released.
    * @throws JobFailure `adapter_failed`, which names the adapter and the reason; the signal's reason when it is aborted
    */
   async use(name: string, signal: AbortSignal): Promise<() => void> {
@@ -148,7 +151,7 @@ export class Adapters {
     this.#loaded.set(name, loaded);
   }
 
-  /** Does what the first in line needs, until nobody waits or somebody must finish first. */
+  /** Serves the job that waits first, until none waits or a running one must end first. */
   async #step(): Promise<void> {
     if (this.#isBusy) return;
     this.#isBusy = true;
@@ -159,7 +162,7 @@ export class Adapters {
     }
   }
 
-  /** What can be done for the first in line; null: nobody waits, or what makes room for it is in use. */
+  /** The next step for the job that waits first; null: none waits, or the adapter that is to make room is in use. */
   #next(): { load: string } | { unload: string } | null {
     for (;;) {
       const [first] = this.#line;
@@ -181,7 +184,7 @@ export class Adapters {
     }
   }
 
-  /** Which one makes room: the one that is on its way already, else of those that nobody uses the one unused for longest. */
+  /** Which adapter makes room: the one that was chosen before, else the one that has been unused for the longest. */
   #victim(): [string, Loaded] {
     const all = [...this.#loaded];
     const is = (test: (loaded: Loaded) => boolean) => all.find(([, loaded]) => test(loaded));

@@ -44,7 +44,7 @@ export interface AnswerStreamEvents {
 
 export class AnswerStream {
   readonly id: number;
-  /** Of a stored job: a copy for readers. It waits for no room and its end is not the job's. */
+  /** A copy for readers of a stored job's answer: it waits for no room, and its end is not the job's. */
   readonly isReplayed: boolean;
   readonly #events: AnswerStreamEvents;
   #state: AnswerState = 'open';
@@ -116,7 +116,7 @@ export class AnswerStream {
     }
   }
 
-  /** What is held back is sent now. */
+  /** Sends now what was held back. */
   hurry(): void {
     if (this.#waitingBytes > 0) this.#events.changed(this);
   }
@@ -185,7 +185,7 @@ export class AnswerStream {
     this.#events.changed(this);
   }
 
-  /** The answer will not be finished. What is held of an event that is not whole is left out. */
+  /** The answer will not be finished. The part of an unfinished event is left out. */
   break(reason: BrokenReason): void {
     if (this.#state !== 'open') return;
     this.#broken = reason;

@@ -127,7 +127,7 @@ export class Answers {
     this.finished(stream);
   }
 
-  /** The writer is done with it; the rest is up to the relay. */
+  /** The writer is done with it; the relay fetches the rest. */
   finished(stream: AnswerStream): void {
     this.#joiner.forget(stream);
     if (stream.state === 'dropped') return this.#forget(stream);
@@ -206,7 +206,10 @@ export class Answers {
     if (stream.state === 'complete' || stream.state === 'dropped') this.#forget(stream);
   }
 
-  /** An earlier process had it, or its job is still on the way. Of one that is over the relay hears nothing new. */
+  /**
+   * An earlier process had it, or its job is still on the way. About one that is over the worker has nothing new to
+   * say.
+   */
   #wonder(streamId: number): void {
     this.#unknown.add(streamId);
     this.#unknownTimer ??= this.#ports.clock.setTimeout(() => {

@@ -15,7 +15,7 @@ export class EventSplitter {
     this.#mostBytes = mostBytes;
   }
 
-  /** What may go on its way with this piece: whole events, or a part of one that is too large to be held. */
+  /** What can be sent now that this piece has come: whole events, or a part of one that is too large to be held. */
   push(piece: Uint8Array): Uint8Array | null {
     const end = this.#ends.see(piece);
     if (end > 0) {

@@ -12,9 +12,9 @@ export interface StreamInterval {
   manyStreams: number;
 }
 
-/** What is due within the same so many ms goes together, in one message for all streams. */
+/** Events that are due within this many ms of each other go in one message for all streams. */
 const GRID_MS = 5;
-/** More than this of one stream waits for nothing. */
+/** Once a stream has more than this, bytes, it waits no longer. */
 const JOINED_BYTES = 32 * 1024;
 /** A head without events waits this long for the first: a caller sees nothing of an answer before that anyway. */
 const HEAD_MS = 25;
@@ -30,9 +30,9 @@ interface Pace {
 }
 
 /**
- * Decides which streams wait a little, so that what one brings meanwhile is sent in one piece: a piece costs the
- * relay the same whatever is in it. One timer serves all streams. A stream whose last piece is longer ago than its
- * interval never waits, so neither a first token nor a slow stream is held back.
+ * Decides which streams wait a little, so that the events of each go in one piece: a piece costs the relay the same,
+ * however much is in it. One timer serves all streams. A stream whose last piece is longer ago than its interval never
+ * waits, so neither a first token nor a slow stream is held back.
  */
 export class PieceJoiner {
   readonly #clock: Clock;

@@ -7,7 +7,7 @@ import type { Ports } from '../ports.ts';
 import { addressOf, type FileAccess } from './file-access.ts';
 import { PrivateAddressError } from './public-fetch.ts';
 
-/** How files are reached: those that we were told of by others over `fetchPublic`. */
+/** How files are reached: those that others named over `fetchPublic`. */
 type Web = Pick<Ports, 'clock' | 'fetch' | 'fetchPublic'>;
 
 const DOWNLOAD_WITHIN_MS = 30_000;
@@ -17,10 +17,10 @@ const UPLOAD_WITHIN_MS = 60_000;
 /** A result that cannot be uploaded soon goes in a frame: more tries would only delay it. */
 const UPLOAD_TRIES = 3;
 const MOST_REDIRECTS = 5;
-/** Those that repeat the request as it was. */
+/** Redirects that repeat the request as it was. */
 const REDIRECTS = new Set([301, 302, 307, 308]);
 
-/** Nothing that another try would change. */
+/** A failure that another try would not change. */
 class FinalError extends Error {}
 
 /**

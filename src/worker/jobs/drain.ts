@@ -47,7 +47,7 @@ export class Drain {
     return this.#phase;
   }
 
-  /** To be called whenever a job ended or was acknowledged. */
+  /** Called whenever a job has ended or was acknowledged. */
   check(): void {
     // Called in the middle of a release, too: not before the last one is out of its slot.
     if (this.#ports.running() > 0) return;
@@ -55,7 +55,7 @@ export class Drain {
     if (this.#phase === 'settling' && this.#ports.isSettled()) this.#finish();
   }
 
-  /** No more grace: what runs is released now. */
+  /** The grace ends at once: jobs that run are released now. */
   hurry(): void {
     if (this.#phase !== 'finishing') return;
     const { clock } = this.#ports;

@@ -7,8 +7,8 @@ export interface Workload {
 }
 
 /**
- * Whether a job that uses up its `max_tokens` at this rate would still run after `withinMs`.
- * What cannot be told is given its chance.
+ * Whether a job that uses up its `max_tokens` at this rate would still run after `withinMs`. False where that cannot be
+ * told: the job gets its chance.
  * @param tokensPerSecond of one request at the present load; null: not known
  */
 export function cannotEndWithin(

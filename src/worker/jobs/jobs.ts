@@ -23,7 +23,7 @@ export interface JobsSettings extends FileAccessSettings {
   renewAfterSeconds: number;
   /** Answers are moved: the engine goes on from token ids. */
   moves?: boolean;
-  /** Left out: as RunPod's worker without variables. */
+  /** Left out: as for RunPod's worker without variables. */
   runpod?: RunpodSettings;
 }
 
@@ -32,7 +32,7 @@ export interface JobsPorts extends Ports {
   outbox: Outbox;
   answers: Answers;
   observer: WorkObserver;
-  /** A job failed as jobs of a dying engine do; none is welcome until that is cleared up. */
+  /** A job failed as jobs of a dying engine do: no job is taken until the health of the engine is known. */
   engineDoubted(message: string): void;
   /** A job began, ended or was acknowledged. */
   changed(): void;
@@ -143,7 +143,7 @@ export class Jobs {
     this.#leases.renewed(answer);
   }
 
-  /** What waited for a connection is said, and all that is unacknowledged again. */
+  /** Sends what waited for a connection, and repeats what is not acknowledged. */
   connected(registered: Registered | null): void {
     for (const { job_id, reason } of registered?.revoked ?? []) this.revoke(job_id, reason);
     this.#releases.connected();
@@ -152,7 +152,7 @@ export class Jobs {
     this.update();
   }
 
-  /** Releases what has not reached the engine yet. */
+  /** Releases the jobs that have not reached the engine yet. */
   releaseUnstarted(): void {
     for (const running of this.#slots.all()) {
       if (running.state === 'preparing') this.#release(running, 'not_started');
@@ -205,7 +205,7 @@ export class Jobs {
   #reasonToDecline(job: Job): ReleaseReason | null {
     if (this.closedFor) return this.closedFor;
     if (this.#slots.free === 0) return 'overloaded';
-    // Beside nothing else it runs as fast as it can here, which past answers need not tell: the worker tries, and learns.
+    // Alone it runs as fast as it can here, which earlier answers need not show: the worker tries, and learns.
     if (this.#slots.running === 0) return null;
     return this.#admission.wouldMissDeadline(job) ? 'deadline' : null;
   }
@@ -325,7 +325,7 @@ export class Jobs {
     return [...this.#slots.held(), ...settled];
   }
 
-  /** Something came to be held or was let go. */
+  /** The set of held jobs has changed. */
   update(): void {
     this.#leases.changed();
     this.#ports.changed();

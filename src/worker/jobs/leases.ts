@@ -17,13 +17,13 @@ export interface LeasesPorts {
   send(frame: WorkerFrame): boolean;
   /** A `renew` got no answer until the next one was due. */
   missed(): void;
-  /** Of this attempt the queue knows nothing any more. */
+  /** The queue does not know this attempt any more. */
   lost(job: JobRef): void;
 }
 
 /**
- * Renews all leases with one timer, which runs only while something is held. While the socket is down the
- * jobs run on: whether they are still ours is the queue's to say when it is back.
+ * Renews all leases with one timer, which runs only while something is held. While the socket is down the jobs run on:
+ * the queue decides whether they are still ours when it is back.
  */
 export class Leases {
   readonly #ports: LeasesPorts;
@@ -38,7 +38,7 @@ export class Leases {
     this.#ownPeriodMs = renewAfterSeconds * 1000;
   }
 
-  /** Something came to be held or was let go. */
+  /** The set of held jobs has changed. */
   changed(): void {
     if (!this.#ports.isHolding()) this.stop();
     else if (this.#timer === null) this.#arm();

@@ -10,8 +10,8 @@ interface Release {
 }
 
 /**
- * Jobs that are released: they go back to the queue unfinished. What cannot be said at the moment is said over
- * the next connection: its `register` may have gone out before, with the job among those held.
+ * Jobs that are released: they go back to the queue unfinished. A release that cannot be sent now goes over the next
+ * connection, whose `register` may have gone out already with the job among those held.
  */
 export class Releases {
   readonly #queue: QueueLink;
@@ -45,7 +45,7 @@ export class Releases {
     for (const { job, reason } of unsent) this.release(job, reason);
   }
 
-  /** Nothing of it is sent any more. */
+  /** Nothing about it is sent any more. */
   abandon(): void {
     this.#unsent = [];
   }

@@ -11,9 +11,9 @@ interface Sample {
 }
 
 /**
- * How fast one request generates here at present, learned from jobs that finished: their tokens over their
- * whole time in the engine, waiting and prompt included. Of the recent ones the fastest counts: what
- * cannot end at this rate cannot end even if all goes well.
+ * How fast one request generates here at present, learned from jobs that finished: their tokens over their whole time
+ * in the engine, waiting and prompt included. The fastest of the recent ones counts: a job that cannot end at this rate
+ * cannot end even if all goes well.
  */
 export class TokenRate {
   #samples: Sample[] = [];

@@ -46,7 +46,7 @@ const PREFILL_WITHIN_MS = 5000;
 const MS_A_TOKEN = 1;
 /** vLLM keeps the blocks for 30 s, and longer while the engine that decodes says that it lives, ms. */
 const DECODE_WITHIN_MS = 20_000;
-/** After a failure nothing is asked of the prefill engine for so long, so that not every caller pays for it, ms. */
+/** How long the prefill engine is left alone after a failure, so that not every caller pays for it, ms. */
 const REST_MS = 10_000;
 
 /** Long prompts go to an engine that only prefills; its cache is read by the engine that decodes. */
@@ -71,7 +71,10 @@ export class Prefills {
     });
   }
 
-  /** Since the worker's start. @returns requests by how they went; tokens of the prompts that were handed over */
+  /**
+   * Counts since the worker's start.
+   * @returns requests by how they went; tokens of the prompts that were handed over
+   */
   get counts(): { results: Readonly<Record<PrefillResult, number>>; tokens: number } {
     return { results: this.#results, tokens: this.#tokens };
   }

@@ -2,9 +2,9 @@ import type { EngineCall } from '../../engine/client/types.ts';
 import { fieldsOf, jsonOrText } from '../../protocol/index.ts';
 import { withMembers } from '../run/json-members.ts';
 
-/** What the prefill engine answers, for the engine that decodes. */
+/** The part of the prefill engine's answer that the decoding engine needs. */
 export interface Prefill {
-  /** Names the blocks of its cache, and where they are; handed on as they came. */
+  /** Names the blocks of its cache, and where they are; passed on unchanged. */
   params: Record<string, unknown>;
   /** The prompt that they hold. */
   promptIds: readonly number[];
@@ -53,7 +53,7 @@ const ONLY_WITHOUT = [
 export interface Prefillable {
   call: EngineCall;
   body: string | Uint8Array;
-  /** Of its prompt, as far as its bytes tell. */
+  /** Tokens of its prompt, estimated from its bytes. */
   tokens: number;
   isStream: boolean;
 }
@@ -98,7 +98,7 @@ export function prefillCall({ call, body }: Prefillable, signal: AbortSignal): E
   return { ...call, body: withMembers(body, PREFILLED), signal };
 }
 
-/** What it answered; null: nothing that another engine could go on from. */
+/** Reads its answer; null: it holds nothing that another engine could go on from. */
 export function readPrefill(text: string): Prefill | null {
   const answer = fieldsOf(jsonOrText(text));
   const choice = Array.isArray(answer.choices) ? fieldsOf(answer.choices[0]) : {};

@@ -15,7 +15,7 @@ const Spooled = z.object({
 
 interface Unwritten {
   spooled: SpooledSettlement;
-  /** It waits no longer. */
+  /** Ends its wait. */
   removed(): void;
 }
 
@@ -23,8 +23,8 @@ const ENDING = '.result';
 const UNFINISHED = '.tmp';
 const SET_ASIDE = '.unreadable';
 /**
- * A settlement that was sent waits so long for its acknowledgement before it is written, ms: most are never written.
- * It is lost only where within that time this process is killed and its connection breaks as well.
+ * How long a settlement that was sent waits for its acknowledgement before it is written, ms: most are never written.
+ * It is lost only if this process is killed and its connection breaks within that time.
  */
 const ACK_WAIT_MS = 20;
 /** Results of a queue that is away for long; more stay in memory, as on a disk that is full. */
@@ -46,9 +46,9 @@ export class DiskSpool implements Spool {
   readonly #sizes = new Map<string, number>();
   #bytes = 0;
   #hasFolder = false;
-  /** What is under way for each attempt: a removal waits for the write before it. */
+  /** The work under way for each attempt: a removal waits for the write before it. */
   readonly #work = new Map<string, Promise<void>>();
-  /** What waits to be written, by attempt. What is removed before its turn never costs the disk anything. */
+  /** Settlements that wait to be written, by attempt. One that is removed before its turn never reaches the disk. */
   readonly #unwritten = new Map<string, Unwritten>();
   #lastWrite: Promise<void> = Promise.resolve();
   #folderSync: Promise<void> | null = null;
@@ -134,7 +134,7 @@ export class DiskSpool implements Spool {
     });
   }
 
-  /** One at a time: what the queue acknowledges meanwhile need not be written. */
+  /** One at a time: settlements that the queue acknowledges meanwhile need not be written. */
   #writeInTurn(attempt: string): Promise<void> {
     const write = this.#lastWrite.then(() => {
       const unwritten = this.#unwritten.get(attempt);
@@ -189,7 +189,7 @@ export class DiskSpool implements Spool {
         const folder = await open(this.#folder);
         await folder.sync().finally(() => folder.close());
       } catch (error) {
-        // The file itself is written; without this it may be missing after a power cut, no sooner.
+        // The file itself is on disk; without this sync it may be missing after a power cut, and only then.
         this.#log.debug({ problem: (error as Error).message }, 'the spool folder could not be synced');
       }
     }
@@ -235,7 +235,7 @@ export class DiskSpool implements Spool {
   }
 }
 
-/** Also one that is not there. Unlike `rm` it asks nothing before, which node does on the thread of all jobs. */
+/** Removes a file that may not exist. Unlike `rm` it does no check first, which Node would do on the main thread. */
 async function removeFile(path: string): Promise<void> {
   await unlink(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') throw error;

@@ -10,7 +10,7 @@ import type { SpooledSettlement } from './spool.ts';
 const DISK_WITHIN_MS = 5000;
 
 export interface OutboxPorts extends Pick<Ports, 'clock' | 'spool' | 'inside' | 'log'> {
-  /** What was agreed with the queue last, also while the socket is down. */
+  /** The last agreement with the queue, also while the socket is down. */
   peer(): Peer | null;
   /** False when nothing can be sent at the moment. */
   sendText(text: string): boolean;
@@ -34,11 +34,10 @@ interface Kept extends SpooledSettlement {
 }
 
 /**
- * Keeps settlements until the queue has acknowledged them; with a base queue, until they are sent. Those of stored
- * jobs go to the queue's disk and to this machine's at the same time: whichever has one first keeps it from being
- * lost, and what the queue acknowledges before the spool comes to it is never written.
- * Large results are uploaded from here: the job has already left its slot, so neither a dead engine nor the end of
- * a drain loses them.
+ * Keeps settlements until the queue has acknowledged them; with a base queue, until they are sent. Those of stored jobs
+ * go to the queue's disk and to this machine's at the same time: whichever has one first keeps it from being lost, and
+ * one that the queue acknowledges before the spool comes to it is never written. Large results are uploaded from here:
+ * the job has already left its slot, so neither a dead engine nor the end of a drain loses them.
  */
 export class Outbox {
   readonly #ports: OutboxPorts;
@@ -58,7 +57,7 @@ export class Outbox {
     return this.#byJob.size;
   }
 
-  /** Whether something waits that an extended queue would take before this worker offers slots. */
+  /** Whether results wait that an extended queue takes before this worker offers slots. */
   get hasExtended(): boolean {
     return [...this.#byJob.values()].some(({ isExtended }) => isExtended);
   }
@@ -150,7 +149,7 @@ export class Outbox {
     for (const kept of [...this.#byJob.values()]) if (kept.uploadUrl !== undefined) this.#send(kept);
   }
 
-  /** Nothing more is sent by this process. What the spool has stays for the next one. */
+  /** This process sends nothing more. The spool keeps its settlements for the next one. */
   abandon(): void {
     for (const { upload } of this.#byJob.values()) upload?.abort();
     this.#byJob.clear();

@@ -15,7 +15,7 @@ export interface SpooledSettlement {
  * Implementations: disk-spool.ts, and one in memory for tests and the simulation.
  */
 export interface Spool {
-  /** What it holds. */
+  /** Bytes that it holds. */
   readonly bytes: number;
   /**
    * Resolves once a later `load` is sure to find the settlement, or it was removed before it was written.

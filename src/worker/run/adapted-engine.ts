@@ -25,7 +25,7 @@ export class AdaptedEngine implements RunEngine {
 
   request(call: Parameters<RunEngine['request']>[0]): ReturnType<RunEngine['request']> {
     const name = modelIn(call.body, call.contentType);
-    // No turn passes for any other model: a caller waits for each.
+    // For any other model no turn of the event loop passes: a caller waits for each.
     if (name === null || !this.#adapters.has(name)) return this.#engine.request(call);
     return this.#adapters.use(name, call.signal).then((release) => {
       this.#held.push(release);

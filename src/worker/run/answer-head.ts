@@ -9,7 +9,7 @@ import {
   passableHeaders,
 } from '../../protocol/index.ts';
 
-/** Headers that are true of the engine's connection only, and who may read it in a browser. */
+/** Headers that concern the engine's own connection only, or say who may read its answer in a browser. */
 const NOT_PASSED_ON = /^(?:content-length|date|server|set-cookie|access-control-.*)$/;
 
 const DECODERS: Record<string, () => Transform> = {
@@ -33,7 +33,7 @@ export function decodedHeadOf(answer: EngineAnswer, request: EngineRequest): Ans
   return { ...head, headers: encoding && DECODERS[encoding.toLowerCase()] === undefined ? headers : rest };
 }
 
-/** What is passed on of an answer's head. */
+/** The part of an answer's head that is passed on. */
 export function headOf(answer: EngineAnswer, { path }: EngineRequest): AnswerHead {
   const headers = Object.fromEntries(
     Object.entries(passableHeaders(answer.headers)).filter(([name]) => !NOT_PASSED_ON.test(name)),

@@ -2,7 +2,7 @@ import { type Member, membersOf } from './json-members.ts';
 
 const ASKED = '{"include_usage":true}';
 
-/** What is known of an engine that is asked for the usage of streams. One that refuses is not asked any more. */
+/** Whether this engine takes requests for the usage of streams. One that refuses is not asked again. */
 export interface UsageAsking {
   engine: 'untried' | 'takes' | 'refuses';
 }

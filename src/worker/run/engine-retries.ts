@@ -7,7 +7,10 @@ import type { Ports } from '../ports.ts';
 const TRIES = 3;
 const FIRST_PAUSE_MS = 500;
 
-/** Failures of the engine that may pass; what it refuses, and what is ours, is not asked again. */
+/**
+ * Failures of the engine that may pass. A request that the engine refuses, or that fails in the worker, is not
+ * repeated.
+ */
 const MAY_PASS = new Set(['engine_error', 'engine_overloaded', 'engine_unreachable', 'engine_died']);
 
 /**

@@ -17,7 +17,7 @@ import { isRunpodJob, runRunpodJob } from './runpod-job.ts';
 import type { ServedModels } from './served-models.ts';
 import { type RunEngine, tracedEngine } from './traced-engine.ts';
 
-/** What the engine is asked for beside what callers ask. */
+/** What the worker asks the engine for, beside the callers' own requests. */
 export interface Asking {
   /** Null: the queue does not count tokens. */
   usageAsking: UsageAsking | null;
@@ -27,7 +27,7 @@ export interface Asking {
 
 export const NOT_ASKED: Asking = { usageAsking: null, idsAsking: null };
 
-/** Of an engine that nothing is known of yet. @param moves answers are moved */
+/** For an engine of which nothing is known yet. @param moves answers are moved */
 export function askingOf(moves: boolean): Asking {
   return { usageAsking: { engine: 'untried' }, idsAsking: moves ? { engine: 'untried' } : null };
 }

@@ -8,7 +8,7 @@ import type { Settlement } from '../results/settlement.ts';
  *
  * - `preparing` → `running` (its request went to the engine), `over`
  * - `running`   → `over`
- * - `over`: finished, released or revoked; what its run still brings is thrown away.
+ * - `over`: finished, released or revoked; whatever its run still yields is thrown away.
  */
 export type RunState = 'preparing' | 'running' | 'over';
 
@@ -20,7 +20,7 @@ export class RunningJob {
   generatedTokens: number | null = null;
   /** What the engine counted for the whole answer; null until, and unless, it does. */
   usage: Usage | null = null;
-  /** Something that it yielded is out. */
+  /** Something that it yielded has been sent. */
   hasYielded = false;
   /** Tells what was used of an answer that is not whole. */
   counting: () => Usage | null = () => null;
@@ -87,7 +87,7 @@ export class RunningJob {
     return { result, ranMs: since(nowMs), firstTokenMs: since(this.#firstTokenAtMs), usage };
   }
 
-  /** What its settlement says beside the outcome. */
+  /** The fields of its settlement beside the outcome. */
   details(): Pick<JobResult, 'timing' | 'usage' | 'account'> {
     const usage = this.usage ?? this.counting();
     const { account } = this.job;
@@ -99,7 +99,7 @@ export class RunningJob {
     this.#state = 'over';
   }
 
-  /** Ends the attempt from outside. */
+  /** Ends the attempt before its run does. */
   abort(): void {
     this.#state = 'over';
     this.#abort.abort();

@@ -17,10 +17,10 @@ const REFUSES_FIELD: ReadonlySet<number> = new Set([400, 422]);
 type Body = string | Uint8Array | undefined;
 type Ask = (body: Body) => Promise<EngineAnswer>;
 
-/** What the engine answers, and what it was asked beside what its caller asked. */
+/** The engine's answer, and what the worker asked for beside the caller's request. */
 export interface Answered {
   answer: EngineAnswer;
-  /** A usage that its caller did not ask for. */
+  /** Its usage, for which the caller did not ask. */
   added: boolean;
   /** How the answer can be moved, or why it stays here; null: nothing is moved. */
   moving: Moving | string | null;
@@ -28,7 +28,7 @@ export interface Answered {
 
 /** Sends a request whose answer is kept whole. */
 export async function send(attempt: Attempt, request: EngineRequest): Promise<Answered> {
-  // No turn passes where nothing is fetched: a caller waits for each.
+  // Where nothing is fetched no turn of the event loop passes: a caller waits for each.
   const form = namesAudio(request) ? await audioForm(attempt, request) : null;
   const { ask, body } = prepared(attempt, request, form);
   return { ...(await askCounted(attempt, request, ask, body)), moving: null };

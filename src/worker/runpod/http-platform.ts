@@ -4,16 +4,16 @@ import { manifest } from '../../process/package.ts';
 import type { Addresses } from './addresses.ts';
 import type { Platform, PlatformAnswer } from './platform.ts';
 
-/** A poll without an answer is given up, ms: as RunPod's SDK does, so that the platform may count on it. */
+/** How long a poll may go without an answer, ms: as long as in RunPod's SDK, so the platform may count on it. */
 const POLL_WITHIN_MS = 90_000;
-/** For the largest results over slow networks, ms. */
+/** How long a post may take, ms: the largest result over a slow network. */
 const POST_WITHIN_MS = 120_000;
 /** The version of RunPod's SDK whose requests these are, which pings name. */
 export const SDK_VERSION = '1.12.0';
 const USER_AGENT = `worker-vllm/${manifest.version} (RunPod-Python-SDK/${SDK_VERSION})`;
 /** A ping's list of jobs is cut there, as by the SDK. */
 const PING_CHARACTERS = 65_535;
-/** Of a text that the platform answers with, in messages. */
+/** Characters of the platform's answer in a message. */
 const SHOWN_CHARACTERS = 300;
 
 export interface HttpPlatformSettings {

@@ -40,7 +40,7 @@ export class JobAnswer {
   readonly #jobId: string;
   readonly #ports: JobAnswerPorts;
   readonly #dropped = new AbortController();
-  /** Yielded and not posted. */
+  /** Yielded and not posted yet. */
   readonly #waiting: unknown[] = [];
   /** As they were posted, JSON: the end repeats all of them. */
   readonly #posted: string[] = [];
@@ -114,7 +114,7 @@ export class JobAnswer {
       `{"output":${output}}`,
       STREAM_TRIES,
       (answer) =>
-        // Posted twice, it would stand twice in the stream.
+        // A piece that is posted twice would be in the stream twice.
         mayPass(answer) && !answer.mayHaveReached,
     );
     if (refusal === null || this.#dropped.signal.aborted) return;

@@ -4,7 +4,7 @@ import type { Timer } from '../clock.ts';
 import type { Ports } from '../ports.ts';
 import { isTaken, type PlatformAnswer, pauseAfterFailure } from './platform.ts';
 
-/** A poll that was held so long is no busy loop, and is made again at once, ms. */
+/** A poll that the platform held for this long, ms, is repeated at once: that is no busy loop. */
 const HELD_MS = 1000;
 /** After an empty answer that came at once, ms; doubled with each in a row. */
 const EMPTY_PAUSE_MS = 50;
@@ -21,7 +21,7 @@ export interface PollingPorts extends Pick<Ports, 'clock' | 'random' | 'log'> {
   received(body: unknown): boolean;
   /** Least pause after an answer that brought nothing, ms. */
   idlePauseMs: number;
-  /** For the log, when no answer comes any more, and when one does. */
+  /** What the log says when answers stop, and when they come again. */
   says: { begins: string; ends: string };
 }
 

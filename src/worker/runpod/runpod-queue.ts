@@ -16,7 +16,7 @@ export const RUNPOD_URL = 'ws://runpod';
 const FENCE = 1;
 /** Between two questions for jobs to stop, ms, as RunPod's SDK pauses. */
 const STOP_PAUSE_MS = 1000;
-/** A job that the worker gave back because it cannot run it now is given to it again then, ms. */
+/** When the worker is offered a job again that it gave back because it could not run it, ms. */
 const GIVE_AGAIN_MS = 250;
 
 export interface RunpodQueuePorts extends Pick<Ports, 'random' | 'log'> {
@@ -287,7 +287,7 @@ export class RunpodQueue implements InsideQueue {
     return ids.length > 0;
   }
 
-  /** Nothing more is said of it, whatever it has come to. */
+  /** Nothing more is reported about it, whatever became of it. */
   #stop(jobId: string): void {
     const held = this.#held.get(jobId);
     if (!held) return;

@@ -1,7 +1,7 @@
 import { messagesOf, OPTIMISATIONS } from '../../protocol/index.ts';
 import type { Clock } from '../clock.ts';
 
-/** What is said within one tick, for a queue that takes several frames in a message. */
+/** Gathers the frames of one tick, for a queue that takes several in a message. */
 export class GatheredFrames {
   readonly #clock: Pick<Clock, 'setImmediate'>;
   readonly #send: (message: string) => void;

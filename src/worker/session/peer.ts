@@ -7,7 +7,7 @@ import {
   type WorkerFrame,
 } from '../../protocol/index.ts';
 
-/** The queue at the other end of the control socket: how it differs from others, and what it said in `registered`. */
+/** The queue at the other end of the control socket: its profile, and what it granted in `registered`. */
 export interface Peer extends QueueProfile {
   /** Where to dial the answer socket, whole; undefined: the queue has none, or said what cannot be dialled. */
   answersUrl: string | undefined;

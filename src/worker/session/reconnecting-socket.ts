@@ -5,7 +5,7 @@ import { backoffMs, restartSpreadMs } from './backoff.ts';
 import { Liveness } from './liveness.ts';
 import type { DialTarget, Socket, SocketClose, SocketEvents } from './socket.ts';
 
-/** A dial that has neither opened nor failed by then is given up, ms. */
+/** How long a dial may take to open or fail, ms. */
 const OPEN_WITHIN_MS = 10_000;
 /** A connection that lasted this long is proven by that alone, ms. */
 const STEADY_MS = 10_000;

@@ -43,7 +43,7 @@ export class Session {
   #peer: Peer | null = null;
   /** `register` went out on this connection. */
   #registerSent = false;
-  /** The agreement holds on this connection. */
+  /** The agreement was made on this connection. */
   #connected = false;
   #everConnected = false;
   /** Slots that the last `register` offered. */
@@ -104,7 +104,7 @@ export class Session {
     this.#wake(WAKE.engineUnhealthy);
   }
 
-  /** While the engine has more to do than it should, the queue is asked for no more. */
+  /** While the engine has a backlog, the worker asks the queue for no more jobs. */
   pressureChanged(isUnderPressure: boolean): void {
     this.#underPressure = isUnderPressure;
     this.#wake(WAKE.pressureChanged);
@@ -236,7 +236,7 @@ export class Session {
     this.#wake(reason);
   }
 
-  /** Brings the queue's idea of us in line. */
+  /** Tells the queue what it does not know yet about this worker. */
   #tell(): void {
     const mayDispatch = this.#engineHealthy && !this.#underPressure;
     const wanted: Told = this.#draining ? 'drain' : mayDispatch ? 'dispatch' : 'pause';

@@ -13,7 +13,7 @@ export interface SocketEvents {
   opened(): void;
   text(text: string): void;
   binary(data: Uint8Array): void;
-  /** Of a queue in this process: what it says need not be read. */
+  /** From a queue in this process: its frames need no parsing. */
   frame(frame: QueueFrame): void;
   /** Answer to a WebSocket-level ping. */
   pong(): void;

@@ -10,7 +10,7 @@ export interface EngineStep {
   atMs: number;
 }
 
-/** What differs from the last thing told. */
+/** The fields that differ from the last report. */
 type StepChange = 'phase' | 'progress' | 'nothing';
 
 const LOADING = ENGINE_PHASES.indexOf('loading');

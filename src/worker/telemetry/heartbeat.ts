@@ -6,12 +6,12 @@ import type { Timer } from '../clock.ts';
 import type { Ports } from '../ports.ts';
 
 const POST_WITHIN_MS = 2000;
-/** Something that changes all the time is told this often, ms. */
+/** How often a value that changes all the time is reported, ms. */
 const SOON_MS = 2000;
 
 export type PostHeartbeat = (beat: Heartbeat) => Promise<void>;
 
-/** What there is to say; figures are added when it leaves. */
+/** The content of a heartbeat; figures are added when it leaves. */
 export type Beat = Pick<Heartbeat, 'status' | 'error_message' | 'advice'>;
 
 /** @param advice what the message ends with */
@@ -64,7 +64,7 @@ export class Heartbeats {
     this.#posting ??= this.#postPending(this.#ports.post);
   }
 
-  /** Says what holds then, a little later: any number of calls until then are one heartbeat. */
+  /** Sends the state a little later: any number of calls until then make one heartbeat. */
   saySoon(): void {
     if (this.#isStopped || !this.#ports.post) return;
     this.#soon ??= this.#ports.clock.setTimeout(() => {

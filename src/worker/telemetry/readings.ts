@@ -3,10 +3,10 @@ import { withTimeout } from '../../process/timeout.ts';
 import type { GpuReading } from '../../protocol/index.ts';
 import type { Ports } from '../ports.ts';
 
-/** A report that is due at once waits no longer for them, ms. */
+/** How long a report that is due waits for readings, ms. */
 const WITHIN_MS = 500;
 
-/** What others have to be asked for. */
+/** Readings that the worker has to ask others for. */
 export interface Readings {
   /** Null: the engine is not up, or does not tell. */
   gauges: EngineGauges | null;
@@ -19,7 +19,9 @@ export interface ReaderPorts extends Pick<Ports, 'clock' | 'engine' | 'gpus'> {
   isEngineUp(): boolean;
 }
 
-/** Asks engine and driver for figures. Never rejects, and is never late: what is, stands in the next readings. */
+/**
+ * Asks engine and driver for figures. Never rejects, and never waits for a late one, which goes into the next readings.
+ */
 export class Reader {
   readonly #ports: ReaderPorts;
   #newest: Readings = { gauges: null, gpus: [], engineVersion: null };

@@ -6,9 +6,9 @@ const FIRST_TOKENS_KEPT = 1000;
 /** Counts what this process did with jobs, since its start. */
 export class WorkTally implements WorkObserver {
   missedRenewals = 0;
-  /** As far as the engine told with its answers. */
+  /** As far as the engine reported them. */
   generatedTokens = 0;
-  /** Is told of each attempt too. */
+  /** Hears of each attempt too. */
   listener: ((attempt: EndedAttempt) => void) | null = null;
   #hasRequested = false;
   #firstTokens: number[] = [];
