@@ -51,10 +51,14 @@ export class Caller {
     this.isDone = true;
   }
 
-  /** Whatever happens to a base worker; an extended one keeps the deadline itself, once it can be reached again. */
+  /**
+   * Whatever happens to a base worker; an extended one, which alone has adapters, keeps the deadline itself, once it can
+   * be reached again.
+   */
   #heardInTime(tookMs: number): void {
-    const { model, deadlineMs } = this.#plan;
-    if (model !== 'base' || deadlineMs === null || tookMs <= deadlineMs + DEADLINE_SLACK_MS) return;
+    const { adapter, model, deadlineMs } = this.#plan;
+    if (adapter !== null || model !== 'base') return;
+    if (deadlineMs === null || tookMs <= deadlineMs + DEADLINE_SLACK_MS) return;
     const message = `${this.id} waited ${tookMs} ms, not ${deadlineMs}`;
     this.#around.oracle.violated('a caller hears by its deadline', message);
   }
