@@ -7,7 +7,7 @@
  * - `cancelling`   what runs may end within a moment, the rest is called back. → `cancelled`
  * - `failed`, `completed`, `cancelled`, `expired` are final.
  *
- * What it keeps in its row says at every commit what is to be done next, so that a step can be repeated after a crash.
+ * At every commit its row tells what is to be done next, so that a step can be repeated after a crash.
  */
 export const BATCH_STATUSES = [
   'validating',
@@ -60,7 +60,7 @@ export interface NewBatch {
   output_kept_ms: number;
   /** Lines that it may have. */
   most_lines: number;
-  /** Files that it would write, should it have anything to write. */
+  /** Ids of the files that it writes, if it has anything to write. */
   output_file_id: string;
   error_file_id: string;
   /** Epoch ms */
@@ -97,7 +97,7 @@ export interface Batch extends NewBatch {
 }
 
 const UNITS_MS = { m: 60_000, h: 3_600_000, d: 86_400_000 };
-/** A longer one would outlive what is kept of it. */
+/** A longer window would outlive the batch's files. */
 const LONGEST_WINDOW_MS = 30 * UNITS_MS.d;
 
 /** A completion window in ms: "24h" is OpenAI's only one, others are ours. Null: it is none. */

@@ -96,7 +96,7 @@ export function writtenFiles(batch: Batch, endsAt: number): FileRecord[] {
     }));
 }
 
-/** Takes it off the list; the caller removes its bytes. */
+/** Removes it from the list; the caller removes its bytes. */
 export function unlistFile(ports: Ports, id: string, viewer: string | null): RemoveFileAnswer {
   const { sql, now } = ports;
   if (fileOf(ports, id, viewer) === null) return 'unknown';

@@ -10,7 +10,7 @@ import type { BatchPorts, BatchSlots, LineJob } from './ports.ts';
 import { record } from './record.ts';
 import { type Contender, shareOut } from './share-out.ts';
 
-/** How much is done at a time. */
+/** How much one step does. */
 export interface RunnerSizes {
   /** Lines of a pool that are in the queue: enough to keep its slots busy, few to call back. */
   window: { least: number; slots: number };
@@ -34,7 +34,7 @@ interface Chosen {
   line: StoredLine;
 }
 
-/** Keeps a window of lines of each pool in the queue: which lines go next, and what the queue says to them. */
+/** Keeps a window of lines of each pool in the queue: chooses which lines go next, and handles the queue's answers. */
 export class Feeder {
   readonly #ports: BatchPorts;
   readonly #pace: Pace;
@@ -102,7 +102,7 @@ export class Feeder {
     const { sql, queue } = this.#ports;
     const chosen = await this.#read(this.#choose(shares));
     const jobs = chosen.flatMap(({ job }) => job ?? []);
-    // Noted before the queue has them: after a crash in between it is asked which of them it knows.
+    // Noted before the queue has them: after a crash in between, the queue is asked which of them it knows.
     for (const [{ stored }, lines] of Map.groupBy(chosen, ({ candidate }) => candidate)) {
       const readable = lines.filter(({ job }) => job !== null).map(({ line }) => line);
       moveLines(sql, stored.seq, readable, 'submitted');

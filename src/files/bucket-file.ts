@@ -64,7 +64,7 @@ export class BucketFile {
     return this.#uploadId === null;
   }
 
-  /** Whether something of it may lie there. */
+  /** Whether bytes of it may lie there. */
   get isThere(): boolean {
     return this.#uploadId !== undefined;
   }

@@ -40,7 +40,7 @@ export class FormReader {
   readonly #delimiter: Uint8Array;
   readonly #onFile: (bytes: Uint8Array) => void;
   #state: State = 'preamble';
-  /** What came and cannot be told yet, as little as that takes. A form may begin with its delimiter's dashes. */
+  /** Bytes that cannot be told apart yet, as few as possible. A form may begin with its delimiter's dashes. */
   #rest: Uint8Array = bytesOf(LINE_END);
   #parts = 0;
   #filename: string | null = null;
@@ -64,7 +64,7 @@ export class FormReader {
       rest = rest.subarray(taken);
       if (this.#state === before) break;
     }
-    // A copy: what came is its sender's to use again.
+    // A copy: the caller uses its buffer again.
     this.#rest = rest.slice();
   }
 
@@ -78,7 +78,7 @@ export class FormReader {
     );
   }
 
-  /** Goes on within the state or to the next. @returns how much of it is dealt with */
+  /** Goes on within the state or to the next. @returns how many bytes are dealt with */
   #step(rest: Uint8Array): number {
     switch (this.#state) {
       case 'preamble':

@@ -22,10 +22,10 @@ import {
 } from './piece-table.ts';
 import { type FileRpc, type JobFiles, READ_BYTES } from './rpc.ts';
 
-/** An upload of which no piece comes for so long was broken off, ms: a sender is late long before. */
+/** An upload without a new piece for this long was broken off, ms: a sender is late long before. */
 const UNFINISHED_MS = 300_000;
 
-/** After this time it is tried again to remove what lies in the bucket, ms. */
+/** When a failed removal from the bucket is tried again, ms. */
 const REMOVED_AGAIN_MS = 600_000;
 
 /**
@@ -33,9 +33,9 @@ const REMOVED_AGAIN_MS = 600_000;
  * the file takes so long.
  */
 const UNASKED_MS = 3_600_000;
-/** When the queue is asked again that could not be, ms. */
+/** When a queue that did not answer is asked again, ms. */
 const ASK_AGAIN_MS = 60_000;
-/** Files whose time is over that one alarm looks at: others get their turn. */
+/** Files whose time is over that one alarm looks at, so that other work gets its turn. */
 const BITE_FILES = 500;
 
 interface FileEnv {
@@ -45,13 +45,13 @@ interface FileEnv {
 }
 
 /**
- * The Durable Object that holds the bytes of a queue id's files. Which files there are, whose they are and until when is
- * known elsewhere (file-index.ts). One object for all of them: of one for each, workerd would keep three descriptors
+ * The Durable Object that holds the bytes of a queue id's files. Which files there are, whose they are and how long
+ * they are kept, file-index.ts knows. One object for all of them: of one for each, workerd would keep three descriptors
  * open, and its database for ever. Bytes come into rows; where a bucket is bound, those of a file to which nothing is
  * added any more go there, one file at a time.
  *
- * Payloads and results of jobs are stored before the queue names them, and the queue never says that it does so no more:
- * it is asked, when their time is over. So a crash between two steps leaves a file that ends by itself, and no job
+ * Payloads and results of jobs are stored before the queue names them. The queue never says when it needs them no more:
+ * this object asks, when their time is over. So a crash between two steps leaves a file that ends by itself, and no job
  * without its file.
  */
 export class FileObject extends DurableObject<FileEnv> implements FileRpc {
@@ -147,7 +147,7 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
     const file = findStored(this.#sql, id);
     if (file === null) return;
     removePieces(this.#sql, file);
-    // What the bucket does not delete now the alarm deletes, or aborts, later.
+    // If the bucket does not delete it now, the alarm deletes or aborts it later.
     setExpiry(this.#sql, id, Date.now() + REMOVED_AGAIN_MS);
     this.#arm();
     if (this.env.FILES || this.#bucketFile(id).isThere)
@@ -201,7 +201,7 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
     this.#alarmAt = undefined;
   }
 
-  /** One that the bucket does not take stays in rows. */
+  /** A file that the bucket does not take stays in rows. */
   async #moveToBucket(id: string): Promise<void> {
     const file = findStored(this.#sql, id);
     if (file === null || !hasPieces(this.#sql, file)) return;

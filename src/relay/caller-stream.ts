@@ -51,7 +51,7 @@ export class CallerStream {
   #sink: CallerSink | null = null;
   /** A caller has asked for it. */
   #isClaimed = false;
-  /** Its caller has all that there will be, or knows why there is nothing. */
+  /** Its caller has everything, or knows why there is nothing. */
   #isDelivered = false;
   #opening: Opening | null = null;
   /** Why it broke after it had opened. */
@@ -81,7 +81,7 @@ export class CallerStream {
     return this.#head !== null && isEventStream(this.#head.headers);
   }
 
-  /** An event of the relay's own may follow what the caller was given: it would not fall into the middle of another. */
+  /** The relay may add an event of its own: the caller's bytes end with a whole event. */
   get mayAddEvent(): boolean {
     return this.isEventStream && this.#ends.isBetween;
   }
@@ -103,14 +103,14 @@ export class CallerStream {
     return this.#isClaimed;
   }
 
-  /** What is left of it when it is over and its caller needs nothing more of it; null: it is still needed. */
+  /** The note that is left when it is over and its caller needs nothing more; null: it is still needed. */
   get remains(): { state: 'ended' | 'broken' | 'cancelled'; received: number } | null {
     const state = this.#state;
     if (state === 'silent' || state === 'open' || state === 'moving' || !this.#isDelivered) return null;
     return { state, received: this.#received };
   }
 
-  /** Hears once how the stream opens. */
+  /** Calls the listener once, when the stream opens. */
   whenOpening(listener: (opening: Opening) => void): void {
     this.#isClaimed = true;
     this.#onOpening = listener;
@@ -192,7 +192,7 @@ export class CallerStream {
     }
     this.#open();
     this.#state = 'ended';
-    // The worker has done its part: it only keeps a copy until it hears of it.
+    // The worker has done its part: it only keeps a copy until the relay acknowledges.
     this.#ports.replyLater({ type: 'taken', stream: this.id, offset: this.#received });
     this.#sink?.end();
   }
@@ -265,7 +265,7 @@ export class CallerStream {
 
   /** After the worker's socket came back: from here the stream goes on, and whether it may go on now. */
   resumePoint(): Reply[] {
-    // One that was given up while its worker was away goes on there until it is told.
+    // A stream that was given up while its worker was away goes on there until the worker hears of it.
     if (this.#state === 'cancelled' || this.#state === 'broken' || this.isMoving) return [this.#stop()];
     const taken: Reply = { type: 'taken', stream: this.id, offset: this.#received };
     // A new socket starts unpaused, and a `resume` may have been lost with the old one.

@@ -3,7 +3,7 @@ import { type Reply, stop } from './replies.ts';
 /** How long a finished stream is remembered, so that late records of it are not taken for a new one, ms. */
 const REMEMBER_MS = 60_000;
 
-/** What is remembered of a stream that is over and of which its caller has everything. */
+/** The note about a stream that is over, and all of which its caller has. */
 interface Finished {
   state: 'ended' | 'cancelled' | 'broken';
   /** Bytes of its answer that came. */
@@ -30,7 +30,7 @@ export class FinishedStreams {
     this.#streams.set(id, finished);
   }
 
-  /** The answer to a worker that goes on sending; null: none. */
+  /** The reply to a worker that goes on sending; null: none. */
   replyToBytes(id: number): Reply | null {
     const finished = this.#streams.get(id);
     return finished === undefined || finished.state === 'ended' ? null : stop(id, finished.state);

@@ -45,7 +45,7 @@ export class Relay {
   /** Epoch ms since when there is no socket, or nothing was heard on it. */
   #heardAt: number;
   #replies: Reply[] = [];
-  /** All that is to be said can wait. */
+  /** All waiting replies can wait for more. */
   #canWait = true;
   /** The answers of stored jobs. */
   readonly replays: ReplayBuffers;
@@ -245,7 +245,8 @@ export class Relay {
   }
 
   #onRecord(record: AnswerRecord): void {
-    // One that was given up before its head said that it is a replay buffer stays given up: its worker may not end it.
+    // A stream that was given up before its head said that it is for a replay buffer stays given up: its worker may not
+    // end it.
     if (!this.#streams.has(record.stream) && this.replays.take(record)) return;
     switch (record.type) {
       case 'head':
@@ -263,7 +264,7 @@ export class Relay {
       case 'ids':
         return this.#streams.changeKnown(record.stream, (stream) => stream.onIds(record));
       default:
-      // The rest is ours to send, not the worker's.
+      // The other types come from the relay, never from the worker.
     }
   }
 
@@ -316,9 +317,9 @@ export class Relay {
   }
 
   /**
-   * What was said in one go is one message. A message costs as much as a chunk of an answer, so what can wait does
-   * until there are several of it or a tick comes.
-   * @param all with what could wait
+   * The replies of one event go in one message. A message costs as much as a chunk of an answer, so replies that can
+   * wait do so until there are several, or a tick comes.
+   * @param all also those that could wait
    */
   #flush(all = false): void {
     const waits = this.#canWait && this.isBusy && this.#replies.length < MOST_WAITING_REPLIES;

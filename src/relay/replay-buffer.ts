@@ -22,14 +22,14 @@ const NEVER_BEGAN: BrokenReason = {
   retryable: true,
 };
 
-/** One who reads a replay buffer from its beginning. */
+/** A reader of a replay buffer, from its beginning. */
 interface Reader {
   sink: CallerSink;
   /** Number of the piece that it is given next. */
   next: number;
-  /** It has taken what it was given. */
+  /** It has taken everything that it was given. */
   wantsMore: boolean;
-  /** No event is cut in what it was given. */
+  /** The bytes that it was given end with a whole event. */
   isBetween: boolean;
 }
 
@@ -86,7 +86,7 @@ export class ReplayBuffer {
     return this.#readers.size > 0 || this.#openings.size > 0;
   }
 
-  /** A worker has begun it; else it is what a reader waits for. */
+  /** A worker has begun it; else only readers wait for it. */
   get hasBegun(): boolean {
     return this.#head !== null;
   }

@@ -19,7 +19,7 @@ export class ReplayBuffers {
   readonly #now: () => number;
   readonly #reply: (record: Reply) => void;
   readonly #forgotten: (id: number) => void;
-  /** What all of them keep. */
+  /** Bytes that all of them keep. */
   #bytes = 0;
 
   /** @param forgotten is called for a broken replay buffer that is forgotten: its worker may go on sending */

@@ -14,7 +14,7 @@ export interface Entry {
   opened_at: number | null;
   sink: CallerSink | null;
   over_at: number | null;
-  /** As last counted among those of all streams. */
+  /** Its bytes as last counted among those of all streams. */
   unclaimed_bytes: number;
   /** The same of the ids that are kept of it. */
   ids: number;
@@ -108,7 +108,7 @@ export class Streams {
     this.#entries.delete(id);
   }
 
-  /** Late records of what was given up under this id begin nothing new. */
+  /** Late records of a stream that was given up under this id begin no new one. */
   rememberBroken(id: number): void {
     this.#finished.add(id, { state: 'broken', received: 0, over_at: this.#now() });
   }

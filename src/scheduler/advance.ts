@@ -28,7 +28,7 @@ export function clear(core: Core, machines: Machines, cordoned: Record<string, n
   for (const { name, launch, orphans } of machines.values()) {
     const isIdle = cordoned?.[name] === 0;
     if (launch) clearOne(core, launch, isIdle);
-    // Beside a machine that is wanted an orphan is not known to run anything.
+    // Beside a machine that a launch wants, an orphan is taken to run nothing.
     for (const orphan of orphans) clearOne(core, orphan, isIdle || launch !== null);
   }
 }

@@ -6,13 +6,13 @@ import { readState, writeState } from './state-table.ts';
 /** What operators have ordered for a pool, and what has changed since. */
 export interface Control {
   control: ScalingControl;
-  /** When it was resumed or changed: failures before then no longer count. */
+  /** When an operator last resumed or changed it: earlier failures no longer count. */
   forgiven_at: number | null;
-  /** Asked for by hand, until then. */
+  /** Workers asked for by hand are kept until then. */
   at_least: { workers: number; until: number } | null;
-  /** Grows when what its workers are started with changes. */
+  /** Grows with each change of what its workers are started with. */
   revision: number;
-  /** What it was when it was taken out of the fleet's file: its workers may still drain when it is put in again. */
+  /** Its revision when it was taken out of the fleet's file: its workers may still drain when it is put in again. */
   removed?: PoolSpec;
 }
 

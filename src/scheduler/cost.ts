@@ -48,8 +48,8 @@ export function bookCost(sql: Sql, launch: Launch, now: number): void {
 }
 
 /**
- * What each pool has cost by day of UTC, since the day of a time, those of launches that still run included. A pool that
- * cost nothing on a day is left out: what nobody tells a price of costs nothing here.
+ * What each pool has cost by day of UTC, since the day of a time, those of launches that still run included. A pool
+ * that cost nothing on a day is left out; a machine without a known price costs nothing here.
  */
 export function spentByDay(sql: Sql, alive: readonly Launch[], from: number, now: number): SpentOnDay[] {
   const spent = new Map<string, SpentOnDay>();

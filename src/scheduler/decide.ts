@@ -46,7 +46,7 @@ export function decide(observed: Observed, state: RuleState, now: number): Decid
   return decided;
 }
 
-/** Where the budget does not pay for all, those come first that have nothing yet. */
+/** If the budget does not pay for all, pools that have nothing yet come first. */
 function inOrderOfNeed({ pools, launches }: Observed): Observed['pools'] {
   const served = new Set(launches.filter((launch) => !isFinal(launch)).map(({ config_id }) => config_id));
   return [...pools].sort(

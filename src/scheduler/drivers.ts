@@ -1,4 +1,4 @@
-/** What scheduler and command line have to know of a driver; what it does is in src/providers. */
+/** What the scheduler and the command line have to know about a driver; its code is in src/providers. */
 interface DriverFacts {
   /** Its machines are only to be reached from the launcher's own machine: orders for them stay there. */
   isBoundToHost: boolean;

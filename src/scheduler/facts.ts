@@ -1,6 +1,6 @@
 /** What the fleet object tells the scheduler of workers and queue. Times are epoch ms. */
 export interface FleetFacts {
-  /** Whether the queue's numbers are all here: since a start of the object, and still answering. */
+  /** Whether all of the queue's numbers are known: it has reported them since the object started, and still answers. */
   isKnown: boolean;
   /** By pool id; one that the queue does not mention has nothing. */
   pools: ReadonlyMap<string, PoolFacts>;
@@ -39,11 +39,11 @@ export interface HeartbeatFacts {
   phase: string | null;
   progress: number | null;
   tokens_per_second: number | null;
-  /** When it last came further: a new phase, or more progress in one. */
+  /** When its start last advanced: a new phase, or more progress in one. */
   progressed_at: number;
 }
 
-/** What other objects have answered this time; null: they did not, and nothing is decided that depends on it. */
+/** What other objects have answered this time; null: they did not, and no decision depends on it. */
 export interface Answers {
   /** By the cordon: jobs that each of these workers still holds. */
   cordoned: Record<string, number> | null;

@@ -34,7 +34,7 @@ export class Launches {
     return this.all().filter(({ is_orphan }) => !is_orphan);
   }
 
-  /** Launches that may have a machine, or get one. */
+  /** Launches that have a machine, or may get one. */
   alive(): LaunchRecord[] {
     return this.launched().filter((launch) => !isFinal(launch));
   }
@@ -48,7 +48,9 @@ export class Launches {
     return this.#byId.get(id) ?? null;
   }
 
-  /** What one that ends with this has cost is booked in the same commit. Of an orphan that is gone nothing is kept. */
+  /**
+   * If the launch ends with this, its cost is booked in the same commit. The row of an orphan that is gone is deleted.
+   */
   save(launch: LaunchRecord): void {
     if (launch.is_orphan && isFinal(launch)) return this.#remove(launch.id);
     const before = this.#byId.get(launch.id);

@@ -110,7 +110,7 @@ type Decided = Pick<
 >;
 type Begun = Decided & Pick<LaunchRecord, 'instance_type' | 'state' | 'state_at' | 'intended_at'>;
 
-/** Of a launch that nothing is known of yet. */
+/** The fields of a launch of which nothing is known yet. */
 const NOTHING_KNOWN: Omit<LaunchRecord, keyof Begun> = {
   is_orphan: false,
   external_id: null,
@@ -187,7 +187,7 @@ export function moved<L extends LaunchRecord>(
   }
   const next = { ...launch, state: to, state_at: now, missed_lists: 0, missed_since: null, ...more };
   const reached = to in REACHED ? REACHED[to as keyof typeof REACHED] : null;
-  // Taken back, it is ready since it was.
+  // A worker that is taken back has been ready since it first was.
   if (reached && next[reached] === null) next[reached] = now;
   if (isFinal(next)) next.ended_at ??= now;
   return next;
@@ -198,7 +198,7 @@ export function exists({ external_id, registered_at }: Launch): boolean {
   return external_id !== null || registered_at !== null;
 }
 
-/** Its end, once nothing of it is left: what failed says of what. */
+/** Its end, once nothing of it is left: `failed` where a cause was noted. */
 export function ended<L extends LaunchRecord>(
   launch: L,
   now: number,
@@ -209,7 +209,7 @@ export function ended<L extends LaunchRecord>(
 
 const NOTHING_DUE = { order_due_at: null } as const;
 
-/** It is to go. The order waits until the queue has answered that its worker runs nothing. */
+/** It is to end. The order waits until the queue has answered that its worker runs nothing. */
 export function terminated<L extends LaunchRecord>(
   launch: L,
   now: number,

@@ -5,7 +5,7 @@ import type { Launches } from './launch-table.ts';
 /** All that there is under one name, which is a machine's at its provider and its worker's at the queue. */
 interface Machine extends WorkerFacts {
   name: string;
-  /** What wants it; null: nothing does. */
+  /** The launch that wants it; null: none does. */
   launch: LaunchRecord | null;
   /** Machines of this name that are to end since no launch wants them; names are not unique at every provider. */
   orphans: LaunchRecord[];
@@ -35,7 +35,7 @@ export function machinesOf(launches: Launches, { workers }: FleetFacts): Machine
 /** Workers that the queue must give no more jobs: those that drain or end, and those of ours without a launch. */
 export function cordonOf(machines: Machines, prefix: string): string[] {
   const isCordoned = ({ name, launch, orphans, session }: Machine) => {
-    // Which machine of a name runs the worker's jobs is unknown: the one that is wanted is taken to.
+    // It is unknown which machine of a name runs the worker's jobs: the wanted one is taken to.
     if (launch) return launch.state === 'draining' || launch.state === 'terminating';
     return orphans.length > 0 || (session !== null && name.startsWith(prefix));
   };

@@ -7,7 +7,7 @@ import type { AppliedSpec } from './rpc.ts';
 import type { Demand, Observed, ObservedPool } from './rule-types.ts';
 import type { ProviderSpec } from './spec.ts';
 
-/** What a pool that is no longer in the spec is still observed with. */
+/** The spec by which a pool is observed that is no longer in the fleet's file. */
 const REMOVED: ObservedPool['spec'] = {
   slots: 1,
   min: 0,
@@ -27,7 +27,7 @@ export interface Known {
   answers: Answers;
 }
 
-/** Gathers everything that the rule decides by. */
+/** Gathers all facts that the rule decides by. */
 export function observe(core: Core, known: Known): Observed {
   const { applied, providers, controls, facts, answers } = known;
   const now = core.now();

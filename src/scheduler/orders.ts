@@ -13,7 +13,7 @@ const AGAIN_AFTER_TERMINATING_MS = 5000;
 /** Most orders for one launch; after that only the provider's lists show what became of it. */
 const MOST_LAUNCH_ORDERS = 3;
 
-/** An order without what only the host can make. */
+/** An order without the fields that only the host can make. */
 export type DueOrder = Exclude<Order, { kind: 'launch' }> | Omit<Extract<Order, { kind: 'launch' }>, 'token'>;
 
 interface Taker {

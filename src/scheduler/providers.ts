@@ -59,8 +59,8 @@ export class Providers {
   }
 
   /**
-   * It could not list the provider, for lack of a key, of a daemon or of the network, and another launcher can: orders are
-   * for that one.
+   * This launcher could not list the provider, for lack of a key, a daemon or the network, and another one can: orders
+   * go to that one.
    */
   isOutOfReach(launcherId: string, provider: string, now: number): boolean {
     const tried = this.#tried.get(provider);

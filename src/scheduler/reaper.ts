@@ -25,7 +25,7 @@ export interface CompleteList {
   machines: readonly Machine[];
   /** Part of the names of this installation's machines. */
   installation: string;
-  /** As they were before it came. */
+  /** The launches as they were before the list came. */
   known: Machines;
 }
 

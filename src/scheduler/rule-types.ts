@@ -3,9 +3,8 @@ import type { FailureCause, Launch } from './launch.ts';
 import type { CandidateSpec, PoolSpec } from './spec.ts';
 
 /**
- * All that the rule knows when it decides. It holds no guesses: what is not known is null, and what the
- * rule is not told it does not shrink, launch or terminate. Times are epoch ms by the queue's clock, money is US
- * dollars.
+ * All that the rule knows when it decides. It holds no guesses: an unknown fact is null, and the rule shrinks, launches
+ * and terminates nothing that it is not told about. Times are epoch ms by the queue's clock, money is US dollars.
  */
 export interface Observed {
   /** From the spec. */

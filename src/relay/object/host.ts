@@ -78,7 +78,7 @@ export class RelayHost {
       this.#arm();
     });
     if (!opening.ok) return brokenResponse(opening.reason);
-    // What came in one message has all been taken by now.
+    // All of one message has been taken by now.
     const whole = OPTIMISATIONS.wholeAnswers ? this.#relay.takeWhole(id) : null;
     return whole === null ? this.#respond(id, opening.head, more) : wholeResponse(opening.head, whole, more);
   }

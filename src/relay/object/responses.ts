@@ -24,7 +24,7 @@ export function wholeResponse(head: AnswerHead, whole: Uint8Array, more: Record<
 export interface BodyWriter {
   /** The caller is there. */
   attach(sink: CallerSink): void;
-  /** It takes more again, after a write that was told otherwise. */
+  /** The runtime takes more again, after a write that it could not take. */
   reads(): void;
   gone(): void;
 }
@@ -54,7 +54,7 @@ function responseWith(head: AnswerHead, body: BodyInit, more: Record<string, str
   // That name is the relay's own.
   const { [BROKEN_HEADER]: _, ...headers } = head.headers;
   const init: ResponseInit = { status: head.status, headers: { ...headers, ...more } };
-  // A body that the engine compressed is as its caller should get it.
+  // A body that the engine compressed goes to its caller as it is.
   if (headers['content-encoding']) init.encodeBody = 'manual';
   return new Response(BODILESS.has(head.status) ? null : body, init);
 }
