@@ -12,7 +12,7 @@ export interface Control {
   at_least: { workers: number; until: number } | null;
   /** Grows with each change of what its workers are started with. */
   revision: number;
-  /** Its revision when it was taken out of the fleet's file: its workers may still drain when it is put in again. */
+  /** Its part of the spec when it was taken out of the fleet's file: its workers may still drain when it is put in again. */
   removed?: PoolSpec;
 }
 

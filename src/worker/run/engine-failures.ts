@@ -26,7 +26,7 @@ export function cutShort(): JobFailure {
   return engineDied('the stream of the engine ended without its finish');
 }
 
-/** An answer in one piece is held until it is whole, up to this bound. */
+/** An answer in one piece is held until it is whole, up to a bound. */
 export function answerTooLarge(): JobFailure {
   const most = `${limits.PAYLOAD_BYTES / 1024 ** 2} MiB`;
   return finalFailure(

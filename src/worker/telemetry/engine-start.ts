@@ -10,7 +10,7 @@ export interface EngineStep {
   atMs: number;
 }
 
-/** The fields that differ from the last report. */
+/** What differs from the last report. */
 type StepChange = 'phase' | 'progress' | 'nothing';
 
 const LOADING = ENGINE_PHASES.indexOf('loading');
