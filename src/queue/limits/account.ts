@@ -26,19 +26,23 @@ export interface Weighed {
   tokens: number;
 }
 
-/** How the limits of a token, or of one pattern of its models, stand. */
-export interface Standing {
-  models: string | null;
+/** How the limits a minute of a token, or of one pattern of its models, stand. */
+export interface Rates {
   limits: RateLimits;
   requests: number;
   /** Counted and reserved. */
   tokens: number;
-  /** Since the day or the month of each began, in tokens with what is reserved, in US dollars without. */
-  budgets: Record<keyof Budgets, number>;
-  running: number;
   /** Epoch ms from which on nothing counts any more but what runs. */
   requests_reset_at: number;
   tokens_reset_at: number;
+}
+
+/** The same of all its limits. */
+export interface Standing extends Rates {
+  models: string | null;
+  /** Since the day or the month of each began, in tokens with what is reserved, in US dollars without. */
+  budgets: Record<keyof Budgets, number>;
+  running: number;
 }
 
 /** As it is stored: by pattern of models, '' for all of them. */
@@ -62,6 +66,8 @@ const ALL = '';
 export class Account {
   #limits: Limits = {};
   readonly #scopes = new Map<string, Scope>();
+  /** The same as a list. */
+  #all: readonly [pattern: string, scope: Scope][] = [];
   /** What is let in and has not ended, by id. */
   readonly #running = new Map<string, Running>();
   /** Rises whenever there may be more room than before, but for time that goes by. */
@@ -96,6 +102,7 @@ export class Account {
       if (!known) fresh.add(scope);
       this.#scopes.set(pattern, Object.assign(scope, { limits: own, running: 0, reserved: 0 }));
     }
+    this.#all = [...this.#scopes];
     for (const running of this.#running.values()) {
       this.#reserve(running, 1);
       for (const [, scope] of this.#matching(running.names))
@@ -186,19 +193,19 @@ export class Account {
     }
   }
 
-  /** All of them first. @param names whose limits hold for it; left out: of all patterns */
-  standings(now: number, names?: readonly string[]): Standing[] {
-    const scopes = names ? this.#matching(names) : [...this.#scopes];
-    return scopes.map(([pattern, scope]) => ({
+  /** All of them first. */
+  standings(now: number): Standing[] {
+    return [...this.#scopes].map(([pattern, scope]) => ({
+      ...ratesOf(scope, now),
       models: pattern === ALL ? null : pattern,
-      limits: scope.limits,
-      requests: scope.requests.sum(now),
-      tokens: scope.tokens.sum(now) + scope.reserved,
       budgets: usedOf(scope, now),
       running: scope.running,
-      requests_reset_at: scope.requests.fallsTo(0, now),
-      tokens_reset_at: scope.tokens.fallsTo(0, now),
     }));
+  }
+
+  /** Of those whose limits hold for these names. Every answer is told them. */
+  rates(now: number, names: readonly string[]): Rates[] {
+    return this.#matching(names).map(([, scope]) => ratesOf(scope, now));
   }
 
   /** Without what has come of those that run: workers tell that again. */
@@ -234,9 +241,21 @@ export class Account {
     }
   }
 
-  #matching(names: readonly string[]): [pattern: string, scope: Scope][] {
-    return [...this.#scopes].filter(([pattern]) => pattern === ALL || fits(pattern, names));
+  #matching(names: readonly string[]): readonly [pattern: string, scope: Scope][] {
+    // Most tokens have limits of all models alone.
+    if (this.#all.length === 1) return this.#all;
+    return this.#all.filter(([pattern]) => pattern === ALL || fits(pattern, names));
   }
+}
+
+function ratesOf({ limits, requests, tokens, reserved }: Scope, now: number): Rates {
+  return {
+    limits,
+    requests: requests.sum(now),
+    tokens: tokens.sum(now) + reserved,
+    requests_reset_at: requests.emptyAt(now),
+    tokens_reset_at: tokens.emptyAt(now),
+  };
 }
 
 function ofTokens(tokens: number): Amounts {

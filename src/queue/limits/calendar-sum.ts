@@ -28,12 +28,13 @@ export function unitOf(budget: keyof Budgets): CalendarUnit {
 /** What was used since the day or the month began, in UTC. */
 export class CalendarSum {
   readonly #unit: CalendarUnit;
-  #start: number;
+  /** Epoch ms at which the next day or month begins. */
+  #end: number;
   #sum = 0;
 
   constructor(unit: CalendarUnit, now: number) {
     this.#unit = unit;
-    this.#start = startOf(unit, now);
+    this.#end = endOf(unit, now);
   }
 
   /** @param amount less than 0: so much was too much */
@@ -49,16 +50,13 @@ export class CalendarSum {
 
   /** What was used before is read anew. */
   set(now: number, amount: number): void {
-    this.#start = startOf(this.#unit, now);
+    this.#end = endOf(this.#unit, now);
     this.#sum = amount;
   }
 
   /** A clock that is set back goes on with the sum that there is. */
   #turn(now: number): void {
-    const start = startOf(this.#unit, now);
-    if (start <= this.#start) return;
-    this.#start = start;
-    this.#sum = 0;
+    if (now >= this.#end) this.set(now, 0);
   }
 }
 

@@ -1,30 +1,30 @@
 import type { RateLimits } from '../../protocol/index.ts';
-import type { Standing } from './account.ts';
+import type { Rates } from './account.ts';
 
 /**
  * OpenAI's headers on how far a caller is from its limits: of requests and of tokens, each by the limit that has least
- * left. @param standings of all limits that hold for the request
+ * left. @param rates of all limits that hold for the request
  */
-export function rateLimitHeaders(standings: readonly Standing[], now: number): Record<string, string> {
+export function rateLimitHeaders(rates: readonly Rates[], now: number): Record<string, string> {
   return {
-    ...headersOf('requests', 'requests_per_minute', standings, now),
-    ...headersOf('tokens', 'tokens_per_minute', standings, now),
+    ...headersOf('requests', 'requests_per_minute', rates, now),
+    ...headersOf('tokens', 'tokens_per_minute', rates, now),
   };
 }
 
 function headersOf(
   of: 'requests' | 'tokens',
   limit: keyof RateLimits,
-  standings: readonly Standing[],
+  rates: readonly Rates[],
   now: number,
 ): Record<string, string> {
   let tightest: { most: number; left: number; resetAt: number } | null = null;
-  for (const standing of standings) {
-    const most = standing.limits[limit];
+  for (const own of rates) {
+    const most = own.limits[limit];
     if (most === undefined) continue;
-    const left = Math.max(0, most - standing[of]);
+    const left = Math.max(0, most - own[of]);
     if (tightest === null || left < tightest.left) {
-      tightest = { most, left, resetAt: standing[`${of}_reset_at`] };
+      tightest = { most, left, resetAt: own[`${of}_reset_at`] };
     }
   }
   if (tightest === null) return {};

@@ -45,6 +45,13 @@ export class SlidingWindow {
     return now;
   }
 
+  /** Epoch ms from which on nothing is in it, if nothing is added. */
+  emptyAt(now: number): number {
+    this.sum(now);
+    const newest = this.#slots.at(-1);
+    return newest === undefined ? now : endOf(newest);
+  }
+
   /** What a window of the object's next life is made of. */
   slots(now: number): WindowSlot[] {
     this.sum(now);

@@ -1,5 +1,5 @@
 import type { Limits } from '../../protocol/index.ts';
-import { Account, type Standing, type Weighed } from '../limits/account.ts';
+import { Account, type Rates, type Standing, type Weighed } from '../limits/account.ts';
 import { BUDGETS, startOf } from '../limits/calendar-sum.ts';
 import { longer, type OverLimit } from '../limits/scope.ts';
 import type { ToldLimits, UsageAmounts, UsageKey } from '../rpc.ts';
@@ -240,8 +240,8 @@ export class LimitAccounts {
   }
 
   /** Those that a job of these names is under; none where its token has no limits. */
-  standingsOf(job: Limited): Standing[] {
-    return this.#holderOf(job)?.account.standings(this.#ports.now(), weigh(job).names) ?? [];
+  ratesOf(job: Limited): Rates[] {
+    return this.#holderOf(job)?.account.rates(this.#ports.now(), weigh(job).names) ?? [];
   }
 
   /** In the commit that usage is written in. */

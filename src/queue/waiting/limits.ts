@@ -105,5 +105,5 @@ function letInWaiting(core: Core, lines: readonly ReadonlySet<WaitingJob>[]): (n
 /** Adds the headers that tell a caller how far it is from its limits. */
 export function withHeaders(core: Core, job: WaitingJob, answer: RequestAnswer): RequestAnswer {
   if (job.cost === null || answer.kind === 'error' || answer.kind === 'refused') return answer;
-  return { ...answer, headers: rateLimitHeaders(core.limits.standingsOf(job), core.now()) };
+  return { ...answer, headers: rateLimitHeaders(core.limits.ratesOf(job), core.now()) };
 }

@@ -34,7 +34,7 @@ export function refusal(core: Core, job: WaitingJob, over: OverLimit): Refused {
     reason: 'over_limit',
     message: `${overText(job.token_name ?? '', over)}: ${how}`,
     retry_after_seconds: seconds,
-    headers: rateLimitHeaders(core.limits.standingsOf(job), now),
+    headers: rateLimitHeaders(core.limits.ratesOf(job), now),
   };
 }
 
