@@ -20,23 +20,14 @@ interface Place {
   changedAt: number;
 }
 
-/** Of this tenant, or of all others. */
-function costOf({ cost }: PoolCounts, tenant: string): TenantCost {
-  const name =
-    cost.length < MOST_TENANTS || cost.some((one) => one.tenant === tenant) ? tenant : OTHER_TENANTS;
-  const known = cost.find((one) => one.tenant === name);
-  if (known) return known;
-  const fresh = { tenant: name, slot_ms: 0, unpriced_slot_ms: 0, nanodollars: 0 };
-  cost.push(fresh);
-  return fresh;
-}
-
 /** What happened to jobs, counted by pool since the queue was made; a row each. */
 export class Counts extends WriteBehind {
   readonly #places = new Map<string, Place>();
   /** Not written as they are now. */
   readonly #changed = new Set<string>();
   readonly #dropped = new Set<string>();
+  /** Of each pool's counts: its costs by tenant. */
+  readonly #costs = new WeakMap<PoolCounts, Map<string, TenantCost>>();
 
   constructor(ports: Ports) {
     super(ports, 'counts');
@@ -73,8 +64,21 @@ export class Counts extends WriteBehind {
     counts.tokens.wasted += amounts.wasted ?? 0;
     counts.estimated += amounts.estimated_requests ?? 0;
     if (amounts.slot_ms === undefined) return;
-    const cost = costOf(counts, tenant);
+    const cost = this.#costOf(counts, tenant);
     for (const name of SLOT_AMOUNTS) cost[name] += amounts[name] ?? 0;
+  }
+
+  /** Of this tenant, or of all others. */
+  #costOf(counts: PoolCounts, tenant: string): TenantCost {
+    const costs = this.#costs.get(counts) ?? new Map(counts.cost.map((cost) => [cost.tenant, cost]));
+    this.#costs.set(counts, costs);
+    const name = costs.has(tenant) || costs.size < MOST_TENANTS ? tenant : OTHER_TENANTS;
+    const known = costs.get(name);
+    if (known) return known;
+    const fresh = { tenant: name, slot_ms: 0, unpriced_slot_ms: 0, nanodollars: 0 };
+    counts.cost.push(fresh);
+    costs.set(name, fresh);
+    return fresh;
   }
 
   /** Under which name a pool is counted: its own, or `other`. */
