@@ -13,14 +13,14 @@ import {
 afterAll(tearDown);
 
 it('a queue that was stopped for several leases charges no job for it', async () => {
-  const queue = await startQueue({ env: { QUEUE_LEASE_SECONDS: '2', QUEUE_PING_SECONDS: '1' } });
+  const queue = await startQueue({ env: { QUEUE_LEASE_SECONDS: '4', QUEUE_PING_SECONDS: '2' } });
   await readyWorker(queue.url, 'w', { engineArgs: '--inter-token-latency-ms 100' });
   const ids = [1, 2, 3, 4].map((n) => `job-${n}`);
-  for (const id of ids) await submit(queue.url, chatJob(120, { id, max_attempts: 1 }));
+  for (const id of ids) await submit(queue.url, chatJob(160, { id, max_attempts: 1 }));
   const [workerd] = await processesWith(`${queue.stateDir}/workerd/config.bin`);
   process.kill(workerd as number, 'SIGSTOP');
   // The worker misses its pongs and dials again, in vain.
-  await sleep(8000);
+  await sleep(12_000);
   process.kill(workerd as number, 'SIGCONT');
   for (const id of ids) {
     expect(await settled(queue.url, id)).toMatchObject({
