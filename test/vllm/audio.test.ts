@@ -38,15 +38,15 @@ beforeAll(async () => {
       LOAD_FORMAT: 'auto',
       SERVED_MODEL_NAME: 'tiny-whisper',
       VLLM_SERVE_COMMAND: vllm.vllmCommand,
-      VLLM_STARTUP_TIMEOUT: '280',
+      VLLM_STARTUP_TIMEOUT: '560',
     },
   });
   await until(
     async () => worker.process.output().includes('taking jobs') && (await untilReady(queue.url, 'whisper')),
     'the worker takes jobs',
-    { timeoutMs: 280_000 },
+    { timeoutMs: 560_000 },
   );
-}, 400_000);
+}, 600_000);
 afterAll(tearDown);
 
 /** A second of a tone: WAV, 16 kHz, 16 bits, mono. */

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Job } from '../../../src/protocol/index.ts';
-import { cannotEndWithin, mustReleaseInDrain } from '../../../src/worker/jobs/estimate.ts';
+import { cannotEndWithin, mustMoveInDrain, mustReleaseInDrain } from '../../../src/worker/jobs/estimate.ts';
 import { TokenRate } from '../../../src/worker/jobs/token-rate.ts';
 import { generatedTokens, maxTokensOf } from '../../../src/worker/run/tokens.ts';
 import { settled } from '../../support/virtual-clock.ts';
@@ -15,6 +15,15 @@ test.each([
   ['runs at a rate nobody knows', 1_000_000, 0, null, 1, false],
 ])('a job that %s', (_case, maxTokens, elapsedMs, rate, withinMs, verdict) => {
   expect(cannotEndWithin({ maxTokens, elapsedMs }, rate, withinMs)).toBe(verdict);
+});
+
+test.each([
+  ['would just end', { made: 11, left: 20 }, 1000, 2000, false],
+  ['would end a moment later', { made: 11, left: 21 }, 1000, 2000, true],
+  ['has no known end', { made: 11, left: null }, 1000, 1, false],
+  ['has no pace yet', { made: 1, left: 1000 }, 0, 1, false],
+])('an answer that %s within the grace of a drain', (_case, tokens, streamedMs, graceMs, verdict) => {
+  expect(mustMoveInDrain(tokens, streamedMs, graceMs)).toBe(verdict);
 });
 
 test('what somebody reads already is never released in a drain', () => {
