@@ -82,10 +82,11 @@ export class JobRows {
    * @param ready how many it has, new ones included
    */
   nextReady(place: Placed, ready: number, except: ReadonlySet<string>): StoredJob | null {
-    const { count, first } = this.#newReady(place, except);
-    const id = ready > count ? nextReadyId(this.#tables, place, except) : null;
-    // New ones are younger.
-    return id === null ? first : this.find(id);
+    // New ones are younger, and beside a backlog the oldest is in the table: no need to look through them.
+    const fresh = ready > this.#unwritten.size ? null : this.#newReady(place);
+    const id = fresh === null || ready > fresh.length ? nextReadyId(this.#tables, place, except) : null;
+    if (id !== null) return this.find(id);
+    return (fresh ?? this.#newReady(place)).find((job) => !except.has(job.id)) ?? null;
   }
 
   /** Writes a lease. @param job as it is with it */
@@ -124,16 +125,10 @@ export class JobRows {
     this.#kept.clear();
   }
 
-  /** Those of a tenant that are not in the table: how many wait, and the oldest of them. */
-  #newReady(place: Placed, except: ReadonlySet<string>): { count: number; first: StoredJob | null } {
-    let count = 0;
-    let first: StoredJob | null = null;
-    for (const { job } of this.#unwritten) {
-      if (job.state !== 'pending' || !isAt(job, place) || isHeld(job)) continue;
-      count += 1;
-      if (first === null && !except.has(job.id)) first = job;
-    }
-    return { count, first };
+  /** Those of a tenant that are not in the table, the oldest first. */
+  #newReady(place: Placed): StoredJob[] {
+    const jobs = [...this.#unwritten].map(({ job }) => job);
+    return jobs.filter((job) => job.state === 'pending' && isAt(job, place) && !isHeld(job));
   }
 
   #put(job: StoredJob, text: string | null): void {
