@@ -29,6 +29,8 @@ export interface RestRequest {
   pace: Pace;
   /** When the driver's call ends, epoch ms. */
   until: number;
+  /** Whether a 429 says that a quota is used up: no wait within the call helps. Left out: none does. */
+  isUsedUp?(answer: Answer): boolean;
 }
 
 /**
@@ -66,7 +68,7 @@ export class RestApi {
       const answer = await this.#send(request);
       const holdMs = holdOf(answer) ?? (answer.status === 429 ? pace.penaltyMs : null);
       if (holdMs !== null) pace.hold(holdMs);
-      if (answer.status !== 429 || isQuota(answer)) return answer;
+      if (answer.status !== 429 || request.isUsedUp?.(answer)) return answer;
       if (this.#ports.clock.now() + (holdMs ?? 0) > until) return answer;
     }
   }
@@ -133,11 +135,6 @@ export function keyOf({ env }: DriverPorts, variable: string, what: string): str
 export function unknownFrom(error: unknown): LaunchOutcome {
   if (error instanceof NoAnswerError) return { kind: 'unknown', detail: error.message };
   throw error;
-}
-
-/** Searches may be used up for the day: no wait within a call helps. */
-export function isQuota({ body }: Answer): boolean {
-  return fieldsOf(body).error === 'search_quota_exceeded';
 }
 
 /** @throws Error when it is longer than any answer that a driver asks for */

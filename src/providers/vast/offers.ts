@@ -1,7 +1,8 @@
 import * as z from 'zod';
+import { fieldsOf } from '../../protocol/fields.ts';
 import type { DriverPorts, LaunchRequest } from '../driver.ts';
 import { Pace } from '../pace.ts';
-import { isQuota, NoAnswerError, type RestApi } from '../rest.ts';
+import { type Answer, NoAnswerError, type RestApi } from '../rest.ts';
 
 const Offer = z.object({
   id: z.number().int(),
@@ -131,8 +132,9 @@ export class OfferMarket {
       body,
       until,
       pace: this.#pace,
+      isUsedUp,
     });
-    if (isQuota(answer)) {
+    if (isUsedUp(answer)) {
       const now = this.#ports.clock.now();
       this.#noSearchUntil = Math.floor(now / DAY_MS + 1) * DAY_MS;
       this.#ports.log.warn(
@@ -170,4 +172,9 @@ function filtersOf({ instance_type, gpus, disk_gb, price_per_hour }: Wanted): Re
 
 function keyOf(wanted: Wanted): string {
   return JSON.stringify([wanted.instance_type, wanted.gpus, wanted.disk_gb, wanted.price_per_hour]);
+}
+
+/** Searches may be used up for the day. */
+function isUsedUp({ body }: Answer): boolean {
+  return fieldsOf(body).error === 'search_quota_exceeded';
 }
