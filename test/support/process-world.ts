@@ -71,13 +71,11 @@ export class ProcessWorld implements SeenProvider {
 
   async #signal({ name }: { name: string }, how: NodeJS.Signals, which: (seen: SeenProcess) => boolean) {
     const ofName = () => this.#processes().filter((seen) => seen.name === name);
-    const give = () => {
-      for (const seen of ofName().filter(which)) signal(seen.pid, how);
-    };
-    give();
+    const seenFirst = ofName().filter(which);
     const isGone = () => {
-      // A shell may have been about to start its next process when it was looked for.
-      if (how === 'SIGKILL') give();
+      // Again and again: a shell that has just forked for its next process may miss one. What it starts afterwards to
+      // keep an exit code is left alone.
+      for (const { pid } of how === 'SIGKILL' ? ofName() : seenFirst) signal(pid, how);
       return ofName().length === 0;
     };
     await until(isGone, `${name} has ended`);

@@ -123,14 +123,14 @@ describe('the driver of processes', () => {
   });
 
   it('kills a worker that does not end, after one SIGTERM and its own grace', async () => {
-    const driver = world.driver({ program: STUBBORN, speed: 20 });
+    const driver = world.driver({ program: STUBBORN, speed: 2 });
     await launch(driver, NAME, { env: { CASOLA_SHUTDOWN_GRACE_PERIOD: '1' } });
     await world.listens({ name: NAME });
     const log = () => readFileSync(record().replace('.json', '.log'), 'utf8');
     const first = driver.terminate({ name: NAME, external_id: null });
     await until(() => log().includes('got SIGTERM'), 'it got SIGTERM');
     // A launcher that was restarted meanwhile goes on with the same end.
-    const second = world.driver({ speed: 20 }).terminate({ name: NAME, external_id: null });
+    const second = world.driver({ speed: 2 }).terminate({ name: NAME, external_id: null });
     expect(await first).toEqual({ kind: 'terminated' });
     expect(await second).toEqual({ kind: 'terminated' });
     expect(world.alive).toEqual([]);
