@@ -147,6 +147,12 @@ export const SHARING_BUGS: readonly Bug[] = [
     becomes: '',
   },
   {
+    name: 'sharing: what has come is not looked at where the next one is let in',
+    file: 'src/queue/limits/scope.ts',
+    line: 'scope.tokens.sum(now) + scope.reserved > room',
+    becomes: 'scope.reserved > room',
+  },
+  {
     name: 'sharing: what had come of a request that is broken off is wasted',
     file: 'src/queue/attempts/usage.ts',
     line: 'return { ...tokens, output: Math.max(0, tokens.output - told) };',

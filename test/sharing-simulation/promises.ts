@@ -47,7 +47,7 @@ interface Come {
  * - `passed_over`: for the sake of warm prompts a job is passed over so often by later ones of its tenant, and no more;
  * - `no_idle_slot`: no slot is free while something waits that its limits let in, and none is held back with room for it;
  * - `running`, `tokens`: limits hold, over restarts of the queue too, but for what those that run cost beyond their
- *   reservations;
+ *   reservations, and for what was broken off;
  * - `requests`: no 60 s, wherever they begin, have more of them than the limit, over restarts of the queue too;
  * - `counts_once`: no more requests of a minute are counted than there were, over restarts of the queue too;
  * - `waits_free`: a stored job that waits holds nothing of its token's limits;
@@ -275,7 +275,9 @@ export class Promises {
     if (most === undefined) return;
     const own = this.#come.filter(({ run }) => run.job.tenant === tenant);
     const come = own.reduce((sum, { tokens }) => sum + tokens, 0);
-    const beyondOf = (run: Run) => Math.max(0, run.job.input + run.come - run.job.reserved);
+    // What is broken off has freed its reservation before its worker tells the rest of what it used.
+    const keptOf = ({ job }: Run) => (this.#leftAt.has(job) ? 0 : job.reserved);
+    const beyondOf = (run: Run) => Math.max(0, run.job.input + run.come - keptOf(run));
     const beyond = [...new Set(own.map(({ run }) => run))].reduce((sum, run) => sum + beyondOf(run), 0);
     const largest = LONGEST.input + LONGEST.output;
     if (come > Math.max(most, largest) + beyond)
