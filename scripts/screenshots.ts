@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
@@ -13,7 +13,8 @@ import { startDemoFleet } from './demo-fleet.ts';
 
 /**
  * `npm run screenshots [-- FOLDER]`: every view of the dashboard, of a fleet of 20 made-up workers under load, in
- * both themes, wide and on a phone. To be looked at as a stranger would; some of them are in docs/images.
+ * both themes, wide and on a phone. To be looked at as a stranger would. Its `readme-fleet.png` and `readme-job.png` are
+ * `fleet.png` and `job.png` of docs/images, its folder `views` is docs/images/views.
  */
 
 const FOLDER = process.argv[2] ?? '.worker-vllm/screenshots';
@@ -26,6 +27,15 @@ const PHONE = { width: 390, height: 844 };
 
 /** Until numbers and charts of a view have come. */
 const SETTLED_MS = 1500;
+
+const LOOKS: Record<string, BrowserContextOptions> = {
+  light: { colorScheme: 'light', viewport: WIDE },
+  dark: { colorScheme: 'dark', viewport: WIDE },
+  'phone-light': { colorScheme: 'light', viewport: PHONE },
+  'phone-dark': { colorScheme: 'dark', viewport: PHONE },
+};
+/** Of a picture that shows all looks of a view, px. */
+const HALF = WIDE.height / 2;
 
 /** A view, and what is to be done in it before it is looked at. */
 interface Shot {
@@ -51,7 +61,9 @@ async function main(): Promise<void> {
       { name: 'fleet', path: '' },
       { name: 'worker', path: `workers/${await workerWhere(queue.url, 'running')}` },
       { name: 'worker-loading', path: `workers/${await workerWhere(queue.url, 'loading')}` },
+      { name: 'worker-failed', path: `workers/${await workerWhere(queue.url, 'error')}` },
       { name: 'queue', path: 'queue' },
+      { name: 'over-time', path: 'queue?config_id=llama-8b', prepare: toCharts },
       { name: 'requests', path: 'requests' },
       { name: 'jobs', path: 'jobs' },
       { name: 'job', path: `jobs/${failed}` },
@@ -59,6 +71,7 @@ async function main(): Promise<void> {
       { name: 'scaling', path: '', prepare: toScaling },
       { name: 'usage', path: 'usage?by=config_id' },
       { name: 'spend', path: 'spend' },
+      { name: 'tokens', path: 'tokens' },
       { name: 'audit', path: 'audit' },
       { name: 'try', path: 'try', prepare: talk },
     ]);
@@ -76,16 +89,27 @@ async function main(): Promise<void> {
 }
 
 async function shootAll(browser: Browser, url: string, shots: readonly Shot[]): Promise<void> {
-  const looks: [string, BrowserContextOptions][] = [
-    ['light', { colorScheme: 'light', viewport: WIDE }],
-    ['dark', { colorScheme: 'dark', viewport: WIDE }],
-    ['phone-light', { colorScheme: 'light', viewport: PHONE }],
-    ['phone-dark', { colorScheme: 'dark', viewport: PHONE }],
-  ];
-  for (const [look, options] of looks) {
+  for (const [look, options] of Object.entries(LOOKS)) {
     const named = shots.map((shot) => ({ ...shot, name: `${shot.name}-${look}` }));
     await shoot(browser, url, named, options);
   }
+  for (const { name } of shots) await putTogether(browser, name);
+}
+
+/** All looks of a view in one small picture. */
+async function putTogether(browser: Browser, name: string): Promise<void> {
+  const images = Object.keys(LOOKS).map((look) => {
+    const data = readFileSync(join(FOLDER, `${name}-${look}.png`), 'base64');
+    return `<img height="${HALF}" src="data:image/png;base64,${data}">`;
+  });
+  const { page, close } = await openPage(browser);
+  await page.setContent(
+    `<div style="display: inline-grid; grid-template-columns: auto auto; gap: 8px; padding: 8px; background: #888">
+      ${[images[0], images[2], images[1], images[3]].join('')}</div>`,
+  );
+  const path = join(FOLDER, 'views', `${name}.jpg`);
+  await page.locator('div').screenshot({ path, type: 'jpeg', quality: 72 });
+  await close();
 }
 
 async function shoot(browser: Browser, url: string, shots: readonly Shot[], options: BrowserContextOptions) {
@@ -106,6 +130,12 @@ async function toScaling(page: Page): Promise<void> {
   await page.getByRole('button', { name: /^Change gemma/ }).click();
   await page.getByRole('button', { name: /^Launch one/ }).click();
   await page.getByRole('status').filter({ hasNotText: 'Asking' }).first().waitFor();
+}
+
+async function toCharts(page: Page): Promise<void> {
+  await page.getByRole('heading', { name: /^Over time/ }).scrollIntoViewIfNeeded();
+  await page.locator('.chart .u-legend').first().waitFor();
+  await page.locator('.over-time').evaluate((section) => section.scrollIntoView());
 }
 
 async function talk(page: Page): Promise<void> {

@@ -18,6 +18,7 @@ import { openDatabase } from '../../src/workerd/sqlite.ts';
 import { type DemoPool, PARTS, POOLS } from './cast.ts';
 
 const MINUTE_MS = 60_000;
+const STEP_MS = 10_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MINUTES = 24 * 60;
 const WEEK_MINUTES = 7 * DAY_MINUTES;
@@ -62,6 +63,14 @@ export function writeFleetDatabase(stateDir: string, write: (sql: Sql) => void):
 function* minutes(count = DAY_MINUTES): Generator<number> {
   const now = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS;
   for (let ago = count; ago > 0; ago--) yield now - ago * MINUTE_MS;
+}
+
+/** A week by the minute, its newest hour by the steps in which that is kept. */
+function* steps(): Generator<{ at: number; ms: number }> {
+  for (const at of minutes(WEEK_MINUTES)) {
+    const ms = at < Date.now() - HOUR_MS ? MINUTE_MS : STEP_MS;
+    for (let from = at; from < at + MINUTE_MS; from += ms) yield { at: from, ms };
+  }
 }
 
 /** Share of the slots in use, which is more by day. */
@@ -113,7 +122,7 @@ function writePools(history: History, setClock: (at: number) => void): void {
   const pools = new PoolHistory(history);
   const models = new ModelHistory(history);
   const told = new Map<string, PoolShare>();
-  for (const at of minutes(WEEK_MINUTES)) {
+  for (const { at, ms } of steps()) {
     setClock(at);
     const levels = new Map<string, Levels>();
     for (const pool of POOLS) {
@@ -123,9 +132,9 @@ function writePools(history: History, setClock: (at: number) => void): void {
       const tokens = Math.max(1, pool.load.maxTokens * 0.6);
       const load = loadAt(at, pool);
       const secondsEach = isChat ? tokens / pool.tokensPerSecond : 0.3;
-      const jobs = Math.round(isChat ? (slots * load * 60) / secondsEach : 190 * load);
+      const jobs = Math.round(((isChat ? slots / secondsEach : 3.2) * load * ms) / 1000);
       const before = told.get(pool.id) ?? null;
-      const share = withMinute(before ?? emptyShare(pool.id), pool, jobs, load, isChat ? tokens : 0);
+      const share = withStep(before ?? emptyShare(pool.id), pool, jobs, load, isChat ? tokens : 0);
       pools.count(share, before, at);
       told.set(pool.id, share);
       models.count(recordsOf(pool, share, before), () => true, at);
@@ -137,7 +146,7 @@ function writePools(history: History, setClock: (at: number) => void): void {
   }
 }
 
-/** The jobs of a minute by two records, as a busy queue samples them. */
+/** The jobs of a step by two records, as a busy queue samples them. */
 function recordsOf(pool: DemoPool, share: PoolShare, before: PoolShare | null): RequestRecord[] {
   const came = (name: 'succeeded' | 'failed') => share.totals[name] - (before?.totals[name] ?? 0);
   const record = (outcome: 'succeeded' | 'failed'): RequestRecord[] => {
@@ -181,8 +190,8 @@ function emptyShare(config_id: string): PoolShare {
   return { config_id, ...nothing, totals, ...buckets };
 }
 
-function withMinute(share: PoolShare, pool: DemoPool, jobs: number, load: number, tokens: number): PoolShare {
-  const failed = Math.round(jobs * 0.015 * Math.random());
+function withStep(share: PoolShare, pool: DemoPool, jobs: number, load: number, tokens: number): PoolShare {
+  const failed = Math.floor(jobs * 0.015 * Math.random() + Math.random());
   const { totals } = share;
   const wait = () => 0.004 + Math.random() ** 3 * (load > 0.9 ? 25 : 0.06);
   const firstToken = () => wait() + (pool.firstTokenMs / 1000) * (1 + load) * (0.7 + Math.random());
@@ -220,7 +229,7 @@ function withSamples(
 ): number[] {
   const next = Array.from({ length: bounds.length + 1 }, (_, bucket) => counts[bucket] ?? 0);
   for (let sample = 0; sample < SAMPLES; sample++) {
-    const [value, weight] = [draw(), Math.round(jobs / SAMPLES)];
+    const [value, weight] = [draw(), Math.floor(jobs / SAMPLES + Math.random())];
     for (let bucket = 0; bucket < next.length; bucket++) {
       if (value <= (bounds[bucket] ?? Number.POSITIVE_INFINITY)) next[bucket]! += weight;
     }

@@ -132,6 +132,22 @@ describe('the fleet on the page', () => {
     expect(new URL(page.url()).search).toBe('');
   });
 
+  it('finds a worker that is not in view by its words', async () => {
+    const page = await look('');
+    const table = page.getByRole('table', { name: 'Workers', exact: true });
+    const words = page.getByRole('searchbox', { name: /^Filter by words/ });
+    await words.fill('MANY-0777');
+    await table.getByRole('link', { name: 'many-0777' }).waitFor();
+    await expect.poll(() => table.getAttribute('aria-rowcount')).toBe('2');
+    await page.reload();
+    await table.getByRole('link', { name: 'many-0777' }).waitFor();
+    await words.fill('no such words');
+    await page.getByText(/No worker with “no such words”; [\d,]+ workers hidden\./).waitFor();
+    await page.getByRole('button', { name: 'Show all' }).click();
+    await expect.poll(() => words.inputValue()).toBe('');
+    await table.waitFor();
+  });
+
   it('shows all workers for a state that there is not', async () => {
     const page = await look('?state=constructor');
     await page.getByRole('table', { name: 'Workers', exact: true }).waitFor();

@@ -6,13 +6,23 @@ export function useStillOrder<Row>(
   rows: readonly Row[],
   idOf: (row: Row) => string,
 ): readonly Row[] {
-  const order = useRef<string[]>([]);
+  const last = useRef<{ rows: readonly Row[]; shown: readonly Row[] }>({ rows: [], shown: [] });
   let shown = rows;
   if (holder.current?.matches(':hover')) {
-    const places = new Map(order.current.map((id, place) => [id, place]));
-    const placeOf = (row: Row) => places.get(idOf(row)) ?? places.size;
-    shown = [...rows].sort((a, b) => placeOf(a) - placeOf(b));
+    const { rows: before, shown: held } = last.current;
+    // The same rows are drawn again and again while they are scrolled.
+    shown = before === rows ? held : inOrderOf(held, rows, idOf);
   }
-  order.current = shown.map(idOf);
+  last.current = { rows, shown };
   return shown;
+}
+
+function inOrderOf<Row>(
+  held: readonly Row[],
+  rows: readonly Row[],
+  idOf: (row: Row) => string,
+): readonly Row[] {
+  const places = new Map(held.map((row, place) => [idOf(row), place]));
+  const placeOf = (row: Row) => places.get(idOf(row)) ?? places.size;
+  return [...rows].sort((a, b) => placeOf(a) - placeOf(b));
 }

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { Problem } from '../controls/action.tsx';
-import { type Column, Table } from '../controls/table.tsx';
+import type { Column } from '../controls/column.ts';
+import { Table } from '../controls/table.tsx';
 import { query } from '../router.ts';
 import { apiQuery, type FilterField, Filters, NothingFits } from './filters.tsx';
 import { ListEnd, News } from './list-end.tsx';

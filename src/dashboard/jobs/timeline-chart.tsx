@@ -1,5 +1,5 @@
+import { WorkerLink } from '../controls/worker-link.tsx';
 import * as format from '../format.ts';
-import { href } from '../router.ts';
 import { type Activity, type Lane, type Timeline, ticksOf } from './timeline.ts';
 
 export const ACTIVITIES: Record<Activity, string> = {
@@ -76,7 +76,7 @@ function LaneName({ lane: { attempt, worker_id } }: { lane: Lane }) {
     return <p class="lane-name dim">{attempt === 0 ? 'No worker' : `Attempt ${attempt}`}</p>;
   return (
     <p class="lane-name">
-      Attempt {attempt} <a href={href(`workers/${encodeURIComponent(worker_id)}`)}>{worker_id}</a>
+      Attempt {attempt} <WorkerLink id={worker_id} />
     </p>
   );
 }

@@ -1,9 +1,9 @@
 import { isFinal, type LaunchRow } from '../../protocol/scaling.ts';
 import { now } from '../clock.ts';
 import { Age } from '../controls/age.tsx';
+import type { Column } from '../controls/column.ts';
 import { Progress } from '../controls/progress.tsx';
 import { LaunchMark } from '../controls/state.tsx';
-import type { Column } from '../controls/table.tsx';
 import * as format from '../format.ts';
 import { href } from '../router.ts';
 import { doingNow, LAUNCH_STEPS, stepsDone } from './launch-steps.ts';

@@ -1,8 +1,8 @@
 import type { PoolRow } from '../../protocol/fleet-view.ts';
 import type { PoolScaling } from '../../protocol/scaling.ts';
 import { Age } from '../controls/age.tsx';
+import type { Column } from '../controls/column.ts';
 import { Mark } from '../controls/mark.tsx';
-import type { Column } from '../controls/table.tsx';
 import * as format from '../format.ts';
 import { href } from '../router.ts';
 import { PoolActions } from './pool-actions.tsx';

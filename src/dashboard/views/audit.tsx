@@ -1,8 +1,8 @@
 import type { AuditEntry } from '../../protocol/audit.ts';
 import { actorInWords, changeInWords, DEEDS } from '../audit-words.ts';
 import { Age, Time } from '../controls/age.tsx';
+import type { Column } from '../controls/column.ts';
 import { DeedMark } from '../controls/state.tsx';
-import type { Column } from '../controls/table.tsx';
 import type { FilterField } from '../jobs/filters.tsx';
 import { List } from '../jobs/list.tsx';
 import type { Listed } from '../jobs/paged-list.ts';

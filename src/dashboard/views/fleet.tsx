@@ -20,8 +20,11 @@ export function FleetView() {
   if (!view.scaling && view.summary.verdict === 'empty' && view.workers.length === 0) return <EmptyFleet />;
   const state = WORKER_STATES.find((known) => known === query.value.get('state')) ?? null;
   const pool = query.value.get('config_id');
+  const text = query.value.get('text') ?? '';
   const sort = query.value.get('sort');
-  const ofPool = view.workers.filter(({ config_id }) => pool === null || config_id === pool);
+  const ofPool = view.workers
+    .filter(({ config_id }) => pool === null || config_id === pool)
+    .filter((worker) => says(worker, text));
   const shown = state === null ? ofPool : ofPool.filter((worker) => worker.state === state);
   return (
     <section class="view" aria-labelledby="fleet-title">
@@ -31,6 +34,7 @@ export function FleetView() {
       <div class="tools">
         <h1 id="fleet-title">Workers</h1>
         <StateFilter workers={ofPool} chosen={state} />
+        <TextFilter text={text} />
         <PoolFilter workers={view.workers} chosen={pool} />
       </div>
       {shown.length > 0 ? (
@@ -46,16 +50,30 @@ export function FleetView() {
           onSort={(sort) => filter({ sort })}
         />
       ) : (
-        <p class="notice">
-          No worker {state && <>is {WORKER_LOOKS[state].word.toLowerCase()}</>}
-          {pool && <> in the pool {pool}</>}; {plural(view.workers.length, 'worker')} hidden.{' '}
-          <button type="button" onClick={() => filter({ state: null, config_id: null })}>
-            Show all
-          </button>
-        </p>
+        <NoneShown hidden={view.workers.length} state={state} />
       )}
       <OverTime config_id={pool} />
     </section>
+  );
+}
+
+/** Says which filter leaves nothing, and takes it away. */
+function NoneShown({ hidden, state }: { hidden: number; state: WorkerState | null }) {
+  if (hidden === 0) return <p class="notice">No worker is there.</p>;
+  const pool = query.value.get('config_id');
+  const text = query.value.get('text');
+  const words = [
+    state && ` is ${WORKER_LOOKS[state].word.toLowerCase()}`,
+    pool && ` in the pool ${pool}`,
+    text && ` with “${text}”`,
+  ];
+  return (
+    <p class="notice">
+      No worker{words}; {plural(hidden, 'worker')} hidden.{' '}
+      <button type="button" onClick={() => filter({ state: null, config_id: null, text: null })}>
+        Show all
+      </button>
+    </p>
   );
 }
 
@@ -84,6 +102,27 @@ function StateFilter({ workers, chosen }: { workers: WorkerRow[]; chosen: Worker
       ))}
     </fieldset>
   );
+}
+
+/** Finds what the browser's own search cannot: rows that are not in view are not in the document. */
+function TextFilter({ text }: { text: string }) {
+  return (
+    <input
+      type="search"
+      placeholder="Worker, model, GPU, error"
+      aria-label="Filter by words of a worker's name, pool, model, GPU or error"
+      spellcheck={false}
+      value={text}
+      onInput={(event) => filter({ text: event.currentTarget.value })}
+    />
+  );
+}
+
+/** Whether a text stands in what is shown of it. */
+function says({ worker_id, config_id, models, gpus, phase, error }: WorkerRow, text: string): boolean {
+  const wanted = text.trim().toLowerCase();
+  const told = [worker_id, config_id, ...models, ...gpus.map(({ name }) => name), phase, error?.message];
+  return told.some((one) => one?.toLowerCase().includes(wanted)) || wanted === '';
 }
 
 function PoolFilter({ workers, chosen }: { workers: WorkerRow[]; chosen: string | null }) {

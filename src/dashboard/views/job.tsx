@@ -2,13 +2,13 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import type { LedgerStep } from '../../protocol/job-answers.ts';
 import type { JobView as JobFields } from '../../protocol/jobs.ts';
 import { type RequestRecord, tokensPerSecond } from '../../protocol/request-record.ts';
-import { workerName } from '../../protocol/worker-name.ts';
 import { ApiFailure, ask } from '../api.ts';
 import { now } from '../clock.ts';
 import { Age, Time } from '../controls/age.tsx';
 import { Command, CopyButton } from '../controls/copy-button.tsx';
 import { Figure } from '../controls/figure.tsx';
 import { JobMark, RequestMark } from '../controls/state.tsx';
+import { WorkerLink } from '../controls/worker-link.tsx';
 import { curlOf } from '../curl.ts';
 import * as format from '../format.ts';
 import { EditAndRun } from '../jobs/edit-and-run.tsx';
@@ -120,15 +120,7 @@ function RequestFacts({ record }: { record: RequestRecord }) {
         <Figure name="Route">{route}</Figure>
         <Figure name="Token">{token_name ?? format.UNKNOWN}</Figure>
         {request_id && <Figure name="Its caller's id">{request_id}</Figure>}
-        <Figure name="Worker">
-          {worker_id === null ? (
-            format.UNKNOWN
-          ) : (
-            <a href={href(`workers/${encodeURIComponent(worker_id)}`)} title={worker_id}>
-              {workerName(worker_id)}
-            </a>
-          )}
-        </Figure>
+        <Figure name="Worker">{worker_id === null ? format.UNKNOWN : <WorkerLink id={worker_id} />}</Figure>
         <Figure name="Ended">
           <Time at={record.ended_at} />
         </Figure>
@@ -192,11 +184,7 @@ function Facts({ job }: { job: Job }) {
       <Figure name="Ran">{format.duration(ran)}</Figure>
       <Figure name="Attempts">{attemptsOf(job)}</Figure>
       <Figure name="Worker">
-        {job.worker_id === null ? (
-          format.UNKNOWN
-        ) : (
-          <a href={href(`workers/${encodeURIComponent(job.worker_id)}`)}>{job.worker_id}</a>
-        )}
+        {job.worker_id === null ? format.UNKNOWN : <WorkerLink id={job.worker_id} />}
       </Figure>
       {job.trace_id && (
         <Figure name="Trace">
@@ -260,7 +248,7 @@ function Story({ steps }: { steps: LedgerStep[] }) {
                   </td>
                   <td class="number">{format.duration(between(steps[0]!.at, at))}</td>
                   <td>{step.replaceAll('_', ' ')}</td>
-                  <td>{worker_id ?? format.UNKNOWN}</td>
+                  <td>{worker_id === null ? format.UNKNOWN : <WorkerLink id={worker_id} />}</td>
                   <td class="wraps">{detail ?? ''}</td>
                 </tr>
               ))}

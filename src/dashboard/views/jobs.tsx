@@ -1,9 +1,9 @@
 import type { ListedJob } from '../../protocol/job-answers.ts';
-import { workerName } from '../../protocol/worker-name.ts';
 import { now } from '../clock.ts';
 import { Age } from '../controls/age.tsx';
+import type { Column } from '../controls/column.ts';
 import { JobMark } from '../controls/state.tsx';
-import type { Column } from '../controls/table.tsx';
+import { WorkerLink } from '../controls/worker-link.tsx';
 import * as format from '../format.ts';
 import type { FilterField } from '../jobs/filters.tsx';
 import { attemptsOf, between, isSettled, ms } from '../jobs/job.ts';
@@ -141,14 +141,7 @@ const COLUMNS: Column<ListedJob>[] = [
     head: 'Worker',
     width: 150,
     drop: 4,
-    cell: ({ worker_id }) =>
-      worker_id === null ? (
-        format.UNKNOWN
-      ) : (
-        <a href={href(`workers/${encodeURIComponent(worker_id)}`)} title={worker_id}>
-          {workerName(worker_id)}
-        </a>
-      ),
+    cell: ({ worker_id }) => (worker_id === null ? format.UNKNOWN : <WorkerLink id={worker_id} />),
   },
   {
     key: 'error',

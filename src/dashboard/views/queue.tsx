@@ -166,7 +166,7 @@ function Rates({ rates, seconds, configId }: { rates: PoolRates; seconds: number
       <Figure name="Cancelled">{format.count(cancelled)}</Figure>
       <Figure name="Rejected">{format.count(rejected)}</Figure>
       <Figure name="Tokens in">{format.amount(tokens_in)}</Figure>
-      <Figure name="Of these cached">{share(tokens_cached, tokens_in)}</Figure>
+      <Figure name="Cached">{share(tokens_cached, tokens_in)}</Figure>
       <Figure name="Predicted">{share(tokens_predicted, tokens_in)}</Figure>
       <Figure name="Tokens out">{format.amount(tokens_out)}</Figure>
     </dl>

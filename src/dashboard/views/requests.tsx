@@ -1,9 +1,9 @@
 import { REQUEST_KINDS, REQUEST_OUTCOMES } from '../../protocol/request-outcomes.ts';
 import { type RequestRecord, tokensPerSecond } from '../../protocol/request-record.ts';
-import { workerName } from '../../protocol/worker-name.ts';
 import { Age } from '../controls/age.tsx';
+import type { Column } from '../controls/column.ts';
 import { RequestMark } from '../controls/state.tsx';
-import type { Column } from '../controls/table.tsx';
+import { WorkerLink } from '../controls/worker-link.tsx';
 import * as format from '../format.ts';
 import type { FilterField } from '../jobs/filters.tsx';
 import { List } from '../jobs/list.tsx';
@@ -140,7 +140,9 @@ const COLUMNS: Column<RequestRecord>[] = [
     title: 'Its model, and the pool that it went to',
     width: 168,
     cell: ({ model, config_id }) => (
-      <span title={`model ${model}, pool ${config_id}`}>{model || config_id}</span>
+      <span title={`model ${model}, pool ${config_id}`}>
+        {model.slice(model.lastIndexOf('/') + 1) || config_id}
+      </span>
     ),
   },
   {
@@ -166,14 +168,7 @@ const COLUMNS: Column<RequestRecord>[] = [
     head: 'Worker',
     width: 120,
     drop: 3,
-    cell: ({ worker_id }) =>
-      worker_id === null ? (
-        format.UNKNOWN
-      ) : (
-        <a href={href(`workers/${encodeURIComponent(worker_id)}`)} title={worker_id}>
-          {workerName(worker_id)}
-        </a>
-      ),
+    cell: ({ worker_id }) => (worker_id === null ? format.UNKNOWN : <WorkerLink id={worker_id} />),
   },
   {
     key: 'tokens',

@@ -4,10 +4,11 @@ import type { NewToken, TokenView } from '../../protocol/token-view.ts';
 import { ask } from '../api.ts';
 import { Problem, useAction } from '../controls/action.tsx';
 import { Age, Time } from '../controls/age.tsx';
+import type { Column } from '../controls/column.ts';
 import { CopyButton } from '../controls/copy-button.tsx';
-import { type Column, Table } from '../controls/table.tsx';
+import { Table } from '../controls/table.tsx';
 import { usePolled } from '../polled.ts';
-import { isAdmin } from '../session.ts';
+import { isAdmin, session } from '../session.ts';
 
 const ROW_HEIGHT = 40;
 const LOOK_MS = 5000;
@@ -52,10 +53,10 @@ export function TokensView() {
     <section class="view" aria-labelledby="tokens-title">
       <h1 id="tokens-title">Tokens</h1>
       {!isAdmin.value && <p class="notice">Tokens are shown to those who sign in with the scope admin.</p>}
-      {isAdmin.value && <TokenForm onMade={changed} />}
+      {isAdmin.value && session.value?.asks_for_token && <TokenForm onMade={changed} />}
       {made && <Made token={made} />}
       {failure && failure.status !== 0 && <Problem text={failure.message} />}
-      {data && (
+      {data && data.tokens.length > 0 && (
         <Table
           label="Tokens"
           columns={columnsWith(changed)}

@@ -1,9 +1,9 @@
-import { useState } from 'preact/hooks';
 import type { FleetHistory } from '../../protocol/fleet-view.ts';
 import { Chart } from '../controls/chart.tsx';
 import { Chips } from '../controls/chips.tsx';
 import * as format from '../format.ts';
 import { usePolled } from '../polled.ts';
+import { filter, query } from '../router.ts';
 
 interface ChartOf {
   title: string;
@@ -56,7 +56,7 @@ function sinceKnown({ at, series, step_ms, marks }: FleetHistory): FleetHistory 
 }
 
 export function WorkerCharts({ workerId }: { workerId: string }) {
-  const [range, setRange] = useState<keyof typeof RANGES>('1h');
+  const range = query.value.get('over') === '24h' ? '24h' : '1h';
   const path = `api/fleet/history?worker_id=${encodeURIComponent(workerId)}&range=${range}`;
   const { data: history, failure } = usePolled<FleetHistory>(path, REFRESH_MS[range]).value;
   const data = history && sinceKnown(history);
@@ -64,7 +64,12 @@ export function WorkerCharts({ workerId }: { workerId: string }) {
     <section aria-labelledby="charts-title">
       <div class="tools">
         <h2 id="charts-title">Load</h2>
-        <Chips label="Range" chosen={range} options={RANGES} onChoose={(chosen) => setRange(chosen)} />
+        <Chips
+          label="Range"
+          chosen={range}
+          options={RANGES}
+          onChoose={(over) => filter({ over: over === '1h' ? null : over })}
+        />
       </div>
       {data ? (
         <div class="charts">
@@ -73,6 +78,7 @@ export function WorkerCharts({ workerId }: { workerId: string }) {
               key={title}
               title={title}
               at={data.at}
+              cursor="worker"
               series={Object.entries(lines).map(([key, name]) => ({
                 name,
                 values: data.series[key] ?? data.at.map(() => null),

@@ -1,8 +1,9 @@
 import type { JobView } from '../../protocol/jobs.ts';
 import { now } from '../clock.ts';
 import { Age } from '../controls/age.tsx';
+import type { Column } from '../controls/column.ts';
 import { JobMark } from '../controls/state.tsx';
-import { type Column, Table } from '../controls/table.tsx';
+import { Table } from '../controls/table.tsx';
 import * as format from '../format.ts';
 import { attemptsOf } from '../jobs/job.ts';
 import { usePolled } from '../polled.ts';

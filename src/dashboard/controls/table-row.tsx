@@ -1,0 +1,32 @@
+import { href } from '../router.ts';
+import { type Column, dropClass } from './column.ts';
+
+interface RowProps<Row> {
+  row: Row;
+  columns: readonly Column<Row>[];
+  /** px */
+  rowHeight: number;
+  /** Among all rows of the table. */
+  index: number;
+  id: string;
+  path: string | undefined;
+  className: string | undefined;
+}
+
+export function TableRow<Row>({ row, columns, rowHeight, index, id, path, className }: RowProps<Row>) {
+  return (
+    <tr
+      class={className}
+      data-id={id}
+      data-href={path === undefined ? undefined : href(path)}
+      aria-rowindex={index + 2}
+      style={{ height: `${rowHeight}px` }}
+    >
+      {columns.map(({ key, cell, isNumber, drop }) => (
+        <td key={key} class={`${isNumber ? 'number ' : ''}${dropClass(drop)}`}>
+          {cell(row)}
+        </td>
+      ))}
+    </tr>
+  );
+}
