@@ -155,8 +155,10 @@ export class QueueHost {
     link.accepted({
       text: (message) => {
         for (const text of framesIn(message)) if (!connection.isGivenUp) this.oracle.frameHeard(text);
+        // A crash in the commit of one loses those behind it.
         for (const frame of parseFrames(WorkerFrame, message))
-          this.#do((queue) => queue.onFrame(connection, frame, `session-${++this.#sessions}`));
+          if (this.#queue)
+            this.#do((queue) => queue.onFrame(connection, frame, `session-${++this.#sessions}`));
       },
       binary: () => {},
       closed: () => {

@@ -14,7 +14,7 @@ export function traceOf(job: Job, now: number): JobTrace {
   const previous_fence = earlier ? earlier.fence_token : job.fence_token;
   return {
     ...context,
-    queued_ms: Math.max(0, now - job.created_at) + (earlier?.elapsed_ms ?? 0),
+    queued_ms: Math.max(0, now - job.created_at) + Math.max(0, earlier?.elapsed_ms ?? 0),
     attempts_left: Math.max(0, mostAttempts(job) - attemptNumber(job)),
     ...(previous_fence > 0 && { previous_fence }),
   };

@@ -52,3 +52,10 @@ it('a repeated request says which attempt it is and what came before', () => {
     trace: { queued_ms: 900, attempts_left: 1, previous_fence: 7 },
   });
 });
+
+it('a worker can read a job whose request was repeated after the clock was set back', () => {
+  const queue = new QueueHarness();
+  const worker = queue.worker('w');
+  queue.request({ earlier: { attempts: 1, fence_token: 7, elapsed_ms: -33_000 } });
+  expect(worker.lastJob()).toMatchObject({ attempt: 2, trace: { queued_ms: 0 } });
+});
