@@ -3,11 +3,14 @@ import { doubling } from './backoff.ts';
 import { type Clock, sleep } from './clock.ts';
 import { withTimeout } from './timeout.ts';
 
+/** With longer pauses half of the limit could pass without a try, while what is asked was away for seconds only. */
+const LONGEST_PAUSE_MS = 5000;
+
 export interface RetryOptions {
   clock: Clock;
   /** For all tries and the pauses between them, ms. */
   limitMs: number;
-  /** Before the second try, ms; doubles with each one after it. */
+  /** Before the second try, ms; doubles with each one after it, up to LONGEST_PAUSE_MS. */
   firstPauseMs: number;
   /** Tries in all; as many as the limit allows if left out. */
   tries?: number;
@@ -30,7 +33,7 @@ export function withRetries<T>(options: RetryOptions, run: (signal: AbortSignal)
       // p-retry would pause by the system's clock: `shouldRetry` pauses by ours.
       minTimeout: 0,
       shouldRetry: async ({ error, attemptNumber }) => {
-        const pauseMs = doubling(firstPauseMs, limitMs, attemptNumber);
+        const pauseMs = doubling(firstPauseMs, LONGEST_PAUSE_MS, attemptNumber);
         if (!mayPass(error) || clock.now() + pauseMs >= endsAt) return false;
         await sleep(clock, pauseMs, ended);
         return true;

@@ -228,9 +228,15 @@ test('a payload whose server is away for a moment is asked for again', async () 
 
 test('a payload whose server stays away fails the attempt, and another may be made', async () => {
   const bench = await new WorkerBench().ready();
-  bench.fetch = () => Promise.reject(new Error('fetch failed', { cause: new Error('ECONNREFUSED') }));
+  const asked: number[] = [];
+  const startedAt = bench.clock.now();
+  bench.fetch = () => {
+    asked.push((bench.clock.now() - startedAt) / 1000);
+    return Promise.reject(new Error('fetch failed', { cause: new Error('ECONNREFUSED') }));
+  };
   await bench.push({ payload: null, payload_url: 'https://files/payload' });
   await bench.live(30_000);
+  expect(asked).toEqual([0, 1, 3, 7, 12, 17, 22, 27]);
   expect(bench.errors).toMatchObject([
     { code: 'payload_unreachable', retryable: true, error: expect.stringContaining('ECONNREFUSED') },
   ]);
