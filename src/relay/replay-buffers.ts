@@ -65,7 +65,9 @@ export class ReplayBuffers {
     const stop = replay.whenOpening(listener);
     return () => {
       stop();
-      if (!replay.hasBegun && !replay.isRead) this.#forget(id, replay);
+      // By now it may be forgotten, and another one kept under its id.
+      const isKept = this.#kept.get(id)?.replay === replay;
+      if (isKept && !replay.hasBegun && !replay.isRead) this.#forget(id, replay);
     };
   }
 

@@ -184,6 +184,30 @@ it('what a worker sends late of a replay buffer that was given up begins no othe
   }
 });
 
+it('a reader that leaves after its replay buffer was forgotten leaves nothing behind', () => {
+  const bench = new RelayHarness();
+  const { stop } = read(bench);
+  bench.relay.breakStream(7, died.reason);
+  for (let second = 0; second < 120; second++) {
+    bench.relay.onPing();
+    bench.advance(1);
+  }
+  expect(bench.relay.isBusy).toBe(false);
+  stop();
+  expect(bench.relay.isBusy).toBe(false);
+});
+
+it('a reader that leaves late takes no other reader’s replay buffer with it', () => {
+  const bench = new RelayHarness();
+  const early = read(bench);
+  bench.relay.breakStream(7, died.reason);
+  bench.advance(11);
+  const late = read(bench);
+  early.stop();
+  bench.relay.breakStream(7, died.reason);
+  expect(late.openings).toMatchObject([{ ok: false, reason: { code: 'engine_died' } }]);
+});
+
 it('what is over is forgotten as soon when the clock was set back', () => {
   const bench = new RelayHarness();
   bench.say(head, bytes(0, 'data: 1\n\n'), died);
