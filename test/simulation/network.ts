@@ -107,6 +107,8 @@ export class Link {
   #end: ServerEnd | null = null;
   #serverNotice: Planned | null = null;
   isBroken = false;
+  /** The worker's process has destroyed it, though what had come by then may still be told. */
+  isGivenUp = false;
   /** A first frame of the worker reached the server. */
   isHeard = false;
   /** Epoch ms of the last frame, our workers' pings included, that reached the server. */
@@ -166,6 +168,7 @@ export class Link {
     close: (code, reason) => this.#up.push({ kind: 'close', code, reason }),
     destroy: () => {
       if (this.#client === 'closed') return;
+      this.isGivenUp = true;
       this.#up.push({ kind: 'gone' });
       this.#timeline.after(0, () => this.#clientClosed(1006, 'destroyed'));
     },

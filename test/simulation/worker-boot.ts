@@ -174,11 +174,11 @@ export class Boot implements ClientProcess {
         const link = new Link({ timeline, trace, seed, latencyMs, server }, name, channel, this, {
           ...socketEvents,
           text: (text) => {
-            this.#note(text);
+            this.#note(link, text);
             socketEvents.text(text);
           },
           binary: (data) => {
-            if (channel === 'control') this.#note(frameText(data));
+            if (channel === 'control') this.#note(link, frameText(data));
             socketEvents.binary(data);
           },
         });
@@ -268,7 +268,9 @@ export class Boot implements ClientProcess {
     return left.filter((key) => !jobs.some((job) => `${job.job_id}#${job.fence_token}` === key));
   }
 
-  #note(text: string): void {
+  #note(link: Link, text: string): void {
+    // Our worker ignores what a connection says that it has given up; a base worker does not.
+    if (link.isGivenUp && !this.#isBase) return;
     this.#holdings.received(text);
     const frame = JSON.parse(text) as { type: string; job_id: string; fence_token: number };
     if (frame.type === 'ack') this.#oracle.ackHeard(frame);
