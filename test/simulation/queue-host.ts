@@ -1,6 +1,7 @@
 import type { QueueShare } from '../../src/fleet/rpc.ts';
 import { parseFrames, parseJson, WorkerFrame } from '../../src/protocol/index.ts';
 import { FleetReport } from '../../src/queue/object/fleet-report.ts';
+import { Timer } from '../../src/queue/object/timer.ts';
 import { Queue } from '../../src/queue/queue.ts';
 import type { Ports } from '../../src/queue/store/ports.ts';
 import { Random } from '../support/random.ts';
@@ -42,7 +43,7 @@ export class QueueHost {
   #alarmAt: number | null = null;
   #durableAlarm: number | null = null;
   #alarm: { at: number; planned: Planned } | null = null;
-  #tick: { at: number; planned: Planned } | null = null;
+  readonly #tick: Timer;
   #sessions = 0;
   /** Runs when something has been done that is not on disk yet. */
   #beforeCommit: (() => void) | null = null;
@@ -53,6 +54,15 @@ export class QueueHost {
   constructor(ports: QueueHostPorts) {
     this.#ports = ports;
     this.oracle = ports.oracle;
+    this.#tick = new Timer((at) => this.#do((queue) => queue.onTick(at)), {
+      now: () => ports.timeline.now,
+      after: (ms, run) => {
+        const planned = ports.timeline.at(ports.timeline.now + ms, run);
+        return () => {
+          planned.run = null;
+        };
+      },
+    });
     this.disk = new Disk((change) => ports.oracle.rowChanged(change));
     ports.oracle.waitingBefore = (jobId) => this.disk.waitingBefore(jobId);
     this.#random = new Random(ports.plan.seed, 'queue');
@@ -207,7 +217,7 @@ export class QueueHost {
       run();
       return;
     }
-    this.#armTick();
+    this.#tick.arm(this.#queue?.nextTick() ?? null);
     this.#report.changed();
     this.#watchClock();
     if (!this.disk.isDirty) this.#letOut();
@@ -241,12 +251,12 @@ export class QueueHost {
     this.#queue = null;
     this.#held = [];
     this.questions.takeUnanswered();
-    for (const planned of [this.#commit, this.#tick?.planned, this.#alarm?.planned]) {
+    for (const planned of [this.#commit, this.#alarm?.planned]) {
       if (planned) planned.run = null;
     }
     this.#commit = null;
     this.#beforeCommit = null;
-    this.#tick = null;
+    this.#tick.cancel();
     this.#alarm = null;
   }
 
@@ -274,18 +284,6 @@ export class QueueHost {
     const life = this.life;
     const reset = () => life === this.life && this.reset();
     this.#ports.timeline.after(this.#ports.plan.commitMs + 1, reset);
-  }
-
-  #armTick(): void {
-    const at = this.#queue?.nextTick() ?? null;
-    if (at === null || (this.#tick && this.#tick.at <= at)) return;
-    if (this.#tick) this.#tick.planned.run = null;
-    const { timeline } = this.#ports;
-    const planned = timeline.at(Math.max(at, timeline.now + 1), () => {
-      this.#tick = null;
-      this.#do((queue) => queue.onTick(at));
-    });
-    this.#tick = { at, planned };
   }
 
   #queuePorts(): Ports {

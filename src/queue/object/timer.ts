@@ -1,21 +1,54 @@
-/** One timer, moved forward when something is due earlier. */
+/** What a timer counts on. */
+export interface TimerClock {
+  /** Epoch ms by the wall clock. */
+  now(): number;
+  /** Runs it once, `ms` from now by a clock that nobody sets. @returns takes it back */
+  after(ms: number, run: () => void): () => void;
+}
+
+/** Later than this, ms, a timer is not for want of a free core: the wall clock was set forward. */
+const LATE_MS = 1000;
+
+const SYSTEM: TimerClock = {
+  now: () => Date.now(),
+  after: (ms, run) => {
+    const timer = setTimeout(run, ms);
+    return () => clearTimeout(timer);
+  },
+};
+
+/**
+ * One timer, moved forward when something is due earlier. It does not come earlier by itself when the wall clock is set
+ * forward, and all that is due later would wait for it: so it is set anew then.
+ */
 export class Timer {
   readonly #run: (at: number) => void;
-  #set: { at: number; timer: ReturnType<typeof setTimeout> } | null = null;
+  readonly #clock: TimerClock;
+  #set: { at: number; firesAt: number; cancel: () => void } | null = null;
 
   /** @param run told when it was due, epoch ms */
-  constructor(run: (at: number) => void) {
+  constructor(run: (at: number) => void, clock: TimerClock = SYSTEM) {
     this.#run = run;
+    this.#clock = clock;
   }
 
-  /** @param at epoch ms; null: nothing is due, and the timer stays as it is */
+  /** To be called after every event. @param at epoch ms; null: nothing is due, and the timer stays as it is */
   arm(at: number | null): void {
-    if (at === null || (this.#set !== null && this.#set.at <= at)) return;
-    if (this.#set !== null) clearTimeout(this.#set.timer);
+    if (at === null) return;
+    const now = this.#clock.now();
+    const isLate = this.#set !== null && now - this.#set.firesAt > LATE_MS;
+    if (this.#set !== null && this.#set.at <= at && !isLate) return;
+    this.cancel();
+    const ms = Math.max(1, at - now);
     const fire = () => {
       this.#set = null;
       this.#run(at);
     };
-    this.#set = { at, timer: setTimeout(fire, Math.max(1, at - Date.now())) };
+    this.#set = { at, firesAt: now + ms, cancel: this.#clock.after(ms, fire) };
+  }
+
+  cancel(): void {
+    this.#set?.cancel();
+    this.#set = null;
   }
 }
