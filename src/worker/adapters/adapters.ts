@@ -176,11 +176,8 @@ export class Adapters {
       }
       if (!loaded && this.#loaded.size < this.#room) return { load: name };
       const [victim, entry] = this.#victim();
-      if (entry.users > 0) {
-        entry.isLeaving = true;
-        return null;
-      }
-      return { unload: victim };
+      entry.isLeaving = true;
+      return entry.users > 0 ? null : { unload: victim };
     }
   }
 

@@ -92,6 +92,27 @@ describe('adapters', () => {
     expect(bench.asked).toEqual(['load red', 'unload red', 'load green', 'unload green', 'load red']);
   });
 
+  test('that are being unloaded are loaded again for who comes for them', async () => {
+    const bench = new Bench(1);
+    (await bench.use('red'))();
+    const hangsUp = new AbortController();
+    const green = bench.adapters.use('green', hangsUp.signal);
+    await settled();
+    hangsUp.abort();
+    await expect(green).rejects.toThrow();
+    let isGranted = false;
+    const red = bench.adapters.use('red', FOREVER).then(() => {
+      isGranted = true;
+    });
+    await settled();
+    expect([bench.asked, isGranted]).toEqual([['load red', 'unload red'], false]);
+    await bench.answer();
+    await bench.answer();
+    await red;
+    expect(bench.asked).toEqual(['load red', 'unload red', 'load red']);
+    expect(bench.told.at(-1)).toEqual(['red']);
+  });
+
   test('that are loaded already are loaded', async () => {
     const bench = new Bench(1);
     const used = bench.adapters.use('red', FOREVER);
