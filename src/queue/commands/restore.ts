@@ -50,6 +50,9 @@ export function orphanAfterRestart(core: Core): void {
  */
 export function awaitEarlierRequests(core: Core): void {
   const graceMs = core.settings.reconnect_grace_seconds * 1000;
-  for (const { worker_id, heard_at } of sessionsEndedSince(core.sql, core.now() - graceMs))
-    core.limits.awaitWorker(worker_id, heard_at + graceMs);
+  const now = core.now();
+  for (const { worker_id, heard_at } of sessionsEndedSince(core.sql, now - graceMs)) {
+    // The clock may have been set back since.
+    core.limits.awaitWorker(worker_id, Math.min(heard_at, now) + graceMs);
+  }
 }

@@ -65,6 +65,21 @@ describe('after a restart of the queue, with a worker that is not back yet', () 
     expect(queue.state(id)).toBe('pending');
   });
 
+  it('is waited for no longer than its grace where the clock was set back', () => {
+    const queue = new QueueHarness();
+    queue.worker('w', { capacity: 10 });
+    queue.drop(queue.worker('gone', { capacity: 10 }));
+    queue.advance(1);
+    queue.nowMs -= 3_600_000;
+    queue.restart();
+    back(queue, 'w');
+    const asked = queue.request(limited(limits));
+    queue.advance(9);
+    expect(asked).toEqual([]);
+    queue.advance(2);
+    expect(asked).toMatchObject([{ kind: 'stream' }]);
+  });
+
   it('nobody waits who has no limits, nor for one that left long before', () => {
     const queue = new QueueHarness();
     queue.drop(queue.worker('left'));
