@@ -54,13 +54,18 @@ export function startDemoFleet(queue: DemoQueue): DemoFleet {
   }
 
   async function settle(): Promise<void> {
-    const all = [...workers.values()];
-    await sleep(SPREAD_MS, undefined, { signal: stopped.signal });
-    for (const worker of all) {
-      if (worker.part.role === 'vanishes') worker.vanish();
-      if (worker.part.role === 'drains') worker.drain();
+    const pause = (ms: number) => sleep(ms, undefined, { signal: stopped.signal });
+    const of = (role: DemoPart['role']) => [...workers.values()].filter(({ part }) => part.role === role);
+    const [vanishing, draining] = [of('vanishes'), of('drains')];
+    await Promise.all([...vanishing, ...draining].map(({ ready }) => ready));
+    await pause(SPREAD_MS);
+    for (const worker of vanishing) worker.vanish();
+    for (const worker of draining) {
+      // Without a job its drain would be over at once.
+      while (worker.engine.load === 0) await pause(SPREAD_MS / 10);
+      worker.drain();
     }
-    await sleep(LOST_MS, undefined, { signal: stopped.signal });
+    await pause(LOST_MS);
   }
 
   return {

@@ -8,8 +8,6 @@ const kind = process.env.STAND_IN_WORKER ?? '';
 const say = (text: string) => process.stdout.write(`worker ${text}\n`);
 
 if (kind.startsWith('exit ')) process.exit(Number(kind.slice(5)));
-say(`pid ${process.pid}`);
-if (kind === 'babbling') process.send?.({ case: 'surprise' });
 
 process.on('message', (message: SupervisorMessage) => {
   say(`heard ${message.case} ${message.case === 'phase' ? message.phase : JSON.stringify(message)}`);
@@ -26,6 +24,9 @@ process.on('SIGTERM', () => {
     process.exit(0);
   }, 100);
 });
+// Not before: a test that reads either of them may send a signal.
+say(`pid ${process.pid}`);
+if (kind === 'babbling') process.send?.({ case: 'surprise' });
 
 let wasHealthy = false;
 setInterval(async () => {
