@@ -11,8 +11,8 @@ export const ADAPTER_BUGS: readonly Bug[] = [
   {
     name: 'an adapter in use is unloaded',
     file: 'src/worker/adapters/adapters.ts',
-    line: 'if (entry.users > 0) {',
-    becomes: 'if (entry.users > 1000) {',
+    line: 'return entry.users > 0 ? null : { unload: victim };',
+    becomes: 'return { unload: victim };',
   },
   {
     name: 'a request goes on before its adapter is loaded',

@@ -65,7 +65,7 @@ it('tells of a request from which worker its answer moved, at which token, and w
   await page.locator('dl.facts').getByText('/v1/chat/completions').waitFor();
   // What engines had in their caches stands with its pool.
   await page.goto(`${queue.url}/queue?range=hour`);
-  await page.getByText('Of these cached').waitFor();
+  await page.getByText('Cached', { exact: true }).first().waitFor();
   await page.getByText('Predicted', { exact: true }).waitFor();
   // A request is no stored job, for which the page asks as well, but once.
   expect(faults.filter((fault) => !fault.includes('404'))).toEqual([]);

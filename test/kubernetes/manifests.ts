@@ -64,6 +64,7 @@ export async function makeVolume(name: string): Promise<() => Promise<void>> {
   await api.createPersistentVolume({ body: { metadata: { name }, spec } });
   return async () => {
     await api.deletePersistentVolume({ name });
-    rmSync(folder, { recursive: true, force: true });
+    // A queue that is just ending may still write there.
+    rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 500 });
   };
 }
