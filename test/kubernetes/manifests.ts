@@ -65,6 +65,6 @@ export async function makeVolume(name: string): Promise<() => Promise<void>> {
   return async () => {
     await api.deletePersistentVolume({ name });
     // A queue that is just ending may still write there.
-    rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 500 });
+    rmSync(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 200 });
   };
 }
