@@ -84,7 +84,8 @@ function takeMachine(core: Core, launch: LaunchRecord, machine: Machine): void {
     started_at: launch.started_at ?? machine.started_at,
     ended_at: machine.ended_at ?? launch.ended_at,
     exit_code: machine.exit_code ?? launch.exit_code,
-    detail: machine.detail ?? launch.detail,
+    // Why a launch failed stays, whatever its machine says while it is being ended.
+    detail: launch.cause === null ? (machine.detail ?? launch.detail) : (launch.detail ?? machine.detail),
   };
   const heard = { missed_lists: 0, missed_since: null, ...told };
   let next: LaunchRecord = { ...launch, ...heard };

@@ -106,6 +106,19 @@ describe('a list of a provider', () => {
     expect(fleet.row(id)).toMatchObject({ state: 'failed', cause: 'exited' });
   });
 
+  it('keeps why a launch failed while its machine, told to end, says why it is still there', () => {
+    const fleet = fleetWithSpec();
+    const { id, name } = fleet.accepted();
+    fleet.list([{ name, state: 'ended', detail: 'ImagePullBackOff: no such image' }]);
+    fleet.now += 60_000;
+    fleet.list([{ name, state: 'ended', detail: 'its node has not said that its containers have ended' }]);
+    expect(fleet.row(id)).toMatchObject({
+      state: 'terminating',
+      cause: 'exited',
+      detail: 'ImagePullBackOff: no such image',
+    });
+  });
+
   it('takes a machine that there was no room for as a launch that found no capacity', () => {
     const fleet = fleetWithSpec();
     const { id, name } = fleet.accepted();
