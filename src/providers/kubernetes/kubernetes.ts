@@ -227,6 +227,7 @@ class RefusedError extends NoAnswerError {
 
   constructor(what: string, { code, body }: ApiException<unknown>) {
     const { reason, message } = Status.catch({ reason: '', message: '' }).parse(
+      // The client hands over the text of an error.
       typeof body === 'string' ? jsonOrText(body) : body,
     );
     super(`the Kubernetes API answered the request to ${what} with ${code}${message ? `: ${message}` : ''}`);
@@ -239,8 +240,6 @@ class RefusedError extends NoAnswerError {
 function isNotFound(error: unknown): boolean {
   return error instanceof RefusedError && error.status === 404 && error.reason === 'NotFound';
 }
-
-/** The client hands over the text of an error. */
 
 function withinLimit(): ConfigurationOptions {
   const limit: ObservableMiddleware = {

@@ -1,6 +1,5 @@
-import type { Job } from '../state/job.ts';
 import { adapterOf, awaitsTurn, freeSlots, usableSlots, type Worker } from '../state/worker.ts';
-import { ADAPTER, compareAffinity, isAnywhere, modelCost, WANTS_NOTHING, type Wants } from './affinity.ts';
+import { ADAPTER, compareAffinity, modelCost, WANTS_NOTHING, type Wants } from './affinity.ts';
 import { MOST_PASSED_OVER, mayBePreferred, shareInUse } from './warmth.ts';
 
 /**
@@ -58,25 +57,17 @@ interface Waiting extends Wants {
   passed_over: number;
 }
 
-/** Whether the first job that waits may do better at another worker, so that a later one may go before it. */
-export function mayBePassedOver(first: Job, worker: Worker, workers: readonly Worker[]): boolean {
-  if (first.mode === 'stored' || isAnywhere(worker, first)) return false;
-  return isPassedOver(first, worker, rivalsOf(worker, workers));
-}
-
 /**
  * Which of the first that wait gets a slot of this worker: the first that does not do better at one of the others, so
  * that a new prompt is passed over by none; where all do, the first. Those before it are passed over once more.
  * @param line in the order of dispatch, never empty
- * @param workers all that are connected
  */
 export function chooseWaiting<J extends Waiting>(
   line: readonly J[],
   worker: Worker,
-  workers: readonly Worker[],
+  rivals: readonly Worker[],
 ): J {
   const [first] = line;
-  const rivals = rivalsOf(worker, workers);
   for (const [index, job] of line.entries()) {
     if (isPassedOver(job, worker, rivals)) continue;
     for (const passed of line.slice(0, index)) passed.passed_over += 1;
@@ -85,7 +76,8 @@ export function chooseWaiting<J extends Waiting>(
   return first!;
 }
 
-function rivalsOf(worker: Worker, workers: readonly Worker[]): Worker[] {
+/** The others of its pool that a job may be left to. @param workers all that are connected */
+export function rivalsOf(worker: Worker, workers: readonly Worker[]): Worker[] {
   const { config_id } = worker.session;
   return workers.filter(
     (other) =>
@@ -97,7 +89,7 @@ function rivalsOf(worker: Worker, workers: readonly Worker[]): Worker[] {
 }
 
 /** It does better at another worker, and has not been passed over too often. */
-function isPassedOver(job: Waiting, worker: Worker, rivals: readonly Worker[]): boolean {
+export function isPassedOver(job: Waiting, worker: Worker, rivals: readonly Worker[]): boolean {
   return (
     job.passed_over < MOST_PASSED_OVER && rivals.some((rival) => compareAffinity(rival, worker, job) > 0)
   );

@@ -4,7 +4,7 @@ import type { Core } from '../state/state.ts';
 import { freeSlots, mayRun, type Worker } from '../state/worker.ts';
 import { isAnywhere, WANTS_NOTHING, type Wants, wantsOf } from './affinity.ts';
 import { hasRoomForBatch, interactiveWorkWaits, mayBeginBatchWork, poolSlots } from './batch-work.ts';
-import { chooseWaiting, chooseWorker, mayBePassedOver } from './choose.ts';
+import { chooseWaiting, chooseWorker, isPassedOver, rivalsOf } from './choose.ts';
 import { firstJobs } from './fair-order.ts';
 import { send } from './send.ts';
 import { isLeftToOthers } from './suitability.ts';
@@ -115,9 +115,19 @@ function sendOrPass(core: Core, worker: Worker, job: Job): void {
   send(core, worker, job);
 }
 
-/** The first one is of a caller that waits. */
-function firstWaiting(core: Core, worker: Worker, isOpen: (priority: number) => boolean): WaitingJob[] {
-  return firstJobs(core, worker, MOST_LOOKED_AT, isOpen) as WaitingJob[];
+/**
+ * The first of the jobs whose callers wait, unless it does better at another worker. Only then are those behind it
+ * looked at: there may be as many as tenants.
+ */
+function suitedBest(
+  core: Core,
+  worker: Worker,
+  first: WaitingJob,
+  isOpen: (priority: number) => boolean,
+): WaitingJob {
+  const rivals = rivalsOf(worker, core.workers.all());
+  if (!isPassedOver(first, worker, rivals)) return first;
+  return chooseWaiting(firstJobs(core, worker, MOST_LOOKED_AT, isOpen) as WaitingJob[], worker, rivals);
 }
 
 /** Null: the worker may begin none. */
@@ -134,11 +144,8 @@ function nextFor(core: Core, worker: Worker): Job | null {
   if (first !== undefined && isBatchWork(first)) isHeldBack = interactiveWorkWaits(core, worker);
   if (isHeldBack) core.ready.heldBack.add(config_id);
   if (first === undefined || isHeldBack) return null;
-  // Of those behind it none is looked at unless one may be preferred: there may be as many tenants.
-  const workers = core.workers.all();
-  const next = mayBePassedOver(first, worker, workers)
-    ? chooseWaiting(firstWaiting(core, worker, mayBegin), worker, workers)
-    : first;
+  const isIndifferent = first.mode === 'stored' || isAnywhere(worker, first);
+  const next = isIndifferent ? first : suitedBest(core, worker, first, mayBegin);
   if (mayWake(core, next, worker)) return next;
   holdForAwake(core, next);
   return null;

@@ -1,4 +1,4 @@
-import { SLOT_AMOUNTS, USAGE_AMOUNTS, type UsageAmounts, type UsageKey } from '../rpc.ts';
+import { SLOT_AMOUNTS, USAGE_AMOUNTS, USAGE_KEYS, type UsageAmounts, type UsageKey } from '../rpc.ts';
 import type { Charge } from '../sharing/charge.ts';
 import type { Ports } from '../store/ports.ts';
 import { addUsage, hourOf, insertCounted, rollUpUsage, type Used, wasCounted } from '../store/usage-table.ts';
@@ -161,8 +161,7 @@ export class UsageBook extends WriteBehind {
   #gather(atMs: number, { key, amounts }: UsageEntry): void {
     this.changed(false);
     this.#limits.charge(key, amounts);
-    const { tenant, token_name, config_id, model, mode } = key;
-    const id = `${hourOf(atMs)}\n${tenant}\n${token_name}\n${config_id}\n${model}\n${mode}`;
+    const id = [hourOf(atMs), ...USAGE_KEYS.map((name) => key[name])].join('\n');
     const sum = this.#gathered.get(id)?.amounts ?? { ...NOTHING };
     for (const name of USAGE_AMOUNTS) sum[name] += amounts[name] ?? 0;
     this.#gathered.set(id, { atMs, key, amounts: sum });

@@ -5,31 +5,6 @@ import { row } from './rows.ts';
 
 /* Rows of jobs that are written for the first time. */
 
-/** A job as it is submitted. */
-export interface NewJobRow {
-  id: string;
-  job_type: string;
-  config_id: string;
-  priority: number;
-  max_attempts: number;
-  /** Null: it lies in `payload_file`. */
-  payload: string | null;
-  payload_file: string | null;
-  created_at: number;
-  deadline_at: number | null;
-  tenant: string | null;
-  token_name: string | null;
-  weight: number;
-  stream: 0 | 1;
-  webhook: string | null;
-  trace: string | null;
-  prefix: string | null;
-  model: string | null;
-  cost: string | null;
-  /** HELD, or null: it is ready. */
-  run_after: number | null;
-}
-
 /** The newest number of a row that there ever was. */
 export function lastSeq(sql: Sql): number {
   return row<{ seq: number }>(sql, `SELECT seq FROM sqlite_sequence WHERE name = 'jobs'`)?.seq ?? 0;
@@ -57,6 +32,10 @@ const BROUGHT = [
   'cost',
   'run_after',
 ] as const satisfies (keyof StoredJob)[];
+
+/** A job as it is submitted: `run_after` is HELD, or null where it is ready. Its payload is null where it lies in `payload_file`. */
+export type NewJobRow = Omit<Pick<StoredJob, (typeof BROUGHT)[number]>, 'seq'> & { payload: string | null };
+
 /** What its first lease adds, beside the key to its files. */
 const LEASE = [
   'fence_token',

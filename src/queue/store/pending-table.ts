@@ -7,12 +7,15 @@ type Place = Pick<StoredJob, 'config_id' | 'priority' | 'tenant'>;
 
 /** Statements on the jobs that wait: for a slot (`jobs_ready`), or for their next attempt (`jobs_delayed`). */
 
-const READY_OF = (tenant: 'IS NULL' | 'IN (?)') => `SELECT id FROM jobs
-  WHERE config_id IN (?) AND priority IN (?) AND tenant ${tenant} AND state = 'pending' AND run_after IS NULL`;
-const OF_NOBODY = READY_OF('IS NULL');
-const OF_TENANT = READY_OF('IN (?)');
-const NOT_IN = 'AND id NOT IN (SELECT value FROM json_each(?))';
-const FIRST = 'ORDER BY seq LIMIT 1';
+function nextReady(tenant: 'IS NULL' | 'IN (?)', more = ''): string {
+  return `SELECT id FROM jobs
+    WHERE config_id IN (?) AND priority IN (?) AND tenant ${tenant} AND state = 'pending' AND run_after IS NULL ${more}
+    ORDER BY seq LIMIT 1`;
+}
+
+const NOT_THESE = 'AND id NOT IN (SELECT value FROM json_each(?))';
+const OF_NOBODY = { any: nextReady('IS NULL'), butThese: nextReady('IS NULL', NOT_THESE) };
+const OF_TENANT = { any: nextReady('IN (?)'), butThese: nextReady('IN (?)', NOT_THESE) };
 
 /**
  * The oldest job of a tenant that is ready, those in `except` left out. `IN` and `IS NULL`, since SQLite
@@ -24,18 +27,12 @@ export function nextReadyId(
   { config_id, priority, tenant }: Place,
   except: ReadonlySet<string>,
 ): string | null {
-  const [ready, ...values] = tenant === null ? [OF_NOBODY] : [OF_TENANT, tenant];
+  const { any, butThese } = tenant === null ? OF_NOBODY : OF_TENANT;
+  const place = tenant === null ? [config_id, priority] : [config_id, priority, tenant];
   const next =
     except.size === 0
-      ? row<{ id: string }>(sql, `${ready} ${FIRST}`, config_id, priority, ...values)
-      : row<{ id: string }>(
-          sql,
-          `${ready} ${NOT_IN} ${FIRST}`,
-          config_id,
-          priority,
-          ...values,
-          JSON.stringify([...except]),
-        );
+      ? row<{ id: string }>(sql, any, ...place)
+      : row<{ id: string }>(sql, butThese, ...place, JSON.stringify([...except]));
   return next?.id ?? null;
 }
 
