@@ -1,5 +1,5 @@
-import { DurableObject } from 'cloudflare:workers';
 import { deliver } from '../durable/deliver.ts';
+import { objectThatOffers, offer } from '../durable/offered.ts';
 import { randomName } from '../durable/random-text.ts';
 import { StoredAlarm, sqlOf } from '../durable/storage.ts';
 import { CLOSE, type FleetView, type Heartbeat } from '../protocol/index.ts';
@@ -43,32 +43,21 @@ type FleetEnv = QueueSettingBindings &
     PRIVATE_NETWORK?: { fetch: typeof fetch };
   };
 
-type Method = (this: FleetObject, ...asked: unknown[]) => Promise<unknown>;
-
-/** `DurableObject`, its types with the methods that the class below makes in its static block. */
-const ObjectThatOffers = DurableObject as new (
-  ctx: DurableObjectState,
-  env: FleetEnv,
-) => DurableObject<FleetEnv> & Offered;
-
 /**
  * The Durable Object around the fleet's rules, one for each queue id: its storage, its clock, the timer after which what
  * workers sent is stored, and the sockets of those who look at it. It has a thread and a database of its own, so that
  * no job waits for it.
  */
-export class FleetObject extends ObjectThatOffers implements FleetCalls {
+export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implements FleetCalls {
   static {
-    const methods = FleetObject.prototype as unknown as Record<string, Method>;
-    const offer = (calls: object, run: (object: FleetObject, call: () => unknown) => unknown) => {
-      for (const [name, call] of Object.entries(calls)) {
-        methods[name] = async function (...asked) {
-          return run(this, () => call(this.#called, ...asked));
-        };
-      }
-    };
-    offer(VIEWS, (_, call) => call());
-    offer(COMMANDS, (object, call) => object.#commit(call));
-    offer(OPERATOR_COMMANDS, (object, call) => object.#told(call));
+    type Calls = Record<string, (called: Called, ...asked: unknown[]) => unknown>;
+    const offerAll = (calls: object, run: (object: FleetObject, call: () => unknown) => unknown) =>
+      offer(FleetObject, Object.keys(calls), async (object, name, asked) =>
+        run(object, () => (calls as Calls)[name]!(object.#called, ...asked)),
+      );
+    offerAll(VIEWS, (_, call) => call());
+    offerAll(COMMANDS, (object, call) => object.#commit(call));
+    offerAll(OPERATOR_COMMANDS, (object, call) => object.#told(call));
   }
 
   #fleet!: Fleet;

@@ -1,4 +1,4 @@
-import { DurableObject } from 'cloudflare:workers';
+import { objectThatOffers, offer } from '../../durable/offered.ts';
 import { StoredAlarm } from '../../durable/storage.ts';
 import { CLOSE, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
 import { RELAY_HEADER } from '../../relay/calls.ts';
@@ -34,31 +34,16 @@ type Commands = typeof COMMANDS;
 type Asked<Name extends keyof QueueRpc> = Parameters<QueueRpc[Name]>;
 type Answered<Name extends keyof QueueRpc> = ReturnType<QueueRpc[Name]>;
 
-type Method = (this: QueueObject, ...asked: unknown[]) => Promise<unknown>;
-
-/** `DurableObject`, its types with the methods that the class below makes in its static block. */
-const ObjectThatOffers = DurableObject as new (
-  ctx: DurableObjectState,
-  env: QueueEnv,
-) => DurableObject<QueueEnv> & Offered;
-
 /**
  * The Durable Object around the rules: hands them storage, sockets, alarm and clock, and shares commits
  * (commits.ts); the runtime holds every reply and frame back until the commit is on disk.
  */
-export class QueueObject extends ObjectThatOffers implements QueueRpc {
+export class QueueObject extends objectThatOffers<QueueEnv, Offered>() implements QueueRpc {
   static {
-    const methods = QueueObject.prototype as unknown as Record<string, Method>;
-    for (const name of OFFERED_VIEWS) {
-      methods[name] = async function (...asked) {
-        return this.#queue.read(name, ...(asked as never));
-      };
-    }
-    for (const name of OFFERED_COMMANDS) {
-      methods[name] = function (...asked) {
-        return this.#command(name, ...(asked as never));
-      };
-    }
+    offer(QueueObject, OFFERED_VIEWS, async (object, name, asked) =>
+      object.#queue.read(name, ...(asked as never)),
+    );
+    offer(QueueObject, OFFERED_COMMANDS, (object, name, asked) => object.#command(name, ...(asked as never)));
   }
 
   #queue!: Queue;
