@@ -3,7 +3,7 @@ import type { FleetFrame, FleetView, FleetViewerFrame } from '../protocol/fleet-
 import { applyFrame } from './frames.ts';
 
 /**
- * - `connecting`: no answer yet
+ * - `connecting`: nothing came over the WebSocket yet
  * - `live`: by the WebSocket
  * - `polling`: something between here and the queue refuses WebSockets
  * - `lost`: it was one of these, and is tried again
@@ -61,7 +61,9 @@ export class FleetFeed {
     this.#ports = ports;
   }
 
-  start(): void {
+  /** @param known what was read of the API before: the socket then brings only what changed since */
+  start(known: FleetView | null = null): void {
+    if (known) this.#show(known, { type: 'full', view: known }, 'connecting');
     this.#connect();
     this.#pings = setInterval(() => this.#watchSilence(), PING_MS);
   }
@@ -148,7 +150,7 @@ export class FleetFeed {
     else this.#send({ type: 'watch' });
   }
 
-  #show(view: FleetView, frame: FleetFrame, by: 'live' | 'polling'): void {
+  #show(view: FleetView, frame: FleetFrame, by: 'connecting' | 'live' | 'polling'): void {
     this.#view = view;
     this.#ports.onView(view, frame);
     this.#become(by);

@@ -19,6 +19,9 @@ export const dataAge = computed(() =>
   confirmedAt.value === null ? null : Math.max(0, now.value - confirmedAt.value),
 );
 
+/** The first view is waited for no longer. */
+const FIRST_VIEW_MS = 5000;
+
 const feed = new FleetFeed({
   open: () => new WebSocket(at('api/fleet/live').replace(/^http/, 'ws')),
   read: (signal) => ask<FleetView>('api/fleet', { signal }),
@@ -43,10 +46,16 @@ const feed = new FleetFeed({
   },
 });
 
-/** Keeps `fleet` current until the page is closed. */
-export function startLive(): void {
+/**
+ * Keeps `fleet` current until the page is closed. The document has asked for the first view already, beside these
+ * programs, and it comes compressed, which frames of a WebSocket are not.
+ */
+export async function startLive(): Promise<void> {
+  // The feed asks again where there is none, and says why.
+  const signal = AbortSignal.timeout(FIRST_VIEW_MS);
+  const first = await ask<FleetView>('api/fleet', { signal }).catch(() => null);
   if (document.hidden) feed.hide();
-  feed.start();
+  feed.start(first);
   document.addEventListener('visibilitychange', () => (document.hidden ? feed.hide() : feed.show()));
   addEventListener('online', resume);
 }

@@ -10,6 +10,6 @@ import './styles/main.css';
 startRouter();
 startClock();
 startShortcuts();
-startLive();
+void startLive();
 void loadSession();
 render(<App />, document.getElementById('page')!);

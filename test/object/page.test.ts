@@ -109,6 +109,21 @@ describe('the page', () => {
     );
   });
 
+  it('is under way with its first view, compressed, before its programs are there', async () => {
+    expect(await documentAt('/workers/w-1')).toContain(
+      '<link rel="preload" as="fetch" crossorigin href="../api/fleet">',
+    );
+    const plain = await fetch(`${workerd.url}/api/fleet`, { headers: { 'accept-encoding': 'identity' } });
+    expect(plain.headers.get('content-encoding')).toBeNull();
+    const compressed = await fetch(`${workerd.url}/api/fleet`, {
+      headers: { 'accept-encoding': 'gzip, br' },
+    });
+    expect(compressed.headers.get('content-encoding')).toBe('gzip');
+    expect(Object.keys((await compressed.json()) as object)).toEqual(
+      Object.keys((await plain.json()) as object),
+    );
+  });
+
   it('contains no zod, which its policy forbids to compile anything', async () => {
     const archive = readFileSync((await freshDashboard()).path);
     const { files } = unpackPage(new Uint8Array(archive).buffer);

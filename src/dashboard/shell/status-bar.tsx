@@ -13,7 +13,7 @@ const VERDICTS: Record<Verdict, { word: string; shape: Shape; tone: string }> = 
 };
 
 /** Whether what is shown is how it is now. */
-const isCurrent = computed(() => connection.value === 'live' || connection.value === 'polling');
+const isCurrent = computed(() => connection.value !== 'lost' && connection.value !== 'denied');
 
 /** The verdict on everything, in view wherever one is. */
 export function StatusBar() {

@@ -3,6 +3,7 @@ import { type FleetView, Heartbeat, parseValue } from '../../protocol/index.ts';
 import { audited } from '../audit.ts';
 import { isAuthorized, requireQueueId, requireWorkerId } from '../auth.ts';
 import { readValue } from '../body.ts';
+import { compressed } from '../compressed.ts';
 import { HttpError } from '../errors.ts';
 import { workersOf } from '../fleet-views.ts';
 import { callFleet, callQueue } from '../objects/calls.ts';
@@ -53,7 +54,7 @@ export function fleetRoutes(app: Gateway): void {
     errors: [503],
     handler: async (context) => {
       const queueId = queueIdOf(context.env, context.req.raw);
-      return context.json(await callFleet(context.env, queueId, (fleet) => fleet.view()));
+      return compressed(context, await callFleet(context.env, queueId, (fleet) => fleet.view()));
     },
   });
 
@@ -106,7 +107,10 @@ export function fleetRoutes(app: Gateway): void {
     handler: async (context) => {
       const { of, range, until } = historyOf(context);
       const queueId = queueIdOf(context.env, context.req.raw);
-      return context.json(await callFleet(context.env, queueId, (fleet) => fleet.history(of, range, until)));
+      return compressed(
+        context,
+        await callFleet(context.env, queueId, (fleet) => fleet.history(of, range, until)),
+      );
     },
   });
 

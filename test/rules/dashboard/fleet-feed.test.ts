@@ -82,6 +82,14 @@ it('says after a break what it knows, and asks for all of it when a frame is mis
   expect(states).toEqual(['live', 'lost']);
 });
 
+it('shows what was read beforehand, and wants only what came since', async () => {
+  feed.start(VIEW);
+  expect(views).toEqual([VIEW]);
+  await until(() => queue.heard.length === 1, 'it watches');
+  expect(queue.heard).toEqual([{ type: 'watch', epoch: 'e', version: 4 }]);
+  expect(states).toEqual(['connecting']);
+});
+
 it('asks for the view where no socket can be opened', async () => {
   queue.accepts = false;
   feed.start();
