@@ -23,6 +23,7 @@ import { takeSlotTime, takeSlotTimeOf } from './slot-time.ts';
  * | ---------------------------------------------------------- | ------------------------------ | ------------------ |
  * | it ends its job: succeeded, or its caller hung up          | one: succeeded, or cancelled   | input and output   |
  * | it runs when its job is cancelled                          | one: cancelled                 | output that had come; the rest when its worker tells |
+ * | it runs when the deadline of its job passes                | one: failed                    | as in the rows above |
  * | it ends its job otherwise                                  | one: failed                    | wasted             |
  * | it fails and another follows, or it was given up before    | none                           | wasted             |
  * | the same is told again                                     | none                           | none               |
@@ -37,9 +38,10 @@ type Settlement = JobResult | JobResultRef | JobError;
 /** Counts the end of a job: in the commit that ends it, or for a waiting job in the next one. */
 export function countEnd(core: Core, job: Job, ending: Ending, by: EndedBy, usage: Usage | undefined): void {
   const as = endOf(ending);
-  const cancelled = as === 'cancelled' && by !== 'worker' ? cancelledNow(core, job) : null;
+  const isCallers = isEndedByCaller(as, ending.error?.code);
+  const cancelled = isCallers && by !== 'worker' ? cancelledNow(core, job) : null;
   const known = usage ?? (cancelled === null ? undefined : usageSoFar(cancelled));
-  const amounts = { ...amountsOf(as, known, job.state === 'leased'), ...takeSlotTime(core, job) };
+  const amounts = { ...amountsOf(as, known, job.state === 'leased', isCallers), ...takeSlotTime(core, job) };
   const entry = { key: keyOf(core, job, usage), amounts };
   if (job.mode === 'stored') {
     core.usage.add(entry);
@@ -153,7 +155,8 @@ function countUnknown(core: Core, worker: Worker, frame: Settlement): void {
   // Where the gateway has asked again since the restart, the newer attempt is the one that counts as the request.
   const isOlder = core.requests.steps(frame.job_id) !== null || core.requests.wasCounted(frame.job_id);
   const as = endToldBy(frame);
-  const used = isOlder ? { wasted: tokensOf(usage) } : amountsOf(as, usage, true);
+  const isCallers = isEndedByCaller(as, frame.type === 'job_error' ? frame.code : undefined);
+  const used = isOlder ? { wasted: tokensOf(usage) } : amountsOf(as, usage, true, isCallers);
   const entry = { key, amounts: { ...used, ...takeSlotTimeOf(core, worker, fence_token) } };
   core.usage.gather(entry, fence_token);
   if (!isOlder && as !== 'cancelled') core.requests.counted(frame.job_id, entry);
@@ -215,16 +218,26 @@ function endToldBy(frame: Settlement): CountedAs {
   return frame.type === 'job_result' && isRefusal(frame.result) ? 'failed' : 'succeeded';
 }
 
+/** Its caller ended it, or set the deadline that did: what had come until then is used, and not wasted. */
+function isEndedByCaller(as: CountedAs, code: string | undefined): boolean {
+  return as === 'cancelled' || code === 'deadline';
+}
+
 /** An answer that a relay carried may be an error of the engine. */
 function isRefusal(result: Record<string, unknown> | null): boolean {
   return Number(result?.http_status ?? 0) >= 400;
 }
 
 /** @param ran whether the attempt may have used something that was not told */
-function amountsOf(as: CountedAs, usage: Usage | undefined, ran: boolean): Partial<UsageAmounts> {
+function amountsOf(
+  as: CountedAs,
+  usage: Usage | undefined,
+  ran: boolean,
+  isCallers: boolean,
+): Partial<UsageAmounts> {
   const request = { requests: 1, [as]: 1 };
-  if (usage === undefined) return { ...request, estimated_requests: as === 'cancelled' && ran ? 1 : 0 };
-  if (as === 'failed') return { ...request, wasted: tokensOf(usage) };
+  if (usage === undefined) return { ...request, estimated_requests: isCallers && ran ? 1 : 0 };
+  if (as === 'failed' && !isCallers) return { ...request, wasted: tokensOf(usage) };
   return { ...request, ...tokenAmounts(usage), estimated_requests: usage.estimated ? 1 : 0 };
 }
 

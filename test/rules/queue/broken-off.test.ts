@@ -11,11 +11,11 @@ describe('a stream that is broken off', () => {
   const used = (queue: QueueHarness) => standing(queue).tokens_per_minute.used;
   const month = (queue: QueueHarness) => standing(queue).tokens_per_month.used;
 
-  /** What its worker says when the queue has told it to stop. */
-  function lastWord(queue: QueueHarness, worker: FakeConnection): void {
+  /** What its worker says when the queue has told it to stop, or its deadline has passed. */
+  function lastWord(queue: QueueHarness, worker: FakeConnection, code = 'cancelled'): void {
     const { job_id, fence_token, account } = worker.lastJob();
     const ref = { job_id, fence_token, account };
-    queue.say(worker, { type: 'job_error', ...ref, error: 'cancelled', code: 'cancelled', usage: USED });
+    queue.say(worker, { type: 'job_error', ...ref, error: code, code, usage: USED });
   }
 
   it.each([
@@ -43,6 +43,45 @@ describe('a stream that is broken off', () => {
       { tokens: 97, tenants: [{ tenant: 'a', tokens: 97 }] },
     ]);
     queue.restart();
+    expect([used(queue), month(queue)]).toEqual([97, 97]);
+  });
+
+  it.each([
+    ['a deadline that its worker watches', { deadline_ms: 5000 }, false],
+    ['a time limit that the queue watches', { limit_ms: 5000 }, true],
+    ['the deadline of a stored job', { deadline_seconds: 5 }, true],
+  ] as const)('is used, not wasted, where it is ended by %s', (_, until, isEndedByQueue) => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 100 });
+    if ('deadline_seconds' in until) queue.job({ ...stored(limits), id: 'r1', stream: true, ...until });
+    else queue.request(limited(limits, { job_id: 'r1', ...until }));
+    come(queue, worker, [worker.lastJob().fence_token, 90]);
+    queue.advance(6);
+    expect(worker.frames('job_revoked')).toHaveLength(isEndedByQueue ? 1 : 0);
+    expect([used(queue), month(queue)]).toEqual([90, 90]);
+    lastWord(queue, worker, 'deadline');
+    lastWord(queue, worker, 'deadline');
+    queue.advance(2);
+    expect([used(queue), month(queue)]).toEqual([97, 97]);
+    expect(usage(queue)).toMatchObject([
+      { requests: 1, failed: 1, input: 5, output: 92, wasted: 0, estimated_requests: 1 },
+    ]);
+    expect(queue.queue.read('sharing')).toMatchObject([{ tokens: 97 }]);
+    queue.restart();
+    expect([used(queue), month(queue)]).toEqual([97, 97]);
+  });
+
+  it('is used where its deadline ends it after a restart of the queue', () => {
+    const queue = new QueueHarness();
+    const worker = queue.worker('w', { capacity: 100 });
+    queue.request(limited(limits, { job_id: 'r1', deadline_ms: 5000 }));
+    queue.advance(2);
+    queue.restart();
+    const back = queue.worker('w', { capacity: 100, jobs: [worker.lastJob()] });
+    const { job_id, fence_token, account } = worker.lastJob();
+    const error = { type: 'job_error', error: 'late', code: 'deadline', usage: USED };
+    queue.say(back, { ...error, job_id, fence_token, account });
+    queue.say(back, { ...error, job_id, fence_token, account });
     expect([used(queue), month(queue)]).toEqual([97, 97]);
   });
 
