@@ -1,3 +1,4 @@
+import { useMemo } from 'preact/hooks';
 import { href } from '../router.ts';
 import { type Column, dropClass } from './column.ts';
 
@@ -13,7 +14,15 @@ interface RowProps<Row> {
   className: string | undefined;
 }
 
-export function TableRow<Row>({ row, columns, rowHeight, index, id, path, className }: RowProps<Row>) {
+/**
+ * One row of a table. It is drawn again only once it is another object, since rows are never changed: of all rows in
+ * view a frame of the live connection brings few. What ticks in a cell is a signal, which draws that cell by itself.
+ */
+export function TableRow<Row>(props: RowProps<Row>) {
+  return useMemo(() => <DrawnRow {...props} />, Object.values(props));
+}
+
+function DrawnRow<Row>({ row, columns, rowHeight, index, id, path, className }: RowProps<Row>) {
   return (
     <tr
       class={className}
