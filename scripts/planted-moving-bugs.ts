@@ -5,7 +5,7 @@ export const MOVING_BUGS: readonly Bug[] = [
   {
     name: 'moving: a moved answer goes on under the name of its continuation',
     file: 'src/moving/stitch.ts',
-    line: '{ ...rest, id, created, model, choices, ...usage }',
+    line: '{ ...rest, ...this.#cut.identity, choices, ...usage }',
     becomes: '{ ...rest, choices, ...usage }',
   },
   {

@@ -26,16 +26,18 @@ export function continuationRequest(cut: Cut, requestId: string): Uint8Array<Arr
 
 function bodyOf(cut: Cut): Record<string, unknown> {
   const { plan, ids } = cut;
+  const { rest } = plan;
   const given = tokensGiven(cut);
-  const isChat = plan.path.includes('/chat/');
-  return {
-    ...plan.rest,
-    ...(isChat
-      ? { messages: UNREAD_MESSAGES, kv_transfer_params: { prompt_token_ids: ids } }
-      : { prompt: ids }),
+  const left = {
     ...(plan.max_tokens !== null && { [plan.max_tokens_field]: plan.max_tokens - given }),
     ...(plan.min_tokens > given && { min_tokens: plan.min_tokens - given }),
   };
+  if (plan.path === '/v1/chat/completions') {
+    return { ...rest, messages: UNREAD_MESSAGES, kv_transfer_params: { prompt_token_ids: ids }, ...left };
+  }
+  if (plan.path === '/v1/completions') return { ...rest, prompt: ids, ...left };
+  const { min_tokens: _, ...sampling } = Object(rest.sampling_params);
+  return { ...rest, token_ids: ids, sampling_params: { ...sampling, ...left } };
 }
 
 /** Whether there is nothing left to generate: what is missing of the answer is known. */

@@ -6,8 +6,13 @@ import { stopsOf } from './stop-hold.ts';
  * is read from the caller's request, before the engine has it.
  */
 
-const CHAT = /^\/v1\/chat\/completions$/;
-const TEXT = /^\/v1\/completions$/;
+type Route = 'chat' | 'text' | 'tokens';
+
+const ROUTES: ReadonlyMap<string, Route> = new Map([
+  ['/v1/chat/completions', 'chat'],
+  ['/v1/completions', 'text'],
+  ['/inference/v1/generate', 'tokens'],
+]);
 
 /** What OpenAI's older route generates when its caller names no number. */
 const TEXT_TOKENS = 16;
@@ -16,6 +21,7 @@ const TEXT_TOKENS = 16;
 const LEFT_OUT: readonly string[] = [
   'messages',
   'prompt',
+  'token_ids',
   'max_tokens',
   'max_completion_tokens',
   'min_tokens',
@@ -34,8 +40,10 @@ const LEFT_OUT: readonly string[] = [
   'kv_transfer_params',
 ];
 
+type KeptBy = readonly [field: string, stays: (value: unknown) => boolean, why: string];
+
 /** Why a request with such a field stays where it is. */
-const KEPT_BY: readonly (readonly [field: string, stays: (value: unknown) => boolean, why: string])[] = [
+const KEPT_BY: readonly KeptBy[] = [
   ['seed', isGiven, 'a seed begins anew'],
   ['presence_penalty', isNonZero, 'presence_penalty counts the output of one engine'],
   ['frequency_penalty', isNonZero, 'frequency_penalty counts the output of one engine'],
@@ -57,33 +65,54 @@ const KEPT_BY: readonly (readonly [field: string, stays: (value: unknown) => boo
   ['thinking_token_budget', isGiven, 'a budget of thinking begins anew'],
   ['logits_processors', isFilled, 'it is sampled by processors of its own'],
   ['vllm_xargs', isFilled, 'it has arguments of its own for the engine'],
+  ['repetition_detection', isGiven, 'repetitions are looked for in the output of one engine'],
+  ['extra_args', isFilled, 'it has arguments of its own for the engine'],
   ['kv_transfer_params', isGiven, 'it hands a cache over'],
-  ['return_token_ids', (value) => value === false || value === null, 'it wants no token ids'],
+  ['ec_transfer_params', isGiven, 'it hands a cache over'],
 ];
+
+const WANTS_NO_IDS: KeptBy = [
+  'return_token_ids',
+  (value) => value === false || value === null,
+  'it wants no token ids',
+];
+
+/** The same of one route. */
+const KEPT_BY_OF: Record<Route, readonly KeptBy[]> = {
+  chat: [WANTS_NO_IDS],
+  text: [WANTS_NO_IDS, ['logprobs', isGiven, 'its logprobs count characters from its beginning']],
+  // Its caller has each token at once, also where the engine holds its text back.
+  tokens: [
+    ['stop', isFilled, 'a stop string may have begun before the cut'],
+    ['output_mode', (value) => isGiven(value) && value !== 'tokens', 'its text comes behind its tokens'],
+    ['features', isGiven, 'its prompt is not one text'],
+    ['content_parts', isFilled, 'its prompt is not one text'],
+  ],
+};
 
 /** The plan of a request that may be moved, or why it stays where it is. */
 export function movePlan(path: string, body: string | Uint8Array | undefined): MovePlan | string {
-  const isChat = CHAT.test(path);
-  if (!isChat && !TEXT.test(path)) return 'only chats and text completions are moved';
+  const route = ROUTES.get(path);
+  if (route === undefined) return 'answers of its route are not moved';
   if (body === undefined) return 'it has no body';
   if (body.length > limits.MOVING_BODY_BYTES) return 'its body is too long';
   const request = jsonOrText(typeof body === 'string' ? body : new TextDecoder().decode(body));
   if (!isObject(request)) return 'its body is no object';
   if (request.stream !== true) return 'it is not streamed';
-  const kept = KEPT_BY.find(([field, stays]) => stays(request[field]));
+  const fields = route === 'tokens' ? { ...request, ...Object(request.sampling_params) } : request;
+  const kept = [...KEPT_BY, ...KEPT_BY_OF[route]].find(([field, stays]) => stays(fields[field]));
   if (kept) return kept[2];
   if (isFilled(request.tools) && request.tool_choice !== 'none') return 'a call of a tool may be cut in two';
-  if (!isChat && isGiven(request.logprobs)) return 'its logprobs count characters from its beginning';
-  if (isChat ? !isTextOnly(request.messages) : !isOnePrompt(request.prompt))
-    return 'its prompt is not one text';
-  const field = isGiven(request.max_completion_tokens) ? 'max_completion_tokens' : 'max_tokens';
-  const most = isChat ? request[field] : (request.max_tokens ?? TEXT_TOKENS);
+  if (!hasOneText(route, request)) return 'its prompt is not one text';
+  const isLaterName = route === 'chat' && isGiven(request.max_completion_tokens);
+  const field = isLaterName ? 'max_completion_tokens' : 'max_tokens';
+  const most = fields[field] ?? (route === 'text' ? TEXT_TOKENS : null);
   return {
     path,
     rest: Object.fromEntries(Object.entries(request).filter(([name]) => !LEFT_OUT.includes(name))),
     max_tokens: typeof most === 'number' ? most : null,
-    max_tokens_field: isChat ? field : 'max_tokens',
-    min_tokens: typeof request.min_tokens === 'number' ? request.min_tokens : 0,
+    max_tokens_field: field,
+    min_tokens: typeof fields.min_tokens === 'number' ? fields.min_tokens : 0,
     includes_usage: Object(request.stream_options).include_usage === true,
   };
 }
@@ -98,6 +127,10 @@ function isNonZero(value: unknown): boolean {
 
 function isFilled(value: unknown): boolean {
   return isGiven(value) && value !== '' && !(Array.isArray(value) && value.length === 0);
+}
+
+function hasOneText(route: Route, { messages, prompt, token_ids }: Record<string, unknown>): boolean {
+  return route === 'chat' ? isTextOnly(messages) : isOnePrompt(route === 'text' ? prompt : token_ids);
 }
 
 /** Images and sounds are not among the ids of a prompt. */

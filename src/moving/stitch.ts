@@ -1,5 +1,5 @@
 import { isObject } from '../protocol/index.ts';
-import type { Cut } from './cut.ts';
+import { type Cut, tokensGiven } from './cut.ts';
 
 type Fields = Record<string, unknown>;
 
@@ -7,8 +7,8 @@ const encoder = new TextEncoder();
 const DATA = 'data: ';
 
 /**
- * Makes the events of a continuation those of the answer that it continues: its id, time and model stay, the role is
- * told once, and usage counts both parts.
+ * Makes the events of a continuation those of the answer that it continues: what all its events have in common stays,
+ * the role is told once, and usage counts both parts.
  */
 export class Stitcher {
   readonly #cut: Cut;
@@ -37,12 +37,24 @@ export class Stitcher {
     if (!event.startsWith(`${DATA}{`)) return event;
     const data = JSON.parse(event.slice(DATA.length)) as Fields;
     if (!Array.isArray(data.choices)) return event;
-    const { id, created, model } = this.#cut.identity;
-    const choices = (data.choices as Fields[]).map(withoutBeginning);
+    const choices = (data.choices as Fields[]).map((choice) => withoutBeginning(this.#counted(choice)));
     if (choices.some((choice) => choice === null)) return '';
     const { prompt_token_ids: _, prompt_text: __, ...rest } = data;
     const usage = isObject(data.usage) ? { usage: this.#wholeUsage(data.usage) } : {};
-    return `${DATA}${JSON.stringify({ ...rest, id, created, model, choices, ...usage })}\n\n`;
+    return `${DATA}${JSON.stringify({ ...rest, ...this.#cut.identity, choices, ...usage })}\n\n`;
+  }
+
+  /** Spans of tokens (of `/inference/v1/generate`) count from the beginning of the answer. */
+  #counted(choice: Fields): Fields {
+    const { weight_versions: spans } = choice;
+    if (!Array.isArray(spans)) return choice;
+    const given = tokensGiven(this.#cut);
+    const moved = (spans as { start: number; end: number }[]).map((span) => ({
+      ...span,
+      start: span.start + given,
+      end: span.end + given,
+    }));
+    return { ...choice, weight_versions: moved };
   }
 
   /** What the continuation's prompt has beside the caller's was generated, as far as it was kept. */

@@ -20,7 +20,7 @@ export interface TokensTold {
 /** What the first events of an answer say that can be moved. */
 export interface Beginning {
   identity: AnswerIdentity;
-  promptIds: number[];
+  promptIds: readonly number[];
 }
 
 /**
@@ -29,6 +29,7 @@ export interface Beginning {
  */
 export class TokenIds {
   readonly #isAsked: boolean;
+  readonly #prompt: readonly number[] | null;
   #stage: Stage = 'running';
   #known = 0;
   #isLost = false;
@@ -36,9 +37,13 @@ export class TokenIds {
   beginning: Beginning | null = null;
   #hasBegun = false;
 
-  /** @param isAsked the caller wants to see them */
-  constructor(isAsked: boolean) {
+  /**
+   * @param isAsked the caller wants to see them
+   * @param prompt ids that the caller wrote; null: the engine tells them
+   */
+  constructor(isAsked: boolean, prompt: readonly number[] | null = null) {
     this.#isAsked = isAsked;
+    this.#prompt = prompt;
   }
 
   /** @param events whole ones */
@@ -57,11 +62,11 @@ export class TokenIds {
     this.#hasBegun = true;
     const event = JSON.parse(data) as Record<string, unknown>;
     const [choice] = (Array.isArray(event.choices) ? event.choices : []) as Record<string, unknown>[];
-    const promptIds = event.prompt_token_ids ?? choice?.prompt_token_ids;
-    const { id, object, created, model } = event;
-    if (!Array.isArray(promptIds) || typeof id !== 'string' || typeof created !== 'number') return;
+    const promptIds = this.#prompt ?? event.prompt_token_ids ?? choice?.prompt_token_ids;
+    const identity = identityOf(event);
+    if (!Array.isArray(promptIds) || identity === null) return;
     this.#known = promptIds.length;
-    this.beginning = { identity: { id, object: String(object), created, model: String(model) }, promptIds };
+    this.beginning = { identity, promptIds };
   }
 
   #read(text: string): number[] | null {
@@ -74,6 +79,14 @@ export class TokenIds {
     this.#isLost = this.#known > limits.MOVING_IDS || PARSED.test(text);
     return this.#isLost ? null : ids;
   }
+}
+
+function identityOf(event: Record<string, unknown>): AnswerIdentity | null {
+  const { id, object, created, model, request_id, output_mode } = event;
+  if (typeof id === 'string' && typeof created === 'number') {
+    return { id, object: String(object), created, model: String(model) };
+  }
+  return typeof request_id === 'string' ? { request_id, output_mode: String(output_mode) } : null;
 }
 
 function withoutIds(text: string, events: Uint8Array): Uint8Array {
@@ -100,6 +113,6 @@ export function continuesFrom({ promptIds }: Beginning, asked: readonly number[]
 /** The ids that a request brings as its prompt; null: it brings none. */
 export function idsAsked(body: unknown): number[] | null {
   if (!isObject(body)) return null;
-  const ids = Object(body.kv_transfer_params).prompt_token_ids ?? body.prompt;
+  const ids = Object(body.kv_transfer_params).prompt_token_ids ?? body.prompt ?? body.token_ids;
   return Array.isArray(ids) ? (ids as number[]) : null;
 }

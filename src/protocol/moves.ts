@@ -11,13 +11,8 @@ import * as z from 'zod';
 export const STAGES = ['running', 'finished', 'counted', 'closed'] as const;
 export type Stage = (typeof STAGES)[number];
 
-/** What all events of one answer have in common. */
-export const AnswerIdentity = z.object({
-  id: z.string(),
-  object: z.string(),
-  created: z.number(),
-  model: z.string(),
-});
+/** The members that all events of one answer have in common: of a chat its id, time and model. */
+export const AnswerIdentity = z.record(z.string(), z.union([z.string(), z.number()]));
 export type AnswerIdentity = z.infer<typeof AnswerIdentity>;
 
 /** Everything that the continuation of an answer is made of, beside token ids. */

@@ -1,7 +1,9 @@
+import { type ApiError, permissionDenied } from './errors.ts';
 import { messageShapes, readMessages } from './messages.ts';
 import { type GenerationRequest, readBatch, readChat, readCompletion } from './requests.ts';
 import { type KeptResponses, readResponses, responseShapes } from './responses.ts';
 import { chatShapes, completionShapes, type Shapes } from './shapes.ts';
+import { readTokens, tokenShapes } from './tokens.ts';
 
 type Body = Record<string, unknown>;
 
@@ -14,8 +16,8 @@ interface Api {
 /** Which form a body has. */
 export type ApiOf = (body: Body) => Api;
 
-/** The routes that generate. */
-export function generatingApis(kept: KeptResponses): Record<string, ApiOf> {
+/** The routes that generate. @param isScaledOut those of `--enable-scale-out` too, which are forbidden else */
+export function generatingApis(kept: KeptResponses, isScaledOut: boolean): Record<string, ApiOf> {
   const chat = { shapes: chatShapes, read: readChat };
   const completion = { shapes: completionShapes, read: readCompletion };
   return {
@@ -24,6 +26,15 @@ export function generatingApis(kept: KeptResponses): Record<string, ApiOf> {
     '/v1/completions': () => completion,
     '/v1/messages': () => ({ shapes: messageShapes, read: readMessages }),
     '/v1/responses': () => ({ shapes: responseShapes(kept), read: readResponses }),
+    '/inference/v1/generate': (body) => {
+      if (!isScaledOut) throw scaleOutDisabled();
+      return { shapes: tokenShapes(body.return_token_ids === true), read: readTokens };
+    },
     '/invocations': (body) => ('messages' in body ? chat : completion),
   };
+}
+
+function scaleOutDisabled(): ApiError {
+  const how = 'Restart vllm serve with --enable-scale-out to enable them.';
+  return permissionDenied(`Scale-out endpoints are disabled. ${how}`);
 }

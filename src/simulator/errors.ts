@@ -53,6 +53,10 @@ export function notFound(message: string, param: string): ApiError {
   return new ApiError(404, 'NotFoundError', message, param);
 }
 
+export function permissionDenied(message: string): ApiError {
+  return new ApiError(403, 'PermissionDeniedError', message);
+}
+
 export function engineBusy(): ApiError {
   const message =
     'The engine is currently busy and cannot accept new requests. Please try again later or on a different instance.';

@@ -31,6 +31,8 @@ export interface SimulatorOptions {
   startupSeconds: number;
   /** It can put its weights aside, by routes of VLLM_SERVER_DEV_MODE. */
   enableSleep: boolean;
+  /** Token ids can be asked for in place of texts (`/inference/v1/generate`). */
+  enableScaleOut: boolean;
   /** Adapters can be loaded. */
   enableLora: boolean;
   /** By the routes of `VLLM_ALLOW_RUNTIME_LORA_UPDATING`. */
@@ -57,6 +59,7 @@ export function defaultOptions(): SimulatorOptions {
     interTokenLatencyMs: 0,
     startupSeconds: 0,
     enableSleep: false,
+    enableScaleOut: false,
     enableLora: false,
     loraRoutes: false,
     kvTransfer: null,
@@ -119,6 +122,7 @@ export function parseArguments(argv: readonly string[]): SimulatorOptions {
     interTokenLatencyMs: given.interTokenLatencyMs ?? 0,
     startupSeconds: given.startupSeconds ?? 0,
     enableSleep: (given.enableSleepMode ?? false) && process.env.VLLM_SERVER_DEV_MODE === '1',
+    enableScaleOut: given.enableScaleOut ?? false,
     enableLora: given.enableLora ?? false,
     loraRoutes: /^(1|true)$/i.test(process.env.VLLM_ALLOW_RUNTIME_LORA_UPDATING ?? ''),
     kvTransfer: given.kvTransferConfig || null,
@@ -143,6 +147,7 @@ interface Given {
   startupSeconds?: number;
   enableLora?: boolean;
   enableSleepMode?: boolean;
+  enableScaleOut?: boolean;
   /** Commander makes an empty text of null. */
   kvTransferConfig?: KvTransferConfig | '';
   disableUvicornAccessLog?: boolean;
@@ -164,6 +169,8 @@ function describeCommand(options: SimulatorOptions): Command {
     .option('--api-key <keys...>', 'tokens that guard /v1')
     .option('--enable-sleep-mode', 'it can sleep')
     .option('--no-enable-sleep-mode', 'it cannot')
+    .option('--enable-scale-out', 'token ids can be asked for (/inference/v1/generate)')
+    .option('--no-enable-scale-out', 'they cannot')
     .option('--enable-lora', 'adapters can be loaded')
     .option('--no-enable-lora', 'they cannot')
     .option('--kv-transfer-config <json>', 'caches of other engines are read (NixlConnector)', transfer)

@@ -21,6 +21,9 @@ type Handler = (request: IncomingMessage, response: ServerResponse) => void | Pr
 /** vLLM closes idle connections after this time. */
 const KEEP_ALIVE_MS = 5000;
 
+/** What its key is asked for. */
+const GUARDED = /^\/(?:v1|inference)/;
+
 /** The HTTP face of the simulated engine. */
 export class SimulatedServer {
   readonly http: Server;
@@ -109,11 +112,13 @@ export class SimulatedServer {
   }
 
   private generatingRoutes(): Record<string, Record<string, Handler>> {
-    const routes = Object.entries(generatingApis(this.engine.responses)).map(([path, apiOf]) => {
-      const POST: Handler = (request, response) =>
-        this.engine.generate(request, response, apiOf, () => this.http.address() as AddressInfo);
-      return [path, { POST }] as const;
-    });
+    const routes = Object.entries(generatingApis(this.engine.responses, this.options.enableScaleOut)).map(
+      ([path, apiOf]) => {
+        const POST: Handler = (request, response) =>
+          this.engine.generate(request, response, apiOf, () => this.http.address() as AddressInfo);
+        return [path, { POST }] as const;
+      },
+    );
     return Object.fromEntries(routes);
   }
 
@@ -167,7 +172,7 @@ export class SimulatedServer {
     const methods = this.routes[path] ?? this.responseRoutes(path);
     const handler = methods?.[request.method === 'HEAD' ? 'GET' : (request.method ?? '')];
     try {
-      if (path.startsWith('/v1') && !this.isAuthorized(request)) {
+      if (GUARDED.test(path) && !this.isAuthorized(request)) {
         sendJson(response, 401, { error: 'Unauthorized' });
       } else if (!methods) {
         sendJson(response, 404, { detail: 'Not Found' });

@@ -198,7 +198,7 @@ export function modelList(
 }
 
 /** An error in the middle of a stream; spaced as Python's `json.dumps` does. */
-function errorEvent({ message, type, param, status }: ApiError): string {
+export function errorEvent({ message, type, param, status }: ApiError): string {
   const [text, kind, parameter] = [message, type, param].map((value) => JSON.stringify(value));
   return `data: {"error": {"message": ${text}, "type": ${kind}, "param": ${parameter}, "code": ${status}}}\n\n`;
 }
@@ -239,10 +239,10 @@ function counts({ prompt, completion }: Usage) {
   return { prompt_tokens: prompt, total_tokens: prompt + completion, completion_tokens: completion };
 }
 
-function chunkUsage(usage: Usage) {
+export function chunkUsage(usage: Usage) {
   return { ...counts(usage), completion_tokens_details: null };
 }
 
-function wholeUsage(usage: Usage) {
+export function wholeUsage(usage: Usage) {
   return { ...counts(usage), prompt_tokens_details: null, completion_tokens_details: null };
 }

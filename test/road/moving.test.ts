@@ -30,7 +30,7 @@ const TOKENS = 120;
 
 async function start(id: string, env: NodeJS.ProcessEnv = {}): Promise<WorkerProcess> {
   const worker = await readyWorker(queue.url, id, {
-    engineArgs: '--inter-token-latency-ms 40',
+    engineArgs: '--inter-token-latency-ms 40 --enable-scale-out',
     env: { CASOLA_MAX_JOBS: String(STREAMS), ...env },
   });
   running.push(worker);
@@ -150,6 +150,39 @@ it('a stop string ends an answer wherever its worker was killed', async () => {
   const responses = await begun(STREAMS, (at) => ({ stop: ['no such text', stopOf(at)] }));
   for (const pid of await processesOfGroup(killed.process.pid)) process.kill(pid, 'SIGKILL');
   await Promise.all(responses.map((response, at) => expectUnbroken(at, response, stopOf(at))));
+  expect((await moves(responses)).length).toBeGreaterThan(0);
+});
+
+it('token ids that are asked for by token ids go on too', async () => {
+  const killed = await start('killed');
+  await start('other');
+  const promptOf = (at: number) => [7, 8, 9, at];
+  const responses = await Promise.all(
+    Array.from({ length: 8 }, (_, at) =>
+      fetch(`${queue.url}/inference/v1/generate`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({
+          model: 'tiny',
+          token_ids: promptOf(at),
+          sampling_params: { ignore_eos: true, max_tokens: TOKENS },
+          stream: true,
+        }),
+      }),
+    ),
+  );
+  for (const pid of await processesOfGroup(killed.process.pid)) process.kill(pid, 'SIGKILL');
+  for (const [at, response] of responses.entries()) {
+    const { events, done } = await readEvents(
+      new Response((await response.text()).replaceAll(/^: .*\n\n/gm, '')),
+    );
+    expect(done).toBe(true);
+    const source = tokenSource(promptOf(at));
+    expect(events.flatMap(({ choices }) => (choices as { token_ids: number[] }[])[0]!.token_ids)).toEqual(
+      Array.from({ length: TOKENS }, () => source.next().id),
+    );
+    expect(new Set(events.map(({ request_id }) => request_id)).size).toBe(1);
+  }
   expect((await moves(responses)).length).toBeGreaterThan(0);
 });
 

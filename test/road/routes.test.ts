@@ -122,7 +122,10 @@ describe('routes of the engine', () => {
 
   it('that the engine lacks are its own 404', async () => {
     await expectSame('/v1/moderations', post({ input: 'x' }), 404);
-    await expectSame('/inference/v1/generate', post({ token_ids: [1] }), 404);
+  });
+
+  it('that the engine has not been started with are its own 403', async () => {
+    await expectSame('/inference/v1/generate', post({ token_ids: [1] }), 403);
   });
 
   it('give the engine’s own errors', async () => {

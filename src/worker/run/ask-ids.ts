@@ -19,23 +19,32 @@ export interface MovableRequest {
 export function askIds(request: EngineRequest, body: string | Uint8Array): MovableRequest | string {
   const plan = request.continues ? continuedPlan(request, body) : movePlan(request.path, body);
   if (typeof plan === 'string') return plan;
+  if (plan.path === '/inference/v1/generate') return withIds(plan, request, body);
   const text = typeof body === 'string' ? body : Buffer.from(body).toString();
   const isAsked =
     /"return_token_ids"\s*:\s*true/.test(text) && Object(jsonOrText(text)).return_token_ids === true;
   const from = request.continues ? idsAsked(jsonOrText(text)) : null;
   const asked = isAsked ? body : withAsked(body);
   const hasStops = StopHold.of(plan) !== null;
-  return { body: hasStops ? withMembers(asked, STOPS_SHOWN) : asked, moving: { plan, isAsked, from } };
+  const moving = { plan, isAsked, from, prompt: null };
+  return { body: hasStops ? withMembers(asked, STOPS_SHOWN) : asked, moving };
+}
+
+/** A request that brings ids, and whose answer is ids. */
+function withIds(plan: MovePlan, { continues }: EngineRequest, body: string | Uint8Array): MovableRequest {
+  const prompt = idsAsked(jsonOrText(Buffer.from(body).toString()));
+  return { body, moving: { plan, isAsked: true, from: continues ? prompt : null, prompt } };
 }
 
 /** What a continuation says of its prompt stands for the caller's own. */
 function continuedPlan(request: EngineRequest, body: string | Uint8Array): MovePlan | string {
   const { kv_transfer_params: _, ...rest } = Object(jsonOrText(Buffer.from(body).toString()));
   // However long it has become.
-  const plan = movePlan(
-    request.path,
-    JSON.stringify(Array.isArray(rest.prompt) ? { ...rest, prompt: [0] } : rest),
-  );
+  const short = {
+    ...(Array.isArray(rest.prompt) && { prompt: [0] }),
+    ...(Array.isArray(rest.token_ids) && { token_ids: [0] }),
+  };
+  const plan = movePlan(request.path, JSON.stringify({ ...rest, ...short }));
   return typeof plan === 'string' ? plan : { ...plan, first_prompt: request.continues!.prompt_tokens };
 }
 

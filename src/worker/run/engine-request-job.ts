@@ -29,7 +29,8 @@ import { type Answered, COMPLETIONS, send, sendMovable } from './send-request.ts
 import { generatedTokens } from './tokens.ts';
 
 /** Routes whose streams have a closing event. */
-const CLOSED_STREAMS = /^\/v1\/(?:(?:chat\/)?completions|messages|responses)(?:\?|$)/;
+const CLOSED_STREAMS =
+  /^\/(?:v1\/(?:(?:chat\/)?completions|messages|responses)|inference\/v1\/generate)(?:\?|$)/;
 
 /** What takes a copy of an answer as it comes. */
 export type AnswerCopy = Pick<AnswerStream, 'head' | 'write' | 'end'>;

@@ -16,6 +16,8 @@ export interface Moving {
   isAsked: boolean;
   /** Of a continuation: the ids that it goes on from; null: it is none. */
   from: readonly number[] | null;
+  /** The ids of its prompt; null: the engine tells them. */
+  prompt: readonly number[] | null;
 }
 
 /** Takes the events of an engine to the relay, without what only the worker asked for. */
@@ -35,7 +37,7 @@ export class PassedEvents {
     this.#added = isCounted ? new AddedUsage(mostBytes) : null;
     this.#splitter = moving !== null && !isCounted ? new EventSplitter(mostBytes) : null;
     this.#moving = moving;
-    this.#ids = moving && new TokenIds(moving.isAsked);
+    this.#ids = moving && new TokenIds(moving.isAsked, moving.prompt);
     this.#stops = moving && StopHold.of(moving.plan);
   }
 

@@ -9,7 +9,7 @@ import type { Moving } from './passed-events.ts';
 import { requestBody } from './request-body.ts';
 
 /** Routes whose choices have a finish to look for. */
-export const COMPLETIONS = /^\/v1\/(chat\/)?completions(\?|$)/;
+export const COMPLETIONS = /^\/(?:v1\/(?:chat\/)?completions|inference\/v1\/generate)(?:\?|$)/;
 
 /** What engines say to a field that they do not know. */
 const REFUSES_FIELD: ReadonlySet<number> = new Set([400, 422]);
@@ -45,6 +45,7 @@ export async function sendMovable(attempt: Attempt, request: EngineRequest): Pro
     return { ...(await askCounted(attempt, request, ask, body)), moving: wanted as string | null };
   }
   const answered = await askCounted(attempt, request, ask, wanted.body);
+  if (wanted.body === body) return { ...answered, moving: wanted.moving };
   const { status } = answered.answer;
   if (status < 300) asking.engine = 'takes';
   if (asking.engine === 'takes' || !REFUSES_FIELD.has(status)) return { ...answered, moving: wanted.moving };

@@ -4,7 +4,10 @@ import { isJson } from './request-body.ts';
 /** Most tokens that a job may generate for each choice; null when it does not say, or generates none. */
 export function maxTokensOf(job: Job): number | null {
   const payload = fieldsOf(job.payload);
-  if ('path' in payload) return limitIn(fieldsOf(parsed(payload.body)));
+  if ('path' in payload) {
+    const body = fieldsOf(parsed(payload.body));
+    return limitIn(body) ?? limitIn(fieldsOf(body.sampling_params));
+  }
   if ('input' in payload) return runpodLimit(fieldsOf(payload.input));
   return 'messages' in payload ? (limitIn(payload) ?? CHAT_MAX_TOKENS) : null;
 }

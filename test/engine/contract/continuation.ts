@@ -19,10 +19,16 @@ const SAMPLINGS: readonly (Json & { min_tokens?: number })[] = [
 /** Nothing in it is random. */
 const GREEDY = { temperature: 0, ignore_eos: true, stream: true, return_token_ids: true };
 
+const SAMPLED = { temperature: 0, ignore_eos: true };
+
 /** What a move of an answer to another worker relies on (docs/moving.md). */
 export function continuation({ post }: EngineCalls): void {
   const chat = async (body: Json) =>
     read(await post('/v1/chat/completions', { messages: MESSAGES, ...GREEDY, ...body }));
+  const tokens = async (token_ids: number[], sampling_params: Json) => {
+    const asked = { token_ids, sampling_params: { ...SAMPLED, ...sampling_params }, stream: true };
+    return read(await post('/inference/v1/generate', { ...asked, stream_options: { include_usage: true } }));
+  };
   const text = async (body: Json) => read(await post('/v1/completions', { ...GREEDY, ...body }));
 
   /** Without the tokens at the end that make no whole character yet: nothing of their text has been told. */
@@ -89,6 +95,25 @@ export function continuation({ post }: EngineCalls): void {
         const prompt = [...whole.prompt, ...kept];
         const rest = await text({ prompt, max_tokens: TOKENS - kept.length, repetition_penalty: 1.3 });
         expect([cut.text + rest.text, rest.ids]).toEqual([whole.text, whole.ids.slice(kept.length)]);
+      }
+    });
+
+    it('goes on as tokens alone, of which none is held back', async () => {
+      const prompt = [40, 41, 42, 43];
+      const sampling = { repetition_penalty: 1.3, logprobs: 1, min_tokens: 12 };
+      const whole = await tokens(prompt, { ...sampling, max_tokens: TOKENS });
+      expect(whole.ids).toHaveLength(TOKENS);
+      const identity = whole.events.map(({ request_id, output_mode }) => ({ request_id, output_mode }));
+      expect(new Set(identity.map((one) => JSON.stringify(one))).size).toBe(1);
+      const spans = Object((whole.events.at(-2)!.choices as unknown[])[0]).weight_versions;
+      expect(spans).toMatchObject([{ start: 0, end: TOKENS }]);
+      expect(whole.events.at(-1)).toMatchObject({ choices: [], usage: { completion_tokens: TOKENS } });
+      // The last is behind all tokens.
+      for (const { tokens: at } of whole.cuts.slice(0, -1)) {
+        const left = { max_tokens: TOKENS - at, min_tokens: Math.max(0, 12 - at) };
+        const rest = await tokens([...prompt, ...whole.ids.slice(0, at)], { ...sampling, ...left });
+        expect(rest.ids).toEqual(whole.ids.slice(at));
+        expect(close(rest.logprobs, whole.logprobs.slice(at))).toBe(true);
       }
     });
   });

@@ -17,7 +17,7 @@ export interface ContractEngine {
 /** Arguments of `vllm serve`, and of the simulator, that make such an engine. */
 export const CONTRACT_ARGS = [
   ...['--served-model-name', 'tiny', 'alias', '--max-model-len', '2048'],
-  ...['--max-num-seqs', '2', '--max-num-queued-reqs', '4'],
+  ...['--max-num-seqs', '2', '--max-num-queued-reqs', '4', '--enable-scale-out'],
 ];
 
 /**

@@ -3,16 +3,19 @@ import { closingEvents, continuationRequest, isGenerated } from '../../../src/mo
 import type { Cut } from '../../../src/moving/cut.ts';
 import { movePlan } from '../../../src/moving/plan.ts';
 import { Stitcher } from '../../../src/moving/stitch.ts';
-import { TokenIds } from '../../../src/moving/token-ids.ts';
+import { idsAsked, TokenIds } from '../../../src/moving/token-ids.ts';
 import type { MovePlan, Stage } from '../../../src/protocol/index.ts';
 import { unpack } from '../../../src/protocol/index.ts';
 import { chatShapes, completionShapes, DONE } from '../../../src/simulator/shapes.ts';
 import { tokenSource } from '../../../src/simulator/text.ts';
+import { tokenShapes } from '../../../src/simulator/tokens.ts';
 
 const CHAT = '/v1/chat/completions';
 const TEXT = '/v1/completions';
+const GENERATE = '/inference/v1/generate';
 const TOKENS = 20;
 const PROMPT = [11, 12, 13];
+const ids = { model: 'tiny', token_ids: PROMPT, stream: true };
 
 const plain = { model: 'tiny', messages: [{ role: 'user', content: 'Hello' }], stream: true };
 const planOf = (path: string, body: object) => movePlan(path, JSON.stringify(body));
@@ -36,6 +39,14 @@ describe('what may be moved', () => {
     });
     expect(planOf(TEXT, { model: 'tiny', prompt: 'Hello', stream: true })).toMatchObject({ max_tokens: 16 });
     expect(planOf(TEXT, { model: 'tiny', prompt: [1, 2], stream: true })).toMatchObject({ path: TEXT });
+    const sampling_params = { temperature: 0, logprobs: 1, seed: null, n: 1, max_tokens: 7, min_tokens: 2 };
+    expect(planOf(GENERATE, { ...ids, sampling_params, return_token_ids: false })).toMatchObject({
+      path: GENERATE,
+      rest: { model: 'tiny', stream: true },
+      max_tokens: 7,
+      min_tokens: 2,
+    });
+    expect(planOf(GENERATE, { ...ids, sampling_params: {} })).toMatchObject({ max_tokens: null });
   });
 
   it.each([
@@ -53,7 +64,13 @@ describe('what may be moved', () => {
     [TEXT, { prompt: ['a', 'b'] }, /not one text/],
     [TEXT, { prompt: 'a', echo: true }, /repeats its prompt/],
     [TEXT, { prompt: 'a', logprobs: 1 }, /logprobs/],
-    ['/v1/messages', {}, /only chats/],
+    [GENERATE, { ...ids, sampling_params: { seed: 1 } }, /seed/],
+    [GENERATE, { ...ids, sampling_params: { frequency_penalty: 1 } }, /frequency_penalty/],
+    [GENERATE, { ...ids, sampling_params: { stop: ['a'] } }, /stop string/],
+    [GENERATE, { ...ids, sampling_params: { structured_outputs: { json_object: true } } }, /grammar/],
+    [GENERATE, { ...ids, sampling_params: {}, output_mode: 'text' }, /behind its tokens/],
+    [GENERATE, { ...ids, sampling_params: {}, features: { mm_hashes: {} } }, /not one text/],
+    ['/v1/messages', {}, /its route/],
   ])('is not: %s %j', (path, more, why) => {
     expect(planOf(path, { ...plain, ...more })).toMatch(why);
   });
@@ -82,7 +99,7 @@ function eventsOf(
   name: string,
 ): string[] {
   const head = { id: `id-${name}`, model: `model-${name}`, created: name.length };
-  const shapes = path === CHAT ? chatShapes : completionShapes;
+  const shapes = { [CHAT]: chatShapes, [TEXT]: completionShapes, [GENERATE]: tokenShapes(false) }[path]!;
   const source = tokenSource(prompt);
   const write = shapes.text(head, 0);
   const events = Array.from({ length: tokens }, (_, at) => {
@@ -97,7 +114,7 @@ function eventsOf(
 
 /** An answer that broke off behind so many of its events, and what its caller has of it. */
 function cutBehind(events: string[], plan: MovePlan): { cut: Cut; given: string } {
-  const reader = new TokenIds(false);
+  const reader = readerOf(plan.path);
   let given = '';
   const ids: number[] = [];
   let stage: Stage = 'running';
@@ -112,6 +129,11 @@ function cutBehind(events: string[], plan: MovePlan): { cut: Cut; given: string 
   return { cut, given };
 }
 
+/** As of a worker: whoever asks for tokens brings his prompt's, and is shown all. */
+function readerOf(path: string): TokenIds {
+  return path === GENERATE ? new TokenIds(true, PROMPT) : new TokenIds(false);
+}
+
 function bodyOf(cut: Cut): Record<string, unknown> {
   return JSON.parse(Buffer.from(unpack(continuationRequest(cut, 'r'))!.body).toString());
 }
@@ -119,17 +141,24 @@ function bodyOf(cut: Cut): Record<string, unknown> {
 /** The rest as another engine generates it, in pieces of any size. */
 function restOf(cut: Cut, path: string, includesUsage: boolean, pieceBytes: number): string {
   const body = bodyOf(cut);
-  const prompt = (
-    path === CHAT ? (body.kv_transfer_params as { prompt_token_ids: number[] }).prompt_token_ids : body.prompt
-  ) as number[];
-  const events = eventsOf(path, prompt, Number(body.max_tokens), includesUsage, 'other').join('');
-  const bytes = Buffer.from(Buffer.from(new TokenIds(false).push(Buffer.from(events)).events));
+  const { max_tokens } = { ...body, ...Object(body.sampling_params) };
+  const events = eventsOf(path, idsAsked(body)!, Number(max_tokens), includesUsage, 'other').join('');
+  const bytes = Buffer.from(Buffer.from(readerOf(path).push(Buffer.from(events)).events));
   const stitcher = new Stitcher(cut);
   let rest = '';
   for (let at = 0; at < bytes.length; at += pieceBytes) {
     rest += Buffer.from(stitcher.push(bytes.subarray(at, at + pieceBytes))).toString();
   }
   return rest;
+}
+
+/** Without what is of an engine's own build; of spans of tokens, which one engine cannot tell of another, where they end. */
+function sameOfAll(event: { choices?: { weight_versions?: { end: number }[] | null }[] }): object {
+  const choices = event.choices?.map(({ weight_versions: spans, ...choice }) => ({
+    ...choice,
+    end: spans?.map(({ end }) => end),
+  }));
+  return { ...event, system_fingerprint: undefined, choices };
 }
 
 const parsed = (stream: string) =>
@@ -143,10 +172,17 @@ describe.each([
   [CHAT, false],
   [TEXT, true],
   [TEXT, false],
+  [GENERATE, true],
+  [GENERATE, false],
 ] as const)('an answer of %s, its usage asked for: %s', (path, includesUsage) => {
-  const request = path === CHAT ? plain : { model: 'tiny', prompt: 'Hello', stream: true };
+  const most = { max_tokens: TOKENS };
+  const request = {
+    [CHAT]: { ...plain, ...most },
+    [TEXT]: { model: 'tiny', prompt: 'Hello', stream: true, ...most },
+    [GENERATE]: { ...ids, sampling_params: most },
+  }[path];
   const options = includesUsage ? { stream_options: { include_usage: true } } : {};
-  const plan = planOf(path, { ...request, ...options, max_tokens: TOKENS }) as MovePlan;
+  const plan = planOf(path, { ...request, ...options }) as MovePlan;
   const events = eventsOf(path, PROMPT, TOKENS, includesUsage, 'first');
   const whole = cutBehind(events, plan).given;
 
@@ -157,15 +193,13 @@ describe.each([
         const rest = isGenerated(cut)
           ? Buffer.from(closingEvents(cut)).toString()
           : restOf(cut, path, includesUsage, pieceBytes);
-        // Of an engine's own build, and not of the answer.
-        const told = parsed(given + rest).map((event) => ({ ...event, system_fingerprint: undefined }));
-        expect(told).toEqual(parsed(whole).map((event) => ({ ...event, system_fingerprint: undefined })));
+        expect(parsed(given + rest).map(sameOfAll)).toEqual(parsed(whole).map(sameOfAll));
       }
     }
   });
 
-  it('shows its caller no ids', () => {
-    expect(whole).not.toMatch(/token_ids":\s*\[/);
+  it('shows its caller no ids that were not asked for', () => {
+    expect(/token_ids":\s*\[/.test(whole)).toBe(path === GENERATE);
     expect(events.join('')).toMatch(/token_ids":\s*\[/);
   });
 });

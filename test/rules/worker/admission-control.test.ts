@@ -69,6 +69,7 @@ test.each([
   ['an engine request without a body', jobWith({ path: '/v1/models' }), null],
   ['a body that is no JSON', jobWith({ path: '/v1/x', body: '{' }), null],
   ['a payload that is elsewhere', jobWith(null), null],
+  ['an answer of token ids', engineRequest({ sampling_params: { max_tokens: 30 } }), 30],
   ['nonsense', engineRequest({ max_tokens: 'many' }), null],
 ])('the most tokens of %s', (_case, job, tokens) => {
   expect(maxTokensOf(job)).toBe(tokens);

@@ -34,3 +34,35 @@ test('the rest of an answer is not taken from an engine that does not tell what 
   expect(bench.errors).toMatchObject([{ code: 'engine_error', retryable: false }]);
   expect(bench.relay.records.map(({ type }) => type)).not.toContain('bytes');
 });
+
+/** Their caller has each of them, also those that make no whole character. */
+test('the rest of an answer of token ids goes on behind the last of them', async () => {
+  const bench = await new WorkerBench().ready();
+  const asked = { model: 'tiny', token_ids: IDS, stream: true, sampling_params: { max_tokens: 5 } };
+  const path = '/inference/v1/generate';
+  await bench.push({ ...STREAM_JOB, payload: { ...payload, path, body: JSON.stringify(asked) } });
+  expect(bench.engine.last.call.path).toBe(path);
+  expect(JSON.parse(String(bench.engine.last.call.body))).toMatchObject(asked);
+  const event = (choice: object) => {
+    const data = { request_id: 'a', usage: null, output_mode: 'tokens', choices: [{ index: 0, ...choice }] };
+    return `data: ${JSON.stringify(data)}\n\n`;
+  };
+  bench.engine.last
+    .head(200, 'text/event-stream')
+    .write(event({ token_ids: [15] }))
+    .write(event({ token_ids: [16], finish_reason: 'length' }))
+    .write('data: [DONE]\n\n')
+    .end();
+  await settled();
+  await bench.clock.advance(100);
+  const moves = bench.relay.records.find(({ type }) => type === 'moves');
+  expect(moves).toMatchObject({
+    moves: {
+      plan: { path, max_tokens: 5, first_prompt: 2 },
+      identity: { request_id: 'a', output_mode: 'tokens' },
+      prompt_tokens: 4,
+    },
+  });
+  const ids = bench.relay.records.flatMap((record) => (record.type === 'ids' ? record.ids : []));
+  expect(ids).toEqual([...IDS, 15, 16]);
+});
