@@ -45,6 +45,11 @@ it('tells of a worker which adapters it has loaded, and which it could not load 
   await facts.getByText('none of sql, broken').waitFor();
   expect(await ask('sql')).toBe(200);
   await facts.getByText('sql', { exact: true }).waitFor();
+  // Where it is loaded is found among all workers.
+  await page.goto(`${queue.url}/?text=sql`);
+  const row = page.getByRole('row').filter({ has: page.getByRole('link', { name: 'one' }) });
+  await row.getByText('sql', { exact: true }).waitFor();
+  await page.goto(`${queue.url}/workers/one`);
   expect(await ask('broken')).toBe(503);
   await facts.getByText(/broken: .*adapter_config\.json/).waitFor();
   expect(faults).toEqual([]);

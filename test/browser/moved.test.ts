@@ -63,12 +63,45 @@ it('tells of a request from which worker its answer moved, at which token, and w
   await page.getByText('succeeded: ').first().waitFor();
   // Its figures too, without a reload, though they are listed a moment after its end.
   await page.locator('dl.facts').getByText('/v1/chat/completions').waitFor();
-  // What engines had in their caches stands with its pool.
-  await page.goto(`${queue.url}/queue?range=hour`);
-  await page.getByText('Cached', { exact: true }).first().waitFor();
-  await page.getByText('Predicted', { exact: true }).waitFor();
   // A request is no stored job, for which the page asks as well, but once.
   expect(faults.filter((fault) => !fault.includes('404'))).toEqual([]);
   expect(faults).toHaveLength(1);
+  await close();
+}, 180_000);
+
+it('tells of a request and of its pool how much of prompts a worker was supposed to have', async () => {
+  const config_id = 'asked-twice';
+  await readyWorker(queue.url, 'third', { env: { CASOLA_CONFIG_ID: config_id } });
+  const ask = async () => {
+    const answer = await fetch(`${queue.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        model: config_id,
+        messages: [{ role: 'user', content: 'Tell me something long. '.repeat(100) }],
+        max_tokens: 2,
+      }),
+    });
+    expect(answer.status, await answer.text()).toBe(200);
+    return answer.headers.get('x-job-id');
+  };
+  await ask();
+  const again = await ask();
+  const { page, close } = await openPage(browser);
+  await page.goto(`${queue.url}/jobs/${again}`);
+  await page
+    .getByText(/; cached: [1-9]\d* predicted, \d+ seen/)
+    .first()
+    .waitFor();
+  await page.goto(`${queue.url}/queue?range=hour`);
+  const pool = page.getByRole('article').filter({ hasText: config_id });
+  const figure = (name: string) =>
+    pool.locator('dl.rates div').filter({ has: page.getByText(name, { exact: true }) });
+  await figure('Predicted')
+    .getByText(/^[1-9]\d* %$/)
+    .waitFor();
+  await figure('Cached')
+    .getByText(/^\d+ %$/)
+    .waitFor();
   await close();
 }, 180_000);

@@ -50,6 +50,11 @@ it('tells of each worker of a shared GPU whether its model is awake', async () =
     await page.getByText('awake', { exact: true }).waitFor();
     await page.goto(`${queue.url}/workers/${other}`);
     await page.getByText('asleep: another model has it').waitFor();
+    await page.goto(queue.url);
+    const rowOf = (name: string) =>
+      page.getByRole('row').filter({ has: page.getByRole('link', { name, exact: true }) });
+    await rowOf(model).getByText('awake', { exact: true }).waitFor();
+    await rowOf(other).getByText('asleep', { exact: true }).waitFor();
   }
   expect(faults).toEqual([]);
   await close();

@@ -9,7 +9,7 @@ import { fleet } from '../live.ts';
 import { filter, query } from '../router.ts';
 import { EmptyFleet } from './empty-fleet.tsx';
 import { Scaling } from './scaling.tsx';
-import { sortWorkers, WORKER_COLUMNS } from './worker-columns.tsx';
+import { engineWords, sortWorkers, WORKER_COLUMNS } from './worker-columns.tsx';
 
 const ROW_HEIGHT = 44;
 
@@ -110,7 +110,7 @@ function TextFilter({ text }: { text: string }) {
     <input
       type="search"
       placeholder="Worker, model, GPU, error"
-      aria-label="Filter by words of a worker's name, pool, model, GPU or error"
+      aria-label="Filter by words of a worker's name, pool, model, adapters, GPU or error"
       spellcheck={false}
       value={text}
       onInput={(event) => filter({ text: event.currentTarget.value })}
@@ -119,9 +119,11 @@ function TextFilter({ text }: { text: string }) {
 }
 
 /** Whether a text stands in what is shown of it. */
-function says({ worker_id, config_id, models, gpus, phase, error }: WorkerRow, text: string): boolean {
+function says(worker: WorkerRow, text: string): boolean {
+  const { worker_id, config_id, models, gpus, error } = worker;
   const wanted = text.trim().toLowerCase();
-  const told = [worker_id, config_id, ...models, ...gpus.map(({ name }) => name), phase, error?.message];
+  const names = gpus.map(({ name }) => name);
+  const told = [worker_id, config_id, ...models, ...names, engineWords(worker), error?.message];
   return told.some((one) => one?.toLowerCase().includes(wanted)) || wanted === '';
 }
 

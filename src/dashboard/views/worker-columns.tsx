@@ -201,11 +201,18 @@ function Doing({ worker }: { worker: WorkerRow }) {
             ? error?.message
             : state === 'lost'
               ? (was_doing ?? disconnected?.reason)
-              : worker.phase}
+              : engineWords(worker)}
         </small>
       )}
     </>
   );
+}
+
+/** `asleep`, or `sql, french`: the step of its start, whether it has the GPU that it shares, the adapters it has loaded. */
+export function engineWords({ phase, engine_asleep, adapters }: WorkerRow): string {
+  const turn = engine_asleep === null ? null : engine_asleep ? 'asleep' : 'awake';
+  const loaded = adapters === null ? null : adapters.loaded.join(', ');
+  return [phase, turn, loaded].filter(Boolean).join(' · ');
 }
 
 /** `load ▇▇▇▁ 1:12 of ~2:40`: amber once it takes longer than usual. */

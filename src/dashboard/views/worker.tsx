@@ -148,7 +148,7 @@ function Facts({ worker }: { worker: WorkerRow }) {
   );
 }
 
-/** Which of the engines that share a GPU is awake; nothing of a worker whose engine has its own. */
+/** What became of the long prompts that it had others compute; nothing of a worker that hands none over. */
 function prefillFacts({ prefills }: WorkerRow): [name: string, value: ComponentChildren][] {
   if (prefills === null) return [];
   const { done = 0, ...whole } = prefills.results;
@@ -158,6 +158,7 @@ function prefillFacts({ prefills }: WorkerRow): [name: string, value: ComponentC
   return [['Long prompts', [handed, ...(words.length > 0 ? [`whole: ${words.join(', ')}`] : [])].join('; ')]];
 }
 
+/** Whether its engine is awake, of those that share a GPU; nothing of a worker whose engine has its own. */
 function turnFacts({ engine_asleep }: WorkerRow): [name: string, value: ComponentChildren][] {
   if (engine_asleep === null) return [];
   return [['Shared GPU', engine_asleep ? 'asleep: another model has it' : 'awake']];
