@@ -120,7 +120,9 @@ function RequestFacts({ record }: { record: RequestRecord }) {
         <Figure name="Route">{route}</Figure>
         <Figure name="Token">{token_name ?? format.UNKNOWN}</Figure>
         {request_id && <Figure name="Its caller's id">{request_id}</Figure>}
-        <Figure name="Worker">{worker_id === null ? format.UNKNOWN : <WorkerLink id={worker_id} />}</Figure>
+        <Figure name="Worker">
+          <WorkerLink id={worker_id} />
+        </Figure>
         <Figure name="Ended">
           <Time at={record.ended_at} />
         </Figure>
@@ -184,7 +186,7 @@ function Facts({ job }: { job: Job }) {
       <Figure name="Ran">{format.duration(ran)}</Figure>
       <Figure name="Attempts">{attemptsOf(job)}</Figure>
       <Figure name="Worker">
-        {job.worker_id === null ? format.UNKNOWN : <WorkerLink id={job.worker_id} />}
+        <WorkerLink id={job.worker_id} />
       </Figure>
       {job.trace_id && (
         <Figure name="Trace">
@@ -248,7 +250,9 @@ function Story({ steps }: { steps: LedgerStep[] }) {
                   </td>
                   <td class="number">{format.duration(between(steps[0]!.at, at))}</td>
                   <td>{step.replaceAll('_', ' ')}</td>
-                  <td>{worker_id === null ? format.UNKNOWN : <WorkerLink id={worker_id} />}</td>
+                  <td>
+                    <WorkerLink id={worker_id} />
+                  </td>
                   <td class="wraps">{detail ?? ''}</td>
                 </tr>
               ))}

@@ -141,7 +141,7 @@ const COLUMNS: Column<ListedJob>[] = [
     head: 'Worker',
     width: 150,
     drop: 4,
-    cell: ({ worker_id }) => (worker_id === null ? format.UNKNOWN : <WorkerLink id={worker_id} />),
+    cell: ({ worker_id }) => <WorkerLink id={worker_id} />,
   },
   {
     key: 'error',

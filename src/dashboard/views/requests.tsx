@@ -168,7 +168,7 @@ const COLUMNS: Column<RequestRecord>[] = [
     head: 'Worker',
     width: 120,
     drop: 3,
-    cell: ({ worker_id }) => (worker_id === null ? format.UNKNOWN : <WorkerLink id={worker_id} />),
+    cell: ({ worker_id }) => <WorkerLink id={worker_id} />,
   },
   {
     key: 'tokens',
