@@ -1,4 +1,5 @@
-import { parseArgs } from 'node:util';
+import { Option } from 'commander';
+import { commandLine, wholeFrom } from '../scripts/command-line.ts';
 import type { LedgerView } from '../src/protocol/index.ts';
 import { until } from '../test/support/poll.ts';
 import {
@@ -12,13 +13,16 @@ import {
 
 /**
  * A drain of one of two workers under answers of a minute each, live and stored, with and without moves (docs/moving.md).
- *
- *   npm run bench:drain [-- --jobs 16] [--only live|stored]
  */
-const { values } = parseArgs({
-  options: { jobs: { type: 'string', default: '16' }, only: { type: 'string' } },
-});
-const JOBS = Number(values.jobs);
+const given = commandLine(
+  'npm run bench:drain --',
+  'drains one of two workers under answers of a minute each, live and stored, with and without moves',
+)
+  .option('--jobs <count>', 'answers', wholeFrom(1), 16)
+  .addOption(new Option('--only <kind>', 'answers of one kind').choices(['live', 'stored']))
+  .parse()
+  .opts<{ jobs: number; only?: string }>();
+const JOBS = given.jobs;
 const TOKENS = 600;
 const ENGINE = '--inter-token-latency-ms 100';
 
@@ -128,4 +132,4 @@ console.log(
   '| jobs | `MIGRATION` | grace | the worker ended after | the last answer after | whole | moved | released | output | wasted |',
 );
 console.log('| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |');
-for (const one of CASES) if (values.only === undefined || values.only === one.kind) await drain(one);
+for (const one of CASES) if (given.only === undefined || given.only === one.kind) await drain(one);

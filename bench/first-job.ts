@@ -1,6 +1,6 @@
 import { Agent, get } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
+import { commandLine, wholeFrom } from '../scripts/command-line.ts';
 import { ensureVllm, TINY_MODEL_ARGS } from '../scripts/vllm/setup.ts';
 import { chatJob, settled, startQueue, startWorker, submit, tearDown } from '../test/support/road.ts';
 
@@ -8,14 +8,17 @@ import { chatJob, settled, startQueue, startWorker, submit, tearDown } from '../
  * How long a job waits for a worker whose engine has just become healthy. The job lies in the queue before
  * the container (`worker-vllm supervise`) starts; everything runs on this machine, with one clock.
  *
- *   npm run bench:first-job [-- --rounds 5] [--vllm]
- *
  * From: the first 200 of the engine's /health, asked here over one kept connection 1 ms after each answer.
  * To: the worker sends the job's request to the engine, by the time of its own line (LOG_LEVEL=debug).
  */
-const { values } = parseArgs({
-  options: { rounds: { type: 'string', default: '5' }, vllm: { type: 'boolean', default: false } },
-});
+const given = commandLine(
+  'npm run bench:first-job --',
+  'measures how long a job waits for a worker whose engine has just become healthy',
+)
+  .option('--rounds <count>', 'workers, one after the other', wholeFrom(1), 5)
+  .option('--vllm', 'over real vLLM, not the simulator')
+  .parse()
+  .opts<{ rounds: number; vllm?: true }>();
 
 const LOG = { LOG_LEVEL: 'debug' };
 /** Long enough for worker and queue to be connected. */
@@ -23,16 +26,16 @@ const SIMULATOR = { engineArgs: '--startup-seconds 5', env: LOG };
 const STARTUP_LIMIT_MS = 300_000;
 
 async function main(): Promise<void> {
-  const options = values.vllm ? await realEngine() : SIMULATOR;
+  const options = given.vllm ? await realEngine() : SIMULATOR;
   const queue = await startQueue();
   const waits: number[] = [];
-  for (let n = 1; n <= Number(values.rounds); n++) {
+  for (let n = 1; n <= given.rounds; n++) {
     waits.push(await measure(queue.url, `round-${n}`, options));
     console.log(`round ${n}: ${waits.at(-1)} ms`);
   }
   waits.sort((a, b) => a - b);
   console.log(
-    `${values.vllm ? 'vLLM' : 'the simulator'} healthy → first job taken: min ${waits[0]}, ` +
+    `${given.vllm ? 'vLLM' : 'the simulator'} healthy → first job taken: min ${waits[0]}, ` +
       `median ${waits[Math.floor(waits.length / 2)]}, max ${waits.at(-1)} ms`,
   );
 }

@@ -2,7 +2,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { Command } from 'commander';
+import { commandLine, wholeFrom } from '../scripts/command-line.ts';
 import { OPTIMISATIONS } from '../src/protocol/optimisations.ts';
 import { comparePairs, LOADS, ratioText } from './compare/pairs.ts';
 import { machineState, noiseSince } from './machine.ts';
@@ -30,12 +30,14 @@ const NOT_COPIED = new Set(['.git', 'node_modules', 'dist', '.worker-vllm']);
 const SWITCHES = 'src/protocol/optimisations.ts';
 
 const names = Object.keys(OPTIMISATIONS) as Name[];
-const given = new Command('bench:optimisations')
-  .description('measures what each optimisation saves, by turning it off in a copy of this checkout')
-  .option('--rounds <count>', 'pairs of both', '30')
+const given = commandLine(
+  'npm run bench:optimisations --',
+  'measures what each optimisation saves, by turning it off in a copy of this checkout',
+)
+  .option('--rounds <count>', 'pairs of both', wholeFrom(1), 30)
   .option('--only <names>', `of ${names.join(', ')}`)
   .parse();
-const { rounds, only = names.join(',') } = given.opts<{ rounds: string; only?: string }>();
+const { rounds, only = names.join(',') } = given.opts<{ rounds: number; only?: string }>();
 
 const before = machineState();
 const own = fileURLToPath(new URL('..', import.meta.url));
@@ -50,7 +52,7 @@ async function measure(name: Name): Promise<void> {
     turnOff(name, join(copy, SWITCHES));
     process.stdout.write(`\n${name}\n`);
     const loads = LOADS.filter((load) => SHOWS_IN[name].some((words) => load.name.includes(words)));
-    for await (const ratios of comparePairs(copy, own, Number(rounds), loads)) {
+    for await (const ratios of comparePairs(copy, own, rounds, loads)) {
       process.stdout.write(
         `  ${ratios[0]!.load}\n${ratios.map((ratio) => `  ${ratioText(ratio)}\n`).join('')}`,
       );

@@ -1,26 +1,26 @@
 import { readFileSync } from 'node:fs';
-import { parseArgs } from 'node:util';
+import { commandLine, existingFile, wholeFrom } from '../scripts/command-line.ts';
 import { type Asked, LOADS, requestsOf, uniqueRequests } from './prefixes/loads.ts';
 import { play } from './prefixes/world.ts';
 
 /**
  * What prefix-aware dispatch brings (docs/prefixes.md): the real rules of the queue over model engines, in virtual time,
  * so that a run takes seconds and says the same on every machine.
- *
- *   npm run bench:prefixes [-- --requests 4000] [--seed 1] [--trace FILE.csv]
- *
- * `--trace`: a trace of Azure's (`TIMESTAMP,ContextTokens,GeneratedTokens`) as one more load, of prompts that share
- * nothing.
  */
-const { values } = parseArgs({
-  options: {
-    requests: { type: 'string', default: '4000' },
-    seed: { type: 'string', default: '1' },
-    trace: { type: 'string' },
-  },
-});
-const count = Number(values.requests);
-const seed = Number(values.seed);
+const given = commandLine(
+  'npm run bench:prefixes --',
+  'measures what prefix-aware dispatch brings, in virtual time',
+)
+  .option('--requests <count>', 'requests of each load', wholeFrom(1), 4000)
+  .option('--seed <number>', 'chooses the requests', wholeFrom(0), 1)
+  .option(
+    '--trace <file>',
+    "one more load, of prompts that share nothing: a trace of Azure's (TIMESTAMP,ContextTokens,GeneratedTokens)",
+    existingFile,
+  )
+  .parse()
+  .opts<{ requests: number; seed: number; trace?: string }>();
+const { requests: count, seed } = given;
 
 /** About an 8B model on a GPU of 80 GB. */
 const SLOTS = 32;
@@ -37,7 +37,7 @@ console.log(
 console.log('| --- | --- | --- | --- | --- | --- | --- | --- | --- |');
 for (const workers of [2, 4]) {
   for (const load of LOADS) compare(load, requestsOf(load, count, RATE[load] * workers, seed), workers);
-  if (values.trace) compare('trace', uniqueRequests(traceOf(values.trace, workers), seed), workers);
+  if (given.trace) compare('trace', uniqueRequests(traceOf(given.trace, workers), seed), workers);
 }
 
 function compare(load: string, asked: readonly Asked[], workers: number): void {

@@ -1,4 +1,4 @@
-import { Command } from 'commander';
+import { commandLine, wholeFrom } from '../scripts/command-line.ts';
 import { tearDown } from '../test/support/road.ts';
 import type { Effort } from './effort.ts';
 import { machineState, noiseSince } from './machine.ts';
@@ -21,9 +21,11 @@ import { pacedStreams } from './scenarios/streams.ts';
 
 /** `npm run bench`: what the road costs over a direct call. docs/performance.md says how to read it. */
 
-const given = new Command('bench')
-  .description('measures the road against a direct call, in turns, everything on this machine')
-  .option('--rounds <count>', 'pairs of direct and road', '5')
+const given = commandLine(
+  'npm run bench --',
+  'measures the road against a direct call, in turns, everything on this machine',
+)
+  .option('--rounds <count>', 'pairs of direct and road', wholeFrom(1), 5)
   .option(
     '--only <groups>',
     'groups to measure, such as P1,P3; peers, bends, page, batches and vllm run only when they are named',
@@ -31,14 +33,12 @@ const given = new Command('bench')
   .option('--save <name>', 'keeps the figures as bench/results/<name>.json')
   .option('--short', 'sees that everything runs, in about a minute; its figures mean nothing')
   .parse()
-  .opts<{ rounds: string; only?: string; save?: string; short?: boolean }>();
+  .opts<{ rounds: number; only?: string; save?: string; short?: boolean }>();
 
 /** Of the requests and tokens of a whole run. */
 const SHORT_SHARE = 0.02;
 
-const effort: Effort = given.short
-  ? { rounds: 1, share: SHORT_SHARE }
-  : { rounds: Number(given.rounds), share: 1 };
+const effort: Effort = given.short ? { rounds: 1, share: SHORT_SHARE } : { rounds: given.rounds, share: 1 };
 const only = given.only?.split(',');
 
 interface Scenario {

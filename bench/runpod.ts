@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { ensureClients } from '../scripts/clients/setup.ts';
+import { commandLine, wholeFrom } from '../scripts/command-line.ts';
 import { FakeServerless } from '../test/support/fake-serverless.ts';
 import { until } from '../test/support/poll.ts';
 import { freePort } from '../test/support/ports.ts';
@@ -14,19 +14,19 @@ import { median, sum } from './statistics.ts';
  * Node (runpod/bare-loop.ts): the same platform (the tests' fake, on loopback), the same engine (the simulator, which
  * answers at once), the same jobs. All three stay up, and work in short turns.
  *
- *   npm run bench:runpod [-- --rounds 5] [--jobs 600] [--concurrency 30]
- *
  * Jobs a second: from the submission of all to the end of the last. Processor: of the worker's processes meanwhile,
  * without the engine. First piece: from the submission of one job that streams to the first post of its stream.
  */
-const { values } = parseArgs({
-  options: {
-    rounds: { type: 'string', default: '5' },
-    jobs: { type: 'string', default: '600' },
-    concurrency: { type: 'string', default: '30' },
-  },
-});
-const JOBS = Number(values.jobs);
+const given = commandLine(
+  'npm run bench:runpod --',
+  "measures this worker in a RunPod endpoint beside the loop of RunPod's own SDK",
+)
+  .option('--rounds <count>', 'turns of each', wholeFrom(1), 5)
+  .option('--jobs <count>', 'jobs of a turn', wholeFrom(1), 600)
+  .option('--concurrency <count>', 'jobs at once', wholeFrom(1), 30)
+  .parse()
+  .opts<{ rounds: number; jobs: number; concurrency: number }>();
+const JOBS = given.jobs;
 const STREAMS = 10;
 /** All compile and fill their caches before anything is counted: V8 is done after some 2,000 jobs. */
 const WARM_JOBS = 2000;
@@ -91,7 +91,7 @@ async function main(): Promise<void> {
 async function runRounds(sides: Side[]): Promise<void> {
   for (const side of sides) await runAll(side, 'warm', WARM_JOBS);
   const all = new Map<string, Figures[]>(sides.map(({ name }) => [name, []]));
-  for (let round = 1; round <= Number(values.rounds); round++) {
+  for (let round = 1; round <= given.rounds; round++) {
     for (const side of sides) {
       const figures = await measure(side, round);
       all.get(side.name)!.push(figures);
@@ -110,7 +110,7 @@ async function start(name: string, run: (env: NodeJS.ProcessEnv) => Child): Prom
   const platform = new FakeServerless();
   const worker = run({
     ...(await platform.listen()),
-    ...{ RUNPOD_PING_INTERVAL: PING_INTERVAL_MS, MAX_CONCURRENCY: values.concurrency },
+    ...{ RUNPOD_PING_INTERVAL: PING_INTERVAL_MS, MAX_CONCURRENCY: String(given.concurrency) },
     ...{ NO_PROXY: '*', no_proxy: '*' },
   });
   await until(() => platform.of('take').length > 0, `${name} asks for jobs`);

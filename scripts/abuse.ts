@@ -1,15 +1,17 @@
-import { Command } from 'commander';
+import { InvalidArgumentError } from 'commander';
+import { ATTACKS } from '../test/abuse/attacks.ts';
 import { abuse } from '../test/abuse/run.ts';
 import { tearDown, tearDownOnSignals } from '../test/support/road.ts';
+import { commandLine } from './command-line.ts';
 
 /** `npm run abuse`: slow, large, many, nested, idle and strange requests; ends with 1 if the queue suffered. */
 
-const given = new Command('abuse')
-  .description(
-    'mistreats a queue in every way callers can, with a well-behaved caller beside; ends by itself',
-  )
+const given = commandLine(
+  'npm run abuse --',
+  'mistreats a queue in every way callers can, with a well-behaved caller beside; ends by itself',
+)
   .option('--short', 'the form that every test run includes')
-  .option('--only <text>', 'attacks whose name contains this')
+  .option('--only <text>', 'attacks whose name contains this', named)
   .parse()
   .opts<{ short?: boolean; only?: string }>();
 
@@ -19,3 +21,9 @@ await tearDown();
 const faults = findings.flatMap((finding) => finding.faults);
 console.log(`\n${findings.length} attacks, ${faults.length} faults`);
 process.exit(faults.length === 0 ? 0 : 1);
+
+function named(text: string): string {
+  if (!ATTACKS.some(({ name }) => name.includes(text)))
+    throw new InvalidArgumentError(`All: ${ATTACKS.map(({ name }) => name).join(', ')}.`);
+  return text;
+}

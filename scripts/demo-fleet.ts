@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
+import { commandLine, wholeFrom } from './command-line.ts';
 import { type DemoPart, PARTS, POOLS } from './demo/cast.ts';
 import { startDemoLaunches } from './demo/launches.ts';
 import { DemoLoad } from './demo/load.ts';
@@ -8,8 +8,8 @@ import { type DemoQueue, DemoWorker } from './demo/worker.ts';
 
 /**
  * A fleet to look at: 20 workers of four pools under load, among them one that loads, one that is lost, one that
- * drains and one in error, and a fifth pool whose workers the scheduler starts and ends as work comes and goes. `node scripts/demo-fleet.ts [--url URL [--token TOKEN]] [--port 8788]`; without an address
- * it starts a queue of its own, with a made-up day behind it and thrown away at the end.
+ * drains and one in error, and a fifth pool whose workers the scheduler starts and ends as work comes and goes. Without
+ * the address of a queue it starts one of its own, with a made-up day behind it and thrown away at the end.
  */
 export interface DemoFleet {
   /** Resolves when the worker that vanishes counts as lost, and the one that drains does so. */
@@ -80,16 +80,15 @@ export function startDemoFleet(queue: DemoQueue): DemoFleet {
 }
 
 async function main(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      url: { type: 'string' },
-      token: { type: 'string' },
-      port: { type: 'string', default: '8788' },
-    },
-  });
-  const own = values.url === undefined ? await startDemoQueue(values.port) : null;
-  const url = (values.url ?? own!.url).replace(/\/+$/, '');
-  const fleet = startDemoFleet({ url, token: values.token });
+  const given = commandLine('npm run demo-fleet --', 'plays a fleet of workers under load, all made up')
+    .option('--url <address>', 'of the queue that it reports to; else it starts one')
+    .option('--token <text>', 'for that queue')
+    .option('--port <number>', 'of the queue that it starts', wholeFrom(0), 8788)
+    .parse()
+    .opts<{ url?: string; token?: string; port: number }>();
+  const own = given.url === undefined ? await startDemoQueue(String(given.port)) : null;
+  const url = (given.url ?? own!.url).replace(/\/+$/, '');
+  const fleet = startDemoFleet({ url, token: given.token });
   console.log(`A fleet of ${PARTS.length} workers under load, all made up: ${url}/\nCtrl-C ends it.`);
   await new Promise((resolve) => {
     process.once('SIGINT', resolve);

@@ -1,22 +1,24 @@
-import { parseArgs } from 'node:util';
+import { Option } from 'commander';
 import { Random } from '../test/support/random.ts';
+import { commandLine, wholeFrom } from './command-line.ts';
 import { TARGETS, type Target } from './fuzz/targets.ts';
 
 /**
  * Frames that no honest peer would send, at the doors where frames come in: the queue's control socket, the
  * worker's control and answer sockets, the relay's answer socket. None may throw, and what a worker sends
  * may not touch another worker's job.
- * `npm run fuzz -- [--frames N] [--seed S] [--only queue|worker|relay]`; same seed, same frames.
  */
-const { values } = parseArgs({
-  options: {
-    frames: { type: 'string', default: '100000' },
-    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
-    only: { type: 'string' },
-  },
-});
-const seed = Number(values.seed);
-const share = Math.ceil(Number(values.frames) / (values.only ? 1 : 3));
+const names = Object.keys(TARGETS);
+const { frames, seed, only } = commandLine(
+  'npm run fuzz --',
+  'sends frames that no honest peer would send to every peer, and sees that they do no harm',
+)
+  .option('--frames <count>', 'frames, over all peers', wholeFrom(1), 100_000)
+  .option('--seed <number>', 'chooses the frames', wholeFrom(0), Date.now() % 1_000_000)
+  .addOption(new Option('--only <peer>', 'one of the peers').choices(names))
+  .parse()
+  .opts<{ frames: number; seed: number; only?: string }>();
+const share = Math.ceil(frames / (only ? 1 : names.length));
 /** A target is built anew after this many frames, so that what failed is close to a clean state. */
 const ROUND = 2000;
 
@@ -51,6 +53,6 @@ async function fuzz(name: string, build: () => Target | Promise<Target>): Promis
 console.log(`seed ${seed}`);
 let ok = true;
 for (const [name, build] of Object.entries(TARGETS)) {
-  if (!values.only || values.only === name) ok = (await fuzz(name, build)) && ok;
+  if (!only || only === name) ok = (await fuzz(name, build)) && ok;
 }
 process.exitCode = ok ? 0 : 1;

@@ -2,22 +2,26 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import type { JobView } from '../src/protocol/index.ts';
 import { startWorkerd } from '../src/workerd/process.ts';
 import { closeRawWorkers, type JobFrame, RawWorker } from '../test/support/raw-worker.ts';
+import { commandLine, wholeFrom } from './command-line.ts';
 
 /**
  * Memory of workerd while stored jobs with large payloads and results go through it all at once: submitted, fetched by
  * a worker, their results put and announced, and read.
- * node scripts/measure-bodies.ts [--jobs 24] [--mib 2]
  */
-const { values } = parseArgs({
-  options: { jobs: { type: 'string', default: '24' }, mib: { type: 'string', default: '2' } },
-});
-const jobs = Number(values.jobs);
+const given = commandLine(
+  'node scripts/measure-bodies.ts',
+  'measures the memory of workerd while stored jobs with large payloads and results go through it',
+)
+  .option('--jobs <count>', 'jobs at once', wholeFrom(1), 24)
+  .option('--mib <count>', 'MiB of a payload, and of a result', wholeFrom(1), 2)
+  .parse()
+  .opts<{ jobs: number; mib: number }>();
+const { jobs } = given;
 let refused = 0;
-const text = 'x'.repeat(Number(values.mib) * 1024 * 1024);
+const text = 'x'.repeat(given.mib * 1024 * 1024);
 
 const stateDir = await mkdtemp(join(tmpdir(), 'bodies-'));
 const road = await startWorkerd({ host: '127.0.0.1', port: 0, stateDir, bindings: {} });

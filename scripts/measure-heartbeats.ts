@@ -1,34 +1,35 @@
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import type { FleetView } from '../src/protocol/index.ts';
 import { startWorkerd } from '../src/workerd/process.ts';
 import { beatingWorkers } from './beating-workers.ts';
+import { commandLine, wholeFrom } from './command-line.ts';
 
 /**
  * What the heartbeats of many workers cost the fleet object: commits a second, and processor time of workerd.
- * `node scripts/measure-heartbeats.ts [--workers N] [--interval S] [--seconds S] [--watch]`; with `--watch` somebody looks on.
  */
-const { values } = parseArgs({
-  options: {
-    workers: { type: 'string', default: '1000' },
-    interval: { type: 'string', default: '10' },
-    seconds: { type: 'string', default: '60' },
-    watch: { type: 'boolean', default: false },
-  },
-});
-const workers = Number(values.workers);
-const intervalMs = Number(values.interval) * 1000;
+const given = commandLine(
+  'node scripts/measure-heartbeats.ts',
+  'measures what the heartbeats of many workers cost the fleet object',
+)
+  .option('--workers <count>', 'workers that beat', wholeFrom(1), 1000)
+  .option('--interval <seconds>', 'between two heartbeats of one', wholeFrom(1), 10)
+  .option('--seconds <count>', 'how long', wholeFrom(1), 60)
+  .option('--watch', 'somebody looks at the fleet meanwhile')
+  .parse()
+  .opts<{ workers: number; interval: number; seconds: number; watch?: true }>();
+const { workers, interval } = given;
+const intervalMs = interval * 1000;
 
 const folder = mkdtempSync(join(tmpdir(), 'measure-heartbeats-'));
 const road = await startWorkerd({ host: '127.0.0.1', port: 0, stateDir: folder, bindings: {} });
 try {
   // First heartbeats are news, which is stored sooner.
-  const end = AbortSignal.timeout(2 * intervalMs + Number(values.seconds) * 1000);
+  const end = AbortSignal.timeout(2 * intervalMs + given.seconds * 1000);
   const beating = beatingWorkers(road.url, workers, intervalMs, end);
   await sleep(2 * intervalMs);
-  const watched = values.watch ? watch() : null;
+  const watched = given.watch ? watch() : null;
   const commits = countCommits();
   const cpuBefore = cpuSeconds();
   const startedAt = performance.now();
@@ -37,7 +38,7 @@ try {
   const cpu = ((cpuSeconds() - cpuBefore) / seconds) * 100;
   const view = (await (await fetch(`${road.url}/api/fleet`)).json()) as FleetView;
   console.log(
-    `${view.workers.length} workers, a heartbeat every ${values.interval} s each: ${(commits.stop() / seconds).toFixed(2)} commits/s, ${cpu.toFixed(1)} % of a core${watched ? `, ${(watched() / seconds / 1000).toFixed(0)} kB/s to one viewer` : ''}`,
+    `${view.workers.length} workers, a heartbeat every ${interval} s each: ${(commits.stop() / seconds).toFixed(2)} commits/s, ${cpu.toFixed(1)} % of a core${watched ? `, ${(watched() / seconds / 1000).toFixed(0)} kB/s to one viewer` : ''}`,
   );
 } finally {
   await road.stop();

@@ -3,28 +3,27 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import WebSocket from 'ws';
 import { startWorkerd } from '../src/workerd/process.ts';
 import { closeRawWorkers, RawWorker } from '../test/support/raw-worker.ts';
+import { commandLine, wholeFrom } from './command-line.ts';
 
 /**
  * How long people wait beside programs: many job sockets submit at once, and meanwhile `/health` is asked and chats are
  * streamed, one after another, before and during that.
- * node scripts/measure-programs.ts [--sockets 200] [--jobs 1000]
  */
-const { values } = parseArgs({
-  options: {
-    sockets: { type: 'string', default: '200' },
-    jobs: { type: 'string', default: '1000' },
-    /** Internal: the process that submits to this queue. */
-    load: { type: 'string' },
-  },
-});
-const sockets = Number(values.sockets);
-const jobs = Number(values.jobs);
+const given = commandLine(
+  'node scripts/measure-programs.ts',
+  'measures how long people wait while many job sockets submit',
+)
+  .option('--sockets <count>', 'job sockets', wholeFrom(1), 200)
+  .option('--jobs <count>', 'jobs of each', wholeFrom(1), 1000)
+  .option('--load <url>', 'internal: the process that submits to this queue')
+  .parse()
+  .opts<{ sockets: number; jobs: number; load?: string }>();
+const { sockets, jobs } = given;
 
-if (values.load) await submitAll(values.load);
+if (given.load) await submitAll(given.load);
 else await measure();
 
 async function measure(): Promise<void> {

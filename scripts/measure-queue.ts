@@ -2,23 +2,25 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
-import { parseArgs } from 'node:util';
 import { parseJson, WorkerFrame } from '../src/protocol/index.ts';
 import { Queue } from '../src/queue/queue.ts';
 import type { SubmitJob } from '../src/queue/rpc.ts';
 import type { Connection, Ports, Row, Session } from '../src/queue/store/ports.ts';
+import { commandLine, wholeFrom } from './command-line.ts';
 
 /**
- * Stored jobs a second that the queue's rules alone carry, over node:sqlite on disk with 64 events to a commit:
- * `node scripts/measure-queue.ts [--jobs N] [--rounds N]`. With the object around them: `npm run bench -- --only P3`.
+ * Stored jobs a second that the queue's rules alone carry, over node:sqlite on disk with 64 events to a commit.
+ * With the object around them: `npm run bench -- --only P3`.
  */
-const { values } = parseArgs({
-  options: {
-    jobs: { type: 'string', default: '20000' },
-    rounds: { type: 'string', default: '3' },
-  },
-});
-const jobs = Number(values.jobs);
+const given = commandLine(
+  'node scripts/measure-queue.ts',
+  "measures the stored jobs a second that the queue's rules alone carry",
+)
+  .option('--jobs <count>', 'jobs of a round', wholeFrom(1), 20_000)
+  .option('--rounds <count>', 'rounds, of which the best is told', wholeFrom(1), 3)
+  .parse()
+  .opts<{ jobs: number; rounds: number }>();
+const { jobs } = given;
 const EVENTS_PER_COMMIT = 64;
 const SLOTS = 256;
 const PAYLOAD = JSON.stringify({ messages: [{ role: 'user', content: 'x'.repeat(400) }] });
@@ -29,10 +31,10 @@ interface Measured {
   rate: number;
   cpuMicros: number;
 }
-const measured = Array.from({ length: Number(values.rounds) }, () => inFolder(measureRules));
+const measured = Array.from({ length: given.rounds }, () => inFolder(measureRules));
 const rate = Math.round(Math.max(...measured.map(({ rate }) => rate)));
 const micros = Math.min(...measured.map(({ cpuMicros }) => cpuMicros)).toFixed(0);
-console.log(`${rate} jobs/s, ${micros} µs of processor time a job (best of ${values.rounds})`);
+console.log(`${rate} jobs/s, ${micros} µs of processor time a job (best of ${given.rounds})`);
 
 function inFolder(measure: (folder: string) => Measured): Measured {
   const folder = mkdtempSync(join(tmpdir(), 'measure-queue-'));

@@ -3,31 +3,37 @@ import { cp, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { InvalidArgumentError } from 'commander';
+import { commandLine, wholeFrom } from './command-line.ts';
 import type { Bug } from './planted-batch-bugs.ts';
 import { WORLDS } from './planted-worlds.ts';
 
 /**
  * Plants one bug after the other in a copy of the sources and shows that the simulation finds it.
- * npm run planted-bugs -- [--seeds N] [--only TEXT]
  * Ends with 1 when one is not found, or cannot be planted because its line is gone.
  */
 
-const { values } = parseArgs({
-  options: { seeds: { type: 'string', default: '500' }, only: { type: 'string', default: '' } },
-});
+const given = commandLine(
+  'npm run planted-bugs --',
+  'plants one bug after the other in a copy of the sources and shows that a simulation finds it',
+)
+  .option('--seeds <count>', 'seeds to look for each', wholeFrom(1), 500)
+  .option('--only <text>', 'bugs whose name contains this, such as fleet, seam, runpod or sharing', named, '')
+  .parse()
+  .opts<{ seeds: number; only: string }>();
 const root = fileURLToPath(new URL('..', import.meta.url));
 const folder = await mkdtemp(join(tmpdir(), 'planted-bugs-'));
 try {
   const simulations = ['', 'fleet-', 'runpod-', 'sharing-'].map((of) => `test/${of}simulation`);
-  const parts = [...simulations, 'test/support', ...WORLDS.map(({ script }) => script), 'scripts/seeds.ts'];
-  for (const part of ['src', ...parts, 'package.json']) {
+  const parts = [...simulations, 'test/support', ...WORLDS.map(({ script }) => script)];
+  const shared = ['scripts/seeds.ts', 'scripts/command-line.ts'];
+  for (const part of ['src', ...parts, ...shared, 'package.json']) {
     await cp(join(root, part), join(folder, part), { recursive: true });
   }
   await symlink(join(root, 'node_modules'), join(folder, 'node_modules'), 'dir');
   const rows: string[][] = [];
   for (const { script, bugs } of WORLDS) {
-    for (const bug of bugs.filter(({ name }) => name.includes(values.only))) {
+    for (const bug of bugs.filter(({ name }) => name.includes(given.only))) {
       const row = await plant(bug, script);
       console.log(row.join(' | '));
       rows.push(row);
@@ -38,6 +44,12 @@ try {
   process.exitCode = rows.every(([, found]) => found === 'yes') ? 0 : 1;
 } finally {
   await rm(folder, { recursive: true, force: true });
+}
+
+function named(text: string): string {
+  if (!WORLDS.some(({ bugs }) => bugs.some(({ name }) => name.includes(text))))
+    throw new InvalidArgumentError('No bug has this in its name.');
+  return text;
 }
 
 /** One row of the table; the copy is as before when it is done. */
@@ -59,7 +71,7 @@ async function plant(bug: Bug, script: string): Promise<string[]> {
 }
 
 async function simulate(bug: Bug, script: string): Promise<{ seeds: number; promise: string | null }> {
-  const seeds = ['--seeds', values.seeds, '--first-seed', String(bug.first_seed ?? 1)];
+  const seeds = ['--seeds', String(given.seeds), '--first-seed', String(bug.first_seed ?? 1)];
   const child = spawn(process.execPath, [script, '--json', ...seeds], {
     cwd: folder,
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -1,39 +1,22 @@
+import type { Command } from 'commander';
 import type { Violation } from '../test/simulation/oracle.ts';
+import { commandLine, wholeFrom } from './command-line.ts';
 
-/** What every simulation takes from its command line, for `parseArgs`. @param count of seeds, unless it is told */
-export function seedOptions(count: number) {
-  return {
-    seeds: { type: 'string', default: String(count) },
-    'first-seed': { type: 'string', default: '1' },
-    /** Everything that happens, of every seed. */
-    events: { type: 'boolean', default: false },
-    /** One line for programs: the promise that was broken and the seeds it took. */
-    json: { type: 'boolean', default: false },
-  } as const;
+/** The command line of a simulation. @param script as `npm run` knows it @param count of seeds, unless it is told */
+export function simulationLine(script: string, description: string, count: number): Command {
+  return commandLine(`npm run ${script} --`, description)
+    .option('--seeds <count>', 'seeds to run', wholeFrom(1), count)
+    .option('--first-seed <number>', 'the first of them', wholeFrom(0), 1)
+    .option('--events', 'prints everything that happens, of every seed')
+    .option('--json', 'prints a line for programs: the promise that was broken, and the seeds it took');
 }
 
+/** What it was given. */
 export interface Seeds {
-  count: number;
-  first: number;
-  events: boolean;
-  json: boolean;
-}
-
-interface SeedValues {
-  seeds: string;
-  'first-seed': string;
-  events: boolean;
-  json: boolean;
-}
-
-/** Ends the process with 64 where the numbers make no sense. */
-export function readSeeds({ seeds, 'first-seed': firstSeed, events, json }: SeedValues): Seeds {
-  const [count, first] = [Number(seeds), Number(firstSeed)];
-  if (!(count >= 1) || !Number.isInteger(first)) {
-    console.error('--seeds: expected a number from 1; --first-seed: expected a whole number');
-    process.exit(64);
-  }
-  return { count, first, events, json };
+  seeds: number;
+  firstSeed: number;
+  events?: true;
+  json?: true;
 }
 
 /** What came of one seed. */
@@ -55,15 +38,15 @@ export interface Simulation<Run extends SeedRun> {
 
 /** Runs one seed after the other; at the first that breaks a promise it says so and ends the process with 1. */
 export async function runSeeds<Run extends SeedRun>(
-  { count, first, events, json }: Seeds,
+  { seeds, firstSeed, events, json }: Seeds,
   { script, run, sum, report }: Simulation<Run>,
 ): Promise<void> {
-  for (let seed = first; seed < first + count; seed++) {
+  for (let seed = firstSeed; seed < firstSeed + seeds; seed++) {
     const result = await run(seed);
     if (events) console.log(`seed ${seed}\n${result.lines.join('\n')}`);
     if (!result.violation) continue;
     const { promise, message } = result.violation;
-    if (json) console.log(JSON.stringify({ seeds: seed - first + 1, promise, message }));
+    if (json) console.log(JSON.stringify({ seeds: seed - firstSeed + 1, promise, message }));
     else if (report) await report(seed, result);
     else {
       console.log(`seed ${seed}: ${promise}: ${message}`);
@@ -71,5 +54,5 @@ export async function runSeeds<Run extends SeedRun>(
     }
     process.exit(1);
   }
-  console.log(json ? JSON.stringify({ seeds: count, promise: null }) : `${sum()}: every promise kept`);
+  console.log(json ? JSON.stringify({ seeds, promise: null }) : `${sum()}: every promise kept`);
 }

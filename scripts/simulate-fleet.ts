@@ -2,60 +2,56 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { readFile, writeFile } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import { compare, madeUpTrace, table } from '../test/fleet-simulation/comparison.ts';
 import { frontierPicture } from '../test/fleet-simulation/frontier.ts';
 import { drawPlan } from '../test/fleet-simulation/plan.ts';
 import { readAzure } from '../test/fleet-simulation/trace.ts';
 import { type FleetResult, simulateFleet } from '../test/fleet-simulation/world.ts';
-import { readSeeds, runSeeds, seedOptions } from './seeds.ts';
+import { existingFile } from './command-line.ts';
+import { runSeeds, type Seeds, simulationLine } from './seeds.ts';
 
-/**
- * Scheduler, launcher and providers in one virtual world, with faults; stops at the first seed that breaks a promise.
- * Seeds run side by side, in a process for each processor.
- * npm run simulate:fleet -- [--seeds N] [--first-seed S] [--events]
- *
- * The scaling rule against others, over a trace of requests.
- * npm run simulate:fleet -- --compare [--trace FILE] [--picture]
- */
-const { values } = parseArgs({
-  options: {
-    ...seedOptions(50),
-    /** The rule against others: GPU hours, waits and launches. */
-    compare: { type: 'boolean', default: false },
-    /** Requests in Azure's format: TIMESTAMP,ContextTokens,GeneratedTokens. Left out: made up. */
-    trace: { type: 'string' },
-    /** Writes docs/images/scaling-frontier.svg. */
-    picture: { type: 'boolean', default: false },
-  },
-});
+/** `npm run simulate:fleet`: seeds run side by side, in a process for each processor. */
+
+const given = simulationLine(
+  'simulate:fleet',
+  'runs queue, scheduler, launcher and providers in one virtual world, with faults; stops at the first seed that breaks a promise',
+  50,
+)
+  .option('--compare', 'instead, the scaling rule against others: GPU hours, waits and launches')
+  .option(
+    '--trace <file>',
+    "requests for that, in Azure's format: TIMESTAMP,ContextTokens,GeneratedTokens; else made up",
+    existingFile,
+  )
+  .option('--picture', 'draws that, as docs/images/scaling-frontier.svg')
+  .parse()
+  .opts<Seeds & { compare?: true; trace?: string; picture?: true }>();
 
 /** What a process that runs seeds tells of one. */
 type Told = Pick<FleetResult, 'violation' | 'lines' | 'launches'>;
 
 if (process.send) runAsTold();
-else if (values.compare || values.picture) await compareRules();
+else if (given.compare || given.picture) await compareRules();
 else await runInProcesses();
 
 async function compareRules(): Promise<void> {
-  const trace = values.trace ? readAzure(await readFile(values.trace, 'utf8')) : madeUpTrace();
-  if (values.compare) {
+  const trace = given.trace ? readAzure(await readFile(given.trace, 'utf8')) : madeUpTrace();
+  if (given.compare) {
     console.log('GPU hours / p95 wait in s / p99 wait in s / launches; C: how many seconds a start takes\n');
     console.log(table(compare(trace)));
   }
-  if (!values.picture) return;
+  if (!given.picture) return;
   const path = join(import.meta.dirname, '..', 'docs', 'images', 'scaling-frontier.svg');
   await writeFile(path, frontierPicture(trace));
 }
 
 async function runInProcesses(): Promise<void> {
-  const seeds = readSeeds(values);
-  const results = await inProcesses(seeds.first, seeds.count);
+  const results = await inProcesses(given.firstSeed, given.seeds);
   const launches = [...results.values()].reduce((sum, result) => sum + result.launches, 0);
-  await runSeeds(seeds, {
+  await runSeeds(given, {
     script: 'simulate:fleet',
     run: (seed) => results.get(seed)!,
-    sum: () => `${seeds.count} seeds, ${launches} launches`,
+    sum: () => `${given.seeds} seeds, ${launches} launches`,
   });
 }
 
@@ -97,7 +93,7 @@ function ask(child: ChildProcess, seed: number): Promise<Told> {
 function runAsTold(): void {
   process.on('message', async (seed: number) => {
     const { violation, lines, launches } = await simulateFleet(drawPlan(seed));
-    const told: Told = { violation, lines: values.events ? lines : [], launches };
+    const told: Told = { violation, lines: given.events ? lines : [], launches };
     process.send?.(told);
   });
 }

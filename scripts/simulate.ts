@@ -1,29 +1,30 @@
-import { parseArgs } from 'node:util';
 import { drawPlan } from '../test/simulation/plan.ts';
 import { failureReport } from '../test/simulation/report.ts';
 import { shrink } from '../test/simulation/shrink.ts';
 import { type RunResult, simulate } from '../test/simulation/simulation.ts';
-import { readSeeds, runSeeds, seedOptions } from './seeds.ts';
+import { runSeeds, type Seeds, simulationLine } from './seeds.ts';
 
-/**
- * Runs the simulation over many seeds and stops at the first that breaks a promise, with its trace.
- * npm run simulate -- [--seeds N] [--first-seed S] [--events] [--no-shrink]
- */
-const { values } = parseArgs({
-  options: { ...seedOptions(1000), 'no-shrink': { type: 'boolean', default: false } },
-});
-const seeds = readSeeds(values);
+/** `npm run simulate` */
+
+const given = simulationLine(
+  'simulate',
+  'runs the whole road in one virtual world, with faults; stops at the first seed that breaks a promise, with its trace',
+  1000,
+)
+  .option('--no-shrink', 'leaves the plan of a seed that fails as it is')
+  .parse()
+  .opts<Seeds & { shrink: boolean }>();
 const startedAt = performance.now();
 let steps = 0;
-await runSeeds(seeds, {
+await runSeeds(given, {
   script: 'simulate',
   run: async (seed) => {
     const result = await simulate(drawPlan(seed));
     steps += result.steps;
-    if (!result.violation && !seeds.json) tellProgress(seed - seeds.first + 1);
-    return seeds.events ? { ...result, lines: [...result.lines, `hash ${result.hash}`] } : result;
+    if (!result.violation && !given.json) tellProgress(seed - given.firstSeed + 1);
+    return given.events ? { ...result, lines: [...result.lines, `hash ${result.hash}`] } : result;
   },
-  sum: () => `\n${progress(seeds.count)}`,
+  sum: () => `\n${progress(given.seeds)}`,
   report,
 });
 
@@ -34,12 +35,12 @@ function tellProgress(done: number): void {
 
 function progress(done: number): string {
   const seconds = (performance.now() - startedAt) / 1000;
-  return `${done} of ${seeds.count} seeds, ${steps} events, ${(done / seconds).toFixed(1)} seeds/s`;
+  return `${done} of ${given.seeds} seeds, ${steps} events, ${(done / seconds).toFixed(1)} seeds/s`;
 }
 
 async function report(seed: number, result: RunResult): Promise<void> {
   const plan = drawPlan(seed);
-  if (values['no-shrink']) {
+  if (!given.shrink) {
     console.log(`\n${failureReport(plan, result)}`);
     return;
   }

@@ -1,22 +1,25 @@
-import { Command, InvalidArgumentError } from 'commander';
+import { InvalidArgumentError } from 'commander';
 import { FAULT_KINDS, type FaultKind } from '../test/soak/faults.ts';
 import { tableOf } from '../test/soak/figures.ts';
 import { Soak } from '../test/soak/run.ts';
 import { tearDownOnSignals } from '../test/support/road.ts';
+import { commandLine, wholeFrom } from './command-line.ts';
 
 /** `npm run soak`: real processes, real kills, a network that goes wrong; ends with 1 if anything was lost. */
 
-const given = new Command('soak')
-  .description('runs jobs through a real road while parts of it are killed and its network fails')
-  .option('--jobs <count>', 'jobs to run', whole, 10_000)
-  .option('--faults <count>', 'faults, spread evenly over the jobs', whole, 500)
-  .option('--seed <number>', 'chooses the faults', whole, Date.now() % 1_000_000)
+const given = commandLine(
+  'npm run soak --',
+  'runs jobs through a real road while parts of it are killed and its network fails',
+)
+  .option('--jobs <count>', 'jobs to run', wholeFrom(1), 10_000)
+  .option('--faults <count>', 'faults, spread evenly over the jobs', wholeFrom(0), 500)
+  .option('--seed <number>', 'chooses the faults', wholeFrom(0), Date.now() % 1_000_000)
   .option(
     '--only <kinds>',
     `faults of these kinds alone, such as kill_queue,drain; all: ${FAULT_KINDS.join(', ')}`,
     kinds,
   )
-  .option('--workers <count>', 'worker containers', whole, 4)
+  .option('--workers <count>', 'worker containers', wholeFrom(1), 4)
   .parse()
   .opts<{ jobs: number; faults: number; seed: number; workers: number; only?: FaultKind[] }>();
 
@@ -50,11 +53,6 @@ process.exit(report.logs === null ? 0 : 1);
 function kinds(text: string): FaultKind[] {
   const named = text.split(',');
   const unknown = named.find((kind) => !FAULT_KINDS.includes(kind as FaultKind));
-  if (unknown !== undefined) throw new InvalidArgumentError(`there is no fault "${unknown}".`);
+  if (unknown !== undefined) throw new InvalidArgumentError(`There is no fault "${unknown}".`);
   return named as FaultKind[];
-}
-
-function whole(text: string): number {
-  if (!/^\d+$/.test(text)) throw new InvalidArgumentError('expected a whole number.');
-  return Number(text);
 }

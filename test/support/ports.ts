@@ -1,4 +1,4 @@
-import { createServer } from 'node:net';
+import { createServer, type Server } from 'node:net';
 
 /**
  * Below what the system gives to connections and to servers that ask for any port (32768 and up on Linux): a queue
@@ -8,29 +8,53 @@ const FIRST = 10_240;
 const LAST = 32_767;
 
 /**
- * Test files that run side by side choose from ranges of their own. Over one range a file was given, now and then, the
- * port of another file's queue that was down for a moment, and that queue could not start again.
+ * Processes that run side by side, test files and scripts, choose from ranges of their own. Over one range a process
+ * was given, now and then, the port of another one's queue that was down for a moment, and that queue could not start
+ * again.
  */
-const RANGES = 16;
+const RANGES = 32;
 const SIZE = Math.floor((LAST - FIRST + 1) / RANGES);
-const ours = FIRST + SIZE * (Number(process.env.VITEST_POOL_ID ?? 0) % RANGES);
 
+/** The first port of the range that this process holds. */
+let range: Promise<number> | null = null;
 const handedOut = new Set<number>();
 
-/** A port of the loopback interface that was free a moment ago; never the same twice in one process. */
+/** A port of the loopback interface that was free a moment ago; not the same twice in one process, but after hundreds. */
 export async function freePort(): Promise<number> {
+  range ??= claimRange();
+  const first = await range;
+  if (handedOut.size > SIZE / 2) handedOut.clear();
   for (;;) {
-    const port = ours + Math.floor(Math.random() * SIZE);
-    if (handedOut.has(port) || !(await isFree(port))) continue;
+    const port = first + Math.floor(Math.random() * SIZE);
+    if (handedOut.has(port)) continue;
+    const server = await listenAt(port);
+    if (server === null) continue;
     handedOut.add(port);
+    await new Promise((resolve) => server.close(resolve));
     return port;
   }
 }
 
-function isFree(port: number): Promise<boolean> {
+/** Listens at the first port of a range until this process ends, so that no other process chooses from that range. */
+async function claimRange(): Promise<number> {
+  const start = Math.floor(Math.random() * RANGES);
+  for (let n = 0; n < RANGES; n++) {
+    const port = FIRST + SIZE * ((start + n) % RANGES);
+    const server = await listenAt(port);
+    if (server === null) continue;
+    server.unref();
+    return port;
+  }
+  throw new Error(
+    `${RANGES} processes hold the ranges of ports that tests choose from: wait until one of them has ended`,
+  );
+}
+
+/** Null: the port is taken. */
+function listenAt(port: number): Promise<Server | null> {
   return new Promise((resolve) => {
     const server = createServer();
-    server.once('error', () => resolve(false));
-    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
+    server.once('error', () => resolve(null));
+    server.listen(port, '127.0.0.1', () => resolve(server));
   });
 }
