@@ -79,7 +79,11 @@ const WANTS_NO_IDS: KeptBy = [
 
 /** The same of one route. */
 const KEPT_BY_OF: Record<Route, readonly KeptBy[]> = {
-  chat: [WANTS_NO_IDS],
+  chat: [
+    WANTS_NO_IDS,
+    // vLLM tells no ids then of the whole answer.
+    ['include_reasoning', (value) => isGiven(value) && value !== true, 'its reasoning is hidden'],
+  ],
   text: [WANTS_NO_IDS, ['logprobs', isGiven, 'its logprobs count characters from its beginning']],
   // Its caller has each token at once, also where the engine holds its text back.
   tokens: [

@@ -68,6 +68,8 @@ export class Stitcher {
       prompt_tokens: promptTokens,
       completion_tokens: completion,
       ...(isObject(details) && { prompt_tokens_details: { ...details, cached_tokens: cached } }),
+      // How much of the first part was reasoning nobody has counted.
+      ...(usage.completion_tokens_details !== undefined && { completion_tokens_details: null }),
     };
   }
 }

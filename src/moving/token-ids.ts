@@ -5,8 +5,11 @@ const IDS = /"token_ids"\s*:\s*\[([\d,\s]*)\]/g;
 const FINISH = /"finish_reason"\s*:\s*"/;
 const USAGE = /"usage"\s*:\s*\{/;
 const DONE = /(?:^|\n)data: ?\[DONE\]/;
-/** A parser has made something else of the tokens than text: it would begin anew. */
-const PARSED = /"(?:reasoning|reasoning_content)"\s*:\s*"|"tool_calls"\s*:\s*\[\s*\{/;
+/** A parser is at work that would begin anew. */
+const TOOL_CALLS = /"tool_calls"\s*:\s*\[\s*\{/;
+const REASONING = /"(?:reasoning|reasoning_content)"\s*:\s*"[^"]/;
+/** More than blanks: parsers of reasoning pass on what comes behind it as it is. */
+const CONTENT = /"content"\s*:\s*"(?:\s|\\[nrt])*(?:[^"\\\s]|\\[^nrt])/;
 
 /** What some whole events of an answer say of its tokens. */
 export interface TokensTold {
@@ -14,6 +17,8 @@ export interface TokensTold {
   events: Uint8Array;
   /** Of what is generated in them; null: not all ids are known any more, so the answer stays where it is. */
   ids: number[] | null;
+  /** The answer may be cut off behind them. */
+  mayBeCut: boolean;
   stage: Stage;
 }
 
@@ -33,6 +38,8 @@ export class TokenIds {
   #stage: Stage = 'running';
   #known = 0;
   #isLost = false;
+  #isReasoning = false;
+  #hasContent = false;
   /** Null until the first events have come, and where they do not tell it. */
   beginning: Beginning | null = null;
   #hasBegun = false;
@@ -53,7 +60,8 @@ export class TokenIds {
     if (!this.#hasBegun) this.#begin(bytes.toString());
     const ids = this.#read(text);
     this.#stage = laterOf(this.#stage, stageIn(text));
-    return { events: this.#isAsked ? events : withoutIds(text, events), ids, stage: this.#stage };
+    const wanted = this.#isAsked ? events : withoutIds(text, events);
+    return { events: wanted, ids, mayBeCut: !this.#isReasoning, stage: this.#stage };
   }
 
   #begin(text: string): void {
@@ -76,8 +84,20 @@ export class TokenIds {
       for (const id of list.split(',')) if (id.trim() !== '') ids.push(Number(id));
     }
     this.#known += ids.length;
-    this.#isLost = this.#known > limits.MOVING_IDS || PARSED.test(text);
+    this.#isLost = this.#known > limits.MOVING_IDS || TOOL_CALLS.test(text);
+    if (this.#isReasoning || REASONING.test(text)) this.#follow(text);
+    else this.#hasContent ||= CONTENT.test(text);
     return this.#isLost ? null : ids;
+  }
+
+  /** Reasoning that comes behind content is that of a parser which begins again. */
+  #follow(text: string): void {
+    for (const event of text.split(/(?<=\n\r?\n)/)) {
+      const reasons = REASONING.test(event);
+      this.#isLost ||= reasons && this.#hasContent;
+      this.#hasContent ||= CONTENT.test(event);
+      this.#isReasoning = !this.#hasContent && (this.#isReasoning || reasons);
+    }
   }
 }
 

@@ -73,6 +73,8 @@ export class AnswerStream {
   #movesSent = false;
   /** Of what was written and not yet made into a record. */
   #told: Told | null = null;
+  /** The answer may be cut off behind what was written; where not, the relay is told of no ids until it may be again. */
+  #mayBeCut = true;
   /** Ids of prompt and tokens told so far. */
   #ids = 0;
 
@@ -123,7 +125,7 @@ export class AnswerStream {
 
   /** The relay could have the rest of it generated elsewhere. */
   get isMovable(): boolean {
-    return this.#moves !== null && this.#state === 'open';
+    return this.#moves !== null && this.#mayBeCut && this.#state === 'open';
   }
 
   /** Tokens generated, and how many may come yet, of one that may be moved; null: that is not known. */
@@ -142,8 +144,9 @@ export class AnswerStream {
   }
 
   /** What the events say that are written next; null: it is not known any more, and the answer stays. */
-  tell(ids: readonly number[] | null, stage: Stage): void {
+  tell(ids: readonly number[] | null, stage: Stage, mayBeCut = true): void {
     if (this.#moves === null) return;
+    this.#mayBeCut = mayBeCut;
     if (ids === null) {
       this.#moves = null;
       this.#told = null;
@@ -295,7 +298,7 @@ export class AnswerStream {
     }
     close();
     const last = this.#kept.at(-1);
-    if (last && this.#told) {
+    if (last && this.#told && this.#mayBeCut) {
       last.told = this.#told;
       this.#told = null;
     }

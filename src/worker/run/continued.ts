@@ -72,8 +72,9 @@ export function wholeUsage(
   if (usage === null || !continues || from === null) return usage;
   const prompt_tokens = continues.prompt_tokens;
   const generated = Math.max(usage.prompt_tokens, from.length) - prompt_tokens;
+  const { reasoning_tokens: _, ...counted } = usage;
   return {
-    ...usage,
+    ...counted,
     prompt_tokens,
     completion_tokens: usage.completion_tokens + generated,
     ...(usage.cached_tokens !== undefined && { cached_tokens: Math.min(usage.cached_tokens, prompt_tokens) }),

@@ -68,9 +68,9 @@ export class PassedEvents {
   }
 
   #tell(events: Uint8Array, stays: boolean, reader: TokenIds, moving: Moving): Uint8Array {
-    const { events: wanted, ids, stage } = reader.push(events);
+    const { events: wanted, ids, mayBeCut, stage } = reader.push(events);
     if (!this.#hasBegun) this.#begin(reader, moving);
-    this.#stream.tell(stays ? null : ids, stage);
+    this.#stream.tell(stays ? null : ids, stage, mayBeCut);
     return wanted;
   }
 

@@ -61,6 +61,7 @@ describe('what may be moved', () => {
     [CHAT, { tools: [{ type: 'function' }] }, /tool/],
     [CHAT, { messages: [{ role: 'user', content: [{ type: 'image_url' }] }] }, /not one text/],
     [CHAT, { return_token_ids: false }, /no token ids/],
+    [CHAT, { include_reasoning: false }, /hidden/],
     [TEXT, { prompt: ['a', 'b'] }, /not one text/],
     [TEXT, { prompt: 'a', echo: true }, /repeats its prompt/],
     [TEXT, { prompt: 'a', logprobs: 1 }, /logprobs/],
@@ -233,12 +234,54 @@ describe('a continuation', () => {
   });
 });
 
-it('an answer of which a parser makes something else than text is not followed any further', () => {
-  const reader = new TokenIds(false);
-  reader.push(Buffer.from(chatShapes.opening({ id: 'a', model: 'm', created: 1 }, 0, null, PROMPT)!));
-  const event = (delta: object) =>
-    Buffer.from(`data: ${JSON.stringify({ choices: [{ index: 0, delta, token_ids: [5] }] })}\n\n`);
-  expect(reader.push(event({ content: '"reasoning":"x"' })).ids).toEqual([5]);
-  expect(reader.push(event({ reasoning: 'Let me see' })).ids).toBeNull();
-  expect(reader.push(event({ content: 'a' })).ids).toBeNull();
+describe('an answer of which a parser makes something else than text', () => {
+  const OPENING = chatShapes.opening({ id: 'a', model: 'm', created: 1 }, 0, null, PROMPT)!;
+  const event = (delta: object) => {
+    const logprobs = { content: [{ token: 'a' }] };
+    return `data: ${JSON.stringify({ choices: [{ index: 0, delta, logprobs, token_ids: [5] }] })}\n\n`;
+  };
+  /** Behind each of these pieces: whether all ids are known so far, and whether it may be cut off there. */
+  const read = (...pieces: string[]) => {
+    const reader = new TokenIds(false);
+    return [OPENING, ...pieces].map((piece) => {
+      const { ids, mayBeCut } = reader.push(Buffer.from(piece));
+      return ids === null ? 'lost' : mayBeCut;
+    });
+  };
+  const reasoning = event({ reasoning: 'Let me see' });
+  const blank = event({ content: '\n ' });
+  const content = event({ content: 'Two' });
+
+  it('may be cut off once reasoning is behind it, and all its ids are told', () => {
+    expect(read(event({}), reasoning, blank, content, blank)).toEqual([true, true, false, false, true, true]);
+    expect(read(blank, reasoning, event({ reasoning: 'Aha', content: 'a' }))).toEqual([
+      true,
+      true,
+      false,
+      true,
+    ]);
+    expect(read(reasoning + content)).toEqual([true, true]);
+    expect(read(event({ reasoning_content: 'Hm' }), event({ content: '\\n' }))).toEqual([true, false, true]);
+    expect(read(event({ content: '"reasoning":"x"' }), content)).toEqual([true, true, true]);
+  });
+
+  it('is not followed any further where the parser begins again, or finds a call of a tool', () => {
+    expect(read(content, reasoning, content)).toEqual([true, true, 'lost', 'lost']);
+    expect(read(content + reasoning)).toEqual([true, 'lost']);
+    expect(read(event({ tool_calls: [{ index: 0 }] }), content)).toEqual([true, 'lost', 'lost']);
+  });
+});
+
+it('how much of a moved answer was reasoning is not told', () => {
+  const plan = planOf(CHAT, { ...plain, stream_options: { include_usage: true } }) as MovePlan;
+  const { cut } = cutBehind(eventsOf(CHAT, PROMPT, TOKENS, true, 'first').slice(0, 4), plan);
+  const usage = {
+    prompt_tokens: 6,
+    completion_tokens: 9,
+    completion_tokens_details: { reasoning_tokens: 0 },
+  };
+  const told = new Stitcher(cut).push(Buffer.from(`data: ${JSON.stringify({ choices: [], usage })}\n\n`));
+  expect(parsed(Buffer.from(told).toString())).toMatchObject([
+    { usage: { prompt_tokens: 3, completion_tokens: 12, completion_tokens_details: null } },
+  ]);
 });

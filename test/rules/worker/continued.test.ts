@@ -66,3 +66,38 @@ test('the rest of an answer of token ids goes on behind the last of them', async
   const ids = bench.relay.records.flatMap((record) => (record.type === 'ids' ? record.ids : []));
   expect(ids).toEqual([...IDS, 15, 16]);
 });
+
+/** Cut off within it, the answer could not go on: a parser would begin anew. */
+test('the ids of reasoning are told once it is over', async () => {
+  const bench = await new WorkerBench().ready();
+  const asked = {
+    model: 'tiny',
+    messages: [{ role: 'user', content: '.' }],
+    stream: true,
+    kv_transfer_params: { prompt_token_ids: IDS },
+  };
+  const request = {
+    path: '/v1/chat/completions',
+    body: JSON.stringify(asked),
+    continues: { prompt_tokens: 4 },
+  };
+  await bench.push({ ...STREAM_JOB, payload: { ...payload, ...request } });
+  const said = async (delta: object, token_ids: number[] | null, more = {}) => {
+    const head = { id: 'a', object: 'chat.completion.chunk', created: 1, model: 'tiny' };
+    const event = { ...head, choices: [{ index: 0, delta, finish_reason: null, token_ids }], ...more };
+    bench.engine.last.write(`data: ${JSON.stringify(event)}\n\n`);
+    await settled();
+    await bench.clock.advance(100);
+    return bench.relay.records.flatMap((record) => (record.type === 'ids' ? record.ids : []));
+  };
+  bench.engine.last.head(200, 'text/event-stream');
+  const opening = { prompt_token_ids: IDS };
+  expect(await said({ role: 'assistant', content: '' }, null, opening)).toEqual(IDS);
+  expect(await said({ reasoning: 'Let me' }, [15])).toEqual(IDS);
+  expect(await said({ reasoning: ' see.' }, [16])).toEqual(IDS);
+  expect(await said({ content: '\n' }, [17])).toEqual(IDS);
+  expect(await said({ content: 'Two' }, [18])).toEqual([...IDS, 15, 16, 17, 18]);
+  const bytes = bench.relay.records.flatMap((record) => (record.type === 'bytes' ? record.data.length : []));
+  const { offset } = bench.relay.records.findLast(({ type }) => type === 'ids') as { offset: number };
+  expect(offset).toBe(bytes.reduce((sum, length) => sum + length, 0));
+});
