@@ -1,4 +1,4 @@
-import type { Alarm, Row, Sql, SqlValue } from './ports.ts';
+import type { Row, Sql, SqlValue } from './ports.ts';
 
 /** Narrower rows are cheaper as the runtime's own objects, by half; one of 27 columns costs half as much again. */
 const WIDE_COLUMNS = 8;
@@ -26,38 +26,4 @@ function rowOf(names: readonly string[], values: readonly SqlValue[]): Row {
   const row: Row = {};
   for (let n = 0; n < names.length; n++) row[names[n]!] = values[n]!;
   return row;
-}
-
-/** The alarm of a Durable Object, which its rules read without waiting. */
-export class StoredAlarm implements Alarm {
-  readonly #storage: DurableObjectStorage;
-  #at: number | null;
-
-  private constructor(storage: DurableObjectStorage, at: number | null) {
-    this.#storage = storage;
-    this.#at = at;
-  }
-
-  static async read(storage: DurableObjectStorage): Promise<StoredAlarm> {
-    return new StoredAlarm(storage, await storage.getAlarm());
-  }
-
-  get(): number | null {
-    return this.#at;
-  }
-
-  set(atMs: number): void {
-    this.#at = atMs;
-    void this.#storage.setAlarm(atMs);
-  }
-
-  clear(): void {
-    this.#at = null;
-    void this.#storage.deleteAlarm();
-  }
-
-  /** The runtime calls the object's `alarm`: it is no longer set. */
-  fired(): void {
-    this.#at = null;
-  }
 }

@@ -1,7 +1,8 @@
 import { deliver } from '../durable/deliver.ts';
 import { objectThatOffers, offer } from '../durable/offered.ts';
 import { randomName } from '../durable/random-text.ts';
-import { StoredAlarm, sqlOf } from '../durable/storage.ts';
+import { sqlOf } from '../durable/storage.ts';
+import { StoredAlarm } from '../durable/stored-alarm.ts';
 import { CLOSE, type FleetView, type Heartbeat } from '../protocol/index.ts';
 import type { LauncherAnswer, LauncherReport, SchedulerRpc } from '../scheduler/rpc.ts';
 import {

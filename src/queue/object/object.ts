@@ -1,5 +1,5 @@
 import { objectThatOffers, offer } from '../../durable/offered.ts';
-import { StoredAlarm } from '../../durable/storage.ts';
+import { StoredAlarm } from '../../durable/stored-alarm.ts';
 import { CLOSE, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
 import { RELAY_HEADER } from '../../relay/calls.ts';
 import type { Asked as AskedOf, COMMANDS } from '../calls.ts';
