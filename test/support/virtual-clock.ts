@@ -29,6 +29,11 @@ export class VirtualClock implements Clock {
     return this.#timers.length;
   }
 
+  /** The process is stopped for so long: what is due by then comes late, with the next `advance`. */
+  standStill(ms: number): void {
+    this.#now += ms;
+  }
+
   /** Runs what is due within this time, promises included. `advance(0)` runs what is due now. */
   async advance(ms: number): Promise<void> {
     const until = this.#now + ms;

@@ -1,6 +1,11 @@
 import type { Clock, Timer } from '../clock.ts';
 
-/** Pings a peer and says when it has been silent for too long. Whatever comes from the peer counts as a sign. */
+/**
+ * Pings a peer and says when it has been silent for too long. Whatever comes from the peer counts as a sign.
+ *
+ * A process that stood still finds its timers over before it reads what came meanwhile. So the silence is counted in two
+ * halves: where the first one ended during a standstill, the second is time to read the sockets.
+ */
 export class Liveness {
   readonly #clock: Clock;
   readonly #periodMs: number;
@@ -36,11 +41,17 @@ export class Liveness {
   #arm(): void {
     this.#pingTimer = this.#clock.setTimeout(() => {
       this.#arm();
-      this.#deadTimer ??= this.#clock.setTimeout(() => {
-        this.stop();
-        this.#dead();
-      }, this.#silenceMs);
+      this.#deadTimer ??= this.#afterHalf(() => {
+        this.#deadTimer = this.#afterHalf(() => {
+          this.stop();
+          this.#dead();
+        });
+      });
       this.#ping();
     }, this.#periodMs);
+  }
+
+  #afterHalf(run: () => void): Timer {
+    return this.#clock.setTimeout(run, this.#silenceMs / 2);
   }
 }
