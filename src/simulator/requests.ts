@@ -1,4 +1,5 @@
-import { type BodyIssue, badRequest, invalidBody, notFound } from './errors.ts';
+import { badRequest, notFound } from './errors.ts';
+import { type Body, FieldReader } from './fields.ts';
 import { chatIds, givenIds, type Prompt, readPrompts } from './prompts.ts';
 import { seedFrom } from './text.ts';
 
@@ -24,8 +25,6 @@ export interface GenerationRequest {
   /** Of what the tokens depend on beside the ids before them, so that no answer can be continued; null: nothing. */
   salt: number | null;
 }
-
-type Body = Record<string, unknown>;
 
 /** Text completions make this many tokens when none are named, as OpenAI's do. */
 const DEFAULT_COMPLETION_TOKENS = 16;
@@ -225,75 +224,6 @@ function contentText(content: unknown, model: string): string {
       throw badRequest(`${model} is not a multimodal model`);
     })
     .join('\n');
-}
-
-/** Reads typed fields as pydantic does (numbers in strings are numbers) and gathers what is wrong. */
-class FieldReader {
-  readonly body: Body;
-  private readonly issues: BodyIssue[] = [];
-
-  constructor(body: Body) {
-    this.body = body;
-  }
-
-  integer(name: string): number | null {
-    const value = this.body[name] ?? null;
-    if (value === null) return null;
-    const number = asNumber(value);
-    if (number !== null && Number.isInteger(number)) return number;
-    if (number !== null) {
-      this.wrong(
-        name,
-        'int_from_float',
-        'Input should be a valid integer, got a number with a fractional part',
-      );
-    } else {
-      this.wrong(
-        name,
-        'int_parsing',
-        'Input should be a valid integer, unable to parse string as an integer',
-      );
-    }
-    return null;
-  }
-
-  number(name: string): number | null {
-    const value = this.body[name] ?? null;
-    if (value === null) return null;
-    const number = asNumber(value);
-    if (number === null) {
-      this.wrong(name, 'float_parsing', 'Input should be a valid number, unable to parse string as a number');
-    }
-    return number;
-  }
-
-  flag(name: string): boolean {
-    const value = this.body[name] ?? false;
-    if (['true', 'True', '1', 1, true].includes(value as string)) return true;
-    if (['false', 'False', '0', 0, false].includes(value as string)) return false;
-    this.wrong(name, 'bool_parsing', 'Input should be a valid boolean, unable to interpret input');
-    return false;
-  }
-
-  missing(path: string, parent: unknown = this.body): void {
-    this.issues.push({ type: 'missing', path, message: 'Field required', input: parent });
-  }
-
-  wrong(path: string, type: string, message: string): void {
-    this.issues.push({ type, path, message, input: this.body[path] });
-  }
-
-  /** @throws ApiError that lists everything wrong so far */
-  check(): void {
-    if (this.issues.length > 0) throw invalidBody(this.issues);
-  }
-}
-
-function asNumber(value: unknown): number | null {
-  if (typeof value === 'number') return value;
-  if (typeof value !== 'string' || value.trim() === '') return null;
-  const number = Number(value);
-  return Number.isFinite(number) ? number : null;
 }
 
 function pythonFloat(value: number): string {

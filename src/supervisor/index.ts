@@ -18,18 +18,12 @@ import { programArguments } from '../process/package.ts';
 import { wayDownMs } from '../process/way-down.ts';
 import type { WorkerMessage } from '../worker/ipc.ts';
 import { withQueueDefaults } from '../worker/queue-choice.ts';
-import {
-  type Action,
-  type DecideSettings,
-  decide,
-  initialSituation,
-  type Situation,
-  type SupervisorEvent,
-} from './decide.ts';
+import { type DecideSettings, decide } from './decide.ts';
 import { describeCommand, type PreparedCommand, prepareCommand } from './engine-command.ts';
 import { EngineRun, type StartEngine } from './engine-run.ts';
 import { gpuPreflight, type Preflight } from './gpu-preflight.ts';
 import { assertPortFree, startEngine, startWorker, type WorkerProcess } from './processes.ts';
+import { type Action, initialSituation, type Situation, type SupervisorEvent } from './situation.ts';
 import { readContainerVariables } from './variables.ts';
 
 /** Lines of the engine's log shown when it exits. */

@@ -64,3 +64,18 @@ function labelText(labels: Record<string, string>): string {
 function escaped(text: string): string {
   return text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n');
 }
+
+/** A family of gauges. */
+export function gauge(name: string, help: string, samples: Sample[]): Family {
+  return { name, type: 'gauge', help, samples };
+}
+
+/** The same samples, of one pool. */
+export function withPool(pool: string, samples: readonly Sample[]): Sample[] {
+  return samples.map(({ labels, value }) => ({ labels: { pool, ...labels }, value }));
+}
+
+/** A sample for each key. */
+export function by(label: string, values: Readonly<Record<string, number>>): Sample[] {
+  return Object.entries(values).map(([key, value]) => ({ labels: { [label]: key }, value }));
+}

@@ -9,7 +9,6 @@ import {
 import type { WaitingRequest } from '../../queue/rpc.ts';
 import { ANSWER_HEADERS, ASKED_FOR_HEADER, streamUrl } from '../../relay/calls.ts';
 import { QUEUE_SETTINGS, variableOf } from '../../settings/queue-settings.ts';
-import { parseRequestTimeouts, type RequestTimeouts } from '../../settings/request-timeouts.ts';
 import { viewerOf } from '../auth.ts';
 import { readBody } from '../body.ts';
 import { boundsOf, modelProblem, requestPriority } from '../bounds.ts';
@@ -23,6 +22,7 @@ import { type EngineCall, engineCall } from '../inference/engine-request.ts';
 import { HangUp } from '../inference/hang-up.ts';
 import { makesResponse, ownerOf, rememberingOwner } from '../inference/kept-responses.ts';
 import { respond } from '../inference/respond.ts';
+import { type GivenLimits, limitsOf, waitsOf } from '../inference/time-limits.ts';
 import { waitingPlace } from '../inference/waiting-place.ts';
 import type { RequestFacts } from '../json-scan.ts';
 import { lengthOfModel, submissionOf } from '../limits.ts';
@@ -35,12 +35,6 @@ import { prefixOf } from '../prompt-prefix.ts';
 import { requestIdHeaders } from '../request-id.ts';
 import { PASSED_THROUGH } from './passed-through.ts';
 import { type Gateway, type GatewayContext, needs } from './route.ts';
-
-/** How long a caller waits for a slot of a worker that exists, unless X-Queue-Wait says otherwise, ms. */
-const WAIT_FOR_SLOT_MS = 600_000;
-
-/** The longest X-Queue-Wait, X-Queue-Deadline and X-Request-Timeout, seconds. */
-const LONGEST_WAIT_SECONDS = 3600;
 
 const BODY = QUEUE_SETTINGS.max_body_bytes;
 
@@ -246,59 +240,4 @@ function earlyKind(path: string, { facts, mayBeBytes }: EngineCall): 'events' | 
   if (path.startsWith('/v1/audio/speech') || !isInferenceRoute('POST', path)) return null;
   if (facts.stream) return 'events';
   return mayBeBytes || /^\/(v1\/audio|ping)/.test(path) ? null : 'json';
-}
-
-/** How long the request may take, ms. */
-interface GivenLimits {
-  wait: number | undefined;
-  deadline: number | undefined;
-  limit: number | undefined;
-}
-
-/** @throws HttpError 400 */
-function limitsOf({ headers }: Request, pathname: string, env: Env): GivenLimits {
-  const limits = [secondsIn(headers, 'X-Request-Timeout'), timeoutsOf(env).of(pathname)];
-  const given = limits.filter((limit) => limit !== undefined);
-  return {
-    wait: secondsIn(headers, 'X-Queue-Wait'),
-    deadline: secondsIn(headers, 'X-Queue-Deadline'),
-    limit: given.length === 0 ? undefined : Math.min(...given),
-  };
-}
-
-/** The time limits by route, read once for each text that says them. */
-let timeouts: { text: string; read: RequestTimeouts } | null = null;
-
-function timeoutsOf({ REQUEST_TIMEOUTS: text = '' }: Env): RequestTimeouts {
-  if (timeouts?.text !== text) timeouts = { text, read: parseRequestTimeouts(text) };
-  return timeouts.read;
-}
-
-function waitsOf({
-  wait,
-  deadline,
-  limit,
-}: GivenLimits): Pick<
-  WaitingRequest,
-  'wait_for_worker_ms' | 'waits_for_start' | 'wait_for_slot_ms' | 'deadline_ms' | 'limit_ms'
-> {
-  return {
-    wait_for_worker_ms: wait ?? 0,
-    waits_for_start: wait === undefined,
-    wait_for_slot_ms: wait ?? WAIT_FOR_SLOT_MS,
-    ...(deadline === undefined ? {} : { deadline_ms: deadline }),
-    ...(limit === undefined ? {} : { limit_ms: limit }),
-  };
-}
-
-/** @returns ms */
-function secondsIn(
-  headers: Headers,
-  name: 'X-Queue-Wait' | 'X-Queue-Deadline' | 'X-Request-Timeout',
-): number | undefined {
-  const header = headers.get(name);
-  if (header === null) return undefined;
-  const seconds = header.trim() === '' ? Number.NaN : Number(header);
-  if (seconds >= 0 && seconds <= LONGEST_WAIT_SECONDS) return seconds * 1000;
-  throw new HttpError(400, `${name}: expected seconds from 0 to ${LONGEST_WAIT_SECONDS}.`, 'invalid_wait');
 }

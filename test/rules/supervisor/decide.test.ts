@@ -2,14 +2,13 @@ import { describe, expect, it } from 'vitest';
 import type { FailureKind } from '../../../src/engine/kinds/report.ts';
 import { EXIT } from '../../../src/process/index.ts';
 import { ENGINE_STOP_MS, WORKER_MARGIN_MS } from '../../../src/process/way-down.ts';
+import { decide, RESTARTS_FORGIVEN_MS } from '../../../src/supervisor/decide.ts';
 import {
   type Action,
-  decide,
   initialSituation,
-  RESTARTS_FORGIVEN_MS,
   type Situation,
   type SupervisorEvent,
-} from '../../../src/supervisor/decide.ts';
+} from '../../../src/supervisor/situation.ts';
 
 const GRACE_MS = 5000;
 const MACHINE_FIT: SupervisorEvent = { event: 'machine_checked', problem: null, at: 0 };
