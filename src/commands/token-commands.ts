@@ -17,9 +17,6 @@ export function addTokenCommands(program: Command): void {
     )
     .option('--name <name>', 'who it is for; also the tenant of its jobs')
     .option('--tenant <name>', 'whose jobs it submits and sees, where several tokens share them')
-    .option('--models <names>', "the only models that it may ask for, comma-separated: 'qwen-*'", list)
-    .option('--routes <paths>', "the only paths that it may ask for, comma-separated: '/v1/embeddings'", list)
-    .option('--expires <when>', 'when it ends: 90d, 12h, or a date')
     .option('--worker-id <id>', "the only worker that may use it; * stands for any characters: 'runpod-*'")
     .addHelpText('after', '\nA queue that runs on the folder knows it within a second.')
     .action(async (options) =>
@@ -67,6 +64,9 @@ function withPlace(command: Command): Command {
 
 function withTerms(command: Command): Command {
   return command
+    .option('--models <names>', "the only models that it may ask for, comma-separated: 'qwen-*'", list)
+    .option('--routes <paths>', "the only paths that it may ask for, comma-separated: '/v1/embeddings'", list)
+    .option('--expires <when>', 'when it ends: 90d, 12h, or a date')
     .option('--weight <number>', 'its part of the slots while others wait: 2 is twice that of 1')
     .option('--priority <number>', 'of requests and jobs that name none; 0 unless said')
     .option('--highest-priority <number>', 'the highest that they may name; 0 unless said, of admin any')

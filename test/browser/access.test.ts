@@ -3,6 +3,7 @@ import { connect } from 'node:net';
 import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { launchBrowser } from '../../scripts/browser/setup.ts';
+import type { LimitView } from '../../src/protocol/index.ts';
 import { accessibilityFaults, type OpenPage, openPage } from '../support/browser.ts';
 import { until } from '../support/poll.ts';
 import { type QueueProcess, startQueue, startWorker, tearDown } from '../support/road.ts';
@@ -150,6 +151,34 @@ describe('signing in', () => {
         { token_name: 'team-a', tenant: 'research', dollars_per_month: { used: 0, limit: 90 } },
       ],
     });
+    await page.getByRole('button', { name: 'Change team-a' }).click();
+    const form = page.getByRole('form', { name: 'Change the token team-a' });
+    expect(await form.getByLabel('Tenant, its name unless set').inputValue()).toBe('research');
+    expect(await form.getByLabel('Tokens a month, of the tenant').inputValue()).toBe('5000000');
+    await form.getByLabel('Requests a minute, at most').fill('7');
+    await form.getByLabel('Dollars a day, at most').fill('');
+    await form.getByLabel('Models, all unless named').fill('');
+    await form.getByLabel('Expires, never unless set').fill('2199-01-31');
+    expect(await accessibilityFaults(page)).toEqual([]);
+    await form.getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('button', { name: 'Make a token' }).waitFor();
+    await page.locator('tr[data-id="api team-a"]', { hasText: '7 requests/min' }).waitFor();
+    const token = await fetch(`${queue.url}/api/tokens/team-a`, {
+      headers: { authorization: 'Bearer operators-token' },
+    });
+    expect(await token.json()).toMatchObject({
+      tenant: 'research',
+      models: null,
+      expires_at: '2199-01-31T00:00:00.000Z',
+      limits: { requests_per_minute: 7, tenant: { tokens_per_month: 5_000_000, dollars_per_month: 90 } },
+    });
+    await until(async () => {
+      const told = await fetch(`${queue.url}/api/limits`, {
+        headers: { authorization: 'Bearer readers-token' },
+      });
+      const [own] = ((await told.json()) as { limits: LimitView[] }).limits;
+      return own?.requests_per_minute.limit === 7 && own.dollars_per_day.limit === null;
+    }, 'the queue has been told');
     await page.getByRole('button', { name: 'Rotate team-a' }).click();
     await until(async () => (await shown()) !== first, 'another one is shown');
     expect([await statusOf(first), await statusOf(await shown())]).toEqual([401, 200]);

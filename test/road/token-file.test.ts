@@ -52,3 +52,36 @@ it('a token is good as soon as it is made, and no more once it is taken out of t
   expect(await statusOf(url, 'from-the-environment')).toBe(200);
   expect((await fetch(`${url}/api/workers`)).status).toBe(401);
 });
+
+it('what a token may do is changed while a queue runs, and its secret stays', async () => {
+  const stateDir = mkdtempSync(join(tmpdir(), 'tokens-'));
+  const [caller, admin] = [await makeToken(stateDir, 'submit'), await makeToken(stateDir, 'admin')];
+  const { url } = await startQueue({ stateDir });
+  const set = async (...options: string[]) => {
+    const command = cli(['token', 'set', 'submit', '--state', stateDir, ...options]);
+    const { code } = await command.exited;
+    return { code, output: command.output() };
+  };
+  const told = async () =>
+    (await fetch(`${url}/api/tokens/submit`, { headers: { authorization: `Bearer ${admin}` } })).json();
+  const ask = async () => {
+    const body = '{"model":"llama","prompt":""}';
+    const headers = { authorization: `Bearer ${caller}`, 'content-type': 'application/json' };
+    return (await fetch(`${url}/v1/completions`, { method: 'POST', headers, body })).status;
+  };
+  const changed = await set('--models', 'qwen-*', '--expires', '2199-01-31', '--requests-per-minute', '7');
+  expect(changed).toMatchObject({ code: 0, output: expect.stringContaining('models: qwen-*') });
+  await until(async () => (await ask()) === 403, 'another model is refused');
+  expect(await told()).toMatchObject({
+    models: ['qwen-*'],
+    limits: { requests_per_minute: 7 },
+    expires_at: '2199-01-31T00:00:00.000Z',
+  });
+  expect(await set('--models', 'none', '--expires', 'none')).toMatchObject({ code: 0 });
+  await until(async () => (await ask()) !== 403, 'all models may be asked for');
+  expect(await told()).toMatchObject({ models: null, expires_at: null, limits: { requests_per_minute: 7 } });
+  expect(await set('--expires', 'yesterday')).toMatchObject({
+    code: 2,
+    output: expect.stringContaining('expected a time to come'),
+  });
+});

@@ -14,11 +14,16 @@ export interface PlaceOptions {
   token?: string;
 }
 
-/** What `create` and `set` say of a token: texts of numbers, for `set` also `none`. */
+/** What `create` and `set` say of a token, as texts; for `set` also `none`. */
 export interface TermOptions extends LimitOptions {
   weight?: string;
   priority?: string;
   highestPriority?: string;
+  /** Comma-separated patterns. */
+  models?: string[];
+  routes?: string[];
+  /** `90d`, `12h`, or an ISO time. */
+  expires?: string;
 }
 
 export interface CreateOptions extends PlaceOptions, TermOptions {
@@ -27,11 +32,6 @@ export interface CreateOptions extends PlaceOptions, TermOptions {
   tenant?: string;
   /** Id of the only worker that may use it, or a pattern of ids: `runpod-*`. */
   workerId?: string;
-  /** Comma-separated patterns. */
-  models?: string[];
-  routes?: string[];
-  /** `90d`, `12h`, or an ISO time. */
-  expires?: string;
 }
 
 /**
@@ -48,21 +48,28 @@ export async function runTokenCreate(options: CreateOptions): Promise<number> {
   return 0;
 }
 
-/** `token set`: other limits, priorities or another weight; the secret stays. @throws UserError */
+/** `token set`: other limits, models, routes, priorities, another weight or end; the secret stays. @throws UserError */
 export async function runTokenSet(name: string, options: PlaceOptions & TermOptions): Promise<number> {
   const place = placeOf(options);
   const token = (await place.list()).find((one) => one.name === name);
   if (!token) throw new UserError(`There is no token named "${name}".`);
   const limits = limitsIn(options, token.limits);
-  const changes = { ...numbersIn(options), ...(limits !== undefined && { limits }) };
+  const changes = {
+    ...numbersIn(options),
+    ...(limits !== undefined && { limits }),
+    ...boundsToChange(options, Date.now()),
+  };
   if (Object.keys(changes).length === 0) {
     throw new UserError(
-      `Say what to change: ${[...Object.values(NUMBERS).map(({ flag }) => flag), ...LIMIT_FLAGS].join(', ')}; "none" takes one away.`,
+      `Say what to change: ${['--models', '--routes', '--expires', ...Object.values(NUMBERS).map(({ flag }) => flag), ...LIMIT_FLAGS].join(', ')}; "none" takes one away.`,
     );
   }
   await place.set(name, changes);
-  const terms = termsText({ ...token, ...changes });
-  process.stderr.write(`The token "${name}" now has the limits: ${terms}.\n`);
+  const { models, routes, expires_at, ...terms } = { ...token, ...changes };
+  const [of, paths] = [models?.join(', ') ?? 'all', routes?.join(', ') ?? 'all'];
+  process.stderr.write(
+    `The token "${name}" now has the limits: ${termsText(terms)}; models: ${of}; routes: ${paths}; expires: ${expires_at ?? 'never'}.\n`,
+  );
   return 0;
 }
 
@@ -137,9 +144,29 @@ const EXPECTED: Record<string, string> = {
   routes: "paths, comma-separated, with * for any characters, such as '/v1/embeddings'",
 };
 
+/** What `set` says of models, routes and the end; `none` takes it away. @throws UserError that names the option */
+function boundsToChange({ models, routes, expires }: TermOptions, now: number): TokenChanges {
+  const given = {
+    ...(models && { models: isNone(models) ? null : models }),
+    ...(routes && { routes: isNone(routes) ? null : routes }),
+    ...(expires !== undefined && { expires_at: expires === 'none' ? null : timeIn(expires, now) }),
+  };
+  const parsed = TokenChanges.safeParse(given);
+  if (parsed.success) return parsed.data;
+  const field = String(parsed.error.issues[0]?.path[0]);
+  throw new UserError(`${FIELDS[field] ?? field}: expected ${EXPECTED[field] ?? 'another text'}, or none.`);
+}
+
+function isNone(list: readonly string[]): boolean {
+  return list.length === 1 && list[0] === 'none';
+}
+
 type Numbers = Pick<TokenChanges, 'weight' | 'default_priority' | 'highest_priority'>;
 
-const NUMBERS: Record<keyof Numbers, { key: keyof TermOptions; flag: string; expected: string }> = {
+const NUMBERS: Record<
+  keyof Numbers,
+  { key: 'weight' | 'priority' | 'highestPriority'; flag: string; expected: string }
+> = {
   weight: { key: 'weight', flag: '--weight', expected: 'a number from 0.01 to 100' },
   default_priority: {
     key: 'priority',

@@ -1,0 +1,196 @@
+import { useEffect, useRef } from 'preact/hooks';
+import { RATE_LIMITS } from '../../protocol/token-terms.ts';
+import type { NewToken, TokenView } from '../../protocol/token-view.ts';
+import { ask } from '../api.ts';
+import { Problem, useAction } from '../controls/action.tsx';
+
+const SCOPES = ['submit', 'read', 'submit+read', 'worker', 'launcher', 'admin'];
+
+/** All of them may be left out. */
+const NUMBERS = [
+  { name: 'requests_per_minute', label: 'Requests a minute, at most', min: 1 },
+  { name: 'tokens_per_minute', label: 'Tokens a minute, at most', min: 1 },
+  { name: 'tokens_per_day', label: 'Tokens a day, at most', min: 1 },
+  { name: 'tokens_per_month', label: 'Tokens a month, at most', min: 1 },
+  { name: 'dollars_per_day', label: 'Dollars a day, at most', min: 0.01, step: 0.01 },
+  { name: 'dollars_per_month', label: 'Dollars a month, at most', min: 0.01, step: 0.01 },
+  { name: 'running', label: 'At a time, at most', min: 1 },
+  { name: 'weight', label: 'Weight among tenants, 1 unless set', min: 0.01, max: 100, step: 0.01 },
+  { name: 'default_priority', label: 'Priority, 0 unless set', min: -1000, max: 1000 },
+  { name: 'highest_priority', label: 'Highest priority, 0 unless set', min: -10, max: 1000 },
+] as const;
+
+/** Of all tokens of its tenant together: the fields of `limits.tenant`. */
+const TENANT_NUMBERS = [
+  { name: 'tokens_per_day', label: 'Tokens a day, of the tenant', min: 1 },
+  { name: 'tokens_per_month', label: 'Tokens a month, of the tenant', min: 1 },
+  { name: 'dollars_per_day', label: 'Dollars a day, of the tenant', min: 0.01, step: 0.01 },
+  { name: 'dollars_per_month', label: 'Dollars a month, of the tenant', min: 0.01, step: 0.01 },
+] as const;
+
+const PRIORITIES = ['weight', 'default_priority', 'highest_priority'] as const;
+
+interface Props {
+  /** The one that is changed; null: another one is made. */
+  token: TokenView | null;
+  /** @param made null: one was changed */
+  onDone(made: NewToken | null): void;
+  onCancel(): void;
+}
+
+/** Makes a token, or changes what one may use, in force within a second. */
+export function TokenForm({ token, onDone, onCancel }: Props) {
+  const form = useRef<HTMLFormElement>(null);
+  const { act, isActing, problem } = useAction();
+  useEffect(() => {
+    if (token !== null) form.current?.querySelector<HTMLInputElement>('[name=tenant]')?.focus();
+  }, [token]);
+  const submit = (event: Event) => {
+    event.preventDefault();
+    const given = termsIn(new FormData(form.current!), token);
+    return act(async () => {
+      if (token === null) {
+        onDone(await ask<NewToken>('api/tokens', { method: 'POST', body: JSON.stringify(given) }));
+        form.current?.reset();
+      } else {
+        const path = `api/tokens/${encodeURIComponent(token.name)}`;
+        await ask(path, { method: 'PATCH', body: JSON.stringify(given) });
+        onDone(null);
+      }
+    });
+  };
+  return (
+    <form
+      ref={form}
+      class="filters"
+      aria-label={token === null ? 'Make a token' : `Change the token ${token.name}`}
+      onSubmit={submit}
+    >
+      <label>
+        <span>Name</span>
+        <input
+          name="name"
+          required
+          maxLength={256}
+          autocomplete="off"
+          defaultValue={token?.name}
+          readOnly={token !== null}
+        />
+      </label>
+      <label>
+        <span>Tenant, its name unless set</span>
+        <input name="tenant" maxLength={256} autocomplete="off" defaultValue={tenantOf(token)} />
+      </label>
+      {token === null && (
+        <label>
+          <span>What it may do</span>
+          <select name="scopes">
+            {SCOPES.map((scopes) => (
+              <option key={scopes} value={scopes}>
+                {scopes}
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+      <label>
+        <span>Models, all unless named</span>
+        <input
+          name="models"
+          placeholder="qwen-*, llama"
+          autocomplete="off"
+          defaultValue={token?.models?.join(', ')}
+        />
+      </label>
+      <label>
+        <span>Expires, never unless set</span>
+        <input name="expires" type="date" defaultValue={dayOf(token)} />
+      </label>
+      {NUMBERS.map(({ name, label, ...bounds }) => (
+        <label key={name}>
+          <span>{label}</span>
+          <input
+            name={name}
+            type="number"
+            {...bounds}
+            defaultValue={textOf({ ...token, ...token?.limits }[name])}
+          />
+        </label>
+      ))}
+      <details class="more-filters" open={token?.limits?.tenant !== undefined}>
+        <summary>Budgets of its tenant</summary>
+        <div>
+          {TENANT_NUMBERS.map(({ name, label, ...bounds }) => (
+            <label key={name}>
+              <span>{label}</span>
+              <input
+                name={`tenant_${name}`}
+                type="number"
+                {...bounds}
+                defaultValue={textOf(token?.limits?.tenant?.[name])}
+              />
+            </label>
+          ))}
+        </div>
+      </details>
+      <button type="submit" disabled={isActing}>
+        {token === null ? 'Make a token' : 'Save'}
+      </button>
+      {token !== null && (
+        <button type="button" class="quiet" onClick={onCancel}>
+          Cancel
+        </button>
+      )}
+      <Problem text={problem} />
+    </form>
+  );
+}
+
+/** What is filled in. Of one that is changed null takes away what was emptied; what is left out stays. */
+function termsIn(fields: FormData, token: TokenView | null): Record<string, unknown> {
+  const text = (name: string) => String(fields.get(name) ?? '').trim();
+  const numbers = (names: readonly string[], prefix = '') =>
+    Object.fromEntries(
+      names.filter((name) => text(prefix + name)).map((name) => [name, Number(text(prefix + name))]),
+    );
+  const models = text('models')
+    .split(',')
+    .map((model) => model.trim())
+    .filter(Boolean);
+  const tenant = numbers(
+    TENANT_NUMBERS.map(({ name }) => name),
+    'tenant_',
+  );
+  const limits = {
+    ...numbers(RATE_LIMITS),
+    // Limits by model have no fields here.
+    ...(token?.limits?.models && { models: token.limits.models }),
+    ...(Object.keys(tenant).length > 0 && { tenant }),
+  };
+  const terms = {
+    ...Object.fromEntries(PRIORITIES.map((name) => [name, numbers([name])[name] ?? null])),
+    limits: Object.keys(limits).length > 0 ? limits : null,
+    tenant: text('tenant') || null,
+    models: models.length > 0 ? models : null,
+    // The field has no time of day.
+    ...(text('expires') !== dayOf(token) && {
+      expires_at: text('expires') ? new Date(text('expires')).toISOString() : null,
+    }),
+  };
+  if (token !== null) return terms;
+  const set = Object.fromEntries(Object.entries(terms).filter(([, value]) => value !== null));
+  return { ...set, name: text('name'), scopes: text('scopes').split('+') };
+}
+
+function tenantOf(token: TokenView | null): string {
+  return token === null || token.tenant === token.name ? '' : token.tenant;
+}
+
+/** In UTC, as the field's day is read. */
+function dayOf(token: TokenView | null): string {
+  return token?.expires_at?.slice(0, 10) ?? '';
+}
+
+function textOf(value: number | null | undefined): string | undefined {
+  return value === null || value === undefined ? undefined : String(value);
+}
