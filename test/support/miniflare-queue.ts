@@ -9,6 +9,8 @@ import { COMPATIBILITY_DATE, COMPATIBILITY_FLAGS } from '../../src/workerd/confi
 export interface MiniflareQueue {
   /** Without a trailing slash. */
   url: string;
+  /** Of another gateway before the same objects, which shares no memory with the first: Cloudflare runs many. */
+  otherUrl: string;
   /** Keys of all that lies in the bucket. */
   keys(): Promise<string[]>;
   /** Deletes an object of the bucket, as its owner could. */
@@ -29,6 +31,24 @@ export async function startMiniflareQueue(variables: Record<string, string>): Pr
   const modules = await bundled();
   const object = (exportName: string) => ({ type: 'durable-object' as const, worker: 'queue', exportName });
   const stored = { type: 'durable-object', storage: 'sqlite' } as const;
+  const gateway = (isBound: boolean) => ({
+    compatibilityDate: COMPATIBILITY_DATE,
+    compatibilityFlags: COMPATIBILITY_FLAGS,
+    manifest: { mainModule: MODULES.main, modules },
+    env: {
+      ...Object.fromEntries(
+        Object.entries({ QUEUE_IDS: '*', FILE_KEY_SECRET: 'secret of tests', ...variables }).map(
+          ([name, value]) => [name, { type: 'text' as const, value }],
+        ),
+      ),
+      QUEUE: object('QueueObject'),
+      RELAY: object('RelayObject'),
+      FLEET: object('FleetObject'),
+      BATCHES: object('BatchesObject'),
+      FILE: object('FileObject'),
+      ...(isBound ? { FILES: { type: 'r2' as const, name: 'files' } } : {}),
+    },
+  });
   const options = (isBound: boolean): MiniflareOptions => ({
     host: '127.0.0.1',
     port: 0,
@@ -42,22 +62,7 @@ export async function startMiniflareQueue(variables: Record<string, string>): Pr
       {
         config: {
           name: 'queue',
-          compatibilityDate: COMPATIBILITY_DATE,
-          compatibilityFlags: COMPATIBILITY_FLAGS,
-          manifest: { mainModule: MODULES.main, modules },
-          env: {
-            ...Object.fromEntries(
-              Object.entries({ QUEUE_IDS: '*', FILE_KEY_SECRET: 'secret of tests', ...variables }).map(
-                ([name, value]) => [name, { type: 'text' as const, value }],
-              ),
-            ),
-            QUEUE: object('QueueObject'),
-            RELAY: object('RelayObject'),
-            FLEET: object('FleetObject'),
-            BATCHES: object('BatchesObject'),
-            FILE: object('FileObject'),
-            ...(isBound ? { FILES: { type: 'r2' as const, name: 'files' } } : {}),
-          },
+          ...gateway(isBound),
           exports: {
             QueueObject: stored,
             RelayObject: stored,
@@ -67,16 +72,22 @@ export async function startMiniflareQueue(variables: Record<string, string>): Pr
           },
         },
       },
+      {
+        config: { name: 'other', ...gateway(isBound) },
+        dev: { unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }] },
+      },
     ],
   });
   const miniflare = new Miniflare(options(true));
   const url = (await miniflare.ready).origin;
+  const otherUrl = (await miniflare.unsafeGetDirectURL('other')).origin;
   const keys = async () =>
     (await (await miniflare.getR2Bucket('FILES')).list()).objects.map(({ key }) => key);
   const exec = async (object: string, name: string, query: string) =>
     (await miniflare.unsafeGetDurableObjectStorage('queue', object, { name })).exec(query);
   return {
     url,
+    otherUrl,
     keys,
     lose: async (key) => (await miniflare.getR2Bucket('FILES')).delete(key),
     clear: async () => (await miniflare.getR2Bucket('FILES')).delete(await keys()),
