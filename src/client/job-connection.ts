@@ -1,8 +1,8 @@
 import type { ClientAnswer, ClientFrame, JobView, SettledJob, SubmissionError } from '../protocol/index.ts';
-import { fitsUtf8, isSettled, limits, PING_TEXT, PONG_TEXT } from '../protocol/index.ts';
+import { fitsUtf8, isSettled, limits } from '../protocol/index.ts';
 import { type ClientOptions, JobClient, type NewJob, QueueError } from './client.ts';
-import { dial, whyDenied } from './dial.ts';
 import { type JobEnd, resultsOf } from './job-results.ts';
+import { KeptSocket } from './kept-socket.ts';
 
 export interface ConnectionOptions extends ClientOptions {
   /** Jobs that may be submitted and not settled at a time: 256 if left out. Further jobs wait here. */
@@ -14,8 +14,6 @@ export interface ConnectionOptions extends ClientOptions {
 const IN_FLIGHT = 256;
 /** A frame of submissions holds about so many characters. */
 const FRAME_CHARACTERS = 1_000_000;
-/** Between attempts to connect, ms: doubles from the first to the last, each with up to half of it added. */
-const PAUSE_MS = { first: 100, last: 10_000 };
 /** A job is submitted again this long after the queue said it is full, unless it said how long, ms. */
 const FULL_PAUSE_MS = 1000;
 
@@ -46,18 +44,20 @@ export class JobConnection {
   readonly #open = new Map<string, OpenJob>();
   /** Resolved as places in flight become free, oldest first. */
   readonly #places: (() => void)[] = [];
-  #socket: WebSocket | null = null;
-  #isReady = false;
+  readonly #socket: KeptSocket;
   #isClosed = false;
   #flushes = false;
-  #failures = 0;
-  #timer: ReturnType<typeof setTimeout> | null = null;
-  #pings: ReturnType<typeof setInterval> | undefined;
-  #heardAt = 0;
 
   constructor(options: ConnectionOptions) {
     this.#options = options;
     this.#client = new JobClient(options);
+    this.#socket = new KeptSocket(options, this.#client, {
+      isNeeded: () => this.#open.size > 0,
+      onOpen: () => this.#onOpen(),
+      onFrame: (frame) => void this.#onFrame(frame),
+      onBroken: () => this.#onBroken(),
+      onDenied: (error) => this.#giveUp(error),
+    });
   }
 
   /** Submits a job and resolves with how it ended; never rejects. Waits while `inFlight` are open. */
@@ -114,7 +114,7 @@ export class JobConnection {
     }
     return new Promise((done) => {
       this.#open.set(id, { id, text, state: 'waiting', wasAccepted: false, done });
-      if (this.#socket === null && this.#timer === null) this.#dial();
+      this.#socket.open();
       this.#flushSoon();
     });
   }
@@ -125,7 +125,7 @@ export class JobConnection {
     this.#flushes = true;
     setTimeout(() => {
       this.#flushes = false;
-      if (this.#isReady) this.#flush();
+      if (this.#socket.isReady) this.#flush();
     }, 0);
   }
 
@@ -133,7 +133,7 @@ export class JobConnection {
     let texts: string[] = [];
     let characters = 0;
     const send = () => {
-      if (texts.length > 0) this.#socket?.send(`{"type":"submit","jobs":[${texts.join(',')}]}`);
+      if (texts.length > 0) this.#socket.send(`{"type":"submit","jobs":[${texts.join(',')}]}`);
       texts = [];
       characters = 0;
     };
@@ -148,43 +148,7 @@ export class JobConnection {
     send();
   }
 
-  #dial(): void {
-    this.#timer = null;
-    const socket = dial(this.#options);
-    this.#socket = socket;
-    socket.onopen = () => this.#onOpen();
-    this.#watch(socket);
-    socket.onmessage = ({ data }) => {
-      this.#heardAt = performance.now();
-      if (data !== PONG_TEXT) void this.#onFrame(JSON.parse(String(data)) as ClientAnswer);
-    };
-    socket.onclose = () => this.#onClose(socket);
-    // `close` follows.
-    socket.onerror = () => {};
-  }
-
-  /** A network that goes away closes nothing: a socket that only listens would wait for ever. */
-  #watch(socket: WebSocket): void {
-    const everyMs = (this.#options.pingSeconds ?? limits.PING_SECONDS) * 1000;
-    this.#heardAt = performance.now();
-    let left = 0;
-    clearInterval(this.#pings);
-    this.#pings = setInterval(() => {
-      // Bytes that are still being sent show that the connection is alive, too.
-      if (socket.bufferedAmount < left) this.#heardAt = performance.now();
-      left = socket.bufferedAmount;
-      if (performance.now() - this.#heardAt <= 2 * everyMs) {
-        if (this.#isReady) socket.send(PING_TEXT);
-        return;
-      }
-      socket.onmessage = null;
-      socket.close();
-      this.#onClose(socket);
-    }, everyMs);
-  }
-
   #onOpen(): void {
-    this.#isReady = true;
     const accepted = [...this.#open.values()].filter(({ state }) => state === 'accepted').map(({ id }) => id);
     for (let from = 0; from < accepted.length; from += limits.JOBS_PER_SUBMISSION) {
       this.#send({ type: 'listen', ids: accepted.slice(from, from + limits.JOBS_PER_SUBMISSION) });
@@ -192,29 +156,11 @@ export class JobConnection {
     this.#flush();
   }
 
-  #onClose(socket: WebSocket): void {
-    if (this.#socket !== socket) return;
-    const wasReady = this.#isReady;
-    clearInterval(this.#pings);
-    this.#socket = null;
-    this.#isReady = false;
-    if (this.#isClosed) return;
+  #onBroken(): void {
     for (const job of this.#open.values()) if (job.state === 'sent') job.state = 'waiting';
-    // A WebSocket does not say why it was denied; the same question by HTTP does.
-    if (wasReady) this.#dialLater();
-    else void whyDenied(this.#client).then((error) => (error ? this.#giveUp(error) : this.#dialLater()));
-  }
-
-  #dialLater(): void {
-    if (this.#isClosed || this.#open.size === 0) return;
-    // Not `process/backoff`: the published package has the client and the protocol only.
-    const pause = Math.min(PAUSE_MS.last, PAUSE_MS.first * 2 ** this.#failures);
-    this.#failures += 1;
-    this.#timer = setTimeout(() => this.#dial(), pause * (1 + Math.random() / 2));
   }
 
   async #onFrame(frame: ClientAnswer): Promise<void> {
-    this.#failures = 0;
     switch (frame.type) {
       case 'submitted':
         for (const answer of frame.answers) {
@@ -293,27 +239,18 @@ export class JobConnection {
     job.done(end);
     this.#places.shift()?.();
     // An idle connection would keep its program from ending.
-    if (this.#open.size === 0) setTimeout(() => this.#open.size === 0 && this.#hangUp(), 0);
+    if (this.#open.size === 0) setTimeout(() => this.#open.size === 0 && this.#socket.close(), 0);
   }
 
   #giveUp(error: QueueError): void {
     this.#isClosed = true;
-    if (this.#timer !== null) clearTimeout(this.#timer);
-    this.#hangUp();
+    this.#socket.close();
     for (const job of this.#open.values()) job.done({ id: job.id, error });
     this.#open.clear();
     for (const place of this.#places.splice(0)) place();
   }
 
-  #hangUp(): void {
-    const socket = this.#socket;
-    clearInterval(this.#pings);
-    this.#socket = null;
-    this.#isReady = false;
-    socket?.close(1000);
-  }
-
   #send(frame: ClientFrame): void {
-    if (this.#isReady) this.#socket?.send(JSON.stringify(frame));
+    this.#socket.send(JSON.stringify(frame));
   }
 }

@@ -1,0 +1,126 @@
+import { type ClientAnswer, limits, PING_TEXT, PONG_TEXT } from '../protocol/index.ts';
+import type { ClientOptions, JobClient, QueueError } from './client.ts';
+import { dial, whyDenied } from './dial.ts';
+
+/** Between attempts to connect, ms: doubles from the first to the last, each with up to half of it added. */
+const PAUSE_MS = { first: 100, last: 10_000 };
+
+interface SocketOptions extends ClientOptions {
+  pingSeconds?: number;
+}
+
+interface SocketUser {
+  /** Whether a socket that broke is dialled again. */
+  isNeeded(): boolean;
+  onOpen(): void;
+  onFrame(frame: ClientAnswer): void;
+  /** What was sent and not answered may be lost. */
+  onBroken(): void;
+  /** The queue denies the connection: it would again. */
+  onDenied(error: QueueError): void;
+}
+
+/** A WebSocket to the queue that dials again when it breaks, for as long as its user needs it. */
+export class KeptSocket {
+  readonly #options: SocketOptions;
+  readonly #client: JobClient;
+  readonly #user: SocketUser;
+  #socket: WebSocket | null = null;
+  #isReady = false;
+  #failures = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #pings: ReturnType<typeof setInterval> | undefined;
+  #heardAt = 0;
+
+  constructor(options: SocketOptions, client: JobClient, user: SocketUser) {
+    this.#options = options;
+    this.#client = client;
+    this.#user = user;
+  }
+
+  /** Frames can be sent. */
+  get isReady(): boolean {
+    return this.#isReady;
+  }
+
+  /** Dials, unless there is a socket or will soon be one. */
+  open(): void {
+    if (this.#socket === null && this.#timer === undefined) this.#dial();
+  }
+
+  send(frame: string): void {
+    if (this.#isReady) this.#socket?.send(frame);
+  }
+
+  close(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const socket = this.#socket;
+    this.#forget();
+    socket?.close(1000);
+  }
+
+  #dial(): void {
+    this.#timer = undefined;
+    const socket = dial(this.#options);
+    this.#socket = socket;
+    socket.onopen = () => {
+      this.#isReady = true;
+      this.#user.onOpen();
+    };
+    this.#watch(socket);
+    socket.onmessage = ({ data }) => {
+      this.#heardAt = performance.now();
+      if (data === PONG_TEXT) return;
+      this.#failures = 0;
+      this.#user.onFrame(JSON.parse(String(data)) as ClientAnswer);
+    };
+    socket.onclose = () => this.#onClose(socket);
+    // `close` follows.
+    socket.onerror = () => {};
+  }
+
+  /** A network that goes away closes nothing: a socket that only listens would wait for ever. */
+  #watch(socket: WebSocket): void {
+    const everyMs = (this.#options.pingSeconds ?? limits.PING_SECONDS) * 1000;
+    this.#heardAt = performance.now();
+    let left = 0;
+    clearInterval(this.#pings);
+    this.#pings = setInterval(() => {
+      // Bytes that are still being sent show that the connection is alive, too.
+      if (socket.bufferedAmount < left) this.#heardAt = performance.now();
+      left = socket.bufferedAmount;
+      if (performance.now() - this.#heardAt <= 2 * everyMs) {
+        if (this.#isReady) socket.send(PING_TEXT);
+        return;
+      }
+      socket.onmessage = null;
+      socket.close();
+      this.#onClose(socket);
+    }, everyMs);
+  }
+
+  #onClose(socket: WebSocket): void {
+    if (this.#socket !== socket) return;
+    const wasReady = this.#isReady;
+    this.#forget();
+    this.#user.onBroken();
+    if (wasReady) this.#dialLater();
+    else
+      void whyDenied(this.#client).then((error) => (error ? this.#user.onDenied(error) : this.#dialLater()));
+  }
+
+  #forget(): void {
+    clearInterval(this.#pings);
+    this.#socket = null;
+    this.#isReady = false;
+  }
+
+  #dialLater(): void {
+    if (!this.#user.isNeeded()) return;
+    // Not `process/backoff`: the published package has the client and the protocol only.
+    const pause = Math.min(PAUSE_MS.last, PAUSE_MS.first * 2 ** this.#failures);
+    this.#failures += 1;
+    this.#timer = setTimeout(() => this.#dial(), pause * (1 + Math.random() / 2));
+  }
+}
