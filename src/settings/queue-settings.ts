@@ -102,7 +102,7 @@ export const QUEUE_SETTINGS = {
     variable: 'INFERENCE_ROUTES',
     kind: 'text',
     check: inferenceRoutes,
-    help: 'routes of the engine that callers reach: `+POST /v1/ocr` adds one to the list, `-POST /invocations` takes one away, entries without a sign are the whole list; workers have the same variable',
+    help: 'routes of the engine that callers reach: `+POST /v1/ocr` adds one to the list, `-POST /invocations` takes one away, entries without a sign are the whole list; a worker has the same variable, for the routes that jobs may ask its engine for',
   },
   request_timeouts: {
     kind: 'text',
