@@ -1,3 +1,5 @@
+import * as spelled from '../protocol/duration.ts';
+
 /** What stands for a value that is not known; never 0. */
 export const UNKNOWN = '–';
 
@@ -5,31 +7,12 @@ type Known<T> = T | null | undefined;
 
 /** `850 ms`, `4.2 s`, `1 min 05 s`, `12 min`, `3 h 12 min`, `2 d 4 h`. */
 export function duration(ms: Known<number>): string {
-  if (ms == null || !Number.isFinite(ms)) return UNKNOWN;
-  const value = Math.max(0, ms);
-  if (value < 999.5) return `${Math.round(value)} ms`;
-  if (value < 9_950) return `${(value / 1000).toFixed(1)} s`;
-  return inUnits(Math.round(value / 1000));
+  return ms == null || !Number.isFinite(ms) ? UNKNOWN : spelled.duration(ms);
 }
 
 /** An age that ticks: whole seconds at its smallest. */
 export function age(ms: Known<number>): string {
-  if (ms == null || !Number.isFinite(ms)) return UNKNOWN;
-  return inUnits(Math.max(0, Math.floor(ms / 1000)));
-}
-
-function inUnits(seconds: number): string {
-  if (seconds < 60) return `${seconds} s`;
-  const minutes = Math.floor(seconds / 60);
-  if (minutes < 10) return `${minutes} min ${twoDigits(seconds % 60)} s`;
-  if (minutes < 60) return `${minutes} min`;
-  const hours = Math.floor(minutes / 60);
-  if (hours < 24) return `${hours} h ${twoDigits(minutes % 60)} min`;
-  return `${Math.floor(hours / 24)} d ${hours % 24} h`;
-}
-
-function twoDigits(value: number): string {
-  return String(value).padStart(2, '0');
+  return ms == null || !Number.isFinite(ms) ? UNKNOWN : spelled.age(ms);
 }
 
 /** `1,284`. */

@@ -77,7 +77,7 @@ export function timelineOf(steps: readonly LedgerStep[], now: number): Timeline 
       if (current) {
         current.end = { step, detail };
         close(at);
-      } else if (waits !== null) {
+      } else if (waits !== null && !repeatsFailure(lanes.at(-1), step, detail)) {
         lanes.push({
           attempt: 0,
           worker_id: null,
@@ -100,6 +100,12 @@ export function timelineOf(steps: readonly LedgerStep[], now: number): Timeline 
   const to = Math.max(from + 1, ...lanes.flatMap(({ spans }) => spans.map((span) => span.to)));
   const workers = lanes.flatMap(({ worker_id }) => worker_id ?? []);
   return { from, to, lanes, repeatsWorker: new Set(workers).size < workers.length };
+}
+
+/** The end of a job tells once more how its last attempt failed: nothing was waited for. */
+function repeatsFailure(last: Lane | undefined, step: string, detail: string | null): boolean {
+  const hasFailed = last?.end?.step === 'attempt_failed' || last?.end?.step === 'lease_expired';
+  return hasFailed && step === 'settled' && detail?.startsWith('failed') === true;
 }
 
 function isLast(step: string): boolean {

@@ -1,4 +1,5 @@
 import { doubling } from '../../process/backoff.ts';
+import { duration } from '../../protocol/duration.ts';
 import { type AttemptError, type Failure, limits, type ReleaseReason } from '../../protocol/index.ts';
 import { emit } from '../events/emit.ts';
 import type { JobStep, Told } from '../events/event.ts';
@@ -40,7 +41,9 @@ export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, mo
   const again = failure.retryable && attempts < job.max_attempts;
   const delayMs = again ? retryDelayMs(attempts, core.random()) : 0;
   const step = failure.code === 'lease_expired' ? 'lease_expired' : 'attempt_failed';
-  emit(core, job, step, `${failure.code}: ${failure.message}${nextOf(job, again, delayMs)}`, more);
+  const next = nextOf(job, again, delayMs);
+  const message = next === '' ? failure.message : failure.message.replace(/\.$/, '');
+  emit(core, job, step, `${failure.code}: ${message}${next}`, more);
   const attempt_errors = JSON.stringify([...earlier, error]);
   if (again) {
     countWasted(core, job, job.fence_token, more.usage);
@@ -65,7 +68,7 @@ export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, mo
 /** The gateway decides whether a waiting job gets another attempt. */
 function nextOf({ mode }: Job, again: boolean, delayMs: number): string {
   if (mode === 'waiting') return '';
-  return again ? `; again in ${delayMs / 1000} s` : '; not tried again';
+  return again ? `; again in ${duration(delayMs)}` : '; not tried again';
 }
 
 /** The failure, its body left out and its message cut where it would be longer than `most` as JSON. */

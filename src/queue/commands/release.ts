@@ -1,3 +1,4 @@
+import { duration } from '../../protocol/duration.ts';
 import type { JobRelease } from '../../protocol/index.ts';
 import { claimOf } from '../attempts/claim.ts';
 import { releaseAttempt } from '../attempts/retry.ts';
@@ -47,7 +48,7 @@ function offerElsewhere(core: Core, job: Job): void {
     return;
   }
   for (const { declined } of workers) declined.delete(job.id);
-  const again = `offered again in ${DECLINED_BY_ALL_DELAY_MS / 1000} s`;
+  const again = `offered again in ${duration(DECLINED_BY_ALL_DELAY_MS)}`;
   const why = `deadline: no connected worker can meet it at its load; ${again}`;
   releaseAttempt(core, job, DECLINED_BY_ALL_DELAY_MS, 'released', why, 'deadline');
 }

@@ -1,3 +1,4 @@
+import { duration } from '../../protocol/duration.ts';
 import { type JobProgress, type JobRef, limits, type Renew } from '../../protocol/index.ts';
 import { claimOf } from '../attempts/claim.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
@@ -52,7 +53,7 @@ function extend(core: Core, worker: Worker, job: Job): void {
   if (job.lease_expires_at !== null) {
     const leftMs = job.lease_expires_at - core.now();
     if (leftMs < leaseMs * LATE_SHARE)
-      emit(core, job, 'renewed_late', `${leftMs / 1000} s were left of the lease`);
+      emit(core, job, 'renewed_late', `${duration(leftMs)} were left of the lease`);
   }
   storeOf(core, job).extend(job, worker.session.worker_id, core.now() + leaseMs);
 }

@@ -19,6 +19,16 @@ const shown = (steps: LedgerStep[], now: number) =>
   ]);
 
 describe('a job on its timeline', () => {
+  it('ends with its last attempt where that was one failure too many', () => {
+    const steps = ledger(
+      [0, 'submitted'],
+      [10, 'dispatched', 'a'],
+      [50, 'attempt_failed', 'a', 'engine_refused: too long; not tried again'],
+      [51, 'settled', undefined, 'failed: engine_refused: too long'],
+    );
+    expect(shown(steps, 5000)).toEqual([['a', 'wait 0-10, run 10-50', 'attempt_failed']]);
+  });
+
   it('waits, reads its prompt and answers', () => {
     const steps = ledger(
       [0, 'submitted'],
