@@ -1,6 +1,7 @@
 import type { LedgerStep } from '../../client/index.ts';
 import { age, money, price, tokenRate } from '../../dashboard/format.ts';
 import { sortLaunches } from '../../dashboard/scaling/launch-steps.ts';
+import { TROUBLE } from '../../dashboard/worker/trouble.ts';
 import { type FleetView, isFinal, type RequestRecord, type WorkerRow } from '../../protocol/index.ts';
 import { LAUNCH_COLUMNS, POOL_COLUMNS, SCALED_COLUMNS, WORKER_COLUMNS } from './columns.ts';
 import { KEYS, matches, type TopState } from './keys.ts';
@@ -25,9 +26,9 @@ export interface Shown extends ShownFleet {
   course: { request: RequestRecord; steps: LedgerStep[] | string | null } | null;
 }
 
-/** Orders of the workers, by name; the first is as they come, in their order of trouble. */
+/** Orders of the workers, by name. */
 export const WORKER_ORDERS: [name: string, value: (worker: WorkerRow) => number | string][] = [
-  ['trouble', () => 0],
+  ['trouble', ({ state, worker_id }) => `${TROUBLE[state]} ${worker_id}`],
   ['name', ({ worker_id }) => worker_id],
   ['pool', ({ config_id }) => config_id ?? ''],
   ['busy slots', ({ running }) => -(running ?? -1)],

@@ -1,4 +1,4 @@
-import type { WorkerRow, WorkerState } from '../../protocol/fleet-view.ts';
+import type { WorkerRow } from '../../protocol/fleet-view.ts';
 import type { GpuReading } from '../../protocol/heartbeat.ts';
 import { workerName } from '../../protocol/worker-name.ts';
 import { now } from '../clock.ts';
@@ -11,6 +11,7 @@ import { WorkerMark } from '../controls/state.tsx';
 import * as format from '../format.ts';
 import { gpuTotals } from '../gpus.ts';
 import { href } from '../router.ts';
+import { TROUBLE } from '../worker/trouble.ts';
 
 /** A column, and what it is sorted by. */
 interface WorkerColumn extends Column<WorkerRow> {
@@ -232,23 +233,6 @@ export function StartOf({ worker }: { worker: WorkerRow }) {
     </small>
   );
 }
-
-/**
- * How much it needs somebody, most first. Those that work are one, whether or not jobs run there just now: rows change
- * their places only when something is the matter.
- */
-const TROUBLE: Record<WorkerState, number> = {
-  error: 0,
-  lost: 1,
-  late: 2,
-  paused: 3,
-  starting: 4,
-  loading: 4,
-  draining: 5,
-  running: 6,
-  ready: 6,
-  stopped: 7,
-};
 
 /** By trouble, unless a column is chosen, then by name; what is not known comes last. */
 export function sortWorkers(workers: readonly WorkerRow[], sort: string | null): WorkerRow[] {

@@ -21,6 +21,8 @@ export interface Measure {
 /** Worse by less than this is chance. */
 const FAR = 1.5;
 const ENOUGH = 10;
+/** So few failures are chance, however many requests there were. */
+const ENOUGH_FAILURES = 5;
 
 /**
  * What requests took at a worker, beside what they took at the other workers of its pool.
@@ -51,9 +53,13 @@ export function compare(
       worker,
       pool,
       times,
-      isWorse: worse >= FAR && worker.n >= ENOUGH && pool.n >= ENOUGH,
+      isWorse: worse >= FAR && isTelling(kind, worker) && pool.n >= ENOUGH,
     };
   });
+}
+
+function isTelling(kind: Measure['kind'], { value, n }: Side): boolean {
+  return n >= ENOUGH && (kind !== 'share' || Math.round((value ?? 0) * n) >= ENOUGH_FAILURES);
 }
 
 function firstTokenMs({ first_token_ms, wait_ms }: RequestRecord): number | null {

@@ -66,6 +66,16 @@ describe('what top draws for them', () => {
     expect(requestLines([], 0, 0, SCREEN)[0]).toContain('No request');
   });
 
+  it('has the worker that needs somebody before those that work', () => {
+    const fleet = new FleetHarness();
+    fleet.heartbeat('a-fine-one', { config_id: 'cfg' });
+    fleet.heartbeat('failing', { config_id: 'cfg', status: 'error', error_message: 'no GPU' });
+    const shown = { view: fleet.view(), now: fleet.nowMs, connection: 'live', requests: null, course: null };
+    const lines = topLines({ ...shown, state: FIRST_STATE }, SCREEN);
+    const names = lines.flatMap((line) => /^\S+ +\S+ +(a-fine-one|failing)/.exec(line)?.[1] ?? []);
+    expect(names).toEqual(['failing', 'a-fine-one']);
+  });
+
   it('draws the course of a request, attempt by attempt', () => {
     const at = (ms: number) => new Date(ms).toISOString();
     const step = (ms: number, name: string, attempt: number, worker: string | null, detail = '') => ({

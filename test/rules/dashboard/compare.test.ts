@@ -50,6 +50,16 @@ it('counts failures by what each request stands for, and neither callers that hu
   });
 });
 
+it('takes few failures for chance, however many requests there were', () => {
+  const of = (worker: string, count: number, failed: number) => [
+    ...requests(worker, count - failed, 100),
+    ...requests(`${worker}-failing`, failed, 100, { worker_id: worker, outcome: 'failed' }),
+  ];
+  const pool = of('fine', 198, 2);
+  expect(compare('w', of('w', 50, 4), pool)[3]).toMatchObject({ worker: { value: 0.08 }, isWorse: false });
+  expect(compare('w', of('w', 50, 5), pool)[3]).toMatchObject({ worker: { value: 0.1 }, isWorse: true });
+});
+
 it('does not call a worker worse by a handful of requests, and leaves out what no worker had', () => {
   const pool = [...requests('fine', 30, 100), ended('turned-away', { worker_id: null, outcome: 'failed' })];
   const [firstToken, , , failures] = compare('w', requests('w', 3, 900), pool);
