@@ -1,4 +1,4 @@
-import { useRef } from 'preact/hooks';
+import { useRef, useState } from 'preact/hooks';
 import type { Attention as Item } from '../../protocol/fleet-view.ts';
 import { ask } from '../api.ts';
 import { Problem, useAction } from '../controls/action.tsx';
@@ -11,37 +11,51 @@ import { href, path } from '../router.ts';
 import { isAdmin } from '../session.ts';
 import { keepPlaces, type Place } from './still-places.ts';
 
-/** So many are shown of those that a fleet has. */
-const MOST = 6;
-/** Of one of them in a line. */
-const ROW_PX = 44;
+/** So many are shown of those that a fleet has, so that its workers are in view below them. */
+const MOST = 3;
 
 /** Problems that need an operator, worst first when the view is opened; empty without one. */
 export function Attention() {
+  const [isWhole, setWhole] = useState(false);
   const items = fleet.value?.attention ?? [];
   if (path.value === '')
-    return <Still spare={2 * ROW_PX}>{items.length > 0 && <List items={items} />}</Still>;
+    return (
+      // Another one for each length: what the whole list took is given back.
+      <Still key={String(isWhole)}>
+        {items.length > 0 && <List items={items} isWhole={isWhole} onWhole={setWhole} />}
+      </Still>
+    );
   return items.length === 0 || path.value === 'try' ? null : <Brief items={items} />;
 }
 
-function List({ items }: { items: Item[] }) {
+interface ListProps {
+  items: Item[];
+  /** All are shown, each with all of its text. */
+  isWhole: boolean;
+  onWhole(isWhole: boolean): void;
+}
+
+function List({ items, isWhole, onWhole }: ListProps) {
   const shown = useRef<Place<Item>[]>([]);
   shown.current = keepPlaces(shown.current, items, keyOf);
   // A new error is not hidden behind warnings so that these may stay where they are.
   const isErrorHidden = shown.current.slice(MOST).some(({ item }) => item.severity === 'error');
   if (isErrorHidden) shown.current = keepPlaces([], items, keyOf);
-  const more = shown.current.slice(MOST).filter(({ isOver }) => !isOver);
   return (
     <section class="attention" aria-label="Needs attention">
       <h2>
         Needs attention <span class="number">{items.length}</span>
+        {(items.length > MOST || isWhole) && (
+          <button type="button" class="quiet" aria-expanded={isWhole} onClick={() => onWhole(!isWhole)}>
+            {isWhole ? 'Show the worst' : 'Show all'}
+          </button>
+        )}
       </h2>
-      <ol>
-        {shown.current.slice(0, MOST).map(({ item, isOver }) => (
+      <ol class={isWhole ? 'whole' : undefined}>
+        {shown.current.slice(0, isWhole ? undefined : MOST).map(({ item, isOver }) => (
           <Row key={keyOf(item)} item={item} isOver={isOver} />
         ))}
       </ol>
-      {more.length > 0 && <More items={more.map(({ item }) => item)} />}
     </section>
   );
 }
@@ -70,19 +84,6 @@ function Brief({ items }: { items: Item[] }) {
   );
 }
 
-function More({ items }: { items: Item[] }) {
-  return (
-    <details>
-      <summary>{format.plural(items.length, 'more')}</summary>
-      <ol>
-        {items.map((item) => (
-          <Row key={keyOf(item)} item={item} />
-        ))}
-      </ol>
-    </details>
-  );
-}
-
 function keyOf({ id }: Item): string {
   return id;
 }
@@ -92,8 +93,10 @@ function Row({ item, isOver = false }: { item: Item; isOver?: boolean }) {
   return (
     <li class={isOver ? 'over' : isError ? 'bad' : 'warn'}>
       <Mark shape={isError ? 'cross' : 'triangle'} label={isError ? 'Error' : 'Warning'} />
-      <p>
-        <span class="what">{item.text}</span> <span class="advice">{item.advice}</span>
+      <p title={`${item.text} ${item.advice}`}>
+        <span class="text">
+          <span class="what">{item.text}</span> <span class="advice">{item.advice}</span>
+        </span>
       </p>
       <Age at={item.since} />
       <Open item={item} />
@@ -108,7 +111,8 @@ function Acknowledged({ item: { id, acknowledged } }: { item: Item }) {
   if (acknowledged) {
     return (
       <div class="acknowledged">
-        acknowledged <Age at={acknowledged.at} /> <span class="by">by {acknowledged.by ?? 'somebody'}</span>
+        acknowledged <Age at={acknowledged.at} /> ago{' '}
+        <span class="by">by {acknowledged.by ?? 'somebody'}</span>
       </div>
     );
   }

@@ -129,7 +129,7 @@ const COLUMNS: Column<RequestRecord>[] = [
   {
     key: 'ended',
     head: 'Ended',
-    width: 76,
+    width: 84,
     narrow: 62,
     isNumber: true,
     cell: ({ ended_at }) => <Age at={ended_at} />,
