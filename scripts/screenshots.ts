@@ -55,6 +55,7 @@ async function main(): Promise<void> {
   try {
     await fleet.settled;
     const failed = await troubledJob(queue.url);
+    await startBatch(queue.url);
     // A minute's worth of courses and percentiles.
     await sleep(20_000);
     await shootAll(browser, queue.url, [
@@ -142,6 +143,27 @@ async function talk(page: Page): Promise<void> {
   await page.getByLabel('Message').fill('What does a queue promise?');
   await page.getByRole('button', { name: 'Send' }).click();
   await page.getByText('whole answer after').waitFor({ timeout: 60_000 });
+}
+
+/** One that is under way while the views are looked at. */
+async function startBatch(url: string): Promise<void> {
+  const lines = Array.from({ length: 3000 }, (_, n) => {
+    const messages = [{ role: 'user', content: `Translate sentence ${n}.` }];
+    const body = { model: 'meta-llama/Llama-3.1-8B-Instruct', messages, max_tokens: 60 };
+    return JSON.stringify({ custom_id: `sentence-${n}`, method: 'POST', url: '/v1/chat/completions', body });
+  });
+  const form = new FormData();
+  form.set('purpose', 'batch');
+  form.set('file', new Blob([lines.join('\n')]), 'sentences.jsonl');
+  const file = await posted(`${url}/v1/files`, form);
+  const batch = { input_file_id: file.id, endpoint: '/v1/chat/completions', completion_window: '24h' };
+  await posted(`${url}/v1/batches`, JSON.stringify(batch));
+}
+
+async function posted(address: string, body: FormData | string): Promise<{ id: string }> {
+  const response = await fetch(address, { method: 'POST', body });
+  if (!response.ok) throw new Error(`${address}: ${await response.text()}`);
+  return (await response.json()) as { id: string };
 }
 
 /** A job that two workers fail at before a third ends it. */

@@ -72,3 +72,13 @@ describe.each(documents)('%s', (document) => {
     expect(brokenLinks(document, text)).toEqual([]);
   });
 });
+
+it('shows every picture in a document', () => {
+  const linked = documents.flatMap((document) =>
+    [...readFileSync(join(root, document), 'utf8').matchAll(/\]\(([^)\s]+\.(?:png|jpg|svg))\)/g)].map(
+      ([, path]) => normalize(join(dirname(document), path!)),
+    ),
+  );
+  const pictures = files.filter((file) => /\.(?:png|jpg|svg)$/.test(file));
+  expect(pictures.filter((picture) => !linked.includes(picture))).toEqual([]);
+});
