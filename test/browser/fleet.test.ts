@@ -164,6 +164,27 @@ describe('the fleet on the page', () => {
     await expect.poll(time).toMatch(/ UTC$/);
   });
 
+  it('leaves room for workers below what needs attention, and shows all of that on a click', async () => {
+    for (let n = 0; n < 5; n += 1)
+      await beat(`failing-${n}`, {
+        status: 'error',
+        error_message: `No GPU ${n}.`,
+        advice: 'Look. '.repeat(90),
+      });
+    const page = await look('', { viewport: { width: 1440, height: 900 } });
+    const problems = page.getByRole('region', { name: 'Needs attention' }).getByRole('listitem');
+    await expect.poll(() => problems.count()).toBe(3);
+    const row = await page.locator('tbody tr[data-id]').first().boundingBox();
+    expect(row!.y).toBeLessThan(450);
+    await page.getByRole('button', { name: 'Show all' }).click();
+    await expect.poll(() => problems.count()).toBe(6);
+    await page.getByRole('button', { name: 'Show the worst' }).click();
+    await expect.poll(() => problems.count()).toBe(3);
+    await expect
+      .poll(async () => (await page.locator('tbody tr[data-id]').first().boundingBox())!.y)
+      .toBe(row!.y);
+  });
+
   it('fits a phone without scrolling sideways', async () => {
     const page = await look('', { viewport: { width: 375, height: 700 } });
     await page.getByRole('table', { name: 'Workers', exact: true }).waitFor();
