@@ -3,6 +3,7 @@ import { commandLine, wholeFrom } from '../scripts/command-line.ts';
 import type { LedgerView } from '../src/protocol/index.ts';
 import { until } from '../test/support/poll.ts';
 import {
+  engineGenerated,
   engineRunning,
   job,
   type QueueProcess,
@@ -93,8 +94,13 @@ async function drain({ kind, MIGRATION, grace }: (typeof CASES)[number]): Promis
   await until(async () => (await running()) === JOBS, 'all run');
   await new Promise((resolve) => setTimeout(resolve, 5000));
   const began = performance.now();
+  let generatedThere = 0;
+  const watch = setInterval(async () => {
+    generatedThere = await engineGenerated(leaving.engineUrl).catch(() => generatedThere);
+  }, 100);
   process.kill(leaving.process.pid, 'SIGTERM');
   await leaving.process.exited;
+  clearInterval(watch);
   const endedMs = performance.now() - began;
   const { all, at } = await ends;
   const whole = all.filter(Boolean).length;
@@ -111,6 +117,8 @@ async function drain({ kind, MIGRATION, grace }: (typeof CASES)[number]): Promis
   };
   await until(async () => (await usage()).succeeded === whole, 'all are counted');
   const { output, wasted } = await usage();
+  // In no answer, whether a worker counted it or not.
+  const lost = generatedThere + (await engineGenerated(staying.engineUrl)) - whole * TOKENS;
   const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`;
   const times = [seconds(endedMs), seconds(at - began)];
   const cells = [
@@ -123,13 +131,14 @@ async function drain({ kind, MIGRATION, grace }: (typeof CASES)[number]): Promis
     having('released'),
     output,
     wasted,
+    lost,
   ];
   console.log(`| ${cells.join(' | ')} |`);
   await tearDown();
 }
 
 console.log(
-  '| jobs | `MIGRATION` | grace | the worker ended after | the last answer after | whole | moved | released | output | wasted |',
+  '| jobs | `MIGRATION` | grace | the worker ended after | the last answer after | whole | moved | released | output | wasted | lost |',
 );
-console.log('| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |');
+console.log('| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |');
 for (const one of CASES) if (given.only === undefined || given.only === one.kind) await drain(one);

@@ -194,9 +194,18 @@ export async function settled(queueUrl: string, id: string): Promise<JobView> {
 }
 
 /** Requests the engine runs at this moment, from its own gauges. */
-export async function engineRunning(engineUrl: string): Promise<number> {
+export function engineRunning(engineUrl: string): Promise<number> {
+  return engineMetric(engineUrl, 'num_requests_running');
+}
+
+/** Tokens that an engine has generated so far. */
+export function engineGenerated(engineUrl: string): Promise<number> {
+  return engineMetric(engineUrl, 'generation_tokens_total');
+}
+
+async function engineMetric(engineUrl: string, name: string): Promise<number> {
   const text = await (await fetch(`${engineUrl}/metrics`)).text();
-  const lines = text.matchAll(/^vllm:num_requests_running(?:\{[^}]*\})? (\S+)$/gm);
+  const lines = text.matchAll(new RegExp(`^vllm:${name}(?:\\{[^}]*\\})? (\\S+)$`, 'gm'));
   return [...lines].reduce((sum, match) => sum + Number(match[1]), 0);
 }
 
