@@ -15,6 +15,7 @@ import {
   untilReady,
   type WorkerProcess,
 } from '../support/road.ts';
+import { tone } from './tone.ts';
 
 /** Audio over real vLLM, with a tiny Whisper: what comes through is what vLLM itself answers. */
 let queue: QueueProcess;
@@ -48,28 +49,6 @@ beforeAll(async () => {
   );
 }, 600_000);
 afterAll(tearDown);
-
-/** A second of a tone: WAV, 16 kHz, 16 bits, mono. */
-function tone(hertz: number): Buffer {
-  const rate = 16_000;
-  const header = Buffer.alloc(44);
-  header.write('RIFF');
-  header.writeUInt32LE(36 + 2 * rate, 4);
-  header.write('WAVEfmt ', 8);
-  header.writeUInt32LE(16, 16);
-  header.writeUInt16LE(1, 20);
-  header.writeUInt16LE(1, 22);
-  header.writeUInt32LE(rate, 24);
-  header.writeUInt32LE(2 * rate, 28);
-  header.writeUInt16LE(2, 32);
-  header.writeUInt16LE(16, 34);
-  header.write('data', 36);
-  header.writeUInt32LE(2 * rate, 40);
-  const samples = Buffer.alloc(2 * rate);
-  for (let at = 0; at < rate; at++)
-    samples.writeInt16LE(Math.round(12_000 * Math.sin((2 * Math.PI * hertz * at) / rate)), 2 * at);
-  return Buffer.concat([header, samples]);
-}
 
 /** Greedy, so that the same audio has the same text. */
 const FIELDS = { model: 'tiny-whisper', language: 'en', temperature: '0', max_completion_tokens: '12' };
