@@ -73,6 +73,17 @@ describe.skipIf(noClockShim !== null)(`the clock of the queue${WHY}`, () => {
     await until(async () => (await api('/api/jobs/late')).state === 'expired', 'the deadline passes');
   });
 
+  it('may be set forward by a day: what is due from then on is done in time', async () => {
+    // For what the queue is told by now its alarm is set for half a day later.
+    await (await new RawWorker(road.url).connect()).register('idle', { config_id: 'other' });
+    clock.setOffset(24 * HOUR_MS);
+    const lost = await (await new RawWorker(road.url).connect()).register('lost');
+    await submit('held');
+    await lost.job();
+    lost.vanish();
+    await isGivenTo('taker', 'held');
+  });
+
   it('may be set forward by an hour: a worker that renews keeps its job', async () => {
     const worker = await (await new RawWorker(road.url).connect()).register('w');
     await submit('kept', { max_attempts: 1 });

@@ -292,6 +292,11 @@ export class QueueHost {
     const setAlarm = (at: number | null) => {
       this.disk.touch();
       this.#alarmAt = at;
+      // Set again for a time that is over, it is planned again.
+      if (at !== null && at <= this.now && this.#alarm) {
+        this.#alarm.planned.run = null;
+        this.#alarm = null;
+      }
     };
     return {
       sql: this.disk,

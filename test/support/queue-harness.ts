@@ -85,6 +85,8 @@ export class QueueHarness {
   /** Epoch ms of the machine's clock, where that is not the object's. */
   machineMs: number | null = null;
   alarmAt: number | null = null;
+  /** Epoch ms; the alarm that is set does not fire before. */
+  #alarmHeldUntil = 0;
   readonly broken: { relay: string; stream: number; reason: BrokenReason }[] = [];
   readonly logLines: { message: string; fields: Record<string, unknown> | undefined }[] = [];
   readonly connections = new Set<FakeConnection>();
@@ -207,16 +209,31 @@ export class QueueHarness {
     return this.queue.read('get', id, null)?.state ?? 'missing';
   }
 
+  /**
+   * The clock is set forward. The runtime's alarm counts on one that nobody sets: an alarm that was set before fires as
+   * much later.
+   */
+  setForward(seconds: number): void {
+    this.nowMs += seconds * 1000;
+    if (this.alarmAt !== null) this.#alarmHeldUntil = this.alarmAt + seconds * 1000;
+  }
+
+  /** Epoch ms; null: no alarm is set. */
+  get #alarmFiresAt(): number | null {
+    return this.alarmAt === null ? null : Math.max(this.alarmAt, this.#alarmHeldUntil);
+  }
+
   /** Moves the clock, running every alarm and tick that falls due on the way. */
   advance(seconds: number): void {
     const until = this.nowMs + seconds * 1000;
     for (;;) {
       const tick = this.queue.nextTick();
-      const due = [this.alarmAt, tick, this.fleet.alarmAt].filter((time) => time !== null);
+      const due = [this.#alarmFiresAt, tick, this.fleet.alarmAt].filter((time) => time !== null);
       const next = Math.min(...due, until);
       this.nowMs = Math.max(this.nowMs, next);
       this.fleet.alarmIfDue();
-      if (this.alarmAt !== null && this.alarmAt <= this.nowMs) {
+      const firesAt = this.#alarmFiresAt;
+      if (firesAt !== null && firesAt <= this.nowMs) {
         const setFor = this.alarmAt;
         this.alarmAt = null;
         this.queue.onAlarm(setFor);
@@ -225,7 +242,7 @@ export class QueueHarness {
         this.queue.onTick(tick);
         this.queue.beforeCommit();
       }
-      if (this.nowMs >= until && (this.alarmAt === null || this.alarmAt > until)) break;
+      if (this.nowMs >= until && (this.#alarmFiresAt ?? until + 1) > until) break;
     }
     this.queue.onTick(this.nowMs);
   }
@@ -262,6 +279,7 @@ export class QueueHarness {
         get: () => this.alarmAt,
         set: (at) => {
           this.alarmAt = at;
+          this.#alarmHeldUntil = 0;
         },
         clear: () => {
           this.alarmAt = null;

@@ -23,6 +23,8 @@ export class Standstill {
   /** Epoch ms of the last event, and the newest time without any that was long enough to have been a standstill. */
   #lastAt: number;
   #quiet = { from: 0, until: 0 };
+  /** The overdue alarm that was set again, epoch ms. */
+  #hurried: number | null = null;
   /** Epoch ms; before, nothing that is overdue is judged. */
   judgesFrom = 0;
 
@@ -36,6 +38,19 @@ export class Standstill {
     const now = this.#core.now();
     if (now - this.#lastAt > PUNCTUAL_MS) this.#quiet = { from: this.#lastAt, until: now };
     this.#lastAt = now;
+    this.#hurryAlarm(now);
+  }
+
+  /**
+   * The runtime's alarm counts on a clock that nobody sets. Where the wall clock was set forward it is overdue long before
+   * it fires, and nothing that is due later moves it. The runtime fires at once what is set for a time that is over.
+   */
+  #hurryAlarm(now: number): void {
+    const { alarm } = this.#core;
+    const armed = alarm.get();
+    if (armed === null || armed === this.#hurried || now - armed <= STANDSTILL_MS) return;
+    this.#hurried = armed;
+    alarm.set(armed);
   }
 
   /**

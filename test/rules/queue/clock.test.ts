@@ -124,3 +124,17 @@ describe('a clock that is set back', () => {
     expect(queue.state(id)).toBe('expired');
   });
 });
+
+describe('a clock that is set forward', () => {
+  it('beyond all that was due holds up nothing that is due from then on', () => {
+    const queue = new QueueHarness();
+    queue.worker('w', { config_id: 'other' });
+    // The alarm is set for when the fleet is told that the worker is still there.
+    queue.setForward(7 * 86_400);
+    const worker = queue.worker('new');
+    const id = queue.job();
+    queue.drop(worker);
+    queue.advance(15);
+    expect(queue.queue.read('get', id, null)).toMatchObject({ state: 'pending' });
+  });
+});
