@@ -1,7 +1,6 @@
 import { standsStill } from '../../durable/machine-time.ts';
 import type { Core } from '../state/state.ts';
 import { due } from '../store/alarm.ts';
-import { nextDue } from '../store/jobs-table.ts';
 import { latestTime, moveTimesBack, rememberTime } from '../store/times.ts';
 
 /**
@@ -62,8 +61,8 @@ export function followClockBack(core: Core): void {
   const backMs = (latestTime(core.sql) ?? now) - now;
   if (backMs <= 0) return;
   moveTimesBack(core.sql, backMs, now);
-  const next = nextDue(core.sql);
-  if (next !== null) due(core, Math.max(next, now));
+  // Set for a time of before, the alarm would come late. When it comes it is set for what is due next.
+  due(core, now);
   core.log('warn', 'the clock was set back: leases, delays and deadlines move with it', {
     seconds: Math.round(backMs / 1000),
   });

@@ -37,6 +37,7 @@ export function moveTimesBack(sql: Sql, byMs: number, now: number): void {
     now,
   );
   sql.exec(`UPDATE webhooks SET due_at = due_at - ?`, byMs);
+  sql.exec(`UPDATE sessions SET heard_at = heard_at - ?`, byMs);
   sql.exec(`DELETE FROM meta WHERE key = 'latest_time'`);
 }
 

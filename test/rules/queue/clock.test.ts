@@ -112,6 +112,14 @@ describe('a clock that is set back', () => {
     expect(steps.map(({ at }) => at)).toEqual(steps.map(({ at }) => at).toSorted());
   });
 
+  it('keeps a worker that left for its retention time', () => {
+    const queue = new QueueHarness({ retention_seconds: 3600 });
+    queue.drop(queue.worker('w'));
+    setBack(queue);
+    queue.advance(3601);
+    expect(queue.database.prepare('SELECT worker_id FROM sessions').all()).toEqual([]);
+  });
+
   it('is made up for once: a hibernation later changes nothing', () => {
     const queue = new QueueHarness();
     const id = queue.job({ deadline_seconds: 100 });
