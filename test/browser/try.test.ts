@@ -4,18 +4,19 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { launchBrowser } from '../../scripts/browser/setup.ts';
 import { accessibilityFaults, type OpenPage, openPage } from '../support/browser.ts';
-import { type QueueProcess, readyWorker, startQueue, tearDown } from '../support/road.ts';
+import { type QueueProcess, readyWorker, startQueue, tearDown, type WorkerProcess } from '../support/road.ts';
 
 /** A chat completion that is tried on the page, over the road as users start it. */
 let browser: Browser;
 let queue: QueueProcess;
+let worker: WorkerProcess;
 let open: OpenPage;
 let page: Page;
 
 beforeAll(async () => {
   browser = await launchBrowser();
   queue = await startQueue();
-  await readyWorker(queue.url, 'w-1', {
+  worker = await readyWorker(queue.url, 'w-1', {
     engineArgs: '--inter-token-latency-ms 25 --time-to-first-token-ms 100',
   });
 });
@@ -29,9 +30,20 @@ afterAll(async () => {
   await tearDown();
 });
 
+async function paceEngine(inter_token_latency_ms: number): Promise<void> {
+  const answer = await fetch(`${worker.engineUrl}/simulator/pace`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ inter_token_latency_ms }),
+  });
+  expect(answer.status).toBe(200);
+}
+
 it('streams a chat through the gateway, and shows the command that does the same', async () => {
   await page.goto(`${queue.url}/try`);
   await page.getByLabel('Message').fill('Say hello.');
+  // Until the page knows a model, Enter sends nothing.
+  await page.getByRole('button', { name: 'Send', disabled: false }).waitFor();
   await page.keyboard.press('Enter');
   const answer = page.getByRole('listitem').filter({ hasText: 'tiny' }).last();
   await expect.poll(async () => (await answer.textContent())?.length).toBeGreaterThan(10);
@@ -47,11 +59,14 @@ it('streams a chat through the gateway, and shows the command that does the same
 });
 
 it('stops a chat, and keeps what was said', async () => {
+  // Its second token would come in an hour: the answer does not end before Stop is found.
+  await paceEngine(3_600_000);
   await page.goto(`${queue.url}/try`);
   await page.getByLabel('Message').fill('Tell me a long story that does not end.');
   await page.getByRole('button', { name: 'Send' }).click();
   await page.getByRole('button', { name: 'Stop' }).click();
   await page.getByRole('button', { name: 'Send' }).waitFor();
+  await paceEngine(25);
 });
 
 it('asks with a system prompt and parameters, not streamed, and shows a command that gets the same answer', async () => {
