@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
 import { connect } from 'node:net';
 import type { Browser } from 'playwright-core';
@@ -158,6 +159,7 @@ describe('signing in', () => {
     await form.getByLabel('Requests a minute, at most').fill('7');
     await form.getByLabel('Dollars a day, at most').fill('');
     await form.getByLabel('Models, all unless named').fill('');
+    await form.getByLabel('Routes, all unless named').fill('/v1/*');
     await form.getByLabel('Expires, never unless set').fill('2199-01-31');
     expect(await accessibilityFaults(page)).toEqual([]);
     await form.getByRole('button', { name: 'Save' }).click();
@@ -169,6 +171,7 @@ describe('signing in', () => {
     expect(await token.json()).toMatchObject({
       tenant: 'research',
       models: null,
+      routes: ['/v1/*'],
       expires_at: '2199-01-31T00:00:00.000Z',
       limits: { requests_per_minute: 7, tenant: { tokens_per_month: 5_000_000, dollars_per_month: 90 } },
     });
@@ -210,6 +213,15 @@ describe('signing in', () => {
     await page.getByRole('link', { name: 'revoked a token' }).click();
     await until(async () => (await rows.count()) === 1, 'the others are filtered out');
     expect(new URL(page.url()).search).toBe('?action=token.revoke');
+    const [saved] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Download as lines' }).click(),
+    ]);
+    expect(saved.suggestedFilename()).toBe('audit.jsonl');
+    const lines = (await readFile(await saved.path(), 'utf8')).trim().split('\n');
+    expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+      { action: 'token.revoke', target: 'team-a' },
+    ]);
     expect(await accessibilityFaults(page)).toEqual([]);
     await page.getByRole('button', { name: 'Sign out' }).click();
     await open?.close();

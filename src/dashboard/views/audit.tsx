@@ -1,12 +1,15 @@
 import type { AuditEntry } from '../../protocol/audit.ts';
+import { request } from '../api.ts';
 import { actorInWords, changeInWords, DEEDS } from '../audit-words.ts';
+import { Problem, useAction } from '../controls/action.tsx';
 import { Age, Time } from '../controls/age.tsx';
 import type { Column } from '../controls/column.ts';
+import { download } from '../controls/download.ts';
 import { DeedMark } from '../controls/state.tsx';
-import type { FilterField } from '../jobs/filters.tsx';
+import { apiQuery, type FilterField } from '../jobs/filters.tsx';
 import { List } from '../jobs/list.tsx';
-import type { Listed } from '../jobs/paged-list.ts';
-import { href } from '../router.ts';
+import { type Listed, withSince } from '../jobs/paged-list.ts';
+import { href, query } from '../router.ts';
 import { isAdmin } from '../session.ts';
 
 const FIELDS: FilterField[] = [
@@ -39,6 +42,7 @@ export function AuditView() {
           rowHeight={ROW_PX}
           fields={FIELDS}
           timeLabel="Done"
+          notesOf={({ rows }) => rows.length > 0 && <Export />}
         >
           Nothing was recorded yet. Changes of tokens, pools and the fleet's file are, and what is done to
           jobs, batches and files of others.
@@ -47,6 +51,26 @@ export function AuditView() {
         <p class="notice">What people did is shown to those who sign in with the scope admin.</p>
       )}
     </section>
+  );
+}
+
+/** All that fits the filters, beyond what is listed too, a line of JSON each. */
+function Export() {
+  const { act, isActing, problem } = useAction();
+  const save = () =>
+    act(async () => {
+      const headers = { accept: 'application/x-ndjson' };
+      const answer = await request(`api/audit?${withSince(apiQuery(query.value, FIELDS))}`, { headers });
+      if (!answer.ok) throw new Error(`The gateway answered ${answer.status}.`);
+      download('audit.jsonl', await answer.text());
+    });
+  return (
+    <div class="tools">
+      <button type="button" disabled={isActing} onClick={save}>
+        Download as lines
+      </button>
+      <Problem text={problem} />
+    </div>
   );
 }
 

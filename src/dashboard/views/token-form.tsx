@@ -103,6 +103,15 @@ export function TokenForm({ token, onDone, onCancel }: Props) {
         />
       </label>
       <label>
+        <span>Routes, all unless named</span>
+        <input
+          name="routes"
+          placeholder="/v1/embeddings"
+          autocomplete="off"
+          defaultValue={token?.routes?.join(', ')}
+        />
+      </label>
+      <label>
         <span>Expires, never unless set</span>
         <input name="expires" type="date" defaultValue={dayOf(token)} />
       </label>
@@ -153,10 +162,13 @@ function termsIn(fields: FormData, token: TokenView | null): Record<string, unkn
     Object.fromEntries(
       names.filter((name) => text(prefix + name)).map((name) => [name, Number(text(prefix + name))]),
     );
-  const models = text('models')
-    .split(',')
-    .map((model) => model.trim())
-    .filter(Boolean);
+  const list = (name: string) => {
+    const given = text(name)
+      .split(',')
+      .map((part) => part.trim())
+      .filter(Boolean);
+    return given.length > 0 ? given : null;
+  };
   const tenant = numbers(
     TENANT_NUMBERS.map(({ name }) => name),
     'tenant_',
@@ -171,7 +183,8 @@ function termsIn(fields: FormData, token: TokenView | null): Record<string, unkn
     ...Object.fromEntries(PRIORITIES.map((name) => [name, numbers([name])[name] ?? null])),
     limits: Object.keys(limits).length > 0 ? limits : null,
     tenant: text('tenant') || null,
-    models: models.length > 0 ? models : null,
+    models: list('models'),
+    routes: list('routes'),
     // The field has no time of day.
     ...(text('expires') !== dayOf(token) && {
       expires_at: text('expires') ? new Date(text('expires')).toISOString() : null,

@@ -1,5 +1,6 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { timeZone } from '../clock.ts';
+import { download } from '../controls/download.ts';
 import * as format from '../format.ts';
 import { filter, query } from '../router.ts';
 import { LEVELS, type Line, lineOfFile, matching, useLog } from '../worker/log-lines.ts';
@@ -133,10 +134,4 @@ function Found({ message, text }: { message: string; text: string }) {
       {message.slice(from)}
     </>
   );
-}
-
-function download(name: string, text: string): void {
-  const url = URL.createObjectURL(new Blob([text], { type: 'text/plain' }));
-  Object.assign(document.createElement('a'), { href: url, download: name }).click();
-  URL.revokeObjectURL(url);
 }
