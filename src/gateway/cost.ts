@@ -76,6 +76,6 @@ function textIn(json: Uint8Array | undefined): string | null {
 /** A number of at least 1; undefined: it is none. */
 function numberIn(json: Uint8Array | undefined): number | undefined {
   if (json === undefined || json.byteLength > NUMBER_BYTES) return undefined;
-  const number = Number(new TextDecoder().decode(json));
+  const number = Number(String.fromCharCode(...json));
   return Number.isFinite(number) && number >= 1 ? Math.floor(number) : undefined;
 }

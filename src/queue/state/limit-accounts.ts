@@ -23,6 +23,8 @@ interface Holder {
   /** Whose it is, as it was last told. */
   tenant: string;
   account: Account;
+  /** JSON of its limits: every request tells them. */
+  told: string;
 }
 
 /** A request that is let in, or a stored job. */
@@ -62,7 +64,7 @@ export class LimitAccounts {
     this.#earlier = new EarlierRequests(ports.now);
     for (const { token_name, tenant, limits, state, let_in } of readLimits(ports.sql)) {
       const account = new Account(JSON.parse(limits), JSON.parse(state), now);
-      this.#holders.set(token_name, { tenant, account });
+      this.#holders.set(token_name, { tenant, account, told: limits });
       this.#earlier.letIn(token_name, JSON.parse(let_in));
       this.#readBudgets(account, { token_name });
       this.#openTenant(tenant, account.limits);
@@ -85,10 +87,11 @@ export class LimitAccounts {
     const known = this.#holders.get(token_name);
     const whose = tenant ?? known?.tenant ?? '';
     if (!known && limits === null) return;
-    if (known?.tenant === whose && JSON.stringify(known.account.limits) === JSON.stringify(limits)) return;
+    const told = JSON.stringify(limits);
+    if (known?.tenant === whose && known.told === told) return;
     this.#change(token_name, true);
-    const holder = known ?? { tenant: whose, account: new Account({}) };
-    holder.tenant = whose;
+    const holder = known ?? { tenant: whose, account: new Account({}), told };
+    [holder.tenant, holder.told] = [whose, told];
     // Without limits nothing is held back: `letIn` lets all in.
     holder.account.setLimits(limits ?? {}, this.#ports.now());
     this.#holders.set(token_name, holder);
@@ -151,7 +154,7 @@ export class LimitAccounts {
     const { id, token_name, tenant } = job;
     if (this.#letIn.has(id) || token_name === null) return;
     // Its limits come with the next request, where they were not written yet.
-    const holder = this.#holders.get(token_name) ?? { tenant, account: new Account({}) };
+    const holder = this.#holders.get(token_name) ?? { tenant, account: new Account({}), told: '{}' };
     this.#holders.set(token_name, holder);
     this.#enter(job, letInAt, this.letInBefore(job) !== null);
     this.#earlier.add(id, workerId);

@@ -10,8 +10,7 @@ export class Newest<K, V> extends Map<K, V> {
   override set(key: K, value: V): this {
     this.delete(key);
     super.set(key, value);
-    const [oldest] = this.keys();
-    if (this.size > this.#most) this.delete(oldest!);
+    if (this.size > this.#most) this.delete(this.keys().next().value!);
     return this;
   }
 }

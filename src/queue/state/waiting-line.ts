@@ -13,8 +13,7 @@ export class WaitingLine {
   readonly #backlog: Backlog<WaitingJob>;
   readonly #byModel = new Map<string | null, Set<WaitingJob>>();
   readonly #ofPool = new Map<string, number>();
-  readonly #ofTenant = new Map<string, number>();
-  readonly #bytesOfTenant = new Map<string, number>();
+  readonly #ofTenant = new Map<string, { jobs: number; bytes: number }>();
   #bytes = 0;
   #size = 0;
 
@@ -38,7 +37,7 @@ export class WaitingLine {
 
   /** How many of this tenant wait, in all pools. */
   ofTenant(tenant: string): number {
-    return this.#ofTenant.get(tenant) ?? 0;
+    return this.#ofTenant.get(tenant)?.jobs ?? 0;
   }
 
   /** Bytes of all payloads that wait. */
@@ -48,7 +47,7 @@ export class WaitingLine {
 
   /** Bytes of this tenant's payloads that wait. */
   bytesOfTenant(tenant: string): number {
-    return this.#bytesOfTenant.get(tenant) ?? 0;
+    return this.#ofTenant.get(tenant)?.bytes ?? 0;
   }
 
   enter(job: WaitingJob): void {
@@ -79,8 +78,16 @@ export class WaitingLine {
     add(this.#ofPool, config_id, change);
     const bytes = change * payload.byteLength;
     this.#bytes += bytes;
-    if (tenant === null) return;
-    add(this.#ofTenant, tenant, change);
-    add(this.#bytesOfTenant, tenant, bytes);
+    if (tenant !== null) this.#countTenant(tenant, change, bytes);
+  }
+
+  #countTenant(tenant: string, change: number, bytes: number): void {
+    const known = this.#ofTenant.get(tenant);
+    if (known === undefined) this.#ofTenant.set(tenant, { jobs: change, bytes });
+    else if (known.jobs + change === 0) this.#ofTenant.delete(tenant);
+    else {
+      known.jobs += change;
+      known.bytes += bytes;
+    }
   }
 }
