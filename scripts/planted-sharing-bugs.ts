@@ -176,4 +176,10 @@ export const SHARING_BUGS: readonly Bug[] = [
     line: 'scope.reserved += sign * Math.max(0, tokens - come);',
     becomes: 'scope.reserved = Math.max(0, scope.reserved + sign * (tokens - come));',
   },
+  {
+    name: 'sharing: what comes beyond a reservation counts at the end alone',
+    file: 'src/queue/limits/account.ts',
+    line: 'if (!running || tokens <= running.come) return;',
+    becomes: 'if (!running || tokens <= running.come || tokens > running.tokens) return;',
+  },
 ];

@@ -34,8 +34,8 @@ interface Come {
   at: number;
   tokens: number;
   run: Run;
-  /** Its worker has told the queue. */
-  isTold: boolean;
+  /** Epoch ms at which its worker has told the queue; null: it has not. */
+  toldAt: number | null;
 }
 
 /**
@@ -67,7 +67,6 @@ export class Promises {
   #come: Come[] = [];
   /** Epoch ms at which the jobs of a tenant were let in, each once. */
   readonly #letIn = new Map<Tenant, Map<Job, number>>();
-  readonly #submittedAt = new Map<Job, number>();
   /** Those that nobody waits for any more. */
   readonly #leftAt = new Map<Job, number>();
   /** Those whose callers wait, in the order in which they were asked for last, and how often each was passed over. */
@@ -86,7 +85,6 @@ export class Promises {
     this.#passedOver.delete(job);
     // What is held back stands in no line.
     if (!job.isStored && tenant.limits === null) this.#passedOver.set(job, 0);
-    if (!this.#submittedAt.has(job)) this.#submittedAt.set(job, this.#looks.now());
     if (!this.#lastGiven.has(tenant)) this.#lastGiven.set(tenant, this.#looks.now());
   }
 
@@ -99,23 +97,24 @@ export class Promises {
     this.#lastGiven.set(job.tenant, this.#looks.now());
     this.#serve(job.tenant, costOf(job.input, 0));
     this.#checkPassedOver(job);
-    this.#checkLetIn(job);
-    this.#checkRequests(run);
+    if (this.#letInAt(run) === this.#looks.now()) this.#checkLetIn(job);
+    this.#checkRequests(job.tenant);
     this.#checkRunning(job.tenant);
   }
 
   came(run: Run, tokens: number): void {
     this.#serve(run.job.tenant, costOf(0, tokens));
-    this.#come.push({ at: this.#looks.now(), tokens, run, isTold: false });
+    this.#come.push({ at: this.#looks.now(), tokens, run, toldAt: null });
   }
 
   /** A worker has told what has come of these. */
   told(runs: ReadonlySet<Run>): void {
-    for (const come of this.#come) if (runs.has(come.run)) come.isTold = true;
+    for (const come of this.#come) if (runs.has(come.run)) come.toldAt ??= this.#looks.now();
   }
 
   ended(run: Run): void {
-    this.#come.push({ at: this.#looks.now(), tokens: run.job.input, run, isTold: true });
+    const at = this.#looks.now();
+    this.#come.push({ at, tokens: run.job.input, run, toldAt: at });
     this.told(new Set([run]));
   }
 
@@ -133,7 +132,7 @@ export class Promises {
   /** Nobody is known to have been served, and what runs is told anew. */
   restarted(): void {
     const running = new Set(this.#looks.runs());
-    for (const come of this.#come) if (running.has(come.run)) come.isTold = false;
+    for (const come of this.#come) if (running.has(come.run)) come.toldAt = null;
     this.#busySince.clear();
     this.#apart.clear();
   }
@@ -287,30 +286,39 @@ export class Promises {
       );
   }
 
-  #checkLetIn(job: Job): void {
-    const { tenant } = job;
+  #checkLetIn({ tenant }: Job): void {
     const most = tenant.limits?.tokens_per_minute;
-    // What waited for a slot was let in before.
-    if (most === undefined || this.#submittedAt.get(job) !== this.#looks.now()) return;
+    if (most === undefined) return;
+    const now = this.#looks.now();
+    // What is told in the same second may have been told after it was let in.
     const known = this.#come.filter(
-      ({ run, at, isTold }) => run.job.tenant === tenant && isTold && at > this.#looks.now() - 60_000,
+      ({ run, at, toldAt }) =>
+        run.job.tenant === tenant && toldAt !== null && toldAt < now && at > now - 60_000,
     );
     const come = known.reduce((sum, { tokens }) => sum + tokens, 0);
     if (come > most)
       this.#broken('let_in', `${tenant.name} has used ${come} of ${most} tokens, and begins another`);
   }
 
-  /** The frame of a request says when it was let in; a stored job is when it is given to a worker first. */
-  #checkRequests({ job, account }: Run): void {
-    const { tenant } = job;
+  /**
+   * Epoch ms. The frame of a request says when it was let in; a stored job is when it is given to a worker first.
+   * What is tried again was let in before.
+   */
+  #letInAt({ job, account }: Run): number {
+    const letIn = this.#letIn.get(job.tenant) ?? new Map<Job, number>();
+    this.#letIn.set(job.tenant, letIn);
+    const before = letIn.get(job);
+    if (before !== undefined) return before;
+    const isTold = job.tenant.limits !== null && typeof account === 'string';
+    const at = isTold ? Number(JSON.parse(account)[3]) : this.#looks.now();
+    letIn.set(job, at);
+    return at;
+  }
+
+  #checkRequests(tenant: Tenant): void {
     const most = tenant.limits?.requests_per_minute;
     if (most === undefined) return;
-    const letIn = this.#letIn.get(tenant) ?? new Map<Job, number>();
-    this.#letIn.set(tenant, letIn);
-    if (letIn.has(job)) return;
-    const now = this.#looks.now();
-    letIn.set(job, typeof account === 'string' ? Number(JSON.parse(account)[3]) : now);
-    const times = [...letIn.values()].sort((one, other) => one - other);
+    const times = [...this.#letIn.get(tenant)!.values()].sort((one, other) => one - other);
     for (const [index, at] of times.entries()) {
       const before = times[index - most];
       if (before !== undefined && at - before < 60_000)
