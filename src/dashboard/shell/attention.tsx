@@ -37,10 +37,13 @@ interface ListProps {
 
 function List({ items, isWhole, onWhole }: ListProps) {
   const shown = useRef<Place<Item>[]>([]);
-  shown.current = keepPlaces(shown.current, items, keyOf);
+  const most = isWhole ? undefined : MOST;
+  shown.current = keepPlaces(shown.current, items, keyOf, most);
   // A new error is not hidden behind warnings so that these may stay where they are.
-  const isErrorHidden = shown.current.slice(MOST).some(({ item }) => item.severity === 'error');
-  if (isErrorHidden) shown.current = keepPlaces([], items, keyOf);
+  const isError = ({ item }: Place<Item>) => item.severity === 'error';
+  const isErrorHidden = shown.current.slice(MOST).some(isError);
+  if (isErrorHidden && !shown.current.slice(0, MOST).every(isError))
+    shown.current = keepPlaces([], items, keyOf, most);
   return (
     <section class="attention" aria-label="Needs attention">
       <h2>
@@ -52,7 +55,7 @@ function List({ items, isWhole, onWhole }: ListProps) {
         )}
       </h2>
       <ol class={isWhole ? 'whole' : undefined}>
-        {shown.current.slice(0, isWhole ? undefined : MOST).map(({ item, isOver }) => (
+        {shown.current.slice(0, most).map(({ item, isOver }) => (
           <Row key={keyOf(item)} item={item} isOver={isOver} />
         ))}
       </ol>

@@ -9,10 +9,16 @@ export interface Place<T> {
  * has gone stays free until a new one takes it, and free places at the end are given up.
  * @param before the places as they were last shown
  * @param items in the order in which new ones are given places
+ * @param most so many places are shown: what has none of them takes one that becomes free
  */
-export function keepPlaces<T>(before: Place<T>[], items: T[], keyOf: (item: T) => string): Place<T>[] {
+export function keepPlaces<T>(
+  before: Place<T>[],
+  items: T[],
+  keyOf: (item: T) => string,
+  most = Number.POSITIVE_INFINITY,
+): Place<T>[] {
   const left = new Map(items.map((item) => [keyOf(item), item]));
-  const places = before.map(({ item }): Place<T> => {
+  const places = before.slice(0, most).map(({ item }): Place<T> => {
     const key = keyOf(item);
     const now = left.get(key);
     left.delete(key);

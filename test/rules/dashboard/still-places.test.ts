@@ -27,6 +27,11 @@ describe('places of rows that do not move', () => {
     expect(shown(keepPlaces(without, ['b', 'c', 'd'], keyOf))).toEqual(['d', 'b', 'c']);
   });
 
+  it('are taken by what was not shown, where only some are shown', () => {
+    const before = keepPlaces([], ['a', 'b', 'c', 'd'], keyOf, 2);
+    expect(shown(keepPlaces(before, ['b', 'c', 'd'], keyOf, 2)).slice(0, 2)).toEqual(['c', 'b']);
+  });
+
   it('are given up at the end', () => {
     const before = keepPlaces([], ['a', 'b', 'c'], keyOf);
     expect(shown(keepPlaces(before, ['a'], keyOf))).toEqual(['a']);
