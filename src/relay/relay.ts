@@ -1,12 +1,5 @@
-import {
-  AnswerFormatError,
-  type AnswerRecord,
-  type BrokenReason,
-  CLOSE,
-  decodeRecords,
-  encodeRecords,
-  limits,
-} from '../protocol/index.ts';
+import { AnswerFormatError, type AnswerRecord, type BrokenReason, decodeRecords } from '../protocol/index.ts';
+import { AnswerLink } from './answer-link.ts';
 import type { CallerStream } from './caller-stream.ts';
 import type { AnswerSocket, Mover, RelaySettings } from './ports.ts';
 import { ReplayBuffers } from './replay-buffers.ts';
@@ -22,8 +15,6 @@ const UNCLAIMED_MS = 30_000;
 const UNCLAIMED_WHEN_CROWDED_MS = 5000;
 /** How long a finished stream that no caller asked for is kept, ms. */
 const REMEMBER_MS = 60_000;
-/** Ends of answers that the relay reports to its worker together. */
-const MOST_WAITING_REPLIES = 32;
 /** A comment: invisible to clients of server-sent events, but a write, and only a write shows a caller gone. */
 const KEEP_ALIVE = new TextEncoder().encode(': keep-alive\n\n');
 
@@ -41,12 +32,7 @@ export class Relay {
   readonly #streams: Streams;
   readonly #now: () => number;
   readonly #settings: RelaySettings;
-  #socket: AnswerSocket | null = null;
-  /** Epoch ms since when there is no socket, or nothing was heard on it. */
-  #heardAt: number;
-  #replies: Reply[] = [];
-  /** All waiting replies can wait for more. */
-  #canWait = true;
+  readonly #link: AnswerLink;
   /** The answers of stored jobs. */
   readonly replays: ReplayBuffers;
   #isEnding = false;
@@ -57,11 +43,11 @@ export class Relay {
   constructor(now: () => number, settings: RelaySettings, mover: Mover | null = null) {
     this.#now = now;
     this.#settings = settings;
-    this.#heardAt = now();
-    const reply = (record: Reply) => this.#reply(record);
+    this.#link = new AnswerLink(now);
+    const reply = (record: Reply) => this.#link.reply(record);
     this.#streams = new Streams(now, {
       reply,
-      replyLater: (record) => void this.#replies.push(record),
+      replyLater: (record) => this.#link.replyLater(record),
       passedOn: () => {
         this.#isPassedOn = true;
       },
@@ -84,24 +70,18 @@ export class Relay {
 
   /** The worker (re)connected: the newer socket counts, and the relay tells the worker where every stream stands. */
   onSocket(socket: AnswerSocket): void {
-    this.#socket?.close(CLOSE.superseded, 'a newer answer socket of this worker took over');
-    this.#socket = socket;
-    this.#heardAt = this.#now();
-    this.#replies = [...this.#streams.resumePoints(), ...this.replays.resumePoints()];
-    this.#flush(true);
+    this.#link.connected(socket, [...this.#streams.resumePoints(), ...this.replays.resumePoints()]);
   }
 
   onSocketClosed(socket: AnswerSocket): void {
-    if (this.#socket !== socket) return;
-    this.#socket = null;
-    this.#heardAt = this.#now();
+    this.#link.closed(socket);
   }
 
   /** @returns whether bytes of the message itself are on their way to a caller; else no caller reads it any more */
   onMessage(socket: AnswerSocket, message: ArrayBuffer): boolean {
-    if (this.#socket !== socket) return false;
+    if (!this.#link.is(socket)) return false;
     this.#isPassedOn = false;
-    this.#heardAt = this.#now();
+    this.#link.heard();
     let records: AnswerRecord[];
     try {
       records = decodeRecords(message, (stream, problem) => this.#malformed(stream, problem));
@@ -118,7 +98,7 @@ export class Relay {
 
   /** Any sign of life that carries no record. */
   onPing(): void {
-    this.#heardAt = this.#now();
+    this.#link.heard();
   }
 
   /**
@@ -206,18 +186,12 @@ export class Relay {
   /** Once a second while busy. */
   onTick(): void {
     const now = this.#now();
-    const silentFor = now - this.#heardAt;
-    if (this.#socket && silentFor > 2 * limits.PING_SECONDS * 1000) {
-      this.#socket.close(1001, 'nothing heard for two ping periods');
-      this.#socket = null;
-      this.#heardAt = now;
-    }
-    const workerLost = !this.#socket && silentFor >= this.#settings.reconnect_grace_seconds * 1000;
+    const workerLost = this.#link.onTick(this.#settings.reconnect_grace_seconds * 1000);
     for (const [id, entry] of this.#streams.all()) this.#tend(id, entry, now, workerLost);
     this.#streams.forgetOldFinished();
     if (workerLost) this.replays.breakAll(WORKER_LOST);
     this.replays.onTick(SILENCE_MS, KEEP_ALIVE);
-    this.#flush(true);
+    this.#link.flush();
   }
 
   #tend(id: number, entry: Entry, now: number, workerLost: boolean): void {
@@ -271,7 +245,7 @@ export class Relay {
   /** Bytes of a stream that is over: the relay tells the worker. */
   #isFinished(id: number): boolean {
     const reply = this.#streams.replyToFinished(id);
-    if (reply) this.#reply(reply);
+    if (reply) this.#link.reply(reply);
     return this.#streams.isFinished(id);
   }
 
@@ -282,7 +256,7 @@ export class Relay {
   /** The middle of a stream this relay never saw begin (it restarted): its caller went with the old one. */
   #isForgotten(id: number, offset: number): boolean {
     if (offset === 0 || this.#streams.has(id)) return false;
-    this.#reply({ type: 'cancel', stream: id, reason: 'caller_gone' });
+    this.#link.reply({ type: 'cancel', stream: id, reason: 'caller_gone' });
     return true;
   }
 
@@ -296,7 +270,7 @@ export class Relay {
   }
 
   #cancelAtWorker(id: number): void {
-    this.#reply({ type: 'cancel', stream: id, reason: 'superseded' });
+    this.#link.reply({ type: 'cancel', stream: id, reason: 'superseded' });
   }
 
   #received(id: number, change: (stream: CallerStream) => void): void {
@@ -311,22 +285,8 @@ export class Relay {
     if (this.#streams.isOverfull) this.#streams.forget(id, entry);
   }
 
-  #reply(record: Reply): void {
-    this.#replies.push(record);
-    this.#canWait = false;
-  }
-
-  /**
-   * The replies of one event go in one message. A message costs as much as a chunk of an answer, so replies that can
-   * wait do so until there are several, or a tick comes.
-   * @param all also those that could wait
-   */
-  #flush(all = false): void {
-    const waits = this.#canWait && this.isBusy && this.#replies.length < MOST_WAITING_REPLIES;
-    if (this.#replies.length === 0 || (waits && !all)) return;
-    const replies = this.#replies;
-    this.#replies = [];
-    this.#canWait = true;
-    this.#socket?.send(encodeRecords(replies));
+  #flush(): void {
+    if (this.isBusy) this.#link.flushIfDue();
+    else this.#link.flush();
   }
 }
