@@ -110,19 +110,6 @@ def image_processing() -> dict[str, dict]:
     }
 
 
-def write_weights(directory: Path) -> None:
-    import torch
-    from transformers import AutoConfig, Idefics3ForConditionalGeneration
-
-    model = Idefics3ForConditionalGeneration(AutoConfig.from_pretrained(directory))
-    random = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.normal_(std=0.2, generator=random)
-    model.to(torch.bfloat16).save_pretrained(directory)
-
-
 def write(directory: Path, sees: bool) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     tokenizer = train_tokenizer([BOS, PAD, EOS, *(IMAGE_TOKENS if sees else [])])
@@ -148,7 +135,10 @@ def write(directory: Path, sees: bool) -> None:
     for name, content in files.items():
         (directory / name).write_text(json.dumps(content, indent=2) + "\n")
     if sees:
-        write_weights(directory)
+        from tiny_weights import write_weights
+        from transformers import Idefics3ForConditionalGeneration
+
+        write_weights(directory, Idefics3ForConditionalGeneration)
         (directory / "config.json").write_text(json.dumps(config, indent=2) + "\n")
 
 

@@ -8,9 +8,9 @@ import json
 import sys
 from pathlib import Path
 
-import torch
 from make_tiny_model import train_tokenizer
-from transformers import AutoConfig, WhisperForConditionalGeneration
+from tiny_weights import write_weights
+from transformers import WhisperForConditionalGeneration
 
 END, START = "<|endoftext|>", "<|startoftranscript|>"
 LANGUAGES, TASKS = ["<|en|>", "<|de|>"], ["<|translate|>", "<|transcribe|>"]
@@ -84,20 +84,10 @@ def write(directory: Path) -> None:
         },
     }
     (directory / "config.json").write_text(json.dumps(config))
-    write_weights(directory)
+    write_weights(directory, WhisperForConditionalGeneration)
     # What transformers would write beside them is of its own version.
     for name, content in files.items():
         (directory / name).write_text(json.dumps(content, indent=2) + "\n")
-
-
-def write_weights(directory: Path) -> None:
-    model = WhisperForConditionalGeneration(AutoConfig.from_pretrained(directory))
-    random = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.normal_(std=0.2, generator=random)
-    model.to(torch.bfloat16).save_pretrained(directory)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-import { readdirSync, writeFileSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { writeEnvFile } from '../support/env-file.ts';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import type { Child } from '../support/processes.ts';
@@ -45,14 +46,7 @@ beforeAll(async () => {
       CASOLA_CONFIG_ID: `pool-${model}`,
       CASOLA_INSTANCE_ID: model,
     };
-    const file = join(folder, `${model}.env`);
-    writeFileSync(
-      file,
-      Object.entries(variables)
-        .map(([name, value]) => `${name}=${value}\n`)
-        .join(''),
-    );
-    files.push(file);
+    files.push(writeEnvFile(folder, model, variables));
   }
   swap = cli(['swap', ...files], {
     CASOLA_WS_URL: queue.url.replace(/^http/, 'ws'),
@@ -156,16 +150,16 @@ describe('three models, of which the last is never started', () => {
     const own = await startQueue();
     const folder = stateFolder();
     const files = await Promise.all(
-      ['first', 'starting', 'never'].map(async (name) => {
-        const file = join(folder, `${name}.env`);
-        const variables = [
-          ...['ENGINE=simulator', `VLLM_MODEL=${name}`, `VLLM_PORT=${await freePort()}`],
-          ...[`CASOLA_CONFIG_ID=pool-${name}`, `CASOLA_INSTANCE_ID=${name}`],
-          ...(name === 'starting' ? ["VLLM_EXTRA_ARGS='--startup-seconds 600'"] : []),
-        ];
-        writeFileSync(file, `${variables.join('\n')}\n`);
-        return file;
-      }),
+      ['first', 'starting', 'never'].map(async (name) =>
+        writeEnvFile(folder, name, {
+          ENGINE: 'simulator',
+          VLLM_MODEL: name,
+          VLLM_PORT: await freePort(),
+          CASOLA_CONFIG_ID: `pool-${name}`,
+          CASOLA_INSTANCE_ID: name,
+          ...(name === 'starting' ? { VLLM_EXTRA_ARGS: "'--startup-seconds 600'" } : {}),
+        }),
+      ),
     );
     const three = cli(['swap', ...files], {
       CASOLA_WS_URL: own.url.replace(/^http/, 'ws'),
@@ -187,8 +181,8 @@ describe('three models, of which the last is never started', () => {
 describe('what goes wrong', () => {
   it('with an engine that runs already is told before anything starts', async () => {
     const folder = stateFolder();
-    const files = ['a', 'b'].map((name) => join(folder, `${name}.env`));
-    for (const file of files) writeFileSync(file, 'ENGINE_URL=http://127.0.0.1:1\nVLLM_MODEL=tiny\n');
+    const variables = { ENGINE_URL: 'http://127.0.0.1:1', VLLM_MODEL: 'tiny' };
+    const files = ['a', 'b'].map((name) => writeEnvFile(folder, name, variables));
     const refused = cli(['swap', ...files]);
     expect((await refused.exited).code).toBe(2);
     expect(refused.output()).toContain('a.env: ENGINE_URL=http://127.0.0.1:1 is an engine that runs already');
@@ -196,9 +190,8 @@ describe('what goes wrong', () => {
 
   it('in two files together is told before anything starts', async () => {
     const folder = stateFolder();
-    const files = ['a', 'b'].map((name) => join(folder, `${name}.env`));
-    for (const file of files)
-      writeFileSync(file, 'ENGINE=simulator\nCASOLA_INSTANCE_ID=same\nVLLM_MODEL=tiny\n');
+    const variables = { ENGINE: 'simulator', CASOLA_INSTANCE_ID: 'same', VLLM_MODEL: 'tiny' };
+    const files = ['a', 'b'].map((name) => writeEnvFile(folder, name, variables));
     const refused = cli(['swap', ...files]);
     expect((await refused.exited).code).toBe(2);
     expect(refused.output()).toContain('have the same CASOLA_INSTANCE_ID, same');
@@ -206,9 +199,9 @@ describe('what goes wrong', () => {
 
   it.each(['fastdeploy', 'external', 'vlm'])('ENGINE=%s is refused: it cannot sleep', async (engine) => {
     const folder = stateFolder();
-    const files = ['simulator', engine].map((name) => join(folder, `${name}.env`));
-    for (const [at, file] of files.entries())
-      writeFileSync(file, `ENGINE=${['simulator', engine][at]}\nVLLM_MODEL=tiny\n`);
+    const files = ['simulator', engine].map((name) =>
+      writeEnvFile(folder, name, { ENGINE: name, VLLM_MODEL: 'tiny' }),
+    );
     const refused = cli(['swap', ...files]);
     expect((await refused.exited).code).toBe(2);
     expect(refused.output()).toContain(`${engine}.env: ENGINE=${engine} cannot sleep; vllm can`);

@@ -1,18 +1,8 @@
-import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ensureVllm, TINY_MODEL_VARIABLES } from '../../scripts/vllm/setup.ts';
-import { until } from '../support/poll.ts';
-import {
-  type QueueProcess,
-  startQueue,
-  startWorker,
-  stateFolder,
-  tearDown,
-  untilReady,
-  type WorkerProcess,
-} from '../support/road.ts';
+import { ensureVllm } from '../../scripts/vllm/setup.ts';
+import { type QueueProcess, startQueue, stateFolder, tearDown, type WorkerProcess } from '../support/road.ts';
+import { make, startOverVllm } from './worker.ts';
 
 /** LoRA adapters over real vLLM: those that it is started with, and those that it loads while it runs. */
 let queue: QueueProcess;
@@ -21,35 +11,23 @@ let worker: WorkerProcess;
 beforeAll(async () => {
   const vllm = await ensureVllm();
   const folder = stateFolder();
-  const script = fileURLToPath(new URL('../../scripts/vllm/make_tiny_adapter.py', import.meta.url));
-  const make = (name: string, rank: number) => {
-    const made = spawnSync(vllm.python, [script, join(folder, name), String(rank)], { encoding: 'utf8' });
-    if (made.status !== 0) throw new Error(made.stderr);
+  const adapter = (name: string, rank: number) => {
+    make(vllm, 'make_tiny_adapter.py', join(folder, name), String(rank));
     return { name, source: join(folder, name) };
   };
-  const adapters = [make('sql', 8), make('legal', 8), make('large', 64)];
-  const fixed = make('fixed', 8);
+  const adapters = [adapter('sql', 8), adapter('legal', 8), adapter('large', 64)];
+  const fixed = adapter('fixed', 8);
   queue = await startQueue();
-  worker = await startWorker(queue.url, 'real', {
+  worker = await startOverVllm(vllm, queue.url, {
+    model: vllm.modelDir,
+    name: 'tiny',
     env: {
-      ...vllm.env,
-      ENGINE: 'vllm',
-      VLLM_MODEL: vllm.modelDir,
-      ...TINY_MODEL_VARIABLES,
       MAX_MODEL_LEN: '2048',
-      SERVED_MODEL_NAME: 'tiny',
-      VLLM_SERVE_COMMAND: vllm.vllmCommand,
-      VLLM_STARTUP_TIMEOUT: '280',
       LORA_MODULES: JSON.stringify({ name: fixed.name, path: fixed.source }),
       ENGINE_ADAPTERS: JSON.stringify(adapters),
       MAX_LORAS: '1',
     },
   });
-  await until(
-    async () => worker.process.output().includes('taking jobs') && (await untilReady(queue.url, 'real')),
-    'the worker takes jobs',
-    { timeoutMs: 280_000 },
-  );
 });
 afterAll(tearDown);
 

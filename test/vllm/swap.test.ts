@@ -1,7 +1,6 @@
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { ensureVllm, TINY_MODEL_ARGS } from '../../scripts/vllm/setup.ts';
+import { writeEnvFile } from '../support/env-file.ts';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import type { Child } from '../support/processes.ts';
@@ -29,22 +28,14 @@ beforeAll(async () => {
   queue = await startQueue();
   const folder = stateFolder();
   const files = await Promise.all(
-    MODELS.map(async (model) => {
-      const variables = {
+    MODELS.map(async (model) =>
+      writeEnvFile(folder, model, {
         VLLM_SERVED_MODEL_NAME: model,
         VLLM_PORT: await freePort(),
         CASOLA_CONFIG_ID: `pool-${model}`,
         CASOLA_INSTANCE_ID: model,
-      };
-      const file = join(folder, `${model}.env`);
-      writeFileSync(
-        file,
-        Object.entries(variables)
-          .map(([name, value]) => `${name}=${value}\n`)
-          .join(''),
-      );
-      return file;
-    }),
+      }),
+    ),
   );
   swap = cli(['swap', ...files], {
     ...vllm.env,

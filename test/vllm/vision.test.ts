@@ -1,22 +1,18 @@
-import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { crc32, deflateSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ensureVllm, TINY_MODEL_VARIABLES } from '../../scripts/vllm/setup.ts';
-import { until } from '../support/poll.ts';
+import { ensureVllm } from '../../scripts/vllm/setup.ts';
 import {
   chatJob,
   type QueueProcess,
   settled,
   startQueue,
-  startWorker,
   stateFolder,
   submit,
   tearDown,
-  untilReady,
   type WorkerProcess,
 } from '../support/road.ts';
+import { make, startOverVllm } from './worker.ts';
 
 /** Images over real vLLM, with a tiny model that looks at them: what comes through is what vLLM itself answers. */
 let queue: QueueProcess;
@@ -25,28 +21,13 @@ let worker: WorkerProcess;
 beforeAll(async () => {
   const vllm = await ensureVllm();
   const model = join(stateFolder(), 'tiny-vision');
-  const script = fileURLToPath(new URL('../../scripts/vllm/make_tiny_model.py', import.meta.url));
-  const made = spawnSync(vllm.python, [script, model, '--vision'], { encoding: 'utf8' });
-  if (made.status !== 0) throw new Error(made.stderr);
+  make(vllm, 'make_tiny_model.py', model, '--vision');
   queue = await startQueue();
-  worker = await startWorker(queue.url, 'vision', {
-    env: {
-      ...vllm.env,
-      ENGINE: 'vllm',
-      VLLM_MODEL: model,
-      ...TINY_MODEL_VARIABLES,
-      LOAD_FORMAT: 'auto',
-      MAX_MODEL_LEN: '2048',
-      SERVED_MODEL_NAME: 'tiny-vision',
-      VLLM_SERVE_COMMAND: vllm.vllmCommand,
-      VLLM_STARTUP_TIMEOUT: '280',
-    },
+  worker = await startOverVllm(vllm, queue.url, {
+    model,
+    name: 'tiny-vision',
+    env: { LOAD_FORMAT: 'auto', MAX_MODEL_LEN: '2048' },
   });
-  await until(
-    async () => worker.process.output().includes('taking jobs') && (await untilReady(queue.url, 'vision')),
-    'the worker takes jobs',
-    { timeoutMs: 280_000 },
-  );
 });
 afterAll(tearDown);
 

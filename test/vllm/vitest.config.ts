@@ -8,6 +8,6 @@ export default defineConfig({
     maxWorkers: 2,
     testTimeout: 180_000,
     // A server starts in 20 s, on a busy machine in minutes.
-    hookTimeout: 300_000,
+    hookTimeout: 600_000,
   },
 });
