@@ -12,14 +12,14 @@ const LAST = 32_767;
  * was given, now and then, the port of another one's queue that was down for a moment, and that queue could not start
  * again.
  */
-const RANGES = 32;
+const RANGES = 64;
 const SIZE = Math.floor((LAST - FIRST + 1) / RANGES);
 
 /** The first port of the range that this process holds. */
 let range: Promise<number> | null = null;
 const handedOut = new Set<number>();
 
-/** A port of the loopback interface that was free a moment ago; not the same twice in one process, but after hundreds. */
+/** A port of the loopback interface that was free a moment ago; not the same twice in one process, but after many. */
 export async function freePort(): Promise<number> {
   range ??= claimRange();
   const first = await range;
