@@ -33,7 +33,8 @@ export class StoredAlarm implements Alarm {
   }
 
   set(atMs: number): void {
-    this.#at = Math.max(Math.ceil(atMs), this.#firedFor + 1);
+    const at = Math.ceil(atMs);
+    this.#at = at === this.#firedFor ? at + 1 : at;
     void this.#storage.setAlarm(this.#at);
   }
 

@@ -2,6 +2,7 @@ import { DurableObject } from 'cloudflare:workers';
 import { freeBytes } from '../durable/free-bytes.ts';
 import type { Sql } from '../durable/ports.ts';
 import { sqlOf } from '../durable/storage.ts';
+import { StoredAlarm } from '../durable/stored-alarm.ts';
 import { createTables } from '../durable/tables.ts';
 import { BucketError, BucketFile, type FileBucket, LostError } from './bucket-file.ts';
 import {
@@ -57,7 +58,7 @@ interface FileEnv {
 export class FileObject extends DurableObject<FileEnv> implements FileRpc {
   #rows!: SqlStorage;
   #sql!: Sql;
-  #alarmAt: number | null | undefined;
+  #alarm!: StoredAlarm;
   /** Work on the bucket, one file after another, so that it needs the memory of one. */
   #inBucket: Promise<unknown> = Promise.resolve();
 
@@ -67,6 +68,7 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
       this.#rows = ctx.storage.sql;
       this.#sql = sqlOf(ctx.storage);
       createTables(this.#sql, FILE_TABLES);
+      this.#alarm = await StoredAlarm.read(ctx.storage);
     });
   }
 
@@ -158,7 +160,7 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
   }
 
   override async alarm(): Promise<void> {
-    this.#alarmAt = undefined;
+    this.#alarm.fired();
     for (const id of await this.#ended(expired(this.#sql, Date.now(), BITE_FILES))) {
       await this.remove(id).catch((error: unknown) => log('warn', 'a file is not removed yet', error));
     }
@@ -198,7 +200,7 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
       await this.ctx.storage.deleteAll();
       createTables(this.#sql, FILE_TABLES);
     });
-    this.#alarmAt = undefined;
+    this.#alarm.clear();
   }
 
   /** A file that the bucket does not take stays in rows. */
@@ -235,9 +237,9 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
   /** The alarm comes when the next file's time is over. */
   #arm(): void {
     const at = nextExpiry(this.#sql);
-    if (at === this.#alarmAt) return;
-    this.#alarmAt = at;
-    void (at === null ? this.ctx.storage.deleteAlarm() : this.ctx.storage.setAlarm(at));
+    if (at === this.#alarm.get()) return;
+    if (at === null) this.#alarm.clear();
+    else this.#alarm.set(at);
   }
 }
 

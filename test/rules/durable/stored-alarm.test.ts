@@ -55,3 +55,14 @@ it('fires again when its handler sets it for the time at which it fired', async 
   });
   expect(await runtime.fire(() => alarm.fired())).toBe(true);
 });
+
+it('is set for an earlier time than that at which it fired, for a clock that was set back', async () => {
+  const runtime = new Runtime();
+  const alarm = await StoredAlarm.read(runtime.storage);
+  const before = runtime.nowMs;
+  alarm.set(before + 3600_000);
+  await runtime.fire(() => alarm.fired());
+  runtime.nowMs = before;
+  alarm.set(before + 5000);
+  expect(await runtime.storage.getAlarm()).toBe(before + 5000);
+});
