@@ -8,10 +8,10 @@ import json
 import sys
 from pathlib import Path
 
-import torch
 from make_tiny_model import BOS, CHAT_TEMPLATE, EOS, PAD, train_tokenizer
 from safetensors.torch import load_file, save_file
-from transformers import AutoConfig, Qwen2AudioForConditionalGeneration
+from tiny_weights import write_weights
+from transformers import Qwen2AudioForConditionalGeneration
 
 # What a clip is in a prompt: AUDIO as many times as the model makes tokens of it, between the others.
 AUDIO = "<|AUDIO|>"
@@ -84,21 +84,15 @@ def write(directory: Path) -> None:
         "generation_config.json": {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2},
     }
     (directory / "config.json").write_text(json.dumps(config))
-    write_weights(directory)
+    write_weights(directory, Qwen2AudioForConditionalGeneration)
+    rename_weights(directory)
     # What transformers would write beside them is of its own version.
     for name, content in files.items():
         (directory / name).write_text(json.dumps(content, indent=2) + "\n")
 
 
-def write_weights(directory: Path) -> None:
-    model = Qwen2AudioForConditionalGeneration(AutoConfig.from_pretrained(directory))
-    random = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.normal_(std=0.2, generator=random)
-    model.to(torch.bfloat16).save_pretrained(directory)
-    # Named as in published models; transformers says "model" once more, and vLLM does not know that name.
+def rename_weights(directory: Path) -> None:
+    """Names them as in published models; transformers says "model" once more, and vLLM does not know that name."""
     path = directory / "model.safetensors"
     weights = {name.replace(".model.model.", ".model."): weight for name, weight in load_file(path).items()}
     save_file(weights, path, {"format": "pt"})

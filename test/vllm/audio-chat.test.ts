@@ -1,22 +1,18 @@
-import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { ensureSoundfile, ensureVllm, TINY_MODEL_VARIABLES } from '../../scripts/vllm/setup.ts';
-import { until } from '../support/poll.ts';
+import { ensureSoundfile, ensureVllm } from '../../scripts/vllm/setup.ts';
 import {
   chatJob,
   type QueueProcess,
   settled,
   startQueue,
-  startWorker,
   stateFolder,
   submit,
   tearDown,
-  untilReady,
   type WorkerProcess,
 } from '../support/road.ts';
 import { tone } from './tone.ts';
+import { make, startOverVllm } from './worker.ts';
 
 /** Audio in chats over real vLLM, with a tiny Qwen2-Audio: what comes through is what vLLM itself answers. */
 let queue: QueueProcess;
@@ -26,30 +22,14 @@ beforeAll(async () => {
   const vllm = await ensureVllm();
   const PYTHONPATH = await ensureSoundfile(vllm);
   const model = join(stateFolder(), 'tiny-listener');
-  const script = fileURLToPath(new URL('../../scripts/vllm/make_tiny_listener.py', import.meta.url));
-  const made = spawnSync(vllm.python, [script, model], { encoding: 'utf8' });
-  if (made.status !== 0) throw new Error(made.stderr);
+  make(vllm, 'make_tiny_listener.py', model);
   queue = await startQueue();
-  worker = await startWorker(queue.url, 'listener', {
-    env: {
-      ...vllm.env,
-      PYTHONPATH,
-      ENGINE: 'vllm',
-      VLLM_MODEL: model,
-      ...TINY_MODEL_VARIABLES,
-      LOAD_FORMAT: 'auto',
-      MAX_MODEL_LEN: '2048',
-      SERVED_MODEL_NAME: 'tiny-listener',
-      VLLM_SERVE_COMMAND: vllm.vllmCommand,
-      VLLM_STARTUP_TIMEOUT: '560',
-    },
+  worker = await startOverVllm(vllm, queue.url, {
+    model,
+    name: 'tiny-listener',
+    env: { PYTHONPATH, LOAD_FORMAT: 'auto', MAX_MODEL_LEN: '2048' },
   });
-  await until(
-    async () => worker.process.output().includes('taking jobs') && (await untilReady(queue.url, 'listener')),
-    'the worker takes jobs',
-    { timeoutMs: 560_000 },
-  );
-}, 600_000);
+});
 afterAll(tearDown);
 
 function asking(...clips: Buffer[]) {
