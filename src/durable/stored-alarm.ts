@@ -16,8 +16,8 @@ interface AlarmStorage {
 export class StoredAlarm implements Alarm {
   readonly #storage: AlarmStorage;
   #at: number | null;
-  /** Epoch ms for which it fired last. */
-  #firedFor = 0;
+  /** Epoch ms: while its handler runs, it is set for none before. */
+  #earliest = 0;
 
   private constructor(storage: AlarmStorage, at: number | null) {
     this.#storage = storage;
@@ -33,8 +33,7 @@ export class StoredAlarm implements Alarm {
   }
 
   set(atMs: number): void {
-    const at = Math.ceil(atMs);
-    this.#at = at === this.#firedFor ? at + 1 : at;
+    this.#at = Math.max(Math.ceil(atMs), this.#earliest);
     void this.#storage.setAlarm(this.#at);
   }
 
@@ -43,9 +42,20 @@ export class StoredAlarm implements Alarm {
     void this.#storage.deleteAlarm();
   }
 
-  /** The runtime calls the object's `alarm`: it is no longer set. */
-  fired(): void {
-    this.#firedFor = this.#at ?? 0;
+  /**
+   * The runtime calls the object's `alarm`.
+   * @param now epoch ms; the runtime fires at once what was set for a time that was over
+   * @param handler gets the time for which it was set, epoch ms, if that is known
+   */
+  async fires(now: number, handler: (setFor: number | null) => unknown): Promise<void> {
+    const setFor = this.#at;
+    this.#earliest = Math.max(setFor ?? 0, now) + 1;
     this.#at = null;
+    try {
+      await handler(setFor);
+    } finally {
+      // A clock may be set back.
+      this.#earliest = 0;
+    }
   }
 }

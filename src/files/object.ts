@@ -159,12 +159,14 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
     this.#arm();
   }
 
-  override async alarm(): Promise<void> {
-    this.#alarm.fired();
-    for (const id of await this.#ended(expired(this.#sql, Date.now(), BITE_FILES))) {
-      await this.remove(id).catch((error: unknown) => log('warn', 'a file is not removed yet', error));
-    }
-    this.#arm();
+  override alarm(): Promise<void> {
+    const now = Date.now();
+    return this.#alarm.fires(now, async () => {
+      for (const id of await this.#ended(expired(this.#sql, now, BITE_FILES))) {
+        await this.remove(id).catch((error: unknown) => log('warn', 'a file is not removed yet', error));
+      }
+      this.#arm();
+    });
   }
 
   /** Of those whose time is over. What jobs have, or may have, gets more time. */

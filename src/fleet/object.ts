@@ -234,9 +234,12 @@ export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implement
     return this.#scheduling.workerOfToken(token);
   }
 
-  override async alarm(): Promise<void> {
-    this.#alarm.fired();
+  override alarm(): Promise<void> {
     const now = Date.now();
+    return this.#alarm.fires(now, () => this.#doWhatIsDue(now));
+  }
+
+  async #doWhatIsDue(now: number): Promise<void> {
     const isSchedulingDue = this.#schedulingAlarm.isDue(now);
     const isBellDue = this.#bellAlarm.isDue(now);
     if (this.#fleetAlarm.isDue(now)) this.#commit(() => this.#fleet.onAlarm());

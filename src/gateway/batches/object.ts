@@ -96,9 +96,8 @@ export class BatchesObject extends DurableObject<Env> implements BatchesRpc {
     return backlog(this.#ports.sql);
   }
 
-  override async alarm(): Promise<void> {
-    this.#alarm.fired();
-    this.#look();
+  override alarm(): Promise<void> {
+    return this.#alarm.fires(Date.now(), () => this.#look());
   }
 
   /** Wakes the runner, and sets the alarm, if there may be something to do. */

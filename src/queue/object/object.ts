@@ -155,15 +155,15 @@ export class QueueObject extends objectThatOffers<QueueEnv, Offered>() implement
     await this.#commits.together(() => this.#queue.onClose(connection));
   }
 
-  override async alarm(): Promise<void> {
-    const setFor = this.#alarm.get();
-    this.#alarm.fired();
-    const webhooks = await this.#commits.together(() => {
-      this.#queue.onAlarm(setFor);
-      return this.#queue.webhooks.take();
+  override alarm(): Promise<void> {
+    return this.#alarm.fires(Date.now(), async (setFor) => {
+      const webhooks = await this.#commits.together(() => {
+        this.#queue.onAlarm(setFor);
+        return this.#queue.webhooks.take();
+      });
+      // Not awaited: no lease expires while the alarm runs.
+      this.ctx.waitUntil(this.#webhooks.send(webhooks));
     });
-    // Not awaited: no lease expires while the alarm runs.
-    this.ctx.waitUntil(this.#webhooks.send(webhooks));
   }
 
   submit(...[jobs]: Asked<'submit'>): Answered<'submit'> {

@@ -20,13 +20,13 @@ class Runtime {
   }
 
   /** The alarm fires on time. @returns whether there was one */
-  async fire(handler: () => void): Promise<boolean> {
+  async fire(alarm: StoredAlarm, handler: () => void = () => {}): Promise<boolean> {
     const at = this.#planned;
     if (at === null) return false;
     this.nowMs = Math.max(this.nowMs, at);
     this.#firing = at;
     this.#planned = null;
-    handler();
+    await alarm.fires(this.nowMs, handler);
     this.#firing = null;
     return true;
   }
@@ -37,7 +37,7 @@ it('fires when it is due, never in the ms before', async () => {
   const alarm = await StoredAlarm.read(runtime.storage);
   const dueAt = runtime.nowMs + 4666.67;
   alarm.set(dueAt);
-  expect(await runtime.fire(() => alarm.fired())).toBe(true);
+  expect(await runtime.fire(alarm)).toBe(true);
   expect(runtime.nowMs).toBeGreaterThanOrEqual(dueAt);
   expect(runtime.nowMs - dueAt).toBeLessThan(1);
 });
@@ -47,13 +47,21 @@ it('fires again when its handler sets it for the time at which it fired', async 
   const alarm = await StoredAlarm.read(runtime.storage);
   const at = runtime.nowMs + 5000;
   alarm.set(at);
-  await runtime.fire(() => {
-    alarm.fired();
+  await runtime.fire(alarm, () => {
     alarm.clear();
     // More was due at once than one alarm takes.
     alarm.set(at);
   });
-  expect(await runtime.fire(() => alarm.fired())).toBe(true);
+  expect(await runtime.fire(alarm)).toBe(true);
+});
+
+it('fires again when its handler sets it for a time before that at which it fired', async () => {
+  const runtime = new Runtime();
+  const alarm = await StoredAlarm.read(runtime.storage);
+  const at = runtime.nowMs + 5000;
+  alarm.set(at);
+  await runtime.fire(alarm, () => alarm.set(at - 3));
+  expect(await runtime.fire(alarm)).toBe(true);
 });
 
 it('is set for an earlier time than that at which it fired, for a clock that was set back', async () => {
@@ -61,7 +69,7 @@ it('is set for an earlier time than that at which it fired, for a clock that was
   const alarm = await StoredAlarm.read(runtime.storage);
   const before = runtime.nowMs;
   alarm.set(before + 3600_000);
-  await runtime.fire(() => alarm.fired());
+  await runtime.fire(alarm);
   runtime.nowMs = before;
   alarm.set(before + 5000);
   expect(await runtime.storage.getAlarm()).toBe(before + 5000);
