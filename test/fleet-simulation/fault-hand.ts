@@ -50,6 +50,11 @@ export class FaultHand {
     return this.#lasting.size > 0 ? Number.POSITIVE_INFINITY : this.#newestAt + AFTERMATH_MS;
   }
 
+  /** Something goes wrong now that was to go wrong the next time it is tried. */
+  strikes(): void {
+    this.#newestAt = this.#world.timeline.now;
+  }
+
   /** Lists show what was some time ago, or did until lately. */
   listsLag(): boolean {
     return this.#world.timeline.now < this.#lagsUntil;

@@ -140,6 +140,7 @@ class FleetWorld {
   killLauncher(): void {
     if (this.#launcher.isDead) return;
     this.note('the launcher is killed');
+    this.#faults.strikes();
     this.#launcher.kill();
     this.timeline.after(this.random.wait(90_000, 240_000), () => {
       this.#launcher = this.#startLauncher();

@@ -295,7 +295,7 @@ test('the relay is pinged, and dialled again when it is silent', async () => {
   const bench = await new WorkerBench().ready();
   const first = bench.relay;
   await bench.live(45_000);
-  expect(first.textPings).toBe(2);
+  expect(first.textPings).toBe(3);
   expect(first.closedBy).toBe('destroyed');
   await bench.clock.advance(1000);
   expect(bench.relay).not.toBe(first);
