@@ -1,4 +1,5 @@
 import { isFinal, type LaunchRecord, TRANSITIONS } from '../../src/scheduler/launch.ts';
+import { classifiedAt } from '../../src/scheduler/rule/failure-class.ts';
 import type { Disk } from '../simulation/disk.ts';
 import type { Violation } from '../simulation/oracle.ts';
 import type { FakeMachine, FakeProvider } from '../support/fakes/fake-provider.ts';
@@ -215,9 +216,10 @@ export class Promises {
         (cause === 'exited' || cause === 'start_deadline') &&
         (ended_at ?? now()) >= resumedAt(),
     );
-    const most = plan.soundness[row.config_id] === 'bad_model' ? 2 : MOST_FAILURES + 3;
-    if (failed.length > most) {
-      this.violated('a pool that fails is given up', `${inWords(row)} after ${failed.length} failures`);
+    const failures = inARow(failed);
+    const most = plan.soundness[row.config_id] === 'bad_model' ? 1 : MOST_FAILURES + 1;
+    if (failures > most) {
+      this.violated('a pool that fails is given up', `${inWords(row)} after ${failures} failures in a row`);
     }
   }
 
@@ -322,4 +324,16 @@ function canReach(from: LaunchRecord['state'], to: LaunchRecord['state']): boole
 
 function inWords({ name, state, provider, cause }: LaunchRecord): string {
   return `${name} is ${state} at ${provider}${cause ? ` (${cause})` : ''}`;
+}
+
+/** Of launches that failed side by side one counts. */
+function inARow(failed: LaunchRecord[]): number {
+  let failures = 0;
+  let lastAt = Number.NEGATIVE_INFINITY;
+  for (const launch of failed.sort((one, other) => classifiedAt(one) - classifiedAt(other))) {
+    if (launch.intended_at < lastAt) continue;
+    failures++;
+    lastAt = classifiedAt(launch);
+  }
+  return failures;
 }
