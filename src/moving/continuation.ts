@@ -1,5 +1,6 @@
 import { type Continues, pack } from '../protocol/index.ts';
 import { type Cut, tokensGiven } from './cut.ts';
+import { routeOf } from './plan.ts';
 
 const encoder = new TextEncoder();
 
@@ -32,10 +33,11 @@ function bodyOf(cut: Cut): Record<string, unknown> {
     ...(plan.max_tokens !== null && { [plan.max_tokens_field]: plan.max_tokens - given }),
     ...(plan.min_tokens > given && { min_tokens: plan.min_tokens - given }),
   };
-  if (plan.path === '/v1/chat/completions') {
+  const route = routeOf(plan.path);
+  if (route === 'chat') {
     return { ...rest, messages: UNREAD_MESSAGES, kv_transfer_params: { prompt_token_ids: ids }, ...left };
   }
-  if (plan.path === '/v1/completions') return { ...rest, prompt: ids, ...left };
+  if (route === 'text') return { ...rest, prompt: ids, ...left };
   const { min_tokens: _, ...sampling } = Object(rest.sampling_params);
   return { ...rest, token_ids: ids, sampling_params: { ...sampling, ...left } };
 }

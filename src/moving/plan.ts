@@ -14,6 +14,11 @@ const ROUTES: ReadonlyMap<string, Route> = new Map([
   ['/inference/v1/generate', 'tokens'],
 ]);
 
+/** What a route answers in; undefined: its answers are not moved. @param path of a request, or of its plan */
+export function routeOf(path: string): Route | undefined {
+  return ROUTES.get(path);
+}
+
 /** What OpenAI's older route generates when its caller names no number. */
 const TEXT_TOKENS = 16;
 
@@ -42,8 +47,8 @@ const LEFT_OUT: readonly string[] = [
 
 type KeptBy = readonly [field: string, stays: (value: unknown) => boolean, why: string];
 
-/** Why a request with such a field stays where it is. */
-const KEPT_BY: readonly KeptBy[] = [
+/** Why a request with such a field stays where it is, whatever its route. */
+const KEPT_ANYWHERE: readonly KeptBy[] = [
   ['seed', isGiven, 'a seed begins anew'],
   ['presence_penalty', isNonZero, 'presence_penalty counts the output of one engine'],
   ['frequency_penalty', isNonZero, 'frequency_penalty counts the output of one engine'],
@@ -77,16 +82,21 @@ const WANTS_NO_IDS: KeptBy = [
   'it wants no token ids',
 ];
 
-/** The same of one route. */
-const KEPT_BY_OF: Record<Route, readonly KeptBy[]> = {
+const KEPT_BY: Record<Route, readonly KeptBy[]> = {
   chat: [
+    ...KEPT_ANYWHERE,
     WANTS_NO_IDS,
     // vLLM tells no ids then of the whole answer.
     ['include_reasoning', (value) => isGiven(value) && value !== true, 'its reasoning is hidden'],
   ],
-  text: [WANTS_NO_IDS, ['logprobs', isGiven, 'its logprobs count characters from its beginning']],
+  text: [
+    ...KEPT_ANYWHERE,
+    WANTS_NO_IDS,
+    ['logprobs', isGiven, 'its logprobs count characters from its beginning'],
+  ],
   // Its caller has each token at once, also where the engine holds its text back.
   tokens: [
+    ...KEPT_ANYWHERE,
     ['stop', isFilled, 'a stop string may have begun before the cut'],
     ['output_mode', (value) => isGiven(value) && value !== 'tokens', 'its text comes behind its tokens'],
     ['features', isGiven, 'its prompt is not one text'],
@@ -96,7 +106,7 @@ const KEPT_BY_OF: Record<Route, readonly KeptBy[]> = {
 
 /** The plan of a request that may be moved, or why it stays where it is. */
 export function movePlan(path: string, body: string | Uint8Array | undefined): MovePlan | string {
-  const route = ROUTES.get(path);
+  const route = routeOf(path);
   if (route === undefined) return 'answers of its route are not moved';
   if (body === undefined) return 'it has no body';
   if (body.length > limits.MOVING_BODY_BYTES) return 'its body is too long';
@@ -104,7 +114,7 @@ export function movePlan(path: string, body: string | Uint8Array | undefined): M
   if (!isObject(request)) return 'its body is no object';
   if (request.stream !== true) return 'it is not streamed';
   const fields = route === 'tokens' ? { ...request, ...Object(request.sampling_params) } : request;
-  const kept = [...KEPT_BY, ...KEPT_BY_OF[route]].find(([field, stays]) => stays(fields[field]));
+  const kept = KEPT_BY[route].find(([field, stays]) => stays(fields[field]));
   if (kept) return kept[2];
   if (isFilled(request.tools) && request.tool_choice !== 'none') return 'a call of a tool may be cut in two';
   if (!hasOneText(route, request)) return 'its prompt is not one text';

@@ -1,4 +1,4 @@
-import { movePlan } from '../../moving/plan.ts';
+import { movePlan, routeOf } from '../../moving/plan.ts';
 import { StopHold } from '../../moving/stop-hold.ts';
 import { idsAsked } from '../../moving/token-ids.ts';
 import { type EngineRequest, jsonOrText, type MovePlan } from '../../protocol/index.ts';
@@ -19,7 +19,7 @@ export interface MovableRequest {
 export function askIds(request: EngineRequest, body: string | Uint8Array): MovableRequest | string {
   const plan = request.continues ? continuedPlan(request, body) : movePlan(request.path, body);
   if (typeof plan === 'string') return plan;
-  if (plan.path === '/inference/v1/generate') return withIds(plan, request, body);
+  if (routeOf(plan.path) === 'tokens') return withIds(plan, request, body);
   const text = typeof body === 'string' ? body : Buffer.from(body).toString();
   const isAsked =
     /"return_token_ids"\s*:\s*true/.test(text) && Object(jsonOrText(text)).return_token_ids === true;
