@@ -30,6 +30,30 @@ const TENANT_NUMBERS = [
 
 const PRIORITIES = ['weight', 'default_priority', 'highest_priority'] as const;
 
+/** Comma-separated. */
+const LISTS = [
+  { name: 'models', label: 'Models, all unless named', placeholder: 'qwen-*, llama' },
+  { name: 'routes', label: 'Routes, all unless named', placeholder: '/v1/embeddings' },
+] as const;
+
+interface NumberProps {
+  name: string;
+  label: string;
+  value: number | null | undefined;
+  min: number;
+  max?: number;
+  step?: number;
+}
+
+function NumberField({ label, value, ...input }: NumberProps) {
+  return (
+    <label>
+      <span>{label}</span>
+      <input type="number" {...input} defaultValue={value == null ? undefined : String(value)} />
+    </label>
+  );
+}
+
 interface Props {
   /** The one that is changed; null: another one is made. */
   token: TokenView | null;
@@ -93,52 +117,34 @@ export function TokenForm({ token, onDone, onCancel }: Props) {
           </select>
         </label>
       )}
-      <label>
-        <span>Models, all unless named</span>
-        <input
-          name="models"
-          placeholder="qwen-*, llama"
-          autocomplete="off"
-          defaultValue={token?.models?.join(', ')}
-        />
-      </label>
-      <label>
-        <span>Routes, all unless named</span>
-        <input
-          name="routes"
-          placeholder="/v1/embeddings"
-          autocomplete="off"
-          defaultValue={token?.routes?.join(', ')}
-        />
-      </label>
-      <label>
-        <span>Expires, never unless set</span>
-        <input name="expires" type="date" defaultValue={dayOf(token)} />
-      </label>
-      {NUMBERS.map(({ name, label, ...bounds }) => (
+      {LISTS.map(({ name, label, placeholder }) => (
         <label key={name}>
           <span>{label}</span>
           <input
             name={name}
-            type="number"
-            {...bounds}
-            defaultValue={textOf({ ...token, ...token?.limits }[name])}
+            placeholder={placeholder}
+            autocomplete="off"
+            defaultValue={token?.[name]?.join(', ')}
           />
         </label>
+      ))}
+      <label>
+        <span>Expires, never unless set</span>
+        <input name="expires" type="date" defaultValue={dayOf(token)} />
+      </label>
+      {NUMBERS.map((field) => (
+        <NumberField key={field.name} {...field} value={{ ...token, ...token?.limits }[field.name]} />
       ))}
       <details class="more-filters" open={token?.limits?.tenant !== undefined}>
         <summary>Budgets of its tenant</summary>
         <div>
-          {TENANT_NUMBERS.map(({ name, label, ...bounds }) => (
-            <label key={name}>
-              <span>{label}</span>
-              <input
-                name={`tenant_${name}`}
-                type="number"
-                {...bounds}
-                defaultValue={textOf(token?.limits?.tenant?.[name])}
-              />
-            </label>
+          {TENANT_NUMBERS.map((field) => (
+            <NumberField
+              key={field.name}
+              {...field}
+              name={`tenant_${field.name}`}
+              value={token?.limits?.tenant?.[field.name]}
+            />
           ))}
         </div>
       </details>
@@ -202,8 +208,4 @@ function tenantOf(token: TokenView | null): string {
 /** In UTC, as the field's day is read. */
 function dayOf(token: TokenView | null): string {
   return token?.expires_at?.slice(0, 10) ?? '';
-}
-
-function textOf(value: number | null | undefined): string | undefined {
-  return value === null || value === undefined ? undefined : String(value);
 }
