@@ -50,7 +50,7 @@ export class FaultHand {
     return this.#lasting.size > 0 ? Number.POSITIVE_INFINITY : this.#newestAt + AFTERMATH_MS;
   }
 
-  /** Something goes wrong now that was to go wrong the next time it is tried. */
+  /** Something goes wrong, or did until now: also what was to go wrong the next time it is tried. */
   strikes(): void {
     this.#newestAt = this.#world.timeline.now;
   }
@@ -63,7 +63,7 @@ export class FaultHand {
   begin(fault: Fault): void {
     const { timeline } = this.#world;
     this.#world.note(`FAULT ${fault.kind} ${fault.provider} ${fault.size}, ${fault.lasts} s`);
-    this.#newestAt = timeline.now;
+    this.strikes();
     const end = this.#happen(fault);
     if (!end) return;
     this.#lasting.add(fault);
@@ -71,7 +71,7 @@ export class FaultHand {
       end();
       this.#world.note(`over: ${fault.kind}`);
       this.#lasting.delete(fault);
-      this.#newestAt = timeline.now;
+      this.strikes();
     });
   }
 
