@@ -23,13 +23,13 @@ export interface BatchQueue {
   /** Submits the jobs of lines; what settles of them is told by `nextSettled`. In order of the jobs. */
   submit(jobs: LineJob[]): Promise<SubmittedLine[]>;
   /**
-   * Begins to listen, for no job yet. Ends all listening before, and with it a question of an earlier life of the object,
-   * which would be told what is asked anew.
+   * Starts listening anew, for no job yet. The queue forgets earlier listening, and answers the question that this object
+   * had open before a restart, which would otherwise receive what settles from now on.
    */
   listenAnew(): Promise<void>;
   /** Listens for jobs that were submitted before. @returns ids under which there is no job */
   listen(jobIds: string[]): Promise<string[]>;
-  /** What has settled, as soon as there is something, or nothing after `waitMs`; null: the queue has forgotten who listens, since `listenAnew`. */
+  /** What has settled, as soon as there is something, or nothing after `waitMs`; null: the queue has restarted since `listenAnew`. */
   nextSettled(waitMs: number): Promise<JobView[] | null>;
   /** Null: there is no such job. */
   stateOf(jobId: string): Promise<JobView['state'] | null>;

@@ -17,3 +17,11 @@ export function withStateOption(command: Command): Command {
   const what = 'state folder of the queue (variable WORKER_VLLM_STATE)';
   return command.option('--state <dir>', what, process.env.WORKER_VLLM_STATE || '.worker-vllm');
 }
+
+/** What an option lists, separated by commas. */
+export function list(text: string): string[] {
+  return text
+    .split(',')
+    .map((part) => part.trim())
+    .filter(Boolean);
+}

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { DEFAULT_QUEUE_URL, finish, withToken } from './command-line.ts';
+import { DEFAULT_QUEUE_URL, finish, list, withToken } from './command-line.ts';
 
 const POOL_ACTIONS = [
   ['launch', 'Launch one worker more for a pool, now.'],
@@ -81,11 +81,4 @@ function withFleetTarget(command: Command, scope: string): Command {
 
 function withDryRun(command: Command): Command {
   return command.option('--dry-run', 'only say what it would do');
-}
-
-function list(text: string): string[] {
-  return text
-    .split(',')
-    .map((part) => part.trim())
-    .filter(Boolean);
 }

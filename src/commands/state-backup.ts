@@ -4,6 +4,7 @@ import { takeBackup } from '../workerd/backup/backup.ts';
 import { restoreBackup } from '../workerd/backup/restore.ts';
 import type { DatabaseReport } from '../workerd/state-check.ts';
 import { ProgressLine } from './progress-line.ts';
+import { jobsText } from './state.ts';
 
 /**
  * `worker-vllm state backup DIR`: copies the state of a queue, which may be running.
@@ -16,7 +17,7 @@ export async function runStateBackup(to: string, options: { state: string }): Pr
   const { takenAt, bytes, reports } = await takeBackup(stateDir, folder, shown.show);
   shown.end();
   process.stdout.write(
-    `${folder}: ${reports.length} databases, ${sizeText(bytes)}, as of ${takenAt}; jobs: ${jobsText(reports)}\n` +
+    `${folder}: ${reports.length} databases, ${sizeText(bytes)}, as of ${takenAt}; jobs: ${jobsText(jobsOf(reports))}\n` +
       `It holds prompts, results and hashes of tokens. "worker-vllm state restore ${folder}" makes a state folder of it.\n`,
   );
   return EXIT.ok;
@@ -36,12 +37,12 @@ export async function runStateRestore(from: string, options: { state: string }):
   return EXIT.ok;
 }
 
-function jobsText(reports: DatabaseReport[]): string {
-  const counts = new Map<string, number>();
-  for (const [state, count] of reports.flatMap(({ jobs }) => Object.entries(jobs ?? {}))) {
-    counts.set(state, (counts.get(state) ?? 0) + count);
-  }
-  return [...counts].map(([state, count]) => `${count} ${state}`).join(', ') || 'none';
+/** Of all databases together. */
+function jobsOf(reports: DatabaseReport[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const [state, count] of reports.flatMap(({ jobs }) => Object.entries(jobs ?? {})))
+    counts[state] = (counts[state] ?? 0) + count;
+  return counts;
 }
 
 /** Tells on stderr how much was done. */

@@ -46,7 +46,8 @@ export function stateText(stateDir: string, reports: readonly DatabaseReport[]):
   return [`${stateDir}:`, ...lines, verdict].join('\n');
 }
 
-function jobsText(jobs: Record<string, number>): string {
+/** `3 succeeded, 1 pending`. */
+export function jobsText(jobs: Record<string, number>): string {
   return (
     Object.entries(jobs)
       .map(([state, count]) => `${count} ${state}`)

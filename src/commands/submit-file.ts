@@ -1,9 +1,9 @@
 import { JobClient, JobConnection, type JobEnd, type NewJob, QueueError } from '../client/index.ts';
 import { EXIT, endSignals, UserError } from '../process/index.ts';
-import { refusal } from './ask-queue.ts';
 import { readJobs, surveyFile } from './job-file.ts';
 import { Progress } from './progress.ts';
 import { openResults, type ResultLine, type Results } from './results-file.ts';
+import { explained } from './submit.ts';
 
 export interface SubmitFileOptions {
   url: string;
@@ -90,9 +90,6 @@ async function checkQueue({ url, token }: SubmitFileOptions): Promise<void> {
   try {
     await new JobClient({ url, token, retries: 1 }).get('-');
   } catch (error) {
-    const { status, message } = error as QueueError;
-    if (status === 404) return;
-    if (status === null) throw new UserError(`${message} Start one with "npm start", or give its --url.`);
-    throw refusal(status, message, 'submit');
+    if ((error as QueueError).status !== 404) throw explained(error as QueueError);
   }
 }

@@ -41,7 +41,8 @@ export async function runSubmit(prompt: string | undefined, options: SubmitOptio
   }
 }
 
-function explained(error: QueueError): UserError {
+/** The error of a command whose client could not have what it asked for. */
+export function explained(error: QueueError): UserError {
   if (error.status === null)
     return new UserError(`${error.message} Start one with "npm start", or give its --url.`);
   return refusal(error.status, error.message, 'submit');

@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { SCOPES } from '../settings/scopes.ts';
-import { finish, withStateOption, withToken } from './command-line.ts';
+import { finish, list, withStateOption, withToken } from './command-line.ts';
 
 /** `token …`: who may use a queue. */
 export function addTokenCommands(program: Command): void {
@@ -92,11 +92,4 @@ function scopes(text: string): string[] {
   if (unknown !== undefined)
     throw new InvalidArgumentError(`expected ${SCOPES.join(', ')}, not "${unknown}".`);
   return given;
-}
-
-function list(text: string): string[] {
-  return text
-    .split(',')
-    .map((part) => part.trim())
-    .filter(Boolean);
 }

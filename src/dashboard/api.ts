@@ -19,22 +19,22 @@ export class ApiFailure extends Error {
  * @throws ApiFailure
  */
 export async function ask<T>(path: string, init: RequestInit = {}): Promise<T> {
-  const response = await request(path, init);
-  const text = await response.text();
-  const body = parse(text);
-  if (response.ok) return body as T;
-  const { message, code } = (body as { error?: { message?: string; code?: string } } | null)?.error ?? {};
-  throw new ApiFailure(response.status, message ?? `The gateway answered ${response.status}.`, code ?? null);
+  return parse(await (await request(path, init)).text()) as T;
 }
 
-/** The same, with its body still to be read. @throws ApiFailure where nothing answers */
+/** The same, with its body still to be read. @throws ApiFailure */
 export async function request(path: string, init: RequestInit = {}): Promise<Response> {
+  let response: Response;
   try {
-    return await fetch(at(path), { ...init, headers: { accept: 'application/json', ...init.headers } });
+    response = await fetch(at(path), { ...init, headers: { accept: 'application/json', ...init.headers } });
   } catch (error) {
     if ((error as Error).name === 'AbortError') throw error;
     throw new ApiFailure(0, 'The queue does not answer.', null);
   }
+  if (response.ok) return response;
+  const body = parse(await response.text()) as { error?: { message?: string; code?: string } } | null;
+  const { message = `The gateway answered ${response.status}.`, code = null } = body?.error ?? {};
+  throw new ApiFailure(response.status, message, code);
 }
 
 function parse(text: string): unknown {

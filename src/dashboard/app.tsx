@@ -1,6 +1,6 @@
 import { effect } from '@preact/signals';
 import type { FunctionComponent } from 'preact';
-import { segments } from './router.ts';
+import { segments, VIEWS } from './router.ts';
 import { isSignedOut } from './session.ts';
 import { Attention } from './shell/attention.tsx';
 import { ConnectionBar } from './shell/connection-bar.tsx';
@@ -23,30 +23,29 @@ import { UsageView } from './views/usage.tsx';
 import { WorkerView } from './views/worker.tsx';
 
 /** A view that is about all of a kind, and one that is about one of them. */
-interface Views {
-  title: string;
+interface Drawn {
   all?: FunctionComponent;
   one?: FunctionComponent<{ id: string }>;
 }
 
-const VIEWS = new Map<string, Views>([
-  ['', { title: 'Fleet', all: FleetView }],
-  ['workers', { title: 'Worker', one: WorkerView }],
-  ['queue', { title: 'Queue', all: QueueView }],
-  ['requests', { title: 'Requests', all: RequestsView }],
-  ['jobs', { title: 'Jobs', all: JobsView, one: JobView }],
-  ['batches', { title: 'Batches', all: BatchesView }],
-  ['usage', { title: 'Usage', all: UsageView }],
-  ['spend', { title: 'Spend', all: SpendView }],
-  ['try', { title: 'Try it', all: TryView }],
-  ['tokens', { title: 'Tokens', all: TokensView }],
-  ['audit', { title: 'Audit', all: AuditView }],
+const DRAWN = new Map<string, Drawn>([
+  ['', { all: FleetView }],
+  ['workers', { one: WorkerView }],
+  ['queue', { all: QueueView }],
+  ['requests', { all: RequestsView }],
+  ['jobs', { all: JobsView, one: JobView }],
+  ['batches', { all: BatchesView }],
+  ['usage', { all: UsageView }],
+  ['spend', { all: SpendView }],
+  ['try', { all: TryView }],
+  ['tokens', { all: TokensView }],
+  ['audit', { all: AuditView }],
 ]);
 
 // Tabs and histories are told apart by it.
 effect(() => {
   const [view = '', id] = segments.value;
-  document.title = `${id ?? VIEWS.get(view)?.title ?? 'No such page'} · worker-vllm`;
+  document.title = `${id ?? VIEWS[view]?.name ?? 'No such page'} · worker-vllm`;
 });
 
 export function App() {
@@ -75,7 +74,7 @@ export function App() {
 
 function View() {
   const [name = '', id, ...rest] = segments.value;
-  const { all: All, one: One } = VIEWS.get(name) ?? {};
+  const { all: All, one: One } = DRAWN.get(name) ?? {};
   if (id && rest.length === 0 && One) return <One key={id} id={id} />;
   return id === undefined && All ? <All /> : <NotFoundView />;
 }

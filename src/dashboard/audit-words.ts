@@ -1,7 +1,7 @@
 import type { AuditAction, AuditEntry } from '../protocol/audit.ts';
 
 /** What the audit tells, in words. */
-export const DEEDS: Record<AuditAction, string> = {
+export const ACTION_WORDS: Record<AuditAction, string> = {
   'token.create': 'made a token',
   'token.change': 'changed a token',
   'token.rotate': 'rotated a token',

@@ -1,25 +1,16 @@
 import { signal } from '@preact/signals';
 import { switchUtc } from './clock.ts';
-import { go } from './router.ts';
+import { go, VIEWS } from './router.ts';
 
-/** Views by the second key, after `g`. */
-const VIEWS: Record<string, [path: string, name: string]> = {
-  f: ['', 'fleet'],
-  q: ['queue', 'queue'],
-  r: ['requests', 'requests'],
-  j: ['jobs', 'jobs'],
-  b: ['batches', 'batches'],
-  u: ['usage', 'usage'],
-  s: ['spend', 'spend'],
-  t: ['try', 'try it'],
-  k: ['tokens', 'tokens'],
-  a: ['audit', 'audit'],
-};
+/** Paths of views by the second key, after `g`. */
+const PATHS = new Map(
+  Object.entries(VIEWS).flatMap(([path, { key }]): [string, string][] => (key ? [[key, path]] : [])),
+);
 
 /** What the help lists; the keys work as soon as the page is loaded. */
 export const SHORTCUTS: [keys: string, meaning: string][] = [
   ['/', 'search'],
-  ...Object.entries(VIEWS).map(([key, [, name]]): [string, string] => [`g ${key}`, name]),
+  ...[...PATHS].map(([key, path]): [string, string] => [`g ${key}`, VIEWS[path]!.name.toLowerCase()]),
   ['j k', 'next row, row before'],
   ['Enter', 'open the row'],
   ['Esc', 'back'],
@@ -56,7 +47,7 @@ export function startShortcuts(): void {
       return;
     }
     const isPair = first.key === 'g' && event.timeStamp - first.at < PAIR_MS;
-    const view = isPair ? VIEWS[event.key]?.[0] : undefined;
+    const view = isPair ? PATHS.get(event.key) : undefined;
     first = { key: event.key, at: event.timeStamp };
     if (view !== undefined) go(view);
     else if (!act(event.key)) return;

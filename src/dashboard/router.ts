@@ -18,6 +18,22 @@ export function href(path: string): string {
   return url.pathname + url.search;
 }
 
+/** The views by the first part of their path, in the order of the bar. */
+export const VIEWS: Record<string, { name: string; key?: string; isForAdmins?: true }> = {
+  '': { name: 'Fleet', key: 'f' },
+  queue: { name: 'Queue', key: 'q' },
+  requests: { name: 'Requests', key: 'r' },
+  jobs: { name: 'Jobs', key: 'j' },
+  batches: { name: 'Batches', key: 'b' },
+  usage: { name: 'Usage', key: 'u' },
+  spend: { name: 'Spend', key: 's' },
+  try: { name: 'Try it', key: 't' },
+  tokens: { name: 'Tokens', key: 'k', isForAdmins: true },
+  audit: { name: 'Audit', key: 'a', isForAdmins: true },
+  // Of one at a time: the fleet's rows lead there.
+  workers: { name: 'Worker' },
+};
+
 interface Place {
   /** From the page's root, without a slash first or last: `workers/vast-17`. */
   path: string;
@@ -94,7 +110,6 @@ function follow(event: Event, url: URL): void {
 
 /** Not a file or an answer of the API. */
 function isView(to: string): boolean {
-  return /^(?:|(?:workers|queue|jobs|requests|batches|spend|try|tokens|audit|usage)(?:\/[^/]*)?)\/?$/.test(
-    to,
-  );
+  const [view, , ...rest] = to.replace(/\/$/, '').split('/');
+  return Object.hasOwn(VIEWS, view!) && rest.length === 0;
 }

@@ -1,8 +1,8 @@
-/** Uses a socket or a response that may be gone: one that is throws, and its close or cancel event tells the same. */
+/** Calls a socket or a response that may be gone. The error is ignored: a close or cancel event reports the same. */
 export function quietly(use: () => void): void {
   try {
     use();
   } catch {
-    // Told by the event.
+    // The event reports it.
   }
 }

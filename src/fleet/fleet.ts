@@ -10,8 +10,8 @@ import {
 import type { FleetFacts } from '../scheduler/facts.ts';
 import { Scheduler } from '../scheduler/scheduler.ts';
 import type { QueueSettingValues } from '../settings/queue-settings.ts';
+import { Alerts } from './alerts.ts';
 import { Audit } from './audit.ts';
-import { Bell } from './bell.ts';
 import { choosePool } from './choose-pool.ts';
 import { History } from './history/history.ts';
 import { marksOf } from './history/marks.ts';
@@ -80,7 +80,7 @@ export class Fleet {
   /** Those that have ended. */
   readonly requests: Requests;
   readonly incidents = new RecentIncidents();
-  readonly bell: Bell;
+  readonly alerts: Alerts;
   /** Of the machines that run the workers. */
   readonly scheduler: Scheduler;
   /** What everybody is shown of all this. */
@@ -107,7 +107,7 @@ export class Fleet {
     this.audit = new Audit(sql);
     this.responses = new Responses(sql);
     this.requests = new Requests(sql);
-    this.bell = new Bell(sql, settings.alert_settled_seconds * 1000);
+    this.alerts = new Alerts(sql, settings.alert_settled_seconds * 1000);
     this.#workerHistory = new WorkerHistory(this.history);
     this.#modelHistory = new ModelHistory(this.history);
     this.#pools = new KnownPools(sql, new PoolHistory(this.history));
@@ -121,7 +121,7 @@ export class Fleet {
       incidents: () => this.incidents.all(),
       tokensHistory: (workerId, at) => this.#workerHistory.tokens(workerId, at),
       launches: () => this.scheduler.launches(),
-      acknowledged: (problems, at) => this.bell.look(problems, at),
+      acknowledged: (problems, at) => this.alerts.look(problems, at),
       scaling: () => this.scheduler.scaling(),
     });
   }

@@ -12,7 +12,7 @@ import {
   settingsFromBindings,
 } from '../settings/queue-settings.ts';
 import { Alarms } from './alarms.ts';
-import { BellRinger } from './bell-ringer.ts';
+import { AlertPoster } from './alert-poster.ts';
 import { type Called, COMMANDS, type FleetCalls, type Offered, OPERATOR_COMMANDS, VIEWS } from './calls.ts';
 import { Fleet } from './fleet.ts';
 import { LiveViewers } from './live-viewers.ts';
@@ -70,8 +70,8 @@ export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implement
   /** The one alarm, for each as if it were its own. */
   #fleetAlarm!: ReturnType<Alarms['part']>;
   #schedulingAlarm!: ReturnType<Alarms['part']>;
-  #bellAlarm!: ReturnType<Alarms['part']>;
-  #ringer!: BellRinger;
+  #alertAlarm!: ReturnType<Alarms['part']>;
+  #poster!: AlertPoster;
   #newClock!: NewClock;
   readonly #others = new OtherObjects(this.env, this.#queueId);
   readonly #saving = new SaveTimer(() => this.#commit(() => this.#fleet.save()));
@@ -84,7 +84,7 @@ export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implement
       const alarms = new Alarms(this.#alarm);
       this.#fleetAlarm = alarms.part();
       this.#schedulingAlarm = alarms.part();
-      this.#bellAlarm = alarms.part();
+      this.#alertAlarm = alarms.part();
       const [sql, now] = [sqlOf(ctx.storage), () => Date.now()];
       const settings = completeQueueSettings(settingsFromBindings(env));
       this.#fleet = new Fleet(
@@ -109,12 +109,12 @@ export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implement
           console.log(JSON.stringify({ level, msg, queue_id: this.#queueId, error: String(error) })),
       });
       const { alert_url: alertUrl, alert_settled_seconds: settled } = settings;
-      this.#ringer = new BellRinger({
-        bell: this.#fleet.bell,
+      this.#poster = new AlertPoster({
+        alerts: this.#fleet.alerts,
         view: () => this.view(),
         url: alertUrl,
         queueId: this.#queueId === DEFAULT_QUEUE ? null : this.#queueId,
-        alarm: this.#bellAlarm,
+        alarm: this.#alertAlarm,
         everyMs: (settled * 1000) / 3,
         now,
         commit: (work) => this.#commit(work),
@@ -137,7 +137,7 @@ export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implement
     this.#newClock.watch();
     const isNews = this.#fleet.heartbeat(beat);
     this.#saving.within(isNews ? SAVE_AFTER_MS : SAVE_MEASURED_AFTER_MS);
-    this.#ringer.heard();
+    this.#poster.heard();
     this.#viewers.changed();
   }
 
@@ -156,7 +156,7 @@ export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implement
       this.#saving.within(SAVE_MEASURED_AFTER_MS);
       this.#scheduling.heard(share);
     }
-    this.#ringer.heard();
+    this.#poster.heard();
     this.#viewers.changed();
     return answer;
   }
@@ -168,14 +168,14 @@ export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implement
   }
 
   async acknowledge(id: string, by: string | null): ReturnType<FleetRpc['acknowledge']> {
-    const problem = this.#commit(() => this.#fleet.bell.acknowledge(id, by, Date.now()));
+    const problem = this.#commit(() => this.#fleet.alerts.acknowledge(id, by, Date.now()));
     this.#viewers.changed();
     return problem;
   }
 
   async refused(refused: RefusedWorker): Promise<void> {
     this.#fleet.incidents.refused(refused, Date.now());
-    this.#ringer.heard();
+    this.#poster.heard();
     this.#viewers.changed();
   }
 
@@ -241,9 +241,9 @@ export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implement
 
   async #doWhatIsDue(now: number): Promise<void> {
     const isSchedulingDue = this.#schedulingAlarm.isDue(now);
-    const isBellDue = this.#bellAlarm.isDue(now);
+    const isAlertDue = this.#alertAlarm.isDue(now);
     if (this.#fleetAlarm.isDue(now)) this.#commit(() => this.#fleet.onAlarm());
-    if (isBellDue) await this.#ringer.ring();
+    if (isAlertDue) await this.#poster.postNews();
     if (!isSchedulingDue) return;
     await this.#hearOfQueue();
     await this.#scheduling.reconcile();

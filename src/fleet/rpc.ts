@@ -129,7 +129,7 @@ export interface QueueTells {
   /** Has it record all of the queue's numbers; done when it has. */
   tellFleet(everything: true): Promise<void>;
   /**
-   * These workers, and no others, get no more jobs, whoever waits; they finish what they run, and are shown as
+   * These workers, and no others, get no more jobs, even while callers wait; they finish what they run, and are shown as
    * draining. Ids of workers that are not connected count once they are. Survives restarts of queue and workers.
    * Before it answers the queue has recorded its numbers.
    * @returns jobs that each of them holds, connected or not; one that has just lost its connection, and may be back

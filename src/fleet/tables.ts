@@ -111,7 +111,7 @@ export const FLEET_TABLES: readonly string[] = [
   `CREATE INDEX audit_target ON audit (target, seq)`,
   // Tokens of a file or a setting as they were last told, JSON, so that their changes are seen.
   `CREATE TABLE file_tokens (name TEXT PRIMARY KEY, entries TEXT NOT NULL) WITHOUT ROWID`,
-  // What of the attention list was told or acknowledged (bell.ts), JSON.
+  // What of the attention list was told or acknowledged (alerts.ts), JSON.
   `CREATE TABLE attention (id TEXT PRIMARY KEY, entry TEXT NOT NULL) WITHOUT ROWID`,
   // Ten minutes of a worker or a pool to a row: columns by name, JSON, of steps from start on.
   `CREATE TABLE history (

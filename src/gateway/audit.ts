@@ -8,7 +8,7 @@ import { queueIdOf } from './objects/queue-ids.ts';
 import type { GatewayContext } from './routes/route.ts';
 
 /** What a person is about to do. */
-export interface Deed {
+export interface AuditedAction {
   action: AuditAction;
   /** Name or id of what it is done to. */
   target: string;
@@ -24,7 +24,7 @@ export interface Deed {
  */
 export async function audited<T>(
   context: GatewayContext,
-  { action, target, before = null }: Deed,
+  { action, target, before = null }: AuditedAction,
   act: () => Promise<T>,
   after: (answer: T) => unknown = () => null,
 ): Promise<T> {
@@ -67,13 +67,13 @@ export async function audited<T>(
 export function auditedOfOthers<T>(
   context: GatewayContext,
   owner: string | null,
-  deed: Deed,
+  entry: AuditedAction,
   act: () => Promise<T>,
   after?: (answer: T) => unknown,
 ): Promise<T> {
   const token = context.get('token');
   if (token === null || owner === tenantOf(token)) return act();
-  return audited(context, { ...deed, before: { tenant: owner, ...(deed.before as object) } }, act, after);
+  return audited(context, { ...entry, before: { tenant: owner, ...(entry.before as object) } }, act, after);
 }
 
 /** The `after` of a job that was cancelled, or is tried again. */

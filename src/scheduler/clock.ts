@@ -18,8 +18,8 @@ const PAST = [
 ] as const satisfies (keyof LaunchRecord)[];
 
 /**
- * After the clock was set back: nothing that was written can have happened later than now, so all times move until that
- * is so. Orders would else not be given again, nor a machine be known to be gone, until the clock is there again.
+ * When the clock was set back, stored times lie in the future: all of them move back until none does. Otherwise no order
+ * would be repeated, and no machine found to be gone, until the clock has caught up.
  */
 export function followClock({ launches, now }: Core, controls: Controls): void {
   const rows = launches.all();

@@ -119,7 +119,7 @@ export const QUEUE_SETTINGS = {
     default: 0,
     min: 0,
     max: 1,
-    help: '1: whoever is signed in to the page with the scope admin sees payloads and results of every job there; 0: of its own tenant alone',
+    help: '1: people who are signed in to the page with the scope admin see payloads and results of every job there; 0: of their own tenant alone',
   },
   webhook_hosts: {
     kind: 'text',
@@ -135,7 +135,7 @@ export const QUEUE_SETTINGS = {
     kind: 'text',
     default: '',
     check: checkAlertUrl,
-    help: 'where what comes and what goes of the attention list is posted, as Slack, Mattermost and their like take it (`{"text": …}`); [the bell](dashboard.md#the-bell)',
+    help: 'each problem that enters the attention list, and each that leaves it, is posted here, as Slack, Mattermost and their like take it (`{"text": …}`); [posted alerts](dashboard.md#posted-alerts)',
   },
 
   // A worker whose connection broke redials within a few seconds; more would keep callers waiting for one that died.
@@ -162,7 +162,7 @@ export const QUEUE_SETTINGS = {
     default: 48 * 1024 * 1024,
     min: limits.PAYLOAD_BYTES,
   },
-  // What flickers rings nothing. The list is looked at three times as often.
+  // A problem that comes and goes is not posted. The list is looked at three times as often.
   alert_settled_seconds: {
     kind: 'seconds',
     default: 15,

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { Limits } from '../protocol/index.ts';
 import { SCOPES } from './scopes.ts';
 
-/** What may be said of a token, whoever made it. */
+/** What the entry of a token may hold, wherever the token was made. */
 export const TokenBounds = z.object({
   scopes: z.array(z.enum(SCOPES)).min(1),
   /** Whose jobs it submits and sees; left out: it is a tenant of its own, by its name. */

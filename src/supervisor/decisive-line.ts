@@ -15,8 +15,8 @@ export interface DecisiveLinePorts {
 
 /**
  * Watches a starting engine for the line that says it will not start on this machine: a driver too old, no GPU, memory
- * that does not suffice. An engine that is well ends after it; one that hangs would be waited for until the limit of
- * its start. Its own words can be wrong about what can be done without, so a further step of the start takes them back.
+ * that does not suffice. Most engines exit after it; one that hangs instead is killed early, not at the limit of its
+ * start. An engine may complain so about what it can do without, so a further step of the start withdraws the line.
  */
 export class DecisiveLine {
   readonly #ports: DecisiveLinePorts;

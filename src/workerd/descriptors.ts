@@ -4,14 +4,14 @@ import type { Logger } from '../process/index.ts';
 /**
  * File descriptors of workerd. It accepts every connection itself, at two descriptors each, and ends when there are
  * none left. It closes a connection that has sent no whole request head within 15 s, and an idle one soon after its
- * last answer; so the defence is a high limit, a word in time, and a new start (keep-serving.ts).
+ * last answer; so what helps is a high limit, a warning in time, and a restart (keep-serving.ts).
  */
 const PER_CONNECTION = 2;
 
 /** Fewer are worth a warning at the start. */
 const ENOUGH = 8192;
 
-/** Beyond this share of the limit it is said how many are open. */
+/** Beyond this share of the limit a warning says how many are open. */
 const MUCH = 0.8;
 const LOOK_EVERY_MS = 2000;
 const WARN_EVERY_MS = 60_000;

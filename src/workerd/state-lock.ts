@@ -69,7 +69,7 @@ function pidsIn(path: string): string[] {
 /**
  * Waits until nothing has the databases of the object classes open: a workerd that has lost its parent ends within that
  * time, and whatever looks into a database may be closed.
- * @param pid of the workerd of whoever locked the folder last and did not release it
+ * @param pid of the workerd that the last owner of the lock started, if that owner did not release it
  * @throws UserError when they stay open
  */
 async function awaitOrphan(stateDir: string, pid: string | undefined): Promise<void> {

@@ -54,7 +54,7 @@ export class FleetHost {
       requests: (...asked) => rpc((fleet) => fleet.requests.list(...asked)),
       record: (...told) => rpc((fleet) => fleet.record(...told)),
       view: () => rpc((fleet) => fleet.view.view()),
-      acknowledge: (id, by) => rpc((fleet) => fleet.bell.acknowledge(id, by, this.#timeline.now)),
+      acknowledge: (id, by) => rpc((fleet) => fleet.alerts.acknowledge(id, by, this.#timeline.now)),
       history: (...asked) => rpc((fleet) => fleet.readHistory(...asked)),
       sessions: () => rpc((fleet) => fleet.workers.sessions()),
       refused: (refused) => rpc((fleet) => fleet.incidents.refused(refused, this.#timeline.now)),

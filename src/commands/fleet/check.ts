@@ -1,3 +1,4 @@
+import { plural } from '../../dashboard/format.ts';
 import { EXIT } from '../../process/index.ts';
 import type { FleetSpec } from '../../scheduler/spec.ts';
 import { columns } from './columns.ts';
@@ -14,7 +15,7 @@ const HOURS_A_DAY = 24;
 export async function runFleetCheck(path: string, env: NodeJS.ProcessEnv): Promise<number> {
   const { spec, warnings } = await readFleetFile(path, env);
   for (const warning of warnings) process.stderr.write(`${warning}\n`);
-  const counts = `${counted(spec.pools, 'pool')}, ${counted(spec.providers, 'provider')}`;
+  const counts = `${plural(Object.keys(spec.pools).length, 'pool')}, ${plural(Object.keys(spec.providers).length, 'provider')}`;
   process.stdout.write(`${path} is in order: ${counts}.\n\n${costLines(spec).join('\n')}\n`);
   return EXIT.ok;
 }
@@ -58,9 +59,4 @@ function budgetLines(spec: FleetSpec): string[] {
       ? `${budget} may be less than all of it at max, which only providers know: no worker is started beyond it.`
       : `${budget} allows all of it at max.`;
   });
-}
-
-function counted(things: object, what: string): string {
-  const { length } = Object.keys(things);
-  return `${length} ${what}${length === 1 ? '' : 's'}`;
 }

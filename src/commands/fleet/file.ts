@@ -1,25 +1,15 @@
 import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
-import {
-  type Document,
-  isAlias,
-  isMap,
-  isScalar,
-  isSeq,
-  LineCounter,
-  type Node,
-  parseDocument,
-  visit,
-} from 'yaml';
+import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml';
 import { UserError } from '../../process/index.ts';
 import type { FleetSpec as FleetSpecType } from '../../scheduler/spec.ts';
 import { FleetSpec } from '../../scheduler/spec.ts';
-import { MOST_TOLD, type Remark, remarksOf } from './issues.ts';
+import { type Remark, remarksOf } from './issues.ts';
 import { impossible } from './possible.ts';
 import { environmentRemarks, secretRemarks } from './variables.ts';
 
-/** A queue takes a body of 1 MiB. */
-const MOST_CHARACTERS = 1024 * 1024;
+/** More faults or warnings than these are counted and not shown. */
+const MOST_TOLD = 50;
 
 /** Something to be said about one place of the file. Lines and columns count from 1. */
 interface Finding {
@@ -60,8 +50,7 @@ export async function readFleetFile(path: string, env: NodeJS.ProcessEnv): Promi
   const name = basename(path);
   if (spec === null) {
     const count = faults.length === 1 ? 'one fault' : `${faults.length} faults`;
-    const told = faults.length > MOST_TOLD ? `more than ${MOST_TOLD} faults` : count;
-    throw new UserError(`${path} has ${told}:\n${linesOf(name, faults.slice(0, MOST_TOLD)).join('\n')}`);
+    throw new UserError(`${path} has ${count}:\n${linesOf(name, faults.slice(0, MOST_TOLD)).join('\n')}`);
   }
   return { spec, document, warnings: linesOf(name, warnings.slice(0, MOST_TOLD)) };
 }
@@ -77,21 +66,9 @@ export function readFleetText(text: string, env: NodeJS.ProcessEnv): FleetText {
     ),
     warnings: [],
   });
-  if (text.length > MOST_CHARACTERS) {
-    return unread([
-      { offset: 0, message: `it has ${text.length} characters; a queue takes ${MOST_CHARACTERS}` },
-    ]);
-  }
-  // The library compares each key with all before it, which takes minutes over many.
-  const tree = parseDocument(text, {
-    lineCounter: counter,
-    prettyErrors: false,
-    merge: true,
-    uniqueKeys: false,
-  });
-  const broken = tree.errors.map(({ pos: [offset], message }) => ({ offset, message }));
-  const faultsOfText = [...broken, ...keysTwice(tree)];
-  if (faultsOfText.length > 0) return unread(faultsOfText);
+  const tree = parseDocument(text, { lineCounter: counter, prettyErrors: false, merge: true });
+  if (tree.errors.length > 0)
+    return unread(tree.errors.map(({ pos: [offset], message }) => ({ offset, message })));
   let document: unknown;
   try {
     document = tree.toJS();
@@ -111,24 +88,6 @@ export function readFleetText(text: string, env: NodeJS.ProcessEnv): FleetText {
     ...(parsed.success ? impossible(parsed.data) : []),
   ]);
   return { spec: parsed.success && faults.length === 0 ? parsed.data : null, document, faults, warnings };
-}
-
-/** Keys that a map has already. */
-function keysTwice(tree: Document): { offset: number; message: string }[] {
-  const found: { offset: number; message: string }[] = [];
-  visit(tree, {
-    Map(_, map) {
-      const known = new Set<string>();
-      for (const { key } of map.items) {
-        if (!isScalar(key)) continue;
-        const name = String(key.value);
-        if (known.has(name) && found.length <= MOST_TOLD)
-          found.push({ offset: startOf(key), message: 'Map keys must be unique' });
-        known.add(name);
-      }
-    },
-  });
-  return found;
 }
 
 /** As editors and terminals make links of it. */

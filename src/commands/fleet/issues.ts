@@ -11,14 +11,11 @@ export interface Remark {
   text: string;
 }
 
-/** Of faults, and of warnings, so many are told; one more is looked for, to say that there are more. */
-export const MOST_TOLD = 50;
-
 export function remarksOf(issues: readonly z.core.$ZodIssue[], document: unknown): Remark[] {
-  return issues.slice(0, MOST_TOLD + 1).flatMap((issue) => {
+  return issues.flatMap((issue) => {
     if (issue.code === 'unrecognized_keys') {
       const known = knownKeys(issue.path, document);
-      return issue.keys.slice(0, MOST_TOLD + 1).map((key) => ({
+      return issue.keys.map((key) => ({
         path: [...issue.path, key],
         of: 'key' as const,
         text: unknownKey(key, known),

@@ -1,3 +1,4 @@
+import { plural } from '../../dashboard/format.ts';
 import type { FleetSpec, PoolSpec } from '../../scheduler/spec.ts';
 import { dollars, totalCost } from './cost.ts';
 import type { Remark } from './issues.ts';
@@ -30,11 +31,11 @@ function gpusMissing(spec: FleetSpec): Remark[] {
     if (gpus === undefined || machine.gpus === 0) return [];
     const has = `${machine.provider} has ${gpus.length}`;
     if (machine.gpus > gpus.length) {
-      return [{ path, of: 'value' as const, text: `needs ${counted(machine.gpus, 'GPU')}, and ${has}` }];
+      return [{ path, of: 'value' as const, text: `needs ${plural(machine.gpus, 'GPU')}, and ${has}` }];
     }
     const needed = pool.max * machine.gpus;
     if (!isOnly || needed <= gpus.length) return [];
-    const text = `${counted(pool.max, 'worker')} of ${counted(machine.gpus, 'GPU')} each need ${needed}, and ${has}`;
+    const text = `${plural(pool.max, 'worker')} of ${plural(machine.gpus, 'GPU')} each need ${needed}, and ${has}`;
     return [{ path, of: 'value' as const, text }];
   });
 }
@@ -46,7 +47,7 @@ function providersTooSmall(spec: FleetSpec): Remark[] {
       .filter(({ machines }) => machines.every(({ provider }) => provider === id))
       .reduce((sum, { min }) => sum + min, 0);
     if (needed <= max) return [];
-    const text = `is less than the ${counted(needed, 'worker')} that pools have there at min`;
+    const text = `is less than the ${plural(needed, 'worker')} that pools have there at min`;
     return [{ path: ['providers', id, 'max'], of: 'value' as const, text }];
   });
 }
@@ -60,8 +61,4 @@ function everyMachine(spec: FleetSpec) {
       isOnly: pool.machines.length === 1,
     })),
   );
-}
-
-function counted(count: number, what: string): string {
-  return `${count} ${what}${count === 1 ? '' : 's'}`;
 }

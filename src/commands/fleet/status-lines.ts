@@ -1,5 +1,6 @@
 import { age } from '../../dashboard/format.ts';
 import type { FleetView, PoolRow } from '../../protocol/index.ts';
+import { clean } from '../top/terminal.ts';
 import { columns } from './columns.ts';
 import { dollars } from './cost.ts';
 import { sentence } from './story.ts';
@@ -78,9 +79,4 @@ function troubleOf(id: string, scaling: PoolRow['scaling']): string[] {
       : []),
     ...(control === 'automatic' ? [] : [`▲ ${id} is ${control}: ${resume} ends that.`]),
   ];
-}
-
-/** Errors come from elsewhere: nothing of them may steer the terminal. */
-function clean(text: string): string {
-  return text.replaceAll(/\p{Cc}/gu, ' ');
 }

@@ -3,7 +3,7 @@ import { mayBeFlag, WELL_KNOWN, whatBecameOf } from '../../engine/command/flag-n
 import { isObject } from '../../protocol/fields.ts';
 import { DRIVERS } from '../../scheduler/drivers.ts';
 import { containerShape } from '../../supervisor/variables.ts';
-import { didYouMean, fieldOf, MOST_TOLD, type Remark, shown } from './issues.ts';
+import { didYouMean, fieldOf, type Remark, shown } from './issues.ts';
 
 /** Messages about the variables that a fleet gives to its workers. */
 
@@ -40,7 +40,6 @@ export function environmentRemarks(document: unknown): { faults: Remark[]; warni
     const engine = fieldOf(pool, 'engine');
     const shape = containerShape({ ENGINE: typeof engine === 'string' ? engine : undefined });
     for (const [name, value] of entriesOf(fieldOf(pool, 'env'))) {
-      if (faults.length > MOST_TOLD || warnings.length > MOST_TOLD) return { faults, warnings };
       const path = ['pools', id, 'env', name];
       const fault = nameFault(name, shape);
       const wrong = fault === null ? valueFault(name, value, shape) : null;

@@ -46,7 +46,7 @@ const REQUEST_LOOKS: Record<RequestOutcome, Look> = {
   rejected: { word: 'Rejected', shape: 'cross', tone: 'bad' },
 };
 
-const DEED_LOOKS: Record<AuditOutcome, Look> = {
+const AUDIT_LOOKS: Record<AuditOutcome, Look> = {
   begun: { word: 'Begun', shape: 'half', tone: 'warn' },
   done: { word: 'Done', shape: 'tick', tone: 'good' },
   refused: { word: 'Refused', shape: 'bar', tone: 'idle' },
@@ -99,8 +99,8 @@ export function RequestMark({ outcome }: { outcome: RequestOutcome }) {
   return <State look={REQUEST_LOOKS[outcome]} />;
 }
 
-export function DeedMark({ outcome }: { outcome: AuditOutcome }) {
-  return <State look={DEED_LOOKS[outcome]} />;
+export function AuditMark({ outcome }: { outcome: AuditOutcome }) {
+  return <State look={AUDIT_LOOKS[outcome]} />;
 }
 
 export function BatchMark({ status, share }: { status: BatchStatus; share?: number | null }) {

@@ -1,24 +1,12 @@
 import { WorkerLink } from '../controls/worker-link.tsx';
 import * as format from '../format.ts';
-import { type Activity, type Lane, type Timeline, ticksOf } from './timeline.ts';
+import { type Activity, ENDS, type Lane, type Timeline, ticksOf } from './timeline.ts';
 
 export const ACTIVITIES: Record<Activity, string> = {
   wait: 'waited',
   prefill: 'to its first token',
   decode: 'the rest of the answer',
   run: 'ran',
-};
-
-const ENDS: Record<string, string> = {
-  released: 'Released by its worker',
-  returned: 'Taken back',
-  moved: 'Moved',
-  attempt_failed: 'Failed',
-  lease_expired: 'Lease ran out',
-  settled: 'Settled',
-  cancelled: 'Cancelled',
-  expired: 'Deadline passed',
-  refused: 'Refused',
 };
 
 /** A job's attempts drawn to scale, a lane each. */

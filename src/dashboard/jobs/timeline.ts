@@ -28,16 +28,18 @@ export interface Timeline {
   repeatsWorker: boolean;
 }
 
-const ENDS = new Set([
-  'released',
-  'returned',
-  'attempt_failed',
-  'lease_expired',
-  'settled',
-  'cancelled',
-  'expired',
-  'refused',
-]);
+/** Steps that end an attempt, or the wait for one, in words. */
+export const ENDS: Record<string, string> = {
+  released: 'Released by its worker',
+  returned: 'Taken back',
+  moved: 'Moved',
+  attempt_failed: 'Failed',
+  lease_expired: 'Lease ran out',
+  settled: 'Settled',
+  cancelled: 'Cancelled',
+  expired: 'Deadline passed',
+  refused: 'Refused',
+};
 
 /**
  * A job's ledger as lanes, one for each attempt: the wait for it, and what it did. A step that only repeats or refuses
@@ -73,7 +75,7 @@ export function timelineOf(steps: readonly LedgerStep[], now: number): Timeline 
       else if (lanes.length > 0) lanes.at(-1)!.end = { step, detail };
       close(at);
       waits ??= at;
-    } else if (ENDS.has(step)) {
+    } else if (step in ENDS) {
       if (current) {
         current.end = { step, detail };
         close(at);

@@ -3,23 +3,9 @@ import { isUtc, switchUtc } from '../clock.ts';
 import { Mark, type Shape } from '../controls/mark.tsx';
 import { isHelpOpen } from '../keyboard.ts';
 import { fleet } from '../live.ts';
-import { go, href, path } from '../router.ts';
+import { go, href, path, VIEWS } from '../router.ts';
 import { isAdmin, session, signOut } from '../session.ts';
 import { nextTheme, switchTheme, type Theme, theme } from '../theme.ts';
-
-const VIEWS: [path: string, name: string][] = [
-  ['', 'Fleet'],
-  ['queue', 'Queue'],
-  ['requests', 'Requests'],
-  ['jobs', 'Jobs'],
-  ['batches', 'Batches'],
-  ['usage', 'Usage'],
-  ['spend', 'Spend'],
-  ['try', 'Try it'],
-];
-
-const TOKENS: (typeof VIEWS)[number] = ['tokens', 'Tokens'];
-const AUDIT: (typeof VIEWS)[number] = ['audit', 'Audit'];
 
 const THEME_SHAPES: Record<Theme, Shape> = { system: 'half', light: 'hollow', dark: 'full' };
 
@@ -28,14 +14,18 @@ const MOST_SUGGESTIONS = 12;
 
 /** Where one can go: the views, and any id. */
 export function TopBar() {
-  // Without tokens there are none to list.
-  const ofAdmins = session.value?.asks_for_token ? [TOKENS, AUDIT] : [AUDIT];
-  const views = isAdmin.value ? [...VIEWS, ...ofAdmins] : VIEWS;
+  const views = Object.entries(VIEWS).filter(
+    ([path, { key, isForAdmins }]) =>
+      key !== undefined &&
+      (!isForAdmins || isAdmin.value) &&
+      // Without tokens there are none to list.
+      (path !== 'tokens' || session.value?.asks_for_token),
+  );
   const current = path.value.split('/')[0]!.replace('workers', '');
   return (
     <header class="top-bar">
       <nav aria-label="Views">
-        {views.map(([to, name]) => (
+        {views.map(([to, { name }]) => (
           <a key={to} href={href(to)} aria-current={to === current ? 'page' : undefined}>
             {name}
           </a>

@@ -43,10 +43,6 @@ export async function chat(
     signal,
   });
   tell({ jobId: response.headers.get('x-job-id') });
-  if (!response.ok) {
-    const told = (await response.json().catch(() => null)) as Answer | null;
-    throw new Error(told?.error?.message ?? `The gateway answered ${response.status}.`);
-  }
   let toolCalls: ToolCall[] = [];
   const take = ({ choices, usage, error }: Answer) => {
     if (error) throw new Error(error.message ?? 'The answer broke off.');

@@ -1,11 +1,11 @@
 import type { AuditEntry } from '../../protocol/audit.ts';
 import { request } from '../api.ts';
-import { actorInWords, changeInWords, DEEDS } from '../audit-words.ts';
+import { ACTION_WORDS, actorInWords, changeInWords } from '../audit-words.ts';
 import { Problem, useAction } from '../controls/action.tsx';
 import { Age, Time } from '../controls/age.tsx';
 import type { Column } from '../controls/column.ts';
 import { download } from '../controls/download.ts';
-import { DeedMark } from '../controls/state.tsx';
+import { AuditMark } from '../controls/state.tsx';
 import { apiQuery, type FilterField } from '../jobs/filters.tsx';
 import { List } from '../jobs/list.tsx';
 import { type Listed, withSince } from '../jobs/paged-list.ts';
@@ -13,7 +13,13 @@ import { href, query } from '../router.ts';
 import { isAdmin } from '../session.ts';
 
 const FIELDS: FilterField[] = [
-  { name: 'action', parameter: 'action', label: 'What', options: Object.keys(DEEDS), words: DEEDS },
+  {
+    name: 'action',
+    parameter: 'action',
+    label: 'What',
+    options: Object.keys(ACTION_WORDS),
+    words: ACTION_WORDS,
+  },
   { name: 'actor', parameter: 'actor', label: 'Token' },
   { name: 'target', parameter: 'target', label: 'To' },
 ];
@@ -61,7 +67,6 @@ function Export() {
     act(async () => {
       const headers = { accept: 'application/x-ndjson' };
       const answer = await request(`api/audit?${withSince(apiQuery(query.value, FIELDS))}`, { headers });
-      if (!answer.ok) throw new Error(`The gateway answered ${answer.status}.`);
       download('audit.jsonl', await answer.text());
     });
   return (
@@ -112,13 +117,13 @@ const COLUMNS: Column<AuditEntry>[] = [
       ),
   },
   {
-    key: 'deed',
+    key: 'action',
     head: 'What',
     width: 240,
     narrow: 128,
     cell: ({ action, target, route, queue_id }) => (
       <>
-        <Only name="action" value={action} text={DEEDS[action] ?? action} />
+        <Only name="action" value={action} text={ACTION_WORDS[action] ?? action} />
         <small title={`${target}: ${route}, through the queue ${queue_id}`}>
           <Only name="target" value={target} />
         </small>
@@ -132,7 +137,7 @@ const COLUMNS: Column<AuditEntry>[] = [
     narrow: 90,
     cell: ({ outcome, error }) => (
       <>
-        <DeedMark outcome={outcome} />
+        <AuditMark outcome={outcome} />
         {error && <small title={error}>{error}</small>}
       </>
     ),

@@ -59,7 +59,7 @@ function Anywhere({ url }: { url: string }) {
     <ol>
       <li>
         <h2>Make a token for workers, on the queue's machine</h2>
-        <p>It is shown once. Start the queue anew afterwards: it reads its tokens when it starts.</p>
+        <p>It is shown once. The queue knows it within a second.</p>
         <Command text="npx worker-vllm token create --scope worker" />
       </li>
       <li>

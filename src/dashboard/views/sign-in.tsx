@@ -1,25 +1,15 @@
 import { useState } from 'preact/hooks';
-import { ApiFailure } from '../api.ts';
+import { Problem, useAction } from '../controls/action.tsx';
 import { Command } from '../controls/copy-button.tsx';
 import { signIn } from '../session.ts';
 
 /** Asks for a token, once; a cookie stands for it from then on. */
 export function SignInView() {
   const [token, setToken] = useState('');
-  const [problem, setProblem] = useState<string | null>(null);
-  const [isSending, setSending] = useState(false);
-  const submit = async (event: Event) => {
+  const { act, isActing, problem } = useAction();
+  const submit = (event: Event) => {
     event.preventDefault();
-    setSending(true);
-    setProblem(null);
-    try {
-      await signIn(token);
-    } catch (error) {
-      if (!(error instanceof ApiFailure)) throw error;
-      setProblem(error.message);
-    } finally {
-      setSending(false);
-    }
+    return act(() => signIn(token));
   };
   return (
     <section class="view sign-in" aria-labelledby="sign-in-title">
@@ -36,18 +26,13 @@ export function SignInView() {
           placeholder="wv_…"
           value={token}
           onInput={(event) => setToken(event.currentTarget.value)}
-          aria-describedby={problem ? 'sign-in-problem' : undefined}
         />
-        <button type="submit" class="primary" disabled={isSending}>
+        <button type="submit" class="primary" disabled={isActing}>
           Sign in
         </button>
       </form>
-      {problem && (
-        <p id="sign-in-problem" class="problem" role="alert">
-          {problem}
-        </p>
-      )}
-      <p class="dim">Whoever runs the queue makes one there, and restarts it:</p>
+      <Problem text={problem} />
+      <p class="dim">The operator of the queue makes one on its machine:</p>
       <Command text="npx worker-vllm token create --scope read" />
       <p class="dim">The token is sent once and not kept; you stay signed in for 12 hours.</p>
     </section>

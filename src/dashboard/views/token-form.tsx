@@ -1,4 +1,5 @@
 import { useEffect, useRef } from 'preact/hooks';
+import type { Budgets } from '../../protocol/token-limits.ts';
 import { RATE_LIMITS } from '../../protocol/token-terms.ts';
 import type { NewToken, TokenView } from '../../protocol/token-view.ts';
 import { ask } from '../api.ts';
@@ -21,13 +22,11 @@ const NUMBERS = [
 ] as const;
 
 /** Of all tokens of its tenant together: the fields of `limits.tenant`. */
-const TENANT_NUMBERS = [
-  { name: 'tokens_per_day', label: 'Tokens a day, of the tenant', min: 1 },
-  { name: 'tokens_per_month', label: 'Tokens a month, of the tenant', min: 1 },
-  { name: 'dollars_per_day', label: 'Dollars a day, of the tenant', min: 0.01, step: 0.01 },
-  { name: 'dollars_per_month', label: 'Dollars a month, of the tenant', min: 0.01, step: 0.01 },
-] as const;
-
+const TENANT_NUMBERS = NUMBERS.filter(({ name }) => /_per_(?:day|month)$/.test(name)).map((field) => ({
+  ...field,
+  name: field.name as keyof Budgets,
+  label: field.label.replace('at most', 'of the tenant'),
+}));
 const PRIORITIES = ['weight', 'default_priority', 'highest_priority'] as const;
 
 /** Comma-separated. */

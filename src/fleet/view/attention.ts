@@ -207,7 +207,7 @@ function incidentItems({ refusal, unknown_models }: Incidents, now: number): Fin
       ...nobody,
       about: model,
       text: `A caller asked for the model "${model}", which no worker serves; ${known}.`,
-      advice: 'Mend the name, give it as an alias in MODEL_ALIASES, or start a worker for it.',
+      advice: 'Mend the name, give it as an alias in QUEUE_MODEL_ALIASES, or start a worker for it.',
       since: at,
     });
   }

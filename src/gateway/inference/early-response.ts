@@ -8,7 +8,7 @@ import { type ErrorOf, errorResponse, toHttpError } from '../errors.ts';
  *
  * An error after that is the only event of a stream. JSON has no such place: the gateway writes the error as the body
  * and breaks the connection before the body ends. So no client takes a 200 with an error in it for an answer, clients
- * try again, and whoever reads the body finds the cause.
+ * try again, and a person who reads the body finds the cause.
  */
 
 /** A response starts after this long, ms. Engines reject bad requests within a second of accepting them. */

@@ -112,8 +112,8 @@ export function batchRoutes(app: Gateway): void {
         batches.findBatch(id, viewer),
       );
       const cancel = () => about(context, (batches, id, viewer) => batches.cancelBatch(id, viewer));
-      const deed = { action: 'batch.cancel', target: id, before: { status } } as const;
-      const batch = await auditedOfOthers(context, tenant, deed, cancel, (after) => ({
+      const entry = { action: 'batch.cancel', target: id, before: { status } } as const;
+      const batch = await auditedOfOthers(context, tenant, entry, cancel, (after) => ({
         status: after.status,
       }));
       return context.json(batchView(batch));

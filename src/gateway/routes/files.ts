@@ -160,8 +160,8 @@ export function fileRoutes(app: Gateway): void {
         await callFiles(context.env, queueId, (files) => files.remove(file.id));
       };
       const { filename, purpose, bytes } = file;
-      const deed = { action: 'file.delete', target: file.id, before: { filename, purpose, bytes } } as const;
-      await auditedOfOthers(context, file.tenant, deed, remove);
+      const entry = { action: 'file.delete', target: file.id, before: { filename, purpose, bytes } } as const;
+      await auditedOfOthers(context, file.tenant, entry, remove);
       return context.json({ id: file.id, object: 'file', deleted: true });
     },
   });

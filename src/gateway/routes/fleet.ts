@@ -82,8 +82,8 @@ export function fleetRoutes(app: Gateway): void {
           throw new HttpError(404, `No problem ${id} needs attention.`, 'problem_not_found');
         return problem;
       };
-      const deed = { action: 'attention.acknowledge', target: id } as const;
-      return context.json(await audited(context, deed, act, ({ text }) => ({ problem: text })));
+      const entry = { action: 'attention.acknowledge', target: id } as const;
+      return context.json(await audited(context, entry, act, ({ text }) => ({ problem: text })));
     },
   });
 

@@ -67,12 +67,12 @@ export function matchingJobsRoutes(app: Gateway): void {
           actOnMatching(context.env, queueId, action, wanted, startOf(action, state, query.cursor), isDryRun);
         if (isDryRun) return context.json(await act());
         const before = { jobs_of: wanted.viewer ?? 'all tenants' };
-        const deed = {
+        const entry = {
           action: `jobs.${action}`,
           target: new URLSearchParams(filter).toString(),
           before,
         } as const;
-        return context.json(await audited(context, deed, act, ({ jobs }) => ({ jobs })));
+        return context.json(await audited(context, entry, act, ({ jobs }) => ({ jobs })));
       },
     });
   }

@@ -184,12 +184,12 @@ export function runpodRoutes(app: Gateway): void {
           removed += some;
         }
       };
-      const deed = {
+      const entry = {
         action: 'queue.purge',
         target: configId,
         before: { jobs_of: viewer ?? 'all tenants' },
       } as const;
-      const removed = await audited(context, deed, purge, (jobs) => ({ cancelled: jobs }));
+      const removed = await audited(context, entry, purge, (jobs) => ({ cancelled: jobs }));
       return context.json({ removed, status: 'completed' });
     },
   });

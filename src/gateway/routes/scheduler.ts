@@ -62,8 +62,8 @@ export function schedulerRoutes(app: Gateway): void {
       };
       if (dry_run) return context.json(await apply());
       const before = await fleetInForce(context, queueId);
-      const deed = { action: 'fleet.apply', target: queueId, before } as const;
-      const change = await audited(context, deed, apply, ({ changes }) => ({ ...inShort(spec), changes }));
+      const entry = { action: 'fleet.apply', target: queueId, before } as const;
+      const change = await audited(context, entry, apply, ({ changes }) => ({ ...inShort(spec), changes }));
       return context.json(change);
     },
   });
@@ -87,8 +87,8 @@ export function schedulerRoutes(app: Gateway): void {
       };
       if (isDryRun) return context.json(await remove());
       const before = await fleetInForce(context, queueId);
-      const deed = { action: 'fleet.remove', target: queueId, before } as const;
-      return context.json(await audited(context, deed, remove, ({ changes }) => ({ changes })));
+      const entry = { action: 'fleet.remove', target: queueId, before } as const;
+      return context.json(await audited(context, entry, remove, ({ changes }) => ({ changes })));
     },
   });
 
@@ -116,8 +116,8 @@ export function schedulerRoutes(app: Gateway): void {
         };
         const before = await callFleet(context.env, queueId, (fleet) => fleet.controlOf(configId));
         if (dry_run || before === null) return context.json(await act());
-        const deed = { action: `pool.${action}`, target: configId, before: { control: before } } as const;
-        return context.json(await audited(context, deed, act, (answer) => answer));
+        const entry = { action: `pool.${action}`, target: configId, before: { control: before } } as const;
+        return context.json(await audited(context, entry, act, (answer) => answer));
       },
     });
   }

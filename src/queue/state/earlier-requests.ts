@@ -6,7 +6,7 @@ interface Absent {
   isKnown: boolean;
 }
 
-/** By then whoever asks again after a restart has done so, ms. */
+/** By then every gateway that repeats its requests after a restart has done so, ms. */
 const ASKED_AGAIN_MS = 300_000;
 
 /**

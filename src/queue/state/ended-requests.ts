@@ -11,7 +11,7 @@ const MOST_RECORDS = 20_000;
 
 /**
  * Which of many requests are kept: all of them up to a number in ten seconds, and above it every second, fourth, eighth
- * … by the hash of its id. Whoever asks again about one id gets the same answer at the same rate, and what is kept at a
+ * … by the hash of its id. A second look at an id gets the same answer at the same rate, and what is kept at a
  * high rate is kept at any lower one.
  */
 export class Sampler {

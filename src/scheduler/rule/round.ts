@@ -81,7 +81,7 @@ export function growTo(round: Round, target: number, why: string): Plan {
   const most = isProbe ? 1 - capacity.starting.length : Math.max(2, have);
   const launched = launches(round, Math.min(missing, pool.spec.max - alive, most), why);
   const count = launched.steps.length;
-  // Both would come up else.
+  // Otherwise both machines would start.
   const replaced = capacity.late.filter(isUnanswered).slice(0, count);
   const reason = 'Nobody has answered its order, and another was launched in its place.';
   const steps: Step[] = [

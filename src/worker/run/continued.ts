@@ -21,7 +21,7 @@ export async function atWholeCharacter(attempt: Attempt, request: EngineRequest)
   const body = jsonOrText(Buffer.from(request.body ?? '').toString()) as Body;
   const ids = idsAsked(body);
   if (ids === null) throw finalFailure('invalid_request', 'payload.continues: the body has no token ids');
-  // Whoever reads tokens has all of them.
+  // The engine is asked for token ids: no character can be cut in them.
   if (Array.isArray(body.token_ids)) return request;
   const generated = ids.length - request.continues!.prompt_tokens;
   let dropped = 0;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { actorInWords, changeInWords, DEEDS } from '../../../src/dashboard/audit-words.ts';
+import { ACTION_WORDS, actorInWords, changeInWords } from '../../../src/dashboard/audit-words.ts';
 import { AUDIT_ACTIONS } from '../../../src/protocol/index.ts';
 
 describe('an entry of the audit in words', () => {
@@ -23,6 +23,6 @@ describe('an entry of the audit in words', () => {
   });
 
   it('has words for every action', () => {
-    expect(Object.keys(DEEDS).sort()).toEqual([...AUDIT_ACTIONS].sort());
+    expect(Object.keys(ACTION_WORDS).sort()).toEqual([...AUDIT_ACTIONS].sort());
   });
 });

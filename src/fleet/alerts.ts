@@ -24,7 +24,7 @@ interface Entry {
 }
 
 /** The message to post now, and the problems that it is about. */
-export interface BellMessage {
+export interface AlertMessage {
   text: string;
   came: string[];
   gone: string[];
@@ -35,7 +35,7 @@ export interface BellMessage {
  * for a while, unless somebody has acknowledged it, and once more when it has gone. What was told or acknowledged is a
  * row, so that a restart neither tells it again nor forgets who saw to it.
  */
-export class Bell {
+export class Alerts {
   readonly #sql: Sql;
   readonly #settledMs: number;
   readonly #entries: Map<string, Entry>;
@@ -75,7 +75,7 @@ export class Bell {
   }
 
   /** The next message; null: there is none. @param queueId in front of each line; null: none */
-  message(queueId: string | null, now: number): BellMessage | null {
+  message(queueId: string | null, now: number): AlertMessage | null {
     const came: [string, string][] = [];
     const gone: [string, string][] = [];
     for (const [id, entry] of this.#entries) {
@@ -98,7 +98,7 @@ export class Bell {
   }
 
   /** The receiver has taken it. */
-  told({ came, gone }: BellMessage): void {
+  told({ came, gone }: AlertMessage): void {
     for (const id of gone) {
       // It may have come back meanwhile: then it is told as new.
       if (this.#entries.get(id)?.missing_since !== null) this.#forget(id);

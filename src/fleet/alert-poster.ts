@@ -2,14 +2,14 @@ import { type deliver as Deliver, isTaken } from '../durable/deliver.ts';
 import type { Alarm } from '../durable/ports.ts';
 import { doubling } from '../process/backoff.ts';
 import type { FleetView } from '../protocol/index.ts';
-import type { Bell, BellMessage } from './bell.ts';
+import type { AlertMessage, Alerts } from './alerts.ts';
 
 /** Pause after a post that the receiver did not take, doubled with each in a row, ms. */
 const FIRST_PAUSE_MS = 5000;
 const LONGEST_PAUSE_MS = 10 * 60_000;
 
-export interface BellRingerPorts {
-  bell: Bell;
+export interface AlertPosterPorts {
+  alerts: Alerts;
   /** The fleet as it is now. */
   view(): Promise<FleetView>;
   /** Where the list is posted; a secret. Empty: nowhere. */
@@ -27,13 +27,13 @@ export interface BellRingerPorts {
 }
 
 /** Posts what comes and what goes of the attention list, as Slack takes it, until the receiver takes it. */
-export class BellRinger {
-  readonly #ports: BellRingerPorts;
+export class AlertPoster {
+  readonly #ports: AlertPosterPorts;
   #failures = 0;
   #retryAt = 0;
   #isPosting = false;
 
-  constructor(ports: BellRingerPorts) {
+  constructor(ports: AlertPosterPorts) {
     this.#ports = ports;
   }
 
@@ -44,27 +44,27 @@ export class BellRinger {
   }
 
   /** Looks at the list, and posts its news without waiting for the receiver. */
-  async ring(): Promise<void> {
-    const { bell, view, url, queueId, alarm, now, everyMs } = this.#ports;
+  async postNews(): Promise<void> {
+    const { alerts, view, url, queueId, alarm, now, everyMs } = this.#ports;
     if (url === '') return alarm.clear();
     // Set first, so that a failure here does not end the looking.
     alarm.set(now() + everyMs);
     const shown = await view();
-    const message = bell.message(queueId, now());
-    if (message === null && isStill(shown) && bell.isQuiet) return alarm.clear();
+    const message = alerts.message(queueId, now());
+    if (message === null && isStill(shown) && alerts.isQuiet) return alarm.clear();
     if (message === null || this.#isPosting || now() < this.#retryAt) return;
     void this.#post(message);
   }
 
-  async #post(message: BellMessage): Promise<void> {
-    const { bell, post, commit, now, log } = this.#ports;
+  async #post(message: AlertMessage): Promise<void> {
+    const { alerts, post, commit, now, log } = this.#ports;
     this.#isPosting = true;
     const answer = await post(JSON.stringify({ text: message.text }));
     this.#isPosting = false;
     if ('status' in answer && isTaken(answer.status)) {
       if (this.#failures > 0) log('info', 'QUEUE_ALERT_URL takes alerts again');
       this.#failures = 0;
-      return commit(() => bell.told(message));
+      return commit(() => alerts.told(message));
     }
     this.#failures += 1;
     const pauseMs = doubling(FIRST_PAUSE_MS, LONGEST_PAUSE_MS, this.#failures);

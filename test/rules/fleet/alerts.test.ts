@@ -1,14 +1,14 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { Bell } from '../../../src/fleet/bell.ts';
+import type { Alerts } from '../../../src/fleet/alerts.ts';
 import { FleetHarness } from '../../support/fleet-harness.ts';
 
 /** What of the attention list is told, and what somebody has acknowledged. */
 let fleet: FleetHarness;
-let bell: Bell;
+let alerts: Alerts;
 
 beforeEach(() => {
   fleet = new FleetHarness();
-  bell = fleet.rules.bell;
+  alerts = fleet.rules.alerts;
 });
 
 const failed = (id: string, message = 'no GPU') =>
@@ -18,20 +18,20 @@ const works = (id: string) => fleet.heartbeat(id, { status: 'running', interval_
 function after(seconds: number): string | null {
   fleet.advance(seconds);
   fleet.view();
-  return bell.message(null, fleet.nowMs)?.text ?? null;
+  return alerts.message(null, fleet.nowMs)?.text ?? null;
 }
 /** The same, which is taken. */
 function toldAfter(seconds: number): string | null {
   const text = after(seconds);
-  const message = bell.message(null, fleet.nowMs);
-  if (message) bell.told(message);
+  const message = alerts.message(null, fleet.nowMs);
+  if (message) alerts.told(message);
   return text;
 }
 const idOf = (worker: string) =>
   fleet.view().attention.find(({ worker_id }) => worker_id === worker)?.id ?? 'none';
 
-describe('the bell', () => {
-  it('tells a problem once it has stood for a while, once, and its end', () => {
+describe('alerts', () => {
+  it('tell a problem once it has stood for a while, once, and its end', () => {
     failed('w');
     expect(after(0)).toBeNull();
     expect(after(10)).toBeNull();
@@ -46,7 +46,7 @@ describe('the bell', () => {
     expect(fleet.database.prepare('SELECT * FROM attention').all()).toEqual([]);
   });
 
-  it('tells nothing of what flickers', () => {
+  it('tell nothing of a problem that comes and goes', () => {
     failed('w');
     after(0);
     works('w');
@@ -61,17 +61,17 @@ describe('the bell', () => {
     expect(after(60)).toBeNull();
   });
 
-  it('does not tell what somebody has acknowledged, until it has gone and come back', () => {
+  it('do not tell what somebody has acknowledged, until it has gone and come back', () => {
     failed('w');
     fleet.view();
-    expect(bell.acknowledge(idOf('w'), 'ops', fleet.nowMs)).toMatchObject({
+    expect(alerts.acknowledge(idOf('w'), 'ops', fleet.nowMs)).toMatchObject({
       worker_id: 'w',
       acknowledged: { by: 'ops', at: fleet.nowMs },
     });
     const at = fleet.nowMs;
     expect(after(60)).toBeNull();
     // Who came first sees to it.
-    bell.acknowledge(idOf('w'), 'other', fleet.nowMs);
+    alerts.acknowledge(idOf('w'), 'other', fleet.nowMs);
     expect(fleet.view().attention).toMatchObject([{ acknowledged: { by: 'ops', at } }]);
     works('w');
     expect(after(0)).toBeNull();
@@ -82,17 +82,17 @@ describe('the bell', () => {
     expect(after(15)).toContain('w failed');
   });
 
-  it('tells the end of what was told before it was acknowledged', () => {
+  it('tell the end of what was told before it was acknowledged', () => {
     failed('w');
     after(0);
     expect(toldAfter(15)).toContain('w failed');
-    bell.acknowledge(idOf('w'), null, fleet.nowMs);
+    alerts.acknowledge(idOf('w'), null, fleet.nowMs);
     works('w');
     after(0);
     expect(toldAfter(15)).toMatch(/^\*Over\*/);
   });
 
-  it('tells what is not taken as things stand later', () => {
+  it('tell what is not taken as things stand later', () => {
     failed('w');
     after(0);
     expect(after(15)).toContain('w failed');
@@ -107,7 +107,7 @@ describe('the bell', () => {
     expect(after(15)?.split('\n')).toEqual([expect.stringContaining('v failed')]);
   });
 
-  it('tells as new what came back before its end could be told', () => {
+  it('tell as new what came back before its end could be told', () => {
     failed('w');
     after(0);
     toldAfter(15);
@@ -119,15 +119,15 @@ describe('the bell', () => {
     expect(after(15)).toMatch(/^\*Error\*/);
   });
 
-  it('forgets neither what it told nor who acknowledged it with its process', () => {
+  it('are remembered after a restart, told and acknowledged', () => {
     failed('told');
     failed('seen');
     after(0);
-    bell.acknowledge(idOf('seen'), 'ops', fleet.nowMs);
+    alerts.acknowledge(idOf('seen'), 'ops', fleet.nowMs);
     expect(toldAfter(15)).not.toContain('seen');
     fleet.rules.save();
     fleet.restart();
-    bell = fleet.rules.bell;
+    alerts = fleet.rules.alerts;
     expect(after(60)).toBeNull();
     expect(fleet.view().attention).toMatchObject([
       { worker_id: 'seen', acknowledged: { by: 'ops' } },
@@ -138,16 +138,16 @@ describe('the bell', () => {
     expect(toldAfter(15)).toMatch(/^\*Over\*/);
   });
 
-  it('acknowledges nothing that is not in the list', () => {
-    expect(bell.acknowledge('worker_error/w', 'ops', fleet.nowMs)).toBeNull();
+  it('acknowledge nothing that is not in the list', () => {
+    expect(alerts.acknowledge('worker_error/w', 'ops', fleet.nowMs)).toBeNull();
     failed('w');
     const id = idOf('w');
     works('w');
     fleet.view();
-    expect(bell.acknowledge(id, 'ops', fleet.nowMs)).toBeNull();
+    expect(alerts.acknowledge(id, 'ops', fleet.nowMs)).toBeNull();
   });
 
-  it('lets callers neither call a channel nor make links', () => {
+  it('let callers neither call a channel nor make links', () => {
     works('w');
     fleet.registered('w');
     fleet.choose('<!channel> @here <https://evil.example|mend it> & more');
@@ -157,12 +157,12 @@ describe('the bell', () => {
     expect(text).not.toMatch(/[<>]|@here/);
   });
 
-  it('keeps a message short, and its queue apart', () => {
+  it('keep a message short, and queues apart', () => {
     for (let n = 0; n < 30; n += 1) failed(`w${n}`);
     after(0);
     fleet.advance(15);
     fleet.view();
-    const { text, came } = bell.message('team-a', fleet.nowMs)!;
+    const { text, came } = alerts.message('team-a', fleet.nowMs)!;
     const lines = text.split('\n');
     expect([lines.length, came.length]).toEqual([21, 30]);
     expect(lines[0]).toMatch(/^team-a: \*Error\*/);

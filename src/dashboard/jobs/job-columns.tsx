@@ -1,0 +1,106 @@
+import type { ListedJob } from '../../protocol/job-answers.ts';
+import { now } from '../clock.ts';
+import { Age } from '../controls/age.tsx';
+import type { Column } from '../controls/column.ts';
+import { JobMark } from '../controls/state.tsx';
+import { WorkerLink } from '../controls/worker-link.tsx';
+import * as format from '../format.ts';
+import { href } from '../router.ts';
+import { attemptsOf, between, isSettled, ms } from './job.ts';
+
+function Duration({ value }: { value: number | null }) {
+  return <>{format.duration(value)}</>;
+}
+
+/** How long it waited for its newest attempt; of one that waits still, so far. */
+function Waited({ job }: { job: ListedJob }) {
+  if (job.state === 'pending') return <Age at={ms(job.created_at)} />;
+  return <Duration value={between(job.created_at, job.leased_at ?? job.settled_at)} />;
+}
+
+function Ran({ job }: { job: ListedJob }) {
+  if (job.leased_at === null || job.state === 'pending') return <>{format.UNKNOWN}</>;
+  if (isSettled(job.state)) return <Duration value={between(job.leased_at, job.settled_at)} />;
+  return <>{format.age(now.value - Date.parse(job.leased_at))}</>;
+}
+
+/** What stands of a stored job in a list, left to right. */
+export const JOB_COLUMNS: Column<ListedJob>[] = [
+  { key: 'state', head: 'State', width: 110, narrow: 92, cell: ({ state }) => <JobMark state={state} /> },
+  {
+    key: 'id',
+    head: 'Id',
+    width: 130,
+    narrow: 98,
+    cell: ({ id }) => (
+      <a class="id" href={href(`jobs/${encodeURIComponent(id)}`)} title={id}>
+        {format.shortId(id)}
+      </a>
+    ),
+  },
+  {
+    key: 'pool',
+    head: 'Pool',
+    width: 180,
+    narrow: 84,
+    cell: ({ config_id }) => <span title={config_id}>{config_id}</span>,
+  },
+  {
+    key: 'tenant',
+    head: 'Token',
+    title: 'Name of the token that submitted it, or its tenant',
+    width: 110,
+    drop: 3,
+    cell: ({ tenant }) => <span title={tenant ?? undefined}>{tenant ?? format.UNKNOWN}</span>,
+  },
+  {
+    key: 'created',
+    head: 'Age',
+    width: 84,
+    narrow: 62,
+    isNumber: true,
+    cell: (job) => <Age at={ms(job.created_at)} />,
+  },
+  { key: 'waited', head: 'Waited', width: 80, isNumber: true, drop: 4, cell: (job) => <Waited job={job} /> },
+  {
+    key: 'first',
+    head: 'First token',
+    title: 'From its submission to its first token',
+    width: 90,
+    isNumber: true,
+    drop: 3,
+    cell: (job) => <Duration value={between(job.created_at, job.first_token_at)} />,
+  },
+  { key: 'ran', head: 'Ran', width: 80, isNumber: true, drop: 5, cell: (job) => <Ran job={job} /> },
+  {
+    key: 'attempts',
+    head: 'Attempts',
+    title: 'Attempts made so far, of those it may have',
+    width: 75,
+    isNumber: true,
+    drop: 4,
+    cell: attemptsOf,
+  },
+  {
+    key: 'worker',
+    head: 'Worker',
+    width: 150,
+    drop: 4,
+    cell: ({ worker_id }) => <WorkerLink id={worker_id} />,
+  },
+  {
+    key: 'error',
+    head: 'Error',
+    drop: 5,
+    cell: ({ error }) =>
+      error && (
+        <a
+          class="id"
+          href={href(`jobs?state=failed&error_code=${encodeURIComponent(error.code)}`)}
+          title={`${error.message}: show all that ended so`}
+        >
+          {error.code}
+        </a>
+      ),
+  },
+];
