@@ -77,6 +77,10 @@ interface Moved {
   moves: number;
   /** How often because an attempt failed, and not because its worker leaves. */
   failures: number;
+  /** How long ago its first worker was given it, ms. */
+  given_ms_ago: number;
+  /** How long ago its caller was given its first token, ms. */
+  first_token_ms_ago: number;
 }
 
 /** Jobs of callers that wait for the same model. */

@@ -1,4 +1,4 @@
-import { isFinal, type LaunchRecord, TRANSITIONS } from '../../src/scheduler/launch.ts';
+import { isFinal, type LaunchRecord, listsApartMs, TRANSITIONS } from '../../src/scheduler/launch.ts';
 import { classifiedAt } from '../../src/scheduler/rule/failure-class.ts';
 import type { Disk } from '../simulation/disk.ts';
 import type { Violation } from '../simulation/oracle.ts';
@@ -6,6 +6,7 @@ import type { FakeMachine, FakeProvider } from '../support/fakes/fake-provider.t
 import { AFTERMATH_MS } from './fault-hand.ts';
 import type { FleetHost } from './fleet-host.ts';
 import { Flips } from './flips.ts';
+import type { Lists } from './lists.ts';
 import type { Machines } from './machines.ts';
 import { MostLately } from './most-lately.ts';
 import type { ObjectLink } from './object-link.ts';
@@ -37,8 +38,7 @@ export interface Watched {
   providers: Record<string, FakeProvider>;
   /** Epoch ms, the true one. */
   now(): number;
-  /** When a provider last gave a list, epoch ms. */
-  listedAt: Map<string, number>;
+  lists: Lists;
   /** Lists show, or have shown lately, what was some time ago. */
   listsLag(): boolean;
   /** When something last went wrong, epoch ms; infinite: it still does. */
@@ -185,20 +185,24 @@ export class Promises {
     return 1 + this.#watched.plan.faults.filter(({ kind }) => kind === 'operator_drains').length;
   }
 
-  /** A launch is taken for gone. */
+  /**
+   * A launch is taken for gone. Where every list has lacked its machine for so long that the scheduler has to believe
+   * them, it is an orphan from here on: `what nobody wants is ended` goes for it, and its jobs are to be done all the same.
+   */
   #ended(row: LaunchRecord): void {
-    const { providers, listsLag } = this.#watched;
+    const { providers, lists } = this.#watched;
     const machine = Object.values(providers)
       .flatMap(({ alive }) => alive)
       .find(({ name, isStopped }) => name === row.name && !isStopped);
-    if (machine && !listsLag()) this.violated('what still runs is not taken for gone', inWords(row));
+    if (machine && lists.missingFor(row.name) < listsApartMs(row.host))
+      this.violated('what still runs is not taken for gone', inWords(row));
   }
 
   /** A launch was decided. */
   #begun(row: LaunchRecord): void {
-    const { plan, link, listedAt, now, resumedAt } = this.#watched;
+    const { plan, link, lists, now, resumedAt } = this.#watched;
     if (link.isDown) this.violated('nothing is launched while the queue is silent', inWords(row));
-    if (now() - (listedAt.get(row.provider) ?? 0) > STALE_MS) {
+    if (lists.ageOf(row.provider) > STALE_MS) {
       this.violated('nothing is launched where lists are stale', inWords(row));
     }
     const alive = [...this.rows.values()].filter((one) => one.config_id === row.config_id && !isFinal(one));

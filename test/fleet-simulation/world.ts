@@ -7,6 +7,7 @@ import { Callers } from './callers.ts';
 import { FaultHand } from './fault-hand.ts';
 import { FleetHost } from './fleet-host.ts';
 import { LauncherProcess } from './launcher-process.ts';
+import { Lists } from './lists.ts';
 import { Machines } from './machines.ts';
 import { ObjectLink } from './object-link.ts';
 import { CALM_SECONDS, type FleetPlan } from './plan.ts';
@@ -44,7 +45,7 @@ class FleetWorld {
   /** What a sync may suffer on its way. */
   network = { isCut: false, answersLost: 0, doubles: false };
   calls = { launcherDies: 0, listIsEmpty: 0 };
-  readonly #listedAt = new Map<string, number>();
+  readonly #lists = new Lists(() => this.timeline.now);
   readonly #faults: FaultHand;
   #launcher: LauncherProcess;
 
@@ -96,7 +97,7 @@ class FleetWorld {
       machines: this.machines,
       providers: this.providers,
       now: () => timeline.now,
-      listedAt: this.#listedAt,
+      lists: this.#lists,
       listsLag: () => this.#faults.listsLag(),
       disturbedAt: () => this.#faults.disturbedAt(),
       resumedAt: () => this.#faults.resumedAt,
@@ -161,10 +162,9 @@ class FleetWorld {
   async #sync(report: LauncherReport): Promise<LauncherAnswer> {
     await this.timeline.sleep(this.random.wait(50, 2000));
     if (this.network.isCut) throw new Error('no network');
+    this.#lists.sent(report, this.promises.rows.values());
     const answer = await this.host.sync(report);
-    for (const { provider, machines, age_ms } of report.lists) {
-      if (machines) this.#listedAt.set(provider, this.timeline.now - age_ms);
-    }
+    this.#lists.taken(report);
     for (const order of answer.orders) this.note(`${order.kind} ${order.name} #${order.order}`);
     if (this.network.answersLost > 0 && answer.orders.length > 0) {
       this.network.answersLost -= 1;

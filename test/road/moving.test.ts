@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import type { LedgerView } from '../../src/protocol/index.ts';
+import type { LedgerView, RequestRecord } from '../../src/protocol/index.ts';
 import { chatIds } from '../../src/simulator/prompts.ts';
 import { tokenSource } from '../../src/simulator/text.ts';
 import { readEvents } from '../engine/contract/calls.ts';
@@ -116,6 +116,19 @@ async function counted(): Promise<{ output: number; wasted: number; succeeded: n
   return (page as { total: { output: number; wasted: number; succeeded: number } }).total;
 }
 
+/** The list of requests tells each of them as its caller saw it, who had the first token before the move. */
+async function expectFirstTokensOfCallers(responses: Response[]): Promise<void> {
+  const page = await (await fetch(`${queue.url}/api/requests?limit=200`)).json();
+  const { requests } = page as { requests: RequestRecord[] };
+  for (const { job_id, steps } of await Promise.all(responses.map(ledgerOf))) {
+    const moved = steps.find(({ step }) => step === 'moved');
+    if (!moved) continue;
+    const { submitted_at, wait_ms, first_token_ms } = requests.find(({ id }) => id === job_id)!;
+    expect(submitted_at + first_token_ms!).toBeLessThanOrEqual(Date.parse(moved.at));
+    expect(wait_ms).toBeLessThanOrEqual(first_token_ms!);
+  }
+}
+
 async function moves(responses: Response[]): Promise<string[]> {
   const ledgers = await Promise.all(responses.map(ledgerOf));
   return ledgers.flatMap(({ steps }) =>
@@ -202,6 +215,7 @@ it('a drain hands back no answer unfinished, and charges none twice', async () =
   await until(async () => (await counted()).succeeded === before.succeeded + STREAMS, 'all are counted');
   const after = await counted();
   expect([after.output, after.wasted]).toEqual([before.output + STREAMS * TOKENS, before.wasted]);
+  await expectFirstTokensOfCallers(responses);
 });
 
 it('an answer goes on elsewhere when its engine dies', async () => {

@@ -176,6 +176,7 @@ export class RelayHost {
   /** As the gateway or the queue asks for it; `bodyOf` its response is what the caller reads. */
   open(id: number, asked: AskedFor): Promise<Response> {
     this.#ids.add(id);
+    const kept = { asked, openedAt: this.#timeline.now, answeredAt: null as number | null };
     return new Promise((resolve, reject) => {
       this.#opening.add(reject);
       this.#relay.open(
@@ -187,6 +188,7 @@ export class RelayHost {
             resolve(new Response(null, { status: 502, headers }));
             return;
           }
+          kept.answeredAt = this.#timeline.now;
           const body = new CallerBody(opening.head, {
             reads: () => {
               if (!this.#isAlive) return;
@@ -205,7 +207,7 @@ export class RelayHost {
           bodies.set(response, body);
           resolve(response);
         },
-        { asked, openedAt: this.#timeline.now },
+        kept,
       );
       this.#arm();
     });

@@ -207,6 +207,8 @@ function createPool(origin: string, connectErrors: WeakSet<Error>): Pool {
     connections: null,
     pipelining: 1,
     keepAliveTimeout: KEEP_ALIVE_MS,
+    // undici would otherwise follow an engine that names a longer time, to within a second of it.
+    keepAliveMaxTimeout: KEEP_ALIVE_MS,
     // A long generation may be silent for as long as it likes; its deadline is the job's.
     headersTimeout: 0,
     bodyTimeout: 0,

@@ -27,6 +27,8 @@ export interface MovingPorts {
   now(): number;
 }
 
+type Beginning = Pick<NonNullable<WaitingRequest['moved']>, 'given_ms_ago' | 'first_token_ms_ago'>;
+
 /** An answer that is moved. */
 interface Move {
   hangUp: HangUp;
@@ -58,6 +60,7 @@ export class Moving implements Mover {
       why: reason.message,
       moves,
       failures,
+      ...beginning(opened, this.#ports.now()),
     };
     const move = { hangUp: new HangUp(), reads: Promise.withResolvers<void>() };
     this.#moves.set(id, move);
@@ -126,6 +129,19 @@ interface Opened {
   asked: AskedFor;
   /** Epoch ms */
   openedAt: number;
+  /** Epoch ms when the first of it came; null: nothing has. */
+  answeredAt: number | null;
+}
+
+/** When the answer began, at the first of its workers. */
+function beginning({ asked, openedAt, answeredAt }: Opened, now: number): Beginning {
+  const { moved } = asked.call;
+  const sinceOpened = now - openedAt;
+  if (!moved) return { given_ms_ago: sinceOpened, first_token_ms_ago: now - (answeredAt ?? now) };
+  return {
+    given_ms_ago: moved.given_ms_ago + sinceOpened,
+    first_token_ms_ago: moved.first_token_ms_ago + sinceOpened,
+  };
 }
 
 /** Why there is no answer; null: there is one. */

@@ -82,6 +82,7 @@ export function request(
     file_key: null,
     older,
     earlier: asked.earlier ?? null,
+    begun: asked.moved ? begunAt(asked.moved, now - (asked.earlier?.elapsed_ms ?? 0)) : null,
     reply: (said) => answer(withHeaders(core, job, said)),
   };
   core.usage.asked(job.id, asked.moved?.kept ?? 0, core.requests.takeCounted(job.id));
@@ -91,6 +92,13 @@ export function request(
   const { moved } = asked;
   if (moved) emit(core, job, 'moved', `from ${moved.worker_id} at token ${moved.tokens}: ${moved.why}`);
   if (refused) reject(core, job, refused);
+}
+
+function begunAt(
+  { given_ms_ago, first_token_ms_ago }: NonNullable<WaitingRequest['moved']>,
+  movedAt: number,
+): WaitingJob['begun'] {
+  return { given_at: movedAt - given_ms_ago, first_token_at: movedAt - first_token_ms_ago };
 }
 
 /**

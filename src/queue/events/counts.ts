@@ -9,7 +9,7 @@ import { observe } from '../state/histogram.ts';
 import { isBatchWork } from '../state/job.ts';
 import type { PoolCounts } from '../state/pool-counts.ts';
 import type { Core } from '../state/state.ts';
-import { submittedAt } from '../state/times.ts';
+import { firstTokenAt, submittedAt } from '../state/times.ts';
 import type { JobEvent } from './event.ts';
 import { predictedTokens, seenTokens } from './prefix-hits.ts';
 import { decidedRequest } from './requests.ts';
@@ -108,13 +108,12 @@ function succeeded(counts: PoolCounts, { job, at, timing, usage }: JobEvent, cor
   const submitted = submittedAt(job);
   observe(counts.duration, DURATION_BOUNDS, at - submitted);
   if (job.leased_at !== null) observe(counts.run, DURATION_BOUNDS, at - job.leased_at);
-  if (job.leased_at !== null && timing?.first_token_ms !== undefined) {
-    const firstTokenAt = Math.min(at, job.leased_at + timing.first_token_ms);
-    observe(counts.first_token, FIRST_TOKEN_BOUNDS, firstTokenAt - submitted);
-    if (job.mode === 'waiting')
-      observe(counts.live_first_token, FIRST_TOKEN_BOUNDS, firstTokenAt - submitted);
+  const firstToken = firstTokenAt(job, at, timing);
+  if (firstToken !== null) {
+    observe(counts.first_token, FIRST_TOKEN_BOUNDS, firstToken - submitted);
+    if (job.mode === 'waiting') observe(counts.live_first_token, FIRST_TOKEN_BOUNDS, firstToken - submitted);
     const more = (usage?.completion_tokens ?? 0) - 1;
-    if (more > 0) observe(counts.per_token, PER_TOKEN_BOUNDS, (at - firstTokenAt) / more);
+    if (more > 0) observe(counts.per_token, PER_TOKEN_BOUNDS, (at - firstToken) / more);
   }
   if (usage !== undefined) {
     counts.prefix_hits.predicted += predictedTokens(core, job, usage);

@@ -7,7 +7,7 @@ import {
 import { keyOf } from '../state/account.ts';
 import type { UndecidedJob } from '../state/recent-requests.ts';
 import type { Core } from '../state/state.ts';
-import { submittedAt } from '../state/times.ts';
+import { firstTokenAt, givenAt, submittedAt } from '../state/times.ts';
 import type { JobEvent } from './event.ts';
 
 /** Longer than this to the first token, or where none is told to the slot, and a caller notices; ms. */
@@ -65,22 +65,17 @@ function refusalOf(result: Record<string, unknown> | null): number | null {
 }
 
 function isSlow(event: JobEvent): boolean {
-  const { job } = event;
+  const { job, at, timing } = event;
   // A stored job may wait for hours, as it is meant to.
-  const from = job.mode === 'waiting' ? submittedAt(job) : (job.leased_at ?? event.at);
-  return (firstTokenAt(event) ?? job.leased_at ?? event.at) - from > SLOW_MS;
-}
-
-function firstTokenAt({ job, at, timing }: JobEvent): number | null {
-  if (job.leased_at === null || timing?.first_token_ms === undefined) return null;
-  return Math.min(at, Math.round(job.leased_at + timing.first_token_ms));
+  const from = job.mode === 'waiting' ? submittedAt(job) : (job.leased_at ?? at);
+  return (firstTokenAt(job, at, timing) ?? job.leased_at ?? at) - from > SLOW_MS;
 }
 
 function recordOf(core: Core, event: JobEvent, outcome: RequestOutcome): RequestRecord {
-  const { job, at, usage } = event;
+  const { job, at, timing, usage } = event;
   const { model, config_id, mode } = keyOf(core, job, usage);
   const submitted = submittedAt(job);
-  const firstToken = firstTokenAt(event);
+  const firstToken = firstTokenAt(job, at, timing);
   return {
     id: job.id,
     request_id: job.mode === 'waiting' ? job.request_id : null,
@@ -99,7 +94,7 @@ function recordOf(core: Core, event: JobEvent, outcome: RequestOutcome): Request
     tokens_in: usage?.prompt_tokens ?? null,
     tokens_out: usage?.completion_tokens ?? null,
     cached_tokens: usage?.cached_tokens ?? null,
-    wait_ms: Math.max(0, (job.leased_at ?? at) - submitted),
+    wait_ms: Math.max(0, (givenAt(job) ?? at) - submitted),
     first_token_ms: firstToken === null ? null : Math.max(0, firstToken - submitted),
     total_ms: Math.max(0, at - submitted),
     is_slow: isSlow(event),

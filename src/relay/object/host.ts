@@ -72,12 +72,13 @@ export class RelayHost {
    * @param asked null: the answer is not moved
    */
   async open(id: number, more: Headers, asked: AskedFor | null): Promise<Response> {
-    const kept = asked && { asked, openedAt: Date.now() };
+    const kept = asked && { asked, openedAt: Date.now(), answeredAt: null as number | null };
     const opening = await new Promise<Parameters<Parameters<Relay['open']>[1]>[0]>((resolve) => {
       this.#relay.open(id, resolve, kept);
       this.#arm();
     });
     if (!opening.ok) return brokenResponse(opening.reason);
+    if (kept) kept.answeredAt = Date.now();
     // All of one message has been taken by now.
     const whole = OPTIMISATIONS.wholeAnswers ? this.#relay.takeWhole(id) : null;
     return whole === null ? this.#respond(id, opening.head, more) : wholeResponse(opening.head, whole, more);

@@ -131,6 +131,21 @@ describe('the engine client', () => {
     expect(connections).toBe(2);
   });
 
+  it('closes an idle socket by itself, however long the engine would keep it', async () => {
+    let closed = false;
+    const port = await rawServer((socket) => {
+      socket.once('close', () => {
+        closed = true;
+      });
+      socket.on('data', () =>
+        socket.write('HTTP/1.1 200 OK\r\nkeep-alive: timeout=600\r\ncontent-length: 2\r\n\r\nok'),
+      );
+    });
+    const client = tidy(createEngineClient({ baseUrl: `http://127.0.0.1:${port}` }));
+    expect(await bytes((await client.request(chat())).body)).toBe('ok');
+    await until(() => closed, 'the idle socket is closed');
+  });
+
   it('says EngineGone when the engine cuts every connection before it answers', async () => {
     let requests = 0;
     const port = await rawServer((socket) => {

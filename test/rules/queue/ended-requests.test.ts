@@ -50,6 +50,24 @@ describe('a request that has ended', () => {
     expect(JSON.stringify(records)).not.toContain('messages');
   });
 
+  it('that was moved had its first token when its caller had, and so do the counts', () => {
+    const queue = new QueueHarness();
+    const first = queue.worker('first');
+    queue.request({ job_id: 'a' });
+    queue.nowMs += 9000;
+    say(queue, first, 'job_error', { error: 'gone', code: 'engine_died', retryable: true });
+    queue.drop(first);
+    const other = queue.worker('other');
+    const moved = { worker_id: 'first', tokens: 4, kept: 14, why: 'the engine died', moves: 1, failures: 1 };
+    queue.request({ job_id: 'a', moved: { ...moved, given_ms_ago: 9000, first_token_ms_ago: 8500 } });
+    queue.nowMs += 1000;
+    say(queue, other, 'job_result', { result: {}, timing: { first_token_ms: 300 } });
+    expect(ended(queue)).toMatchObject([
+      { id: 'a', wait_ms: 0, first_token_ms: 500, total_ms: 10_000, is_slow: false },
+    ]);
+    expect(queue.queue.read('metrics').pools[0]?.counts.live_first_token.sum).toBe(0.5);
+  });
+
   it('says why it failed, and after how many attempts', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
