@@ -36,13 +36,8 @@ const CASES = [
   { kind: 'stored', MIGRATION: 'exact', grace: '2' },
 ] as const;
 
-const BODY = {
-  model: 'tiny',
-  stream: true,
-  stream_options: { include_usage: true },
-  ignore_eos: true,
-  max_tokens: TOKENS,
-};
+const BODY = { model: 'tiny', ignore_eos: true, max_tokens: TOKENS };
+const STREAMED = { stream: true, stream_options: { include_usage: true } };
 
 /** Has all of its tokens, as the engine's last event says. */
 const isWhole = (text: string) => text.includes(`"completion_tokens":${TOKENS}`);
@@ -61,7 +56,7 @@ async function post(queue: QueueProcess, path: string, body: object): Promise<Re
 async function ask(queue: QueueProcess, kind: 'live' | 'stored', at: number): Promise<Asked> {
   const body = { ...BODY, messages: [{ role: 'user', content: `Tell me about number ${at}.` }] };
   if (kind === 'live') {
-    const response = await post(queue, '/v1/chat/completions', body);
+    const response = await post(queue, '/v1/chat/completions', { ...body, ...STREAMED });
     const text = response.text().catch(() => '');
     return { id: response.headers.get('x-job-id')!, whole: text.then(isWhole) };
   }

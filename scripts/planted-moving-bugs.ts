@@ -11,7 +11,7 @@ export const MOVING_BUGS: readonly Bug[] = [
   {
     name: 'moving: the usage of a moved answer is that of its last part',
     file: 'src/moving/stitch.ts',
-    line: '{ usage: this.#wholeUsage(data.usage) }',
+    line: '{ usage: wholeUsageOf(data.usage, this.#cut.promptTokens) }',
     becomes: '{ usage: data.usage }',
   },
   {
@@ -73,5 +73,23 @@ export const MOVING_BUGS: readonly Bug[] = [
     file: 'src/moving/stop-hold.ts',
     line: 'if (stop && !this.#isShown) this.#takeOut(stop);',
     becomes: '',
+  },
+  {
+    name: 'moving: a stored answer that goes on elsewhere lacks what was made before',
+    file: 'src/moving/assembly.ts',
+    line: 'this.#text = text;',
+    becomes: '',
+  },
+  {
+    name: 'moving: a stored answer tells the usage of its last part',
+    file: 'src/moving/assembly.ts',
+    line: 'this.#before === null ? usage : wholeUsageOf(usage, this.#promptTokens)',
+    becomes: 'usage',
+  },
+  {
+    name: 'moving: what is kept of a stored job is wasted too',
+    file: 'src/queue/attempts/usage.ts',
+    line: 'const wasted = Math.max(0, tokensOf(usage) - kept);',
+    becomes: 'const wasted = tokensOf(usage);',
   },
 ];

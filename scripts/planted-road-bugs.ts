@@ -54,8 +54,8 @@ export const ROAD_BUGS: readonly Bug[] = [
   {
     name: 'a release is charged',
     file: 'src/queue/attempts/retry.ts',
-    line: 'release(job, { attempts, attempt_errors, run_after });',
-    becomes: 'release(job, { attempts: attempts + 1, attempt_errors, run_after });',
+    line: 'release(job, { attempts, attempt_errors, run_after, kept });',
+    becomes: 'release(job, { attempts: attempts + 1, attempt_errors, run_after, kept });',
   },
   {
     name: 'the relay takes repeated bytes again',

@@ -1,4 +1,4 @@
-import { type Continues, pack } from '../protocol/index.ts';
+import { type EngineRequest, pack } from '../protocol/index.ts';
 import { type Cut, tokensGiven } from './cut.ts';
 import { routeOf } from './plan.ts';
 
@@ -7,22 +7,31 @@ const encoder = new TextEncoder();
 /** What a chat's messages are where they are not looked at. */
 const UNREAD_MESSAGES = [{ role: 'user', content: '.' }];
 
-/**
- * The request for the rest of an answer, packed as a caller's (protocol/packed-request.ts): the same sampling, and as
- * prompt the ids of all that there is.
- * @param requestId under which engines know it
- */
-export function continuationRequest(cut: Cut, requestId: string): Uint8Array<ArrayBuffer> {
+/** A request for the rest of an answer, whose body is JSON. */
+type Continuation = Required<Pick<EngineRequest, 'method' | 'path' | 'content_type' | 'continues'>> & {
+  body: string;
+};
+
+/** The request for the rest of an answer: the same sampling, and as prompt the ids of all that there is. */
+export function continuationOf(cut: Cut): Continuation {
   const { plan } = cut;
-  const continues: Continues = { prompt_tokens: plan.first_prompt ?? cut.promptTokens };
-  const head = {
+  return {
     method: 'POST',
     path: plan.path,
     content_type: 'application/json',
-    headers: { 'x-request-id': requestId },
-    continues,
+    continues: { prompt_tokens: plan.first_prompt ?? cut.promptTokens },
+    body: JSON.stringify(bodyOf(cut)),
   };
-  return pack(JSON.stringify(head), encoder.encode(JSON.stringify(bodyOf(cut))));
+}
+
+/**
+ * The same packed as a caller's (protocol/packed-request.ts).
+ * @param requestId under which engines know it
+ */
+export function continuationRequest(cut: Cut, requestId: string): Uint8Array<ArrayBuffer> {
+  const { body, ...request } = continuationOf(cut);
+  const head = { ...request, headers: { 'x-request-id': requestId } };
+  return pack(JSON.stringify(head), encoder.encode(body));
 }
 
 function bodyOf(cut: Cut): Record<string, unknown> {

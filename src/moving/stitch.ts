@@ -40,7 +40,7 @@ export class Stitcher {
     const choices = (data.choices as Fields[]).map((choice) => withoutBeginning(this.#counted(choice)));
     if (choices.some((choice) => choice === null)) return '';
     const { prompt_token_ids: _, prompt_text: __, ...rest } = data;
-    const usage = isObject(data.usage) ? { usage: this.#wholeUsage(data.usage) } : {};
+    const usage = isObject(data.usage) ? { usage: wholeUsageOf(data.usage, this.#cut.promptTokens) } : {};
     return `${DATA}${JSON.stringify({ ...rest, ...this.#cut.identity, choices, ...usage })}\n\n`;
   }
 
@@ -56,22 +56,25 @@ export class Stitcher {
     }));
     return { ...choice, weight_versions: moved };
   }
+}
 
-  /** What the continuation's prompt has beside the caller's was generated, as far as it was kept. */
-  #wholeUsage(usage: Fields): Fields {
-    const { promptTokens } = this.#cut;
-    const completion = Number(usage.completion_tokens ?? 0) + Number(usage.prompt_tokens ?? 0) - promptTokens;
-    const details = usage.prompt_tokens_details;
-    const cached = Math.min(Number(Object(details).cached_tokens ?? 0), promptTokens);
-    return {
-      ...usage,
-      prompt_tokens: promptTokens,
-      completion_tokens: completion,
-      ...(isObject(details) && { prompt_tokens_details: { ...details, cached_tokens: cached } }),
-      // How much of the first part was reasoning nobody has counted.
-      ...(usage.completion_tokens_details !== undefined && { completion_tokens_details: null }),
-    };
-  }
+/**
+ * The usage of a whole answer, from that of its last part: what the prompt of that has beside the caller's was generated,
+ * as far as it was kept.
+ * @param promptTokens of the caller's prompt
+ */
+export function wholeUsageOf(usage: Fields, promptTokens: number): Fields {
+  const completion = Number(usage.completion_tokens ?? 0) + Number(usage.prompt_tokens ?? 0) - promptTokens;
+  const details = usage.prompt_tokens_details;
+  const cached = Math.min(Number(Object(details).cached_tokens ?? 0), promptTokens);
+  return {
+    ...usage,
+    prompt_tokens: promptTokens,
+    completion_tokens: completion,
+    ...(isObject(details) && { prompt_tokens_details: { ...details, cached_tokens: cached } }),
+    // How much of the first part was reasoning nobody has counted.
+    ...(usage.completion_tokens_details !== undefined && { completion_tokens_details: null }),
+  };
 }
 
 /** A choice without what stands at the beginning of an answer alone; null: it is nothing else. */

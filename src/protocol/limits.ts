@@ -146,5 +146,11 @@ export const MOVING_IDS = 131_072;
 /** The same of all answers of a worker together, 8 MiB: those that come when so many are kept stay. */
 export const MOVING_IDS_OF_WORKER = 16 * MOVING_IDS;
 
+/**
+ * What has been generated of a stored job, UTF-16 units of JSON, that its row keeps for another attempt: at worst 0.8 MB
+ * beside the payload, 40,000 tokens or so without probabilities. What is longer is generated again.
+ */
+export const PARTIAL_ANSWER_CHARACTERS = 256 * 1024;
+
 /** Times that one answer is moved: machines that go away one after another must not carry it along for ever. */
 export const MOVES = 8;

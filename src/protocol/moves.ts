@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { MOVING_IDS } from './limits.ts';
 
 /**
  * How far an answer has come that its caller was given.
@@ -39,3 +40,17 @@ export type Moves = z.infer<typeof Moves>;
 /** The number of tokens in the prompt that its caller wrote, beside the request for the rest of an answer. */
 export const Continues = z.object({ prompt_tokens: z.number().int().min(0) });
 export type Continues = z.infer<typeof Continues>;
+
+/** What has been generated of an answer in one piece that a stored job asks for: another attempt goes on from it. */
+export const PartialAnswer = z.object({
+  /** Tokens of the prompt that its caller wrote. */
+  prompt_tokens: z.number().int().min(0),
+  /** Of the prompt, then of what has been generated. */
+  ids: z.array(z.number().int().min(0)).max(MOVING_IDS),
+  /** Of the message, in a chat. */
+  role: z.string().max(64),
+  text: z.string(),
+  /** Of a chat that asks for them, as its engine tells them, one for each token generated; null: of any other. */
+  logprobs: z.array(z.unknown()).max(MOVING_IDS).nullable(),
+});
+export type PartialAnswer = z.infer<typeof PartialAnswer>;

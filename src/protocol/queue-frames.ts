@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { PartialAnswer } from './moves.ts';
 import { TraceContext } from './trace-context.ts';
 
 /**
@@ -65,6 +66,8 @@ export const Job = z.object({
    * caller that waits is in the queue's memory alone, and a queue that has restarted knows no more of it.
    */
   account: z.string().max(4096).optional(),
+  /** What an earlier attempt has generated of the answer of a stored job. */
+  partial: PartialAnswer.optional(),
   /** In the queue, higher first; 0 where it is left out. The engine is told it, where the request names none itself. */
   priority: z.number().int().min(-1000).max(1000).optional(),
 });

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { AdapterState } from './adapters.ts';
+import { PartialAnswer } from './moves.ts';
 
 /**
  * Frames a worker sends to the queue. The first eight types are the deployed base protocol;
@@ -124,6 +125,8 @@ export const JobError = z.object({
   timing: Timing.optional(),
   /** Of what was generated before it failed. */
   usage: Usage.optional(),
+  /** Extension: what another attempt at a stored job goes on from. */
+  partial: PartialAnswer.optional(),
   account,
 });
 export type JobError = z.infer<typeof JobError>;
@@ -162,6 +165,8 @@ export const JobRelease = z.object({
   job_id: jobId,
   fence_token: fence,
   reason: z.enum(RELEASE_REASONS),
+  /** What another attempt at a stored job goes on from. */
+  partial: PartialAnswer.optional(),
 });
 export type JobRelease = z.infer<typeof JobRelease>;
 export type ReleaseReason = (typeof RELEASE_REASONS)[number];

@@ -14,6 +14,8 @@ export interface WorkerSettings extends SessionSettings, FileAccessSettings, Ans
   createdAtMs?: number | undefined;
   /** Null: jobs are taken whatever the engine's gauges say. */
   backpressure: BackpressureSettings | null;
+  /** As of the jobs' settings. */
+  moves?: boolean;
   /** How answers of `runpod` jobs look; left out: as those of RunPod's worker without variables. */
   runpod?: RunpodSettings;
 }

@@ -165,7 +165,8 @@ export class BaseWorker {
     for (let tries = 1; tries <= ENGINE_TRIES; tries++) {
       if (tries > 1) await new Promise<void>((resolve) => clock.setTimeout(resolve, ENGINE_PAUSE_MS));
       try {
-        const body = JSON.stringify({ messages: payload.messages, model: 'default', stream: false });
+        const { task: _, ...asked } = payload;
+        const body = JSON.stringify({ ...asked, model: 'default', stream: false });
         const signal = new AbortController().signal;
         const path = '/v1/chat/completions';
         const answer = await engine.request({ method: 'POST', path, body, requestId: job_id, signal });

@@ -32,6 +32,9 @@ export interface ContinuableAnswer {
   spends: number;
   /** Of the whole answer, those before this part included. */
   tokens: number;
+  /** Of this part. */
+  text: string;
+  finishReason: string;
   /** What whoever asked the caller's question gets if nothing cuts it short. */
   wanted: { plain: Buffer; counted: Buffer };
   /** What the engine says, which ends early where it gives up. */
@@ -96,6 +99,11 @@ export function continuableAnswer(
     promptTokens,
     spends: made + (kv_transfer_params && !kv_transfer_params.do_remote_prefill ? 0 : promptTokens),
     tokens: whole,
+    text: tokens
+      .map(({ text }) => text)
+      .join('')
+      .slice(0, stopAt ?? undefined),
+    finishReason: reason,
     wanted: { plain: write(wanted), counted: write([...wanted, usageOf(promptTokens, whole)]) },
     said:
       gaveUpAt === null ? write([...said(made), ...counted], hasEndMark ? undefined : '') : write(gaveUp()),

@@ -137,10 +137,10 @@ export class SimulatedEngine implements EngineClient {
         emitted: 0,
         state: 'running',
       },
-      (id) =>
-        streams && status === 200 && body.messages?.length
-          ? continuing(id, body, ending, random.next())
-          : plain(id, status, body, ending, tokens, random),
+      (id) => {
+        if (status !== 200 || !body.messages?.length) return plain(id, status, body, ending, tokens, random);
+        return streams ? continuing(id, body, ending, random.next()) : inOnePiece(id, body, ending);
+      },
     );
     this.#ports.adapters.begun(exchange, body.model);
     if (ending === 'unreachable' || ending === 'gone_before_head') {
@@ -159,8 +159,9 @@ export class SimulatedEngine implements EngineClient {
   async *#body(exchange: Exchange, signal: AbortSignal): AsyncGenerator<Uint8Array> {
     const { random } = this.#ports;
     const { ending, said: bytes } = exchange;
-    // What may be moved takes as long as machines go away.
-    const gapMs = exchange.counted === null ? random.pick([10, 100, 1000]) : random.pick([100, 1000, 2000]);
+    // What may be moved takes as long as machines go away; what was held has taken long enough.
+    const drawn = random.pick(exchange.counted === null ? [10, 100, 1000] : [100, 1000, 2000]);
+    const gapMs = this.#ports.holdMs(exchange.jobId) > 0 ? 10 : drawn;
     const size = Math.max(random.pick([40, 150, 5000]), bytes.byteLength / MOST_PIECES);
     const breaksAt =
       ending === 'cut' || ending === 'hang' ? random.int(0, bytes.byteLength - 1) : bytes.byteLength;
@@ -270,6 +271,22 @@ function continuing(id: number, body: Body, ending: Ending, share: number): Sayi
   return { ...saying, bytes: wanted.plain, counted: wanted.counted };
 }
 
+/** The same answer, not streamed. */
+function inOnePiece(id: number, body: Body, ending: Ending): Saying {
+  const whole = continuableAnswer(`x-${id}-x`, id, body, { hasEndMark: true, gaveUpAt: null });
+  const { text, finishReason, promptTokens, tokens } = whole;
+  const reason = ending === 'aborted_by_engine' ? 'abort' : finishReason;
+  const bytes = completion(id, text, reason, promptTokens, tokens);
+  return { ...whole, bytes, counted: null, said: bytes };
+}
+
+function completion(id: number, content: string, reason: string, prompt: number, made: number): Buffer {
+  const choices = [{ index: 0, message: { role: 'assistant', content }, finish_reason: reason }];
+  const usage = { prompt_tokens: prompt, completion_tokens: made, total_tokens: made + prompt };
+  const head = { id: `x-${id}-x`, object: 'chat.completion', model: 'tiny' };
+  return Buffer.from(JSON.stringify({ ...head, choices, usage }));
+}
+
 function plain(
   id: number,
   status: number,
@@ -318,17 +335,7 @@ function answerText(
   const mark = `x-${id}-x`;
   if (status >= 400) return JSON.stringify({ error: { message: `${mark} refused`, code: status } });
   const reason = ending === 'aborted_by_engine' ? 'abort' : 'stop';
-  if (!streams) {
-    return JSON.stringify({
-      id: mark,
-      object: 'chat.completion',
-      model: 'tiny',
-      choices: [
-        { index: 0, message: { role: 'assistant', content: 'word '.repeat(tokens) }, finish_reason: reason },
-      ],
-      usage: { prompt_tokens: 1, completion_tokens: tokens, total_tokens: tokens + 1 },
-    });
-  }
+  if (!streams) return completion(id, 'word '.repeat(tokens), reason, 1, tokens).toString();
   const padding = '.'.repeat(random.pick([0, 0, 50, 8000]));
   const event = (content: string, finish: string | null) =>
     `data: ${JSON.stringify({ id: mark, choices: [{ index: 0, delta: { content }, finish_reason: finish }] })}\n\n`;

@@ -7,6 +7,7 @@ import { EXCHANGE_MARK, type Exchange, type Saying } from './engine.ts';
 import type { Link } from './network.ts';
 import type { Plan } from './plan.ts';
 import { misknownRow } from './rows-check.ts';
+import { type StoredPrompt, wrongResult } from './stored-prompt.ts';
 import type { Timeline } from './timeline.ts';
 
 /** A promise that was broken. */
@@ -37,6 +38,7 @@ export class Oracle {
   renewals = 0;
   #lastFence = 0;
   readonly #baseWorkers: Set<string>;
+  readonly #prompts: ReadonlyMap<string, StoredPrompt | null>;
   /** Results of which a worker was told that the queue has them: the job by the fence token. */
   readonly acknowledged = new Map<number, string>();
   /** Results that the queue was given, with the tokens they came with. */
@@ -56,6 +58,7 @@ export class Oracle {
 
   constructor(plan: Plan, timeline: Timeline) {
     this.#timeline = timeline;
+    this.#prompts = new Map(plan.jobs.map(({ id, prompt }) => [id, prompt]));
     this.#baseWorkers = new Set(plan.workers.filter(({ isBase }) => isBase).map(({ name }) => name));
     this.#blame = new Blame(plan, timeline, (promise, message) => this.violated(promise, message));
   }
@@ -286,6 +289,9 @@ export class Oracle {
         `${id}#${after.fence_token}: exchange ${exchange.id} is ${exchange.state}, ${exchange.ending}, ${exchange.status}`,
       );
     }
+    const prompt = this.#prompts.get(id);
+    const wrong = prompt ? wrongResult(prompt, after.result ?? '') : null;
+    if (wrong !== null) this.violated('a result reads as if nothing had cut it', `${id}: ${wrong}`);
   }
 
   #failed(id: string, after: JobColumns): void {

@@ -4,6 +4,7 @@ import { type AdapterPlan, drawAdapters } from './adapter-plan.ts';
 import { type BatchFault, type BatchPlan, drawBatches, drawBatchFaults } from './batch-plan.ts';
 import { drawPrompt, type PromptPlan } from './prompt-plan.ts';
 import { haveSharedGpu } from './shared-gpu.ts';
+import { drawStoredPrompt, type StoredPrompt } from './stored-prompt.ts';
 
 /** Everything a run is made of, drawn from its seed before it starts: shrinking leaves parts of it out. */
 export interface Plan {
@@ -68,6 +69,8 @@ export interface JobPlan {
   waits: boolean;
   /** Its engine is asked for a stream, which these read while the job runs and after; null: it is not. */
   readers: ReaderPlan[] | null;
+  /** Null: nothing of it can go on elsewhere. */
+  prompt: StoredPrompt | null;
 }
 
 /** A reader of a stored job's answer; times in ms. */
@@ -263,10 +266,12 @@ function drawJob(seed: number, index: number, workers: readonly WorkerPlan[], en
     waits: random.chance(0.5),
     configId: random.pick(workers).configId,
     readers: null,
+    prompt: drawStoredPrompt(seed, index),
   };
   // Base workers cannot stream what is stored.
   const mayStream = job.jobType === 'engine_request' && !workers.some(({ isBase }) => isBase);
   if (mayStream) job.readers = drawReaders(new Random(seed, `readers ${index}`), job.id);
+  if (job.readers !== null) job.prompt = null;
   return job;
 }
 

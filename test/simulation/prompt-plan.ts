@@ -25,13 +25,17 @@ export function drawPrompt(seed: number, index: number): PromptPlan {
       ? {
           maxTokens: random.int(1, 40),
           asksUsage: random.chance(0.5),
-          stop: stops.chance(0.5) ? stops.pick(STOPS) : null,
+          stop: stops.chance(0.5) ? drawStop(stops) : null,
         }
       : null,
     isLong: new Random(seed, `long ${index}`).chance(0.4),
     prefix: drawPrefix(new Random(seed, `prefix ${index}`)),
     adapter: drawAdapter(seed, index),
   };
+}
+
+export function drawStop(random: Random): string {
+  return random.pick(STOPS);
 }
 
 /** Of one of a few conversations, as far as it has gone. */

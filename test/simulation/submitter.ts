@@ -4,6 +4,7 @@ import type { QueueCalls, SubmitJob } from '../../src/queue/rpc.ts';
 import { Random } from '../support/random.ts';
 import type { JobPlan } from './plan.ts';
 import type { Life } from './server.ts';
+import { storedChat } from './stored-prompt.ts';
 import type { Surroundings } from './worker-boot.ts';
 
 /** A client that hears nothing for so long asks again, ms. */
@@ -118,13 +119,14 @@ function died(life: Life): Promise<undefined> {
 }
 
 function submissionOf(plan: JobPlan): SubmitJob {
+  const chat = plan.prompt === null ? { messages: [] } : storedChat(plan.prompt);
   const payload =
     plan.jobType === 'chat_completion'
-      ? { messages: [{ role: 'user', content: 'hello' }] }
+      ? chat
       : {
           method: 'POST',
           path: '/v1/chat/completions',
-          body: JSON.stringify({ model: 'tiny', messages: [], ...(plan.readers && { stream: true }) }),
+          body: JSON.stringify({ model: 'tiny', ...chat, ...(plan.readers && { stream: true }) }),
         };
   return {
     id: plan.id,

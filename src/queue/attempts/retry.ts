@@ -1,9 +1,16 @@
 import { doubling } from '../../process/backoff.ts';
 import { duration } from '../../protocol/duration.ts';
-import { type AttemptError, type Failure, limits, type ReleaseReason } from '../../protocol/index.ts';
+import {
+  type AttemptError,
+  type Failure,
+  limits,
+  type PartialAnswer,
+  type ReleaseReason,
+} from '../../protocol/index.ts';
 import { emit } from '../events/emit.ts';
 import type { JobStep, Told } from '../events/event.ts';
 import type { EndedBy, Job } from '../state/job.ts';
+import { keptText } from '../state/kept-partial.ts';
 import { type Core, storeOf } from '../state/state.ts';
 import { attemptErrors } from '../store/job-view.ts';
 import { chargeUsage, takeBackCharge } from './charge.ts';
@@ -46,13 +53,14 @@ export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, mo
   emit(core, job, step, `${failure.code}: ${message}${next}`, more);
   const attempt_errors = JSON.stringify([...earlier, error]);
   if (again) {
-    countWasted(core, job, job.fence_token, more.usage);
+    countWasted(core, job, job.fence_token, more.usage, tokensKept(core, job, more));
     countSlotTime(core, job);
     if (more.usage === undefined) takeBackCharge(core, job);
     else chargeUsage(core, job, more.usage);
     core.workers.freeSlot(job.worker_id, job.id, job.fence_token);
     if (by === 'queue') breakAnswer(core, job, failure);
-    storeOf(core, job).release(job, { attempts, attempt_errors, run_after: now + delayMs });
+    const kept = keptText(job, more.partial, failure.message);
+    storeOf(core, job).release(job, { attempts, attempt_errors, run_after: now + delayMs, kept });
     return;
   }
   const { worker_id } = job;
@@ -63,6 +71,12 @@ export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, mo
     by,
     { usage: more.usage },
   );
+}
+
+/** Tokens of prompt and answer that the next attempt need not make again. */
+function tokensKept(core: Core, job: Job, { partial }: Told): number {
+  if (job.mode === 'waiting') return 0;
+  return (partial ?? core.stored.kept(job)?.partial)?.ids.length ?? 0;
 }
 
 /** The gateway decides whether a waiting job gets another attempt. */
@@ -86,6 +100,7 @@ function shortened(failure: Failure, most: number): Failure {
  * @param delayMs keeps it from bouncing straight back to who released it
  * @param why for the ledger
  * @param reason the worker's own, of `released`
+ * @param partial what the next attempt goes on from
  */
 export function releaseAttempt(
   core: Core,
@@ -94,6 +109,7 @@ export function releaseAttempt(
   step: Extract<JobStep, 'released' | 'returned'>,
   why: string,
   reason?: ReleaseReason,
+  partial?: PartialAnswer,
 ): void {
   emit(core, job, step, why, reason && { reason });
   takeBackCharge(core, job);
@@ -103,5 +119,6 @@ export function releaseAttempt(
   if (step === 'returned') breakAnswer(core, job, { message: why, code: 'worker_died', retryable: true });
   const { attempts, attempt_errors } = job;
   const run_after = delayMs > 0 ? core.now() + delayMs : null;
-  storeOf(core, job).release(job, { attempts, attempt_errors, run_after });
+  const kept = keptText(job, partial, why);
+  storeOf(core, job).release(job, { attempts, attempt_errors, run_after, kept });
 }

@@ -28,7 +28,7 @@ import { takeSlotTime, takeSlotTimeOf } from './slot-time.ts';
  * | it fails and another follows, or it was given up before    | none                           | wasted             |
  * | the same is told again                                     | none                           | none               |
  * | a request ends and its gateway asks again                  | that is taken back             | wasted             |
- * | its answer is moved                                        | as in the two rows above       | wasted, but for what its caller has |
+ * | its answer is moved, or a stored job goes on from it       | as in the two rows above       | wasted, but for what its caller, or the job's row, has |
  *
  * The time that an attempt held its slot is counted whenever it ends (slot-time.ts).
  */
@@ -137,10 +137,11 @@ function isOwnAttempt(job: Job, { session }: Worker, fence: number): boolean {
   return fence < job.fence_token || job.worker_id === session.worker_id;
 }
 
-/** An attempt whose tokens no caller gets. */
-export function countWasted(core: Core, job: Job, fence: number, usage: Usage | undefined): void {
+/** An attempt whose tokens no caller gets, but for those that are `kept` for the next one. */
+export function countWasted(core: Core, job: Job, fence: number, usage: Usage | undefined, kept = 0): void {
   if (usage === undefined || core.usage.isCounted(fence)) return;
-  core.usage.gather({ key: keyOf(core, job, usage), amounts: { wasted: tokensOf(usage) } }, fence);
+  const wasted = Math.max(0, tokensOf(usage) - kept);
+  core.usage.gather({ key: keyOf(core, job, usage), amounts: { wasted } }, fence);
   // A stored job's command has a commit.
   if (job.mode === 'stored') core.usage.write();
 }

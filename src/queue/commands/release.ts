@@ -22,7 +22,10 @@ export function release(core: Core, worker: Worker, frame: JobRelease): void {
   if (job === null) core.limits.endResumed(job_id);
   if (job !== null && claimOf(job, worker, frame) === 'held') {
     if (reason === 'deadline') offerElsewhere(core, job);
-    else releaseAttempt(core, job, reason === 'draining' ? 0 : RELEASED_DELAY_MS, 'released', reason, reason);
+    else {
+      const delayMs = reason === 'draining' ? 0 : RELEASED_DELAY_MS;
+      releaseAttempt(core, job, delayMs, 'released', reason, reason, frame.partial);
+    }
   }
   core.workers.freeSlot(worker.session.worker_id, job_id, fence_token);
   // The gateway may have heard of it from the relay and asked again already: this worker may have been the last that

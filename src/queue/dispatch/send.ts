@@ -18,6 +18,7 @@ import {
 import { fileSuitsBase } from '../rpc.ts';
 import { streamIdOf } from '../state/fences.ts';
 import { type Job, prefixOf, type WaitingJob } from '../state/job.ts';
+import { movedFrom } from '../state/kept-partial.ts';
 import { type Core, storeOf } from '../state/state.ts';
 import { occupySlot, profileOf, type Worker } from '../state/worker.ts';
 import { due } from '../store/alarm.ts';
@@ -36,6 +37,8 @@ export function send(core: Core, worker: Worker, job: Job): void {
   // Before a waiting job is changed by its lease.
   const isFirst = job.fence_token === 0 && !(job.mode === 'waiting' && job.is_repeat);
   const [attempt, trace] = [attemptNumber(job), traceOf(job, core.now())];
+  const kept = job.mode === 'stored' && worker.session.extended ? core.stored.kept(job) : null;
+  if (kept !== null) emit(core, job, 'moved', movedFrom(kept));
   const { leased, files } = lease(core, worker, job);
   emit(core, leased, 'dispatched', null, { isFirst });
   const bytes = payloadBytes(worker, leased);
@@ -55,6 +58,7 @@ export function send(core: Core, worker: Worker, job: Job): void {
     result_upload_url: leased.mode === 'stored' ? (files?.result ?? null) : null,
     account: accountOf(leased),
     priority: leased.priority,
+    partial: kept?.partial ?? null,
     trace,
   };
   const written = bytes ? byteFrame(worker, frame, bytes) : textFrame(worker, frame, suitsBase);

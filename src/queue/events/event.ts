@@ -1,4 +1,4 @@
-import type { ReleaseReason, Timing, Usage } from '../../protocol/index.ts';
+import type { PartialAnswer, ReleaseReason, Timing, Usage } from '../../protocol/index.ts';
 import type { RefusalReason } from '../rpc.ts';
 import type { Ending, Job } from '../state/job.ts';
 
@@ -48,6 +48,8 @@ export type JobStep =
 export interface Told {
   timing?: Timing | undefined;
   usage?: Usage | undefined;
+  /** What another attempt at a stored job goes on from. */
+  partial?: PartialAnswer | undefined;
 }
 
 /** What `detail` says in words, as data for the counts. */

@@ -3,6 +3,7 @@ import {
   type FailureCode,
   fitsUtf8,
   type JobTrace,
+  type PartialAnswer,
   pack,
   parseJson,
   unpack,
@@ -28,6 +29,8 @@ export interface JobFrame {
   /** Whom its tokens are counted for, if the worker is to say it again; null: it is not. */
   account: string | null;
   priority: number;
+  /** What an earlier attempt has generated; null: nothing is kept. */
+  partial: PartialAnswer | null;
   /** Null: it says nothing of a trace. */
   trace: JobTrace | null;
 }
@@ -75,6 +78,7 @@ function extendedHead(frame: JobFrame): string {
     result_upload_url,
     account,
     priority,
+    partial,
     trace,
     ...rest
   } = frame;
@@ -85,6 +89,7 @@ function extendedHead(frame: JobFrame): string {
     ...(stream_id === null ? {} : { stream_id }),
     ...(account === null ? {} : { account }),
     ...(priority === 0 ? {} : { priority }),
+    ...(partial === null ? {} : { partial }),
     ...(trace === null ? {} : { trace }),
     ...references(frame),
   });

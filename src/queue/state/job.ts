@@ -118,6 +118,8 @@ export interface Release {
   attempt_errors: string;
   /** Epoch ms before which it is not given out again; null: it is ready. */
   run_after: number | null;
+  /** Of a stored job: JSON of the KeptPartial that the next attempt goes on from; null: it stays as it is. */
+  kept: string | null;
 }
 
 /** Who ended a job or an attempt; unless it was the worker, the relay does not know yet. */

@@ -8,6 +8,7 @@ import {
   deleteJobs,
   endJob,
   readFileKey,
+  readKept,
   readPayload,
   readResult,
   releaseJob,
@@ -25,6 +26,7 @@ import { keepLatestSettlement } from '../store/settlements-table.ts';
 import { postponeLeases } from '../store/times.ts';
 import type { Ending, JobStore, Lease, Release, WaitingJob } from './job.ts';
 import type { JobRows } from './job-rows.ts';
+import type { KeptPartial } from './kept-partial.ts';
 import type { LimitBook } from './limit-book.ts';
 import { Listeners } from './listeners.ts';
 import { Pending } from './pending.ts';
@@ -103,6 +105,13 @@ export class StoredJobs implements JobStore<StoredJob> {
   /** The payload of a job that is sent now; null: it lies in a file. */
   takePayload(id: string): string | null {
     return this.#rows.takeText(id) ?? readPayload(this.#ports.sql, id);
+  }
+
+  /** What the next attempt goes on from; null: it begins anew. */
+  kept({ id, fence_token }: StoredJob): KeptPartial | null {
+    // The first attempt, as nearly all are.
+    const text = fence_token === 0 ? null : readKept(this.#ports.sql, id);
+    return text === null ? null : (JSON.parse(text) as KeptPartial);
   }
 
   /** The result of a job that is about to be told. Null: there is none, or it lies in a file. */

@@ -91,18 +91,20 @@ export function setProgress(
   );
 }
 
-/** Back to pending, with what the attempt cost it. */
+/** Back to pending, with what the attempt cost it, and what the next one goes on from where this one tells it. */
 export function releaseJob(
   sql: Sql,
   { id, fence_token }: StoredJob,
-  change: { attempts: number; attempt_errors: string; run_after: number | null },
+  change: { attempts: number; attempt_errors: string; run_after: number | null; kept: string | null },
 ): void {
   sql.exec(
     `UPDATE jobs SET state = 'pending', lease_expires_at = NULL, lease_orphaned = 0,
-       attempts = ?, attempt_errors = ?, run_after = ? WHERE id = ? AND fence_token = ? AND settled_at IS NULL`,
+       attempts = ?, attempt_errors = ?, run_after = ?, partial = COALESCE(?, partial)
+     WHERE id = ? AND fence_token = ? AND settled_at IS NULL`,
     change.attempts,
     change.attempt_errors,
     change.run_after,
+    change.kept,
     id,
     fence_token,
   );
@@ -133,7 +135,7 @@ export function endJob(
   const text = result === null ? null : JSON.stringify(result);
   sql.exec(
     `UPDATE jobs SET state = ?, settled_at = ?, settlement = ?, worker_id = ?, attempts = ?, attempt_errors = ?, result = ?, result_file = ?, error = ?,
-       started_at = ?, first_token_at = ?, lease_expires_at = NULL, run_after = NULL
+       started_at = ?, first_token_at = ?, lease_expires_at = NULL, run_after = NULL, partial = NULL
      WHERE id = ? AND fence_token = ? AND settled_at IS NULL`,
     ending.state,
     now,
@@ -182,6 +184,11 @@ export function readPayload(sql: Sql, id: string): string | null {
 /** Null: there is none, or it lies in a file. */
 export function readResult(sql: Sql, id: string): string | null {
   return row<{ result: string | null }>(sql, `SELECT result FROM jobs WHERE id = ?`, id)?.result ?? null;
+}
+
+/** JSON of the KeptPartial that the next attempt goes on from; null: it begins anew. */
+export function readKept(sql: Sql, id: string): string | null {
+  return row<{ partial: string | null }>(sql, `SELECT partial FROM jobs WHERE id = ?`, id)?.partial ?? null;
 }
 
 /** The key to the files of the newest attempt; null before the first. */

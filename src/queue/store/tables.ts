@@ -7,7 +7,8 @@ export const QUEUE_TABLES: readonly string[] = [
   // stream 1: a relay carries the answer too, while it is made. token_name: it was submitted with. weight: of
   // that token, as jobs of its tenant are charged. trace: see protocol/trace-context.ts. prefix: prefix-rpc.ts. model: that it
   // names. cost: state/job.ts, of tokens with limits. payload_file: where a payload lies that is too long for the row.
-  // result_file: where the newest attempt, or the one that settled the job, put its result. All times in epoch ms.
+  // result_file: where the newest attempt, or the one that settled the job, put its result. partial: JSON of the
+  // KeptPartial that the next attempt goes on from (state/kept-partial.ts). All times in epoch ms.
   `CREATE TABLE jobs (
      seq INTEGER PRIMARY KEY AUTOINCREMENT,
      id TEXT NOT NULL UNIQUE,
@@ -48,7 +49,8 @@ export const QUEUE_TABLES: readonly string[] = [
      model TEXT,
      payload_file TEXT,
      result_file TEXT,
-     cost TEXT
+     cost TEXT,
+     partial TEXT
    )`,
   // With the tenant in them, what is pending is counted without a look at the rows (pending-table.ts), and before `seq`
   // the oldest job of any tenant is found, however many others have.

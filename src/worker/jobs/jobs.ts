@@ -14,7 +14,7 @@ import type { QueueLink } from '../session/peer.ts';
 import { AdmissionControl } from './admission-control.ts';
 import { brokenBy, deadlinePassed, endRevoked, logFailure, NOT_RELAYED, overBy } from './end-reasons.ts';
 import { type HeldJob, Leases } from './leases.ts';
-import { Releases } from './releases.ts';
+import { type Release, Releases } from './releases.ts';
 import { Slots } from './slots.ts';
 
 export interface JobsSettings extends FileAccessSettings {
@@ -268,7 +268,7 @@ export class Jobs {
     running.abort();
     this.#streams.get(running)?.break(brokenBy(reason));
     this.#leave(running, { result: 'released', reason });
-    this.#sendRelease(running.job, reason);
+    this.#sendRelease({ job: running.job, reason, partial: running.partial() });
   }
 
   #void(running: RunningJob, reason: string): void {
@@ -289,12 +289,13 @@ export class Jobs {
   /** A job that was pushed and cannot be taken. */
   #decline(job: Job, reason: ReleaseReason): void {
     if (job.stream_id !== undefined) this.#ports.answers.decline(job.stream_id, brokenBy(reason));
-    this.#sendRelease(job, reason);
+    this.#sendRelease({ job, reason, partial: null });
   }
 
-  #sendRelease(job: Job, reason: ReleaseReason): void {
+  #sendRelease(release: Release): void {
+    const { job, reason } = release;
     this.#ports.log.info({ ...idsOf(job), reason }, 'job released');
-    this.#releases.release(job, reason);
+    this.#releases.release(release);
     this.update();
   }
 
@@ -308,7 +309,8 @@ export class Jobs {
 
   #put(running: RunningJob, outcome: Settlement): void {
     const { job } = running;
-    const settlement = { ...outcome, ...running.details() };
+    const partial = outcome.type === 'job_error' && outcome.retryable ? running.partial() : null;
+    const settlement = { ...outcome, ...running.details(), ...(partial && { partial }) };
     this.#outbox.put(settlement, job.mode === 'persisted', job.result_upload_url ?? undefined);
   }
 

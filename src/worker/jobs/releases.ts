@@ -1,12 +1,15 @@
-import type { Job, ReleaseReason } from '../../protocol/index.ts';
+import type { Job, PartialAnswer, ReleaseReason } from '../../protocol/index.ts';
 import type { Outbox } from '../results/outbox.ts';
 import { failJob } from '../run/run-job.ts';
 import { isExtended, type QueueLink } from '../session/peer.ts';
 import { brokenBy, LEFT_TO_ITS_LEASE } from './end-reasons.ts';
 
-interface Release {
+/** A job on its way back. */
+export interface Release {
   job: Job;
   reason: ReleaseReason;
+  /** What another attempt goes on from; null: it begins anew. */
+  partial: PartialAnswer | null;
 }
 
 /**
@@ -28,11 +31,12 @@ export class Releases {
     return this.#unsent.length;
   }
 
-  release(job: Job, reason: ReleaseReason): void {
+  release(given: Release): void {
+    const { job, reason, partial } = given;
     const { job_id, fence_token } = job;
     if (isExtended(this.#queue.peer)) {
-      const isSent = this.#queue.send({ type: 'job_release', job_id, fence_token, reason });
-      if (!isSent) this.#unsent.push({ job, reason });
+      const told = { job_id, fence_token, reason, ...(partial && { partial }) };
+      if (!this.#queue.send({ type: 'job_release', ...told })) this.#unsent.push(given);
     } else if (job.mode === 'transient' || !LEFT_TO_ITS_LEASE.has(reason)) {
       this.#outbox.put(failJob(job, brokenBy(reason), null), job.mode === 'persisted');
     }
@@ -42,7 +46,7 @@ export class Releases {
   connected(): void {
     const unsent = this.#unsent;
     this.#unsent = [];
-    for (const { job, reason } of unsent) this.release(job, reason);
+    for (const given of unsent) this.release(given);
   }
 
   /** Nothing about it is sent any more. */

@@ -8,7 +8,10 @@ export interface UsageAsking {
 }
 
 /** The same of an engine that is asked for token ids. */
-export type IdsAsking = UsageAsking;
+export interface IdsAsking extends UsageAsking {
+  /** It has told parts of answers that only it makes one piece of: stored jobs ask it for that (run/assembled.ts). */
+  parses?: boolean;
+}
 
 /**
  * The body with `stream_options.include_usage` put in, every other byte as it was: parsing and writing again would

@@ -1,4 +1,5 @@
-import { jsonOrText, type RouteList, type Usage } from '../../protocol/index.ts';
+import type { Assembly } from '../../moving/assembly.ts';
+import { jsonOrText, type PartialAnswer, type RouteList, type Usage } from '../../protocol/index.ts';
 import type { DownloadedFile } from '../files/transfer.ts';
 import type { IdsAsking, UsageAsking } from './ask-usage.ts';
 import type { RunEngine } from './traced-engine.ts';
@@ -36,6 +37,10 @@ export interface Attempt {
   usageAsking: UsageAsking | null;
   /** Whether the engine is asked for token ids; null: answers are not moved. */
   idsAsking: IdsAsking | null;
+  /** What an earlier attempt has generated of a stored answer; null: nothing is known of it. */
+  partial: PartialAnswer | null;
+  /** Where the answer is put together that this attempt gives; null: the engine does that. */
+  assembles(assembly: Assembly | null): void;
   /** What the engine counted; null: it does not say. */
   used(usage: Usage | null): void;
   /** Tells what was used so far, for an attempt that does not come to its end. */

@@ -1,6 +1,7 @@
 import { type ChatCompletionSummary, ChatPayload, parseValue } from '../../protocol/index.ts';
 import { engineDied, finalFailure, JobFailure } from '../failure.ts';
 import { askEngineJson } from './ask-engine.ts';
+import { assembledAnswer } from './assembled.ts';
 import type { Attempt } from './attempt.ts';
 import { UNFINISHED_REASONS } from './completion-watch.ts';
 import { generatedTokens } from './tokens.ts';
@@ -12,9 +13,16 @@ export async function runChat(attempt: Attempt): Promise<{ completion: ChatCompl
   const parsed = parseValue(ChatPayload, attempt.payload);
   if (!parsed.ok) throw finalFailure('invalid_request', parsed.message);
   const model = attempt.modelFor(parsed.value.model);
-  const body = await askEngineJson(attempt, PATH, requestBody(parsed.value, model));
+  const fields = requestBody(parsed.value, model);
+  const request = { method: 'POST', path: PATH, body: JSON.stringify(fields) } as const;
+  const assembled = await assembledAnswer(attempt, { ...request, content_type: 'application/json' });
+  return { completion: summaryOf(assembled ?? (await inOnePiece(attempt, fields)), model) };
+}
+
+async function inOnePiece(attempt: Attempt, fields: object): Promise<unknown> {
+  const body = await askEngineJson(attempt, PATH, fields);
   attempt.generated(generatedTokens(body));
-  return { completion: summaryOf(body, model) };
+  return body;
 }
 
 function requestBody(payload: ChatPayload, model: string): Record<string, unknown> {

@@ -1,7 +1,7 @@
 import { readText } from '../../engine/client/types.ts';
 import { idsAsked } from '../../moving/token-ids.ts';
 import { type EngineRequest, jsonOrText, type Usage } from '../../protocol/index.ts';
-import { finalFailure } from '../failure.ts';
+import { finalFailure, JobFailure } from '../failure.ts';
 import type { Attempt } from './attempt.ts';
 
 type Body = Record<string, unknown>;
@@ -11,6 +11,13 @@ const MOST_UNFINISHED = 4;
 
 /** What stands for bytes that are no whole character. */
 const UNFINISHED = '\ufffd';
+
+/** This engine cannot go on from token ids. */
+export class NotContinued extends JobFailure {
+  constructor(message: string) {
+    super({ message, code: 'engine_error', retryable: false });
+  }
+}
 
 /**
  * The request for the rest of an answer, without the tokens at the end of its prompt that make no whole character yet:
@@ -57,7 +64,7 @@ async function textOf(attempt: Attempt, tokens: readonly number[]): Promise<stri
   });
   const { prompt } = Object(jsonOrText(await readText(answer.body)));
   if (answer.status === 200 && typeof prompt === 'string') return prompt;
-  throw finalFailure('engine_error', `the engine does not tell the text of tokens: HTTP ${answer.status}`);
+  throw new NotContinued(`the engine does not tell the text of tokens: HTTP ${answer.status}`);
 }
 
 /**

@@ -13,9 +13,10 @@ import { finalFailure } from '../failure.ts';
 import { readWhole } from '../files/transfer.ts';
 import { AddedUsage } from './added-usage.ts';
 import { decoded, decodedHeadOf, headOf } from './answer-head.ts';
+import { assembledAnswer } from './assembled.ts';
 import { type Attempt, parseAnswer } from './attempt.ts';
 import { CompletionWatch } from './completion-watch.ts';
-import { atWholeCharacter, wholeUsage } from './continued.ts';
+import { atWholeCharacter } from './continued.ts';
 import {
   answerTooLarge,
   cutShort,
@@ -24,13 +25,12 @@ import {
   gaveUp,
   redirected,
 } from './engine-failures.ts';
-import { PassedEvents } from './passed-events.ts';
-import { type Answered, COMPLETIONS, send, sendMovable } from './send-request.ts';
+import { CLOSED_STREAMS, relayEvents, roomIn } from './relay-events.ts';
+import { COMPLETIONS, send, sendMovable } from './send-request.ts';
 import { generatedTokens } from './tokens.ts';
 
-/** Routes whose streams have a closing event. */
-const CLOSED_STREAMS =
-  /^\/(?:v1\/(?:(?:chat\/)?completions|messages|responses)|inference\/v1\/generate)(?:\?|$)/;
+/** As vLLM says it. */
+const JSON_TYPE = 'application/json';
 
 /** What takes a copy of an answer as it comes. */
 export type AnswerCopy = Pick<AnswerStream, 'head' | 'write' | 'end'>;
@@ -45,6 +45,13 @@ export async function runEngineRequest(
   replay: AnswerCopy | null = null,
 ): Promise<EngineRequestResult> {
   const request = requestOf(attempt);
+  const assembled = await assembledAnswer(attempt, request);
+  if (assembled !== null) {
+    replay?.head({ status: 200, headers: { 'content-type': JSON_TYPE } });
+    replay?.write(Buffer.from(JSON.stringify(assembled)));
+    replay?.end();
+    return resultOf(attempt, { status: 200, content_type: JSON_TYPE, body: assembled });
+  }
   const { answer, added } = await send(attempt, request);
   const isEvents = answer.status < 300 && isEventStream(answer.headers);
   const contentType = answer.headers['content-type'];
@@ -72,12 +79,11 @@ export async function runEngineRequest(
   }
   replayed?.end();
   replay?.end();
-  return {
-    status: 'success',
-    job_type: 'engine_request',
-    processed_at: attempt.timestamp(),
-    response: { status: answer.status, content_type: contentType ?? null, ...body },
-  };
+  return resultOf(attempt, { status: answer.status, content_type: contentType ?? null, ...body });
+}
+
+function resultOf(attempt: Attempt, response: EngineRequestResult['response']): EngineRequestResult {
+  return { status: 'success', job_type: 'engine_request', processed_at: attempt.timestamp(), response };
 }
 
 /** What a result keeps of a body: JSON or text, else its bytes. */
@@ -146,58 +152,6 @@ function requestOf(attempt: Attempt): EngineRequest {
     );
   }
   return parsed.value;
-}
-
-/**
- * Event by event. A generation that the engine gave up is cut off before it looks finished; its own error is
- * passed on as it is, unless another attempt can still be made without the caller noticing.
- * @throws JobFailure also where the caller has the engine's own error, and the stream has ended with it
- */
-async function relayEvents(
-  attempt: Attempt,
-  request: EngineRequest,
-  { answer, added, moving }: Answered,
-  stream: AnswerStream,
-): Promise<void> {
-  const watch = new CompletionWatch();
-  const movable = typeof moving === 'string' ? null : moving;
-  const from = movable?.from ?? null;
-  attempt.counting(() => wholeUsage(watch.estimate, request, from));
-  stream.head({ ...headOf(answer, request), ...(typeof moving === 'string' && { stays: moving }) });
-  const events = new PassedEvents(stream, added, movable);
-  const isCompletion = COMPLETIONS.test(request.path);
-  let isMarked = false;
-  const pass = (piece: Uint8Array) => {
-    events.write(piece, isMarked);
-    if (watch.error !== null) stream.hurry();
-    return roomIn(stream);
-  };
-  const passUnlessDead = async (piece: Uint8Array, error: string) => {
-    const failure = await failureInside(attempt, error);
-    if (failure.failure.code === 'engine_died') throw failure;
-    return pass(piece);
-  };
-  await readPieces(answer.body, (piece) => {
-    if (stream.size === 0) attempt.streamed();
-    isMarked = watch.see(piece);
-    if (watch.isAborted && isCompletion) throw gaveUp();
-    const { error } = watch;
-    const mayGoOn = stream.size === 0 || stream.isMovable;
-    return error !== null && mayGoOn ? passUnlessDead(piece, error) : pass(piece);
-  });
-  events.end();
-  attempt.used(wholeUsage(watch.usage ?? (isCompletion ? watch.estimate : null), request, from));
-  if (watch.error !== null) {
-    stream.end();
-    throw await failureInside(attempt, watch.error);
-  }
-  if (!watch.isDone && CLOSED_STREAMS.test(request.path)) throw cutShort();
-}
-
-/** When the stream takes more; false: it wants nothing more. */
-function roomIn(stream: AnswerStream): false | undefined | Promise<false | undefined> {
-  if (stream.isFull) return stream.room().then(() => (stream.state === 'open' ? undefined : false));
-  return stream.state === 'open' ? undefined : false;
 }
 
 /**

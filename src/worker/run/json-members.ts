@@ -13,6 +13,8 @@ const [OPEN_BRACKET, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE] = [0x5b, 0x5d, 0x7b
  * other byte is as it was.
  * @param body JSON of an object that has members
  */
+export function withMembers(body: string, members: string): string;
+export function withMembers(body: string | Uint8Array, members: string): string | Uint8Array;
 export function withMembers(body: string | Uint8Array, members: string): string | Uint8Array {
   if (typeof body === 'string') {
     const at = body.lastIndexOf('}');

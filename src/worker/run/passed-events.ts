@@ -3,8 +3,8 @@ import { continuesFrom, TokenIds } from '../../moving/token-ids.ts';
 import { limits, type MovePlan } from '../../protocol/index.ts';
 import type { AnswerStream } from '../answers/answer-stream.ts';
 import { EventSplitter } from '../answers/event-splitter.ts';
-import { finalFailure } from '../failure.ts';
 import { AddedUsage } from './added-usage.ts';
+import { NotContinued } from './continued.ts';
 
 /** An event with the ids of a prompt that came in so many bytes: a token has a byte at least, its id seven digits. */
 const HELD_BYTES = 8 * limits.MOVING_BODY_BYTES;
@@ -20,9 +20,11 @@ export interface Moving {
   prompt: readonly number[] | null;
 }
 
+type EventTaker = Pick<AnswerStream, 'write' | 'tell' | 'moves'>;
+
 /** Takes the events of an engine to the relay, without what only the worker asked for. */
 export class PassedEvents {
-  readonly #stream: AnswerStream;
+  readonly #stream: EventTaker;
   readonly #added: AddedUsage | null;
   readonly #splitter: EventSplitter | null;
   readonly #moving: Moving | null;
@@ -31,7 +33,7 @@ export class PassedEvents {
   #hasBegun = false;
 
   /** @param isCounted the engine was asked for a usage that the caller did not ask for */
-  constructor(stream: AnswerStream, isCounted: boolean, moving: Moving | null) {
+  constructor(stream: EventTaker, isCounted: boolean, moving: Moving | null) {
     const mostBytes = moving === null ? undefined : HELD_BYTES;
     this.#stream = stream;
     this.#added = isCounted ? new AddedUsage(mostBytes) : null;
@@ -78,7 +80,7 @@ export class PassedEvents {
     this.#hasBegun = true;
     if (from !== null && (beginning === null || !continuesFrom(beginning, from))) {
       const message = 'the engine does not go on from token ids: the answer cannot be continued here';
-      throw finalFailure('engine_error', message);
+      throw new NotContinued(message);
     }
     if (beginning === null) return;
     const { identity, promptIds } = beginning;

@@ -123,6 +123,10 @@ function attemptAt(running: RunningJob, payload: unknown, engine: RunEngine, por
     },
     usageAsking: ports.usageAsking,
     idsAsking: ports.idsAsking,
+    partial: running.job.partial ?? null,
+    assembles: (assembly) => {
+      running.assembly = assembly;
+    },
     used: (usage) => {
       running.usage = usage;
     },

@@ -1,4 +1,5 @@
-import type { Job, JobResult, Timing, Usage } from '../../protocol/index.ts';
+import type { Assembly } from '../../moving/assembly.ts';
+import type { Job, JobResult, PartialAnswer, Timing, Usage } from '../../protocol/index.ts';
 import { fieldsOf } from '../../protocol/index.ts';
 import type { AttemptEnd, AttemptTrace, EndedAttempt, JobTracer } from '../ports.ts';
 import type { Settlement } from '../results/settlement.ts';
@@ -20,6 +21,8 @@ export class RunningJob {
   generatedTokens: number | null = null;
   /** What the engine counted for the whole answer; null until, and unless, it does. */
   usage: Usage | null = null;
+  /** Where the answer of a stored job is put together; null: the engine gives it in one piece. */
+  assembly: Assembly | null = null;
   /** Something that it yielded has been sent. */
   hasYielded = false;
   /** Tells what was used of an answer that is not whole. */
@@ -85,6 +88,11 @@ export class RunningJob {
       at === null || this.#requestedAtMs === null ? null : Math.max(0, at - this.#requestedAtMs);
     const { result } = end;
     return { result, ranMs: since(nowMs), firstTokenMs: since(this.#firstTokenAtMs), usage };
+  }
+
+  /** What another attempt could go on from; null: it would begin anew. */
+  partial(): PartialAnswer | null {
+    return this.assembly?.partial() ?? null;
   }
 
   /** The fields of its settlement beside the outcome. */

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll } from 'vitest';
+import { assembled } from './assembled.ts';
 import { badRequest } from './bad-request.ts';
 import { besideTheAnswers } from './beside-the-answers.ts';
 import { engineCalls } from './calls.ts';
@@ -41,5 +42,6 @@ export function engineContract(start: () => Promise<ContractEngine>): void {
   textCompletion(calls);
   badRequest(calls);
   continuation(calls);
+  assembled(calls);
   underLoad(calls);
 }

@@ -37,7 +37,8 @@ const CHANGES = {
   postpone: ({ stored }: Core, job: StoredJob) => stored.postpone(job, 45_000, true),
   'postpone all': ({ stored }: Core) => stored.postponeAll(100),
   progress: ({ stored }: Core, job: StoredJob) => stored.progress(job, 0.5, 'half'),
-  release: ({ stored }: Core, job: StoredJob) => stored.release(job, { ...ATTEMPTS, run_after: null }),
+  release: ({ stored }: Core, job: StoredJob) =>
+    stored.release(job, { ...ATTEMPTS, run_after: null, kept: null }),
   succeed: ({ stored }: Core, job: StoredJob) =>
     stored.end(
       { ...job, started_at: 2001, first_token_at: 2002 },
@@ -90,7 +91,7 @@ describe('a row whose attempt has failed', () => {
     const core = newCore();
     for (const id of ['smooth', 'failed']) core.stored.insert({ ...JOB, id });
     const find = (id: string) => core.stored.find(id) as StoredJob;
-    core.stored.release(find('failed'), { ...ATTEMPTS, run_after: null });
+    core.stored.release(find('failed'), { ...ATTEMPTS, run_after: null, kept: null });
     for (const id of ['smooth', 'failed']) core.stored.lease(find(id), LEASE);
     core.stored.writeNew();
     expect(find('smooth')).toBe(find('smooth'));

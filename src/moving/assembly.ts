@@ -1,0 +1,163 @@
+import { isObject, limits, type Moves, type PartialAnswer, type Stage } from '../protocol/index.ts';
+import { wholeUsageOf } from './stitch.ts';
+
+type Fields = Record<string, unknown>;
+
+const NO_TEXT_OF_ITS_OWN = { refusal: null, annotations: null, audio: null, function_call: null };
+
+/** What an event says that no assembled answer has: only the engine can make one piece of it. */
+const PARSED: readonly string[] = ['reasoning', 'reasoning_content', 'tool_calls'];
+
+/** The answer is to be asked for in one piece: the parsers of its engine make it otherwise than its stream. */
+export class PartsOfItsOwn extends Error {
+  override name = 'PartsOfItsOwn';
+}
+
+/**
+ * Makes the answer in one piece, field by field as vLLM writes it, out of the events that it streams of the same
+ * request (docs/moving.md). What has come of it may be continued elsewhere, and one that is continued begins with that.
+ */
+export class Assembly {
+  readonly #route: 'chat' | 'text';
+  readonly #before: PartialAnswer | null;
+  readonly #decoder = new TextDecoder();
+  /** Of prompt and answer; null: they are not known, or not any more. */
+  #ids: number[] | null = null;
+  #promptTokens = 0;
+  /** Of all that is generated, where this attempt began. */
+  #given = 0;
+  /** Most tokens that this attempt generates; null: as many as fit. */
+  #most: number | null = null;
+  #stage: Stage = 'running';
+  #id: unknown;
+  #created: unknown;
+  #model: unknown;
+  #fingerprint: unknown = null;
+  #usage: Fields | null = null;
+  #role = 'assistant';
+  #text = '';
+  #logprobs: unknown[] | null = null;
+  #finish: unknown = null;
+  #stopReason: unknown = null;
+
+  /** @param before what an earlier attempt generated of it; null: it is generated from the beginning */
+  constructor(route: 'chat' | 'text', before: PartialAnswer | null) {
+    this.#route = route;
+    this.#before = before;
+  }
+
+  /** As of an `AnswerStream`: the answer may go on elsewhere. */
+  moves({ plan, prompt_tokens }: Moves, promptIds: readonly number[]): void {
+    this.#ids = [...promptIds];
+    this.#promptTokens = plan.first_prompt ?? prompt_tokens;
+    this.#given = promptIds.length - this.#promptTokens;
+    this.#most = plan.max_tokens;
+    if (this.#before === null) return;
+    const { role, text, logprobs } = this.#before;
+    this.#role = role;
+    this.#text = text;
+    // Some tokens at its end may be generated again: those that were no whole character yet.
+    this.#logprobs = logprobs?.slice(0, this.#given) ?? null;
+  }
+
+  /** As of an `AnswerStream`: what the events say that are written next. */
+  tell(ids: readonly number[] | null, stage: Stage): void {
+    if (ids === null) this.#ids = null;
+    this.#ids?.push(...(ids ?? []));
+    this.#stage = stage;
+  }
+
+  /** @param events whole ones @throws PartsOfItsOwn */
+  write(events: Uint8Array): void {
+    for (const line of this.#decoder.decode(events).split('\n')) {
+      if (line.startsWith('data: {')) this.#event(JSON.parse(line.slice('data: '.length)) as Fields);
+    }
+  }
+
+  /** Characters that it takes, about. */
+  get size(): number {
+    return this.#text.length + 100 * (this.#logprobs?.length ?? 0);
+  }
+
+  /** Tokens that this attempt has generated, and how many may come yet; null: that is not known. */
+  get tokens(): { made: number; left: number | null } | null {
+    if (this.#ids === null) return null;
+    const made = this.#ids.length - this.#promptTokens - this.#given;
+    return { made, left: this.#most === null ? null : Math.max(0, this.#most - made) };
+  }
+
+  /** What another attempt could go on from; null: there is nothing, or it is too long to be kept. */
+  partial(): PartialAnswer | null {
+    if (this.#ids === null || this.#stage !== 'running' || this.#ids.length <= this.#promptTokens)
+      return null;
+    const partial = {
+      prompt_tokens: this.#promptTokens,
+      ids: this.#ids,
+      role: this.#role,
+      text: this.#text,
+      logprobs: this.#logprobs,
+    };
+    return JSON.stringify(partial).length > limits.PARTIAL_ANSWER_CHARACTERS ? null : partial;
+  }
+
+  /** The whole answer, once all its events have come. */
+  answer(): Fields {
+    const isChat = this.#route === 'chat';
+    const usage = this.#usage ?? {};
+    const finish = { finish_reason: this.#finish, stop_reason: this.#stopReason, token_ids: null };
+    return {
+      id: this.#id,
+      object: isChat ? 'chat.completion' : 'text_completion',
+      created: this.#created,
+      model: this.#model,
+      choices: [isChat ? this.#chatChoice(finish) : this.#textChoice(finish)],
+      service_tier: null,
+      system_fingerprint: this.#fingerprint,
+      usage: {
+        prompt_tokens_details: null,
+        completion_tokens_details: null,
+        ...(this.#before === null ? usage : wholeUsageOf(usage, this.#promptTokens)),
+      },
+      ...(isChat && { prompt_logprobs: null, prompt_token_ids: null, prompt_text: null }),
+      kv_transfer_params: null,
+      ec_transfer_params: null,
+      metrics: null,
+    };
+  }
+
+  #chatChoice(finish: Fields): Fields {
+    const message = { role: this.#role, content: this.#text, ...NO_TEXT_OF_ITS_OWN, reasoning: null };
+    const logprobs = this.#logprobs === null ? null : { content: this.#logprobs };
+    return { index: 0, message, logprobs, ...finish, routed_experts: null };
+  }
+
+  #textChoice(finish: Fields): Fields {
+    const prompt = { prompt_logprobs: null, prompt_token_ids: null };
+    return { index: 0, text: this.#text, logprobs: null, ...finish, ...prompt, routed_experts: null };
+  }
+
+  #event({ id, created, model, system_fingerprint, usage, choices }: Fields): void {
+    this.#id ??= id;
+    this.#created ??= created;
+    this.#model ??= model;
+    this.#fingerprint = system_fingerprint ?? this.#fingerprint;
+    if (!Array.isArray(choices)) return;
+    if (isObject(usage)) this.#usage = usage;
+    for (const choice of choices as Fields[]) this.#choice(choice);
+  }
+
+  #choice({ text, delta, logprobs, finish_reason, stop_reason }: Fields): void {
+    const said = isObject(delta) ? delta : { content: text };
+    if (PARSED.some((name) => Object(said[name]).length > 0))
+      throw new PartsOfItsOwn('it has parts of its own');
+    if (typeof said.role === 'string' && this.#before === null) this.#role = said.role;
+    if (typeof said.content === 'string') this.#text += said.content;
+    const { content } = Object(logprobs) as { content?: unknown };
+    if (Array.isArray(content)) {
+      this.#logprobs ??= [];
+      this.#logprobs.push(...content);
+    }
+    this.#finish = finish_reason ?? this.#finish;
+    this.#stopReason = stop_reason ?? this.#stopReason;
+  }
+}

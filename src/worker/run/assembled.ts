@@ -1,0 +1,100 @@
+import { readPieces } from '../../engine/client/types.ts';
+import { Assembly, PartsOfItsOwn } from '../../moving/assembly.ts';
+import { continuationOf } from '../../moving/continuation.ts';
+import { movePlan, routeOf } from '../../moving/plan.ts';
+import {
+  type EngineRequest,
+  isEventStream,
+  isObject,
+  jsonOrText,
+  limits,
+  type MovePlan,
+} from '../../protocol/index.ts';
+import type { Attempt } from './attempt.ts';
+import { atWholeCharacter, NotContinued } from './continued.ts';
+import { answerTooLarge } from './engine-failures.ts';
+import { withMembers } from './json-members.ts';
+import { type EventSink, relayEvents } from './relay-events.ts';
+import { sendMovable } from './send-request.ts';
+import { generatedTokens } from './tokens.ts';
+
+type Body = Record<string, unknown>;
+
+/** Of two members of one name the last counts. */
+const STREAMED = '"stream":true,"stream_options":{"include_usage":true}';
+
+/**
+ * The answer in one piece of a stored generation, made of what the engine streams: so it can go on elsewhere, and goes
+ * on here from what an earlier attempt made. Null: the engine is to be asked for all of it in one piece, since such
+ * answers do not move, or since it does not do so with this one.
+ * @throws JobFailure
+ */
+export async function assembledAnswer(attempt: Attempt, request: EngineRequest): Promise<Body | null> {
+  const plan = planOf(attempt, request);
+  if (plan === null) return null;
+  const assembly = new Assembly(routeOf(plan.path) === 'chat' ? 'chat' : 'text', attempt.partial);
+  attempt.assembles(assembly);
+  try {
+    if (await streams(attempt, await askedOf(attempt, request, plan), assembly)) return assembly.answer();
+  } catch (error) {
+    if (error instanceof PartsOfItsOwn) attempt.idsAsking!.parses = true;
+    else if (!(error instanceof NotContinued)) throw error;
+  }
+  attempt.assembles(null);
+  return null;
+}
+
+/** Null: its answer is not moved. */
+function planOf({ idsAsking }: Attempt, { method, path, body }: EngineRequest): MovePlan | null {
+  if (idsAsking === null || idsAsking.engine === 'refuses' || idsAsking.parses) return null;
+  const route = routeOf(path);
+  if (method !== 'POST' || (route !== 'chat' && route !== 'text') || typeof body !== 'string') return null;
+  if (body.length > limits.MOVING_BODY_BYTES) return null;
+  const asked = jsonOrText(body);
+  // A stream is the result as it came, ids that are asked for are told, and options of a stream are refused without one.
+  if (!isObject(asked) || asked.stream === true || asked.return_token_ids || asked.stream_options)
+    return null;
+  const plan = movePlan(path, withMembers(body, STREAMED));
+  return typeof plan === 'string' ? null : plan;
+}
+
+async function askedOf(attempt: Attempt, request: EngineRequest, plan: MovePlan): Promise<EngineRequest> {
+  const { partial } = attempt;
+  if (partial === null) return { ...request, body: withMembers(String(request.body), STREAMED) };
+  const { ids, prompt_tokens: promptTokens } = partial;
+  const rest = continuationOf({ plan, identity: {}, ids, promptTokens, stage: 'running' });
+  return atWholeCharacter(attempt, { ...request, ...rest });
+}
+
+/** @returns false: the engine takes no such request, and says why to one for the answer in one piece */
+async function streams(attempt: Attempt, request: EngineRequest, assembly: Assembly): Promise<boolean> {
+  const answered = await sendMovable(attempt, request);
+  const { status, headers, body } = answered.answer;
+  if (status >= 300 || !isEventStream(headers) || typeof answered.moving === 'string') {
+    await readPieces(body, () => false);
+    return false;
+  }
+  await relayEvents(attempt, request, answered, sinkOf(assembly));
+  attempt.generated(assembly.tokens?.made ?? generatedTokens(assembly.answer()));
+  return true;
+}
+
+/** Nobody reads along, so there is always room. */
+function sinkOf(assembly: Assembly): EventSink {
+  return {
+    size: 0,
+    isFull: false,
+    isMovable: true,
+    state: 'open',
+    head() {},
+    hurry() {},
+    end() {},
+    async room() {},
+    moves: (moves, promptIds) => assembly.moves(moves, promptIds),
+    tell: (ids, stage) => assembly.tell(ids, stage),
+    write: (events) => {
+      assembly.write(events);
+      if (assembly.size > limits.PAYLOAD_BYTES) throw answerTooLarge();
+    },
+  };
+}

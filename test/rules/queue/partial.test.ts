@@ -1,0 +1,101 @@
+import { expect, it } from 'vitest';
+import { type LedgerView, limits } from '../../../src/protocol/index.ts';
+import { type FakeConnection, QueueHarness } from '../../support/queue-harness.ts';
+import { usage } from '../../support/usage-bench.ts';
+
+/** What is kept of a stored job that its worker did not finish. */
+const PARTIAL = {
+  prompt_tokens: 2,
+  ids: [1, 2, 11, 12, 13],
+  role: 'assistant',
+  text: 'Once',
+  logprobs: null,
+};
+const LONGER = { ...PARTIAL, ids: [...PARTIAL.ids, 14], text: 'Once upon' };
+const LOST = { type: 'job_error', error: 'gone', code: 'engine_died', retryable: true };
+
+function end(queue: QueueHarness, worker: FakeConnection, frame: object): void {
+  const { job_id, fence_token } = worker.lastJob();
+  queue.say(worker, { job_id, fence_token, ...frame });
+}
+
+function release(queue: QueueHarness, worker: FakeConnection, partial: object = PARTIAL): void {
+  queue.say(worker, { type: 'drain' });
+  end(queue, worker, { type: 'job_release', reason: 'draining', partial });
+}
+
+function kept(queue: QueueHarness, id: string): unknown {
+  return queue.database.prepare('SELECT partial FROM jobs WHERE id = ?').get(id)?.partial;
+}
+
+function moves(queue: QueueHarness, id: string): unknown[] {
+  const { steps } = queue.queue.read('ledger', id, null) as LedgerView;
+  return steps.filter(({ step }) => step === 'moved').map(({ detail }) => detail);
+}
+
+it('goes with the job to the next worker, and ends with the job', () => {
+  const queue = new QueueHarness();
+  const leaving = queue.worker('leaving');
+  const id = queue.job();
+  expect(leaving.lastJob()).not.toHaveProperty('partial');
+  const staying = queue.worker('staying');
+  release(queue, leaving);
+  expect(staying.lastJob()).toMatchObject({ job_id: id, partial: PARTIAL });
+  expect(moves(queue, id)).toEqual(['from leaving at token 3: draining']);
+  end(queue, staying, { type: 'job_result', result: {} });
+  expect([queue.state(id), kept(queue, id)]).toEqual(['succeeded', null]);
+});
+
+it('outlives the queue, and attempts that add nothing to it', () => {
+  const queue = new QueueHarness();
+  const leaving = queue.worker('leaving');
+  const id = queue.job();
+  release(queue, leaving);
+  queue.restart();
+  const dies = queue.worker('dies');
+  queue.drop(dies);
+  queue.advance(20);
+  const fails = queue.worker('fails');
+  expect(fails.lastJob()).toMatchObject({ partial: PARTIAL });
+  end(queue, fails, { ...LOST, partial: LONGER });
+  queue.advance(3);
+  expect(fails.lastJob()).toMatchObject({ job_id: id, partial: LONGER });
+  expect(moves(queue, id).at(-1)).toBe('from fails at token 4: gone');
+});
+
+it('stays with the queue where a worker speaks only the base protocol', () => {
+  const queue = new QueueHarness();
+  const leaving = queue.worker('leaving');
+  const id = queue.job();
+  release(queue, leaving);
+  queue.drop(leaving);
+  const base = queue.baseWorker('base');
+  expect(base.lastJob()).toMatchObject({ job_id: id, payload: { messages: [] } });
+  expect(base.lastJob()).not.toHaveProperty('partial');
+  expect(moves(queue, id)).toEqual([]);
+});
+
+it('counts only from the worker that holds the job, and where it is not too long', () => {
+  const queue = new QueueHarness();
+  const holder = queue.worker('holder');
+  const thief = queue.worker('thief', { capacity: 0 });
+  const id = queue.job();
+  const { fence_token } = holder.lastJob();
+  queue.say(thief, { type: 'job_release', job_id: id, fence_token, reason: 'draining', partial: LONGER });
+  expect(kept(queue, id)).toBeNull();
+  release(queue, holder, { ...PARTIAL, text: 'x'.repeat(2 * limits.PARTIAL_ANSWER_CHARACTERS) });
+  expect([queue.state(id), kept(queue, id)]).toEqual(['pending', null]);
+});
+
+it('is not wasted, whatever becomes of the attempts that go on from it', () => {
+  const queue = new QueueHarness();
+  const worker = queue.worker('worker');
+  queue.job();
+  end(queue, worker, { ...LOST, partial: PARTIAL, usage: { prompt_tokens: 2, completion_tokens: 5 } });
+  queue.advance(3);
+  end(queue, worker, { ...LOST, usage: { prompt_tokens: 2, completion_tokens: 6 } });
+  queue.advance(3);
+  const whole = { prompt_tokens: 2, completion_tokens: 9 };
+  end(queue, worker, { type: 'job_result', result: {}, usage: whole });
+  expect(usage(queue)).toMatchObject([{ requests: 1, succeeded: 1, input: 2, output: 9, wasted: 2 + 3 }]);
+});

@@ -1,0 +1,149 @@
+import { expect, it } from 'vitest';
+import type { FakeExchange } from '../../support/fake-engine.ts';
+import { settled } from '../../support/virtual-clock.ts';
+import { WorkerBench } from '../../support/worker-fakes.ts';
+
+/** Stored generations that may go on elsewhere (docs/moving.md). */
+const PROMPT = [1, 2];
+const PAYLOAD = { messages: [{ role: 'user', content: 'hi' }], temperature: 0, max_tokens: 40 };
+const PARTIAL = {
+  prompt_tokens: 2,
+  ids: [1, 2, 11, 12],
+  role: 'assistant',
+  text: 'Once upon',
+  logprobs: null,
+};
+
+async function bench(settings: object = {}): Promise<WorkerBench> {
+  return new WorkerBench({ moves: true, ...settings }).ready();
+}
+
+function event(choices: object[], more: object = {}): string {
+  const head = { id: 'chatcmpl-1', object: 'chat.completion.chunk', created: 7, model: 'tiny' };
+  return `data: ${JSON.stringify({ ...head, choices, ...more })}\n\n`;
+}
+
+function opens(engine: FakeExchange, prompt: readonly number[] = PROMPT): FakeExchange {
+  const opening = event([{ index: 0, delta: { role: 'assistant', content: '' } }], {
+    prompt_token_ids: prompt,
+  });
+  return engine.head(200, 'text/event-stream; charset=utf-8').write(opening);
+}
+
+function token(id: number, content: string, finish: string | null = null): string {
+  return event([{ index: 0, delta: { content }, finish_reason: finish, token_ids: [id] }]);
+}
+
+function ends(engine: FakeExchange, prompt: number, completion: number): void {
+  const usage = { prompt_tokens: prompt, total_tokens: prompt + completion, completion_tokens: completion };
+  engine.write(event([], { usage })).write('data: [DONE]\n\n').end();
+}
+
+it('is streamed by the engine, and its result is the answer in one piece', async () => {
+  const worker = await bench();
+  await worker.push({ payload: PAYLOAD });
+  const { last } = worker.engine;
+  expect(last.body).toMatchObject({
+    stream: true,
+    return_token_ids: true,
+    stream_options: { include_usage: true },
+  });
+  ends(
+    opens(last)
+      .write(token(11, 'Once'))
+      .write(token(12, ' upon', 'stop')),
+    2,
+    2,
+  );
+  await settled();
+  expect(worker.results).toMatchObject([
+    {
+      result: {
+        completion: {
+          model: 'tiny',
+          choices: [{ message: { role: 'assistant', content: 'Once upon' }, finish_reason: 'stop' }],
+          usage: { prompt_tokens: 2, completion_tokens: 2, total_tokens: 4 },
+        },
+      },
+      usage: { prompt_tokens: 2, completion_tokens: 2 },
+    },
+  ]);
+});
+
+it('goes back with what has come of it, at once where the rest takes longer than the grace', async () => {
+  const worker = await bench({ graceSeconds: 5 });
+  await worker.push({ payload: PAYLOAD });
+  opens(worker.engine.last).write(token(11, 'Once'));
+  await worker.clock.advance(1000);
+  worker.engine.last.write(token(12, ' upon'));
+  await worker.clock.advance(0);
+  worker.worker.drain();
+  await settled();
+  expect(worker.queue.framesOf('job_release')).toMatchObject([{ reason: 'draining', partial: PARTIAL }]);
+  expect(worker.engine.last.isAborted).toBe(true);
+});
+
+it('fails with what has come of it where its engine dies', async () => {
+  const worker = await bench();
+  await worker.push({ payload: PAYLOAD });
+  opens(worker.engine.last).write(token(11, 'Once')).write(token(12, ' upon')).die();
+  await settled();
+  expect(worker.errors).toMatchObject([{ code: 'engine_died', retryable: true, partial: PARTIAL }]);
+});
+
+it('goes on from what an earlier attempt made, and counts all of it once', async () => {
+  const worker = await bench();
+  await worker.push({ payload: PAYLOAD, partial: PARTIAL });
+  expect(worker.engine.last.call.path).toBe('/detokenize');
+  worker.engine.last.json(200, { prompt: 'Once upon' });
+  await settled();
+  expect(worker.engine.last.body).toMatchObject({
+    max_tokens: 38,
+    kv_transfer_params: { prompt_token_ids: PARTIAL.ids },
+  });
+  ends(opens(worker.engine.last, PARTIAL.ids).write(token(13, ' a time', 'stop')), 4, 1);
+  await settled();
+  const usage = { prompt_tokens: 2, completion_tokens: 3 };
+  expect(worker.results).toMatchObject([
+    {
+      result: { completion: { choices: [{ message: { content: 'Once upon a time' } }], usage } },
+      usage,
+    },
+  ]);
+});
+
+it('begins anew in one piece where its engine does not go on from token ids', async () => {
+  const worker = await bench();
+  await worker.push({ payload: PAYLOAD, partial: PARTIAL });
+  worker.engine.last.json(200, { prompt: 'Once upon' });
+  await settled();
+  opens(worker.engine.last, PROMPT).write(token(13, 'Hello'));
+  await settled();
+  expect(worker.engine.last.body).toMatchObject({ stream: false });
+  worker.engine.last.complete('hello');
+  await settled();
+  expect(worker.results).toMatchObject([
+    { result: { completion: { choices: [{ message: { content: 'hello' } }] } } },
+  ]);
+});
+
+it('is asked for in one piece once the engine has told reasoning, which only it makes one piece of', async () => {
+  const worker = await bench({ capacity: 2 });
+  await worker.push({ payload: PAYLOAD });
+  const first = worker.engine.last;
+  opens(first).write(event([{ index: 0, delta: { reasoning: 'Well' }, token_ids: [11] }]));
+  await settled();
+  expect(worker.engine.last.body).toMatchObject({ stream: false });
+  await worker.push({ job_id: 'j2', fence_token: 2, payload: PAYLOAD });
+  expect(worker.engine.last.body).toMatchObject({ stream: false });
+});
+
+it('is asked for in one piece of an engine that knows no token ids, which says what is wrong with it', async () => {
+  const worker = await bench();
+  await worker.push({ payload: PAYLOAD });
+  worker.engine.last.json(400, { error: { message: 'unknown field' } });
+  await settled();
+  worker.engine.last.json(200, {});
+  await settled();
+  expect(worker.engine.last.body).toMatchObject({ stream: false });
+});
