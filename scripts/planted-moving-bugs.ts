@@ -92,4 +92,18 @@ export const MOVING_BUGS: readonly Bug[] = [
     line: 'const wasted = Math.max(0, tokensOf(usage) - kept);',
     becomes: 'const wasted = tokensOf(usage);',
   },
+  {
+    name: 'moving: a moved answer in tokens is asked for without its limit',
+    file: 'src/moving/continuation.ts',
+    line: 'token_ids: ids, sampling_params: { ...sampling, ...left } };',
+    becomes: 'token_ids: ids, sampling_params: sampling };',
+    first_seed: 90,
+  },
+  {
+    name: 'moving: an answer is cut within its reasoning',
+    file: 'src/moving/token-ids.ts',
+    line: 'mayBeCut: !this.#isReasoning,',
+    becomes: 'mayBeCut: true,',
+    first_seed: 60,
+  },
 ];

@@ -4,6 +4,7 @@ import { GONE, HangUp } from '../../src/gateway/inference/hang-up.ts';
 import { callQueue } from '../../src/gateway/objects/calls.ts';
 import { callWorker } from '../../src/gateway/objects/work.ts';
 import type { WaitingRequest } from '../../src/queue/rpc.ts';
+import { callerRequest } from './caller-request.ts';
 import type { CallerPlan } from './plan.ts';
 import { ReadAnswer } from './read-answer.ts';
 import { bodyOf, type CallerBody } from './relay-host.ts';
@@ -11,14 +12,12 @@ import type { Life } from './server.ts';
 import type { Surroundings } from './worker-boot.ts';
 
 const RETRY_MS = 1000;
-/** From 4 KiB on a prompt may be prefilled elsewhere. */
-const LONG_PROMPT_BYTES = 4200;
 /** The queue looks around every two seconds while callers wait, and its answer has a way to go, ms. */
 const DEADLINE_SLACK_MS = 3000;
 
 type End = 'whole' | 'broken' | 'gone' | 'refused' | 'failed';
 
-/** A caller of `/v1/chat/completions`: reads at its own pace, may hang up, asks again when it got no answer. */
+/** A caller of a route that streams: reads at its own pace, may hang up, asks again when it got no answer. */
 export class Caller {
   readonly #around: Surroundings;
   readonly #plan: CallerPlan;
@@ -114,19 +113,12 @@ export class Caller {
   }
 
   #call(jobId: string): WaitingRequest {
-    const { adapter, isLong, moves, streams } = this.#plan;
-    const chat = moves && {
-      messages: [{ role: 'user', content: isLong ? jobId.padEnd(LONG_PROMPT_BYTES, '.') : jobId }],
-      max_tokens: moves.maxTokens,
-      ...(moves.stop !== null && { stop: moves.stop }),
-      ...(streams && moves.asksUsage && { stream_options: { include_usage: true } }),
-    };
-    const body = JSON.stringify({ model: adapter ?? 'tiny', messages: [], ...chat, stream: streams });
+    const { path, body } = callerRequest(this.#plan, jobId);
     return {
       job_id: jobId,
       job_type: 'engine_request',
-      payload: JSON.stringify({ method: 'POST', path: '/v1/chat/completions', body }),
-      model: adapter ?? this.#plan.model,
+      payload: JSON.stringify({ method: 'POST', path, body: JSON.stringify(body) }),
+      model: this.#plan.adapter ?? this.#plan.model,
       tenant: jobId,
       priority: 0,
       wait_for_worker_ms: this.#plan.waitMs,

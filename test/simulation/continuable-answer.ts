@@ -1,17 +1,27 @@
 import { promptIds, seedFrom, tokenSource } from '../../src/simulator/text.ts';
 
-/** A chat as vLLM streams it that tells token ids, and goes on from those that it is given (docs/moving.md). */
+/**
+ * A chat, or an answer of `/inference/v1/generate`, as vLLM streams it that tells token ids, and goes on from those that
+ * it is given (docs/moving.md).
+ */
 
 /** Of each prompt, however long its text. */
 export const PROMPT_TOKENS = 5;
 /** Ids below are of prompts. */
 const GENERATED_FROM = 200_000;
+const MOST_REASONING = 12;
 /** Some tokens have a long text, so that relays and callers fall behind. */
 const LONG_TEXT = '.'.repeat(3000);
 
-export interface ChatBody {
+/** A body of either route. */
+export interface GenerationBody {
   messages?: unknown[];
+  /** The prompt of the route that answers in tokens. */
+  token_ids?: number[];
+  sampling_params?: { max_tokens?: number };
   max_tokens?: number;
+  /** The model thinks first; a chat only. */
+  include_reasoning?: boolean;
   stop?: string;
   include_stop_str_in_output?: boolean;
   stream_options?: { include_usage?: boolean };
@@ -51,22 +61,28 @@ interface Ending {
 export function continuableAnswer(
   mark: string,
   createdAt: number,
-  body: ChatBody,
+  body: GenerationBody,
   { hasEndMark, gaveUpAt }: Ending,
 ): ContinuableAnswer {
-  const { messages, max_tokens = 12, stream_options, return_token_ids, kv_transfer_params } = body;
-  const ids =
-    kv_transfer_params?.prompt_token_ids ?? promptIds(seedFrom(JSON.stringify(messages)), PROMPT_TOKENS);
+  const { messages, token_ids, stream_options, return_token_ids, kv_transfer_params } = body;
+  const isOfTokens = token_ids !== undefined;
+  const { max_tokens = 12 } = body.sampling_params ?? body;
+  const asked = kv_transfer_params?.prompt_token_ids ?? token_ids;
+  const ids = asked ?? promptIds(seedFrom(JSON.stringify(messages)), PROMPT_TOKENS);
   const source = tokenSource(ids);
   const most = Math.max(1, Math.min(max_tokens, source.naturalLength));
   const { tokens, stopAt } = generated(source, most, body.stop ?? null);
   const made = tokens.length;
   const reason = made < max_tokens || stopAt !== null ? 'stop' : 'length';
-  const head = { id: mark, object: 'chat.completion.chunk', created: createdAt, model: 'tiny' };
+  const head = isOfTokens
+    ? { request_id: mark, output_mode: 'tokens' }
+    : { id: mark, object: 'chat.completion.chunk', created: createdAt, model: 'tiny' };
+  const promptTokens = ids.filter((id) => id < GENERATED_FROM).length;
+  const thinks = body.include_reasoning === true ? reasoningTokens(ids, promptTokens) : 0;
   const choice = (delta: object, finish: string | null, told?: number[] | null) => ({
     choices: [
       {
-        ...{ index: 0, delta, finish_reason: finish },
+        ...{ index: 0, ...(!isOfTokens && { delta }), finish_reason: finish },
         ...(finish !== null && { stop_reason: stopAt === null ? null : body.stop }),
         ...(told !== undefined && { token_ids: told }),
       },
@@ -74,15 +90,19 @@ export function continuableAnswer(
   });
   const events = (isTold: boolean, showsStop: boolean, most: number) => {
     const end = stopAt === null ? Number.POSITIVE_INFINITY : stopAt + (showsStop ? body.stop!.length : 0);
+    const opening = {
+      ...choice({ role: 'assistant', content: '' }, null),
+      prompt_token_ids: isTold ? ids : null,
+    };
     return [
-      { ...choice({ role: 'assistant', content: '' }, null), prompt_token_ids: isTold ? ids : null },
+      ...(isOfTokens ? [] : [opening]),
       ...tokens.slice(0, most).map(({ id, text, from }, at) => {
         const content = text.slice(0, Math.max(0, end - from));
-        return choice({ content }, at === made - 1 ? reason : null, isTold ? [id] : null);
+        const delta = at < thinks ? { reasoning: content } : { content };
+        return choice(delta, at === made - 1 ? reason : null, isTold || isOfTokens ? [id] : null);
       }),
     ];
   };
-  const promptTokens = ids.filter((id) => id < GENERATED_FROM).length;
   const whole = ids.length - promptTokens + made;
   const usageOf = (prompt: number, completion: number) => ({
     choices: [],
@@ -90,6 +110,7 @@ export function continuableAnswer(
   });
   const write = (list: object[], end = 'data: [DONE]\n\n') =>
     Buffer.from(list.map((event) => `data: ${JSON.stringify({ ...head, ...event })}\n\n`).join('') + end);
+  const continues = isOfTokens ? whole > made : kv_transfer_params && !kv_transfer_params.do_remote_prefill;
   const wanted = events(false, false, made);
   const isTold = return_token_ids === true;
   const said = (most: number) => events(isTold, body.include_stop_str_in_output === true, most);
@@ -97,7 +118,7 @@ export function continuableAnswer(
   const gaveUp = () => [...said(Math.floor(gaveUpAt! * made)), choice({ content: '' }, 'abort', [])];
   return {
     promptTokens,
-    spends: made + (kv_transfer_params && !kv_transfer_params.do_remote_prefill ? 0 : promptTokens),
+    spends: made + (continues ? 0 : promptTokens),
     tokens: whole,
     text: tokens
       .map(({ text }) => text)
@@ -108,6 +129,14 @@ export function continuableAnswer(
     said:
       gaveUpAt === null ? write([...said(made), ...counted], hasEndMark ? undefined : '') : write(gaveUp()),
   };
+}
+
+/**
+ * How many of the tokens that it says now are reasoning. Whatever goes on within the reasoning of another engine has a
+ * parser that begins anew: it takes all for content.
+ */
+function reasoningTokens(ids: readonly number[], promptTokens: number): number {
+  return ids.length > promptTokens ? 0 : 1 + (ids[0]! % MOST_REASONING);
 }
 
 interface Token {

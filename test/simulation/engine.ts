@@ -8,7 +8,7 @@ import {
 } from '../../src/engine/client/types.ts';
 import type { Clock } from '../../src/worker/clock.ts';
 import type { Random } from '../support/random.ts';
-import { type ChatBody, continuableAnswer } from './continuable-answer.ts';
+import { continuableAnswer, type GenerationBody } from './continuable-answer.ts';
 import type { EngineAdapters } from './engine-adapters.ts';
 import type { PrefillEngine } from './prefill-engine.ts';
 import type { SleepMode } from './sleeping-engine.ts';
@@ -138,7 +138,8 @@ export class SimulatedEngine implements EngineClient {
         state: 'running',
       },
       (id) => {
-        if (status !== 200 || !body.messages?.length) return plain(id, status, body, ending, tokens, random);
+        const prompt = body.token_ids ?? body.messages;
+        if (status !== 200 || !prompt?.length) return plain(id, status, body, ending, tokens, random);
         return streams ? continuing(id, body, ending, random.next()) : inOnePiece(id, body, ending);
       },
     );
@@ -251,7 +252,7 @@ export class SimulatedEngine implements EngineClient {
   async close(): Promise<void> {}
 }
 
-interface Body extends ChatBody {
+interface Body extends GenerationBody {
   model?: string;
 }
 

@@ -9,7 +9,7 @@ import { promptIds, seedFrom } from '../../src/simulator/text.ts';
 import type { Clock } from '../../src/worker/clock.ts';
 import { Prefills } from '../../src/worker/prefill/prefills.ts';
 import type { Random } from '../support/random.ts';
-import { type ChatBody, PROMPT_TOKENS } from './continuable-answer.ts';
+import { type GenerationBody, PROMPT_TOKENS } from './continuable-answer.ts';
 
 interface PrefillPorts {
   clock: Clock;
@@ -67,7 +67,10 @@ export class PrefillEngine {
   }
 
   /** The engine that decodes reads the blocks that a request names. @returns the error that it answers without them */
-  read({ requestId }: EngineCall, { kv_transfer_params: params, stream }: ChatBody): EngineAnswer | null {
+  read(
+    { requestId }: EngineCall,
+    { kv_transfer_params: params, stream }: GenerationBody,
+  ): EngineAnswer | null {
     if (params?.do_remote_prefill !== true) return null;
     const kept = this.#kept.get(String(params.remote_request_id));
     if (kept === undefined) return stream ? failedStream() : answer(500, { error: { message: 'no blocks' } });
@@ -88,7 +91,7 @@ export class PrefillEngine {
     if (fault === 'gone') throw new EngineGone('broke before it answered');
     if (fault === 'fails') return answer(500, {});
     if (fault === 'refuses') return answer(404, {});
-    const { messages } = JSON.parse(String(body)) as ChatBody;
+    const { messages } = JSON.parse(String(body)) as GenerationBody;
     const ids = promptIds(seedFrom(JSON.stringify(messages)), PROMPT_TOKENS);
     const id = `prefill-${++this.#requests}`;
     const held = fault === 'shorter' ? ids.slice(1) : ids;

@@ -5,7 +5,7 @@ import { drawAdapter } from './adapter-plan.ts';
 /** What a caller of `/v1` asks for. */
 export interface PromptPlan {
   /** Its answer, a stream, may go on at another worker; null: it may not. */
-  moves: { maxTokens: number; asksUsage: boolean; stop: string | null } | null;
+  moves: MovesPlan | null;
   /** So long that another engine may prefill it. */
   isLong: boolean;
   /** How its prompt begins; null: that is not known. */
@@ -14,20 +14,20 @@ export interface PromptPlan {
   adapter: string | null;
 }
 
+interface MovesPlan {
+  maxTokens: number;
+  asksUsage: boolean;
+  stop: string | null;
+  /** A chat, one that begins with reasoning, or `/inference/v1/generate`. */
+  form: 'chat' | 'reasoning' | 'tokens';
+}
+
 /** Most of them stand in two tokens. */
 const STOPS = ['s t', 'n a', 'e w', ' th', 'y k', 'r l', 'en'];
 
 export function drawPrompt(seed: number, index: number): PromptPlan {
-  const random = new Random(seed, `moves ${index}`);
-  const stops = new Random(seed, `stop ${index}`);
   return {
-    moves: random.chance(0.6)
-      ? {
-          maxTokens: random.int(1, 40),
-          asksUsage: random.chance(0.5),
-          stop: stops.chance(0.5) ? drawStop(stops) : null,
-        }
-      : null,
+    moves: drawMoves(seed, index),
     isLong: new Random(seed, `long ${index}`).chance(0.4),
     prefix: drawPrefix(new Random(seed, `prefix ${index}`)),
     adapter: drawAdapter(seed, index),
@@ -36,6 +36,20 @@ export function drawPrompt(seed: number, index: number): PromptPlan {
 
 export function drawStop(random: Random): string {
   return random.pick(STOPS);
+}
+
+function drawMoves(seed: number, index: number): MovesPlan | null {
+  const random = new Random(seed, `moves ${index}`);
+  const stops = new Random(seed, `stop ${index}`);
+  if (!random.chance(0.6)) return null;
+  const form = new Random(seed, `form ${index}`).pick(['chat', 'chat', 'reasoning', 'tokens'] as const);
+  const [maxTokens, asksUsage] = [random.int(1, 40), random.chance(0.5)];
+  return {
+    form,
+    maxTokens,
+    asksUsage,
+    stop: form === 'chat' && stops.chance(0.5) ? drawStop(stops) : null,
+  };
 }
 
 /** Of one of a few conversations, as far as it has gone. */

@@ -1,5 +1,5 @@
 import { Random } from '../support/random.ts';
-import { type ChatBody, continuableAnswer } from './continuable-answer.ts';
+import { continuableAnswer, type GenerationBody } from './continuable-answer.ts';
 import { drawStop } from './prompt-plan.ts';
 
 /** What a stored job asks for whose answer may go on at another worker. */
@@ -18,7 +18,7 @@ export function drawStoredPrompt(seed: number, index: number): StoredPrompt {
   };
 }
 
-export function storedChat({ content, maxTokens, stop }: StoredPrompt): ChatBody {
+export function storedChat({ content, maxTokens, stop }: StoredPrompt): GenerationBody {
   const messages = [{ role: 'user', content }];
   return { messages, max_tokens: maxTokens, ...(stop !== null && { stop }) };
 }
