@@ -147,7 +147,8 @@ export class CallerStream {
   onHead(head: AnswerHead): void {
     if (this.#state !== 'silent' || this.#head) return;
     this.#head = head;
-    this.#headBytes = JSON.stringify(head).length;
+    // Not counted once the caller is there.
+    if (!this.#isClaimed) this.#headBytes = JSON.stringify(head).length;
   }
 
   onMoves(moves: Moves): void {

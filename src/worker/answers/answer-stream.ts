@@ -211,12 +211,16 @@ export class AnswerStream {
     this.#record();
     if (this.#head && !this.#headSent) records.push({ type: 'head', stream: this.id, head: this.#head });
     this.#headSent = this.#head !== null;
-    if (this.#moves && !this.#movesSent) records.push({ type: 'moves', stream: this.id, moves: this.#moves });
+    // An answer whose end goes along cannot break off any more: nothing is to be moved.
+    const mayBreakOff = this.#state !== 'ended';
+    const moves = mayBreakOff && !this.#movesSent ? this.#moves : null;
+    if (moves) records.push({ type: 'moves', stream: this.id, moves });
     this.#movesSent = this.#moves !== null;
     for (; this.#sent < this.#kept.length; this.#sent++) {
       const { offset, data, told } = this.#kept[this.#sent]!;
       records.push({ type: 'bytes', stream: this.id, offset, data });
-      if (told) records.push({ type: 'ids', stream: this.id, offset: offset + data.byteLength, ...told });
+      if (told && mayBreakOff)
+        records.push({ type: 'ids', stream: this.id, offset: offset + data.byteLength, ...told });
     }
     // A relay that has restarted can cancel a stream without a caller only if the worker tells of it.
     if (!this.#isKnown && !this.isReplayed && this.#state === 'open' && records.length === before) {

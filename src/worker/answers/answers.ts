@@ -228,13 +228,13 @@ export class Answers {
   }
 }
 
-/** Records in runs that make messages of a moderate size. */
+/** Records in runs that make messages of a moderate size. An end goes with what it follows (`AnswerStream.collect`). */
 function* messagesOf(records: AnswerRecord[]): Generator<AnswerRecord[]> {
   let run: AnswerRecord[] = [];
   let bytes = 0;
   for (const record of records) {
     const size = recordBytes(record.type === 'bytes' ? record.data.byteLength : 0);
-    if (run.length > 0 && bytes + size > RECORD_BYTES) {
+    if (run.length > 0 && record.type !== 'end' && bytes + size > RECORD_BYTES) {
       yield run;
       run = [];
       bytes = 0;

@@ -24,6 +24,12 @@ describe('records that nothing can be made of', () => {
     expect(() => decodeRecords(odd(record))).toThrow(AnswerFormatError);
   });
 
+  it('are none where heads merely differ from those before', () => {
+    const heads = [200, 404, 404, 200].map((status) => ({ status, headers: { 'x-engine': `${status}` } }));
+    const read = heads.map((head) => decodeRecords(odd({ type: 'head', stream: 1, head })));
+    expect(read).toEqual(heads.map((head) => [{ type: 'head', stream: 1, head }]));
+  });
+
   it('do not hide those that are whole', () => {
     const reason = { message: 'é', code: 'from_the_future', retryable: false };
     expect(decodeRecords(odd({ type: 'broken', stream: 1, reason }))).toEqual([

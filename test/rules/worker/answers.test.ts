@@ -67,6 +67,16 @@ test('what several streams bring in one turn is one message, one record each', a
   ]);
 });
 
+test('the end of an answer goes in the message of its last bytes, however full that is', async () => {
+  const bench = await streaming();
+  bench.engine.last
+    .head(200, 'audio/wav')
+    .write('a'.repeat(MIB - 17))
+    .end();
+  await bench.clock.advance(0);
+  expect(bench.relay.messages.at(-1)?.map(({ type }) => type)).toEqual(['bytes', 'end']);
+});
+
 test('records hold whole events, whatever pieces the engine sends', async () => {
   const bench = await streaming();
   const exchange = bench.engine.last.head(200, EVENTS);

@@ -51,8 +51,7 @@ test('the rest of an answer of token ids goes on behind the last of them', async
     .head(200, 'text/event-stream')
     .write(event({ token_ids: [15] }))
     .write(event({ token_ids: [16], finish_reason: 'length' }))
-    .write('data: [DONE]\n\n')
-    .end();
+    .write('data: [DONE]\n\n');
   await settled();
   await bench.clock.advance(100);
   const moves = bench.relay.records.find(({ type }) => type === 'moves');
@@ -65,6 +64,23 @@ test('the rest of an answer of token ids goes on behind the last of them', async
   });
   const ids = bench.relay.records.flatMap((record) => (record.type === 'ids' ? record.ids : []));
   expect(ids).toEqual([...IDS, 15, 16]);
+});
+
+test('of an answer whose end goes along, nothing is told that only moving it would need', async () => {
+  const bench = await new WorkerBench().ready();
+  const asked = { model: 'tiny', token_ids: IDS, stream: true, sampling_params: { max_tokens: 1 } };
+  const path = '/inference/v1/generate';
+  await bench.push({ ...STREAM_JOB, payload: { ...payload, path, body: JSON.stringify(asked) } });
+  const choice = { index: 0, token_ids: [15], finish_reason: 'length' };
+  const data = { request_id: 'a', usage: null, output_mode: 'tokens', choices: [choice] };
+  bench.engine.last
+    .head(200, 'text/event-stream')
+    .write(`data: ${JSON.stringify(data)}\n\n`)
+    .write('data: [DONE]\n\n')
+    .end();
+  await settled();
+  await bench.clock.advance(100);
+  expect(bench.relay.records.map(({ type }) => type)).toEqual(['head', 'bytes', 'end']);
 });
 
 /** Cut off within it, the answer could not go on: a parser would begin anew. */
