@@ -88,9 +88,9 @@ function told(error: Error, context: GatewayContext): Response {
  */
 const HOST = /^(?:\[[\da-f:.]+\]|[\w.-]+)(?::\d{1,5})?$/i;
 
-const rejectOddHosts: MiddlewareHandler = async (context, next) => {
+const rejectOddHosts: MiddlewareHandler = (context, next) => {
   const host = context.req.header('host');
-  if (URL.canParse(context.req.raw.url) && (host === undefined || HOST.test(host))) return await next();
+  if (URL.canParse(context.req.raw.url) && (host === undefined || HOST.test(host))) return next();
   const message = 'The Host header must be a name or an address, with a port or without.';
   throw new HttpError(400, message, 'invalid_host');
 };

@@ -19,11 +19,11 @@ const answerPages = cors({
   maxAge: REMEMBER_SECONDS,
 });
 
-export const crossOrigin: MiddlewareHandler<Environment> = async (context, next) => {
+export const crossOrigin: MiddlewareHandler<Environment> = (context, next) => {
   const { headers } = context.req.raw;
   // WebSockets are not subject to it, and the response to an upgrade is handed back as it is.
-  if (!headers.has('origin') || headers.has('upgrade')) return await next();
-  return await answerPages(context, next);
+  if (!headers.has('origin') || headers.has('upgrade')) return next();
+  return answerPages(context, next);
 };
 
 function mayCall(origin: string, { CORS_ORIGINS = '' }: Env): boolean {

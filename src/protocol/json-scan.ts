@@ -56,6 +56,8 @@ export function jsonFields<Name extends string>(
   names: readonly Name[],
 ): Partial<Record<Name, Uint8Array>> {
   const passed = { values: 0, most: JSON_VALUES };
+  // An escape takes at most six bytes for one character.
+  const longest = 6 * Math.max(...names.map((name) => name.length)) + 2;
   const found: Partial<Record<Name, Uint8Array>> = {};
   let at = skipBlanks(json, 0);
   if (json[at] !== OPEN_BRACE) throw new JsonFault('invalid_json', 'The body must be a JSON object.');
@@ -63,7 +65,7 @@ export function jsonFields<Name extends string>(
   if (json[at] !== CLOSE_BRACE) {
     for (;;) {
       const keyEnd = skipString(json, at, passed);
-      const name = nameOf(json.subarray(at, keyEnd), names);
+      const name = nameOf(json.subarray(at, keyEnd), names, longest);
       at = skipBlanks(json, keyEnd);
       if (json[at] !== COLON) throw notJson();
       const start = skipBlanks(json, at + 1);
@@ -81,12 +83,15 @@ export function jsonFields<Name extends string>(
 }
 
 /** Which of the names a key is, written out or with escapes. */
-function nameOf<Name extends string>(key: Uint8Array, names: readonly Name[]): Name | undefined {
-  // An escape takes at most six bytes for one character.
-  const longest = 6 * Math.max(...names.map((name) => name.length)) + 2;
+function nameOf<Name extends string>(
+  key: Uint8Array,
+  names: readonly Name[],
+  longest: number,
+): Name | undefined {
   if (key.byteLength > longest) return undefined;
   const text = decoder.decode(key);
-  return names.find((name) => text === `"${name}"` || (text.includes('\\') && parseJsonBytes(key) === name));
+  const name = text.includes('\\') ? parseJsonBytes(key) : text.slice(1, -1);
+  return names.find((known) => known === name);
 }
 
 /**

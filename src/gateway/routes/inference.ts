@@ -9,7 +9,7 @@ import {
 import type { WaitingRequest } from '../../queue/rpc.ts';
 import { ANSWER_HEADERS, ASKED_FOR_HEADER, streamUrl } from '../../relay/calls.ts';
 import { QUEUE_SETTINGS, variableOf } from '../../settings/queue-settings.ts';
-import { viewerOf } from '../auth.ts';
+import { authorize, viewerOf } from '../auth.ts';
 import { readBody } from '../body.ts';
 import { boundsOf, modelProblem, requestPriority } from '../bounds.ts';
 import { costOf } from '../cost.ts';
@@ -62,11 +62,8 @@ export function inferenceRoute(app: Gateway): void {
     if (methods.length === 0) return await next();
     const { method } = context.req;
     if (!methods.includes(method)) throw otherMethod(method, path, methods);
-    let response: Response | undefined;
-    await needs('submit')(context, async () => {
-      response = await passThrough(context, path, search);
-    });
-    return response;
+    context.set('token', await authorize(context.req.raw, context.env, ['submit']));
+    return passThrough(context, path, search);
   });
 }
 

@@ -6,8 +6,7 @@ import { membersOf } from './json-members.ts';
  * @param body text of a JSON object; anything else is returned as it is
  */
 export function replaceModelAlias(body: string, aliases: ReadonlySet<string>, served: string): string {
-  // Nearly every body names the model itself: a look at the text saves walking through it.
-  if (![...body.matchAll(/"model"\s*:\s*"([^"\\]*)"/g)].some(([, name]) => aliases.has(name!))) return body;
+  if (!mayNameAlias(body, (name) => aliases.has(name))) return body;
   let replaced = '';
   let copied = 0;
   for (const { key, start, end } of membersOf(body)) {
@@ -16,4 +15,10 @@ export function replaceModelAlias(body: string, aliases: ReadonlySet<string>, se
     copied = end;
   }
   return replaced + body.slice(copied);
+}
+
+/** Nearly every body names the model itself: a look at the text saves walking through it. */
+export function mayNameAlias(body: string, isAlias: (name: string) => boolean): boolean {
+  for (const [, name] of body.matchAll(/"model"\s*:\s*"([^"\\]*)"/g)) if (isAlias(name!)) return true;
+  return false;
 }

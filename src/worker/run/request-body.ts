@@ -1,5 +1,5 @@
 import { boundaryOf, type EngineRequest, formFields } from '../../protocol/index.ts';
-import { replaceModelAlias } from './model-name.ts';
+import { mayNameAlias, replaceModelAlias } from './model-name.ts';
 
 const OPEN_BRACE = 0x7b;
 
@@ -28,6 +28,7 @@ export function isJson(body: Uint8Array): boolean {
 /** Latin-1 is a character a byte in both directions, so bytes that are no UTF-8 stay as they are. */
 function replaceInBytes(bytes: Uint8Array, aliases: ReadonlySet<string>, served: string): Uint8Array {
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
+  if (!mayNameAlias(text, (name) => aliases.has(Buffer.from(name, 'latin1').toString()))) return bytes;
   const replaced = replaceModelAlias(text, new Set([...aliases].map(inLatin1)), inLatin1(served));
   return replaced === text ? bytes : Buffer.from(replaced, 'latin1');
 }

@@ -47,7 +47,7 @@ function withBody(frame: QueueFrame, body: Uint8Array): QueueFrame {
 
 function withoutNulls(frame: unknown): unknown {
   if (typeof frame !== 'object' || frame === null) return frame;
-  return Object.fromEntries(
-    Object.entries(frame).filter(([name, value]) => value !== null || name === 'payload'),
-  );
+  const isLeftOut = ([name, value]: [string, unknown]) => value === null && name !== 'payload';
+  const fields = Object.entries(frame);
+  return fields.some(isLeftOut) ? Object.fromEntries(fields.filter((field) => !isLeftOut(field))) : frame;
 }
