@@ -1,4 +1,5 @@
 import { findFile } from '../files/file-index.ts';
+import { joinBytes } from '../protocol/join-bytes.ts';
 import type { Batch, LineFault } from './batch.ts';
 import { activeBatches, findBatch, type StoredBatch, saveBatch } from './batch-table.ts';
 import { isFault, type Line, readLine } from './line.ts';
@@ -85,14 +86,7 @@ async function readPiece(
     length += piece.byteLength;
     if (piece.byteLength === 0 || piece.includes(0x0a)) break;
   }
-  if (pieces.length === 1) return pieces[0]!;
-  const whole = new Uint8Array(length);
-  let at = 0;
-  for (const piece of pieces) {
-    whole.set(piece, at);
-    at += piece.byteLength;
-  }
-  return whole;
+  return pieces.length === 1 ? pieces[0]! : joinBytes(pieces);
 }
 
 /** @returns the line, which is noted, or what is wrong with it */

@@ -37,7 +37,8 @@ export function exitCodeOf(child: ChildProcess): Promise<number> {
   });
 }
 
-function signalGroup(group: number, signal: NodeJS.Signals): void {
+/** Signals every process of a group; does nothing if none is left. */
+export function signalGroup(group: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-group, signal);
   } catch {

@@ -1,9 +1,11 @@
 import { type LauncherOptions, type RunningLauncher, startLauncher } from '../../launcher/run.ts';
 import { createLogger } from '../../process/index.ts';
+import type { FleetView } from '../../protocol/index.ts';
 import type { QueueTarget } from '../ask-queue.ts';
+import { watchFleet } from '../top/connection.ts';
 import { applyFleet, changeLines } from './control.ts';
 import { FileFollower } from './follow-file.ts';
-import { tellHappenings } from './tell.ts';
+import { happenings } from './story.ts';
 
 export interface RunningFleet {
   launcher: RunningLauncher;
@@ -37,7 +39,15 @@ export async function runFleet(
   // It prints what it does in sentences.
   const log = createLogger('launcher', { ...env, LOG_LEVEL: env.LOG_LEVEL || 'warn' });
   const launcher = startLauncher({ ...options, ...target }, env, log);
-  const telling = tellHappenings(target, say);
+  let before: FleetView | null = null;
+  const telling = watchFleet(target, {
+    onFrame: (_frame, view) => {
+      for (const text of happenings(before, view)) say(text);
+      before = view;
+    },
+    // The launcher says when the queue is away.
+    onState: () => {},
+  });
   return {
     launcher,
     reload: () => follower.again(),

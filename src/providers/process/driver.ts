@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
+import { signalGroup } from '../../process/child.ts';
 import { sleep } from '../../process/clock.ts';
 import { UserError } from '../../process/exit-codes.ts';
 import { freePort } from '../../process/free-port.ts';
@@ -226,12 +227,4 @@ export class ProcessDriver implements Driver {
 
 function launched(name: string): LaunchOutcome {
   return { kind: 'launched', external_id: name, price_per_hour: null };
-}
-
-function signalGroup(group: number, signal: NodeJS.Signals): void {
-  try {
-    process.kill(-group, signal);
-  } catch {
-    // None is left.
-  }
 }
