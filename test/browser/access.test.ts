@@ -1,16 +1,14 @@
 import { readFile } from 'node:fs/promises';
 import { createServer, type IncomingMessage, request, type Server, type ServerResponse } from 'node:http';
 import { connect } from 'node:net';
-import type { Browser } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { launchBrowser } from '../../scripts/browser/setup.ts';
+import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import type { LimitView } from '../../src/protocol/index.ts';
-import { accessibilityFaults, type OpenPage, openPage } from '../support/browser.ts';
+import { accessibilityFaults, type OpenPage } from '../support/browser.ts';
 import { until } from '../support/poll.ts';
 import { type QueueProcess, startQueue, startWorker, tearDown } from '../support/road.ts';
+import { openPage } from './page.ts';
 
 /** Who may see the page, and what stands between it and the queue. */
-let browser: Browser;
 let open: OpenPage | null = null;
 const servers: Server[] = [];
 /** Each breaks a WebSocket that goes through a proxy. */
@@ -20,9 +18,6 @@ function breakTunnels(): void {
   for (const breakIt of tunnels.splice(0)) breakIt();
 }
 
-beforeAll(async () => {
-  browser = await launchBrowser();
-});
 afterEach(async () => {
   await open?.close();
   open = null;
@@ -31,10 +26,7 @@ afterEach(async () => {
     server.close();
   }
 });
-afterAll(async () => {
-  await browser.close();
-  await tearDown();
-});
+afterAll(tearDown);
 
 const TOKENS = 'admin:operators-token,read:readers-token,read+submit:callers-token,worker:workers-token';
 const startWithTokens = () => startQueue({ env: { QUEUE_TOKENS: TOKENS } });
@@ -89,7 +81,7 @@ async function startProxy(queue: QueueProcess, { prefix = '', refusesUpgrades = 
 }
 
 async function signIn(url: string, token: string) {
-  open = await openPage(browser);
+  open = await openPage();
   const { page } = open;
   await page.goto(`${url}/`);
   await page.getByRole('heading', { name: 'Sign in' }).waitFor();
@@ -102,7 +94,7 @@ async function signIn(url: string, token: string) {
 describe('signing in', () => {
   it('asks for a token, refuses a wrong one, shows the fleet with a right one, and forgets it', async () => {
     const queue = await startWithTokens();
-    open = await openPage(browser);
+    open = await openPage();
     const { page } = open;
     await page.goto(queue.url);
     await page.getByLabel('Token').fill('wrong');

@@ -1,16 +1,12 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { launchBrowser } from '../../scripts/browser/setup.ts';
-import { openPage } from '../support/browser.ts';
 import { type QueueProcess, readyWorker, startQueue, stateFolder, tearDown } from '../support/road.ts';
+import { openPage } from './page.ts';
 
-let browser: Browser;
 let queue: QueueProcess;
 
 beforeAll(async () => {
-  browser = await launchBrowser();
   queue = await startQueue();
   const folder = stateFolder();
   const adapters = ['sql', 'broken'].map((name) => ({ name, source: join(folder, name) }));
@@ -23,10 +19,7 @@ beforeAll(async () => {
     env: { ENGINE_ADAPTERS: JSON.stringify(adapters) },
   });
 });
-afterAll(async () => {
-  await browser.close();
-  await tearDown();
-});
+afterAll(tearDown);
 
 async function ask(model: string): Promise<number> {
   const answer = await fetch(`${queue.url}/v1/completions`, {
@@ -39,7 +32,7 @@ async function ask(model: string): Promise<number> {
 }
 
 it('tells of a worker which adapters it has loaded, and which it could not load and why', async () => {
-  const { page, faults, close } = await openPage(browser);
+  const { page, faults, close } = await openPage();
   await page.goto(`${queue.url}/workers/one`);
   const facts = page.getByRole('region', { name: 'Facts' });
   await facts.getByText('none of sql, broken').waitFor();

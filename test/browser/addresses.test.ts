@@ -1,22 +1,16 @@
-import type { Browser } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import { launchBrowser } from '../../scripts/browser/setup.ts';
-import { accessibilityFaults, type OpenPage, openPage } from '../support/browser.ts';
+import { afterEach, expect, it } from 'vitest';
+import { accessibilityFaults, type OpenPage } from '../support/browser.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
+import { openPage } from './page.ts';
 
 /** Addresses: wrong ones, and those that show somebody else the same. And the look that a browser keeps. */
-let browser: Browser;
 let open: OpenPage;
 
 const workerd = startTestWorkerd();
-beforeAll(async () => {
-  browser = await launchBrowser();
-});
-afterAll(() => browser.close());
 afterEach(() => open.close());
 
 async function look(path: string, options = {}) {
-  open = await openPage(browser, options);
+  open = await openPage(options);
   await open.page.goto(`${workerd.url}/${path}`);
   return open.page;
 }

@@ -1,26 +1,20 @@
-import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { launchBrowser } from '../../scripts/browser/setup.ts';
-import { accessibilityFaults, openPage } from '../support/browser.ts';
+import { accessibilityFaults } from '../support/browser.ts';
 import { type QueueProcess, startQueue, tearDown } from '../support/road.ts';
+import { openPage } from './page.ts';
 
 /** What needs attention, and who sees to it. */
-let browser: Browser;
 let queue: QueueProcess;
 
 beforeAll(async () => {
-  browser = await launchBrowser();
   queue = await startQueue({
     env: { QUEUE_TOKENS: 'admin:operators-token,read:readers-token,worker:workers-token' },
   });
 });
-afterAll(async () => {
-  await browser.close();
-  await tearDown();
-});
+afterAll(tearDown);
 
 async function signIn(token: string, options = {}) {
-  const open = await openPage(browser, options);
+  const open = await openPage(options);
   await open.page.goto(queue.url);
   await open.page.getByLabel('Token').fill(token);
   await open.page.getByRole('button', { name: 'Sign in' }).click();

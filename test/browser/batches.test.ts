@@ -1,25 +1,19 @@
-import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { launchBrowser } from '../../scripts/browser/setup.ts';
-import { accessibilityFaults, openPage } from '../support/browser.ts';
+import { accessibilityFaults } from '../support/browser.ts';
 import { type QueueProcess, readyWorker, startQueue, tearDown } from '../support/road.ts';
+import { openPage } from './page.ts';
 
 /** Batches on the page, from the upload of a file to the download of its answers. */
-let browser: Browser;
 let queue: QueueProcess;
 
 beforeAll(async () => {
-  browser = await launchBrowser();
   queue = await startQueue();
   await readyWorker(queue.url, 'w-1', {
     env: { CASOLA_MAX_JOBS: '4' },
     engineArgs: '--inter-token-latency-ms 20',
   });
 });
-afterAll(async () => {
-  await browser.close();
-  await tearDown();
-});
+afterAll(tearDown);
 
 function file(lines: number, maxTokens: number) {
   const texts = Array.from({ length: lines }, (_, n) => {
@@ -31,7 +25,7 @@ function file(lines: number, maxTokens: number) {
 }
 
 it('runs a file, shows how far it is and gives its answers, and cancels one', async () => {
-  const { page, faults, close } = await openPage(browser);
+  const { page, faults, close } = await openPage();
   await page.goto(`${queue.url}/batches`);
   await page.getByText('No batch has been created').waitFor();
   const start = async (lines: number, maxTokens: number) => {

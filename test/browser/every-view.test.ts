@@ -1,7 +1,5 @@
-import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { launchBrowser } from '../../scripts/browser/setup.ts';
-import { accessibilityFaults, openPage } from '../support/browser.ts';
+import { accessibilityFaults } from '../support/browser.ts';
 import {
   chatJob,
   type QueueProcess,
@@ -11,23 +9,19 @@ import {
   submit,
   tearDown,
 } from '../support/road.ts';
+import { openPage } from './page.ts';
 
 /** What holds for all views alike. */
-let browser: Browser;
 let queue: QueueProcess;
 
 beforeAll(async () => {
-  browser = await launchBrowser();
   queue = await startQueue();
   await readyWorker(queue.url, 'w-1', { env: { CASOLA_HEARTBEAT_INTERVAL: '1' } });
   for (const id of ['done-1', 'done-2']) await submit(queue.url, chatJob(20, { id }));
   await settled(queue.url, 'done-2');
   await submit(queue.url, { ...chatJob(1, { id: 'waits' }), config_id: 'nobody' });
 });
-afterAll(async () => {
-  await browser.close();
-  await tearDown();
-});
+afterAll(tearDown);
 
 const VIEWS = [
   '',
@@ -47,7 +41,7 @@ const VIEWS = [
 
 describe.each(['light', 'dark'] as const)('in the %s theme', (colorScheme) => {
   it.each(VIEWS)('/%s has no serious fault of accessibility, and none of its own', async (path) => {
-    const { page, faults, close } = await openPage(browser, { colorScheme });
+    const { page, faults, close } = await openPage({ colorScheme });
     await page.goto(`${queue.url}/${path}`);
     await page.getByText('Live', { exact: false }).first().waitFor();
     await page.locator('main h1, main .notice').first().waitFor();
@@ -59,7 +53,7 @@ describe.each(['light', 'dark'] as const)('in the %s theme', (colorScheme) => {
 });
 
 it.each(VIEWS)('/%s does not scroll sideways on the narrowest phone', async (path) => {
-  const { page, close } = await openPage(browser, { viewport: { width: 320, height: 640 } });
+  const { page, close } = await openPage({ viewport: { width: 320, height: 640 } });
   await page.goto(`${queue.url}/${path}`);
   await page.getByText('Live', { exact: false }).first().waitFor();
   await page.locator('main h1, main .notice').first().waitFor();
@@ -68,7 +62,7 @@ it.each(VIEWS)('/%s does not scroll sideways on the narrowest phone', async (pat
 });
 
 it('asks no other host for anything, and only what it is allowed', async () => {
-  const { page, close } = await openPage(browser);
+  const { page, close } = await openPage();
   const hosts = new Set<string>();
   page.on('request', (request) => hosts.add(new URL(request.url()).host));
   const response = await page.goto(queue.url);

@@ -1,27 +1,21 @@
-import type { Browser } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { launchBrowser } from '../../scripts/browser/setup.ts';
-import { accessibilityFaults, type OpenPage, openPage } from '../support/browser.ts';
+import { afterEach, describe, expect, it } from 'vitest';
+import { accessibilityFaults, type OpenPage } from '../support/browser.ts';
 import { RawWorker } from '../support/raw-worker.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
+import { openPage } from './page.ts';
 
 /** What stands on every view, the fleet, and one worker; each test has a queue of its own. */
 const MANY = 1000;
 const IN_VIEW_AT_MOST = 60;
 
-let browser: Browser;
 let open: OpenPage;
 
 const workerd = startTestWorkerd();
-beforeAll(async () => {
-  browser = await launchBrowser();
-});
-afterAll(() => browser.close());
 afterEach(() => open.close());
 
 /** The page of the default queue. */
 async function look(path = '', options = {}) {
-  open = await openPage(browser, options);
+  open = await openPage(options);
   await open.page.goto(`${workerd.url}/${path}`);
   return open.page;
 }

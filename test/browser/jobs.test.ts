@@ -1,18 +1,16 @@
-import type { Browser, Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { launchBrowser } from '../../scripts/browser/setup.ts';
-import { accessibilityFaults, type OpenPage, openPage } from '../support/browser.ts';
+import { accessibilityFaults, type OpenPage } from '../support/browser.ts';
 import { closeRawWorkers, type RawWorker, RawWorker as Worker } from '../support/raw-worker.ts';
 import { chatJob, type QueueProcess, readyWorker, startQueue, submit, tearDown } from '../support/road.ts';
+import { openPage } from './page.ts';
 
 /** Jobs on the page, from their submission to their end, over the road as users start it. */
-let browser: Browser;
 let queue: QueueProcess;
 let open: OpenPage;
 let page: Page;
 
 beforeAll(async () => {
-  browser = await launchBrowser();
   queue = await startQueue();
   await readyWorker(queue.url, 'w-1', {
     engineArgs: '--inter-token-latency-ms 25 --time-to-first-token-ms 100',
@@ -20,12 +18,11 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   await open?.close();
-  open = await openPage(browser);
+  open = await openPage();
   page = open.page;
 });
 afterAll(async () => {
   closeRawWorkers();
-  await browser.close();
   await tearDown();
 });
 

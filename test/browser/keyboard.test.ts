@@ -1,7 +1,5 @@
-import type { Browser, Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { launchBrowser } from '../../scripts/browser/setup.ts';
-import { openPage } from '../support/browser.ts';
 import {
   chatJob,
   type QueueProcess,
@@ -11,22 +9,18 @@ import {
   submit,
   tearDown,
 } from '../support/road.ts';
+import { openPage } from './page.ts';
 
 /** The page without a pointer. */
-let browser: Browser;
 let queue: QueueProcess;
 
 beforeAll(async () => {
-  browser = await launchBrowser();
   queue = await startQueue();
   await readyWorker(queue.url, 'w-1', { env: { CASOLA_HEARTBEAT_INTERVAL: '1' } });
   await submit(queue.url, chatJob(20, { id: 'done-1' }));
   await settled(queue.url, 'done-1');
 });
-afterAll(async () => {
-  await browser.close();
-  await tearDown();
-});
+afterAll(tearDown);
 
 const VIEWS = [
   '',
@@ -64,7 +58,7 @@ const FOCUSED = `(() => {
 })()`;
 
 async function opened(path: string): Promise<{ page: Page; close(): Promise<void> }> {
-  const { page, close } = await openPage(browser);
+  const { page, close } = await openPage();
   await page.goto(`${queue.url}/${path}`);
   await page.getByText('Live', { exact: false }).first().waitFor();
   await page.locator('main h1, main .notice').first().waitFor();

@@ -1,24 +1,20 @@
-import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { launchBrowser } from '../../scripts/browser/setup.ts';
 import { startDemoLaunches } from '../../scripts/demo/launches.ts';
-import { accessibilityFaults, type OpenPage, openPage } from '../support/browser.ts';
+import { accessibilityFaults, type OpenPage } from '../support/browser.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
+import { openPage } from './page.ts';
 
 /** A fleet that the real scheduler starts and ends, on machines that are made up, as an operator sees it. */
-let browser: Browser;
 let open: OpenPage;
 let stop: () => Promise<void>;
 
 const workerd = startTestWorkerd();
 beforeAll(async () => {
-  browser = await launchBrowser();
   stop = await startDemoLaunches({ url: workerd.url, token: undefined }, 3);
-  open = await openPage(browser);
+  open = await openPage();
 });
 afterAll(async () => {
   await open.close();
-  await browser.close();
   await stop();
 });
 

@@ -1,23 +1,14 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { launchBrowser } from '../../scripts/browser/setup.ts';
-import { openPage } from '../support/browser.ts';
+import { afterAll, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
 import { chatJob, startQueue, submit, tearDown } from '../support/road.ts';
+import { openPage } from './page.ts';
 
 /** Many jobs: only what is in view is in the document. */
-let browser: Browser;
 
-beforeAll(async () => {
-  browser = await launchBrowser();
-});
-afterAll(async () => {
-  await browser.close();
-  await tearDown();
-});
+afterAll(tearDown);
 
 /** Nodes that a page may have whatever it shows. */
 const MOST_NODES = 3000;
@@ -37,7 +28,7 @@ it('shows 100,000 jobs page by page, and finds one of them', async () => {
         iif(n = 99000, 'rare', 'usual') FROM n`);
   database.close();
   await startQueue({ port: queue.port, stateDir: queue.stateDir });
-  const { page, close } = await openPage(browser);
+  const { page, close } = await openPage();
   await page.goto(`${queue.url}/jobs`);
   await page.getByRole('row', { name: /job-100000/ }).waitFor();
   for (let pages = 0; pages < 4; pages += 1) {

@@ -1,21 +1,16 @@
-import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { launchBrowser } from '../../scripts/browser/setup.ts';
-import { openPage } from '../support/browser.ts';
 import { closeRawWorkers, type JobFrame, RawWorker } from '../support/raw-worker.ts';
 import { chatJob, type QueueProcess, settled, startQueue, tearDown } from '../support/road.ts';
+import { openPage } from './page.ts';
 
 /** What is done from the page to all jobs that match its filters. */
-let browser: Browser;
 let queue: QueueProcess;
 
 beforeAll(async () => {
-  browser = await launchBrowser();
   queue = await startQueue();
 });
 afterAll(async () => {
   closeRawWorkers();
-  await browser.close();
   await tearDown();
 });
 
@@ -25,7 +20,7 @@ it('says how many jobs match and which, then cancels these and no other', async 
     config_id: 'idle',
   }));
   await fetch(`${queue.url}/api/jobs`, { method: 'POST', body: JSON.stringify(jobs) });
-  const { page, faults, close } = await openPage(browser);
+  const { page, faults, close } = await openPage();
   await page.goto(`${queue.url}/jobs`);
   await page.getByRole('row', { name: /other/ }).waitFor();
   expect(await page.getByRole('button', { name: /all that match/ }).count()).toBe(0);
@@ -70,7 +65,7 @@ it('runs all failed jobs again that match, and sees them end', async () => {
     end('job_error', await worker.job(index), { error: 'no memory left', code: 'engine_error' });
   for (const id of ids) await settled(queue.url, id);
 
-  const { page, faults, close } = await openPage(browser);
+  const { page, faults, close } = await openPage();
   await page.goto(`${queue.url}/jobs?id=again-`);
   await page.getByRole('row', { name: /Failed again-2/ }).waitFor();
   await page.getByRole('button', { name: 'Run again all that match' }).click();

@@ -1,21 +1,14 @@
-import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { launchBrowser } from '../../scripts/browser/setup.ts';
 import type { LedgerView } from '../../src/protocol/index.ts';
-import { openPage } from '../support/browser.ts';
 import { type QueueProcess, readyWorker, startQueue, tearDown } from '../support/road.ts';
+import { openPage } from './page.ts';
 
-let browser: Browser;
 let queue: QueueProcess;
 
 beforeAll(async () => {
-  browser = await launchBrowser();
   queue = await startQueue();
 });
-afterAll(async () => {
-  await browser.close();
-  await tearDown();
-});
+afterAll(tearDown);
 
 /** Reads on until this is there. @returns what came */
 async function readUntil(wanted: RegExp, reader: ReadableStreamDefaultReader<Uint8Array>): Promise<string> {
@@ -55,7 +48,7 @@ it('tells of a request from which worker its answer moved, at which token, and w
     ? (['one', 'other'] as const)
     : (['other', 'one'] as const);
   process.kill(workers[leaving].process.pid, 'SIGTERM');
-  const { page, faults, close } = await openPage(browser);
+  const { page, faults, close } = await openPage();
   await page.goto(`${queue.url}${path}`);
   await page.getByText(new RegExp(`Moved from ${leaving} at token \\d+: .*draining`)).waitFor();
   await page.getByRole('link', { name: staying }).first().waitFor();
@@ -87,7 +80,7 @@ it('tells of a request and of its pool how much of prompts a worker was supposed
   };
   await ask();
   const again = await ask();
-  const { page, close } = await openPage(browser);
+  const { page, close } = await openPage();
   await page.goto(`${queue.url}/jobs/${again}`);
   await page
     .getByText(/; cached: [1-9]\d* predicted, \d+ seen/)

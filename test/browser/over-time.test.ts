@@ -1,17 +1,15 @@
-import type { Browser, Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { launchBrowser } from '../../scripts/browser/setup.ts';
-import { type OpenPage, openPage } from '../support/browser.ts';
+import type { OpenPage } from '../support/browser.ts';
 import { type QueueProcess, readyWorker, startQueue, tearDown } from '../support/road.ts';
+import { openPage } from './page.ts';
 
 /** Charts of what happened, over the road as users start it. */
-let browser: Browser;
 let queue: QueueProcess;
 let open: OpenPage;
 let page: Page;
 
 beforeAll(async () => {
-  browser = await launchBrowser();
   queue = await startQueue();
   await readyWorker(queue.url, 'w-1');
   const messages = [{ role: 'user', content: 'Say hello.' }];
@@ -21,13 +19,10 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   await open?.close();
-  open = await openPage(browser);
+  open = await openPage();
   page = open.page;
 });
-afterAll(async () => {
-  await browser.close();
-  await tearDown();
-});
+afterAll(tearDown);
 
 const chart = (name: string) => page.getByRole('figure', { name: new RegExp(`^${name}`) });
 

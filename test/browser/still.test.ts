@@ -1,13 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Browser, Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { launchBrowser } from '../../scripts/browser/setup.ts';
 import { type DemoFleet, startDemoFleet } from '../../scripts/demo-fleet.ts';
-import { openPage } from '../support/browser.ts';
 import { startQueue, tearDown } from '../support/road.ts';
+import { openPage } from './page.ts';
 
 /** Rows stay where they are while somebody reads them, under the load of the made-up fleet. */
-let browser: Browser;
 let fleet: DemoFleet;
 let url: string;
 
@@ -16,13 +14,11 @@ const WATCHED_MS = 30_000;
 const MOST_SHIFT = 0.05;
 
 beforeAll(async () => {
-  browser = await launchBrowser();
   ({ url } = await startQueue());
   fleet = startDemoFleet({ url, token: undefined });
   await fleet.settled;
 }, 180_000);
 afterAll(async () => {
-  await browser.close();
   await fleet.stop();
   await tearDown();
 });
@@ -60,7 +56,7 @@ const POINTED_AT: [path: string, rows: string][] = [
 ];
 
 it.for(POINTED_AT)('nothing moves under the pointer on /%s', { timeout: 120_000 }, async ([path, rows]) => {
-  const { page, close } = await openPage(browser, { viewport: { width: 1440, height: 900 } });
+  const { page, close } = await openPage({ viewport: { width: 1440, height: 900 } });
   await page.goto(`${url}/${path}`);
   await page.locator(rows).nth(2).hover();
   // What has just been opened may still come to rest.
@@ -71,7 +67,7 @@ it.for(POINTED_AT)('nothing moves under the pointer on /%s', { timeout: 120_000 
 });
 
 it('calls a worker by one name', async () => {
-  const { page, close } = await openPage(browser);
+  const { page, close } = await openPage();
   await page.goto(`${url}/`);
   const worker = page.getByRole('table', { name: 'Workers', exact: true }).locator('a.id').first();
   const name = await worker.textContent();

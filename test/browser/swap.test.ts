@@ -1,18 +1,14 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { launchBrowser } from '../../scripts/browser/setup.ts';
-import { openPage } from '../support/browser.ts';
 import { freePort } from '../support/ports.ts';
 import { cli, type QueueProcess, startQueue, stateFolder, tearDown, untilReady } from '../support/road.ts';
+import { openPage } from './page.ts';
 
 const MODELS = ['llama', 'qwen'];
-let browser: Browser;
 let queue: QueueProcess;
 
 beforeAll(async () => {
-  browser = await launchBrowser();
   queue = await startQueue();
   const folder = stateFolder();
   const files: string[] = [];
@@ -31,13 +27,10 @@ beforeAll(async () => {
   });
   for (const model of MODELS) await untilReady(queue.url, model);
 });
-afterAll(async () => {
-  await browser.close();
-  await tearDown();
-});
+afterAll(tearDown);
 
 it('tells of each worker of a shared GPU whether its model is awake', async () => {
-  const { page, faults, close } = await openPage(browser);
+  const { page, faults, close } = await openPage();
   for (const [model, other] of [MODELS, MODELS.toReversed()] as [string, string][]) {
     const answer = await fetch(`${queue.url}/v1/completions`, {
       method: 'POST',

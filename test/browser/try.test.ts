@@ -1,20 +1,18 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import type { Browser, Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { launchBrowser } from '../../scripts/browser/setup.ts';
-import { accessibilityFaults, type OpenPage, openPage } from '../support/browser.ts';
+import { accessibilityFaults, type OpenPage } from '../support/browser.ts';
 import { type QueueProcess, readyWorker, startQueue, tearDown, type WorkerProcess } from '../support/road.ts';
+import { openPage } from './page.ts';
 
 /** A chat completion that is tried on the page, over the road as users start it. */
-let browser: Browser;
 let queue: QueueProcess;
 let worker: WorkerProcess;
 let open: OpenPage;
 let page: Page;
 
 beforeAll(async () => {
-  browser = await launchBrowser();
   queue = await startQueue();
   worker = await readyWorker(queue.url, 'w-1', {
     engineArgs: '--inter-token-latency-ms 25 --time-to-first-token-ms 100',
@@ -22,13 +20,10 @@ beforeAll(async () => {
 });
 beforeEach(async () => {
   await open?.close();
-  open = await openPage(browser);
+  open = await openPage();
   page = open.page;
 });
-afterAll(async () => {
-  await browser.close();
-  await tearDown();
-});
+afterAll(tearDown);
 
 async function paceEngine(inter_token_latency_ms: number): Promise<void> {
   const answer = await fetch(`${worker.engineUrl}/simulator/pace`, {

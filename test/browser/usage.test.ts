@@ -1,26 +1,18 @@
-import type { Browser } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import { launchBrowser } from '../../scripts/browser/setup.ts';
-import { accessibilityFaults, type OpenPage, openPage } from '../support/browser.ts';
+import { afterAll, afterEach, expect, it } from 'vitest';
+import { accessibilityFaults, type OpenPage } from '../support/browser.ts';
 import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
 import { startQueue, tearDown } from '../support/road.ts';
+import { openPage } from './page.ts';
 
 /** What teams that share a queue used, and who of them waits, as the page shows it; no fleet's file is there. */
-let browser: Browser;
 let open: OpenPage | null = null;
 
-beforeAll(async () => {
-  browser = await launchBrowser();
-});
 afterEach(async () => {
   closeRawWorkers();
   await open?.close();
   open = null;
 });
-afterAll(async () => {
-  await browser.close();
-  await tearDown();
-});
+afterAll(tearDown);
 
 it('tells what each team used, who waits for whom, and whose limit is near its end', async () => {
   const { url } = await startQueue({ env: { QUEUE_TOKENS: 'admin:root' } });
@@ -46,7 +38,7 @@ it('tells what each team used, who waits for whom, and whose limit is near its e
   worker.send({ type: 'job_result', job_id, fence_token, result: { text: 'x' }, usage });
   await worker.job(1);
 
-  open = await openPage(browser);
+  open = await openPage();
   const { page } = open;
   await page.goto(url);
   await page.getByLabel('Token').fill('root');

@@ -1,30 +1,23 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import { launchBrowser } from '../../scripts/browser/setup.ts';
-import { type OpenPage, openPage } from '../support/browser.ts';
+import type { Page } from 'playwright-core';
+import { afterAll, afterEach, expect, it } from 'vitest';
+import type { OpenPage } from '../support/browser.ts';
 import { stopAllProcesses } from '../support/processes.ts';
 import { chatJob, startQueue, startWorker, submit, tearDown, untilReady } from '../support/road.ts';
+import { openPage } from './page.ts';
 
 /** What an operator sees of a worker's life, while it happens, over the road as users start it. */
-let browser: Browser;
 let open: OpenPage | null = null;
 
-beforeAll(async () => {
-  browser = await launchBrowser();
-});
 afterEach(async () => {
   await open?.close();
   open = null;
   await stopAllProcesses();
 });
-afterAll(async () => {
-  await browser.close();
-  await tearDown();
-});
+afterAll(tearDown);
 
 async function show(url: string): Promise<Page> {
-  open = await openPage(browser);
+  open = await openPage();
   await open.page.goto(url);
   return open.page;
 }

@@ -1,30 +1,25 @@
 import { readFileSync } from 'node:fs';
-import type { Browser, Page } from 'playwright-core';
+import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest';
-import { launchBrowser } from '../../scripts/browser/setup.ts';
-import { accessibilityFaults, type OpenPage, openPage } from '../support/browser.ts';
+import { accessibilityFaults, type OpenPage } from '../support/browser.ts';
 import { type QueueProcess, readyWorker, startQueue, tearDown } from '../support/road.ts';
+import { openPage } from './page.ts';
 
 /** A worker's page: what it and its engine said, and how it does beside the others of its pool. */
-let browser: Browser;
 let queue: QueueProcess;
 let open: OpenPage | null = null;
 
 beforeAll(async () => {
-  browser = await launchBrowser();
   queue = await startQueue();
 });
 afterEach(async () => {
   await open?.close();
   open = null;
 });
-afterAll(async () => {
-  await browser.close();
-  await tearDown();
-});
+afterAll(tearDown);
 
 async function show(path: string): Promise<Page> {
-  open = await openPage(browser);
+  open = await openPage();
   await open.page.goto(`${queue.url}/${path}`);
   return open.page;
 }
