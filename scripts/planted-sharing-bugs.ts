@@ -52,14 +52,14 @@ export const SHARING_BUGS: readonly Bug[] = [
   },
   {
     name: 'sharing: what a request used is forgotten in a restart',
-    file: 'src/queue/state/limit-accounts.ts',
-    line: 'new Account(JSON.parse(limits), JSON.parse(state), now)',
-    becomes: 'new Account(JSON.parse(limits), {}, now)',
+    file: 'src/queue/state/limit-holders.ts',
+    line: 'new Account(JSON.parse(told), JSON.parse(state), this.#ports.now())',
+    becomes: 'new Account(JSON.parse(told), {}, this.#ports.now())',
   },
   {
     name: 'sharing: what was used of a budget is forgotten in a restart',
-    file: 'src/queue/state/limit-accounts.ts',
-    line: 'this.#readBudgets(account, { token_name });\n      this.#openTenant(tenant, account.limits);',
+    file: 'src/queue/state/limit-holders.ts',
+    line: 'this.#readBudgets(account, { token_name: tokenName });\n    this.#openTenant(tenant, account.limits);',
     becomes: 'this.#openTenant(tenant, account.limits);',
   },
   {
@@ -95,7 +95,7 @@ export const SHARING_BUGS: readonly Bug[] = [
   {
     name: 'sharing: what a worker that is cut off goes on with holds nothing',
     file: 'src/queue/attempts/lost-connection.ts',
-    line: 'core.limits.lostWorker(worker.session.worker_id, graceEnds);',
+    line: 'core.limits.earlier.lostWorker(worker.session.worker_id, graceEnds);',
     becomes: 'core.limits.heardWorker(worker.session.worker_id, new Map());',
   },
   {

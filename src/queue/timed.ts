@@ -34,7 +34,7 @@ const TIMED: readonly Timed[] = [
     run: ({ stored }) => stored.listeners.expire(),
   },
   { dueAt: ({ ready }) => ready.wakesAt, run: wakeOverdue },
-  { dueAt: ({ limits }) => limits.nextLost, run: ({ limits }) => limits.endLost() },
+  { dueAt: ({ limits }) => limits.earlier.nextLost, run: ({ limits }) => limits.endLost() },
   { dueAt: ({ requests }) => requests.nextDecided, run: countDecided },
 ];
 

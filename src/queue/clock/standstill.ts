@@ -91,6 +91,6 @@ function beginLeasesAnew(core: Core, since: number): void {
   if (since > 0) return;
   core.workers.silenceCountsFrom = now;
   core.workers.postponeReturns(graceEnds);
-  core.limits.postponeReturns(graceEnds);
+  core.limits.earlier.postpone(graceEnds);
   for (const job of core.waiting.all()) if (job.lease_expires_at !== null) job.lease_expires_at = graceEnds;
 }

@@ -53,6 +53,6 @@ export function awaitEarlierRequests(core: Core): void {
   const now = core.now();
   for (const { worker_id, heard_at } of sessionsEndedSince(core.sql, now - graceMs)) {
     // The clock may have been set back since.
-    core.limits.awaitWorker(worker_id, Math.min(heard_at, now) + graceMs);
+    core.limits.earlier.awaitWorker(worker_id, Math.min(heard_at, now) + graceMs);
   }
 }

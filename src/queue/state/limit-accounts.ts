@@ -1,13 +1,12 @@
-import type { Limits } from '../../protocol/index.ts';
-import { Account, type Rates, type Standing, type Weighed } from '../limits/account.ts';
-import { BUDGETS, startOf } from '../limits/calendar-sum.ts';
+import type { Account, Rates, Weighed } from '../limits/account.ts';
 import { longer, type OverLimit } from '../limits/scope.ts';
 import type { ToldLimits, UsageAmounts, UsageKey } from '../rpc.ts';
 import { deleteLimits, readLimits, writeLimits } from '../store/limits-table.ts';
 import type { Ports } from '../store/ports.ts';
-import { type Used, usedBy } from '../store/usage-table.ts';
+import type { Used } from '../store/usage-table.ts';
 import { EarlierRequests } from './earlier-requests.ts';
 import type { Cost } from './job.ts';
+import { type Counted, type Holder, LimitHolders } from './limit-holders.ts';
 
 /** What limits look at of a job of either mode. */
 export interface Limited {
@@ -16,15 +15,6 @@ export interface Limited {
   config_id: string;
   /** Or its JSON; null: its token had no limits when it was submitted. */
   cost: Cost | string | null;
-}
-
-/** A token with limits. */
-interface Holder {
-  /** Whose it is, as it was last told. */
-  tenant: string;
-  account: Account;
-  /** JSON of its limits: every request tells them. */
-  told: string;
 }
 
 /** A request that is let in, or a stored job. */
@@ -36,9 +26,6 @@ interface LetIn {
   at: number | null;
 }
 
-/** What was counted of a token or of a tenant. */
-export type Counted = Partial<Pick<UsageKey, 'token_name' | 'tenant'>>;
-
 /**
  * What tokens with limits have used and may use, and their tenants where a token has a budget of its tenant. What is used
  * is written together with the usage that it comes from (UsageBook), and which requests it has counted that go on; whom
@@ -46,34 +33,32 @@ export type Counted = Partial<Pick<UsageKey, 'token_name' | 'tenant'>>;
  */
 export class LimitAccounts {
   readonly #ports: Ports;
-  readonly #holders = new Map<string, Holder>();
-  /** By tenant; all that its tokens with limits run is in it, and all that was counted for it. */
-  readonly #tenants = new Map<string, Account>();
+  readonly #holders: LimitHolders;
   /** Tokens of which something is to be written. */
   readonly #changed = new Set<string>();
   /** By job: whom it was let in for. */
   readonly #letIn = new Map<string, LetIn>();
   /** Requests of before a restart: who was let in, which workers still run, and workers that may tell of more. */
-  readonly #earlier: EarlierRequests;
+  readonly earlier: EarlierRequests;
   #whenChanged: (isStored: boolean) => void = () => {};
-  #unwritten: (counted: Counted) => Used[] = () => [];
 
   constructor(ports: Ports) {
     this.#ports = ports;
-    const now = ports.now();
-    this.#earlier = new EarlierRequests(ports.now);
+    this.earlier = new EarlierRequests(ports.now);
+    const addRunning = (tenant: string, account: Account) => {
+      for (const running of this.#letIn.values())
+        if (running.tenant === tenant) account.letIn(running.weighed, null);
+    };
+    this.#holders = new LimitHolders(ports, addRunning);
     for (const { token_name, tenant, limits, state, let_in } of readLimits(ports.sql)) {
-      const account = new Account(JSON.parse(limits), JSON.parse(state), now);
-      this.#holders.set(token_name, { tenant, account, told: limits });
-      this.#earlier.letIn(token_name, JSON.parse(let_in));
-      this.#readBudgets(account, { token_name });
-      this.#openTenant(tenant, account.limits);
+      this.#holders.restore(token_name, { tenant, told: limits, state });
+      this.earlier.letIn(token_name, JSON.parse(let_in));
     }
   }
 
   /** @param unwritten what the usage book has counted and not written yet */
   set unwritten(unwritten: (counted: Counted) => Used[]) {
-    this.#unwritten = unwritten;
+    this.#holders.unwritten = unwritten;
   }
 
   /** @param write the usage book has something to write, and when: with the commit of a stored job, or soon */
@@ -84,31 +69,20 @@ export class LimitAccounts {
   /** What the gateway says of a token; what it said last counts for all that it has submitted. */
   tell({ token_name, tenant, limits }: Partial<ToldLimits>): void {
     if (!token_name || limits === undefined) return;
-    const known = this.#holders.get(token_name);
-    const whose = tenant ?? known?.tenant ?? '';
-    if (!known && limits === null) return;
-    const told = JSON.stringify(limits);
-    if (known?.tenant === whose && known.told === told) return;
-    this.#change(token_name, true);
-    const holder = known ?? { tenant: whose, account: new Account({}), told };
-    [holder.tenant, holder.told] = [whose, told];
-    // Without limits nothing is held back: `letIn` lets all in.
-    holder.account.setLimits(limits ?? {}, this.#ports.now());
-    this.#holders.set(token_name, holder);
-    this.#readBudgets(holder.account, { token_name });
-    this.#openTenant(whose, holder.account.limits);
+    if (this.#holders.tell(token_name, tenant, limits)) this.#change(token_name, true);
   }
 
   /** What keeps it from being let in now; null: nothing does, or its token has no limits. */
   over(job: Limited): OverLimit | null {
     const holder = this.#holderOf(job);
     if (!holder || Object.keys(holder.account.limits).length === 0) return null;
-    const opens_at = this.#earlier.unknownUntil;
+    const opens_at = this.earlier.unknownUntil;
     if (opens_at !== null) return { limit: 'unknown', most: 0, models: null, tenant: null, opens_at };
     if (this.letInBefore(job) !== null) return null;
     const [weighed, now] = [weigh(job), this.#ports.now()];
     const { account, tenant } = holder;
-    const ofTenant = this.#tenants.get(tenant)?.overBudget(account.limits.tenant ?? {}, tenant, now) ?? null;
+    const ofTenant =
+      this.#holders.ofTenant(tenant)?.overBudget(account.limits.tenant ?? {}, tenant, now) ?? null;
     return longer(account.over(weighed, now), ofTenant);
   }
 
@@ -126,7 +100,7 @@ export class LimitAccounts {
 
   /** Epoch ms at which a request was let in before the queue started, and counted; null: it was not. */
   letInBefore({ id, token_name }: Pick<Limited, 'id' | 'token_name'>): number | null {
-    return this.#earlier.letInAt(token_name ?? '', id);
+    return this.earlier.letInAt(token_name ?? '', id);
   }
 
   /**
@@ -154,10 +128,9 @@ export class LimitAccounts {
     const { id, token_name, tenant } = job;
     if (this.#letIn.has(id) || token_name === null) return;
     // Its limits come with the next request, where they were not written yet.
-    const holder = this.#holders.get(token_name) ?? { tenant, account: new Account({}), told: '{}' };
-    this.#holders.set(token_name, holder);
+    this.#holders.add(token_name, tenant);
     this.#enter(job, letInAt, this.letInBefore(job) !== null);
-    this.#earlier.add(id, workerId);
+    this.earlier.add(id, workerId);
   }
 
   /** So many tokens of its attempt have come by now. */
@@ -169,77 +142,34 @@ export class LimitAccounts {
   end(jobId: string): void {
     for (const account of this.#accountsLetIn(jobId)) account.end(jobId, this.#ports.now());
     this.#letIn.delete(jobId);
-    this.#earlier.delete(jobId);
+    this.earlier.delete(jobId);
   }
 
   /** The same of a request of before the restart, which no job is known of. @returns whether it is one */
   endResumed(jobId: string): boolean {
-    const isResumed = this.#earlier.delete(jobId);
+    const isResumed = this.earlier.delete(jobId);
     if (isResumed) this.end(jobId);
     return isResumed;
   }
 
-  /** At the start: this worker was there, and may go on with requests that nobody else knows of. @param until epoch ms */
-  awaitWorker(workerId: string, until: number): void {
-    this.#earlier.awaitWorker(workerId, until);
-  }
-
-  /** Its requests of before the restart hold what they do until it is back, or its grace is over. @param until epoch ms */
-  lostWorker(workerId: string, until: number): void {
-    this.#earlier.lostWorker(workerId, until);
-  }
-
   /** It has registered, and goes on with these. */
   heardWorker(workerId: string, running: ReadonlyMap<string, number>): void {
-    for (const jobId of this.#earlier.heardWorker(workerId, running)) this.end(jobId);
-  }
-
-  /** Gives every worker that is away at least until then, epoch ms. */
-  postponeReturns(until: number): void {
-    this.#earlier.postpone(until);
-  }
-
-  /** Epoch ms at which a worker may turn out to be gone; null: none is away. */
-  get nextLost(): number | null {
-    return this.#earlier.nextLost;
+    for (const jobId of this.earlier.heardWorker(workerId, running)) this.end(jobId);
   }
 
   /** Workers are not back in time: what they went on with holds nothing any more. */
   endLost(): void {
-    for (const jobId of this.#earlier.takeLost(this.#ports.now())) this.end(jobId);
-  }
-
-  /** Epoch ms until which nothing is let in, since not all workers have told what they go on with; null: they have. */
-  get unknownUntil(): number | null {
-    return this.#earlier.unknownUntil;
+    for (const jobId of this.earlier.takeLost(this.#ports.now())) this.end(jobId);
   }
 
   /** What was used, as it is written into the usage book. */
-  charge(key: UsageKey, { input = 0, output = 0, nanodollars = 0 }: Partial<UsageAmounts>): void {
-    const used = { tokens: input + output, nanodollars };
-    if (used.tokens === 0 && nanodollars === 0) return;
-    const { token_name, tenant, model, config_id } = key;
-    const account = this.#holders.get(token_name)?.account;
-    for (const one of [account, this.#tenants.get(tenant)])
-      one?.charge([model, config_id], used, this.#ports.now());
-    if (account) this.#changed.add(token_name);
+  charge(key: UsageKey, amounts: Partial<UsageAmounts>): void {
+    if (this.#holders.charge(key, amounts)) this.#changed.add(key.token_name);
   }
 
   /** How every token with limits stands, and its tenant to the budgets that the token has of that. */
-  *standings(): Generator<{
-    token_name: string;
-    tenant: string | null;
-    held: number;
-    standings: Standing[];
-  }> {
-    const now = this.#ports.now();
-    for (const [token_name, { account, tenant }] of this.#holders) {
-      const held = this.heldOf(token_name);
-      yield { token_name, tenant: null, held, standings: account.standings(now) };
-      const budgets = account.limits.tenant;
-      const all = budgets && this.#tenants.get(tenant)?.standings(now);
-      if (all) yield { token_name, tenant, held: 0, standings: [{ ...all[0]!, limits: budgets }] };
-    }
+  standings(): ReturnType<LimitHolders['standings']> {
+    return this.#holders.standings((tokenName) => this.heldOf(tokenName));
   }
 
   /** Those that a job of these names is under; none where its token has no limits. */
@@ -251,15 +181,15 @@ export class LimitAccounts {
   save(): void {
     const { sql, now } = this.#ports;
     for (const token_name of this.#changed) {
-      const { account, tenant } = this.#holders.get(token_name)!;
+      const { account, tenant } = this.#holders.of(token_name)!;
       const isUnlimited = Object.keys(account.limits).length === 0;
       if (isUnlimited && account.running.length === 0 && this.heldOf(token_name) === 0) {
         deleteLimits(sql, token_name);
-        this.#holders.delete(token_name);
+        this.#holders.forget(token_name);
         continue;
       }
       const [limits, state] = [JSON.stringify(account.limits), JSON.stringify(account.state(now()))];
-      const let_in = JSON.stringify([...this.#earlier.allLetIn(token_name), ...this.#requestsOf(account)]);
+      const let_in = JSON.stringify([...this.earlier.allLetIn(token_name), ...this.#requestsOf(account)]);
       writeLimits(sql, { token_name, tenant, limits, state, let_in });
     }
   }
@@ -287,33 +217,8 @@ export class LimitAccounts {
 
   /** Whether something is held back only where this has changed; null: the token has no limits. */
   protected freedOf({ token_name }: Pick<Limited, 'token_name'>): number | null {
-    const holder = this.#holders.get(token_name ?? '');
-    return holder ? holder.account.freed + (this.#tenants.get(holder.tenant)?.freed ?? 0) : null;
-  }
-
-  /** The first budget of a tenant: what runs by its tokens with limits counts from now on. */
-  #openTenant(tenant: string, limits: Limits): void {
-    if (!limits.tenant || this.#tenants.has(tenant)) return;
-    const account = new Account({});
-    this.#tenants.set(tenant, account);
-    for (const running of this.#letIn.values())
-      if (running.tenant === tenant) account.letIn(running.weighed, null);
-    this.#readBudgets(account, { tenant });
-  }
-
-  /** What was used since the day and the month began: with all that is counted and not written yet. */
-  #readBudgets(account: Account, whose: Counted): void {
-    if ('token_name' in whose && !hasBudget(account.limits)) return;
-    const now = this.#ports.now();
-    const unwritten = this.#unwritten(whose);
-    for (const unit of ['day', 'month'] as const) {
-      const used = [...usedBy(this.#ports.sql, whose, startOf(unit, now)), ...unwritten];
-      const named = used.map(({ model, config_id, ...amounts }) => ({
-        names: [model, config_id],
-        ...amounts,
-      }));
-      account.setUsed(unit, named, now);
-    }
+    const holder = this.#holders.of(token_name ?? '');
+    return holder ? holder.account.freed + (this.#holders.ofTenant(holder.tenant)?.freed ?? 0) : null;
   }
 
   /** @param at epoch ms; null: it is a stored job @param isCounted it was let in before, and is no other request */
@@ -324,7 +229,7 @@ export class LimitAccounts {
     const [token_name, weighed] = [job.token_name!, weigh(job)];
     const counts = isCounted ? null : (at ?? this.#ports.now());
     account.letIn(weighed, counts);
-    this.#tenants.get(tenant)?.letIn(weighed, counts);
+    this.#holders.ofTenant(tenant)?.letIn(weighed, counts);
     this.#letIn.set(weighed.id, { token_name, tenant, weighed, at });
     if (!isCounted) this.#change(token_name, false);
   }
@@ -332,24 +237,19 @@ export class LimitAccounts {
   #accountsLetIn(jobId: string): Account[] {
     const letIn = this.#letIn.get(jobId);
     if (!letIn) return [];
-    const accounts = [this.#holders.get(letIn.token_name)?.account, this.#tenants.get(letIn.tenant)];
+    const accounts = [this.#holders.of(letIn.token_name)?.account, this.#holders.ofTenant(letIn.tenant)];
     return accounts.filter((account) => account !== undefined);
   }
 
   /** Undefined: there are no limits that hold for it. */
   #holderOf({ token_name, cost }: Pick<Limited, 'token_name' | 'cost'>): Holder | undefined {
-    return token_name === null || cost === null ? undefined : this.#holders.get(token_name);
+    return token_name === null || cost === null ? undefined : this.#holders.of(token_name);
   }
 
   #change(tokenName: string, isStored: boolean): void {
     this.#changed.add(tokenName);
     this.#whenChanged(isStored);
   }
-}
-
-function hasBudget({ models = {}, ...all }: Limits): boolean {
-  const limits = [all, ...Object.values(models)];
-  return limits.some((own) => BUDGETS.some((name) => own[name] !== undefined));
 }
 
 export function weigh({ id, cost, config_id }: Limited): Weighed {

@@ -4,8 +4,8 @@ import type { Ports } from '../store/ports.ts';
 import { addUsage, hourOf, insertCounted, rollUpUsage, type Used, wasCounted } from '../store/usage-table.ts';
 import type { Counts } from './counts.ts';
 import type { WaitingJob } from './job.ts';
-import type { Counted } from './limit-accounts.ts';
 import type { LimitBook } from './limit-book.ts';
+import type { Counted } from './limit-holders.ts';
 import { Newest } from './newest.ts';
 import { WriteBehind } from './write-behind.ts';
 

@@ -44,7 +44,7 @@ export function letInHeld(core: Core): boolean {
     core.limits.opensAt = null;
     return false;
   }
-  const { unknownUntil } = core.limits;
+  const { unknownUntil } = core.limits.earlier;
   if (unknownUntil !== null) {
     // Once that is over the next tick ends it, or postpones it where the queue stood still.
     openAt(core, unknownUntil > core.now() ? unknownUntil : null);
