@@ -32,11 +32,13 @@ const FIRST_BYTES = 4096;
  * 600 of 2 MiB at once cost 220 MB.
  */
 const MOST_DISCARDS = 16;
+/** Bodies that wait for that. Each that is read in the end leaves up to half a megabyte with the runtime. */
+const MOST_WAITING = 112;
 /**
- * Bodies that wait for that; callers of any more are answered at once, and some of them see a broken connection instead.
- * Each that is read in the end leaves up to 400 kB with its connection, where the runtime's HTTP server reads ahead.
+ * The answer to a body that is not read waits for so long, ms. The runtime closes the connection a second after the
+ * answer, and a caller that still sends then sees it broken: until then its kernel takes what there is to send.
  */
-const MOST_WAITING = 240;
+const UNREAD_PAUSE_MS = 5000;
 /** Each that waits looks whether it may begin after so long, ms, then after twice as long: 2,000 may wait. */
 const DISCARD_POLL_MS = { first: 20, most: 1000 };
 /** Bodies that are being discarded, and those among them that are read. */
@@ -97,9 +99,9 @@ export async function receive(
 
 /**
  * Reads what comes and keeps nothing, so that a caller that is still sending hears the answer; of a flood of them only
- * as many as may wait for it. Never throws.
+ * as many as may wait for it, and the others are given time to send what they have. Never throws.
  * @param most bytes that are read
- * @param waitMs for its turn: others may be read first; beyond it the caller is answered at once
+ * @param waitMs for its turn: others may be read first
  */
 export async function discardBody(
   request: Request,
@@ -109,7 +111,7 @@ export async function discardBody(
   // A short body has come already, or nearly: reading it is worth the answer.
   const isShort = (announcedLength(request) ?? Number.POSITIVE_INFINITY) <= RECEIVE_BYTES;
   const leave = isShort ? () => {} : await takePlace(request.signal, waitMs);
-  if (leave === null) return;
+  if (leave === null) return await new Promise((done) => setTimeout(done, UNREAD_PAUSE_MS));
   const reader = request.body.getReader({ mode: 'byob' });
   const end = () => void reader.cancel().catch(() => {});
   const timer = setTimeout(end, BODY_WITHIN_MS);
