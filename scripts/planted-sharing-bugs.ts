@@ -101,7 +101,7 @@ export const SHARING_BUGS: readonly Bug[] = [
   {
     name: 'sharing: a worker that does not come back keeps limits shut',
     file: 'src/queue/timed.ts',
-    line: '{ dueAt: ({ limits }) => limits.nextLost, run: ({ limits }) => limits.endLost() },',
+    line: '{ dueAt: ({ limits }) => limits.earlier.nextLost, run: ({ limits }) => limits.endLost() },',
     becomes: '',
   },
   {
