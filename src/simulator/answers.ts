@@ -13,6 +13,8 @@ export interface AnswerPlan {
   /** The ids of each choice's prompt, where ids are told; null: they are not. */
   prompts: TokenIds[];
   promptTokens: number;
+  /** Those of them that were computed before; undefined: that is not told. */
+  cachedTokens: number | undefined;
   includeUsage: boolean;
   continuousUsage: boolean;
   /** Keeps what was computed for another engine; what the answer says of it. Null: it is not asked to. */
@@ -70,7 +72,8 @@ export function streamedAnswer(plan: AnswerPlan): Receiver[] {
         );
         if (unfinished > 0) return;
         if (plan.includeUsage) {
-          pending += shapes.usage(head, { prompt: promptTokens, completion: completionTokens });
+          const cached = plan.cachedTokens;
+          pending += shapes.usage(head, { prompt: promptTokens, cached, completion: completionTokens });
         }
         pending += shapes.done;
         finish();
@@ -116,7 +119,7 @@ export function wholeAnswer(plan: AnswerPlan): Receiver[] {
         choices[index] = { text: parts.join(''), finish, prompt, ids: prompt && ids };
         const all = choices.filter((choice) => choice !== null);
         if (all.length < choices.length) return;
-        const usage = { prompt: promptTokens, completion: completionTokens };
+        const usage = { prompt: promptTokens, cached: plan.cachedTokens, completion: completionTokens };
         const handed = plan.handOver && { kv_transfer_params: plan.handOver(ids) };
         sendJson(response, 200, { ...(shapes.whole(head, all, usage) as object), ...handed });
       },

@@ -10,9 +10,10 @@ import { KvTransfer } from './kv-transfer.ts';
 import { Metrics } from './metrics.ts';
 import type { SimulatorOptions } from './options.ts';
 import { systemClock } from './pace.ts';
+import { PrefixCache } from './prefix-cache.ts';
 import { fitToModel } from './requests.ts';
 import { begunResponse, KeptResponses } from './responses.ts';
-import { type Pace, Scheduler } from './scheduler.ts';
+import { KV_BLOCK_TOKENS, KV_CACHE_TOKENS, type Pace, Scheduler } from './scheduler.ts';
 import { Sleep } from './sleep.ts';
 import { seedFrom, tokenSource } from './text.ts';
 
@@ -21,7 +22,8 @@ export class SimulatedEngine {
   /** Names that it answers to, its own first. */
   readonly names: string[];
   readonly adapters: LoadedAdapters;
-  readonly sleep = new Sleep();
+  readonly prefixes = new PrefixCache(KV_BLOCK_TOKENS, KV_CACHE_TOKENS / KV_BLOCK_TOKENS);
+  readonly sleep = new Sleep(() => this.prefixes.clear());
   readonly pace: Pace;
   readonly metrics = new Metrics();
   readonly scheduler: Scheduler;
@@ -97,6 +99,9 @@ export class SimulatedEngine {
       model: adapter ?? this.names[0]!,
       created: Math.floor(Date.now() / 1000),
     };
+    const root = `${adapter ?? ''} ${body.cache_salt ?? ''}`;
+    const cached = asked.prompts.reduce((sum, { ids }) => sum + this.prefixes.compute(ids, root), 0);
+    this.metrics.cachedTokens += cached;
     const plan = {
       response,
       shapes,
@@ -104,6 +109,7 @@ export class SimulatedEngine {
       prefixes: choices.map(({ text }) => (asked.echo ? text : '')),
       prompts: choices.map(({ ids }) => (asked.returnTokenIds ? ids : null)),
       promptTokens: asked.prompts.reduce((sum, { ids }) => sum + ids.length, 0),
+      cachedTokens: this.options.tellsCachedTokens ? cached : undefined,
       includeUsage: asked.includeUsage,
       continuousUsage: asked.continuousUsage,
       handOver:

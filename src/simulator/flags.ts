@@ -9,7 +9,7 @@ export const IGNORED_SWITCHES = words(`
   async-scheduling cudagraph-metrics disable-cascade-attn disable-custom-all-reduce disable-fastapi-docs
   disable-sliding-window enable-auto-tool-choice enable-chunked-prefill enable-eplb enable-expert-parallel
   enable-log-outputs enable-log-requests enable-per-request-metrics enable-prefix-caching
-  enable-prompt-tokens-details enable-request-id-headers enable-server-load-tracking
+  enable-request-id-headers enable-server-load-tracking
   enforce-eager fail-on-environ-validation fully-sharded-loras kv-cache-metrics
   language-model-only ray-workers-use-nsight skip-mm-profiling skip-tokenizer-init trust-remote-code use-tqdm-on-load`);
 

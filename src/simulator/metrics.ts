@@ -60,6 +60,8 @@ class Histogram {
 export class Metrics {
   promptTokens = 0;
   generationTokens = 0;
+  /** Of prompts, computed before. */
+  cachedTokens = 0;
   /** Of prompts whose blocks came from another engine. */
   externalTokens = 0;
   rejections = 0;
@@ -90,7 +92,7 @@ export class Metrics {
     single('num_requests_waiting', 'gauge', 'Requests that wait for a place.', gauges.waiting);
     single('kv_cache_usage_perc', 'gauge', 'KV cache in use, from 0 to 1.', gauges.kvCacheUsage);
     single('prefix_cache_queries_total', 'counter', 'Prompt tokens looked up.', this.promptTokens);
-    single('prefix_cache_hits_total', 'counter', 'Prompt tokens found in the cache.', 0);
+    single('prefix_cache_hits_total', 'counter', 'Prompt tokens found in the cache.', this.cachedTokens);
     single(
       'external_prefix_cache_hits_total',
       'counter',

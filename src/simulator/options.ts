@@ -33,6 +33,8 @@ export interface SimulatorOptions {
   enableSleep: boolean;
   /** Token ids can be asked for in place of texts (`/inference/v1/generate`). */
   enableScaleOut: boolean;
+  /** Usage says how many tokens of the prompt were computed before. */
+  tellsCachedTokens: boolean;
   /** Adapters can be loaded. */
   enableLora: boolean;
   /** By the routes of `VLLM_ALLOW_RUNTIME_LORA_UPDATING`. */
@@ -60,6 +62,7 @@ export function defaultOptions(): SimulatorOptions {
     startupSeconds: 0,
     enableSleep: false,
     enableScaleOut: false,
+    tellsCachedTokens: false,
     enableLora: false,
     loraRoutes: false,
     kvTransfer: null,
@@ -123,6 +126,7 @@ export function parseArguments(argv: readonly string[]): SimulatorOptions {
     startupSeconds: given.startupSeconds ?? 0,
     enableSleep: (given.enableSleepMode ?? false) && process.env.VLLM_SERVER_DEV_MODE === '1',
     enableScaleOut: given.enableScaleOut ?? false,
+    tellsCachedTokens: given.enablePromptTokensDetails ?? false,
     enableLora: given.enableLora ?? false,
     loraRoutes: /^(1|true)$/i.test(process.env.VLLM_ALLOW_RUNTIME_LORA_UPDATING ?? ''),
     kvTransfer: given.kvTransferConfig || null,
@@ -146,6 +150,7 @@ interface Given {
   interTokenLatencyMs?: number;
   startupSeconds?: number;
   enableLora?: boolean;
+  enablePromptTokensDetails?: boolean;
   enableSleepMode?: boolean;
   enableScaleOut?: boolean;
   /** Commander makes an empty text of null. */
@@ -171,6 +176,8 @@ function describeCommand(options: SimulatorOptions): Command {
     .option('--no-enable-sleep-mode', 'it cannot')
     .option('--enable-scale-out', 'token ids can be asked for (/inference/v1/generate)')
     .option('--no-enable-scale-out', 'they cannot')
+    .option('--enable-prompt-tokens-details', 'usage says how much of a prompt was computed before')
+    .option('--no-enable-prompt-tokens-details', 'it does not')
     .option('--enable-lora', 'adapters can be loaded')
     .option('--no-enable-lora', 'they cannot')
     .option('--kv-transfer-config <json>', 'caches of other engines are read (NixlConnector)', transfer)

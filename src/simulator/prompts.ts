@@ -1,4 +1,4 @@
-import { countTokens, promptIds, seedFrom } from './text.ts';
+import { countTokens, promptIds } from './text.ts';
 
 type Body = Record<string, unknown>;
 
@@ -20,12 +20,12 @@ export function givenIds({ kv_transfer_params: params }: Body): number[] | null 
 /** The ids of a chat. @param texts of its messages */
 export function chatIds(messages: readonly unknown[], texts: readonly string[], model: string): number[] {
   const tokens = texts.reduce((sum, one) => sum + countTokens(one) + TEMPLATE_TOKENS, 0);
-  return promptIds(seedFrom(JSON.stringify([null, messages, model])), tokens);
+  return promptIds(JSON.stringify([model, messages]), tokens);
 }
 
 /** The same of a text. */
 export function textIds(prompt: string, model: string): number[] {
-  return promptIds(seedFrom(JSON.stringify([null, prompt, model])), countTokens(prompt));
+  return promptIds(JSON.stringify([model, prompt]), countTokens(prompt));
 }
 
 /** A prompt is a text, a list of token ids, or a list of either. */

@@ -67,7 +67,7 @@ const TOKENS_PER_TURN = 64;
 
 /** KV cache for this many tokens, in blocks of vLLM's size on a CPU. */
 export const KV_CACHE_TOKENS = 2_097_152;
-const KV_BLOCK_TOKENS = 128;
+export const KV_BLOCK_TOKENS = 128;
 
 /**
  * The engine's loop: a batch of at most `maxRunning` sequences, the others wait in order of arrival.

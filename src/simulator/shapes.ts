@@ -12,6 +12,8 @@ const FINGERPRINT = 'vllm-0.32.0-51a1a7ed';
 
 export interface Usage {
   prompt: number;
+  /** Of the prompt, computed before; left out: it is not told. */
+  cached?: number | undefined;
   completion: number;
 }
 
@@ -230,7 +232,10 @@ function usageEvent(head: AnswerHead, object: string, usage: Usage): string {
   return event({
     ...chunkHead(head, object),
     choices: [],
-    usage: counts(usage),
+    usage: {
+      ...counts(usage),
+      ...(usage.cached !== undefined && { prompt_tokens_details: { cached_tokens: usage.cached } }),
+    },
     system_fingerprint: FINGERPRINT,
   });
 }
@@ -244,5 +249,11 @@ export function chunkUsage(usage: Usage) {
 }
 
 export function wholeUsage(usage: Usage) {
-  return { ...counts(usage), prompt_tokens_details: null, completion_tokens_details: null };
+  const { cached } = usage;
+  const details = { cached_tokens: cached, created_cache_tokens: null, multimodal_tokens: null };
+  return {
+    ...counts(usage),
+    prompt_tokens_details: cached === undefined ? null : details,
+    completion_tokens_details: null,
+  };
 }

@@ -11,7 +11,11 @@ export class Sleep {
   /** Stands for the GPU memory: there while the weights are, so that a test sees who has it. Null: none is told. */
   readonly #memory = process.env.SIMULATOR_MEMORY_FILE ?? null;
 
-  constructor() {
+  readonly #onSleep: () => void;
+
+  /** @param onSleep what it has computed is gone */
+  constructor(onSleep: () => void) {
+    this.#onSleep = onSleep;
     this.#awake.resolve();
     this.#hold(true);
   }
@@ -38,7 +42,10 @@ export class Sleep {
   #become(isAsleep: boolean): void {
     if (isAsleep === this.#isAsleep) return;
     this.#isAsleep = isAsleep;
-    if (isAsleep) this.#awake = Promise.withResolvers();
+    if (isAsleep) {
+      this.#awake = Promise.withResolvers();
+      this.#onSleep();
+    }
     this.#hold(!isAsleep);
     if (!isAsleep) this.#awake.resolve();
   }

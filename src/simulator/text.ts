@@ -1,6 +1,6 @@
 /**
  * The simulated language: made-up answers that are the same for the same request, and a tokenizer
- * whose ids say nothing but which prompt they are of.
+ * whose ids say nothing but which prompt they are of, and which others begin alike.
  */
 
 // One entry is one token. A few letters outside ASCII, so that a road that cuts UTF-8 in two is found out.
@@ -36,9 +36,15 @@ const GENERATED_FROM = 200_000;
 /** Ids with the same word are so far apart; there are fewer words. */
 const WORDS = 128;
 
-/** Ids of a prompt of so many tokens. */
-export function promptIds(seed: number, count: number): number[] {
-  return Array.from({ length: count }, (_, at) => mix(seed + Math.imul(at, 0x9e3779b1)) % GENERATED_FROM);
+/** Ids of a prompt of so many tokens: each follows from the text until its place, the last one from all of it. */
+export function promptIds(text: string, count: number): number[] {
+  let hash = FNV_START;
+  let at = 0;
+  return Array.from({ length: count }, (_, index) => {
+    const end = index === count - 1 ? text.length : Math.min(text.length, (index + 1) * TOKEN_LENGTH);
+    for (; at < end; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
+    return mix(hash + Math.imul(index, 0x9e3779b1)) % GENERATED_FROM;
+  });
 }
 
 /**
@@ -90,7 +96,10 @@ export function seedFrom(text: string): number {
   return hash >>> 0;
 }
 
+/** Bytes. */
+const TOKEN_LENGTH = 4;
+
 /** Tokens of a text: one for every four bytes begun. */
 export function countTokens(text: string): number {
-  return Math.ceil(Buffer.byteLength(text) / 4);
+  return Math.ceil(Buffer.byteLength(text) / TOKEN_LENGTH);
 }

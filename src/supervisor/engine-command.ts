@@ -1,5 +1,6 @@
 /** Builds the engine's command from its defaults, the image, the environment and VLLM_EXTRA_ARGS. */
 import { defaultAdapters, refuseSharedNames } from '../engine/command/adapter-flags.ts';
+import { defaultCachedTokens } from '../engine/command/cached-tokens-flag.ts';
 import type { EngineConfiguration } from '../engine/command/configuration.ts';
 import { engineEnvironment, findProgram } from '../engine/command/configuration.ts';
 import type { SettledEnvironment } from '../engine/command/familiar-names.ts';
@@ -71,6 +72,7 @@ export async function prepareCommand(
   const defaults = [
     defaultTracing(engine, asked, settled.env),
     defaultAdapters(configuration.adapters.length),
+    defaultCachedTokens(engine),
     defaultSleep(settled.env),
     defaultPrefill(configuration.engine, settled.env),
   ];

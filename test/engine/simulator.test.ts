@@ -253,6 +253,31 @@ describe('a fault of the simulator', () => {
   });
 });
 
+describe('usage of the simulator', () => {
+  const asked = async (url: string, end: string, more: object = {}) => {
+    const messages = [{ role: 'user', content: `${'a long beginning '.repeat(80)} ${end}` }];
+    const response = await chat(url, { messages, max_tokens: 1, ...more });
+    return ((await response.json()) as { usage: object }).usage;
+  };
+  const cached = (tokens: number) => ({ prompt_tokens_details: { cached_tokens: tokens } });
+
+  it('says how much of a prompt it had computed before, in blocks', async () => {
+    const { url, child } = await readySimulator('--enable-prompt-tokens-details');
+    expect(await asked(url, 'one')).toMatchObject({ prompt_tokens: 345, ...cached(0) });
+    expect(await asked(url, 'two')).toMatchObject(cached(256));
+    expect(await asked(url, 'two', { cache_salt: 'another' })).toMatchObject(cached(0));
+    await child.stop();
+  });
+
+  it('says nothing of it unless it is told to', async () => {
+    const { url, child } = await readySimulator();
+    for (const end of ['one', 'two']) {
+      expect(await asked(url, end)).toMatchObject({ prompt_tokens_details: null });
+    }
+    await child.stop();
+  });
+});
+
 describe('the simulator in this process', () => {
   it('keeps the pace it is set to while it runs', async () => {
     const { url, close } = await startSimulator({ interTokenLatencyMs: 60_000 });

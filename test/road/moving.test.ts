@@ -118,12 +118,13 @@ async function counted(): Promise<{ output: number; wasted: number; succeeded: n
 
 /** The list of requests tells each of them as its caller saw it, who had the first token before the move. */
 async function expectFirstTokensOfCallers(responses: Response[]): Promise<void> {
-  const page = await (await fetch(`${queue.url}/api/requests?limit=200`)).json();
-  const { requests } = page as { requests: RequestRecord[] };
   for (const { job_id, steps } of await Promise.all(responses.map(ledgerOf))) {
     const moved = steps.find(({ step }) => step === 'moved');
     if (!moved) continue;
-    const { submitted_at, wait_ms, first_token_ms } = requests.find(({ id }) => id === job_id)!;
+    const { submitted_at, wait_ms, first_token_ms } = await until(async () => {
+      const page = await (await fetch(`${queue.url}/api/requests?limit=200`)).json();
+      return (page as { requests: RequestRecord[] }).requests.find(({ id }) => id === job_id);
+    }, 'it is listed');
     expect(submitted_at + first_token_ms!).toBeLessThanOrEqual(Date.parse(moved.at));
     expect(wait_ms).toBeLessThanOrEqual(first_token_ms!);
   }

@@ -1,4 +1,4 @@
-import { promptIds, seedFrom } from '../../src/simulator/text.ts';
+import { promptIds } from '../../src/simulator/text.ts';
 import { PROMPT_TOKENS } from './continuable-answer.ts';
 import type { CallerPlan } from './plan.ts';
 
@@ -16,7 +16,7 @@ export function callerRequest(
   const { form, maxTokens: max_tokens, asksUsage, stop } = moves;
   const counted = { ...all, ...(asksUsage && { stream_options: { include_usage: true } }) };
   if (form === 'tokens') {
-    const token_ids = promptIds(seedFrom(jobId), PROMPT_TOKENS);
+    const token_ids = promptIds(jobId, PROMPT_TOKENS);
     return {
       path: '/inference/v1/generate',
       body: { ...counted, token_ids, sampling_params: { max_tokens } },

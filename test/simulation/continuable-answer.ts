@@ -1,4 +1,4 @@
-import { promptIds, seedFrom, tokenSource } from '../../src/simulator/text.ts';
+import { promptIds, tokenSource } from '../../src/simulator/text.ts';
 
 /**
  * A chat, or an answer of `/inference/v1/generate`, as vLLM streams it that tells token ids, and goes on from those that
@@ -68,7 +68,7 @@ export function continuableAnswer(
   const isOfTokens = token_ids !== undefined;
   const { max_tokens = 12 } = body.sampling_params ?? body;
   const asked = kv_transfer_params?.prompt_token_ids ?? token_ids;
-  const ids = asked ?? promptIds(seedFrom(JSON.stringify(messages)), PROMPT_TOKENS);
+  const ids = asked ?? promptIds(JSON.stringify(messages), PROMPT_TOKENS);
   const source = tokenSource(ids);
   const most = Math.max(1, Math.min(max_tokens, source.naturalLength));
   const { tokens, stopAt } = generated(source, most, body.stop ?? null);

@@ -5,7 +5,7 @@ import {
   EngineGone,
   EngineUnreachable,
 } from '../../src/engine/client/types.ts';
-import { promptIds, seedFrom } from '../../src/simulator/text.ts';
+import { promptIds } from '../../src/simulator/text.ts';
 import type { Clock } from '../../src/worker/clock.ts';
 import { Prefills } from '../../src/worker/prefill/prefills.ts';
 import type { Random } from '../support/random.ts';
@@ -92,7 +92,7 @@ export class PrefillEngine {
     if (fault === 'fails') return answer(500, {});
     if (fault === 'refuses') return answer(404, {});
     const { messages } = JSON.parse(String(body)) as GenerationBody;
-    const ids = promptIds(seedFrom(JSON.stringify(messages)), PROMPT_TOKENS);
+    const ids = promptIds(JSON.stringify(messages), PROMPT_TOKENS);
     const id = `prefill-${++this.#requests}`;
     const held = fault === 'shorter' ? ids.slice(1) : ids;
     if (fault !== 'lost') this.#kept.set(id, { jobId: requestId ?? '', ids: held, isRead: false });

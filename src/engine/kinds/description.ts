@@ -78,6 +78,8 @@ export interface EngineDescription {
   sideBySide: { flag: string | null; usual: number };
   /** The flag that says where its spans go; left out: it makes none. */
   tracingFlag?: `--${string}`;
+  /** The flag by which usage says how much of a prompt its cache had; left out: it has none. */
+  cachedTokensFlag?: `--${string}`;
   /** The step of the start that a log line shows, or null. */
   phaseOf(line: string): LogPhase | null;
   /** What an exit means, from its code (null: killed) and the last log lines. */

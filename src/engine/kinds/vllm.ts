@@ -43,6 +43,7 @@ export const vllm: EngineDescription = {
   // Without the flag 128 on a CPU, 1024 with 70 GiB or more of GPU memory (not an A100), else this.
   sideBySide: { flag: VLLM_WORDS.maxSequences, usual: 256 },
   tracingFlag: '--otlp-traces-endpoint',
+  cachedTokensFlag: '--enable-prompt-tokens-details',
   phaseOf: vllmPhase,
   explainExit: (exitCode, lastLines) => explainBy(RULES, exitCode, lastLines),
   decisiveFailure: (line) => decisiveBy(RULES, line),
