@@ -20,7 +20,7 @@ import { streamIdOf } from '../state/fences.ts';
 import { type Job, prefixOf, type WaitingJob } from '../state/job.ts';
 import { movedFrom } from '../state/kept-partial.ts';
 import { type Core, storeOf } from '../state/state.ts';
-import { occupySlot, profileOf, type Worker } from '../state/worker.ts';
+import { awaitsTurn, occupySlot, profileOf, type Worker } from '../state/worker.ts';
 import { due } from '../store/alarm.ts';
 import { attemptNumber, traceOf } from './trace.ts';
 import { predictedShare } from './warmth.ts';
@@ -40,7 +40,9 @@ export function send(core: Core, worker: Worker, job: Job): void {
   const kept = job.mode === 'stored' && worker.session.extended ? core.stored.kept(job) : null;
   if (kept !== null) emit(core, job, 'moved', movedFrom(kept));
   const { leased, files } = lease(core, worker, job);
-  emit(core, leased, 'dispatched', null, { isFirst });
+  emit(core, leased, 'dispatched', awaitsTurn(worker) ? 'its engine sleeps, and waits for its turn' : null, {
+    isFirst,
+  });
   const bytes = payloadBytes(worker, leased);
   const { payload, suitsBase } = bytes ? { payload: '', suitsBase: true } : payloadFor(core, leased);
   const frame: JobFrame = {

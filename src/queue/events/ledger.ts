@@ -14,7 +14,10 @@ import type { JobEvent, JobStep } from './event.ts';
  * hitch has no row there: three rows for each job would cost a quarter of the queue's rate (measured).
  */
 
-/** Steps that the job's row keeps, so that the ledger need not; `started` where the worker reports it as it settles. */
+/**
+ * Steps that the job's row keeps, so that the ledger need not; `started` where the worker reports it as it settles. Of a
+ * dispatch about which there is something to say the row keeps the time alone.
+ */
 const KEPT_BY_ROW: ReadonlySet<JobStep> = new Set([
   'submitted',
   'dispatched',
@@ -41,7 +44,8 @@ type Step = LedgerView['steps'][number];
 
 /** Writes one step. */
 export function toLedger(core: Core, { job, step, detail, at }: JobEvent): void {
-  if (job.mode !== 'stored' || KEPT_BY_ROW.has(step)) return;
+  const isKept = KEPT_BY_ROW.has(step) && (step !== 'dispatched' || detail === null);
+  if (job.mode !== 'stored' || isKept) return;
   if (ENDS_ATTEMPT.has(step)) {
     // A worker that comes back after its lease had run out may lose the job once more.
     const known = stepsOfAttempt(core.sql, job.seq, job.fence_token);

@@ -58,6 +58,10 @@ describe('a job for a model that is awake at one worker and sleeps at another', 
     for (let n = 0; n < 3; n++) mode === 'stored' ? queue.job() : queue.request(WAITS);
     queue.advance(WAKE_AFTER_MS / 1000);
     expect(ids(asleep)).toHaveLength(1);
+    const { steps } = queue.queue.read('ledger', String(ids(asleep)[0]), null)!;
+    expect(steps.filter(({ step }) => step === 'dispatched')).toMatchObject([
+      { worker_id: 'asleep', detail: 'its engine sleeps, and waits for its turn' },
+    ]);
     // Those that come after it are judged for themselves.
     mode === 'stored' ? queue.job() : queue.request(WAITS);
     expect(ids(asleep)).toHaveLength(1);
