@@ -5,6 +5,9 @@ const IDS = /"token_ids"\s*:\s*\[([\d,\s]*)\]/g;
 const FINISH = /"finish_reason"\s*:\s*"/;
 const USAGE = /"usage"\s*:\s*\{/;
 const DONE = /(?:^|\n)data: ?\[DONE\]/;
+const NO_DELTA = /"delta"\s*:\s*\{\s*\}/;
+const LOGPROBS = /"logprobs"\s*:\s*\{/;
+const EVENT_END = /(?<=\n\r?\n)/;
 /** A parser is at work that would begin anew. */
 const TOOL_CALLS = /"tool_calls"\s*:\s*\[\s*\{/;
 const REASONING = /"(?:reasoning|reasoning_content)"\s*:\s*"[^"]/;
@@ -92,7 +95,7 @@ export class TokenIds {
 
   /** Reasoning that comes behind content is that of a parser which begins again. */
   #follow(text: string): void {
-    for (const event of text.split(/(?<=\n\r?\n)/)) {
+    for (const event of text.split(EVENT_END)) {
       const reasons = REASONING.test(event);
       this.#isLost ||= reasons && this.#hasContent;
       this.#hasContent ||= CONTENT.test(event);
@@ -111,8 +114,14 @@ function identityOf(event: Record<string, unknown>): AnswerIdentity | null {
 
 function withoutIds(text: string, events: Uint8Array): Uint8Array {
   if (!text.includes('token_ids"')) return events;
-  const taken = text.replace(PROMPT_IDS, '"prompt_token_ids":null').replaceAll(IDS, '"token_ids":null');
+  const asked = NO_DELTA.test(text) ? text.split(EVENT_END).filter(isForCaller).join('') : text;
+  const taken = asked.replace(PROMPT_IDS, '"prompt_token_ids":null').replaceAll(IDS, '"token_ids":null');
   return Buffer.from(taken, 'latin1');
+}
+
+/** Of tokens that a parser makes no text of vLLM tells nothing, unless it is asked for their ids. */
+function isForCaller(event: string): boolean {
+  return !NO_DELTA.test(event) || FINISH.test(event) || LOGPROBS.test(event);
 }
 
 function stageIn(text: string): Stage {

@@ -252,6 +252,31 @@ describe('an answer of which a parser makes something else than text', () => {
   const blank = event({ content: '\n ' });
   const content = event({ content: 'Two' });
 
+  it('has no events of ids alone for a caller that did not ask for them', () => {
+    const of = (ids: number[], finish_reason: string | null, delta: object = {}) =>
+      `data: ${JSON.stringify({ choices: [{ index: 0, delta, logprobs: null, finish_reason, token_ids: ids }] })}\n\n`;
+    const [alone, last] = [of([7], null), of([8], 'stop')];
+    const told = (isAsked: boolean) => {
+      const reader = new TokenIds(isAsked);
+      reader.push(Buffer.from(OPENING));
+      const read = [alone + of([6], null, { content: 'a' }) + alone, alone, last].map((piece) =>
+        reader.push(Buffer.from(piece)),
+      );
+      return read.map(({ events, ids }) => [Buffer.from(events).toString(), ids]);
+    };
+    const without = (event: string) => event.replace(/\[\d\]/, 'null');
+    expect(told(false)).toEqual([
+      [without(of([6], null, { content: 'a' })), [7, 6, 7]],
+      ['', [7]],
+      [without(last), [8]],
+    ]);
+    expect(told(true).map(([events]) => events)).toEqual([
+      alone + of([6], null, { content: 'a' }) + alone,
+      alone,
+      last,
+    ]);
+  });
+
   it('may be cut off once reasoning is behind it, and all its ids are told', () => {
     expect(read(event({}), reasoning, blank, content, blank)).toEqual([true, true, false, false, true, true]);
     expect(read(blank, reasoning, event({ reasoning: 'Aha', content: 'a' }))).toEqual([
