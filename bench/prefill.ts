@@ -37,7 +37,8 @@ async function start(name: string): Promise<string> {
     VLLM_NIXL_SIDE_CHANNEL_HOST: '127.0.0.1',
     VLLM_NIXL_SIDE_CHANNEL_PORT: String(await freePort()),
   };
-  const env = { ...process.env, ...vllm.env, PYTHONPATH, ...sideChannel };
+  // Threads that wait for each other sleep: two engines have more of them than the machine may have processors.
+  const env = { OMP_WAIT_POLICY: 'PASSIVE', ...process.env, ...vllm.env, PYTHONPATH, ...sideChannel };
   const engine = startProcess(vllm.vllmCommand, args, { env, name });
   engines.push(engine);
   await engine.waitForLine(/Application startup complete/, 1_200_000);
