@@ -51,7 +51,7 @@ export async function clientOf(
 ): Promise<EngineClient> {
   const port = await listen(createHttpServer(handler));
   const baseUrl = `http://127.0.0.1:${port}`;
-  return tidy(createEngineClient({ baseUrl, apiKey: 'key', servedFallback: 'configured', engine }));
+  return tidy(createEngineClient({ baseUrl, apiKey: 'key', engine }));
 }
 
 export async function rawServer(

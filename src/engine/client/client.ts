@@ -47,8 +47,6 @@ export interface EngineClientOptions {
   /** Address of the engine, with or without a closing `/v1`. */
   baseUrl: string;
   apiKey?: string;
-  /** Answered by `models()` when the engine does not tell. */
-  servedFallback?: string;
   /** Whose health routes and metric names to use; vLLM's if left out. */
   engine?: Pick<EngineDescription, 'healthPaths' | 'metricsPath' | 'metricsPort' | 'metrics'>;
 }
@@ -178,8 +176,7 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
       return (await probe(timeoutMs)) === 'healthy';
     },
     async models() {
-      const { names } = await askModels();
-      return names.length === 0 && options.servedFallback ? [options.servedFallback] : names;
+      return (await askModels()).names;
     },
     async modelCards() {
       return (await askModels()).cards;

@@ -213,7 +213,7 @@ describe('the engine client', () => {
     expect(await client.probe(50)).toBe('unhealthy');
   });
 
-  it('lists the models, and falls back to the configured name when the engine does not tell', async () => {
+  it('lists the models, and none when the engine does not tell', async () => {
     const told = await clientOf((_request, response) => {
       response.end('{"data":[{"id":"a"},{"id":"b"}]}');
     });
@@ -221,7 +221,7 @@ describe('the engine client', () => {
     const silent = await clientOf((_request, response) => {
       response.writeHead(404).end();
     });
-    expect(await silent.models()).toEqual(['configured']);
+    expect(await silent.models()).toEqual([]);
   });
 
   it('sums the counts over their labels and takes the fullest cache', async () => {
