@@ -1,4 +1,4 @@
-import { readPieces } from '../../engine/client/types.ts';
+import { readPieces, readText } from '../../engine/client/types.ts';
 import { Assembly, PartsOfItsOwn } from '../../moving/assembly.ts';
 import { continuationOf } from '../../moving/continuation.ts';
 import { movePlan, routeOf } from '../../moving/plan.ts';
@@ -6,13 +6,14 @@ import {
   type EngineRequest,
   isEventStream,
   isObject,
+  isRetryableStatus,
   jsonOrText,
   limits,
   type MovePlan,
 } from '../../protocol/index.ts';
 import type { Attempt } from './attempt.ts';
 import { atWholeCharacter, NotContinued } from './continued.ts';
-import { answerTooLarge } from './engine-failures.ts';
+import { answerTooLarge, failureOfEngine } from './engine-failures.ts';
 import { withMembers } from './json-members.ts';
 import { type EventSink, relayEvents } from './relay-events.ts';
 import { sendMovable } from './send-request.ts';
@@ -66,10 +67,16 @@ async function askedOf(attempt: Attempt, request: EngineRequest, plan: MovePlan)
   return atWholeCharacter(attempt, { ...request, ...rest });
 }
 
-/** @returns false: the engine takes no such request, and says why to one for the answer in one piece */
+/**
+ * @returns false: the engine takes no such request, and says why to one for the answer in one piece
+ * @throws JobFailure
+ */
 async function streams(attempt: Attempt, request: EngineRequest, assembly: Assembly): Promise<boolean> {
   const answered = await sendMovable(attempt, request);
   const { status, headers, body } = answered.answer;
+  // It has too much to do already, unless it is the rest that it cannot make.
+  if (isRetryableStatus(status) && attempt.partial === null)
+    throw await failureOfEngine(attempt, status, jsonOrText(await readText(body)));
   if (status >= 300 || !isEventStream(headers) || typeof answered.moving === 'string') {
     await readPieces(body, () => false);
     return false;

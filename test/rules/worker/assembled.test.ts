@@ -138,6 +138,14 @@ it('is asked for in one piece once the engine has told reasoning, which only it 
   expect(worker.engine.last.body).toMatchObject({ stream: false });
 });
 
+it('is not asked for twice of an engine that has too much to do', async () => {
+  const worker = await bench();
+  await worker.push({ payload: PAYLOAD });
+  worker.engine.last.json(503, { error: { message: 'full' } });
+  await settled();
+  expect(worker.errors).toMatchObject([{ code: 'engine_overloaded', retryable: true, http_status: 503 }]);
+});
+
 it('is asked for in one piece of an engine that knows no token ids, which says what is wrong with it', async () => {
   const worker = await bench();
   await worker.push({ payload: PAYLOAD });
