@@ -61,6 +61,7 @@ export const MOVING_BUGS: readonly Bug[] = [
     file: 'src/worker/run/send-request.ts',
     line: 'if (request.continues) return sendContinuation(attempt, request, ask, body);',
     becomes: '',
+    first_seed: 1700,
   },
   {
     name: 'moving: a stop string that begins before a cut is not seen',
