@@ -231,16 +231,21 @@ function post(url: string, body: string | Uint8Array<ArrayBuffer>): Promise<stri
   return status(fetch(url, { method: 'POST', body, signal: AbortSignal.timeout(LIMIT_MS) }));
 }
 
-/** The status of an answer, or how the connection ended. */
+/**
+ * The status of an answer, or how the connection ended. An error that comes after the answer has begun breaks it, on
+ * purpose (docs/decisions/early-responses.md): that is no connection without an answer.
+ */
 async function status(asked: Promise<Response>): Promise<string> {
+  let begun = '';
   try {
     const response = await asked;
+    begun = `${response.status}, then `;
     await response.arrayBuffer();
     const again = response.headers.has('retry-after') ? ' with Retry-After' : '';
     return response.status + again;
   } catch (error) {
     const { name, cause } = error as Error & { cause?: { code?: string } };
-    return name === 'TimeoutError' ? 'no answer' : (cause?.code ?? name);
+    return begun + (name === 'TimeoutError' ? 'no answer' : (cause?.code ?? name));
   }
 }
 
