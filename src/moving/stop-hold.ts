@@ -1,4 +1,5 @@
 import { isObject, type MovePlan } from '../protocol/index.ts';
+import { jsonIn } from './event-json.ts';
 
 type Fields = Record<string, unknown>;
 
@@ -137,9 +138,9 @@ export class StopHold {
 
 /** Null: it is a comment, an end mark, a usage, or an error. */
 function choiceIn(event: string): Fields | null {
-  const data = /^data: ?(\{.*\})\r?$/m.exec(event)?.[1];
-  if (data === undefined) return null;
-  const { choices } = JSON.parse(data) as Fields;
+  const json = jsonIn(event);
+  if (json === null) return null;
+  const { choices } = JSON.parse(json) as Fields;
   return Array.isArray(choices) && isObject(choices[0]) ? choices[0] : null;
 }
 
@@ -155,10 +156,9 @@ function placeOf(choice: Fields): [Fields, string | null] {
 }
 
 function withText(event: string, text: string): string {
-  return event.replace(/^(data: ?)(\{.*\})/m, (_, name: string, json: string) => {
-    const data = JSON.parse(json) as { choices: Fields[] };
-    const [where, place] = placeOf(data.choices[0]!);
-    where[place!] = text;
-    return name + JSON.stringify(data);
-  });
+  const json = jsonIn(event)!;
+  const data = JSON.parse(json) as { choices: Fields[] };
+  const [where, place] = placeOf(data.choices[0]!);
+  where[place!] = text;
+  return event.replace(json, () => JSON.stringify(data));
 }

@@ -1,4 +1,5 @@
 import { type AnswerIdentity, isObject, limits, STAGES, type Stage } from '../protocol/index.ts';
+import { jsonIn } from './event-json.ts';
 
 const PROMPT_IDS = /"prompt_token_ids"\s*:\s*\[([\d,\s]*)\]/;
 const IDS = /"token_ids"\s*:\s*\[([\d,\s]*)\]/g;
@@ -68,10 +69,10 @@ export class TokenIds {
   }
 
   #begin(text: string): void {
-    const data = /^data: ?(\{.*\})\r?$/m.exec(text)?.[1];
-    if (data === undefined) return;
+    const json = jsonIn(text);
+    if (json === null) return;
     this.#hasBegun = true;
-    const event = JSON.parse(data) as Record<string, unknown>;
+    const event = JSON.parse(json) as Record<string, unknown>;
     const [choice] = (Array.isArray(event.choices) ? event.choices : []) as Record<string, unknown>[];
     const promptIds = this.#prompt ?? event.prompt_token_ids ?? choice?.prompt_token_ids;
     const identity = identityOf(event);

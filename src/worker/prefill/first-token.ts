@@ -35,7 +35,7 @@ function beginningIn(events: Uint8Array | null): 'nothing' | 'token' | 'failure'
   // A comment has no such line.
   for (const [, data = ''] of Buffer.from(events)
     .toString()
-    .matchAll(/^data: ?(.*?)\r?$/gm)) {
+    .matchAll(/^data: ?([^\r\n]*)/gm)) {
     const { error, choices } = fieldsOf(jsonOrText(data));
     if (error) return 'failure';
     const { delta, finish_reason } = fieldsOf(Array.isArray(choices) ? choices[0] : null);

@@ -1,3 +1,4 @@
+import { jsonIn } from '../../moving/event-json.ts';
 import { isObject, jsonOrText } from '../../protocol/index.ts';
 import { EventSplitter } from '../answers/event-splitter.ts';
 import { membersOf } from './json-members.ts';
@@ -123,7 +124,7 @@ function memberText(event: string, name: string): string | null {
 
 /** Null: it holds no object. */
 function dataOf(event: string): Fields | null {
-  const data = /^data: ?(\{.*\})\r?$/m.exec(event)?.[1];
-  const value = data === undefined ? null : jsonOrText(data);
+  const json = jsonIn(event);
+  const value = json === null ? null : jsonOrText(json);
   return isObject(value) ? value : null;
 }

@@ -208,5 +208,5 @@ async function checkWhole(
 /** What an engine says of its error, which some label as a stream of one event. */
 function errorIn({ headers }: EngineAnswer, bytes: Buffer): unknown {
   const text = bytes.toString();
-  return jsonOrText((isEventStream(headers) && /^data: ?(.*)$/m.exec(text)?.[1]) || text);
+  return jsonOrText((isEventStream(headers) && /^data: ?([^\r\n]*)/m.exec(text)?.[1]) || text);
 }

@@ -39,7 +39,9 @@ function engine(form: Form, pieces: readonly string[], stops: readonly string[])
 }
 
 function textIn(events: string): string {
-  const told = [...events.matchAll(/^data: (\{.*\})$/gm)].map(([, json = '']) => JSON.parse(json).choices[0]);
+  const told = [...events.matchAll(/^data: (\{[^\n]*\})$/gm)].map(
+    ([, json = '']) => JSON.parse(json).choices[0],
+  );
   return told.map(({ delta, text }) => delta?.content ?? text).join('');
 }
 
@@ -53,7 +55,7 @@ it('gives the text until the stop string, and may be cut wherever it has given s
     // Of one length, so that no stop string ends within another.
     const length = random.int(1, 4);
     const letters = (count: number) =>
-      Array.from({ length: count }, () => random.pick(['a', 'b', 'c'])).join('');
+      Array.from({ length: count }, () => random.pick(['a', 'b', '\u2028'])).join('');
     const stops = Array.from({ length: random.int(1, 3) }, () => letters(length));
     const pieces = Array.from({ length: 30 }, () => letters(random.int(0, 3)));
     const hold = holdOf(form, stops);
