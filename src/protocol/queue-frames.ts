@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { PartialAnswer } from './moves.ts';
 import { TraceContext } from './trace-context.ts';
+import { JobRef } from './worker-frames.ts';
 
 /**
  * Frames a queue sends to a worker. `job`, `job_revoked`, `job_result_ref` and `error` are the base
@@ -102,7 +103,8 @@ export const Renewed = z.object({
   type: z.literal('renewed'),
   /** From the moment the worker sent `renew`. */
   lease_seconds: z.number().positive(),
-  lost: z.array(z.string()).default([]),
+  /** Of the attempts that it asked about. */
+  lost: z.array(JobRef).default([]),
 });
 export type Renewed = z.infer<typeof Renewed>;
 

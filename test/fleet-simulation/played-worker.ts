@@ -1,5 +1,4 @@
-import type { QueueFrame } from '../../src/protocol/index.ts';
-import { PROTOCOL } from '../../src/protocol/index.ts';
+import { type JobRef, PROTOCOL, type QueueFrame } from '../../src/protocol/index.ts';
 import type { Planned, Timeline } from '../simulation/timeline.ts';
 import type { Peer, QueueConnection, QueueHost } from './queue-host.ts';
 
@@ -90,12 +89,11 @@ export class PlayedWorker implements Peer {
       case 'job':
         return this.#begin(frame.job_id, frame.fence_token);
       case 'ack':
-        if (this.#held.get(frame.job_id)?.fence_token === frame.fence_token) this.#drop(frame.job_id);
-        return;
+        return this.#end(frame);
       case 'job_revoked':
         return this.#drop(frame.job_id);
       case 'renewed':
-        for (const id of frame.lost) this.#drop(id);
+        for (const attempt of frame.lost) this.#end(attempt);
         return;
       case 'registered':
         for (const { job_id } of frame.revoked) this.#drop(job_id);
@@ -117,6 +115,11 @@ export class PlayedWorker implements Peer {
   #settle(job_id: string): void {
     const fence_token = this.#held.get(job_id)?.fence_token;
     this.#say({ type: 'job_result', job_id, fence_token, result: {} });
+  }
+
+  /** A newer attempt at the same job goes on. */
+  #end({ job_id, fence_token }: JobRef): void {
+    if (this.#held.get(job_id)?.fence_token === fence_token) this.#drop(job_id);
   }
 
   #drop(jobId: string): void {

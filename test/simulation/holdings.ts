@@ -3,7 +3,7 @@ interface Frame {
   job_id?: string;
   fence_token?: number;
   jobs?: { job_id: string; fence_token: number }[];
-  lost?: string[];
+  lost?: { job_id: string; fence_token: number }[];
   revoked?: { job_id: string }[];
 }
 
@@ -18,10 +18,9 @@ export class Holdings {
   received(text: string): void {
     const frame = JSON.parse(text) as Frame;
     if (frame.type === 'job') this.#held.set(frame.job_id!, frame.fence_token!);
-    if (frame.type === 'ack' && this.#held.get(frame.job_id!) === frame.fence_token)
-      this.#gone(frame.job_id!);
+    if (frame.type === 'ack') this.#over(frame.job_id!, frame.fence_token!);
     if (frame.type === 'job_revoked') this.#gone(frame.job_id!);
-    for (const jobId of frame.lost ?? []) this.#gone(jobId);
+    for (const { job_id, fence_token } of frame.lost ?? []) this.#over(job_id, fence_token);
     for (const { job_id } of frame.revoked ?? []) this.#gone(job_id);
   }
 
@@ -42,6 +41,11 @@ export class Holdings {
   /** Released while there was no connection to say so on: told by its absence from the next list. */
   released(jobId: string): void {
     this.#gone(jobId);
+  }
+
+  /** This attempt; a newer one of the same job is held on. */
+  #over(jobId: string, fence: number): void {
+    if (this.#held.get(jobId) === fence) this.#gone(jobId);
   }
 
   #gone(jobId: string): void {

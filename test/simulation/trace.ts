@@ -49,7 +49,7 @@ function briefFrame(text: string): string {
   if (Array.isArray(frame.jobs)) parts.push(`[${jobs(frame.jobs)}]`);
   if (Array.isArray(frame.resumed)) parts.push(`resumed [${frame.resumed.join(' ')}]`);
   if (Array.isArray(frame.revoked)) parts.push(`revoked [${jobs(frame.revoked)}]`);
-  if (Array.isArray(frame.lost)) parts.push(`lost [${frame.lost.join(' ')}]`);
+  if (Array.isArray(frame.lost)) parts.push(`lost [${jobs(frame.lost)}]`);
   for (const key of ['outcome', 'reason', 'code', 'stream_id', 'message'] as const) {
     if (frame[key] !== undefined) parts.push(`${key}=${frame[key]}`);
   }

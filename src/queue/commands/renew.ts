@@ -18,7 +18,7 @@ export function renew(core: Core, worker: Worker, frame: Renew): void {
   worker.connection.send({
     type: 'renewed',
     lease_seconds: leaseSecondsFor(core, worker),
-    lost: lost.map((job) => job.job_id),
+    lost,
   });
 }
 

@@ -17,7 +17,7 @@ export interface LeasesPorts {
   send(frame: WorkerFrame): boolean;
   /** A `renew` got no answer until the next one was due. */
   missed(): void;
-  /** The queue does not know this attempt any more. */
+  /** This attempt is no longer ours; a newer one of the same job may be. */
   lost(job: JobRef): void;
 }
 
@@ -28,8 +28,6 @@ export interface LeasesPorts {
 export class Leases {
   readonly #ports: LeasesPorts;
   readonly #ownPeriodMs: number;
-  /** What the last `renew` asked for: `renewed` names jobs without their fences. */
-  #asked = new Map<string, number>();
   #isAnswered = true;
   #timer: Timer | null = null;
 
@@ -51,13 +49,10 @@ export class Leases {
     this.changed();
   }
 
-  /** The queue's answer: `lost` is void for a job that was pushed again since. */
-  renewed(answer: Renewed): void {
+  /** The queue's answer, to an older `renew` perhaps. */
+  renewed({ lost }: Renewed): void {
     this.#isAnswered = true;
-    for (const jobId of answer.lost) {
-      const fence = this.#asked.get(jobId);
-      if (fence !== undefined) this.#ports.lost({ job_id: jobId, fence_token: fence });
-    }
+    for (const attempt of lost) this.#ports.lost(attempt);
   }
 
   stop(): void {
@@ -83,7 +78,6 @@ export class Leases {
     if (isExtended(this.#ports.peer())) {
       if (!this.#isAnswered) this.#ports.missed();
       this.#isAnswered = false;
-      this.#asked = new Map(held.map((job) => [job.job_id, job.fence_token]));
       const jobs = held.map(({ job_id, fence_token }) => ({ job_id, fence_token }));
       this.#ports.send({ type: 'renew', jobs });
       return;

@@ -99,7 +99,7 @@ describe('a slot', () => {
     // The gateway lost the answer and asks again.
     harness.request({ job_id: 'request' });
     harness.say(first, { type: 'renew', jobs: [{ job_id: 'request', fence_token }] });
-    expect(first.frames('renewed').at(-1)).toMatchObject({ lost: ['request'] });
+    expect(first.frames('renewed').at(-1)).toMatchObject({ lost: [{ job_id: 'request', fence_token }] });
     expect(harness.queue.read('status').running).toBe(1);
   });
 });

@@ -161,7 +161,7 @@ describe('a worker that is back', () => {
     expect(back.lastJob().job_id).toBe(next);
     // Had the frame not told it so, the renewal would.
     queue.say(back, { type: 'renew', jobs });
-    expect(back.frames('renewed').at(-1)).toMatchObject({ lost: [id] });
+    expect(back.frames('renewed').at(-1)).toMatchObject({ lost: jobs });
   });
 
   it('neither revokes nor loses what the worker itself settled and has no acknowledgement of', () => {

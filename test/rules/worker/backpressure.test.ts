@@ -114,7 +114,7 @@ test('a job that the queue takes back is followed by a report: one that crossed 
   await bench.clock.advance(5000);
   bench.queue.push({ type: 'job_revoked', job_id: 'a', reason: 'cancelled' });
   expect(bench.queue.framesOf('load').map(({ slots_free }) => slots_free)).toEqual([4, 2, 3]);
-  bench.queue.push({ type: 'renewed', lease_seconds: 30, lost: ['b'] });
+  bench.queue.push({ type: 'renewed', lease_seconds: 30, lost: [{ job_id: 'b', fence_token: 2 }] });
   expect(bench.queue.framesOf('load').map(({ slots_free }) => slots_free)).toEqual([4, 2, 3, 4]);
 });
 

@@ -223,7 +223,7 @@ test('a lost lease aborts its job, and nothing of it is sent', async () => {
   const bench = await new WorkerBench({ renewAfterSeconds: 10 }).ready();
   await bench.push();
   await bench.clock.advance(10_000);
-  bench.queue.push({ type: 'renewed', lease_seconds: 30, lost: ['j1'] });
+  bench.queue.push({ type: 'renewed', lease_seconds: 30, lost: [{ job_id: 'j1', fence_token: 1 }] });
   await settled();
   expect(bench.engine.last.isAborted).toBe(true);
   expect(bench.results.length + bench.errors.length).toBe(0);
@@ -234,7 +234,9 @@ test('a lease lost by an older attempt does not abort the newer one', async () =
   await bench.push({ fence_token: 1 });
   await bench.clock.advance(10_000);
   await bench.push({ fence_token: 2 });
-  bench.queue.push({ type: 'renewed', lease_seconds: 30, lost: ['j1'] });
+  // The queue reads the first only after it has given the job out again.
+  await bench.clock.advance(10_000);
+  bench.queue.push({ type: 'renewed', lease_seconds: 30, lost: [{ job_id: 'j1', fence_token: 1 }] });
   expect(bench.engine.last.isAborted).toBe(false);
   expect(bench.worker.running).toBe(1);
 });
