@@ -42,7 +42,7 @@ export function countEnd(core: Core, job: Job, ending: Ending, by: EndedBy, usag
   const cancelled = isCallers && by !== 'worker' ? cancelledNow(core, job) : null;
   const known = usage ?? (cancelled === null ? undefined : usageSoFar(cancelled));
   const amounts = { ...amountsOf(as, known, job.state === 'leased', isCallers), ...takeSlotTime(core, job) };
-  const entry = { key: keyOf(core, job, usage), amounts };
+  const entry = { key: keyOf(core, job, usage), amounts, job_id: job.id };
   if (job.mode === 'stored') {
     core.usage.add(entry);
     if (cancelled !== null) giveUp(core, job, cancelled);
@@ -158,7 +158,8 @@ function countUnknown(core: Core, worker: Worker, frame: Settlement): void {
   const as = endToldBy(frame);
   const isCallers = isEndedByCaller(as, frame.type === 'job_error' ? frame.code : undefined);
   const used = isOlder ? { wasted: tokensOf(usage) } : amountsOf(as, usage, true, isCallers);
-  const entry = { key, amounts: { ...used, ...takeSlotTimeOf(core, worker, fence_token) } };
+  const { job_id } = frame;
+  const entry = { key, amounts: { ...used, ...takeSlotTimeOf(core, worker, fence_token) }, job_id };
   core.usage.gather(entry, fence_token);
   if (!isOlder && as !== 'cancelled') core.requests.counted(frame.job_id, entry);
 }

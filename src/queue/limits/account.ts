@@ -4,13 +4,17 @@ import { BUDGETS, type CalendarUnit, unitOf } from './calendar-sum.ts';
 import {
   type Amounts,
   amountOf,
+  type Come,
   count,
+  countCome,
   longer,
   newScope,
   type OverLimit,
   overBudget,
   overScope,
   type Scope,
+  takeBack,
+  takeBackCome,
   usedOf,
 } from './scope.ts';
 import { SlidingWindow, type WindowSlot } from './sliding-window.ts';
@@ -49,10 +53,7 @@ export interface Standing extends Rates {
 export type AccountState = Record<string, { requests: WindowSlot[]; tokens: WindowSlot[] }>;
 
 /** Something that is let in. */
-interface Running extends Weighed {
-  /** Tokens of its attempt that have come and are counted, until its usage tells all of them. */
-  come: number;
-}
+interface Running extends Weighed, Come {}
 
 /** Of all models. */
 const ALL = '';
@@ -106,7 +107,7 @@ export class Account {
     for (const running of this.#running.values()) {
       this.#reserve(running, 1);
       for (const [, scope] of this.#matching(running.names))
-        if (fresh.has(scope)) count(scope, ofTokens(running.come), now);
+        if (fresh.has(scope)) countCome(scope, running, now);
     }
   }
 
@@ -135,7 +136,7 @@ export class Account {
   /** Lets it in. @param at epoch ms of the request; null: it was counted before */
   letIn(weighed: Weighed, at: number | null): void {
     if (this.#running.has(weighed.id)) return;
-    const running = { ...weighed, come: 0 };
+    const running = { ...weighed, come: 0, counted: new SlidingWindow() };
     this.#running.set(weighed.id, running);
     this.#reserve(running, 1);
     if (at === null) return;
@@ -150,31 +151,41 @@ export class Account {
     this.#change(running, () => {
       running.come = tokens;
     });
+    running.counted.add(now, fresh);
     this.charge(running.names, ofTokens(fresh), now);
   }
 
-  /** Its attempt is over: of what had come only what its usage says counts, which is charged by itself. */
-  endAttempt(id: string, now: number): void {
-    const running = this.#running.get(id);
-    if (!running || running.come === 0) return;
-    this.charge(running.names, ofTokens(-running.come), now);
-    this.#change(running, () => {
-      running.come = 0;
-    });
-  }
-
-  /** It is over, whatever became of it. */
+  /** It is over, whatever became of it: of what had come only what its usage told counts. */
   end(id: string, now: number): void {
-    this.endAttempt(id, now);
+    this.#endAttempt(id, [], 0, now);
     const running = this.#running.get(id);
     if (!running) return;
     this.#running.delete(id);
     this.#reserve(running, -1);
   }
 
-  charge(names: readonly string[], used: Amounts, now: number): void {
+  /**
+   * @param at epoch ms; of what is less than 0 that at which it was counted
+   * @param id what ends with this; what had come of it counts from when it came, and not once more
+   */
+  charge(names: readonly string[], used: Amounts, at: number, id?: string): void {
     if (used.tokens < 0) this.freed += 1;
-    for (const [, scope] of this.#matching(names)) count(scope, used, now);
+    const scopes = this.#matching(names);
+    for (const [, scope] of scopes) count(scope, used, at);
+    if (id !== undefined) this.#endAttempt(id, scopes, used.tokens, at);
+  }
+
+  /** @param told scopes that have counted its usage now, of so many `tokens` */
+  #endAttempt(id: string, told: readonly (readonly [string, Scope])[], tokens: number, now: number): void {
+    const running = this.#running.get(id);
+    if (!running || running.come === 0) return;
+    const again = Math.min(tokens, running.come);
+    for (const entry of this.#matching(running.names))
+      takeBackCome(entry[1], running, told.includes(entry) ? again : 0, now);
+    this.#change(running, () => {
+      running.come = 0;
+      running.counted = new SlidingWindow();
+    });
   }
 
   /**
@@ -185,7 +196,7 @@ export class Account {
     this.freed += 1;
     for (const [pattern, { budgets }] of this.#scopes) {
       const own = used.filter(({ names }) => pattern === ALL || fits(pattern, names));
-      const all = [...own, ofTokens(this.#comeOf(pattern))];
+      const all = [...own, ...this.#comeOf(pattern).map(({ come }) => ofTokens(come))];
       for (const name of BUDGETS) {
         const sum = all.reduce((sum, one) => sum + amountOf(name, one), 0);
         if (unitOf(name) === unit) budgets[name].set(now, sum);
@@ -212,18 +223,15 @@ export class Account {
   state(now: number): AccountState {
     const states = [...this.#scopes].map(([pattern, { requests, tokens }]) => {
       const told = new SlidingWindow(tokens.slots(now), now);
-      told.add(now, -this.#comeOf(pattern));
+      for (const { come, counted } of this.#comeOf(pattern)) takeBack(told, counted.slots(now), come);
       return [pattern, { requests: requests.slots(now), tokens: told.slots(now) }] as const;
     });
     return Object.fromEntries(states);
   }
 
-  #comeOf(pattern: string): number {
-    let tokens = 0;
-    for (const { names, come } of this.#running.values()) {
-      if (come > 0 && (pattern === ALL || fits(pattern, names))) tokens += come;
-    }
-    return tokens;
+  #comeOf(pattern: string): Come[] {
+    const running = [...this.#running.values()];
+    return running.filter(({ names, come }) => come > 0 && (pattern === ALL || fits(pattern, names)));
   }
 
   /** Changes what has come of one that runs, and with it what it still has reserved. */

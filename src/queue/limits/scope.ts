@@ -1,6 +1,6 @@
 import type { Budgets, RateLimits } from '../../protocol/index.ts';
 import { BUDGETS, CalendarSum, endOf, isMoney, NANO, unitOf } from './calendar-sum.ts';
-import { SlidingWindow } from './sliding-window.ts';
+import { SlidingWindow, type WindowSlot } from './sliding-window.ts';
 
 /** Why something is not let in now. */
 export interface OverLimit {
@@ -47,9 +47,41 @@ export interface Amounts {
   nanodollars: number;
 }
 
-export function count({ tokens: window, budgets }: Scope, used: Amounts, now: number): void {
-  window.add(now, used.tokens);
-  for (const name of BUDGETS) budgets[name].add(now, amountOf(name, used));
+/** @param at epoch ms; of what is less than 0 that at which it was counted */
+export function count({ tokens: window, budgets }: Scope, used: Amounts, at: number): void {
+  window.add(at, used.tokens);
+  for (const name of BUDGETS) budgets[name].add(at, amountOf(name, used));
+}
+
+/** What has come of an attempt that runs. */
+export interface Come {
+  /** Tokens of it that are counted, until its usage tells all of them. */
+  come: number;
+  /** Those of the last minute, by when they were counted. */
+  counted: SlidingWindow;
+}
+
+/** A new scope counts what has come before. */
+export function countCome({ tokens: window, budgets }: Scope, { come, counted }: Come, now: number): void {
+  for (const name of BUDGETS) budgets[name].add(now, isMoney(name) ? 0 : come);
+  for (const [second, amount] of counted.slots(now)) window.add(second * 1000, amount);
+}
+
+/** @param again so many of these tokens were counted once more now, with its usage */
+export function takeBackCome(scope: Scope, { come, counted }: Come, again: number, now: number): void {
+  for (const name of BUDGETS) scope.budgets[name].add(now, isMoney(name) ? 0 : -come);
+  scope.tokens.add(now, -again);
+  takeBack(scope.tokens, counted.slots(now), come - again);
+}
+
+/** Takes back so much of what was added in these seconds, the newest first. */
+export function takeBack(window: SlidingWindow, slots: readonly WindowSlot[], amount: number): void {
+  let left = amount;
+  for (const [second, added] of slots.toReversed()) {
+    const taken = Math.min(left, added);
+    window.add(second * 1000, -taken);
+    left -= taken;
+  }
 }
 
 /** Of what was used that which a budget is of. */

@@ -19,14 +19,26 @@ export class SlidingWindow {
     this.#sum = this.#slots.reduce((sum, [, amount]) => sum + amount, 0);
   }
 
-  /** @param amount less than 0: so much of what was added last was too much */
-  add(now: number, amount: number): void {
-    if (amount < 0) return this.#takeBack(-amount);
-    if (amount === 0) return;
-    const newest = this.#slots.at(-1);
-    if (newest?.[0] === secondOf(now)) newest[1] += amount;
-    else this.#slots.push([secondOf(now), amount]);
-    this.#sum += amount;
+  /**
+   * @param at epoch ms
+   * @param amount less than 0: so much of what was added in the same second was too much. Nothing is taken from other
+   * seconds: what others have used would be forgotten before its minute is over.
+   */
+  add(at: number, amount: number): void {
+    this.sum(at);
+    const second = secondOf(at);
+    const index = this.#slots.findLastIndex(([own]) => own <= second);
+    const slot = this.#slots[index];
+    if (slot?.[0] !== second) {
+      if (amount <= 0) return;
+      this.#slots.splice(index + 1, 0, [second, amount]);
+      this.#sum += amount;
+      return;
+    }
+    const change = Math.max(amount, -slot[1]);
+    slot[1] += change;
+    this.#sum += change;
+    if (slot[1] === 0) this.#slots.splice(index, 1);
   }
 
   sum(now: number): number {
@@ -56,18 +68,6 @@ export class SlidingWindow {
   slots(now: number): WindowSlot[] {
     this.sum(now);
     return this.#slots;
-  }
-
-  #takeBack(amount: number): void {
-    let left = Math.min(amount, this.#sum);
-    this.#sum -= left;
-    while (left > 0) {
-      const newest = this.#slots.at(-1)!;
-      const taken = Math.min(left, newest[1]);
-      newest[1] -= taken;
-      left -= taken;
-      if (newest[1] === 0) this.#slots.pop();
-    }
   }
 }
 

@@ -1,12 +1,13 @@
 import type { Account, Rates, Weighed } from '../limits/account.ts';
 import { longer, type OverLimit } from '../limits/scope.ts';
-import type { ToldLimits, UsageAmounts, UsageKey } from '../rpc.ts';
+import type { ToldLimits } from '../rpc.ts';
 import { deleteLimits, readLimits, writeLimits } from '../store/limits-table.ts';
 import type { Ports } from '../store/ports.ts';
 import type { Used } from '../store/usage-table.ts';
 import { EarlierRequests } from './earlier-requests.ts';
 import type { Cost } from './job.ts';
 import { type Counted, type Holder, LimitHolders } from './limit-holders.ts';
+import type { UsageEntry } from './usage-entry.ts';
 
 /** What limits look at of a job of either mode. */
 export interface Limited {
@@ -162,9 +163,9 @@ export class LimitAccounts {
     for (const jobId of this.earlier.takeLost(this.#ports.now())) this.end(jobId);
   }
 
-  /** What was used, as it is written into the usage book. */
-  charge(key: UsageKey, amounts: Partial<UsageAmounts>): void {
-    if (this.#holders.charge(key, amounts)) this.#changed.add(key.token_name);
+  /** What was used, as it is written into the usage book. @param at epoch ms at which it was counted */
+  charge(entry: UsageEntry, at: number): void {
+    if (this.#holders.charge(entry, at)) this.#changed.add(entry.key.token_name);
   }
 
   /** How every token with limits stands, and its tenant to the budgets that the token has of that. */

@@ -1,9 +1,10 @@
 import type { Limits } from '../../protocol/index.ts';
 import { Account, type Standing } from '../limits/account.ts';
 import { BUDGETS, startOf } from '../limits/calendar-sum.ts';
-import type { UsageAmounts, UsageKey } from '../rpc.ts';
+import type { UsageKey } from '../rpc.ts';
 import type { Ports } from '../store/ports.ts';
 import { type Used, usedBy } from '../store/usage-table.ts';
+import type { UsageEntry } from './usage-entry.ts';
 
 /** A token with limits. */
 export interface Holder {
@@ -81,13 +82,13 @@ export class LimitHolders {
   }
 
   /** What was used, as it is written into the usage book. @returns whether its token is among them */
-  charge(key: UsageKey, { input = 0, output = 0, nanodollars = 0 }: Partial<UsageAmounts>): boolean {
+  charge({ key, amounts, job_id }: UsageEntry, at: number): boolean {
+    const { input = 0, output = 0, nanodollars = 0 } = amounts;
     const used = { tokens: input + output, nanodollars };
     if (used.tokens === 0 && nanodollars === 0) return false;
     const { token_name, tenant, model, config_id } = key;
     const account = this.#tokens.get(token_name)?.account;
-    for (const one of [account, this.#tenants.get(tenant)])
-      one?.charge([model, config_id], used, this.#ports.now());
+    for (const one of [account, this.#tenants.get(tenant)]) one?.charge([model, config_id], used, at, job_id);
     return account !== undefined;
   }
 

@@ -3,7 +3,7 @@ import type { LedgerStep } from '../store/ledger-table.ts';
 import type { WaitingJob } from './job.ts';
 import { Newest } from './newest.ts';
 import type { Outcome } from './pool-counts.ts';
-import type { UsageEntry } from './usage-book.ts';
+import type { UsageEntry } from './usage-entry.ts';
 
 /** A request comes at most this long after its cancellation, ms. */
 const GONE_MS = 60_000;

@@ -7,6 +7,7 @@ import type { WaitingJob } from './job.ts';
 import type { LimitBook } from './limit-book.ts';
 import type { Counted } from './limit-holders.ts';
 import { Newest } from './newest.ts';
+import type { UsageEntry } from './usage-entry.ts';
 import { WriteBehind } from './write-behind.ts';
 
 /** Attempts whose usage waits to be written where it cannot be; more are not remembered. */
@@ -18,11 +19,6 @@ const OTHER_MODEL = 'other';
 const MOST_REMEMBERED = 1000;
 
 const DAY_MS = 24 * 3600 * 1000;
-
-export interface UsageEntry {
-  key: UsageKey;
-  amounts: Partial<UsageAmounts>;
-}
 
 interface GivenUp {
   key: UsageKey;
@@ -70,15 +66,17 @@ export class UsageBook extends WriteBehind {
   }
 
   /** In the commit of the command at work, which happens once: `beforeCommit` writes what all its commands used. */
-  add({ key, amounts }: UsageEntry): void {
-    this.#gather(this.ports.now(), { key: this.#bounded(key), amounts });
+  add(entry: UsageEntry): void {
+    const { key, amounts } = entry;
+    this.#gather(this.ports.now(), { ...entry, key: this.#bounded(key) });
     this.#counts.used(key, amounts, true);
     this.changed(true);
   }
 
   /** For a command without a commit. @param fence of the attempt; null: no worker got it */
-  gather({ key, amounts }: UsageEntry, fence: number | null): void {
-    this.#gather(this.ports.now(), { key: this.#bounded(key), amounts });
+  gather(entry: UsageEntry, fence: number | null): void {
+    const { key, amounts } = entry;
+    this.#gather(this.ports.now(), { ...entry, key: this.#bounded(key) });
     this.#counts.used(key, amounts, false);
     if (fence !== null) this.#fences.add(fence);
   }
@@ -158,9 +156,10 @@ export class UsageBook extends WriteBehind {
     }));
   }
 
-  #gather(atMs: number, { key, amounts }: UsageEntry): void {
+  #gather(atMs: number, entry: UsageEntry): void {
+    const { key, amounts } = entry;
     this.changed(false);
-    this.#limits.charge(key, amounts);
+    this.#limits.charge(entry, atMs);
     const id = [hourOf(atMs), ...USAGE_KEYS.map((name) => key[name])].join('\n');
     const sum = this.#gathered.get(id)?.amounts ?? { ...NOTHING };
     for (const name of USAGE_AMOUNTS) sum[name] += amounts[name] ?? 0;

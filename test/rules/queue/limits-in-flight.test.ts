@@ -47,7 +47,50 @@ describe('tokens that come', () => {
     queue.say(again, { type: 'job_release', job_id: id, fence_token, reason: 'draining' });
     expect(standing(queue).tokens_per_minute.used).toBe(10);
   });
+
+  it('of a failed attempt are taken back from when they came, and from nothing that came later', () => {
+    const queue = new QueueHarness();
+    const { worker, fail } = runsBeside(queue, { tokens: 40, seconds: 20 });
+    settle(queue, worker, 50);
+    fail();
+    expect(standing(queue).tokens_per_minute.used).toBe(50);
+    queue.advance(45);
+    expect(standing(queue).tokens_per_minute.used).toBe(50);
+    queue.advance(16);
+    expect(standing(queue).tokens_per_minute.used).toBe(0);
+  });
+
+  it('of a failed attempt are not taken back once they count no more', () => {
+    const queue = new QueueHarness();
+    const { worker, fail } = runsBeside(queue, { tokens: 90, seconds: 70 });
+    settle(queue, worker, 50);
+    fail();
+    expect(standing(queue).tokens_per_minute.used).toBe(50);
+  });
+
+  it('and count no more are not taken back in a restart either', () => {
+    const queue = new QueueHarness();
+    const { worker } = runsBeside(queue, { tokens: 90, seconds: 70 });
+    settle(queue, worker, 50);
+    queue.advance(2);
+    queue.restart();
+    expect(standing(queue).tokens_per_minute.used).toBe(50);
+  });
 });
+
+/** A request of which tokens have come, and so much later one beside it, which the worker was given last. */
+function runsBeside(queue: QueueHarness, first: { tokens: number; seconds: number }) {
+  const limits = { tokens_per_minute: 100 };
+  const worker = queue.worker('w', { capacity: 10 });
+  queue.request(limited(limits));
+  const { job_id, fence_token, account } = worker.lastJob();
+  come(queue, worker, [fence_token, first.tokens]);
+  queue.advance(first.seconds);
+  queue.request(limited(limits));
+  const error = { error: 'the engine died', code: 'engine_died', retryable: false };
+  const fail = () => queue.say(worker, { type: 'job_error', job_id, fence_token, account, ...error });
+  return { worker, fail };
+}
 
 describe('what one limit holds back', () => {
   const limits = { tokens_per_minute: 1000, models: { 'slow-*': { running: 1 } } };

@@ -17,15 +17,25 @@ describe('a sliding window', () => {
     expect(window.fallsTo(5, 20_000)).toBe(81_000);
   });
 
-  it('takes back what was added last', () => {
+  it('takes back no more than was added in that second', () => {
     const window = new SlidingWindow();
     window.add(0, 10);
     window.add(5000, 10);
+    window.add(900, -4);
+    expect(window.sum(5000)).toBe(16);
     window.add(5000, -15);
-    expect(window.sum(5000)).toBe(5);
+    expect(window.sum(5000)).toBe(6);
+    window.add(3000, -5);
+    expect(window.sum(60_999)).toBe(6);
     expect(window.sum(61_000)).toBe(0);
-    window.add(61_000, -5);
+    window.add(0, -5);
     expect(window.sum(61_000)).toBe(0);
+  });
+
+  it('forgets what is added late by its own second', () => {
+    const window = new SlidingWindow();
+    for (const now of [20_000, 10_000, 10_500, 0]) window.add(now, 10);
+    expect([60_999, 61_000, 71_000, 81_000].map((now) => window.sum(now))).toEqual([40, 30, 10, 0]);
   });
 
   it('is what it was in another life, and leaves nothing in the future', () => {
