@@ -56,13 +56,13 @@ function baseRequest(jobType: string, payload: string): { task: string; body: st
   if (!request.ok) return null;
   const { path, body, continues } = request.value;
   const task = TASKS[path];
-  return task === undefined || continues || typeof body !== 'string' || !isObject(body)
+  return task === undefined || continues || typeof body !== 'string' || !holdsObject(body)
     ? null
     : { task, body };
 }
 
 /** The body of an engine's request passes through as text: nobody has looked at it before. */
-function isObject(text: string): boolean {
+function holdsObject(text: string): boolean {
   try {
     return text.trimStart().startsWith('{') && typeof JSON.parse(text) === 'object';
   } catch {
