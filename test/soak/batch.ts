@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { askUntilAnswered } from './ask.ts';
-import { chatText, type Message } from './engine-text.ts';
+import { chatText, type Message, modelOf } from './engine-text.ts';
 import type { FigureRow } from './figures.ts';
 
 /** What a line may fail by here: the kills that hit all its attempts. */
@@ -20,13 +20,16 @@ interface BatchNow {
 /** A batch beside the jobs of a soak: every line is to be written once, with what the engine of one worker says to it. */
 export class SoakBatch {
   readonly #url: string;
+  readonly #workers: readonly string[];
   readonly #lines: { messages: Message[]; tokens: number }[];
   #now: BatchNow | null = null;
   /** What was seen that must not be. */
   readonly #wrong: string[] = [];
 
-  constructor(url: string, lines: number, mark: string, random: () => number) {
+  /** @param workers their ids: the text tells whose engine spoke */
+  constructor(url: string, workers: readonly string[], lines: number, mark: string, random: () => number) {
     this.#url = url;
+    this.#workers = workers;
     this.#lines = Array.from({ length: lines }, (_, n) => ({
       messages: [{ role: 'user', content: `Line ${n} of ${mark}.` }],
       tokens: TOKENS.least + Math.floor(random() * (TOKENS.most - TOKENS.least)),
@@ -87,7 +90,7 @@ export class SoakBatch {
     const wrong = this.#lines.flatMap((line, n) => {
       const found = written.filter(({ custom_id }) => custom_id === `line-${n}`);
       if (found.length !== 1) return [`line-${n} is written ${found.length} times`];
-      return isRight(found[0]!, line) ? [] : [`line-${n} is wrong: ${JSON.stringify(found[0])}`];
+      return this.#isRight(found[0]!, line) ? [] : [`line-${n} is wrong: ${JSON.stringify(found[0])}`];
     });
     const { completed, failed } = batch.request_counts;
     if (completed + failed !== this.#lines.length || written.length !== this.#lines.length)
@@ -105,6 +108,14 @@ export class SoakBatch {
     this.#now = now;
   }
 
+  /** Each worker's engine has a text of its own: an answer of two attempts would be found out. */
+  #isRight({ response, error }: WrittenLine, line: { messages: Message[]; tokens: number }): boolean {
+    if (response === null) return KILLED.includes(error?.code ?? '');
+    const { content } = response.body.choices?.[0]?.message ?? {};
+    // One that moved is what the engine says where it began.
+    return this.#workers.some((worker) => content === chatText(line.messages, line.tokens, modelOf(worker)));
+  }
+
   async #linesOf(fileId: string | null): Promise<WrittenLine[]> {
     if (fileId === null) return [];
     const response = await fetch(`${this.#url}/v1/files/${fileId}/content`);
@@ -117,13 +128,6 @@ export class SoakBatch {
 
 interface WrittenLine {
   custom_id: string;
-  response: { body: { model: string; choices: { message: { content: string } }[] } } | null;
+  response: { body: { choices: { message: { content: string } }[] } } | null;
   error: { code: string } | null;
-}
-
-/** Each worker's engine has a text of its own: an answer of two attempts would be found out. */
-function isRight({ response, error }: WrittenLine, line: { messages: Message[]; tokens: number }): boolean {
-  if (response === null) return KILLED.includes(error?.code ?? '');
-  const { model, choices } = response.body;
-  return choices?.[0]?.message.content === chatText(line.messages, line.tokens, model);
 }

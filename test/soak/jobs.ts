@@ -107,11 +107,17 @@ export class JobBook {
       .map(({ id }) => id);
   }
 
-  /** Whether the result is what the engine of the worker that settled it says to this job's prompt. */
-  isRight(view: JobView): boolean {
+  /**
+   * Whether the result is what one engine says to this job's prompt: that of the worker that settled it or, where it moved,
+   * that of one whose answer went on elsewhere.
+   */
+  isRight(view: JobView, movedFrom: readonly string[] = []): boolean {
     const entry = this.#byId.get(view.id);
     if (!entry || view.worker_id === null) return false;
-    return isDeepStrictEqual(answersIn(view.result), expectedAnswers(entry, modelOf(view.worker_id)));
+    const answers = answersIn(view.result);
+    return [view.worker_id, ...movedFrom].some((worker) =>
+      isDeepStrictEqual(answers, expectedAnswers(entry, modelOf(worker))),
+    );
   }
 
   isLargeResult(id: string): boolean {
@@ -183,6 +189,12 @@ async function ask<T>(url: string): Promise<T | null> {
   } catch {
     return null;
   }
+}
+
+/** The workers at which parts of its answer were made that were kept. */
+export function movedFrom({ steps }: LedgerView): string[] {
+  const details = steps.filter(({ step }) => step === 'moved').map(({ detail }) => detail ?? '');
+  return details.flatMap((detail) => /^from (\S+) at token/.exec(detail)?.[1] ?? []);
 }
 
 /** A large result's place is between those of two large payloads. */

@@ -6,7 +6,7 @@ import { Callers } from './callers.ts';
 import { SoakEndpoint } from './endpoint.ts';
 import { type FaultKind, Faults } from './faults.ts';
 import type { FigureRow } from './figures.ts';
-import { JobBook, look, readLedger } from './jobs.ts';
+import { JobBook, look, movedFrom, readLedger } from './jobs.ts';
 import { processesOf } from './proc.ts';
 import { SoakRoad } from './road.ts';
 import { readTables } from './tables.ts';
@@ -69,6 +69,8 @@ export class Soak {
   #over = false;
   /** Attempts charged, over all jobs. */
   #charged = 0;
+  /** Jobs whose answer was begun by the engine of another worker than the one that settled it. */
+  #moved = 0;
 
   private constructor(options: SoakOptions, chance: Random, road: SoakRoad) {
     const random = () => chance.next();
@@ -77,7 +79,7 @@ export class Soak {
     this.#book = new JobBook(options.jobs, road.mark, road.hooks.url, random);
     const workers = road.workers.map(({ id }) => id);
     const lines = Math.ceil(options.jobs / JOBS_PER_LINE);
-    this.#batch = new SoakBatch(road.queueUrl, lines, road.mark, random);
+    this.#batch = new SoakBatch(road.queueUrl, workers, lines, road.mark, random);
     const endpointJobs = Math.ceil(options.jobs / JOBS_PER_ENDPOINT_JOB);
     this.#endpoint = new SoakEndpoint(road.queueUrl, endpointJobs, road.mark, random);
     this.#callers = new Callers(road.queueUrl, workers, road.mark, random);
@@ -234,7 +236,7 @@ export class Soak {
       if (view) this.#book.see(view);
       if (view?.state !== 'succeeded')
         counts.lost.push(`${id}: ${view?.state} ${JSON.stringify(view?.error)}`);
-      else if (!this.#book.isRight(view)) {
+      else if (!this.#book.isRight(view, await this.#movedFrom(view))) {
         (this.#book.isLargeResult(id) ? counts.largeResultsWrong : counts.wrongAnswers).push(id);
       }
       if (view && (view.attempts > 1 || view.attempt_errors.length > 0)) {
@@ -268,6 +270,14 @@ export class Soak {
       const left = (await Promise.all(asked)).flat();
       if (left.length === 0 || Date.now() - from > ABORTED_WITHIN_MS) return left;
     }
+  }
+
+  async #movedFrom(view: JobView): Promise<string[]> {
+    if (this.#book.isRight(view)) return [];
+    const ledger = await readLedger(this.#road.queueUrl, view.id);
+    const workers = ledger ? movedFrom(ledger) : [];
+    if (workers.length > 0) this.#moved += 1;
+    return workers;
   }
 
   async #chargesOf(view: JobView): Promise<string[]> {
@@ -305,6 +315,7 @@ export class Soak {
       ['queue started again', this.#road.queue.starts - 1],
       ['submissions made again', this.#book.resubmissions],
       ['attempts charged to jobs', this.#charged],
+      ['answers begun by the engine of another worker', this.#moved],
       ['large payloads of jobs', this.#book.countOf('large_payload')],
       ['large results of jobs', this.#book.countOf('large_result')],
       ...this.#batch.figures(),

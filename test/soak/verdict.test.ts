@@ -103,10 +103,17 @@ describe('a result', () => {
     } as unknown as JobView;
   };
 
-  it('is right when it is the text of the engine of the worker that settled the job', () => {
+  it('is right when it is the text of the engine of the worker that settled the job, or from which it moved', () => {
     expect(book.isRight(chatView(modelOf('w1')))).toBe(true);
     expect(book.isRight(chatView(modelOf('w2')))).toBe(false);
     expect(book.isRight(chatView(modelOf('w1'), (text) => text.slice(1)))).toBe(false);
+    expect(book.isRight(chatView(modelOf('w2')), ['w2'])).toBe(true);
+    expect(
+      book.isRight(
+        chatView(modelOf('w2'), (text) => text.slice(1)),
+        ['w2'],
+      ),
+    ).toBe(false);
     expect(book.isRight({ ...chatView(modelOf('w1')), id: 'run-2' })).toBe(false);
     expect(book.isRight({ ...chatView(modelOf('w1')), result: null })).toBe(false);
   });
