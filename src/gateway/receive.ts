@@ -8,8 +8,8 @@ import { HttpError } from './errors.ts';
  * comes sees a broken connection instead of it.
  */
 const DISCARDED_BYTES = 256 * 1024 * 1024;
-/** A client that has sent nothing for this long, ms, waits for its answer. */
-const DISCARD_IDLE_MS = 1000;
+/** A client that has sent nothing for this long, ms, waits for its answer; or its machine has much to do. */
+const DISCARD_IDLE_MS = 5000;
 
 /**
  * A body is late after this time without a byte, ms. This many bytes give it a second more, up to the same time again.
