@@ -37,7 +37,10 @@ function killAll(pid: number): void {
       }),
   );
   const isOf = (child: number): boolean => child === pid || (child > 1 && isOf(parents.get(child) ?? 0));
-  for (const child of [...parents.keys()].filter(isOf)) process.kill(child, 'SIGKILL');
+  const all = [...parents.keys()].filter(isOf);
+  // None may run on for long enough to say that another has died.
+  for (const child of all) process.kill(child, 'SIGSTOP');
+  for (const child of all) process.kill(child, 'SIGKILL');
 }
 
 const BEATS = { CASOLA_HEARTBEAT_INTERVAL: '1' };
