@@ -28,22 +28,11 @@ export const RECEIVE_BYTES = 64 * 1024;
 const FIRST_BYTES = 4096;
 
 /**
- * Bodies that are read and thrown away side by side; others wait in the kernel, where they cost no memory of ours:
- * 600 of 2 MiB at once cost 220 MB.
+ * Refused bodies that are read and thrown away side by side. Each leaves up to half a megabyte with the runtime: of 2,000
+ * of 2 MiB at once workerd took 452 MB with 4, 642 with 16 (docs/decisions/workerd-memory.md).
  */
-const MOST_DISCARDS = 16;
-/** Bodies that wait for that. Each that is read in the end leaves up to half a megabyte with the runtime. */
-const MOST_WAITING = 112;
-/**
- * The answer to a body that is not read waits for so long, ms. The runtime closes the connection a second after the
- * answer, and a caller that still sends then sees it broken: until then its kernel takes what there is to send.
- */
-const UNREAD_PAUSE_MS = 5000;
-/** Each that waits looks whether it may begin after so long, ms, then after twice as long: 2,000 may wait. */
-const DISCARD_POLL_MS = { first: 20, most: 1000 };
-/** Bodies that are being discarded, and those among them that are read. */
+const MOST_DISCARDS = 4;
 let discards = 0;
-let read = 0;
 
 /**
  * Gives each piece to `take` as it comes, until that returns false: the rest can be discarded. Each lies in the same
@@ -99,19 +88,15 @@ export async function receive(
 
 /**
  * Reads what comes and keeps nothing, so that a caller that is still sending hears the answer; of a flood of them only
- * as many as may wait for it, and the others are given time to send what they have. Never throws.
+ * some: callers of the others are answered at once, and one in a hundred or so sees a broken connection. Never throws.
  * @param most bytes that are read
- * @param waitMs for its turn: others may be read first
  */
-export async function discardBody(
-  request: Request,
-  { most = DISCARDED_BYTES, waitMs = BODY_WITHIN_MS }: { most?: number; waitMs?: number } = {},
-): Promise<void> {
+export async function discardBody(request: Request, most = DISCARDED_BYTES): Promise<void> {
   if (!request.body || request.body.locked) return;
   // A short body has come already, or nearly: reading it is worth the answer.
   const isShort = (announcedLength(request) ?? Number.POSITIVE_INFINITY) <= RECEIVE_BYTES;
-  const leave = isShort ? () => {} : await takePlace(request.signal, waitMs);
-  if (leave === null) return await new Promise((done) => setTimeout(done, UNREAD_PAUSE_MS));
+  const leave = isShort ? () => {} : takePlace(request.signal);
+  if (leave === null) return;
   const reader = request.body.getReader({ mode: 'byob' });
   const end = () => void reader.cancel().catch(() => {});
   const timer = setTimeout(end, BODY_WITHIN_MS);
@@ -138,35 +123,18 @@ export async function discardBody(
   }
 }
 
-/** Waits until a body may be read and thrown away. @returns gives its place back; null: it may not */
-async function takePlace(signal: AbortSignal, waitMs: number): Promise<(() => void) | null> {
-  if (discards >= MOST_DISCARDS + MOST_WAITING) return null;
+/** @returns gives back the place in which a body may be read and thrown away; null: there is none */
+function takePlace(signal: AbortSignal): (() => void) | null {
+  if (discards >= MOST_DISCARDS) return null;
   discards += 1;
-  let isRead = false;
   let isOver = false;
   const leave = () => {
     if (isOver) return;
     isOver = true;
     discards -= 1;
-    if (isRead) read -= 1;
   };
   // As in `readBody`: of a request that is dropped nothing below runs.
   signal.addEventListener('abort', leave);
-  // It polls: the runtime does not let one request wait for a promise that another resolves.
-  const begunAt = Date.now();
-  for (
-    let pollMs = DISCARD_POLL_MS.first;
-    read >= MOST_DISCARDS;
-    pollMs = Math.min(2 * pollMs, DISCARD_POLL_MS.most)
-  ) {
-    if (Date.now() - begunAt >= waitMs) leave();
-    if (isOver) return null;
-    // Spread at random, or all would look at the same moments and only the first would find room.
-    await new Promise((done) => setTimeout(done, pollMs * (0.5 + Math.random() / 2)));
-  }
-  if (isOver) return null;
-  isRead = true;
-  read += 1;
   return leave;
 }
 

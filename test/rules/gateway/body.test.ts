@@ -90,11 +90,10 @@ describe('reading a body', () => {
     expect(unwanted.seen.pieces).toBeLessThan(400);
   });
 
-  it('of a flood reads only as many as may wait, and gives the others time to send before their answer', async () => {
-    vi.useFakeTimers();
+  it('of a flood reads only some, and answers the others at once', async () => {
     const gone = new AbortController();
     const never = () => new ReadableStream({ type: 'bytes' });
-    const refused = Array.from({ length: 128 }, () => {
+    const refused = Array.from({ length: 4 }, () => {
       const { url } = post('');
       return discardBody(
         new Request(url, {
@@ -106,21 +105,14 @@ describe('reading a body', () => {
       );
     });
     const { stream, seen } = counted(10, 10);
-    let isAnswered = false;
-    const unread = discardBody(post(stream)).then(() => (isAnswered = true));
-    await vi.advanceTimersByTimeAsync(4000);
-    expect(isAnswered).toBe(false);
-    await vi.advanceTimersByTimeAsync(1000);
-    await unread;
+    await discardBody(post(stream));
     expect(seen.pieces).toBe(0);
-    // Callers that hang up make room, and so do those that send nothing for a second.
+    // Callers that hang up make room.
     gone.abort();
-    const answered = discardBody(post(stream));
-    await vi.advanceTimersByTimeAsync(60_000);
-    await answered;
+    await discardBody(post(stream));
     expect(seen.pieces).toBe(10);
     await Promise.all(refused);
-  });
+  }, 60_000);
 });
 
 describe('the memory that bodies may have together', () => {
