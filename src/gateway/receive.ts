@@ -28,11 +28,19 @@ export const RECEIVE_BYTES = 64 * 1024;
 const FIRST_BYTES = 4096;
 
 /**
- * Refused bodies that are read and thrown away side by side. Each leaves up to half a megabyte with the runtime: of 2,000
- * of 2 MiB at once workerd took 452 MB with 4, 642 with 16 (docs/decisions/workerd-memory.md).
+ * Bodies that are read and thrown away side by side. Each leaves up to half a megabyte with its connection, where the
+ * runtime's HTTP server reads ahead (docs/decisions/workerd-memory.md).
  */
 const MOST_DISCARDS = 4;
+/** A body of up to this length does not wait for that: the kernels between take it, and its caller hears the answer. */
+const KERNEL_BYTES = 4 * 1024 * 1024;
+/** Others that wait; callers of any more are answered at once, and see a broken connection instead. */
+const MOST_WAITING = 112;
+/** Each that waits looks whether it may begin after so long, ms, then after twice as long: 2,000 may wait. */
+const DISCARD_POLL_MS = { first: 20, most: 1000 };
+/** Bodies that are being discarded, and those among them that are read. */
 let discards = 0;
+let read = 0;
 
 /**
  * Gives each piece to `take` as it comes, until that returns false: the rest can be discarded. Each lies in the same
@@ -88,14 +96,19 @@ export async function receive(
 
 /**
  * Reads what comes and keeps nothing, so that a caller that is still sending hears the answer; of a flood of them only
- * some: callers of the others are answered at once, and one in a hundred or so sees a broken connection. Never throws.
+ * as many as may wait for it. Never throws.
  * @param most bytes that are read
+ * @param waitMs for its turn: others may be read first; beyond it the caller is answered at once
  */
-export async function discardBody(request: Request, most = DISCARDED_BYTES): Promise<void> {
+export async function discardBody(
+  request: Request,
+  { most = DISCARDED_BYTES, waitMs = BODY_WITHIN_MS }: { most?: number; waitMs?: number } = {},
+): Promise<void> {
   if (!request.body || request.body.locked) return;
+  const length = announcedLength(request) ?? Number.POSITIVE_INFINITY;
   // A short body has come already, or nearly: reading it is worth the answer.
-  const isShort = (announcedLength(request) ?? Number.POSITIVE_INFINITY) <= RECEIVE_BYTES;
-  const leave = isShort ? () => {} : takePlace(request.signal);
+  const isShort = length <= RECEIVE_BYTES;
+  const leave = isShort ? () => {} : await takePlace(request.signal, length <= KERNEL_BYTES ? 0 : waitMs);
   if (leave === null) return;
   const reader = request.body.getReader({ mode: 'byob' });
   const end = () => void reader.cancel().catch(() => {});
@@ -123,18 +136,35 @@ export async function discardBody(request: Request, most = DISCARDED_BYTES): Pro
   }
 }
 
-/** @returns gives back the place in which a body may be read and thrown away; null: there is none */
-function takePlace(signal: AbortSignal): (() => void) | null {
-  if (discards >= MOST_DISCARDS) return null;
+/** Waits until a body may be read and thrown away. @returns gives its place back; null: it may not */
+async function takePlace(signal: AbortSignal, waitMs: number): Promise<(() => void) | null> {
+  if (discards >= MOST_DISCARDS + MOST_WAITING) return null;
   discards += 1;
+  let isRead = false;
   let isOver = false;
   const leave = () => {
     if (isOver) return;
     isOver = true;
     discards -= 1;
+    if (isRead) read -= 1;
   };
   // As in `readBody`: of a request that is dropped nothing below runs.
   signal.addEventListener('abort', leave);
+  // It polls: the runtime does not let one request wait for a promise that another resolves.
+  const begunAt = Date.now();
+  for (
+    let pollMs = DISCARD_POLL_MS.first;
+    read >= MOST_DISCARDS;
+    pollMs = Math.min(2 * pollMs, DISCARD_POLL_MS.most)
+  ) {
+    if (Date.now() - begunAt >= waitMs) leave();
+    if (isOver) return null;
+    // Spread at random, or all would look at the same moments and only the first would find room.
+    await new Promise((done) => setTimeout(done, pollMs * (0.5 + Math.random() / 2)));
+  }
+  if (isOver) return null;
+  isRead = true;
+  read += 1;
   return leave;
 }
 

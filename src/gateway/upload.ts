@@ -52,7 +52,7 @@ export async function storeUpload(
     return await store(request, env, { queueId, id, most });
   } catch (error) {
     release();
-    await discardBody(request, most);
+    await discardBody(request, { most, waitMs: 0 });
     if (!(error instanceof FormError)) throw error;
     throw new HttpError(
       400,
