@@ -36,9 +36,9 @@ const MOST_DISCARDS = 4;
 const KERNEL_BYTES = 4 * 1024 * 1024;
 /** Others that wait; callers of any more are answered at once, and see a broken connection instead. */
 const MOST_WAITING = 112;
-/** Each that waits looks whether it may begin after so long, ms, then after twice as long: 2,000 may wait. */
+/** Each that waits looks whether it may begin after so long, ms, then after twice as long. */
 const DISCARD_POLL_MS = { first: 20, most: 1000 };
-/** Bodies that are being discarded, and those among them that are read. */
+/** Bodies that are read or wait for it, and those among them that are read. */
 let discards = 0;
 let read = 0;
 

@@ -1,4 +1,5 @@
 import { isObject, limits, type Moves, type PartialAnswer, type Stage } from '../protocol/index.ts';
+import { jsonIn } from './event-json.ts';
 import { wholeUsageOf } from './stitch.ts';
 
 type Fields = Record<string, unknown>;
@@ -70,7 +71,8 @@ export class Assembly {
   /** @param events whole ones @throws PartsOfItsOwn */
   write(events: Uint8Array): void {
     for (const line of this.#decoder.decode(events).split('\n')) {
-      if (line.startsWith('data: {')) this.#event(JSON.parse(line.slice('data: '.length)) as Fields);
+      const json = jsonIn(line);
+      if (json !== null) this.#event(JSON.parse(json) as Fields);
     }
   }
 

@@ -236,7 +236,7 @@ export class Soak {
       if (view) this.#book.see(view);
       if (view?.state !== 'succeeded')
         counts.lost.push(`${id}: ${view?.state} ${JSON.stringify(view?.error)}`);
-      else if (!this.#book.isRight(view, await this.#movedFrom(view))) {
+      else if (!(await this.#isRight(view))) {
         (this.#book.isLargeResult(id) ? counts.largeResultsWrong : counts.wrongAnswers).push(id);
       }
       if (view && (view.attempts > 1 || view.attempt_errors.length > 0)) {
@@ -272,12 +272,13 @@ export class Soak {
     }
   }
 
-  async #movedFrom(view: JobView): Promise<string[]> {
-    if (this.#book.isRight(view)) return [];
+  /** Reads the ledger only of an answer that the engine of another worker began. */
+  async #isRight(view: JobView): Promise<boolean> {
+    if (this.#book.isRight(view)) return true;
     const ledger = await readLedger(this.#road.queueUrl, view.id);
-    const workers = ledger ? movedFrom(ledger) : [];
-    if (workers.length > 0) this.#moved += 1;
-    return workers;
+    const isMoved = ledger !== null && this.#book.isRight(view, movedFrom(ledger));
+    if (isMoved) this.#moved += 1;
+    return isMoved;
   }
 
   async #chargesOf(view: JobView): Promise<string[]> {
