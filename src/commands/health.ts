@@ -13,10 +13,10 @@ const PROBE_MS = 4000;
  * `worker-vllm health`, for a container's health check: whether what runs in it does its work. That is read off the
  * command line of process 1, since both images run several commands and a check is part of the image: a queue has to
  * answer, a launcher has to reach its queue, a worker's engine has to be healthy.
- * @param commandLine of process 1
  * @returns 0 when it is healthy, 1 when it is not: Docker knows no other codes
  */
-export async function runHealth(env: NodeJS.ProcessEnv, commandLine = commandLineOfFirst()): Promise<number> {
+export async function runHealth(env: NodeJS.ProcessEnv): Promise<number> {
+  const commandLine = commandLineOfFirst();
   const program = commandLine.findIndex((word) => /(^|\/)worker-vllm(\.js)?$/.test(word));
   const [command, ...args] = program < 0 ? [] : commandLine.slice(program + 1);
   const { values } = parseArgs({

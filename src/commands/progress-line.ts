@@ -5,22 +5,20 @@ const CLEAR = '\r\x1b[2K';
 /** How far something has come: one line that is drawn anew on a terminal, a line now and then elsewhere. */
 export class ProgressLine {
   readonly #out: NodeJS.WriteStream;
-  readonly #now: () => number;
   readonly #everyMs: number;
   #drawnAt: number;
   #text = '';
   #isDrawn = false;
 
-  constructor(out: NodeJS.WriteStream, now: () => number = () => performance.now()) {
+  constructor(out: NodeJS.WriteStream) {
     this.#out = out;
-    this.#now = now;
     this.#everyMs = out.isTTY ? EVERY_MS.terminal : EVERY_MS.elsewhere;
-    this.#drawnAt = out.isTTY ? Number.NEGATIVE_INFINITY : now();
+    this.#drawnAt = out.isTTY ? Number.NEGATIVE_INFINITY : performance.now();
   }
 
   show(text: string): void {
     this.#text = text;
-    if (this.#now() - this.#drawnAt >= this.#everyMs) this.#draw();
+    if (performance.now() - this.#drawnAt >= this.#everyMs) this.#draw();
   }
 
   /** The last state stays on the screen. */
@@ -38,7 +36,7 @@ export class ProgressLine {
   }
 
   #draw(): void {
-    this.#drawnAt = this.#now();
+    this.#drawnAt = performance.now();
     this.#isDrawn = true;
     this.#out.write(this.#out.isTTY ? `${CLEAR}${this.#text}` : `${this.#text}\n`);
   }

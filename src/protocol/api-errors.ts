@@ -54,18 +54,18 @@ export function errorBody(error: ApiError, dialect: Dialect, requestId?: string)
 
 /** The last events of a stream that ends with an error: clients of each API raise it as they raise a status. */
 export function errorEvents(error: ApiError, dialect: Dialect, requestId?: string): string {
-  if (dialect === 'anthropic') return event('error', errorBody(error, dialect, requestId));
+  if (dialect === 'anthropic') return errorEvent(errorBody(error, dialect, requestId));
   const { error: shown } = openAIError(error);
   const detailed = { ...shown, status: error.status };
   if (dialect !== 'responses') return `data: ${JSON.stringify({ error: detailed })}\n\ndata: [DONE]\n\n`;
   // The reference has these fields beside `type`, OpenAI's servers put them under `error`, and its clients look there.
   // Events are not counted here, and no client is known to check the number.
   const { message, code, param } = shown;
-  return event('error', { type: 'error', sequence_number: 0, code, message, param, error: detailed });
+  return errorEvent({ type: 'error', sequence_number: 0, code, message, param, error: detailed });
 }
 
-function event(name: string, data: object): string {
-  return `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
+function errorEvent(data: object): string {
+  return `event: error\ndata: ${JSON.stringify(data)}\n\n`;
 }
 
 /**

@@ -25,8 +25,6 @@ export interface WorkerProfile {
   readonly listsJobs: boolean;
   /** The queue hears its pings, so silence proves that it is gone; else only a whole lease of silence does. */
   readonly pingsAreHeard: boolean;
-  /** It ends jobs at their deadline itself. */
-  readonly knowsDeadlines: boolean;
   /** It takes any job as submitted; else chat, embeddings and speech, with a `task` in the payload. */
   readonly takesAnyJob: boolean;
   /** Its files have addresses relative to the socket that it dialled; else it needs them whole. */
@@ -46,7 +44,6 @@ export const BASE_WORKER: WorkerProfile = {
   sendsZeroFence: true,
   listsJobs: false,
   pingsAreHeard: false,
-  knowsDeadlines: false,
   takesAnyJob: false,
   resolvesAddresses: false,
   wantsEcho: true,
@@ -61,7 +58,6 @@ export const EXTENDED_WORKER: WorkerProfile = {
   sendsZeroFence: false,
   listsJobs: true,
   pingsAreHeard: true,
-  knowsDeadlines: true,
   takesAnyJob: true,
   resolvesAddresses: true,
   wantsEcho: false,

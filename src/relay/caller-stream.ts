@@ -251,8 +251,8 @@ export class CallerStream {
     this.#ports.reply({ type: 'resume', stream: this.id });
   }
 
-  /** The caller is gone (or its attempt is superseded): the worker aborts the engine request. */
-  cancel(reason: string): void {
+  /** The caller is gone: the worker aborts the engine request. */
+  cancel(): void {
     if (this.isOver) return;
     this.#state = 'cancelled';
     this.#held = [];
@@ -261,7 +261,7 @@ export class CallerStream {
     this.#headBytes = 0;
     this.#opening = null;
     if (this.#onOpening) this.#settleOpening({ ok: false, reason: CANCELLED });
-    this.#ports.reply({ type: 'cancel', stream: this.id, reason });
+    this.#ports.reply({ type: 'cancel', stream: this.id, reason: 'caller_gone' });
   }
 
   /** After the worker's socket came back: from here the stream goes on, and whether it may go on now. */

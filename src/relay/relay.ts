@@ -163,7 +163,7 @@ export class Relay {
   }
 
   callerGone(id: number): void {
-    this.#cancel(id, 'caller_gone');
+    this.#cancel(id);
     this.#flush();
   }
 
@@ -210,7 +210,7 @@ export class Relay {
       return;
     }
     if (isUnclaimed) {
-      this.#cancel(id, 'caller_gone');
+      this.#cancel(id);
       return;
     }
     if (!stream.isOpen || now - entry.touched_at < SILENCE_MS) return;
@@ -260,8 +260,8 @@ export class Relay {
     return true;
   }
 
-  #cancel(id: number, reason: string): void {
-    this.#streams.change(id, (stream) => stream.cancel(reason));
+  #cancel(id: number): void {
+    this.#streams.change(id, (stream) => stream.cancel());
   }
 
   #break(id: number, reason: BrokenReason): void {
@@ -281,7 +281,7 @@ export class Relay {
     });
     const entry = this.#streams.isOverfull ? this.#streams.get(id) : null;
     if (entry === null || entry.stream.hasCaller) return;
-    this.#cancel(id, 'caller_gone');
+    this.#cancel(id);
     if (this.#streams.isOverfull) this.#streams.forget(id, entry);
   }
 

@@ -35,11 +35,11 @@ class Histogram {
     this.counts = buckets.map(() => 0);
   }
 
-  observe(value: number, times = 1): void {
+  observe(value: number): void {
     const at = this.buckets.findIndex((limit) => value <= limit);
-    if (at >= 0) this.counts[at]! += times;
-    this.sum += value * times;
-    this.count += times;
+    if (at >= 0) this.counts[at]! += 1;
+    this.sum += value;
+    this.count += 1;
   }
 
   lines(name: string, labels: string): string[] {

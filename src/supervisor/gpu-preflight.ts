@@ -22,7 +22,6 @@ export function gpuPreflight(
   given: z.infer<z.ZodObject<typeof gpuVariables>>,
   env: NodeJS.ProcessEnv,
   log: Pick<Logger, 'info' | 'warn'>,
-  limitMs = LIMIT_MS,
 ): Preflight {
   const { CUDA_VISIBLE_DEVICES: visible } = env;
   const mode = given.GPU_CHECK;
@@ -30,7 +29,7 @@ export function gpuPreflight(
 
   async function findings(signal: AbortSignal): Promise<string[]> {
     const reason = reasonNotToCheck(visible);
-    const answer = reason ? null : await nvidiaSmi({ args: GPU_QUERY, env, limitMs, signal });
+    const answer = reason ? null : await nvidiaSmi({ args: GPU_QUERY, env, limitMs: LIMIT_MS, signal });
     if (answer?.case === 'failed') return [`${answer.problem}: look at the driver`];
     if (answer?.case === 'answered') return checkGpus(parseGpus(answer.output), visible, expected);
     log.info(`the GPUs are not checked: ${reason ?? 'there is no nvidia-smi on the PATH'}`);

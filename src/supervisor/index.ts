@@ -244,15 +244,16 @@ class Supervisor {
     this.#happen({ event: 'engine_healthy', at: performance.now() });
   }
 
-  #onPhase(phase: LogPhase): void {
+  #onPhase(seen: LogPhase): void {
+    const { phase, progress } = seen;
     if (this.#situation.state === 'starting') {
-      this.#worker?.tell({ case: 'phase', ...phase, at: Date.now() });
+      this.#worker?.tell({ case: 'phase', phase, progress: progress?.share, atMs: Date.now() });
     }
     const now = performance.now();
-    const isSame = phase.phase === this.#said.phase;
-    if (isSame && (!phase.progress || now - this.#said.at < PHASE_LINE_EVERY_MS)) return;
-    this.#said = { phase: phase.phase, at: now };
-    this.#log.info(`${PHASE_SAID}${phaseText(phase)}`);
+    const isSame = phase === this.#said.phase;
+    if (isSame && (!progress || now - this.#said.at < PHASE_LINE_EVERY_MS)) return;
+    this.#said = { phase, at: now };
+    this.#log.info(`${PHASE_SAID}${phaseText(seen)}`);
   }
 
   #happen(event: SupervisorEvent): void {

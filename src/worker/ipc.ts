@@ -5,13 +5,12 @@ import { ENGINE_PHASES, FAILURE_KINDS } from '../engine/kinds/report.ts';
 
 /** Supervisor → worker. */
 export const SupervisorMessage = z.discriminatedUnion('case', [
-  /** `progress`: how far the phase is, where the engine tells. `at`: when it was seen, epoch ms. */
+  /** `progress`: how far the phase is, from 0 to 1, where the engine tells. `atMs`: when it was seen, epoch ms. */
   z.object({
     case: z.literal('phase'),
     phase: z.enum(ENGINE_PHASES),
-    detail: z.string(),
-    progress: z.object({ text: z.string(), share: z.number().optional() }).optional(),
-    at: z.number(),
+    progress: z.number().optional(),
+    atMs: z.number(),
   }),
   /**
    * The engine's process ended without being asked to. The worker reports, releases its jobs and exits. The message

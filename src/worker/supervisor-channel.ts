@@ -38,11 +38,7 @@ export function listenToSupervisor(worker: Worker, watch: EngineWatch, log: Logg
 function obey(message: SupervisorMessage, worker: Worker, watch: EngineWatch): void {
   switch (message.case) {
     case 'phase':
-      return worker.enginePhase({
-        phase: message.phase,
-        progress: message.progress?.share,
-        atMs: message.at,
-      });
+      return worker.enginePhase(message);
     case 'engine_restarting':
       return watch.restarting(message.message, message.afterMs, message.advice);
     case 'engine_exited':

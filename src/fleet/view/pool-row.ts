@@ -15,8 +15,6 @@ import { atWork, doing, isReady } from './worker-words.ts';
 /** Jobs that wait longer than this although workers are ready need an operator, ms. */
 const LONG_WAIT_MS = 60_000;
 
-const MINUTE_MS = 60_000;
-
 /** What there is of a pool beside its own facts. */
 export interface OfPool {
   workers: readonly WorkerRow[];
@@ -68,7 +66,7 @@ function whyWaiting(pool: PoolRow, of: OfPool, now: number): string {
   if (pool.busy_slots >= pool.slots) {
     const { submitted, succeeded, failed, cancelled, expired } = pool.now;
     const ended = succeeded + failed + cancelled + expired;
-    const rates = `${perSecond(submitted, MINUTE_MS)} come, ${perSecond(ended, MINUTE_MS)} end`;
+    const rates = `${perSecond(submitted)} come, ${perSecond(ended)} end`;
     const slots = pool.slots === 1 ? 'its only slot is' : `all ${pool.slots} slots are`;
     return `${slots} busy: ${rates}`;
   }

@@ -10,8 +10,8 @@ export function span(ms: number): string {
 }
 
 /** `1 job`, `14 jobs`. */
-export function counted(count: number, noun: string, plural = `${noun}s`): string {
-  return `${count} ${count === 1 ? noun : plural}`;
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 /** `1 job waits`, `14 jobs wait`. */
@@ -24,9 +24,9 @@ export function percent(share: number): string {
   return `${Math.round(share * 100)} %`;
 }
 
-/** Of a number over a span: `3.1/s`, `120/s`. */
-export function perSecond(count: number, ms: number): string {
-  const rate = (count * 1000) / ms;
+/** Of a number a minute: `3.1/s`, `120/s`. */
+export function perSecond(aMinute: number): string {
+  const rate = aMinute / 60;
   return `${rate < 10 ? rate.toFixed(1) : Math.round(rate)}/s`;
 }
 

@@ -8,7 +8,7 @@ import {
   type ReleaseReason,
 } from '../../protocol/index.ts';
 import { emit } from '../events/emit.ts';
-import type { JobStep, Told } from '../events/event.ts';
+import type { Told } from '../events/event.ts';
 import type { EndedBy, Job } from '../state/job.ts';
 import { keptText } from '../state/kept-partial.ts';
 import { type Core, storeOf } from '../state/state.ts';
@@ -94,29 +94,29 @@ function shortened(failure: Failure, most: number): Failure {
   return { ...bodiless, message: `${failure.message.slice(0, most / 8)} … (too long to be kept)` };
 }
 
+/** How a worker releases a job. */
+interface Released {
+  reason: ReleaseReason;
+  /** Keeps the job from bouncing straight back to it. */
+  delayMs?: number;
+  /** What the next attempt goes on from. */
+  partial?: PartialAnswer | undefined;
+}
+
 /**
  * Puts a job back to pending and charges nothing. If a relay carries the answer to a waiting job, the gateway asks for
  * it again.
- * @param delayMs keeps it from bouncing straight back to who released it
  * @param why for the ledger
- * @param reason the worker's own, of `released`
- * @param partial what the next attempt goes on from
+ * @param released left out: the queue takes it back, its worker did not release it
  */
-export function releaseAttempt(
-  core: Core,
-  job: Job,
-  delayMs: number,
-  step: Extract<JobStep, 'released' | 'returned'>,
-  why: string,
-  reason?: ReleaseReason,
-  partial?: PartialAnswer,
-): void {
-  emit(core, job, step, why, reason && { reason });
+export function releaseAttempt(core: Core, job: Job, why: string, released?: Released): void {
+  const { reason, delayMs = 0, partial } = released ?? {};
+  emit(core, job, released ? 'released' : 'returned', why, reason && { reason });
   takeBackCharge(core, job);
   countSlotTime(core, job);
   core.workers.freeSlot(job.worker_id, job.id, job.fence_token);
   // The worker itself tells the relay of jobs that it released.
-  if (step === 'returned') breakAnswer(core, job, { message: why, code: 'worker_died', retryable: true });
+  if (!released) breakAnswer(core, job, { message: why, code: 'worker_died', retryable: true });
   const { attempts, attempt_errors } = job;
   const run_after = delayMs > 0 ? core.now() + delayMs : null;
   const kept = keptText(job, partial, why);

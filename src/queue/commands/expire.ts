@@ -59,7 +59,7 @@ function isOverdue({ reply, deadline_at, limit_at }: WaitingJob, now: number): b
 /** The attempt is charged, unless the queue itself was gone: then the worker may well still have the job. */
 function expireLease(core: Core, job: StoredJob): void {
   if (job.lease_orphaned & ORPHANED.byQueue) {
-    releaseAttempt(core, job, 0, 'returned', 'the queue was down and the worker did not come back in time');
+    releaseAttempt(core, job, 'the queue was down and the worker did not come back in time');
     return;
   }
   revoke(core, job.worker_id, job.id, 'lease_lost');

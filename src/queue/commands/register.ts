@@ -185,7 +185,7 @@ function resumeAll(core: Core, worker: Worker, isNewConnection: boolean): void {
 function reclaimUnlisted(core: Core, worker: Worker, sameProcess: boolean): void {
   for (const job of leasedBy(core, worker.session.worker_id)) {
     if (worker.running.has(job.id)) continue;
-    if (sameProcess) releaseAttempt(core, job, 0, 'returned', 'the worker is back and never received it');
+    if (sameProcess) releaseAttempt(core, job, 'the worker is back and never received it');
     else {
       const message = 'the worker process ended while it ran the job';
       failAttempt(core, job, { message, code: 'worker_died', retryable: true }, 'queue');

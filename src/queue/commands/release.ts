@@ -24,7 +24,7 @@ export function release(core: Core, worker: Worker, frame: JobRelease): void {
     if (reason === 'deadline') offerElsewhere(core, job);
     else {
       const delayMs = reason === 'draining' ? 0 : RELEASED_DELAY_MS;
-      releaseAttempt(core, job, delayMs, 'released', reason, reason, frame.partial);
+      releaseAttempt(core, job, reason, { reason, delayMs, partial: frame.partial });
     }
   }
   core.workers.freeSlot(worker.session.worker_id, job_id, fence_token);
@@ -47,11 +47,11 @@ function offerElsewhere(core: Core, job: Job): void {
   const workers = core.workers.all().filter(({ session }) => session.config_id === job.config_id);
   const left = workers.filter((worker) => !isLeaving(worker) && !worker.declined.has(job.id));
   if (left.length > 0 || job.mode === 'waiting') {
-    releaseAttempt(core, job, 0, 'released', 'deadline: the worker cannot meet it at its load', 'deadline');
+    releaseAttempt(core, job, 'deadline: the worker cannot meet it at its load', { reason: 'deadline' });
     return;
   }
   for (const { declined } of workers) declined.delete(job.id);
   const again = `offered again in ${duration(DECLINED_BY_ALL_DELAY_MS)}`;
   const why = `deadline: no connected worker can meet it at its load; ${again}`;
-  releaseAttempt(core, job, DECLINED_BY_ALL_DELAY_MS, 'released', why, 'deadline');
+  releaseAttempt(core, job, why, { reason: 'deadline', delayMs: DECLINED_BY_ALL_DELAY_MS });
 }

@@ -56,9 +56,9 @@ export class Pending {
     this.#move(job, -1);
   }
 
-  /** So many jobs that are pending already became ready. */
-  ready(place: Placed, jobs: number): void {
-    if (this.#counts) this.#backlog.stored(place, jobs);
+  /** A job that is pending already became ready. */
+  ready(place: Placed): void {
+    if (this.#counts) this.#backlog.stored(place, 1);
   }
 
   #move(job: Place, change: number): void {

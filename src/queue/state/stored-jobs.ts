@@ -97,7 +97,7 @@ export class StoredJobs implements JobStore<StoredJob> {
   /** Retry delays that are over. */
   wake(): void {
     for (const place of wakeDelayed(this.#ports.sql, this.#ports.now())) {
-      this.pending.ready(place, 1);
+      this.pending.ready(place);
       this.#ready.pool(place.config_id);
     }
   }
@@ -157,7 +157,7 @@ export class StoredJobs implements JobStore<StoredJob> {
     if (over !== null) return over;
     unholdJob(this.#ports.sql, job.id);
     this.#rows.forget(job.id);
-    this.pending.ready(job, 1);
+    this.pending.ready(job);
     this.#limits.unholdStored(job);
     this.#limits.waitsForSlot(job);
     this.#ready.pool(job.config_id);
