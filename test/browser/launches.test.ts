@@ -24,12 +24,20 @@ it('shows a launch from the decision to its end, what it costs, and lets an admi
   const { page, faults } = open;
   page.setDefaultTimeout(60_000);
   await page.goto(workerd.url);
+  const topOf = async (name: string) =>
+    (await page.getByRole('heading', { name, exact: true }).boundingBox())!.y;
+  const room = async () => (await topOf('Workers')) - (await topOf('Scaling'));
+  await page.getByRole('heading', { name: 'Scaling' }).waitFor();
+  const atFirst = await room();
   const launches = page.getByRole('table', { name: 'Launches' });
   await launches.getByText('gemma-27b').first().waitFor();
   await launches.getByText('Loading').or(launches.getByText('Ready')).first().waitFor();
   const scaling = page.getByRole('table', { name: 'Scaling' });
   expect(await accessibilityFaults(page)).toEqual([]);
   await launches.getByText('takes jobs').first().waitFor();
+  // The load calls for more than one, and none pushes what stands below.
+  await launches.getByRole('row').nth(2).waitFor();
+  expect(await room()).toBe(atFirst);
 
   await scaling.getByRole('button', { name: 'Change gemma-27b' }).click();
   const dialog = page.getByRole('dialog', { name: 'Change gemma-27b' });

@@ -1,8 +1,8 @@
 import type { LedgerStep } from '../../client/index.ts';
 import { age, money, price, tokenRate } from '../../dashboard/format.ts';
-import { sortLaunches } from '../../dashboard/scaling/launch-steps.ts';
+import { isUnderWay, sortLaunches } from '../../dashboard/scaling/launch-steps.ts';
 import { TROUBLE } from '../../dashboard/worker/trouble.ts';
-import { type FleetView, isFinal, type RequestRecord, type WorkerRow } from '../../protocol/index.ts';
+import type { FleetView, RequestRecord, WorkerRow } from '../../protocol/index.ts';
 import { LAUNCH_COLUMNS, POOL_COLUMNS, SCALED_COLUMNS, WORKER_COLUMNS } from './columns.ts';
 import { KEYS, matches, type TopState } from './keys.ts';
 import { courseLines, REQUEST_ORDERS, requestLines } from './requests.ts';
@@ -109,7 +109,7 @@ export function fleetLines({ view, now, connection }: ShownFleet, screen: Screen
     ...more(attention.length - MOST_ATTENTION, 'more that need attention'),
     '',
   ];
-  const underWay = sortLaunches(launches.filter((launch) => !isFinal(launch) && launch.state !== 'ready'));
+  const underWay = sortLaunches(launches.filter(isUnderWay));
   const poolLines = [
     ...table(scaling ? SCALED_COLUMNS : POOL_COLUMNS, pools, now, screen),
     '',

@@ -1,6 +1,10 @@
 import { useRef } from 'preact/hooks';
+import { keepPlaces } from './still-places.ts';
 
-/** Rows keep their order while somebody points at what holds them; what is new comes last then. */
+/**
+ * Rows keep their order while somebody points at what holds them: then a new one takes the place of one that has gone,
+ * or comes last.
+ */
 export function useStillOrder<Row>(
   holder: { current: Element | null },
   rows: readonly Row[],
@@ -22,7 +26,6 @@ function inOrderOf<Row>(
   rows: readonly Row[],
   idOf: (row: Row) => string,
 ): readonly Row[] {
-  const places = new Map(held.map((row, place) => [idOf(row), place]));
-  const placeOf = (row: Row) => places.get(idOf(row)) ?? places.size;
-  return [...rows].sort((a, b) => placeOf(a) - placeOf(b));
+  const before = held.map((item) => ({ item, isOver: false }));
+  return keepPlaces(before, rows, idOf).flatMap(({ item, isOver }) => (isOver ? [] : item));
 }

@@ -37,20 +37,44 @@ export function doingNow(launch: LaunchRow): string {
   }
 }
 
-/** Starting ones first, then those that end, then those that work; the newest first. */
-export function sortLaunches(launches: readonly LaunchRow[]): LaunchRow[] {
-  const rank = ({ state }: LaunchRow) => ORDER.indexOf(state);
-  return [...launches].sort((a, b) => rank(a) - rank(b) || b.intended_at - a.intended_at);
-}
-
-const ORDER: LaunchRow['state'][] = [
-  'failed',
+const UNDER_WAY: LaunchRow['state'][] = [
   'registered',
   'accepted',
   'requested',
   'intended',
   'draining',
   'terminating',
-  'ready',
-  'gone',
 ];
+
+/** Its machine starts or ends. */
+export function isUnderWay({ state }: LaunchRow): boolean {
+  return UNDER_WAY.includes(state);
+}
+
+/** Starting ones first, then those that end, then those that work or are over; the newest first. */
+export function sortLaunches(launches: readonly LaunchRow[]): LaunchRow[] {
+  const rank = ({ state }: LaunchRow) =>
+    UNDER_WAY.includes(state) ? UNDER_WAY.indexOf(state) : UNDER_WAY.length;
+  return [...launches].sort((a, b) => rank(a) - rank(b) || b.intended_at - a.intended_at);
+}
+
+/**
+ * The launches that there is room for: those under way, and the newest others in what they leave. One that was shown
+ * keeps its place until it is no longer under way and another needs it, so that no row moves.
+ * @param before as they were last shown
+ */
+export function keepLaunches(
+  before: readonly LaunchRow[],
+  launches: readonly LaunchRow[],
+  most: number,
+): LaunchRow[] {
+  const left = new Map(launches.map((launch) => [launch.id, launch]));
+  const shown = before.flatMap(({ id }) => left.get(id) ?? []);
+  for (const { id } of shown) left.delete(id);
+  for (const launch of sortLaunches([...left.values()])) {
+    const last = sortLaunches(shown).at(-1);
+    if (shown.length < most) shown.push(launch);
+    else if (last && !isUnderWay(last) && isUnderWay(launch)) shown[shown.indexOf(last)] = launch;
+  }
+  return shown;
+}

@@ -5,11 +5,11 @@ import { Problem, useAction } from '../controls/action.tsx';
 import { Age } from '../controls/age.tsx';
 import { Mark } from '../controls/mark.tsx';
 import { Still } from '../controls/still.tsx';
+import { keepPlaces, type Place } from '../controls/still-places.ts';
 import * as format from '../format.ts';
 import { fleet } from '../live.ts';
 import { href, path } from '../router.ts';
 import { isAdmin } from '../session.ts';
-import { keepPlaces, type Place } from './still-places.ts';
 
 /** So many are shown of those that a fleet has, so that its workers are in view below them. */
 const MOST = 3;

@@ -1,7 +1,6 @@
 import type { WorkerRow, WorkerState } from '../../protocol/fleet-view.ts';
 import { Mark } from '../controls/mark.tsx';
 import { WORKER_LOOKS, WORKER_STATES } from '../controls/state.tsx';
-import { Still } from '../controls/still.tsx';
 import { Table } from '../controls/table.tsx';
 import { OverTime } from '../courses/over-time.tsx';
 import { plural } from '../format.ts';
@@ -28,9 +27,7 @@ export function FleetView() {
   const shown = state === null ? ofPool : ofPool.filter((worker) => worker.state === state);
   return (
     <section class="view" aria-labelledby="fleet-title">
-      <Still>
-        <Scaling view={view} />
-      </Still>
+      <Scaling view={view} />
       <div class="tools">
         <h1 id="fleet-title">Workers</h1>
         <StateFilter workers={ofPool} chosen={state} />

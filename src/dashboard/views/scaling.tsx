@@ -1,29 +1,21 @@
+import { useRef } from 'preact/hooks';
 import type { FleetView } from '../../protocol/fleet-view.ts';
-import { isFinal, type LaunchRow } from '../../protocol/scaling.ts';
-import { now } from '../clock.ts';
+import type { LaunchRow } from '../../protocol/scaling.ts';
 import { Table } from '../controls/table.tsx';
-import { plural } from '../format.ts';
 import { href } from '../router.ts';
 import { LAUNCH_COLUMNS } from '../scaling/launch-columns.tsx';
-import { sortLaunches } from '../scaling/launch-steps.ts';
+import { isUnderWay, keepLaunches } from '../scaling/launch-steps.ts';
 import { isScaled, SCALING_COLUMNS } from '../scaling/scaling-columns.tsx';
 
 const ROW_HEIGHT = 48;
+const HEAD_HEIGHT = 30;
 
-/** One that has become ready stays in the list for so long, ms: then its worker speaks for it. */
-const READY_SHOWN_MS = 120_000;
-
-function isOldNews({ state, ready_at }: LaunchRow): boolean {
-  return state === 'ready' && ready_at !== null && now.value - ready_at > READY_SHOWN_MS;
-}
+/** There is room for so many launches, whether or not there are: one more does not push the workers below. */
+const LAUNCHES = 3;
 
 /** What the scheduler wants, has and does; nothing where no fleet's file was applied. */
 export function Scaling({ view }: { view: FleetView }) {
   if (!view.scaling) return null;
-  const pools = view.pools.filter(isScaled);
-  const alive = view.launches.filter((launch) => !isFinal(launch));
-  const launches = sortLaunches(alive.filter((launch) => !isOldNews(launch)));
-  const working = alive.length - launches.length;
   return (
     <>
       <section aria-labelledby="scaling-title">
@@ -31,35 +23,41 @@ export function Scaling({ view }: { view: FleetView }) {
         <Table
           label="Scaling"
           columns={SCALING_COLUMNS}
-          rows={pools}
+          rows={view.pools.filter(isScaled)}
           rowHeight={ROW_HEIGHT}
           idOf={({ config_id }) => config_id}
           isAside
         />
       </section>
-      <section aria-labelledby="launches-title">
-        <h2 id="launches-title">
-          Launches under way <span class="number dim">{launches.length}</span>
-        </h2>
+      <Launches launches={view.launches} />
+    </>
+  );
+}
+
+function Launches({ launches }: { launches: LaunchRow[] }) {
+  const shown = useRef<LaunchRow[]>([]);
+  shown.current = keepLaunches(shown.current, launches, LAUNCHES);
+  return (
+    <section class="launches" aria-labelledby="launches-title">
+      <h2 id="launches-title">
+        Launches <span class="number">{launches.filter(isUnderWay).length} under way</span>{' '}
+        <a href={href('spend')}>All, and what they cost</a>
+      </h2>
+      <div style={{ minHeight: `${HEAD_HEIGHT + LAUNCHES * ROW_HEIGHT}px` }}>
         {launches.length > 0 ? (
           <Table
             label="Launches"
             columns={LAUNCH_COLUMNS}
-            rows={launches}
+            rows={shown.current}
             rowHeight={ROW_HEIGHT}
             idOf={({ id }) => id}
             isAside
             classOf={({ state }) => state}
           />
         ) : (
-          <p class="notice">
-            {working === 0
-              ? 'No machine runs: the first is launched when work comes.'
-              : `Nothing starts or ends; ${plural(working, 'machine works', 'machines work')}.`}{' '}
-            <a href={href('spend')}>Newest launches and what they cost</a>
-          </p>
+          <p class="notice">Nothing has been launched yet: the first machine is once work comes.</p>
         )}
-      </section>
-    </>
+      </div>
+    </section>
   );
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { keepPlaces, type Place } from '../../../src/dashboard/shell/still-places.ts';
+import { keepPlaces, type Place } from '../../../src/dashboard/controls/still-places.ts';
 
 const keyOf = (item: string) => item.slice(0, 1);
 const shown = (places: Place<string>[]) => places.map(({ item, isOver }) => (isOver ? '-' : item));

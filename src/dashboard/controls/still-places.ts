@@ -13,7 +13,7 @@ export interface Place<T> {
  */
 export function keepPlaces<T>(
   before: Place<T>[],
-  items: T[],
+  items: readonly T[],
   keyOf: (item: T) => string,
   most = Number.POSITIVE_INFINITY,
 ): Place<T>[] {
