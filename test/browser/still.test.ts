@@ -23,7 +23,7 @@ afterAll(async () => {
   await tearDown();
 });
 
-/** Sum of the shifts while nobody does anything, and what moved most. */
+/** Sum of the shifts while nobody does anything, and what moved most, with how far down. */
 function watchShifts(page: Page): Promise<{ sum: number; moved: string[] }> {
   return page.evaluate(`new Promise((done) => {
     const moved = {};
@@ -31,9 +31,10 @@ function watchShifts(page: Page): Promise<{ sum: number; moved: string[] }> {
     const shifts = new PerformanceObserver((list) => {
       for (const { value, sources } of list.getEntries()) {
         sum += value;
-        for (const { node } of sources) {
-          const element = node?.parentElement ?? node;
-          const name = element ? element.tagName + '.' + element.className : 'gone';
+        for (const { node, previousRect, currentRect } of sources) {
+          const element = node?.nodeType === Node.ELEMENT_NODE ? node : node?.parentElement;
+          const by = Math.round(currentRect.y - previousRect.y) + ' px';
+          const name = element ? element.tagName + '.' + element.className + ' by ' + by : 'gone';
           moved[name] = (moved[name] ?? 0) + value / sources.length;
         }
       }
