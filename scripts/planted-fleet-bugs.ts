@@ -176,5 +176,6 @@ export const FLEET_BUGS: readonly Bug[] = [
     file: 'src/fleet/fleet.ts',
     line: 'this.#hasShare ||= share.full;',
     becomes: 'this.#hasShare = true;',
+    first_seed: 24,
   },
 ];

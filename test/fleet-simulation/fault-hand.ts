@@ -138,6 +138,9 @@ export class FaultHand {
       case 'scheduler_killed':
         host.kill();
         return null;
+      case 'fleet_evicted':
+        host.evict();
+        return null;
       case 'scheduler_dies_in_steps':
         host.deathChance = 0.1;
         return () => {

@@ -42,6 +42,7 @@ export class FleetHost {
   #alarmAt: number | null = null;
   #isAlarmRunning = false;
   #hearing: Promise<void> | null = null;
+  #isEvicted = false;
   /** How often it was killed. */
   restarts = 0;
   /** Answers that wait for nothing in virtual time, only for a signature. */
@@ -84,6 +85,11 @@ export class FleetHost {
     });
   }
 
+  /** Its memory is gone when the queue's next report reaches it. */
+  evict(): void {
+    this.#isEvicted = true;
+  }
+
   /** An object whose clock was set back starts again with the new one. */
   setClockBack(byMs: number): void {
     this.skewMs -= byMs;
@@ -108,6 +114,10 @@ export class FleetHost {
   }
 
   record(events: FleetEvent[], share: QueueShare | undefined): RecordAnswer {
+    if (this.#life && this.#isEvicted) {
+      this.#end();
+      this.#start();
+    }
     const { scheduling } = this.#up;
     const answer = this.#commit(() => this.#fleet.record(events, share));
     if (share) scheduling.heard(share);
@@ -138,6 +148,7 @@ export class FleetHost {
   }
 
   #start(): void {
+    this.#isEvicted = false;
     const { timeline, random, queue } = this.#world;
     const restart = this.restarts;
     const isAlive = () => restart === this.restarts;

@@ -42,6 +42,8 @@ const SEAM_KINDS = [
   'objects_slow',
   /** An operator drains a pool while it works, and something befalls queue, scheduler or workers a moment later. */
   'operator_drains',
+  /** The fleet object begins anew with the queue's next report, which does not fail. */
+  'fleet_evicted',
 ] as const;
 /** Of these a plan has one each now and then, whatever else it has. */
 const RARE_KINDS = ['launcher_dies_in_calls', 'lists_empty', 'slow_ends'] as const;
