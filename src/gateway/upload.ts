@@ -1,7 +1,7 @@
-import { FormError, type FormFields, FormReader } from '../files/form-reader.ts';
+import { type FormFields, FormReader } from '../files/form-reader.ts';
 import { PieceCutter } from '../files/piece-cutter.ts';
 import { PIECE_BYTES } from '../files/rpc.ts';
-import { boundaryOf } from '../protocol/index.ts';
+import { boundaryOf, FormError } from '../protocol/index.ts';
 import { holdBytes } from './body.ts';
 import type { Env } from './env.ts';
 import { HttpError, retryAfter } from './errors.ts';

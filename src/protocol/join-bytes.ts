@@ -8,3 +8,10 @@ export function joinBytes(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer
   }
   return whole;
 }
+
+/** A copy with other text in one place. @param place a view of the bytes */
+export function replaceBytes(bytes: Uint8Array, place: Uint8Array, text: string): Uint8Array<ArrayBuffer> {
+  const start = place.byteOffset - bytes.byteOffset;
+  const after = bytes.subarray(start + place.byteLength);
+  return joinBytes([bytes.subarray(0, start), new TextEncoder().encode(text), after]);
+}

@@ -1,21 +1,34 @@
+import { joinBytes } from './join-bytes.ts';
 import { percentDecoded } from './text.ts';
 
-/** Fields of a `multipart/form-data` body (RFC 7578), found in its bytes; files are stepped over, not read. */
+/** `multipart/form-data` (RFC 7578), read as it comes: only what cannot be told apart yet is kept of it. */
 
-/** Where the value of a field stands. */
-export interface FormField {
+/** What a part is, by its headers. */
+export interface FormPart {
   name: string;
-  start: number;
-  end: number;
+  /** Null: a field that is no file. */
+  filename: string | null;
+}
+
+/** Takes the parts of a form, in order. */
+export interface FormParts {
+  /** @param part null: its headers do not name it */
+  begin(part: FormPart | null): void;
+  /** Some of its content, a view of what was pushed. */
+  content(bytes: Uint8Array): void;
+  end(): void;
+}
+
+/** The body is no such form. The message tells its sender why. */
+export class FormError extends Error {
+  override name = 'FormError';
 }
 
 /** Most that the headers of one part have. */
-export const PART_HEADER_BYTES = 8192;
+const PART_HEADER_BYTES = 8192;
 
-const CARRIAGE_RETURN = 0x0d;
-
-/** A line end, blanks before it, or the two dashes of the last one. */
-const AFTER_DELIMITER: ReadonlySet<number | undefined> = new Set([CARRIAGE_RETURN, 0x20, 0x09, 0x2d]);
+const [TAB, LINE_FEED, CARRIAGE_RETURN, BLANK, DASH] = [0x09, 0x0a, 0x0d, 0x20, 0x2d];
+const HEADERS_END = new TextEncoder().encode('\r\n\r\n');
 
 /** The boundary that a content type names; null: it is no multipart form. */
 export function boundaryOf(contentType: string | null | undefined): string | null {
@@ -26,38 +39,143 @@ export function boundaryOf(contentType: string | null | undefined): string | nul
   return quoted ?? plain ?? null;
 }
 
-/** The fields that are no files, in order. What is malformed ends the scan: the engine says what is wrong with it. */
-export function formFields(body: Uint8Array, boundary: string): FormField[] {
-  const delimiter = new TextEncoder().encode(`\r\n--${boundary}`);
-  const fields: FormField[] = [];
-  // The first delimiter may stand at the very beginning, without a line before it.
-  const opening = delimiter.subarray(2);
-  const first = findDelimiter(body, delimiter, 0);
-  let at = startsWith(body, opening, 0) ? opening.length : first < 0 ? -1 : first + delimiter.length;
-  while (at >= 0) {
-    const headersEnd = findBytes(body, HEADERS_END, at, at + PART_HEADER_BYTES);
-    if (headersEnd < 0) break;
-    const start = headersEnd + HEADERS_END.length;
-    const end = findDelimiter(body, delimiter, headersEnd);
-    if (end < 0) break;
-    const part = partNameOf(new TextDecoder().decode(body.subarray(at, headersEnd)));
-    if (part?.filename === null) fields.push({ name: part.name, start: Math.min(start, end), end });
-    at = end + delimiter.length;
+/** The fields of a whole form that are no files, the newest of each name: their values, as views of the body. */
+export function formFields(body: Uint8Array, boundary: string): Map<string, Uint8Array> {
+  const fields = new Map<string, Uint8Array>();
+  let name: string | null = null;
+  let value: Uint8Array = new Uint8Array();
+  const form = new FormScan(boundary, {
+    begin: (part) => {
+      name = part?.filename === null ? part.name : null;
+      value = new Uint8Array();
+    },
+    content: (bytes) => {
+      value = bytes;
+    },
+    end: () => void (name !== null && fields.set(name, value)),
+  });
+  try {
+    form.push(body);
+  } catch (error) {
+    // What is malformed ends the scan: the engine says what is wrong with it.
+    if (!(error instanceof FormError)) throw error;
   }
   return fields;
 }
 
-const HEADERS_END = new TextEncoder().encode('\r\n\r\n');
+/**
+ * States:
+ * - `start`     before the first byte, where a form may begin with its first delimiter. → `preamble`, `headers`, `over`
+ * - `preamble`  before the first delimiter. → `headers`, `over`
+ * - `headers`   of a part. → `content`
+ * - `content`   of a part. → `headers`, `over`
+ * - `over`      after the last delimiter: what follows is ignored. Final.
+ */
+type State = 'start' | 'preamble' | 'headers' | 'content' | 'over';
 
-/** What a part is, by its headers. */
-export interface PartName {
-  name: string;
-  /** Null: a field that is no file. */
-  filename: string | null;
+export class FormScan {
+  readonly #delimiter: Uint8Array;
+  readonly #parts: FormParts;
+  #state: State = 'start';
+  /** Bytes that cannot be told apart yet, as few as possible. */
+  #rest: Uint8Array = new Uint8Array();
+
+  constructor(boundary: string, parts: FormParts) {
+    this.#delimiter = new TextEncoder().encode(`\r\n--${boundary}`);
+    this.#parts = parts;
+  }
+
+  /** @throws FormError, and what its parts throw */
+  push(piece: Uint8Array): void {
+    let rest = this.#rest.byteLength === 0 ? piece : joinBytes([this.#rest, piece]);
+    while (true) {
+      const before = this.#state;
+      const taken = this.#step(rest);
+      rest = rest.subarray(taken);
+      if (taken === 0 && this.#state === before) break;
+    }
+    // A copy: the caller uses its buffer again.
+    this.#rest = rest.slice();
+  }
+
+  /** @throws FormError where the form is not whole */
+  end(): void {
+    if (this.#state === 'over') return;
+    throw new FormError(
+      this.#state === 'start' || this.#state === 'preamble'
+        ? 'the boundary that the content type names is not in the body'
+        : 'the form ends in the middle; was the upload broken off?',
+    );
+  }
+
+  /** Goes on within the state or to the next. @returns how many bytes are dealt with */
+  #step(rest: Uint8Array): number {
+    switch (this.#state) {
+      case 'start':
+        return this.#start(rest);
+      case 'headers':
+        return this.#headers(rest);
+      case 'preamble':
+      case 'content':
+        return this.#content(rest);
+      case 'over':
+        return rest.byteLength;
+    }
+  }
+
+  #start(rest: Uint8Array): number {
+    const first = this.#delimiter.subarray(2);
+    if (rest.byteLength < first.byteLength) return 0;
+    const after = startsWith(rest, first, 0) ? this.#afterDelimiter(rest, first.byteLength) : -1;
+    if (after < 0) this.#state = 'preamble';
+    return Math.max(0, after);
+  }
+
+  /** Everything up to the next delimiter; what could be the beginning of one is left. */
+  #content(rest: Uint8Array): number {
+    const state = this.#state;
+    const { byteLength } = this.#delimiter;
+    for (let from = 0; ; ) {
+      const at = findBytes(rest, this.#delimiter, from);
+      const after = at < 0 ? 0 : this.#afterDelimiter(rest, at + byteLength);
+      from = at + 1;
+      if (after < 0) continue;
+      const end = at < 0 ? Math.max(0, rest.byteLength - byteLength + 1) : at;
+      if (state === 'content' && end > 0) this.#parts.content(rest.subarray(0, end));
+      if (state === 'content' && after > 0) this.#parts.end();
+      return Math.max(end, after);
+    }
+  }
+
+  /**
+   * Blanks and a line end follow a delimiter, or two dashes the last one; a longer word that begins like it is none.
+   * @returns where what follows it begins; 0: that cannot be told yet; -1: it is no delimiter
+   */
+  #afterDelimiter(bytes: Uint8Array, from: number): number {
+    let at = from;
+    while (bytes[at] === BLANK || bytes[at] === TAB) at++;
+    if (at + 1 >= bytes.byteLength) return at - from < PART_HEADER_BYTES ? 0 : -1;
+    const isLast = at === from && bytes[at] === DASH && bytes[at + 1] === DASH;
+    if (!isLast && (bytes[at] !== CARRIAGE_RETURN || bytes[at + 1] !== LINE_FEED)) return -1;
+    this.#state = isLast ? 'over' : 'headers';
+    // The line end stays: a part without any header ends its headers with it.
+    return isLast ? at + 2 : at;
+  }
+
+  #headers(rest: Uint8Array): number {
+    const end = findBytes(rest, HEADERS_END, 0, PART_HEADER_BYTES);
+    if (end < 0) {
+      if (rest.byteLength < PART_HEADER_BYTES + HEADERS_END.byteLength) return 0;
+      throw new FormError(`the headers of a part are longer than ${PART_HEADER_BYTES} bytes`);
+    }
+    this.#state = 'content';
+    this.#parts.begin(partOf(new TextDecoder().decode(rest.subarray(0, end))));
+    return end + HEADERS_END.byteLength;
+  }
 }
 
 /** @param headers of one part; null: they do not name it */
-export function partNameOf(headers: string): PartName | null {
+function partOf(headers: string): FormPart | null {
   const [, disposition = ''] = /^content-disposition:\s*form-data\s*(;[^\r\n]*)/im.exec(headers) ?? [];
   const name = parameterOf(disposition, 'name');
   if (name === null) return null;
@@ -77,17 +195,8 @@ function extendedOf(disposition: string): string | null {
   return value === undefined ? null : percentDecoded(value);
 }
 
-/** A longer word may begin like the delimiter, and is none. */
-function findDelimiter(bytes: Uint8Array, delimiter: Uint8Array, from: number): number {
-  let at = findBytes(bytes, delimiter, from);
-  while (at >= 0 && !AFTER_DELIMITER.has(bytes[at + delimiter.length])) {
-    at = findBytes(bytes, delimiter, at + 1);
-  }
-  return at;
-}
-
 /** @param wanted begins with a carriage return, which the runtime finds quickly @returns -1: it is not there */
-export function findBytes(bytes: Uint8Array, wanted: Uint8Array, from = 0, to = bytes.byteLength): number {
+function findBytes(bytes: Uint8Array, wanted: Uint8Array, from = 0, to = bytes.byteLength): number {
   for (let at = bytes.indexOf(CARRIAGE_RETURN, from); at >= 0 && at < to; ) {
     if (startsWith(bytes, wanted, at)) return at;
     at = bytes.indexOf(CARRIAGE_RETURN, at + 1);

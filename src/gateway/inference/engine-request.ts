@@ -5,6 +5,7 @@ import {
   isRequestId,
   MAX_PATH_CHARACTERS,
   pack,
+  replaceBytes,
   requestHeaders,
 } from '../../protocol/index.ts';
 import { withoutMark } from '../body.ts';
@@ -118,33 +119,20 @@ function readJson(bytes: Uint8Array, type: string | null, aliases: ModelAliases)
   const { facts, modelValue, ...rest } = scanBody(bytes);
   const model = aliases.resolve(facts.model);
   const isAlias = model !== facts.model && modelValue !== undefined;
-  const body = isAlias ? replaced(bytes, modelValue, JSON.stringify(model)) : bytes;
+  const body = isAlias ? replaceBytes(bytes, modelValue, JSON.stringify(model)) : bytes;
   return { ...rest, facts: { ...facts, model }, type: checkedType(type), body };
 }
 
 function readForm(bytes: Uint8Array, type: string | null, boundary: string, aliases: ModelAliases): Content {
-  const fields = new Map(
-    formFields(bytes, boundary).map(({ name, start, end }) => [name, bytes.subarray(start, end)]),
-  );
+  const fields = formFields(bytes, boundary);
   rejectTransferParams(fields);
   const text = (name: string) => new TextDecoder().decode(fields.get(name));
   const asked = text('model') || null;
   const model = aliases.resolve(asked);
-  const body = model === asked || model === null ? bytes : replaced(bytes, fields.get('model')!, model);
+  const body = model === asked || model === null ? bytes : replaceBytes(bytes, fields.get('model')!, model);
   const facts = { model, stream: text('stream') === 'true', includeUsage: false };
   const [requestId, priority] = [text('request_id') || null, text('priority') || null];
   return { facts, type: checkedType(type), requestId, priority, body };
-}
-
-/** @param value a view of the bytes */
-function replaced(bytes: Uint8Array, value: Uint8Array, by: string): Uint8Array {
-  const start = value.byteOffset - bytes.byteOffset;
-  const name = new TextEncoder().encode(by);
-  const copy = new Uint8Array(bytes.byteLength - value.byteLength + name.byteLength);
-  copy.set(bytes.subarray(0, start));
-  copy.set(name, start);
-  copy.set(bytes.subarray(start + value.byteLength), start + name.byteLength);
-  return copy;
 }
 
 /** @throws HttpError 400 for what no worker would send on */

@@ -45,9 +45,8 @@ function modelIn(body: Body, contentType: string | undefined): string | null {
   if (body === undefined) return null;
   const boundary = boundaryOf(contentType);
   if (typeof body !== 'string' && boundary !== null) {
-    for (const { name, start, end } of formFields(body, boundary))
-      if (name === 'model') return Buffer.from(body.subarray(start, end)).toString();
-    return null;
+    const value = formFields(body, boundary).get('model');
+    return value === undefined ? null : new TextDecoder().decode(value);
   }
   const text = typeof body === 'string' ? body : Buffer.from(body).toString();
   let value: string | null = null;

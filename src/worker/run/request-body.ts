@@ -1,4 +1,4 @@
-import { boundaryOf, type EngineRequest, formFields } from '../../protocol/index.ts';
+import { boundaryOf, type EngineRequest, formFields, replaceBytes } from '../../protocol/index.ts';
 import { mayNameAlias, replaceModelAlias } from './model-name.ts';
 
 const OPEN_BRACE = 0x7b;
@@ -43,12 +43,7 @@ function replaceInForm(
   aliases: ReadonlySet<string>,
   served: string,
 ): Uint8Array {
-  const pieces: Uint8Array[] = [];
-  let copied = 0;
-  for (const { name, start, end } of formFields(body, boundary)) {
-    if (name !== 'model' || !aliases.has(Buffer.from(body.subarray(start, end)).toString())) continue;
-    pieces.push(body.subarray(copied, start), Buffer.from(served));
-    copied = end;
-  }
-  return pieces.length === 0 ? body : Buffer.concat([...pieces, body.subarray(copied)]);
+  const value = formFields(body, boundary).get('model');
+  const isAlias = value !== undefined && aliases.has(new TextDecoder().decode(value));
+  return isAlias ? replaceBytes(body, value, served) : body;
 }

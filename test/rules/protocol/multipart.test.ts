@@ -3,11 +3,10 @@ import { boundaryOf, formFields } from '../../../src/protocol/index.ts';
 
 const encode = (text: string) => new TextEncoder().encode(text);
 
-function fieldsOf(text: string, boundary = 'b') {
-  const body = encode(text);
-  return formFields(body, boundary).map(({ name, start, end }) => [
+function fieldsOf(text: string) {
+  return Array.from(formFields(encode(text), 'b'), ([name, value]) => [
     name,
-    new TextDecoder().decode(body.subarray(start, end)),
+    new TextDecoder().decode(value),
   ]);
 }
 
@@ -53,6 +52,10 @@ describe('the fields of a form', () => {
     ]);
   });
 
+  it('are the newest of each name, as engines read them', () => {
+    expect(fieldsOf(`${field('model', 'a')}${field('model', 'b')}--b--`)).toEqual([['model', 'b']]);
+  });
+
   it('are told from files, and named, as an upload tells them', () => {
     const extended = part(`Content-Disposition: form-data; name="a"; filename*=UTF-8''b`, 'bytes');
     const other = part('Content-Disposition: attachment; name="b"', 'x');
@@ -81,7 +84,9 @@ describe('the fields of a form', () => {
       noise,
       encode(`\r\n${field('model', 'tiny')}--b--`),
     ]);
-    const [found] = formFields(body, 'b');
-    expect(body.subarray(found?.start, found?.end).toString()).toBe('tiny');
+    const found = formFields(body, 'b').get('model')!;
+    // A view: a model's name is replaced where it stands.
+    expect(Buffer.from(found.buffer, found.byteOffset, found.byteLength).toString()).toBe('tiny');
+    expect(found.buffer).toBe(body.buffer);
   });
 });
