@@ -1,5 +1,5 @@
 import { beginsObject, JsonFault, jsonFields, parseJsonBytes } from '../protocol/index.ts';
-import { bytesOf, PIECE_ENDS, type Prefix } from '../queue/rpc.ts';
+import { BLOCK_ENDS, bytesOf, type Prefix } from '../queue/rpc.ts';
 
 /** How the prompt of a request begins, by which the queue finds a worker whose engine has computed it before. */
 
@@ -47,13 +47,13 @@ interface Owner {
 
 /**
  * Hashes the text of a prompt, as its JSON without the blanks between values: messages, a text or the ids of tokens.
- * @returns undefined: it is shorter than a piece, and no conversation is named
+ * @returns undefined: it is shorter than a block, and no conversation is named
  */
 export function prefixOf(fields: PrefixFields, { tenant, model }: Owner): Prefix | undefined {
   const owner = fnv(BASIS, encoder.encode(JSON.stringify([tenant, model])));
-  const { bytes, pieces } = piecesOf(fields, owner);
+  const { bytes, hashes } = hashesOf(fields, owner);
   const session = sessionOf(fields, owner);
-  return pieces.length === 0 && session === 0 ? undefined : { session, bytes, pieces };
+  return hashes.length === 0 && session === 0 ? undefined : { session, bytes, hashes };
 }
 
 /**
@@ -81,12 +81,12 @@ function fieldsIn(json: Uint8Array): PrefixFields {
   return beginsObject(fields.input) ? fieldsIn(fields.input) : fields;
 }
 
-/** FNV-1a, 32 bits, of the text until the end of each piece. */
-function piecesOf(fields: PrefixFields, owner: number): Pick<Prefix, 'bytes' | 'pieces'> {
-  const pieces: number[] = [];
+/** FNV-1a, 32 bits, of the text until the end of each block. */
+function hashesOf(fields: PrefixFields, owner: number): Pick<Prefix, 'bytes' | 'hashes'> {
+  const hashes: number[] = [];
   let hash = owner;
   let bytes = 0;
-  let end = PIECE_ENDS[0]!;
+  let end = BLOCK_ENDS[0]!;
   for (const [index, name] of PROMPT_FIELDS.entries()) {
     const json = fields[name];
     if (json === undefined) continue;
@@ -99,12 +99,12 @@ function piecesOf(fields: PrefixFields, owner: number): Pick<Prefix, 'bytes' | '
       hash = Math.imul(hash ^ byte, PRIME);
       bytes += 1;
       if (bytes < end) continue;
-      pieces.push(hash >>> 2);
-      if (pieces.length === PIECE_ENDS.length) return { bytes, pieces };
-      end = PIECE_ENDS[pieces.length]!;
+      hashes.push(hash >>> 2);
+      if (hashes.length === BLOCK_ENDS.length) return { bytes, hashes };
+      end = BLOCK_ENDS[hashes.length]!;
     }
   }
-  return { bytes, pieces };
+  return { bytes, hashes };
 }
 
 function isEscaped(json: Uint8Array, at: number): boolean {

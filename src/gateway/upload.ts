@@ -1,4 +1,4 @@
-import { type FormFields, FormReader } from '../files/form-reader.ts';
+import { FileForm, type FormFields } from '../files/file-form.ts';
 import { PieceCutter } from '../files/piece-cutter.ts';
 import { PIECE_BYTES } from '../files/rpc.ts';
 import { boundaryOf, FormError } from '../protocol/index.ts';
@@ -100,12 +100,9 @@ async function store(
 }
 
 /** What takes the bytes of an upload: a form, or the file as it is. */
-function readerOf(
-  { headers }: Request,
-  onFile: (bytes: Uint8Array) => void,
-): Pick<FormReader, 'push' | 'end'> {
+function readerOf({ headers }: Request, onFile: (bytes: Uint8Array) => void): Pick<FileForm, 'push' | 'end'> {
   const boundary = boundaryOf(headers.get('content-type'));
-  if (boundary !== null) return new FormReader(boundary, onFile);
+  if (boundary !== null) return new FileForm(boundary, onFile);
   return { push: onFile, end: () => ({ filename: '', fields: new Map() }) };
 }
 

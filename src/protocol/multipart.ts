@@ -44,7 +44,7 @@ export function formFields(body: Uint8Array, boundary: string): Map<string, Uint
   const fields = new Map<string, Uint8Array>();
   let name: string | null = null;
   let value: Uint8Array = new Uint8Array();
-  const form = new FormScan(boundary, {
+  const form = new FormParser(boundary, {
     begin: (part) => {
       name = part?.filename === null ? part.name : null;
       value = new Uint8Array();
@@ -73,7 +73,7 @@ export function formFields(body: Uint8Array, boundary: string): Map<string, Uint
  */
 type State = 'start' | 'preamble' | 'headers' | 'content' | 'over';
 
-export class FormScan {
+export class FormParser {
   readonly #delimiter: Uint8Array;
   readonly #parts: FormParts;
   #state: State = 'start';

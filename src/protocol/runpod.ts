@@ -36,11 +36,11 @@ export interface RunpodResult {
   status: 'success';
   job_type: 'runpod';
   processed_at: string;
-  /** Everything the handler yielded, in order: what `/stream/{id}` gives piece by piece. */
+  /** Everything the handler yielded, in order: what `/stream/{id}` gives one by one. */
   output: unknown[];
 }
 
-/** Whether an input asks for its output in pieces. */
+/** Whether an input asks for its outputs as they come. */
 export function runpodStreams(input: RunpodInput): boolean {
   const { openai_route, openai_input, route, body, stream } = input;
   if (openai_input) return asksForStream(openai_input);

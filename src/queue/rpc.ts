@@ -242,11 +242,11 @@ export interface SettledJobs {
   jobs: { id: string; view: string }[];
 }
 
-/** How much of the output of a job its caller has taken, piece by piece. */
+/** How much of the output of a job its caller has taken. */
 export interface OutputCursor {
   /** Of the attempt that it was taken from; 0: nothing was. */
   fence_token: number;
-  /** Pieces. */
+  /** Outputs, as RunPod has them: each is what the handler yielded once. */
   taken: number;
 }
 

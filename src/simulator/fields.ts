@@ -3,7 +3,7 @@ import { type BodyIssue, invalidBody } from './errors.ts';
 export type Body = Record<string, unknown>;
 
 /** Reads typed fields as pydantic does (numbers in strings are numbers) and gathers what is wrong. */
-export class FieldReader {
+export class FieldParser {
   readonly body: Body;
   private readonly issues: BodyIssue[] = [];
 

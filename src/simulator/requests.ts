@@ -1,5 +1,5 @@
 import { badRequest, notFound } from './errors.ts';
-import { type Body, FieldReader } from './fields.ts';
+import { type Body, FieldParser } from './fields.ts';
 import { chatIds, givenIds, type Prompt, readPrompts } from './prompts.ts';
 import { seedFrom } from './text.ts';
 
@@ -34,7 +34,7 @@ const DEFAULT_COMPLETION_TOKENS = 16;
  * @throws ApiError as vLLM answers it
  */
 export function readChat(body: Body, servedNames: readonly string[]): GenerationRequest {
-  const fields = new FieldReader(body);
+  const fields = new FieldParser(body);
   if (body.messages === undefined) fields.missing('messages');
   else if (!Array.isArray(body.messages)) {
     fields.wrong('messages', 'list_type', 'Input should be a valid list');
@@ -76,7 +76,7 @@ export function readBatch(body: Body, servedNames: readonly string[]): Generatio
  * @throws ApiError as vLLM answers it
  */
 export function readCompletion(body: Body, servedNames: readonly string[]): GenerationRequest {
-  const fields = new FieldReader(body);
+  const fields = new FieldParser(body);
   const request = readShared(fields, servedNames, ['max_tokens']);
   const prompts = readPrompts(body.prompt, servedNames[0]!);
   if (prompts.length === 0) {
@@ -114,7 +114,7 @@ export function fitToModel(request: GenerationRequest, maxModelLength: number): 
 }
 
 function readShared(
-  fields: FieldReader,
+  fields: FieldParser,
   servedNames: readonly string[],
   lengthFields: readonly string[],
 ): Omit<GenerationRequest, 'prompts' | 'echo'> {

@@ -20,7 +20,7 @@ import { withQueueDefaults } from './queue-choice.ts';
 import { QueueWatch } from './queue-watch.ts';
 import { DiskSpool } from './results/disk-spool.ts';
 import { listenToSupervisor, SUPERVISOR } from './supervisor-channel.ts';
-import { gpuReader } from './telemetry/gpu-readings.ts';
+import { gpuCollector } from './telemetry/gpu-readings.ts';
 import type { LocalPort } from './telemetry/local-port.ts';
 import { MetricShipper } from './telemetry/metric-shipper.ts';
 import type { SpanOrigin } from './tracing/job-spans.ts';
@@ -77,7 +77,7 @@ async function work(
     ...(queue.inside && { inside: queue.inside }),
     ...engine,
     fetchPublic: createPublicFetch(),
-    gpus: gpuReader(env, systemClock),
+    gpus: gpuCollector(env, systemClock),
     spool: new DiskSpool(configuration.spoolFolder, log, configuration.ackWaitMs),
     ...(tracing && { tracer: tracing.tracer }),
   };

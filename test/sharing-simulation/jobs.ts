@@ -1,4 +1,4 @@
-import { PIECE_ENDS, type Prefix } from '../../src/queue/rpc.ts';
+import { BLOCK_ENDS, type Prefix } from '../../src/queue/rpc.ts';
 import type { Tenant } from './tenants.ts';
 
 /** What a tenant submits. */
@@ -26,6 +26,6 @@ export interface Run {
 
 /** As long as its share is counted by, whatever it has in common with others. */
 export function prefixOf({ text, input }: Job): Prefix {
-  const pieces = text === null ? [] : PIECE_ENDS.slice(0, 2).map((_, at) => text * 100 + at);
-  return { session: text ?? 0, bytes: input * 4, pieces };
+  const hashes = text === null ? [] : BLOCK_ENDS.slice(0, 2).map((_, at) => text * 100 + at);
+  return { session: text ?? 0, bytes: input * 4, hashes };
 }

@@ -1,4 +1,4 @@
-import { PIECE_ENDS, type Prefix } from '../../src/queue/rpc.ts';
+import { BLOCK_ENDS, type Prefix } from '../../src/queue/rpc.ts';
 import { Random } from '../support/random.ts';
 import { drawAdapter } from './adapter-plan.ts';
 
@@ -56,6 +56,6 @@ function drawMoves(seed: number, index: number): MovesPlan | null {
 function drawPrefix(random: Random): Prefix | null {
   if (random.chance(0.3)) return null;
   const [session, turns] = [random.int(1, 3), random.int(1, 4)];
-  const pieces = Array.from({ length: 2 * turns }, (_, at) => session * 100 + at);
-  return { session: random.chance(0.5) ? session : 0, bytes: PIECE_ENDS[pieces.length - 1]!, pieces };
+  const hashes = Array.from({ length: 2 * turns }, (_, at) => session * 100 + at);
+  return { session: random.chance(0.5) ? session : 0, bytes: BLOCK_ENDS[hashes.length - 1]!, hashes };
 }

@@ -18,7 +18,7 @@ import { fetchRelay } from '../objects/sockets.ts';
 import { submitJobs } from '../objects/submit-jobs.ts';
 import { poolOfEndpoint, runpodWorkers, unknownEndpoint } from '../runpod/endpoint.ts';
 import { shownJob } from '../runpod/job.ts';
-import { nextPieces } from '../runpod/stream.ts';
+import { nextOutputs } from '../runpod/stream.ts';
 import { readRunpodSubmission } from '../runpod/submission.ts';
 import { rejection } from '../submissions.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
@@ -100,14 +100,14 @@ export function runpodRoutes(app: Gateway): void {
       tag: 'RunPod',
       summary: 'What a job yielded since the last call',
       scopes: ['submit'],
-      answers: { 200: { description: 'Its pieces.', content: { schema: 'RunpodStream' } } },
+      answers: { 200: { description: 'Its outputs.', content: { schema: 'RunpodStream' } } },
       errors: [404, 503],
       handler: async (context) => {
         const { env } = context;
         const id = context.req.param('id') as string;
         const reader = readerOf(context.get('token'), env);
         const queueId = queueIdOf(env, context.req.raw);
-        const stream = await nextPieces(id, {
+        const stream = await nextOutputs(id, {
           follow: async (fence, waitMs) => {
             const followed = await call(context, (queue) => queue.follow(id, fence, waitMs, reader));
             return followed?.job.job_type === 'runpod' ? followed : null;

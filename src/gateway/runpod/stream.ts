@@ -17,7 +17,7 @@ export interface StreamParts {
   follow(fence: number, waitMs: number): Promise<FollowedJob | null>;
   /** The relay's response for the answer of one attempt; rejects when the signal fires. */
   openReplay(relay: string, streamId: number, signal: AbortSignal): Promise<Response>;
-  /** Moves the cursor on; false: another call has taken these pieces. */
+  /** Moves the cursor on; false: another call has taken these outputs. */
   take(from: OutputCursor, to: OutputCursor): Promise<boolean>;
   /** A job with its result. */
   whole(job: ToldJob): Promise<JobView>;
@@ -25,12 +25,12 @@ export interface StreamParts {
 }
 
 /**
- * The pieces of a job's output that no call has taken yet: of a job that runs from its replay buffer, of one that is
- * over from its result. Waits a moment where there are none. Pieces of two attempts are never mixed: if an attempt
- * broke after some of its pieces were taken, the stream has failed, even if the job succeeds.
+ * The outputs of a job that no call has taken yet: of a job that runs from its replay buffer, of one that is
+ * over from its result. Waits a moment where there are none. Outputs of two attempts are never mixed: if an attempt
+ * broke after some of its outputs were taken, the stream has failed, even if the job succeeds.
  * @returns null: there is no such job
  */
-export async function nextPieces(jobId: string, parts: StreamParts): Promise<RunpodStream | null> {
+export async function nextOutputs(jobId: string, parts: StreamParts): Promise<RunpodStream | null> {
   let followed = await parts.follow(0, 0);
   if (followed?.job.state === 'pending') followed = await parts.follow(followed.job.fence_token, WAIT_MS);
   if (followed === null) return null;
@@ -40,18 +40,18 @@ export async function nextPieces(jobId: string, parts: StreamParts): Promise<Run
     return { id: jobId, status: 'FAILED', stream: [], error };
   }
   const status = runpodStatus(job);
-  const pieces = isSettled(job.state)
+  const outputs = isSettled(job.state)
     ? outputOf(await parts.whole(job)).slice(cursor.taken)
     : live === null
       ? []
       : await fromReplay(live, cursor.taken, parts);
-  const to = { fence_token: job.fence_token, taken: cursor.taken + pieces.length };
-  const isMine = pieces.length === 0 || (await parts.take(cursor, to));
+  const to = { fence_token: job.fence_token, taken: cursor.taken + outputs.length };
+  const isMine = outputs.length === 0 || (await parts.take(cursor, to));
   const error = job.error === null ? {} : { error: job.error.message };
-  return { id: jobId, status, stream: isMine ? pieces.map((output) => ({ output })) : [], ...error };
+  return { id: jobId, status, stream: isMine ? outputs.map((output) => ({ output })) : [], ...error };
 }
 
-/** @param taken pieces that are left out */
+/** @param taken outputs that are left out */
 async function fromReplay(
   { relay, stream_id }: NonNullable<FollowedJob['live']>,
   taken: number,
@@ -69,24 +69,24 @@ async function fromReplay(
   const decoder = new TextDecoder();
   let text = '';
   let seen = 0;
-  const pieces: unknown[] = [];
+  const outputs: unknown[] = [];
   for (;;) {
-    const waits = pieces.length > 0 ? [over, sleep(QUIET_MS).then(() => null)] : [over];
+    const waits = outputs.length > 0 ? [over, sleep(QUIET_MS).then(() => null)] : [over];
     // A replay buffer that ends within an event ends with an error.
     const read = await Promise.race([...waits, reader.read().catch(() => null)]);
     if (read?.value === undefined) break;
     text += decoder.decode(read.value, { stream: true });
     const events = text.split('\n\n');
     text = events.pop()!;
-    for (const piece of events.flatMap(piecesIn)) if (++seen > taken) pieces.push(piece);
+    for (const output of events.flatMap(outputsIn)) if (++seen > taken) outputs.push(output);
   }
   await reader.cancel().catch(() => {});
   leave.abort();
-  return pieces;
+  return outputs;
 }
 
 /** What an event of a worker holds; none: a comment, or the relay's own word that the attempt broke. */
-function piecesIn(event: string): unknown[] {
+function outputsIn(event: string): unknown[] {
   if (!event.startsWith('data: {"output":')) return [];
   return [(JSON.parse(event.slice('data: '.length)) as { output: unknown }).output];
 }

@@ -12,8 +12,8 @@ import {
 const MOST_LOOKED_AT = 1000;
 const MOST_TOLD = 100;
 /** Callers that may wait for news at a time: in all, and of one tenant. */
-const MOST_READERS = 200;
-const MOST_READERS_OF_TENANT = 20;
+const MOST_WAITS = 200;
+const MOST_WAITS_OF_TENANT = 20;
 
 /**
  * Answers with the settlements after a number, oldest first. Where there are none it answers as soon as a job settles,
@@ -25,14 +25,14 @@ export function settlements(
   wanted: SettlementsWanted,
   answer: (answer: SettlementsAnswer) => void,
 ): void {
-  const { latest, readers } = core.stored.settlements;
+  const { latest, waits } = core.stored.settlements;
   const found = look(core, wanted);
   const isNew = wanted.after !== null && (found.settlements.length > 0 || found.up_to > wanted.after);
   if (isNew || found.missed !== null) return answer(found);
   const tenant = wanted.viewer;
-  const ofTenant = readers.filter((reader) => reader.tenant === tenant).length;
-  if (readers.length >= MOST_READERS || (tenant !== null && ofTenant >= MOST_READERS_OF_TENANT)) {
-    return answer({ ok: false, most: tenant === null ? MOST_READERS : MOST_READERS_OF_TENANT });
+  const ofTenant = waits.filter((wait) => wait.tenant === tenant).length;
+  if (waits.length >= MOST_WAITS || (tenant !== null && ofTenant >= MOST_WAITS_OF_TENANT)) {
+    return answer({ ok: false, most: tenant === null ? MOST_WAITS : MOST_WAITS_OF_TENANT });
   }
   if (wanted.wait_ms <= 0) return answer(found);
   const after = wanted.after ?? latest;

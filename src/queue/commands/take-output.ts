@@ -11,7 +11,7 @@ export function outputOf(core: Core, job: JobView): Pick<FollowedJob, 'live' | '
 }
 
 /**
- * A caller takes pieces of a job's output, so that the next time it gets those after them.
+ * A caller takes some of a job's outputs, so that the next time it gets those after them.
  * @returns false: another took them meanwhile, or there is no such job
  */
 export function takeOutput(

@@ -1,4 +1,4 @@
-import { PIECE_ENDS, type Prefix } from '../rpc.ts';
+import { BLOCK_ENDS, type Prefix } from '../rpc.ts';
 import type { Worker } from '../state/worker.ts';
 
 /**
@@ -30,7 +30,7 @@ export const MOST_PASSED_OVER = 8;
 
 /** How much of a prompt a worker is supposed to have, bytes; a conversation that it had counts before all else. */
 export function warmth({ prefixes }: Worker, prefix: Prefix): number {
-  const matched = matchedBytes(prefixes.piecesOf(prefix));
+  const matched = matchedBytes(prefixes.blocksOf(prefix));
   const counted = matched >= prefix.bytes * LEAST_SHARE ? matched : 0;
   return prefixes.hasSession(prefix) ? SESSION + matched : counted;
 }
@@ -38,13 +38,13 @@ export function warmth({ prefixes }: Worker, prefix: Prefix): number {
 /** More than any match. */
 const SESSION = 1e9;
 
-function matchedBytes(pieces: number): number {
-  return pieces === 0 ? 0 : PIECE_ENDS[pieces - 1]!;
+function matchedBytes(blocks: number): number {
+  return blocks === 0 ? 0 : BLOCK_ENDS[blocks - 1]!;
 }
 
 /** The share of a prompt that a worker is supposed to have, 0 to 1. */
 export function predictedShare({ prefixes }: Worker, prefix: Prefix): number {
-  return prefix.bytes === 0 ? 0 : Math.min(1, matchedBytes(prefixes.piecesOf(prefix)) / prefix.bytes);
+  return prefix.bytes === 0 ? 0 : Math.min(1, matchedBytes(prefixes.blocksOf(prefix)) / prefix.bytes);
 }
 
 /** Share of its slots in use. */

@@ -11,12 +11,12 @@ const MOST_HASHES = 4096;
  * They are forgotten with the worker's process, since the engine's cache is gone then too.
  */
 export class PrefixCache {
-  /** In the order of use. A piece is never older than those after it in a prompt, so what is left is a beginning. */
+  /** In the order of use. A block is never older than those after it in a prompt, so what is left is a beginning. */
   readonly #hashes = new Set<number>();
 
   /** The worker computes this prompt now. */
-  add({ session, pieces }: Prefix): void {
-    for (let at = pieces.length - 1; at >= 0; at--) this.#touch(pieces[at]!);
+  add({ session, hashes }: Prefix): void {
+    for (let at = hashes.length - 1; at >= 0; at--) this.#touch(hashes[at]!);
     if (session !== 0) this.#touch(session);
     for (const oldest of this.#hashes) {
       if (this.#hashes.size <= MOST_HASHES) return;
@@ -33,12 +33,12 @@ export class PrefixCache {
     return session !== 0 && this.#hashes.has(session);
   }
 
-  /** How many pieces of the prompt, from the first, it has. */
-  piecesOf({ pieces }: Prefix): number {
-    let [known, unknown] = [0, pieces.length];
+  /** How many blocks of the prompt, from the first, it has. */
+  blocksOf({ hashes }: Prefix): number {
+    let [known, unknown] = [0, hashes.length];
     while (known < unknown) {
       const middle = (known + unknown) >> 1;
-      if (this.#hashes.has(pieces[middle]!)) known = middle + 1;
+      if (this.#hashes.has(hashes[middle]!)) known = middle + 1;
       else unknown = middle;
     }
     return known;

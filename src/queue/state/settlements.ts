@@ -2,7 +2,7 @@ import type { Sql } from '../store/ports.ts';
 import { latestSettlement } from '../store/settlements-table.ts';
 
 /** A call that waits for the next settlement. */
-export interface SettlementReader {
+export interface SettlementWait {
   tenant: string | null;
   /** Epoch ms at which it is answered in any case. */
   until: number;
@@ -13,7 +13,7 @@ export interface SettlementReader {
 export class Settlements {
   /** Of the newest. */
   latest: number;
-  #readers: SettlementReader[] = [];
+  #waits: SettlementWait[] = [];
   #hasNews = false;
 
   constructor(sql: Sql) {
@@ -27,12 +27,12 @@ export class Settlements {
     return this.latest;
   }
 
-  get readers(): readonly SettlementReader[] {
-    return this.#readers;
+  get waits(): readonly SettlementWait[] {
+    return this.#waits;
   }
 
-  add(reader: SettlementReader): void {
-    this.#readers.push(reader);
+  add(wait: SettlementWait): void {
+    this.#waits.push(wait);
   }
 
   /** At the end of a command: each call that waits looks once, however many settlements there were. */
@@ -49,14 +49,14 @@ export class Settlements {
 
   /** Epoch ms at which `expire` has something to do; null: never. */
   get soonest(): number | null {
-    if (this.#readers.length === 0) return null;
-    return this.#readers.reduce((soonest, { until }) => Math.min(soonest, until), Number.POSITIVE_INFINITY);
+    if (this.#waits.length === 0) return null;
+    return this.#waits.reduce((soonest, { until }) => Math.min(soonest, until), Number.POSITIVE_INFINITY);
   }
 
-  #answer(isDue: (reader: SettlementReader) => boolean): void {
-    const due = this.#readers.filter(isDue);
+  #answer(isDue: (wait: SettlementWait) => boolean): void {
+    const due = this.#waits.filter(isDue);
     if (due.length === 0) return;
-    this.#readers = this.#readers.filter((reader) => !isDue(reader));
-    for (const reader of due) reader.answer();
+    this.#waits = this.#waits.filter((wait) => !isDue(wait));
+    for (const wait of due) wait.answer();
   }
 }

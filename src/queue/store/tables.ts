@@ -3,7 +3,7 @@ export const QUEUE_TABLES: readonly string[] = [
   `CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID`,
   // settlement: its number in the order of settlements (settlements-table.ts). webhook: where that is posted.
   // started_at, first_token_at: of the newest attempt, told by its settlement (ledger.ts). file_key: the key to the
-  // files of the newest attempt (tickets.ts). output_*: how much was taken piece by piece (output-cursor.ts).
+  // files of the newest attempt (tickets.ts). output_*: how much was taken of it (output-cursor.ts).
   // stream 1: a relay carries the answer too, while it is made. token_name: it was submitted with. weight: of
   // that token, as jobs of its tenant are charged. trace: see protocol/trace-context.ts. prefix: prefix-rpc.ts. model: that it
   // names. cost: state/job.ts, of tokens with limits. payload_file: where a payload lies that is too long for the row.

@@ -43,10 +43,10 @@ export async function runRunpodJob(
   const { input, policy } = parsed.value;
   const call = readRunpodInput(input, settings, attempt.servedModel);
   const output: unknown[] = [];
-  const sink = new OutputSink(call, (piece) => {
-    output.push(piece);
-    attempt.yielded(piece);
-    replay?.write(Buffer.from(`data: ${JSON.stringify({ output: piece })}\n\n`));
+  const sink = new OutputSink(call, (yielded) => {
+    output.push(yielded);
+    attempt.yielded(yielded);
+    replay?.write(Buffer.from(`data: ${JSON.stringify({ output: yielded })}\n\n`));
   });
   replay?.head(EVENTS_HEAD);
   const { response } = await withinLimit(attempt, policy?.executionTimeout ?? null, clock, (signal) =>

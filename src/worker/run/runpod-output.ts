@@ -61,7 +61,7 @@ class TokenBatches implements OutputMaker {
   readonly #count: number;
   #choices: { tokens: string[] }[];
   #usage: Usage = { input: 0, output: 0 };
-  /** The engine counts, so that pieces need not be. */
+  /** The engine counts, so that outputs need not be. */
   #isCounted = false;
   #hasYielded = false;
 

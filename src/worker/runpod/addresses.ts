@@ -3,7 +3,7 @@ export interface Addresses {
   take(wanted: number, isBusy: boolean): string;
   /** Null: it cannot be told from the address of the take. */
   stop: ((isBusy: boolean) => string) | null;
-  /** @param isStream whether the job's output came in pieces */
+  /** @param isStream whether the job streams its outputs */
   done(jobId: string, isStream: boolean): string;
   stream(jobId: string): string;
   /** Null: pings are not wanted. */

@@ -9,7 +9,7 @@ import { isTaken, mayPass, type Platform, type PlatformPost, pauseAfterFailure }
 const MOST_BYTES = 20_000_000;
 /** A result that is refused with 400 and is larger was most likely refused for that: the limit of asynchronous jobs. */
 const LARGE_BYTES = 10_000_000;
-/** Of one piece of a stream, which is in the result as well. */
+/** Of one output of a stream, which is in the result as well. */
 const STREAM_TRIES = 3;
 
 /** How a job ended. */
@@ -73,7 +73,7 @@ export class JobAnswer {
     this.#post();
   }
 
-  /** An earlier process ended it: which pieces it posted is unknown, so none is posted again. */
+  /** An earlier process ended it: which outputs it posted is unknown, so none is posted again. */
   settleLate(outcome: JobOutcome): void {
     if ('output' in outcome) {
       this.#posted.push(...outcome.output.map((output) => JSON.stringify(output)));
@@ -114,13 +114,13 @@ export class JobAnswer {
       `{"output":${output}}`,
       STREAM_TRIES,
       (answer) =>
-        // A piece that is posted twice would be in the stream twice.
+        // An output that is posted twice would be in the stream twice.
         mayPass(answer) && !answer.mayHaveReached,
     );
     if (refusal === null || this.#dropped.signal.aborted) return;
     this.#ports.log.warn(
       { job_id: this.#jobId, problem: refusal },
-      'RunPod did not take a piece of a stream: its result will have it',
+      'RunPod did not take an output of a stream: its result will have it',
     );
   }
 
@@ -162,7 +162,7 @@ export class JobAnswer {
       const fields = { job_id: this.#jobId, problem: answer.problem, again_in_ms: Math.round(pauseMs) };
       log.warn(
         fields,
-        `RunPod did not take ${to === 'done' ? 'the end' : 'a piece'} of a job; it is posted again`,
+        `RunPod did not take ${to === 'done' ? 'the end' : 'an output'} of a job; it is posted again`,
       );
       await this.#pause(pauseMs);
       if (signal.aborted) return answer.problem;

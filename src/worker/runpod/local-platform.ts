@@ -2,7 +2,7 @@ import type { Platform, PlatformAnswer, PlatformPost } from './platform.ts';
 
 /** How a job ended, as it would be posted. */
 export interface LocalOutcome {
-  /** Pieces as they came. */
+  /** Outputs as they came. */
   stream: unknown[];
   output?: unknown;
   error?: string;

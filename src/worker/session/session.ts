@@ -11,7 +11,7 @@ import {
 import type { Timer } from '../clock.ts';
 import type { Ports } from '../ports.ts';
 import { denialOf } from './denial.ts';
-import { FrameReader } from './frame-reader.ts';
+import { FrameParser } from './frame-parser.ts';
 import { GatheredFrames } from './gathered-frames.ts';
 import { BASE_PEER, isExtended, type Peer, peerFrom } from './peer.ts';
 import { ReconnectingSocket } from './reconnecting-socket.ts';
@@ -32,7 +32,7 @@ export class Session {
   readonly #events: SessionEvents;
   readonly #socket: ReconnectingSocket;
   readonly #settlements: GatheredFrames;
-  readonly #reader: FrameReader;
+  readonly #parser: FrameParser;
   #state: SessionState = 'starting';
   #instance: Instance;
   #started = false;
@@ -68,7 +68,7 @@ export class Session {
       },
       closed: (close) => this.#closed(close),
     });
-    this.#reader = new FrameReader(ports.log);
+    this.#parser = new FrameParser(ports.log);
     this.#settlements = new GatheredFrames(ports.clock, (message) => this.#socket.send(message));
     ports.adapters?.listen((state) => isExtended(this.#peer) && this.send({ type: 'adapters', ...state }));
   }
@@ -248,7 +248,7 @@ export class Session {
   #receive(data: string | Uint8Array): void {
     if (!this.#registerSent) return;
     // A frame may end the connection.
-    for (const frame of this.#reader.read(data)) if (this.#registerSent) this.#handle(frame);
+    for (const frame of this.#parser.parse(data)) if (this.#registerSent) this.#handle(frame);
   }
 
   #handle(frame: QueueFrame): void {

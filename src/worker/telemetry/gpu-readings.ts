@@ -23,7 +23,7 @@ const KEPT_MS = 2000;
  * Reads every GPU that CUDA_VISIBLE_DEVICES leaves visible, and asks no more once there is no nvidia-smi. Calls soon
  * after each other share one reading. Never rejects: what cannot be learnt is left out.
  */
-export function gpuReader(env: NodeJS.ProcessEnv, clock: Clock): () => Promise<GpuReading[]> {
+export function gpuCollector(env: NodeJS.ProcessEnv, clock: Clock): () => Promise<GpuReading[]> {
   const which = whichGpus(env);
   let isAbsent = which === null;
   let newest: { atMs: number; reading: Promise<GpuReading[]> } | null = null;

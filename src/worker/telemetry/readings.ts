@@ -14,7 +14,7 @@ export interface Readings {
   engineVersion: string | null;
 }
 
-export interface ReaderPorts extends Pick<Ports, 'clock' | 'engine' | 'gpus'> {
+export interface CollectorPorts extends Pick<Ports, 'clock' | 'engine' | 'gpus'> {
   /** An engine that starts is asked for nothing. */
   isEngineUp(): boolean;
 }
@@ -22,11 +22,11 @@ export interface ReaderPorts extends Pick<Ports, 'clock' | 'engine' | 'gpus'> {
 /**
  * Asks engine and driver for figures. Never rejects, and never waits for a late one, which goes into the next readings.
  */
-export class Reader {
-  readonly #ports: ReaderPorts;
+export class Collector {
+  readonly #ports: CollectorPorts;
   #newest: Readings = { gauges: null, gpus: [], engineVersion: null };
 
-  constructor(ports: ReaderPorts) {
+  constructor(ports: CollectorPorts) {
     this.#ports = ports;
   }
 

@@ -2,7 +2,7 @@ import type { Heartbeat, Instance } from '../../protocol/index.ts';
 import type { EndedAttempt, Ports, WorkObserver } from '../ports.ts';
 import { EngineStart, type EngineStep } from './engine-start.ts';
 import { type Beat, Heartbeats, type PostHeartbeat } from './heartbeat.ts';
-import { Reader, type Readings } from './readings.ts';
+import { Collector, type Readings } from './readings.ts';
 import { RateMeter, WorkTally } from './work-tally.ts';
 
 export interface StatusSettings {
@@ -50,7 +50,7 @@ export class WorkerStatus {
   readonly #settings: StatusSettings;
   readonly #start: EngineStart;
   readonly #tally: WorkTally;
-  readonly #reader: Reader;
+  readonly #collector: Collector;
   #rate = new RateMeter();
   readonly #heartbeats: Heartbeats;
   /** What keeps the engine from being healthy. */
@@ -64,7 +64,7 @@ export class WorkerStatus {
     this.#settings = settings;
     this.#start = new EngineStart(clock.now(), settings.createdAtMs);
     this.#tally = new WorkTally(() => this.#start.firstJob(clock.now()));
-    this.#reader = new Reader({ ...ports, isEngineUp: () => ports.models().length > 0 });
+    this.#collector = new Collector({ ...ports, isEngineUp: () => ports.models().length > 0 });
     this.#heartbeats = new Heartbeats({
       ...ports,
       intervalSeconds: settings.heartbeatIntervalSeconds,
@@ -85,7 +85,7 @@ export class WorkerStatus {
 
   /** What holds now. Never rejects. */
   async report(): Promise<Report> {
-    const readings = await this.#reader.take();
+    const readings = await this.#collector.take();
     const status = this.#ports.status();
     const phase = status === 'starting' ? this.#start.phase : {};
     return { ...this.#facts(readings), status, ...phase };
@@ -120,7 +120,7 @@ export class WorkerStatus {
 
   engineRestarting(more: Omit<Beat, 'status'>): void {
     this.#start.restarting(this.#ports.clock.now());
-    this.#reader.forgetEngine();
+    this.#collector.forgetEngine();
     this.changed(more);
   }
 
@@ -144,7 +144,7 @@ export class WorkerStatus {
   }
 
   async #complete(beat: Beat): Promise<Heartbeat> {
-    const readings = LAST_WORDS.includes(beat.status) ? this.#reader.newest : await this.#reader.take();
+    const readings = LAST_WORDS.includes(beat.status) ? this.#collector.newest : await this.#collector.take();
     const { error_message, advice, status } = beat;
     return {
       ...this.#facts(readings),

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { scanBody } from '../../../src/gateway/json-scan.ts';
 import { prefixOf, prefixOfJob } from '../../../src/gateway/prompt-prefix.ts';
-import { PIECE_ENDS } from '../../../src/queue/rpc.ts';
+import { BLOCK_ENDS } from '../../../src/queue/rpc.ts';
 
 const OWNER = { tenant: 'acme', model: 'tiny' };
 const bytes = (text: string) => new TextEncoder().encode(text);
@@ -9,10 +9,10 @@ const of = (body: object, owner = OWNER, blanks?: number) =>
   prefixOf(scanBody(bytes(JSON.stringify(body, null, blanks))).prompt, owner);
 const text = (length: number, seed = 'a "b" \\ {} [] é\n ') => seed.repeat(length).slice(0, length);
 
-/** How many pieces two prompts have in common. */
+/** How many blocks two prompts have in common. */
 function common(one: ReturnType<typeof of>, other: ReturnType<typeof of>): number {
-  const differs = one!.pieces.findIndex((piece, at) => piece !== other?.pieces[at]);
-  return differs < 0 ? one!.pieces.length : differs;
+  const differs = one!.hashes.findIndex((hash, at) => hash !== other?.hashes[at]);
+  return differs < 0 ? one!.hashes.length : differs;
 }
 
 describe('how a prompt begins', () => {
@@ -23,17 +23,17 @@ describe('how a prompt begins', () => {
   it('is the same for each turn of a conversation, as far as the turn before went', () => {
     const first = of(chat(turns));
     const next = of(chat([...turns, { role: 'assistant', content: text(900, 'answer ') }]));
-    expect(first!.pieces.length).toBeGreaterThanOrEqual(6);
-    expect(common(first, next)).toBe(first!.pieces.length);
-    expect(next!.pieces.length).toBeGreaterThan(first!.pieces.length);
+    expect(first!.hashes.length).toBeGreaterThanOrEqual(6);
+    expect(common(first, next)).toBe(first!.hashes.length);
+    expect(next!.hashes.length).toBeGreaterThan(first!.hashes.length);
   });
 
   it('differs from where prompts differ', () => {
     const other = of(chat([system, { role: 'user', content: text(1500, 'something else ') }]));
     const shared = common(of(chat(turns)), other);
-    expect(PIECE_ENDS[shared - 1]).toBeGreaterThan(1500);
-    expect(PIECE_ENDS[shared]).toBeGreaterThan(2000);
-    expect(shared).toBeLessThan(other!.pieces.length);
+    expect(BLOCK_ENDS[shared - 1]).toBeGreaterThan(1500);
+    expect(BLOCK_ENDS[shared]).toBeGreaterThan(2000);
+    expect(shared).toBeLessThan(other!.hashes.length);
   });
 
   it('is the same however the JSON is laid out', () => {
@@ -63,7 +63,7 @@ describe('how a prompt begins', () => {
       { input: long, instructions: 'be short' },
       { system: long, messages: [] },
     ]) {
-      expect(of(body)!.pieces.length, Object.keys(body).join()).toBeGreaterThanOrEqual(5);
+      expect(of(body)!.hashes.length, Object.keys(body).join()).toBeGreaterThanOrEqual(5);
     }
     expect(common(of({ prompt: ids }), of({ prompt: [...ids, 7, 8] }))).toBeGreaterThanOrEqual(6);
   });
@@ -71,8 +71,8 @@ describe('how a prompt begins', () => {
   it('is nothing for a short prompt, and bounded for a long one', () => {
     expect(of(chat([{ role: 'user', content: 'hi' }]))).toBeUndefined();
     const huge = of({ prompt: text(2_000_000) });
-    expect(huge!.pieces).toHaveLength(PIECE_ENDS.length);
-    expect(huge!.bytes).toBe(PIECE_ENDS.at(-1));
+    expect(huge!.hashes).toHaveLength(BLOCK_ENDS.length);
+    expect(huge!.bytes).toBe(BLOCK_ENDS.at(-1));
     expect(JSON.stringify(huge).length).toBeLessThan(600);
   });
 

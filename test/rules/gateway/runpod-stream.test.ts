@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { nextPieces, type StreamParts } from '../../../src/gateway/runpod/stream.ts';
+import { nextOutputs, type StreamParts } from '../../../src/gateway/runpod/stream.ts';
 import type { JobView } from '../../../src/protocol/index.ts';
 import type { FollowedJob, OutputCursor } from '../../../src/queue/rpc.ts';
 import { BROKEN_HEADER } from '../../../src/relay/calls.ts';
@@ -22,7 +22,7 @@ class Played {
   }
 
   next(parts: Partial<StreamParts> = {}) {
-    return nextPieces('j', {
+    return nextOutputs('j', {
       follow: async () => ({ job: this.job, live: this.live, cursor: this.cursor }),
       openReplay: async () => {
         this.opens += 1;

@@ -28,7 +28,7 @@ class Pool {
   give(tenant: string, kind: 'waiting' | 'stored' = 'waiting', more: object = {}): string {
     const id = `${tenant}-${++this.#next}`;
     this.#tenantOf.set(id, tenant);
-    const prefix = { session: 0, bytes: INPUT * 4, pieces: [] };
+    const prefix = { session: 0, bytes: INPUT * 4, hashes: [] };
     if (kind === 'stored') this.queue.job({ id, tenant, prefix, ...more });
     else this.queue.request({ job_id: id, tenant, prefix, wait_for_slot_ms: 1e9, ...more });
     return id;

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { PIECE_ENDS, type Prefix } from '../../../src/queue/rpc.ts';
+import { BLOCK_ENDS, type Prefix } from '../../../src/queue/rpc.ts';
 import type { FakeConnection } from '../../support/queue-harness.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
 
-/** A prompt of so many pieces, of which the first ones are shared with others of the same `shared`. */
+/** A prompt of so many blocks, of which the first ones are shared with others of the same `shared`. */
 function prompt(own: number, length = 8, shared = { id: 0, length: 0 }, session = 0): Prefix {
-  const pieces = Array.from({ length }, (_, at) => (at < shared.length ? shared.id : own) * 1000 + at + 1);
-  return { session, bytes: PIECE_ENDS[length - 1] ?? 0, pieces };
+  const hashes = Array.from({ length }, (_, at) => (at < shared.length ? shared.id : own) * 1000 + at + 1);
+  return { session, bytes: BLOCK_ENDS[length - 1] ?? 0, hashes };
 }
 
 const ids = (worker: FakeConnection) => worker.frames('job').map(({ job_id }) => job_id);
@@ -69,7 +69,7 @@ describe('where a prompt goes', () => {
     const queue = new QueueHarness();
     const one = queue.worker('one', { capacity: 8 });
     const other = queue.worker('other', { capacity: 8 });
-    const session = (id: number): Prefix => ({ session: id, bytes: 0, pieces: [] });
+    const session = (id: number): Prefix => ({ session: id, bytes: 0, hashes: [] });
     queue.request({ job_id: 'a', prefix: session(1) });
     queue.request({ job_id: 'b', prefix: session(12) });
     queue.request({ job_id: 'b2', prefix: session(12) });
@@ -175,7 +175,7 @@ it('counts what was predicted beside what the engine saw', () => {
   end(queue, one, 'a', usage);
   end(queue, one, 'a2', { ...usage, cached_tokens: 640 });
   const [pool] = queue.queue.read('metrics').pools;
-  const predicted = Math.round((1000 * PIECE_ENDS[7]!) / PIECE_ENDS[9]!);
+  const predicted = Math.round((1000 * BLOCK_ENDS[7]!) / BLOCK_ENDS[9]!);
   expect(pool!.counts.prefix_hits).toEqual({ predicted, seen: 640 });
   const steps = queue.queue.read('ledger', 'a2', null)!.steps;
   expect(steps.at(-1)!.detail).toContain(`cached: ${predicted} predicted, 640 seen`);

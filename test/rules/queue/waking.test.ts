@@ -31,7 +31,7 @@ describe('a job for a model that is awake at one worker and sleeps at another', 
     const queue = new QueueHarness();
     const one = queue.worker('one', { capacity: 2 });
     const other = queue.worker('other', { capacity: 2 });
-    const prefix = { session: 0, pieces: [1, 2, 3], bytes: 1536 };
+    const prefix = { session: 0, hashes: [1, 2, 3], bytes: 1536 };
     queue.request({ job_id: 'first', prefix });
     queue.say(one, result(one.lastJob()));
     tell(queue, one, true);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { gpuReader, readGpus } from '../../../src/worker/telemetry/gpu-readings.ts';
+import { gpuCollector, readGpus } from '../../../src/worker/telemetry/gpu-readings.ts';
 import { standInNvidiaSmi } from '../../support/nvidia-smi.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
 
@@ -29,19 +29,19 @@ test('the GPUs that are visible are asked for, and none where none is', async ()
   const PATH = `${standInNvidiaSmi(script)}:${process.env.PATH}`;
   const names = async (visible?: string) => {
     const env = { PATH, ...(visible === undefined ? {} : { CUDA_VISIBLE_DEVICES: visible }) };
-    return (await gpuReader(env, new VirtualClock())()).map(({ name }) => name);
+    return (await gpuCollector(env, new VirtualClock())()).map(({ name }) => name);
   };
   expect(await names()).toEqual(['zero']);
   expect(await names('3,1')).toEqual(['three', 'one']);
   expect(await names('-1')).toEqual([]);
   expect(await names('MIG-1')).toEqual([]);
-  expect(await gpuReader({ PATH: '/nowhere' }, new VirtualClock())()).toEqual([]);
+  expect(await gpuCollector({ PATH: '/nowhere' }, new VirtualClock())()).toEqual([]);
 });
 
 test('questions soon after each other are one call of nvidia-smi', async () => {
   const PATH = `${standInNvidiaSmi('echo 0, 9, 0, 0, 0, $$')}:${process.env.PATH}`;
   const clock = new VirtualClock();
-  const read = gpuReader({ PATH }, clock);
+  const read = gpuCollector({ PATH }, clock);
   const [first, second] = await Promise.all([read(), read()]);
   expect(first).toEqual(second);
   await clock.advance(2000);

@@ -6,7 +6,7 @@ import type { Ports } from '../ports.ts';
 const LenientFrame = z.preprocess(withoutNulls, QueueFrame);
 
 /** Reads what the queue says. What cannot be read is logged and left out; a type that is unknown here, once. */
-export class FrameReader {
+export class FrameParser {
   readonly #log: Ports['log'];
   readonly #unknownTypes = new Set<string>();
 
@@ -15,7 +15,7 @@ export class FrameReader {
   }
 
   /** The frames of a message. Jobs with a body come as bytes, and large ones: the queue makes no strings of them. */
-  *read(data: string | Uint8Array): Generator<QueueFrame> {
+  *parse(data: string | Uint8Array): Generator<QueueFrame> {
     const frames = typeof data === 'string' ? parseFrames(LenientFrame, data) : [readJob(data)];
     for (const frame of frames) {
       if (frame.ok) yield frame.value;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { FormReader } from '../../../src/files/form-reader.ts';
+import { FileForm } from '../../../src/files/file-form.ts';
 import { FormError } from '../../../src/protocol/index.ts';
 
 const BOUNDARY = 'b0undary';
@@ -27,7 +27,7 @@ interface Read {
 
 function read(pieces: readonly Uint8Array[]): Read {
   const file: Uint8Array[] = [];
-  const reader = new FormReader(BOUNDARY, (bytes) => void file.push(bytes.slice()));
+  const reader = new FileForm(BOUNDARY, (bytes) => void file.push(bytes.slice()));
   for (const piece of pieces) reader.push(piece);
   const { filename, fields } = reader.end();
   return { file: Buffer.concat(file).toString(), filename, fields: Object.fromEntries(fields) };

@@ -1,4 +1,4 @@
-import { FormError, type FormPart, FormScan, joinBytes } from '../protocol/index.ts';
+import { FormError, FormParser, type FormPart, joinBytes } from '../protocol/index.ts';
 
 /** What a form says beside its file's bytes. */
 export interface FormFields {
@@ -18,8 +18,8 @@ const MOST_PARTS = 32;
  * differ in their order: OpenAI's for Node sends the file before the fields that say what it is for, the one for Python
  * after them.
  */
-export class FormReader {
-  readonly #form: FormScan;
+export class FileForm {
+  readonly #form: FormParser;
   readonly #onFile: (bytes: Uint8Array) => void;
   #parts = 0;
   #filename: string | null = null;
@@ -31,7 +31,7 @@ export class FormReader {
   /** @param onFile takes the file's bytes, in order; they are only valid during the call */
   constructor(boundary: string, onFile: (bytes: Uint8Array) => void) {
     this.#onFile = onFile;
-    this.#form = new FormScan(boundary, {
+    this.#form = new FormParser(boundary, {
       begin: (part) => this.#begin(part),
       content: (bytes) => (this.#fieldName === null ? this.#onFile(bytes) : this.#keep(bytes)),
       end: () => this.#end(),
