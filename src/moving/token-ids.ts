@@ -1,8 +1,10 @@
 import { type AnswerIdentity, isObject, limits, STAGES, type Stage } from '../protocol/index.ts';
 import { jsonIn } from './event-json.ts';
 
-const PROMPT_IDS = /"prompt_token_ids"\s*:\s*\[([\d,\s]*)\]/;
-const IDS = /"token_ids"\s*:\s*\[([\d,\s]*)\]/g;
+/** Of the prompt, or of tokens. */
+const IDS = /"(prompt_)?token_ids"\s*:\s*(\[[\d,\s]*\])/g;
+/** In one pass: whether events say more than the text of a token. It finds a little more than what is looked for then. */
+const MARKS = /_reason"\s*:\s*"|usage"|\[DONE\]|_calls"|reasoning|delta"\s*:\s*\{\s*\}/;
 const FINISH = /"finish_reason"\s*:\s*"/;
 const USAGE = /"usage"\s*:\s*\{/;
 const DONE = /(?:^|\n)data: ?\[DONE\]/;
@@ -62,10 +64,17 @@ export class TokenIds {
     const bytes = Buffer.from(events.buffer, events.byteOffset, events.byteLength);
     const text = bytes.toString('latin1');
     if (!this.#hasBegun) this.#begin(bytes.toString());
-    const ids = this.#read(text);
-    this.#stage = laterOf(this.#stage, stageIn(text));
-    const wanted = this.#isAsked ? events : withoutIds(text, events);
-    return { events: wanted, ids, mayBeCut: !this.#isReasoning, stage: this.#stage };
+    const isMarked = MARKS.test(text);
+    const { ids, rest } = taken(text);
+    if (isMarked) this.#stage = laterOf(this.#stage, stageIn(text));
+    const known = this.#follow(text, ids, isMarked);
+    const passed = this.#isAsked ? text : isMarked ? forCaller(rest) : rest;
+    return {
+      events: passed === text ? events : Buffer.from(passed, 'latin1'),
+      ids: known,
+      mayBeCut: !this.#isReasoning,
+      stage: this.#stage,
+    };
   }
 
   #begin(text: string): void {
@@ -81,21 +90,18 @@ export class TokenIds {
     this.beginning = { identity, promptIds };
   }
 
-  #read(text: string): number[] | null {
+  /** @returns the ids; null: not all are known any more */
+  #follow(text: string, ids: number[], isMarked: boolean): number[] | null {
     if (this.#isLost || this.beginning === null) return null;
-    const ids: number[] = [];
-    for (const [, list = ''] of text.matchAll(IDS)) {
-      for (const id of list.split(',')) if (id.trim() !== '') ids.push(Number(id));
-    }
     this.#known += ids.length;
-    this.#isLost = this.#known > limits.MOVING_IDS || TOOL_CALLS.test(text);
-    if (this.#isReasoning || REASONING.test(text)) this.#follow(text);
+    this.#isLost = this.#known > limits.MOVING_IDS || (isMarked && TOOL_CALLS.test(text));
+    if (this.#isReasoning || (isMarked && REASONING.test(text))) this.#followReasoning(text);
     else this.#hasContent ||= CONTENT.test(text);
     return this.#isLost ? null : ids;
   }
 
   /** Reasoning that comes behind content is that of a parser which begins again. */
-  #follow(text: string): void {
+  #followReasoning(text: string): void {
     for (const event of text.split(EVENT_END)) {
       const reasons = REASONING.test(event);
       this.#isLost ||= reasons && this.#hasContent;
@@ -113,11 +119,20 @@ function identityOf(event: Record<string, unknown>): AnswerIdentity | null {
   return typeof request_id === 'string' ? { request_id, output_mode: String(output_mode) } : null;
 }
 
-function withoutIds(text: string, events: Uint8Array): Uint8Array {
-  if (!text.includes('token_ids"')) return events;
-  const asked = NO_DELTA.test(text) ? text.split(EVENT_END).filter(isForCaller).join('') : text;
-  const taken = asked.replace(PROMPT_IDS, '"prompt_token_ids":null').replaceAll(IDS, '"token_ids":null');
-  return Buffer.from(taken, 'latin1');
+/** The ids of the tokens in events, and the events without them and without those of the prompt. */
+function taken(events: string): { ids: number[]; rest: string } {
+  const ids: number[] = [];
+  const rest = events.replace(IDS, (_, prompt: string | undefined, list: string) => {
+    if (prompt !== undefined) return '"prompt_token_ids":null';
+    for (const id of JSON.parse(list) as number[]) ids.push(id);
+    return '"token_ids":null';
+  });
+  return { ids, rest };
+}
+
+function forCaller(events: string): string {
+  if (!NO_DELTA.test(events) || !events.includes('token_ids"')) return events;
+  return events.split(EVENT_END).filter(isForCaller).join('');
 }
 
 /** Of tokens that a parser makes no text of vLLM tells nothing, unless it is asked for their ids. */

@@ -78,6 +78,8 @@ const TYPE_NAME = Object.fromEntries(
 
 const HEADER_BYTES = 9;
 const OFFSET_BYTES = 8;
+/** Of an `ids` record: how many came before, the stage, and each id. */
+const NUMBER_BYTES = 4;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 const NOTHING = new Uint8Array(0);
@@ -97,7 +99,7 @@ export function encodeRecords(records: readonly AnswerRecord[]): Uint8Array<Arra
   const bodies = records.map(bodyOf);
   let size = 0;
   for (let index = 0; index < records.length; index++) {
-    size += HEADER_BYTES + bodies[index]!.byteLength + (hasOffset(records[index]!) ? OFFSET_BYTES : 0);
+    size += HEADER_BYTES + numberBytes(records[index]!) + bodies[index]!.byteLength;
   }
   const message = new Uint8Array(size);
   const view = new DataView(message.buffer);
@@ -105,17 +107,14 @@ export function encodeRecords(records: readonly AnswerRecord[]): Uint8Array<Arra
   for (let index = 0; index < records.length; index++) {
     const record = records[index]!;
     const body = bodies[index]!;
-    const withOffset = hasOffset(record);
+    const numbers = numberBytes(record);
     view.setUint8(at, TYPE_NUMBER[record.type]);
     view.setUint32(at + 1, record.stream);
-    view.setUint32(at + 5, body.byteLength + (withOffset ? OFFSET_BYTES : 0));
+    view.setUint32(at + 5, numbers + body.byteLength);
     at += HEADER_BYTES;
-    if (withOffset) {
-      view.setFloat64(at, record.type === 'end' ? record.size : record.offset);
-      at += OFFSET_BYTES;
-    }
-    message.set(body, at);
-    at += body.byteLength;
+    if (numbers > 0) writeNumbers(view, at, record);
+    message.set(body, at + numbers);
+    at += numbers + body.byteLength;
   }
   return message;
 }
@@ -143,7 +142,7 @@ export function decodeRecords(
     at += HEADER_BYTES;
     if (at + length > bytes.byteLength) throw new AnswerFormatError(`${type} record cut short`);
     try {
-      records.push(recordOf(type, stream, bytes.subarray(at, at + length)));
+      records.push(recordOf(type, stream, new DataView(bytes.buffer, bytes.byteOffset + at, length)));
     } catch (error) {
       if (!(error instanceof RecordError)) throw error;
       malformed(stream, error.message);
@@ -153,11 +152,30 @@ export function decodeRecords(
   return records;
 }
 
-function hasOffset(
-  record: AnswerRecord,
-): record is Extract<AnswerRecord, { type: 'bytes' | 'taken' | 'end' | 'ids' }> {
-  const { type } = record;
-  return type === 'bytes' || type === 'taken' || type === 'end' || type === 'ids';
+/** Bytes of the numbers that stand before the body of a record. */
+function numberBytes(record: AnswerRecord): number {
+  switch (record.type) {
+    case 'bytes':
+    case 'taken':
+    case 'end':
+      return OFFSET_BYTES;
+    case 'ids':
+      return OFFSET_BYTES + NUMBER_BYTES * (2 + record.ids.length);
+    default:
+      return 0;
+  }
+}
+
+function writeNumbers(view: DataView, at: number, record: AnswerRecord): void {
+  if (record.type === 'end') view.setFloat64(at, record.size);
+  else if ('offset' in record) view.setFloat64(at, record.offset);
+  if (record.type !== 'ids') return;
+  const { before, stage, ids } = record;
+  const first = at + OFFSET_BYTES;
+  view.setUint32(first, before);
+  view.setUint32(first + NUMBER_BYTES, STAGES.indexOf(stage));
+  for (let index = 0; index < ids.length; index++)
+    view.setUint32(first + NUMBER_BYTES * (2 + index), ids[index]!);
 }
 
 function bodyOf(record: AnswerRecord): Uint8Array {
@@ -172,8 +190,6 @@ function bodyOf(record: AnswerRecord): Uint8Array {
       return encoder.encode(record.reason);
     case 'moves':
       return encoder.encode(JSON.stringify(record.moves));
-    case 'ids':
-      return bytesOfIds(record);
     default:
       return NOTHING;
   }
@@ -184,12 +200,12 @@ function thrown(stream: number, problem: string): never {
 }
 
 /** @throws RecordError */
-function recordOf(type: AnswerRecord['type'], stream: number, body: Uint8Array): AnswerRecord {
+function recordOf(type: AnswerRecord['type'], stream: number, body: DataView): AnswerRecord {
   switch (type) {
     case 'head':
       return { type, stream, head: headIn(body) };
     case 'bytes':
-      return { type, stream, offset: offsetOf(type, body), data: body.subarray(OFFSET_BYTES) };
+      return { type, stream, offset: offsetOf(type, body), data: bytesIn(body) };
     case 'taken':
       return { type, stream, offset: offsetOf(type, body) };
     case 'end':
@@ -201,23 +217,27 @@ function recordOf(type: AnswerRecord['type'], stream: number, body: Uint8Array):
     case 'moves':
       return { type, stream, moves: json(type, decoder.decode(body), Moves) };
     case 'ids':
-      return { type, stream, offset: offsetOf(type, body), ...idsIn(body.subarray(OFFSET_BYTES)) };
+      return { type, stream, offset: offsetOf(type, body), ...idsIn(body) };
     default:
       return { type, stream };
   }
 }
 
-function offsetOf(type: string, body: Uint8Array): number {
+function offsetOf(type: string, body: DataView): number {
   if (body.byteLength < OFFSET_BYTES) throw new RecordError(`${type} record without its offset`);
-  const offset = new DataView(body.buffer, body.byteOffset, OFFSET_BYTES).getFloat64(0);
+  const offset = body.getFloat64(0);
   if (!Number.isSafeInteger(offset) || offset < 0) throw new RecordError(`${type} record at ${offset}`);
   return offset;
+}
+
+function bytesIn(body: DataView): Uint8Array {
+  return new Uint8Array(body.buffer, body.byteOffset + OFFSET_BYTES, body.byteLength - OFFSET_BYTES);
 }
 
 /** The head that was read last: answers of one engine begin alike, and to check one costs as much as all the rest. */
 let newestHead: { text: string; head: AnswerHead } | null = null;
 
-function headIn(body: Uint8Array): AnswerHead {
+function headIn(body: DataView): AnswerHead {
   const text = decoder.decode(body);
   if (newestHead?.text !== text) newestHead = { text, head: json('head', text, AnswerHead) };
   return newestHead.head;
@@ -229,20 +249,13 @@ function json<T>(type: string, text: string, schema: z.ZodType<T>): T {
   throw new RecordError(`${type} record whose body cannot be read: ${parsed.message}`);
 }
 
-/** Numbers of 32 bits: how many came before, the stage, then the ids. */
-function bytesOfIds({ before, stage, ids }: Extract<AnswerRecord, { type: 'ids' }>): Uint8Array {
-  const bytes = new Uint8Array(4 * (2 + ids.length));
-  const view = new DataView(bytes.buffer);
-  view.setUint32(0, before);
-  view.setUint32(4, STAGES.indexOf(stage));
-  for (let at = 0; at < ids.length; at++) view.setUint32(8 + 4 * at, ids[at]!);
-  return bytes;
-}
-
-function idsIn(body: Uint8Array): { before: number; stage: Stage; ids: number[] } {
-  const view = new DataView(body.buffer, body.byteOffset, body.byteLength);
-  const stage = body.byteLength >= 8 && body.byteLength % 4 === 0 ? STAGES[view.getUint32(4)] : undefined;
+function idsIn(body: DataView): { before: number; stage: Stage; ids: number[] } {
+  const count = (body.byteLength - OFFSET_BYTES) / NUMBER_BYTES - 2;
+  const stage =
+    count >= 0 && Number.isInteger(count) ? STAGES[body.getUint32(OFFSET_BYTES + NUMBER_BYTES)] : undefined;
   if (stage === undefined) throw new RecordError(`ids record of ${body.byteLength} bytes`);
-  const ids = Array.from({ length: body.byteLength / 4 - 2 }, (_, at) => view.getUint32(8 + 4 * at));
-  return { before: view.getUint32(0), stage, ids };
+  const ids: number[] = [];
+  for (let at = OFFSET_BYTES + NUMBER_BYTES * 2; at < body.byteLength; at += NUMBER_BYTES)
+    ids.push(body.getUint32(at));
+  return { before: body.getUint32(OFFSET_BYTES), stage, ids };
 }
