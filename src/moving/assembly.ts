@@ -1,6 +1,7 @@
 import { isObject, limits, type Moves, type PartialAnswer, type Stage } from '../protocol/index.ts';
 import { jsonIn } from './event-json.ts';
-import { wholeUsageOf } from './stitch.ts';
+import type { Route } from './plan.ts';
+import { countedFrom, wholeUsageOf } from './stitch.ts';
 
 type Fields = Record<string, unknown>;
 
@@ -8,6 +9,7 @@ const NO_TEXT_OF_ITS_OWN = { refusal: null, annotations: null, audio: null, func
 
 /** What an event says that no assembled answer has: only the engine can make one piece of it. */
 const PARSED: readonly string[] = ['reasoning', 'reasoning_content', 'tool_calls'];
+const ENCODED: readonly string[] = ['routed_experts', 'sampling_mask'];
 
 /** The answer is to be asked for in one piece: the parsers of its engine make it otherwise than its stream. */
 export class PartsOfItsOwn extends Error {
@@ -19,7 +21,7 @@ export class PartsOfItsOwn extends Error {
  * request (docs/moving.md). What has come of it may be continued elsewhere, and one that is continued begins with that.
  */
 export class Assembly {
-  readonly #route: 'chat' | 'text';
+  readonly #route: Route;
   readonly #before: PartialAnswer | null;
   readonly #decoder = new TextDecoder();
   /** Of prompt and answer; null: they are not known, or not any more. */
@@ -33,6 +35,7 @@ export class Assembly {
   #id: unknown;
   #created: unknown;
   #model: unknown;
+  #metrics: unknown = null;
   #fingerprint: unknown = null;
   #usage: Fields | null = null;
   #role = 'assistant';
@@ -40,11 +43,18 @@ export class Assembly {
   #logprobs: unknown[] | null = null;
   #finish: unknown = null;
   #stopReason: unknown = null;
+  #weightVersions: unknown = null;
 
-  /** @param before what an earlier attempt generated of it; null: it is generated from the beginning */
-  constructor(route: 'chat' | 'text', before: PartialAnswer | null) {
+  /**
+   * @param before what an earlier attempt generated of it; null: it is generated from the beginning
+   * @param untold what the events of tokens do not tell, and their answer in one piece does
+   */
+  constructor(route: Route, before: PartialAnswer | null, untold: { model: unknown; created: number }) {
     this.#route = route;
     this.#before = before;
+    if (route !== 'tokens') return;
+    this.#model = untold.model;
+    this.#created = untold.created;
   }
 
   /** As of an `AnswerStream`: the answer may go on elsewhere. */
@@ -104,26 +114,30 @@ export class Assembly {
 
   /** The whole answer, once all its events have come. */
   answer(): Fields {
-    const isChat = this.#route === 'chat';
     const usage = this.#usage ?? {};
-    const finish = { finish_reason: this.#finish, stop_reason: this.#stopReason, token_ids: null };
-    return {
-      id: this.#id,
-      object: isChat ? 'chat.completion' : 'text_completion',
+    const common = {
       created: this.#created,
       model: this.#model,
-      choices: [isChat ? this.#chatChoice(finish) : this.#textChoice(finish)],
-      service_tier: null,
-      system_fingerprint: this.#fingerprint,
       usage: {
         prompt_tokens_details: null,
         completion_tokens_details: null,
         ...(this.#before === null ? usage : wholeUsageOf(usage, this.#promptTokens)),
       },
-      ...(isChat && { prompt_logprobs: null, prompt_token_ids: null, prompt_text: null }),
       kv_transfer_params: null,
       ec_transfer_params: null,
-      metrics: null,
+      metrics: this.#metrics,
+    };
+    if (this.#route === 'tokens') return this.#tokensAnswer(common);
+    const isChat = this.#route === 'chat';
+    const finish = { finish_reason: this.#finish, stop_reason: this.#stopReason, token_ids: null };
+    return {
+      id: this.#id,
+      object: isChat ? 'chat.completion' : 'text_completion',
+      choices: [isChat ? this.#chatChoice(finish) : this.#textChoice(finish)],
+      service_tier: null,
+      system_fingerprint: this.#fingerprint,
+      ...common,
+      ...(isChat && { prompt_logprobs: null, prompt_token_ids: null, prompt_text: null }),
     };
   }
 
@@ -138,20 +152,38 @@ export class Assembly {
     return { index: 0, text: this.#text, logprobs: null, ...finish, ...prompt, routed_experts: null };
   }
 
-  #event({ id, created, model, system_fingerprint, usage, choices }: Fields): void {
-    this.#id ??= id;
+  #tokensAnswer(common: Fields): Fields {
+    const choice = {
+      index: 0,
+      finish_reason: this.#finish,
+      stop_reason: this.#stopReason,
+      token_ids: this.#ids?.slice(this.#promptTokens) ?? null,
+      weight_versions: this.#weightVersions,
+      logprobs: this.#logprobs === null ? null : { content: this.#logprobs },
+      ...{ routed_experts: null, sampling_mask: null },
+    };
+    const ofPrompt = { prompt_logprobs: null, prompt_token_id_logprobs: null, prompt_token_ids: null };
+    const more = { ...ofPrompt, mm_placeholders: null, output_mode: 'tokens' };
+    return { request_id: this.#id, ...common, ...more, choices: [choice] };
+  }
+
+  #event({ id, request_id, created, model, system_fingerprint, usage, metrics, choices }: Fields): void {
+    this.#id ??= id ?? request_id;
     this.#created ??= created;
     this.#model ??= model;
+    this.#metrics = metrics ?? this.#metrics;
     this.#fingerprint = system_fingerprint ?? this.#fingerprint;
     if (!Array.isArray(choices)) return;
     if (isObject(usage)) this.#usage = usage;
     for (const choice of choices as Fields[]) this.#choice(choice);
   }
 
-  #choice({ text, delta, logprobs, finish_reason, stop_reason }: Fields): void {
+  #choice(choice: Fields): void {
+    const { text, delta, logprobs, finish_reason, stop_reason, weight_versions } = choice;
     const said = isObject(delta) ? delta : { content: text };
-    if (PARSED.some((name) => Object(said[name]).length > 0))
-      throw new PartsOfItsOwn('it has parts of its own');
+    const isParted = PARSED.some((name) => Object(said[name]).length > 0);
+    if (isParted || ENCODED.some((name) => choice[name])) throw new PartsOfItsOwn('it has parts of its own');
+    this.#weightVersions = countedFrom(this.#given, weight_versions) ?? this.#weightVersions;
     if (typeof said.role === 'string' && this.#before === null) this.#role = said.role;
     if (typeof said.content === 'string') this.#text += said.content;
     const { content } = Object(logprobs) as { content?: unknown };

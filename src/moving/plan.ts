@@ -6,7 +6,7 @@ import { stopsOf } from './stop-hold.ts';
  * is read from the caller's request, before the engine has it.
  */
 
-type Route = 'chat' | 'text' | 'tokens';
+export type Route = 'chat' | 'text' | 'tokens';
 
 const ROUTES: ReadonlyMap<string, Route> = new Map([
   ['/v1/chat/completions', 'chat'],

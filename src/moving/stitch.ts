@@ -37,25 +37,25 @@ export class Stitcher {
     if (!event.startsWith(`${DATA}{`)) return event;
     const data = JSON.parse(event.slice(DATA.length)) as Fields;
     if (!Array.isArray(data.choices)) return event;
-    const choices = (data.choices as Fields[]).map((choice) => withoutBeginning(this.#counted(choice)));
+    const choices = (data.choices as Fields[]).map((choice) => {
+      const weight_versions = countedFrom(tokensGiven(this.#cut), choice.weight_versions);
+      return withoutBeginning(weight_versions ? { ...choice, weight_versions } : choice);
+    });
     if (choices.some((choice) => choice === null)) return '';
     const { prompt_token_ids: _, prompt_text: __, ...rest } = data;
     const usage = isObject(data.usage) ? { usage: wholeUsageOf(data.usage, this.#cut.promptTokens) } : {};
     return `${DATA}${JSON.stringify({ ...rest, ...this.#cut.identity, choices, ...usage })}\n\n`;
   }
+}
 
-  /** Spans of tokens (of `/inference/v1/generate`) count from the beginning of the answer. */
-  #counted(choice: Fields): Fields {
-    const { weight_versions: spans } = choice;
-    if (!Array.isArray(spans)) return choice;
-    const given = tokensGiven(this.#cut);
-    const moved = (spans as { start: number; end: number }[]).map((span) => ({
-      ...span,
-      start: span.start + given,
-      end: span.end + given,
-    }));
-    return { ...choice, weight_versions: moved };
-  }
+/** Spans of tokens (of `/inference/v1/generate`) count from the beginning of the answer; undefined: there are none. */
+export function countedFrom(given: number, spans: unknown): Fields[] | undefined {
+  if (!Array.isArray(spans)) return undefined;
+  return (spans as { start: number; end: number }[]).map((span) => ({
+    ...span,
+    start: span.start + given,
+    end: span.end + given,
+  }));
 }
 
 /**

@@ -33,7 +33,7 @@ const TOKENS = 300;
 
 async function start(id: string): Promise<WorkerProcess> {
   const worker = await readyWorker(queue.url, id, {
-    engineArgs: '--inter-token-latency-ms 40',
+    engineArgs: '--inter-token-latency-ms 40 --enable-scale-out',
     env: { CASOLA_MAX_JOBS: String(JOBS), CASOLA_SHUTDOWN_GRACE_PERIOD: '2' },
   });
   running.push(worker);
@@ -42,14 +42,22 @@ async function start(id: string): Promise<WorkerProcess> {
 
 const ASKED = { model: 'tiny', ignore_eos: true, max_tokens: TOKENS };
 
+const KINDS = 4;
+
 /** One of each kind that ends in a generation. */
 function payloadOf(at: number): Record<string, unknown> {
   const content = contentOf(at);
   const messages = [{ role: 'user', content }];
-  if (at % 3 === 0) return { job_type: 'chat_completion', payload: { ...ASKED, messages } };
-  const chat = ['/v1/chat/completions', { ...ASKED, messages }] as const;
-  const text = ['/v1/completions', { ...ASKED, prompt: content }] as const;
-  const [path, body] = at % 3 === 1 ? chat : text;
+  const kind = at % KINDS;
+  if (kind === 0) return { job_type: 'chat_completion', payload: { ...ASKED, messages } };
+  const [path, body] = [
+    ['/v1/chat/completions', { ...ASKED, messages }],
+    ['/v1/completions', { ...ASKED, prompt: content }],
+    [
+      '/inference/v1/generate',
+      { model: 'tiny', token_ids: textIds(content, 'tiny'), sampling_params: ASKED },
+    ],
+  ][kind - 1]!;
   return { job_type: 'engine_request', payload: { method: 'POST', path, body: JSON.stringify(body) } };
 }
 
@@ -57,17 +65,25 @@ function contentOf(at: number): string {
   return `Tell me about number ${at}.`;
 }
 
-/** What an engine says that nobody disturbs. */
-function uncut(at: number): string {
+/** What an engine says that nobody disturbs: a text, or tokens. */
+function uncut(at: number): string | number[] {
   const content = contentOf(at);
-  const isText = at % 3 === 2;
-  const ids = isText ? textIds(content, 'tiny') : chatIds([{ role: 'user', content }], [content], 'tiny');
+  const kind = at % KINDS;
+  const ids = kind < 2 ? chatIds([{ role: 'user', content }], [content], 'tiny') : textIds(content, 'tiny');
   const source = tokenSource(ids);
-  return Array.from({ length: TOKENS }, () => source.next().text).join('');
+  const tokens = Array.from({ length: TOKENS }, () => source.next());
+  return kind === 3 ? tokens.map(({ id }) => id) : tokens.map(({ text }) => text).join('');
+}
+
+interface Choice {
+  text?: string;
+  message?: { content: string };
+  token_ids?: number[];
+  finish_reason: string;
 }
 
 interface Completion {
-  choices: { text?: string; message?: { content: string }; finish_reason: string }[];
+  choices: Choice[];
   usage: { completion_tokens: number };
 }
 
@@ -75,7 +91,8 @@ function expectUncut(at: number, { state, result }: JobView): void {
   expect(state).toBe('succeeded');
   const { completion, response } = result as { completion?: Completion; response?: { body: Completion } };
   const { choices, usage } = (completion ?? response?.body)!;
-  expect(choices.map(({ text, message }) => text ?? message?.content)).toEqual([uncut(at)]);
+  const said = choices.map(({ text, message, token_ids }) => text ?? message?.content ?? token_ids);
+  expect(said).toEqual([uncut(at)]);
   expect([choices[0]!.finish_reason, usage.completion_tokens]).toEqual(['length', TOKENS]);
 }
 

@@ -33,7 +33,10 @@ const STREAMED = '"stream":true,"stream_options":{"include_usage":true}';
 export async function assembledAnswer(attempt: Attempt, request: EngineRequest): Promise<Body | null> {
   const plan = planOf(attempt, request);
   if (plan === null) return null;
-  const assembly = new Assembly(routeOf(plan.path) === 'chat' ? 'chat' : 'text', attempt.partial);
+  const assembly = new Assembly(routeOf(plan.path)!, attempt.partial, {
+    model: modelOf(attempt, plan.rest.model),
+    created: Math.floor(Date.parse(attempt.timestamp()) / 1000),
+  });
   attempt.assembles(assembly);
   try {
     if (await streams(attempt, await askedOf(attempt, request, plan), assembly)) return assembly.answer();
@@ -48,8 +51,7 @@ export async function assembledAnswer(attempt: Attempt, request: EngineRequest):
 /** Null: its answer is not moved. */
 function planOf({ idsAsking }: Attempt, { method, path, body }: EngineRequest): MovePlan | null {
   if (idsAsking === null || idsAsking.engine === 'refuses' || idsAsking.parses) return null;
-  const route = routeOf(path);
-  if (method !== 'POST' || (route !== 'chat' && route !== 'text') || typeof body !== 'string') return null;
+  if (method !== 'POST' || routeOf(path) === undefined || typeof body !== 'string') return null;
   if (body.length > limits.MOVING_BODY_BYTES) return null;
   const asked = jsonOrText(body);
   // A stream is the result as it came, ids that are asked for are told, and options of a stream are refused without one.
@@ -57,6 +59,11 @@ function planOf({ idsAsking }: Attempt, { method, path, body }: EngineRequest): 
     return null;
   const plan = movePlan(path, withMembers(body, STREAMED));
   return typeof plan === 'string' ? null : plan;
+}
+
+/** As the engine tells it where its caller names it so, or by no name. */
+function modelOf({ modelAliases, servedModel }: Attempt, asked: unknown): unknown {
+  return typeof asked === 'string' && !modelAliases.has(asked) ? asked : servedModel;
 }
 
 async function askedOf(attempt: Attempt, request: EngineRequest, plan: MovePlan): Promise<EngineRequest> {

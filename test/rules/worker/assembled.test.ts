@@ -112,6 +112,41 @@ it('goes on from what an earlier attempt made, and counts all of it once', async
   ]);
 });
 
+it('goes on in tokens from the ids that it was kept with', async () => {
+  const worker = await bench();
+  const asked = { token_ids: PROMPT, sampling_params: { temperature: 0, max_tokens: 40 } };
+  const body = JSON.stringify(asked);
+  const payload = { method: 'POST', path: '/inference/v1/generate', body };
+  const partial = { ...PARTIAL, text: '' };
+  await worker.push({ job_type: 'engine_request', payload, partial });
+  expect(worker.engine.last.body).toMatchObject({
+    stream: true,
+    token_ids: PARTIAL.ids,
+    sampling_params: { max_tokens: 38 },
+  });
+  const head = { request_id: 'generate-1', output_mode: 'tokens' };
+  const choice = { index: 0, token_ids: [13], finish_reason: 'stop', logprobs: null };
+  const last = `data: ${JSON.stringify({ ...head, choices: [choice] })}\n\n`;
+  const usage = { prompt_tokens: 4, total_tokens: 5, completion_tokens: 1 };
+  const counted = `data: ${JSON.stringify({ ...head, choices: [], usage })}\n\ndata: [DONE]\n\n`;
+  worker.engine.last.head(200, 'text/event-stream; charset=utf-8').write(last).write(counted).end();
+  await settled();
+  expect(worker.results).toMatchObject([
+    {
+      result: {
+        response: {
+          body: {
+            request_id: 'generate-1',
+            choices: [{ token_ids: [11, 12, 13], finish_reason: 'stop' }],
+            usage: { prompt_tokens: 2, completion_tokens: 3 },
+          },
+        },
+      },
+      usage: { prompt_tokens: 2, completion_tokens: 3 },
+    },
+  ]);
+});
+
 it('begins anew in one piece where its engine does not go on from token ids', async () => {
   const worker = await bench();
   await worker.push({ payload: PAYLOAD, partial: PARTIAL });
