@@ -88,6 +88,12 @@ export const MOVING_BUGS: readonly Bug[] = [
     becomes: 'usage',
   },
   {
+    name: 'moving: a part of a stored answer that a renewal tells is told with those before',
+    file: 'src/moving/assembly.ts',
+    line: 'text: this.#text.slice(characters),',
+    becomes: 'text: this.#text,',
+  },
+  {
     name: 'moving: what is kept of a stored job is wasted too',
     file: 'src/queue/attempts/usage.ts',
     line: 'const wasted = Math.max(0, tokensOf(usage) - kept);',

@@ -1,4 +1,11 @@
-import { isObject, limits, type Moves, type PartialAnswer, type Stage } from '../protocol/index.ts';
+import {
+  type AnswerPart,
+  isObject,
+  limits,
+  type Moves,
+  type PartialAnswer,
+  type Stage,
+} from '../protocol/index.ts';
 import { jsonIn } from './event-json.ts';
 import type { Route } from './plan.ts';
 import { countedFrom, wholeUsageOf } from './stitch.ts';
@@ -10,6 +17,8 @@ const NO_TEXT_OF_ITS_OWN = { refusal: null, annotations: null, audio: null, func
 /** What an event says that no assembled answer has: only the engine can make one piece of it. */
 const PARSED: readonly string[] = ['reasoning', 'reasoning_content', 'tool_calls'];
 const ENCODED: readonly string[] = ['routed_experts', 'sampling_mask'];
+
+const NOTHING = { ids: 0, characters: 0, logprobs: 0, size: 0 };
 
 /** The answer is to be asked for in one piece: the parsers of its engine make it otherwise than its stream. */
 export class PartsOfItsOwn extends Error {
@@ -44,6 +53,8 @@ export class Assembly {
   #finish: unknown = null;
   #stopReason: unknown = null;
   #weightVersions: unknown = null;
+  /** How much of it the queue has been told, and in how many characters of JSON. */
+  #told = NOTHING;
 
   /**
    * @param before what an earlier attempt generated of it; null: it is generated from the beginning
@@ -110,6 +121,38 @@ export class Assembly {
       logprobs: this.#logprobs,
     };
     return JSON.stringify(partial).length > limits.PARTIAL_ANSWER_CHARACTERS ? null : partial;
+  }
+
+  /** What has come since `told`, of what another attempt could go on from; null: nothing, or no more of it is kept. */
+  part(): AnswerPart | null {
+    const { ids, characters, logprobs, size } = this.#told;
+    if (this.#ids === null || this.#stage !== 'running') return null;
+    if (this.#ids.length <= Math.max(ids, this.#promptTokens)) return null;
+    const part = {
+      after: ids,
+      prompt_tokens: this.#promptTokens,
+      ids: this.#ids.slice(ids),
+      role: this.#role,
+      text: this.#text.slice(characters),
+      logprobs: this.#logprobs?.slice(logprobs) ?? null,
+    };
+    return size + JSON.stringify(part).length > limits.PARTIAL_ANSWER_CHARACTERS ? null : part;
+  }
+
+  /** The queue has been told of this part. */
+  told(part: AnswerPart): void {
+    const { ids, characters, logprobs, size } = this.#told;
+    this.#told = {
+      ids: ids + part.ids.length,
+      characters: characters + part.text.length,
+      logprobs: logprobs + (part.logprobs?.length ?? 0),
+      size: size + JSON.stringify(part).length,
+    };
+  }
+
+  /** The queue may know nothing of it. */
+  tellAgain(): void {
+    this.#told = NOTHING;
   }
 
   /** The whole answer, once all its events have come. */

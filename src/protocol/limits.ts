@@ -152,5 +152,14 @@ export const MOVING_IDS_OF_WORKER = 16 * MOVING_IDS;
  */
 export const PARTIAL_ANSWER_CHARACTERS = 256 * 1024;
 
+/** Parts of such answers, UTF-16 units of JSON, that go with one renewal of a worker's leases; others go with the next. */
+export const PARTS_CHARACTERS = 4 * PARTIAL_ANSWER_CHARACTERS;
+
+/**
+ * What a queue keeps in memory of all answers that workers are making of stored jobs: some two million tokens without
+ * probabilities. Of those that come when so much is kept nothing is.
+ */
+export const PARTIAL_ANSWERS_BYTES = 32 * 1024 * 1024;
+
 /** Times that one answer is moved: machines that go away one after another must not carry it along for ever. */
 export const MOVES = 8;

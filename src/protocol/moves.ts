@@ -54,3 +54,10 @@ export const PartialAnswer = z.object({
   logprobs: z.array(z.unknown()).max(MOVING_IDS).nullable(),
 });
 export type PartialAnswer = z.infer<typeof PartialAnswer>;
+
+/** What has come of it since the last part: ids, text and log probabilities are those that follow. */
+export const AnswerPart = PartialAnswer.extend({
+  /** How many ids there are before; 0: this is the first part. */
+  after: z.number().int().min(0),
+});
+export type AnswerPart = z.infer<typeof AnswerPart>;

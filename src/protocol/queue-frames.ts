@@ -105,6 +105,8 @@ export const Renewed = z.object({
   lease_seconds: z.number().positive(),
   /** Of the attempts that it asked about. */
   lost: z.array(JobRef).default([]),
+  /** Those of whose answers all parts are to be told again: the queue lacks what came before the last. */
+  again: z.array(JobRef).optional(),
 });
 export type Renewed = z.infer<typeof Renewed>;
 

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { AdapterState } from './adapters.ts';
-import { PartialAnswer } from './moves.ts';
+import { AnswerPart, PartialAnswer } from './moves.ts';
 
 /**
  * Frames a worker sends to the queue. The first eight types are the deployed base protocol;
@@ -147,8 +147,11 @@ const Drain = z.object({ type: z.literal('drain') });
 const Pause = z.object({ type: z.literal('pause') });
 const Resume = z.object({ type: z.literal('resume') });
 
-/** Extension: every lease this worker holds, in one frame. */
-export const Renew = z.object({ type: z.literal('renew'), jobs: z.array(JobRef).max(100_000) });
+/** Extension: every lease this worker holds, in one frame, and what has come of the answers of stored jobs. */
+export const Renew = z.object({
+  type: z.literal('renew'),
+  jobs: z.array(JobRef.extend({ part: AnswerPart.optional() })).max(100_000),
+});
 export type Renew = z.infer<typeof Renew>;
 
 export const RELEASE_REASONS = [

@@ -6,6 +6,7 @@ import { until } from '../support/poll.ts';
 import {
   engineGenerated,
   engineRunning,
+  processesOfGroup,
   type QueueProcess,
   readyWorker,
   settled,
@@ -31,10 +32,10 @@ const JOBS = 12;
 /** Far more than fit into the grace. */
 const TOKENS = 300;
 
-async function start(id: string): Promise<WorkerProcess> {
+async function start(id: string, env: NodeJS.ProcessEnv = {}): Promise<WorkerProcess> {
   const worker = await readyWorker(queue.url, id, {
     engineArgs: '--inter-token-latency-ms 40 --enable-scale-out',
-    env: { CASOLA_MAX_JOBS: String(JOBS), CASOLA_SHUTDOWN_GRACE_PERIOD: '2' },
+    env: { CASOLA_MAX_JOBS: String(JOBS), CASOLA_SHUTDOWN_GRACE_PERIOD: '2', ...env },
   });
   running.push(worker);
   return worker;
@@ -157,5 +158,16 @@ it('an engine that dies loses nothing of what it had said', async () => {
     body: JSON.stringify({ die_after_tokens: 1 }),
   });
   const moved = await expectWhole(ids, /^from dying at token [1-9]\d*: /);
+  expect(moved.length).toBeGreaterThan(0);
+});
+
+it('a worker that is killed loses no more than what it made since its last renewal', async () => {
+  const [killed, staying] = [
+    await start('killed', { CASOLA_RENEW_LEASE_AFTER: '0.5' }),
+    await start('stays'),
+  ];
+  const ids = await begun('killed', [killed, staying]);
+  for (const pid of await processesOfGroup(killed.process.pid)) process.kill(pid, 'SIGKILL');
+  const moved = await expectWhole(ids, /^from killed at token [1-9]\d*: /);
   expect(moved.length).toBeGreaterThan(0);
 });

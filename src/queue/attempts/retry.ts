@@ -59,7 +59,7 @@ export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, mo
     else chargeUsage(core, job, more.usage);
     core.workers.freeSlot(job.worker_id, job.id, job.fence_token);
     if (by === 'queue') breakAnswer(core, job, failure);
-    const kept = keptText(job, more.partial, failure.message);
+    const kept = keptText(job, partialOf(core, job, more.partial), failure.message);
     storeOf(core, job).release(job, { attempts, attempt_errors, run_after: now + delayMs, kept });
     return;
   }
@@ -73,10 +73,15 @@ export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, mo
   );
 }
 
+/** What its worker made of the answer, as far as it told with its last word, or else before. */
+function partialOf(core: Core, job: Job, told: PartialAnswer | undefined): PartialAnswer | undefined {
+  return job.mode === 'waiting' ? undefined : (told ?? core.stored.partials.of(job));
+}
+
 /** Tokens of prompt and answer that the next attempt need not make again. */
 function tokensKept(core: Core, job: Job, { partial }: Told): number {
   if (job.mode === 'waiting') return 0;
-  return (partial ?? core.stored.kept(job)?.partial)?.ids.length ?? 0;
+  return (partialOf(core, job, partial) ?? core.stored.kept(job)?.partial)?.ids.length ?? 0;
 }
 
 /** The gateway decides whether a waiting job gets another attempt. */
@@ -119,6 +124,6 @@ export function releaseAttempt(core: Core, job: Job, why: string, released?: Rel
   if (!released) breakAnswer(core, job, { message: why, code: 'worker_died', retryable: true });
   const { attempts, attempt_errors } = job;
   const run_after = delayMs > 0 ? core.now() + delayMs : null;
-  const kept = keptText(job, partial, why);
+  const kept = keptText(job, partialOf(core, job, partial), why);
   storeOf(core, job).release(job, { attempts, attempt_errors, run_after, kept });
 }

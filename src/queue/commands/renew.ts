@@ -12,14 +12,27 @@ const LATE_SHARE = (1 - limits.RENEW_SHARE) / 2;
 
 /** Extends every lease the worker lists; answers which it no longer holds. */
 export function renew(core: Core, worker: Worker, frame: Renew): void {
-  const lost = frame.jobs.filter((attempt) => !keep(core, worker, attempt));
+  const lost = frame.jobs.filter((attempt) => !keep(core, worker, attempt)).map(refOf);
   // The worker drops these without a word.
   for (const job of lost) core.workers.freeSlot(worker.session.worker_id, job.job_id, job.fence_token);
+  const again = frame.jobs.filter((attempt) => !addPart(core, worker, attempt)).map(refOf);
   worker.connection.send({
     type: 'renewed',
     lease_seconds: leaseSecondsFor(core, worker),
     lost,
+    ...(again.length > 0 && { again }),
   });
+}
+
+function refOf({ job_id, fence_token }: JobRef): JobRef {
+  return { job_id, fence_token };
+}
+
+/** @returns false: what came before this part is not known */
+function addPart(core: Core, worker: Worker, { part, ...attempt }: Renew['jobs'][number]): boolean {
+  const job = part === undefined ? null : core.stored.find(attempt.job_id);
+  if (part === undefined || job === null || claimOf(job, worker, attempt) !== 'held') return true;
+  return core.stored.partials.add(job, part);
 }
 
 /** Progress, for people to see. It is a base worker's only way to renew. */

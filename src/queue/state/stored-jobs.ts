@@ -29,6 +29,7 @@ import type { JobRows } from './job-rows.ts';
 import type { KeptPartial } from './kept-partial.ts';
 import type { LimitBook } from './limit-book.ts';
 import { Listeners } from './listeners.ts';
+import { PartialAnswers } from './partial-answers.ts';
 import { Pending } from './pending.ts';
 import type { ReadySet } from './ready-set.ts';
 import { Settlements } from './settlements.ts';
@@ -56,6 +57,8 @@ export class StoredJobs implements JobStore<StoredJob> {
   readonly listeners: Listeners;
   readonly settlements: Settlements;
   readonly webhooks: Webhooks;
+  /** Of attempts that run. */
+  readonly partials = new PartialAnswers();
   readonly #rows: JobRows;
   readonly #ports: Ports;
   readonly #settings: QueueSettings;
@@ -182,6 +185,7 @@ export class StoredJobs implements JobStore<StoredJob> {
 
   lease(job: StoredJob, lease: Lease): StoredJob {
     this.#leavePending(job);
+    this.partials.forget(job.id);
     due(this.#ports, lease.lease_expires_at);
     const { file_key: _, ...columns } = lease;
     const leased: StoredJob = { ...job, ...columns, ...AT_LEASE };
@@ -232,6 +236,7 @@ export class StoredJobs implements JobStore<StoredJob> {
     if (job.state === 'pending') this.#leavePending(job);
     this.pending.entered({ ...job, run_after: change.run_after });
     this.#limits.end(job.id);
+    this.partials.forget(job.id);
     this.#rows.forget(job.id);
     releaseJob(this.#ports.sql, job, change);
     if (change.run_after !== null) due(this.#ports, change.run_after);
@@ -242,6 +247,7 @@ export class StoredJobs implements JobStore<StoredJob> {
     const now = this.#ports.now();
     if (job.state === 'pending') this.#leavePending(job);
     this.#limits.end(job.id);
+    this.partials.forget(job.id);
     const settlement = this.settlements.next();
     const result_file = ending.state === 'succeeded' && ending.result === null ? job.result_file : null;
     const result = endJob(this.#ports.sql, job, { ...ending, result_file }, now, settlement);

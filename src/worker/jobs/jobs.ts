@@ -14,6 +14,7 @@ import type { QueueLink } from '../session/peer.ts';
 import { AdmissionControl } from './admission-control.ts';
 import { brokenBy, deadlinePassed, endRevoked, logFailure, NOT_RELAYED, overBy } from './end-reasons.ts';
 import { type HeldJob, Leases } from './leases.ts';
+import { withParts } from './parts.ts';
 import { type Release, Releases } from './releases.ts';
 import { Slots } from './slots.ts';
 
@@ -69,6 +70,7 @@ export class Jobs {
       {
         clock: ports.clock,
         held: () => this.#held(),
+        renewals: () => withParts(this.#held(), (ref) => this.#runningAs(ref)),
         isHolding: () => this.#slots.running + this.#outbox.size > 0,
         peer: () => queue.peer,
         send: (frame) => queue.send(frame),
@@ -141,11 +143,13 @@ export class Jobs {
 
   renewed(answer: Renewed): void {
     this.#leases.renewed(answer);
+    for (const ref of answer.again ?? []) this.#runningAs(ref)?.assembly?.tellAgain();
   }
 
   /** Sends what waited for a connection, and repeats what is not acknowledged. */
   connected(registered: Registered | null): void {
     for (const { job_id, reason } of registered?.revoked ?? []) this.revoke(job_id, reason);
+    for (const { assembly } of this.#slots.all()) assembly?.tellAgain();
     this.#releases.connected();
     this.#outbox.connected();
     if (registered) this.#leases.resumed();
@@ -315,10 +319,15 @@ export class Jobs {
   }
 
   #lost(ref: JobRef): void {
-    const running = this.#slots.get(ref.job_id);
-    if (running?.job.fence_token === ref.fence_token) this.#void(running, 'lease_lost');
+    const running = this.#runningAs(ref);
+    if (running) this.#void(running, 'lease_lost');
     this.#outbox.acknowledge(ref);
     this.update();
+  }
+
+  #runningAs({ job_id, fence_token }: JobRef): RunningJob | null {
+    const running = this.#slots.get(job_id);
+    return running?.job.fence_token === fence_token ? running : null;
   }
 
   #held(): HeldJob[] {

@@ -1,4 +1,4 @@
-import type { JobRef, Renewed, WorkerFrame } from '../../protocol/index.ts';
+import type { JobRef, Renew, Renewed, WorkerFrame } from '../../protocol/index.ts';
 import type { Clock, Timer } from '../clock.ts';
 import { BASE_PEER, isExtended, type Peer } from '../session/peer.ts';
 
@@ -12,6 +12,8 @@ export interface LeasesPorts {
   clock: Clock;
   /** Everything not yet acknowledged: a lease covers a job until then. */
   held(): HeldJob[];
+  /** The same as a renewal says it, with what has come of stored answers. */
+  renewals(): Renew['jobs'];
   isHolding(): boolean;
   peer(): Peer | null;
   send(frame: WorkerFrame): boolean;
@@ -74,15 +76,13 @@ export class Leases {
   }
 
   #renew(): void {
-    const held = this.#ports.held();
     if (isExtended(this.#ports.peer())) {
       if (!this.#isAnswered) this.#ports.missed();
       this.#isAnswered = false;
-      const jobs = held.map(({ job_id, fence_token }) => ({ job_id, fence_token }));
-      this.#ports.send({ type: 'renew', jobs });
+      this.#ports.send({ type: 'renew', jobs: this.#ports.renewals() });
       return;
     }
-    for (const { job_id, fence_token, persisted } of held) {
+    for (const { job_id, fence_token, persisted } of this.#ports.held()) {
       if (persisted) {
         this.#ports.send({ type: 'job_progress', job_id, fence_token, status_message: 'processing' });
       }

@@ -99,3 +99,63 @@ it('is not wasted, whatever becomes of the attempts that go on from it', () => {
   end(queue, worker, { type: 'job_result', result: {}, usage: whole });
   expect(usage(queue)).toMatchObject([{ requests: 1, succeeded: 1, input: 2, output: 9, wasted: 2 + 3 }]);
 });
+
+/** @returns the attempts of whose answers the queue asks for all parts again */
+function renew(queue: QueueHarness, worker: FakeConnection, part: object): unknown {
+  const { job_id, fence_token } = worker.lastJob();
+  queue.say(worker, { type: 'renew', jobs: [{ job_id, fence_token, part }] });
+  return worker.frames('renewed').at(-1)!.again;
+}
+
+const FIRST = { ...PARTIAL, after: 0 };
+const NEXT = { ...PARTIAL, after: PARTIAL.ids.length, ids: [14], text: ' upon' };
+
+it('is what a worker told with its renewals, where that is lost', () => {
+  const queue = new QueueHarness();
+  const lost = queue.worker('lost');
+  const id = queue.job();
+  expect([renew(queue, lost, FIRST), renew(queue, lost, NEXT)]).toEqual([undefined, undefined]);
+  expect(kept(queue, id)).toBeNull();
+  queue.drop(lost);
+  queue.advance(20);
+  const staying = queue.worker('staying');
+  expect(staying.lastJob()).toMatchObject({ job_id: id, partial: LONGER });
+  expect(moves(queue, id)).toEqual([expect.stringMatching(/^from lost at token 4: /)]);
+});
+
+it('is asked for again as a whole by a queue that has forgotten it, and may begin again', () => {
+  const queue = new QueueHarness();
+  const lost = queue.worker('lost');
+  const id = queue.job();
+  renew(queue, lost, FIRST);
+  queue.hibernate();
+  const { fence_token } = lost.lastJob();
+  expect(renew(queue, lost, NEXT)).toEqual([{ job_id: id, fence_token }]);
+  renew(queue, lost, { ...LONGER, after: 0 });
+  renew(queue, lost, FIRST);
+  queue.drop(lost);
+  queue.advance(20);
+  expect(queue.worker('staying').lastJob()).toMatchObject({ partial: PARTIAL });
+});
+
+it('is what the worker says with its last word, rather than before', () => {
+  const queue = new QueueHarness();
+  const leaving = queue.worker('leaving');
+  queue.job();
+  renew(queue, leaving, FIRST);
+  release(queue, leaving, LONGER);
+  expect(queue.worker('staying').lastJob()).toMatchObject({ partial: LONGER });
+});
+
+it('is not that of an older attempt, nor of another worker', () => {
+  const queue = new QueueHarness();
+  const holder = queue.worker('holder');
+  const thief = queue.worker('thief', { capacity: 0 });
+  const id = queue.job();
+  const { fence_token } = holder.lastJob();
+  queue.say(thief, { type: 'renew', jobs: [{ job_id: id, fence_token, part: FIRST }] });
+  queue.say(holder, { type: 'renew', jobs: [{ job_id: id, fence_token: fence_token - 1, part: FIRST }] });
+  queue.drop(holder);
+  queue.advance(20);
+  expect(queue.worker('staying').lastJob()).not.toHaveProperty('partial');
+});

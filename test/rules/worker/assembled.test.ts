@@ -83,6 +83,32 @@ it('goes back with what has come of it, at once where the rest takes longer than
   expect(worker.engine.last.isAborted).toBe(true);
 });
 
+it('tells with each renewal what has come since the last one, and all of it to a new connection', async () => {
+  const worker = await bench({ renewAfterSeconds: 10 });
+  const parts = () => worker.queue.framesOf('renew').map(({ jobs }) => Object(jobs)[0].part);
+  await worker.push({ payload: PAYLOAD });
+  opens(worker.engine.last).write(token(11, 'Once'));
+  await worker.live(10_000);
+  worker.engine.last.write(token(12, ' upon'));
+  await worker.live(10_000);
+  await worker.live(10_000);
+  const [first, second] = [
+    { ids: [1, 2, 11], text: 'Once' },
+    { ids: [12], text: ' upon' },
+  ];
+  expect(parts()).toEqual([
+    { ...PARTIAL, ...first, after: 0 },
+    { ...PARTIAL, ...second, after: 3 },
+    undefined,
+  ]);
+  worker.queue.push({ type: 'renewed', lease_seconds: 30, again: [{ job_id: 'j1', fence_token: 1 }] });
+  await worker.live(10_000);
+  expect(parts().at(-1)).toEqual({ ...PARTIAL, after: 0 });
+  await worker.reconnect({ resumed: ['j1'] });
+  await worker.live(10_000);
+  expect(parts()).toEqual([{ ...PARTIAL, after: 0 }]);
+});
+
 it('fails with what has come of it where its engine dies', async () => {
   const worker = await bench();
   await worker.push({ payload: PAYLOAD });

@@ -1,0 +1,75 @@
+import { type AnswerPart, limits, type PartialAnswer } from '../../protocol/index.ts';
+import type { StoredJob } from '../store/jobs-table.ts';
+
+type Attempt = Pick<StoredJob, 'id' | 'fence_token'>;
+
+interface Known {
+  fence: number;
+  /** Empty: too much was kept already. */
+  parts: AnswerPart[];
+  bytes: number;
+}
+
+/**
+ * What workers tell of the answers that they are making of stored jobs, with the renewals of their leases: what is left
+ * when a worker is lost (docs/moving.md). In memory alone: it costs no write, and a worker tells a queue that has
+ * restarted all of it again.
+ */
+export class PartialAnswers {
+  readonly #byJob = new Map<string, Known>();
+  #bytes = 0;
+
+  /** @returns false: what came before is not known, and all of it is to be told again */
+  add({ id, fence_token }: Attempt, part: AnswerPart): boolean {
+    if (part.after === 0) this.#begin(id, fence_token);
+    const known = this.#known({ id, fence_token });
+    if (known === null) return false;
+    const last = known.parts.at(-1);
+    if (last === undefined && part.after > 0) return true;
+    if (last !== undefined && part.after !== last.after + last.ids.length) return false;
+    const bytes = bytesOf(part);
+    if (this.#bytes + bytes > limits.PARTIAL_ANSWERS_BYTES) this.#begin(id, fence_token);
+    else {
+      known.parts.push(part);
+      known.bytes += bytes;
+      this.#bytes += bytes;
+    }
+    return true;
+  }
+
+  /** Of its newest attempt; undefined: nothing was told, or kept. */
+  of(attempt: Attempt): PartialAnswer | undefined {
+    const { parts = [] } = this.#known(attempt) ?? {};
+    const [first] = parts;
+    if (first === undefined) return undefined;
+    const hasLogprobs = parts.some(({ logprobs }) => logprobs !== null);
+    return {
+      prompt_tokens: first.prompt_tokens,
+      ids: parts.flatMap(({ ids }) => ids),
+      role: first.role,
+      text: parts.map(({ text }) => text).join(''),
+      logprobs: hasLogprobs ? parts.flatMap(({ logprobs }) => logprobs ?? []) : null,
+    };
+  }
+
+  /** Its attempt is over. */
+  forget(id: string): void {
+    this.#bytes -= this.#byJob.get(id)?.bytes ?? 0;
+    this.#byJob.delete(id);
+  }
+
+  #begin(id: string, fence: number): void {
+    this.forget(id);
+    this.#byJob.set(id, { fence, parts: [], bytes: 0 });
+  }
+
+  #known({ id, fence_token }: Attempt): Known | null {
+    const known = this.#byJob.get(id);
+    return known?.fence === fence_token ? known : null;
+  }
+}
+
+/** At most, about. */
+function bytesOf({ ids, text, logprobs }: AnswerPart): number {
+  return 8 * ids.length + 2 * text.length + (logprobs === null ? 0 : JSON.stringify(logprobs).length);
+}

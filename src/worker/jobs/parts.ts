@@ -1,0 +1,20 @@
+import { type JobRef, limits, type Renew } from '../../protocol/index.ts';
+import type { RunningJob } from '../run/running-job.ts';
+
+/**
+ * Beside the renewals of leases goes what has come of stored answers since the last one: of a worker that is lost only
+ * what it made since then is lost too. Parts for which there is no room go with the next renewal.
+ */
+export function withParts(refs: readonly JobRef[], runs: (ref: JobRef) => RunningJob | null): Renew['jobs'] {
+  let room = limits.PARTS_CHARACTERS;
+  return refs.map(({ job_id, fence_token }) => {
+    const ref = { job_id, fence_token };
+    const assembly = runs(ref)?.assembly ?? null;
+    const part = assembly?.part() ?? null;
+    if (assembly === null || part === null) return ref;
+    room -= JSON.stringify(part).length;
+    if (room < 0) return ref;
+    assembly.told(part);
+    return { ...ref, part };
+  });
+}
