@@ -63,7 +63,7 @@ export const Register = z.object({
 });
 export type Register = z.infer<typeof Register>;
 
-/** Extension, on a settlement: where the attempt's time went, ms since its job came to the worker. */
+/** Extension, on a settlement or a release: where the attempt's time went, ms since its job came to the worker. */
 export const Timing = z.object({
   /** Its request left for the engine. */
   started_ms: z.number().min(0).optional(),
@@ -168,6 +168,7 @@ export const JobRelease = z.object({
   job_id: jobId,
   fence_token: fence,
   reason: z.enum(RELEASE_REASONS),
+  timing: Timing.optional(),
   /** What another attempt at a stored job goes on from. */
   partial: PartialAnswer.optional(),
 });

@@ -81,6 +81,8 @@ interface Moved {
   given_ms_ago: number;
   /** How long ago its caller was given its first token, ms. */
   first_token_ms_ago: number;
+  /** The same of the worker that it is moved from; null: that one gave nothing of it. */
+  newest_first_token_ms_ago: number | null;
 }
 
 /** Jobs of callers that wait for the same model. */

@@ -52,6 +52,9 @@ it('tells of a request from which worker its answer moved, at which token, and w
   await page.goto(`${queue.url}${path}`);
   await page.getByText(new RegExp(`Moved from ${leaving} at token \\d+: .*draining`)).waitFor();
   await page.getByRole('link', { name: staying }).first().waitFor();
+  // The caller had read of it before.
+  const first = page.locator('figure.timeline li').filter({ hasText: 'Attempt 1' });
+  await first.getByText(/to its first token .*, the rest of the answer .* · Moved from/).waitFor();
   expect(await readUntil(/\[DONE\]/, reader)).toContain('[DONE]');
   await page.getByText('succeeded: ').first().waitFor();
   // Its figures too, without a reload, though they are listed a moment after its end.

@@ -27,7 +27,10 @@ export interface MovingPorts {
   now(): number;
 }
 
-type Beginning = Pick<NonNullable<WaitingRequest['moved']>, 'given_ms_ago' | 'first_token_ms_ago'>;
+type Beginning = Pick<
+  NonNullable<WaitingRequest['moved']>,
+  'given_ms_ago' | 'first_token_ms_ago' | 'newest_first_token_ms_ago'
+>;
 
 /** An answer that is moved. */
 interface Move {
@@ -133,12 +136,17 @@ interface Opened {
   answeredAt: number | null;
 }
 
-/** When the answer began, at the first of its workers. */
+/** When the answer began, at the first and at the newest of its workers. */
 function beginning({ asked, openedAt, answeredAt }: Opened, now: number): Beginning {
   const { moved } = asked.call;
   const sinceOpened = now - openedAt;
-  if (!moved) return { given_ms_ago: sinceOpened, first_token_ms_ago: now - (answeredAt ?? now) };
+  const newest_first_token_ms_ago = answeredAt === null ? null : now - answeredAt;
+  if (!moved) {
+    const first_token_ms_ago = newest_first_token_ms_ago ?? 0;
+    return { given_ms_ago: sinceOpened, first_token_ms_ago, newest_first_token_ms_ago };
+  }
   return {
+    newest_first_token_ms_ago,
     given_ms_ago: moved.given_ms_ago + sinceOpened,
     first_token_ms_ago: moved.first_token_ms_ago + sinceOpened,
   };

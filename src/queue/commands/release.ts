@@ -4,6 +4,7 @@ import { claimOf } from '../attempts/claim.ts';
 import { releaseAttempt } from '../attempts/retry.ts';
 import type { Job } from '../state/job.ts';
 import { type Core, findJob } from '../state/state.ts';
+import { timesOf } from '../state/times.ts';
 import { isLeaving, type Worker } from '../state/worker.ts';
 
 /** A worker that releases a job and stays does not get it back for this long, ms. */
@@ -15,7 +16,7 @@ const MOST_DECLINED = 1000;
 
 /** The worker releases an unfinished job: it becomes pending again, and no attempt is charged. */
 export function release(core: Core, worker: Worker, frame: JobRelease): void {
-  const { job_id, fence_token, reason } = frame;
+  const { job_id, fence_token, reason, timing } = frame;
   if (reason === 'deadline') decline(worker, job_id);
   if (reason === 'engine_restarting') worker.prefixes.clear();
   const job = findJob(core, job_id);
@@ -24,7 +25,9 @@ export function release(core: Core, worker: Worker, frame: JobRelease): void {
     if (reason === 'deadline') offerElsewhere(core, job);
     else {
       const delayMs = reason === 'draining' ? 0 : RELEASED_DELAY_MS;
-      releaseAttempt(core, job, reason, { reason, delayMs, partial: frame.partial });
+      // Of a request the gateway tells it when it asks for the rest.
+      const timed = timing && job.mode === 'stored' ? { ...job, ...timesOf(job, core.now(), timing) } : job;
+      releaseAttempt(core, timed, reason, { reason, delayMs, partial: frame.partial });
     }
   }
   core.workers.freeSlot(worker.session.worker_id, job_id, fence_token);

@@ -42,6 +42,7 @@ export function request(
     asked.deadline_ms ?? Number.POSITIVE_INFINITY,
     asked.limit_ms ?? Number.POSITIVE_INFINITY,
   );
+  const movedAt = now - (asked.earlier?.elapsed_ms ?? 0);
   const slotWait = Math.max(asked.wait_for_slot_ms, asked.wait_for_worker_ms);
   const job: WaitingJob = {
     mode: 'waiting',
@@ -82,16 +83,26 @@ export function request(
     file_key: null,
     older,
     earlier: asked.earlier ?? null,
-    begun: asked.moved ? begunAt(asked.moved, now - (asked.earlier?.elapsed_ms ?? 0)) : null,
+    begun: asked.moved ? begunAt(asked.moved, movedAt) : null,
     reply: (said) => answer(withHeaders(core, job, said)),
   };
   core.usage.asked(job.id, asked.moved?.kept ?? 0, core.requests.takeCounted(job.id));
   const refused = wasLetIn ? letInAgain(core, job, letInAt) : letInOrHold(core, job);
   core.waiting.add(job);
   emit(core, job, 'submitted', job.request_id && `request ${job.request_id}`);
-  const { moved } = asked;
-  if (moved) emit(core, job, 'moved', `from ${moved.worker_id} at token ${moved.tokens}: ${moved.why}`);
+  if (asked.moved) tellMove(core, job, asked.moved, movedAt);
   if (refused) reject(core, job, refused);
+}
+
+function tellMove(
+  core: Core,
+  job: WaitingJob,
+  moved: NonNullable<WaitingRequest['moved']>,
+  at: number,
+): void {
+  const { worker_id, tokens, why, newest_first_token_ms_ago: ago } = moved;
+  const firstTokenAt = ago === null ? null : at - ago;
+  emit(core, job, 'moved', `from ${worker_id} at token ${tokens}: ${why}`, { firstTokenAt });
 }
 
 function begunAt(

@@ -7,7 +7,6 @@ import {
   type JobResult,
   type JobResultRef,
   parseEngineError,
-  type Timing,
 } from '../../protocol/index.ts';
 import { type Claim, claimOf } from '../attempts/claim.ts';
 import { endJob } from '../attempts/end.ts';
@@ -16,8 +15,8 @@ import { countAside, usageIn } from '../attempts/usage.ts';
 import { emit } from '../events/emit.ts';
 import type { Job } from '../state/job.ts';
 import { type Core, findJob } from '../state/state.ts';
+import { timesOf } from '../state/times.ts';
 import { profileOf, type Worker } from '../state/worker.ts';
-import type { StoredJob } from '../store/jobs-table.ts';
 
 /** A job succeeded: the queue checks the fence, settles the job in its store and acknowledges, all in one commit. */
 export function settleResult(core: Core, worker: Worker, frame: JobResult): void {
@@ -79,7 +78,7 @@ function settle(
   const isLastWord = claim !== 'held' && claim !== 'lapsed' && isOfCancelled(job, worker, frame);
   const outcome = isLastWord ? 'accepted' : outcomeOf(claim, job, worker, frame, state);
   if (job !== null && outcome === 'settle') {
-    end(job.mode === 'stored' ? { ...job, ...timesOf(core, job, frame.timing) } : job);
+    end(job.mode === 'stored' ? { ...job, ...timesOf(job, core.now(), frame.timing) } : job);
   } else if (job !== null && !isLastWord) {
     const told = { ...job, worker_id: worker.session.worker_id };
     if (outcome === 'accepted') emit(core, told, 'acknowledged_again');
@@ -147,17 +146,6 @@ function forgetDeclined(core: Core, worker: Worker): void {
 function acknowledge(worker: Worker, { job_id, fence_token }: JobRef, outcome: AckOutcome): void {
   if (!worker.session.extended) return;
   worker.connection.send({ type: 'ack', job_id, fence_token, outcome });
-}
-
-/** The worker reports durations since the job came to it: clocks of two machines are never compared. */
-function timesOf(
-  core: Core,
-  { leased_at }: StoredJob,
-  timing: Timing = {},
-): Pick<StoredJob, 'started_at' | 'first_token_at'> {
-  const at = (ms: number | undefined) =>
-    ms === undefined || leased_at === null ? null : Math.min(core.now(), Math.round(leased_at + ms));
-  return { started_at: at(timing.started_ms), first_token_at: at(timing.first_token_ms) };
 }
 
 /** A base worker sends only a text: the engine's status is parsed from it, and the rest follows. */

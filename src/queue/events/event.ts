@@ -60,6 +60,8 @@ export interface Facts {
   reason?: ReleaseReason;
   /** Of `refused`. */
   refusal?: RefusalReason;
+  /** Of `moved`: when the attempt that broke off gave its first token, epoch ms; null: it gave nothing. */
+  firstTokenAt?: number | null;
   /** Of `dispatched`: the job was given to nobody before. */
   isFirst?: boolean;
 }

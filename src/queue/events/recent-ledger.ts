@@ -12,17 +12,20 @@ const MOST_DETAIL = 4096;
  * The ledger of the newest waiting jobs, to show where the time of a request went. It is in memory like
  * those jobs themselves: it costs no commit. Every request of the gateway under one id is in one ledger.
  */
-export function toRecent(core: Core, { job, step, detail, at, timing }: JobEvent): void {
+export function toRecent(core: Core, { job, step, detail, at, timing, firstTokenAt }: JobEvent): void {
   if (job.mode !== 'waiting') return;
   const steps = core.requests.steps(job.id);
   // Asked for again: the same request.
   if (step === 'submitted' && steps !== null) return;
+  // Asked for again, as the worker that it was moved to failed.
+  if (step === 'moved' && steps?.some((before) => before.step === step && before.detail === detail)) return;
   // The step before says so already, and the gateway may ask again.
   if (step === 'settled' && steps?.at(-1)?.step === 'attempt_failed') return;
   const toldAt = (ms: number) => Math.min(at, Math.round((job.leased_at ?? at) + ms));
   if (timing?.started_ms !== undefined) push(core, job, 'started', null, toldAt(timing.started_ms));
   if (timing?.first_token_ms !== undefined)
     push(core, job, 'first_token', null, toldAt(timing.first_token_ms));
+  if (firstTokenAt != null) pushFirstToken(core, job, firstTokenAt);
   push(core, job, step, detail, at);
 }
 
@@ -34,7 +37,19 @@ export function ledger(core: Core, jobId: string, viewer: Viewer): LedgerView | 
 function recentLedgerOf(core: Core, jobId: string, viewer: Viewer): LedgerView | null {
   const steps = core.requests.steps(jobId);
   if (steps === null || !maySee(viewer, core.requests.tenantOf(jobId))) return null;
-  return { job_id: jobId, steps: steps.map((step) => ({ ...step, at: iso(step.at) })) };
+  // Some are told afterwards.
+  const inOrder = steps.toSorted((one, other) => one.at - other.at);
+  return { job_id: jobId, steps: inOrder.map((step) => ({ ...step, at: iso(step.at) })) };
+}
+
+/** Of the newest attempt, unless its worker has told of it. */
+function pushFirstToken(core: Core, job: WaitingJob, at: number): void {
+  const steps = core.requests.steps(job.id) ?? [];
+  const given = steps.findLastIndex(({ step }) => step === 'dispatched');
+  if (given === -1 || steps.slice(given).some(({ step }) => step === 'first_token')) return;
+  const { attempt, fence_token, worker_id, at: givenAt } = steps[given]!;
+  const step = { step: 'first_token', attempt, fence_token, worker_id, detail: null };
+  core.requests.pushStep(job, { ...step, at: Math.max(givenAt, at) });
 }
 
 function push(core: Core, job: WaitingJob, step: JobStep, detail: string | null, at: number): void {

@@ -1,4 +1,5 @@
 import type { Timing } from '../../protocol/index.ts';
+import type { StoredJob } from '../store/jobs-table.ts';
 import type { Job, WaitingJob } from './job.ts';
 
 /** When its caller asked for it, epoch ms: the first time, however often the gateway asks again. */
@@ -20,6 +21,17 @@ export function firstTokenAt(job: Job, at: number, timing: Timing | undefined): 
   if (begun !== null) return begun.first_token_at;
   if (job.leased_at === null || timing?.first_token_ms === undefined) return null;
   return Math.min(at, Math.round(job.leased_at + timing.first_token_ms));
+}
+
+/** The worker reports durations since the job came to it: clocks of two machines are never compared. */
+export function timesOf(
+  { leased_at }: Pick<StoredJob, 'leased_at'>,
+  now: number,
+  timing: Timing = {},
+): Pick<StoredJob, 'started_at' | 'first_token_at'> {
+  const at = (ms: number | undefined) =>
+    ms === undefined || leased_at === null ? null : Math.min(now, Math.round(leased_at + ms));
+  return { started_at: at(timing.started_ms), first_token_at: at(timing.first_token_ms) };
 }
 
 /** Of an answer that was moved: its newest worker tells only of the rest. */

@@ -272,7 +272,7 @@ export class Jobs {
     running.abort();
     this.#streams.get(running)?.break(brokenBy(reason));
     this.#leave(running, { result: 'released', reason });
-    this.#sendRelease({ job: running.job, reason, partial: running.partial() });
+    this.#sendRelease({ job: running.job, reason, timing: running.timing(), partial: running.partial() });
   }
 
   #void(running: RunningJob, reason: string): void {

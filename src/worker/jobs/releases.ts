@@ -1,4 +1,4 @@
-import type { Job, PartialAnswer, ReleaseReason } from '../../protocol/index.ts';
+import type { Job, PartialAnswer, ReleaseReason, Timing } from '../../protocol/index.ts';
 import type { Outbox } from '../results/outbox.ts';
 import { failJob } from '../run/run-job.ts';
 import { isExtended, type QueueLink } from '../session/peer.ts';
@@ -8,6 +8,8 @@ import { brokenBy, LEFT_TO_ITS_LEASE } from './end-reasons.ts';
 export interface Release {
   job: Job;
   reason: ReleaseReason;
+  /** Undefined: it did not reach the engine. */
+  timing?: Timing | undefined;
   /** What another attempt goes on from; null: it begins anew. */
   partial: PartialAnswer | null;
 }
@@ -32,10 +34,10 @@ export class Releases {
   }
 
   release(given: Release): void {
-    const { job, reason, partial } = given;
+    const { job, reason, timing, partial } = given;
     const { job_id, fence_token } = job;
     if (isExtended(this.#queue.peer)) {
-      const told = { job_id, fence_token, reason, ...(partial && { partial }) };
+      const told = { job_id, fence_token, reason, ...(timing && { timing }), ...(partial && { partial }) };
       if (!this.#queue.send({ type: 'job_release', ...told })) this.#unsent.push(given);
     } else if (job.mode === 'transient' || !LEFT_TO_ITS_LEASE.has(reason)) {
       this.#outbox.put(failJob(job, brokenBy(reason), null), job.mode === 'persisted');

@@ -59,7 +59,8 @@ describe('a request that has ended', () => {
     queue.drop(first);
     const other = queue.worker('other');
     const moved = { worker_id: 'first', tokens: 4, kept: 14, why: 'the engine died', moves: 1, failures: 1 };
-    queue.request({ job_id: 'a', moved: { ...moved, given_ms_ago: 9000, first_token_ms_ago: 8500 } });
+    const times = { given_ms_ago: 9000, first_token_ms_ago: 8500, newest_first_token_ms_ago: 8500 };
+    queue.request({ job_id: 'a', moved: { ...moved, ...times } });
     queue.nowMs += 1000;
     say(queue, other, 'job_result', { result: {}, timing: { first_token_ms: 300 } });
     expect(ended(queue)).toMatchObject([

@@ -7,7 +7,7 @@ import { usage } from '../../support/usage-bench.ts';
 const FIRST = { prompt_tokens: 10, completion_tokens: 5 };
 const MOVED = {
   ...{ worker_id: 'first', tokens: 4, kept: 14, why: 'the engine died', moves: 1, failures: 1 },
-  ...{ given_ms_ago: 9000, first_token_ms_ago: 8500 },
+  ...{ given_ms_ago: 9000, first_token_ms_ago: 8500, newest_first_token_ms_ago: 8500 },
 };
 /** Of the whole answer, as the worker tells that ends it. */
 const WHOLE = { prompt_tokens: 10, completion_tokens: 9 };

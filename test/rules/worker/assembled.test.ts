@@ -79,7 +79,9 @@ it('goes back with what has come of it, at once where the rest takes longer than
   await worker.clock.advance(0);
   worker.worker.drain();
   await settled();
-  expect(worker.queue.framesOf('job_release')).toMatchObject([{ reason: 'draining', partial: PARTIAL }]);
+  expect(worker.queue.framesOf('job_release')).toMatchObject([
+    { reason: 'draining', partial: PARTIAL, timing: { first_token_ms: expect.any(Number) } },
+  ]);
   expect(worker.engine.last.isAborted).toBe(true);
 });
 

@@ -67,7 +67,7 @@ test('a job that does not fit the grace is aborted and released', async () => {
   await bench.clock.advance(1);
   expect(bench.engine.last.isAborted).toBe(true);
   expect(bench.queue.framesOf('job_release')).toEqual([
-    { type: 'job_release', job_id: 'j1', fence_token: 1, reason: 'draining' },
+    { type: 'job_release', job_id: 'j1', fence_token: 1, reason: 'draining', timing: { started_ms: 0 } },
   ]);
   expect(bench.relay.records).toMatchObject([
     { type: 'broken', reason: { code: 'draining', retryable: true } },
