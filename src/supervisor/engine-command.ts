@@ -1,8 +1,8 @@
 /** Builds the engine's command from its defaults, the image, the environment and VLLM_EXTRA_ARGS. */
-import { defaultAdapters, refuseSharedNames } from '../engine/command/adapter-flags.ts';
-import { defaultCachedTokens } from '../engine/command/cached-tokens-flag.ts';
+import { refuseSharedNames } from '../engine/command/adapter-flags.ts';
 import type { EngineConfiguration } from '../engine/command/configuration.ts';
 import { engineEnvironment, findProgram } from '../engine/command/configuration.ts';
+import { defaultFlags } from '../engine/command/default-flags.ts';
 import type { SettledEnvironment } from '../engine/command/familiar-names.ts';
 import {
   type Argument,
@@ -16,9 +16,6 @@ import {
 import type { Flag } from '../engine/command/flag-help.ts';
 import { type HelpProgram, learnFlags } from '../engine/command/learn-flags.ts';
 import { masked } from '../engine/command/masking.ts';
-import { defaultPrefill } from '../engine/command/prefill-flags.ts';
-import { defaultSleep } from '../engine/command/sleep-flags.ts';
-import { defaultTracing } from '../engine/command/tracing-flag.ts';
 import type { EngineCommand, EngineDescription, EngineSettings } from '../engine/kinds/description.ts';
 import { visibleGpus } from '../engine/machine/gpus.ts';
 
@@ -69,17 +66,10 @@ export async function prepareCommand(
   const extra = groupArguments(settings.extraArgs, 'VLLM_EXTRA_ARGS', flags ?? []);
   const asked = overriding(rest.arguments, extra);
   const gpus = await visibleGpus(settled.env, stopped);
-  const defaults = [
-    defaultTracing(engine, asked, settled.env),
-    defaultAdapters(configuration.adapters.length),
-    defaultCachedTokens(engine),
-    defaultSleep(settled.env),
-    defaultPrefill(configuration.engine, settled.env),
-  ];
-  const more = defaults.flatMap((one) => one.arguments);
-  const all = overriding([...own, ...defaultParallelism(asked, gpus), ...more], asked);
+  const more = defaultFlags(engine, configuration.adapters.length, asked, settled.env);
+  const all = overriding([...own, ...defaultParallelism(asked, gpus), ...more.arguments], asked);
   refuseSharedNames(configuration.adapters, all);
-  const env = Object.assign({}, childEnv, ...defaults.map((one) => one.env));
+  const env = { ...childEnv, ...more.env };
   return { program, args: all.flatMap(({ words }) => words), env, arguments: all, warnings };
 }
 

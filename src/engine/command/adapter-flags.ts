@@ -12,7 +12,7 @@ const AT_ONCE = 4;
 const FROM = 'ENGINE_ADAPTERS';
 
 /** So that adapters can be loaded while it runs. @param count adapters that the operator lists */
-export function defaultAdapters(count: number): DefaultArguments {
+export function adapterFlags(count: number): DefaultArguments {
   if (count === 0) return { arguments: [], env: {} };
   const flags: [flag: string, ...values: string[]][] = [
     ['--enable-lora'],

@@ -1,21 +1,17 @@
 import { describe, expect, test } from 'vitest';
-import {
-  adapterRoom,
-  defaultAdapters,
-  refuseSharedNames,
-} from '../../../src/engine/command/adapter-flags.ts';
+import { adapterFlags, adapterRoom, refuseSharedNames } from '../../../src/engine/command/adapter-flags.ts';
 import { readWorkerConfiguration } from '../../../src/worker/configuration.ts';
 
 describe('what an engine is told of adapters', () => {
   test('nothing without any', () => {
-    expect(defaultAdapters(0)).toEqual({ arguments: [], env: {} });
+    expect(adapterFlags(0)).toEqual({ arguments: [], env: {} });
   });
 
   test('a place for each, four at most, and that they may come while it runs', () => {
-    const words = (count: number) => defaultAdapters(count).arguments.flatMap(({ words }) => words);
+    const words = (count: number) => adapterFlags(count).arguments.flatMap(({ words }) => words);
     expect(words(2)).toEqual(['--enable-lora', '--max-loras', '2']);
     expect(words(9)).toEqual(['--enable-lora', '--max-loras', '4']);
-    expect(defaultAdapters(2).env).toEqual({ VLLM_ALLOW_RUNTIME_LORA_UPDATING: 'True' });
+    expect(adapterFlags(2).env).toEqual({ VLLM_ALLOW_RUNTIME_LORA_UPDATING: 'True' });
   });
 
   test.each([

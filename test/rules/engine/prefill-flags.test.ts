@@ -1,17 +1,17 @@
 import { describe, expect, test } from 'vitest';
-import { defaultPrefill } from '../../../src/engine/command/prefill-flags.ts';
+import { prefillFlags } from '../../../src/engine/command/default-flags.ts';
 import { readWorkerConfiguration } from '../../../src/worker/configuration.ts';
 
 const URL = 'http://10.0.0.5:8100';
 
 describe('what an engine is told of another one that prefills', () => {
   test('nothing without one', () => {
-    expect(defaultPrefill('vllm', {}).arguments).toEqual([]);
-    expect(defaultPrefill('vllm', { ENGINE_PREFILL_URL: ' ' }).arguments).toEqual([]);
+    expect(prefillFlags('vllm', {}).arguments).toEqual([]);
+    expect(prefillFlags('vllm', { ENGINE_PREFILL_URL: ' ' }).arguments).toEqual([]);
   });
 
   test('to read its cache, and to compute what it cannot read', () => {
-    const [argument] = defaultPrefill('vllm', { ENGINE_PREFILL_URL: URL }).arguments;
+    const [argument] = prefillFlags('vllm', { ENGINE_PREFILL_URL: URL }).arguments;
     const [flag, config] = argument!.words;
     expect(flag).toBe('--kv-transfer-config');
     expect(JSON.parse(config!)).toMatchObject({

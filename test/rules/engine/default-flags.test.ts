@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { defaultTracing } from '../../../src/engine/command/tracing-flag.ts';
+import { tracingFlags } from '../../../src/engine/command/default-flags.ts';
 import { fastdeploy } from '../../../src/engine/kinds/fastdeploy.ts';
 import { vllm } from '../../../src/engine/kinds/vllm.ts';
 
@@ -15,7 +15,7 @@ it.each([
   [{ [BASE]: 'http://c:4317', [PROTOCOL]: 'grpc' }, 'http://c:4317', undefined],
   [{ [BASE]: 'http://c:4318', OTEL_TRACES_EXPORTER: 'none' }, null, undefined],
 ])('with %j vLLM sends its spans to %j', (env, url, protocol) => {
-  const said = defaultTracing(vllm, [], env);
+  const said = tracingFlags(vllm, [], env);
   expect(said.arguments.map(({ words }) => words)).toEqual(url === null ? [] : [[FLAG, url]]);
   expect(said.env[PROTOCOL]).toBe(protocol);
 });
@@ -23,6 +23,6 @@ it.each([
 it('leaves a flag of the user’s, and engines that make no spans, alone', () => {
   const env = { [BASE]: 'http://c:4318' };
   const own = { words: [FLAG, 'grpc://mine'], flag: FLAG, from: 'VLLM_EXTRA_ARGS' };
-  expect(defaultTracing(vllm, [own], env)).toEqual({ arguments: [], env: {} });
-  expect(defaultTracing(fastdeploy, [], env)).toEqual({ arguments: [], env: {} });
+  expect(tracingFlags(vllm, [own], env)).toEqual({ arguments: [], env: {} });
+  expect(tracingFlags(fastdeploy, [], env)).toEqual({ arguments: [], env: {} });
 });
