@@ -7,7 +7,7 @@ type Body = Record<string, unknown>;
 
 export interface Model {
   names: readonly string[];
-  maxModelLength: number;
+  maxModelLen: number;
 }
 
 const EMBEDDING_SIZE = 8;
@@ -18,7 +18,7 @@ export const COMPUTED: Record<string, (body: Body, model: Model) => unknown> = {
     const text = 'messages' in body ? readChat(body, model.names).prompts[0]!.text : textOf(body, 'prompt');
     const tokens = tokensOf(text);
     const strings = body.return_token_strs === true ? tokens.map((token) => partOf(token).toString()) : null;
-    return { count: tokens.length, max_model_len: model.maxModelLength, tokens, token_strs: strings };
+    return { count: tokens.length, max_model_len: model.maxModelLen, tokens, token_strs: strings };
   },
   '/detokenize': (body) => {
     if (!Array.isArray(body.tokens)) throw missing('tokens', body);

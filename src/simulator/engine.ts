@@ -38,15 +38,15 @@ export class SimulatedEngine {
   constructor(options: SimulatorOptions, onDeath: () => void) {
     this.options = options;
     this.onDeath = onDeath;
-    this.names = options.servedModelNames.length > 0 ? options.servedModelNames : [options.model];
+    this.names = options.servedModelName.length > 0 ? options.servedModelName : [options.model];
     this.adapters = new LoadedAdapters(this.names, options.enableLora);
-    this.transfer = options.kvTransfer && new KvTransfer(options.kvTransfer);
+    this.transfer = options.kvTransferConfig && new KvTransfer(options.kvTransferConfig);
     this.pace = {
       time_to_first_token_ms: options.timeToFirstTokenMs,
       inter_token_latency_ms: options.interTokenLatencyMs,
     };
     this.scheduler = new Scheduler({
-      maxRunning: options.maxRunning,
+      maxNumSeqs: options.maxNumSeqs,
       pace: this.pace,
       faults: options.faults,
       metrics: this.metrics,
@@ -77,7 +77,7 @@ export class SimulatedEngine {
     const { shapes, read } = apiOf(body);
     const asked = read(body, this.adapters.names);
     const adapter = this.adapters.paths.has(String(body.model)) ? String(body.model) : null;
-    const maxTokens = fitToModel(asked, this.options.maxModelLength);
+    const maxTokens = fitToModel(asked, this.options.maxModelLen);
     const choices = asked.prompts.flatMap((prompt) => Array.from({ length: asked.n }, () => prompt));
     this.admit(choices.length);
     const params = Object(body.kv_transfer_params);
@@ -109,7 +109,7 @@ export class SimulatedEngine {
       prefixes: choices.map(({ text }) => (asked.echo ? text : '')),
       prompts: choices.map(({ ids }) => (asked.returnTokenIds ? ids : null)),
       promptTokens: asked.prompts.reduce((sum, { ids }) => sum + ids.length, 0),
-      cachedTokens: this.options.tellsCachedTokens ? cached : undefined,
+      cachedTokens: this.options.enablePromptTokensDetails ? cached : undefined,
       includeUsage: asked.includeUsage,
       continuousUsage: asked.continuousUsage,
       handOver:
@@ -153,14 +153,17 @@ export class SimulatedEngine {
 
   /** @throws ApiError when the engine does not take so many sequences more */
   private admit(sequences: number): void {
-    const { faults, maxQueued } = this.options;
+    const { faults, maxNumQueuedReqs } = this.options;
     if (this.dead) throw engineDead();
     if (faults.refuse) throw engineBusy();
     if (faults.error_500 > 0) {
       faults.error_500--;
       throw internalError('Simulated failure of one request (fault error_500).');
     }
-    if (maxQueued !== null && this.scheduler.running + this.scheduler.waiting + sequences > maxQueued) {
+    if (
+      maxNumQueuedReqs !== null &&
+      this.scheduler.running + this.scheduler.waiting + sequences > maxNumQueuedReqs
+    ) {
       this.metrics.rejections++;
       throw engineBusy();
     }

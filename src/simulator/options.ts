@@ -5,43 +5,44 @@ import { IGNORED_LISTS, IGNORED_STORE_TRUE, IGNORED_SWITCHES, IGNORED_VALUES, SH
 import { argparseHelp } from './help.ts';
 import { type KvTransferConfig, readKvTransferConfig } from './kv-transfer.ts';
 
+/** What its command line says, by the names that `vllm serve` has for it. */
 export interface SimulatorOptions {
   /** Which engine's routes, metrics and errors it shows. */
   dialect: DialectName;
   /** Name or path of the model, as vLLM's positional argument. */
   model: string;
   /** Names it answers to; the first is the one in answers. */
-  servedModelNames: string[];
+  servedModelName: string[];
   host: string;
   /** 0 asks the system for a free one. */
   port: number;
   /** Where the metrics are served in the dialect of an engine that has a port for them. */
   metricsPort: number;
   /** Tokens of prompt and answer together. */
-  maxModelLength: number;
+  maxModelLen: number;
   /** Sequences generated side by side; more wait. */
-  maxRunning: number;
+  maxNumSeqs: number;
   /** Sequences running and waiting together; more are refused with 503. Null: no limit. */
-  maxQueued: number | null;
+  maxNumQueuedReqs: number | null;
   /** Bearer tokens that guard `/v1`; none: no guard. */
-  apiKeys: string[];
+  apiKey: string[];
   timeToFirstTokenMs: number;
   interTokenLatencyMs: number;
   /** How long the phases of the start take together. */
   startupSeconds: number;
   /** It can put its weights aside, by routes of VLLM_SERVER_DEV_MODE. */
-  enableSleep: boolean;
+  enableSleepMode: boolean;
   /** Token ids can be asked for in place of texts (`/inference/v1/generate`). */
   enableScaleOut: boolean;
   /** Usage says how many tokens of the prompt were computed before. */
-  tellsCachedTokens: boolean;
+  enablePromptTokensDetails: boolean;
   /** Adapters can be loaded. */
   enableLora: boolean;
   /** By the routes of `VLLM_ALLOW_RUNTIME_LORA_UPDATING`. */
   loraRoutes: boolean;
   /** Caches of other engines are read; null: they are not. */
-  kvTransfer: KvTransferConfig | null;
-  accessLog: boolean;
+  kvTransferConfig: KvTransferConfig | null;
+  disableUvicornAccessLog: boolean;
   faults: Faults;
 }
 
@@ -49,24 +50,24 @@ export function defaultOptions(): SimulatorOptions {
   return {
     dialect: 'vllm',
     model: 'simulated-model',
-    servedModelNames: [],
+    servedModelName: [],
     host: '127.0.0.1',
     port: 8000,
     metricsPort: 0,
-    maxModelLength: 32_768,
-    maxRunning: 256,
-    maxQueued: null,
-    apiKeys: [],
+    maxModelLen: 32_768,
+    maxNumSeqs: 256,
+    maxNumQueuedReqs: null,
+    apiKey: [],
     timeToFirstTokenMs: 0,
     interTokenLatencyMs: 0,
     startupSeconds: 0,
-    enableSleep: false,
+    enableSleepMode: false,
     enableScaleOut: false,
-    tellsCachedTokens: false,
+    enablePromptTokensDetails: false,
     enableLora: false,
     loraRoutes: false,
-    kvTransfer: null,
-    accessLog: true,
+    kvTransferConfig: null,
+    disableUvicornAccessLog: false,
     faults: noFaults(),
   };
 }
@@ -102,7 +103,7 @@ export function parseArguments(argv: readonly string[]): SimulatorOptions {
     if (error.exitCode === 0) throw new CommandLineEnd(written.trimEnd(), 0);
     throw new CommandLineEnd(asVllmSays(error.message), 2);
   }
-  const given = command.opts<Given>();
+  const given = command.opts<Partial<SimulatorOptions> & { maxConcurrency?: number }>();
   const [positional, ...others] = command.args;
   const unrecognized = [positional?.startsWith('-') ? positional : null, ...others].filter(Boolean);
   if (unrecognized.length > 0) {
@@ -111,51 +112,15 @@ export function parseArguments(argv: readonly string[]): SimulatorOptions {
   const model = positional ?? given.model ?? options.model;
   return {
     ...options,
-    dialect: given.dialect ?? options.dialect,
+    ...given,
     model,
-    host: given.host ?? options.host,
-    port: given.port ?? options.port,
-    metricsPort: given.metricsPort ?? options.metricsPort,
-    servedModelNames: given.servedModelName ?? [model],
-    maxModelLength: given.maxModelLen ?? options.maxModelLength,
-    maxRunning: given.maxNumSeqs ?? options.maxRunning,
-    maxQueued: given.maxNumQueuedReqs ?? given.maxConcurrency ?? null,
-    apiKeys: given.apiKey ?? [],
-    timeToFirstTokenMs: given.timeToFirstTokenMs ?? 0,
-    interTokenLatencyMs: given.interTokenLatencyMs ?? 0,
-    startupSeconds: given.startupSeconds ?? 0,
-    enableSleep: (given.enableSleepMode ?? false) && process.env.VLLM_SERVER_DEV_MODE === '1',
-    enableScaleOut: given.enableScaleOut ?? false,
-    tellsCachedTokens: given.enablePromptTokensDetails ?? false,
-    enableLora: given.enableLora ?? false,
+    servedModelName: given.servedModelName ?? [model],
+    maxNumQueuedReqs: given.maxNumQueuedReqs ?? given.maxConcurrency ?? null,
+    // Commander makes an empty text of null.
+    kvTransferConfig: given.kvTransferConfig || null,
+    enableSleepMode: given.enableSleepMode === true && process.env.VLLM_SERVER_DEV_MODE === '1',
     loraRoutes: /^(1|true)$/i.test(process.env.VLLM_ALLOW_RUNTIME_LORA_UPDATING ?? ''),
-    kvTransfer: given.kvTransferConfig || null,
-    accessLog: !given.disableUvicornAccessLog,
   };
-}
-
-interface Given {
-  dialect?: DialectName;
-  metricsPort?: number;
-  maxConcurrency?: number;
-  model?: string;
-  host?: string;
-  port?: number;
-  servedModelName?: string[];
-  maxModelLen?: number;
-  maxNumSeqs?: number;
-  maxNumQueuedReqs?: number;
-  apiKey?: string[];
-  timeToFirstTokenMs?: number;
-  interTokenLatencyMs?: number;
-  startupSeconds?: number;
-  enableLora?: boolean;
-  enablePromptTokensDetails?: boolean;
-  enableSleepMode?: boolean;
-  enableScaleOut?: boolean;
-  /** Commander makes an empty text of null. */
-  kvTransferConfig?: KvTransferConfig | '';
-  disableUvicornAccessLog?: boolean;
 }
 
 function describeCommand(options: SimulatorOptions): Command {

@@ -87,30 +87,30 @@ export function readCompletion(body: Body, servedNames: readonly string[]): Gene
 }
 
 /** The checks against the model: what they mend is the number of tokens that fit. */
-export function fitToModel(request: GenerationRequest, maxModelLength: number): number {
+export function fitToModel(request: GenerationRequest, maxModelLen: number): number {
   const { maxTokens } = request;
   if (maxTokens !== null && maxTokens < 1) {
     throw badRequest(`max_tokens must be at least 1, got ${maxTokens}.`, 'max_tokens', maxTokens);
   }
-  if (maxTokens !== null && maxTokens > maxModelLength) {
+  if (maxTokens !== null && maxTokens > maxModelLen) {
     throw badRequest(
-      `max_tokens=${maxTokens} cannot be greater than max_model_len=${maxModelLength}. ` +
+      `max_tokens=${maxTokens} cannot be greater than max_model_len=${maxModelLen}. ` +
         'Please request fewer output tokens.',
       'max_tokens',
       maxTokens,
     );
   }
   const longest = Math.max(...request.prompts.map(({ ids }) => ids.length));
-  if (longest >= maxModelLength) {
+  if (longest >= maxModelLen) {
     throw badRequest(
-      `This model's maximum context length is ${maxModelLength} tokens. However, your prompt contains ` +
+      `This model's maximum context length is ${maxModelLen} tokens. However, your prompt contains ` +
         `${longest} input tokens, which exceeds this limit even without any output tokens. ` +
         'Please reduce the length of the input prompt.',
       'input_tokens',
       longest,
     );
   }
-  return Math.min(maxTokens ?? maxModelLength, maxModelLength - longest);
+  return Math.min(maxTokens ?? maxModelLen, maxModelLen - longest);
 }
 
 function readShared(

@@ -70,13 +70,13 @@ export const KV_CACHE_TOKENS = 2_097_152;
 export const KV_BLOCK_TOKENS = 128;
 
 /**
- * The engine's loop: a batch of at most `maxRunning` sequences, the others wait in order of arrival.
+ * The engine's loop: a batch of at most `maxNumSeqs` sequences, the others wait in order of arrival.
  * One timer serves all of them: every turn gives each sequence the tokens that are due.
  */
 export class Scheduler {
   private readonly waitingQueue: Sequence[] = [];
   private readonly batch = new Set<Sequence>();
-  private readonly maxRunning: number;
+  private readonly maxNumSeqs: number;
   private readonly pace: Pace;
   private readonly faults: Faults;
   private readonly metrics: Metrics;
@@ -86,14 +86,14 @@ export class Scheduler {
 
   /** @param parts.onDeath called when the fault `die_after_tokens` strikes */
   constructor(parts: {
-    maxRunning: number;
+    maxNumSeqs: number;
     pace: Pace;
     faults: Faults;
     metrics: Metrics;
     clock: Clock;
     onDeath: () => void;
   }) {
-    this.maxRunning = parts.maxRunning;
+    this.maxNumSeqs = parts.maxNumSeqs;
     this.pace = parts.pace;
     this.faults = parts.faults;
     this.metrics = parts.metrics;
@@ -178,12 +178,12 @@ export class Scheduler {
       if (sequence.state === 'running') earliest = Math.min(earliest, sequence.nextDueAt);
     }
     if (made > 0) this.metrics.iterationTokens.observe(made);
-    if (this.waitingQueue.length > 0 && this.batch.size < this.maxRunning) earliest = now;
+    if (this.waitingQueue.length > 0 && this.batch.size < this.maxNumSeqs) earliest = now;
     if (earliest < Number.POSITIVE_INFINITY) this.wakeAt(earliest);
   }
 
   private admit(now: number): void {
-    while (this.batch.size < this.maxRunning) {
+    while (this.batch.size < this.maxNumSeqs) {
       const sequence = this.waitingQueue.shift();
       if (!sequence) return;
       sequence.state = 'running';

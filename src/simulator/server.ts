@@ -44,7 +44,7 @@ export class SimulatedServer {
     this.engine = new SimulatedEngine(options, () => this.die());
     this.log = log;
     this.onDeath = onDeath;
-    this.keys = options.apiKeys.map(digest);
+    this.keys = options.apiKey.map(digest);
     this.routes = this.describeRoutes();
     this.http = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (request, response) => {
       void this.answer(request, response);
@@ -66,7 +66,7 @@ export class SimulatedServer {
   }
 
   private describeRoutes(): Record<string, Record<string, Handler>> {
-    const { faults, maxModelLength, model } = this.options;
+    const { faults, maxModelLen, model } = this.options;
     const { dialect } = this;
     const health: Handler = (_, response) => {
       const sick = this.engine.isDead
@@ -85,16 +85,16 @@ export class SimulatedServer {
       '/version': { GET: json(() => ({ version: '0.32.0' })) },
       '/load': { GET: json(() => dialect.load) },
       '/v1/models': {
-        GET: json(() => modelList(this.engine.names, model, maxModelLength, this.engine.adapters.paths)),
+        GET: json(() => modelList(this.engine.names, model, maxModelLen, this.engine.adapters.paths)),
       },
       ...(dialect.hasMetricsPort
         ? {}
         : { '/metrics': { GET: (_, response) => this.answerMetrics(response) } }),
       ...this.generatingRoutes(),
       ...(this.options.loraRoutes ? this.adapterRoutes() : {}),
-      ...(this.options.enableSleep ? this.engine.sleep.routes() : {}),
+      ...(this.options.enableSleepMode ? this.engine.sleep.routes() : {}),
       ...(this.engine.transfer ? this.engine.transfer.routes() : {}),
-      ...computedRoutes({ names: this.engine.names, maxModelLength }),
+      ...computedRoutes({ names: this.engine.names, maxModelLen }),
       '/simulator/faults': {
         GET: json(() => faults),
         POST: this.control((values) => setFaults(faults, values), faults),
@@ -185,7 +185,7 @@ export class SimulatedServer {
     } catch (error) {
       this.answerError(path, response, error);
     }
-    if (!this.options.accessLog) return;
+    if (this.options.disableUvicornAccessLog) return;
     if (response.headersSent) this.logAccess(request, response);
     else response.once('close', () => this.logAccess(request, response));
   }

@@ -163,12 +163,12 @@ export const completionShapes: Shapes = {
 export function modelList(
   names: readonly string[],
   root: string,
-  maxModelLength: number,
+  maxModelLen: number,
   adapters: ReadonlyMap<string, string>,
 ): unknown {
   const created = Math.floor(Date.now() / 1000);
   const models = [
-    ...names.map((id) => ({ id, root, parent: null, max_model_len: maxModelLength })),
+    ...names.map((id) => ({ id, root, parent: null, max_model_len: maxModelLen })),
     ...[...adapters].map(([id, path]) => ({ id, root: path, parent: names[0], max_model_len: null })),
   ];
   const data = models.map(({ id, root, parent, max_model_len }, at) => ({

@@ -13,11 +13,11 @@ function bar(of: number): { done: number; percent: number }[] {
 
 /** The steps of a start, in vLLM's words and order; each is a moment's lines. */
 export function startupSteps(options: SimulatorOptions): (() => string[])[] {
-  const { model, maxModelLength, host, port } = options;
+  const { model, maxModelLen, host, port } = options;
   const args = `{'model_tag': '${model}', 'host': '${host}', 'port': ${port}, 'model': '${model}'}`;
   const tokens = KV_CACHE_TOKENS.toLocaleString('en-US');
-  const concurrency = (KV_CACHE_TOKENS / maxModelLength).toFixed(2);
-  const length = maxModelLength.toLocaleString('en-US');
+  const concurrency = (KV_CACHE_TOKENS / maxModelLen).toFixed(2);
+  const length = maxModelLen.toLocaleString('en-US');
   const cache = `CPU KV cache size: ${tokens} tokens, Maximum concurrency for ${length} tokens per request: ${concurrency}x`;
   return [
     () => [
@@ -26,7 +26,7 @@ export function startupSteps(options: SimulatorOptions): (() => string[])[] {
     ],
     () => [
       logLine('APIServer', 'model.py:733', 'Resolved architecture: LlamaForCausalLM'),
-      logLine('APIServer', 'model.py:2152', `Using max model len ${maxModelLength}`),
+      logLine('APIServer', 'model.py:2152', `Using max model len ${maxModelLen}`),
     ],
     () => [
       logLine(

@@ -10,7 +10,7 @@ import { freePort } from '../support/ports.ts';
 import { type Child, startProcess, stopAllProcesses } from '../support/processes.ts';
 import { roadContract } from './road-contract.ts';
 
-const PACE = { servedModelNames: ['tiny'], interTokenLatencyMs: 2 };
+const PACE = { servedModelName: ['tiny'], interTokenLatencyMs: 2 };
 
 describe('the simulator in the dialect of vLLM', () => {
   roadContract('vllm', async () => {

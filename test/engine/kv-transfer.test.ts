@@ -9,8 +9,8 @@ let prefiller: Simulator;
 let decoder: Simulator;
 
 beforeEach(async () => {
-  prefiller = await startSimulator({ model: 'tiny', kvTransfer: { policy: 'fail' } });
-  decoder = await startSimulator({ model: 'tiny', kvTransfer: { policy: 'fail' } });
+  prefiller = await startSimulator({ model: 'tiny', kvTransferConfig: { policy: 'fail' } });
+  decoder = await startSimulator({ model: 'tiny', kvTransferConfig: { policy: 'fail' } });
 });
 afterEach(() => Promise.all([prefiller, decoder].map((simulator) => simulator.close())));
 
@@ -64,7 +64,7 @@ describe('blocks of another engine', () => {
   });
 
   it('that nobody has are computed where that is asked for', async () => {
-    const recomputing = await startSimulator({ model: 'tiny', kvTransfer: { policy: 'recompute' } });
+    const recomputing = await startSimulator({ model: 'tiny', kvTransferConfig: { policy: 'recompute' } });
     const params = await prefill(1);
     await prefiller.close();
     const { text } = await said(recomputing.url, longChat(1, { kv_transfer_params: params }));
@@ -83,7 +83,7 @@ describe('blocks of another engine', () => {
 describe('--kv-transfer-config', () => {
   it('names a connector, and what becomes of blocks that cannot be read', () => {
     const read = (config: object) =>
-      parseArguments(['tiny', '--kv-transfer-config', JSON.stringify(config)]).kvTransfer;
+      parseArguments(['tiny', '--kv-transfer-config', JSON.stringify(config)]).kvTransferConfig;
     expect(read({ kv_connector: 'NixlConnector', kv_role: 'kv_both' })).toEqual({ policy: 'fail' });
     expect(read({ kv_connector: 'NixlConnector', kv_load_failure_policy: 'recompute' })).toEqual({
       policy: 'recompute',

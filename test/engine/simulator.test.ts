@@ -289,7 +289,7 @@ describe('the simulator in this process', () => {
   });
 
   it('guards /v1 with its keys and nothing else', async () => {
-    const { url, close } = await startSimulator({ apiKeys: ['sk-one'] });
+    const { url, close } = await startSimulator({ apiKey: ['sk-one'] });
     const refused = await fetch(`${url}/v1/models`);
     expect(refused.status).toBe(401);
     expect(await refused.json()).toEqual({ error: 'Unauthorized' });
