@@ -68,11 +68,14 @@ export const PING_SECONDS = 15;
 /** A worker that hears no `registered` within this time is talking to a base queue, ms. */
 export const REGISTERED_WITHIN_MS = 1000;
 
-/** Bytes of one answer the worker keeps until the relay has taken them; beyond it the engine is paused. */
-export const ANSWER_WINDOW_BYTES = 4 * 1024 * 1024;
+/**
+ * Bytes of one answer the worker keeps until the relay has taken them; beyond it the engine is paused. So many of each
+ * answer can be on their way when the relay asks for a pause (docs/decisions/workerd-memory.md).
+ */
+export const ANSWER_WINDOW_BYTES = 1024 * 1024;
 
 /** Bytes of one server-sent event the worker holds until it is whole; well under the window, which counts them. */
-export const EVENT_HELD_BYTES = 1024 * 1024;
+export const EVENT_HELD_BYTES = 256 * 1024;
 
 /** The relay reports what it has taken after this many bytes of one stream. */
 export const TAKEN_EVERY_BYTES = 64 * 1024;

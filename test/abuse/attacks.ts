@@ -140,10 +140,11 @@ const abandoned: Attack = {
 
 const unread: Attack = {
   name: 'answers that nobody reads',
-  about: (size) => `${count.unread[size]} streams of 20,000 tokens whose callers do not read`,
+  about: (size) =>
+    `${count.unread[size]} streams of 24 MB, more than the kernel takes, whose callers do not read`,
   async run({ queue }, size) {
     const connections = new Connections(queue.port);
-    const body = chat('x', { max_tokens: 20_000, stream: true, ignore_eos: true });
+    const body = chat('x', { max_tokens: 100_000, stream: true, ignore_eos: true });
     const sockets = await connections.dialMany(
       count.unread[size],
       head('POST', '/v1/chat/completions', queue.port, body.length) + body,

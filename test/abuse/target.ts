@@ -21,11 +21,11 @@ export interface Footprint {
   diskMegabytes: number;
 }
 
-/** One queue, one worker with a simulated engine that gives a token each 5 ms. */
+/** One queue, one worker with a simulated engine that generates as fast as its answers are read. */
 export async function startTarget(): Promise<Target> {
   const queue = await startQueue({ port: await freePort() });
   const worker = await readyWorker(queue.url, 'target', {
-    engineArgs: '--disable-uvicorn-access-log --max-num-seqs 64',
+    engineArgs: '--disable-uvicorn-access-log --max-num-seqs 64 --max-model-len 200000',
     env: { CASOLA_MAX_JOBS: '32', LOG_LEVEL: 'warn' },
   });
   return { queue, worker, pid: workerdOf(queue.process.pid) };

@@ -9,8 +9,8 @@ import {
 } from '../../protocol/index.ts';
 import { EventSplitter } from './event-splitter.ts';
 
-/** Most bytes in one record. */
-export const RECORD_BYTES = 1024 * 1024;
+/** Most bytes in one record, which goes out whole, and so beyond the window. */
+export const RECORD_BYTES = limits.ANSWER_WINDOW_BYTES / 4;
 
 interface Kept {
   offset: number;

@@ -10,13 +10,15 @@ import {
 import type { Timer } from '../clock.ts';
 import type { Ports } from '../ports.ts';
 import { ReconnectingSocket } from '../session/reconnecting-socket.ts';
-import { AnswerStream, RECORD_BYTES } from './answer-stream.ts';
+import { AnswerStream } from './answer-stream.ts';
 import { PieceJoiner, type StreamInterval } from './piece-joiner.ts';
 
 /** How long the relay may take to fetch the end of an answer before it is forgotten, ms. */
 const KEEP_FINISHED_MS = 60_000;
 /** How long a job may lag behind the relay's first word of its stream, ms: they come on different sockets. */
 const UNKNOWN_FOR_MS = 5000;
+/** Records go in one message up to this many bytes. */
+const MESSAGE_BYTES = 1024 * 1024;
 /** No event waits for another. */
 const AT_ONCE: StreamInterval = { minMs: 0, maxMs: 0, rampEvents: 0, manyStreams: 0 };
 
@@ -234,7 +236,7 @@ function* messagesOf(records: AnswerRecord[]): Generator<AnswerRecord[]> {
   let bytes = 0;
   for (const record of records) {
     const size = recordBytes(record.type === 'bytes' ? record.data.byteLength : 0);
-    if (run.length > 0 && record.type !== 'end' && bytes + size > RECORD_BYTES) {
+    if (run.length > 0 && record.type !== 'end' && bytes + size > MESSAGE_BYTES) {
       yield run;
       run = [];
       bytes = 0;
