@@ -32,7 +32,10 @@ const FIRST_BYTES = 4096;
  * runtime's HTTP server reads ahead (docs/decisions/workerd-memory.md).
  */
 const MOST_DISCARDS = 4;
-/** A body of up to this length does not wait for that: the kernels between take it, and its caller hears the answer. */
+/**
+ * A body of up to this length is read only while no other is, and does not wait for that: the kernels between take it,
+ * and its caller hears the answer.
+ */
 const KERNEL_BYTES = 4 * 1024 * 1024;
 /** Others that wait; callers of any more are answered at once, and see a broken connection instead. */
 const MOST_WAITING = 112;
@@ -108,7 +111,8 @@ export async function discardBody(
   const length = announcedLength(request) ?? Number.POSITIVE_INFINITY;
   // A short body has come already, or nearly: reading it is worth the answer.
   const isShort = length <= RECEIVE_BYTES;
-  const leave = isShort ? () => {} : await takePlace(request.signal, length <= KERNEL_BYTES ? 0 : waitMs);
+  const turn = length <= KERNEL_BYTES ? { beside: 0, waitMs: 0 } : { beside: MOST_DISCARDS - 1, waitMs };
+  const leave = isShort ? () => {} : await takePlace(request.signal, turn);
   if (leave === null) return;
   const reader = request.body.getReader({ mode: 'byob' });
   const end = () => void reader.cancel().catch(() => {});
@@ -136,8 +140,15 @@ export async function discardBody(
   }
 }
 
-/** Waits until a body may be read and thrown away. @returns gives its place back; null: it may not */
-async function takePlace(signal: AbortSignal, waitMs: number): Promise<(() => void) | null> {
+/**
+ * Waits until a body may be read and thrown away.
+ * @param turn beside how many others at most, and how long it waits for that
+ * @returns gives its place back; null: it may not
+ */
+async function takePlace(
+  signal: AbortSignal,
+  turn: { beside: number; waitMs: number },
+): Promise<(() => void) | null> {
   if (discards >= MOST_DISCARDS + MOST_WAITING) return null;
   discards += 1;
   let isRead = false;
@@ -154,10 +165,10 @@ async function takePlace(signal: AbortSignal, waitMs: number): Promise<(() => vo
   const begunAt = Date.now();
   for (
     let pollMs = DISCARD_POLL_MS.first;
-    read >= MOST_DISCARDS;
+    read > turn.beside;
     pollMs = Math.min(2 * pollMs, DISCARD_POLL_MS.most)
   ) {
-    if (Date.now() - begunAt >= waitMs) leave();
+    if (Date.now() - begunAt >= turn.waitMs) leave();
     if (isOver) return null;
     // Spread at random, or all would look at the same moments and only the first would find room.
     await new Promise((done) => setTimeout(done, pollMs * (0.5 + Math.random() / 2)));
