@@ -117,14 +117,14 @@ function Pool({ pool, span }: { pool: PoolRow; span: Span }) {
               )}
             </p>
           )}
-          {why_waiting && total > 0 && <p class="why">Because {why_waiting}.</p>}
-          <Priorities pool={pool} />
           <p class="ready">
             <span class="number">
               {format.count(pool.ready_workers)}/{format.count(pool.workers)}
             </span>{' '}
             workers ready <Slots running={pool.busy_slots} slots={pool.slots} /> slots busy
           </p>
+          {why_waiting && total > 0 && <p class="why">Because {why_waiting}.</p>}
+          <Priorities pool={pool} />
         </div>
       </Still>
       <Rates rates={rates} seconds={SECONDS[span]} configId={config_id} />
