@@ -94,6 +94,12 @@ export const MOVING_BUGS: readonly Bug[] = [
     becomes: 'text: this.#text,',
   },
   {
+    name: 'moving: a stored answer is cut within its reasoning',
+    file: 'src/moving/assembly.ts',
+    line: 'return this.#ids !== null && this.#mayBeCut && this.#stage',
+    becomes: 'return this.#ids !== null && this.#stage',
+  },
+  {
     name: 'moving: what is kept of a stored job is wasted too',
     file: 'src/queue/attempts/usage.ts',
     line: 'const wasted = Math.max(0, tokensOf(usage) - kept);',

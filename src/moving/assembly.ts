@@ -15,10 +15,10 @@ type Fields = Record<string, unknown>;
 const NO_TEXT_OF_ITS_OWN = { refusal: null, annotations: null, audio: null, function_call: null };
 
 /** What an event says that no assembled answer has: only the engine can make one piece of it. */
-const PARSED: readonly string[] = ['reasoning', 'reasoning_content', 'tool_calls'];
+const PARSED: readonly string[] = ['reasoning_content', 'tool_calls'];
 const ENCODED: readonly string[] = ['routed_experts', 'sampling_mask'];
 
-const NOTHING = { ids: 0, characters: 0, logprobs: 0, size: 0 };
+const NOTHING = { ids: 0, characters: 0, reasoning: 0, logprobs: 0, size: 0 };
 
 /** The answer is to be asked for in one piece: the parsers of its engine make it otherwise than its stream. */
 export class PartsOfItsOwn extends Error {
@@ -41,6 +41,8 @@ export class Assembly {
   /** Most tokens that this attempt generates; null: as many as fit. */
   #most: number | null = null;
   #stage: Stage = 'running';
+  /** It could go on elsewhere behind what has come. */
+  #mayBeCut = true;
   #id: unknown;
   #created: unknown;
   #model: unknown;
@@ -49,9 +51,11 @@ export class Assembly {
   #usage: Fields | null = null;
   #role = 'assistant';
   #text = '';
+  #reasoning = '';
   #logprobs: unknown[] | null = null;
   #finish: unknown = null;
   #stopReason: unknown = null;
+  #tokenIds: number[] = [];
   #weightVersions: unknown = null;
   /** How much of it the queue has been told, and in how many characters of JSON. */
   #told = NOTHING;
@@ -75,15 +79,18 @@ export class Assembly {
     this.#given = promptIds.length - this.#promptTokens;
     this.#most = plan.max_tokens;
     if (this.#before === null) return;
-    const { role, text, logprobs } = this.#before;
+    const { role, text, reasoning, logprobs } = this.#before;
     this.#role = role;
     this.#text = text;
+    this.#reasoning = reasoning;
+    this.#tokenIds = promptIds.slice(this.#promptTokens);
     // Some tokens at its end may be generated again: those that were no whole character yet.
     this.#logprobs = logprobs?.slice(0, this.#given) ?? null;
   }
 
   /** As of an `AnswerStream`: what the events say that are written next. */
-  tell(ids: readonly number[] | null, stage: Stage): void {
+  tell(ids: readonly number[] | null, stage: Stage, mayBeCut: boolean): void {
+    this.#mayBeCut = mayBeCut;
     if (ids === null) this.#ids = null;
     this.#ids?.push(...(ids ?? []));
     this.#stage = stage;
@@ -99,7 +106,8 @@ export class Assembly {
 
   /** Characters that it takes, about. */
   get size(): number {
-    return this.#text.length + 100 * (this.#logprobs?.length ?? 0);
+    const tokens = 7 * this.#tokenIds.length + 100 * (this.#logprobs?.length ?? 0);
+    return this.#text.length + this.#reasoning.length + tokens;
   }
 
   /** Tokens that this attempt has generated, and how many may come yet; null: that is not known. */
@@ -109,15 +117,20 @@ export class Assembly {
     return { made, left: this.#most === null ? null : Math.max(0, this.#most - made) };
   }
 
+  /** As of an `AnswerStream`: the rest of it could be generated elsewhere. */
+  get isMovable(): boolean {
+    return this.#ids !== null && this.#mayBeCut && this.#stage === 'running';
+  }
+
   /** What another attempt could go on from; null: there is nothing, or it is too long to be kept. */
   partial(): PartialAnswer | null {
-    if (this.#ids === null || this.#stage !== 'running' || this.#ids.length <= this.#promptTokens)
-      return null;
+    if (this.#ids === null || !this.isMovable || this.#ids.length <= this.#promptTokens) return null;
     const partial = {
       prompt_tokens: this.#promptTokens,
       ids: this.#ids,
       role: this.#role,
       text: this.#text,
+      reasoning: this.#reasoning,
       logprobs: this.#logprobs,
     };
     return JSON.stringify(partial).length > limits.PARTIAL_ANSWER_CHARACTERS ? null : partial;
@@ -125,8 +138,8 @@ export class Assembly {
 
   /** What has come since `told`, of what another attempt could go on from; null: nothing, or no more of it is kept. */
   part(): AnswerPart | null {
-    const { ids, characters, logprobs, size } = this.#told;
-    if (this.#ids === null || this.#stage !== 'running') return null;
+    const { ids, characters, reasoning, logprobs, size } = this.#told;
+    if (this.#ids === null || !this.isMovable) return null;
     if (this.#ids.length <= Math.max(ids, this.#promptTokens)) return null;
     const part = {
       after: ids,
@@ -134,6 +147,7 @@ export class Assembly {
       ids: this.#ids.slice(ids),
       role: this.#role,
       text: this.#text.slice(characters),
+      reasoning: this.#reasoning.slice(reasoning),
       logprobs: this.#logprobs?.slice(logprobs) ?? null,
     };
     return size + JSON.stringify(part).length > limits.PARTIAL_ANSWER_CHARACTERS ? null : part;
@@ -141,10 +155,11 @@ export class Assembly {
 
   /** The queue has been told of this part. */
   told(part: AnswerPart): void {
-    const { ids, characters, logprobs, size } = this.#told;
+    const { ids, characters, reasoning, logprobs, size } = this.#told;
     this.#told = {
       ids: ids + part.ids.length,
       characters: characters + part.text.length,
+      reasoning: reasoning + part.reasoning.length,
       logprobs: logprobs + (part.logprobs?.length ?? 0),
       size: size + JSON.stringify(part).length,
     };
@@ -185,7 +200,9 @@ export class Assembly {
   }
 
   #chatChoice(finish: Fields): Fields {
-    const message = { role: this.#role, content: this.#text, ...NO_TEXT_OF_ITS_OWN, reasoning: null };
+    const reasoning = this.#reasoning || null;
+    const content = this.#text === '' && reasoning !== null ? null : this.#text;
+    const message = { role: this.#role, content, ...NO_TEXT_OF_ITS_OWN, reasoning };
     const logprobs = this.#logprobs === null ? null : { content: this.#logprobs };
     return { index: 0, message, logprobs, ...finish, routed_experts: null };
   }
@@ -200,7 +217,7 @@ export class Assembly {
       index: 0,
       finish_reason: this.#finish,
       stop_reason: this.#stopReason,
-      token_ids: this.#ids?.slice(this.#promptTokens) ?? null,
+      token_ids: this.#tokenIds,
       weight_versions: this.#weightVersions,
       logprobs: this.#logprobs === null ? null : { content: this.#logprobs },
       ...{ routed_experts: null, sampling_mask: null },
@@ -222,13 +239,15 @@ export class Assembly {
   }
 
   #choice(choice: Fields): void {
-    const { text, delta, logprobs, finish_reason, stop_reason, weight_versions } = choice;
+    const { text, delta, logprobs, finish_reason, stop_reason, token_ids, weight_versions } = choice;
     const said = isObject(delta) ? delta : { content: text };
     const isParted = PARSED.some((name) => Object(said[name]).length > 0);
     if (isParted || ENCODED.some((name) => choice[name])) throw new PartsOfItsOwn('it has parts of its own');
+    if (Array.isArray(token_ids)) this.#tokenIds.push(...(token_ids as number[]));
     this.#weightVersions = countedFrom(this.#given, weight_versions) ?? this.#weightVersions;
     if (typeof said.role === 'string' && this.#before === null) this.#role = said.role;
     if (typeof said.content === 'string') this.#text += said.content;
+    if (typeof said.reasoning === 'string') this.#reasoning += said.reasoning;
     const { content } = Object(logprobs) as { content?: unknown };
     if (Array.isArray(content)) {
       this.#logprobs ??= [];

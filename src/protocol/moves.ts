@@ -50,6 +50,8 @@ export const PartialAnswer = z.object({
   /** Of the message, in a chat. */
   role: z.string().max(64),
   text: z.string(),
+  /** Of the same message: what its parser told of it as reasoning. */
+  reasoning: z.string().default(''),
   /** Of a chat that asks for them, as its engine tells them, one for each token generated; null: of any other. */
   logprobs: z.array(z.unknown()).max(MOVING_IDS).nullable(),
 });

@@ -44,6 +44,7 @@ export interface ContinuableAnswer {
   tokens: number;
   /** Of this part. */
   text: string;
+  reasoning: string;
   finishReason: string;
   /** What whoever asked the caller's question gets if nothing cuts it short. */
   wanted: { plain: Buffer; counted: Buffer };
@@ -120,10 +121,8 @@ export function continuableAnswer(
     promptTokens,
     spends: made + (continues ? 0 : promptTokens),
     tokens: whole,
-    text: tokens
-      .map(({ text }) => text)
-      .join('')
-      .slice(0, stopAt ?? undefined),
+    text: textsOf(tokens.slice(thinks)).slice(0, stopAt ?? undefined),
+    reasoning: textsOf(tokens.slice(0, thinks)),
     finishReason: reason,
     wanted: { plain: write(wanted), counted: write([...wanted, usageOf(promptTokens, whole)]) },
     said:
@@ -162,6 +161,10 @@ function generated(
     if (at >= 0) return { tokens, stopAt: at };
   }
   return { tokens, stopAt: null };
+}
+
+function textsOf(tokens: readonly Token[]): string {
+  return tokens.map(({ text }) => text).join('');
 }
 
 function textOf(id: number, text: string): string {

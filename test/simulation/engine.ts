@@ -275,14 +275,15 @@ function continuing(id: number, body: Body, ending: Ending, share: number): Sayi
 /** The same answer, not streamed. */
 function inOnePiece(id: number, body: Body, ending: Ending): Saying {
   const whole = continuableAnswer(`x-${id}-x`, id, body, { hasEndMark: true, gaveUpAt: null });
-  const { text, finishReason, promptTokens, tokens } = whole;
+  const { text, reasoning, finishReason, promptTokens, tokens } = whole;
   const reason = ending === 'aborted_by_engine' ? 'abort' : finishReason;
-  const bytes = completion(id, text, reason, promptTokens, tokens);
+  const message = { role: 'assistant', content: text, ...(reasoning !== '' && { reasoning }) };
+  const bytes = completion(id, message, reason, promptTokens, tokens);
   return { ...whole, bytes, counted: null, said: bytes };
 }
 
-function completion(id: number, content: string, reason: string, prompt: number, made: number): Buffer {
-  const choices = [{ index: 0, message: { role: 'assistant', content }, finish_reason: reason }];
+function completion(id: number, message: object, reason: string, prompt: number, made: number): Buffer {
+  const choices = [{ index: 0, message, finish_reason: reason }];
   const usage = { prompt_tokens: prompt, completion_tokens: made, total_tokens: made + prompt };
   const head = { id: `x-${id}-x`, object: 'chat.completion', model: 'tiny' };
   return Buffer.from(JSON.stringify({ ...head, choices, usage }));
@@ -336,7 +337,14 @@ function answerText(
   const mark = `x-${id}-x`;
   if (status >= 400) return JSON.stringify({ error: { message: `${mark} refused`, code: status } });
   const reason = ending === 'aborted_by_engine' ? 'abort' : 'stop';
-  if (!streams) return completion(id, 'word '.repeat(tokens), reason, 1, tokens).toString();
+  if (!streams)
+    return completion(
+      id,
+      { role: 'assistant', content: 'word '.repeat(tokens) },
+      reason,
+      1,
+      tokens,
+    ).toString();
   const padding = '.'.repeat(random.pick([0, 0, 50, 8000]));
   const event = (content: string, finish: string | null) =>
     `data: ${JSON.stringify({ id: mark, choices: [{ index: 0, delta: { content }, finish_reason: finish }] })}\n\n`;

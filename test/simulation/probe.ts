@@ -22,7 +22,7 @@ export function probes(workers: readonly WorkerPlan[], at: number): JobPlan[] {
     cancelAfterMs: null,
     waits: false,
     readers: null,
-    prompt: { content: 'hello', maxTokens: 1, stop: null },
+    prompt: { content: 'hello', maxTokens: 1, stop: null, thinks: false },
   }));
 }
 

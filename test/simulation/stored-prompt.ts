@@ -7,37 +7,39 @@ export interface StoredPrompt {
   content: string;
   maxTokens: number;
   stop: string | null;
+  /** The model thinks first. */
+  thinks: boolean;
 }
 
 export function drawStoredPrompt(seed: number, index: number): StoredPrompt {
   const random = new Random(seed, `stored prompt ${index}`);
-  return {
-    content: `job ${index}`,
-    maxTokens: random.int(1, 40),
-    stop: random.chance(0.3) ? drawStop(random) : null,
-  };
+  const [maxTokens, stop] = [random.int(1, 40), random.chance(0.3) ? drawStop(random) : null];
+  const thinks = stop === null && new Random(seed, `stored reasoning ${index}`).chance(0.4);
+  return { content: `job ${index}`, maxTokens, stop, thinks };
 }
 
-export function storedChat({ content, maxTokens, stop }: StoredPrompt): GenerationBody {
+export function storedChat({ content, maxTokens, stop, thinks }: StoredPrompt): GenerationBody {
   const messages = [{ role: 'user', content }];
-  return { messages, max_tokens: maxTokens, ...(stop !== null && { stop }) };
+  const thinking = thinks && { include_reasoning: true };
+  return { messages, max_tokens: maxTokens, ...(stop !== null && { stop }), ...thinking };
 }
 
 /** What is wrong with a result; null: it is what an engine says that nothing disturbs, wherever its parts were made. */
 export function wrongResult(prompt: StoredPrompt, result: string): string | null {
   const ending = { hasEndMark: true, gaveUpAt: null };
-  const { text, tokens } = continuableAnswer('', 0, storedChat(prompt), ending);
+  const { text, reasoning, tokens } = continuableAnswer('', 0, storedChat(prompt), ending);
   const { completion, response } = JSON.parse(result) as {
     completion?: Completion;
     response?: { body: Completion };
   };
   const { choices, usage } = (completion ?? response?.body)!;
-  const said = JSON.stringify([choices[0]?.message.content, usage.completion_tokens]);
-  const wanted = JSON.stringify([text, tokens]);
+  const { content, reasoning: thought } = choices[0]!.message;
+  const said = JSON.stringify([thought ?? '', content ?? '', usage.completion_tokens]);
+  const wanted = JSON.stringify([reasoning, text, tokens]);
   return said === wanted ? null : `it says ${said}, and not ${wanted}`;
 }
 
 interface Completion {
-  choices: { message: { content: string } }[];
+  choices: { message: { content: string | null; reasoning?: string | null } }[];
   usage: { completion_tokens: number };
 }

@@ -13,6 +13,8 @@ interface Line {
   /** What the parser makes of the whole answer. */
   reasons?: boolean;
   answers?: boolean;
+  /** It makes the same of the answer in one piece. */
+  whole?: boolean;
   /** By what its caller had been given last. */
   nothing?: Cuts;
   reasoning?: Cuts;
@@ -41,6 +43,11 @@ describe('an answer with reasoning', () => {
       expect([parser, way, content![1]]).toEqual([parser, way, 0]);
       expect(content![0]).toBeGreaterThan(10);
     }
+  });
+
+  it('is the same in one piece and put together, whatever its parser', () => {
+    for (const { parser, way, whole } of reasoning())
+      expect([parser, way, whole]).toEqual([parser, way, true]);
   });
 
   it('does not before that, with many a parser', () => {

@@ -1,7 +1,8 @@
 """Cuts a made-up answer behind each of its tokens, for every reasoning parser of vLLM, and lets a new parser go on.
 
 Prints a line of JSON for each parser and way to begin: the cuts that went on exactly, and those that did not, by
-what came last before the cut. Argument: the folder of a model with a tokenizer.
+what came last before the cut; and whether all that was told piece by piece is what the parser makes of the whole.
+Argument: the folder of a model with a tokenizer.
 """
 
 import json
@@ -54,6 +55,14 @@ def deltas(parser_class, prompt, ids):
     return told
 
 
+def in_one_piece(parser_class, prompt, ids):
+    parser = parser_class(tokenizer, None, chat_template_kwargs={})
+    parser.set_prompt_token_ids(prompt)
+    text = tokenizer.decode(ids, skip_special_tokens=False)
+    reasoning, content, _ = parser.parse(text, request, enable_auto_tools=False, model_output_token_ids=ids)
+    return (reasoning or "", content or "")
+
+
 def cuts(parser_class, prompt, ids):
     whole = deltas(parser_class, prompt, ids)
     counted = {}
@@ -63,7 +72,8 @@ def cuts(parser_class, prompt, ids):
         is_exact = (reasoning + more[0], content + more[1]) == whole[-1]
         last = "content" if content.strip() else "reasoning" if reasoning else "nothing"
         counted.setdefault(last, [0, 0])[0 if is_exact else 1] += 1
-    return {"reasons": whole[-1][0] != "", "answers": whole[-1][1].strip() != "", **counted}
+    parts = {"reasons": whole[-1][0] != "", "answers": whole[-1][1].strip() != ""}
+    return {**parts, "whole": in_one_piece(parser_class, prompt, ids) == whole[-1], **counted}
 
 
 for name in sorted(ReasoningParserManager.list_registered()):

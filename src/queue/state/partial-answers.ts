@@ -48,6 +48,7 @@ export class PartialAnswers {
       ids: parts.flatMap(({ ids }) => ids),
       role: first.role,
       text: parts.map(({ text }) => text).join(''),
+      reasoning: parts.map(({ reasoning }) => reasoning).join(''),
       logprobs: hasLogprobs ? parts.flatMap(({ logprobs }) => logprobs ?? []) : null,
     };
   }
@@ -70,6 +71,10 @@ export class PartialAnswers {
 }
 
 /** At most, about. */
-function bytesOf({ ids, text, logprobs }: AnswerPart): number {
-  return 8 * ids.length + 2 * text.length + (logprobs === null ? 0 : JSON.stringify(logprobs).length);
+function bytesOf({ ids, text, reasoning, logprobs }: AnswerPart): number {
+  return (
+    8 * ids.length +
+    2 * (text.length + reasoning.length) +
+    (logprobs === null ? 0 : JSON.stringify(logprobs).length)
+  );
 }

@@ -33,7 +33,8 @@ export class AdmissionControl {
   /** Whether it cannot end inside the grace, and another attempt loses nothing. */
   mustReleaseInDrain(running: RunningJob, stream: AnswerStream | undefined, graceMs: number): boolean {
     const nowMs = this.#clock.now();
-    const tokens = running.assembly?.tokens ?? (stream?.isMovable ? stream.tokens : null);
+    const answer = running.assembly ?? stream;
+    const tokens = answer?.isMovable ? answer.tokens : null;
     if (tokens) return mustMoveInDrain(tokens, running.streamedMs(nowMs), graceMs);
     // A caller has a part of its answer already.
     const hasReader = stream !== undefined && !stream.isReplayed && stream.size > 0;

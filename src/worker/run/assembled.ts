@@ -105,7 +105,7 @@ function sinkOf(assembly: Assembly): EventSink {
     end() {},
     async room() {},
     moves: (moves, promptIds) => assembly.moves(moves, promptIds),
-    tell: (ids, stage) => assembly.tell(ids, stage),
+    tell: (ids, stage, mayBeCut = true) => assembly.tell(ids, stage, mayBeCut),
     write: (events) => {
       assembly.write(events);
       if (assembly.size > limits.PAYLOAD_BYTES) throw answerTooLarge();

@@ -9,6 +9,7 @@ const PARTIAL = {
   ids: [1, 2, 11, 12, 13],
   role: 'assistant',
   text: 'Once',
+  reasoning: '',
   logprobs: null,
 };
 const LONGER = { ...PARTIAL, ids: [...PARTIAL.ids, 14], text: 'Once upon' };

@@ -11,6 +11,7 @@ const PARTIAL = {
   ids: [1, 2, 11, 12],
   role: 'assistant',
   text: 'Once upon',
+  reasoning: '',
   logprobs: null,
 };
 
@@ -190,11 +191,46 @@ it('begins anew in one piece where its engine does not go on from token ids', as
   ]);
 });
 
-it('is asked for in one piece once the engine has told reasoning, which only it makes one piece of', async () => {
+it('goes on from its reasoning and its content once that has begun', async () => {
+  const worker = await bench({ renewAfterSeconds: 10 });
+  await worker.push({ payload: PAYLOAD });
+  const { last } = worker.engine;
+  opens(last).write(event([{ index: 0, delta: { reasoning: 'Well' }, token_ids: [11] }]));
+  await worker.live(10_000);
+  last.write(token(12, 'Once'));
+  await worker.live(10_000);
+  last.die();
+  await settled();
+  const partial = { ...PARTIAL, text: 'Once', reasoning: 'Well' };
+  expect(worker.queue.framesOf('renew').map(({ jobs }) => Object(jobs)[0].part)).toEqual([
+    undefined,
+    { ...partial, after: 0 },
+  ]);
+  expect(worker.errors).toMatchObject([{ partial }]);
+  await worker.push({ job_id: 'j2', fence_token: 2, payload: PAYLOAD, partial });
+  worker.engine.last.json(200, { prompt: 'Once' });
+  await settled();
+  ends(opens(worker.engine.last, PARTIAL.ids).write(token(13, ' more', 'stop')), 4, 1);
+  await settled();
+  const message = { content: 'Once more', reasoning: 'Well' };
+  expect(worker.results).toMatchObject([{ result: { completion: { choices: [{ message }] } } }]);
+});
+
+it('begins anew where its engine dies within the reasoning', async () => {
+  const worker = await bench();
+  await worker.push({ payload: PAYLOAD });
+  const reasons = event([{ index: 0, delta: { reasoning: 'Well' }, token_ids: [11] }]);
+  opens(worker.engine.last).write(reasons).die();
+  await settled();
+  expect(worker.errors).toMatchObject([{ code: 'engine_died', retryable: true }]);
+  expect(worker.errors[0]).not.toHaveProperty('partial');
+});
+
+it('is asked for in one piece once the engine has told calls, which only it makes one piece of', async () => {
   const worker = await bench({ capacity: 2 });
   await worker.push({ payload: PAYLOAD });
   const first = worker.engine.last;
-  opens(first).write(event([{ index: 0, delta: { reasoning: 'Well' }, token_ids: [11] }]));
+  opens(first).write(event([{ index: 0, delta: { tool_calls: [{ index: 0 }] }, token_ids: [11] }]));
   await settled();
   expect(worker.engine.last.body).toMatchObject({ stream: false });
   await worker.push({ job_id: 'j2', fence_token: 2, payload: PAYLOAD });
