@@ -213,6 +213,6 @@ export const ROAD_BUGS: readonly Bug[] = [
     file: 'src/queue/commands/request.ts',
     line: 'if (core.requests.isCallerGone(asked.job_id)) return answer(CANCELLED);',
     becomes: '',
-    first_seed: 40_420,
+    first_seed: 55_280,
   },
 ];
