@@ -120,7 +120,6 @@ export const FLEET_BUGS: readonly Bug[] = [
     file: 'src/scheduler/reaper.ts',
     line: 'core.launches.save({ ...known, order_due_at: core.now() });',
     becomes: '',
-    first_seed: 27,
   },
   {
     name: 'fleet: a worker that drains is given jobs',
@@ -145,6 +144,7 @@ export const FLEET_BUGS: readonly Bug[] = [
     file: 'src/queue/commands/cordon.ts',
     line: 'if (core.workers.cordon(workerIds)) saveCordon(core.sql, workerIds);',
     becomes: 'core.workers.cordon(workerIds);',
+    first_seed: 79,
   },
   {
     name: 'seam: the answer to the cordon is 0 too early',

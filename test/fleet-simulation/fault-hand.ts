@@ -106,6 +106,14 @@ export class FaultHand {
         if (machine) providers[provider].vanish(machine);
         return null;
       }
+      case 'machine_doubled': {
+        // Its provider made two of one request, and tells the launcher of one. The other never comes up.
+        const { machines: made, alive } = providers[provider];
+        const machine = alive.find(({ name }) => !name.startsWith('wv-foreign'));
+        if (machine)
+          made.push({ ...machine, id: `${machine.id}-again`, startedAt: Number.POSITIVE_INFINITY });
+        return null;
+      }
       case 'worker_away':
         machines.sendAway(timeline.now + lasts * 1000);
         return () => {};

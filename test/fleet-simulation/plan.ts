@@ -46,7 +46,7 @@ const SEAM_KINDS = [
   'fleet_evicted',
 ] as const;
 /** Of these a plan has one each now and then, whatever else it has. */
-const RARE_KINDS = ['launcher_dies_in_calls', 'lists_empty', 'slow_ends'] as const;
+const RARE_KINDS = ['launcher_dies_in_calls', 'lists_empty', 'slow_ends', 'machine_doubled'] as const;
 type FaultKind = (typeof FAULT_KINDS | typeof RARE_KINDS | typeof SEAM_KINDS)[number];
 
 /** `bad_model`: every container ends with exit code 9; `broken`: with 4. */

@@ -191,9 +191,11 @@ export class Promises {
    */
   #ended(row: LaunchRecord): void {
     const { providers, lists } = this.#watched;
+    // Another of its name, which its provider made beside it, is one that nobody wants.
+    const isItsOwn = ({ id }: FakeMachine) => row.external_id === null || row.external_id === id;
     const machine = Object.values(providers)
       .flatMap(({ alive }) => alive)
-      .find(({ name, isStopped }) => name === row.name && !isStopped);
+      .find((one) => one.name === row.name && !one.isStopped && isItsOwn(one));
     if (machine && lists.missingFor(row.name) < listsApartMs(row.host))
       this.violated('what still runs is not taken for gone', inWords(row));
   }
