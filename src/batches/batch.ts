@@ -1,25 +1,4 @@
-/**
- * A batch of requests, as OpenAI's API has them: the lines of an input file, each a job of its own.
- *
- * - `validating`   its lines are read. → `in_progress`, `failed` (a line is wrong), `cancelling`, `expired`
- * - `in_progress`  lines are run. → `finalizing` (all are done), `cancelling`, `expired`
- * - `finalizing`   its files are closed. → `completed`
- * - `cancelling`   what runs may end within a moment, the rest is called back. → `cancelled`
- * - `failed`, `completed`, `cancelled`, `expired` are final.
- *
- * At every commit its row tells what is to be done next, so that a step can be repeated after a crash.
- */
-export const BATCH_STATUSES = [
-  'validating',
-  'in_progress',
-  'finalizing',
-  'cancelling',
-  'failed',
-  'completed',
-  'cancelled',
-  'expired',
-] as const;
-export type BatchStatus = (typeof BATCH_STATUSES)[number];
+import type { BatchStatus } from '../protocol/file-answers.ts';
 
 export function isOver(status: BatchStatus): boolean {
   return status === 'failed' || status === 'completed' || status === 'cancelled' || status === 'expired';

@@ -1,7 +1,8 @@
 import { standsStill } from '../durable/machine-time.ts';
 import { addFile, removeFile } from '../files/file-index.ts';
+import type { BatchStatus } from '../protocol/file-answers.ts';
 import { type JobView, lineJobId, lineOfJob } from '../protocol/index.ts';
-import { type BatchStatus, isOver } from './batch.ts';
+import { isOver } from './batch.ts';
 import { activeBatches, findBatch, type StoredBatch, saveBatch } from './batch-table.ts';
 import { writtenFiles } from './batches.ts';
 import { Feeder, type RunnerSizes } from './feeder.ts';

@@ -1,5 +1,6 @@
 import type { Row, Sql } from '../durable/ports.ts';
-import type { FilePurpose, FileRecord } from './rpc.ts';
+import type { FilePurpose } from '../protocol/file-answers.ts';
+import type { FileRecord } from './rpc.ts';
 
 export const FILE_INDEX_TABLES = [
   `CREATE TABLE files (

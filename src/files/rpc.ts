@@ -1,6 +1,4 @@
-/** What a stored file is for, as OpenAI's API names it. Ours are `batch` and `user_data`; batches make `batch_output`. */
-export const FILE_PURPOSES = ['batch', 'batch_output', 'user_data'] as const;
-export type FilePurpose = (typeof FILE_PURPOSES)[number];
+import type { FilePurpose } from '../protocol/file-answers.ts';
 
 /** A file as it is known beside its bytes. */
 export interface FileRecord {

@@ -1,4 +1,5 @@
-import type { Batch, BatchStatus, NewBatch } from '../../src/batches/batch.ts';
+import type { Batch, NewBatch } from '../../src/batches/batch.ts';
+import type { BatchStatus } from '../../src/protocol/file-answers.ts';
 import { Random } from '../support/random.ts';
 import type { BatchPlan } from './batch-plan.ts';
 import type { BatchesCalls } from './batches-host.ts';

@@ -1,4 +1,5 @@
 import type { AuditOutcome } from '../../protocol/audit.ts';
+import type { BatchStatus } from '../../protocol/file-answers.ts';
 import type { WorkerState } from '../../protocol/fleet-view.ts';
 import type { JobState } from '../../protocol/jobs.ts';
 import type { RequestOutcome } from '../../protocol/request-outcomes.ts';
@@ -52,16 +53,6 @@ const AUDIT_LOOKS: Record<AuditOutcome, Look> = {
   refused: { word: 'Refused', shape: 'bar', tone: 'idle' },
   failed: JOB_LOOKS.failed,
 };
-
-export type BatchStatus =
-  | 'validating'
-  | 'in_progress'
-  | 'finalizing'
-  | 'cancelling'
-  | 'failed'
-  | 'completed'
-  | 'cancelled'
-  | 'expired';
 
 const BATCH_LOOKS: Record<BatchStatus, Look> = {
   validating: { word: 'Validating', shape: 'hollow', tone: 'idle' },

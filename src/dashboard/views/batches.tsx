@@ -1,11 +1,12 @@
 import { useState } from 'preact/hooks';
+import type { Batch, BatchList } from '../../protocol/file-answers.ts';
 import { ask } from '../api.ts';
 import { now } from '../clock.ts';
 import { Problem, useAction } from '../controls/action.tsx';
 import { Age } from '../controls/age.tsx';
 import { Figure } from '../controls/figure.tsx';
 import { Progress } from '../controls/progress.tsx';
-import { BatchMark, type BatchStatus } from '../controls/state.tsx';
+import { BatchMark } from '../controls/state.tsx';
 import * as format from '../format.ts';
 import { usePolled } from '../polled.ts';
 import { at } from '../router.ts';
@@ -16,36 +17,11 @@ import { BatchStart } from './batch-start.tsx';
 const MOST_SHOWN = 100;
 const LOOK_MS = 2000;
 
-/** What is shown of a batch, as `/v1/batches` answers it; times in epoch s. */
-interface Batch {
-  id: string;
-  endpoint: string;
-  status: BatchStatus;
-  created_at: number;
-  in_progress_at: number | null;
-  finalizing_at: number | null;
-  cancelling_at: number | null;
-  expires_at: number;
-  output_file_id: string | null;
-  error_file_id: string | null;
-  partial_output_file_id: string | null;
-  partial_error_file_id: string | null;
-  errors: { data: { line: number | null; code: string; message: string }[] } | null;
-  request_counts: { total: number; completed: number; failed: number };
-  error_counts: Record<string, number>;
-  usage: { input_tokens: number; output_tokens: number };
-}
-
-interface BatchPage {
-  data: Batch[];
-  has_more: boolean;
-}
-
 /** The batches there are, newest first. */
 export function BatchesView() {
   // Asked for again at once when one was started here.
   const [started, setStarted] = useState(0);
-  const { data, failure } = usePolled<BatchPage>(`v1/batches?limit=${MOST_SHOWN}`, LOOK_MS, started).value;
+  const { data, failure } = usePolled<BatchList>(`v1/batches?limit=${MOST_SHOWN}`, LOOK_MS, started).value;
   return (
     <section class="view" aria-labelledby="batches-title">
       <h1 id="batches-title">Batches</h1>

@@ -1,7 +1,8 @@
 import type { Batch } from '../../batches/batch.ts';
+import type * as answers from '../../protocol/file-answers.ts';
 
-/** A batch as OpenAI's API shows it. `partial_…` and `error_counts` are ours. */
-export function batchView(batch: Batch): object {
+/** A batch as OpenAI's API shows it. */
+export function batchView(batch: Batch): answers.Batch {
   const { usage, faults, total, completed, failed } = batch;
   const isClosed = (batch.completed_at ?? batch.cancelled_at ?? batch.expired_at) !== null;
   const output = batch.output_lines > 0 ? batch.output_file_id : null;
@@ -40,6 +41,6 @@ export function batchView(batch: Batch): object {
   };
 }
 
-function seconds(ms: number | null): number | null {
-  return ms === null ? null : Math.floor(ms / 1000);
+function seconds<T extends number | null>(ms: T): T {
+  return (ms === null ? null : Math.floor(ms / 1000)) as T;
 }

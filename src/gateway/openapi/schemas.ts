@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import * as files from '../../protocol/file-answers.ts';
 import * as fleet from '../../protocol/fleet-schemas.ts';
 import * as protocol from '../../protocol/index.ts';
 import { AppliedSpec, Controlled, LauncherAnswer, LauncherReport, SpecChange } from '../../scheduler/rpc.ts';
@@ -8,7 +9,6 @@ import { BatchRequest } from '../batches/request.ts';
 import { RunpodSubmission } from '../runpod/submission.ts';
 import { AcknowledgeRequest, ControlRequest, SpecRequest } from '../scheduler-requests.ts';
 import * as answers from './answers.ts';
-import * as files from './file-answers.ts';
 import * as usage from './usage-answers.ts';
 
 /** A schema at `/schemas/{id}.json`. */

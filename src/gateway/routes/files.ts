@@ -1,4 +1,5 @@
-import { FILE_PURPOSES, type FilePurpose, type FileRecord } from '../../files/rpc.ts';
+import type { FileRecord } from '../../files/rpc.ts';
+import { FILE_PURPOSES, type FilePurpose, type StoredFile } from '../../protocol/file-answers.ts';
 import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
 import { auditedOfOthers } from '../audit.ts';
 import { readerOf, tenantOf, viewerOf } from '../auth.ts';
@@ -218,7 +219,7 @@ function purposeOf(text: string | undefined, possible: readonly FilePurpose[]): 
 }
 
 /** A file as OpenAI's API shows it. Ready at once: its clients wait for `processed`. */
-function fileView({ id, bytes, created_at, expires_at, filename, purpose }: FileRecord): object {
+function fileView({ id, bytes, created_at, expires_at, filename, purpose }: FileRecord): StoredFile {
   return {
     id,
     object: 'file',

@@ -1,10 +1,36 @@
 import * as z from 'zod';
-import { BATCH_STATUSES } from '../../batches/batch.ts';
-import { FILE_PURPOSES } from '../../files/rpc.ts';
+
+/** What OpenAI's API shows of files and batches; `partial_…` and `error_counts` of a batch are ours. */
+
+/** What a stored file is for. Ours are `batch` and `user_data`; batches make `batch_output`. */
+export const FILE_PURPOSES = ['batch', 'batch_output', 'user_data'] as const;
+export type FilePurpose = (typeof FILE_PURPOSES)[number];
+
+/**
+ * A batch of requests, as OpenAI's API has them: the lines of an input file, each a job of its own.
+ *
+ * - `validating`   its lines are read. → `in_progress`, `failed` (a line is wrong), `cancelling`, `expired`
+ * - `in_progress`  lines are run. → `finalizing` (all are done), `cancelling`, `expired`
+ * - `finalizing`   its files are closed. → `completed`
+ * - `cancelling`   what runs may end within a moment, the rest is called back. → `cancelled`
+ * - `failed`, `completed`, `cancelled`, `expired` are final.
+ *
+ * At every commit its row tells what is to be done next, so that a step can be repeated after a crash.
+ */
+const BATCH_STATUSES = [
+  'validating',
+  'in_progress',
+  'finalizing',
+  'cancelling',
+  'failed',
+  'completed',
+  'cancelled',
+  'expired',
+] as const;
+export type BatchStatus = (typeof BATCH_STATUSES)[number];
 
 const seconds = z.number().int();
 
-/** As OpenAI's API shows a file. */
 export const StoredFile = z.object({
   id: z.string(),
   object: z.literal('file'),
@@ -16,6 +42,7 @@ export const StoredFile = z.object({
   status: z.literal('processed'),
   status_details: z.null(),
 });
+export type StoredFile = z.infer<typeof StoredFile>;
 
 export const StoredFileList = z.object({
   object: z.literal('list'),
@@ -25,7 +52,6 @@ export const StoredFileList = z.object({
   has_more: z.boolean(),
 });
 
-/** As OpenAI's API shows a batch. */
 export const Batch = z.object({
   id: z.string(),
   object: z.literal('batch'),
@@ -76,6 +102,7 @@ export const Batch = z.object({
   }),
   metadata: z.record(z.string(), z.string()).nullable(),
 });
+export type Batch = z.infer<typeof Batch>;
 
 export const BatchList = z.object({
   object: z.literal('list'),
@@ -84,3 +111,4 @@ export const BatchList = z.object({
   last_id: z.string().nullable(),
   has_more: z.boolean(),
 });
+export type BatchList = z.infer<typeof BatchList>;
