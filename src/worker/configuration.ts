@@ -3,17 +3,11 @@ import { homedir, hostname } from 'node:os';
 import { join, resolve } from 'node:path';
 import * as z from 'zod';
 import { adapterRoom } from '../engine/command/adapter-flags.ts';
-import {
-  type EngineConfiguration,
-  engineConfiguration,
-  engineVariables,
-} from '../engine/command/configuration.ts';
+import { engineConfiguration, engineVariables } from '../engine/command/configuration.ts';
 import { requestsSideBySide } from '../engine/command/side-by-side.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
 import { instanceIdOf, readEnvironment, UserError } from '../process/index.ts';
 import { inferenceRoutes, limits } from '../protocol/index.ts';
-import type { AdapterStore } from './adapters/download.ts';
-import type { AnswersSettings } from './answers/answers.ts';
 import { RUNPOD_DEFAULTS, type RunpodSettings } from './run/runpod-input.ts';
 import type { RunpodQueueSettings } from './runpod/settings.ts';
 import type { BackpressureSettings } from './telemetry/backpressure.ts';
@@ -37,66 +31,8 @@ export interface EngineArguments {
   adapters: number;
 }
 
-export interface WorkerConfiguration {
-  wsUrl: string;
-  queueId: string;
-  configId: string;
-  /** Also the worker id. */
-  instanceId: string;
-  host: string;
-  apiUrl: string | undefined;
-  token: string | undefined;
-  heartbeatIntervalSeconds: number;
-  /** Jobs at a time. */
-  capacity: number;
-  /** How many requests the engine runs side by side. */
-  engineRequests: number;
-  /** When the platform created this container, epoch s; null: it does not say. */
-  createdAt: number | null;
-  /** For the log, once. */
-  warnings: string[];
-  leaseSeconds: number;
-  renewAfterSeconds: number;
-  graceSeconds: number;
-  /** The worker ends after this long without its queue, s; 0: never. */
-  queueLostSeconds: number;
-  /** US dollars of its machine; null: it does not know. */
-  pricePerHour: number | null;
-  /** Null: off. */
-  backpressure: BackpressureSettings | null;
-  /** How the events of streams are joined. */
-  streamInterval: AnswersSettings['streamInterval'];
-  /** Hosts beside our own for payloads and large results; null: any public one over https. */
-  payloadHosts: readonly string[] | null;
-  /** This worker's own. */
-  spoolFolder: string;
-  /**
-   * A result that was sent goes to the disk if it is not acknowledged within this time, ms; undefined: as with our
-   * queue.
-   */
-  ackWaitMs: number | undefined;
-  /** An engine that has work and makes no progress for this long is suspected to hang, s; 0: never. */
-  hangSeconds: number;
-  /** How often an engine without work is asked for a token, s; 0: never. */
-  canarySeconds: number;
-  /** Where snapshots of engine and GPU go; null: nowhere. */
-  metricsUrl: string | null;
-  /** Where this worker's own metrics and health are served; null: nowhere. */
-  localPort: { host: string; port: number } | null;
-  /** Where its engine's turns at a shared GPU come from, and how long one lasts while others wait; null: it has its own. */
-  turns: { path: string; awakeMs: number } | null;
-  /** How many adapters its engine has loaded at once. */
-  adapterRoom: number;
-  /** Where they come from and are kept. */
-  adapterStore: Omit<AdapterStore, 'fetch'>;
-  /** Its answers are moved to other workers when it cannot finish them. */
-  moves: boolean;
-  /** Null: jobs come from a queue of ours. */
-  runpodQueue: RunpodQueueSettings | null;
-  /** How answers of `runpod` jobs look. */
-  runpod: RunpodSettings;
-  engine: EngineConfiguration;
-}
+/** What the environment says of a worker. */
+export type WorkerConfiguration = ReturnType<typeof readWorkerConfiguration>;
 
 /** An output and its end are two POSTs over the internet, one after the other; a file costs as much as a job. */
 const RUNPOD_ACK_WAIT_MS = 1000;
@@ -107,10 +43,7 @@ type Own = z.infer<z.ZodObject<typeof workerVariables>>;
  * @param started the engine, where a supervisor knows of it
  * @throws UserError naming every variable that is missing or wrong
  */
-export function readWorkerConfiguration(
-  env: NodeJS.ProcessEnv,
-  started?: EngineArguments,
-): WorkerConfiguration {
+export function readWorkerConfiguration(env: NodeJS.ProcessEnv, started?: EngineArguments) {
   const { VLLM_MODEL, ENGINE, ENGINE_URL } = env;
   const isAlone = started === undefined;
   // A worker alone starts no engine, so what it lacks is the address of one.
@@ -128,52 +61,77 @@ export function readWorkerConfiguration(
     wsUrl: given.CASOLA_WS_URL.replace(/\/+$/, ''),
     queueId: given.CASOLA_QUEUE_ID,
     configId: given.CASOLA_CONFIG_ID,
+    /** Also the worker id. */
     instanceId: workerId,
     host: hostname(),
     apiUrl: given.CASOLA_API_URL?.replace(/\/+$/, ''),
     token: given.CASOLA_API_TOKEN,
     heartbeatIntervalSeconds: given.CASOLA_HEARTBEAT_INTERVAL,
+    /** Jobs at a time. */
     capacity,
+    /** How many requests the engine runs side by side. */
     engineRequests: sideBySide,
+    /** When the platform created this container, epoch s; null: it does not say. */
     createdAt: given.CASOLA_CREATED_AT ?? null,
+    /** For the log, once. */
     warnings: warning === null ? [] : [warning],
     leaseSeconds: given.CASOLA_LEASE_SECONDS,
     renewAfterSeconds: given.CASOLA_RENEW_LEASE_AFTER ?? given.CASOLA_LEASE_SECONDS * limits.RENEW_SHARE,
     graceSeconds: given.CASOLA_SHUTDOWN_GRACE_PERIOD,
+    /** The worker ends after this long without its queue, s; 0: never. */
     queueLostSeconds: given.WORKER_QUEUE_LOST_SECONDS,
+    /** US dollars of its machine; null: it does not know. */
     pricePerHour: given.WORKER_PRICE_PER_HOUR ?? null,
+    /** Null: off. */
     backpressure: backpressureOf(given, capacity),
+    /** How the events of streams are joined. */
     streamInterval: {
       minMs: given.CASOLA_STREAM_INTERVAL_MS,
       maxMs: streamIntervalMaxMs(given),
       rampEvents: given.CASOLA_STREAM_INTERVAL_RAMP_TOKENS,
       manyStreams: MANY_STREAMS,
     },
+    /** Hosts beside our own for payloads and large results; null: any public one over https. */
     payloadHosts: given.WORKER_PAYLOAD_HOSTS ? hostsIn(given.WORKER_PAYLOAD_HOSTS) : null,
+    /** This worker's own. */
     spoolFolder: spoolFolder(given, workerId),
+    /**
+     * A result that was sent goes to the disk if it is not acknowledged within this time, ms; undefined: as with our
+     * queue.
+     */
     ackWaitMs: given.QUEUE === 'runpod' ? RUNPOD_ACK_WAIT_MS : undefined,
+    /** An engine that has work and makes no progress for this long is suspected to hang, s; 0: never. */
     hangSeconds: given.ENGINE_HANG_SECONDS,
+    /** How often an engine without work is asked for a token, s; 0: never. */
     canarySeconds: given.ENGINE_CANARY_SECONDS,
+    /** Where this worker's own metrics and health are served; null: nowhere. */
     localPort:
       given.WORKER_METRICS_PORT === undefined
         ? null
         : { host: given.WORKER_METRICS_HOST, port: given.WORKER_METRICS_PORT },
+    /** Where snapshots of engine and GPU go; null: nowhere. */
     metricsUrl: given.CASOLA_METRICS_URL ?? null,
+    /** Where its engine's turns at a shared GPU come from, and how long one lasts while others wait; null: it has its own. */
     turns:
       given.ENGINE_TURNS === undefined
         ? null
         : { path: given.ENGINE_TURNS, awakeMs: given.ENGINE_AWAKE_SECONDS * 1000 },
+    /** How many adapters its engine has loaded at once. */
     adapterRoom: started?.adapters ?? adapterRoom(args),
+    /** Where they come from and are kept. */
     adapterStore: {
       folder: join(given.HF_HOME ?? join(homedir(), '.cache', 'huggingface'), 'worker-vllm', 'adapters'),
       endpoint: given.HF_ENDPOINT.replace(/\/+$/, ''),
       token: given.HF_TOKEN,
     },
+    /** Its answers are moved to other workers when it cannot finish them. */
     moves:
       given.MIGRATION === undefined
         ? describeEngine(engine.engine).goesOnFromIds
         : given.MIGRATION === 'exact',
+    /** Null: jobs come from a queue of ours. */
     runpodQueue: given.QUEUE === 'runpod' ? runpodQueueOf(given, workerId) : null,
+    /** How answers of `runpod` jobs look. */
     runpod: runpodOf(given),
     engine,
   };

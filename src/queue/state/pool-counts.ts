@@ -4,13 +4,11 @@ import {
   PER_TOKEN_BOUNDS,
   QUEUE_WAIT_BOUNDS,
   RELEASE_REASONS,
-  type ReleaseReason,
 } from '../../protocol/index.ts';
-import { type Histogram, newHistogram } from './histogram.ts';
+import { newHistogram } from './histogram.ts';
 
 /** Of a caller that waits on a connection, or a row. */
 export const MODES = ['waiting', 'stored'] as const;
-type Mode = (typeof MODES)[number];
 
 /** How a job ended; `rejected`: it was not let in, or found no worker while its caller waited. */
 export const OUTCOMES = ['succeeded', 'failed', 'cancelled', 'expired', 'rejected'] as const;
@@ -18,18 +16,14 @@ export type Outcome = (typeof OUTCOMES)[number];
 
 /** How an attempt ended. */
 const ATTEMPT_RESULTS = ['succeeded', 'failed', 'lease_expired', 'released', 'cancelled', 'expired'] as const;
-type AttemptResult = (typeof ATTEMPT_RESULTS)[number];
 
 /** Why an attempt was given back without blame: a worker's own reason, or that the queue took it back. */
 const RELEASES = [...RELEASE_REASONS, 'returned'] as const;
-type Release = ReleaseReason | 'returned';
 
 /** `cached_input` is part of `input`, `reasoning` of `output`; `wasted`: of attempts that did not count. */
 const TOKEN_KINDS = ['input', 'output', 'cached_input', 'reasoning', 'wasted'] as const;
-type TokenKind = (typeof TOKEN_KINDS)[number];
 
 const PREFIX_HITS = ['predicted', 'seen'] as const;
-type PrefixHit = (typeof PREFIX_HITS)[number];
 
 /** What the slots of a pool were held for one tenant, as for usage. */
 export interface TenantCost {
@@ -42,65 +36,44 @@ export interface TenantCost {
 }
 
 /** What happened to the jobs of one pool since it was first counted. */
-export interface PoolCounts {
-  submitted: Record<Mode, number>;
-  /** Of these, the ones that give way to all others: their priority is below zero, as that of lines of batches. */
-  submitted_in_background: number;
-  settled: Record<Mode, Record<Outcome, number>>;
-  /** Of those that were rejected, the ones for want of a worker or a slot. */
-  turned_away: number;
-  /** Ended jobs to which an attempt was charged before the last. */
-  retried: number;
-  dispatches: number;
-  attempts: Record<AttemptResult, number>;
-  releases: Record<Release, number>;
-  /** Settlements that were refused: the job had gone to another attempt. */
-  fence_refusals: number;
-  tokens: Record<TokenKind, number>;
-  /** By tenant, of those that are told apart. */
-  cost: TenantCost[];
-  /**
-   * Tokens of prompts that the engine had computed before, of jobs that succeeded: as the queue supposed when it chose
-   * the worker, and as the engine told.
-   */
-  prefix_hits: Record<PrefixHit, number>;
-  /** Slots of the worker that registered last; null: none has. From it follows how many workers are wanted. */
-  slots_per_worker: number | null;
-  /** Jobs whose tokens their engine did not count to the end. */
-  estimated: number;
-  /** From submission to the first dispatch. */
-  queue_wait: Histogram;
-  /** From submission to the first token of a streamed answer. */
-  first_token: Histogram;
-  /** The same of callers that waited for it on their connection. */
-  live_first_token: Histogram;
-  /** Between two tokens of a streamed answer, as the mean of the answer. */
-  per_token: Histogram;
-  /** Of jobs that succeeded, from submission and from dispatch. */
-  duration: Histogram;
-  run: Histogram;
-}
+export type PoolCounts = ReturnType<typeof newCounts>;
 
-export function newCounts(): PoolCounts {
+export function newCounts() {
   return {
     submitted: zeros(MODES),
+    /** Of these, the ones that give way to all others: their priority is below zero, as that of lines of batches. */
     submitted_in_background: 0,
     settled: { waiting: zeros(OUTCOMES), stored: zeros(OUTCOMES) },
+    /** Of those that were rejected, the ones for want of a worker or a slot. */
     turned_away: 0,
+    /** Ended jobs to which an attempt was charged before the last. */
     retried: 0,
     dispatches: 0,
     attempts: zeros(ATTEMPT_RESULTS),
     releases: zeros(RELEASES),
+    /** Settlements that were refused: the job had gone to another attempt. */
     fence_refusals: 0,
     tokens: zeros(TOKEN_KINDS),
-    cost: [],
+    /** By tenant, of those that are told apart. */
+    cost: [] as TenantCost[],
+    /**
+     * Tokens of prompts that the engine had computed before, of jobs that succeeded: as the queue supposed when it chose
+     * the worker, and as the engine told.
+     */
     prefix_hits: zeros(PREFIX_HITS),
-    slots_per_worker: null,
+    /** Slots of the worker that registered last; null: none has. From it follows how many workers are wanted. */
+    slots_per_worker: null as number | null,
+    /** Jobs whose tokens their engine did not count to the end. */
     estimated: 0,
+    /** From submission to the first dispatch. */
     queue_wait: newHistogram(QUEUE_WAIT_BOUNDS),
+    /** From submission to the first token of a streamed answer. */
     first_token: newHistogram(FIRST_TOKEN_BOUNDS),
+    /** The same of callers that waited for it on their connection. */
     live_first_token: newHistogram(FIRST_TOKEN_BOUNDS),
+    /** Between two tokens of a streamed answer, as the mean of the answer. */
     per_token: newHistogram(PER_TOKEN_BOUNDS),
+    /** Of jobs that succeeded, from submission and from dispatch. */
     duration: newHistogram(DURATION_BOUNDS),
     run: newHistogram(DURATION_BOUNDS),
   };

@@ -1,39 +1,23 @@
-import type { GpuReading } from '../../protocol/index.ts';
 import type { Report } from './worker-status.ts';
 
 /** Body of the worker's own `GET /healthz`; with Dynamo's names where it has them. */
-export interface HealthPayload {
-  /** `healthy`: it takes jobs. */
-  status: 'healthy' | 'unhealthy';
-  /** Why it is not, for people. */
-  reason?: string;
-  worker_id: string | undefined;
-  config_id: string | undefined;
-  model_name: string | null;
-  engine: string | null;
-  engine_version: string | null;
-  /** Jobs, and how many there may be. */
-  running: number | undefined;
-  capacity: number | undefined;
-  /** Of all its GPUs, bytes; null: not known. */
-  gpu_memory_used: number | null;
-  gpu_memory_total: number | null;
-  gpus: GpuReading[];
-}
-
-export function healthOf(report: Report): HealthPayload {
+export function healthOf(report: Report) {
   const { gpus = [] } = report;
   const reason = reasonOf(report);
   return {
+    /** `healthy`: it takes jobs. */
     status: reason === null ? 'healthy' : 'unhealthy',
+    /** Why it is not, for people. */
     ...(reason === null ? {} : { reason }),
     worker_id: report.worker_id,
     config_id: report.config_id,
     model_name: report.model ?? null,
     engine: report.engine ?? null,
     engine_version: report.engine_version ?? null,
+    /** Jobs, and how many there may be. */
     running: report.running,
     capacity: report.capacity,
+    /** Of all its GPUs, bytes; null: not known. */
     gpu_memory_used: sumOf(gpus.map((gpu) => gpu.memory_used_bytes)),
     gpu_memory_total: sumOf(gpus.map((gpu) => gpu.memory_total_bytes)),
     gpus,
