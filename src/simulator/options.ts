@@ -1,72 +1,50 @@
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
 import { DIALECTS, type DialectName } from './dialect.ts';
-import { type Faults, noFaults, setFaultFromText } from './faults.ts';
+import { noFaults, setFaultFromText } from './faults.ts';
 import { IGNORED_LISTS, IGNORED_STORE_TRUE, IGNORED_SWITCHES, IGNORED_VALUES, SHORT_FORMS } from './flags.ts';
 import { argparseHelp } from './help.ts';
 import { type KvTransferConfig, readKvTransferConfig } from './kv-transfer.ts';
 
 /** What its command line says, by the names that `vllm serve` has for it. */
-export interface SimulatorOptions {
-  /** Which engine's routes, metrics and errors it shows. */
-  dialect: DialectName;
-  /** Name or path of the model, as vLLM's positional argument. */
-  model: string;
-  /** Names it answers to; the first is the one in answers. */
-  servedModelName: string[];
-  host: string;
-  /** 0 asks the system for a free one. */
-  port: number;
-  /** Where the metrics are served in the dialect of an engine that has a port for them. */
-  metricsPort: number;
-  /** Tokens of prompt and answer together. */
-  maxModelLen: number;
-  /** Sequences generated side by side; more wait. */
-  maxNumSeqs: number;
-  /** Sequences running and waiting together; more are refused with 503. Null: no limit. */
-  maxNumQueuedReqs: number | null;
-  /** Bearer tokens that guard `/v1`; none: no guard. */
-  apiKey: string[];
-  timeToFirstTokenMs: number;
-  interTokenLatencyMs: number;
-  /** How long the phases of the start take together. */
-  startupSeconds: number;
-  /** It can put its weights aside, by routes of VLLM_SERVER_DEV_MODE. */
-  enableSleepMode: boolean;
-  /** Token ids can be asked for in place of texts (`/inference/v1/generate`). */
-  enableScaleOut: boolean;
-  /** Usage says how many tokens of the prompt were computed before. */
-  enablePromptTokensDetails: boolean;
-  /** Adapters can be loaded. */
-  enableLora: boolean;
-  /** By the routes of `VLLM_ALLOW_RUNTIME_LORA_UPDATING`. */
-  loraRoutes: boolean;
-  /** Caches of other engines are read; null: they are not. */
-  kvTransferConfig: KvTransferConfig | null;
-  disableUvicornAccessLog: boolean;
-  faults: Faults;
-}
+export type SimulatorOptions = ReturnType<typeof defaultOptions>;
 
-export function defaultOptions(): SimulatorOptions {
+export function defaultOptions() {
   return {
-    dialect: 'vllm',
+    /** Which engine's routes, metrics and errors it shows. */
+    dialect: 'vllm' as DialectName,
+    /** Name or path of the model, as vLLM's positional argument. */
     model: 'simulated-model',
-    servedModelName: [],
+    /** Names it answers to; the first is the one in answers. */
+    servedModelName: [] as string[],
     host: '127.0.0.1',
+    /** 0 asks the system for a free one. */
     port: 8000,
+    /** Where the metrics are served in the dialect of an engine that has a port for them. */
     metricsPort: 0,
+    /** Tokens of prompt and answer together. */
     maxModelLen: 32_768,
+    /** Sequences generated side by side; more wait. */
     maxNumSeqs: 256,
-    maxNumQueuedReqs: null,
-    apiKey: [],
+    /** Sequences running and waiting together; more are refused with 503. Null: no limit. */
+    maxNumQueuedReqs: null as number | null,
+    /** Bearer tokens that guard `/v1`; none: no guard. */
+    apiKey: [] as string[],
     timeToFirstTokenMs: 0,
     interTokenLatencyMs: 0,
+    /** How long the phases of the start take together. */
     startupSeconds: 0,
+    /** It can put its weights aside, by routes of VLLM_SERVER_DEV_MODE. */
     enableSleepMode: false,
+    /** Token ids can be asked for in place of texts (`/inference/v1/generate`). */
     enableScaleOut: false,
+    /** Usage says how many tokens of the prompt were computed before. */
     enablePromptTokensDetails: false,
+    /** Adapters can be loaded. */
     enableLora: false,
+    /** By the routes of `VLLM_ALLOW_RUNTIME_LORA_UPDATING`. */
     loraRoutes: false,
-    kvTransferConfig: null,
+    /** Caches of other engines are read; null: they are not. */
+    kvTransferConfig: null as KvTransferConfig | null,
     disableUvicornAccessLog: false,
     faults: noFaults(),
   };
