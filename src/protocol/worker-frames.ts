@@ -147,10 +147,10 @@ const Drain = z.object({ type: z.literal('drain') });
 const Pause = z.object({ type: z.literal('pause') });
 const Resume = z.object({ type: z.literal('resume') });
 
-/** Extension: every lease this worker holds, in one frame, and what has come of the answers of stored jobs. */
+/** Extension: every lease this worker holds, in one frame, and what has come of the answers of stored jobs: `timing` with its first part. */
 export const Renew = z.object({
   type: z.literal('renew'),
-  jobs: z.array(JobRef.extend({ part: AnswerPart.optional() })).max(100_000),
+  jobs: z.array(JobRef.extend({ part: AnswerPart.optional(), timing: Timing.optional() })).max(100_000),
 });
 export type Renew = z.infer<typeof Renew>;
 

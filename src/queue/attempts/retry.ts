@@ -12,6 +12,7 @@ import type { Told } from '../events/event.ts';
 import type { EndedBy, Job } from '../state/job.ts';
 import { keptText } from '../state/kept-partial.ts';
 import { type Core, storeOf } from '../state/state.ts';
+import { timesOf } from '../state/times.ts';
 import { attemptErrors } from '../store/job-view.ts';
 import { chargeUsage, takeBackCharge } from './charge.ts';
 import { breakAnswer, endJob } from './end.ts';
@@ -50,7 +51,7 @@ export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, mo
   const step = failure.code === 'lease_expired' ? 'lease_expired' : 'attempt_failed';
   const next = nextOf(job, again, delayMs);
   const message = next === '' ? failure.message : failure.message.replace(/\.$/, '');
-  emit(core, job, step, `${failure.code}: ${message}${next}`, more);
+  emit(core, timed(core, job), step, `${failure.code}: ${message}${next}`, more);
   const attempt_errors = JSON.stringify([...earlier, error]);
   if (again) {
     countWasted(core, job, job.fence_token, more.usage, tokensKept(core, job, more));
@@ -71,6 +72,13 @@ export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, mo
     by,
     { usage: more.usage },
   );
+}
+
+/** With the times that its worker told beside a renewal, unless it has told them with its last word. */
+function timed(core: Core, job: Job): Job {
+  if (job.mode === 'waiting' || job.first_token_at !== null) return job;
+  const timing = core.stored.partials.timingOf(job);
+  return timing ? { ...job, ...timesOf(job, core.now(), timing) } : job;
 }
 
 /** What its worker made of the answer, as far as it told with its last word, or else before. */
@@ -116,7 +124,7 @@ interface Released {
  */
 export function releaseAttempt(core: Core, job: Job, why: string, released?: Released): void {
   const { reason, delayMs = 0, partial } = released ?? {};
-  emit(core, job, released ? 'released' : 'returned', why, reason && { reason });
+  emit(core, timed(core, job), released ? 'released' : 'returned', why, reason && { reason });
   takeBackCharge(core, job);
   countSlotTime(core, job);
   core.workers.freeSlot(job.worker_id, job.id, job.fence_token);

@@ -29,10 +29,10 @@ function refOf({ job_id, fence_token }: JobRef): JobRef {
 }
 
 /** @returns false: what came before this part is not known */
-function addPart(core: Core, worker: Worker, { part, ...attempt }: Renew['jobs'][number]): boolean {
+function addPart(core: Core, worker: Worker, { part, timing, ...attempt }: Renew['jobs'][number]): boolean {
   const job = part === undefined ? null : core.stored.find(attempt.job_id);
   if (part === undefined || job === null || claimOf(job, worker, attempt) !== 'held') return true;
-  return core.stored.partials.add(job, part);
+  return core.stored.partials.add(job, part, timing);
 }
 
 /** Progress, for people to see. It is a base worker's only way to renew. */

@@ -1,4 +1,4 @@
-import { type AnswerPart, limits, type PartialAnswer } from '../../protocol/index.ts';
+import { type AnswerPart, limits, type PartialAnswer, type Timing } from '../../protocol/index.ts';
 import type { StoredJob } from '../store/jobs-table.ts';
 
 type Attempt = Pick<StoredJob, 'id' | 'fence_token'>;
@@ -8,6 +8,8 @@ interface Known {
   /** Empty: too much was kept already. */
   parts: AnswerPart[];
   bytes: number;
+  /** Of the attempt. */
+  timing: Timing | undefined;
 }
 
 /**
@@ -20,15 +22,15 @@ export class PartialAnswers {
   #bytes = 0;
 
   /** @returns false: what came before is not known, and all of it is to be told again */
-  add({ id, fence_token }: Attempt, part: AnswerPart): boolean {
-    if (part.after === 0) this.#begin(id, fence_token);
+  add({ id, fence_token }: Attempt, part: AnswerPart, timing: Timing | undefined): boolean {
+    if (part.after === 0) this.#begin(id, fence_token, timing);
     const known = this.#known({ id, fence_token });
     if (known === null) return false;
     const last = known.parts.at(-1);
     if (last === undefined && part.after > 0) return true;
     if (last !== undefined && part.after !== last.after + last.ids.length) return false;
     const bytes = bytesOf(part);
-    if (this.#bytes + bytes > limits.PARTIAL_ANSWERS_BYTES) this.#begin(id, fence_token);
+    if (this.#bytes + bytes > limits.PARTIAL_ANSWERS_BYTES) this.#begin(id, fence_token, known.timing);
     else {
       known.parts.push(part);
       known.bytes += bytes;
@@ -53,15 +55,20 @@ export class PartialAnswers {
     };
   }
 
+  /** Of its newest attempt, as of a settlement; undefined: it was not told. */
+  timingOf(attempt: Attempt): Timing | undefined {
+    return this.#known(attempt)?.timing;
+  }
+
   /** Its attempt is over. */
   forget(id: string): void {
     this.#bytes -= this.#byJob.get(id)?.bytes ?? 0;
     this.#byJob.delete(id);
   }
 
-  #begin(id: string, fence: number): void {
+  #begin(id: string, fence: number, timing: Timing | undefined): void {
     this.forget(id);
-    this.#byJob.set(id, { fence, parts: [], bytes: 0 });
+    this.#byJob.set(id, { fence, parts: [], bytes: 0, timing });
   }
 
   #known({ id, fence_token }: Attempt): Known | null {

@@ -9,12 +9,14 @@ export function withParts(refs: readonly JobRef[], runs: (ref: JobRef) => Runnin
   let room = limits.PARTS_CHARACTERS;
   return refs.map(({ job_id, fence_token }) => {
     const ref = { job_id, fence_token };
-    const assembly = runs(ref)?.assembly ?? null;
+    const running = runs(ref);
+    const assembly = running?.assembly ?? null;
     const part = assembly?.part() ?? null;
-    if (assembly === null || part === null) return ref;
+    if (running === null || assembly === null || part === null) return ref;
     room -= JSON.stringify(part).length;
     if (room < 0) return ref;
     assembly.told(part);
-    return { ...ref, part };
+    const timing = part.after === 0 ? running.timing() : undefined;
+    return { ...ref, part, ...(timing && { timing }) };
   });
 }

@@ -72,4 +72,29 @@ describe('the ledger of an answer that moves', () => {
       [5000, 'dispatched', 1, 'last'],
     ]);
   });
+
+  it('tells it of a stored job whose worker was lost, by what that told with a renewal', () => {
+    const queue = new QueueHarness();
+    const from = queue.nowMs;
+    const lost = queue.worker('lost');
+    const id = queue.job();
+    const { fence_token } = lost.lastJob();
+    queue.advance(5);
+    const part = { after: 0, prompt_tokens: 1, ids: [1, 2], role: 'assistant', text: 'Once', logprobs: null };
+    const timing = { started_ms: 100, first_token_ms: 1000 };
+    queue.say(lost, { type: 'renew', jobs: [{ job_id: id, fence_token, part, timing }] });
+    queue.drop(lost);
+    queue.advance(20);
+    queue.worker('last');
+    expect(told(queue, id, from).map(([, ...step]) => step)).toEqual([
+      ['submitted', 0, null],
+      ['dispatched', 1, 'lost'],
+      ['started', 1, 'lost'],
+      ['first_token', 1, 'lost'],
+      ['disconnected', 1, 'lost'],
+      ['lease_expired', 1, 'lost'],
+      ['moved', 1, 'lost'],
+      ['dispatched', 2, 'last'],
+    ]);
+  });
 });

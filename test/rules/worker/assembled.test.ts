@@ -104,6 +104,8 @@ it('tells with each renewal what has come since the last one, and all of it to a
     { ...PARTIAL, ...second, after: 3 },
     undefined,
   ]);
+  const told = worker.queue.framesOf('renew').map(({ jobs }) => Object(jobs)[0].timing);
+  expect(told).toEqual([{ started_ms: 0, first_token_ms: 0 }, undefined, undefined]);
   worker.queue.push({ type: 'renewed', lease_seconds: 30, again: [{ job_id: 'j1', fence_token: 1 }] });
   await worker.live(10_000);
   expect(parts().at(-1)).toEqual({ ...PARTIAL, after: 0 });
