@@ -7,7 +7,7 @@ export const ROAD_BUGS: readonly Bug[] = [
     file: 'src/queue/attempts/claim.ts',
     line: `if (job.fence_token !== fence_token || fence_token === 0) return 'stale';`,
     becomes: '',
-    first_seed: 800,
+    first_seed: 1_180,
   },
   {
     name: 'a claim ignores the worker’s id',
@@ -146,6 +146,7 @@ export const ROAD_BUGS: readonly Bug[] = [
     file: 'src/queue/clock/clock.ts',
     line: 'return standsStill(now, this.#core.machineTime());',
     becomes: 'return false;',
+    first_seed: 10_170,
   },
   {
     name: 'what is stored does not go back with the clock',
@@ -213,6 +214,5 @@ export const ROAD_BUGS: readonly Bug[] = [
     file: 'src/queue/commands/request.ts',
     line: 'if (core.requests.isCallerGone(asked.job_id)) return answer(CANCELLED);',
     becomes: '',
-    first_seed: 55_280,
   },
 ];

@@ -307,7 +307,7 @@ function drawCaller(seed: number, index: number, workers: readonly WorkerPlan[],
     at: random.int(0, Math.round(endsMs * 0.8)),
     streams: random.chance(0.7) || prompt.moves !== null,
     ...prompt,
-    hangsUpAfterMs: drawHangUp(random, new Random(seed, `late ${index}`), prompt.moves !== null),
+    hangsUpAfterMs: drawHangUp(random, seed, index, prompt.moves !== null),
     readEveryMs: reads[0],
     readBytes: reads[1],
     tries: random.int(1, 4),
@@ -316,9 +316,16 @@ function drawCaller(seed: number, index: number, workers: readonly WorkerPlan[],
   };
 }
 
-/** Some hear an answer that may move for long, so that they hang up while it does. */
-function drawHangUp(random: Random, late: Random, moves: boolean): number | null {
-  if (random.chance(0.25)) return random.wait(5000);
+/**
+ * Some hear an answer that may move for long, so that they hang up while it does; some hang up at once, so that their
+ * cancellation may overtake their request.
+ */
+function drawHangUp(random: Random, seed: number, index: number, moves: boolean): number | null {
+  const [late, atOnce] = [new Random(seed, `late ${index}`), new Random(seed, `at once ${index}`)];
+  if (random.chance(0.25)) {
+    const afterMs = random.wait(5000);
+    return atOnce.chance(0.2) ? atOnce.int(0, 2) : afterMs;
+  }
   return moves && late.chance(0.4) ? late.int(3000, 60_000) : null;
 }
 
