@@ -100,13 +100,9 @@ export async function receive(
 /**
  * Reads what comes and keeps nothing, so that a caller that is still sending hears the answer; of a flood of them only
  * as many as may wait for it. Never throws.
- * @param most bytes that are read
  * @param waitMs for its turn: others may be read first; beyond it the caller is answered at once
  */
-export async function discardBody(
-  request: Request,
-  { most = DISCARDED_BYTES, waitMs = BODY_WITHIN_MS }: { most?: number; waitMs?: number } = {},
-): Promise<void> {
+export async function discardBody(request: Request, waitMs = BODY_WITHIN_MS): Promise<void> {
   if (!request.body || request.body.locked) return;
   const length = announcedLength(request) ?? Number.POSITIVE_INFINITY;
   // A short body has come already, or nearly: reading it is worth the answer.
@@ -121,7 +117,7 @@ export async function discardBody(
   // One buffer for all of it: a body that is refused for lack of memory must not take any.
   let buffer = new Uint8Array(RECEIVE_BYTES);
   try {
-    for (let size = 0; size <= most; ) {
+    for (let size = 0; size <= DISCARDED_BYTES; ) {
       idle = setTimeout(end, DISCARD_IDLE_MS);
       const { done, value } = await reader.read(buffer);
       clearTimeout(idle);

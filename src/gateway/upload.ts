@@ -32,7 +32,7 @@ export interface Uploaded extends FormFields {
  * @param most bytes of the file
  * @param abandon is called when the caller is gone: nothing after this call runs then
  * @throws HttpError 400 for a body that is no such form, 408 when it comes too slowly, 413 when the file is too
- *   long, 429 and 503 while there are too many uploads; of a refused body at most `most` bytes are read
+ *   long, 429 and 503 while there are too many uploads
  */
 export async function storeUpload(
   request: Request,
@@ -52,7 +52,7 @@ export async function storeUpload(
     return await store(request, env, { queueId, id, most });
   } catch (error) {
     release();
-    await discardBody(request, { most, waitMs: 0 });
+    await discardBody(request, 0);
     if (!(error instanceof FormError)) throw error;
     throw new HttpError(
       400,

@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { readBody } from '../../../src/gateway/body.ts';
 import type { Env } from '../../../src/gateway/env.ts';
 import { discardBody } from '../../../src/gateway/receive.ts';
+import { storeUpload } from '../../../src/gateway/upload.ts';
 
 function post(body: string | ReadableStream | Uint8Array, headers: Record<string, string> = {}): Request {
   return new Request('http://localhost/', { method: 'POST', body, headers, duplex: 'half' } as RequestInit);
@@ -80,6 +81,14 @@ describe('reading a body', () => {
       expect(seen.pieces).toBe(1000);
     },
   );
+
+  it('reads the whole of an upload that is refused too', async () => {
+    const { stream, seen } = counted(10, MIB);
+    const upload = post(stream, { 'content-length': String(10 * MIB) });
+    const place = { queueId: 'default', id: 'file-1', tenant: null, most: 3 * MIB };
+    await expect(storeUpload(upload, env(), place, () => {})).rejects.toMatchObject({ status: 413 });
+    expect(seen.pieces).toBe(10);
+  });
 
   it('does not read without end', async () => {
     const { stream, seen } = counted(1000, MIB);
