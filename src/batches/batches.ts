@@ -29,6 +29,7 @@ export function createBatch(
   const batch: Batch = {
     ...asked,
     status: 'validating',
+    is_expiring: false,
     faults: [],
     scanned_bytes: 0,
     scanned_lines: 0,
@@ -54,12 +55,13 @@ export function createBatch(
   return batch;
 }
 
-/** @returns null: there is none. One that is over stays as it is */
+/** @returns null: there is none. One that is over, or ends already, stays as it is */
 export function cancelBatch({ sql, now }: Ports, id: string, viewer: string | null): Batch | null {
   const stored = findBatch(sql, id, viewer);
   if (stored === null) return null;
   const { batch } = stored;
-  if (isOver(batch.status) || batch.status === 'cancelling' || batch.status === 'finalizing') return batch;
+  const isEnding = batch.status === 'cancelling' || batch.status === 'finalizing' || batch.is_expiring;
+  if (isOver(batch.status) || isEnding) return batch;
   batch.status = 'cancelling';
   batch.cancelling_at = now();
   saveBatch(sql, stored);

@@ -3,13 +3,16 @@ import type { Batch } from './batch.ts';
 import type { StoredLine } from './line-table.ts';
 import { type LineOutcome, type NOT_RUN, notRun, outcomeOf } from './output-line.ts';
 
-/** What became of a line whose job has settled. @param now epoch ms */
-export function settledOutcome(batch: Batch, line: StoredLine, job: JobView, now: number): LineOutcome {
+/**
+ * What became of a line whose job has settled. It follows from what is stored alone: it may be in its file already, and
+ * is counted as what it was then.
+ */
+export function settledOutcome(batch: Batch, line: StoredLine, job: JobView): LineOutcome {
   const id = requestId(batch, line);
   const isCancelled = job.state === 'cancelled';
   if (isCancelled && batch.status === 'cancelling') return notRun(line.custom_id, id, 'cancelled');
   // Else an operator cancelled the job itself, or purged the queue: its error says so.
-  const isExpired = job.state === 'expired' || (isCancelled && now >= batch.expires_at);
+  const isExpired = job.state === 'expired' || (isCancelled && batch.is_expiring);
   return isExpired ? notRun(line.custom_id, id, 'expired') : outcomeOf(line.custom_id, id, job);
 }
 

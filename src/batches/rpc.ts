@@ -20,7 +20,7 @@ export interface BatchesRpc {
   findBatch(id: string, viewer: string | null): Promise<Batch | null>;
   /** Null: `after` is no batch. */
   listBatches(wanted: BatchesWanted): Promise<{ batches: Batch[]; has_more: boolean } | null>;
-  /** Null: there is none. One that is over stays as it is. */
+  /** Null: there is none. One that is over, or ends already, stays as it is. */
   cancelBatch(id: string, viewer: string | null): Promise<Batch | null>;
   /** What all batches have still to run, the window that ends first before the others. */
   backlog(): Promise<Backlog[]>;

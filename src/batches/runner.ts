@@ -2,7 +2,7 @@ import { standsStill } from '../durable/machine-time.ts';
 import { addFile, removeFile } from '../files/file-index.ts';
 import type { BatchStatus } from '../protocol/file-answers.ts';
 import { type JobView, lineJobId, lineOfJob } from '../protocol/index.ts';
-import { isOver } from './batch.ts';
+import { isExpiring, isOver } from './batch.ts';
 import { activeBatches, findBatch, type StoredBatch, saveBatch } from './batch-table.ts';
 import { writtenFiles } from './batches.ts';
 import { Feeder, type RunnerSizes } from './feeder.ts';
@@ -136,10 +136,10 @@ export class BatchRunner {
   async #step(id: string): Promise<void> {
     const stored = findBatch(this.#ports.sql, id, null);
     if (stored === null || isOver(stored.batch.status)) return;
-    const { status, expires_at } = stored.batch;
+    const { status } = stored.batch;
     if (status === 'finalizing') return await this.#close(stored, 'completed');
     if (status === 'cancelling') return await this.#callBack(stored, 'cancelled');
-    if (this.#ports.now() >= expires_at) return await this.#callBack(stored, 'expired');
+    if (isExpiring(stored.batch, this.#ports.now())) return await this.#expire(stored);
     if (status === 'validating') return await validate(this.#ports, stored);
     if (!hasOpenLines(this.#ports.sql, stored.seq)) this.#become(stored, 'finalizing');
   }
@@ -181,9 +181,18 @@ export class BatchRunner {
     const outcomes: [StoredLine, LineOutcome][] = [];
     for (const job of jobs) {
       const line = findOpenLine(this.#ports.sql, stored.seq, lineOfJob(job.id)!.line);
-      if (line) outcomes.push([line, settledOutcome(stored.batch, line, job, this.#ports.now())]);
+      if (line) outcomes.push([line, settledOutcome(stored.batch, line, job)]);
     }
     await record(this.#ports, stored, outcomes);
+  }
+
+  /** Noted before any line is called back: what is written of one holds, also when the clock is set back. */
+  async #expire(stored: StoredBatch): Promise<void> {
+    if (!stored.batch.is_expiring) {
+      stored.batch.is_expiring = true;
+      saveBatch(this.#ports.sql, stored);
+    }
+    await this.#callBack(stored, 'expired');
   }
 
   /** Ends early: what runs is called back, what has not begun is written down as not run. */
@@ -241,9 +250,10 @@ export class BatchRunner {
 }
 
 /** Whether it goes on without waiting for any of its lines. */
-function hasNextStep({ sql, now }: BatchPorts, { seq, batch: { status, expires_at } }: StoredBatch): boolean {
+function hasNextStep({ sql, now }: BatchPorts, { seq, batch }: StoredBatch): boolean {
+  const { status } = batch;
   if (status === 'validating' || status === 'finalizing') return true;
-  const isEnding = status === 'cancelling' || now() >= expires_at;
+  const isEnding = status === 'cancelling' || isExpiring(batch, now());
   const open = lineCounts(sql, seq);
   return open.length === 0 || (isEnding && open.some(({ waiting }) => waiting > 0));
 }
@@ -251,6 +261,6 @@ function hasNextStep({ sql, now }: BatchPorts, { seq, batch: { status, expires_a
 /** Those whose window is over have begun to end. */
 function inProgress({ sql, now }: BatchPorts): StoredBatch[] {
   return activeBatches(sql).filter(
-    ({ batch: { status, expires_at } }) => status === 'in_progress' && now() < expires_at,
+    ({ batch }) => batch.status === 'in_progress' && !isExpiring(batch, now()),
   );
 }
