@@ -55,7 +55,8 @@ test('a start is told with its phases, progress and times, and the first job end
   await until(() => beatsOf('slow').find(({ status }) => status === 'running'), 'it runs');
   const phases = beatsOf('slow').flatMap(({ phase }) => phase ?? []);
   const order = phases.filter((phase, at) => phase !== phases[at - 1]);
-  expect(order.join(' ')).toMatch(/^starting loading (compiling )?(warming )?capturing/);
+  // On a busy machine the engine loads before the first heartbeat, and a short phase falls between two.
+  expect(order.join(' ')).toMatch(/^(starting )?loading (compiling )?(warming )?capturing/);
   const shares = beatsOf('slow').flatMap(({ phase, progress }) =>
     phase === 'loading' ? (progress ?? []) : [],
   );
