@@ -72,10 +72,11 @@ export interface FleetPlan {
   /** By pool. */
   jobs: Record<string, PlannedJob[]>;
   faults: Fault[];
-  /** Work and faults come for so long; then it is calm for `CALM_SECONDS`. */
+  /** Work and faults come for so long. Once no job runs any more it is calm for `CALM_SECONDS`. */
   seconds: number;
 }
 
+/** Longer than the longest scale-down window and what it takes to end a machine. */
 export const CALM_SECONDS = 2700;
 const SECONDS = 2700;
 /** Of a job. */
@@ -116,6 +117,13 @@ export function drawPlan(seed: number): FleetPlan {
     if (rare.chance(0.2)) faults.push(drawFault(rare, kind));
   }
   return { seed, spec, soundness, start, hasTokens: random.chance(0.7), jobs, faults, seconds: SECONDS };
+}
+
+/** Of one slot. */
+export function secondsOfWork({ jobs }: FleetPlan): number {
+  return Object.values(jobs)
+    .flat()
+    .reduce((sum, { takes }) => sum + takes, 0);
 }
 
 /** Seldom, and then not enough for all the work there may be. */

@@ -50,6 +50,8 @@ export interface Watched {
 /** Sees rows, machines and queue, and says when a promise is broken. It decides nothing in the run. */
 export class Promises {
   violation: Violation | null = null;
+  /** When a job last ran, epoch ms. */
+  workedAt = Number.NEGATIVE_INFINITY;
   readonly #watched: Watched;
   readonly #texts = new Map<string, string>();
   readonly rows = new Map<string, LaunchRecord>();
@@ -130,7 +132,11 @@ export class Promises {
   /** Every second. */
   check(): void {
     const { plan, queue, now } = this.#watched;
-    for (const id of Object.keys(plan.spec.pools)) this.#most.note(id, queue.jobsOf(id).inSystem, now());
+    for (const id of Object.keys(plan.spec.pools)) {
+      const { waiting, inSystem } = queue.jobsOf(id);
+      this.#most.note(id, inSystem, now());
+      if (inSystem > waiting) this.workedAt = now();
+    }
     this.seam.check();
     this.#checkMachines();
     this.#checkService();
@@ -139,16 +145,16 @@ export class Promises {
     if (this.#spend.isBeyond(now(), this.#isCalm())) this.violated('the budget a day is kept', 'it is spent');
   }
 
-  /** When it has been calm for long. */
+  /** When it has been calm for long: longer than a worker is kept that has nothing to do. */
   checkEnd(): void {
     const { plan, queue, providers } = this.#watched;
     for (const [id, { min }] of Object.entries(plan.spec.pools)) {
       if (plan.soundness[id] !== 'sound') continue;
+      const { inSystem } = queue.jobsOf(id);
+      if (inSystem > 0 && !this.#isPaidOut()) this.violated('all work is done', `${id}: ${inSystem} jobs`);
       const alive = [...this.rows.values()].filter((row) => row.config_id === id && !isFinal(row));
       if (alive.length > min)
         this.violated('what is not needed is ended', `${id}: ${alive.map(inWords).join()}`);
-      const { waiting } = queue.jobsOf(id);
-      if (waiting > 0 && !this.#isPaidOut()) this.violated('all work is done', `${id}: ${waiting} wait`);
     }
     for (const [provider, { alive }] of Object.entries(providers)) {
       for (const machine of alive) {

@@ -10,7 +10,7 @@ import { LauncherProcess } from './launcher-process.ts';
 import { Lists } from './lists.ts';
 import { Machines } from './machines.ts';
 import { ObjectLink } from './object-link.ts';
-import { CALM_SECONDS, type FleetPlan } from './plan.ts';
+import { CALM_SECONDS, type FleetPlan, secondsOfWork } from './plan.ts';
 import { Promises } from './promises.ts';
 import { QueueHost } from './queue-host.ts';
 
@@ -22,7 +22,7 @@ export interface FleetResult {
   launches: number;
 }
 
-/** One plan from its beginning to long after the last fault. */
+/** One plan from its beginning to long after the last fault and the last job. */
 export async function simulateFleet(plan: FleetPlan): Promise<FleetResult> {
   const world = new FleetWorld(plan);
   return await world.run();
@@ -118,8 +118,12 @@ class FleetWorld {
     }
     for (const fault of plan.faults) timeline.at(begin + fault.at * 1000, () => this.#faults.begin(fault));
     timeline.after(0, () => this.#second());
-    const end = begin + (plan.seconds + CALM_SECONDS) * 1000;
-    while (timeline.now < end && this.promises.violation === null && timeline.step()) {
+    const plannedEnd = begin + plan.seconds * 1000;
+    // One slot has run all jobs by then, one after the other: what still runs never ends.
+    const latest = plannedEnd + secondsOfWork(plan) * 1000;
+    const calmSince = () => Math.min(latest, Math.max(plannedEnd, this.promises.workedAt));
+    const isOver = () => timeline.now >= calmSince() + CALM_SECONDS * 1000;
+    while (!isOver() && this.promises.violation === null && timeline.step()) {
       await quiescent();
       while (await this.host.signed()) await quiescent();
     }
