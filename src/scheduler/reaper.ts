@@ -61,10 +61,16 @@ export function takeList(core: Core, list: CompleteList): void {
   }
 }
 
-/** Names are not unique at every provider: of several machines, the one whose id the launch has. */
+/**
+ * Names are not unique at every provider: of several machines, the one whose id the launch has. Another takes its place
+ * only until the launch is cleared for termination: what a launcher answers then is about the machine it was told of.
+ */
 function machineOf(launch: LaunchRecord, machines: readonly Machine[]): Machine | null {
-  const named = machines.filter(({ name }) => name === launch.name);
-  return named.find(({ external_id }) => external_id === launch.external_id) ?? named[0] ?? null;
+  const { name, external_id, clear_at } = launch;
+  const named = machines.filter((machine) => machine.name === name);
+  const own = named.find((machine) => machine.external_id === external_id);
+  if (own || (external_id !== null && clear_at !== null)) return own ?? null;
+  return named[0] ?? null;
 }
 
 /** The launcher that made the list may not be the one that the launch is bound to. */

@@ -162,6 +162,22 @@ describe('a list of a provider', () => {
     expect(fleet.sync().orders).toMatchObject([{ kind: 'terminate', external_id: 'x-2' }]);
   });
 
+  it('has the second of two machines of one name terminated that is listed while the first ends', () => {
+    const fleet = fleetWithSpec();
+    const { id, name } = fleet.accepted();
+    fleet.scheduler.control('chat', 'drain', false);
+    fleet.reconcile();
+    expect(fleet.sync().orders).toMatchObject([{ kind: 'terminate', external_id: 'x-1', order: 2 }]);
+    const second = [{ name, external_id: 'x-2' }];
+    fleet.list(second);
+    fleet.result(id, 2, { kind: 'terminated' });
+    expect(fleet.row(id)).toMatchObject({ state: 'gone', external_id: 'x-1' });
+    fleet.now += 60_000;
+    fleet.list(second);
+    fleet.reconcile();
+    expect(fleet.sync().orders).toMatchObject([{ kind: 'terminate', external_id: 'x-2' }]);
+  });
+
   it('has a machine terminated that turns up after its launch had ended', () => {
     const fleet = fleetWithSpec();
     const { id, name } = fleet.requested();
