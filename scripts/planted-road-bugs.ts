@@ -146,7 +146,6 @@ export const ROAD_BUGS: readonly Bug[] = [
     file: 'src/queue/clock/clock.ts',
     line: 'return standsStill(now, this.#core.machineTime());',
     becomes: 'return false;',
-    first_seed: 10_170,
   },
   {
     name: 'what is stored does not go back with the clock',

@@ -153,7 +153,7 @@ const FAULTS: readonly [weight: number, draw: (random: Random) => DrawnFault][] 
   [2, () => ({ kind: 'queue_reset' })],
   [2, (r) => ({ kind: 'queue_freeze', ms: r.wait(8000, 60_000) })],
   [1, (r) => ({ kind: 'clock_set', byMs: LONGEST_LEASE_MS + r.wait(60_000, 3_600_000) })],
-  [2, (r) => ({ kind: 'clock_set', byMs: -r.wait(30_000, 3_600_000) })],
+  [2, (r) => ({ kind: 'clock_set', byMs: -r.wait(600_000, 3_600_000) })],
   [1, () => ({ kind: 'hibernate' })],
   [1, () => ({ kind: 'relay_reset' })],
 ];
