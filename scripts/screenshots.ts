@@ -8,6 +8,7 @@ import { until } from '../test/support/poll.ts';
 import { closeRawWorkers, RawWorker } from '../test/support/raw-worker.ts';
 import { startQueue, tearDown } from '../test/support/road.ts';
 import { ensureBrowser, launchBrowser } from './browser/setup.ts';
+import { commandLine } from './command-line.ts';
 import { startDemoQueue } from './demo/queue.ts';
 import { startDemoFleet } from './demo-fleet.ts';
 
@@ -17,12 +18,17 @@ import { startDemoFleet } from './demo-fleet.ts';
  * `fleet.png` and `job.png` of docs/images, its folder `views` is docs/images/views.
  */
 
-const FOLDER = process.argv[2] ?? '.worker-vllm/screenshots';
+const [FOLDER = ''] = commandLine(
+  'npm run screenshots --',
+  'takes pictures of every view of the dashboard, of a made-up fleet under load',
+)
+  .argument('[folder]', 'where they are put', '.worker-vllm/screenshots')
+  .parse().processedArgs as string[];
 const WIDE = { width: 1440, height: 900 };
 /** Workers that are played frame by frame say that they are there this often. */
 const PING_MS = 5000;
 /** As the README has them. */
-const SMALL = { width: 1280, height: 720 };
+const SMALL = { width: 1280, height: 880 };
 const PHONE = { width: 390, height: 844 };
 
 /** Until numbers and charts of a view have come. */
