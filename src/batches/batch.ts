@@ -6,7 +6,7 @@ export function isOver(status: BatchStatus): boolean {
 
 /** Whether its window is over, or was so before the clock was set back. @param now epoch ms */
 export function isExpiring({ is_expiring, expires_at }: Batch, now: number): boolean {
-  return is_expiring === true || now >= expires_at;
+  return is_expiring || now >= expires_at;
 }
 
 /** Why a batch failed before any of it ran. */
@@ -55,8 +55,8 @@ export interface NewBatch {
 /** A batch as it stands. All times in epoch ms, null: it has not come to that. */
 export interface Batch extends NewBatch {
   status: BatchStatus;
-  /** Its window ended and its lines are called back, also when the clock is set back then. Older rows lack it. */
-  is_expiring?: boolean;
+  /** Its window ended and its lines are called back, also when the clock is set back then. */
+  is_expiring: boolean;
   faults: LineFault[];
   /** Bytes and lines of its input that have been read, and the lines among them that are not blank. */
   scanned_bytes: number;

@@ -31,6 +31,17 @@ export type BatchStatus = (typeof BATCH_STATUSES)[number];
 
 const seconds = z.number().int();
 
+/** A page of a list. */
+function listOf<Item extends z.ZodType>(item: Item) {
+  return z.object({
+    object: z.literal('list'),
+    data: z.array(item),
+    first_id: z.string().nullable(),
+    last_id: z.string().nullable(),
+    has_more: z.boolean(),
+  });
+}
+
 export const StoredFile = z.object({
   id: z.string(),
   object: z.literal('file'),
@@ -44,13 +55,7 @@ export const StoredFile = z.object({
 });
 export type StoredFile = z.infer<typeof StoredFile>;
 
-export const StoredFileList = z.object({
-  object: z.literal('list'),
-  data: z.array(StoredFile),
-  first_id: z.string().nullable(),
-  last_id: z.string().nullable(),
-  has_more: z.boolean(),
-});
+export const StoredFileList = listOf(StoredFile);
 
 export const Batch = z.object({
   id: z.string(),
@@ -104,11 +109,5 @@ export const Batch = z.object({
 });
 export type Batch = z.infer<typeof Batch>;
 
-export const BatchList = z.object({
-  object: z.literal('list'),
-  data: z.array(Batch),
-  first_id: z.string().nullable(),
-  last_id: z.string().nullable(),
-  has_more: z.boolean(),
-});
+export const BatchList = listOf(Batch);
 export type BatchList = z.infer<typeof BatchList>;
