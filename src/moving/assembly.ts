@@ -136,8 +136,11 @@ export class Assembly {
     return JSON.stringify(partial).length > limits.PARTIAL_ANSWER_CHARACTERS ? null : partial;
   }
 
-  /** What has come since `told`, of what another attempt could go on from; null: nothing, or no more of it is kept. */
-  part(): AnswerPart | null {
+  /**
+   * What has come since `told`, of what another attempt could go on from, and how many characters of JSON it takes;
+   * null: nothing has, or no more of it is kept.
+   */
+  part(): { part: AnswerPart; characters: number } | null {
     const { ids, characters, reasoning, logprobs, size } = this.#told;
     if (this.#ids === null || !this.isMovable) return null;
     if (this.#ids.length <= Math.max(ids, this.#promptTokens)) return null;
@@ -150,18 +153,19 @@ export class Assembly {
       reasoning: this.#reasoning.slice(reasoning),
       logprobs: this.#logprobs?.slice(logprobs) ?? null,
     };
-    return size + JSON.stringify(part).length > limits.PARTIAL_ANSWER_CHARACTERS ? null : part;
+    const { length } = JSON.stringify(part);
+    return size + length <= limits.PARTIAL_ANSWER_CHARACTERS ? { part, characters: length } : null;
   }
 
-  /** The queue has been told of this part. */
-  told(part: AnswerPart): void {
-    const { ids, characters, reasoning, logprobs, size } = this.#told;
+  /** The queue has been told of this part. @param size its characters */
+  told(part: AnswerPart, size: number): void {
+    const { ids, characters, reasoning, logprobs, size: before } = this.#told;
     this.#told = {
       ids: ids + part.ids.length,
       characters: characters + part.text.length,
       reasoning: reasoning + part.reasoning.length,
       logprobs: logprobs + (part.logprobs?.length ?? 0),
-      size: size + JSON.stringify(part).length,
+      size: before + size,
     };
   }
 

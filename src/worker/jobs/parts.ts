@@ -11,11 +11,12 @@ export function withParts(refs: readonly JobRef[], runs: (ref: JobRef) => Runnin
     const ref = { job_id, fence_token };
     const running = runs(ref);
     const assembly = running?.assembly ?? null;
-    const part = assembly?.part() ?? null;
-    if (running === null || assembly === null || part === null) return ref;
-    room -= JSON.stringify(part).length;
+    const next = assembly?.part() ?? null;
+    if (running === null || assembly === null || next === null) return ref;
+    const { part, characters } = next;
+    room -= characters;
     if (room < 0) return ref;
-    assembly.told(part);
+    assembly.told(part, characters);
     const timing = part.after === 0 ? running.timing() : undefined;
     return { ...ref, part, ...(timing && { timing }) };
   });
