@@ -40,6 +40,7 @@ export function createApp(page?: ArrayBuffer): Gateway {
   app.use(nameRequest);
   app.use(crossOrigin);
   app.use(rejectOddHosts);
+  app.use(rejectCompressed);
   sessionRoutes(app);
   modelRoutes(app);
   fileRoutes(app);
@@ -93,6 +94,14 @@ const rejectOddHosts: MiddlewareHandler = (context, next) => {
   if (URL.canParse(context.req.raw.url) && (host === undefined || HOST.test(host))) return next();
   const message = 'The Host header must be a name or an address, with a port or without.';
   throw new HttpError(400, message, 'invalid_host');
+};
+
+/** Bodies are passed on as they come, and read on the way: a compressed one would be neither bounded nor readable. */
+const rejectCompressed: MiddlewareHandler = (context, next) => {
+  const encoding = context.req.header('content-encoding')?.trim().toLowerCase() || 'identity';
+  if (encoding === 'identity') return next();
+  const message = `The body is compressed (Content-Encoding: ${encoding}); send it as it is.`;
+  throw new HttpError(415, message, 'unsupported_encoding', { 'accept-encoding': 'identity' });
 };
 
 /** A path that exists, asked with a method that it does not have. */

@@ -49,7 +49,7 @@ export async function authorize(
   if (entry === null) {
     throw new HttpError(
       401,
-      'This queue asks for a token: send it as "Authorization: Bearer <token>", or as "X-Api-Key"; or sign in on its page.',
+      'This queue asks for a token: send it as "Authorization: Bearer <token>", or as "X-Api-Key" or "Api-Key"; or sign in on its page.',
       'token_missing',
     );
   }
@@ -74,12 +74,16 @@ function requireRoute({ name, routes }: TokenEntry, path: string): void {
   );
 }
 
-/** Also bare on RunPod's routes, as its documentation sends the key, and in the header of Anthropic's clients. */
+/** Headers in which other clients than OpenAI's send their key: Anthropic's, and those of Azure OpenAI. */
+const KEY_HEADERS = ['x-api-key', 'api-key'];
+
+/** Also bare on RunPod's routes, as its documentation sends the key. */
 function tokenIn(request: Request): string | undefined {
   const isRunpod = dialectOf(new URL(request.url).pathname) === 'runpod';
   const form = isRunpod ? /^(?:Bearer\s+)?(\S+)\s*$/i : /^Bearer\s+(\S+)\s*$/i;
   const { headers } = request;
-  return form.exec(headers.get('authorization') ?? '')?.[1] ?? headers.get('x-api-key') ?? undefined;
+  const bearer = form.exec(headers.get('authorization') ?? '')?.[1];
+  return bearer ?? KEY_HEADERS.map((name) => headers.get(name)).find(Boolean) ?? undefined;
 }
 
 /** Whose jobs a token submits; null where no tokens are configured. */

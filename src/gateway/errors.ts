@@ -1,4 +1,4 @@
-import { type ApiError, type Dialect, errorBody } from '../protocol/index.ts';
+import { type ApiError, CHALLENGE, type Dialect, errorBody } from '../protocol/index.ts';
 
 /** A request that ends with an error for its caller. Thrown anywhere below a route. */
 export class HttpError extends Error implements ApiError {
@@ -30,7 +30,14 @@ const OPENAI: ErrorOf = { dialect: 'openai' };
 /** An error response in the shape of the API that its caller speaks. */
 export function errorResponse(error: HttpError, { dialect, requestId }: ErrorOf = OPENAI): Response {
   const { status, headers } = error;
-  return Response.json(errorBody(error, dialect, requestId), { status, headers });
+  return Response.json(errorBody(error, dialect, requestId), {
+    status,
+    headers: { ...challengeOf(status), ...headers },
+  });
+}
+
+function challengeOf(status: number): Record<string, string> {
+  return status === 401 ? { 'www-authenticate': CHALLENGE } : {};
 }
 
 /** The error that a caller gets for what was thrown: an HttpError as it is, for any other where to look in the log. */
@@ -56,7 +63,7 @@ export function engineResponse(status: number, body: string, contentType: string
   }
   return new Response(BODILESS.has(status) ? null : body, {
     status,
-    headers: { 'content-type': contentType },
+    headers: { 'content-type': contentType, ...challengeOf(status) },
   });
 }
 

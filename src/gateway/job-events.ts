@@ -1,3 +1,4 @@
+import { EVENT_STREAM } from '../protocol/index.ts';
 import type { SettlementsAnswer } from '../queue/rpc.ts';
 import { HttpError, retryAfter } from './errors.ts';
 
@@ -30,8 +31,7 @@ export async function settlementEvents(
   if (!first.ok) throw tooMany(first.most);
   const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
   void pump(writable.getWriter(), first, signal, ports);
-  const headers = { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache' };
-  return new Response(readable, { headers });
+  return new Response(readable, { headers: EVENT_STREAM });
 }
 
 /** Until the reader is gone, or the queue does not answer: then the stream ends, and the reader comes back. */

@@ -104,7 +104,11 @@ export async function receive(
  */
 export async function discardBody(request: Request, waitMs = BODY_WITHIN_MS): Promise<void> {
   if (!request.body || request.body.locked) return;
+  // Its caller has sent nothing yet, and sends nothing once it has the answer. Reading would ask it to.
+  if (/100-continue/i.test(request.headers.get('expect') ?? '')) return;
   const length = announcedLength(request) ?? Number.POSITIVE_INFINITY;
+  // The beginning would not save the answer.
+  if (Number.isFinite(length) && length > DISCARDED_BYTES) return;
   // A short body has come already, or nearly: reading it is worth the answer.
   const isShort = length <= RECEIVE_BYTES;
   const turn = length <= KERNEL_BYTES ? { beside: 0, waitMs: 0 } : { beside: MOST_DISCARDS - 1, waitMs };

@@ -23,6 +23,9 @@ export function dialectOf(path: string): Dialect {
   return name === 'responses' ? 'responses' : 'openai';
 }
 
+/** `WWW-Authenticate` of every response with the status 401, which has to name a way to do better (RFC 9110 §15.5.2). */
+export const CHALLENGE = 'Bearer realm="worker-vllm"';
+
 export interface ApiError {
   /** The HTTP status, also where it is too late to send it. */
   status: number;

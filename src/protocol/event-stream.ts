@@ -1,3 +1,12 @@
+/**
+ * What an answer that comes piece by piece says to the proxies between here and its caller: nginx's defaults gather
+ * 8 kB before they send any, and this header switches that off for one answer; caches keep none of it.
+ */
+export const UNBUFFERED = { 'cache-control': 'no-cache', 'x-accel-buffering': 'no' } as const;
+
+/** The headers of a stream of server-sent events. */
+export const EVENT_STREAM = { 'content-type': 'text/event-stream; charset=utf-8', ...UNBUFFERED } as const;
+
 const LF = 10;
 const CR = 13;
 

@@ -2,6 +2,7 @@ import {
   bytesOfBase64,
   type ChatCompletionSummary,
   type EngineRequestResult,
+  EVENT_STREAM,
   runpodOutput,
 } from '../../protocol/index.ts';
 import { engineResponse } from '../errors.ts';
@@ -37,7 +38,7 @@ export function answerFromResult(
 /** What a job in RunPod's form yielded, in the form in which its worker streams it. */
 function runpodEvents(output: unknown[]): Response {
   const text = output.map((piece) => `data: ${JSON.stringify({ output: piece })}\n\n`).join('');
-  return new Response(text, { headers: { 'content-type': 'text/event-stream; charset=utf-8' } });
+  return new Response(text, { headers: EVENT_STREAM });
 }
 
 /** @param model as the caller named it: the result does not */
@@ -99,7 +100,7 @@ function streamed(
   const text = [...events.map((event) => JSON.stringify(event)), '[DONE]']
     .map((data) => `data: ${data}\n\n`)
     .join('');
-  return new Response(text, { headers: { 'content-type': 'text/event-stream; charset=utf-8' } });
+  return new Response(text, { headers: EVENT_STREAM });
 }
 
 /** Tool calls in a chunk are numbered, in a message they are not. */

@@ -1,4 +1,4 @@
-import { errorEvents, readApiError } from '../../protocol/index.ts';
+import { EVENT_STREAM, errorEvents, readApiError, UNBUFFERED } from '../../protocol/index.ts';
 import { type ErrorOf, errorResponse, toHttpError } from '../errors.ts';
 
 /**
@@ -70,8 +70,8 @@ export async function respondEarly(answered: Promise<Response>, parts: EarlyPart
   });
   // A write that fails shows that the caller is gone.
   void writeLate(writable, told, parts).catch(() => parts.hangUp());
-  const type = parts.kind === 'events' ? 'text/event-stream; charset=utf-8' : 'application/json';
-  return new Response(readable, { status: 200, headers: { 'content-type': type, ...parts.headers } });
+  const form = parts.kind === 'events' ? EVENT_STREAM : { 'content-type': 'application/json', ...UNBUFFERED };
+  return new Response(readable, { status: 200, headers: { ...form, ...parts.headers } });
 }
 
 async function writeLate(

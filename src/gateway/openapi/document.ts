@@ -30,6 +30,7 @@ export function openApiDocument(rows: readonly RouteRow[], { closed = false } = 
       securitySchemes: {
         bearer: { type: 'http', scheme: 'bearer' },
         api_key: { type: 'apiKey', in: 'header', name: 'X-Api-Key' },
+        azure_api_key: { type: 'apiKey', in: 'header', name: 'Api-Key' },
       },
     },
     paths: pathsOf(rows),
@@ -88,7 +89,7 @@ function operationOf(row: RouteRow, path: string): Json {
     summary,
     description: [description, needs].filter(Boolean).join(' ') || undefined,
     // Where no tokens are configured, none is asked for.
-    security: scopes.length === 0 ? [] : [{ bearer: [] }, { api_key: [] }, {}],
+    security: scopes.length === 0 ? [] : [{ bearer: [] }, { api_key: [] }, { azure_api_key: [] }, {}],
     parameters: [...inPath, ...inQuery, ...inHeaders],
     ...(body && { requestBody: { required: true, content: contentOf(body) } }),
     responses: { ...answersOf(row.answers), ...errorsOf(row) },
@@ -150,7 +151,7 @@ function answersOf(answers: Readonly<Record<number, Answer>>): Json {
   );
 }
 
-const ERRORS: Record<ErrorStatus | 401 | 403 | 500, string> = {
+const ERRORS: Record<ErrorStatus | 401 | 403 | 415 | 500, string> = {
   400: 'The request cannot be read, or says something impossible.',
   401: 'The token is missing or unknown.',
   403: 'The token lacks the scope; or no tokens are configured, and the request comes from elsewhere.',
@@ -159,6 +160,7 @@ const ERRORS: Record<ErrorStatus | 401 | 403 | 500, string> = {
   409: 'It contradicts what there is.',
   410: 'It is gone for now.',
   413: 'The body is too large.',
+  415: 'The body is compressed.',
   426: 'A WebSocket is wanted.',
   429: 'Too much waits already; Retry-After says when to try again.',
   500: 'A fault of the gateway; the log says more under the id of the request.',
@@ -187,8 +189,9 @@ function headerParameters(rows: readonly RouteRow[]): Record<string, Json> {
   return Object.fromEntries(headers.map(([name, given]) => [name, parameter(name, 'header', given)]));
 }
 
-function errorsOf({ scopes, errors = [], path }: RouteRow): Json {
-  const statuses = [...errors, ...(scopes.length > 0 ? [401, 403] : []), 500].sort((a, b) => a - b);
+function errorsOf({ scopes, errors = [], path, body }: RouteRow): Json {
+  const asked = scopes.length > 0 ? [401, 403] : [];
+  const statuses = [...errors, ...asked, ...(body ? [415] : []), 500].sort((a, b) => a - b);
   const schema = errorSchema(path);
   return Object.fromEntries(
     statuses.map((status) => [status, { $ref: `#/components/responses/${schema}${status}` }]),

@@ -1,5 +1,13 @@
 import { quietly } from '../../durable/quietly.ts';
-import { type AnswerHead, asciiJson, type BrokenReason, OPTIMISATIONS } from '../../protocol/index.ts';
+import {
+  type AnswerHead,
+  asciiJson,
+  type BrokenReason,
+  CHALLENGE,
+  isEventStream,
+  OPTIMISATIONS,
+  UNBUFFERED,
+} from '../../protocol/index.ts';
 import { BROKEN_HEADER } from '../calls.ts';
 import { brokenEvents } from '../sse.ts';
 import type { CallerSink } from '../stream-ports.ts';
@@ -53,7 +61,13 @@ export function streamedResponse(
 function responseWith(head: AnswerHead, body: BodyInit, more: Record<string, string>): Response {
   // That name is the relay's own.
   const { [BROKEN_HEADER]: _, ...headers } = head.headers;
-  const init: ResponseInit = { status: head.status, headers: { ...headers, ...more } };
+  const all = {
+    ...(head.status === 401 && { 'www-authenticate': CHALLENGE }),
+    ...headers,
+    ...(isEventStream(headers) && UNBUFFERED),
+    ...more,
+  };
+  const init: ResponseInit = { status: head.status, headers: all };
   // A body that the engine compressed goes to its caller as it is.
   if (headers['content-encoding']) init.encodeBody = 'manual';
   return new Response(BODILESS.has(head.status) ? null : body, init);
