@@ -161,18 +161,6 @@ export const ROAD_BUGS: readonly Bug[] = [
     becomes: `  let { progress = null`,
   },
   {
-    name: 'settlements are numbered anew after a restart',
-    file: 'src/queue/store/settlements-table.ts',
-    line: 'Math.max(newest?.n ?? 0, forgottenSettlement(sql), ',
-    becomes: 'Math.max(forgottenSettlement(sql), ',
-  },
-  {
-    name: 'a look at settlements passes over all but the first',
-    file: 'src/queue/commands/settlements.ts',
-    line: 'settlements: told, up_to: upTo,',
-    becomes: 'settlements: told.slice(0, 1), up_to: upTo,',
-  },
-  {
     name: 'a replay buffer takes repeated bytes again',
     file: 'src/relay/replay-buffer.ts',
     line: 'const fresh = data.subarray(this.#received - offset);',

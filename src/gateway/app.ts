@@ -46,7 +46,6 @@ export function createApp(page?: ArrayBuffer): Gateway {
   fileRoutes(app);
   batchRoutes(app);
   jobSocketRoute(app);
-  // Before the routes of one job, whose id could be "events".
   jobListRoutes(app);
   matchingJobsRoutes(app);
   jobRoutes(app);

@@ -7,7 +7,6 @@ const time = z.iso.datetime();
 const count = z.number().int().min(0);
 
 const ShortError = z.object({ code: z.string(), message: z.string() });
-const { id, job_type, config_id, state, worker_id } = JobView.shape;
 
 /** A job in a list: without payload and result, its error in short. */
 export const ListedJob = JobView.omit({
@@ -35,18 +34,3 @@ export type LedgerStep = z.infer<typeof LedgerStep>;
 /** A job's history. */
 export const LedgerView = z.object({ job_id: z.string(), steps: z.array(LedgerStep) });
 export type LedgerView = z.infer<typeof LedgerView>;
-
-/** Data of the event `settled` of `/api/jobs/events`. */
-export const SettlementEvent = z.object({
-  id,
-  job_type,
-  config_id,
-  state,
-  /** As in the job's view. */
-  attempts: count,
-  worker_id,
-  created_at: time,
-  settled_at: time,
-  error: ShortError.nullable(),
-});
-export type SettlementEvent = z.infer<typeof SettlementEvent>;

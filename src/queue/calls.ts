@@ -14,7 +14,6 @@ import { leaveListener, listen, nextSettled } from './commands/listen.ts';
 import { purge } from './commands/purge.ts';
 import { request } from './commands/request.ts';
 import { retry } from './commands/retry.ts';
-import { settlements } from './commands/settlements.ts';
 import { stayed } from './commands/stayed.ts';
 import { submitAndListen } from './commands/submit.ts';
 import { outputOf, takeOutput } from './commands/take-output.ts';
@@ -90,7 +89,6 @@ export const VIEWS = {
 export const WAITS = {
   follow,
   nextSettled,
-  settlements,
   wait,
 };
 

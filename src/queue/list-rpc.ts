@@ -1,6 +1,6 @@
-import type { ListedJob, SettlementEvent } from '../protocol/index.ts';
+import type { ListedJob } from '../protocol/index.ts';
 
-/** Lists of jobs and of settlements, as the gateway asks a queue for them. */
+/** Lists of jobs, as the gateway asks a queue for them. */
 
 /** Which jobs a list shows. Null: any. */
 export interface JobFilter {
@@ -41,30 +41,3 @@ export interface JobPage {
   /** Where the next page begins; null: there is nothing more. A page before may be empty. */
   next: ListPlace | null;
 }
-
-export interface SettlementsWanted {
-  /** The number of the last settlement that is known; null: only news. */
-  after: number | null;
-  config_id: string | null;
-  wait_ms: number;
-  /** Whose jobs; null: everybody's. */
-  viewer: string | null;
-}
-
-/** A job that was settled. */
-export interface Settlement extends SettlementEvent {
-  /** Grows with every settlement of the queue. */
-  n: number;
-}
-
-export type SettlementsAnswer =
-  | {
-      ok: true;
-      settlements: Settlement[];
-      /** The number to go on from. */
-      up_to: number;
-      /** Some may be missing: their jobs were forgotten, or the number is of no settlement of this queue. */
-      missed: 'forgotten' | 'unknown' | null;
-    }
-  /** As many callers as may wait already do: this is the limit. */
-  | { ok: false; most: number };

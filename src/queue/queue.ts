@@ -155,7 +155,6 @@ export class Queue {
       for (const job of dispatch(this.#core)) waitOrReject(this.#core, job);
     } while (letInHeld(this.#core));
     this.#core.stored.writeNew();
-    this.#core.stored.settlements.tell();
     return answer;
   }
 }

@@ -11,7 +11,7 @@ import type {
   PoolSharing,
   TraceContext,
 } from '../protocol/index.ts';
-import type { JobListWanted, JobPage, JobsAction, SettlementsAnswer, SettlementsWanted } from './list-rpc.ts';
+import type { JobListWanted, JobPage, JobsAction } from './list-rpc.ts';
 import type { BatchSlots, PoolNow, QueueMetrics } from './metrics-rpc.ts';
 import type { Prefix } from './prefix-rpc.ts';
 import type { UsageSum, UsageWanted } from './usage-rpc.ts';
@@ -63,8 +63,6 @@ export interface QueueCalls {
   ledger(jobId: string, viewer: Viewer): Promise<LedgerView | null>;
   /** One page of the stored jobs, newest first. */
   list(wanted: JobListWanted): Promise<JobPage>;
-  /** Settlements after a number; where there are none, as soon as there is one, or none after `wait_ms`. */
-  settlements(wanted: SettlementsWanted): Promise<SettlementsAnswer>;
   /** Answers as soon as the job is settled, or after `waitMs` with how it stands then. */
   wait(jobId: string, waitMs: number, viewer: Viewer): Promise<ToldJob | null>;
   /**

@@ -23,10 +23,6 @@ const TIMED: readonly Timed[] = [
     dueAt: ({ waiting, now }) => (waiting.size > 0 ? Math.min(now() + TICK_MS, waiting.nextLimit) : null),
     run: expireInMemory,
   },
-  {
-    dueAt: ({ stored }) => stored.settlements.soonest,
-    run: ({ stored, now }) => stored.settlements.expire(now()),
-  },
   waiting(({ stored }) => stored.waiters),
   waiting(({ stored }) => stored.followers),
   {

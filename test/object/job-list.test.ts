@@ -1,10 +1,9 @@
 import { expect, it } from 'vitest';
 import type { JobView } from '../../src/protocol/index.ts';
-import { until } from '../support/poll.ts';
 import { tokenEntry } from '../support/token-entry.ts';
 import { startTestWorkerd, type TestQueue } from '../support/workerd-queue.ts';
 
-/** Lists of jobs, lines of jobs and the events of their settlements, over HTTP, in a real workerd. */
+/** Lists of jobs, and lines of jobs, over HTTP, in a real workerd. */
 
 const workerd = startTestWorkerd({
   TOKENS: JSON.stringify([
@@ -31,65 +30,6 @@ async function page(queue: TestQueue, query = '', init: RequestInit = {}): Promi
 async function submit(queue: TestQueue, ...ids: string[]): Promise<void> {
   const body = JSON.stringify(ids.map((id) => ({ ...job, id })));
   expect((await queue.ask('', { method: 'POST', body })).status).toBe(200);
-}
-
-/** Server-sent events, as they come. */
-class Events {
-  readonly events: { id: string | null; event: string; data: Record<string, unknown> }[] = [];
-  lastId = '';
-  status = 0;
-  isOver = false;
-  text = '';
-  readonly #leave = new AbortController();
-
-  async open(
-    queue: TestQueue,
-    { after, query = '', token = 'mine' }: { after?: string; query?: string; token?: string } = {},
-  ) {
-    const headers = {
-      authorization: `Bearer ${token}`,
-      ...(after !== undefined && { 'last-event-id': after }),
-    };
-    const response = await queue.ask(`/events${query}`, { headers, signal: this.#leave.signal });
-    this.status = response.status;
-    void this.#read(response)
-      .catch(() => {})
-      .finally(() => {
-        this.isOver = true;
-      });
-    return this;
-  }
-
-  leave(): void {
-    this.#leave.abort();
-  }
-
-  /** The ids of jobs, once there are so many. */
-  async jobs(count: number): Promise<unknown[]> {
-    const settled = () => this.events.filter(({ event }) => event === 'settled');
-    await until(() => settled().length >= count, `${count} settlements`);
-    return settled().map(({ data }) => data.id);
-  }
-
-  async #read(response: Response): Promise<void> {
-    let rest = '';
-    const decoder = new TextDecoder();
-    for await (const piece of response.body!) {
-      rest += decoder.decode(piece as Uint8Array, { stream: true });
-      this.text += decoder.decode(piece as Uint8Array);
-      const blocks = rest.split('\n\n');
-      rest = blocks.pop()!;
-      for (const block of blocks) this.#take(block);
-    }
-  }
-
-  #take(block: string): void {
-    const field = (name: string) => new RegExp(`^${name}: (.*)$`, 'm').exec(block)?.[1] ?? null;
-    this.lastId = field('id') ?? this.lastId;
-    const data = field('data');
-    if (data)
-      this.events.push({ id: field('id'), event: field('event') ?? 'message', data: JSON.parse(data) });
-  }
 }
 
 it('lists the jobs of a tenant, newest first, filtered and page by page', async () => {
@@ -179,87 +119,9 @@ it('takes 10,000 lines and no more, and not none', async () => {
   expect((await post(lines(10_001))).status).toBe(400);
 });
 
-it('tells settlements as they come, those of the tenant alone', async () => {
+it('has no stream of all settlements: "events" is the id of a job like any other', async () => {
   const queue = workerd.queue('mine');
-  const [mine, theirs, all] = await Promise.all(
-    ['mine', 'yours', 'reads'].map((token) => new Events().open(queue, { token })),
-  );
-  await submit(queue, 'a', 'b');
-  const worker = await queue.worker('w', { capacity: 2 });
-  worker.result(await worker.job());
-  await mine!.jobs(1);
-  await queue.ask('/b', { method: 'DELETE' });
-  expect(await mine!.jobs(2)).toEqual(['a', 'b']);
-  expect(mine!.events).toMatchObject([
-    { id: '1', data: { id: 'a', state: 'succeeded', worker_id: 'w', error: null } },
-    { id: '2', data: { id: 'b', state: 'cancelled', error: { code: 'cancelled' } } },
-  ]);
-  expect(mine!.events[0]!.data).not.toHaveProperty('result');
-  expect(await all!.jobs(2)).toEqual(['a', 'b']);
-  expect(theirs!.events).toEqual([]);
-  for (const events of [mine, theirs, all]) events!.leave();
-});
-
-it('misses nothing over a reconnect and a restart of the queue', async () => {
-  const queue = workerd.queue('mine');
-  const settle = async (id: string) => {
-    await submit(queue, id);
-    await queue.ask(`/${id}`, { method: 'DELETE' });
-  };
-  const first = await new Events().open(queue);
-  await settle('a');
-  await first.jobs(1);
-  first.leave();
-  await settle('b');
-  await workerd.restart();
-  await settle('c');
-  const second = await new Events().open(queue, { after: first.lastId });
-  await settle('d');
-  expect(await second.jobs(3)).toEqual(['b', 'c', 'd']);
-  const fromTheBeginning = await new Events().open(queue, { query: '?after=0' });
-  expect(await fromTheBeginning.jobs(4)).toEqual(['a', 'b', 'c', 'd']);
-  await workerd.restart();
-  await until(() => second.isOver, 'the stream ends with its queue');
-});
-
-it('tells a reader its place before anything is settled, and keeps the stream alive', async () => {
-  const queue = workerd.queue('mine');
-  const events = await new Events().open(queue);
-  await until(() => events.lastId === '0' && events.text.includes(': keep-alive'), 'the first comment');
-  await until(() => events.text.split(': keep-alive').length > 2, 'the second comment');
-  events.leave();
-});
-
-it('filters by pool, and says what was forgotten', async () => {
-  await workerd.restart({ RETENTION_SECONDS: '1' });
-  const queue = workerd.queue();
-  await queue.ask('', { method: 'POST', body: JSON.stringify({ ...job, id: 'old' }) });
-  await queue.ask('/old', { method: 'DELETE' });
-  await until(async () => (await queue.ask('/old')).status === 404, 'the job is forgotten');
-  const events = await new Events().open(queue, { after: '0', query: '?config_id=other' });
-  await until(() => events.events.length > 0, 'the gap');
-  expect(events.events).toMatchObject([
-    { id: null, event: 'gap', data: { reason: expect.stringContaining('forgotten') } },
-  ]);
-  await queue.ask('', {
-    method: 'POST',
-    body: JSON.stringify([
-      { ...job, id: 'here' },
-      { ...job, id: 'there', config_id: 'other' },
-    ]),
-  });
-  await queue.ask('/here', { method: 'DELETE' });
-  await queue.ask('/there', { method: 'DELETE' });
-  expect(await events.jobs(1)).toEqual(['there']);
-  const stranger = await new Events().open(queue, { after: '999' });
-  await until(() => stranger.events.length > 0, 'the gap');
-  expect(stranger.events[0]).toMatchObject({
-    event: 'gap',
-    data: { reason: expect.stringContaining('state') },
-  });
-  for (const one of [events, stranger]) one.leave();
-});
-
-it('answers 400 to a last event that is none', async () => {
-  expect((await new Events().open(workerd.queue(), { after: 'x' })).status).toBe(400);
+  expect((await queue.ask('/events')).status).toBe(404);
+  await submit(queue, 'events');
+  expect(await (await queue.ask('/events')).json()).toMatchObject({ id: 'events', state: 'pending' });
 });

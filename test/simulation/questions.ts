@@ -133,7 +133,6 @@ function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCalls {
     ownerOf: unasked,
     sharing: unasked,
     list: unasked,
-    settlements: (wanted) => rpc((queue, answer) => queue.wait('settlements', wanted, answer)),
     listen: (listener, ids, viewer) =>
       rpc((queue, answer) => answer(queue.do('listen', listener, ids, viewer))),
     nextSettled: (listener, ms) => rpc((queue, answer) => queue.wait('nextSettled', listener, ms, answer)),

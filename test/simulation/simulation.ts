@@ -10,7 +10,6 @@ import { idleSlot, probes } from './probe.ts';
 import { RETENTION_SECONDS } from './queue-host.ts';
 import { Reader } from './reader.ts';
 import { Server } from './server.ts';
-import { SettlementReader } from './settlement-reader.ts';
 import { SharedGpu } from './shared-gpu.ts';
 import { Submitter } from './submitter.ts';
 import { quiescent, Timeline } from './timeline.ts';
@@ -64,7 +63,6 @@ class Simulation {
   readonly #callers: Caller[] = [];
   readonly #readers: Reader[] = [];
   readonly #batches: BatchOwner[] = [];
-  readonly #settlements: SettlementReader;
   readonly #around: Surroundings;
 
   constructor(plan: Plan) {
@@ -79,7 +77,6 @@ class Simulation {
     };
     this.#server = new Server(ports);
     this.#around = { ...ports, server: this.#server };
-    this.#settlements = new SettlementReader(this.#around);
     const gpu = new SharedGpu(this.#timeline, (promise, message) => this.#oracle.violated(promise, message));
     this.#workers = plan.workers.map((worker) => new WorkerProcess(this.#around, worker, gpu));
   }
@@ -123,7 +120,6 @@ class Simulation {
     this.#server.start();
     for (const worker of this.#workers) worker.start();
     for (const job of jobs) this.#submit(job);
-    this.#watch(this.#settlements.run());
     for (const plan of callers) {
       const caller = new Caller(this.#around, plan);
       this.#callers.push(caller);
@@ -165,7 +161,6 @@ class Simulation {
   async #isQuiet(): Promise<void> {
     if (this.#oracle.violation) return;
     this.#trace.say('--- nothing is left to do');
-    this.#settlements.stop();
     const from = this.#timeline.now;
     this.#oracle.renewals = 0;
     const isOver = () => this.#timeline.now >= from + STAYS_QUIET_MS && this.#leftover() === null;
@@ -240,8 +235,6 @@ class Simulation {
     if (owner) return `${owner.plan.id} has not ended`;
     const reader = this.#readers.find(({ isDone }) => !isDone);
     if (reader) return `${reader.id} still reads`;
-    const untold = this.#settlements.missing(this.#submitters.map(({ id }) => id));
-    if (untold) return `the settlement of ${untold} was not told`;
     const rules = this.#server.queue.rules;
     if (!rules) return 'the queue is down';
     const { running, pending } = rules.read('status');

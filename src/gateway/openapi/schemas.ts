@@ -141,7 +141,6 @@ export const SCHEMAS = {
     next: null,
   }),
   LedgerView: sent(protocol.LedgerView, 'What happened to a job, step by step.'),
-  SettlementEvent: sent(protocol.SettlementEvent, 'Data of an event "settled" of /api/jobs/events.'),
   Webhook: sent(answers.Webhook, 'What is posted to the webhook of a job when it is settled.'),
   Failure: sent(protocol.Failure, 'Why a job failed.'),
   AttemptError: sent(protocol.AttemptError, 'How one attempt at a job failed.'),

@@ -3,12 +3,7 @@ import type { Core } from '../state/state.ts';
 import { due } from '../store/alarm.ts';
 import { forgetLedger } from '../store/ledger-table.ts';
 import { forgetSessions, nextToForget } from '../store/session-table.ts';
-import {
-  forgetSettlements,
-  type OldJob,
-  oldestSettled,
-  oldestSettledAt,
-} from '../store/settlements-table.ts';
+import { type OldJob, oldestSettled, oldestSettledAt } from '../store/settlements-table.ts';
 
 /** Settled jobs deleted in one event, so that no event takes long. */
 const BITE_JOBS = 200;
@@ -32,9 +27,7 @@ function sweepJobs(core: Core, before: number): void {
   if ((oldestSettledAt(core.sql) ?? before + 1) > before) return;
   const oldest = oldestSettled(core.sql, BITE_JOBS);
   const kept = oldest.findIndex((job) => job.settled_at > before);
-  const jobs = kept < 0 ? oldest : oldest.slice(0, kept);
-  forget(core, jobs);
-  forgetSettlements(core.sql, jobs.at(-1)?.settlement ?? 0);
+  forget(core, kept < 0 ? oldest : oldest.slice(0, kept));
 }
 
 /**

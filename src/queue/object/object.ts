@@ -184,10 +184,6 @@ export class QueueObject extends objectThatOffers<QueueEnv, Offered>() implement
     return answers;
   }
 
-  settlements(...asked: Asked<'settlements'>): Answered<'settlements'> {
-    return this.#commits.answered(null, (answer) => this.#queue.wait('settlements', ...asked, answer));
-  }
-
   wait(...asked: Asked<'wait'>): Answered<'wait'> {
     return this.#commits.answered(`wait ${asked[0]}`, (answer) => this.#queue.wait('wait', ...asked, answer));
   }

@@ -22,7 +22,7 @@ import { HELD, holdJob, isHeld, nextHeldId, unholdJob } from '../store/limits-ta
 import type { NewJobRow } from '../store/new-jobs.ts';
 import { wakeDelayed } from '../store/pending-table.ts';
 import type { Ports } from '../store/ports.ts';
-import { keepLatestSettlement } from '../store/settlements-table.ts';
+import { latestSettlement } from '../store/settlements-table.ts';
 import { postponeLeases } from '../store/times.ts';
 import type { Ending, JobStore, Lease, Release, WaitingJob } from './job.ts';
 import type { JobRows } from './job-rows.ts';
@@ -32,7 +32,6 @@ import { Listeners } from './listeners.ts';
 import { PartialAnswers } from './partial-answers.ts';
 import { Pending } from './pending.ts';
 import type { ReadySet } from './ready-set.ts';
-import { Settlements } from './settlements.ts';
 import { Waiters } from './waiters.ts';
 import { Webhooks } from './webhooks.ts';
 
@@ -55,7 +54,8 @@ export class StoredJobs implements JobStore<StoredJob> {
   /** Calls answered also when a job is given to a worker. */
   readonly followers = new Waiters();
   readonly listeners: Listeners;
-  readonly settlements: Settlements;
+  /** The number of the newest settlement: they only grow. */
+  #latestSettlement: number;
   readonly webhooks: Webhooks;
   /** Of attempts that run. */
   readonly partials = new PartialAnswers();
@@ -81,7 +81,7 @@ export class StoredJobs implements JobStore<StoredJob> {
     this.#limits = limits;
     this.listeners = new Listeners(() => ports.now());
     this.pending = new Pending(ports.sql, backlog);
-    this.settlements = new Settlements(ports.sql);
+    this.#latestSettlement = latestSettlement(ports.sql);
     this.webhooks = new Webhooks(ports);
   }
 
@@ -248,7 +248,8 @@ export class StoredJobs implements JobStore<StoredJob> {
     if (job.state === 'pending') this.#leavePending(job);
     this.#limits.end(job.id);
     this.partials.forget(job.id);
-    const settlement = this.settlements.next();
+    this.#latestSettlement += 1;
+    const settlement = this.#latestSettlement;
     const result_file = ending.state === 'succeeded' && ending.result === null ? job.result_file : null;
     const result = endJob(this.#ports.sql, job, { ...ending, result_file }, now, settlement);
     this.#ended({ ...job, result_file }, ending, now, result);
@@ -276,7 +277,6 @@ export class StoredJobs implements JobStore<StoredJob> {
   retry(job: StoredJob): StoredJob {
     const { deadline_at, created_at } = job;
     const deadlineAt = deadline_at === null ? null : this.#ports.now() + deadline_at - created_at;
-    keepLatestSettlement(this.#ports.sql);
     const retried = retryJob(this.#ports.sql, job.id, {
       deadline_at: deadlineAt,
       run_after: this.#heldUntil(job),

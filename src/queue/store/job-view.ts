@@ -60,7 +60,7 @@ export function summaryOf(job: StoredJob) {
  * Attempts made so far, from 0 to `max_attempts`: failed ones, and the newest if it runs, succeeded, or was cut short by
  * a cancellation or the deadline. Released attempts do not count.
  */
-export function attemptsOf(job: StoredJob): number {
+function attemptsOf(job: StoredJob): number {
   const { state, worker_id, attempts } = job;
   // The row of a pending job still names its last worker; what failed was charged.
   if (state === 'pending' || state === 'failed' || worker_id === null) return attempts;

@@ -41,10 +41,6 @@ describe('the attempts of a job', () => {
     say(queue, worker, result);
     expect([queue.state(id), attempts(queue, id)]).toEqual(['succeeded', 2]);
     expect(JSON.parse(queue.queue.read('webhookBody', id)!)).toMatchObject({ data: { attempts: 2 } });
-    const all = { after: 0, config_id: null, wait_ms: 0, viewer: null };
-    const told: object[] = [];
-    queue.queue.wait('settlements', all, (answer) => told.push(answer));
-    expect(told).toMatchObject([{ settlements: [{ id, attempts: 2 }] }]);
   });
 
   it('do not count one that was given back uncharged', () => {
