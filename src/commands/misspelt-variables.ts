@@ -1,4 +1,4 @@
-import { closestName } from '../process/spelling.ts';
+import { closestName } from '../protocol/spelling.ts';
 import { containerShape } from '../supervisor/variables.ts';
 import { queueVariables } from '../workerd/settings.ts';
 

@@ -9,6 +9,7 @@ import {
   openAIType,
   parseValue,
   runpodStreams,
+  schemaWords,
 } from '../protocol/index.ts';
 import type { HeardAnswer, SubmitAnswer, SubmitJob } from '../queue/rpc.ts';
 import { type Bounds, enginePriorityProblem, modelProblem, priorityProblem } from './bounds.ts';
@@ -38,7 +39,7 @@ export function readSubmission(body: unknown, bound: Bounds, idempotencyKey?: st
     (job.stream ? streamProblemOf(job.job_type, payload) : null);
   if (problem !== null) return new HttpError(400, problem, 'invalid_job');
   if (job.id === undefined && idempotencyKey !== undefined) {
-    const checked = JobSubmission.shape.id.safeParse(idempotencyKey);
+    const checked = JobSubmission.shape.id.safeParse(idempotencyKey, { error: schemaWords });
     if (!checked.success)
       return new HttpError(400, `Idempotency-Key: ${checked.error.issues[0]?.message}`, 'invalid_job');
   }

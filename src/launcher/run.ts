@@ -4,6 +4,7 @@ import { systemClock } from '../process/clock.ts';
 import { reasonOf } from '../process/http.ts';
 import { EXIT, type Logger, UserError } from '../process/index.ts';
 import { withTimeout } from '../process/timeout.ts';
+import { schemaWords } from '../protocol/index.ts';
 import { DRIVER_NAMES, makeDriver } from '../providers/drivers.ts';
 import { LauncherAnswer, type LauncherReport } from '../scheduler/rpc.ts';
 import { Launcher } from './launcher.ts';
@@ -97,7 +98,7 @@ function sync(
 
 /** @throws Error when this launcher does not know the form: nothing of it is carried out */
 function ordersIn(body: unknown): LauncherAnswer {
-  const parsed = LauncherAnswer.safeParse(body);
+  const parsed = LauncherAnswer.safeParse(body, { error: schemaWords });
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   throw new Error(

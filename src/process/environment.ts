@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { expectationWords } from '../protocol/schema-words.ts';
 import { UserError } from './exit-codes.ts';
 import { MASK } from './secrets.ts';
 
@@ -64,7 +65,7 @@ export function readEnvironment<S extends z.ZodObject>(
   secrets: readonly string[] = [],
 ): z.infer<S> {
   const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value?.trim()));
-  const parsed = schema.safeParse(given);
+  const parsed = schema.safeParse(given, { error: expectationWords });
   if (parsed.success) return parsed.data;
   const lines = parsed.error.issues.map((issue) => {
     const name = String(issue.path[0] ?? '');

@@ -1,20 +1,36 @@
 import * as z from 'zod';
+import { BASE_TASKS } from './base.ts';
 import { isPlainPath } from './engine-routes.ts';
 import { AttemptError, Failure } from './failures.ts';
 import { MAX_ATTEMPTS } from './limits.ts';
 import { Continues } from './moves.ts';
+import { closestName } from './spelling.ts';
 
 const JOB_TYPE = /^[\w.:/-]{1,128}$/;
 const JOB_ID = /^[\w.:-]{1,128}$/;
 
 /**
- * Kind of work. Any name goes to the workers of its pool, which know whether they do it. Of this project's:
+ * Kind of work. Any name that is no misspelling of these goes to the workers of its pool, which know whether they do it. Of this project's:
  * `chat_completion`, `llm_inference`, `engine_request` (any route of the engine, body and answer passed through whole),
  * `runpod` (what RunPod's worker takes, runpod.ts) and the tasks of the base protocol (base.ts).
  */
 const JobType = z
   .string()
-  .regex(JOB_TYPE, 'must be 1 to 128 letters, digits or _ . : / -, such as "chat_completion"');
+  .regex(JOB_TYPE, 'must be 1 to 128 letters, digits or _ . : / -, such as "chat_completion"')
+  .refine((type) => misspeltType(type) === null, {
+    error: ({ input }) =>
+      `there is no type "${input}"; did you mean ${misspeltType(String(input))}? Types of this queue are ${NAMED_TYPES.join(', ')}, and any name that a worker of your own knows`,
+  });
+
+const NAMED_TYPES = ['chat_completion', 'llm_inference', 'engine_request', 'runpod'];
+const KNOWN_TYPES: readonly string[] = [...NAMED_TYPES, ...Object.values(BASE_TASKS)];
+/** The names of others' types are farther from these: fal/text-to-image has five other letters. */
+const MISSPELT_LETTERS = 2;
+
+/** The type that was meant by one that is nearly spelt like it; null: it is that type, or one that others know. */
+function misspeltType(type: string): string | null {
+  return KNOWN_TYPES.includes(type) ? null : closestName(type, KNOWN_TYPES, MISSPELT_LETTERS);
+}
 
 /**
  * States of a job, in the queue's one table.

@@ -2,6 +2,7 @@ import type * as z from 'zod';
 import { MOST_FRAMES } from './frame-messages.ts';
 import { checkJson, JsonFault } from './json-scan.ts';
 import { JSON_DEPTH } from './limits.ts';
+import { schemaWords } from './schema-words.ts';
 
 /** Shorter texts are parsed in no time, however deep they are nested. */
 const SHORT_CHARACTERS = 64 * 1024;
@@ -43,7 +44,7 @@ function readJson(text: string): Parsed<unknown> {
 
 /** The same for a value that is already parsed. */
 export function parseValue<T>(schema: z.ZodType<T>, data: unknown): Parsed<T> {
-  const parsed = schema.safeParse(data);
+  const parsed = schema.safeParse(data, { error: schemaWords });
   if (parsed.success) return { ok: true, value: parsed.data };
   const issue = parsed.error.issues[0];
   if (issue?.code === 'invalid_union' && issue.path.join('.') === 'type') {

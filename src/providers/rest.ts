@@ -3,6 +3,7 @@ import { UserError } from '../process/exit-codes.ts';
 import { reasonOf } from '../process/http.ts';
 import { withTimeout } from '../process/timeout.ts';
 import { fieldsOf, jsonOrText } from '../protocol/fields.ts';
+import { schemaWords } from '../protocol/schema-words.ts';
 import type { LaunchOutcome } from '../scheduler/rpc.ts';
 import type { DriverPorts } from './driver.ts';
 import type { Pace } from './pace.ts';
@@ -108,7 +109,7 @@ export class RestApi {
    */
   read<Schema extends z.ZodType>(what: string, answer: Answer, schema: Schema): z.output<Schema> {
     if (answer.status < 200 || answer.status > 299) throw new NoAnswerError(this.said(what, answer));
-    const read = schema.safeParse(answer.body);
+    const read = schema.safeParse(answer.body, { error: schemaWords });
     if (read.success) return read.data;
     const [issue] = read.error.issues;
     const where = issue?.path.join('.') || 'the answer';

@@ -1,5 +1,5 @@
 import type * as z from 'zod';
-import { fieldsOf } from '../protocol/index.ts';
+import { expectationWords, fieldsOf } from '../protocol/index.ts';
 import { LabelValue } from './pod-spec.ts';
 
 /** What no field shows by itself. The value may be anything yet: its own faults are reported beside these. */
@@ -29,7 +29,7 @@ export function checkReferences(value: unknown, context: z.core.$RefinementCtx):
         fieldsOf(fieldsOf(providers)[provider]).driver === 'kubernetes' &&
         typeof instance_type === 'string'
       ) {
-        const wrong = LabelValue.safeParse(instance_type).error?.issues[0];
+        const wrong = LabelValue.safeParse(instance_type, { error: expectationWords }).error?.issues[0];
         if (wrong)
           fault(
             [id, 'machines', index, 'instance_type'],

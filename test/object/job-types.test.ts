@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { JobView } from '../../src/protocol/index.ts';
 import { startTestWorkerd, type TestQueue } from '../support/workerd-queue.ts';
 
@@ -56,4 +56,33 @@ it('wait for a worker of their pool, whoever else is there', async () => {
   worker.result(await worker.job());
   expect(await settled(queue, id)).toMatchObject({ state: 'succeeded' });
   expect(other.frames.filter(({ type }) => type === 'job')).toEqual([]);
+});
+
+describe('a misspelt type', () => {
+  it.each([
+    ['chat_completoin', 'chat_completion'],
+    ['Chat_Completion', 'chat_completion'],
+    ['engine-request', 'engine_request'],
+    ['openai/embedings', 'openai/embeddings'],
+  ])('%s is refused, and %s is named', async (job_type, meant) => {
+    const body = JSON.stringify({ job_type, payload: {} });
+    const response = await workerd.queue().ask('', { method: 'POST', body });
+    const { error } = (await response.json()) as { error: { message: string } };
+    expect([response.status, error.message]).toEqual([
+      400,
+      expect.stringContaining(`job_type: there is no type "${job_type}"; did you mean ${meant}?`),
+    ]);
+  });
+});
+
+it.each([
+  [{ job_type: 'chat_completion' }, 'payload: is missing'],
+  [{ job_type: 7, payload: {} }, 'job_type: expected a text, not 7'],
+  [{ job_type: 'chat_completion', payload: {}, priority: 0.5 }, 'priority: expected a whole number, not 0.5'],
+  [{ job_type: 'chat_completion', payload: {}, max_attempts: 0 }, 'max_attempts: expected at least 1, not 0'],
+  [{ job_type: 'engine_request', payload: { path: 'v1' } }, 'payload.path: must begin with "/", not "v1"'],
+])('the answer to %j says what is wrong in words', async (job, words) => {
+  const response = await workerd.queue().ask('', { method: 'POST', body: JSON.stringify(job) });
+  const { error } = (await response.json()) as { error: { message: string } };
+  expect([response.status, error.message]).toEqual([400, words]);
 });

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml';
 import { UserError } from '../../process/index.ts';
+import { schemaWords } from '../../protocol/schema-words.ts';
 import type { FleetSpec as FleetSpecType } from '../../scheduler/spec.ts';
 import { FleetSpec } from '../../scheduler/spec.ts';
 import { type Remark, remarksOf } from './issues.ts';
@@ -77,7 +78,7 @@ export function readFleetText(text: string, env: NodeJS.ProcessEnv): FleetText {
     return unread([{ offset: 0, message: (error as Error).message }]);
   }
   const placed = (remarks: Remark[]) => inOrder(remarks.map((remark) => findingOf(remark, tree, counter)));
-  const parsed = FleetSpec.safeParse(document ?? {});
+  const parsed = FleetSpec.safeParse(document ?? {}, { error: schemaWords });
   const issues = parsed.success ? [] : remarksOf(parsed.error.issues, document);
   const environment = environmentRemarks(document);
   const isTold = (fault: Remark) => issues.some(({ path }) => pathText(path) === pathText(fault.path));

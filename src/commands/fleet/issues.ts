@@ -1,8 +1,8 @@
 import * as z from 'zod';
-import { closestName } from '../../process/spelling.ts';
+import { didYouMean, shown } from '../../protocol/schema-words.ts';
 import { FleetSpec } from '../../scheduler/spec.ts';
 
-/** What zod found in a file, in words for the one who wrote it. */
+/** What the schema of a fleet's file finds wrong with one, as remarks on its places. */
 
 export interface Remark {
   path: PropertyKey[];
@@ -38,82 +38,15 @@ export function fieldOf(value: unknown, key: PropertyKey): unknown {
   return isHeld ? (value as Record<PropertyKey, unknown>)[key] : undefined;
 }
 
-/** As it would be written. */
-export function shown(value: unknown): string {
-  if (value === null) return 'nothing';
-  const text = JSON.stringify(value);
-  return text.length > 60 ? `${text.slice(0, 57)}...` : text;
-}
-
-export function didYouMean(name: string, known: Iterable<string>): string {
-  const closest = closestName(name, known);
-  return closest === null ? '' : `; did you mean ${closest}?`;
-}
-
 function unknownKey(key: string, known: readonly string[]): string {
   return `is not known here${didYouMean(key, known) || `; possible are ${known.join(', ')}`}`;
 }
 
-function textOf(issue: z.core.$ZodIssue, given: unknown): string {
-  if (given === undefined && issue.code !== 'custom' && issue.code !== 'invalid_key') return 'is missing';
-  switch (issue.code) {
-    case 'invalid_type':
-      return `expected ${TYPES[issue.expected] ?? issue.expected}, not ${shown(given)}`;
-    case 'too_small':
-      return tooSmall(issue, given);
-    case 'too_big':
-      return `expected at most ${issue.maximum}${unitOf(issue.origin)}, not ${sizeOf(given)}`;
-    case 'invalid_value':
-      return oneOf(issue.values.map(String), given);
-    case 'invalid_union':
-      return unionText(issue, given);
-    case 'invalid_key':
-      return issue.issues[0]?.message ?? issue.message;
-    case 'invalid_format':
-      return `${issue.message.startsWith('expected') ? issue.message : (FORMATS[issue.format] ?? issue.message)}, not ${shown(given)}`;
-    default:
-      return issue.message;
-  }
-}
-
-const TYPES: Record<string, string> = {
-  string: 'a text',
-  number: 'a number',
-  int: 'a whole number',
-  boolean: 'true or false',
-  array: 'a list',
-  object: 'names with values',
-  record: 'names with values',
-};
-
-const FORMATS: Record<string, string> = { url: 'expected an address such as https://example.com' };
-
-function tooSmall(issue: z.core.$ZodIssueTooSmall, given: unknown): string {
-  if (issue.origin !== 'number' && issue.minimum === 1) return 'must not be empty';
-  return `expected at least ${issue.minimum}${unitOf(issue.origin)}, not ${sizeOf(given)}`;
-}
-
-function unitOf(origin: string): string {
-  return origin === 'string' ? ' characters' : origin === 'array' ? ' entries' : '';
-}
-
-function sizeOf(given: unknown): string {
-  return typeof given === 'string' || Array.isArray(given) ? String(given.length) : shown(given);
-}
-
-function oneOf(values: readonly string[], given: unknown): string {
-  const hint = typeof given === 'string' ? didYouMean(given, values) : '';
-  return `expected ${values.join(', ')}, not ${shown(given)}${hint}`;
-}
-
-function unionText(issue: z.core.$ZodIssueInvalidUnion, given: unknown): string {
-  const { options } = issue as { options?: readonly unknown[] };
-  if (options) return oneOf(options.map(String), given);
-  const alternatives = issue.errors.flatMap(([first]) => {
-    if (first === undefined) return [];
-    return first.code === 'invalid_type' ? [TYPES[first.expected] ?? first.expected] : [];
-  });
-  return `expected ${[...new Set(alternatives)].join(' or ')}, not ${shown(given)}`;
+/** Words that the schema has of its own say what was expected, and not what was given. */
+function textOf({ code, message }: z.core.$ZodIssue, given: unknown): string {
+  if (given === undefined && code !== 'custom' && code !== 'invalid_key') return 'is missing';
+  const isWhole = code !== 'invalid_format' || message.includes(', not ');
+  return isWhole ? message : `${message}, not ${shown(given)}`;
 }
 
 interface JsonSchema {

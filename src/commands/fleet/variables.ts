@@ -1,9 +1,10 @@
 import type * as z from 'zod';
 import { mayBeFlag, WELL_KNOWN, whatBecameOf } from '../../engine/command/flag-names.ts';
 import { isObject } from '../../protocol/fields.ts';
+import { didYouMean, expectationWords, shown } from '../../protocol/schema-words.ts';
 import { DRIVERS } from '../../scheduler/drivers.ts';
 import { containerShape } from '../../supervisor/variables.ts';
-import { didYouMean, fieldOf, type Remark, shown } from './issues.ts';
+import { fieldOf, type Remark } from './issues.ts';
 
 /** Messages about the variables that a fleet gives to its workers. */
 
@@ -94,7 +95,7 @@ function valueFault(name: string, value: unknown, shape: z.ZodRawShape): string 
   const schema = Object.hasOwn(shape, name) ? (shape[name] as z.ZodType) : undefined;
   const isPlain = typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean';
   if (schema === undefined || !isPlain || String(value).trim() === '') return null;
-  const parsed = schema.safeParse(String(value));
+  const parsed = schema.safeParse(String(value), { error: expectationWords });
   return parsed.success ? null : `${parsed.error.issues[0]?.message}, not ${shown(value)}`;
 }
 

@@ -1,5 +1,5 @@
 import { UserError } from '../../process/index.ts';
-import { type Budgets, Limits, type RateLimits } from '../../protocol/index.ts';
+import { type Budgets, Limits, type RateLimits, schemaWords } from '../../protocol/index.ts';
 
 type LimitName = keyof RateLimits;
 
@@ -61,7 +61,7 @@ export function limitsIn(options: LimitOptions, before: Limits | null): Limits |
     ...(!isEmpty(tenantBefore) && { tenant: tenantBefore }),
     ...(!isEmpty(byModel) && { models: byModel }),
   };
-  const parsed = Limits.safeParse(all);
+  const parsed = Limits.safeParse(all, { error: schemaWords });
   if (!parsed.success) throw new UserError(`${parsed.error.issues[0]?.message} (in the limits by model).`);
   return isEmpty(all) ? null : all;
 }

@@ -1,4 +1,5 @@
 import type * as z from 'zod';
+import { schemaWords } from '../../protocol/index.ts';
 import { LauncherReport, POOL_ACTIONS, type PoolAction } from '../../scheduler/rpc.ts';
 import type { FleetSpec, PoolSpec } from '../../scheduler/spec.ts';
 import { audited } from '../audit.ts';
@@ -158,7 +159,7 @@ async function bodyOf<T>(
   } finally {
     release();
   }
-  const parsed = schema.safeParse(body);
+  const parsed = schema.safeParse(body, { error: schemaWords });
   if (parsed.success) return parsed.data;
   const faults = parsed.error.issues.map(({ path, message }) =>
     path.length > 0 ? `${path.join('.')}: ${message}` : message,

@@ -12,6 +12,7 @@ import { sleep } from '../../process/clock.ts';
 import { UserError } from '../../process/exit-codes.ts';
 import { reasonOf } from '../../process/http.ts';
 import { jsonOrText } from '../../protocol/fields.ts';
+import { schemaWords } from '../../protocol/schema-words.ts';
 import type { LaunchOutcome, Machine } from '../../scheduler/rpc.ts';
 import type { Driver, DriverPorts, LaunchRequest, MachineKey, MakeDriver } from '../driver.ts';
 import { CALL_LIMIT_MS, NoAnswerError, unknownFrom } from '../rest.ts';
@@ -253,7 +254,7 @@ function withinLimit(): ConfigurationOptions {
 }
 
 function read<Schema extends z.ZodType>(what: string, schema: Schema, answer: unknown): z.output<Schema> {
-  const result = schema.safeParse(answer);
+  const result = schema.safeParse(answer, { error: schemaWords });
   if (result.success) return result.data;
   const [issue] = result.error.issues;
   throw new NoAnswerError(
