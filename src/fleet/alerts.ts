@@ -83,6 +83,7 @@ export class Alerts {
       if (missing_since !== null && is_told && now - missing_since >= this.#settledMs) {
         gone.push([id, `*Over* after ${span(missing_since - came_at)}: ${plain(problem.text)}`]);
       } else if (missing_since === null && !is_told && !acknowledged && now - came_at >= this.#settledMs) {
+        if (problem.severity === 'info') continue;
         const what = problem.severity === 'error' ? 'Error' : 'Warning';
         came.push([id, `*${what}*: ${plain(`${problem.text} ${problem.advice}`)}`]);
       }
@@ -142,8 +143,8 @@ export class Alerts {
 }
 
 /**
- * Text that a receiver shows as it is: callers choose the names of models, and must neither call a channel nor make
- * links.
+ * Text that a receiver shows as it is: workers choose what they say of their errors, and must neither call a channel nor
+ * make links.
  */
 function plain(text: string): string {
   return text

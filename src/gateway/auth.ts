@@ -212,7 +212,7 @@ export function rejectStrangers({ url, headers }: Request, localHosts = ''): voi
   if (!isHere) {
     throw new HttpError(
       403,
-      `No tokens are configured, so only this machine is served, not "${host}". Make one with "npx worker-vllm token create", or, if that is a name of this machine, list it in QUEUE_LOCAL_HOSTS.`,
+      `No tokens are configured, so only this machine is served, not "${host}". Make one with "npx worker-vllm token create" and start the queue again, or, if that is a name of this machine, list it in QUEUE_LOCAL_HOSTS.`,
       'tokens_needed',
     );
   }
@@ -220,7 +220,7 @@ export function rejectStrangers({ url, headers }: Request, localHosts = ''): voi
   if (forwarded !== undefined) {
     throw new HttpError(
       403,
-      `No tokens are configured, so only this machine is served, and a proxy passed this request on (${forwarded}). Make tokens with "npx worker-vllm token create" before others can reach it.`,
+      `No tokens are configured, so only this machine is served, and a proxy passed this request on (${forwarded}). Make tokens with "npx worker-vllm token create" and start the queue again, before others can reach it.`,
       'tokens_needed',
     );
   }

@@ -9,8 +9,8 @@ import type { Environment } from './routes/route.ts';
 const TELL_EVERY_MS = 1000;
 let toldAt = 0;
 
-const MAKE_ONE =
-  'Make one with "npx worker-vllm token create --scope worker" and give it to the worker as CASOLA_API_TOKEN; a queue that runs learns of it at its next start.';
+const COMMAND = 'Make one with "npx worker-vllm token create --scope worker"';
+const MAKE_ONE = `${COMMAND} on the queue's machine, or with --url from elsewhere, and give it to the worker as CASOLA_API_TOKEN: the queue takes it within a second.`;
 
 const REFUSALS: Record<string, RefusedWorker> = {
   token_missing: { why: 'it sent no token', advice: MAKE_ONE },
@@ -22,7 +22,7 @@ const REFUSALS: Record<string, RefusedWorker> = {
   },
   tokens_needed: {
     why: 'no tokens are configured, so only this machine is served',
-    advice: MAKE_ONE,
+    advice: `${COMMAND} on the queue's machine, start the queue again, and give the token to the worker as CASOLA_API_TOKEN.`,
   },
 };
 

@@ -55,7 +55,8 @@ export const Attention = z.object({
     'objective_missed',
     'unknown_model',
   ]),
-  severity: z.enum(['error', 'warning']),
+  /** `info`: a caller's own mistake, which is shown and not posted. */
+  severity: z.enum(['error', 'warning', 'info']),
   config_id: text.nullable(),
   worker_id: text.nullable(),
   /** A sentence that names the cause. */

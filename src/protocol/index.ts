@@ -8,6 +8,7 @@ export * from './api-errors.ts';
 export * from './audit.ts';
 export * from './base.ts';
 export * from './batch-lines.ts';
+export * from './broken-off.ts';
 export * from './buckets.ts';
 export * from './chat.ts';
 export * from './client-frames.ts';

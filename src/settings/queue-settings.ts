@@ -135,7 +135,7 @@ export const QUEUE_SETTINGS = {
     kind: 'text',
     default: '',
     check: checkAlertUrl,
-    help: 'each problem that enters the attention list, and each that leaves it, is posted here, as Slack, Mattermost and their like take it (`{"text": …}`); [posted alerts](dashboard.md#posted-alerts)',
+    help: 'each error and warning that enters the attention list, and each that leaves it, is posted here, as Slack, Mattermost and their like take it (`{"text": …}`); [posted alerts](dashboard.md#posted-alerts)',
   },
 
   // A worker whose connection broke redials within a few seconds; more would keep callers waiting for one that died.

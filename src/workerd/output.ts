@@ -2,6 +2,7 @@ import type { ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import type { Logger } from '../process/index.ts';
+import { BROKEN_OFF } from '../protocol/index.ts';
 import { SOCKET_NAME } from './config.ts';
 
 /** The port from workerd's first control message. */
@@ -53,6 +54,8 @@ export function lineLogger(logger: Logger): (line: string, level: 'info' | 'warn
   return (line, level) => {
     const told = ownLine(line);
     if (told) return logger[told.level](told.fields, told.msg);
+    // The gateway or a relay has broken a response off on purpose.
+    if (line.includes(`jsg.Error: ${BROKEN_OFF}`)) return logger.debug(line);
     // Of a database alarm that was set anew while it rang: nothing is lost, and nothing to be done about it.
     if (line.startsWith('stack: ') || line.includes('SQLite alarm handler canceled'))
       return logger.debug(line);

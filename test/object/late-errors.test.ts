@@ -1,6 +1,7 @@
 import { request } from 'node:http';
 import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
+import { until } from '../support/poll.ts';
 import { bytes, EVENT_STREAM, RawWorker } from '../support/raw-worker.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
 
@@ -99,8 +100,28 @@ describe('an error of an answer in one piece that was begun', () => {
     expect(text).toMatch(/^\n/);
     expect(JSON.parse(text)).toMatchObject({ error: { message: 'out of memory', code: 'engine_error' } });
     expect(isWhole).toBe(false);
+    await isLoggedQuietly('the answer came late');
+  });
+
+  it('breaks off too where its first bytes have come', async () => {
+    const queue = road.newQueue();
+    const played = await worker(queue);
+    const answered = ask(queue, '/v1/chat/completions', false);
+    const stream = (await played.job()).stream_id as number;
+    const head = { status: 200, headers: { 'content-type': 'application/json' } };
+    played.answer({ type: 'head', stream, head }, { type: 'bytes', stream, offset: 0, data: bytes('{"a":') });
+    const response = await answered;
+    played.vanish();
+    await expect(response.text()).rejects.toThrow();
+    await isLoggedQuietly('the worker disconnected');
   });
 });
+
+/** The runtime prints what broke the response off, and it is no warning. */
+async function isLoggedQuietly(why: string): Promise<void> {
+  await until(() => road.logged.some((line) => line.includes(why)), 'the runtime has printed it');
+  expect(road.warned.filter((line) => line.includes('Uncaught exception'))).toEqual([]);
+}
 
 describe('the official OpenAI client', () => {
   it.each(['chat', 'responses'] as const)('raises a late error of a stream: %s', async (api) => {

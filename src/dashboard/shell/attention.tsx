@@ -66,13 +66,12 @@ function List({ items, isWhole, onWhole }: ListProps) {
 /** On a view that is about something else: the worst in a line, and all of it on a click. */
 function Brief({ items }: { items: Item[] }) {
   const worst = items[0]!;
-  const isError = worst.severity === 'error';
   return (
     <section class="attention brief" aria-label="Needs attention">
       <details>
         <summary>
-          <span class={isError ? 'bad' : 'warn'}>
-            <Mark shape={isError ? 'cross' : 'triangle'} label={isError ? 'Error:' : 'Warning:'} />
+          <span class={SEVERITIES[worst.severity].tone}>
+            <SeverityMark item={worst} />
           </span>{' '}
           <span class="what">{worst.text}</span>
           {items.length > 1 && <span class="dim"> and {format.count(items.length - 1)} more</span>}
@@ -87,15 +86,25 @@ function Brief({ items }: { items: Item[] }) {
   );
 }
 
+const SEVERITIES = {
+  error: { shape: 'cross', label: 'Error:', tone: 'bad' },
+  warning: { shape: 'triangle', label: 'Warning:', tone: 'warn' },
+  info: { shape: 'hollow', label: 'Information:', tone: 'dim' },
+} as const satisfies Record<Item['severity'], object>;
+
+function SeverityMark({ item }: { item: Item }) {
+  const { shape, label } = SEVERITIES[item.severity];
+  return <Mark shape={shape} label={label} />;
+}
+
 function keyOf({ id }: Item): string {
   return id;
 }
 
 function Row({ item, isOver = false }: { item: Item; isOver?: boolean }) {
-  const isError = item.severity === 'error';
   return (
-    <li class={isOver ? 'over' : isError ? 'bad' : 'warn'}>
-      <Mark shape={isError ? 'cross' : 'triangle'} label={isError ? 'Error' : 'Warning'} />
+    <li class={isOver ? 'over' : SEVERITIES[item.severity].tone}>
+      <SeverityMark item={item} />
       <p title={`${item.text} ${item.advice}`}>
         <span class="text">
           <span class="what">{item.text}</span> <span class="advice">{item.advice}</span>

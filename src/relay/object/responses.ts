@@ -3,6 +3,7 @@ import {
   type AnswerHead,
   asciiJson,
   type BrokenReason,
+  brokenOff,
   CHALLENGE,
   isEventStream,
   OPTIMISATIONS,
@@ -106,7 +107,7 @@ class ResponseSink implements CallerSink {
 
   abort(reason: BrokenReason, mayAddEvent: boolean): void {
     if (!mayAddEvent) {
-      this.#controller.error(new Error(reason.message));
+      this.#controller.error(brokenOff(reason.message));
       this.#full.resolve();
       return;
     }

@@ -46,6 +46,15 @@ describe('alerts', () => {
     expect(fleet.database.prepare('SELECT * FROM attention').all()).toEqual([]);
   });
 
+  it('tell nothing of a caller that mistypes the name of a model, which the list shows', () => {
+    fleet.choose('nameless');
+    expect(after(0)).toBeNull();
+    expect(after(60)).toBeNull();
+    expect(fleet.view().attention).toMatchObject([{ code: 'unknown_model', severity: 'info' }]);
+    expect(after(600)).toBeNull();
+    expect(fleet.view().attention).toEqual([]);
+  });
+
   it('tell nothing of a problem that comes and goes', () => {
     failed('w');
     after(0);
@@ -147,10 +156,8 @@ describe('alerts', () => {
     expect(alerts.acknowledge(id, 'ops', fleet.nowMs)).toBeNull();
   });
 
-  it('let callers neither call a channel nor make links', () => {
-    works('w');
-    fleet.registered('w');
-    fleet.choose('<!channel> @here <https://evil.example|mend it> & more');
+  it('let workers neither call a channel nor make links', () => {
+    failed('w', '<!channel> @here <https://evil.example|mend it> & more');
     after(0);
     const text = after(15);
     expect(text).toContain('&lt;!channel&gt; @\u200bhere');

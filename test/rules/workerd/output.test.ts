@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 import type { Logger } from '../../../src/process/index.ts';
+import { brokenOff } from '../../../src/protocol/index.ts';
 import { lineLogger } from '../../../src/workerd/output.ts';
 
 function logged() {
@@ -35,6 +36,15 @@ it('says once in plain words what the runtime says of a database at each request
     'error: a database of the state folder failed: file is not a database (SQLITE_NOTADB); "worker-vllm state check" names it',
     'error: a database of the state folder failed: unable to open database file (SQLITE_CANTOPEN); "worker-vllm state check" names it',
   ]);
+});
+
+it('keeps to itself what the gateway breaks off on purpose, and no other exception', () => {
+  const { lines, log } = logged();
+  const at =
+    'workerd/server/server/listen/mod.rs:372: error: Uncaught exception: workerd/jsg/value.h:1456: failed';
+  log(`${at}: remote.jsg.Error: ${brokenOff('the answer came late and is an error (503)').message}`, 'warn');
+  log(`${at}: remote.jsg.TypeError: x is not a function`, 'warn');
+  expect(lines).toEqual([`warn: ${at}: remote.jsg.TypeError: x is not a function`]);
 });
 
 it('keeps to itself that the runtime moved an alarm', () => {
