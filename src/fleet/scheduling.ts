@@ -5,14 +5,15 @@ import type { LaunchedWorker, LauncherAnswer, LauncherReport } from '../schedule
 import type { Scheduler } from '../scheduler/scheduler.ts';
 import { isGenuine, readToken, tokenOf } from '../scheduler/token.ts';
 import type { Fleet } from './fleet.ts';
+import { LinesInQueue } from './lines-in-queue.ts';
 import type { QueueShare } from './rpc.ts';
 
 /** While callers wait for a worker to start, the scheduler reconciles this often, ms. */
 const SOON_MS = 1000;
 /** How long another object may take to answer, ms. */
 const ANSWER_WITHIN_MS = 5000;
-/** How often the batches object is asked for its backlog, which changes slowly, ms. */
-const BACKLOG_EVERY_MS = 5000;
+/** How often the batches object is asked again, within one reconciliation, because the queue has reported meanwhile. */
+const MOST_ASKED = 3;
 /** The next reconciliation comes within this time even if the current one fails, ms. */
 const AGAIN_MS = 10_000;
 
@@ -37,7 +38,9 @@ export interface SchedulingPorts {
 export class Scheduling {
   readonly #ports: SchedulingPorts;
   #reconciling: Promise<void> | null = null;
-  #backlog: { at: number; lines: ReadonlyMap<string, BacklogFacts> } | null = null;
+  readonly #inQueue = new LinesInQueue();
+  /** How often the queue has reported its numbers. */
+  #reports = 0;
   #isFailing = false;
 
   constructor(ports: SchedulingPorts) {
@@ -63,6 +66,7 @@ export class Scheduling {
 
   /** The queue has reported its numbers. Where callers wait for a pool without a worker, reconciles within a second. */
   heard({ pools }: QueueShare): void {
+    this.#reports += 1;
     const { alarm, now } = this.#ports;
     const scheduler = this.#scheduler;
     const next = scheduler.nextReconcile();
@@ -118,10 +122,8 @@ export class Scheduling {
     // Set first, so that a failure here or the end of this process does not end the loop.
     alarm.set(now() + AGAIN_MS);
     try {
-      const [cordoned, backlog] = await Promise.all([
-        this.#answered('queue', () => cordon(scheduler.cordon())),
-        this.#answered('batches', () => this.#askBacklog()),
-      ]);
+      const cordoned = await this.#answered('queue', () => cordon(scheduler.cordon()));
+      const backlog = await this.#answered('batches', () => this.#askBacklog());
       commit(() => scheduler.reconcile({ cordoned, backlog }));
       this.#isFailing = false;
     } catch (error) {
@@ -149,11 +151,19 @@ export class Scheduling {
     }
   }
 
+  /**
+   * What the queue reports of lines has to be known to be lines of batches, or they count as jobs for which a machine is
+   * launched at once: so nothing is kept from one reconciliation to the next, and a report that comes before the answer
+   * has the batches object asked again.
+   */
   async #askBacklog(): Promise<ReadonlyMap<string, BacklogFacts>> {
     const { now, backlog, fleet } = this.#ports;
-    if (this.#backlog && now() - this.#backlog.at < BACKLOG_EVERY_MS) return this.#backlog.lines;
+    let left: Backlog[] = [];
+    for (let asked = 0, reports = -1; reports !== this.#reports && asked < MOST_ASKED; asked++) {
+      reports = this.#reports;
+      left = await backlog();
+    }
     const found = new Map<string, BacklogFacts>();
-    const left = await backlog();
     const choices = fleet.choosePools(left.map(({ model }) => model ?? null));
     for (const [index, { lines, in_queue, window_ends_at }] of left.entries()) {
       const choice = choices[index];
@@ -164,7 +174,6 @@ export class Scheduling {
         in_queue: known.in_queue + in_queue,
       });
     }
-    this.#backlog = { at: now(), lines: found };
-    return found;
+    return this.#inQueue.most(found, now());
   }
 }

@@ -86,6 +86,8 @@ export const PoolScaling = z.object({
   price_per_hour: dollars,
   /** Since midnight UTC. */
   spent_today: dollars,
+  /** Lines of batches for which no worker is launched yet, until when at the latest; null: none wait so. */
+  batch_wait: z.object({ lines: count, until: time }).nullable(),
   /** The newest decision, in words. */
   decision: z.object({ at: time, text }).nullable(),
   /** The operator's control of it: `paused` holds what there is, `drained` ends it and launches none. */

@@ -63,11 +63,13 @@ function poolsOf(core: Core, { applied, controls, facts, answers }: Known): Obse
   const named = Object.entries(specs).map(([config_id, spec]): ObservedPool => {
     const { control, forgiven_at, at_least } = controls.of(config_id);
     const floor = at_least && now < at_least.until ? Math.min(at_least.workers, spec.max) : 0;
+    const isByHand = at_least !== null && floor > spec.min;
     return {
       config_id,
       spec: { ...spec, min: Math.max(spec.min, floor) },
       paused: control !== 'automatic',
       removed: false,
+      by_hand_until: isByHand ? at_least.until : null,
       forgiven_at,
       demand: demandIn(config_id),
     };
@@ -76,7 +78,15 @@ function poolsOf(core: Core, { applied, controls, facts, answers }: Known): Obse
   for (const id of Object.keys(specs)) removed.delete(id);
   const others = [...removed].map((config_id): ObservedPool => {
     const demand = demandIn(config_id);
-    return { config_id, spec: REMOVED, paused: false, removed: true, forgiven_at: null, demand };
+    return {
+      config_id,
+      spec: REMOVED,
+      paused: false,
+      removed: true,
+      by_hand_until: null,
+      forgiven_at: null,
+      demand,
+    };
   });
   return [...named, ...others];
 }

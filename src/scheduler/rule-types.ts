@@ -52,6 +52,8 @@ export interface ObservedPool {
   paused: boolean;
   /** It is no longer in the spec: what it has is drained and terminated. */
   removed: boolean;
+  /** Its `min` is what an operator asked for by hand until then, epoch ms; null: it is the file's. */
+  by_hand_until: number | null;
   /** When an operator last resumed it or changed its part of the spec: failures before then no longer count. */
   forgiven_at: number | null;
   /** Null: the queue's numbers are not known to be true now (it did not answer this time). All stays as it is. */
@@ -81,6 +83,13 @@ export interface BatchBacklog {
   lines: number;
   /** End of its completion window. */
   ends_at: number;
+}
+
+/** Lines of batches that wait until more work pays for a start, or their last moment has come. */
+export interface BatchWait {
+  lines: number;
+  /** When a worker is launched for them at the latest, epoch ms. */
+  until: number;
 }
 
 export interface ObservedProvider {
@@ -139,6 +148,7 @@ export interface PoolDecided {
   starting: number;
   draining: number;
   waiting: number | null;
+  batch_wait: BatchWait | null;
   price_per_hour: number;
   /** One sentence: what is done or why nothing is. */
   text: string;

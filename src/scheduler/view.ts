@@ -146,6 +146,7 @@ export function scalingOf(core: Core, shown: Shown) {
       waiting: facts?.waiting ?? 0,
       price_per_hour: cents(priceOf(own)),
       spent_today: cents(spent.get(id) ?? 0),
+      batch_wait: decided?.batch_wait ?? null,
       decision: last?.texts.get(id) ?? null,
       control: controls.of(id).control,
       breaker: breakerOf(decided),

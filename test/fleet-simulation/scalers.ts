@@ -38,6 +38,7 @@ export function ours(conditions: Conditions, knobs: Knobs): Scaler {
             spec,
             paused: false,
             removed: false,
+            by_hand_until: null,
             forgiven_at: null,
             demand: { ...seen, running_batch: 0, batches: [] },
           },

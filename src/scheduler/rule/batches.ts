@@ -10,6 +10,12 @@ export interface BatchWorkers {
   floor: number;
   /** Slot-seconds. */
   backlog: number;
+  /** Those that have not begun to run. */
+  lines: number;
+  /** Slot-seconds from which on they are worth a start. */
+  worth: number;
+  /** When a worker is launched for them however few they are, epoch ms; null: there are none. */
+  begins_by: number | null;
   why: string;
 }
 
@@ -31,22 +37,29 @@ export function workersForBatches(
 ): BatchWorkers {
   let backlog = 0;
   let workers = 0;
-  let isLast = false;
+  let begins_by: number | null = null;
   for (const { lines, ends_at } of [...batches].sort((one, other) => one.ends_at - other.ends_at)) {
     backlog += lines * service;
     if (lines === 0) continue;
     const left = Math.max(0, (ends_at - now) / 1000 - start);
     workers = Math.max(workers, Math.ceil(backlog / (slots * Math.max(left / 2, start))));
-    isLast ||= now / 1000 >= ends_at / 1000 - backlog / slots - 2 * start;
+    const last = ends_at - 1000 * (backlog / slots + 2 * start);
+    begins_by = Math.min(begins_by ?? last, last);
   }
-  const isWorth = backlog >= STARTS_WORTH * start * slots;
-  const floor = backlog > 0 || running > 0 ? 1 : 0;
-  if (!isWorth && !isLast)
-    return { workers: 0, floor, backlog, why: 'too little for a start, and not urgent' };
+  const worth = STARTS_WORTH * start * slots;
+  const isLast = begins_by !== null && now >= begins_by;
+  const known = {
+    floor: backlog > 0 || running > 0 ? 1 : 0,
+    backlog,
+    lines: batches.reduce((sum, { lines }) => sum + lines, 0),
+    worth,
+    begins_by,
+  };
+  if (backlog < worth && !isLast)
+    return { workers: 0, ...known, why: 'too little for a start, and not urgent' };
   return {
     workers,
-    floor,
-    backlog,
+    ...known,
     why: isLast ? 'it must begin now to end within its window' : 'it is worth a start',
   };
 }

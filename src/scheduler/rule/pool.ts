@@ -37,7 +37,12 @@ export function decidePool(asked: Asked): Answer {
   const round: Round = { ...asked, mine, start, capacity, have, breaker };
   // What they cost and why they are passed over, before anything is decided.
   const machines = candidatesOf(pool, market).map(({ learned }) => learned);
-  const answer = (wanted: number | null, text: string, steps: Step[], inputs: string): Answer => ({
+  const answer = (
+    wanted: number | null,
+    text: string,
+    steps: Step[],
+    { inputs, batch_wait }: Pick<Target, 'inputs' | 'batch_wait'>,
+  ): Answer => ({
     decisions: steps.map((step) => ({ ...step, inputs })),
     summary: {
       config_id: pool.config_id,
@@ -49,6 +54,7 @@ export function decidePool(asked: Asked): Answer {
         steps.filter(({ kind }) => kind === 'launch').length,
       draining: capacity.draining.length,
       waiting: demand?.waiting ?? null,
+      batch_wait,
       price_per_hour: mine
         .filter((launch) => !isFinal(launch))
         .reduce((sum, { price_per_hour }) => sum + price_per_hour, 0),
@@ -59,7 +65,8 @@ export function decidePool(asked: Asked): Answer {
     memory,
   });
   if (!demand || !memory) {
-    return answer(null, 'The queue does not say what waits, so everything stays as it is.', [], '');
+    const text = 'The queue does not say what waits, so everything stays as it is.';
+    return answer(null, text, [], { inputs: '', batch_wait: null });
   }
   const target = targetOf(asked, memory, capacity, start);
   const failed = endFailed(round);
@@ -69,10 +76,10 @@ export function decidePool(asked: Asked): Answer {
   const steps = [...failed, ...plan.steps];
   const otherwise = isOver ? `Nothing is launched: ${why}.` : target.why;
   return answer(
-    isOver ? 0 : target.workers,
+    isOver ? 0 : target.wanted,
     plan.text || otherwise,
     [...steps, ...endDrained(round, steps)],
-    target.inputs,
+    target,
   );
 }
 

@@ -1,11 +1,11 @@
-import type { PoolMemory } from '../rule-types.ts';
-import { workersForBatches } from './batches.ts';
+import type { BatchWait, PoolMemory } from '../rule-types.ts';
+import { type BatchWorkers, workersForBatches } from './batches.ts';
 import { workersForCallers } from './callers.ts';
 import type { Capacity } from './capacity.ts';
 import { arrivalsPerSecond, peakOver, serviceSeconds } from './memory.ts';
 import type { Asked } from './round.ts';
 import { readyIn, type StartSeconds } from './starts.ts';
-import { plural } from './words.ts';
+import { plural, timeOfDay } from './words.ts';
 
 /** Default of `scale_down_after`, unless two starts take longer, ms. */
 const LEAST_WINDOW_MS = 300_000;
@@ -16,13 +16,18 @@ const ENOUGH = 0.95;
 
 /** How many workers a pool should have. */
 export interface Target {
+  /** Worth a launch where there are fewer. */
   workers: number;
+  /** Those, or the one that stays up for lines of batches: what is told. */
+  wanted: number;
   /** Workers that arrivals need, without those that only work off the backlog. */
   sustained: number;
   /** Worth a launch; otherwise running workers are only kept. */
   isPressing: boolean;
   /** Running workers are kept up to this number, for batches. */
   floor: number;
+  /** Lines of batches for which no worker is launched yet, and until when; null: there are none. */
+  batch_wait: BatchWait | null;
   why: string;
   inputs: string;
 }
@@ -52,19 +57,27 @@ export function targetOf(asked: Asked, memory: PoolMemory, capacity: Capacity, s
   const bounded = (needed: number) =>
     Math.min(most, Math.max(spec.min, spec.batch_only ? 0 : needed, batch.workers));
   const workers = bounded(callers.workers);
-  const because =
-    batch.workers > forCallers
-      ? `${Math.round(batch.backlog)} slot-seconds of batches wait: ${batch.why}`
-      : workers === spec.min && spec.min > forCallers
-        ? `at least ${spec.min} are to run`
-        : callersInWords(callers.busy, waiting);
+  const floor = have > 0 ? Math.min(batch.floor, most) : 0;
+  const wanted = Math.max(workers, floor);
+  // A worker that is up takes them, and so does one that comes for others.
+  const isWaiting = batch.begins_by !== null && batch.workers === 0 && have === 0 && workers === 0;
+  const because = () => {
+    if (batch.workers > forCallers)
+      return `${Math.round(batch.backlog)} slot-seconds of batches wait: ${batch.why}`;
+    if (workers === spec.min && spec.min > forCallers) return leastInWords(asked);
+    if (floor > workers) return 'the one that is up stays for lines of batches';
+    if (isWaiting) return linesInWords(batch, market.now);
+    return callersInWords(callers.busy, waiting);
+  };
   return {
     workers,
+    wanted,
     sustained: bounded(callers.sustained),
-    floor: have > 0 ? Math.min(batch.floor, most) : 0,
+    floor,
+    batch_wait: isWaiting ? { lines: batch.lines, until: batch.begins_by! } : null,
     isPressing:
       waiting > 0 || callers.busy > ENOUGH * have * spec.slots || have < Math.max(spec.min, batch.workers),
-    why: `${plural(workers, 'worker')} wanted: ${because}.`,
+    why: `${plural(wanted, 'worker')} wanted: ${because()}.`,
     inputs: [
       `waiting ${waiting}, running ${running} (${running_batch} of batches)`,
       `busy slots ${callers.busy.toFixed(2)}, time in a slot ${service.toFixed(1)} s`,
@@ -73,6 +86,20 @@ export function targetOf(asked: Asked, memory: PoolMemory, capacity: Capacity, s
       `start ${Math.round(start.p80)} s (p80 of ${start.count}), slots ${spec.slots}`,
     ].join('; '),
   };
+}
+
+/** Why at least so many are to run. */
+function leastInWords({ pool: { spec, by_hand_until }, market }: Asked): string {
+  const least = `at least ${spec.min} ${spec.min === 1 ? 'is' : 'are'} to run`;
+  return by_hand_until === null
+    ? least
+    : `${least}, as an operator asked, until ${timeOfDay(by_hand_until, market.now)}`;
+}
+
+/** What lines of batches wait for while nothing else needs a worker. */
+function linesInWords({ lines, backlog, worth, begins_by }: BatchWorkers, now: number): string {
+  const of = `${Math.round(backlog)} of the ${Math.round(worth)} slot-seconds that pay for a start`;
+  return `${plural(lines, 'line')} of batches ${lines === 1 ? 'waits' : 'wait'}, ${of}; one is launched for them at ${timeOfDay(begins_by!, now)} at the latest`;
 }
 
 function callersInWords(busy: number, waiting: number): string {

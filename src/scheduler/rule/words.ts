@@ -2,3 +2,10 @@
 export function plural(count: number, thing: string): string {
   return `${count} ${thing}${count === 1 ? '' : 's'}`;
 }
+
+/** `14:03 UTC`, with its day where that is another one. */
+export function timeOfDay(at: number, now: number): string {
+  const [day, time] = new Date(at).toISOString().split('T') as [string, string];
+  const today = new Date(now).toISOString().split('T')[0];
+  return `${day === today ? '' : `${day} `}${time.slice(0, 5)} UTC`;
+}

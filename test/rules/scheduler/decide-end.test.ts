@@ -153,6 +153,12 @@ describe('what the rule gives up', () => {
     const mine = launch('ready', long);
     const batches = [{ lines: 1, ends_at: NOW + 24 * HOUR }];
     const of = { ...pool(), demand: demand({ batches }) };
-    expect(kinds(observed({ pools: [of], launches: [mine], workers: workers([session(mine)]) }))).toEqual([]);
+    const up = observed({ pools: [of], launches: [mine], workers: workers([session(mine)]) });
+    expect(kinds(up)).toEqual([]);
+    expect(decide(up, EMPTY_STATE, NOW).pools[0]).toMatchObject({
+      wanted: 1,
+      batch_wait: null,
+      text: '1 worker wanted: the one that is up stays for lines of batches.',
+    });
   });
 });

@@ -157,6 +157,11 @@ describe('what the rule launches', () => {
       return observed({ pools: [{ ...pool(), demand: demand({ batches }) }] });
     };
     expect(launched(now(batch(1, 24)))).toEqual([]);
+    expect(now(batch(1, 24)).pools[0]).toMatchObject({
+      wanted: 0,
+      batch_wait: { lines: 1, until: NOW + 24 * 60 * MINUTE - 2 * 180_000 - 2500 },
+      text: '0 workers wanted: 1 line of batches waits, 10 of the 2160 slot-seconds that pay for a start; one is launched for them at 2026-01-06 11:53 UTC at the latest.',
+    });
     expect(launched(now(batch(5000, 24)))).toHaveLength(1);
     expect(launched(now(batch(1, 0.1)))).toHaveLength(1);
     expect(launched(now(batch(5000, 5)))).toHaveLength(2);

@@ -194,6 +194,20 @@ describe('the worker of a launch', () => {
     expect(fleet.sync().orders).toEqual([]);
   });
 
+  it('is launched by hand, and the decision says that an operator asked for it, and until when', () => {
+    const fleet = new SchedulerHarness();
+    fleet.apply();
+    fleet.list([]);
+    expect(fleet.scheduler.control('chat', 'launch', false)).toMatchObject({ ok: true });
+    fleet.reconcile();
+    expect(fleet.rows()).toMatchObject([
+      {
+        state: 'intended',
+        reason: '1 worker wanted: at least 1 is to run, as an operator asked, until 12:10 UTC.',
+      },
+    ]);
+  });
+
   it('is terminated only once the queue has answered that it runs nothing', () => {
     const fleet = new SchedulerHarness();
     fleet.apply();

@@ -30,7 +30,15 @@ export function pool(given: Partial<ObservedPool['spec']> = {}, id = 'chat'): Ob
     machines: [MACHINE],
     ...given,
   };
-  return { config_id: id, spec, paused: false, removed: false, forgiven_at: null, demand: demand() };
+  return {
+    config_id: id,
+    spec,
+    paused: false,
+    removed: false,
+    by_hand_until: null,
+    forgiven_at: null,
+    demand: demand(),
+  };
 }
 
 let made = 0;

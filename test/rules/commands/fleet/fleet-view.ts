@@ -15,6 +15,7 @@ export function scalingOf(given: Partial<PoolScaling> = {}): PoolScaling {
     waiting: 0,
     price_per_hour: 0,
     spent_today: 0,
+    batch_wait: null,
     decision: null,
     control: 'automatic',
     breaker: null,
