@@ -1,3 +1,5 @@
+import { withoutMark } from '../protocol/index.ts';
+
 const LINE_FEED = 0x0a;
 
 /** A line of a file: where it stands, without its line end. */
@@ -38,11 +40,6 @@ export function splitLines(
     at = end + 1;
   }
   return { lines, taken: Math.min(at, piece.byteLength), passed };
-}
-
-/** A file may begin with a byte order mark. */
-export function withoutMark(line: Uint8Array): Uint8Array {
-  return line[0] === 0xef && line[1] === 0xbb && line[2] === 0xbf ? line.subarray(3) : line;
 }
 
 function isBlank(byte: number): boolean {

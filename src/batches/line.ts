@@ -2,14 +2,15 @@ import {
   ANY_ENDPOINT,
   beginsObject,
   checkJson,
+  checkUtf8,
   firstElement,
   JsonFault,
   jsonFields,
   parseJsonBytes,
   type RouteList,
+  withoutMark,
 } from '../protocol/index.ts';
 import type { LineFault } from './batch.ts';
-import { withoutMark } from './line-splitter.ts';
 
 /** A line of a batch's input that is in order. */
 export interface Line {
@@ -46,6 +47,7 @@ export function readLine(
     line: number,
   });
   try {
+    checkUtf8(bytes);
     const fields = jsonFields(bytes, ['custom_id', 'method', 'url', 'body']);
     if (checkJson(bytes) <= PARSED_VALUES) parseJsonBytes(bytes);
     const custom_id = shortOf(fields.custom_id);

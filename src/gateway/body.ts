@@ -1,5 +1,5 @@
 import { freeBytes } from '../durable/free-bytes.ts';
-import { limits } from '../protocol/index.ts';
+import { JsonFault, limits, utf8Text, withoutMark } from '../protocol/index.ts';
 import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
 import type { Env } from './env.ts';
 import { HttpError, retryAfter, tooLarge } from './errors.ts';
@@ -69,11 +69,13 @@ export async function readValue(request: Request, env: Env, maxBytes: number): P
  * @throws HttpError 400
  */
 export function parseBody(bytes: Uint8Array): unknown {
-  const body = withoutMark(bytes);
-  checkBody(body);
   try {
-    return JSON.parse(new TextDecoder().decode(body));
+    const text = utf8Text(bytes);
+    checkBody(withoutMark(bytes));
+    return JSON.parse(text);
   } catch (error) {
+    if (error instanceof HttpError) throw error;
+    if (error instanceof JsonFault) throw new HttpError(400, error.message, error.code);
     throw new HttpError(400, `The body is not valid JSON: ${(error as Error).message}`, 'invalid_json');
   }
 }
@@ -167,9 +169,4 @@ class Reservation {
     this.release();
     this.#isOver = true;
   }
-}
-
-/** JSON has no byte order mark, but parsers of text skip it. */
-export function withoutMark(bytes: Uint8Array): Uint8Array {
-  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
 }

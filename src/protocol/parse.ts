@@ -1,6 +1,7 @@
 import type * as z from 'zod';
 import { MOST_FRAMES } from './frame-messages.ts';
-import { checkJson, JsonFault } from './json-scan.ts';
+import { JsonFault } from './json-fault.ts';
+import { checkJson } from './json-text.ts';
 import { JSON_DEPTH } from './limits.ts';
 import { schemaWords } from './schema-words.ts';
 

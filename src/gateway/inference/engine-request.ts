@@ -7,8 +7,8 @@ import {
   pack,
   replaceBytes,
   requestHeaders,
+  withoutMark,
 } from '../../protocol/index.ts';
-import { withoutMark } from '../body.ts';
 import type { CostFields } from '../cost.ts';
 import { HttpError } from '../errors.ts';
 import { type RequestFacts, type ResponseWishes, rejectTransferParams, scanBody } from '../json-scan.ts';

@@ -1,8 +1,8 @@
-import { FILE_KEY_MAC_DIGITS, fileKeyMac, isObject } from '../../protocol/index.ts';
+import { FILE_KEY_MAC_DIGITS, fileKeyMac, isObject, withoutMark } from '../../protocol/index.ts';
 import { basePayload } from '../../queue/peers/base-payload.ts';
 import type { FileTicket, FileUploadAnswer, PayloadAnswer } from '../../queue/rpc.ts';
 import { rejectStrangers } from '../auth.ts';
-import { parseBody, readBody, withoutMark } from '../body.ts';
+import { parseBody, readBody } from '../body.ts';
 import type { Env } from '../env.ts';
 import { HttpError, retryAfter } from '../errors.ts';
 import { callQueue } from '../objects/calls.ts';

@@ -1,6 +1,5 @@
 import type { EngineCall } from '../../engine/client/types.ts';
-import { fieldsOf, jsonOrText } from '../../protocol/index.ts';
-import { withMembers } from '../run/json-members.ts';
+import { fieldsOf, type JsonEdits, jsonOrText, withMembers } from '../../protocol/index.ts';
 
 /** The part of the prefill engine's answer that the decoding engine needs. */
 export interface Prefill {
@@ -20,7 +19,7 @@ const TOKEN_BYTES = 4;
 const ROUTE = /^\/v1\/(chat\/)?completions$/;
 
 /** One token of an answer nobody reads; fields that do not go with that, or cost time, are taken back. */
-const PREFILLED = JSON.stringify({
+const PREFILLED = asJson({
   max_tokens: 1,
   max_completion_tokens: 1,
   min_tokens: 0,
@@ -37,7 +36,7 @@ const PREFILLED = JSON.stringify({
     remote_host: null,
     remote_port: null,
   },
-}).slice(1, -1);
+});
 
 /** Fields whose answers are not of one text alone, or need the prompt computed where they are made. */
 const ONLY_WITHOUT = [
@@ -93,9 +92,14 @@ function isText(message: unknown): boolean {
   return !Array.isArray(content) || content.every((part) => fieldsOf(part).type === 'text');
 }
 
-/** What the prefill engine is asked: of two members of one name the last counts, and every other byte is as it was. */
+/** What the prefill engine is asked: every byte but these members is as it was. */
 export function prefillCall({ call, body }: Prefillable, signal: AbortSignal): EngineCall {
   return { ...call, body: withMembers(body, PREFILLED), signal };
+}
+
+/** Each member as JSON. */
+function asJson(members: object): JsonEdits {
+  return Object.fromEntries(Object.entries(members).map(([name, value]) => [name, JSON.stringify(value)]));
 }
 
 /** Reads its answer; null: it holds nothing that another engine could go on from. */
@@ -124,5 +128,5 @@ export function decodeCall(
     call.path === '/v1/completions'
       ? { prompt: promptIds, kv_transfer_params: params }
       : { kv_transfer_params: { ...params, prompt_token_ids: promptIds } };
-  return { ...call, body: withMembers(body, JSON.stringify(members).slice(1, -1)), signal };
+  return { ...call, body: withMembers(body, asJson(members)), signal };
 }

@@ -1,9 +1,8 @@
-import { boundaryOf, formFields } from '../../protocol/index.ts';
+import { boundaryOf, formFields, type Json, jsonFields, parseJsonBytes } from '../../protocol/index.ts';
 import type { Adapters } from '../adapters/adapters.ts';
-import { membersOf } from './json-members.ts';
 import type { RunEngine } from './traced-engine.ts';
 
-type Body = string | Uint8Array | undefined;
+type Body = Json | undefined;
 
 /**
  * The engine as one attempt asks it: an adapter that a request names as its model is loaded before it is sent, and stays
@@ -48,17 +47,13 @@ function modelIn(body: Body, contentType: string | undefined): string | null {
     const value = formFields(body, boundary).get('model');
     return value === undefined ? null : new TextDecoder().decode(value);
   }
-  const text = typeof body === 'string' ? body : Buffer.from(body).toString();
-  let value: string | null = null;
-  // The last one counts, as for any JSON parser.
-  for (const { key, start, end } of membersOf(text)) if (key === '"model"') value = text.slice(start, end);
-  return value?.startsWith('"') ? parsed(value) : null;
-}
-
-function parsed(text: string): string | null {
   try {
-    return String(JSON.parse(text));
+    const bytes = typeof body === 'string' ? Buffer.from(body) : body;
+    const { model } = jsonFields(bytes, ['model'], Number.POSITIVE_INFINITY);
+    const name = model === undefined ? null : parseJsonBytes(model);
+    return typeof name === 'string' ? name : null;
   } catch {
+    // The engine reports what is wrong with it.
     return null;
   }
 }

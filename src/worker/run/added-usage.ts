@@ -1,7 +1,6 @@
 import { jsonIn } from '../../moving/event-json.ts';
-import { isObject, jsonOrText } from '../../protocol/index.ts';
+import { isObject, jsonFields, jsonOrText } from '../../protocol/index.ts';
 import { EventSplitter } from '../answers/event-splitter.ts';
-import { membersOf } from './json-members.ts';
 
 type Fields = Record<string, unknown>;
 
@@ -114,12 +113,9 @@ function withLast(finish: string, data: Fields, added: string): string {
 
 /** A member of the event's data as it is written there. */
 function memberText(event: string, name: string): string | null {
-  const json = event.slice(event.indexOf('{'));
-  const wanted = JSON.stringify(name);
-  for (const { key, start, end } of membersOf(json)) {
-    if (key === wanted) return `${key}:${json.slice(start, end)}`;
-  }
-  return null;
+  const json = Buffer.from(event.slice(event.indexOf('{')), 'latin1');
+  const value = jsonFields(json, [name])[name];
+  return value === undefined ? null : `${JSON.stringify(name)}:${Buffer.from(value).toString('latin1')}`;
 }
 
 /** Null: it holds no object. */

@@ -1,22 +1,27 @@
 import { movePlan, routeOf } from '../../moving/plan.ts';
 import { StopHold } from '../../moving/stop-hold.ts';
 import { idsAsked } from '../../moving/token-ids.ts';
-import { type EngineRequest, jsonOrText, type MovePlan } from '../../protocol/index.ts';
-import { withMembers } from './json-members.ts';
+import {
+  type EngineRequest,
+  type Json,
+  jsonOrText,
+  type MovePlan,
+  withMembers,
+} from '../../protocol/index.ts';
 import type { Moving } from './passed-events.ts';
 
-const ASKED = '"return_token_ids":true,';
-const STOPS_SHOWN = '"include_stop_str_in_output":true';
+const ASKED = { return_token_ids: 'true' };
+const STOPS_SHOWN = { include_stop_str_in_output: 'true' };
 
 /** A request whose answer may be moved. */
 export interface MovableRequest {
   /** With the token ids asked for; every other byte is as it was. */
-  body: string | Uint8Array;
+  body: Json;
   moving: Moving;
 }
 
 /** The request as one whose answer may be moved, or why it stays where it is. */
-export function askIds(request: EngineRequest, body: string | Uint8Array): MovableRequest | string {
+export function askIds(request: EngineRequest, body: Json): MovableRequest | string {
   const plan = request.continues ? continuedPlan(request, body) : movePlan(request.path, body);
   if (typeof plan === 'string') return plan;
   if (routeOf(plan.path) === 'tokens') return withIds(plan, request, body);
@@ -24,20 +29,19 @@ export function askIds(request: EngineRequest, body: string | Uint8Array): Movab
   const isAsked =
     /"return_token_ids"\s*:\s*true/.test(text) && Object(jsonOrText(text)).return_token_ids === true;
   const from = request.continues ? idsAsked(jsonOrText(text)) : null;
-  const asked = isAsked ? body : withAsked(body);
-  const hasStops = StopHold.of(plan) !== null;
+  const added = { ...(!isAsked && ASKED), ...(StopHold.of(plan) !== null && STOPS_SHOWN) };
   const moving = { plan, isAsked, from, prompt: null };
-  return { body: hasStops ? withMembers(asked, STOPS_SHOWN) : asked, moving };
+  return { body: Object.keys(added).length === 0 ? body : withMembers(body, added), moving };
 }
 
 /** A request that brings ids, and whose answer is ids. */
-function withIds(plan: MovePlan, { continues }: EngineRequest, body: string | Uint8Array): MovableRequest {
+function withIds(plan: MovePlan, { continues }: EngineRequest, body: Json): MovableRequest {
   const prompt = idsAsked(jsonOrText(Buffer.from(body).toString()));
   return { body, moving: { plan, isAsked: true, from: continues ? prompt : null, prompt } };
 }
 
 /** What a continuation says of its prompt stands for the caller's own. */
-function continuedPlan(request: EngineRequest, body: string | Uint8Array): MovePlan | string {
+function continuedPlan(request: EngineRequest, body: Json): MovePlan | string {
   const { kv_transfer_params: _, ...rest } = Object(jsonOrText(Buffer.from(body).toString()));
   // However long it has become.
   const short = {
@@ -46,14 +50,4 @@ function continuedPlan(request: EngineRequest, body: string | Uint8Array): MoveP
   };
   const plan = movePlan(request.path, JSON.stringify({ ...rest, ...short }));
   return typeof plan === 'string' ? plan : { ...plan, first_prompt: request.continues!.prompt_tokens };
-}
-
-/** Right behind the brace that opens the object. */
-function withAsked(body: string | Uint8Array): string | Uint8Array {
-  if (typeof body === 'string') {
-    const at = body.indexOf('{') + 1;
-    return body.slice(0, at) + ASKED + body.slice(at);
-  }
-  const at = body.indexOf(0x7b) + 1;
-  return Buffer.concat([body.subarray(0, at), Buffer.from(ASKED), body.subarray(at)]);
 }

@@ -1,6 +1,4 @@
-import { type Member, membersOf } from './json-members.ts';
-
-const ASKED = '{"include_usage":true}';
+import { beginsObject, type Json, jsonFields, parseJsonBytes, withMemberAt } from '../../protocol/index.ts';
 
 /** Whether this engine takes requests for the usage of streams. One that refuses is not asked again. */
 export interface UsageAsking {
@@ -14,65 +12,33 @@ export interface IdsAsking extends UsageAsking {
 }
 
 /**
- * The body with `stream_options.include_usage` put in, every other byte as it was: parsing and writing again would
- * round numbers. Null: there is nothing to put in. It asks for no stream, asks for usage itself, or has options that
- * would change its other events too.
+ * The body with `stream_options.include_usage` put in, every other byte as it was. Null: there is nothing to put in. It
+ * asks for no stream, asks for usage itself, or has options that would change its other events too.
  */
-export function askUsage(body: string | Uint8Array): string | Uint8Array | null {
-  if (typeof body === 'string') {
-    const edit = editOf(body);
-    return edit && body.slice(0, edit.start) + edit.text + body.slice(edit.end);
+export function askUsage(body: Json): Json | null {
+  try {
+    const bytes = typeof body === 'string' ? Buffer.from(body) : body;
+    const { stream, stream_options: options } = fieldsIn(bytes, ['stream', 'stream_options']);
+    if (stream === undefined || parseJsonBytes(stream) !== true) return null;
+    if (options !== undefined && !mayBeAsked(options)) return null;
+    return withMemberAt(body, ['stream_options', 'include_usage'], 'true');
+  } catch {
+    // The engine reports what is wrong with it.
+    return null;
   }
-  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-  // A character a byte, so that places in the text are places in the bytes.
-  const edit = editOf(bytes.toString('latin1'));
-  return (
-    edit && Buffer.concat([bytes.subarray(0, edit.start), Buffer.from(edit.text), bytes.subarray(edit.end)])
-  );
 }
 
-interface Edit {
-  start: number;
-  end: number;
-  text: string;
+function mayBeAsked(options: Uint8Array): boolean {
+  if (!beginsObject(options)) return parseJsonBytes(options) === null;
+  const { include_usage, continuous_usage_stats } = fieldsIn(options, [
+    'include_usage',
+    'continuous_usage_stats',
+  ]);
+  // Continuous stats take effect only with the other one, and then in every event.
+  if (continuous_usage_stats !== undefined) return false;
+  return include_usage === undefined || parseJsonBytes(include_usage) !== true;
 }
 
-/** Of a key that comes twice the last one counts, as for parsers. */
-function editOf(body: string): Edit | null {
-  let isStream = false;
-  let options: Member | null = null;
-  for (const member of membersOf(body)) {
-    if (member.key === '"stream"') isStream = textOf(body, member) === 'true';
-    else if (member.key === '"stream_options"') options = member;
-  }
-  if (!isStream) return null;
-  if (options === null) return insertion(body, 0, `"stream_options":${ASKED},`);
-  if (textOf(body, options) === 'null') return { ...options, text: ASKED };
-  if (body[options.start] !== '{') return null;
-  return editOfOptions(textOf(body, options), options.start);
-}
-
-/** @param offset of the options in the body */
-function editOfOptions(options: string, offset: number): Edit | null {
-  let asked: Member | null = null;
-  let isEmpty = true;
-  for (const member of membersOf(options)) {
-    isEmpty = false;
-    // Takes effect only with the other one, and then in every event.
-    if (member.key === '"continuous_usage_stats"') return null;
-    if (member.key === '"include_usage"') asked = member;
-  }
-  if (asked === null) return insertion(options, offset, `"include_usage":true${isEmpty ? '' : ','}`);
-  if (textOf(options, asked) === 'true') return null;
-  return { start: offset + asked.start, end: offset + asked.end, text: 'true' };
-}
-
-/** Right behind the brace that opens the object. */
-function insertion(json: string, offset: number, text: string): Edit {
-  const at = offset + json.indexOf('{') + 1;
-  return { start: at, end: at, text };
-}
-
-function textOf(json: string, { start, end }: Member): string {
-  return json.slice(start, end);
+function fieldsIn<Name extends string>(json: Uint8Array, names: readonly Name[]) {
+  return jsonFields(json, names, Number.POSITIVE_INFINITY);
 }

@@ -10,19 +10,18 @@ import {
   jsonOrText,
   limits,
   type MovePlan,
+  withMembers,
 } from '../../protocol/index.ts';
 import type { Attempt } from './attempt.ts';
 import { atWholeCharacter, NotContinued } from './continued.ts';
 import { answerTooLarge, failureOfEngine } from './engine-failures.ts';
-import { withMembers } from './json-members.ts';
 import { type EventSink, relayEvents } from './relay-events.ts';
 import { sendMovable } from './send-request.ts';
 import { generatedTokens } from './tokens.ts';
 
 type Body = Record<string, unknown>;
 
-/** Of two members of one name the last counts. */
-const STREAMED = '"stream":true,"stream_options":{"include_usage":true}';
+const STREAMED = { stream: 'true', stream_options: '{"include_usage":true}' };
 
 /**
  * The answer in one piece of a stored generation, made of what the engine streams: so it can go on elsewhere, and goes

@@ -1,5 +1,5 @@
 import { boundaryOf, type EngineRequest, formFields, replaceBytes } from '../../protocol/index.ts';
-import { mayNameAlias, replaceModelAlias } from './model-name.ts';
+import { replaceModelAlias } from './model-name.ts';
 
 const OPEN_BRACE = 0x7b;
 
@@ -16,25 +16,13 @@ export function requestBody(
   if (typeof body === 'string') return replaceModelAlias(body, aliases, served);
   const boundary = boundaryOf(request.content_type);
   if (boundary !== null) return replaceInForm(body, boundary, aliases, served);
-  return isJson(body) ? replaceInBytes(body, aliases, served) : body;
+  return isJson(body) ? replaceModelAlias(body, aliases, served) : body;
 }
 
 /** Whether a body may be a JSON object: blanks may stand before it. */
 export function isJson(body: Uint8Array): boolean {
   const at = body.findIndex((byte) => byte > 0x20);
   return body[at] === OPEN_BRACE;
-}
-
-/** Latin-1 is a character a byte in both directions, so bytes that are no UTF-8 stay as they are. */
-function replaceInBytes(bytes: Uint8Array, aliases: ReadonlySet<string>, served: string): Uint8Array {
-  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
-  if (!mayNameAlias(text, (name) => aliases.has(Buffer.from(name, 'latin1').toString()))) return bytes;
-  const replaced = replaceModelAlias(text, new Set([...aliases].map(inLatin1)), inLatin1(served));
-  return replaced === text ? bytes : Buffer.from(replaced, 'latin1');
-}
-
-function inLatin1(name: string): string {
-  return Buffer.from(name).toString('latin1');
 }
 
 function replaceInForm(

@@ -79,6 +79,21 @@ describe('a line of a batch', () => {
     expect(readLine(encode(text), 7, URL, ROUTES)).toMatchObject({ code: 'invalid_json_line', line: 7 });
   });
 
+  it('that is no UTF-8 is told so, with the offset, also where it is too long to be parsed', () => {
+    for (const more of ['1', `[${'1,'.repeat(50_000)}"a"${',"b"'.repeat(10_000)}]`]) {
+      const text = `{"custom_id":"a","url":"${URL}","body":{"x":${more},"y":"Grüße"}}`;
+      expect(readLine(encode(text), 1, URL, ROUTES)).toMatchObject({ custom_id: 'a' });
+      expect(readLine(Buffer.from(text, 'latin1'), 1, URL, ROUTES)).toMatchObject({
+        code: 'invalid_json_line',
+        message: expect.stringContaining(`0xfc at offset ${text.indexOf('ü')}`),
+      });
+      expect(readLine(Buffer.from(text, 'utf16le'), 1, URL, ROUTES)).toMatchObject({
+        code: 'invalid_json_line',
+        message: expect.stringContaining('This line is encoded in UTF-16'),
+      });
+    }
+  });
+
   it('is found again by the id of its job', () => {
     expect(lineOfJob(lineJobId('batch_aZ9', 17))).toEqual({ batchId: 'batch_aZ9', line: 17 });
     expect(lineOfJob('report-17')).toBeNull();

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { readBody } from '../../../src/gateway/body.ts';
+import { parseBody, readBody } from '../../../src/gateway/body.ts';
 import type { Env } from '../../../src/gateway/env.ts';
 import { discardBody } from '../../../src/gateway/receive.ts';
 import { storeUpload } from '../../../src/gateway/upload.ts';
@@ -65,6 +65,16 @@ describe('reading a body', () => {
 
   it('leaves a byte order mark out', async () => {
     expect(await text(post('\ufeff{}'))).toBe('{}');
+  });
+
+  it.each([
+    ['latin-1', Buffer.from('{"a":"Grüße"}', 'latin1'), /0xfc at offset 8/],
+    ['UTF-16', Buffer.from('\ufeff{"a":1}', 'utf16le'), /encoded in UTF-16/],
+    ['half a surrogate', Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]), /0xed at offset 1/],
+    ['half a character', Buffer.from([0x22, 0xc3]), /0xc3 at offset 1/],
+  ])('is refused in %s, where it is parsed', (_, given, message) => {
+    expect(() => parseBody(given)).toThrow(expect.objectContaining({ status: 400, code: 'invalid_utf8' }));
+    expect(() => parseBody(given)).toThrow(message);
   });
 
   it('takes a body of exactly the limit', async () => {

@@ -5,16 +5,16 @@ import { askUsage } from '../../../src/worker/run/ask-usage.ts';
 const asked = (body: string) => askUsage(body) as string | null;
 
 test.each([
-  ['{"stream":true}', '{"stream_options":{"include_usage":true},"stream":true}'],
+  ['{"stream":true}', '{"stream":true,"stream_options":{"include_usage":true}}'],
   [
     ' {\n "seed": 12345678901234567890, "stream" : true }',
-    ' {"stream_options":{"include_usage":true},\n "seed": 12345678901234567890, "stream" : true }',
+    ' {\n "seed": 12345678901234567890, "stream" : true,"stream_options":{"include_usage":true} }',
   ],
   ['{"stream":true,"stream_options":null}', '{"stream":true,"stream_options":{"include_usage":true}}'],
   ['{"stream":true,"stream_options":{}}', '{"stream":true,"stream_options":{"include_usage":true}}'],
   [
     '{"stream_options": { "x":[1,{"include_usage":false}] } ,"stream":true}',
-    '{"stream_options": {"include_usage":true, "x":[1,{"include_usage":false}] } ,"stream":true}',
+    '{"stream_options": { "x":[1,{"include_usage":false}],"include_usage":true } ,"stream":true}',
   ],
   [
     '{"stream":true,"stream_options":{"include_usage" : false}}',
@@ -22,7 +22,7 @@ test.each([
   ],
   [
     '{"stream":true,"stream_options":{"include_usage":true},"stream_options":{"include_usage":null}}',
-    '{"stream":true,"stream_options":{"include_usage":true},"stream_options":{"include_usage":true}}',
+    '{"stream":true,"stream_options":{"include_usage":true}}',
   ],
 ])('%s becomes %s', (given, expected) => {
   expect(asked(given)).toBe(expected);
@@ -74,5 +74,5 @@ test('bytes that are no UTF-8 stay as they are', () => {
     Buffer.from('","stream":true}'),
   ]);
   const text = Buffer.from(askUsage(body) as Uint8Array).toString('latin1');
-  expect(text).toBe('{"stream_options":{"include_usage":true},"x":"\xff\xc3","stream":true}');
+  expect(text).toBe('{"x":"\xff\xc3","stream":true,"stream_options":{"include_usage":true}}');
 });

@@ -1,9 +1,12 @@
+import { JsonFault } from './json-fault.ts';
 import { JSON_DEPTH, JSON_VALUES } from './limits.ts';
+import { utf8Text } from './utf8.ts';
 
 /**
- * What must be known of JSON before it is parsed, and parts of it without parsing it, found in its bytes: a parser
- * makes objects of all of it, and spends seconds on millions of small ones while everybody else waits. What the scan
- * does not look at is not checked either.
+ * JSON as the text that it is: what must be known of it before it is parsed, and where its members stand, found in its
+ * bytes. A parser makes objects of all of it, and spends seconds on millions of small ones while everybody else waits;
+ * and what is parsed and written again is another text, with rounded numbers and keys in another order
+ * (json-edit.ts changes members in the text). What the scan does not look at is not checked either.
  */
 
 const decoder = new TextDecoder();
@@ -16,16 +19,6 @@ const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
-
-/** Why JSON is not taken. */
-export class JsonFault extends Error {
-  override name = 'JsonFault';
-  readonly code: 'invalid_json' | 'nested_too_deep' | 'too_many_values';
-  constructor(code: JsonFault['code'], message: string) {
-    super(message);
-    this.code = code;
-  }
-}
 
 /** Texts, keys of objects, objects and arrays that were passed: what a parser spends its time on. */
 interface Passed {
@@ -46,6 +39,26 @@ export function checkJson(json: Uint8Array, most = JSON_VALUES): number {
   return passed.values;
 }
 
+/** A member of an object: where its name and its value stand in the JSON. */
+export interface JsonMember {
+  name: string;
+  /** Of the name's opening quote. */
+  start: number;
+  valueStart: number;
+  end: number;
+}
+
+/**
+ * The members of the outermost object in their order, those with one name more than once too: the last of them counts,
+ * as for parsers.
+ * @throws JsonFault as `checkJson`, and where it is no object
+ */
+export function* membersOf(json: Uint8Array, most = JSON_VALUES): Generator<JsonMember> {
+  for (const { start, nameEnd, valueStart, end } of placesOf(json, most)) {
+    yield { name: nameIn(json.subarray(start, nameEnd)), start, valueStart, end };
+  }
+}
+
 /**
  * The bytes of the values of some fields of an object, views of it; of a field that comes twice, the last, as
  * parsers do.
@@ -54,24 +67,46 @@ export function checkJson(json: Uint8Array, most = JSON_VALUES): number {
 export function jsonFields<Name extends string>(
   json: Uint8Array,
   names: readonly Name[],
+  most = JSON_VALUES,
 ): Partial<Record<Name, Uint8Array>> {
-  const passed = { values: 0, most: JSON_VALUES };
   // An escape takes at most six bytes for one character.
   const longest = 6 * Math.max(...names.map((name) => name.length)) + 2;
   const found: Partial<Record<Name, Uint8Array>> = {};
+  for (const { start, nameEnd, valueStart, end } of placesOf(json, most)) {
+    if (nameEnd - start > longest) continue;
+    const written = nameIn(json.subarray(start, nameEnd));
+    const name = names.find((known) => known === written);
+    if (name !== undefined) found[name] = json.subarray(valueStart, end);
+  }
+  return found;
+}
+
+/** The value at a path of names, a view; undefined: there is none. @throws JsonFault as `jsonFields` */
+export function jsonAt(json: Uint8Array, path: readonly string[]): Uint8Array | undefined {
+  let value: Uint8Array | undefined = json;
+  for (const name of path) value = beginsObject(value) ? jsonFields(value, [name])[name] : undefined;
+  return value;
+}
+
+/** @returns where each member stands; blanks around the object are no part of it */
+function* placesOf(
+  json: Uint8Array,
+  most: number,
+): Generator<Omit<JsonMember, 'name'> & { nameEnd: number }> {
+  const passed = { values: 0, most };
   let at = skipBlanks(json, 0);
   if (json[at] !== OPEN_BRACE) throw new JsonFault('invalid_json', 'The body must be a JSON object.');
   at = skipBlanks(json, at + 1);
   if (json[at] !== CLOSE_BRACE) {
     for (;;) {
-      const keyEnd = skipString(json, at, passed);
-      const name = nameOf(json.subarray(at, keyEnd), names, longest);
-      at = skipBlanks(json, keyEnd);
+      const start = at;
+      const nameEnd = skipString(json, start, passed);
+      at = skipBlanks(json, nameEnd);
       if (json[at] !== COLON) throw notJson();
-      const start = skipBlanks(json, at + 1);
-      const end = skipValue(json, start, 1, passed);
-      if (end === start) throw notJson();
-      if (name !== undefined) found[name] = json.subarray(start, end);
+      const valueStart = skipBlanks(json, at + 1);
+      const end = skipValue(json, valueStart, 1, passed);
+      if (end === valueStart) throw notJson();
+      yield { start, nameEnd, valueStart, end };
       at = skipBlanks(json, end);
       if (json[at] === CLOSE_BRACE) break;
       if (json[at] !== COMMA) throw notJson();
@@ -79,19 +114,34 @@ export function jsonFields<Name extends string>(
     }
   }
   if (skipBlanks(json, at + 1) < json.byteLength) throw notJson();
-  return found;
 }
 
-/** Which of the names a key is, written out or with escapes. */
-function nameOf<Name extends string>(
-  key: Uint8Array,
-  names: readonly Name[],
-  longest: number,
-): Name | undefined {
-  if (key.byteLength > longest) return undefined;
+/** A key as a parser reads it, written out or with escapes. */
+function nameIn(key: Uint8Array): string {
   const text = decoder.decode(key);
-  const name = text.includes('\\') ? parseJsonBytes(key) : text.slice(1, -1);
-  return names.find((known) => known === name);
+  return text.includes('\\') ? String(parseJsonBytes(key)) : text.slice(1, -1);
+}
+
+/** The elements of an array, views of it. @throws JsonFault as `checkJson`, and where it is no array */
+export function elementsOf(json: Uint8Array, most = JSON_VALUES): Uint8Array[] {
+  const passed = { values: 0, most };
+  const elements: Uint8Array[] = [];
+  let at = skipBlanks(json, 0);
+  if (json[at] !== OPEN_BRACKET) throw notJson();
+  at = skipBlanks(json, at + 1);
+  if (json[at] !== CLOSE_BRACKET) {
+    for (;;) {
+      const end = skipValue(json, at, 1, passed);
+      if (end === at) throw notJson();
+      elements.push(json.subarray(at, end));
+      at = skipBlanks(json, end);
+      if (json[at] === CLOSE_BRACKET) break;
+      if (json[at] !== COMMA) throw notJson();
+      at = skipBlanks(json, at + 1);
+    }
+  }
+  if (skipBlanks(json, at + 1) < json.byteLength) throw notJson();
+  return elements;
 }
 
 /**
@@ -163,12 +213,13 @@ function isBlank(byte: number): boolean {
 }
 
 /**
- * A part that a scan found. Nothing has looked into it.
+ * The value of JSON, or of a part of it that a scan found. Nothing has looked into it.
  * @throws JsonFault
  */
 export function parseJsonBytes(json: Uint8Array): unknown {
+  const text = utf8Text(json);
   try {
-    return JSON.parse(decoder.decode(json));
+    return JSON.parse(text);
   } catch {
     throw notJson();
   }

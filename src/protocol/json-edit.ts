@@ -1,0 +1,89 @@
+import { joinBytes } from './join-bytes.ts';
+import { beginsObject, type JsonMember, membersOf } from './json-text.ts';
+
+/**
+ * Members that are added to JSON, replaced and taken out in its text. Every other byte stays as it was: whoever parses
+ * and writes again rounds numbers over 2^53, reorders keys that look like numbers, and says other texts than the caller.
+ */
+
+/** JSON in UTF-8, or as a text. */
+export type Json = string | Uint8Array;
+
+/** By their names the JSON of their values; undefined: the member is taken out. */
+export type JsonEdits = Readonly<Record<string, Json | undefined>>;
+
+const COMMA = new Uint8Array([0x2c]);
+const NOTHING = new Uint8Array();
+const encoder = new TextEncoder();
+const decoder = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true });
+
+/**
+ * An object with other members. A member that is there keeps its place, of one that comes twice the last, which counts for
+ * parsers; the earlier ones are taken out, for parsers that refuse such objects. New ones follow in their order.
+ * @param json of an object, without a byte order mark
+ * @returns the same form as `json`
+ * @throws JsonFault where it is no object
+ */
+export function withMembers<J extends Json>(json: J, edits: JsonEdits): J;
+export function withMembers(json: Json, edits: JsonEdits): Json {
+  if (typeof json === 'string') return decoder.decode(edited(encoder.encode(json), edits));
+  return edited(json, edits);
+}
+
+/**
+ * The same for a member that may stand deeper: objects on the way to it are made where there are none.
+ * @param path of names, from the outermost
+ * @throws JsonFault where `json` is no object
+ */
+export function withMemberAt<J extends Json>(
+  json: J,
+  path: readonly [string, ...string[]],
+  value: Json | undefined,
+): J {
+  const [name, ...rest] = path;
+  if (rest.length === 0) return withMembers(json, { [name]: value });
+  const bytes = bytesIn(json);
+  const within = lastOf(bytes, name);
+  const isThere = within !== undefined && beginsObject(within);
+  if (!isThere && value === undefined) return json;
+  const inner: Json = isThere ? within : '{}';
+  return withMembers(json, { [name]: withMemberAt(inner, rest as [string, ...string[]], value) });
+}
+
+function lastOf(json: Uint8Array, wanted: string): Uint8Array | undefined {
+  let found: JsonMember | undefined;
+  for (const member of membersOf(json, Number.POSITIVE_INFINITY)) if (member.name === wanted) found = member;
+  return found && json.subarray(found.valueStart, found.end);
+}
+
+function edited(json: Uint8Array, edits: JsonEdits): Uint8Array<ArrayBuffer> {
+  const members = [...membersOf(json, Number.POSITIVE_INFINITY)];
+  const last = new Map(members.map(({ name }, index) => [name, index]));
+  const pieces: Uint8Array[] = [];
+  // What stands before the first member stays there, whichever becomes the first.
+  const opened = members[0]?.start ?? json.indexOf(0x7b) + 1;
+  pieces.push(json.subarray(0, opened));
+  let isFirst = true;
+  let before = opened;
+  for (const [index, { name, start, valueStart, end }] of members.entries()) {
+    const isEdited = Object.hasOwn(edits, name);
+    if (!isEdited || (edits[name] !== undefined && last.get(name) === index)) {
+      if (!isFirst) pieces.push(index === 0 ? COMMA : json.subarray(before, start));
+      isFirst = false;
+      if (isEdited) pieces.push(json.subarray(start, valueStart), bytesIn(edits[name]!));
+      else pieces.push(json.subarray(start, end));
+    }
+    before = end;
+  }
+  for (const [name, value] of Object.entries(edits)) {
+    if (value === undefined || last.has(name)) continue;
+    pieces.push(isFirst ? NOTHING : COMMA, encoder.encode(`${JSON.stringify(name)}:`), bytesIn(value));
+    isFirst = false;
+  }
+  pieces.push(json.subarray(before));
+  return joinBytes(pieces);
+}
+
+function bytesIn(json: Json): Uint8Array {
+  return typeof json === 'string' ? encoder.encode(json) : json;
+}

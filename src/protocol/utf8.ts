@@ -1,0 +1,79 @@
+import { JsonFault } from './json-fault.ts';
+
+/**
+ * JSON between programs is UTF-8 (RFC 8259, section 8.1). A decoder that is not strict puts U+FFFD where bytes are none,
+ * and the engine answers a prompt that nobody wrote.
+ */
+
+const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/** The bytes without the byte order mark that files of some programs begin with: no engine is sent one. */
+export function withoutMark(bytes: Uint8Array): Uint8Array {
+  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
+}
+
+/**
+ * The text of a body or of a line, without a byte order mark.
+ * @throws JsonFault that names the encoding, or the first byte that is no UTF-8 by its offset in `bytes`
+ */
+export function utf8Text(bytes: Uint8Array): string {
+  try {
+    return strict.decode(withoutMark(bytes));
+  } catch {
+    throw new JsonFault('invalid_utf8', utf8Problem(bytes) ?? 'The body is no UTF-8.');
+  }
+}
+
+/** The same without the text, which may be long. @throws JsonFault */
+export function checkUtf8(bytes: Uint8Array): void {
+  const problem = utf8Problem(bytes);
+  if (problem !== null) throw new JsonFault('invalid_utf8', problem);
+}
+
+/** What is wrong with bytes that should be JSON in UTF-8; null: nothing. */
+export function utf8Problem(bytes: Uint8Array): string | null {
+  const other = otherEncoding(bytes);
+  if (other !== null)
+    return `The body is encoded in ${other}: send it in UTF-8, as JSON has to be (RFC 8259).`;
+  const at = firstBadByte(bytes);
+  if (at === null) return null;
+  const byte = (bytes[at] as number).toString(16).padStart(2, '0');
+  return `The body is no UTF-8: the byte 0x${byte} at offset ${at} begins no character. Send it in UTF-8, as JSON has to be (RFC 8259).`;
+}
+
+/** JSON begins with two ASCII characters, or is one of them alone, so zero bytes among the first four tell. */
+function otherEncoding(bytes: Uint8Array): string | null {
+  const [a, b, c, d] = bytes;
+  if (a === 0xff && b === 0xfe) return c === 0 && d === 0 ? 'UTF-32' : 'UTF-16';
+  if (a === 0xfe && b === 0xff) return 'UTF-16';
+  if (a === 0 && b === 0 && ((c === 0xfe && d === 0xff) || (c === 0 && d))) return 'UTF-32';
+  if (a && b === 0 && c === 0 && d === 0) return 'UTF-32';
+  return (a === 0 && b) || (a && b === 0) ? 'UTF-16' : null;
+}
+
+/** Where the first sequence begins that is no UTF-8; null: there is none. It holds no second copy of the bytes. */
+export function firstBadByte(bytes: Uint8Array): number | null {
+  for (let at = 0; at < bytes.byteLength; ) {
+    if ((bytes[at] as number) < 0x80) {
+      at += 1;
+      continue;
+    }
+    const length = sequenceAt(bytes, at);
+    if (length === 0) return at;
+    at += length;
+  }
+  return null;
+}
+
+/** Bytes of the character that begins here, which is no ASCII; 0: none does. */
+function sequenceAt(bytes: Uint8Array, at: number): number {
+  const first = bytes[at] as number;
+  const length = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+  // Too long a form of a character, half a surrogate, or beyond U+10FFFF.
+  const least = first === 0xe0 ? 0xa0 : first === 0xf0 ? 0x90 : 0x80;
+  const most = first === 0xed ? 0x9f : first === 0xf4 ? 0x8f : 0xbf;
+  const second = bytes[at + 1] ?? 0;
+  if (length === 0 || second < least || second > most) return 0;
+  for (let next = at + 2; next < at + length; next++) if (((bytes[next] ?? 0) & 0xc0) !== 0x80) return 0;
+  return length;
+}
