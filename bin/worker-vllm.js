@@ -25,7 +25,8 @@ if (major > NEEDED[0] || (major === NEEDED[0] && minor >= NEEDED[1])) {
 /** Only a checkout has what builds the programs. */
 async function program() {
   const builder = new URL('../scripts/programs.ts', import.meta.url);
-  if (existsSync(builder)) await (await import(builder.href)).freshPrograms();
+  // On stderr, so that what a command prints for other programs stays whole.
+  if (existsSync(builder)) await (await import(builder.href)).freshPrograms(console.error);
   return new URL('../dist/programs/cli.js', import.meta.url).href;
 }
 

@@ -34,10 +34,19 @@ const INPUTS = ['src', 'scripts/programs.ts', 'package-lock.json'];
 /** A process may still load a part of the build that it was started from, ms. */
 const KEPT_MS = 24 * 3600 * 1000;
 
-/** Builds the programs if they are missing or of other sources than these. */
-export async function freshPrograms(): Promise<void> {
+/**
+ * Builds the programs if they are missing or of other sources than these.
+ * @param say tells the user of a build, which takes half a minute on a slow machine: before it, and when it is done
+ */
+export async function freshPrograms(say: (text: string) => void = () => {}): Promise<void> {
   const isFresh = existsSync(FINGERPRINT) && readFileSync(FINGERPRINT, 'utf8') === fingerprint();
-  if (!isFresh) await buildPrograms();
+  if (isFresh) return;
+  const began = performance.now();
+  say(
+    'Building worker-vllm from its sources, as after each change of them: seconds, up to a minute on a slow machine …',
+  );
+  await buildPrograms();
+  say(`Built in ${Math.ceil((performance.now() - began) / 1000)} s.`);
 }
 
 /**

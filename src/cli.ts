@@ -239,7 +239,7 @@ function withTarget(command: Command): Command {
 function queueVariablesText(): string {
   const rows = operatorSettings().map(([name, setting]) => [
     variableOf(name),
-    `${setting.help.replaceAll('`', '')} (${defaultText(setting)})`,
+    `${plainText(setting.help)} (${defaultText(setting)})`,
   ]);
   const all = [
     ['QUEUE_TOKENS', 'tokens beside those of "worker-vllm token create"; see docs/settings.md'],
@@ -247,6 +247,11 @@ function queueVariablesText(): string {
   ];
   const width = Math.max(...all.map(([name = '']) => name.length));
   return `\nVariables, with their defaults:\n${all.map(([name = '', help]) => `  ${name.padEnd(width)}  ${help}\n`).join('')}`;
+}
+
+/** What docs/settings.md shows as Markdown, for a terminal: a link becomes the path that it leads to. */
+function plainText(markdown: string): string {
+  return markdown.replaceAll(/\[([^\]]+)\]\(([^)]+)\)/g, '$1: docs/$2').replaceAll('`', '');
 }
 
 /** Says what went wrong and gives the exit code. */

@@ -8,7 +8,8 @@ export function addTokenCommands(program: Command): void {
     .command('token')
     .description('Say who may use a queue: in its state folder, or with --url in a queue that runs.');
 
-  withTerms(withPlace(token.command('create')))
+  const create = token
+    .command('create')
     .description('Make a token and print it this once; only its SHA-256 is kept.')
     .requiredOption(
       '--scope <scopes>',
@@ -17,13 +18,14 @@ export function addTokenCommands(program: Command): void {
     )
     .option('--name <name>', 'who it is for; also the tenant of its jobs')
     .option('--tenant <name>', 'whose jobs it submits and sees, where several tokens share them')
-    .option('--worker-id <id>', "the only worker that may use it; * stands for any characters: 'runpod-*'")
+    .option('--worker-id <id>', "the only worker that may use it; * stands for any characters: 'runpod-*'");
+  withPlace(withTerms(create))
     .addHelpText('after', '\nA queue that runs on the folder knows it within a second.')
     .action(async (options) =>
       finish((await import('./tokens/commands.ts')).runTokenCreate(withToken(options))),
     );
 
-  withTerms(withPlace(token.command('set <name>')))
+  withPlace(withTerms(token.command('set <name>')))
     .description('Change what a token may use, in force within a second; its secret stays.')
     .action(async (name, options) =>
       finish((await import('./tokens/commands.ts')).runTokenSet(name, withToken(options))),

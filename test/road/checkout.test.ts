@@ -54,6 +54,8 @@ describe('a checkout', () => {
   it('builds its programs at the first start, also when several start at once', async () => {
     const starts = await Promise.all([run(['--help']), run(['--help']), run(['submit', '--help'])]);
     for (const { code, output } of starts) expect({ code, output }).toMatchObject({ code: 0 });
+    // The first line, since a build takes half a minute on a slow machine.
+    expect(starts[0]!.output).toMatch(/^Building worker-vllm from its sources.*\nBuilt in \d+ s\.\n/);
     expect(readdirSync(join(checkout, 'dist/programs'))).toEqual(
       expect.arrayContaining(['cli.js', 'gateway.js', 'simulator.js', 'supervisor.js', 'worker.js']),
     );

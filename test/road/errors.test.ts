@@ -296,6 +296,7 @@ describe('mistakes on the command line', () => {
       'work',
       'submit',
       'token',
+      'token create',
       'state check',
       'state backup',
     ]) {
@@ -303,6 +304,8 @@ describe('mistakes on the command line', () => {
       expect((await help.exited).code).toBe(0);
       expect(help.output()).toContain(`worker-vllm ${command}`);
       expect(help.output()).not.toContain('wv_hidden');
+      expect(help.output(), 'plain text, no Markdown').not.toMatch(/\]\(|`/);
+      if (command === 'token create') expect(help.output()).toMatch(/Options:\n {2}--scope /);
       if (command !== 'queue') continue;
       for (const [name] of operatorSettings()) expect(help.output()).toContain(`  ${variableOf(name)} `);
     }

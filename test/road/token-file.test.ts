@@ -53,6 +53,25 @@ it('a token is good as soon as it is made, and no more once it is taken out of t
   expect((await fetch(`${url}/api/workers`)).status).toBe(401);
 });
 
+it('when a token was last used is told by the queue that runs, and a list of the folder says so', async () => {
+  const stateDir = mkdtempSync(join(tmpdir(), 'tokens-'));
+  const [reader, admin] = [await makeToken(stateDir, 'read'), await makeToken(stateDir, 'admin')];
+  const { url } = await startQueue({ stateDir });
+  const listed = async (...place: string[]) => {
+    const list = cli(['token', 'list', ...place]);
+    expect(await list.exited).toMatchObject({ code: 0 });
+    return list.output();
+  };
+  const ofFolder = await listed('--state', stateDir);
+  expect(ofFolder).not.toContain('LAST USED');
+  expect(ofFolder).toMatch(/last used is known to the queue that runs: add --url/);
+  expect(await statusOf(url, reader)).toBe(200);
+  await until(
+    async () => /^read .* 20\d\d-[\d-]+ [\d:]+$/m.test(await listed('--url', url, '--token', admin)),
+    'the list of the queue tells when',
+  );
+});
+
 it('what a token may do is changed while a queue runs, and its secret stays', async () => {
   const stateDir = mkdtempSync(join(tmpdir(), 'tokens-'));
   const [caller, admin] = [await makeToken(stateDir, 'submit'), await makeToken(stateDir, 'admin')];

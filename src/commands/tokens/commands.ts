@@ -75,13 +75,20 @@ export async function runTokenSet(name: string, options: PlaceOptions & TermOpti
 
 /** `token list` and `token show`. */
 export async function runTokenList(name: string | undefined, options: PlaceOptions & { json?: boolean }) {
-  const all = await placeOf(options).list();
+  const place = placeOf(options);
+  const all = await place.list();
   const shown = name === undefined ? all : all.filter((token) => token.name === name);
   if (name !== undefined && shown.length === 0) throw new UserError(`There is no token named "${name}".`);
-  const text = options.json ? JSON.stringify(name === undefined ? shown : shown[0], null, 2) : table(shown);
+  const text = options.json
+    ? JSON.stringify(name === undefined ? shown : shown[0], null, 2)
+    : table(shown, place);
   process.stdout.write(`${text}\n`);
+  if (!options.json && !place.knowsUse && shown.length > 0) process.stderr.write(USE_HINT);
   return 0;
 }
+
+const USE_HINT =
+  'When each was last used is known to the queue that runs: add --url http://127.0.0.1:8788 and --token with the scope admin.\n';
 
 /** `token rotate`: another secret, as `token create` shows it; the old one is refused from now on. */
 export async function runTokenRotate(name: string, options: PlaceOptions): Promise<number> {
@@ -209,7 +216,7 @@ function timeIn(text: string, now: number): string {
   throw new UserError(`--expires "${text}": expected a time to come, such as 90d, 12h or 2027-01-31.`);
 }
 
-function table(tokens: readonly TokenView[]): string {
+function table(tokens: readonly TokenView[], { knowsUse }: TokenPlace): string {
   if (tokens.length === 0) return 'There are no tokens here yet.';
   const day = (text: string | null, none: string) => text?.slice(0, 16).replace('T', ' ') ?? none;
   const rows = tokens.map(
@@ -221,11 +228,11 @@ function table(tokens: readonly TokenView[]): string {
       routes?.join(',') ?? 'all',
       termsText(terms),
       day(expires_at, 'never'),
-      day(last_used_at, '–'),
+      ...(knowsUse ? [day(last_used_at, 'never')] : []),
     ],
   );
   return columns([
-    ['NAME', 'SCOPES', 'TENANT', 'MODELS', 'ROUTES', 'LIMITS', 'EXPIRES', 'LAST USED'],
+    ['NAME', 'SCOPES', 'TENANT', 'MODELS', 'ROUTES', 'LIMITS', 'EXPIRES', ...(knowsUse ? ['LAST USED'] : [])],
     ...rows,
   ]).join('\n');
 }

@@ -19,6 +19,8 @@ export interface TokenPlace {
   revoke(name: string): Promise<void>;
   /** What a person is told of a token that was made. */
   note: string;
+  /** It knows when each was last used. */
+  knowsUse: boolean;
 }
 
 /** Shown this once. */
@@ -28,6 +30,7 @@ export type NewSecret = Pick<NewToken, 'token' | 'name'>;
 export function tokensOfFolder(stateDir: string): TokenPlace {
   return {
     note: `${stateDir}/tokens.json keeps its SHA-256. A queue that runs on this folder knows it in a moment, unless it was started without any token.`,
+    knowsUse: false,
     create: async (name, { scopes, ...bounds }) => {
       const { token, entry } = makeToken(name, scopes, bounds);
       await storeToken(stateDir, { ...entry, created_at: new Date().toISOString() });
@@ -57,6 +60,7 @@ export function tokensOfQueue(target: QueueTarget): TokenPlace {
   const path = (name: string) => `/${encodeURIComponent(name)}`;
   return {
     note: `The queue at ${target.url} keeps its SHA-256.`,
+    knowsUse: true,
     create: (name, bounds) => ask('', { method: 'POST', body: { name, ...bounds } }),
     list: async () => (await ask<{ tokens: TokenView[] }>('')).tokens,
     set: async (name, changes) => void (await ask(path(name), { method: 'PATCH', body: changes })),
