@@ -75,7 +75,13 @@ export const TARGETS: Record<string, () => Target | Promise<Target>> = {
         // What the object does with it: a response is made of the head, a header of the reason.
         if (opening.ok) new Response(null, { status: 200, headers: opening.head.headers });
         else JSON.parse(JSON.stringify(opening.reason)).code.toString();
-        if (opening.ok) relay.attach(id, { write: () => random.chance(0.9), end: () => {}, abort: () => {} });
+        if (opening.ok)
+          relay.attach(id, {
+            write: () => random.chance(0.9),
+            keepAlive: () => {},
+            end: () => {},
+            abort: () => {},
+          });
       });
     return {
       input: bytesFrom,

@@ -16,7 +16,6 @@ const UNCLAIMED_WHEN_CROWDED_MS = 5000;
 /** How long a finished stream that no caller asked for is kept, ms. */
 const REMEMBER_MS = 60_000;
 /** A comment: invisible to clients of server-sent events, but a write, and only a write shows a caller gone. */
-const KEEP_ALIVE = new TextEncoder().encode(': keep-alive\n\n');
 
 const WORKER_LOST: BrokenReason = {
   message: 'the worker disconnected and did not come back',
@@ -190,7 +189,7 @@ export class Relay {
     for (const [id, entry] of this.#streams.all()) this.#tend(id, entry, now, workerLost);
     this.#streams.forgetOldFinished();
     if (workerLost) this.replays.breakAll(WORKER_LOST);
-    this.replays.onTick(SILENCE_MS, KEEP_ALIVE);
+    this.replays.onTick(SILENCE_MS);
     this.#link.flush();
   }
 
@@ -214,7 +213,7 @@ export class Relay {
       return;
     }
     if (!stream.isOpen || now - entry.touched_at < SILENCE_MS) return;
-    if (stream.mayAddEvent) entry.sink?.write(KEEP_ALIVE);
+    if (stream.mayAddEvent) entry.sink?.keepAlive();
     entry.touched_at = now;
   }
 

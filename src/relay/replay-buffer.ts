@@ -166,9 +166,9 @@ export class ReplayBuffer {
   }
 
   /** Writes a comment to readers that have all there is: only a write shows one gone. */
-  keepAlive(comment: Uint8Array): void {
+  keepAlive(): void {
     for (const reader of this.#readers.values()) {
-      if (reader.isBetween && reader.wantsMore && reader.next === this.#end) reader.sink.write(comment);
+      if (reader.isBetween && reader.wantsMore && reader.next === this.#end) reader.sink.keepAlive();
     }
   }
 

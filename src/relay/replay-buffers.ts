@@ -88,7 +88,7 @@ export class ReplayBuffers {
   }
 
   /** @param silenceMs after which a comment is written */
-  onTick(silenceMs: number, comment: Uint8Array): void {
+  onTick(silenceMs: number): void {
     const now = this.#now();
     for (const [id, kept] of this.#kept) {
       const { replay } = kept;
@@ -97,7 +97,7 @@ export class ReplayBuffers {
         kept.over_at = Math.min(kept.over_at ?? now, now);
         if (!replay.isRead && now - kept.over_at >= KEEP_MS) this.#forget(id, replay);
       } else if (now - kept.touched_at >= silenceMs) {
-        replay.keepAlive(comment);
+        replay.keepAlive();
         kept.touched_at = now;
       }
     }

@@ -6,6 +6,8 @@ import type { Reply } from './replies.ts';
 export interface CallerSink {
   /** Returns false when the caller reads slower than the engine writes. */
   write(data: Uint8Array): boolean;
+  /** Writes a comment between two events: only a write shows a caller gone. */
+  keepAlive(): void;
   end(): void;
   /**
    * Ends the response so that the caller sees it is not whole.

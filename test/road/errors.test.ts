@@ -62,6 +62,19 @@ describe('HTTP errors', () => {
     }
   });
 
+  it('advise to wait for a worker, unless the caller has waited', async () => {
+    const { url } = await startQueue();
+    const said = async (headers: Record<string, string>) => {
+      const response = await fetch(`${url}${chat}`, { method: 'POST', body: '{"messages":[]}', headers });
+      expect(response.status).toBe(503);
+      return ((await response.json()) as { error: { message: string } }).error.message;
+    };
+    expect(await said({})).toContain('wait for it with the header X-Queue-Wait');
+    expect(await said({ 'x-queue-wait': '1' })).toMatch(
+      /^(?!.*X-Queue-Wait)no worker is known yet: start one/,
+    );
+  });
+
   it('refuse a body over the limit with 413', async () => {
     const answer = await post(
       chat,

@@ -1,25 +1,16 @@
 import { request as httpRequest } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { OddEngine, plain, rawAnswer } from '../support/odd-engine.ts';
+import { OddEngine, plain, rawAnswer, roadTo } from '../support/odd-engine.ts';
 import { until } from '../support/poll.ts';
-import { cli, settled, startQueue, submit, tearDown, untilReady } from '../support/road.ts';
+import { settled, submit, tearDown } from '../support/road.ts';
 
 /** What an engine may answer and no caller may be left waiting for, by the whole road. */
 const engine = new OddEngine();
 let url: string;
 
 beforeAll(async () => {
-  const engineUrl = await engine.listen();
-  url = (await startQueue()).url;
-  cli(['work'], {
-    ENGINE_URL: engineUrl,
-    CASOLA_WS_URL: url.replace(/^http/, 'ws'),
-    CASOLA_CONFIG_ID: 'cfg',
-    CASOLA_INSTANCE_ID: 'odd',
-    CASOLA_MAX_JOBS: '8',
-  });
-  await untilReady(url, 'odd');
+  url = await roadTo(engine);
 });
 afterAll(async () => {
   await tearDown();

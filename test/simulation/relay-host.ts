@@ -38,13 +38,13 @@ export class CallerBody implements CallerSink {
 
   write(data: Uint8Array): boolean {
     if (this.state !== 'open') return false;
-    if (!isKeepAlive(data)) {
-      this.#buffered.push(data.slice());
-      this.#bytes += data.byteLength;
-      this.#changed();
-    }
+    this.#buffered.push(data.slice());
+    this.#bytes += data.byteLength;
+    this.#changed();
     return this.#bytes < CALLER_BUFFER_BYTES;
   }
+
+  keepAlive(): void {}
 
   end(): void {
     if (this.state === 'open') this.state = 'ended';
@@ -88,10 +88,6 @@ export class CallerBody implements CallerSink {
     if (this.#bytes < CALLER_BUFFER_BYTES) this.#reader.reads();
     return taken;
   }
-}
-
-function isKeepAlive(data: Uint8Array): boolean {
-  return data[0] === 0x3a && Buffer.from(data).toString() === ': keep-alive\n\n';
 }
 
 /** What a response carries to its caller. */

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { cli, startQueue, untilReady } from './road.ts';
 
 /**
  * An engine whose answers the test writes byte by byte, whatever HTTP makes of them: a plain OpenAI server for
@@ -55,4 +56,19 @@ export function plain(json: string, head = 'HTTP/1.1 200 OK'): string {
 /** The same with any body; the connection closes behind it. */
 export function rawAnswer(head: string[], body: string | Uint8Array): Buffer {
   return Buffer.concat([Buffer.from(`${head.join('\r\n')}\r\n\r\n`), Buffer.from(body)]);
+}
+
+/** A road to an engine whose answers the test writes. @returns the queue's address */
+export async function roadTo(engine: OddEngine): Promise<string> {
+  const engineUrl = await engine.listen();
+  const { url } = await startQueue();
+  cli(['work'], {
+    ENGINE_URL: engineUrl,
+    CASOLA_WS_URL: url.replace(/^http/, 'ws'),
+    CASOLA_CONFIG_ID: 'cfg',
+    CASOLA_INSTANCE_ID: 'odd',
+    CASOLA_MAX_JOBS: '8',
+  });
+  await untilReady(url, 'odd');
+  return url;
 }

@@ -1,4 +1,5 @@
 import { type AnswerRecord, decodeRecords, encodeRecords } from '../../src/protocol/index.ts';
+import { KeepAlive } from '../../src/relay/keep-alive.ts';
 import type { AnswerSocket } from '../../src/relay/ports.ts';
 import { Relay } from '../../src/relay/relay.ts';
 import type { CallerSink, Opening } from '../../src/relay/stream-ports.ts';
@@ -14,9 +15,13 @@ export class Caller implements CallerSink {
   /** An event of the relay's own may follow. */
   mayAddEvent: boolean | null = null;
   keepsUp = true;
+  readonly #keepAlive = new KeepAlive();
   write(data: Uint8Array): boolean {
-    this.received += new TextDecoder().decode(data);
+    this.received += new TextDecoder().decode(this.#keepAlive.next(data));
     return this.keepsUp;
+  }
+  keepAlive(): void {
+    this.received += new TextDecoder().decode(this.#keepAlive.comment());
   }
   end(): void {
     this.ended = true;

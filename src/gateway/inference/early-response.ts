@@ -1,4 +1,5 @@
 import { brokenOff, EVENT_STREAM, errorEvents, readApiError, UNBUFFERED } from '../../protocol/index.ts';
+import { behindComment } from '../../relay/keep-alive.ts';
 import { type ErrorOf, errorResponse, toHttpError } from '../errors.ts';
 
 /**
@@ -86,9 +87,24 @@ async function writeLate(
     response = await within(answered, WRITE_EVERY_MS, parts.timers);
   }
   if (!response.ok) return await writeError(writer, response, parts);
+  if (parts.kind === 'events' && response.body) await writeFirst(writer, response.body);
   writer.releaseLock();
   if (response.body) await response.body.pipeTo(writable);
   else await writable.close();
+}
+
+/** The first bytes behind the comments; the stream goes on behind them. */
+async function writeFirst(
+  writer: WritableStreamDefaultWriter<Uint8Array>,
+  body: ReadableStream<Uint8Array>,
+): Promise<void> {
+  const reader = body.getReader();
+  const { value } = await reader.read().catch(async (error: unknown) => {
+    await writer.abort(error);
+    throw error;
+  });
+  reader.releaseLock();
+  if (value) await writer.write(behindComment(value));
 }
 
 async function sign({ kind, progress }: EarlyParts): Promise<Uint8Array> {
@@ -104,7 +120,8 @@ async function writeError(
   const { status } = response;
   const text = await response.text();
   if (kind === 'events') {
-    await writer.write(encoder.encode(errorEvents(readApiError(status, text), dialect, requestId)));
+    const events = encoder.encode(errorEvents(readApiError(status, text), dialect, requestId));
+    await writer.write(behindComment(events));
     await writer.close();
   } else {
     await writer.write(encoder.encode(text));

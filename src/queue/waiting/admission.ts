@@ -7,7 +7,7 @@ import { type RequestAnswer, type WaitingLineView, workerNamed } from '../rpc.ts
 import type { WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { isLeaving, mayRun, type Worker } from '../state/worker.ts';
-import { refusal } from './over-limit.ts';
+import { hasWaited, refusal } from './over-limit.ts';
 
 /** Whether a job may wait and until when, and the answer to its caller when it may not. */
 
@@ -207,8 +207,8 @@ function noWorker(core: Core, job: WaitingJob): Rejection {
     return { ...again('no_worker', message), retry_after_seconds: start.retry_after_seconds };
   }
   if (start) {
-    const message = `no worker for ${asked} was ready within the time that the request could wait (${start.text}): retry, or wait longer with the header X-Queue-Wait: 900`;
-    return again('no_worker', message);
+    const message = `no worker for ${asked} was ready within the time that the request could wait (${start.text})`;
+    return again('no_worker', `${message}: ${retryOr(job, 'wait longer with the header X-Queue-Wait: 900')}`);
   }
   const others = core.starts.of(config_id) ? workersFor(core, config_id) : [];
   if (others.length > 0) {
@@ -219,9 +219,13 @@ function noWorker(core: Core, job: WaitingJob): Rejection {
   return again(
     'no_worker',
     model === null
-      ? 'no worker is known yet: start one, or wait for it with the header X-Queue-Wait: 30'
-      : `no worker for ${asked} is connected at the moment: retry, or wait for one with the header X-Queue-Wait: 30`,
+      ? `no worker is known yet: start one${hasWaited(job) ? '' : ', or wait for it with the header X-Queue-Wait: 30'}`
+      : `no worker for ${asked} is connected at the moment: ${retryOr(job, 'wait for one with the header X-Queue-Wait: 30')}`,
   );
+}
+
+function retryOr(job: WaitingJob, waiting: string): string {
+  return hasWaited(job) ? 'retry' : `retry, or ${waiting}`;
 }
 
 function noSlot({ model }: WaitingJob): Rejection {

@@ -16,9 +16,14 @@ export type Refused = Extract<RequestAnswer, { kind: 'refused' }>;
  * Whether its caller said how long it waits, and that is long enough. While nobody knows what runs all wait: it is for
  * some seconds, and no doing of theirs.
  */
-export function mayWait(core: Core, { waits_for_start, slot_by }: WaitingJob, over: OverLimit): boolean {
+export function mayWait(core: Core, job: WaitingJob, over: OverLimit): boolean {
   if (over.limit === 'unknown') return true;
-  return !waits_for_start && (over.opens_at ?? core.now()) < slot_by;
+  return hasWaited(job) && (over.opens_at ?? core.now()) < job.slot_by;
+}
+
+/** Its caller said how long it waits: it need not be told that it could. */
+export function hasWaited({ waits_for_start }: WaitingJob): boolean {
+  return !waits_for_start;
 }
 
 /** Why it is refused, and when asking again may help. */
@@ -28,7 +33,7 @@ export function refusal(core: Core, job: WaitingJob, over: OverLimit): Refused {
   const how =
     isBudget(over.limit) && over.opens_at !== null
       ? `it resets at ${new Date(over.opens_at).toISOString()}`
-      : `try again in ${Math.ceil(seconds)} s, or wait for it with the header X-Queue-Wait: 60`;
+      : `try again in ${Math.ceil(seconds)} s${hasWaited(job) ? '' : ', or wait for it with the header X-Queue-Wait: 60'}`;
   return {
     kind: 'refused',
     reason: 'over_limit',

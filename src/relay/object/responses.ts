@@ -10,6 +10,7 @@ import {
   UNBUFFERED,
 } from '../../protocol/index.ts';
 import { BROKEN_HEADER } from '../calls.ts';
+import { KeepAlive } from '../keep-alive.ts';
 import { brokenEvents } from '../sse.ts';
 import type { CallerSink } from '../stream-ports.ts';
 
@@ -77,11 +78,14 @@ function responseWith(head: AnswerHead, body: BodyInit, more: Record<string, str
 class ResponseSink implements CallerSink {
   readonly #controller: ReadableStreamDefaultController<Uint8Array>;
   readonly #head: AnswerHead;
+  readonly #isEvents: boolean;
+  readonly #keepAlive = new KeepAlive();
   #full = Promise.withResolvers<void>();
 
   constructor(controller: ReadableStreamDefaultController<Uint8Array>, head: AnswerHead) {
     this.#controller = controller;
     this.#head = head;
+    this.#isEvents = isEventStream(head.headers);
   }
 
   /**
@@ -93,8 +97,12 @@ class ResponseSink implements CallerSink {
     return this.#full.promise;
   }
 
+  keepAlive(): void {
+    this.#enqueue(this.#keepAlive.comment());
+  }
+
   write(data: Uint8Array): boolean {
-    quietly(() => this.#controller.enqueue(data));
+    this.#enqueue(this.#isEvents ? this.#keepAlive.next(data) : data);
     const takesMore = (this.#controller.desiredSize ?? 0) > 0;
     if (!takesMore) this.#full.resolve();
     return takesMore;
@@ -112,8 +120,12 @@ class ResponseSink implements CallerSink {
       return;
     }
     const { dialect = 'openai' } = this.#head;
-    quietly(() => this.#controller.enqueue(brokenEvents(reason, dialect)));
+    this.#enqueue(this.#keepAlive.next(brokenEvents(reason, dialect)));
     this.end();
+  }
+
+  #enqueue(data: Uint8Array): void {
+    quietly(() => this.#controller.enqueue(data));
   }
 }
 

@@ -63,7 +63,8 @@ describe('a stream that was begun', () => {
     const { late, response } = await begun();
     expect([response.status, response.headers.get('x-job-id')]).toEqual([200, 'j']);
     late.resolve(end());
-    const event = /^: waiting\n\ndata: (.*)\n\ndata: \[DONE\]\n\n$/.exec(await response.text())?.[1] ?? '';
+    const event =
+      /^: waiting\n\n: \n\ndata: (.*)\n\ndata: \[DONE\]\n\n$/.exec(await response.text())?.[1] ?? '';
     expect(JSON.parse(event).error).toMatchObject({
       message: 'no slot',
       type: 'service_unavailable_error',
@@ -73,8 +74,8 @@ describe('a stream that was begun', () => {
   });
 
   it.each<[Dialect, RegExp]>([
-    ['anthropic', /^: waiting\n\nevent: error\ndata: \{"type":"error",.*"request_id":"req-1"\}\n\n$/],
-    ['responses', /^: waiting\n\nevent: error\ndata: \{"type":"error","sequence_number":0,.*\}\n\n$/],
+    ['anthropic', /^: waiting\n\n: \n\nevent: error\ndata: \{"type":"error",.*"request_id":"req-1"\}\n\n$/],
+    ['responses', /^: waiting\n\n: \n\nevent: error\ndata: \{"type":"error","sequence_number":0,.*\}\n\n$/],
   ])('ends with an error as the API %s has it', async (dialect, expected) => {
     const { late, response } = await begun({ errorOf: { dialect, requestId: 'req-1' } });
     late.resolve(errorResponse(noSlot, { dialect, requestId: 'req-1' }));
@@ -84,7 +85,7 @@ describe('a stream that was begun', () => {
   it('passes on what an engine refused late, of any form, in one event', async () => {
     const { late, response } = await begun();
     late.resolve(new Response('not\n\nnow', { status: 429 }));
-    const text = (await response.text()).replace(': waiting\n\n', '');
+    const text = (await response.text()).replace(': waiting\n\n: \n\n', '');
     expect(JSON.parse(/^data: (.*)/.exec(text)?.[1] ?? '').error).toMatchObject({
       message: 'not\n\nnow',
       status: 429,
@@ -101,7 +102,7 @@ describe('a stream that was begun', () => {
     timers.pass();
     expect((await reader.read()).value).toBe(': place 1 of 2\n\n');
     late.resolve(new Response('data: 1\n\n'));
-    expect((await reader.read()).value).toBe('data: 1\n\n');
+    expect((await reader.read()).value).toBe(': \n\ndata: 1\n\n');
     expect((await reader.read()).done).toBe(true);
   });
 });

@@ -78,6 +78,17 @@ describe('a model without a worker', () => {
     expect(waiting).toMatchObject([{ kind: 'stream', worker_id: 'w' }]);
   });
 
+  it('says how to wait for one to a caller that did not say how long it waits', () => {
+    const queue = new QueueHarness();
+    queue.drop(queue.worker('w'));
+    queue.advance(11);
+    const said = (waits_for_start: boolean) =>
+      queue.request({ waits_for_start }).map((answer) => ('message' in answer ? answer.message : ''));
+    const at = 'no worker for the model "tiny" is connected at the moment: retry';
+    expect(said(true)).toEqual([`${at}, or wait for one with the header X-Queue-Wait: 30`]);
+    expect(said(false)).toEqual([at]);
+  });
+
   it('is forgotten a day after the last one left', () => {
     const queue = new QueueHarness();
     queue.drop(queue.worker('w'));

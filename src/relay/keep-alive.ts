@@ -1,0 +1,44 @@
+import { joinBytes } from '../protocol/index.ts';
+
+const encoder = new TextEncoder();
+
+const COMMENT = encoder.encode(': keep-alive\n\n');
+const COMMENT_LINE = encoder.encode(': keep-alive\n');
+/** What stands between a comment and the bytes behind it. */
+const BETWEEN = encoder.encode(': \n\n');
+
+const ID_LINE = /(?:^|\n)id:/;
+
+/**
+ * The comments that show whether the caller of a silent stream is still there, in a form that all known clients read:
+ *
+ * - OpenAI's client for Python takes a blank line behind an event with an `id` for an event without data, and fails. So
+ *   there the comment is one line. An engine that numbers its events numbers the first one too.
+ * - `vllm bench serve` strips what it reads at a time, and with it the blank line behind a comment that comes alone. So
+ *   the bytes behind a comment begin with another one, whose blank line stays.
+ */
+export class KeepAlive {
+  /** Null: nothing of the answer has been written. */
+  #hasIds: boolean | null = null;
+  #isBehindComment = false;
+
+  /** The comment to write, between two events. */
+  comment(): Uint8Array {
+    if (this.#hasIds) return COMMENT_LINE;
+    this.#isBehindComment = true;
+    return COMMENT;
+  }
+
+  /** What to write of the answer. @param data its next bytes */
+  next(data: Uint8Array): Uint8Array {
+    this.#hasIds ??= ID_LINE.test(new TextDecoder('latin1').decode(data));
+    if (!this.#isBehindComment) return data;
+    this.#isBehindComment = false;
+    return behindComment(data);
+  }
+}
+
+/** Bytes of a stream that come behind a comment with a blank line. */
+export function behindComment(data: Uint8Array): Uint8Array<ArrayBuffer> {
+  return joinBytes([BETWEEN, data]);
+}
