@@ -5,6 +5,7 @@ import {
   type DatabaseReport,
   halfRestoredText,
   isHalfRestored,
+  OTHER_VERSION_ADVICE,
 } from '../workerd/state-check.ts';
 import { stateFolderError } from '../workerd/state-folder.ts';
 
@@ -58,7 +59,7 @@ export function jobsText(jobs: Record<string, number>): string {
 function adviceFor(stateDir: string, { path, problem, jobs }: DatabaseReport): string {
   const name = basename(path);
   if (problem?.kind === 'version') {
-    return `${name}: use the version of worker-vllm that wrote it. There is nothing to repair.`;
+    return `${name}: there is nothing to repair. ${OTHER_VERSION_ADVICE}`;
   }
   if (problem?.kind === 'unreadable') {
     return `${name}: give it to the user that the queue runs as (chown), or see why it cannot be read.`;

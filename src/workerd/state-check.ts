@@ -42,6 +42,11 @@ export async function checkDatabases(stateDir: string, depth: 'start' | 'full'):
   return reports.flat();
 }
 
+/** Before 1.0 nothing converts a state. */
+export const OTHER_VERSION_ADVICE =
+  'Start the version that wrote it to run its jobs dry and to read results; start this one on another state folder ' +
+  '(WORKER_VLLM_STATE or --state) with a copy of tokens.json: docs/upgrading.md has the steps.';
+
 /**
  * Refuses to start on a state that cannot be used, before anything is written to it.
  * @throws UserError with one line that names the first such file
@@ -56,8 +61,7 @@ export async function assertUsable(stateDir: string): Promise<void> {
   const { path, problem } = bad;
   if (problem.kind === 'version') {
     throw new UserError(
-      `${path} ${problem.text}. Nothing was changed. Use the version that wrote it, or choose another state folder ` +
-        '(WORKER_VLLM_STATE or --state).',
+      `${path} ${problem.text}. Nothing was changed. ${OTHER_VERSION_ADVICE}`,
       EXIT.badState,
     );
   }

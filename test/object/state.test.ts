@@ -91,7 +91,7 @@ describe('a state that a queue cannot use', () => {
     await expect(start()).rejects.toMatchObject(
       badState(
         new RegExp(
-          `sqlite was written by another version .*state version ${version}, .* another state folder`,
+          `sqlite was written by another version .*state version ${version}, .* another state folder .*copy of tokens.json: docs/upgrading.md`,
         ),
       ),
     );

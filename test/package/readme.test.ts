@@ -132,12 +132,25 @@ it('jobs and batches by command', async () => {
   await stop(top);
 });
 
+it('examples that need nothing more than the clone', async () => {
+  for (const name of ['openai-node', 'batch-node']) await output(example(name));
+  const tools = example('openai-tools');
+  expect((await tools.exited).code).toBe(1);
+  expect(tools.output()).toMatch(
+    /^400: .*--tool-call-parser to be set\nvLLM calls tools with VLLM_EXTRA_ARGS=/,
+  );
+});
+
+const example = (name: string) =>
+  shell(`WORKER_VLLM_URL=http://127.0.0.1:8788 npx node examples/${name}.mjs`);
+
 it('jobs by program, once the clone is built as docs/jobs.md says', async () => {
   await output(shell('npm run build'));
   expect(await program(JOBS, 'new JobClient', '', 'console.log(job.state);')).toBe('succeeded\n');
   const payload = `{ messages: [{ role: 'user', content: 'Hi.' }] }`;
   const source = `const source = Array.from({ length: 3 }, () => ({ job_type: 'chat_completion', payload: ${payload} }));`;
   await program(JOBS, 'new JobConnection', source, 'process.exit();');
+  expect(await output(example('submit-jobs'))).toMatch(/^(?:\S+ succeeded .*\n){5}$/);
 });
 
 it('a queue with tokens', async () => {

@@ -14,7 +14,8 @@ const FAULTS: { pattern: RegExp; code: string; message: string; retrySeconds: nu
   {
     pattern: new RegExp(OTHER_VERSION),
     code: 'state_version',
-    message: "The queue's state was written by another version of worker-vllm than the one that runs here.",
+    message:
+      "The queue's state was written by another version of worker-vllm than the one that runs here. Its operator has to start that version again, or this one on another state: docs/upgrading.md.",
     retrySeconds: 300,
   },
   {

@@ -35,7 +35,7 @@ it('says how to move a damaged database aside, and what of it can be saved', () 
 it('has nothing repaired that another version wrote', () => {
   const version = { kind: 'version', text: 'was written by another version of worker-vllm' } as const;
   const text = stateText('/state', [report('a', { problem: version, jobs: null })]);
-  expect(text).toContain('use the version of worker-vllm that wrote it');
+  expect(text).toContain('Start the version that wrote it');
   expect(text).not.toContain('mv ');
 });
 
