@@ -1,4 +1,5 @@
 import type { BatchStatus } from '../protocol/file-answers.ts';
+import type { Unserved } from './ports.ts';
 
 export function isOver(status: BatchStatus): boolean {
   return status === 'failed' || status === 'completed' || status === 'cancelled' || status === 'expired';
@@ -58,6 +59,10 @@ export interface Batch extends NewBatch {
   /** Its window ended and its lines are called back, also when the clock is set back then. */
   is_expiring: boolean;
   faults: LineFault[];
+  /** No worker was known when its input was read: its models are asked about until there is one. */
+  is_unchecked?: boolean;
+  /** Models that nobody serves: their lines are written down as failed. Left out: none. */
+  unserved?: ({ model: string } & Unserved)[];
   /** Bytes and lines of its input that have been read, and the lines among them that are not blank. */
   scanned_bytes: number;
   scanned_lines: number;

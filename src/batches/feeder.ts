@@ -40,7 +40,7 @@ export class Feeder {
   readonly #pace: Pace;
   readonly #sizes: RunnerSizes;
   /** By model and tenant: the queue takes no more of it until then, epoch ms. After that a single line asks again. */
-  readonly #paused = new Map<string, number>();
+  readonly #paused = new Map<string, { until: number; why: string }>();
   /** By batch: its file cannot be read until then, epoch ms. */
   readonly #unreadable = new Map<string, number>();
 
@@ -68,7 +68,8 @@ export class Feeder {
       const places = Math.max(window.least, window.slots * usable) - submitted;
       const candidates = lines.flatMap(({ batch, model, ...line }) => {
         const stored = batches.get(batch);
-        return stored ? this.#candidate(stored, model, line, pool) : [];
+        const isServed = !stored?.batch.unserved?.some((one) => one.model === model);
+        return stored && isServed ? this.#candidate(stored, model, line, pool) : [];
       });
       const shares = shareOut(candidates, Math.min(mostAtOnce, places));
       if (config_id !== null) {
@@ -93,7 +94,7 @@ export class Feeder {
     const now = this.#ports.now();
     if ((this.#unreadable.get(id) ?? 0) > now) waiting = 0;
     const latest_start = expires_at - this.#pace.timeFor(pool, waiting + submitted, now);
-    const paused = this.#paused.get(pauseKey({ model, tenant }));
+    const paused = this.#paused.get(pauseKey({ model, tenant }))?.until;
     const may = paused === undefined ? waiting : Math.min(waiting, paused > now ? 0 : 1);
     return { stored, model, tenant, waiting: may, submitted, latest_start };
   }
@@ -112,7 +113,7 @@ export class Feeder {
     for (const { candidate, line, job } of chosen) {
       const answer = job === null ? UNREADABLE : answers.next().value!;
       if (answer === 'submitted') this.#paused.delete(pauseKey(candidate));
-      else if ('wait' in answer) this.#giveBack(candidate, line);
+      else if ('wait' in answer) this.#giveBack(candidate, line, answer.wait);
       else
         refused.push({ candidate, outcome: [line, refusal(candidate.stored.batch, line, answer.refused)] });
     }
@@ -139,9 +140,14 @@ export class Feeder {
     return chosen;
   }
 
-  #giveBack(candidate: Candidate, line: StoredLine): void {
+  #giveBack(candidate: Candidate, line: StoredLine, why: string): void {
     moveLines(this.#ports.sql, candidate.stored.seq, [line], 'waiting');
-    this.#paused.set(pauseKey(candidate), this.#ports.now() + PAUSE_MS);
+    this.#paused.set(pauseKey(candidate), { until: this.#ports.now() + PAUSE_MS, why });
+  }
+
+  /** Why the queue does not take lines of this tenant for a model, a clause; null: it takes them, or was not asked yet. */
+  whyNotTaken(model: string, tenant: string | null): string | null {
+    return this.#paused.get(pauseKey({ model, tenant }))?.why ?? null;
   }
 
   /**

@@ -66,6 +66,11 @@ export function waitingLines(sql: Sql, batch: number, most: number): StoredLine[
   return sql.exec(`SELECT * FROM lines WHERE batch = ? AND state = 0 LIMIT ?`, batch, most).map(lineOf);
 }
 
+/** The first lines of a batch, whatever their state. */
+export function firstLines(sql: Sql, batch: number, most: number): StoredLine[] {
+  return sql.exec(`SELECT * FROM lines WHERE batch = ? ORDER BY number LIMIT ?`, batch, most).map(lineOf);
+}
+
 export function submittedLines(sql: Sql, batch: number): StoredLine[] {
   return sql.exec(`SELECT * FROM lines WHERE batch = ? AND state = 1`, batch).map(lineOf);
 }

@@ -16,9 +16,14 @@ export function settledOutcome(batch: Batch, line: StoredLine, job: JobView): Li
   return isExpired ? notRun(line.custom_id, id, 'expired') : outcomeOf(line.custom_id, id, job);
 }
 
-/** Of a line whose job the queue would never take. */
-export function refusal(batch: Batch, line: StoredLine, message: string): LineOutcome {
-  const error = { message, code: 'invalid_request', retryable: false };
+/** Of a line whose job the queue would never take, or that names a model which nobody serves. */
+export function refusal(
+  batch: Batch,
+  line: StoredLine,
+  message: string,
+  code = 'invalid_request',
+): LineOutcome {
+  const error = { message, code, retryable: false };
   return outcomeOf(line.custom_id, requestId(batch, line), {
     state: 'failed',
     result: null,
@@ -26,9 +31,20 @@ export function refusal(batch: Batch, line: StoredLine, message: string): LineOu
   } as JobView);
 }
 
-/** Of a line that was not submitted when its batch ended. */
-export function notSubmitted(batch: Batch, line: StoredLine, why: keyof typeof NOT_RUN): LineOutcome {
-  return notRun(line.custom_id, requestId(batch, line), why);
+/** Of a line for a model that nobody served when the batch was made; null: it can run. */
+export function unservedOutcome(batch: Batch, line: StoredLine): LineOutcome | null {
+  const unserved = batch.unserved?.find(({ model }) => model === line.model);
+  return unserved ? refusal(batch, line, unserved.message, unserved.code) : null;
+}
+
+/** Of a line that was not submitted when its batch ended. @param cause what it waited for; null: its turn */
+export function notSubmitted(
+  batch: Batch,
+  line: StoredLine,
+  why: keyof typeof NOT_RUN,
+  cause: string | null,
+): LineOutcome {
+  return unservedOutcome(batch, line) ?? notRun(line.custom_id, requestId(batch, line), why, cause);
 }
 
 function requestId(batch: Batch, line: StoredLine): string {

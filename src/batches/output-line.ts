@@ -58,9 +58,16 @@ export function outcomeOf(customId: string, requestId: string, job: JobView): Li
   };
 }
 
-/** A line that was not run. */
-export function notRun(customId: string, requestId: string, why: keyof typeof NOT_RUN): LineOutcome {
-  const text = lineText(customId, requestId, null, NOT_RUN[why]);
+/** A line that was not run. @param cause what it waited for, a clause; null: its turn */
+export function notRun(
+  customId: string,
+  requestId: string,
+  why: keyof typeof NOT_RUN,
+  cause: string | null = null,
+): LineOutcome {
+  const { code, message } = NOT_RUN[why];
+  const whole = cause === null ? message : `${message} It waited because ${cause}.`;
+  const text = lineText(customId, requestId, null, { code, message: whole });
   return { file: 'error', isTried: false, kind: NOT_RUN[why].code, text, usage: NO_USAGE };
 }
 

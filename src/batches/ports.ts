@@ -34,6 +34,11 @@ export interface BatchQueue {
   /** Null: there is no such job. */
   stateOf(jobId: string): Promise<JobView['state'] | null>;
   cancel(jobId: string): Promise<void>;
+  /**
+   * Why lines for these models cannot run, in order of the models; null of one: they can. Null: no worker is known yet,
+   * and the first one may serve any of them.
+   */
+  unserved(models: (string | null)[]): Promise<(Unserved | null)[] | null>;
   /** Where lines for these models would run now. In order of the models; null: named by none. */
   slots(models: (string | null)[]): Promise<BatchSlots[]>;
 }
@@ -56,6 +61,12 @@ export interface LineJob {
 export interface BatchSlots {
   config_id: string | null;
   slots: number;
+}
+
+/** Why lines for a model cannot run. `model_required`: they name none, and there are several. */
+export interface Unserved {
+  code: 'model_not_found' | 'model_required';
+  message: string;
 }
 
 /** `wait`: not now, because too much is pending or no worker serves the model; `refused`: never. */

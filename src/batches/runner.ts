@@ -21,6 +21,7 @@ import type { LineOutcome } from './output-line.ts';
 import { Pace } from './pace.ts';
 import type { BatchPorts } from './ports.ts';
 import { record } from './record.ts';
+import { checkAgain, failUnserved } from './unserved.ts';
 import { validate } from './validate.ts';
 
 const SIZES: RunnerSizes = { window: { least: 64, slots: 4 }, mostAtOnce: 256 };
@@ -141,6 +142,9 @@ export class BatchRunner {
     if (status === 'cancelling') return await this.#callBack(stored, 'cancelled');
     if (isExpiring(stored.batch, this.#ports.now())) return await this.#expire(stored);
     if (status === 'validating') return await validate(this.#ports, stored);
+    const { unserved, is_unchecked } = stored.batch;
+    if (unserved) return await failUnserved(this.#ports, stored, this.#sizes.mostAtOnce);
+    if (is_unchecked) await checkAgain(this.#ports, stored);
     if (!hasOpenLines(this.#ports.sql, stored.seq)) this.#become(stored, 'finalizing');
   }
 
@@ -205,7 +209,7 @@ export class BatchRunner {
     if (waiting.length > 0) {
       const outcomes = waiting.map((line): [StoredLine, LineOutcome] => [
         line,
-        notSubmitted(batch, line, why),
+        notSubmitted(batch, line, why, this.#feeder.whyNotTaken(line.model, batch.tenant)),
       ]);
       return await record(this.#ports, stored, outcomes);
     }
@@ -252,7 +256,7 @@ export class BatchRunner {
 /** Whether it goes on without waiting for any of its lines. */
 function hasNextStep({ sql, now }: BatchPorts, { seq, batch }: StoredBatch): boolean {
   const { status } = batch;
-  if (status === 'validating' || status === 'finalizing') return true;
+  if (status === 'validating' || status === 'finalizing' || batch.unserved) return true;
   const isEnding = status === 'cancelling' || isExpiring(batch, now());
   const open = lineCounts(sql, seq);
   return open.length === 0 || (isEnding && open.some(({ waiting }) => waiting > 0));

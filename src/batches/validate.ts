@@ -4,8 +4,9 @@ import type { Batch, LineFault } from './batch.ts';
 import { activeBatches, findBatch, type StoredBatch, saveBatch } from './batch-table.ts';
 import { isFault, type Line, readLine } from './line.ts';
 import { type SplitLine, splitLines } from './line-splitter.ts';
-import { countNew, forgetLines, insertLine, lineCounts } from './line-table.ts';
+import { countNew, firstLines, forgetLines, insertLine, lineCounts } from './line-table.ts';
 import type { BatchPorts } from './ports.ts';
+import { noteUnserved, unservedModels } from './unserved.ts';
 
 /** How long after its window the last line of a batch may have been read, ms. */
 const MOST_LATE_MS = 3_600_000;
@@ -49,7 +50,7 @@ export async function validate(ports: BatchPorts, given: StoredBatch): Promise<v
   for (const line of lines) {
     batch.found_lines += 1;
     if (batch.found_lines > batch.most_lines) continue;
-    const noted = note(ports, stored, line);
+    const noted = noteLine(ports, stored, line);
     if (!isFault(noted)) models.push(noted.model);
     else if (batch.faults.length < MOST_FAULTS) batch.faults.push(noted);
   }
@@ -57,7 +58,11 @@ export async function validate(ports: BatchPorts, given: StoredBatch): Promise<v
   batch.scanned_lines += passed;
   batch.scanned_bytes += taken;
   if (batch.scanned_bytes < size && taken > 0) return saveBatch(sql, stored);
-  conclude(ports, stored, taken === 0 && !isLast);
+  const fault = faultsIn(ports, stored, taken === 0 && !isLast);
+  if (fault !== null) return fail(ports, stored, fault);
+  // How far it came is kept, should the question below fail.
+  saveBatch(sql, stored);
+  await begin(ports, stored);
 }
 
 /** The batch reads its input until its end; what is listed of it may be gone before. */
@@ -90,7 +95,7 @@ async function readPiece(
 }
 
 /** @returns the line, which is noted, or what is wrong with it */
-function note(
+function noteLine(
   { sql, routes }: BatchPorts,
   { seq, batch }: StoredBatch,
   { number, bytes, offset, length }: SplitLine,
@@ -101,25 +106,45 @@ function note(
   return { code: 'duplicate_custom_id', message, param: 'custom_id', line: number };
 }
 
-function conclude(ports: BatchPorts, stored: StoredBatch, isLineTooLong: boolean): void {
-  const { batch } = stored;
+/** What is wrong with the input as a whole; null: it is in order. */
+function faultsIn(
+  { sql }: BatchPorts,
+  { seq, batch }: StoredBatch,
+  isLineTooLong: boolean,
+): LineFault[] | null {
   if (isLineTooLong) {
     const line = batch.scanned_lines + 1;
-    return fail(ports, stored, [{ ...about('line_too_long', 'This line is longer than 20 MiB.'), line }]);
+    return [{ ...about('line_too_long', 'This line is longer than 20 MiB.'), line }];
   }
   if (batch.found_lines > batch.most_lines) {
     const message = `The file has ${batch.found_lines} lines; a batch may have ${batch.most_lines}.`;
-    return fail(ports, stored, [about('too_many_tasks', message)]);
+    return [about('too_many_tasks', message)];
   }
-  if (batch.found_lines === 0) {
-    return fail(ports, stored, [about('empty_file', 'The file has no lines.')]);
-  }
-  const models = lineCounts(ports.sql, stored.seq).length;
+  if (batch.found_lines === 0) return [about('empty_file', 'The file has no lines.')];
+  const models = lineCounts(sql, seq).length;
   if (models > MOST_MODELS) {
     const message = `The lines name ${models} models; those of a batch may name ${MOST_MODELS}.`;
-    return fail(ports, stored, [about('too_many_models', message)]);
+    return [about('too_many_models', message)];
   }
-  if (batch.faults.length > 0) return fail(ports, stored, batch.faults);
+  return batch.faults.length > 0 ? batch.faults : null;
+}
+
+/** It begins, but where nobody serves any of its models. */
+async function begin(ports: BatchPorts, given: StoredBatch): Promise<void> {
+  const unserved = await unservedModels(ports, given);
+  const stored = findBatch(ports.sql, given.batch.id, null);
+  if (stored?.batch.status !== 'validating') return;
+  const { seq, batch } = stored;
+  if (unserved?.length === lineCounts(ports.sql, seq).length) {
+    const faultOf = new Map(unserved.map(({ model, code, message }) => [model, { code, message }]));
+    const faults = firstLines(ports.sql, seq, MOST_FAULTS).map(({ number, model }) => ({
+      ...faultOf.get(model)!,
+      param: 'body.model',
+      line: number,
+    }));
+    return fail(ports, stored, faults);
+  }
+  noteUnserved(batch, unserved);
   batch.status = 'in_progress';
   batch.in_progress_at = ports.now();
   batch.total = batch.found_lines;

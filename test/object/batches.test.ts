@@ -127,6 +127,34 @@ describe('a batch', () => {
     expect((await client().batches.list()).data.map((batch) => batch.id)).toEqual([id]);
   });
 
+  it('fails at once where nobody serves any of its models, and names those that are served', async () => {
+    const { work, create, become } = queueOf();
+    await work();
+    const batch = await become((await create([line('a', 'a', { model: 'tinny' })])).id, 'failed');
+    expect(batch.errors?.data).toEqual([
+      {
+        code: 'model_not_found',
+        line: 1,
+        param: 'body.model',
+        message: 'body.model: the model "tinny" is not served here; models: tiny.',
+      },
+    ]);
+  });
+
+  it('fails the lines of a model that nobody serves, and runs the others', async () => {
+    const { work, create, become, written } = queueOf();
+    // The batch is there before any worker is known.
+    const lines = [...linesOf(3), line('b', 'b', { model: 'tinny' })];
+    const { id } = await create(lines);
+    await become(id, 'in_progress');
+    await work();
+    const batch = await become(id, 'completed');
+    expect(batch.request_counts).toEqual({ total: 4, completed: 3, failed: 1 });
+    expect(await written(batch.error_file_id)).toMatchObject([
+      { custom_id: 'b', response: null, error: { code: 'model_not_found' } },
+    ]);
+  });
+
   it('takes line ends of Windows, blank lines, a byte order mark and numbers of many digits', async () => {
     const { work, create, become } = queueOf();
     const seeds: string[] = [];

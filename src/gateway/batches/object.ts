@@ -18,7 +18,7 @@ import type { FileRecord } from '../../files/rpc.ts';
 import { inferenceRoutes } from '../../protocol/index.ts';
 import type { Env } from '../env.ts';
 import { batchFiles } from './files.ts';
-import { batchQueue } from './queue.ts';
+import { batchQueue, ownModels } from './queue.ts';
 
 /** The Durable Object that knows the files and runs the batches of a queue id, one for each. */
 export class BatchesObject extends DurableObject<Env> implements BatchesRpc {
@@ -93,7 +93,12 @@ export class BatchesObject extends DurableObject<Env> implements BatchesRpc {
   }
 
   async backlog(): Promise<Backlog[]> {
-    return backlog(this.#ports.sql);
+    const left = backlog(this.#ports.sql);
+    const models = ownModels(
+      this.env,
+      left.map(({ model }) => model),
+    );
+    return left.map((one, index) => ({ ...one, model: models[index]! }));
   }
 
   override alarm(): Promise<void> {

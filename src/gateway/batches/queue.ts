@@ -1,5 +1,6 @@
-import type { BatchQueue, LineJob, SubmittedLine } from '../../batches/ports.ts';
-import { fitsUtf8, type JobView, limits } from '../../protocol/index.ts';
+import type { BatchQueue, LineJob, SubmittedLine, Unserved } from '../../batches/ports.ts';
+import type { PoolChoice } from '../../fleet/rpc.ts';
+import { fitsUtf8, type JobView, limits, shortName } from '../../protocol/index.ts';
 import type { HeardAnswer, SubmitJob } from '../../queue/rpc.ts';
 import { enginePriorityProblem, modelProblem } from '../bounds.ts';
 import type { Env } from '../env.ts';
@@ -8,9 +9,11 @@ import { answerFromResult } from '../inference/base-answer.ts';
 import { keptResponseProblem } from '../inference/kept-responses.ts';
 import { scanBody } from '../json-scan.ts';
 import { termsByName } from '../limits.ts';
+import { modelAliases } from '../model-aliases.ts';
 import { callQueue } from '../objects/calls.ts';
 import { wholeJob } from '../objects/job-files.ts';
 import { submitAndListen } from '../objects/submit-jobs.ts';
+import { choosePools } from '../objects/work.ts';
 
 /** Below interactive work. */
 const PRIORITY = -10;
@@ -38,8 +41,40 @@ export function batchQueue(env: Env, queueId: string): BatchQueue {
     stateOf: async (id) => (await callQueue(env, queueId, (queue) => queue.get(id, null)))?.state ?? null,
     cancel: async (id) =>
       void (await callQueue(env, queueId, (queue) => queue.cancel(id, 'cancelled', null))),
-    slots: (models) => callQueue(env, queueId, (queue) => queue.batchSlots(models)),
+    unserved: (models) => unserved(env, queueId, ownModels(env, models)),
+    slots: (models) => callQueue(env, queueId, (queue) => queue.batchSlots(ownModels(env, models))),
   };
+}
+
+/** The models that callers' names for them stand for. */
+export function ownModels(env: Env, models: readonly (string | null)[]): (string | null)[] {
+  const aliases = modelAliases(env.MODEL_ALIASES);
+  return models.map((model) => aliases.resolve(model));
+}
+
+async function unserved(
+  env: Env,
+  queueId: string,
+  models: (string | null)[],
+): Promise<(Unserved | null)[] | null> {
+  const slots = await callQueue(env, queueId, (queue) => queue.batchSlots(models));
+  const away = models.filter((_, index) => slots[index]!.config_id === null);
+  if (away.length === 0) return models.map(() => null);
+  const choices = await choosePools(env, queueId, away);
+  if (choices.some((choice) => choice.kind === 'unknown' && choice.models === '')) return null;
+  const next = choices.values();
+  return models.map((model, index) =>
+    slots[index]!.config_id === null ? unservedBy(next.next().value!, model) : null,
+  );
+}
+
+function unservedBy(choice: PoolChoice, model: string | null): Unserved | null {
+  if (choice.kind === 'pool') return null;
+  const message =
+    choice.kind === 'ambiguous'
+      ? `body.model: name a model, there are several: ${choice.models}.`
+      : `body.model: the model "${shortName(model ?? '')}" is not served here; models: ${choice.models}.`;
+  return { code: choice.kind === 'ambiguous' ? 'model_required' : 'model_not_found', message };
 }
 
 async function submit(env: Env, queueId: string, lines: LineJob[]): Promise<SubmittedLine[]> {

@@ -7,6 +7,8 @@ import { addFile } from '../../../src/files/file-index.ts';
 import { inferenceRoutes } from '../../../src/protocol/index.ts';
 import { batchTables, HOUR_MS, NOW } from '../../support/batch-harness.ts';
 
+const UNSERVED = { code: 'model_not_found', message: 'Nobody serves it.' };
+
 /** Batches over one input, as the runner validates them. */
 function input(text: string, expires_at: number | null = null) {
   const sql = batchTables();
@@ -22,6 +24,10 @@ function input(text: string, expires_at: number | null = null) {
       size: async () => bytes.byteLength,
       read: async (_: string, offset: number, length: number) => bytes.subarray(offset, offset + length),
       keep: async (_: string, until: number) => void kept.push(until),
+    },
+    queue: {
+      unserved: async (models: (string | null)[]) =>
+        models.map((model) => (model?.startsWith('unknown') ? UNSERVED : null)),
     },
     log: () => {},
   } as unknown as BatchPorts;
@@ -56,4 +62,22 @@ it('begins a batch of a thousand models, and none of more', async () => {
   const { status, faults } = await input(lines.join('\n')).begin('batch_b');
   expect(status).toBe('failed');
   expect(faults).toMatchObject([{ code: 'too_many_models', message: expect.stringContaining('1001') }]);
+});
+
+it('fails a batch of which nobody serves any model, each line with its cause', async () => {
+  const text = [line('a', 'unknown-1'), '', line('b', 'unknown-2')].join('\n');
+  const { status, faults } = await input(text).begin('batch_a');
+  expect(status).toBe('failed');
+  expect(faults).toEqual([
+    { ...UNSERVED, param: 'body.model', line: 1 },
+    { ...UNSERVED, param: 'body.model', line: 3 },
+  ]);
+});
+
+it('begins a batch of which some models are served, and notes the others', async () => {
+  const { status, unserved } = await input([line('a', 'm'), line('b', 'unknown')].join('\n')).begin(
+    'batch_a',
+  );
+  expect(status).toBe('in_progress');
+  expect(unserved).toEqual([{ model: 'unknown', ...UNSERVED }]);
 });
