@@ -1,7 +1,6 @@
 import type { SubmitJob } from '../queue/rpc.ts';
 import type { TokenEntry } from '../settings/token-entry.ts';
 import { submitterOf } from './auth.ts';
-import { costOfJob } from './cost.ts';
 import type { Env } from './env.ts';
 import { callFleet, callQueue } from './objects/calls.ts';
 import { namedQueues } from './objects/queue-ids.ts';
@@ -65,13 +64,6 @@ async function readLengths(env: Env, queueId: string): Promise<ReadonlyMap<strin
     if (typeof length === 'number' && length > 0) found.set(id, length);
   }
   return found;
-}
-
-/** A job with what it may cost, where its token has limits. @param job whose payload is no file yet */
-export async function withCost(env: Env, queueId: string, job: SubmitJob): Promise<SubmitJob> {
-  if (!job.limits) return job;
-  const length = await lengthOfModel(env, queueId, job.model ?? null);
-  return { ...job, tokens: costOfJob(job.payload, length) };
 }
 
 /** The terms of tokens by their names, for what is submitted later than asked for. */

@@ -1,32 +1,11 @@
-import { beginsObject, JsonFault, jsonFields, parseJsonBytes } from '../protocol/index.ts';
-import { BLOCK_ENDS, bytesOf, type Prefix } from '../queue/rpc.ts';
+import { PROMPT_FIELDS, type PromptFields, SESSION_FIELDS } from '../asked/prompt-fields.ts';
+import { beginsObject } from '../protocol/index.ts';
+import { BLOCK_ENDS, type Prefix } from '../queue/rpc.ts';
 
 /** How the prompt of a request begins, by which the queue finds a worker whose engine has computed it before. */
 
-/** What an engine's prompt is made of, in the order in which chat templates write it. */
-const PROMPT_FIELDS = [
-  'tools',
-  'system',
-  'instructions',
-  'messages',
-  'prompt',
-  'token_ids',
-  'input',
-] as const;
-
-/** What names a conversation: the first of them that a body has. */
-const SESSION_FIELDS = ['conversation', 'prompt_cache_key', 'user'] as const;
-
-export const PREFIX_FIELDS = [...PROMPT_FIELDS, ...SESSION_FIELDS] as const;
-
-/** Of a body, as JSON. */
-export type PrefixFields = Partial<Record<(typeof PREFIX_FIELDS)[number], Uint8Array>>;
-
 /** No name of a conversation is longer. */
 const SESSION_BYTES = 1024;
-
-/** A stored job with a longer payload goes to any worker: its prompt is not looked for in so much text. */
-const MOST_LENGTH = 1_000_000;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
@@ -49,40 +28,15 @@ interface Owner {
  * Hashes the text of a prompt, as its JSON without the blanks between values: messages, a text or the ids of tokens.
  * @returns undefined: it is shorter than a block, and no conversation is named
  */
-export function prefixOf(fields: PrefixFields, { tenant, model }: Owner): Prefix | undefined {
+export function prefixOf(fields: PromptFields, { tenant, model }: Owner): Prefix | undefined {
   const owner = fnv(BASIS, encoder.encode(JSON.stringify([tenant, model])));
   const { bytes, hashes } = hashesOf(fields, owner);
   const session = sessionOf(fields, owner);
   return hashes.length === 0 && session === 0 ? undefined : { session, bytes, hashes };
 }
 
-/**
- * The same of a stored job: its payload is a body, or has one as text (`engine_request`) or as a value (RunPod's).
- * @param payload JSON text
- */
-export function prefixOfJob(payload: string, owner: Owner): Prefix | undefined {
-  if (payload.length > MOST_LENGTH) return undefined;
-  try {
-    return prefixOf(fieldsIn(bytesOf(payload)), owner);
-  } catch (error) {
-    // The engine says what is wrong with it.
-    if (error instanceof JsonFault) return undefined;
-    throw error;
-  }
-}
-
-const INNER = ['body', 'openai_input'] as const;
-
-function fieldsIn(json: Uint8Array): PrefixFields {
-  const { body, openai_input, ...fields } = jsonFields(json, [...PREFIX_FIELDS, ...INNER]);
-  const inner = openai_input ?? (body?.[0] === QUOTE ? encoder.encode(String(parseJsonBytes(body))) : body);
-  if (beginsObject(inner)) return fieldsIn(inner);
-  // RunPod's inputs.
-  return beginsObject(fields.input) ? fieldsIn(fields.input) : fields;
-}
-
 /** FNV-1a, 32 bits, of the text until the end of each block. */
-function hashesOf(fields: PrefixFields, owner: number): Pick<Prefix, 'bytes' | 'hashes'> {
+function hashesOf(fields: PromptFields, owner: number): Pick<Prefix, 'bytes' | 'hashes'> {
   const hashes: number[] = [];
   let hash = owner;
   let bytes = 0;
@@ -114,7 +68,7 @@ function isEscaped(json: Uint8Array, at: number): boolean {
 }
 
 /** The whole name counts, so that `session-1` is not the beginning of `session-12`. */
-function sessionOf(fields: PrefixFields, owner: number): number {
+function sessionOf(fields: PromptFields, owner: number): number {
   for (const [index, name] of SESSION_FIELDS.entries()) {
     const json = fields[name];
     if (json === undefined || !isName(json)) continue;

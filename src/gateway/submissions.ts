@@ -1,21 +1,20 @@
-import { freeBytes } from '../durable/free-bytes.ts';
+import { AskedFault } from '../asked/fault.ts';
+import { type JobFacts, jobFacts } from '../asked/job-facts.ts';
 import {
-  bytesOfBase64,
   EngineRequest,
-  fieldsOf,
   isInferenceRoute,
   isRequestHeader,
   JobSubmission,
+  JsonFault,
   openAIType,
   parseValue,
   runpodStreams,
   schemaWords,
 } from '../protocol/index.ts';
-import type { HeardAnswer, SubmitAnswer, SubmitJob } from '../queue/rpc.ts';
+import { bytesOf, type HeardAnswer, type SubmitAnswer, type SubmitJob } from '../queue/rpc.ts';
 import { type Bounds, enginePriorityProblem, modelProblem, priorityProblem } from './bounds.ts';
 import { HttpError, retryAfter } from './errors.ts';
 import { keptResponseProblem } from './inference/kept-responses.ts';
-import { isRefused, readFacts, scanBody, transferParamsProblem } from './json-scan.ts';
 
 /** Submissions of jobs as callers write them, and what callers are told about refused ones. */
 
@@ -27,16 +26,14 @@ export function readSubmission(body: unknown, bound: Bounds, idempotencyKey?: st
   const parsed = parseValue(JobSubmission, body);
   if (!parsed.ok) return new HttpError(400, parsed.message, 'invalid_job');
   const { payload, priority = bound.usual, ...job } = parsed.value;
-  const denied =
-    priorityProblem(priority, bound) ??
-    payloadPriorityProblem(payload, bound) ??
-    modelProblem(modelsIn(payload), bound);
+  const shape = job.job_type === 'engine_request' ? engineRequestProblem(payload) : null;
+  if (shape !== null) return new HttpError(400, shape, 'invalid_job');
+  const text = JSON.stringify(payload);
+  const facts = readFacts(job.job_type, text);
+  if (facts instanceof HttpError) return facts;
+  const denied = priorityProblem(priority, bound) ?? factsProblem(facts, bound);
   if (denied) return denied;
-  const isEngineRequest = job.job_type === 'engine_request';
-  const problem =
-    (isEngineRequest ? problemOf(payload, bound) : transferParamsProblem(payload)) ??
-    (job.job_type === 'runpod' ? runpodProblem(payload) : null) ??
-    (job.stream ? streamProblemOf(job.job_type, payload) : null);
+  const problem = job.stream ? streamProblemOf(job.job_type, payload, facts) : null;
   if (problem !== null) return new HttpError(400, problem, 'invalid_job');
   if (job.id === undefined && idempotencyKey !== undefined) {
     const checked = JobSubmission.shape.id.safeParse(idempotencyKey, { error: schemaWords });
@@ -47,98 +44,63 @@ export function readSubmission(body: unknown, bound: Bounds, idempotencyKey?: st
     ...job,
     priority,
     id: job.id ?? idempotencyKey ?? crypto.randomUUID(),
-    payload: JSON.stringify(payload),
-    model: typeof payload.model === 'string' ? payload.model : undefined,
+    payload: text,
+    model: facts.model ?? undefined,
   };
 }
 
-/** What is wrong with the payload of an `engine_request`; null: nothing. */
-function problemOf(payload: unknown, bound: Bounds): string | null {
+/**
+ * What stands in the body that the engine will be sent.
+ * @param payload JSON of an object
+ * @returns the error where no engine is sent it
+ */
+export function readFacts(jobType: string, payload: string): JobFacts | HttpError {
+  const bytes = bytesOf(payload);
+  try {
+    return jobFacts(jobType, bytes);
+  } catch (error) {
+    if (error instanceof AskedFault || error instanceof JsonFault)
+      return new HttpError(400, error.message, 'invalid_job');
+    throw error;
+  }
+}
+
+/** Why its submitter may not ask this of an engine; null: it may. */
+export function factsProblem({ ask, body, model }: JobFacts, bound: Bounds): HttpError | null {
+  const kept = keptResponseProblem(ask.path, body.previousId);
+  if (kept !== null) return new HttpError(400, `payload.path: ${kept}`, 'invalid_job');
+  return (
+    enginePriorityProblem(ask.priority, bound) ??
+    enginePriorityProblem(body.priority, bound) ??
+    modelProblem([model], bound)
+  );
+}
+
+/** What is wrong with the payload of an `engine_request` beside its body; null: nothing. */
+function engineRequestProblem(payload: unknown): string | null {
   const request = parseValue(EngineRequest, payload);
   if (!request.ok) return `payload.${request.message}`;
-  const { method, path, headers = {}, body, body_base64 } = request.value;
+  const { method, path, headers = {} } = request.value;
   const strange = Object.keys(headers).find((name) => !isRequestHeader(name));
   if (strange !== undefined) {
     return `payload.headers: ${strange} does not reach engines; docs/protocol.md lists those that do.`;
   }
-  const asked = Object.entries(headers).find(([name]) => name.toLowerCase() === 'x-vllm-priority')?.[1];
-  const denied = enginePriorityProblem(asked, bound);
-  if (denied) return `payload.headers: ${denied.message}`;
-  if (isInferenceRoute(method, path)) {
-    const text = typeof body === 'string' ? body : '';
-    return bodyProblemOf(
-      path,
-      body_base64 === undefined ? new TextEncoder().encode(text) : bytesOfBase64(body_base64),
-      bound,
-    );
-  }
+  if (isInferenceRoute(method, path)) return null;
   return `payload.path: ${method} ${path} is no inference route. Jobs reach those alone, such as POST /v1/completions; docs/protocol.md lists them.`;
 }
 
-/**
- * Why a job may not ask this of an engine; null: it may. A payload that is no JSON object asks for nothing.
- * @param body is freed
- */
-function bodyProblemOf(path: string, body: Uint8Array, bound: Bounds): string | null {
-  let previousId: string | null = null;
-  try {
-    const { response, priority } = scanBody(body);
-    previousId = response.previousId;
-    const denied = enginePriorityProblem(priority, bound);
-    if (denied) return `payload.body: ${denied.message}`;
-  } catch (error) {
-    if (isRefused(error)) return `payload.body: ${error.message}`;
-  }
-  freeBytes(body);
-  const kept = keptResponseProblem(path, previousId);
-  return kept === null ? null : `payload.path: ${kept}`;
-}
-
-/** The same of the priority that a payload asks of the engine, or the requests that RunPod's inputs name. */
-export function payloadPriorityProblem(payload: object, bound: Bounds): HttpError | null {
-  const { priority, input } = payload as { priority?: unknown; input?: unknown };
-  const { openai_input, body, ...of } = fieldsOf(input);
-  const asked = [priority, of.priority, Object(openai_input).priority, Object(body).priority];
-  return asked.map((value) => enginePriorityProblem(value, bound)).find(Boolean) ?? null;
-}
-
-/** Models that a payload names, of whichever type its job is. */
-export function modelsIn(payload: object): unknown[] {
-  const { model, body, input } = payload as Record<string, unknown>;
-  const { openai_input, body: inner, model: own } = fieldsOf(input);
-  return [model, modelInText(body), own, fieldsOf(openai_input).model, fieldsOf(inner).model];
-}
-
-/** A payload that is no JSON object names none. */
-function modelInText(body: unknown): string | null {
-  try {
-    return typeof body === 'string' ? readFacts(new TextEncoder().encode(body)).model : null;
-  } catch {
-    return null;
-  }
-}
-
-/** The same of the requests that RunPod's inputs name. */
-export function runpodProblem({ input }: Record<string, unknown>): string | null {
-  const { openai_route, openai_input, route, body } = fieldsOf(input);
-  const kept =
-    keptResponseProblem(openai_route, Object(openai_input).previous_response_id) ??
-    keptResponseProblem(route, Object(body).previous_response_id);
-  return kept === null ? null : `input: ${kept}`;
-}
-
 /** Why the answer of a job cannot be read as a stream; null: it can. */
-function streamProblemOf(jobType: string, { body, input }: Record<string, unknown>): string | null {
+function streamProblemOf(
+  jobType: string,
+  { input }: Record<string, unknown>,
+  { body }: JobFacts,
+): string | null {
   if (jobType === 'runpod')
     return runpodStreams(Object(input)) ? null : 'stream: the input asks for no stream.';
   if (jobType !== 'engine_request') return 'stream: only jobs of the types engine_request and runpod stream.';
-  const wanted =
-    'stream: the engine must be asked for a stream: payload.body needs to be JSON with "stream": true.';
-  try {
-    return typeof body === 'string' && readFacts(new TextEncoder().encode(body)).stream ? null : wanted;
-  } catch {
-    return wanted;
-  }
+  return body.kind === 'json' && body.stream
+    ? null
+    : 'stream: the engine must be asked for a stream: payload.body needs to be JSON with "stream": true.';
 }
 
 /**

@@ -76,13 +76,16 @@ type State = 'start' | 'preamble' | 'headers' | 'content' | 'over';
 export class FormParser {
   readonly #delimiter: Uint8Array;
   readonly #parts: FormParts;
+  readonly #read: (headers: string) => FormPart | null;
   #state: State = 'start';
   /** Bytes that cannot be told apart yet, as few as possible. */
   #rest: Uint8Array = new Uint8Array();
 
-  constructor(boundary: string, parts: FormParts) {
+  /** @param read what the headers of a part say */
+  constructor(boundary: string, parts: FormParts, read: (headers: string) => FormPart | null = partOf) {
     this.#delimiter = new TextEncoder().encode(`\r\n--${boundary}`);
     this.#parts = parts;
+    this.#read = read;
   }
 
   /** @throws FormError, and what its parts throw */
@@ -169,7 +172,7 @@ export class FormParser {
       throw new FormError(`the headers of a part are longer than ${PART_HEADER_BYTES} bytes`);
     }
     this.#state = 'content';
-    this.#parts.begin(partOf(new TextDecoder().decode(rest.subarray(0, end))));
+    this.#parts.begin(this.#read(new TextDecoder().decode(rest.subarray(0, end))));
     return end + HEADERS_END.byteLength;
   }
 }
@@ -180,6 +183,52 @@ function partOf(headers: string): FormPart | null {
   const name = parameterOf(disposition, 'name');
   if (name === null) return null;
   return { name, filename: extendedOf(disposition) ?? parameterOf(disposition, 'filename') };
+}
+
+const HEADER = /^([\w!#$%&'*+.^`|~-]+):((?:\t|\P{Cc})*)$/u;
+const PARAMETER = /[ \t]*;[ \t]*(name|filename\*?)=(?:"((?:[^"\\]|\\.)*)"|([^\s;"\\=]+))[ \t]*/iy;
+
+/**
+ * The same of headers that every parser reads alike: each on a line of its own, one Content-Disposition, each parameter
+ * once and in the plainest form.
+ * @throws FormError
+ */
+export function strictPart(headers: string): FormPart {
+  const lines = headers.split('\r\n').filter((line, index) => index > 0 || line !== '');
+  const read = lines.map((line) => HEADER.exec(line));
+  const odd = lines.find((_, index) => read[index] === null);
+  if (odd !== undefined)
+    throw new FormError(`a part has the header line ${JSON.stringify(odd.slice(0, 80))}`);
+  const valuesOf = (name: string) =>
+    read.flatMap((line) => (line![1]!.toLowerCase() === name ? [line![2]!.trim()] : []));
+  const dispositions = valuesOf('content-disposition');
+  if (dispositions.length !== 1) throw new FormError('each part needs one Content-Disposition');
+  for (const encoding of valuesOf('content-transfer-encoding'))
+    if (!/^(?:7bit|8bit|binary)$/i.test(encoding))
+      throw new FormError(`a part has the Content-Transfer-Encoding ${encoding.slice(0, 80)}`);
+  for (const type of valuesOf('content-type'))
+    if (/charset\*?="?utf-?(?:7|16|32)/i.test(type)) throw new FormError('a part is not in UTF-8');
+  const { name, filename, 'filename*': extended } = parametersIn(dispositions[0]!);
+  if (name === undefined || name.includes('\\'))
+    throw new FormError(`the name of a part cannot be told: ${dispositions[0]!.slice(0, 120)}`);
+  return { name: name.replaceAll('%22', '"'), filename: extended ?? filename ?? null };
+}
+
+function parametersIn(disposition: string): Record<string, string> {
+  const odd = () =>
+    new FormError(`a part has the Content-Disposition ${JSON.stringify(disposition.slice(0, 120))}`);
+  const [start] = /^form-data(?=[ \t;])/i.exec(disposition) ?? [];
+  if (start === undefined) throw odd();
+  const found: Record<string, string> = {};
+  const end = disposition.replace(/[ \t]*;?[ \t]*$/, '').length;
+  PARAMETER.lastIndex = start.length;
+  while (PARAMETER.lastIndex < end) {
+    const [, parameter, quoted, plain] = PARAMETER.exec(disposition) ?? [];
+    const name = parameter?.toLowerCase();
+    if (name === undefined || name in found) throw odd();
+    found[name] = quoted ?? plain ?? '';
+  }
+  return found;
 }
 
 function parameterOf(disposition: string, parameter: 'name' | 'filename'): string | null {

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { fieldsOf, jsonOrText } from './fields.ts';
 
 /**
  * Jobs in the form of RunPod's serverless endpoints, docs/runpod.md. Sources: the job inputs of worker-vllm 0.2 and
@@ -25,6 +26,8 @@ const RunpodPolicy = z.object({
 /** Payload of a `runpod` job: what RunPod hands to a handler. Which inputs there are: worker/run/runpod-input.ts. */
 export const RunpodPayload = z.looseObject({
   input: z.record(z.string(), z.unknown(), 'expected an object'),
+  /** For a body that names none. */
+  model: z.string().nullish(),
   policy: RunpodPolicy.nullish(),
 });
 export type RunpodPayload = z.infer<typeof RunpodPayload>;
@@ -48,6 +51,7 @@ export function runpodStreams(input: RunpodInput): boolean {
   return route ? asksForStream(body) : Boolean(stream);
 }
 
+/** A body may be a text of JSON. */
 function asksForStream(body: unknown): boolean {
-  return typeof body === 'object' && body !== null && 'stream' in body && body.stream === true;
+  return fieldsOf(typeof body === 'string' ? jsonOrText(body) : body).stream === true;
 }

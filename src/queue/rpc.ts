@@ -165,8 +165,10 @@ export interface SubmitJob extends Omit<JobSubmission, 'payload' | 'priority'> {
   payload: string;
   /** The file that holds the payload, which is empty then (payload-file.ts): a long one is in no row. */
   payload_file?: string;
-  /** `payload.model` where it is a string: chooses the pool when `config_id` is left out. */
+  /** What the body that the engine will be sent asks for; left out: whatever it serves. */
   model?: string;
+  /** A pool, a model or "default", which chooses the pool in place of the model. */
+  endpoint?: string;
   /** What the fleet object knows for the model; left out the first time. */
   known?: PoolChoice;
   /** The trace that its submission belongs to. */

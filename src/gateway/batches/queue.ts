@@ -1,3 +1,4 @@
+import { bodyFacts } from '../../asked/body-facts.ts';
 import type { BatchQueue, LineJob, SubmittedLine, Unserved } from '../../batches/ports.ts';
 import type { PoolChoice } from '../../fleet/rpc.ts';
 import { fitsUtf8, type JobView, limits, shortName } from '../../protocol/index.ts';
@@ -7,7 +8,7 @@ import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { answerFromResult } from '../inference/base-answer.ts';
 import { keptResponseProblem } from '../inference/kept-responses.ts';
-import { scanBody } from '../json-scan.ts';
+import { asHttp } from '../json-scan.ts';
 import { termsByName } from '../limits.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue } from '../objects/calls.ts';
@@ -95,18 +96,18 @@ const NO_HASTE = { highest: 0, usual: 0, name: null };
 const TOO_HASTY = 'priority: a line of a batch may ask for 0 at least, where the lowest number goes first.';
 
 /** Why the gateway does not pass this line on; null: it does. */
-function refusalOf({ path, body, model, ...by }: LineJob, payload: string): string | null {
+function refusalOf({ path, body, ...by }: LineJob, payload: string): string | null {
   // No worker fetches a longer payload: it would hold up all batches.
   if (!fitsUtf8(payload, limits.PAYLOAD_BYTES)) return TOO_LONG;
   try {
-    const { response, priority } = scanBody(new TextEncoder().encode(body));
-    if (enginePriorityProblem(priority, NO_HASTE)) return TOO_HASTY;
-    const denied = modelProblem([model], {
+    const facts = asHttp(() => bodyFacts(new TextEncoder().encode(body), null));
+    if (enginePriorityProblem(facts.priority, NO_HASTE)) return TOO_HASTY;
+    const denied = modelProblem([facts.model], {
       ...NO_HASTE,
       name: by.token_name,
       models: by.token_models ?? null,
     });
-    return denied?.message ?? keptResponseProblem(path, response.previousId);
+    return denied?.message ?? keptResponseProblem(path, facts.previousId);
   } catch (error) {
     if (error instanceof HttpError) return error.message;
     throw error;

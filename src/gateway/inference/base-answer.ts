@@ -1,3 +1,4 @@
+import type { RequestFacts } from '../../asked/body-facts.ts';
 import {
   bytesOfBase64,
   type ChatCompletionSummary,
@@ -6,7 +7,6 @@ import {
   runpodOutput,
 } from '../../protocol/index.ts';
 import { engineResponse } from '../errors.ts';
-import type { RequestFacts } from '../json-scan.ts';
 
 /**
  * Answers made of a finished `job_result`, for workers that have no answer socket: the result holds only
@@ -16,7 +16,7 @@ import type { RequestFacts } from '../json-scan.ts';
  */
 export function answerFromResult(
   result: Record<string, unknown>,
-  facts: Pick<RequestFacts, 'stream' | 'includeUsage' | 'model'>,
+  facts: RequestFacts,
   createdSeconds: number,
 ): Response | null {
   const completion = result.completion as ChatCompletionSummary | undefined;

@@ -1,4 +1,8 @@
+import { jobFacts, withModel } from '../../asked/job-facts.ts';
+import { tokensOf } from '../../asked/lengths.ts';
+import { freeBytes } from '../../durable/free-bytes.ts';
 import {
+  bytesOf,
   type HeardAnswer,
   isUnserved,
   type SubmitAnswer,
@@ -6,9 +10,10 @@ import {
   type Unserved,
 } from '../../queue/rpc.ts';
 import type { Env } from '../env.ts';
-import { withCost } from '../limits.ts';
+import { asHttp } from '../json-scan.ts';
+import { lengthOfModel } from '../limits.ts';
 import { type ModelAliases, modelAliases } from '../model-aliases.ts';
-import { prefixOfJob } from '../prompt-prefix.ts';
+import { prefixOf } from '../prompt-prefix.ts';
 import { callQueue, type QueueObjectStub } from './calls.ts';
 import { dropJobFile, withPayloadFile } from './job-files.ts';
 import { choosePools, resolved } from './work.ts';
@@ -31,6 +36,9 @@ export function submitAndListen(
   return submitBy(env, queueId, jobs, (queue, jobs) => queue.submitAndListen(jobs, listener));
 }
 
+/** A stored job with a longer payload goes to any worker: its prompt is not looked for in so much text. */
+const MOST_LENGTH = 1_000_000;
+
 type Submit<T> = (queue: QueueObjectStub, jobs: SubmitJob[]) => Promise<(T | Unserved)[]>;
 
 /** Long payloads are in files before the queue hears of their jobs. */
@@ -45,8 +53,8 @@ async function submitBy<T extends HeardAnswer>(
   let jobs: SubmitJob[] = [];
   let characters = 0;
   for (const [index, job] of given.entries()) {
-    const whole = withPrefix(withOwnModel(job, aliases));
-    const ready = await withPayloadFile(env, queueId, await withCost(env, queueId, whole));
+    const whole = await withFacts(env, queueId, job, aliases);
+    const ready = await withPayloadFile(env, queueId, whole);
     characters += ready.payload.length;
     jobs.push(ready);
     if (characters <= CALL_CHARACTERS && index < given.length - 1) continue;
@@ -85,7 +93,7 @@ function submitServed<T extends object>(
     const known = await choosePools(
       env,
       queueId,
-      unserved.map(({ model }) => model ?? null),
+      unserved.map(({ endpoint, model }) => endpoint ?? model ?? null),
     );
     const again = await submit(
       queue,
@@ -96,16 +104,31 @@ function submitServed<T extends object>(
   });
 }
 
-/** A job for the model that its caller's name for it stands for. */
-function withOwnModel(job: SubmitJob, aliases: ModelAliases): SubmitJob {
-  if (job.model === undefined || aliases.models.size === 0) return job;
-  const model = aliases.resolve(job.model);
-  if (model === job.model) return job;
-  return { ...job, model, payload: JSON.stringify({ ...(JSON.parse(job.payload) as object), model }) };
-}
-
-function withPrefix(job: SubmitJob): SubmitJob {
-  const { payload, tenant = null, model = null } = job;
-  const prefix = prefixOfJob(payload, { tenant, model });
-  return prefix === undefined ? job : { ...job, prefix };
+/**
+ * A job for the model that its caller's name for it stands for, with how its prompt begins, and where its token has limits
+ * with what it may cost: all of the body that the engine will be sent. What cannot be read was refused before.
+ */
+async function withFacts(
+  env: Env,
+  queueId: string,
+  job: SubmitJob,
+  aliases: ModelAliases,
+): Promise<SubmitJob> {
+  const { payload, tenant = null } = job;
+  const model = job.model === undefined ? null : aliases.resolve(job.model);
+  const isAlias = model !== (job.model ?? null);
+  if (!job.limits && !isAlias && payload.length > MOST_LENGTH) return job;
+  const bytes = bytesOf(payload);
+  try {
+    const facts = asHttp(() => jobFacts(job.job_type, bytes));
+    const prefix = payload.length > MOST_LENGTH ? undefined : prefixOf(facts.body.fields, { tenant, model });
+    return {
+      ...job,
+      ...(isAlias && model !== null && { model, payload: withModel(payload, facts, model) }),
+      ...(prefix !== undefined && { prefix }),
+      ...(job.limits && { tokens: tokensOf(facts.lengths, await lengthOfModel(env, queueId, model)) }),
+    };
+  } finally {
+    freeBytes(bytes);
+  }
 }

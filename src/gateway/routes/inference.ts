@@ -1,3 +1,5 @@
+import type { RequestFacts } from '../../asked/body-facts.ts';
+import { lengthsOf, tokensOf } from '../../asked/lengths.ts';
 import { freeBytes } from '../../durable/free-bytes.ts';
 import {
   asciiJson,
@@ -12,7 +14,6 @@ import { QUEUE_SETTINGS, variableOf } from '../../settings/queue-settings.ts';
 import { authorize, viewerOf } from '../auth.ts';
 import { readBody } from '../body.ts';
 import { boundsOf, modelProblem, requestPriority } from '../bounds.ts';
-import { costOf } from '../cost.ts';
 import type { Env } from '../env.ts';
 import { type ErrorOf, HttpError, otherMethod } from '../errors.ts';
 import { modelsOf } from '../fleet-views.ts';
@@ -24,7 +25,7 @@ import { makesResponse, ownerOf, rememberingOwner } from '../inference/kept-resp
 import { respond } from '../inference/respond.ts';
 import { type GivenLimits, limitsOf, waitsOf } from '../inference/time-limits.ts';
 import { waitingPlace } from '../inference/waiting-place.ts';
-import type { RequestFacts } from '../json-scan.ts';
+import { asHttp } from '../json-scan.ts';
 import { lengthOfModel, submissionOf } from '../limits.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue } from '../objects/calls.ts';
@@ -115,22 +116,19 @@ async function readRequest(context: GatewayContext, pathname: string, path: stri
     const read = engineCall(request, path, bytes, aliases);
     const token = context.get('token');
     const submitter = submissionOf(token);
-    const prefix = prefixOf(read.prompt, { tenant: submitter.tenant, model: read.facts.model });
-    const cost = token?.limits
-      ? costOf(
-          pathname,
-          read.cost ? bytes.byteLength : 0,
-          read.cost ?? {},
-          await lengthOfModel(env, queueId, read.facts.model),
-        )
-      : undefined;
+    const { model, stream, includeUsage, tier, previousId, isKept } = read.facts;
+    const facts: RequestFacts = { model, stream, includeUsage };
+    const prefix = prefixOf(read.facts.fields, { tenant: submitter.tenant, model });
+    const lengths = token?.limits
+      ? asHttp(() => lengthsOf(pathname, read.facts.jsonBytes, read.facts.fields))
+      : null;
+    const cost = lengths && tokensOf(lengths, await lengthOfModel(env, queueId, model));
     freeBytes(bytes);
     const bound = boundsOf(token, aliases);
-    const priority = requestPriority(read.priorities, read.tier, bound);
-    const { facts, payload, response } = read;
-    const owner = await ownerOf(env, queueId, path, response.previousId, viewerOf(token));
+    const priority = requestPriority(read.priorities, tier, bound);
+    const owner = await ownerOf(env, queueId, path, previousId, viewerOf(token));
     // What is asked about a response is asked of a model that its token was let to.
-    const denied = owner === null || facts.model !== null ? modelProblem([facts.model], bound) : null;
+    const denied = owner === null || model !== null ? modelProblem([model], bound) : null;
     if (denied) throw denied;
     const jobId = context.get('ownId');
     const requestId = read.requestId ?? jobId;
@@ -140,10 +138,10 @@ async function readRequest(context: GatewayContext, pathname: string, path: stri
       job_id: jobId,
       job_type: 'engine_request',
       route: pathname,
-      payload,
-      model: owner ?? facts.model ?? (ABOUT_ENGINES.test(path) ? await anyModel(env, queueId) : null),
+      payload: read.payload,
+      model: owner ?? model ?? (ABOUT_ENGINES.test(path) ? await anyModel(env, queueId) : null),
       ...submitter,
-      ...(cost !== undefined && { tokens: cost }),
+      ...(cost !== null && { tokens: cost }),
       priority,
       ...(prefix !== undefined && { prefix }),
       ...(read.requestId !== null && { request_id: read.requestId }),
@@ -157,7 +155,7 @@ async function readRequest(context: GatewayContext, pathname: string, path: stri
       errorOf: { dialect, requestId },
       headers: { 'x-job-id': jobId, ...requestIdHeaders(requestId, dialect) },
       kind: earlyKind(path, read),
-      isKept: response.isKept && makesResponse(request.method, path),
+      isKept: isKept && makesResponse(request.method, path),
       given,
     };
   } catch (error) {
@@ -233,8 +231,8 @@ async function anyModel(env: Env, queueId: string): Promise<string | null> {
 }
 
 /** What an answer may begin with before it is there; null: nothing, since it may be audio or another type. */
-function earlyKind(path: string, { facts, mayBeBytes }: EngineCall): 'events' | 'json' | null {
+function earlyKind(path: string, { facts }: EngineCall): 'events' | 'json' | null {
   if (path.startsWith('/v1/audio/speech') || !isInferenceRoute('POST', path)) return null;
   if (facts.stream) return 'events';
-  return mayBeBytes || /^\/(v1\/audio|ping)/.test(path) ? null : 'json';
+  return facts.mayBeBytes || /^\/(v1\/audio|ping)/.test(path) ? null : 'json';
 }

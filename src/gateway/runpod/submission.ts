@@ -3,7 +3,7 @@ import { limits, parseValue, RunpodPayload, runpodStreams } from '../../protocol
 import type { SubmitJob } from '../../queue/rpc.ts';
 import { type Bounds, modelProblem } from '../bounds.ts';
 import { HttpError } from '../errors.ts';
-import { modelsIn, payloadPriorityProblem, runpodProblem } from '../submissions.ts';
+import { factsProblem, readFacts } from '../submissions.ts';
 
 /** Jobs with `lowPriority` run after all others. */
 const LOW_PRIORITY = -1;
@@ -27,17 +27,22 @@ export function readRunpodSubmission(body: unknown, id: string, endpoint: string
   const parsed = parseValue(RunpodSubmission, body);
   if (!parsed.ok) throw new HttpError(400, parsed.message, 'invalid_job');
   const { input, policy, webhook } = parsed.value;
-  const problem = runpodProblem({ input });
-  if (problem !== null) throw new HttpError(400, problem, 'invalid_job');
-  const named = endpoint === 'default' ? [] : [endpoint];
+  const asGiven = { input, ...(policy ? { policy } : {}) };
+  const facts = readFacts('runpod', JSON.stringify(asGiven));
+  if (facts instanceof HttpError) throw facts;
+  const named = endpoint === 'default' ? null : endpoint;
+  const model = facts.model ?? named;
   const denied =
-    payloadPriorityProblem({ input }, bound) ?? modelProblem([...named, ...modelsIn({ input })], bound);
+    factsProblem({ ...facts, model }, bound) ?? (named === null ? null : modelProblem([named], bound));
   if (denied) throw denied;
+  // The worker puts the endpoint into a body that names no model, where it is one.
+  const payload = JSON.stringify(facts.model === model ? asGiven : { ...asGiven, model });
   return {
     id,
     job_type: 'runpod',
-    payload: JSON.stringify({ input, ...(policy ? { policy } : {}) }),
-    model: endpoint,
+    payload,
+    endpoint,
+    ...(model !== null && { model }),
     priority: policy?.lowPriority ? Math.min(LOW_PRIORITY, bound.usual) : bound.usual,
     max_attempts: limits.MAX_ATTEMPTS,
     ...(policy?.ttl ? { deadline_seconds: policy.ttl / 1000 } : {}),

@@ -229,7 +229,7 @@ type Pool = { ok: true; config_id: string } | Rejection | Unserved;
 
 function choosePool(core: Core, job: SubmitJob): Pool {
   if (job.config_id !== undefined) return { ok: true, config_id: job.config_id };
-  const model = job.model ?? null;
+  const model = job.endpoint ?? job.model ?? null;
   const choice = livePool(core, model) ?? job.known;
   if (choice === undefined) return UNSERVED;
   if (choice.kind === 'pool') return { ok: true, config_id: choice.config_id };

@@ -144,7 +144,9 @@ export async function relayEngineRequest(attempt: Attempt, stream: AnswerStream)
 function requestOf(attempt: Attempt): EngineRequest {
   const parsed = parseValue(EngineRequest, attempt.payload);
   if (!parsed.ok) throw finalFailure('invalid_request', `payload.${parsed.message}`);
-  const { method, path } = parsed.value;
+  const { method, path, body, body_base64 } = parsed.value;
+  if (body !== undefined && body_base64 !== undefined)
+    throw finalFailure('invalid_request', 'payload: expected body or body_base64, not both');
   if (!attempt.routes.has(method, path)) {
     throw finalFailure(
       'invalid_request',

@@ -9,6 +9,7 @@ import { AdaptedEngine } from './adapted-engine.ts';
 import type { IdsAsking, UsageAsking } from './ask-usage.ts';
 import type { Attempt } from './attempt.ts';
 import { baseTaskOf, KNOWN_TASKS, runBaseTask, runnerOf } from './base-tasks.ts';
+import { checkedEngine } from './checked-engine.ts';
 import { relayEngineRequest, runEngineRequest } from './engine-request-job.ts';
 import { withEngineRetries } from './engine-retries.ts';
 import { idsOf, type RunningJob } from './running-job.ts';
@@ -98,12 +99,13 @@ function attemptAt(running: RunningJob, payload: unknown, engine: RunEngine, por
     throw finalFailure('invalid_request', `payload: expected an object, got ${given}`);
   }
   const { models, peer, files, log, clock } = ports;
+  const { partial = null } = running.job;
   return {
     jobId: running.job.job_id,
     jobType: running.job.job_type,
     configId: running.job.config_id,
     payload,
-    engine,
+    engine: checkedEngine(engine, partial !== null || 'continues' in payload),
     signal: running.signal,
     routes: ports.runpod.routes,
     modelAliases: models.aliases,
@@ -123,7 +125,7 @@ function attemptAt(running: RunningJob, payload: unknown, engine: RunEngine, por
     },
     usageAsking: ports.usageAsking,
     idsAsking: ports.idsAsking,
-    partial: running.job.partial ?? null,
+    partial,
     assembles: (assembly) => {
       running.assembly = assembly;
     },

@@ -2,9 +2,11 @@ import {
   type EngineRequest,
   inferenceRoutes,
   isObject,
+  jsonOrText,
   type RouteList,
   type RunpodInput,
   runpodStreams,
+  withMembers,
 } from '../../protocol/index.ts';
 import { finalFailure } from '../failure.ts';
 import { type Batching, batchingOf, RUNPOD_BATCHING } from './runpod-batching.ts';
@@ -77,6 +79,8 @@ export function readRunpodInput(
   servedModel: string | undefined,
 ): RunpodCall {
   const { openai_route, openai_input, route, messages, prompt } = input;
+  if (openai_input && input.body)
+    throw finalFailure('invalid_request', 'input: expected openai_input or body, not both');
   if (openai_input || openai_route) {
     const path = textOf(openai_route ?? CHAT, 'openai_route');
     const form = formOfRoute(path, settings);
@@ -224,10 +228,11 @@ function bodyOf(
   servedModel: string | undefined,
 ): Pick<EngineRequest, 'body' | 'content_type'> {
   if (body === undefined) return {};
-  const named =
-    isObject(body) && !body.model && servedModel !== undefined ? { ...body, model: servedModel } : body;
-  const text = typeof named === 'string' ? named : JSON.stringify(named);
-  return { body: text, content_type: 'application/json' };
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  const fields = typeof body === 'string' ? jsonOrText(body) : body;
+  const isNamed = !isObject(fields) || Boolean(fields.model) || servedModel === undefined;
+  const named = isNamed ? text : withMembers(text, { model: JSON.stringify(servedModel) });
+  return { body: named, content_type: 'application/json' };
 }
 
 function isCompletion(path: string): boolean {

@@ -40,8 +40,8 @@ export async function runRunpodJob(
 ): Promise<RunpodResult> {
   const parsed = parseValue(RunpodPayload, attempt.payload);
   if (!parsed.ok) throw finalFailure('invalid_request', parsed.message);
-  const { input, policy } = parsed.value;
-  const call = readRunpodInput(input, settings, attempt.servedModel);
+  const { input, policy, model } = parsed.value;
+  const call = readRunpodInput(input, settings, model ? attempt.modelFor(model) : attempt.servedModel);
   const output: unknown[] = [];
   const sink = new OutputSink(call, (yielded) => {
     output.push(yielded);

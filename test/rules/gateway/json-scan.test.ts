@@ -1,9 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { checkBody, type RequestFacts, readFacts } from '../../../src/gateway/json-scan.ts';
+import { bodyFacts, type RequestFacts } from '../../../src/asked/body-facts.ts';
+import { asHttp, checkBody } from '../../../src/gateway/json-scan.ts';
 import { limits } from '../../../src/protocol/index.ts';
 
 const bytes = (text: string) => new TextEncoder().encode(text);
+const readFacts = (body: Uint8Array): RequestFacts => {
+  const { model, stream, includeUsage } = asHttp(() => bodyFacts(body, 'application/json'));
+  return { model, stream, includeUsage };
+};
 const facts = (text: string) => readFacts(bytes(text));
 
 /** What a parser finds; null where the body is refused. */
@@ -17,6 +22,7 @@ function parsed(text: string): RequestFacts | null {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) return null;
   const { model, stream, stream_options: options } = body;
   if (model !== undefined && model !== null && typeof model !== 'string') return null;
+  if (stream !== undefined && stream !== null && typeof stream !== 'boolean') return null;
   const isObject = typeof options === 'object' && options !== null && !Array.isArray(options);
   return {
     model: model || null,
@@ -114,8 +120,9 @@ describe('the scan of a body', () => {
           const place = at % (changed.length + 1);
           changed = changed.slice(0, place) + by + changed.slice(place + 1);
         }
-        // Half a character cannot be sent.
+        // Half a character cannot be sent, and no body at all is another matter.
         changed = changed.toWellFormed();
+        if (changed === '') return;
         const found = scanned(changed);
         const expected = parsed(changed);
         if (expected !== null) expect(found).toEqual(expected);
@@ -148,13 +155,14 @@ describe('the scan of a body', () => {
   });
 
   it.each([
-    '',
     '{',
     '[]',
     '"text"',
     'null',
     '{"model":5}',
     '{"model":{}}',
+    '{"stream":1}',
+    '{"stream":"true"}',
     '{}}',
     '{} x',
     '{"a"}',

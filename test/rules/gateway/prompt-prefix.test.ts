@@ -1,12 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { scanBody } from '../../../src/gateway/json-scan.ts';
-import { prefixOf, prefixOfJob } from '../../../src/gateway/prompt-prefix.ts';
+import { bodyFacts } from '../../../src/asked/body-facts.ts';
+import { jobFacts } from '../../../src/asked/job-facts.ts';
+import { prefixOf } from '../../../src/gateway/prompt-prefix.ts';
 import { BLOCK_ENDS } from '../../../src/queue/rpc.ts';
 
 const OWNER = { tenant: 'acme', model: 'tiny' };
 const bytes = (text: string) => new TextEncoder().encode(text);
 const of = (body: object, owner = OWNER, blanks?: number) =>
-  prefixOf(scanBody(bytes(JSON.stringify(body, null, blanks))).prompt, owner);
+  prefixOf(bodyFacts(bytes(JSON.stringify(body, null, blanks)), null).fields, owner);
 const text = (length: number, seed = 'a "b" \\ {} [] é\n ') => seed.repeat(length).slice(0, length);
 
 /** How many blocks two prompts have in common. */
@@ -98,19 +99,18 @@ describe('of a stored job', () => {
 
   it('is that of the request in its payload, whatever the form', () => {
     const request = JSON.stringify(body);
-    for (const payload of [
-      body,
-      { method: 'POST', path: '/v1/chat/completions', body: request },
-      { input: { openai_route: '/v1/chat/completions', openai_input: body } },
-      { input: { route: '/v1/chat/completions', body } },
-      { input: body },
-    ]) {
-      expect(prefixOfJob(JSON.stringify(payload), OWNER)).toEqual(own);
+    const { messages, ...sampling_params } = body;
+    const payloads: [string, object][] = [
+      ['chat_completion', body],
+      ['engine_request', { method: 'POST', path: '/v1/chat/completions', body: request }],
+      ['runpod', { input: { openai_route: '/v1/chat/completions', openai_input: body } }],
+      ['runpod', { input: { openai_input: request } }],
+      ['runpod', { input: { route: '/v1/chat/completions', body } }],
+      ['runpod', { input: { messages, sampling_params } }],
+    ];
+    for (const [type, payload] of payloads) {
+      const facts = jobFacts(type, bytes(JSON.stringify(payload)));
+      expect(prefixOf(facts.body.fields, OWNER)).toEqual(own);
     }
-  });
-
-  it('is nothing where there is no prompt to be found', () => {
-    for (const payload of ['{}', '{"body":"no JSON"}', '{"body":"{"}', '{"input":[1]}', '{"body":""}'])
-      expect(prefixOfJob(payload, OWNER)).toBeUndefined();
   });
 });

@@ -73,8 +73,13 @@ describe('a submission', () => {
 
   test('becomes a stored job of the endpoint', () => {
     const job = read({ input: { prompt: 'Hi' } });
-    expect(job).toMatchObject({ id: 'j', job_type: 'runpod', model: 'tiny', priority: 0, stream: false });
-    expect(JSON.parse(job.payload)).toEqual({ input: { prompt: 'Hi' } });
+    const common = { id: 'j', job_type: 'runpod', endpoint: 'tiny', priority: 0, stream: false };
+    expect(job).toMatchObject({ ...common, model: 'tiny' });
+    // For the worker, since the body names no model.
+    expect(JSON.parse(job.payload)).toEqual({ input: { prompt: 'Hi' }, model: 'tiny' });
+    const named = read({ input: { openai_input: { model: 'adapter' } } });
+    expect(named).toMatchObject({ ...common, model: 'adapter' });
+    expect(JSON.parse(named.payload)).toEqual({ input: { openai_input: { model: 'adapter' } } });
     expect(job).not.toHaveProperty('deadline_seconds');
   });
 

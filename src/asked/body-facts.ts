@@ -1,0 +1,207 @@
+import { beginsObject, checkUtf8, jsonFields, parseJsonBytes, withoutMark } from '../protocol/index.ts';
+import { AskedFault, readingJson } from './fault.ts';
+import { boundaryIn, formFieldsOf } from './form.ts';
+import { LENGTH_FIELDS, type LengthFields } from './lengths.ts';
+import { PROMPT_FIELDS, type PromptFields, SESSION_FIELDS } from './prompt-fields.ts';
+import { rejectTransferParams, TRANSFER_NAMES } from './transfer-params.ts';
+
+/**
+ * What stands in the body that an engine is sent, read from its very bytes: whatever is decided about a request goes by
+ * this, and by nothing that stands beside the body. JSON is not parsed; the engine says what is wrong with parts that
+ * nothing here looks at. A body that an engine might read as another one is refused.
+ */
+export interface BodyFacts {
+  /** The form in which engines read it; `other`: as bytes, such as audio. */
+  kind: 'none' | 'json' | 'form' | 'other';
+  /** Null: it names none. */
+  model: string | null;
+  /** Where the model stands: a view of the body. */
+  modelValue: Uint8Array | undefined;
+  stream: boolean;
+  includeUsage: boolean;
+  /** The body's own `request_id`. */
+  requestId: string | null;
+  /** The body's own `priority`, for engines that schedule by it; as it is written there, whatever it is. */
+  priority: unknown;
+  /** OpenAI's `service_tier`; null: it names none. */
+  tier: string | null;
+  /** The response, kept by an engine, that it goes on from. */
+  previousId: string | null;
+  /** Whether the engine may keep the response that it makes. */
+  isKept: boolean;
+  /** Embeddings are asked for as bytes (`encoding_format` of vLLM). */
+  mayBeBytes: boolean;
+  /** What its prompt is made of, and what bounds its answer: views of the body; empty where it is no JSON. */
+  fields: PromptFields & LengthFields;
+  /** Bytes of JSON; 0: it is none. */
+  jsonBytes: number;
+}
+
+/** What of it matters as long as the answer takes; it holds nothing of the body. */
+export type RequestFacts = Pick<BodyFacts, 'model' | 'stream' | 'includeUsage'>;
+
+const NOTHING: BodyFacts = {
+  kind: 'none',
+  model: null,
+  modelValue: undefined,
+  stream: false,
+  includeUsage: false,
+  requestId: null,
+  priority: null,
+  tier: null,
+  previousId: null,
+  isKept: true,
+  mayBeBytes: false,
+  fields: {},
+  jsonBytes: 0,
+};
+
+/** Names of models are shorter. They appear in errors and logs. */
+const MODEL_BYTES = 4096;
+const ID_BYTES = 256;
+/** No number that a caller means is longer. */
+const PRIORITY_BYTES = 64;
+
+const JUDGED = ['model', 'stream', 'request_id', 'priority', ...TRANSFER_NAMES] as const;
+
+const READ = [
+  ...JUDGED,
+  'stream_options',
+  'service_tier',
+  'encoding_format',
+  'previous_response_id',
+  'store',
+  ...PROMPT_FIELDS,
+  ...SESSION_FIELDS,
+  ...LENGTH_FIELDS,
+] as const;
+
+const [QUOTE, OPEN_BRACE] = [0x22, 0x7b];
+
+const decoder = new TextDecoder();
+
+/**
+ * @param contentType as the engine is told it; null: none, which engines take for JSON
+ * @param isOwn the worker itself asks for the rest of an answer
+ * @throws AskedFault for a body that cannot be read, and one with fields that are the engines' own
+ */
+export function bodyFacts(body: Uint8Array, contentType: string | null, isOwn = false): BodyFacts {
+  if (body.byteLength === 0) return NOTHING;
+  const [type = ''] = (contentType ?? '').split(';', 1);
+  const kind = kindOf(type.trim().toLowerCase(), body);
+  if (kind === 'json') return jsonFacts(body, isOwn);
+  return kind === 'form' ? formFacts(body, boundaryIn(contentType!)) : { ...NOTHING, kind };
+}
+
+function kindOf(type: string, body: Uint8Array): BodyFacts['kind'] {
+  if (type === 'application/x-www-form-urlencoded') {
+    throw new AskedFault(
+      'invalid_content_type',
+      `Content-Type: expected JSON or multipart/form-data, not ${type}.`,
+    );
+  }
+  const isObject = mayBeObject(body);
+  if (type.startsWith('multipart/')) {
+    if (type === 'multipart/form-data' && !isObject) return 'form';
+    throw new AskedFault('invalid_content_type', `Content-Type: the body is no form as ${type} says.`);
+  }
+  // Some engines read JSON whatever its type says.
+  return isObject || type === '' || /^(?:text\/plain|.*[/+]json)$/.test(type) ? 'json' : 'other';
+}
+
+/** Blanks and a byte order mark may stand before it. */
+function mayBeObject(body: Uint8Array): boolean {
+  let at = body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf ? 3 : 0;
+  while (at < body.byteLength && (body[at] as number) <= 0x20) at += 1;
+  return body[at] === OPEN_BRACE;
+}
+
+function jsonFacts(body: Uint8Array, isOwn: boolean): BodyFacts {
+  checkEncoding(body);
+  const fields = readingJson(() => jsonFields(body, READ));
+  rejectTransferParams(fields, isOwn);
+  const options = fields.stream_options;
+  const usage = beginsObject(options) ? readingJson(() => jsonFields(options, ['include_usage'])) : {};
+  return {
+    kind: 'json',
+    model: modelOf(fields.model),
+    modelValue: fields.model,
+    stream: streamOf(fields.stream),
+    includeUsage: textOf(usage.include_usage) === 'true',
+    requestId: idOf(fields.request_id),
+    priority: priorityOf(fields.priority),
+    tier: idOf(fields.service_tier),
+    previousId: idOf(fields.previous_response_id),
+    isKept: textOf(fields.store) !== 'false',
+    mayBeBytes: /^"bytes/.test(decoder.decode(fields.encoding_format?.subarray(0, 8))),
+    fields,
+    jsonBytes: body.byteLength,
+  };
+}
+
+function formFacts(body: Uint8Array, boundary: string): BodyFacts {
+  const fields = formFieldsOf(body, boundary, JUDGED);
+  rejectTransferParams(fields);
+  const inside = Object.keys(fields).find((name) => /(?:kv|ec)_transfer_params/.test(name));
+  if (inside !== undefined) rejectTransferParams({ kv_transfer_params: fields[inside]! });
+  const text = (name: (typeof JUDGED)[number]) => decoder.decode(fields[name]) || null;
+  return {
+    ...NOTHING,
+    kind: 'form',
+    model: text('model'),
+    modelValue: fields.model,
+    stream: formStreamOf(text('stream')),
+    requestId: text('request_id'),
+    priority: text('priority'),
+  };
+}
+
+/** Parsers guess the encoding of JSON, and some put other characters where bytes are none. */
+function checkEncoding(body: Uint8Array): void {
+  if (withoutMark(body) !== body) {
+    const message = 'The body begins with a byte order mark: send JSON in UTF-8 without one (RFC 8259).';
+    throw new AskedFault('invalid_utf8', message);
+  }
+  readingJson(() => checkUtf8(body));
+}
+
+function modelOf(value: Uint8Array | undefined): string | null {
+  if (value === undefined) return null;
+  if (value.byteLength > MODEL_BYTES)
+    throw new AskedFault('invalid_model', `model: expected at most ${MODEL_BYTES} bytes.`);
+  const model = readingJson(() => parseJsonBytes(value));
+  if (model === null || typeof model === 'string') return model || null;
+  throw new AskedFault('invalid_model', 'model: expected a string.');
+}
+
+/** Engines differ in what else means true: some stream for 1 or "true", others do not. */
+function streamOf(value: Uint8Array | undefined): boolean {
+  const text = value === undefined ? 'null' : textOf(value);
+  if (text === 'true') return true;
+  if (text === 'false' || text === 'null') return false;
+  throw new AskedFault('invalid_stream', 'stream: expected true or false.');
+}
+
+/** In a form everything is text; these are the words that engines take. */
+function formStreamOf(text: string | null): boolean {
+  if (text === null || /^(?:false|f|0|off|n|no)$/i.test(text)) return false;
+  if (/^(?:true|t|1|on|y|yes)$/i.test(text)) return true;
+  throw new AskedFault('invalid_stream', 'stream: expected "true" or "false".');
+}
+
+function priorityOf(value: Uint8Array | undefined): unknown {
+  if (value === undefined) return null;
+  return value.byteLength > PRIORITY_BYTES
+    ? Number.NEGATIVE_INFINITY
+    : readingJson(() => parseJsonBytes(value));
+}
+
+function idOf(value: Uint8Array | undefined): string | null {
+  if (value === undefined || value.byteLength > ID_BYTES || value[0] !== QUOTE) return null;
+  return readingJson(() => parseJsonBytes(value)) as string;
+}
+
+/** Of a short scalar. */
+function textOf(value: Uint8Array | undefined): string {
+  return value === undefined || value.byteLength > ID_BYTES ? '' : decoder.decode(value);
+}

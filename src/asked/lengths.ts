@@ -1,0 +1,168 @@
+import { beginsObject, jsonFields } from '../protocol/index.ts';
+import { isNull } from './ask.ts';
+import { readingJson } from './fault.ts';
+
+/**
+ * What a request may cost in tokens, estimated from its body before it runs: the prompts by their bytes, the answers by
+ * the caller's bound. Only those fields count that engines read on the route: another one would be a bound that holds
+ * nothing. What it did cost is counted when it ends (docs/sharing.md).
+ */
+
+export const LENGTH_FIELDS = [
+  'max_tokens',
+  'max_completion_tokens',
+  'max_output_tokens',
+  'n_predict',
+  'n',
+  'best_of',
+  'messages',
+  'prompt',
+  'prompt_embeds',
+  'sampling_params',
+] as const;
+
+/** Of a body, as JSON. */
+export type LengthFields = Partial<Record<(typeof LENGTH_FIELDS)[number], Uint8Array>>;
+
+/** What bounds the answers to a request. */
+export interface Lengths {
+  /** Tokens of all prompts together, about. */
+  input: number;
+  prompts: number;
+  /** Answers that are generated to all prompts; 0: nothing is generated. */
+  answers: number;
+  /** Tokens of one answer; null: its caller sets no bound. */
+  most: number | null;
+}
+
+/** Bytes of JSON that are a token of a prompt, about: English has four characters a token, most others fewer. */
+const BYTES_A_TOKEN = 4;
+/** Tokens of an answer whose caller sets no bound, where the model's length is not known. */
+const UNBOUNDED = 4096;
+/** No number that a caller means is longer. */
+const NUMBER_BYTES = 32;
+/** Answers to one prompt that vLLM gives at most. */
+const MOST_ANSWERS = 16_384;
+/** More is no estimate. */
+const MOST_TOKENS = 1_000_000_000_000;
+
+const [QUOTE, BACKSLASH, ZERO, NINE] = [0x22, 0x5c, 0x30, 0x39];
+const [OPEN_BRACKET, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE] = [0x5b, 0x5d, 0x7b, 0x7d];
+
+type Field = (typeof LENGTH_FIELDS)[number];
+
+/** What a route reads. */
+interface Reads {
+  /** Bounds of an answer; of several that are given the largest counts, since engines differ in which goes first. */
+  bounds: readonly Field[];
+  /** Answers to one prompt. */
+  answers: readonly Field[];
+  /** Fields that may hold several prompts. */
+  prompts: readonly Field[];
+}
+
+const CHAT: Reads = {
+  bounds: ['max_completion_tokens', 'max_tokens', 'n_predict'],
+  answers: ['n', 'best_of'],
+  prompts: [],
+};
+const COMPLETIONS: Reads = {
+  bounds: ['max_tokens', 'n_predict'],
+  answers: ['n', 'best_of'],
+  prompts: ['prompt', 'prompt_embeds'],
+};
+
+/** Routes whose answers are generated token by token, by how their paths end. */
+const ROUTES: readonly (readonly [RegExp, Reads])[] = [
+  [/\/chat\/completions$/, CHAT],
+  [/\/chat\/completions\/batch$/, { ...CHAT, prompts: ['messages'] }],
+  [/\/completions$/, COMPLETIONS],
+  [/\/responses$/, { bounds: ['max_output_tokens'], answers: [], prompts: [] }],
+  [/\/(?:messages|cohere\/v2\/chat)$/, { bounds: ['max_tokens'], answers: [], prompts: [] }],
+  [/\/inference\/v1\/generate$/, { bounds: ['max_tokens'], answers: ['n'], prompts: [] }],
+];
+
+/**
+ * @param path with or without a query
+ * @param bytes of the body; 0 where it is no JSON
+ * @throws AskedFault where a part of the JSON cannot be read
+ */
+export function lengthsOf(path: string, bytes: number, given: LengthFields): Lengths {
+  const plain = path.split('?', 1)[0]!.replace(/(?<=.)\/$/, '');
+  const input = Math.ceil(bytes / BYTES_A_TOKEN);
+  const reads = readsOf(plain, given);
+  if (reads === undefined) return { input, prompts: 1, answers: 0, most: null };
+  const fields = plain.endsWith('/generate') ? samplingIn(given) : given;
+  const answers = Math.max(
+    1,
+    ...reads.answers.map((name) => Math.min(numberIn(fields[name]) ?? 1, MOST_ANSWERS)),
+  );
+  const prompts = reads.prompts.reduce((sum, name) => sum + promptsIn(name, given[name]), 0);
+  const bounds = reads.bounds.map((name) => numberIn(fields[name])).filter((bound) => bound !== undefined);
+  const most = bounds.length === 0 ? Number.POSITIVE_INFINITY : Math.max(...bounds);
+  return {
+    input,
+    prompts: Math.max(1, prompts),
+    answers: answers * Math.max(1, prompts),
+    most: Number.isFinite(most) ? most : null,
+  };
+}
+
+/** @param modelLength tokens that prompt and answer may have together; null: it is not known */
+export function tokensOf({ input, prompts, answers, most }: Lengths, modelLength: number | null): number {
+  const longest = modelLength ?? Number.POSITIVE_INFINITY;
+  const asked = Math.min(input, longest * prompts);
+  if (answers === 0) return asked;
+  const room = modelLength === null ? null : Math.max(1, modelLength - Math.floor(asked / prompts));
+  const output = Math.min(most ?? room ?? UNBOUNDED, room ?? Number.POSITIVE_INFINITY);
+  return Math.min(asked + output * answers, MOST_TOKENS);
+}
+
+function readsOf(path: string, { messages }: LengthFields): Reads | undefined {
+  // What the body is tells the route that is meant.
+  if (/\/invocations$/.test(path)) return messages === undefined ? COMPLETIONS : CHAT;
+  return ROUTES.find(([route]) => route.test(path))?.[1];
+}
+
+function samplingIn({ sampling_params }: LengthFields): LengthFields {
+  return beginsObject(sampling_params) ? readingJson(() => jsonFields(sampling_params, LENGTH_FIELDS)) : {};
+}
+
+/** A text or a list of token ids is one prompt; of a list of either each is one, and so is each conversation. */
+function promptsIn(name: Field, json: Uint8Array | undefined): number {
+  if (json === undefined || isNull(json)) return 0;
+  if (json[0] !== OPEN_BRACKET) return 1;
+  const { texts, lists, hasIds } = elementsOf(json);
+  return name === 'messages' ? lists : texts + lists + (hasIds ? 1 : 0);
+}
+
+/** What an array holds, without a view of each of a hundred thousand token ids. */
+function elementsOf(array: Uint8Array): { texts: number; lists: number; hasIds: boolean } {
+  const found = { texts: 0, lists: 0, hasIds: false };
+  let depth = 0;
+  for (let at = 0; at < array.length; at++) {
+    const byte = array[at] as number;
+    if (byte === QUOTE) {
+      if (depth === 1) found.texts += 1;
+      at += 1;
+      while (at < array.length && array[at] !== QUOTE) at += array[at] === BACKSLASH ? 2 : 1;
+    } else if (byte === OPEN_BRACKET || byte === OPEN_BRACE) {
+      depth += 1;
+      if (depth === 2 && byte === OPEN_BRACKET) found.lists += 1;
+    } else if (byte === CLOSE_BRACKET || byte === CLOSE_BRACE) depth -= 1;
+    else if (depth === 1 && byte >= ZERO && byte <= NINE) found.hasIds = true;
+  }
+  return found;
+}
+
+/**
+ * A number as engines read it, which take texts and `true` for some too; undefined: there is none. What cannot be read
+ * holds nothing: the engine refuses it, or takes it for no bound.
+ */
+function numberIn(json: Uint8Array | undefined): number | undefined {
+  if (json === undefined) return undefined;
+  const text = json.byteLength > NUMBER_BYTES ? '' : new TextDecoder().decode(json);
+  if (text === 'null') return undefined;
+  const number = text === 'true' ? 1 : Number(text.replace(/^"\s*|\s*"$/g, '').replaceAll('_', '') || 'none');
+  return number >= 1 ? Math.ceil(number) : Number.POSITIVE_INFINITY;
+}

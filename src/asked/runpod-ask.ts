@@ -1,0 +1,77 @@
+import { beginsObject, jsonFields, parseJsonBytes, withMembers } from '../protocol/index.ts';
+import { type Ask, CHAT_PATH, COMPLETIONS_PATH, encoded, isNull, NO_BODY, textIn } from './ask.ts';
+import { AskedFault, readingJson } from './fault.ts';
+
+const OPEN_BRACKET = 0x5b;
+
+const INPUT = [
+  'openai_input',
+  'openai_route',
+  'route',
+  'body',
+  'messages',
+  'prompt',
+  'sampling_params',
+  'apply_chat_template',
+  'use_openai_format',
+  'priority',
+] as const;
+type Input = Partial<Record<(typeof INPUT)[number], Uint8Array>>;
+
+/**
+ * What an input of RunPod's asks for, in the order of its worker: `openai_input` or `openai_route`, then `route`, then
+ * `messages` or `prompt`. A body may be JSON, or a text of JSON.
+ * @param payload JSON of `{input, model?}`
+ * @throws AskedFault
+ */
+export function runpodAsk(payload: Uint8Array): Ask {
+  const { input, model } = readingJson(() => jsonFields(payload, ['input', 'model']));
+  const fields: Input = beginsObject(input) ? readingJson(() => jsonFields(input, INPUT)) : {};
+  const { openai_input, openai_route, route, body } = fields;
+  const isOpenAI = isTrue(openai_input) || isTrue(openai_route);
+  if (isTrue(openai_input) && isTrue(body)) {
+    throw new AskedFault('two_bodies', 'input: expected openai_input or body, not both.');
+  }
+  const common = {
+    contentType: null,
+    otherwiseModel: textIn(model) || null,
+    otherwiseTokens: null,
+    // No worker reads it, so whoever sends it means something else than happens.
+    priority: fields.priority && readingJson(() => parseJsonBytes(fields.priority!)),
+  };
+  if (isOpenAI) {
+    const path = openai_route === undefined ? CHAT_PATH : textIn(openai_route);
+    return { ...common, path, ...bodyOf(openai_input), place: ['input', 'openai_input'] };
+  }
+  if (isTrue(route)) return { ...common, path: textIn(route), ...bodyOf(body), place: ['input', 'body'] };
+  return { ...common, isText: false, ...shorthand(fields), place: ['input', 'sampling_params'] };
+}
+
+function bodyOf(value: Uint8Array | undefined): Pick<Ask, 'body' | 'isText'> {
+  if (!isGiven(value)) return { body: NO_BODY, isText: false };
+  const text = textIn(value);
+  return text === null ? { body: value, isText: false } : { body: encoded(text), isText: true };
+}
+
+/** The sampling parameters are fields of the body; those that stand beside them in the input are not. */
+function shorthand(fields: Input): Pick<Ask, 'path' | 'body'> {
+  const { messages, prompt, sampling_params, apply_chat_template, use_openai_format } = fields;
+  const given = isGiven(messages) ? messages : isGiven(prompt) ? prompt : undefined;
+  if (given === undefined) return { path: null, body: NO_BODY };
+  const isChat = given[0] === OPEN_BRACKET || isTrue(apply_chat_template) || isTrue(use_openai_format);
+  const sampling = beginsObject(sampling_params) ? sampling_params : encoded('{}');
+  return {
+    path: isChat ? CHAT_PATH : COMPLETIONS_PATH,
+    body: readingJson(() => withMembers(sampling, { [isChat ? 'messages' : 'prompt']: given })),
+  };
+}
+
+function isGiven(json: Uint8Array | undefined): json is Uint8Array {
+  return json !== undefined && !isNull(json);
+}
+
+/** As Python and JavaScript tell: objects and lists count as true, even empty ones, as in the worker. */
+function isTrue(json: Uint8Array | undefined): boolean {
+  if (json === undefined) return false;
+  return json.byteLength > 32 || Boolean(readingJson(() => parseJsonBytes(json)));
+}

@@ -1,0 +1,46 @@
+import { beginsObject, jsonFields, parseJsonBytes } from '../protocol/index.ts';
+import { isNull } from './ask.ts';
+import { AskedFault, readingJson } from './fault.ts';
+
+/**
+ * Fields by which engines hand caches to each other. A value that a caller made up ends an engine with a connector for
+ * everybody, or has it connect to an address of the caller's; a stale one may give another prompt's answer.
+ */
+const TRANSFER_PARAMS = ['kv_transfer_params', 'ec_transfer_params'] as const;
+
+/** Where else engines take them from: objects in the body, and objects in these. */
+const PLACES = ['vllm_xargs', 'sampling_params', 'extra_args', 'extra_body'] as const;
+
+export const TRANSFER_NAMES = [...TRANSFER_PARAMS, ...PLACES] as const;
+
+type Fields = Partial<Record<string, Uint8Array>>;
+
+/**
+ * @param fields of a body, as JSON
+ * @param isOwn the worker itself asks for the rest of an answer: the prompt may be given as token ids
+ * @throws AskedFault
+ */
+export function rejectTransferParams(fields: Fields, isOwn = false): void {
+  const found = TRANSFER_PARAMS.find(
+    (name) => isGiven(fields[name]) && !(isOwn && isPromptIds(fields[name]!)),
+  );
+  if (found !== undefined) {
+    const message = `${found} is for engines that hand caches to each other, and is not accepted from callers: leave it out.`;
+    throw new AskedFault('transfer_params_refused', message);
+  }
+  for (const name of PLACES) {
+    const place = fields[name];
+    if (beginsObject(place)) rejectTransferParams(readingJson(() => jsonFields(place, TRANSFER_NAMES)));
+  }
+}
+
+/** The only one that is no hand-over of a cache: which tokens the prompt is. */
+function isPromptIds(json: Uint8Array): boolean {
+  if (!beginsObject(json)) return false;
+  const names = Object.keys(Object(readingJson(() => parseJsonBytes(json))));
+  return names.every((name) => name === 'prompt_token_ids');
+}
+
+function isGiven(json: Uint8Array | undefined): boolean {
+  return json !== undefined && !isNull(json);
+}

@@ -1,0 +1,36 @@
+import { bodyFacts } from '../../asked/body-facts.ts';
+import { AskedFault } from '../../asked/fault.ts';
+import { finalFailure } from '../failure.ts';
+import type { RunEngine } from './traced-engine.ts';
+
+/**
+ * The engine as one attempt asks it: the last bytes of each body are read before they leave, whatever road they took, since
+ * a base queue and RunPod's platform look into none.
+ * @param isContinued the attempt may go on with an answer: the worker gives the prompt as token ids then
+ */
+export function checkedEngine(engine: RunEngine, isContinued: boolean): RunEngine {
+  return {
+    isHealthy: (timeoutMs) => engine.isHealthy(timeoutMs),
+    request: (call) => {
+      const { body, contentType = null } = call;
+      if (body !== undefined && !isNoJson(body, contentType))
+        check(typeof body === 'string' ? Buffer.from(body) : body, contentType, isContinued);
+      return engine.request(call);
+    },
+  };
+}
+
+/** A text that no parser takes for an object: the engine says what is wrong with it. */
+function isNoJson(body: string | Uint8Array, contentType: string | null): boolean {
+  const isNamedJson = contentType === null || /^application\/json\b/i.test(contentType);
+  return typeof body === 'string' && isNamedJson && !/^[\s\ufeff]*\{/.test(body);
+}
+
+/** @throws JobFailure */
+function check(body: Uint8Array, contentType: string | null, isContinued: boolean): void {
+  try {
+    bodyFacts(body, contentType, isContinued);
+  } catch (error) {
+    throw error instanceof AskedFault ? finalFailure('invalid_request', error.message) : error;
+  }
+}
