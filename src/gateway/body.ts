@@ -1,5 +1,5 @@
 import { freeBytes } from '../durable/free-bytes.ts';
-import { JsonFault, limits, utf8Text, withoutMark } from '../protocol/index.ts';
+import { JsonFault, keepMembers, limits, utf8Text, withoutMark } from '../protocol/index.ts';
 import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
 import type { Env } from './env.ts';
 import { HttpError, retryAfter, tooLarge } from './errors.ts';
@@ -78,6 +78,17 @@ export function parseBody(bytes: Uint8Array): unknown {
     if (error instanceof JsonFault) throw new HttpError(400, error.message, error.code);
     throw new HttpError(400, `The body is not valid JSON: ${(error as Error).message}`, 'invalid_json');
   }
+}
+
+/**
+ * The same, of which some members keep their JSON as the caller wrote it.
+ * @param names of an object, or of each object of an array
+ * @throws HttpError 400
+ */
+export function parseKeeping(bytes: Uint8Array, names: readonly string[]): unknown {
+  const value = parseBody(bytes);
+  keepMembers(value, withoutMark(bytes), names);
+  return value;
 }
 
 async function read(

@@ -1,10 +1,9 @@
 import { type SplitLine, splitLines } from '../batches/line-splitter.ts';
 import { limits } from '../protocol/index.ts';
 import type { SubmitAnswer, SubmitJob } from '../queue/rpc.ts';
-import { parseBody } from './body.ts';
 import type { Bounds } from './bounds.ts';
 import { HttpError } from './errors.ts';
-import { errorOf, readSubmission, submitAll } from './submissions.ts';
+import { errorOf, parseJobs, readSubmission, submitAll } from './submissions.ts';
 
 /** Jobs as lines of JSON, and an answer of as many lines. */
 
@@ -86,7 +85,7 @@ function* partsOf(lines: readonly SplitLine[]): Iterable<SplitLine[]> {
 
 function readLine(line: Uint8Array, bound: Bounds): SubmitJob | HttpError {
   try {
-    return readSubmission(parseBody(line), bound);
+    return readSubmission(parseJobs(line), bound);
   } catch (error) {
     if (error instanceof HttpError)
       return new HttpError(400, error.message.replace('The body', 'The line'), error.code);

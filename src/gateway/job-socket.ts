@@ -1,14 +1,17 @@
 import { freeBytes } from '../durable/free-bytes.ts';
 import {
+  beginsObject,
   CLOSE,
   type ClientAnswer,
   ClientFrame,
   type ClientFrame as Frame,
   fieldsOf,
+  jsonFields,
+  keepMembers,
   limits,
   PING_TEXT,
   PONG_TEXT,
-  parseJson,
+  parseValue,
   SETTLED_WINDOW,
 } from '../protocol/index.ts';
 import type { HeardAnswer, SettledJobs, SubmitJob } from '../queue/rpc.ts';
@@ -131,14 +134,8 @@ export class JobSocket {
 
   async #onFrame(text: string): Promise<void> {
     if (this.#isClosed) return;
-    const bytes = new TextEncoder().encode(text);
-    try {
-      checkBody(bytes);
-    } finally {
-      freeBytes(bytes);
-    }
-    const parsed = parseJson(ClientFrame, text);
-    if (!parsed.ok) throw new HttpError(400, `frame not understood: ${parsed.message}`, 'invalid_frame');
+    const parsed = parseValue(ClientFrame, parseFrame(text));
+    if (!parsed.ok) throw notUnderstood(parsed.message);
     await this.#handle(parsed.value);
     this.#ask();
   }
@@ -252,6 +249,26 @@ export class JobSocket {
   #send(answer: ClientAnswer): void {
     if (!this.#isClosed) this.#ports.send(JSON.stringify(answer));
   }
+}
+
+/** With the payloads of its jobs as they were written. @throws HttpError 400 */
+function parseFrame(text: string): unknown {
+  const bytes = new TextEncoder().encode(text);
+  try {
+    checkBody(bytes);
+    const frame = JSON.parse(text) as unknown;
+    const jobs = beginsObject(bytes) ? jsonFields(bytes, ['jobs']).jobs : undefined;
+    if (jobs !== undefined) keepMembers(fieldsOf(frame).jobs, jobs, ['payload']);
+    return frame;
+  } catch (error) {
+    throw error instanceof HttpError ? error : notUnderstood(`not JSON: ${(error as Error).message}`);
+  } finally {
+    freeBytes(bytes);
+  }
+}
+
+function notUnderstood(why: string): HttpError {
+  return new HttpError(400, `frame not understood: ${why}`, 'invalid_frame');
 }
 
 const WITHOUT_ID = new HttpError(

@@ -2,6 +2,7 @@ import { AskedFault } from '../asked/fault.ts';
 import { type JobFacts, jobFacts } from '../asked/job-facts.ts';
 import {
   EngineRequest,
+  fieldsOf,
   isInferenceRoute,
   isRequestHeader,
   JobSubmission,
@@ -10,13 +11,20 @@ import {
   parseValue,
   runpodStreams,
   schemaWords,
+  writeJson,
 } from '../protocol/index.ts';
 import { bytesOf, type HeardAnswer, type SubmitAnswer, type SubmitJob } from '../queue/rpc.ts';
+import { parseKeeping } from './body.ts';
 import { type Bounds, enginePriorityProblem, modelProblem, priorityProblem } from './bounds.ts';
 import { HttpError, retryAfter } from './errors.ts';
 import { keptResponseProblem } from './inference/kept-responses.ts';
 
 /** Submissions of jobs as callers write them, and what callers are told about refused ones. */
+
+/** A job, or an array of jobs, with their payloads as they were written. @throws HttpError 400 */
+export function parseJobs(bytes: Uint8Array): unknown {
+  return parseKeeping(bytes, ['payload']);
+}
 
 /**
  * @param bound what its submitter may ask for
@@ -28,7 +36,7 @@ export function readSubmission(body: unknown, bound: Bounds, idempotencyKey?: st
   const { payload, priority = bound.usual, ...job } = parsed.value;
   const shape = job.job_type === 'engine_request' ? engineRequestProblem(payload) : null;
   if (shape !== null) return new HttpError(400, shape, 'invalid_job');
-  const text = JSON.stringify(payload);
+  const text = writeJson(fieldsOf(body).payload);
   const facts = readFacts(job.job_type, text);
   if (facts instanceof HttpError) return facts;
   const denied = priorityProblem(priority, bound) ?? factsProblem(facts, bound);

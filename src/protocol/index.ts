@@ -27,6 +27,7 @@ export * from './join-bytes.ts';
 export * from './json-edit.ts';
 export * from './json-fault.ts';
 export * from './json-text.ts';
+export * from './kept-json.ts';
 export * as limits from './limits.ts';
 export * from './moves.ts';
 export * from './multipart.ts';

@@ -2,7 +2,7 @@ import { limits, traceContextOf } from '../../protocol/index.ts';
 import type { SubmitAnswer, SubmitJob } from '../../queue/rpc.ts';
 import { auditedOfJob, stateAfter } from '../audit.ts';
 import { readerOf, viewerOf } from '../auth.ts';
-import { parseBody, readBody } from '../body.ts';
+import { readBody } from '../body.ts';
 import { type Bounds, boundsOf } from '../bounds.ts';
 import { HttpError } from '../errors.ts';
 import { respondEarly } from '../inference/early-response.ts';
@@ -15,7 +15,7 @@ import { jobAnswer, unknownJob } from '../objects/job-files.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { submitJobs } from '../objects/submit-jobs.ts';
 import type { Parameter } from '../openapi/row.ts';
-import { readSubmission, rejection, submitAll } from '../submissions.ts';
+import { parseJobs, readSubmission, rejection, submitAll } from '../submissions.ts';
 import { takeTurn } from '../turns.ts';
 import { type Gateway, route } from './route.ts';
 
@@ -91,7 +91,7 @@ export function jobRoutes(app: Gateway): void {
           return await submitLines(bytes, bound, submit, turn);
         }
         await turn(bytes.byteLength);
-        const body = parseBody(bytes);
+        const body = parseJobs(bytes);
         release();
         if (Array.isArray(body)) {
           if (key)

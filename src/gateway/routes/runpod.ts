@@ -3,7 +3,7 @@ import type { ToldJob } from '../../queue/rpc.ts';
 import { replayUrl } from '../../relay/calls.ts';
 import { audited, auditedOfJob, stateAfter } from '../audit.ts';
 import { readerOf, viewerOf } from '../auth.ts';
-import { parseBody, readBody } from '../body.ts';
+import { parseKeeping, readBody } from '../body.ts';
 import { boundsOf } from '../bounds.ts';
 import { HttpError } from '../errors.ts';
 import { modelsOf, workersOf } from '../fleet-views.ts';
@@ -238,7 +238,7 @@ async function submit(context: GatewayContext, id: string): Promise<ToldJob> {
   const { bytes, release } = await readBody(context.req.raw, env);
   try {
     const job = readRunpodSubmission(
-      parseBody(bytes),
+      parseKeeping(bytes, ['input']),
       id,
       endpoint,
       boundsOf(context.get('token'), modelAliases(env.MODEL_ALIASES)),

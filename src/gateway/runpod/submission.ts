@@ -1,5 +1,12 @@
 import * as z from 'zod';
-import { limits, parseValue, RunpodPayload, runpodStreams } from '../../protocol/index.ts';
+import {
+  fieldsOf,
+  limits,
+  parseValue,
+  RunpodPayload,
+  runpodStreams,
+  writeJson,
+} from '../../protocol/index.ts';
 import type { SubmitJob } from '../../queue/rpc.ts';
 import { type Bounds, modelProblem } from '../bounds.ts';
 import { HttpError } from '../errors.ts';
@@ -27,8 +34,8 @@ export function readRunpodSubmission(body: unknown, id: string, endpoint: string
   const parsed = parseValue(RunpodSubmission, body);
   if (!parsed.ok) throw new HttpError(400, parsed.message, 'invalid_job');
   const { input, policy, webhook } = parsed.value;
-  const asGiven = { input, ...(policy ? { policy } : {}) };
-  const facts = readFacts('runpod', JSON.stringify(asGiven));
+  const asGiven = { input: fieldsOf(body).input, ...(policy ? { policy } : {}) };
+  const facts = readFacts('runpod', writeJson(asGiven));
   if (facts instanceof HttpError) throw facts;
   const named = endpoint === 'default' ? null : endpoint;
   const model = facts.model ?? named;
@@ -36,7 +43,7 @@ export function readRunpodSubmission(body: unknown, id: string, endpoint: string
     factsProblem({ ...facts, model }, bound) ?? (named === null ? null : modelProblem([named], bound));
   if (denied) throw denied;
   // The worker puts the endpoint into a body that names no model, where it is one.
-  const payload = JSON.stringify(facts.model === model ? asGiven : { ...asGiven, model });
+  const payload = writeJson(facts.model === model ? asGiven : { ...asGiven, model });
   return {
     id,
     job_type: 'runpod',

@@ -219,9 +219,18 @@ function conflict(id: string, why: string): Rejection {
 function hasPayload(core: Core, row: StoredJob, job: SubmitJob): boolean {
   const { payload_file } = row;
   if (payload_file === null || job.payload_file === undefined) {
-    return payload_file === (job.payload_file ?? null) && readPayload(core.sql, row.id) === job.payload;
+    if (payload_file !== (job.payload_file ?? null)) return false;
+    const payload = readPayload(core.sql, row.id);
+    return (
+      payload === job.payload || (payload !== null && withoutBlanks(payload) === withoutBlanks(job.payload))
+    );
   }
   return isSamePayload(payload_file, job.payload_file);
+}
+
+/** A payload that is submitted again may have other blanks between its values: another program wrote it. */
+function withoutBlanks(json: string): string {
+  return json.replaceAll(/("(?:[^"\\]|\\.)*")|[ \t\r\n]+/g, '$1');
 }
 
 type Rejection = Extract<SubmitAnswer, { ok: false }>;

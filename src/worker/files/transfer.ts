@@ -1,7 +1,7 @@
 import { type AnswerBody, readPieces } from '../../engine/client/types.ts';
 import { HttpStatusError, isTransient, reasonOf } from '../../process/http.ts';
 import { withRetries } from '../../process/retry.ts';
-import { limits } from '../../protocol/index.ts';
+import { JsonFault, keepPayload, limits, utf8Text, withoutMark } from '../../protocol/index.ts';
 import { JobFailure } from '../failure.ts';
 import type { Ports } from '../ports.ts';
 import { addressOf, type FileAccess } from './file-access.ts';
@@ -35,7 +35,9 @@ export async function downloadPayload(
 ): Promise<unknown> {
   return await download(web, 'the payload', signal, async (limit) => {
     const { bytes } = await getFile(web, access, url, limit);
-    return JSON.parse(bytes.toString());
+    const payload: unknown = JSON.parse(utf8Text(bytes));
+    keepPayload(payload, withoutMark(bytes));
+    return payload;
   });
 }
 
@@ -83,7 +85,7 @@ async function download<T>(
 }
 
 function mayPass(error: unknown): boolean {
-  const isFinal = error instanceof FinalError || error instanceof SyntaxError;
+  const isFinal = error instanceof FinalError || error instanceof SyntaxError || error instanceof JsonFault;
   const isPrivate = error instanceof Error && error.cause instanceof PrivateAddressError;
   return !isFinal && !isPrivate && isTransient(error);
 }

@@ -37,8 +37,8 @@ export async function askEngine(
 }
 
 /** The same with JSON both ways. */
-export async function askEngineJson(attempt: Attempt, path: string, fields: object): Promise<unknown> {
-  const { bytes } = await askEngine(attempt, path, { body: JSON.stringify(fields) });
+export async function askEngineJson(attempt: Attempt, path: string, body: string): Promise<unknown> {
+  const { bytes } = await askEngine(attempt, path, { body });
   const answer = jsonOrText(bytes.toString());
   attempt.used(usageOf(answer));
   return answer;

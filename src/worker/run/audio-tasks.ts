@@ -1,10 +1,10 @@
 import * as z from 'zod';
-import { jsonOrText, otherwise, parseValue } from '../../protocol/index.ts';
+import { jsonOrText, otherwise, parseValue, withMembers, writeJson } from '../../protocol/index.ts';
 import { finalFailure } from '../failure.ts';
 import { askEngine } from './ask-engine.ts';
 import type { Attempt } from './attempt.ts';
 import { formOf } from './audio-form.ts';
-import { modelOf } from './task-fields.ts';
+import { changed, modelOf } from './task-fields.ts';
 
 /** Unknown fields reach the engine. */
 const SpeechPayload = z.looseObject({
@@ -18,10 +18,13 @@ const SpeechPayload = z.looseObject({
 export async function runSpeech(attempt: Attempt): Promise<Record<string, unknown>> {
   const parsed = parseValue(SpeechPayload, attempt.payload);
   if (!parsed.ok) throw finalFailure('invalid_request', parsed.message);
-  const { task: _task, ...fields } = parsed.value;
-  const model = modelOf(attempt);
+  const fields = parsed.value;
   const { bytes } = await askEngine(attempt, '/v1/audio/speech', {
-    body: JSON.stringify({ ...fields, model }),
+    body: withMembers(writeJson(attempt.payload), {
+      ...changed(attempt.payload, fields),
+      task: undefined,
+      model: JSON.stringify(modelOf(attempt)),
+    }),
   });
   return {
     audio_base64: bytes.toString('base64'),

@@ -1,9 +1,16 @@
-import { type ChatCompletionSummary, ChatPayload, parseValue } from '../../protocol/index.ts';
+import {
+  type ChatCompletionSummary,
+  ChatPayload,
+  parseValue,
+  withMembers,
+  writeJson,
+} from '../../protocol/index.ts';
 import { engineDied, finalFailure, JobFailure } from '../failure.ts';
 import { askEngineJson } from './ask-engine.ts';
 import { assembledAnswer } from './assembled.ts';
 import type { Attempt } from './attempt.ts';
 import { UNFINISHED_REASONS } from './completion-watch.ts';
+import { changed } from './task-fields.ts';
 import { generatedTokens } from './tokens.ts';
 
 const PATH = '/v1/chat/completions';
@@ -13,21 +20,29 @@ export async function runChat(attempt: Attempt): Promise<{ completion: ChatCompl
   const parsed = parseValue(ChatPayload, attempt.payload);
   if (!parsed.ok) throw finalFailure('invalid_request', parsed.message);
   const model = attempt.modelFor(parsed.value.model);
-  const fields = requestBody(parsed.value, model);
-  const request = { method: 'POST', path: PATH, body: JSON.stringify(fields) } as const;
+  const asked = requestBody(attempt.payload, parsed.value, model);
+  const request = { method: 'POST', path: PATH, body: asked } as const;
   const assembled = await assembledAnswer(attempt, { ...request, content_type: 'application/json' });
-  return { completion: summaryOf(assembled ?? (await inOnePiece(attempt, fields)), model) };
+  return { completion: summaryOf(assembled ?? (await inOnePiece(attempt, asked)), model) };
 }
 
-async function inOnePiece(attempt: Attempt, fields: object): Promise<unknown> {
-  const body = await askEngineJson(attempt, PATH, fields);
+async function inOnePiece(attempt: Attempt, asked: string): Promise<unknown> {
+  const body = await askEngineJson(attempt, PATH, asked);
   attempt.generated(generatedTokens(body));
   return body;
 }
 
-function requestBody(payload: ChatPayload, model: string): Record<string, unknown> {
-  const { task: _task, stop, stream_options: _options, ...rest } = payload;
-  return { ...rest, model, ...(stop === null || stop === undefined ? {} : { stop }), stream: false };
+/** The payload with the base's defaults, without what is not the engine's; the rest of it as it was written. */
+function requestBody(given: object, payload: ChatPayload, model: string): string {
+  const { stop } = payload;
+  return withMembers(writeJson(given), {
+    ...changed(given, payload),
+    task: undefined,
+    stream_options: undefined,
+    ...(stop === null && { stop: undefined }),
+    model: JSON.stringify(model),
+    stream: 'false',
+  });
 }
 
 function summaryOf(body: unknown, askedModel: string): ChatCompletionSummary {

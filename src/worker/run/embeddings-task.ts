@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { parseValue } from '../../protocol/index.ts';
+import { parseValue, withMembers, writeJson } from '../../protocol/index.ts';
 import { finalFailure, JobFailure } from '../failure.ts';
 import { askEngineJson } from './ask-engine.ts';
 import type { Attempt } from './attempt.ts';
@@ -23,12 +23,13 @@ const Answer = z.looseObject({
 export async function runEmbeddings(attempt: Attempt): Promise<Record<string, unknown>> {
   const parsed = parseValue(Payload, attempt.payload);
   if (!parsed.ok) throw finalFailure('invalid_request', parsed.message);
-  const { task: _task, input, ...rest } = parsed.value;
-  const body = await askEngineJson(attempt, '/v1/embeddings', {
-    ...rest,
-    model: modelOf(attempt),
-    input: typeof input === 'string' ? [input] : input,
+  const { input } = parsed.value;
+  const asked = withMembers(writeJson(attempt.payload), {
+    task: undefined,
+    model: JSON.stringify(modelOf(attempt)),
+    ...(typeof input === 'string' && { input: JSON.stringify([input]) }),
   });
+  const body = await askEngineJson(attempt, '/v1/embeddings', asked);
   const answer = parseValue(Answer, body);
   if (!answer.ok) {
     const message = 'the engine answered 200 with something that is no list of embeddings';

@@ -3,14 +3,17 @@ import {
   inferenceRoutes,
   isObject,
   jsonOrText,
+  keepJson,
   type RouteList,
   type RunpodInput,
   runpodStreams,
   withMembers,
+  writeJson,
 } from '../../protocol/index.ts';
 import { finalFailure } from '../failure.ts';
 import { type Batching, batchingOf, RUNPOD_BATCHING } from './runpod-batching.ts';
 import { samplingDefaults, samplingFields } from './runpod-sampling.ts';
+import { asWritten } from './task-fields.ts';
 
 /** What the variables of RunPod's worker say about answers. */
 export interface RunpodSettings {
@@ -120,11 +123,13 @@ function passedShorthand(
 ): RunpodCall {
   const given = textIn(input);
   const isChat = Array.isArray(given);
+  const sampling = samplingIn(input);
   const body = {
-    ...samplingFields(samplingIn(input), isChat ? 'chat' : 'completions'),
+    ...samplingFields(sampling, isChat ? 'chat' : 'completions'),
     ...(isChat ? { messages: given } : { prompt: given }),
     stream: input.stream === true,
   };
+  keepJson(body, asWritten(body, sampling));
   const asked = { path: isChat ? CHAT : COMPLETIONS, body };
   return call(input, 'prompt', asked, 'passed', settings, servedModel);
 }
@@ -158,14 +163,16 @@ function shorthand(
   }
   const isChat = Array.isArray(given) || Boolean(apply_chat_template) || Boolean(use_openai_format);
   const text = { role: 'user', content: given };
+  const sampling = samplingIn(input);
   const body = {
     ...(use_openai_format ? {} : samplingDefaults(batch_size ? '0.2' : '2.x')),
-    ...samplingFields(samplingIn(input), isChat ? 'chat' : 'completions'),
+    ...samplingFields(sampling, isChat ? 'chat' : 'completions'),
     ...(isChat ? { messages: Array.isArray(given) ? given : [text] } : { prompt: given }),
     ...(input.stream
       ? { stream: true, stream_options: { include_usage: true, continuous_usage_stats: true } }
       : { stream: false }),
   };
+  keepJson(body, asWritten(body, sampling));
   const asked = { path: isChat ? CHAT : COMPLETIONS, body };
   const form = use_openai_format ? 'openai_batches' : 'tokens';
   return call(input, 'prompt', asked, form, settings, servedModel);
@@ -228,7 +235,7 @@ function bodyOf(
   servedModel: string | undefined,
 ): Pick<EngineRequest, 'body' | 'content_type'> {
   if (body === undefined) return {};
-  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  const text = typeof body === 'string' ? body : writeJson(body);
   const fields = typeof body === 'string' ? jsonOrText(body) : body;
   const isNamed = !isObject(fields) || Boolean(fields.model) || servedModel === undefined;
   const named = isNamed ? text : withMembers(text, { model: JSON.stringify(servedModel) });

@@ -2,9 +2,11 @@ import {
   type AnswerHead,
   type EngineRequestResult,
   isEventStream,
+  keepMembers,
   parseValue,
   RunpodPayload,
   type RunpodResult,
+  writeJson,
 } from '../../protocol/index.ts';
 import { finalFailure } from '../failure.ts';
 import type { Ports } from '../ports.ts';
@@ -17,6 +19,9 @@ const EVENTS_HEAD: AnswerHead = {
   status: 200,
   headers: { 'content-type': 'text/event-stream; charset=utf-8' },
 };
+
+/** Members of an input that a request to the engine is made of. */
+const NESTED = ['openai_input', 'body', 'messages', 'sampling_params'];
 
 const COMMENT_LINES = /^:.*\r?\n/gm;
 
@@ -41,12 +46,14 @@ export async function runRunpodJob(
   const parsed = parseValue(RunpodPayload, attempt.payload);
   if (!parsed.ok) throw finalFailure('invalid_request', parsed.message);
   const { input, policy, model } = parsed.value;
+  const { input: asWritten } = attempt.payload as { input?: unknown };
+  keepMembers(asWritten, Buffer.from(writeJson(asWritten)), NESTED);
   const call = readRunpodInput(input, settings, model ? attempt.modelFor(model) : attempt.servedModel);
   const output: unknown[] = [];
   const sink = new OutputSink(call, (yielded) => {
     output.push(yielded);
     attempt.yielded(yielded);
-    replay?.write(Buffer.from(`data: ${JSON.stringify({ output: yielded })}\n\n`));
+    replay?.write(Buffer.from(`data: ${writeJson({ output: yielded })}\n\n`));
   });
   replay?.head(EVENTS_HEAD);
   const { response } = await withinLimit(attempt, policy?.executionTimeout ?? null, clock, (signal) =>

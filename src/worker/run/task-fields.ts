@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { parseValue } from '../../protocol/index.ts';
+import { type JsonEdits, jsonFields, parseValue, withMembers, writeJson } from '../../protocol/index.ts';
 import type { Attempt } from './attempt.ts';
 
 const Named = z.looseObject({ model: z.string().nullish() });
@@ -9,4 +9,27 @@ export function modelOf(attempt: Attempt): string {
   const parsed = parseValue(Named, attempt.payload);
   const asked = parsed.ok ? parsed.value.model : null;
   return attempt.modelFor(asked || 'default');
+}
+
+/**
+ * What a schema made of a payload: the members that it set, replaced or left out. Objects and lists it only looks
+ * through.
+ */
+export function changed(given: object, read: object): JsonEdits {
+  const before = new Map<string, unknown>(Object.entries(given));
+  const edits: [string, string | undefined][] = [];
+  for (const [name, value] of Object.entries(read)) {
+    const was = before.get(name) ?? null;
+    if (value === was || (typeof value === 'object' && value !== null && was !== null)) continue;
+    edits.push([name, JSON.stringify(value)]);
+  }
+  return Object.fromEntries(edits);
+}
+
+/** A request made of fields, as JSON; those that are the payload's own are written as they are there. */
+export function asWritten(fields: Readonly<Record<string, unknown>>, payload: object): string {
+  const own = new Map<string, unknown>(Object.entries(payload));
+  const names = Object.keys(fields).filter((name) => own.has(name) && own.get(name) === fields[name]);
+  const json = Buffer.from(writeJson(payload));
+  return withMembers(writeJson(fields), jsonFields(json, names, Number.POSITIVE_INFINITY));
 }

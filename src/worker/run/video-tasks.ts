@@ -3,7 +3,7 @@ import { otherwise, parseValue } from '../../protocol/index.ts';
 import { finalFailure, JobFailure } from '../failure.ts';
 import { askEngineJson } from './ask-engine.ts';
 import type { Attempt } from './attempt.ts';
-import { modelOf } from './task-fields.ts';
+import { asWritten, modelOf } from './task-fields.ts';
 
 /** Served by vLLM-Omni. The fields and defaults are those of the deployed worker; not run here against a real one. */
 const PATH = '/v1/videos/generations';
@@ -58,12 +58,19 @@ export async function runSpeechToVideo(attempt: Attempt): Promise<Record<string,
   const { audio_url, image_url } = payload;
   const { bytes } = await attempt.download(audio_url);
   const named = SPOKEN_FIELDS.filter((name) => payload[name] !== undefined && payload[name] !== null);
-  const body = await askEngineJson(attempt, PATH, {
-    model: modelOf(attempt),
-    audio: dataUri('audio/wav', bytes),
-    image: await imageAt(attempt, image_url),
-    ...Object.fromEntries(named.map((name) => [name, payload[name]])),
-  });
+  const body = await askEngineJson(
+    attempt,
+    PATH,
+    asWritten(
+      {
+        model: modelOf(attempt),
+        audio: dataUri('audio/wav', bytes),
+        image: await imageAt(attempt, image_url),
+        ...Object.fromEntries(named.map((name) => [name, payload[name]])),
+      },
+      attempt.payload,
+    ),
+  );
   const video = firstVideo(body);
   const { width, height, num_frames, fps, duration_seconds, inference_time_seconds, seed_used } = video;
   return {
@@ -78,16 +85,23 @@ async function generate(attempt: Attempt, frames: Frames, more: object): Promise
   const { width, height, num_frames, fps, num_inference_steps, guidance_scale, negative_prompt, seed } =
     frames;
   const startedAt = Date.parse(attempt.timestamp());
-  const body = await askEngineJson(attempt, PATH, {
-    model: modelOf(attempt),
-    ...more,
-    n: 1,
-    size: `${width}x${height}`,
-    ...{ num_frames, num_inference_steps, guidance_scale, fps },
-    response_format: 'b64_json',
-    ...(negative_prompt ? { negative_prompt } : {}),
-    ...(seed == null ? {} : { seed }),
-  });
+  const body = await askEngineJson(
+    attempt,
+    PATH,
+    asWritten(
+      {
+        model: modelOf(attempt),
+        ...more,
+        n: 1,
+        size: `${width}x${height}`,
+        ...{ num_frames, num_inference_steps, guidance_scale, fps },
+        response_format: 'b64_json',
+        ...(negative_prompt ? { negative_prompt } : {}),
+        ...(seed == null ? {} : { seed }),
+      },
+      attempt.payload,
+    ),
+  );
   const video = firstVideo(body);
   return {
     video_b64: video.b64_json,

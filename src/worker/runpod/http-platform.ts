@@ -1,6 +1,7 @@
 import { Agent } from 'undici';
 import { Exchange } from '../../engine/client/exchange.ts';
 import { manifest } from '../../process/package.ts';
+import { keepMembers } from '../../protocol/index.ts';
 import type { Addresses } from './addresses.ts';
 import type { Platform, PlatformAnswer } from './platform.ts';
 
@@ -45,7 +46,7 @@ export function httpPlatform({ addresses, apiKey, pingIntervalMs }: HttpPlatform
       const { status } = await exchange.head;
       const pieces: Uint8Array[] = [];
       await exchange.eachPiece((piece) => void pieces.push(piece));
-      return answerOf(status, Buffer.concat(pieces).toString());
+      return answerOf(status, Buffer.concat(pieces));
     } catch (error) {
       return {
         status: null,
@@ -110,10 +111,13 @@ function mayHaveReached(error: unknown): boolean {
   return !UNREACHED.has(code);
 }
 
-function answerOf(status: number, text: string): PlatformAnswer {
+function answerOf(status: number, bytes: Buffer): PlatformAnswer {
+  const text = bytes.toString();
   const problem = `HTTP ${status}${text ? `: ${text.slice(0, SHOWN_CHARACTERS)}` : ''}`;
   try {
-    return { status, body: JSON.parse(text), problem };
+    const body: unknown = JSON.parse(text);
+    keepMembers(body, bytes, ['input']);
+    return { status, body, problem };
   } catch {
     return { status, body: undefined, problem };
   }

@@ -1,5 +1,5 @@
 import { sleep } from '../../process/clock.ts';
-import type { JobResult } from '../../protocol/index.ts';
+import { type JobResult, writeJson } from '../../protocol/index.ts';
 import type { Ports } from '../ports.ts';
 import type { Settlement } from '../results/settlement.ts';
 import { takeJoined } from './outputs.ts';
@@ -76,7 +76,7 @@ export class JobAnswer {
   /** An earlier process ended it: which outputs it posted is unknown, so none is posted again. */
   settleLate(outcome: JobOutcome): void {
     if ('output' in outcome) {
-      this.#posted.push(...outcome.output.map((output) => JSON.stringify(output)));
+      this.#posted.push(...outcome.output.map((output) => writeJson(output)));
       this.#yielded = outcome.output.length;
     }
     this.settle(outcome);
@@ -96,7 +96,7 @@ export class JobAnswer {
   async #postAll(): Promise<void> {
     const { signal } = this.#dropped;
     while (this.#waiting.length > 0 && !signal.aborted) {
-      const output = JSON.stringify(takeJoined(this.#waiting));
+      const output = writeJson(takeJoined(this.#waiting));
       this.#posted.push(output);
       await this.#postOutput(output);
     }

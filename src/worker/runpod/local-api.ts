@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { EXIT, UserError } from '../../process/index.ts';
+import { keepMembers, writeJson } from '../../protocol/index.ts';
 import type { Ports } from '../ports.ts';
 import type { LocalOutcome, LocalPlatform } from './local-platform.ts';
 
@@ -31,7 +32,7 @@ export class LocalApi {
       response.writeHead(status, {
         'content-type': isText ? 'text/plain; charset=utf-8' : 'application/json',
       });
-      response.end(isText ? body : JSON.stringify(body));
+      response.end(isText ? body : writeJson(body));
     });
   }
 
@@ -83,7 +84,7 @@ export class LocalApi {
     const init = {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(outcome),
+      body: writeJson(outcome),
     };
     const failed = (error: Error) =>
       this.#ports.log.warn({ webhook, problem: error.message }, 'a webhook was not taken');
@@ -94,7 +95,9 @@ export class LocalApi {
 /** Null: there is no input in it. */
 function submittedIn(body: string): Submitted | null {
   try {
-    const { input, webhook } = Object(JSON.parse(body)) as Record<string, unknown>;
+    const given = Object(JSON.parse(body)) as Record<string, unknown>;
+    keepMembers(given, Buffer.from(body), ['input']);
+    const { input, webhook } = given;
     if (input === undefined) return null;
     return { input, ...(typeof webhook === 'string' && { webhook }) };
   } catch {

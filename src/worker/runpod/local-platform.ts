@@ -1,3 +1,4 @@
+import { keepMembers } from '../../protocol/index.ts';
 import type { Platform, PlatformAnswer, PlatformPost } from './platform.ts';
 
 /** How a job ended, as it would be posted. */
@@ -40,6 +41,7 @@ export class LocalPlatform implements Platform {
   async post({ to, jobId, body }: PlatformPost): Promise<PlatformAnswer> {
     const job = this.#running.get(jobId);
     const said = JSON.parse(body) as { output?: unknown; error?: string };
+    keepMembers(said, Buffer.from(body), ['output']);
     if (to === 'stream') job?.stream.push(said.output);
     else {
       this.#running.delete(jobId);

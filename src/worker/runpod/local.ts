@@ -1,4 +1,5 @@
 import { EXIT, UserError } from '../../process/index.ts';
+import { keepMembers, writeJson } from '../../protocol/index.ts';
 import type { Ports } from '../ports.ts';
 import { LocalApi } from './local-api.ts';
 import { LocalPlatform } from './local-platform.ts';
@@ -36,7 +37,7 @@ export async function openLocally(
   const job = readTestInput(mode.testInput);
   void platform.submit(job).then(({ stream: _stream, ...outcome }) => {
     exitCode = outcome.error === undefined ? EXIT.ok : EXIT.unexpected;
-    process.stdout.write(`${JSON.stringify({ id: job.id, ...outcome })}\n`);
+    process.stdout.write(`${writeJson({ id: job.id, ...outcome })}\n`);
     end();
   });
   return { platform, exitCode: () => exitCode, close: () => {} };
@@ -47,6 +48,7 @@ function readTestInput(given: string): { id: string; input: unknown } {
   let job: Record<string, unknown>;
   try {
     job = Object(JSON.parse(given));
+    keepMembers(job, Buffer.from(given), ['input']);
   } catch (error) {
     throw new UserError(`The test input is no JSON: ${(error as Error).message}`, EXIT.unexpected);
   }
