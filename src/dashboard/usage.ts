@@ -1,4 +1,5 @@
 import type { PoolSharing } from '../protocol/sharing.ts';
+import type { LimitView, RateLimits } from '../protocol/token-limits.ts';
 import * as format from './format.ts';
 
 /** What is told of usage and sharing, put together and in words. */
@@ -104,22 +105,36 @@ export function costInWords({ dollars, slot_ms, unpriced_slot_ms }: Amounts): st
   return unpriced_slot_ms > 0 ? `≥ ${format.money(dollars)}` : format.money(dollars);
 }
 
-/** Who waits for whom: `team-b has had 71 % of the last hour's tokens; team-a is next.` Null: nobody waits. */
+/**
+ * Who waits for whom: `team-b had 71 % of the last hour's tokens; team-a is next.` Null: nobody waits, or there
+ * are no tenants.
+ */
 export function sharingInWords({ tenants, tokens, next }: PoolSharing): string | null {
   const waiting = tenants.filter((one) => one.waiting > 0);
-  if (waiting.length === 0) return null;
+  const isAlone = tenants.length === 1;
+  if (waiting.length === 0 || (isAlone && !waiting[0]!.tenant)) return null;
   const [most] = [...tenants].sort((one, other) => other.tokens - one.tokens);
   const had =
-    most && most.tokens > 0
-      ? `${nameOf(most.tenant)} has had ${format.percent(most.tokens / tokens)} of the last hour's tokens; `
+    most && most.tokens > 0 && !isAlone
+      ? `${subjectOf(most.tenant)} had ${format.percent(most.tokens / tokens)} of the last hour's tokens; `
       : '';
   const jobs = format.plural(
     waiting.reduce((sum, one) => sum + one.waiting, 0),
     'job',
   );
-  const who = waiting.length === 1 ? `${nameOf(waiting[0]!.tenant)} waits` : `${waiting.length} tenants wait`;
-  const then = waiting.length === 1 ? '' : `, and ${nameOf(next)} is next`;
+  const who = waiting.length === 1 ? waitsOf(waiting[0]!.tenant) : `${waiting.length} tenants wait`;
+  const then =
+    waiting.length === 1 ? '' : next ? `, and ${next} is next` : ', and the one without a token is next';
   return `${had}${who} with ${jobs}${then}.`;
+}
+
+/** Within a sentence. @param tenant null or empty: they came before tokens were configured */
+function subjectOf(tenant: string | null): string {
+  return tenant || 'callers without a token';
+}
+
+function waitsOf(tenant: string | null): string {
+  return `${subjectOf(tenant)} ${tenant ? 'waits' : 'wait'}`;
 }
 
 /** Whole below a thousand: they are counted, not measured. */
@@ -130,4 +145,60 @@ export function tokensInWords(tokens: number | null): string {
 /** @param tenant null or empty: no tokens were configured */
 export function nameOf(tenant: string | null): string {
   return tenant || 'no tenant';
+}
+
+/** A limit that is used so far is near its end. */
+const NEAR_END = 0.8;
+
+type Amount = (amount: number | null) => string;
+
+/** Those that come back within a minute or with the next answer, then budgets. */
+const RATES: [key: keyof RateLimits, name: string, words: Amount][] = [
+  ['requests_per_minute', 'requests a minute', format.count],
+  ['tokens_per_minute', 'tokens a minute', format.count],
+  ['running', 'running at a time', format.count],
+  ['tokens_per_day', 'tokens a day', format.count],
+  ['tokens_per_month', 'tokens a month', format.count],
+  ['dollars_per_day', 'a day', format.money],
+  ['dollars_per_month', 'a month', format.money],
+];
+
+/** A token or tenant whose limit is nearly used, or holds something back. */
+export interface NearEnd {
+  key: string;
+  who: { tenant: string; rest: string };
+  what: string;
+}
+
+/** Null: it has room, and holds nothing back. A limit is named only where it is nearly used: room may be reserved. */
+export function nearEnd(limit: LimitView): NearEnd | null {
+  const { token_name, tenant, models, held } = limit;
+  const [worst] = RATES.map(([key, name, words]) => ({
+    name,
+    words,
+    ...limit[key],
+    share: shareOf(limit[key]),
+  })).sort((one, other) => (other.share ?? 0) - (one.share ?? 0));
+  const isNear = worst !== undefined && (worst.share ?? 0) >= NEAR_END;
+  if (!isNear && held === 0) return null;
+  const jobs = format.plural(held, 'job');
+  const used = isNear ? `${worst.words(worst.used)} of ${worst.words(worst.limit)} ${worst.name}` : null;
+  return {
+    key: `${token_name} ${tenant} ${models}`,
+    who: {
+      tenant: tenant ?? token_name,
+      rest:
+        (tenant === null ? '' : `, all tokens, for ${token_name}`) +
+        (models === null ? '' : ` for ${models}`),
+    },
+    what:
+      used === null
+        ? `${jobs} held back: more than is left of its limits would be needed`
+        : used + (held === 0 ? '' : `, ${jobs} held back`),
+  };
+}
+
+function shareOf({ used, limit }: { used: number; limit: number | null }): number | null {
+  if (limit === null) return null;
+  return limit === 0 ? 1 : used / limit;
 }

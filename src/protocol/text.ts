@@ -26,6 +26,12 @@ export function percentDecoded(text: string): string {
   }
 }
 
+/** A text that ends a sentence, whether or not what it was made of ended one already. */
+export function withFullStop(text: string): string {
+  const trimmed = text.trimEnd().replace(/([.!?…])\.$/, '$1');
+  return /[.!?…]$/.test(trimmed) ? trimmed : `${trimmed}.`;
+}
+
 /** Most names in one message. */
 const MOST_NAMES = 10;
 /** Most characters of one name in a message. */

@@ -47,8 +47,8 @@ const Objectives = z
         share: Share.optional().describe('Of callers on a connection. Left out: 0.95.'),
       })
       .optional()
-      .describe('How soon callers shall have their first token.'),
-    success: Share.optional().describe('Share of jobs that shall succeed. Left out: 0.99.'),
+      .describe('How soon callers should have their first token.'),
+    success: Share.optional().describe('Share of jobs that should succeed. Left out: 0.99.'),
   })
   .describe('What callers may expect: where it is missed, the page and alerts say so.');
 

@@ -141,7 +141,7 @@ function describeCommand(options: SimulatorOptions): Command {
     .option('--cache-queue-port <port>', 'in the dialect fastdeploy: taken and ignored', whole)
     .option(
       '--fault <name[=value]>',
-      `what shall go wrong, may be repeated: ${Object.keys(noFaults()).join(', ')}`,
+      `what goes wrong, may be repeated: ${Object.keys(noFaults()).join(', ')}`,
       (text) => {
         try {
           setFaultFromText(options.faults, text);

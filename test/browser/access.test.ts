@@ -121,6 +121,12 @@ describe('signing in', () => {
     const shown = async () =>
       /wv_[\w-]{43}/.exec((await page.locator('[role=status].notice').textContent()) ?? '')?.[0] ?? '';
     await page.getByRole('link', { name: 'Tokens', exact: true }).click();
+    // The list comes first; what makes a token is behind a button.
+    await page.getByText('in QUEUE_TOKENS').first().waitFor();
+    await page.getByText('npx worker-vllm token set NAME').waitFor();
+    expect(await page.getByRole('form').count()).toBe(0);
+    await page.getByRole('button', { name: 'Make a token' }).click();
+    await page.getByText('Limits, budgets and priorities').click();
     await page.getByLabel('Name', { exact: true }).fill('team-a');
     await page.getByLabel('Tenant, its name unless set').fill('research');
     await page.getByLabel('Models, all unless named').fill('qwen-*');
@@ -128,8 +134,9 @@ describe('signing in', () => {
     await page.getByText('Budgets of its tenant').click();
     await page.getByLabel('Tokens a month, of the tenant').fill('5000000');
     await page.getByLabel('Dollars a month, of the tenant').fill('90');
-    await page.getByRole('button', { name: 'Make a token' }).click();
+    await page.getByRole('form').getByRole('button', { name: 'Make a token' }).click();
     await page.getByText('The token “team-a”').waitFor();
+    expect(await page.getByRole('form').count()).toBe(0);
     const first = await shown();
     expect(await statusOf(first)).toBe(200);
     expect(await page.locator('tr[data-id="api team-a"]').textContent()).toMatch(

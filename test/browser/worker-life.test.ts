@@ -70,7 +70,7 @@ it('shows a worker load with progress, take jobs, be killed, count as lost, and 
   await row.getByText('Loading', { exact: true }).waitFor({ timeout: 60_000 });
   await row.getByRole('progressbar').waitFor({ timeout: 60_000 });
   await untilReady(queue.url, 'w-1');
-  await row.getByText('Ready', { exact: true }).waitFor();
+  await row.getByText('Idle', { exact: true }).waitFor();
   await page.getByText('Serving', { exact: true }).waitFor();
 
   await submit(queue.url, chatJob(20_000, { id: 'long' }));
@@ -83,7 +83,7 @@ it('shows a worker load with progress, take jobs, be killed, count as lost, and 
   await page.getByRole('region', { name: 'Needs attention' }).getByText(/w-1/).first().waitFor();
 
   await startWorker(queue.url, 'w-1', { engineArgs: '--inter-token-latency-ms 20', env: BEATS });
-  await row.getByText(/Ready|Running/).waitFor({ timeout: 60_000 });
+  await row.getByText(/Idle|Running/).waitFor({ timeout: 60_000 });
   expect(open?.faults).toEqual([]);
 }, 240_000);
 

@@ -53,6 +53,8 @@ export function Chart(props: ChartProps) {
   const newest = useRef(options);
   newest.current = options;
   const isEmpty = series.every(({ values }) => values.every((value) => value === null));
+  /** The newest step of which something is known. */
+  const last = Math.max(0, ...series.map(({ values }) => values.findLastIndex((value) => value !== null)));
   useEffect(() => {
     if (isEmpty || !root.current) return;
     let isOver = false;
@@ -80,7 +82,7 @@ export function Chart(props: ChartProps) {
   const onKey = (event: KeyboardEvent) => {
     const step = STEPS[event.key];
     if (step !== undefined) {
-      moveTo(Math.max(0, Math.min(at.length - 1, (cursor ?? at.length - 1) + step)));
+      moveTo(Math.max(0, Math.min(at.length - 1, (cursor ?? last) + step)));
     } else if (event.key === 'Enter' && cursor !== null && props.onSelect && at.length > 1) {
       props.onSelect(at[cursor]!, at[cursor]! + at[1]! - at[0]!);
     } else return;
@@ -102,8 +104,8 @@ export function Chart(props: ChartProps) {
           aria-label={`${title}, time`}
           aria-valuemin={0}
           aria-valuemax={at.length - 1}
-          aria-valuenow={cursor ?? at.length - 1}
-          aria-valuetext={valueText(props, cursor ?? at.length - 1)}
+          aria-valuenow={cursor ?? last}
+          aria-valuetext={valueText(props, cursor ?? last)}
           ref={root}
           onKeyDown={onKey}
           onBlur={() => moveTo(null)}
@@ -131,7 +133,7 @@ function spoken(series: readonly Series[], format: ChartProps['format']): string
       const known = values.filter((value) => value !== null);
       if (known.length === 0) return `${name}: nothing was measured`;
       const [least, most] = [Math.min(...known), Math.max(...known)];
-      return `${name}: ${format(least)} to ${format(most)}, now ${format(values.at(-1) ?? null)}`;
+      return `${name}: ${format(least)} to ${format(most)}, now ${format(values.findLast((value) => value !== null) ?? null)}`;
     })
     .join('; ');
 }

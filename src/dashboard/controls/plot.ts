@@ -125,6 +125,11 @@ function uPlotOptions(
     hooks: {
       ready: [
         (chart) =>
+          showLines(
+            chart,
+            LINES.map(({ color: name, dash }) => ({ stroke: color(name), dash })),
+          ),
+        (chart) =>
           chart.over.addEventListener('mousedown', () => {
             dragged = chart;
           }),
@@ -157,20 +162,50 @@ function uPlotOptions(
   };
 }
 
-/** A thin line for each. */
+const SVG = 'http://www.w3.org/2000/svg';
+const KEY = { width: 22, height: 8 };
+
+/** The legend shows each line as it is drawn, dashes included. */
+function showLines(chart: uPlot, lines: { stroke: string; dash: number[] }[]): void {
+  const markers = chart.root.querySelectorAll<HTMLElement>('.u-series:not(:first-child) .u-marker');
+  for (const [i, marker] of [...markers].entries()) {
+    const { stroke, dash } = lines[i % lines.length]!;
+    const [svg, line] = [document.createElementNS(SVG, 'svg'), document.createElementNS(SVG, 'line')];
+    set(svg, { width: KEY.width, height: KEY.height });
+    const [x2, y] = [KEY.width, KEY.height / 2];
+    set(line, { x1: 0, x2, y1: y, y2: y, stroke, 'stroke-width': 2, 'stroke-dasharray': dash.join(' ') });
+    svg.append(line);
+    // In the place of a box in its colour.
+    Object.assign(marker.style, { border: '0', background: 'none' });
+    marker.replaceChildren(svg);
+  }
+}
+
+function set(element: Element, attributes: Record<string, string | number>): void {
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+}
+
+/** A tick at the top, px; a failure goes through the whole chart. */
+const TICK = 7;
+/** Marks of a kind that are nearer to each other are one, px. */
+const APART = 4;
+
 function drawMarks(chart: uPlot, marks: readonly TimeMark[], colors: Record<TimeMark['kind'], string>): void {
   const { ctx, bbox } = chart;
   ctx.save();
-  ctx.lineWidth = devicePixelRatio;
+  const drawn = new Map<TimeMark['kind'], number>();
   for (const { at, kind } of marks) {
     const x = Math.round(chart.valToPos(at / 1000, 'x', true)) + 0.5;
     if (x < bbox.left || x > bbox.left + bbox.width) continue;
+    if (x - (drawn.get(kind) ?? Number.NEGATIVE_INFINITY) < APART * devicePixelRatio) continue;
+    drawn.set(kind, x);
+    const isFailure = kind === 'failed';
     ctx.strokeStyle = colors[kind];
-    ctx.globalAlpha = 0.55;
-    ctx.setLineDash(kind === 'started' ? [] : [4, 4]);
+    ctx.globalAlpha = isFailure ? 0.55 : 1;
+    ctx.lineWidth = (isFailure ? 1 : 2) * devicePixelRatio;
     ctx.beginPath();
     ctx.moveTo(x, bbox.top);
-    ctx.lineTo(x, bbox.top + bbox.height);
+    ctx.lineTo(x, isFailure ? bbox.top + bbox.height : bbox.top + TICK * devicePixelRatio);
     ctx.stroke();
   }
   ctx.restore();

@@ -15,14 +15,26 @@ export interface CourseChart {
 
 const PERCENTILES = ['p50', 'p95', 'p99'] as const;
 
-/** The charts of the fleet, a pool or a model; those that a kind has no series for are left out. */
-export function chartsOf({ series, at, step_ms }: FleetHistory): CourseChart[] {
+/** What comes by the second is told of a step that goes on once it has gone on for so long, ms. */
+const TOLD_AFTER_MS = 30_000;
+
+/**
+ * The charts of the fleet, a pool or a model; those that a kind has no series for are left out.
+ * @param now epoch ms of the server's clock: of the newest step only what has passed counts
+ */
+export function chartsOf({ series, at, step_ms }: FleetHistory, now: number): CourseChart[] {
   const of = (name: string) => series[name] ?? at.map(() => null);
+  const passed = Math.min(step_ms, now - (at.at(-1) ?? now));
+  const isTold = passed === step_ms || passed >= TOLD_AFTER_MS;
+  /** Of counts: what has come so far of a step that has just begun would look like a fall. */
+  const counted = (key: string) => (isTold ? of(key) : [...of(key).slice(0, -1), null]);
   const has = (name: string) => series[name] !== undefined;
   const line = (name: string, key: string) => ({ name, values: of(key) });
   const aSecond = (name: string, key: string) => ({
     name,
-    values: of(key).map((count) => (count === null ? null : (count * 1000) / step_ms)),
+    values: counted(key).map((count, i) =>
+      count === null ? null : (count * 1000) / (i === at.length - 1 ? passed : step_ms),
+    ),
   });
   const times = (title: string, key: string): CourseChart => ({
     title,
@@ -55,7 +67,10 @@ export function chartsOf({ series, at, step_ms }: FleetHistory): CourseChart[] {
     },
     {
       title: 'Not succeeded',
-      lines: ['failed', 'expired', 'rejected', 'cancelled'].map((key) => line(key, key)),
+      lines: ['failed', 'expired', 'rejected', 'cancelled'].map((key) => ({
+        name: key,
+        values: counted(key),
+      })),
       format: format.count,
       isWhole: true,
     },
@@ -82,7 +97,7 @@ export function chartsOf({ series, at, step_ms }: FleetHistory): CourseChart[] {
           },
           {
             title: 'Preemptions',
-            lines: [line('put back to wait', 'preemptions')],
+            lines: [{ name: 'put back to wait', values: counted('preemptions') }],
             format: format.count,
             isWhole: true,
           },

@@ -32,6 +32,16 @@ const HOUR_MS = 3_600_000;
 const MOST_REFRESH_MS = 60_000;
 const MOST_MARKS = 6;
 
+type Kind = FleetHistory['marks'][number]['kind'];
+/** What the ticks at the top of each chart stand for; a failure is a line through all of it. */
+const KIND_WORDS: Record<Kind, string> = {
+  launched: 'machine launched',
+  started: 'worker ready',
+  ended: 'machine ended',
+  failed: 'failed',
+};
+const KINDS = Object.keys(KIND_WORDS) as Kind[];
+
 /** Charts of what happened, with one cursor; dragging over a span of time opens its requests. */
 export function OverTime(of: CourseOf) {
   const root = useRef<HTMLElement>(null);
@@ -81,7 +91,7 @@ function Courses({ of, history }: { of: CourseOf; history: FleetHistory }) {
   return (
     <>
       <div class="charts">
-        {chartsOf(history).map(({ title, lines, ...rest }) => (
+        {chartsOf(history, now.peek()).map(({ title, lines, ...rest }) => (
           <Chart
             key={title}
             title={title}
@@ -95,7 +105,14 @@ function Courses({ of, history }: { of: CourseOf; history: FleetHistory }) {
           />
         ))}
       </div>
-      <p class="dim">Drag over a chart to see the requests of that time.</p>
+      <p class="dim">
+        Drag over a chart to see the requests of that time.
+        {KINDS.filter((kind) => marks.some((mark) => mark.kind === kind)).map((kind) => (
+          <span key={kind} class={`mark-key ${kind}`}>
+            {KIND_WORDS[kind]}
+          </span>
+        ))}
+      </p>
       {marks.length > 0 && (
         <ul class="marks" aria-label="What happened to workers and machines, newest first">
           {marks

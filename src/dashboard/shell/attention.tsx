@@ -6,13 +6,14 @@ import { Age } from '../controls/age.tsx';
 import { Mark } from '../controls/mark.tsx';
 import { Still } from '../controls/still.tsx';
 import { keepPlaces, type Place } from '../controls/still-places.ts';
+import { isLow } from '../controls/window.ts';
 import * as format from '../format.ts';
 import { fleet } from '../live.ts';
 import { href, path } from '../router.ts';
 import { isAdmin } from '../session.ts';
 
 /** So many are shown of those that a fleet has, so that its workers are in view below them. */
-const MOST = 3;
+const MOST = isLow ? 2 : 3;
 
 /** Problems that need an operator, worst first when the view is opened; empty without one. */
 export function Attention() {

@@ -4,6 +4,7 @@ import { Mark, type Shape } from '../controls/mark.tsx';
 import * as format from '../format.ts';
 import { connection, dataAge, fleet } from '../live.ts';
 import { href } from '../router.ts';
+import { isSignedOut } from '../session.ts';
 
 const VERDICTS: Record<Verdict, { word: string; shape: Shape; tone: string }> = {
   serving: { word: 'Serving', shape: 'full', tone: 'good' },
@@ -15,12 +16,19 @@ const VERDICTS: Record<Verdict, { word: string; shape: Shape; tone: string }> = 
 /** Whether what is shown is how it is now. */
 const isCurrent = computed(() => connection.value !== 'lost' && connection.value !== 'denied');
 
+/** What stands in the verdict's place where nothing is known. */
+const whyNothing = computed(() => {
+  if (isSignedOut.value) return 'Sign in to see the fleet.';
+  if (connection.value === 'denied') return 'The queue shows its fleet to others only.';
+  return connection.value === 'lost' ? 'The queue does not answer.' : 'Asking the queue …';
+});
+
 /** The verdict on everything, in view wherever one is. */
 export function StatusBar() {
   const view = fleet.value;
   return (
     <section class="status-bar" aria-label="Verdict">
-      {view ? <Summary summary={view.summary} /> : <p class="verdict idle">Asking the queue …</p>}
+      {view ? <Summary summary={view.summary} /> : <p class="verdict idle">{whyNothing.value}</p>}
       <Freshness />
     </section>
   );

@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { isUtc, switchUtc } from '../clock.ts';
 import { Mark, type Shape } from '../controls/mark.tsx';
 import { isHelpOpen } from '../keyboard.ts';
@@ -22,9 +22,16 @@ export function TopBar() {
       (path !== 'tokens' || session.value?.asks_for_token),
   );
   const current = path.value.split('/')[0]!.replace('workers', '');
+  const nav = useRef<HTMLElement>(null);
+  // Where there is no room for all, the one that is open stands in the middle.
+  useEffect(() => {
+    const link = nav.current?.querySelector<HTMLElement>('[aria-current]');
+    if (nav.current && link)
+      nav.current.scrollLeft = link.offsetLeft - (nav.current.clientWidth - link.offsetWidth) / 2;
+  }, [current, views.length]);
   return (
     <header class="top-bar">
-      <nav aria-label="Views">
+      <nav aria-label="Views" ref={nav}>
         {views.map(([to, { name }]) => (
           <a key={to} href={href(to)} aria-current={to === current ? 'page' : undefined}>
             {name}

@@ -15,8 +15,8 @@ interface Step {
   name: string;
   /** ms; of one that goes on: until now. */
   length: number;
-  /** `rest`: what is usually still to come. */
-  state: 'done' | 'now' | 'rest';
+  /** `rest`: what is usually still to come. `failed`: the start ended in it. */
+  state: 'done' | 'now' | 'rest' | 'failed';
 }
 
 /** The start of its container, step by step, to scale, beside how long that usually takes. */
@@ -25,7 +25,7 @@ export function ColdStart({ worker }: { worker: WorkerRow }) {
   const created = start.created_ms ?? start.engine_started_ms;
   if (created === undefined) return null;
   const isOver = state === 'lost' || state === 'stopped' || state === 'error';
-  const steps = stepsOf(worker, isOver ? null : now.value);
+  const steps = stepsOf(worker, now.value, isOver);
   const toHealthy = (start.engine_healthy_ms ?? (isOver ? created : now.value)) - created;
   const isSlow = expected_start_ms !== null && toHealthy > expected_start_ms * 1.2;
   return (
@@ -51,8 +51,9 @@ export function ColdStart({ worker }: { worker: WorkerRow }) {
   );
 }
 
-/** Steps that are not told are part of the next one that is. @param now null: nothing goes on */
-function stepsOf({ start, expected_start_ms }: WorkerRow, now: number | null): Step[] {
+/** Steps that are not told are part of the next one that is. @param isOver nothing goes on */
+function stepsOf(worker: WorkerRow, now: number, isOver: boolean): Step[] {
+  const { start, expected_start_ms, state_since, heartbeat_at } = worker;
   const steps: Step[] = [];
   const created = start.created_ms ?? start.engine_started_ms!;
   let from = created;
@@ -64,7 +65,12 @@ function stepsOf({ start, expected_start_ms }: WorkerRow, now: number | null): S
   }
   const next = STEPS.find(({ to }) => start[to] === undefined);
   const isServing = start.engine_healthy_ms !== undefined;
-  if (now === null || isServing || !next || now <= from) return steps;
+  if (isServing || !next) return steps;
+  if (isOver) {
+    const end = state_since ?? heartbeat_at ?? from;
+    return [...steps, { name: `${next.name}: ended`, length: Math.max(0, end - from), state: 'failed' }];
+  }
+  if (now <= from) return steps;
   steps.push({ name: next.name, length: now - from, state: 'now' });
   const left = expected_start_ms === null ? 0 : created + expected_start_ms - now;
   if (left > 0) steps.push({ name: 'Usually left', length: left, state: 'rest' });

@@ -1,5 +1,6 @@
 import { useRef } from 'preact/hooks';
 import type { Percentiles, PoolRates, PoolRow } from '../../protocol/fleet-view.ts';
+import { withFullStop } from '../../protocol/text.ts';
 import { Chips } from '../controls/chips.tsx';
 import { Figure } from '../controls/figure.tsx';
 import { Slots } from '../controls/slots.tsx';
@@ -123,7 +124,7 @@ function Pool({ pool, span }: { pool: PoolRow; span: Span }) {
             </span>{' '}
             workers ready <Slots running={pool.busy_slots} slots={pool.slots} /> slots busy
           </p>
-          {why_waiting && total > 0 && <p class="why">Because {why_waiting}.</p>}
+          {why_waiting && total > 0 && <p class="why">{withFullStop(`Because ${why_waiting}`)}</p>}
           <Priorities pool={pool} />
         </div>
       </Still>

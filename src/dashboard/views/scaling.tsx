@@ -2,6 +2,7 @@ import { useRef } from 'preact/hooks';
 import type { FleetView } from '../../protocol/fleet-view.ts';
 import type { LaunchRow } from '../../protocol/scaling.ts';
 import { Table } from '../controls/table.tsx';
+import { isLow } from '../controls/window.ts';
 import { href } from '../router.ts';
 import { LAUNCH_COLUMNS } from '../scaling/launch-columns.tsx';
 import { isUnderWay, keepLaunches } from '../scaling/launch-steps.ts';
@@ -11,7 +12,7 @@ const ROW_HEIGHT = 48;
 const HEAD_HEIGHT = 30;
 
 /** There is room for so many launches, whether or not there are: one more does not push the workers below. */
-const LAUNCHES = 3;
+const LAUNCHES = isLow ? 1 : 3;
 
 /** What the scheduler wants, has and does; nothing where no fleet's file was applied. */
 export function Scaling({ view }: { view: FleetView }) {

@@ -8,12 +8,17 @@ import { Progress } from '../controls/progress.tsx';
 import { Table } from '../controls/table.tsx';
 import * as format from '../format.ts';
 import { fleet } from '../live.ts';
+import { usePolled } from '../polled.ts';
+import { href } from '../router.ts';
 import { RECENT_COLUMNS } from '../scaling/launch-columns.tsx';
 import { isScaled, type ScaledPool } from '../scaling/scaling-columns.tsx';
 import { perMillionTokens, recentLaunches, type Spend, spendOf } from '../scaling/spend.ts';
+import { costInWords, type UsageAnswer } from '../usage.ts';
 
 const ROW_HEIGHT = 48;
 const LINE_HEIGHT = 36;
+/** Between two looks, ms. */
+const LOOK_MS = 5000;
 
 /** What the fleet costs, for what, and what became of the newest launches. */
 export function SpendView() {
@@ -27,13 +32,31 @@ export function SpendView() {
   );
 }
 
+/** Workers that were started otherwise may say what they cost; usage is priced by that. */
 function Nothing() {
+  const { data } = usePolled<UsageAnswer>('api/usage?days=1', LOOK_MS).value;
+  const isPriced = data !== null && data.total.dollars !== null;
   return (
-    <p class="notice">
-      No prices are known: no fleet's file was applied, so nothing here starts workers by itself.{' '}
-      <code>npx worker-vllm launcher fleet.yaml</code> applies one. Workers that are started by hand or by a
-      platform are billed there.
-    </p>
+    <>
+      <p class="notice">
+        No fleet's file was applied, so nothing here starts workers by itself, and no spend of launched
+        machines is counted. <code>npx worker-vllm launcher fleet.yaml</code> applies one.
+      </p>
+      <p class="notice">
+        {isPriced ? (
+          <>
+            Slots that were used today cost <b class="number">{costInWords(data.total)}</b>, by the prices
+            that workers tell themselves (<code>WORKER_PRICE_PER_HOUR</code>):{' '}
+            <a href={href('usage')}>Usage</a> says for whom.
+          </>
+        ) : (
+          <>
+            Workers that are started by hand or by a platform are billed there. One that is started with{' '}
+            <code>WORKER_PRICE_PER_HOUR</code> has its cost counted in <a href={href('usage')}>Usage</a>.
+          </>
+        )}
+      </p>
+    </>
   );
 }
 

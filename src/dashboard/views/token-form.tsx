@@ -66,7 +66,8 @@ export function TokenForm({ token, onDone, onCancel }: Props) {
   const form = useRef<HTMLFormElement>(null);
   const { act, isActing, problem } = useAction();
   useEffect(() => {
-    if (token !== null) form.current?.querySelector<HTMLInputElement>('[name=tenant]')?.focus();
+    const first = token === null ? 'name' : 'tenant';
+    form.current?.querySelector<HTMLInputElement>(`[name=${first}]`)?.focus();
   }, [token]);
   const submit = (event: Event) => {
     event.preventDefault();
@@ -131,9 +132,14 @@ export function TokenForm({ token, onDone, onCancel }: Props) {
         <span>Expires, never unless set</span>
         <input name="expires" type="date" defaultValue={dayOf(token)} />
       </label>
-      {NUMBERS.map((field) => (
-        <NumberField key={field.name} {...field} value={{ ...token, ...token?.limits }[field.name]} />
-      ))}
+      <details class="more-filters" open={token !== null}>
+        <summary>Limits, budgets and priorities</summary>
+        <div>
+          {NUMBERS.map((field) => (
+            <NumberField key={field.name} {...field} value={{ ...token, ...token?.limits }[field.name]} />
+          ))}
+        </div>
+      </details>
       <details class="more-filters" open={token?.limits?.tenant !== undefined}>
         <summary>Budgets of its tenant</summary>
         <div>
@@ -150,11 +156,9 @@ export function TokenForm({ token, onDone, onCancel }: Props) {
       <button type="submit" disabled={isActing}>
         {token === null ? 'Make a token' : 'Save'}
       </button>
-      {token !== null && (
-        <button type="button" class="quiet" onClick={onCancel}>
-          Cancel
-        </button>
-      )}
+      <button type="button" class="quiet" onClick={onCancel}>
+        Cancel
+      </button>
       <Problem text={problem} />
     </form>
   );

@@ -19,6 +19,7 @@ export function TokensView() {
   const [changes, setChanges] = useState(0);
   const [made, setMade] = useState<NewToken | null>(null);
   const [changing, setChanging] = useState<TokenView | null>(null);
+  const [isMaking, setMaking] = useState(false);
   const { data, failure } = usePolled<{ tokens: TokenView[] }>(
     isAdmin.value ? 'api/tokens' : null,
     LOOK_MS,
@@ -26,31 +27,50 @@ export function TokensView() {
   ).value;
   const changed = (token: NewToken | null) => {
     setMade(token);
-    setChanging(null);
+    close();
     setChanges(changes + 1);
   };
+  const close = () => {
+    setChanging(null);
+    setMaking(false);
+  };
+  const change = (token: TokenView) => {
+    setMaking(false);
+    setChanging(token);
+  };
+  const mayMake = isAdmin.value && session.value?.asks_for_token === true;
   return (
     <section class="view" aria-labelledby="tokens-title">
-      <h1 id="tokens-title">Tokens</h1>
+      <div class="tools">
+        <h1 id="tokens-title">Tokens</h1>
+        {mayMake && !isMaking && changing === null && (
+          <button type="button" onClick={() => setMaking(true)}>
+            Make a token
+          </button>
+        )}
+      </div>
       {!isAdmin.value && <p class="notice">Tokens are shown to those who sign in with the scope admin.</p>}
-      {isAdmin.value && session.value?.asks_for_token && (
-        <TokenForm
-          key={changing?.name}
-          token={changing}
-          onDone={changed}
-          onCancel={() => setChanging(null)}
-        />
+      {mayMake && (isMaking || changing !== null) && (
+        <TokenForm key={changing?.name} token={changing} onDone={changed} onCancel={close} />
       )}
       {made && <Made token={made} />}
       {failure && failure.status !== 0 && <Problem text={failure.message} />}
       {data && data.tokens.length > 0 && (
         <Table
           label="Tokens"
-          columns={columnsWith(changed, setChanging)}
+          columns={columnsWith(changed, change)}
           rows={data.tokens}
           rowHeight={ROW_HEIGHT}
           idOf={({ source, name }) => `${source} ${name}`}
         />
+      )}
+      {data?.tokens.some(isOfFolder) && (
+        <p class="notice">
+          Tokens of <code>token create</code> and <code>QUEUE_TOKENS</code> are kept outside the queue, which
+          only reads them. On its machine <code>npx worker-vllm token set NAME</code>,{' '}
+          <code>rotate NAME</code> and <code>revoke NAME</code> change those of the folder, in force within a
+          second.
+        </p>
       )}
       {data?.tokens.length === 0 && (
         <p class="notice">
@@ -60,6 +80,10 @@ export function TokensView() {
       )}
     </section>
   );
+}
+
+function isOfFolder({ source }: TokenView): boolean {
+  return source === 'file';
 }
 
 /** The one time that it is shown. */
@@ -134,7 +158,10 @@ function Actions({
   const { name, source } = token;
   const [isSure, setSure] = useState(false);
   const { act, isActing, problem } = useAction();
-  if (source === 'file') return <span class="dim">in a file</span>;
+  if (source === 'file') {
+    const isVariable = /^QUEUE_TOKENS \d+$/.test(name);
+    return <span class="dim">{isVariable ? 'in QUEUE_TOKENS' : 'changed by command'}</span>;
+  }
   const path = `api/tokens/${encodeURIComponent(name)}`;
   const rotate = () => act(async () => changed(await ask<NewToken>(`${path}/rotate`, { method: 'POST' })));
   const revoke = () =>

@@ -1,5 +1,5 @@
 import type { PoolSharing } from '../../protocol/sharing.ts';
-import type { LimitView, RateLimits } from '../../protocol/token-limits.ts';
+import type { LimitView } from '../../protocol/token-limits.ts';
 import { Problem } from '../controls/action.tsx';
 import { Chips } from '../controls/chips.tsx';
 import type { Column } from '../controls/column.ts';
@@ -16,6 +16,7 @@ import {
   costInWords,
   groupsOf,
   nameOf,
+  nearEnd,
   sharingInWords,
   tokensInWords,
   type UsageAnswer,
@@ -25,9 +26,6 @@ import {
 const LINE_PX = 36;
 /** Between two looks, ms. */
 const LOOK_MS = 5000;
-/** Limits that are used so far at least are shown. */
-const NEAR_END = 0.8;
-
 const DAYS: Record<string, string> = {
   '1': 'Today',
   '7': 'Last 7 days',
@@ -231,45 +229,19 @@ const MOST_SHARES = 8;
 /** Tokens whose limits are nearly used, or hold something back. */
 function NearLimits() {
   const { data } = usePolled<{ limits: LimitView[] }>('api/limits', LOOK_MS).value;
-  const near = (data?.limits ?? []).flatMap((limit) => {
-    const worst = RATES.map(([key, name, words = format.count]) => ({
-      name,
-      words,
-      ...limit[key],
-      share: shareOf(limit[key]),
-    })).sort((one, other) => (other.share ?? 0) - (one.share ?? 0))[0]!;
-    return limit.held > 0 || (worst.share ?? 0) >= NEAR_END ? [{ limit, worst }] : [];
-  });
+  const near = (data?.limits ?? []).flatMap((limit) => nearEnd(limit) ?? []);
   if (near.length === 0) return null;
   return (
     <section aria-labelledby="usage-limits">
-      <h2 id="usage-limits">Limits near their end</h2>
+      <h2 id="usage-limits">Limits at or near their end</h2>
       <ul class="near-limits">
-        {near.map(({ limit, worst }) => (
-          <li key={`${limit.token_name} ${limit.tenant} ${limit.models}`}>
-            <Mark shape="triangle" label="Warning:" /> <strong>{limit.tenant ?? limit.token_name}</strong>
-            {limit.tenant !== null && `, all tokens, for ${limit.token_name}`}
-            {limit.models !== null && ` for ${limit.models}`}: {worst.words(worst.used)} of{' '}
-            {worst.words(worst.limit)} {worst.name}
-            {limit.held > 0 && `, ${format.plural(limit.held, 'job')} held back`}
+        {near.map(({ key, who, what }) => (
+          <li key={key}>
+            <Mark shape="triangle" label="Warning:" /> <strong>{who.tenant}</strong>
+            {who.rest}: {what}
           </li>
         ))}
       </ul>
     </section>
   );
-}
-
-const RATES: [key: keyof RateLimits, name: string, words?: (amount: number | null) => string][] = [
-  ['requests_per_minute', 'requests a minute'],
-  ['tokens_per_minute', 'tokens a minute'],
-  ['tokens_per_day', 'tokens a day'],
-  ['tokens_per_month', 'tokens a month'],
-  ['dollars_per_day', 'a day', format.money],
-  ['dollars_per_month', 'a month', format.money],
-  ['running', 'running at a time'],
-];
-
-function shareOf({ used, limit }: { used: number; limit: number | null }): number | null {
-  if (limit === null) return null;
-  return limit === 0 ? 1 : used / limit;
 }

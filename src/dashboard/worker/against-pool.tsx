@@ -31,7 +31,7 @@ export function AgainstPool({ workerId, configId }: { workerId: string; configId
               This worker
             </th>
             <th scope="col" class="number">
-              Rest of {configId}
+              Rest of <span class="pool">{configId}</span>
             </th>
             <th scope="col">Compared</th>
           </tr>

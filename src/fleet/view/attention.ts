@@ -88,7 +88,7 @@ function howItIsStarted(pool: PoolRow, scaling: PoolScaling, { launches }: Shown
   if (left > 0) return `Expected in about ${span(left + 30_000)}.`;
   if (launch) return 'Follow its launch.';
   if (heldBack(scaling) !== null) return `Resume it: worker-vllm fleet resume ${pool.config_id}.`;
-  return scaling.decision === null ? 'The scheduler has not decided yet.' : `${scaling.decision.text}.`;
+  return scaling.decision?.text ?? 'The scheduler has not decided yet.';
 }
 
 /** By what one worker ended lately, how many more would keep up. */
@@ -133,7 +133,7 @@ function itemOf(worker: WorkerRow, now: number): Item | null {
     return {
       code: 'worker_error',
       severity: 'error',
-      text: `${id} failed: ${firstLine(error?.message ?? 'it does not say why')}.`.replace(/\.\.$/, '.'),
+      text: `${id} failed: ${firstLine(error?.message ?? 'it does not say why')}.`,
       advice: error?.advice ?? 'Read the last lines of its log.',
     };
   }
@@ -163,10 +163,7 @@ function missing(worker: WorkerRow, now: number): Item | null {
 
 function slowStart(worker: WorkerRow, now: number): Item | null {
   if (worker.error) {
-    const text = `${workerName(worker.worker_id)} is not up: ${firstLine(worker.error.message)}.`.replace(
-      /\.\.$/,
-      '.',
-    );
+    const text = `${workerName(worker.worker_id)} is not up: ${firstLine(worker.error.message)}.`;
     const advice = worker.error.advice ?? 'Read the last lines of its log.';
     return { code: 'worker_error', severity: 'warning', text, advice };
   }

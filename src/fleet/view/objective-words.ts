@@ -27,7 +27,7 @@ export function missedIn({ objectives }: PoolRow): { name: Name; isFast: boolean
   });
 }
 
-/** "10 of 40 jobs failed, expired or found no slot within the hour (25 %, at most 1 % shall)". */
+/** "10 of 40 jobs failed, expired or found no slot within the hour (25 %; the objective allows 1 %)". */
 function missedWords(objectives: Standing, name: Name, window: 'short' | 'long'): string {
   const { missed, of } = objectives[name][window];
   const what =
@@ -35,7 +35,7 @@ function missedWords(objectives: Standing, name: Name, window: 'short' | 'long')
       ? `${missed} of ${of} jobs failed, expired or found no slot`
       : `${missed} of ${of} callers waited longer than ${span(objectives.first_token.within_ms)} for their first token`;
   const when = window === 'short' ? 'within five minutes' : 'within the hour';
-  return `${what} ${when} (${percent(missed / of)}, at most ${percent(1 - objectives[name].share)} shall)`;
+  return `${what} ${when} (${percent(missed / of)}; the objective allows ${percent(1 - objectives[name].share)})`;
 }
 
 /** With a decimal where it would be lost: `0.5 %`. */

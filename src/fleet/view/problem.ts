@@ -1,4 +1,4 @@
-import type { Attention } from '../../protocol/index.ts';
+import { type Attention, withFullStop } from '../../protocol/index.ts';
 
 /** One that needs attention, before it is known who has acknowledged it. */
 export type Problem = Omit<Attention, 'acknowledged'>;
@@ -9,5 +9,7 @@ export type Finding = Omit<Problem, 'id'> & { about?: string };
 /** The same with its id: the same problem has the same one, however long it lasts. */
 export function withId({ about, ...finding }: Finding): Problem {
   const { code, worker_id, config_id } = finding;
-  return { id: `${code}/${about ?? worker_id ?? config_id ?? ''}`, ...finding };
+  // Both are made of errors and reasons of others, some of which end with a full stop.
+  const [text, advice] = [withFullStop(finding.text), withFullStop(finding.advice)];
+  return { id: `${code}/${about ?? worker_id ?? config_id ?? ''}`, ...finding, text, advice };
 }

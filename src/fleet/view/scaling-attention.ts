@@ -98,7 +98,7 @@ function providerItems({ providers, applied_at }: ScalingSummary, now: number): 
         severity: 'warning',
         ...NOBODY,
         about: name,
-        text: text.replace(/\.\.$/, '.'),
+        text,
         advice,
         since,
       },

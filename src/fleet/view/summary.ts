@@ -1,4 +1,11 @@
-import type { FleetSummary, LaunchRow, PoolRow, Verdict, WorkerRow } from '../../protocol/index.ts';
+import {
+  type FleetSummary,
+  type LaunchRow,
+  type PoolRow,
+  type Verdict,
+  type WorkerRow,
+  withFullStop,
+} from '../../protocol/index.ts';
 import { missedNow } from './objective-words.ts';
 import { waitingIn, waitsLong, whyNoneReady } from './pool-row.ts';
 import { heldBack } from './pool-start.ts';
@@ -53,13 +60,13 @@ function verdictOf(rows: Rows, now: number): { verdict: Verdict; text: string } 
     if (!worst) return scaledToZero(scaled);
     // What waits for a start that is under way is served, only later.
     const isStarting = problems.every(({ pool }) => (pool.scaling?.starting ?? 0) > 0);
-    return { verdict: isStarting ? 'degraded' : 'not_serving', text: `${because}.` };
+    return { verdict: isStarting ? 'degraded' : 'not_serving', text: withFullStop(because) };
   }
   // One that has neither workers nor jobs is not in use.
   const inUse = pools.filter((pool) => pool.workers > 0 || waitingIn(pool) > 0);
   if (!worst) return { verdict: 'serving', text: served(inUse, workers) };
   const count = `${inUse.length - problems.length} of ${counted(inUse.length, 'pool')} fine`;
-  return { verdict: 'degraded', text: inUse.length === 1 ? `${because}.` : `${count}; ${because}.` };
+  return { verdict: 'degraded', text: withFullStop(inUse.length === 1 ? because : `${count}; ${because}`) };
 }
 
 /** What is wrong with a pool, after its name; null: it is fine. */

@@ -1,5 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { costInWords, groupsOf, sharingInWords, type UsageRow } from '../../../src/dashboard/usage.ts';
+import {
+  costInWords,
+  groupsOf,
+  nearEnd,
+  sharingInWords,
+  type UsageRow,
+} from '../../../src/dashboard/usage.ts';
+import type { LimitView } from '../../../src/protocol/index.ts';
 
 const row = (more: Partial<UsageRow>): UsageRow => ({
   start: '2026-01-01T00:00:00.000Z',
@@ -68,13 +75,55 @@ describe('who waits for whom', () => {
     [
       'a',
       [share('b', 3, 710), share('a', 1, 290)],
-      "b has had 71 % of the last hour's tokens; 2 tenants wait with 4 jobs, and a is next.",
+      "b had 71 % of the last hour's tokens; 2 tenants wait with 4 jobs, and a is next.",
     ],
-    ['b', [share('b', 1, 10)], "b has had 100 % of the last hour's tokens; b waits with 1 job."],
-    ['b', [share('b', 2, 0)], 'b waits with 2 jobs.'],
+    [
+      'b',
+      [share('b', 1, 30), share('a', 0, 10)],
+      "b had 75 % of the last hour's tokens; b waits with 1 job.",
+    ],
+    ['b', [share('b', 2, 0), share('a', 0, 0)], 'b waits with 2 jobs.'],
+    [
+      null,
+      [share('', 2, 30), share('a', 0, 10)],
+      "callers without a token had 75 % of the last hour's tokens; callers without a token wait with 2 jobs.",
+    ],
+    ['b', [share('b', 1, 10)], 'b waits with 1 job.'],
+    // There are no tenants.
+    [null, [share('', 3, 10)], null],
     [null, [share('b', 0, 10)], null],
   ])('with %j as the next', (next, tenants, words) => {
     const tokens = tenants.reduce((sum, one) => sum + one.tokens, 0);
     expect(sharingInWords({ config_id: 'cfg', next, tokens, tenants })).toBe(words);
+  });
+});
+
+describe('a limit near its end', () => {
+  const NO_LIMIT = { used: 0, limit: null };
+  const limit = (more: Partial<LimitView>): LimitView => ({
+    token_name: 'ci',
+    tenant: null,
+    models: null,
+    requests_per_minute: NO_LIMIT,
+    tokens_per_minute: NO_LIMIT,
+    tokens_per_day: NO_LIMIT,
+    tokens_per_month: NO_LIMIT,
+    dollars_per_day: NO_LIMIT,
+    dollars_per_month: NO_LIMIT,
+    running: NO_LIMIT,
+    held: 0,
+    ...more,
+  });
+  it.each([
+    [{ dollars_per_day: { used: 4.5, limit: 5 } }, '$4.50 of $5.00 a day'],
+    [{ dollars_per_day: { used: 0.05, limit: 5 } }, undefined],
+    // What holds them is not the budget, of which nearly all is left.
+    [
+      { dollars_per_day: { used: 0.05, limit: 5 }, held: 3 },
+      '3 jobs held back: more than is left of its limits would be needed',
+    ],
+    [{ running: { used: 1, limit: 1 }, held: 1 }, '1 of 1 running at a time, 1 job held back'],
+  ])('%j: %s', (more, what) => {
+    expect(nearEnd(limit(more))?.what).toBe(what);
   });
 });

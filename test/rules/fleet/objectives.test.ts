@@ -28,13 +28,13 @@ describe('an objective of success', () => {
     const fleet = fleetWith({ totals: { submitted: 27, succeeded: 10, turned_away: 17 } });
     expect(fleet.view().summary).toMatchObject({
       verdict: 'degraded',
-      text: 'cfg: 17 of 27 jobs failed, expired or found no slot within five minutes (63 %, at most 1 % shall).',
+      text: 'cfg: 17 of 27 jobs failed, expired or found no slot within five minutes (63 %; the objective allows 1 %).',
     });
     expect(fleet.view().attention).toMatchObject([
       {
         code: 'objective_missed',
         severity: 'error',
-        text: 'cfg: 17 of 27 jobs failed, expired or found no slot within the hour (63 %, at most 1 % shall).',
+        text: 'cfg: 17 of 27 jobs failed, expired or found no slot within the hour (63 %; the objective allows 1 %).',
       },
     ]);
     minutes(fleet, 6);
@@ -70,7 +70,7 @@ describe('an objective for the first token', () => {
       {
         code: 'objective_missed',
         severity: 'warning',
-        text: 'cfg: 30 of 100 callers waited longer than 10 s for their first token within the hour (30 %, at most 5 % shall).',
+        text: 'cfg: 30 of 100 callers waited longer than 10 s for their first token within the hour (30 %; the objective allows 5 %).',
       },
     ]);
   });

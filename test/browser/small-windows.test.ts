@@ -1,0 +1,63 @@
+import type { Locator } from 'playwright-core';
+import { afterAll, afterEach, expect, it } from 'vitest';
+import { accessibilityFaults, type OpenPage } from '../support/browser.ts';
+import { until } from '../support/poll.ts';
+import { startQueue, tearDown } from '../support/road.ts';
+import { openPage } from './page.ts';
+
+/** What a phone shows, and what stands there of a start that failed. */
+let open: OpenPage | null = null;
+
+afterEach(async () => {
+  await open?.close();
+  open = null;
+});
+afterAll(tearDown);
+
+const PHONE = { width: 390, height: 844 };
+
+async function boxOf(locator: Locator) {
+  const box = await locator.boundingBox();
+  if (box === null) throw new Error('it is not shown');
+  return { ...box, right: box.x + box.width };
+}
+
+it('says that a token is asked for, and shows the open view, ages and failed starts whole on a phone', async () => {
+  const { url } = await startQueue({ env: { QUEUE_TOKENS: 'admin:root,worker:workers-token' } });
+  const began = Date.now() - 3 * 3_600_000;
+  const beat = await fetch(`${url}/api/heartbeats`, {
+    method: 'POST',
+    headers: { authorization: 'Bearer workers-token' },
+    body: JSON.stringify({
+      instance_id: 'broken',
+      status: 'fatal',
+      error_message: 'no GPU',
+      config_id: 'llama',
+      interval_seconds: 600,
+      start: { created_ms: began, engine_started_ms: began + 4000 },
+    }),
+  });
+  expect(beat.status).toBe(200);
+  open = await openPage({ viewport: PHONE });
+  const { page } = open;
+  await page.goto(url);
+  await page.getByText('Sign in to see the fleet.').waitFor();
+  expect(await page.getByText('Asking the queue').count()).toBe(0);
+  await page.getByLabel('Token').fill('root');
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  const problem = page.getByRole('region', { name: 'Needs attention' }).getByRole('listitem');
+  const age = problem.getByRole('time');
+  const button = await boxOf(problem.getByRole('button', { name: 'Acknowledge' }));
+  expect((await boxOf(age)).right).toBeLessThanOrEqual(button.x);
+  expect(await age.evaluate((time) => time.scrollWidth - time.clientWidth), 'it has its room').toBe(0);
+
+  await page.goto(`${url}/audit`);
+  const link = page.getByRole('navigation').getByRole('link', { name: 'Audit' });
+  await until(async () => (await boxOf(link)).right <= PHONE.width, 'the open view stands in the window');
+
+  await page.goto(`${url}/workers/broken`);
+  const steps = page.getByRole('region', { name: 'Start of the container' }).getByRole('listitem');
+  await steps.last().getByText('Loading weights: ended').waitFor();
+  expect(await steps.last().getAttribute('class')).toBe('failed');
+  expect(await accessibilityFaults(page)).toEqual([]);
+});
