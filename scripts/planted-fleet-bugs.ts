@@ -3,6 +3,21 @@ import type { Bug } from './planted-batch-bugs.ts';
 /** Faults of one line in scheduler and launcher, each of which `npm run simulate:fleet` must catch. */
 export const FLEET_BUGS: readonly Bug[] = [
   {
+    name: 'fleet: a changed pool is drained whole',
+    file: 'src/scheduler/specs.ts',
+    line: "config_id === id && state !== 'ready'",
+    becomes: 'config_id === id && state.length > 0',
+    first_seed: 26,
+  },
+  {
+    name: 'fleet: a worker of a changed pool goes before its replacement takes jobs',
+    file: 'src/scheduler/rule/outdated.ts',
+    line: 'ready.some((other) => other.replaces === launch.id && takesJobs(other))',
+    becomes:
+      '[...starting, ...ready].some((other) => other.replaces === launch.id || takesJobs === undefined)',
+    first_seed: 58,
+  },
+  {
     name: 'fleet: what starts is no capacity',
     file: 'src/scheduler/rule/capacity.ts',
     line: 'starting: starting.filter(isReliable),',

@@ -220,6 +220,7 @@ export class Fleet {
       sessions: this.workers.sessions(),
       known: this.models.newest(),
       scaling: this.scheduler.scaling(),
+      outdated: this.scheduler.outdated(),
     };
     return Object.entries(spec.pools).map(([id, pool]) => poolStart(id, pool, facts, this.#ports.now()));
   }

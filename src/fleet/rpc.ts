@@ -167,6 +167,11 @@ export interface PoolStart {
   wait_ms: number;
   /** Of `stopped`: when asking again may help, s. */
   retry_after_seconds: number;
+  /**
+   * Connected workers, by id, that were started before the pool's settings were changed: they serve on, but what they
+   * serve says nothing of those that are started now.
+   */
+  outdated: string[];
 }
 
 /**

@@ -87,10 +87,12 @@ export function modelViews(
     }
   }
   const told = new Set([...models.values()].map(({ config_id }) => config_id));
-  for (const { config_id, names } of starts) {
-    if (told.has(config_id)) continue;
+  for (const { config_id, names, outdated } of starts) {
+    // What workers from before a change serve is not all that the pool will.
+    if (told.has(config_id) && outdated.length === 0) continue;
     for (const id of names.length > 0 ? names : [config_id]) {
-      models.set(keyOf({ id, config_id }), { id, config_id, first_seen_ms: 0, card: null });
+      const key = keyOf({ id, config_id });
+      if (!models.has(key)) models.set(key, { id, config_id, first_seen_ms: 0, card: null });
     }
   }
   const serving = sessions.filter(({ state }) => state !== 'draining');

@@ -36,6 +36,8 @@ export const Launch = z.object({
   state_at: time,
   /** The decision that made it, one sentence. */
   reason: text,
+  /** The launch in whose place it is, since the settings of their pool were changed; null: none. */
+  replaces: text.nullable(),
   /** US dollars an hour. */
   price_per_hour: dollars,
   /** The provider's id; null: not told yet. */

@@ -25,7 +25,7 @@ function intend(
   controls: Controls,
   installation: string,
 ): void {
-  const { config_id, machine, price_per_hour, reason, inputs } = decision;
+  const { config_id, machine, price_per_hour, replaces, reason, inputs } = decision;
   const { provider, instance_type, gpus, disk_gb = null } = machine;
   const id = core.newId();
   const launch = newLaunch(
@@ -38,6 +38,7 @@ function intend(
       price_per_hour,
       reason,
       inputs,
+      replaces,
       revision: controls.of(config_id).revision,
     },
     core.now(),

@@ -82,7 +82,7 @@ export interface LaunchRecord extends Launch {
   machine: { instance_type: string; gpus: number; disk_gb: number | null; price_per_hour: number | null };
   /** The numbers that its reason follows from, in words. */
   inputs: string;
-  /** Of its pool's part of the spec; a launch of an older one is replaced. */
+  /** Of its pool's part of the spec; a launch of an older one serves until it is replaced. */
   revision: number;
   /** The machine whose launcher has the order, where the provider is a machine itself; null: any launcher will do. */
   host: string | null;
@@ -106,7 +106,16 @@ const REACHED = {
 
 type Decided = Pick<
   LaunchRecord,
-  'id' | 'name' | 'config_id' | 'provider' | 'machine' | 'price_per_hour' | 'reason' | 'inputs' | 'revision'
+  | 'id'
+  | 'name'
+  | 'config_id'
+  | 'provider'
+  | 'machine'
+  | 'price_per_hour'
+  | 'replaces'
+  | 'reason'
+  | 'inputs'
+  | 'revision'
 >;
 type Begun = Decided & Pick<LaunchRecord, 'instance_type' | 'state' | 'state_at' | 'intended_at'>;
 
@@ -164,6 +173,7 @@ export function newOrphan(
     price_per_hour: 0,
     reason: 'Its provider lists it, and no launch wants it.',
     inputs: '',
+    replaces: null,
     revision: 0,
     state: 'terminating',
     state_at: seenAt,

@@ -3,6 +3,7 @@ import type { Core } from './core.ts';
 import { spentToday } from './cost.ts';
 import { DRIVERS } from './drivers.ts';
 import type { Answers, BacklogFacts, FleetFacts, PoolFacts } from './facts.ts';
+import type { LaunchRecord } from './launch.ts';
 import type { AppliedSpec } from './rpc.ts';
 import type { Demand, Observed, ObservedPool } from './rule-types.ts';
 import type { ProviderSpec } from './spec.ts';
@@ -33,9 +34,9 @@ export function observe(core: Core, known: Known): Observed {
   const now = core.now();
   const alive = core.launches.alive();
   const spent = spentToday(core.sql, alive, now);
+  const outdated = outdatedIn(alive, controls);
   const dismissed = alive.filter(
-    ({ config_id, revision }) =>
-      controls.of(config_id).control === 'drained' || revision !== controls.of(config_id).revision,
+    (launch) => controls.of(launch.config_id).control === 'drained' || outdated.includes(launch),
   );
   return {
     budget: applied?.spec.budget ?? {},
@@ -52,7 +53,13 @@ export function observe(core: Core, known: Known): Observed {
     workers: facts.workers,
     cordoned: answers.cordoned ?? {},
     dismissed: dismissed.map(({ id }) => id),
+    outdated: outdated.map(({ id }) => id),
   };
+}
+
+/** Those of older settings of their pools. */
+export function outdatedIn(launches: readonly LaunchRecord[], controls: Controls): LaunchRecord[] {
+  return launches.filter(({ config_id, revision }) => revision !== controls.of(config_id).revision);
 }
 
 function poolsOf(core: Core, { applied, controls, facts, answers }: Known): ObservedPool[] {

@@ -30,8 +30,10 @@ export interface Observed {
    * may get jobs.
    */
   cordoned: Record<string, number>;
-  /** Launches that an operator drains, by id: never taken back, and not counted as capacity. */
+  /** Launches that an operator drains, and those of older settings, by id: never taken back. */
   dismissed: string[];
+  /** Launches whose pool is started with other settings now, by id: they serve until others do. */
+  outdated: string[];
 }
 
 export interface ObservedPool {
@@ -108,7 +110,13 @@ export interface ObservedProvider {
 /** What to do, with why in words. Nothing is decided twice: what is under way shows in the launches. */
 export type Decision =
   /** Write a row in the state `intended`. */
-  | (Why & { kind: 'launch'; config_id: string; machine: CandidateSpec; price_per_hour: number })
+  | (Why & {
+      kind: 'launch';
+      config_id: string;
+      machine: CandidateSpec;
+      price_per_hour: number;
+      replaces: string | null;
+    })
   /** `ready → draining`, and cordon it. */
   | (Why & { kind: 'drain'; launch_id: string })
   /** `draining → ready`, and take it out of the cordon. */

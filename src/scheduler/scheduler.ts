@@ -11,7 +11,7 @@ import type { Answers, FleetFacts } from './facts.ts';
 import { isFinal, prefixOf } from './launch.ts';
 import { Launches } from './launch-table.ts';
 import { cordonOf, type Machines, machinesOf } from './machines.ts';
-import { observe } from './observe.ts';
+import { observe, outdatedIn } from './observe.ts';
 import { control } from './operate.ts';
 import { type DueOrder, takeOrders, takeResult } from './orders.ts';
 import { hostOf, LIST_EVERY_MS, Providers } from './providers.ts';
@@ -175,6 +175,11 @@ export class Scheduler {
   wantedWorkers(configId: string): number | null {
     if (!this.specs.current()?.spec.pools[configId]) return null;
     return this.#last?.decided.pools.find(({ config_id }) => config_id === configId)?.wanted ?? null;
+  }
+
+  /** Workers of older settings of their pools. @returns their ids */
+  outdated(): Set<string> {
+    return new Set(outdatedIn(this.#core.launches.alive(), this.#controls).map(({ name }) => name));
   }
 
   launches(): LaunchRow[] {

@@ -1,7 +1,7 @@
 import type { SpecChange } from './rpc.ts';
 import type { FleetSpec, PoolSpec, ProviderSpec } from './spec.ts';
 
-/** What a worker is started with: where it changes, those that run are replaced. */
+/** What a worker is started with: where it changes, those that run are replaced, one at a time. */
 const STARTED_WITH = ['engine', 'model', 'image', 'env', 'secrets', 'slots', 'adapters'] as const;
 
 /** Whether workers of the one do not do for the other. */
@@ -104,7 +104,7 @@ function bounds({ min, max, model }: PoolSpec): string {
 }
 
 function replaced(count: number): string {
-  return count === 0 ? '' : `, and its ${workers(count)} drained and replaced`;
+  return count === 0 ? '' : `, and its ${workers(count)} replaced one by one, each once a new one is ready`;
 }
 
 function ended(count: number): string {

@@ -1,7 +1,7 @@
 import { giveUp } from './act.ts';
 import type { Control, Controls } from './control-table.ts';
 import type { Core } from './core.ts';
-import { exists } from './launch.ts';
+import { exists, type LaunchRecord } from './launch.ts';
 import type { AppliedSpec, SpecAnswer, SpecChange } from './rpc.ts';
 import type { FleetSpec, ProviderSpec } from './spec.ts';
 import { changesBetween, isAnotherWorker, isSame, movedAway, priceOf } from './spec-change.ts';
@@ -63,7 +63,9 @@ export class Specs {
         const isAnother = isAnotherWorker(known, pool);
         changed.set(id, { forgiven_at: now(), revision: isAnother ? revision + 1 : revision });
         if (!isAnother) continue;
-        for (const launch of alive) if (launch.config_id === id) giveUp(this.#core, launch);
+        // Those that serve do so until the rule has replaced them.
+        const isStarting = ({ config_id, state }: LaunchRecord) => config_id === id && state !== 'ready';
+        for (const launch of alive.filter(isStarting)) giveUp(this.#core, launch);
       }
       const launched = new Set(this.#core.launches.launched().map(({ config_id }) => config_id));
       for (const [id, removed] of Object.entries(before?.pools ?? {})) {

@@ -29,8 +29,12 @@ interface FaultyWorld {
   host: FleetHost;
   machines: Machines;
   killLauncher(): void;
+  /** What serves from now on is watched. */
+  poolsChanged(): void;
   note(line: string): void;
 }
+
+type Accident = Fault & { kind: Exclude<Fault['kind'], 'pools_changed'> };
 
 /** Makes go wrong what the plan says. */
 export class FaultHand {
@@ -63,8 +67,9 @@ export class FaultHand {
   begin(fault: Fault): void {
     const { timeline } = this.#world;
     this.#world.note(`FAULT ${fault.kind} ${fault.provider} ${fault.size}, ${fault.lasts} s`);
+    if (fault.kind === 'pools_changed') return this.#changePools();
     this.strikes();
-    const end = this.#happen(fault);
+    const end = this.#happen(fault as Accident);
     if (!end) return;
     this.#lasting.add(fault);
     timeline.after(fault.lasts * 1000, () => {
@@ -75,8 +80,14 @@ export class FaultHand {
     });
   }
 
+  #changePools(): void {
+    this.#world.host.changePools();
+    this.#world.poolsChanged();
+    this.resumedAt = this.#world.timeline.now;
+  }
+
   /** What ends it; null: it has no end of its own. */
-  #happen({ kind, provider, size, lasts }: Fault): (() => void) | null {
+  #happen({ kind, provider, size, lasts }: Accident): (() => void) | null {
     const { providers, network, calls, queue, link, host, machines, timeline } = this.#world;
     const { accidents } = providers[provider];
     switch (kind) {

@@ -143,6 +143,16 @@ export class FleetHost {
     scheduling.wake();
   }
 
+  /** An operator has the workers of every pool started with another variable, and says so until it is heard. */
+  changePools(): void {
+    if (!this.#life) return void this.#world.timeline.after(1000, () => this.changePools());
+    const { spec } = this.#plan;
+    const changed = Object.entries(spec.pools).map(([id, pool]) => [id, { ...pool, env: { CHANGED: '1' } }]);
+    const { fleet, scheduling } = this.#life;
+    this.#commit(() => fleet.scheduler.specs.apply({ ...spec, pools: Object.fromEntries(changed) }, false));
+    scheduling.wake();
+  }
+
   starts(): PoolStart[] {
     return this.#life?.fleet.starts() ?? [];
   }

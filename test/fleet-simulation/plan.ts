@@ -45,9 +45,11 @@ const SEAM_KINDS = [
   /** The fleet object begins anew with the queue's next report, which does not fail. */
   'fleet_evicted',
 ] as const;
+/** An operator changes what the workers of every pool are started with. Nothing goes wrong by that. */
+const CHANGE_KIND = 'pools_changed';
 /** Of these a plan has one each now and then, whatever else it has. */
 const RARE_KINDS = ['launcher_dies_in_calls', 'lists_empty', 'slow_ends', 'machine_doubled'] as const;
-type FaultKind = (typeof FAULT_KINDS | typeof RARE_KINDS | typeof SEAM_KINDS)[number];
+type FaultKind = (typeof FAULT_KINDS | typeof RARE_KINDS | typeof SEAM_KINDS)[number] | typeof CHANGE_KIND;
 
 /** `bad_model`: every container ends with exit code 9; `broken`: with 4. */
 type Soundness = 'sound' | 'bad_model' | 'broken';
@@ -112,7 +114,7 @@ export function drawPlan(seed: number): FleetPlan {
     pools,
   });
   const faults = Array.from({ length: random.int(0, 5) }, () => drawFault(random, random.pick(FAULT_KINDS)));
-  for (const kind of [...RARE_KINDS, ...SEAM_KINDS]) {
+  for (const kind of [...RARE_KINDS, ...SEAM_KINDS, CHANGE_KIND] as const) {
     const rare = new Random(seed, kind);
     if (rare.chance(0.2)) faults.push(drawFault(rare, kind));
   }

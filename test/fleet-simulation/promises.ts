@@ -3,6 +3,7 @@ import { classifiedAt } from '../../src/scheduler/rule/failure-class.ts';
 import type { Disk } from '../simulation/disk.ts';
 import type { Violation } from '../simulation/oracle.ts';
 import type { FakeMachine, FakeProvider } from '../support/fakes/fake-provider.ts';
+import { ChangedPools } from './changed-pools.ts';
 import { AFTERMATH_MS } from './fault-hand.ts';
 import type { FleetHost } from './fleet-host.ts';
 import { Flips } from './flips.ts';
@@ -64,6 +65,7 @@ export class Promises {
   /** Since when a pool's work has waited without a worker, epoch ms. */
   readonly #unserved = new Map<string, number>();
   readonly seam: SeamPromises;
+  readonly changedPools: ChangedPools;
   /** Since when there is more than one machine of a name, or one of a launch that has ended. */
   readonly #surplus = new Map<string, number>();
 
@@ -71,6 +73,11 @@ export class Promises {
     this.#watched = watched;
     this.#spend = new Spend(watched.plan, watched.providers);
     const { plan } = watched;
+    this.changedPools = new ChangedPools({
+      ...watched,
+      isCalm: () => this.#isCalm(),
+      violated: (promise, message) => this.violated(promise, message),
+    });
     this.seam = new SeamPromises({
       ...watched,
       pools: Object.keys(plan.spec.pools),
@@ -99,6 +106,7 @@ export class Promises {
       this.rows.set(row.id, row);
     }
     this.#checkRows();
+    this.changedPools.note();
   }
 
   /** Somebody at the provider's: a machine is created, or about to be destroyed. */
@@ -138,6 +146,7 @@ export class Promises {
       if (inSystem > waiting) this.workedAt = now();
     }
     this.seam.check();
+    this.changedPools.check();
     this.#checkMachines();
     this.#checkService();
     this.#checkOrders();
@@ -186,9 +195,13 @@ export class Promises {
     return link.isDown && host.operator !== 'drain';
   }
 
-  /** How often somebody begins with all pools: an operator who drains and resumes them does. */
+  /**
+   * How often somebody begins with all pools: an operator who drains and resumes them does, and one who changes them,
+   * of which each worker is replaced.
+   */
   #beginnings(): number {
-    return 1 + this.#watched.plan.faults.filter(({ kind }) => kind === 'operator_drains').length;
+    const times: Partial<Record<string, number>> = { operator_drains: 1, pools_changed: 2 };
+    return this.#watched.plan.faults.reduce((sum, { kind }) => sum + (times[kind] ?? 0), 1);
   }
 
   /**
@@ -215,7 +228,7 @@ export class Promises {
     }
     const alive = [...this.rows.values()].filter((one) => one.config_id === row.config_id && !isFinal(one));
     const jobs = this.#most.most(row.config_id);
-    if (alive.length >= jobs * 1.5 + 2 && this.#isCalm()) {
+    if (row.replaces === null && alive.length >= jobs * 1.5 + 2 && this.#isCalm()) {
       this.violated(
         'no more are launched than have work',
         `${alive.length + 1} for ${jobs} jobs: ${inWords(row)}`,

@@ -48,6 +48,7 @@ export function ours(conditions: Conditions, knobs: Knobs): Scaler {
         workers: new Map(alive.map((worker) => [worker.name, factsOf(worker, conditions.slots)])),
         cordoned: {},
         dismissed: [],
+        outdated: [],
       };
       const decided = decide(observed, state, seen.now);
       state = decided.state;
@@ -82,6 +83,7 @@ function rowOf(worker: Worker): Launch {
     instance_type: 'gpu',
     state: state === 'starting' ? 'accepted' : failed ? 'failed' : state,
     state_at: ended_at ?? ready_at ?? launched_at,
+    replaces: null,
     reason: '',
     price_per_hour: 1,
     external_id: id,

@@ -152,6 +152,10 @@ class FleetWorld {
     });
   }
 
+  poolsChanged(): void {
+    this.promises.changedPools.changed();
+  }
+
   #startLauncher(): LauncherProcess {
     return new LauncherProcess({
       timeline: this.timeline,

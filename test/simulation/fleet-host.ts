@@ -81,6 +81,7 @@ export class FleetHost {
       text: state,
       wait_ms: 30_000,
       retry_after_seconds: 5,
+      outdated: [],
     };
     return [{ config_id: 'cfg', ...start }];
   }

@@ -15,24 +15,27 @@ export interface StartFacts {
   known: readonly { id: string; config_id: string }[];
   /** Null: nothing was decided yet. */
   scaling: Scaling | null;
+  /** Workers that were started before their pool was changed, by id. */
+  outdated: ReadonlySet<string>;
 }
 
 /** What callers may expect of a pool that the scheduler starts workers for. @param now epoch ms */
 export function poolStart(config_id: string, spec: PoolSpec, facts: StartFacts, now: number): PoolStart {
   const served = facts.known.flatMap((one) => (one.config_id === config_id ? one.id : []));
   const launch = nearestLaunch(facts.launches.filter((one) => one.config_id === config_id));
-  const isServed = facts.sessions.some(
-    (session) => session.config_id === config_id && session.state !== 'draining',
-  );
+  const own = facts.sessions.filter((session) => session.config_id === config_id);
+  const outdated = own.flatMap(({ worker_id }) => (facts.outdated.has(worker_id) ? worker_id : []));
+  const isServed = own.some(({ worker_id, state }) => state !== 'draining' && !facts.outdated.has(worker_id));
   return {
     config_id,
     names: [
       ...new Set([...served, spec.model, ...spec.served_names, ...spec.adapters.map(({ name }) => name)]),
     ],
-    ...stateOf(spec, launch, isServed, whyNot(config_id, spec, facts.scaling)),
+    ...stateOf(spec, launch, isServed, whyNot(config_id, spec, facts.scaling) ?? noRoom(spec, outdated)),
     progress: launch?.loading?.progress ?? null,
     wait_ms: spec.start_wait * 1000,
     retry_after_seconds: secondsUntil(facts.scaling?.pools.get(config_id)?.breaker?.until ?? null, now),
+    outdated,
   };
 }
 
@@ -54,6 +57,12 @@ function stateOf(
 function whyNot(configId: string, { max }: PoolSpec, scaling: Scaling | null): string | null {
   if (max === 0) return 'the fleet allows none of it';
   return heldBack(scaling?.pools.get(configId)) ?? scaling?.summary.budget_reached ?? null;
+}
+
+/** The only worker that there may be serves with older settings, and stays. */
+function noRoom({ max }: PoolSpec, outdated: readonly string[]): string | null {
+  if (max > 1 || outdated.length === 0) return null;
+  return 'its settings were changed, and max leaves no room for a worker with the new ones beside the one that serves';
 }
 
 /** What keeps the scheduler from starting workers of a pool, a clause; null: nothing of its own. */

@@ -36,7 +36,7 @@ export function modelRoutes(app: Gateway): void {
       const { listed, all } = await readModels(context);
       const model = listed.find((candidate) => candidate.id === id);
       if (model) return context.json(model);
-      const names = listed.map((candidate) => candidate.id);
+      const names = listed.flatMap((candidate) => (candidate.pool.state === 'ready' ? candidate.id : []));
       const there = names.length > 0 ? `Models there are: ${listNames(names)}.` : 'No model is served now.';
       const isKnown = all.some((candidate) => candidate.id === id);
       const why = isKnown ? 'has no worker at the moment' : 'is not known here';

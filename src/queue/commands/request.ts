@@ -53,7 +53,6 @@ export function request(
     payload: bytesOf(asked.payload),
     model: isNamed(asked.model) ? asked.model : configId,
     config_id: configId ?? '',
-    known_models: choice.kind === 'unknown' ? choice.models : '',
     tenant: asked.tenant ?? null,
     token_name: asked.token_name ?? null,
     weight: asked.weight ?? 1,

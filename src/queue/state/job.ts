@@ -47,8 +47,6 @@ export interface WaitingJob {
   model: string | null;
   /** The pool that it is counted for; empty: no pool is known to serve the model. */
   config_id: string;
-  /** The models that are known, for the answer to a request for another one. */
-  known_models: string;
   tenant: string | null;
   token_name: string | null;
   /** The weight of that token: the larger it is, the less its tenant is charged for the job (docs/sharing.md). */

@@ -17,9 +17,8 @@ export class PoolStarts {
     return true;
   }
 
-  /** A pool of which the fleet object has told nothing yet. */
+  /** What the fleet object has just told of one pool. */
   add(start: PoolStart): void {
-    if (this.#byId.has(start.config_id)) return;
     this.#byId.set(start.config_id, start);
     this.#text = '';
   }

@@ -131,7 +131,12 @@ function rejectedAt(core: Core, job: WaitingJob, workers: readonly Worker[]): nu
 function startOf(core: Core, { config_id, model }: WaitingJob): PoolStart | null {
   const start = core.starts.of(config_id);
   if (start === null || workersFor(core, model).length > 0) return start;
-  return workersFor(core, config_id).length > 0 ? null : start;
+  return startedFor(core, start).length > 0 ? null : start;
+}
+
+/** Workers of a pool that were started as it is now: those from before a change say nothing of what it serves. */
+function startedFor(core: Core, { config_id, outdated }: PoolStart): Worker[] {
+  return workersFor(core, config_id).filter(({ session }) => !outdated.includes(session.worker_id));
 }
 
 /** Epoch ms. */
@@ -184,7 +189,7 @@ function bytesFullness({ waiting, settings }: Core, { tenant }: WaitingJob): str
 type Rejection = Extract<RequestAnswer, { kind: 'refused' }>;
 
 function noWorker(core: Core, job: WaitingJob): Rejection {
-  const { model, config_id, known_models } = job;
+  const { model, config_id } = job;
   const start = startOf(core, job);
   const alone = workerNamed(model);
   if (alone !== null) {
@@ -196,9 +201,7 @@ function noWorker(core: Core, job: WaitingJob): Rejection {
     return {
       kind: 'refused',
       reason: 'unknown_model',
-      message: known_models
-        ? `${asked} is not served here; models: ${known_models}`
-        : `${asked} is not served here: no worker is known`,
+      message: `${asked} is not served here; ${servedNow(core)}`,
       retry_after_seconds: 0,
     };
   }
@@ -210,7 +213,8 @@ function noWorker(core: Core, job: WaitingJob): Rejection {
     const message = `no worker for ${asked} was ready within the time that the request could wait (${start.text})`;
     return again('no_worker', `${message}: ${retryOr(job, 'wait longer with the header X-Queue-Wait: 900')}`);
   }
-  const others = core.starts.of(config_id) ? workersFor(core, config_id) : [];
+  const told = core.starts.of(config_id);
+  const others = told ? startedFor(core, told) : [];
   if (others.length > 0) {
     const models = listNames(others.flatMap(({ models }) => models));
     const message = `${asked} is not served by the workers of the pool "${config_id}"; they serve ${models}`;
@@ -226,6 +230,15 @@ function noWorker(core: Core, job: WaitingJob): Rejection {
 
 function retryOr(job: WaitingJob, waiting: string): string {
   return hasWaited(job) ? 'retry' : `retry, or ${waiting}`;
+}
+
+/** What workers serve that are here now: a model that none of them serves is no help to whoever asks for another. */
+function servedNow(core: Core): string {
+  const serving = core.workers.all().filter((worker) => !isLeaving(worker));
+  const names = serving.flatMap(({ models, session }) => (models.length > 0 ? models : [session.config_id]));
+  if (names.length === 0)
+    return 'no worker serves any model now: GET /v1/models lists what one is started for';
+  return `models: ${listNames(new Set(names))}`;
 }
 
 function noSlot({ model }: WaitingJob): Rejection {

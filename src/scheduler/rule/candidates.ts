@@ -22,6 +22,8 @@ export interface Candidate {
   learned: LearnedMachine;
   /** It is skipped only for being sold out; it is tried anyway when every other candidate is skipped too. */
   isSoldOut: boolean;
+  /** Its provider has as many machines as the file allows. */
+  isFull: boolean;
   /** When the provider last answered that it is sold out, and how many times consecutively. */
   refusals: { at: number; count: number };
 }
@@ -72,15 +74,17 @@ function candidate(
   const speed = tokensPerSecond[learnedKey(pool.config_id, machine)] ?? null;
   const refused = consecutiveFailures(ofType, pool.forgiven_at, now, (found) => found === 'no_capacity');
   const bad = consecutiveFailures(ofType, pool.forgiven_at, now, (found) => found === 'machine');
+  const noPlace = full(offered, taken);
   const skip =
     (offered?.is_fresh ? null : unanswered(provider)) ??
-    full(offered, taken) ??
+    noPlace ??
     (hasBudget ? unpriced(machine, offered) : null) ??
     backOff(bad, delayBad, now) ??
     backOff(refused, delaySoldOut, now);
   return {
     machine,
     isSoldOut: skip?.failureClass === 'no_capacity',
+    isFull: noPlace !== null && skip === noPlace,
     refusals: { at: refused[0] ? classifiedAt(refused[0]) : 0, count: refused.length },
     learned: {
       provider,

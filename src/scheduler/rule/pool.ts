@@ -3,7 +3,9 @@ import type { PoolMemory } from '../rule-types.ts';
 import { poolBreaker } from './breaker.ts';
 import { candidatesOf } from './candidates.ts';
 import { capacityOf } from './capacity.ts';
+import { endReplaced, goOnExchanging } from './exchange.ts';
 import { remember } from './memory.ts';
+import { capacityBeside, exchangeOf, NO_EXCHANGE } from './outdated.ts';
 import {
   type Answer,
   type Asked,
@@ -31,10 +33,16 @@ export function decidePool(asked: Asked): Answer {
   const up = mine.filter(({ state }) => state === 'ready');
   const memory = demand ? remember(asked.memory, demand, sessions, up, market.now) : asked.memory;
   const isTold = (launch: (typeof mine)[number]) => isHeard(observed, launch);
-  const capacity = capacityOf(mine, sessions, memory?.away_since ?? {}, start, isTold, market.now);
+  const awaySince = memory?.away_since ?? {};
+  const all = capacityOf(mine, sessions, awaySince, start, isTold, market.now);
+  const isOver = pool.removed || budget.isSpent;
+  // What is to end whole, or to stay as it is, is not exchanged.
+  const exchange =
+    isOver || pool.paused || !demand ? NO_EXCHANGE : exchangeOf(observed, all, awaySince, isTold);
+  const capacity = capacityBeside(exchange, all);
   const have = capacity.ready.length + capacity.starting.length + capacity.others;
   const breaker = poolBreaker(mine, pool.forgiven_at, market.now);
-  const round: Round = { ...asked, mine, start, capacity, have, breaker };
+  const round: Round = { ...asked, mine, start, capacity, exchange, have, breaker };
   // What they cost and why they are passed over, before anything is decided.
   const machines = candidatesOf(pool, market).map(({ learned }) => learned);
   const answer = (
@@ -51,6 +59,7 @@ export function decidePool(asked: Asked): Answer {
       starting:
         capacity.starting.length +
         capacity.late.length +
+        exchange.replacing.length +
         steps.filter(({ kind }) => kind === 'launch').length,
       draining: capacity.draining.length,
       waiting: demand?.waiting ?? null,
@@ -69,15 +78,16 @@ export function decidePool(asked: Asked): Answer {
     return answer(null, text, [], { inputs: '', batch_wait: null });
   }
   const target = targetOf(asked, memory, capacity, start);
-  const failed = endFailed(round);
-  const isOver = pool.removed || budget.isSpent;
+  const failed = [...endFailed(round), ...endReplaced(round)];
   const why = pool.removed ? 'it is no longer in the spec' : isOver ? budget.inWords() : '';
   const plan = isOver ? shrinkTo(round, 0, why, memory, failed) : planFor(round, target, memory, failed);
-  const steps = [...failed, ...plan.steps];
+  const exchanged = goOnExchanging(round, memory, [...failed, ...plan.steps]);
+  const steps = [...failed, ...plan.steps, ...exchanged.steps];
   const otherwise = isOver ? `Nothing is launched: ${why}.` : target.why;
+  const texts = exchanged.steps.length > 0 ? [exchanged.text, plan.text] : [plan.text, exchanged.text];
   return answer(
     isOver ? 0 : target.wanted,
-    plan.text || otherwise,
+    texts.find((text) => text !== '') ?? otherwise,
     [...steps, ...endDrained(round, steps)],
     target,
   );

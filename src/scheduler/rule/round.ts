@@ -4,6 +4,7 @@ import type { Breaker } from './breaker.ts';
 import type { Budget } from './budget.ts';
 import { candidatesOf, choose, learnedKey, type Market } from './candidates.ts';
 import type { Capacity } from './capacity.ts';
+import type { Exchange } from './outdated.ts';
 import { isOverdue, isStarting, isUnanswered, type StartSeconds } from './starts.ts';
 import { inOrderOfVictims } from './victims.ts';
 import { plural } from './words.ts';
@@ -29,6 +30,7 @@ export interface Round extends Asked {
   mine: Launch[];
   start: StartSeconds;
   capacity: Capacity;
+  exchange: Exchange;
   /** Workers that take jobs, and those that are starting. */
   have: number;
   breaker: Breaker;
@@ -42,6 +44,8 @@ export interface Plan {
   steps: Step[];
   /** What the rule does or why it does nothing; empty: there is nothing to tell. */
   text: string;
+  /** Nothing is launched for want of a place or of money, which the end of a worker would give. */
+  isFull?: boolean;
 }
 
 /** Terminates starts that are overdue, and workers that are lost. */
@@ -99,21 +103,17 @@ export function growTo(round: Round, target: number, why: string): Plan {
 
 /** Gives up what is too much. @param steps decided before */
 export function shrinkTo(
-  { observed, market, capacity, have }: Round,
+  round: Round,
   target: number,
   why: string,
   memory: PoolMemory,
   steps: readonly Step[],
 ): Plan {
+  const { observed, capacity, have } = round;
   const { ready, starting, late } = capacity;
   const decided = launchesOf(steps);
   const isFree = (launch: Launch) => isHeard(observed, launch) && !decided.has(launch.id);
-  const costOf = (launch: Launch) => {
-    const speed = market.tokensPerSecond[learnedKey(launch.config_id, launch)];
-    return speed ? launch.price_per_hour / speed : launch.price_per_hour;
-  };
-  const free = [...starting, ...ready].filter(isFree);
-  const victims = inOrderOfVictims(free, observed.workers, memory.idle_since, costOf);
+  const victims = victimsIn(round, memory, [...starting, ...ready].filter(isFree));
   const surplus = victims.slice(0, Math.max(0, have - target));
   const reason = `It is not needed: ${why}.`;
   return {
@@ -124,8 +124,26 @@ export function shrinkTo(
   };
 }
 
-/** As many launches of so many as may be; the text says why there are no more. */
-function launches({ pool, market, budget, breaker }: Round, count: number, why: string): Plan {
+/** Those of these that may be ended, in the order in which they are. */
+export function victimsIn({ observed, market }: Round, memory: PoolMemory, among: Launch[]): Launch[] {
+  const costOf = (launch: Launch) => {
+    const speed = market.tokensPerSecond[learnedKey(launch.config_id, launch)];
+    return speed ? launch.price_per_hour / speed : launch.price_per_hour;
+  };
+  const heard = among.filter((launch) => isHeard(observed, launch));
+  return inOrderOfVictims(heard, observed, memory.idle_since, costOf);
+}
+
+/**
+ * As many launches of so many as may be; the text says why there are no more.
+ * @param replaces the launch in whose place it is
+ */
+export function launches(
+  { pool, market, budget, breaker }: Round,
+  count: number,
+  why: string,
+  replaces: string | null = null,
+): Plan {
   const steps: Step[] = [];
   const seconds = (until: number) => `${Math.max(1, Math.round((until - market.now) / 1000))} s`;
   const stopped = (because: string): Plan => ({ steps, text: `${why} ${because}.` });
@@ -134,16 +152,21 @@ function launches({ pool, market, budget, breaker }: Round, count: number, why: 
     if (breaker.kind === 'waiting') {
       return stopped(`The next start is tried in ${seconds(breaker.until)}: ${breaker.why}`);
     }
-    const choice = choose(candidatesOf(pool, market), market.now);
+    const candidates = candidatesOf(pool, market);
+    const choice = choose(candidates, market.now);
     if (choice.kind === 'none') {
       const next = choice.until === null ? '' : `, asked again in ${seconds(choice.until)}`;
-      return stopped(`None can be launched: ${choice.why}${next}`);
+      const isFull = candidates.some((one) => one.isFull);
+      return { ...stopped(`None can be launched: ${choice.why}${next}`), isFull };
     }
     const { machine, learned } = choice.candidate;
     const { price_per_hour } = learned;
-    if (!budget.take(price_per_hour)) return stopped(`None can be launched: ${budget.inWords()}`);
+    if (!budget.take(price_per_hour)) {
+      return { ...stopped(`None can be launched: ${budget.inWords()}`), isFull: true };
+    }
     market.taken.set(machine.provider, (market.taken.get(machine.provider) ?? 0) + 1);
-    steps.push({ kind: 'launch', config_id: pool.config_id, machine, price_per_hour, reason: why });
+    const { config_id } = pool;
+    steps.push({ kind: 'launch', config_id, machine, price_per_hour, replaces, reason: why });
   }
   return { steps, text: '' };
 }

@@ -1,15 +1,16 @@
-import type { FleetFacts } from '../facts.ts';
 import type { Launch } from '../launch.ts';
+import type { Observed } from '../rule-types.ts';
 import { isStarting } from './starts.ts';
 
 /**
  * The order in which workers are ended: those not yet registered, youngest first, since they have cost least; then those
- * that start; then idle ones, idle for longest first; then the least busy; dearest per token first among equals.
+ * that start; then those whose pool has been changed since; then idle ones, idle for longest first; then the least busy;
+ * dearest per token first among equals.
  * @param cost of a launch, per token where it is known
  */
 export function inOrderOfVictims(
   launches: Launch[],
-  workers: FleetFacts['workers'],
+  { workers, outdated }: Pick<Observed, 'workers' | 'outdated'>,
   idleSince: Record<string, number>,
   cost: (launch: Launch) => number,
 ): Launch[] {
@@ -18,7 +19,12 @@ export function inOrderOfVictims(
     if (isStarting(launch)) {
       return [launch.registered_at === null ? 0 : 1, 0, -launch.intended_at, -cost(launch)];
     }
-    return [2, running, idleSince[launch.name] ?? Number.POSITIVE_INFINITY, -cost(launch)];
+    return [
+      outdated.includes(launch.id) ? 2 : 3,
+      running,
+      idleSince[launch.name] ?? Number.POSITIVE_INFINITY,
+      -cost(launch),
+    ];
   };
   return launches
     .map((launch) => ({ launch, rank: [...rank(launch), launch.intended_at] }))

@@ -18,7 +18,7 @@ const launch = (state: LaunchRow['state'], more: Partial<LaunchRow> = {}) =>
 
 function start(facts: Partial<StartFacts> = {}, spec: object = {}) {
   const pool = PoolSpec.parse({ model: 'org/tiny', machines: [{ provider: 'local' }], ...spec });
-  const nothing = { launches: [], sessions: [], known: [], scaling: null };
+  const nothing = { launches: [], sessions: [], known: [], scaling: null, outdated: new Set<string>() };
   return poolStart('cfg', pool, { ...nothing, ...facts }, NOW);
 }
 
@@ -42,7 +42,21 @@ describe('what callers may expect of a pool without a worker', () => {
       progress: null,
       wait_ms: 300_000,
       retry_after_seconds: 60,
+      outdated: [],
     });
+  });
+
+  it('is none that serves since before its settings were changed, and nothing where there is no room beside it', () => {
+    const sessions = [session('old', { config_id: 'cfg' })];
+    const changed = { sessions, outdated: new Set(['old']) };
+    expect(start(changed, { max: 2 })).toMatchObject({ state: 'scaled_to_zero', outdated: ['old'] });
+    expect(start({ ...changed, launches: [launch('accepted')] }).state).toBe('starting');
+    expect(start(changed, { max: 1 })).toMatchObject({
+      state: 'stopped',
+      text: expect.stringContaining('max leaves no room'),
+    });
+    const both = [...sessions, session('new', { config_id: 'cfg' })];
+    expect(start({ ...changed, sessions: both }).state).toBe('ready');
   });
 
   it('is how far the start is that comes first, and how long that usually takes', () => {

@@ -99,6 +99,7 @@ describe('the view of models', () => {
     ];
     const start = (config_id: string, state: PoolStart['state'], ...names: string[]): PoolStart => ({
       ...{ config_id, names, state, progress: null, text: '', wait_ms: 1, retry_after_seconds: 5 },
+      outdated: [],
     });
     const starts = [
       start('cfg', 'ready', 'declared'),
@@ -113,6 +114,12 @@ describe('the view of models', () => {
       ['a', 'scaled_to_zero', false],
       ['b', 'scaled_to_zero', false],
       ['unnamed', 'stopped', false],
+    ]);
+    // Its worker is one from before a change.
+    const changed = { ...start('cfg', 'starting', 'tiny', 'declared'), outdated: ['w'] };
+    expect(modelViews(models.slice(0, 1), [session('w')], [changed])).toMatchObject([
+      { id: 'tiny', state: 'ready', available: true },
+      { id: 'declared', state: 'starting', available: false },
     ]);
   });
 });

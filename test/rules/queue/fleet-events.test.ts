@@ -25,6 +25,7 @@ describe('the fleet object', () => {
     expect(modelsKnown(queue).length).toBeLessThanOrEqual(1 + limits.KNOWN_MODELS_PER_WORKER);
     const bad = queue.fleet.workers().find(({ worker_id }) => worker_id === 'bad');
     expect(bad?.instance?.models).toHaveLength(limits.KNOWN_MODELS_PER_WORKER);
+    queue.worker('bad', { instance: { models: Array.from({ length: 60 }, (_, at) => `junk-${at}`) } });
     const refused = queue.request({ model: 'huge' });
     expect(refused).toMatchObject([{ reason: 'unknown_model' }]);
     expect(messageOf(refused)).toMatch(/ … and \d+ more$/);

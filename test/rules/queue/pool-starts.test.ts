@@ -10,6 +10,7 @@ const ZERO: PoolStart = {
   text: 'a worker will be started',
   wait_ms: 300_000,
   retry_after_seconds: 30,
+  outdated: [],
 };
 const STOPPED: PoolStart = { ...ZERO, state: 'stopped', text: 'the budget of $4.00/h is reached' };
 
@@ -109,6 +110,44 @@ describe('a pool that has no worker but may have one', () => {
     queue.advance(1);
     expect(waiting).toMatchObject([
       { reason: 'unknown_model', message: expect.stringContaining('they serve tiny') },
+    ]);
+  });
+});
+
+describe('a pool that was changed, whose workers serve what they were started with', () => {
+  const CHANGED: PoolStart = { ...ZERO, names: ['tiny', 'new'], state: 'starting', outdated: ['old'] };
+
+  it('has callers of the new model wait for a worker that serves it, or told to come back', () => {
+    for (const tellsQueue of [true, false]) {
+      const queue = queueWith([CHANGED], tellsQueue);
+      queue.worker('old');
+      expect(queue.request({ model: 'new' })).toMatchObject([
+        {
+          reason: 'no_worker',
+          retry_after_seconds: 5,
+          message: expect.stringContaining(CHANGED.text),
+        },
+      ]);
+      const waiting = queue.request({ model: 'new', waits_for_start: true });
+      expect(queue.request({ model: 'tiny' })).toMatchObject([{ kind: 'stream', worker_id: 'old' }]);
+      queue.advance(60);
+      expect(waiting).toEqual([]);
+      queue.worker('w', { instance: { models: ['new'] } });
+      expect(waiting).toMatchObject([{ kind: 'stream', worker_id: 'w' }]);
+    }
+  });
+
+  it('tells callers of the model before which models workers serve, and no other', () => {
+    const queue = queueWith([CHANGED]);
+    const old = queue.worker('old');
+    queue.worker('w', { instance: { models: ['new'] } });
+    queue.drop(old);
+    queue.advance(11);
+    expect(queue.request({ model: 'tiny' })).toMatchObject([
+      { reason: 'unknown_model', message: expect.stringMatching(/they serve new$/) },
+    ]);
+    expect(queue.request({ model: 'nope' })).toMatchObject([
+      { reason: 'unknown_model', message: expect.stringMatching(/models: new$/) },
     ]);
   });
 });

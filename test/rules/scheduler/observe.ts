@@ -57,6 +57,7 @@ export function launch(state: Launch['state'], given: Partial<Launch> = {}): Lau
     state,
     state_at: NOW - MINUTE,
     reason: '',
+    replaces: null,
     price_per_hour: 1,
     external_id: null,
     intended_at: NOW - 2 * MINUTE,
@@ -105,6 +106,7 @@ export function observed(given: Partial<Observed> = {}): Observed {
     workers: new Map(),
     cordoned: {},
     dismissed: [],
+    outdated: [],
     ...given,
   };
 }

@@ -294,13 +294,16 @@ describe('a spec', () => {
     expect(fleet.scheduler.nextReconcile()).toBeNull();
   });
 
-  it('that starts a pool otherwise replaces its workers', () => {
+  it('that starts a pool otherwise ends what is starting, and lets serve what serves', () => {
     const fleet = fleetWithSpec();
     const { id } = fleet.ready();
     fleet.apply({ max: 2 });
-    expect(fleet.row(id).state).toBe('ready');
     fleet.apply({ max: 2, model: 'other' });
-    expect(fleet.row(id).state).toBe('draining');
+    expect(fleet.row(id).state).toBe('ready');
+    const another = fleetWithSpec();
+    const starting = another.accepted();
+    another.apply({ max: 2, model: 'other' });
+    expect(another.row(starting.id).state).toBe('terminating');
   });
 });
 

@@ -34,6 +34,7 @@ export function launchRow(id: string, state: LaunchRow['state'], given: Partial<
     state_at: NOW,
     reason:
       '1 worker wanted: callers keep 0.0 slots busy and 12 wait. (waiting 12, running 0 (0 of batches))',
+    replaces: null,
     price_per_hour: 0.5,
     cost: 0,
     external_id: null,
