@@ -127,6 +127,7 @@ function portsOver(database: DatabaseSync, connection: Connection): Ports {
     random: () => Math.random(),
     connections: () => [connection],
     breakStream: () => {},
+    closeAnswers: () => {},
     tellFleet: () => {},
     log: () => {},
   };

@@ -1,4 +1,5 @@
-import { FleetViewerFrame, jsonOrText } from '../protocol/index.ts';
+import type { Alarm } from '../durable/ports.ts';
+import { CLOSE, FleetViewerFrame, jsonOrText } from '../protocol/index.ts';
 import type { Projection } from './projection.ts';
 
 /** A viewer gets at most one frame in this time, ms. */
@@ -28,6 +29,15 @@ export interface Watching {
   heardAt: number;
   /** Whose cookie opened it (sign-ins.ts), and when it was last found to be good; left out: a token did. */
   signIn?: { id: string; goodAt: number };
+  /** The token behind it: its SHA-256, and when it expires, epoch ms; left out where none are configured. */
+  token?: { sha256: string; expires_at?: number };
+}
+
+/** What a viewer showed when it opened its socket. */
+export interface OpenedWith {
+  /** Id of the sign-in whose cookie it was. */
+  signIn?: string;
+  token?: { sha256: string; expires_at?: number };
 }
 
 export interface ViewerSocket {
@@ -43,6 +53,8 @@ export interface LiveViewersPorts {
   sockets(): ViewerSocket[];
   view: Pick<Projection, 'epoch' | 'version' | 'refresh' | 'frame'>;
   now(): number;
+  /** Of this part alone: wakes the object, whose `alarm` calls `closeExpired`. */
+  alarm: Alarm;
   isSignedIn(id: string): Promise<boolean>;
   /** Runs something later, ms; keeps the object awake until then. */
   after(ms: number, run: () => void): void;
@@ -66,11 +78,38 @@ export class LiveViewers {
     this.#ports = ports;
   }
 
-  /** A socket was opened: nothing is sent before it asks. @param signIn id of the sign-in whose cookie opened it */
-  opened(socket: ViewerSocket, signIn: string | null = null): void {
+  /** A socket was opened: nothing is sent before it asks. */
+  opened(socket: ViewerSocket, { signIn, token }: OpenedWith = {}): void {
     const now = this.#ports.now();
     const watching = { isPaused: true, epoch: null, version: 0, sentAt: 0, heardAt: now };
-    socket.save({ ...watching, ...(signIn !== null && { signIn: { id: signIn, goodAt: now } }) });
+    socket.save({
+      ...watching,
+      ...(signIn !== undefined && { signIn: { id: signIn, goodAt: now } }),
+      ...(token && { token }),
+    });
+    if (token?.expires_at !== undefined) this.closeExpired();
+  }
+
+  /** These tokens may be refused now, or may do something else. @param secrets SHA-256 of each */
+  tokensChanged(secrets: readonly string[]): void {
+    for (const socket of this.#ports.sockets()) {
+      const sha256 = socket.load().token?.sha256;
+      if (sha256 !== undefined && secrets.includes(sha256))
+        socket.close(CLOSE.restarting, 'the token has changed');
+    }
+  }
+
+  /** Closes the sockets whose tokens have expired; the alarm comes when the next one does. */
+  closeExpired(): void {
+    const { alarm, sockets, now } = this.#ports;
+    let next = Number.POSITIVE_INFINITY;
+    for (const socket of sockets()) {
+      const expiresAt = socket.load().token?.expires_at ?? Number.POSITIVE_INFINITY;
+      if (expiresAt <= now()) socket.close(1008, 'the token has expired');
+      else next = Math.min(next, expiresAt);
+    }
+    if (next < Number.POSITIVE_INFINITY) alarm.set(next);
+    else if (alarm.get() !== null) alarm.clear();
   }
 
   /** Its viewer is gone. */

@@ -3,7 +3,7 @@ import { objectThatOffers, offer } from '../durable/offered.ts';
 import { randomName } from '../durable/random-text.ts';
 import { sqlOf } from '../durable/storage.ts';
 import { StoredAlarm } from '../durable/stored-alarm.ts';
-import { CLOSE, type FleetView, type Heartbeat } from '../protocol/index.ts';
+import type { FleetView, Heartbeat } from '../protocol/index.ts';
 import type { LauncherAnswer, LauncherReport, SchedulerRpc } from '../scheduler/rpc.ts';
 import {
   completeQueueSettings,
@@ -18,17 +18,10 @@ import { Fleet } from './fleet.ts';
 import { LiveViewers } from './live-viewers.ts';
 import { NewClock } from './new-clock.ts';
 import { type ObjectNamespaces, OtherObjects } from './other-objects.ts';
-import {
-  type FleetRpc,
-  type KnownWorker,
-  type RecordAnswer,
-  type RefusedWorker,
-  type SessionShare,
-  SIGN_IN_HEADER,
-} from './rpc.ts';
+import type { FleetRpc, KnownWorker, RecordAnswer, RefusedWorker, SessionShare } from './rpc.ts';
 import { SaveTimer } from './save-timer.ts';
 import { Scheduling } from './scheduling.ts';
-import { viewerSocket } from './viewer-socket.ts';
+import { openedWith, viewerSocket } from './viewer-socket.ts';
 
 /** News, log lines and samples wait this long for others to be stored with, ms. */
 const SAVE_AFTER_MS = 1000;
@@ -71,6 +64,7 @@ export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implement
   #fleetAlarm!: ReturnType<Alarms['part']>;
   #schedulingAlarm!: ReturnType<Alarms['part']>;
   #alertAlarm!: ReturnType<Alarms['part']>;
+  #viewerAlarm!: ReturnType<Alarms['part']>;
   #poster!: AlertPoster;
   #newClock!: NewClock;
   readonly #others = new OtherObjects(this.env, this.#queueId);
@@ -85,6 +79,7 @@ export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implement
       this.#fleetAlarm = alarms.part();
       this.#schedulingAlarm = alarms.part();
       this.#alertAlarm = alarms.part();
+      this.#viewerAlarm = alarms.part();
       const [sql, now] = [sqlOf(ctx.storage), () => Date.now()];
       const settings = completeQueueSettings(settingsFromBindings(env));
       this.#fleet = new Fleet(
@@ -127,6 +122,7 @@ export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implement
         sockets: () => ctx.getWebSockets().map((socket) => viewerSocket(ctx, socket)),
         view: this.#fleet.view,
         now: () => Date.now(),
+        alarm: this.#viewerAlarm,
         isSignedIn: async (id) => (await this.#signIns.signedIn(id)) !== null,
         after: (ms, run) => void setTimeout(run, ms),
       });
@@ -188,7 +184,7 @@ export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implement
     }
     const { 0: client, 1: server } = new WebSocketPair();
     this.ctx.acceptWebSocket(server);
-    this.#viewers.opened(viewerSocket(this.ctx, server), upgrade.headers.get(SIGN_IN_HEADER));
+    this.#viewers.opened(viewerSocket(this.ctx, server), openedWith(upgrade.headers));
     return new Response(null, { status: 101, webSocket: client });
   }
 
@@ -217,10 +213,8 @@ export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implement
     this.#viewers.signedOut(idSha256);
   }
 
-  async closeViewers(): Promise<void> {
-    for (const socket of this.ctx.getWebSockets()) {
-      viewerSocket(this.ctx, socket).close(CLOSE.restarting, 'tokens have changed');
-    }
+  async closeViewers(secrets: readonly string[]): Promise<void> {
+    this.#viewers.tokensChanged(secrets);
   }
 
   async sync(launcherId: string, report: LauncherReport): Promise<LauncherAnswer> {
@@ -243,6 +237,7 @@ export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implement
     const isSchedulingDue = this.#schedulingAlarm.isDue(now);
     const isAlertDue = this.#alertAlarm.isDue(now);
     if (this.#fleetAlarm.isDue(now)) this.#commit(() => this.#fleet.onAlarm());
+    if (this.#viewerAlarm.isDue(now)) this.#viewers.closeExpired();
     if (isAlertDue) await this.#poster.postNews();
     if (!isSchedulingDue) return;
     await this.#hearOfQueue();

@@ -57,8 +57,8 @@ export interface FleetRpc {
   /** Who has signed in so, and is not signed out. @param idSha256 of what its cookie holds */
   signedIn(idSha256: string): Promise<SignInRow | null>;
   signOut(idSha256: string): Promise<void>;
-  /** Everybody who looks at the fleet has to show again that they may. */
-  closeViewers(): Promise<void>;
+  /** Those who look at the fleet with these tokens have to show again that they may. @param secrets SHA-256 of each */
+  closeViewers(secrets: readonly string[]): Promise<void>;
   /** Every model that a worker served within the models' retention time, longest known first. */
   models(): Promise<KnownModel[]>;
   /**
@@ -292,5 +292,12 @@ export interface TelemetryPage {
   has_more: boolean;
 }
 
-/** Header of a viewer's upgrade on its way to the object: the hash of the sign-in whose cookie opens it. */
-export const SIGN_IN_HEADER = 'x-sign-in';
+/**
+ * Headers of a viewer's upgrade on its way to the object, set by the gateway alone: the hash of the sign-in whose cookie
+ * opens it, the SHA-256 of the token behind it and when that expires, epoch ms.
+ */
+export const VIEWER_HEADERS = {
+  signIn: 'x-sign-in',
+  sha256: 'x-viewer-token-sha256',
+  expires: 'x-viewer-token-expires',
+} as const;

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import type { TokenUse } from '../fleet/rpc.ts';
 import { DEFAULT_QUEUE } from '../settings/queue-settings.ts';
-import { TokenEntry } from '../settings/token-entry.ts';
+import { type EndedToken, endedTokens, TokenEntry } from '../settings/token-entry.ts';
 import type { Env } from './env.ts';
 import { HttpError } from './errors.ts';
 import { callFleet } from './objects/calls.ts';
@@ -38,21 +38,15 @@ export function configuredTokens({ TOKENS: text }: Pick<Env, 'TOKENS'>): TokenEn
 /**
  * From now on these are configured. A queue that asks for tokens goes on to ask, also where none is left.
  * @param text as `env.TOKENS`
- * @returns whether one of those before is not among them, or may do other things
+ * @returns what has to end with those before
  * @throws Error as `configuredTokens`
  */
-export function replaceTokens(text: string, env: Pick<Env, 'TOKENS'>): boolean {
+export function replaceTokens(text: string, env: Pick<Env, 'TOKENS'>): EndedToken[] {
   const before = configuredTokens(env);
   const entries = z.array(TokenEntry).parse(JSON.parse(text));
-  const known = new Set(entries.map(mayDo));
   replaced = text;
   parsed = { text, entries };
-  return before.some((entry) => !known.has(mayDo(entry)));
-}
-
-/** All of an entry but its limits: nobody has to dial anew for those. */
-function mayDo({ limits: _, ...entry }: TokenEntry): string {
-  return JSON.stringify(entry);
+  return endedTokens(before, entries);
 }
 
 /** No tokens were configured when this process was started: only this machine is served. */
@@ -85,7 +79,8 @@ async function keptTokens(env: TokenSources): Promise<TokenEntry[]> {
   const now = Date.now();
   if (now - kept.at < FRESH_MS) return kept.entries;
   const [before, asked] = [kept, changes];
-  if (before.version !== null) kept = { ...before, at: now };
+  // After a change that was made here nobody goes by what was before it.
+  if (before.version !== null && Number.isFinite(before.at)) kept = { ...before, at: now };
   try {
     const { version, entries } = await callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.tokens(before.version));
     const at = asked === changes ? now : Number.NEGATIVE_INFINITY;

@@ -9,6 +9,7 @@ import {
 import { actOnJobs } from './commands/act-on-jobs.ts';
 import { cancel } from './commands/cancel.ts';
 import { cordon } from './commands/cordon.ts';
+import { endTokens } from './commands/end-tokens.ts';
 import { limits, tellLimits } from './commands/limits.ts';
 import { leaveListener, listen, nextSettled } from './commands/listen.ts';
 import { purge } from './commands/purge.ts';
@@ -43,6 +44,7 @@ export const COMMANDS = {
   actOnJobs,
   cancel,
   cordon,
+  endTokens,
   hearStarts,
   leaveListener,
   listen,

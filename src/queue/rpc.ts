@@ -11,6 +11,7 @@ import type {
   PoolSharing,
   TraceContext,
 } from '../protocol/index.ts';
+import type { EndedToken } from '../settings/token-entry.ts';
 import type { JobListWanted, JobPage, JobsAction } from './list-rpc.ts';
 import type { BatchSlots, PoolNow, QueueMetrics } from './metrics-rpc.ts';
 import type { Prefix } from './prefix-rpc.ts';
@@ -33,12 +34,14 @@ export function maySee(viewer: Viewer, tenant: string | null | undefined): boole
 }
 
 /**
- * Headers of a worker's upgrade of `/ws`, set by the gateway alone: the name of its token, and where the
+ * Headers of a worker's upgrade of `/ws`, set by the gateway alone: the name of its token, its SHA-256 and its end (epoch ms), and where the
  * token is bound to worker ids, the pattern that they must fit (`matchesPattern`); both percent-encoded. Without
  * tokens there is neither. What the machine of one that was launched costs an hour, as a number.
  */
 export const WORKER_TOKEN_HEADERS = {
   name: 'x-worker-token-name',
+  sha256: 'x-worker-token-sha256',
+  expires: 'x-worker-token-expires',
   pattern: 'x-worker-id-pattern',
   pool: 'x-worker-config-id',
   price: 'x-worker-price-per-hour',
@@ -108,6 +111,8 @@ export interface QueueCalls {
   poolJobs(configId: string): Promise<PoolJobs>;
   /** Limits of tokens were changed, without a request of theirs. */
   tellLimits(changed: ToldLimits[]): Promise<void>;
+  /** Closes the sockets of workers that were opened with these secrets, and ends the requests of those that are gone. */
+  endTokens(ended: readonly EndedToken[]): Promise<void>;
   /** How every token with limits stands. */
   limits(): Promise<LimitView[]>;
   /** Usage, including all that ended until now; 10,000 sums at most. */

@@ -16,7 +16,7 @@ export function relayName(queueId: string, workerId: string): string {
 export interface RelayCalls {
   /** The queue found that this attempt is lost: tell the caller that waits for it. */
   breakStream(stream: number, reason: BrokenReason): Promise<void>;
-  /** Closes the answer socket with 1012: the process is about to end. */
+  /** Closes the answer socket with 1012: the process is about to end, or its worker has to show its token again. */
   closeSockets(): Promise<void>;
 }
 

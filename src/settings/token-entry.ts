@@ -71,4 +71,29 @@ export const TokenEntry = TokenBounds.extend({
   created_at: z.iso.datetime().optional(),
 });
 export type TokenBounds = z.infer<typeof TokenBounds>;
+
+/** A secret with which nothing that is open goes on. */
+export interface EndedToken {
+  name: string;
+  sha256: string;
+  /** It is refused from now on, so what it asked for ends too; false: its entry has changed, and sockets dial again. */
+  isGone: boolean;
+}
+
+/** What has to end after a change of tokens: of secrets that are refused now, or may do something else than before. */
+export function endedTokens(before: readonly TokenEntry[], now: readonly TokenEntry[]): EndedToken[] {
+  const bySecret = new Map(now.map((entry) => [entry.sha256, entry]));
+  return before.flatMap((entry): EndedToken[] => {
+    const { name, sha256 } = entry;
+    const after = bySecret.get(sha256);
+    if (after === undefined) return [{ name, sha256, isGone: true }];
+    return opensAs(after) === opensAs(entry) ? [] : [{ name, sha256, isGone: false }];
+  });
+}
+
+/** What counts when a socket is opened: nobody has to dial anew for other limits, weights or priorities. */
+function opensAs(entry: TokenEntry): string {
+  const { name, scopes, tenant, worker_id, models, routes, expires_at } = entry;
+  return JSON.stringify([name, scopes, tenant, worker_id, models, routes, expires_at]);
+}
 export type TokenEntry = z.infer<typeof TokenEntry>;

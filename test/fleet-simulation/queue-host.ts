@@ -226,6 +226,7 @@ export class QueueHost {
       random: () => random.next(),
       connections: () => [...this.#connections],
       breakStream: () => {},
+      closeAnswers: () => {},
       tellFleet: (event) => life === this.life && this.#report.tell(event),
       log: () => {},
     };

@@ -151,6 +151,7 @@ function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCalls {
     stayed: (id, why) => rpc((queue, answer) => answer(queue.do('stayed', id, why))),
     usage: unasked,
     tellLimits: unasked,
+    endTokens: unasked,
     limits: unasked,
     cordon: unasked,
   };

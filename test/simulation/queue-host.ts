@@ -310,6 +310,7 @@ export class QueueHost {
         this.hold(() => {
           if (life === this.life) this.#ports.breakStream(relay, stream, reason);
         }),
+      closeAnswers: () => {},
       tellFleet: (event) =>
         this.hold(() => {
           if (life === this.life) this.#report.tell(event);

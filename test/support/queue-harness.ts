@@ -87,6 +87,8 @@ export class QueueHarness {
   alarmAt: number | null = null;
   /** Epoch ms; the alarm that is set does not fire before. */
   #alarmHeldUntil = 0;
+  /** Relays whose answer sockets were closed. */
+  readonly closedAnswers: string[] = [];
   readonly broken: { relay: string; stream: number; reason: BrokenReason }[] = [];
   readonly logLines: { message: string; fields: Record<string, unknown> | undefined }[] = [];
   readonly connections = new Set<FakeConnection>();
@@ -294,6 +296,7 @@ export class QueueHarness {
       random: () => 0.5,
       connections: () => [...this.connections],
       breakStream: (relay, stream, reason) => this.broken.push({ relay, stream, reason }),
+      closeAnswers: (relay) => this.closedAnswers.push(relay),
       tellFleet: (event) => this.fleet.rules.record([event]),
       log: (_, message, fields) => this.logLines.push({ message, fields }),
     };

@@ -1,8 +1,9 @@
-import { SIGN_IN_HEADER } from '../../fleet/rpc.ts';
+import { VIEWER_HEADERS } from '../../fleet/rpc.ts';
 import { WORKER_TOKEN_HEADERS } from '../../queue/rpc.ts';
 import { RELAY_HEADER, relayName } from '../../relay/calls.ts';
-import type { TokenEntry } from '../../settings/token-entry.ts';
+import type { EndedToken, TokenEntry } from '../../settings/token-entry.ts';
 import { type Env, objectNamed } from '../env.ts';
+import { namedQueues } from './queue-ids.ts';
 import { storageFault } from './storage-faults.ts';
 
 /** Objects that may hold sockets of this process, which it closes at its end. */
@@ -24,6 +25,9 @@ export async function dialQueue(
   const headers = new Headers(request.headers);
   for (const name of [...Object.values(WORKER_TOKEN_HEADERS), RELAY_HEADER]) headers.delete(name);
   if (token) headers.set(WORKER_TOKEN_HEADERS.name, encodeURIComponent(token.name));
+  if (token?.sha256) headers.set(WORKER_TOKEN_HEADERS.sha256, token.sha256);
+  if (token?.expires_at)
+    headers.set(WORKER_TOKEN_HEADERS.expires, String(Math.ceil(Date.parse(token.expires_at))));
   if (token?.worker_id) headers.set(WORKER_TOKEN_HEADERS.pattern, encodeURIComponent(token.worker_id));
   if (token?.config_id) headers.set(WORKER_TOKEN_HEADERS.pool, encodeURIComponent(token.config_id));
   if (pricePerHour !== null) headers.set(WORKER_TOKEN_HEADERS.price, String(pricePerHour));
@@ -35,19 +39,21 @@ export async function dialQueue(
 }
 
 /**
- * Passes the upgrade of one who looks at a fleet to its object.
- * @param signIn id of the sign-in with whose cookie it is asked for: the socket ends with it
+ * Passes the upgrade of one who looks at a fleet to its object: the socket ends with the token, or with the sign-in, with
+ * which it is asked for.
  */
 export function watchFleet(
   env: Env,
   queueId: string,
   request: Request,
-  signIn: string | undefined,
+  token: (TokenEntry & { signed_in?: string }) | null,
 ): Promise<Response> {
   dialled.fleets.add(queueId);
   const headers = new Headers(request.headers);
-  headers.delete(SIGN_IN_HEADER);
-  if (signIn !== undefined) headers.set(SIGN_IN_HEADER, signIn);
+  for (const name of Object.values(VIEWER_HEADERS)) headers.delete(name);
+  if (token?.signed_in !== undefined) headers.set(VIEWER_HEADERS.signIn, token.signed_in);
+  if (token) headers.set(VIEWER_HEADERS.sha256, token.sha256);
+  if (token?.expires_at) headers.set(VIEWER_HEADERS.expires, String(Math.ceil(Date.parse(token.expires_at))));
   return objectNamed(env.FLEET, queueId).fetch(new Request(request, { headers }));
 }
 
@@ -73,7 +79,17 @@ export async function closeAllSockets(env: Env): Promise<void> {
   ]);
 }
 
-/** The same for all who look at a fleet. */
-export async function closeAllViewers(env: Env): Promise<void> {
-  await Promise.allSettled([...dialled.fleets].map((name) => objectNamed(env.FLEET, name).closeViewers()));
+/** Closes what was opened with these tokens, and ends what those of them that are gone have asked for. Nobody else's. */
+export async function endTokens(env: Env, ended: readonly EndedToken[]): Promise<void> {
+  if (ended.length === 0) return;
+  const named = namedQueues(env);
+  const secrets = ended.map(({ sha256 }) => sha256);
+  await Promise.allSettled([
+    ...[...new Set([...named, ...dialled.queues])].map((name) =>
+      objectNamed(env.QUEUE, name).endTokens(ended),
+    ),
+    ...[...new Set([...named, ...dialled.fleets])].map((name) =>
+      objectNamed(env.FLEET, name).closeViewers(secrets),
+    ),
+  ]);
 }

@@ -129,7 +129,7 @@ export function fleetRoutes(app: Gateway): void {
         'This address is for WebSocket connections of viewers: poll GET /api/fleet instead.',
       );
       const queueId = queueIdOf(context.env, context.req.raw);
-      return watchFleet(context.env, queueId, context.req.raw, context.get('token')?.signed_in);
+      return watchFleet(context.env, queueId, context.req.raw, context.get('token'));
     },
   });
 

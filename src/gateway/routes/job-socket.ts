@@ -10,6 +10,7 @@ import { callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { submitAndListen } from '../objects/submit-jobs.ts';
 import { acceptUpgrade } from '../socket-pair.ts';
+import { watchToken } from '../token-watch.ts';
 import { entryNow } from '../tokens.ts';
 import { takeTurn } from '../turns.ts';
 import { type Gateway, type GatewayContext, requireUpgrade, route } from './route.ts';
@@ -79,7 +80,12 @@ function serve(context: GatewayContext): Response {
   server.addEventListener('message', ({ data }) => {
     last = last.then(() => take(data));
   });
+  const stopWatching = watchToken(caller, env, ({ message }) => {
+    quietly(() => server.close(1008, message));
+    socket.onClose();
+  });
   const closed = () => {
+    stopWatching();
     quietly(() => server.close(1000, ''));
     socket.onClose();
   };

@@ -6,6 +6,7 @@ import { callQueue } from '../objects/calls.ts';
 import { wholeJob } from '../objects/job-files.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { fetchRelay } from '../objects/sockets.ts';
+import { endsWithToken, whileGood } from '../token-watch.ts';
 import { type Gateway, route } from './route.ts';
 
 /** The answer of a stored job, while it is made and after. Readers change nothing for the job. */
@@ -36,10 +37,14 @@ export function jobStreamRoute(app: Gateway): void {
         whole: (job) => wholeJob(env, queueId, job),
         now: () => Date.now(),
       });
-      const named = answered.then((response) => {
-        response.headers.set('x-job-id', id);
-        return response;
+      const caller = context.get('token');
+      const named = whileGood(caller, env, answered).then((response) => {
+        const watched = endsWithToken(caller, env, response);
+        watched.headers.set('x-job-id', id);
+        return watched;
       });
+      // Nobody reads what comes after the token is gone.
+      named.catch(() => hungUp.abort());
       return respondEarly(named, {
         kind: 'events',
         headers: { 'x-job-id': id },

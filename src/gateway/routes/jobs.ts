@@ -16,6 +16,7 @@ import { queueIdOf } from '../objects/queue-ids.ts';
 import { submitJobs } from '../objects/submit-jobs.ts';
 import type { Parameter } from '../openapi/row.ts';
 import { parseJobs, readSubmission, rejection, submitAll } from '../submissions.ts';
+import { whileGood } from '../token-watch.ts';
 import { takeTurn } from '../turns.ts';
 import { type Gateway, route } from './route.ts';
 
@@ -136,7 +137,7 @@ export function jobRoutes(app: Gateway): void {
       };
       if (waitMs === 0) return look();
       // Begun early, so that a caller who has left is noticed and its connection freed.
-      return respondEarly(look(), {
+      return respondEarly(whileGood(context.get('token'), context.env, look()), {
         kind: 'json',
         headers: {},
         errorOf: { dialect: 'openai', requestId: context.get('requestId') },

@@ -21,6 +21,7 @@ import { shownJob } from '../runpod/job.ts';
 import { nextOutputs } from '../runpod/stream.ts';
 import { readRunpodSubmission } from '../runpod/submission.ts';
 import { rejection } from '../submissions.ts';
+import { whileGood } from '../token-watch.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
 /** How long `runsync` waits for the end of a job, ms: what RunPod allows, and what it does where nothing is said. */
@@ -68,7 +69,7 @@ export function runpodRoutes(app: Gateway): void {
         Response.json(await shown(context, found(job, id))),
       );
       // Begun early, so that a caller who has left is noticed and its connection freed; the job goes on.
-      return respondEarly(done, {
+      return respondEarly(whileGood(context.get('token'), context.env, done), {
         kind: 'json',
         headers: {},
         errorOf: { dialect: 'runpod', requestId: context.get('requestId') },

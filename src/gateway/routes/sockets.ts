@@ -3,7 +3,7 @@ import { HttpError } from '../errors.ts';
 import { tellLimitsOfFile } from '../limits.ts';
 import { callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
-import { closeAllSockets, closeAllViewers, dialQueue, dialRelay } from '../objects/sockets.ts';
+import { closeAllSockets, dialQueue, dialRelay, endTokens } from '../objects/sockets.ts';
 import { noteRefusedWorkers } from '../refused-workers.ts';
 import { auditConfiguredTokens, equalInConstantTime, replaceTokens } from '../tokens.ts';
 import { type Gateway, requireUpgrade, route } from './route.ts';
@@ -84,10 +84,9 @@ export function socketRoutes(app: Gateway): void {
 
   /** Tokens were made or taken away. */
   app.post('/internal/tokens', async (context) => {
-    const isOneGone = replaceTokens(await context.req.text(), context.env);
+    const ended = replaceTokens(await context.req.text(), context.env);
     await tellLimitsOfFile(context.env);
-    // Programs whose token is still good dial again.
-    if (isOneGone) await Promise.all([closeAllSockets(context.env), closeAllViewers(context.env)]);
+    await endTokens(context.env, ended);
     // If it cannot be recorded now, it is with the next use of a token; no token is good for longer because of that.
     await auditConfiguredTokens(context.env).catch(() => {});
     return context.json({ status: 'ok' });

@@ -2,7 +2,7 @@ import type * as z from 'zod';
 import type { TokenChange } from '../../fleet/rpc.ts';
 import { parseValue, type TokenView } from '../../protocol/index.ts';
 import { DEFAULT_QUEUE } from '../../settings/queue-settings.ts';
-import { TokenChanges, type TokenEntry, TokenRequest } from '../../settings/token-entry.ts';
+import { endedTokens, TokenChanges, type TokenEntry, TokenRequest } from '../../settings/token-entry.ts';
 import { audited } from '../audit.ts';
 import { readValue } from '../body.ts';
 import type { Env } from '../env.ts';
@@ -10,7 +10,7 @@ import { HttpError } from '../errors.ts';
 import { tellLimits } from '../limits.ts';
 import { callFleet, callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
-import { closeAllSockets, closeAllViewers } from '../objects/sockets.ts';
+import { endTokens } from '../objects/sockets.ts';
 import {
   allTokens,
   configuredTokens,
@@ -104,7 +104,7 @@ export function tokenRoutes(app: Gateway): void {
       const { name } = before;
       const changes = await requestOf(context, TokenChanges);
       const entry = await change(context, before, { kind: 'set', name, changes });
-      forgetKeptTokens();
+      await endConnections(env, before, [entry]);
       await tellLimits(env, [entry]);
       return context.json(viewOf(entry, 'api', null));
     },
@@ -142,7 +142,7 @@ export function tokenRoutes(app: Gateway): void {
       const token = randomToken();
       const sha256 = await sha256Of(token);
       const entry = await change(context, before, { kind: 'rotate', name: before.name, sha256 });
-      await endConnections(env);
+      await endConnections(env, before, [entry]);
       return context.json({ token, ...viewOf(entry, 'api', null) });
     },
   });
@@ -151,7 +151,7 @@ export function tokenRoutes(app: Gateway): void {
     method: 'DELETE',
     path: '/api/tokens/:name',
     tag: 'Tokens',
-    summary: 'Takes it away: it is refused from now on, and what was opened with it is closed',
+    summary: 'Takes it away: it is refused from now on, and what was opened with it ends',
     scopes: ['admin'],
     answers: { 200: { description: 'What was taken away.', content: { schema: 'TokenView' } } },
     errors: [404, 409, 503],
@@ -159,7 +159,7 @@ export function tokenRoutes(app: Gateway): void {
       const { env } = context;
       const before = await keptEntry(context);
       const entry = await change(context, before, { kind: 'revoke', name: before.name });
-      await endConnections(env);
+      await endConnections(env, before, []);
       return context.json(viewOf(entry, 'api', null));
     },
   });
@@ -240,10 +240,10 @@ async function keptEntry({ env, req }: GatewayContext): Promise<TokenEntry> {
   );
 }
 
-/** Workers and programs whose token is still good dial again. */
-async function endConnections(env: Env): Promise<void> {
+/** Ends what the token had open, as far as it may not go on. @param now the entry as it is now; none: it is gone */
+async function endConnections(env: Env, before: TokenEntry, now: TokenEntry[]): Promise<void> {
   forgetKeptTokens();
-  await Promise.all([closeAllSockets(env), closeAllViewers(env)]);
+  await endTokens(env, endedTokens([before], now));
 }
 
 async function viewsOf(env: Env): Promise<TokenView[]> {

@@ -2,6 +2,7 @@ import { CLOSE, matchesPattern, type Register } from '../../protocol/index.ts';
 import { type Core, leasedBy } from '../state/state.ts';
 import type { Connection } from '../store/ports.ts';
 import { findTokenName } from '../store/session-table.ts';
+import { hasExpired } from './ended-token.ts';
 
 export interface Denial {
   code: number;
@@ -14,10 +15,16 @@ export interface Denial {
 /** Why this connection may not be the worker of that id and pool; null: it may. */
 export function denyWorker(
   core: Core,
-  { token }: Connection,
+  connection: Connection,
   { worker_id: workerId, config_id }: Pick<Register, 'worker_id' | 'config_id'>,
 ): Denial | null {
+  const { token } = connection;
   if (!token) return null;
+  if (hasExpired(core, connection)) {
+    // It dials again, and the gateway says why it is refused.
+    const reason = 'the token of this worker has expired';
+    return { code: CLOSE.restarting, reason, message: `the token "${token.name}" has expired` };
+  }
   if (token.worker_ids !== null && !matchesPattern(token.worker_ids, workerId)) {
     return {
       code: CLOSE.forbidden,

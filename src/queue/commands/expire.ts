@@ -1,4 +1,5 @@
 import { endUnfinished } from '../attempts/end.ts';
+import { closeExpired, nextExpiry } from '../attempts/ended-token.ts';
 import { closeHalfOpen, leaseRanOut, nextHalfOpen } from '../attempts/half-open.ts';
 import { failAttempt, releaseAttempt } from '../attempts/retry.ts';
 import { revoke } from '../attempts/revoke.ts';
@@ -14,12 +15,13 @@ import { sweep } from './retention.ts';
 const DEADLINE_PASSED = 'the deadline passed before the job was done';
 
 /**
- * What the alarm does: expires leases and deadlines, ends retry delays, closes half-open sockets, forgets old jobs. An
+ * What the alarm does: expires leases and deadlines, ends retry delays, closes half-open sockets and those whose tokens have expired, forgets old jobs. An
  * alarm fires at least once and may fire late or twice, so this looks at what is due now, whatever it was set for.
  */
 export function expire(core: Core): void {
   const now = core.now();
   closeHalfOpen(core);
+  closeExpired(core);
   core.stored.wake();
   for (const job of deadlinesDue(core.sql, now)) {
     endUnfinished(core, job, 'expired', 'deadline', DEADLINE_PASSED);
@@ -30,7 +32,8 @@ export function expire(core: Core): void {
     else core.stored.postpone(job, now + SECOND_LOOK_MS, true);
   }
   core.alarm.clear();
-  for (const next of [nextDue(core.sql), nextHalfOpen(core)]) if (next !== null) due(core, next);
+  for (const next of [nextDue(core.sql), nextHalfOpen(core), nextExpiry(core)])
+    if (next !== null) due(core, next);
   sweep(core);
 }
 

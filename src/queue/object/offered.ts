@@ -29,6 +29,7 @@ export const OFFERED_VIEWS = [
 export const OFFERED_COMMANDS = [
   'actOnJobs',
   'cancel',
+  'endTokens',
   'purge',
   'retry',
   'stayed',

@@ -39,6 +39,11 @@ export function portsOf(
       const stub = RELAY.get(RELAY.idFromName(relay)) as unknown as RelayCalls;
       defer(() => ctx.waitUntil(stub.breakStream(stream, reason).catch(() => {})));
     },
+    closeAnswers: (relay) => {
+      if (relays) return defer(() => relays.named(relay).closeSocket());
+      const stub = RELAY.get(RELAY.idFromName(relay)) as unknown as RelayCalls;
+      defer(() => ctx.waitUntil(stub.closeSockets().catch(() => {})));
+    },
     tellFleet: (event) => defer(() => tellFleet(event)),
     log,
   };

@@ -25,8 +25,10 @@ export class Sockets {
     socket.serializeAttachment({ token, price_per_hour, session: null } satisfies Attachment);
   }
 
-  /** Notes that a message came. @returns null: a worker may not send such a message, and its peer has been told */
+  /** Notes that a message came. @returns null: it is not taken */
   heard(socket: WebSocket, message: string | ArrayBuffer): { connection: Connection; text: string } | null {
+    // The queue has closed it: nothing that comes behind that counts.
+    if (socket.readyState >= WebSocket.CLOSING) return null;
     this.#heardAt.set(socket, Date.now());
     const connection = this.connection(socket);
     if (typeof message !== 'string') {
@@ -129,7 +131,15 @@ function tokenOf({ headers }: Request): WorkerToken | null {
     return value === null ? null : decodeURIComponent(value);
   };
   const name = said('name');
-  return name === null ? null : { name, worker_ids: said('pattern'), config_id: said('pool') };
+  if (name === null) return null;
+  const [sha256, expires] = [said('sha256'), said('expires')];
+  return {
+    name,
+    ...(sha256 !== null && { sha256 }),
+    ...(expires !== null && { expires_at: Number(expires) }),
+    worker_ids: said('pattern'),
+    config_id: said('pool'),
+  };
 }
 
 function priceIn({ headers }: Request): number | null {

@@ -27,6 +27,8 @@ export interface Ports extends Storage {
   connections(): Connection[];
   /** Tells a relay object that one of its streams is lost. Best effort. */
   breakStream(relay: string, stream: number, reason: BrokenReason): void;
+  /** Closes the answer socket at a relay: its worker has to dial it anew. Best effort. */
+  closeAnswers(relay: string): void;
   /** Reports a worker's registration or end to the fleet object. Best effort: registrations report again. */
   tellFleet(event: FleetEvent): void;
   log(level: 'debug' | 'info' | 'warn' | 'error', message: string, fields?: Record<string, unknown>): void;
@@ -55,6 +57,10 @@ export interface Connection {
 
 export interface WorkerToken {
   name: string;
+  /** Of the secret; left out of a launched worker, whose token ends with its launch. */
+  sha256?: string;
+  /** Epoch ms; left out: it does not expire. */
+  expires_at?: number;
   /** Pattern of the worker ids that may use it; null: any. */
   worker_ids: string | null;
   /** The only pool whose jobs it may be given; null: any. */

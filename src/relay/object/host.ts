@@ -28,6 +28,8 @@ type Headers = Record<string, string>;
 export class RelayHost {
   readonly #relay: Relay;
   #socket: WebSocket | null = null;
+  /** Of the newest answer socket. */
+  #closeSocket: (() => void) | null = null;
   #timer: ReturnType<typeof setTimeout> | null = null;
   /** Bytes that the worker sent. */
   received = 0;
@@ -95,9 +97,9 @@ export class RelayHost {
     this.#relay.breakAll(reason);
   }
 
-  /** Closes the answer socket with 1012: the process is about to end. */
+  /** Closes the answer socket with 1012: its worker dials again, if there still is a queue and its token is good. */
   closeSocket(): void {
-    this.#socket?.close(CLOSE.restarting, 'queue restarting');
+    this.#closeSocket?.();
   }
 
   /** `accept()`, not hibernation: the socket is in use all the time that it matters, at half the cost. */
@@ -121,13 +123,15 @@ export class RelayHost {
         quietly(() => server.send(PONG_TEXT));
       }
     });
-    const closed = () => {
-      quietly(() => server.close(CLOSE.done, ''));
+    const closed = (code: number, reason: string) => {
+      quietly(() => server.close(code, reason));
       if (this.#socket === server) this.#socket = null;
       this.#relay.onSocketClosed(socket);
     };
-    server.addEventListener('close', closed);
-    server.addEventListener('error', closed);
+    server.addEventListener('close', () => closed(CLOSE.done, ''));
+    server.addEventListener('error', () => closed(CLOSE.done, ''));
+    // What comes behind that is not taken: another socket counts, or none.
+    this.#closeSocket = () => closed(CLOSE.restarting, 'dial again');
     this.#socket = server;
     this.#relay.onSocket(socket);
     return new Response(null, { status: 101, webSocket: client });

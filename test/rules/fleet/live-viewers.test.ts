@@ -1,5 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { LiveViewers, type ViewerSocket, type Watching } from '../../../src/fleet/live-viewers.ts';
+import {
+  LiveViewers,
+  type OpenedWith,
+  type ViewerSocket,
+  type Watching,
+} from '../../../src/fleet/live-viewers.ts';
 import type { FleetFrame } from '../../../src/protocol/index.ts';
 import { FleetHarness } from '../../support/fleet-harness.ts';
 import { settled } from '../../support/virtual-clock.ts';
@@ -30,12 +35,22 @@ class Theatre {
   readonly sockets: Viewer[] = [];
   planned: { at: number; run: () => void }[] = [];
   signedIn = true;
+  alarmAt: number | null = null;
+  readonly alarm = {
+    get: () => this.alarmAt,
+    set: (at: number) => {
+      this.alarmAt = at;
+    },
+    clear: () => {
+      this.alarmAt = null;
+    },
+  };
   viewers = this.#viewers();
 
-  open(signIn: string | null = null): Viewer {
+  open(openedWith: OpenedWith = {}): Viewer {
     const viewer = new Viewer();
     this.sockets.push(viewer);
-    this.viewers.opened(viewer, signIn);
+    this.viewers.opened(viewer, openedWith);
     return viewer;
   }
 
@@ -76,6 +91,7 @@ class Theatre {
       sockets: () => this.sockets.filter(({ closed }) => closed === null),
       view: this.fleet.rules.view,
       now: () => this.fleet.nowMs,
+      alarm: this.alarm,
       isSignedIn: async () => this.signedIn,
       after: (ms, run) => void this.planned.push({ at: this.fleet.nowMs + ms, run }),
     });
@@ -121,7 +137,9 @@ describe('viewers of the fleet', () => {
 
   it('are closed when they are signed out, at once or when that is noticed, and sent nothing after that', async () => {
     const theatre = new Theatre();
-    const [leaving, elsewhere, staying] = [theatre.open('a'), theatre.open('b'), theatre.open()];
+    const [leaving, elsewhere, staying] = [{ signIn: 'a' }, { signIn: 'b' }, {}].map((opened) =>
+      theatre.open(opened),
+    ) as [Viewer, Viewer, Viewer];
     for (const viewer of [leaving, elsewhere, staying]) theatre.watch(viewer);
     theatre.viewers.signedOut('a');
     expect([leaving, elsewhere, staying].map(({ closed }) => closed)).toEqual([1008, null, null]);
@@ -245,5 +263,32 @@ describe('viewers of the fleet', () => {
     theatre.advance(1);
     theatre.watch(old, (old.frames[0] as { view: object }).view);
     expect(old.frames.at(-1)?.type).toBe('full');
+  });
+});
+
+describe('the token of a viewer', () => {
+  it('closes its sockets when it has changed, and no others', () => {
+    const theatre = new Theatre();
+    const [mine, theirs, nobodys] = [
+      theatre.open({ token: { sha256: 'mine' } }),
+      theatre.open({ token: { sha256: 'theirs' } }),
+      theatre.open(),
+    ];
+    theatre.viewers.tokensChanged(['mine', 'another']);
+    expect([mine.closed, theirs.closed, nobodys.closed]).toEqual([1012, null, null]);
+  });
+
+  it('closes them when it expires, whether or not they look', () => {
+    const theatre = new Theatre();
+    const now = theatre.fleet.nowMs;
+    const early = theatre.open({ token: { sha256: 'a', expires_at: now + 5000 } });
+    const late = theatre.open({ token: { sha256: 'b', expires_at: now + 9000 } });
+    expect(theatre.alarmAt).toBe(now + 5000);
+    theatre.advance(5);
+    theatre.viewers.closeExpired();
+    expect([early.closed, late.closed, theatre.alarmAt]).toEqual([1008, null, now + 9000]);
+    theatre.advance(4);
+    theatre.viewers.closeExpired();
+    expect([late.closed, theatre.alarmAt]).toEqual([1008, null]);
   });
 });

@@ -1,0 +1,65 @@
+import type { TokenEntry } from '../settings/token-entry.ts';
+import { HttpError } from './errors.ts';
+import { entryNow, type TokenSources } from './tokens.ts';
+
+/** How often a token is looked up while something that it opened lasts, ms: as old as the list of tokens may be. */
+const EVERY_MS = 1000;
+
+/**
+ * Looks at the token of something that lasts, until `stop`. The queue itself ends the requests and the workers of a
+ * token; what the gateway holds for a caller, a long poll or a socket, it ends by this.
+ * @param over called once, when the token was revoked or rotated, or has expired
+ * @returns stop
+ */
+export function watchToken(
+  caller: TokenEntry | null,
+  env: TokenSources,
+  over: (error: HttpError) => void,
+): () => void {
+  if (caller === null) return () => {};
+  let isStopped = false;
+  const look = async () => {
+    // While the list cannot be read, the token is as it was.
+    const entry = await entryNow(caller, env).catch(() => null);
+    if (isStopped) return;
+    if (entry !== undefined) timer = setTimeout(look, EVERY_MS);
+    else {
+      const message = `The token "${caller.name}" was revoked, rotated or expired while this was open.`;
+      over(new HttpError(401, message, 'token_unknown'));
+    }
+  };
+  let timer = setTimeout(look, EVERY_MS);
+  return () => {
+    isStopped = true;
+    clearTimeout(timer);
+  };
+}
+
+/**
+ * What is waited for, while its caller's token is good.
+ * @throws HttpError 401 as soon as it is not
+ */
+export async function whileGood<T>(
+  caller: TokenEntry | null,
+  env: TokenSources,
+  awaited: Promise<T>,
+): Promise<T> {
+  let stop = () => {};
+  const over = new Promise<never>((_, reject) => {
+    stop = watchToken(caller, env, reject);
+  });
+  return await Promise.race([awaited, over]).finally(() => stop());
+}
+
+/** A response whose body breaks off when its caller's token is not good any more. */
+export function endsWithToken(caller: TokenEntry | null, env: TokenSources, response: Response): Response {
+  if (caller === null || response.body === null) return response;
+  const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+  const cut = new AbortController();
+  const stop = watchToken(caller, env, (error) => cut.abort(error));
+  void response.body
+    .pipeTo(writable, { signal: cut.signal })
+    .catch(() => {})
+    .finally(stop);
+  return new Response(readable, response);
+}

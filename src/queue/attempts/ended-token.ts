@@ -1,0 +1,34 @@
+import { CLOSE } from '../../protocol/index.ts';
+import { relayName } from '../../relay/calls.ts';
+import type { Core } from '../state/state.ts';
+import type { Connection } from '../store/ports.ts';
+import { loseConnection } from './lost-connection.ts';
+
+/** Sockets of workers end with the token that they were opened with. */
+
+export function hasExpired(core: Core, { token }: Connection): boolean {
+  return token?.expires_at !== undefined && token.expires_at <= core.now();
+}
+
+/** Closes the sockets of workers whose tokens have expired by now. */
+export function closeExpired(core: Core): void {
+  for (const { connection } of core.workers.all()) {
+    if (hasExpired(core, connection)) closeForToken(core, connection, 'the token of this worker has expired');
+  }
+}
+
+/** Epoch ms at which the next token of a worker expires; null: none does. */
+export function nextExpiry(core: Core): number | null {
+  const times = core.workers.all().flatMap(({ connection }) => connection.token?.expires_at ?? []);
+  return times.length === 0 ? null : times.reduce((next, time) => Math.min(next, time));
+}
+
+/** Closes both sockets of a worker. It dials again, and is let in if its token is good. @param why as a close frame takes it */
+export function closeForToken(core: Core, connection: Connection, why: string): void {
+  const worker = core.workers.byConnection(connection);
+  connection.close(CLOSE.restarting, why);
+  // A peer that does not answer the close is listed by the runtime, without a session.
+  connection.save(null);
+  if (worker) core.closeAnswers(relayName(core.settings.queue_id, worker.session.worker_id));
+  loseConnection(core, connection, why);
+}
