@@ -1,5 +1,12 @@
-import { beginsObject, checkUtf8, jsonFields, parseJsonBytes, withoutMark } from '../protocol/index.ts';
-import { AskedFault, readingJson } from './fault.ts';
+import {
+  beginsObject,
+  JsonFault,
+  jsonFields,
+  parseJsonBytes,
+  utf8Problem,
+  withoutMark,
+} from '../protocol/index.ts';
+import { AskedFault, asAskedFault, readingJson } from './fault.ts';
 import { boundaryIn, formFieldsOf } from './form.ts';
 import { LENGTH_FIELDS, type LengthFields } from './lengths.ts';
 import { PROMPT_FIELDS, type PromptFields, SESSION_FIELDS } from './prompt-fields.ts';
@@ -117,8 +124,7 @@ function mayBeObject(body: Uint8Array): boolean {
 }
 
 function jsonFacts(body: Uint8Array, isOwn: boolean): BodyFacts {
-  checkEncoding(body);
-  const fields = readingJson(() => jsonFields(body, READ));
+  const fields = fieldsOf(body);
   rejectTransferParams(fields, isOwn);
   const options = fields.stream_options;
   const usage = beginsObject(options) ? readingJson(() => jsonFields(options, ['include_usage'])) : {};
@@ -156,13 +162,19 @@ function formFacts(body: Uint8Array, boundary: string): BodyFacts {
   };
 }
 
-/** Parsers guess the encoding of JSON, and some put other characters where bytes are none. */
-function checkEncoding(body: Uint8Array): void {
+/** Parsers guess the encoding of JSON: one that is no object in UTF-8 to this one may be an object to them. */
+function fieldsOf(body: Uint8Array): Partial<Record<(typeof READ)[number], Uint8Array>> {
   if (withoutMark(body) !== body) {
     const message = 'The body begins with a byte order mark: send JSON in UTF-8 without one (RFC 8259).';
     throw new AskedFault('invalid_utf8', message);
   }
-  readingJson(() => checkUtf8(body));
+  try {
+    return jsonFields(body, READ);
+  } catch (error) {
+    const problem = error instanceof JsonFault && error.code === 'invalid_json' ? utf8Problem(body) : null;
+    if (problem !== null) throw new AskedFault('invalid_utf8', problem);
+    throw asAskedFault(error);
+  }
 }
 
 function modelOf(value: Uint8Array | undefined): string | null {

@@ -15,6 +15,10 @@ export function readingJson<T>(read: () => T): T {
   try {
     return read();
   } catch (error) {
-    throw error instanceof JsonFault ? new AskedFault(error.code, error.message) : error;
+    throw asAskedFault(error);
   }
+}
+
+export function asAskedFault(error: unknown): unknown {
+  return error instanceof JsonFault ? new AskedFault(error.code, error.message) : error;
 }

@@ -2,6 +2,7 @@ import {
   BASE_TASKS,
   bytesOfBase64,
   CHAT_MAX_TOKENS,
+  checkUtf8,
   jsonFields,
   parseJsonBytes,
   withMemberAt,
@@ -122,7 +123,10 @@ function taskAsk(jobType: string, payload: Uint8Array): Ask {
 
 function factsOf({ place, body, contentType }: Ask): BodyFacts {
   try {
-    return bodyFacts(body, contentType);
+    const facts = bodyFacts(body, contentType);
+    // A job is text from end to end, and an engine that is sent other bytes may read any character in their place.
+    if (facts.kind === 'json') readingJson(() => checkUtf8(body));
+    return facts;
   } catch (error) {
     if (!(error instanceof AskedFault) || place.length === 0) throw error;
     throw new AskedFault(error.code, `payload.${place.join('.')}: ${error.message}`);
