@@ -1,5 +1,6 @@
 import {
   type AnswerPart,
+  isFinish,
   isObject,
   limits,
   type Moves,
@@ -257,7 +258,7 @@ export class Assembly {
       this.#logprobs ??= [];
       this.#logprobs.push(...content);
     }
-    this.#finish = finish_reason ?? this.#finish;
+    if (isFinish(finish_reason)) this.#finish = finish_reason;
     this.#stopReason = stop_reason ?? this.#stopReason;
   }
 }

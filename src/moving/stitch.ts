@@ -1,4 +1,4 @@
-import { isObject } from '../protocol/index.ts';
+import { isFinish, isObject } from '../protocol/index.ts';
 import { type Cut, tokensGiven } from './cut.ts';
 
 type Fields = Record<string, unknown>;
@@ -83,6 +83,6 @@ function withoutBeginning(choice: Fields): Fields | null {
   if (!isObject(delta)) return choice.prompt_token_ids ? { ...choice, prompt_token_ids: null } : choice;
   const { role, ...said } = delta;
   if (role === undefined) return choice;
-  const isOpening = !said.content && !choice.finish_reason && !Array.isArray(choice.token_ids);
+  const isOpening = !said.content && !isFinish(choice.finish_reason) && !Array.isArray(choice.token_ids);
   return isOpening ? null : { ...rest, delta: said };
 }

@@ -1,4 +1,4 @@
-import { isObject, type MovePlan } from '../protocol/index.ts';
+import { isFinish, isObject, type MovePlan } from '../protocol/index.ts';
 import { jsonIn } from './event-json.ts';
 
 type Fields = Record<string, unknown>;
@@ -84,7 +84,7 @@ export class StopHold {
     const text = choice === null ? '' : textOf(choice);
     if (text !== '' && this.#longest > 0) this.#tail = (this.#tail + text).slice(-this.#longest);
     this.#held.push({ event, text, begun: this.#begun() });
-    if (typeof choice?.finish_reason !== 'string') return;
+    if (choice === null || !isFinish(choice.finish_reason)) return;
     this.#isFinished = true;
     const stop = choice.finish_reason === 'stop' && this.#stops.find((one) => one === choice.stop_reason);
     if (stop && !this.#isShown) this.#takeOut(stop);

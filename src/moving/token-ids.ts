@@ -5,7 +5,7 @@ import { jsonIn } from './event-json.ts';
 const IDS = /"(prompt_)?token_ids"\s*:\s*(\[[\d,\s]*\])/g;
 /** In one pass: whether events say more than the text of a token. It finds a little more than what is looked for then. */
 const MARKS = /_reason"\s*:\s*"|usage"|\[DONE\]|_calls"|reasoning|delta"\s*:\s*\{\s*\}/;
-const FINISH = /"finish_reason"\s*:\s*"/;
+const FINISH = /"finish_reason"\s*:\s*"[^"]/;
 const USAGE = /"usage"\s*:\s*\{/;
 const DONE = /(?:^|\n)data: ?\[DONE\]/;
 const NO_DELTA = /"delta"\s*:\s*\{\s*\}/;

@@ -3,6 +3,7 @@
  * docs/protocol.md describes the conversation.
  */
 export * from './adapters.ts';
+export * from './answer-end.ts';
 export * from './answers.ts';
 export * from './api-errors.ts';
 export * from './audit.ts';

@@ -77,7 +77,7 @@ export function roadContract(name: EngineName, start: () => Promise<RunningEngin
         watch.see(piece);
         text += Buffer.from(piece).toString();
       }
-      expect([watch.isDone, watch.isAborted, watch.error]).toEqual([true, false, null]);
+      expect([watch.isDone, watch.isGivenUp, watch.failure]).toEqual([true, false, null]);
       expect(text).toMatch(/"finish_reason": ?"(stop|length)"/);
     });
 

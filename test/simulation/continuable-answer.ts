@@ -53,7 +53,8 @@ export interface ContinuableAnswer {
 }
 
 interface Ending {
-  hasEndMark: boolean;
+  /** Otherwise its body ends in order before its last event. */
+  isFinished: boolean;
   /** The share of its tokens that an engine which gives up has made; null: it does not. */
   gaveUpAt: number | null;
 }
@@ -63,7 +64,7 @@ export function continuableAnswer(
   mark: string,
   createdAt: number,
   body: GenerationBody,
-  { hasEndMark, gaveUpAt }: Ending,
+  { isFinished, gaveUpAt }: Ending,
 ): ContinuableAnswer {
   const { messages, token_ids, stream_options, return_token_ids, kv_transfer_params } = body;
   const isOfTokens = token_ids !== undefined;
@@ -117,6 +118,7 @@ export function continuableAnswer(
   const said = (most: number) => events(isTold, body.include_stop_str_in_output === true, most);
   const counted = stream_options?.include_usage === true ? [usageOf(ids.length, made)] : [];
   const gaveUp = () => [...said(Math.floor(gaveUpAt! * made)), choice({ content: '' }, 'abort', [])];
+  const unfinished = () => write(said(made - 1), '');
   return {
     promptTokens,
     spends: made + (continues ? 0 : promptTokens),
@@ -126,7 +128,7 @@ export function continuableAnswer(
     finishReason: reason,
     wanted: { plain: write(wanted), counted: write([...wanted, usageOf(promptTokens, whole)]) },
     said:
-      gaveUpAt === null ? write([...said(made), ...counted], hasEndMark ? undefined : '') : write(gaveUp()),
+      gaveUpAt !== null ? write(gaveUp()) : isFinished ? write([...said(made), ...counted]) : unfinished(),
   };
 }
 

@@ -20,7 +20,7 @@ type Ending =
   | 'gone_before_head'
   | 'unreachable'
   | 'aborted_by_engine'
-  | 'no_end_mark'
+  | 'no_finish'
   | 'hang';
 
 /** What an engine says to one request. */
@@ -266,7 +266,7 @@ function detokenized(): EngineAnswer {
 
 function continuing(id: number, body: Body, ending: Ending, share: number): Saying {
   const { wanted, ...saying } = continuableAnswer(`x-${id}-x`, id, body, {
-    hasEndMark: ending !== 'no_end_mark',
+    isFinished: ending !== 'no_finish',
     gaveUpAt: ending === 'aborted_by_engine' ? share : null,
   });
   return { ...saying, bytes: wanted.plain, counted: wanted.counted };
@@ -274,7 +274,7 @@ function continuing(id: number, body: Body, ending: Ending, share: number): Sayi
 
 /** The same answer, not streamed. */
 function inOnePiece(id: number, body: Body, ending: Ending): Saying {
-  const whole = continuableAnswer(`x-${id}-x`, id, body, { hasEndMark: true, gaveUpAt: null });
+  const whole = continuableAnswer(`x-${id}-x`, id, body, { isFinished: true, gaveUpAt: null });
   const { text, reasoning, finishReason, promptTokens, tokens } = whole;
   const reason = ending === 'aborted_by_engine' ? 'abort' : finishReason;
   const message = { role: 'assistant', content: text, ...(reasoning !== '' && { reasoning }) };
@@ -322,7 +322,7 @@ function drawTrouble(random: Random, streams: boolean): { status: number; ending
   if (random.chance(0.4)) return { status: random.pick([400, 429, 500, 503]), ending: 'whole' };
   const endings: Ending[] = ['cut', 'gone_before_head', 'unreachable', 'aborted_by_engine', 'hang'];
   // An answer in one piece that ends early is cut: its length is known.
-  if (streams) endings.push('no_end_mark');
+  if (streams) endings.push('no_finish');
   return { status: 200, ending: random.pick(endings) };
 }
 
@@ -350,6 +350,5 @@ function answerText(
     `data: ${JSON.stringify({ id: mark, choices: [{ index: 0, delta: { content }, finish_reason: finish }] })}\n\n`;
   let text = '';
   for (let token = 0; token < tokens; token++) text += event(`word ${token} ${padding}`, null);
-  text += event('', reason);
-  return ending === 'no_end_mark' ? text : `${text}data: [DONE]\n\n`;
+  return ending === 'no_finish' ? text : `${text}${event('', reason)}data: [DONE]\n\n`;
 }

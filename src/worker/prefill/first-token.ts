@@ -1,7 +1,6 @@
 import { type EngineAnswer, readPieces } from '../../engine/client/types.ts';
-import { fieldsOf, isEventStream, jsonOrText } from '../../protocol/index.ts';
+import { eventData, fieldsOf, isEventStream, isFinish, jsonOrText, readEvent } from '../../protocol/index.ts';
 import { EventSplitter } from '../answers/event-splitter.ts';
-import { UNFINISHED_REASONS } from '../run/completion-watch.ts';
 
 /**
  * The answer, of a stream once its first token has come; what came before is given with it. Null: there is none, and it
@@ -32,16 +31,19 @@ export async function withFirstToken(answer: EngineAnswer): Promise<EngineAnswer
 
 function beginningIn(events: Uint8Array | null): 'nothing' | 'token' | 'failure' {
   if (events === null) return 'nothing';
-  // A comment has no such line.
-  for (const [, data = ''] of Buffer.from(events)
+  for (const event of Buffer.from(events)
     .toString()
-    .matchAll(/^data: ?([^\r\n]*)/gm)) {
-    const { error, choices } = fieldsOf(jsonOrText(data));
-    if (error) return 'failure';
+    .split(/(?<=\n\r?\n)/)) {
+    const { failed, isGivenUp } = readEvent(event, 'openai');
+    if (failed !== null || isGivenUp) return 'failure';
+    const data = eventData(event);
+    // A comment has none.
+    if (data === '') continue;
+    const { choices } = fieldsOf(jsonOrText(data));
     const { delta, finish_reason } = fieldsOf(Array.isArray(choices) ? choices[0] : null);
-    if ([...UNFINISHED_REASONS, 'error'].includes(String(finish_reason))) return 'failure';
     // The role comes before the first token.
-    const isOpening = fieldsOf(delta).role !== undefined && !fieldsOf(delta).content && !finish_reason;
+    const isOpening =
+      fieldsOf(delta).role !== undefined && !fieldsOf(delta).content && !isFinish(finish_reason);
     if (!isOpening) return 'token';
   }
   return 'nothing';

@@ -4,8 +4,8 @@ import { EventSplitter } from '../answers/event-splitter.ts';
 
 type Fields = Record<string, unknown>;
 
-/** Inside a string the quotes would be escaped, so a match is real. */
-const FINISHES = /"finish_reason"\s*:\s*"/;
+/** Inside a string the quotes would be escaped, so a match is real. Some engines write an empty reason into each event. */
+const FINISHES = /"finish_reason"\s*:\s*"[^"]/;
 /** Of an event's own members those that are in the same place in every event. */
 const OWN = new Set(['id', 'object', 'created', 'model', 'choices', 'usage']);
 

@@ -1,9 +1,9 @@
 import type { EngineCall } from '../../engine/client/types.ts';
-import { jsonOrText } from '../../protocol/index.ts';
+import { jsonOrText, readWholeAnswer } from '../../protocol/index.ts';
 import { finalFailure } from '../failure.ts';
 import { readWhole } from '../files/transfer.ts';
 import type { Attempt } from './attempt.ts';
-import { answerTooLarge, failureOfEngine } from './engine-failures.ts';
+import { answerTooLarge, failureInside, failureOfEngine, gaveUp } from './engine-failures.ts';
 import { usageOf } from './tokens.ts';
 
 /** A body that the engine gave with a status under 400. */
@@ -36,10 +36,13 @@ export async function askEngine(
   return { bytes, contentType: answer.headers['content-type'] ?? '' };
 }
 
-/** The same with JSON both ways. */
+/** The same with JSON both ways. @throws JobFailure also where the answer is an error, or not finished */
 export async function askEngineJson(attempt: Attempt, path: string, body: string): Promise<unknown> {
   const { bytes } = await askEngine(attempt, path, { body });
   const answer = jsonOrText(bytes.toString());
   attempt.used(usageOf(answer));
+  const { failed, isGivenUp } = readWholeAnswer(path, answer);
+  if (failed !== null) throw await failureInside(attempt, failed);
+  if (isGivenUp) throw gaveUp();
   return answer;
 }

@@ -1,15 +1,16 @@
 import {
   type ChatCompletionSummary,
   ChatPayload,
+  isFinish,
   parseValue,
   withMembers,
   writeJson,
 } from '../../protocol/index.ts';
-import { engineDied, finalFailure, JobFailure } from '../failure.ts';
+import { finalFailure, JobFailure } from '../failure.ts';
 import { askEngineJson } from './ask-engine.ts';
 import { assembledAnswer } from './assembled.ts';
 import type { Attempt } from './attempt.ts';
-import { UNFINISHED_REASONS } from './completion-watch.ts';
+import { gaveUp } from './engine-failures.ts';
 import { changed } from './task-fields.ts';
 import { generatedTokens } from './tokens.ts';
 
@@ -55,10 +56,7 @@ function summaryOf(body: unknown, askedModel: string): ChatCompletionSummary {
       body,
     });
   }
-  const unfinished = choices.find(
-    ({ finish_reason }) => !finish_reason || UNFINISHED_REASONS.includes(finish_reason),
-  );
-  if (unfinished) throw engineDied('the engine ended the generation before it was finished');
+  if (!choices.every(({ finish_reason }) => isFinish(finish_reason))) throw gaveUp();
   return {
     id: id ?? '',
     model: model ?? askedModel,

@@ -1,19 +1,25 @@
-import { jsonOrText, type Usage } from '../../protocol/index.ts';
+import {
+  type Dialect,
+  dialectOf,
+  type EngineError,
+  jsonOrText,
+  readEvent,
+  type Usage,
+} from '../../protocol/index.ts';
 
 /** Longest mark looked for, with room for blanks: what a search across two pieces must see of the first. */
 const TAIL_CHARACTERS = 64;
 /** The same of a usage object. */
 const USAGE_CHARACTERS = 600;
-/** vLLM's word for a generation it gave up, and FastDeploy's for one it lost in a recovery. */
-export const UNFINISHED_REASONS: readonly string[] = ['abort', 'recover_stop'];
 /**
  * In one pass: whether there is anything to look at. It finds a little more than that: with the first quotes, or with
  * what is the same of the last alternatives put together, V8 skips less, and an event takes 0.15 to 0.4 µs, not 0.05.
  */
-const MARKS = /error"|usage"|_reason"\s*:\s*"|event: ?error|response\./;
+const MARKS = /error(?:"|: ?\{|\r?\n)|usage"|_reason"\s*:\s*(?:"[^"]|\{)|response\./;
+/** What is said by a whole event, which is parsed for it. */
+const SAYS = /error(?:"|: ?\{|\r?\n)|_reason"\s*:\s*(?:"[^"]|\{)|response\.(?:failed|incomplete)/;
 /** The same for the end of a stream: as two words of their own they take a fifth of what they would as alternatives. */
 const hasEndMark = (text: string) => text.includes('[DONE]') || text.includes('message_stop');
-const ABORTED = new RegExp(`"finish_reason"\\s*:\\s*"(?:${UNFINISHED_REASONS.join('|')})"`);
 /**
  * The end of a stream, whatever comes behind it: of OpenAI's older routes the mark, of `/v1/messages` and
  * `/v1/responses` an event, whose type may be the last in its data.
@@ -22,14 +28,14 @@ const END =
   /(?:^|\n)data: ?\[DONE\][ \t]*\r?\n|"type"\s*:\s*"(?:message_stop|response\.(?:completed|incomplete|failed))"/;
 /** The mark without the end of its line: more of that may come. */
 const DONE = /(?:^|\n)data: ?\[DONE\]\s*$/;
-/**
- * The event of an engine that fails after its status has gone out, up to its data: of OpenAI's older routes by its
- * first key, of `/v1/messages` and `/v1/responses` by its name. A response may be incomplete without an error.
- */
-const ERROR_EVENT =
-  /data: ?(?=\{\s*"error"\s*:\s*[{"])|data: ?(?=\{\s*"type"\s*:\s*"(?:error|response\.failed)")|(?:^|\n)event: ?(?:error|response\.(?:failed|incomplete))\r?\ndata: ?(?=\{)/;
-/** Kept of such an event; a response that failed brings all it had. */
-const ERROR_CHARACTERS = 1024 * 1024;
+/** Kept of an event until it is whole; a response that failed brings all it had. */
+const EVENT_CHARACTERS = 1024 * 1024;
+/** Of a longer one only its beginning is looked at. */
+const FAILED = /(?:^|\n)event: ?error\r?\n|"type"\s*:\s*"(?:error|response\.failed)"/;
+const TOO_LONG: EngineError = {
+  error: { message: 'the engine failed, and its error is too long to be read' },
+  status: 500,
+};
 const USAGE = /"usage"\s*:\s*\{/g;
 const PROMPT_TOKENS = /"(?:prompt|input)_tokens"\s*:\s*(\d+)/;
 const COMPLETION_TOKENS = /"(?:completion|output)_tokens"\s*:\s*(\d+)/;
@@ -40,6 +46,16 @@ const REASONING_TOKENS = /"reasoning_tokens"\s*:\s*(\d+)/;
 const MODEL = /"model"\s*:\s*("(?:[^"\\]|\\.){1,512}")/;
 const MODEL_WITHIN_CHARACTERS = 4096;
 
+const EVENT_END = /\n\r?\n/g;
+
+/** The engine's own error among the events of an answer. */
+export interface StreamFailure extends EngineError {
+  /** Clients see it as an error when they read the event. */
+  isRaised: boolean;
+  /** Where its event begins in the piece that was seen last when it was found. */
+  at: number;
+}
+
 /**
  * Whether an answer that passes by came to its proper end, and what it used.
  * The search is in raw bytes: inside a JSON string the quotes and line ends would be escaped, so a match is real.
@@ -47,10 +63,14 @@ const MODEL_WITHIN_CHARACTERS = 4096;
 export class CompletionWatch {
   /** What came last, bytes as characters; empty at the beginning. */
   #tail = '';
-  #isAborted = false;
+  readonly #dialect: Dialect;
+  #isGivenUp = false;
   #hasEnded = false;
-  /** The answer from the data of its error event on; null: none has come. */
-  #failed: string | null = null;
+  /** Of the event that is not whole yet: its text, and whether it may say something. */
+  #event = '';
+  #isEventMarked = false;
+  #failure: StreamFailure | null = null;
+  readonly #finished = new Set<number>();
   #promptTokens: number | null = null;
   #completionTokens: number | null = null;
   #cachedTokens: number | null = null;
@@ -60,6 +80,11 @@ export class CompletionWatch {
   #events = 0;
   /** How many of them no token is counted for: the first opens the answer, those up to a usage are in that. */
   #eventsCounted = 1;
+
+  /** @param path of the request; how its API tells errors */
+  constructor(path = '/v1/chat/completions') {
+    this.#dialect = dialectOf(path);
+  }
 
   /** @returns whether there may be a usage in it, an error, or the end of a choice */
   see(piece: Uint8Array): boolean {
@@ -71,12 +96,11 @@ export class CompletionWatch {
     if (this.#model === null && this.#seen < MODEL_WITHIN_CHARACTERS) this.#model = modelIn(text);
     this.#seen += characters.length;
     let tailAt = text.length - TAIL_CHARACTERS;
-    if (this.#failed !== null) this.#failed = cut(this.#failed + characters);
     const isMarked = MARKS.test(text) || hasEndMark(text);
+    this.#isEventMarked ||= isMarked && SAYS.test(text);
+    this.#follow(characters, text);
     if (isMarked) {
-      this.#isAborted ||= ABORTED.test(text);
       this.#hasEnded ||= END.test(text);
-      this.#failed ??= errorIn(text);
       tailAt = Math.min(tailAt, this.#count(text));
     }
     const pieceAt = tailAt - tail.length;
@@ -85,16 +109,25 @@ export class CompletionWatch {
     return isMarked;
   }
 
-  /** The engine gave the generation up: no result. */
-  get isAborted(): boolean {
-    return this.#isAborted;
+  /** Nothing more comes, and the body ended in order: what lacks only its blank line is an event too. */
+  end(): void {
+    if (SAYS.test(this.#event)) this.#read(this.#event, 0);
+    this.#event = '';
   }
 
-  /** The data of the engine's own error among the events, as far as it has come; null: none has. */
-  get error(): string | null {
-    if (this.#failed === null) return null;
-    const [data = ''] = this.#failed.split(/\r?\n/, 1);
-    return isFailure(data) ? Buffer.from(data, 'latin1').toString() : null;
+  /** The engine gave the generation up: no result. */
+  get isGivenUp(): boolean {
+    return this.#isGivenUp;
+  }
+
+  /** The engine's own error among the events; null: none has come. */
+  get failure(): StreamFailure | null {
+    return this.#failure;
+  }
+
+  /** Whether a stream that has ended in order is whole. @param choices how many were asked for */
+  isWhole(choices: () => number): boolean {
+    return this.isDone || (this.#finished.size > 0 && this.#finished.size >= choices());
   }
 
   /** Whether the closing event of a stream has come. */
@@ -127,6 +160,43 @@ export class CompletionWatch {
       ...(this.#model !== null && { model: this.#model }),
       estimated: true,
     };
+  }
+
+  /** @param text the end of what came before, and the characters */
+  #follow(characters: string, text: string): void {
+    const end = endsBlank(text) ? text.length : lastEnd(text);
+    if (end < 0) {
+      if (this.#event.length < EVENT_CHARACTERS) this.#event += characters;
+    } else if (this.#isEventMarked) this.#readEvents(characters);
+    else this.#event = text.slice(end);
+  }
+
+  #readEvents(characters: string): void {
+    const before = this.#event.length;
+    const text = this.#event + characters;
+    let from = 0;
+    for (const { index, 0: end } of text.matchAll(EVENT_END)) {
+      const event = text.slice(from, index + end.length);
+      if (SAYS.test(event)) this.#read(event, from - before);
+      from = index + end.length;
+    }
+    this.#event = text.slice(from);
+    this.#isEventMarked = SAYS.test(this.#event);
+  }
+
+  /** @param at where it begins in the piece, below 0: in an earlier one */
+  #read(event: string, at: number): void {
+    if (event.length >= EVENT_CHARACTERS) {
+      if (FAILED.test(event)) this.#failure ??= { ...TOO_LONG, isRaised: true, at: 0 };
+      return;
+    }
+    const { failed, isRaised, isGivenUp, finished } = readEvent(
+      Buffer.from(event, 'latin1').toString(),
+      this.#dialect,
+    );
+    if (failed !== null) this.#failure ??= { ...failed, isRaised, at: Math.max(0, at) };
+    this.#isGivenUp ||= isGivenUp;
+    for (const choice of finished) this.#finished.add(choice);
   }
 
   /** @returns where the last usage begins if it may go on in the next piece */
@@ -170,6 +240,12 @@ function countEnds(text: string, from: number): number {
   return count;
 }
 
+/** Just behind the last event that ends in a text; below 0: none does. */
+function lastEnd(text: string): number {
+  const end = Math.max(text.lastIndexOf('\n\n') + 2, text.lastIndexOf('\n\r\n') + 3);
+  return end >= 3 || text.startsWith('\n\n') ? end : -1;
+}
+
 function endsBlank(text: string): boolean {
   return text.endsWith('\n\n') || text.endsWith('\n\r\n');
 }
@@ -183,28 +259,6 @@ function lineEndBefore(text: string, lineEnd: number): number {
 function numberIn(text: string, pattern: RegExp): number | null {
   const found = pattern.exec(text);
   return found && Number(found[1]);
-}
-
-function errorIn(text: string): string | null {
-  const found = ERROR_EVENT.exec(text);
-  return found && cut(text.slice(found.index + found[0].length));
-}
-
-function cut(data: string): string {
-  return data.length > ERROR_CHARACTERS ? data.slice(0, ERROR_CHARACTERS) : data;
-}
-
-/** A response that is only incomplete has reached a limit, and that is a result. */
-function isFailure(data: string): boolean {
-  if (!/"response\.incomplete"/.test(data)) return true;
-  return errorOf(jsonOrText(data)) !== null;
-}
-
-/** The engine's error in the data of an event: `{error}`, `{response: {error}}`, or the data itself; null: none. */
-export function errorOf(data: unknown): unknown {
-  const { error, response } = Object(data) as { error?: unknown; response?: { error?: unknown } };
-  if (response) return Object(response).error ?? null;
-  return error ?? data;
 }
 
 function latin1(piece: Uint8Array): string {

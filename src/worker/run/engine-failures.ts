@@ -1,22 +1,11 @@
 import type { EngineAnswer } from '../../engine/client/types.ts';
-import { fieldsOf, type JobError, jsonOrText, limits } from '../../protocol/index.ts';
+import { type EngineError, type JobError, limits } from '../../protocol/index.ts';
 import { engineDied, engineRefusal, finalFailure, JobFailure } from '../failure.ts';
 import type { Settlement } from '../results/settlement.ts';
 import type { Attempt } from './attempt.ts';
-import { errorOf } from './completion-watch.ts';
 
 /** How long a sick engine may take to show it, ms. */
 const HEALTH_WITHIN_MS = 1000;
-/** What Anthropic's and OpenAI's errors are called that have no status inside a stream; all others are the engine's fault. */
-const STATUS_OF: Readonly<Record<string, number>> = {
-  invalid_request_error: 400,
-  invalid_prompt: 400,
-  not_found_error: 404,
-  request_too_large: 413,
-  rate_limit_error: 429,
-  rate_limit_exceeded: 429,
-  overloaded_error: 503,
-};
 
 export function gaveUp(): JobFailure {
   return engineDied('the engine ended the generation before it was finished');
@@ -47,17 +36,9 @@ export function redirected({ status, headers }: EngineAnswer): JobFailure {
   });
 }
 
-/** What the engine's own error inside a stream means: its request may be at fault, or the engine is dying. */
-export function failureInside(attempt: Attempt, data: string): Promise<JobFailure> {
-  const error = errorOf(jsonOrText(data));
-  return failureOfEngine(attempt, statusInside(error), { error });
-}
-
-/** The status that the engine would have answered with, had it not begun. */
-function statusInside(error: unknown): number {
-  const { code, type } = fieldsOf(error);
-  if (typeof code === 'number' && Number.isInteger(code) && code >= 400 && code <= 599) return code;
-  return STATUS_OF[String(code)] ?? STATUS_OF[String(type)] ?? 500;
+/** What the engine's own error inside its answer means: its request may be at fault, or the engine is dying. */
+export function failureInside(attempt: Attempt, { error, status }: EngineError): Promise<JobFailure> {
+  return failureOfEngine(attempt, status, { error });
 }
 
 export async function failureOfEngine(attempt: Attempt, status: number, body: unknown): Promise<JobFailure> {

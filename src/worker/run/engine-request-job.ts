@@ -3,10 +3,13 @@ import { type EngineAnswer, readPieces } from '../../engine/client/types.ts';
 import {
   EngineRequest,
   type EngineRequestResult,
+  eventData,
+  hasEnd,
   isEventStream,
   jsonOrText,
   parseValue,
   type RelayedResult,
+  readWholeAnswer,
 } from '../../protocol/index.ts';
 import { type AnswerStream, RECORD_BYTES } from '../answers/answer-stream.ts';
 import { finalFailure } from '../failure.ts';
@@ -25,9 +28,12 @@ import {
   gaveUp,
   redirected,
 } from './engine-failures.ts';
-import { CLOSED_STREAMS, relayEvents, roomIn } from './relay-events.ts';
+import { choicesOf, relayEvents, roomIn } from './relay-events.ts';
 import { COMPLETIONS, send, sendMovable } from './send-request.ts';
 import { generatedTokens } from './tokens.ts';
+
+/** The words that an answer in one piece has which failed. */
+const SAYS_MORE = /"error"|"failed"|_reason"\s*:\s*"(?:abort|recover_stop)/;
 
 /** As vLLM says it. */
 const JSON_TYPE = 'application/json';
@@ -55,7 +61,7 @@ export async function runEngineRequest(
   const { answer, added } = await send(attempt, request);
   const isEvents = answer.status < 300 && isEventStream(answer.headers);
   const contentType = answer.headers['content-type'];
-  const watch = new CompletionWatch();
+  const watch = new CompletionWatch(request.path);
   if (isEvents) {
     attempt.counting(() => watch.estimate);
     replay?.head(decodedHeadOf(answer, request));
@@ -70,7 +76,8 @@ export async function runEngineRequest(
   const bytes = await readWhole(decoded(answer), answerTooLarge, arrived);
   if (answer.status >= 400) throw await failureOfEngine(attempt, answer.status, errorIn(answer, bytes));
   if (answer.status >= 300) throw redirected(answer);
-  await checkWhole(attempt, request, watch, isEvents);
+  if (isEvents) await checkEvents(attempt, request, watch);
+  else await checkBody(attempt, request, watch, bytes);
   const body = keptBody(added && isEvents ? withoutUsage(bytes) : bytes, contentType);
   attempt.generated(generatedTokens(body.body));
   if (!isEvents) {
@@ -105,8 +112,8 @@ function eventsToReplay(
   };
   return {
     write: (piece, isMarked) => {
-      if (watch.isAborted && COMPLETIONS.test(request.path)) throw gaveUp();
-      if (watch.error === null) put(added ? added.push(piece, isMarked) : piece);
+      if (watch.isGivenUp && COMPLETIONS.test(request.path)) throw gaveUp();
+      if (watch.failure === null) put(added ? added.push(piece, isMarked) : piece);
     },
     end: () => put(added?.rest() ?? null),
   };
@@ -175,14 +182,14 @@ async function relayWhole(
     });
     return;
   }
-  const watch = new CompletionWatch();
+  const watch = new CompletionWatch(request.path);
   const bytes = await readWhole(answer.body, answerTooLarge, (piece) => void watch.see(piece));
   if (answer.status >= 500) {
     const failure = await failureOfEngine(attempt, answer.status, errorIn(answer, bytes));
     if (failure.failure.code === 'engine_died') throw failure;
   }
   if (answer.status < 400) {
-    await checkWhole(attempt, request, watch, false);
+    await checkBody(attempt, request, watch, bytes);
     if (COMPLETIONS.test(request.path)) attempt.generated(generatedTokens(jsonOrText(bytes.toString())));
   }
   stream.head(headOf(answer, request));
@@ -192,23 +199,33 @@ async function relayWhole(
   }
 }
 
-/** @throws JobFailure when the answer is not complete */
-async function checkWhole(
+/** @throws JobFailure when the stream is not whole */
+async function checkEvents(attempt: Attempt, request: EngineRequest, watch: CompletionWatch): Promise<void> {
+  watch.end();
+  const isCompletion = COMPLETIONS.test(request.path);
+  attempt.used(watch.usage ?? (isCompletion ? watch.estimate : null));
+  if (isCompletion && watch.isGivenUp) throw gaveUp();
+  if (watch.failure !== null) throw await failureInside(attempt, watch.failure);
+  if (hasEnd(request.path) && !watch.isWhole(() => choicesOf(request))) throw cutShort();
+}
+
+/** @throws JobFailure when an answer in one piece is none */
+async function checkBody(
   attempt: Attempt,
   { path }: EngineRequest,
   watch: CompletionWatch,
-  isEvents: boolean,
+  bytes: Buffer,
 ): Promise<void> {
-  const isCompletion = COMPLETIONS.test(path);
-  attempt.used(watch.usage ?? (isCompletion && isEvents ? watch.estimate : null));
-  if (isCompletion && watch.isAborted) throw gaveUp();
-  if (!isEvents) return;
-  if (watch.error !== null) throw await failureInside(attempt, watch.error);
-  if (!watch.isDone && CLOSED_STREAMS.test(path)) throw cutShort();
+  attempt.used(watch.usage);
+  // Most answers say nothing of the kind, and are not parsed for it.
+  if (!SAYS_MORE.test(bytes.toString('latin1'))) return;
+  const { failed, isGivenUp } = readWholeAnswer(path, jsonOrText(bytes.toString()));
+  if (isGivenUp && COMPLETIONS.test(path)) throw gaveUp();
+  if (failed !== null) throw await failureInside(attempt, failed);
 }
 
 /** What an engine says of its error, which some label as a stream of one event. */
 function errorIn({ headers }: EngineAnswer, bytes: Buffer): unknown {
   const text = bytes.toString();
-  return jsonOrText((isEventStream(headers) && /^data: ?([^\r\n]*)/m.exec(text)?.[1]) || text);
+  return jsonOrText((isEventStream(headers) && eventData(text.trimStart().split(/\n\r?\n/, 1)[0]!)) || text);
 }

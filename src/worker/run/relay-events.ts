@@ -1,17 +1,13 @@
 import { readPieces } from '../../engine/client/types.ts';
-import type { EngineRequest } from '../../protocol/index.ts';
+import { choicesAsked, type EngineRequest, hasEnd, jsonOrText } from '../../protocol/index.ts';
 import type { AnswerStream } from '../answers/answer-stream.ts';
 import { headOf } from './answer-head.ts';
 import type { Attempt } from './attempt.ts';
-import { CompletionWatch } from './completion-watch.ts';
+import { CompletionWatch, type StreamFailure } from './completion-watch.ts';
 import { wholeUsage } from './continued.ts';
 import { cutShort, failureInside, gaveUp } from './engine-failures.ts';
 import { PassedEvents } from './passed-events.ts';
 import { type Answered, COMPLETIONS } from './send-request.ts';
-
-/** Routes whose streams have a closing event. */
-export const CLOSED_STREAMS =
-  /^\/(?:v1\/(?:(?:chat\/)?completions|messages|responses)|inference\/v1\/generate)(?:\?|$)/;
 
 /** What takes the events of an answer. */
 export type EventSink = Pick<
@@ -30,7 +26,7 @@ export async function relayEvents(
   { answer, added, moving }: Answered,
   stream: EventSink,
 ): Promise<void> {
-  const watch = new CompletionWatch();
+  const watch = new CompletionWatch(request.path);
   const movable = typeof moving === 'string' ? null : moving;
   const from = movable?.from ?? null;
   attempt.counting(() => wholeUsage(watch.estimate, request, from));
@@ -40,29 +36,39 @@ export async function relayEvents(
   let isMarked = false;
   const pass = (piece: Uint8Array) => {
     events.write(piece, isMarked);
-    if (watch.error !== null) stream.hurry();
+    if (watch.failure !== null) stream.hurry();
     return roomIn(stream);
   };
-  const passUnlessDead = async (piece: Uint8Array, error: string) => {
+  const passUnlessDead = async (piece: Uint8Array, error: StreamFailure) => {
     const failure = await failureInside(attempt, error);
     if (failure.failure.code === 'engine_died') throw failure;
-    return pass(piece);
+    if (error.isRaised) return pass(piece);
+    // Its caller would take it for an answer: the relay tells the error in the form of the API.
+    events.write(piece.subarray(0, error.at), isMarked);
+    throw failure;
   };
   await readPieces(answer.body, (piece) => {
     if (stream.size === 0) attempt.streamed();
     isMarked = watch.see(piece);
-    if (watch.isAborted && isCompletion) throw gaveUp();
-    const { error } = watch;
+    if (watch.isGivenUp && isCompletion) throw gaveUp();
+    const { failure } = watch;
     const mayGoOn = stream.size === 0 || stream.isMovable;
-    return error !== null && mayGoOn ? passUnlessDead(piece, error) : pass(piece);
+    return failure !== null && (mayGoOn || !failure.isRaised) ? passUnlessDead(piece, failure) : pass(piece);
   });
+  watch.end();
   events.end();
   attempt.used(wholeUsage(watch.usage ?? (isCompletion ? watch.estimate : null), request, from));
-  if (watch.error !== null) {
-    stream.end();
-    throw await failureInside(attempt, watch.error);
+  if (watch.failure !== null) {
+    if (watch.failure.isRaised) stream.end();
+    throw await failureInside(attempt, watch.failure);
   }
-  if (!watch.isDone && CLOSED_STREAMS.test(request.path)) throw cutShort();
+  if (isCompletion && watch.isGivenUp) throw gaveUp();
+  if (hasEnd(request.path) && !watch.isWhole(() => choicesOf(request))) throw cutShort();
+}
+
+/** How many choices a request asks for. */
+export function choicesOf({ body }: EngineRequest): number {
+  return choicesAsked(body === undefined ? null : jsonOrText(Buffer.from(body).toString()));
 }
 
 /** When the stream takes more; false: it wants nothing more. */

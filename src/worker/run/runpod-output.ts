@@ -1,3 +1,4 @@
+import { eventData } from '../../protocol/index.ts';
 import { BatchCounter } from './runpod-batching.ts';
 import type { RunpodCall } from './runpod-input.ts';
 
@@ -184,13 +185,8 @@ class EventBatches implements OutputMaker {
 
 /** The data of an event as a value; null for the end mark and for whatever holds no JSON. */
 function chunkOf(event: string): unknown {
-  const data = event
-    .split(/\r?\n/)
-    .filter((line) => line.startsWith('data:'))
-    .map((line) => line.slice(5).trimStart())
-    .join('\n');
   try {
-    return JSON.parse(data);
+    return JSON.parse(eventData(event));
   } catch {
     return null;
   }

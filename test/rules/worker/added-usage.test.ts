@@ -50,6 +50,13 @@ function streamOf(shapes: Shapes, isAsked: boolean, choices: number): string {
 }
 
 describe('a stream whose caller did not ask for usage', () => {
+  it('passes at once where an engine writes an empty reason into each event', () => {
+    const added = new AddedUsage();
+    const watch = new CompletionWatch();
+    const event = Buffer.from(chunk({ choices: [{ index: 0, delta: { content: 'a' }, finish_reason: '' }] }));
+    expect(added.push(event, watch.see(event))?.toString()).toBe(event.toString());
+  });
+
   it.each([
     ['chat', chatShapes, 1],
     ['chat with two choices', chatShapes, 2],

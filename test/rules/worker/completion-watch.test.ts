@@ -10,7 +10,7 @@ describe('a completion that passes by', () => {
         const watch = new CompletionWatch();
         const pieces = [text.slice(0, at), text.slice(at)].map((piece) => Buffer.from(piece));
         for (const piece of pieces) watch.see(piece);
-        expect(watch.isAborted).toBe(true);
+        expect(watch.isGivenUp).toBe(true);
       }
     },
   );
@@ -19,7 +19,7 @@ describe('a completion that passes by', () => {
     const content = JSON.stringify('say "finish_reason": "abort" or "recover_stop"');
     const watch = new CompletionWatch();
     watch.see(Buffer.from(`{"content":${content},"finish_reason":"stop"}`));
-    expect(watch.isAborted).toBe(false);
+    expect(watch.isGivenUp).toBe(false);
   });
 
   it("is no result with the engine's own error among its events, however it is cut", () => {
@@ -28,7 +28,7 @@ describe('a completion that passes by', () => {
     for (let at = 1; at < text.length; at += 1) {
       const watch = new CompletionWatch();
       for (const piece of [text.subarray(0, at), text.subarray(at)]) watch.see(piece);
-      expect([watch.error, watch.isDone]).toEqual([error, true]);
+      expect([watch.failure?.error, watch.isDone]).toEqual([JSON.parse(error).error, true]);
     }
   });
 
@@ -38,7 +38,7 @@ describe('a completion that passes by', () => {
   ])('has no error in %s', (text) => {
     const watch = new CompletionWatch();
     watch.see(Buffer.from(text));
-    expect(watch.error).toBeNull();
+    expect(watch.failure).toBeNull();
   });
 
   it.each([
@@ -83,16 +83,16 @@ describe('a completion that passes by', () => {
   ])('is no result with the error of %s, however it is cut', (_route, name, data) => {
     const text = Buffer.from(`event: a\ndata: {}\n\nevent: ${name}\ndata: ${data}\n\n`);
     for (let at = 1; at < text.length; at += 1) {
-      const watch = new CompletionWatch();
+      const watch = new CompletionWatch('/v1/responses');
       for (const piece of [text.subarray(0, at), text.subarray(at)]) watch.see(piece);
-      expect(watch.error).toBe(data);
+      expect(watch.failure?.error).toEqual(errorIn(data));
     }
   });
 
   it('is no result with an error in its very first event', () => {
     const watch = new CompletionWatch();
     watch.see(Buffer.from(`event: error\ndata: ${MESSAGES}\n\n`));
-    expect(watch.error).toBe(MESSAGES);
+    expect(watch.failure?.error).toEqual(errorIn(MESSAGES));
   });
 
   it.each([
@@ -102,7 +102,7 @@ describe('a completion that passes by', () => {
   ])('is a result with %s', (text) => {
     const watch = new CompletionWatch();
     for (const byte of Buffer.from(text)) watch.see(Buffer.from([byte]));
-    expect(watch.error).toBeNull();
+    expect(watch.failure).toBeNull();
   });
 
   const CHAT_USAGE =
@@ -159,3 +159,9 @@ describe('a completion that passes by', () => {
     expect(watch.usage).toBeNull();
   });
 });
+
+/** As the event tells it, in whichever place. */
+function errorIn(data: string): unknown {
+  const value = JSON.parse(data);
+  return value.response?.error ?? value.error ?? value;
+}

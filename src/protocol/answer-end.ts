@@ -1,0 +1,203 @@
+import { type Dialect, engineMessage } from './api-errors.ts';
+import { fieldsOf, isObject, jsonOrText } from './fields.ts';
+
+/**
+ * The one place that says what an end and an error of an engine's answer are, in a stream or in one piece, for all kinds
+ * of engines (test/support/recorded-streams has what each of them writes).
+ *
+ * - A stream is finished by its closing event. Without one it is finished where every choice has told a reason, or a
+ *   message its reason to stop, and the body ended in order: TGI, ik_llama.cpp and mlc-llm write no `[DONE]`.
+ * - It has failed with an `error` at an event's top or in a choice, with `object: "error"`, an event of that name or
+ *   type, or the reason "error".
+ * - It was given up with a reason that means that the engine did not get to the end.
+ * - Else it is cut.
+ */
+
+/** vLLM's word for a generation it gave up, and FastDeploy's for one it lost in a recovery. */
+const GIVEN_UP: readonly string[] = ['abort', 'recover_stop'];
+
+/** Routes whose streams have an end to look for. */
+const CLOSED_STREAMS =
+  /^\/(?:v1\/(?:(?:chat\/)?completions|messages|responses)|inference\/v1\/generate)(?:\?|$)/;
+
+/** A stored response is read, and its error is its own. */
+const STORED = /^\/v1\/responses\//;
+
+/** What the errors are called that engines give no status; all others are the engine's fault. */
+const STATUS_OF: Readonly<Record<string, number>> = {
+  // Anthropic's and OpenAI's.
+  invalid_request_error: 400,
+  invalid_prompt: 400,
+  context_length_exceeded: 400,
+  authentication_error: 401,
+  permission_error: 403,
+  not_found_error: 404,
+  request_too_large: 413,
+  rate_limit_error: 429,
+  rate_limit_exceeded: 429,
+  overloaded_error: 503,
+  // vLLM's and SGLang's, then TGI's.
+  BadRequestError: 400,
+  NotFoundError: 404,
+  validation: 422,
+  overloaded: 429,
+};
+
+/** Whether a stream of this route that stops before its end is not whole. @param path with or without a query */
+export function hasEnd(path: string): boolean {
+  return CLOSED_STREAMS.test(path);
+}
+
+/** An engine's own error within its answer. */
+export interface EngineError {
+  /** As the engine wrote it; a text as the message of an object. */
+  error: unknown;
+  /** What it would have answered with, had it known before it began. */
+  status: number;
+}
+
+/** What one event of a stream says, beside text. */
+export interface EventSays {
+  failed: EngineError | null;
+  /** Clients of the API see such an error when they read the event. */
+  isRaised: boolean;
+  isGivenUp: boolean;
+  /** The numbers of the choices that end with it; a message counts as one. */
+  finished: readonly number[];
+}
+
+const NOTHING: EventSays = { failed: null, isRaised: false, isGivenUp: false, finished: [] };
+
+/** Reads one event of a stream. @param event its text @param dialect which API its reader speaks */
+export function readEvent(event: string, dialect: Dialect): EventSays {
+  const { name, data, isOdd } = partsOf(event);
+  if (data === '' || data === '[DONE]') return NOTHING;
+  const value = lenientJson(data);
+  const failed = errorOf(value, name);
+  // OpenAI's clients look for an `error` at the top, those of the newer APIs at an event's name and type.
+  const isSeen = dialect === 'openai' ? isSaid(fieldsOf(value).error) : true;
+  return {
+    failed,
+    isRaised: failed !== null && isSeen && !isOdd,
+    isGivenUp: choicesOf(value).some(({ finish_reason }) => GIVEN_UP.includes(String(finish_reason))),
+    finished: finishedIn(value),
+  };
+}
+
+/** What an answer in one piece says, beside its text. @param path of the request */
+export function readWholeAnswer(path: string, body: unknown): Pick<EventSays, 'failed' | 'isGivenUp'> {
+  if (STORED.test(path)) return NOTHING;
+  const { object, status, error } = fieldsOf(body);
+  const isFailedResponse = object === 'response' && status === 'failed' && !isSaid(error);
+  return {
+    failed: isFailedResponse ? engineError(NO_REASON) : errorOf(body, null),
+    isGivenUp: choicesOf(body).some(({ finish_reason }) => GIVEN_UP.includes(String(finish_reason))),
+  };
+}
+
+/** How many choices a request asks for: `n` for each of its prompts. @param body parsed */
+export function choicesAsked(body: unknown): number {
+  const { n, prompt } = fieldsOf(body);
+  const each = Number.isSafeInteger(n) && Number(n) > 0 ? Number(n) : 1;
+  const isList = Array.isArray(prompt) && typeof prompt[0] !== 'number';
+  return isList ? each * Math.max(1, prompt.length) : each;
+}
+
+/** Whether a reason ends a choice: some engines write an empty one into every event. */
+export function isFinish(reason: unknown): boolean {
+  return isObject(reason) || (typeof reason === 'string' && reason !== '');
+}
+
+const NO_REASON = { message: 'the engine ended the answer as failed, and does not say why' };
+
+/** The error in the data of an event, or in a whole answer; null: there is none. */
+function errorOf(data: unknown, name: string | null): EngineError | null {
+  if (!isObject(data)) return name === 'error' ? engineError({ message: String(data).slice(0, 1000) }) : null;
+  const { error, object, type, response } = data;
+  if (isSaid(error)) return engineError(asObject(error, data));
+  if (type === 'response.failed' || type === 'response.incomplete') {
+    // A response that is only incomplete has reached a limit, and that is a result.
+    const said = fieldsOf(response).error;
+    if (isSaid(said)) return engineError(asObject(said, {}));
+    return type === 'response.failed' ? engineError(NO_REASON) : null;
+  }
+  if (object === 'error' || type === 'error' || name === 'error') return engineError(data);
+  const choice = choicesOf(data).find((one) => isSaid(one.error) || one.finish_reason === 'error');
+  if (choice === undefined) return null;
+  return engineError(isSaid(choice.error) ? asObject(choice.error, {}) : NO_REASON);
+}
+
+/** Engines write `"error": null` or an empty one where there is none. */
+function isSaid(error: unknown): boolean {
+  if (typeof error === 'object' && error !== null) return Object.keys(error).length > 0;
+  return Boolean(error);
+}
+
+/** TGI writes a text, and its kind beside it. */
+function asObject(error: unknown, beside: Record<string, unknown>): unknown {
+  if (typeof error !== 'string') return error;
+  const { error_type: type = beside.type, code } = beside;
+  return { message: error, ...(type !== undefined && { type }), ...(code !== undefined && { code }) };
+}
+
+function engineError(error: unknown): EngineError {
+  const { code, type, status, http_status_code } = fieldsOf(error);
+  const told = [code, status, http_status_code].map(Number).find(isErrorStatus);
+  return { error, status: told ?? STATUS_OF[String(code)] ?? STATUS_OF[String(type)] ?? 500 };
+}
+
+function isErrorStatus(status: number): boolean {
+  return Number.isInteger(status) && status >= 400 && status <= 599;
+}
+
+/** The message of an error, for people. */
+export function messageOf({ error }: EngineError): string {
+  return engineMessage({ error }) ?? NO_REASON.message;
+}
+
+/** An answer without choices may be one itself. */
+function choicesOf(data: unknown): Record<string, unknown>[] {
+  if (!isObject(data)) return [];
+  return Array.isArray(data.choices) ? data.choices.filter(isObject) : [data];
+}
+
+function finishedIn(data: unknown): number[] {
+  const { type, delta } = fieldsOf(data);
+  if (type === 'message_delta') return isFinish(fieldsOf(delta).stop_reason) ? [0] : [];
+  return choicesOf(data)
+    .filter(({ finish_reason }) => isFinish(finish_reason))
+    .map(({ index }) => Number(index ?? 0));
+}
+
+interface EventParts {
+  name: string | null;
+  data: string;
+  /** It is no event by the standard: JSON without a name (Ollama), or a field `error` (llama.cpp until 2025). */
+  isOdd: boolean;
+}
+
+function partsOf(event: string): EventParts {
+  let name: string | null = null;
+  const data: string[] = [];
+  const odd: string[] = [];
+  for (const line of event.split(/\r?\n/)) {
+    const [, field, value = ''] = /^(\w+): ?(.*)$/s.exec(line) ?? [];
+    if (field === 'data') data.push(value);
+    else if (field === 'event') name = value.trim();
+    else if (field === 'error') odd.push(`{"error":${value}}`);
+    else if (line.startsWith('{')) odd.push(line);
+  }
+  if (data.length > 0 || odd.length === 0) return { name, data: data.join('\n').trim(), isOdd: false };
+  return { name, data: odd[0]!, isOdd: true };
+}
+
+/** The data of an event: its lines, without what stands around them. */
+export function eventData(event: string): string {
+  return partsOf(event).data;
+}
+
+/** Python writes numbers that JSON does not have, and the rest of such an event is read all the same. */
+function lenientJson(text: string): unknown {
+  const value = jsonOrText(text);
+  return typeof value === 'string' ? jsonOrText(text.replaceAll(/-?\b(?:NaN|Infinity)\b/g, 'null')) : value;
+}

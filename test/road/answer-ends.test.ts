@@ -1,0 +1,158 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { OddEngine, plain, rawAnswer, roadTo } from '../support/odd-engine.ts';
+import { recordedStream } from '../support/recorded-streams/index.ts';
+import { settled, submit, tearDown } from '../support/road.ts';
+
+/** What engines of other kinds write at the end of an answer, by every road that a user takes. */
+const engine = new OddEngine();
+const CHAT = '/v1/chat/completions';
+const HEAD = ['HTTP/1.1 200 OK', 'content-type: text/event-stream'];
+const ASKED = { model: 'tiny', messages: [{ role: 'user', content: 'hi' }] };
+let url: string;
+
+beforeAll(async () => {
+  url = await roadTo(engine);
+});
+afterAll(async () => {
+  await tearDown();
+  engine.close();
+});
+beforeEach(() => {
+  engine.asked.length = 0;
+});
+
+const recorded = (name: string) => {
+  const stream = recordedStream(name);
+  engine.answer = (socket) => void socket.end(rawAnswer(HEAD, stream));
+  return stream.toString();
+};
+const post = (path: string, body: object) =>
+  fetch(`${url}${path}`, {
+    method: 'POST',
+    body: JSON.stringify(body),
+    // A status in any case: the response begins only after that.
+    headers: { 'x-queue-wait': '5' },
+  });
+const live = async () =>
+  (await (await post(CHAT, { ...ASKED, stream: true })).text()).replace(/^: .*\n\n/gm, '');
+const USAGE = /data: \{[^\n]*"choices":\[\],"usage":[^\n]*\n\n/;
+
+describe('a caller of a stream', () => {
+  it.each(['tgi-chat', 'ik-llama-chat', 'mlc-chat', 'empty-reasons', 'openrouter-chat'])(
+    'gets what the engine wrote where that is whole: %s',
+    async (name) => {
+      const stream = recorded(name).replaceAll(/^: .*\n\n/gm, '');
+      expect([stream, stream.replace(USAGE, '')]).toContain(await live());
+    },
+  );
+
+  it.each([
+    ['vllm-old-error', 400, /the prompt is too long/],
+    ['llama-cpp-error-before-2025', 500, /slot unavailable/],
+    ['ollama-error', 500, /llama runner process has terminated/],
+    ['openrouter-error-in-choice', 502, /Provider disconnected/],
+    ['reason-error-alone', 500, /does not say why/],
+  ])(
+    'gets an error that its client sees, in place of one that it does not: %s',
+    async (name, status, said) => {
+      recorded(name);
+      const events = (await live()).trimEnd().split('\n\n');
+      expect(events.filter((event) => /"object":"error"|^error:|^\{|"error"\}/.test(event))).toEqual([]);
+      expect(events.at(-1)).toBe('data: [DONE]');
+      const { error } = JSON.parse(events.at(-2)!.slice('data: '.length)) as {
+        error: Record<string, unknown>;
+      };
+      expect(error).toMatchObject({ status, message: expect.stringMatching(said) });
+    },
+  );
+
+  it.each(['tgi-error', 'openrouter-error', 'sglang-error'])(
+    'gets the engine’s own error: %s',
+    async (name) => {
+      const stream = recorded(name).replaceAll(/^: .*\n\n/gm, '');
+      expect(await live()).toBe(stream);
+    },
+  );
+
+  it('is told of a stream that is cut', async () => {
+    const stream = recorded('tgi-cut');
+    expect((await live()).replace(stream, '')).toMatch(/^data: \{"error":.*ended without its finish/);
+  });
+
+  it('gets each event as it comes, also of an engine that writes a reason into each', async () => {
+    const events = recordedStream('empty-reasons')
+      .toString()
+      .split(/(?<=\n\n)/);
+    let next = () => {};
+    engine.answer = (socket) => {
+      socket.write(rawAnswer(HEAD, ''));
+      // What ends the choice waits for the event behind it.
+      next = () => void (events.length > 2 ? socket.write(events.shift()!) : socket.end(events.join('')));
+      next();
+    };
+    const response = await post(CHAT, { ...ASKED, stream: true });
+    let got = '';
+    for await (const piece of response.body!) {
+      const text = Buffer.from(piece).toString();
+      got += text;
+      // The next one is written only then.
+      if (text.includes('data: ')) next();
+    }
+    expect(got.match(/^data: /gm)).toHaveLength(4);
+  });
+});
+
+describe('a job of which the engine streams the answer', () => {
+  const job = async () => {
+    const body = JSON.stringify({ ...ASKED, stream: true });
+    const { id } = await submit(url, {
+      job_type: 'engine_request',
+      config_id: 'cfg',
+      payload: { path: CHAT, body, content_type: 'application/json' },
+    });
+    return await settled(url, id);
+  };
+  const runpod = async () => {
+    const input = { openai_route: CHAT, openai_input: { ...ASKED, stream: true } };
+    const response = await post('/v2/cfg/runsync', { input });
+    return (await response.json()) as { status: string; error?: string };
+  };
+
+  it('succeeds where every choice has finished', async () => {
+    recorded('tgi-chat');
+    expect((await job()).state).toBe('succeeded');
+    expect((await runpod()).status).toBe('COMPLETED');
+    expect(engine.asked).toHaveLength(2);
+  });
+
+  it.each([
+    ['vllm-old-error', /the prompt is too long/],
+    ['sglang-error', /longer than the model/],
+    ['fastdeploy-error', /request too long/],
+  ])('fails with the engine’s error: %s', async (name, said) => {
+    recorded(name);
+    const { state, error } = await job();
+    expect([state, error?.message, error?.http_status]).toEqual(['failed', expect.stringMatching(said), 400]);
+    expect(await runpod()).toMatchObject({ status: 'FAILED', error: expect.stringMatching(said) });
+    expect(engine.asked).toHaveLength(2);
+  });
+});
+
+describe('an answer in one piece that is an error', () => {
+  it.each([
+    ['an object', { object: 'error', message: 'too long', type: 'BadRequestError', code: 400 }],
+    ['an error', { error: { message: 'too long', code: 400 } }],
+    [
+      'a choice',
+      { id: 'x', choices: [{ index: 0, finish_reason: 'error', error: { message: 'too long', code: 400 } }] },
+    ],
+  ])('has its status for a caller, and fails a job: %s', async (_what, body) => {
+    engine.answer = (socket) => void socket.end(plain(JSON.stringify(body)));
+    const response = await post(CHAT, ASKED);
+    expect([response.status, await response.text()]).toEqual([400, expect.stringContaining('too long')]);
+    const { id } = await submit(url, { job_type: 'chat_completion', config_id: 'cfg', payload: ASKED });
+    const { state, error } = await settled(url, id);
+    expect([state, error?.message]).toEqual(['failed', expect.stringContaining('too long')]);
+    expect(engine.asked).toHaveLength(2);
+  });
+});
