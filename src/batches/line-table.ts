@@ -71,8 +71,8 @@ export function firstLines(sql: Sql, batch: number, most: number): StoredLine[] 
   return sql.exec(`SELECT * FROM lines WHERE batch = ? ORDER BY number LIMIT ?`, batch, most).map(lineOf);
 }
 
-export function submittedLines(sql: Sql, batch: number): StoredLine[] {
-  return sql.exec(`SELECT * FROM lines WHERE batch = ? AND state = 1`, batch).map(lineOf);
+export function submittedLines(sql: Sql, batch: number, most = -1): StoredLine[] {
+  return sql.exec(`SELECT * FROM lines WHERE batch = ? AND state = 1 LIMIT ?`, batch, most).map(lineOf);
 }
 
 /** Of all batches, or of one. */

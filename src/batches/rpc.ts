@@ -18,6 +18,8 @@ export interface BatchesRpc {
    */
   createBatch(batch: NewBatch, idempotencyKey: string | null): Promise<Batch | null>;
   findBatch(id: string, viewer: string | null): Promise<Batch | null>;
+  /** The next line of a batch that is not done; null: there is none, or it does not run. */
+  nextLine(id: string): Promise<NextLine | null>;
   /** Null: `after` is no batch. */
   listBatches(wanted: BatchesWanted): Promise<{ batches: Batch[]; has_more: boolean } | null>;
   /** Null: there is none. One that is over, or ends already, stays as it is. */
@@ -39,6 +41,16 @@ export interface Backlog {
   in_queue: number;
   /** Epoch ms */
   window_ends_at: number;
+}
+
+/** The line of a batch whose turn is next. */
+export interface NextLine {
+  /** Null: it names none. */
+  model: string | null;
+  /** Of its job; null: the queue does not have it yet. */
+  job_id: string | null;
+  /** Why the queue does not take it, a clause; null: it was not asked. */
+  why: string | null;
 }
 
 /** `in_use`: a batch that has not ended reads it. */

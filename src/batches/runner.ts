@@ -21,6 +21,7 @@ import type { LineOutcome } from './output-line.ts';
 import { Pace } from './pace.ts';
 import type { BatchPorts } from './ports.ts';
 import { record } from './record.ts';
+import type { NextLine } from './rpc.ts';
 import { checkAgain, failUnserved } from './unserved.ts';
 import { validate } from './validate.ts';
 
@@ -62,6 +63,20 @@ export class BatchRunner {
     this.#running ??= this.#run().finally(() => {
       this.#running = null;
     });
+  }
+
+  /** The line of a batch that is next, one that the queue has before the others. Null: there is none. */
+  nextLine({ seq, batch }: StoredBatch): NextLine | null {
+    const { sql } = this.#ports;
+    if (batch.status !== 'in_progress' || batch.unserved) return null;
+    const [submitted] = submittedLines(sql, seq, 1);
+    const line = submitted ?? waitingLines(sql, seq, 1)[0];
+    if (line === undefined) return null;
+    return {
+      model: line.model || null,
+      job_id: submitted ? lineJobId(batch.id, line.number) : null,
+      why: this.#feeder.whyNotTaken(line.model, batch.tenant),
+    };
   }
 
   /** @returns whether the object ends, because its clock was set back: it would wait until the clock is there again */

@@ -7,11 +7,12 @@ import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { OpenAI } from 'openai';
 import { EXIT, endSignals, UserError } from '../process/index.ts';
-import { ANY_ENDPOINT, urlOfLine } from '../protocol/index.ts';
+import { ANY_ENDPOINT, urlOfLine, type Waiting } from '../protocol/index.ts';
 import { type AskOpenAI, openAIAt } from './ask-openai.ts';
 import { type QueueTarget, UnreachableQueue } from './ask-queue.ts';
 import { Progress } from './progress.ts';
 import type { Counts } from './results-file.ts';
+import { WaitingLine } from './waiting-line.ts';
 
 export interface BatchRunOptions extends QueueTarget {
   /** Where the answers go; beside the file if left out. */
@@ -94,7 +95,9 @@ async function begin(
 /** @returns the batch as it ended. A queue that is away for a moment is waited for */
 async function watch(ask: AskOpenAI, first: OpenAI.Batch, progress: Progress): Promise<OpenAI.Batch> {
   let batch = first;
+  const waiting = new WaitingLine((text) => progress.say(text));
   while (!OVER.includes(batch.status)) {
+    waiting.show((batch as { waiting?: Waiting }).waiting);
     progress.show(countsOf(batch), tokensOf(batch));
     await sleep(POLL_MS);
     const { id } = batch;

@@ -22,6 +22,7 @@ export class Progress {
 
   /** Writes a line of its own. */
   say(text: string): void {
+    this.#line.clear();
     this.#out.write(`${text}\n`);
   }
 

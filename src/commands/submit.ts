@@ -5,6 +5,10 @@ import { EXIT, UserError } from '../process/index.ts';
 import { isSettled, type JobView } from '../protocol/index.ts';
 import { refusal } from './ask-queue.ts';
 import { traceText } from './trace.ts';
+import { WaitingLine } from './waiting-line.ts';
+
+/** How often it is told what a job waits for. */
+const LOOK_SECONDS = 5;
 
 export interface SubmitOptions {
   url: string;
@@ -32,13 +36,25 @@ export async function runSubmit(prompt: string | undefined, options: SubmitOptio
   try {
     const { jobType: job_type, configId: config_id } = options;
     let job = await client.submit({ job_type, ...(config_id ? { config_id } : {}), payload } as NewJob);
-    if (options.wait > 0 && !isSettled(job.state)) job = await client.wait(job.id, { seconds: options.wait });
+    if (options.wait > 0 && !isSettled(job.state)) job = await waitFor(client, job, options.wait);
     const code = report(job, options);
-    if (options.trace) process.stderr.write(traceText(job.id, await client.ledger(job.id)));
+    if (options.trace) process.stderr.write(traceText(job.id, await client.ledger(job.id), job.waiting));
     return code;
   } catch (error) {
     throw error instanceof QueueError ? explained(error) : error;
   }
+}
+
+/** While it waits, what for is told on stderr. */
+async function waitFor(client: JobClient, submitted: JobView, seconds: number): Promise<JobView> {
+  const waiting = new WaitingLine((text) => process.stderr.write(`${text}\n`));
+  const until = performance.now() + seconds * 1000;
+  let job = submitted;
+  for (let left = seconds; left > 0 && !isSettled(job.state); left = (until - performance.now()) / 1000) {
+    job = await client.wait(job.id, { seconds: Math.min(left, LOOK_SECONDS) });
+    waiting.show(job.waiting);
+  }
+  return job;
 }
 
 /** The error of a command whose client could not have what it asked for. */

@@ -1,7 +1,9 @@
 import type { LedgerStep } from '../client/index.ts';
+import type { Waiting } from '../protocol/index.ts';
+import { waitingLine } from './waiting-line.ts';
 
 /** A ledger for people: a line a step, its time since the first, s. */
-export function traceText(jobId: string, steps: readonly LedgerStep[]): string {
+export function traceText(jobId: string, steps: readonly LedgerStep[], waiting?: Waiting): string {
   const start = Date.parse(steps[0]?.at ?? '');
   const lines = steps.map((step) => {
     const seconds = ((Date.parse(step.at) - start) / 1000).toFixed(3);
@@ -13,5 +15,6 @@ export function traceText(jobId: string, steps: readonly LedgerStep[]): string {
       [attempt, step.detail].filter(Boolean).join(': '),
     ].join('  ');
   });
+  if (waiting) lines.push(waitingLine(waiting));
   return `Job ${jobId}\n${lines.map((line) => `  ${line.trimEnd()}\n`).join('')}`;
 }

@@ -39,6 +39,7 @@ export const VIEWS = {
   starts: ({ fleet }) => fleet.starts(),
   telemetry: ({ fleet }, worker_id, kind, query) => fleet.telemetry.read({ worker_id, kind }, query),
   tokens: ({ fleet }, known) => fleet.tokens.list(known),
+  whyWaiting: ({ fleet, now }, asking) => fleet.view.whyWaiting(asking, now),
   wantedWorkers: ({ fleet }, configId) => fleet.scheduler.wantedWorkers(configId),
 } satisfies Table;
 

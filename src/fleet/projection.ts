@@ -6,14 +6,16 @@ import type {
   LaunchRow,
   PoolRow,
   ScalingSummary,
+  Waiting,
   WorkerRow,
 } from '../protocol/index.ts';
-import type { KnownWorker } from './rpc.ts';
+import type { KnownWorker, PoolAsking } from './rpc.ts';
 import { attentionIn } from './view/attention.ts';
 import type { Incidents, PoolFacts, Scaling } from './view/facts.ts';
 import { poolRow } from './view/pool-row.ts';
 import type { Problem } from './view/problem.ts';
 import { summaryOf } from './view/summary.ts';
+import { whyNoneReady, whyWaiting } from './view/why-waiting.ts';
 import { workerRow } from './view/worker-row.ts';
 import { type StateNow, stateOf } from './view/worker-state.ts';
 
@@ -103,7 +105,7 @@ export class Projection {
     const changes = [
       this.#refreshWorkers(facts, pools, now),
       this.#show('launches', this.#launches, launches),
-      this.#refreshPools(pools, scaling?.pools ?? new Map(), now),
+      this.#refreshPools(pools, scaling, now),
     ];
     const [poolRows, workerRows] = [this.#poolRows(), this.#workerRows()];
     const launchRows = this.#launchRows();
@@ -130,6 +132,20 @@ export class Projection {
     [this.#summary, this.#attention, this.#head] = [summary, attention, head];
     this.#scaling = scaling?.summary ?? null;
     this.#version += 1;
+  }
+
+  /** What work for a pool waits for. @param now epoch ms */
+  whyWaiting({ config_id, ...asking }: PoolAsking, now: number): Waiting {
+    this.refresh(now);
+    const row = this.#pools.get(config_id)?.row;
+    const ofPool = (one: { config_id: string | null }) => one.config_id === config_id;
+    const own = {
+      workers: this.#workerRows().filter(ofPool),
+      launches: this.#launchRows().filter(ofPool),
+      scaling: row?.scaling ?? null,
+      fleet: this.#scaling,
+    };
+    return row ? whyWaiting(row, own, asking, now) : whyNoneReady(config_id, own, now);
   }
 
   view(): FleetView {
@@ -206,18 +222,19 @@ export class Projection {
     return this.#show('workers', this.#workers, rows);
   }
 
-  #refreshPools(pools: readonly PoolFacts[], scaling: Scaling['pools'], now: number): boolean {
+  #refreshPools(pools: readonly PoolFacts[], scaling: Scaling | null, now: number): boolean {
     const workers = Map.groupBy(this.#workerRows(), ({ config_id }) => config_id);
     const launches = Map.groupBy(this.#launchRows(), ({ config_id }) => config_id);
     const shown = pools.filter(
-      ({ config_id, share }) => share || workers.has(config_id) || scaling.has(config_id),
+      ({ config_id, share }) => share || workers.has(config_id) || scaling?.pools.has(config_id),
     );
     const rows = shown.map((pool): [string, PoolRow] => {
       const { config_id } = pool;
       const own = {
         workers: workers.get(config_id) ?? [],
         launches: launches.get(config_id) ?? [],
-        scaling: scaling.get(config_id) ?? null,
+        scaling: scaling?.pools.get(config_id) ?? null,
+        fleet: scaling?.summary ?? null,
       };
       return [config_id, poolRow(pool, own, now)];
     });

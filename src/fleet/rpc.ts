@@ -11,6 +11,7 @@ import type {
   ModelCard,
   PoolTotals,
   RequestRecord,
+  Waiting,
 } from '../protocol/index.ts';
 import type { TokenEntry } from '../settings/token-entry.ts';
 import type { AuditBegin, AuditEnd, AuditWanted } from './audit.ts';
@@ -68,6 +69,8 @@ export interface FleetRpc {
   choosePools(models: (string | null)[]): Promise<PoolChoice[]>;
   /** Every pool that the scheduler starts workers for. */
   starts(): Promise<PoolStart[]>;
+  /** What work for a pool waits for. */
+  whyWaiting(asking: PoolAsking): Promise<Waiting>;
 }
 
 export type { AuditEnd, AuditWanted } from './audit.ts';
@@ -106,6 +109,15 @@ export type PoolChoice =
   | { kind: 'ambiguous'; models: string; pools: string }
   /** No pool is known for the model; the lists are empty where none is known at all. */
   | { kind: 'unknown'; models: string; pools: string };
+
+/** Work that waits for a pool, as far as the answer to why depends on it. */
+export interface PoolAsking {
+  config_id: string;
+  /** Null: any that the pool has. */
+  model: string | null;
+  /** It gives way to requests, as lines of batches do. */
+  is_batch: boolean;
+}
 
 export type FleetEvent =
   | (WorkerEvent & { kind: 'registered'; instance: Instance | null })

@@ -22,3 +22,8 @@ export function lineOfJob(jobId: string): { batchId: string; line: number } | nu
   const [, batchId, line] = /^(batch_\w+)\.(\d+)$/.exec(jobId) ?? [];
   return batchId === undefined ? null : { batchId, line: Number(line) };
 }
+
+/** Slots that batch work leaves free: a tenth, at least one; none where there is only one. */
+export function reservedSlots(usable: number): number {
+  return usable > 1 ? Math.ceil(usable / 10) : 0;
+}

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { Waiting } from './waiting.ts';
 
 /** What OpenAI's API shows of files and batches; `partial_…` and `error_counts` of a batch are ours. */
 
@@ -106,6 +107,7 @@ export const Batch = z.object({
     total_tokens: z.number().int(),
   }),
   metadata: z.record(z.string(), z.string()).nullable(),
+  waiting: Waiting.optional().describe('What its next line waits for, while none of them runs.'),
 });
 export type Batch = z.infer<typeof Batch>;
 

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { AdapterState } from './adapters.ts';
 import { GpuReading, Prefills, StartTimes } from './heartbeat.ts';
 import { LaunchRow, PoolScaling, ScalingSummary } from './scaling-schemas.ts';
+import { Waiting } from './waiting.ts';
 
 /**
  * What `/api/fleet` shows. fleet-view.ts has the types; only the gateway's OpenAPI document needs these at run time, so
@@ -175,8 +176,8 @@ export const PoolRow = z.object({
   oldest_wait_ms: ms.nullable(),
   /** The same of callers that wait on a connection. */
   oldest_caller_wait_ms: ms.nullable(),
-  /** Why they wait; null: nothing does. "no worker is ready", "all 8 slots are busy: 3.1/s come, 2.0/s end". */
-  why_waiting: text.nullable(),
+  /** What they wait for; null: nothing does. */
+  why_waiting: Waiting.nullable(),
   /** Over the newest minute. */
   now: rates,
   hour: rates,

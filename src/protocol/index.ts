@@ -55,5 +55,6 @@ export * from './token-terms.ts';
 export * from './token-view.ts';
 export * from './trace-context.ts';
 export * from './utf8.ts';
+export * from './waiting.ts';
 export * from './worker-frames.ts';
 export * from './worker-name.ts';

@@ -5,6 +5,7 @@ import { AttemptError, Failure } from './failures.ts';
 import { MAX_ATTEMPTS } from './limits.ts';
 import { Continues } from './moves.ts';
 import { closestName } from './spelling.ts';
+import { Waiting } from './waiting.ts';
 
 const JOB_TYPE = /^[\w.:/-]{1,128}$/;
 const JOB_ID = /^[\w.:-]{1,128}$/;
@@ -109,6 +110,8 @@ export const JobView = z.object({
   tenant: z.string().nullable(),
   /** Of the trace that its submission belongs to; null: it was in none, or in one together with others. */
   trace_id: z.string().nullable(),
+  /** What it waits for, while it waits. */
+  waiting: Waiting.optional(),
   result: z.unknown(),
   /** True: the caller may not read the result, which is null here even if there is one. */
   withheld: z.boolean().optional(),

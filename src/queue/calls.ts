@@ -33,6 +33,7 @@ import { sharing } from './views/sharing.ts';
 import { webhookBody } from './views/webhook-body.ts';
 import { waitingLines } from './waiting/admission.ts';
 import { awaitsStart, hearStarts } from './waiting/starts.ts';
+import { waitingJob } from './waiting/stored-job.ts';
 
 /*
  * What can be asked of a queue, by the kind of call. Each is a function of the core and its own arguments, with its
@@ -83,6 +84,7 @@ export const VIEWS = {
   share,
   sharing,
   status,
+  waitingJob,
   waitingLines,
   webhookBody,
 };

@@ -16,7 +16,7 @@ import type { JobListWanted, JobPage, JobsAction } from './list-rpc.ts';
 import type { BatchSlots, PoolNow, QueueMetrics } from './metrics-rpc.ts';
 import type { Prefix } from './prefix-rpc.ts';
 import type { UsageSum, UsageWanted } from './usage-rpc.ts';
-import type { WaitingLineView } from './waiting-rpc.ts';
+import type { WaitingJobFacts, WaitingLineView } from './waiting-rpc.ts';
 
 export type * from './list-rpc.ts';
 export type * from './metrics-rpc.ts';
@@ -58,6 +58,8 @@ export interface QueueCalls {
   /** @param listener hears when they settle (`nextSettled`) */
   submitAndListen(jobs: SubmitJob[], listener: string): Promise<(HeardAnswer | Unserved)[]>;
   get(jobId: string, viewer: Viewer): Promise<ToldJob | null>;
+  /** A stored job that waits; null: there is none, or it does not wait. */
+  waitingJob(jobId: string, viewer: Viewer): Promise<WaitingJobFacts | null>;
   /** The payload or the result of a stored job. Null: none, or none that this reader may read. */
   contents(jobId: string, kind: 'payload' | 'result', reader: Viewer): Promise<Contents | null>;
   /** Whose it is, stored or waited for, without its answer. Null: no such job. */

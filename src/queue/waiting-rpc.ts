@@ -1,5 +1,5 @@
 import type { PoolChoice } from '../fleet/rpc.ts';
-import type { Failure, Limits } from '../protocol/index.ts';
+import type { Failure, Limits, Waiting } from '../protocol/index.ts';
 import type { Prefix } from './prefix-rpc.ts';
 
 /** How the gateway asks for a worker for a caller that waits, and what it is answered. */
@@ -91,6 +91,17 @@ export interface WaitingLineView {
   job_ids: string[];
   /** What the scheduler does to get them a worker, as their callers are told; null: they wait for a slot. */
   start: string | null;
+}
+
+/** A stored job that waits. */
+export interface WaitingJobFacts {
+  config_id: string;
+  /** Null: it names none. */
+  model: string | null;
+  /** It gives way to requests. */
+  is_batch: boolean;
+  /** What it waits for by itself; null: for its pool. */
+  own: Waiting | null;
 }
 
 /** Attempts at the request of a waiting caller that broke before they gave anything. */

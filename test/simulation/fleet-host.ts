@@ -68,6 +68,7 @@ export class FleetHost {
       ownerOfResponse: (...asked) => rpc((fleet) => fleet.responses.ownerOf(...asked)),
       choosePools: (models) => rpc((fleet) => fleet.chooseForCallers(models)),
       starts: () => rpc((fleet) => fleet.starts()),
+      whyWaiting: (asking) => rpc((fleet) => fleet.view.whyWaiting(asking, this.#timeline.now)),
     };
   }
 

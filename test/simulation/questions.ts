@@ -137,6 +137,7 @@ function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCalls {
       rpc((queue, answer) => answer(queue.do('listen', listener, ids, viewer))),
     nextSettled: (listener, ms) => rpc((queue, answer) => queue.wait('nextSettled', listener, ms, answer)),
     leaveListener: (listener) => rpc((queue, answer) => answer(queue.do('leaveListener', listener))),
+    waitingJob: unasked,
     waitingLines: unasked,
     metrics: unasked,
     poolJobs: unasked,

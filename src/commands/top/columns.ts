@@ -4,6 +4,7 @@ import {
   celsius,
   count,
   duration,
+  exactTime,
   memory,
   money,
   percent,
@@ -13,7 +14,14 @@ import {
 } from '../../dashboard/format.ts';
 import { gpuTotals } from '../../dashboard/gpus.ts';
 import { doingNow } from '../../dashboard/scaling/launch-steps.ts';
-import type { LaunchRow, PoolRow, PoolScaling, WorkerRow, WorkerState } from '../../protocol/index.ts';
+import {
+  type LaunchRow,
+  type PoolRow,
+  type PoolScaling,
+  type WorkerRow,
+  type WorkerState,
+  waitingText,
+} from '../../protocol/index.ts';
 import type { Colour, Column } from './terminal.ts';
 
 /** What is shown of workers, pools and launches. Shape and word tell a state; colour only supports them. */
@@ -78,7 +86,13 @@ export const POOL_COLUMNS: Column<PoolRow>[] = [
     text: ({ hour: { first_token_ms: first } }) => percentile(first?.p95, first?.n),
     drop: 5,
   },
-  { title: 'WHY THEY WAIT', text: ({ why_waiting }) => why_waiting ?? '', isLeft: true, drop: 2 },
+  {
+    title: 'WHY THEY WAIT',
+    text: ({ why_waiting }) =>
+      why_waiting ? waitingText(why_waiting, (at) => exactTime(at)).replace(/\.$/, '') : '',
+    isLeft: true,
+    drop: 2,
+  },
 ];
 
 /** The same of a fleet that the scheduler starts and ends. */

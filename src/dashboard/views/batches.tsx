@@ -7,6 +7,7 @@ import { Age } from '../controls/age.tsx';
 import { Figure } from '../controls/figure.tsx';
 import { Progress } from '../controls/progress.tsx';
 import { BatchMark } from '../controls/state.tsx';
+import { WaitingFor } from '../controls/waiting-for.tsx';
 import * as format from '../format.ts';
 import { usePolled } from '../polled.ts';
 import { at } from '../router.ts';
@@ -70,6 +71,7 @@ function BatchCard({ batch }: { batch: Batch }) {
         <Figure name="Tokens in">{format.count(usage.input_tokens)}</Figure>
         <Figure name="Tokens out">{format.count(usage.output_tokens)}</Figure>
       </dl>
+      {batch.waiting && <WaitingFor waiting={batch.waiting} />}
       <ErrorKinds counts={batch.error_counts} />
       {errors && (
         <ul class="faults">

@@ -8,6 +8,7 @@ import { Age, Time } from '../controls/age.tsx';
 import { Command, CopyButton } from '../controls/copy-button.tsx';
 import { Figure } from '../controls/figure.tsx';
 import { JobMark, RequestMark } from '../controls/state.tsx';
+import { WaitingFor } from '../controls/waiting-for.tsx';
 import { WorkerLink } from '../controls/worker-link.tsx';
 import { curlOf } from '../curl.ts';
 import * as format from '../format.ts';
@@ -99,6 +100,7 @@ export function JobView({ id }: { id: string }) {
           {steps ? '' : ', and its steps only while it is one of the newest'}.
         </p>
       )}
+      {job?.waiting && <WaitingFor waiting={job.waiting} />}
       {job?.error && <Failure job={job} />}
       {steps && <Story steps={steps} />}
       {job && <JobContents key={`${id} ${job.state}`} job={job} />}

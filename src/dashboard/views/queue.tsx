@@ -1,15 +1,16 @@
 import { useRef } from 'preact/hooks';
 import type { Percentiles, PoolRates, PoolRow } from '../../protocol/fleet-view.ts';
-import { withFullStop } from '../../protocol/text.ts';
 import { Chips } from '../controls/chips.tsx';
 import { Figure } from '../controls/figure.tsx';
 import { Slots } from '../controls/slots.tsx';
 import { Still } from '../controls/still.tsx';
 import { useStillOrder } from '../controls/still-order.ts';
+import { WaitingFor } from '../controls/waiting-for.tsx';
 import { OverTime } from '../courses/over-time.tsx';
 import * as format from '../format.ts';
 import { fleet } from '../live.ts';
 import { filter, href, query } from '../router.ts';
+import { PoolActions } from '../scaling/pool-actions.tsx';
 
 /** The span over which figures are told, by its name in the address. */
 const SPANS = { now: 'Last minute', hour: 'Last hour', day: 'Last 24 hours' } as const;
@@ -124,7 +125,8 @@ function Pool({ pool, span }: { pool: PoolRow; span: Span }) {
             </span>{' '}
             workers ready <Slots running={pool.busy_slots} slots={pool.slots} /> slots busy
           </p>
-          {why_waiting && total > 0 && <p class="why">{withFullStop(`Because ${why_waiting}`)}</p>}
+          {why_waiting && total > 0 && <WaitingFor waiting={why_waiting} />}
+          {why_waiting && total > 0 && <PoolActions pool={pool} />}
           <Priorities pool={pool} />
         </div>
       </Still>

@@ -8,10 +8,11 @@ import {
 import type { Incidents } from './facts.ts';
 import { nearestLaunch } from './launch-words.ts';
 import { missedIn } from './objective-words.ts';
-import { backlogOf, waitingIn, waitsLong } from './pool-row.ts';
+import { isPutOff, waitingIn, waitsLong } from './pool-row.ts';
 import { heldBack } from './pool-start.ts';
 import { type Finding, type Problem, withId } from './problem.ts';
 import { type ScalingShown, scalingItems } from './scaling-attention.ts';
+import { backlogOf } from './why-waiting.ts';
 import { firstLine, jobsWait, span } from './words.ts';
 import { lastHeard, startTimes } from './worker-words.ts';
 
@@ -51,7 +52,11 @@ function waitItems(pool: PoolRow, shown: Shown, now: number): Finding[] {
   if (waiting === 0) return [];
   const oldest = pool.oldest_wait_ms ?? 0;
   const about = { config_id: pool.config_id, worker_id: null, since: now - oldest };
-  const text = `${pool.config_id}: ${jobsWait(waiting)}, the oldest for ${span(oldest)}: ${pool.why_waiting}.`;
+  const text = `${pool.config_id}: ${jobsWait(waiting)}, the oldest for ${span(oldest)}: ${pool.why_waiting?.for}.`;
+  if (isPutOff(pool)) {
+    const advice = pool.why_waiting?.advice ?? '';
+    return [{ code: 'jobs_wait', severity: 'info', ...about, text, advice }];
+  }
   if (pool.ready_workers === 0) {
     return [
       {

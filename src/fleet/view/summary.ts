@@ -7,8 +7,9 @@ import {
   withFullStop,
 } from '../../protocol/index.ts';
 import { missedNow } from './objective-words.ts';
-import { waitingIn, waitsLong, whyNoneReady } from './pool-row.ts';
+import { isPutOff, waitingIn, waitsLong } from './pool-row.ts';
 import { heldBack } from './pool-start.ts';
+import { whyNoneReady } from './why-waiting.ts';
 import { counted, jobsWait, span } from './words.ts';
 import { atWork, isReady } from './worker-words.ts';
 
@@ -78,12 +79,14 @@ function problemOf(pool: PoolRow, { workers, launches }: Rows, now: number): str
     workers: workers.filter(isOwn),
     launches: launches.filter(isOwn),
     scaling: pool.scaling,
+    fleet: null,
   };
   const isNoneReady = pool.ready_workers === 0;
+  if (isPutOff(pool)) return null;
   if (waiting > 0 && (isNoneReady || waitsLong(pool))) {
-    return `${jobsWait(waiting)} ${span(oldest)} because ${pool.why_waiting}`;
+    return `${jobsWait(waiting)} ${span(oldest)} because ${pool.why_waiting?.for}`;
   }
-  if (isNoneReady && pool.workers > 0) return whyNoneReady(own, now);
+  if (isNoneReady && pool.workers > 0) return whyNoneReady(pool.config_id, own, now).for;
   return missedNow(pool);
 }
 
@@ -92,7 +95,11 @@ function scaledToZero(scaled: readonly PoolRow[]): { verdict: Verdict; text: str
   if (!scaled.some(({ scaling }) => heldBack(scaling) === null)) {
     return { verdict: 'not_serving', text: 'No worker is running.' };
   }
-  return { verdict: 'serving', text: 'Scaled to zero: a worker is started when work comes.' };
+  const putOff = scaled.find(isPutOff);
+  const what = putOff
+    ? `${putOff.config_id}: ${putOff.why_waiting?.for}.`
+    : 'a worker is started when work comes.';
+  return { verdict: 'serving', text: `Scaled to zero: ${what}` };
 }
 
 function served(inUse: readonly PoolRow[], workers: readonly WorkerRow[]): string {

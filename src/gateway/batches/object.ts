@@ -4,7 +4,7 @@ import type { Batch, NewBatch } from '../../batches/batch.ts';
 import { type BatchesWanted, findBatch, listBatches } from '../../batches/batch-table.ts';
 import { cancelBatch, createBatch, fileOf, unlistFile } from '../../batches/batches.ts';
 import type { BatchPorts } from '../../batches/ports.ts';
-import type { Backlog, BatchesRpc, RemoveFileAnswer } from '../../batches/rpc.ts';
+import type { Backlog, BatchesRpc, NextLine, RemoveFileAnswer } from '../../batches/rpc.ts';
 import { BatchRunner } from '../../batches/runner.ts';
 import { BATCHES_TABLES } from '../../batches/tables.ts';
 import { lookAfter } from '../../batches/upkeep.ts';
@@ -80,6 +80,11 @@ export class BatchesObject extends DurableObject<Env> implements BatchesRpc {
   async findBatch(id: string, viewer: string | null): Promise<Batch | null> {
     this.#runner.watchClock();
     return findBatch(this.#ports.sql, id, viewer)?.batch ?? null;
+  }
+
+  async nextLine(id: string): Promise<NextLine | null> {
+    const stored = findBatch(this.#ports.sql, id, null);
+    return stored === null ? null : this.#runner.nextLine(stored);
   }
 
   async listBatches(wanted: BatchesWanted): Promise<{ batches: Batch[]; has_more: boolean } | null> {

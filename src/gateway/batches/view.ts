@@ -1,8 +1,9 @@
 import type { Batch } from '../../batches/batch.ts';
 import type * as answers from '../../protocol/file-answers.ts';
+import type { Waiting } from '../../protocol/index.ts';
 
 /** A batch as OpenAI's API shows it. */
-export function batchView(batch: Batch): answers.Batch {
+export function batchView(batch: Batch, waiting: Waiting | null = null): answers.Batch {
   const { usage, faults, total, completed, failed } = batch;
   const isClosed = (batch.completed_at ?? batch.cancelled_at ?? batch.expired_at) !== null;
   const output = batch.output_lines > 0 ? batch.output_file_id : null;
@@ -38,6 +39,7 @@ export function batchView(batch: Batch): answers.Batch {
       total_tokens: usage.input_tokens + usage.output_tokens,
     },
     metadata: batch.metadata,
+    ...(waiting !== null && { waiting }),
   };
 }
 

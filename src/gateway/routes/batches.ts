@@ -5,6 +5,7 @@ import { auditedOfOthers } from '../audit.ts';
 import { submitterOf, viewerOf } from '../auth.ts';
 import { BatchRequest } from '../batches/request.ts';
 import { batchView } from '../batches/view.ts';
+import { waitingOfBatch } from '../batches/waiting.ts';
 import { readValue } from '../body.ts';
 import { boundsOf } from '../bounds.ts';
 import { HttpError } from '../errors.ts';
@@ -77,7 +78,7 @@ export function batchRoutes(app: Gateway): void {
       if (page === null) throw notFound(String(after));
       return context.json({
         object: 'list',
-        data: page.batches.map(batchView),
+        data: await Promise.all(page.batches.map((batch) => shown(context, batch))),
         first_id: page.batches[0]?.id ?? null,
         last_id: page.batches.at(-1)?.id ?? null,
         has_more: page.has_more,
@@ -95,7 +96,7 @@ export function batchRoutes(app: Gateway): void {
     errors: [404, 503],
     handler: async (context) => {
       const batch = await about(context, (batches, id, viewer) => batches.findBatch(id, viewer));
-      return context.json(batchView(batch));
+      return context.json(await shown(context, batch));
     },
   });
 
@@ -119,6 +120,11 @@ export function batchRoutes(app: Gateway): void {
       return context.json(batchView(batch));
     },
   });
+}
+
+/** With what it waits for. */
+async function shown({ env, req }: GatewayContext, batch: Batch) {
+  return batchView(batch, await waitingOfBatch(env, queueIdOf(env, req.raw), batch));
 }
 
 type BatchesStub = Parameters<Parameters<typeof callBatches>[2]>[0];

@@ -14,6 +14,7 @@ import { callQueue } from '../objects/calls.ts';
 import { jobAnswer, unknownJob } from '../objects/job-files.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { submitJobs } from '../objects/submit-jobs.ts';
+import { waitingOfJob } from '../objects/waiting.ts';
 import type { Parameter } from '../openapi/row.ts';
 import { parseJobs, readSubmission, rejection, submitAll } from '../submissions.ts';
 import { whileGood } from '../token-watch.ts';
@@ -133,7 +134,9 @@ export function jobRoutes(app: Gateway): void {
           waitMs > 0 ? queue.wait(id, waitMs, viewer) : queue.get(id, viewer),
         );
         if (!job) throw unknownJob(id);
-        return jobAnswer(context.env, queueId, isBare ? withoutResult(job) : withheldFrom(reader, job));
+        const waiting = job.state === 'pending' ? await waitingOfJob(context.env, queueId, id, viewer) : null;
+        const told = isBare ? withoutResult(job) : withheldFrom(reader, job);
+        return jobAnswer(context.env, queueId, waiting === null ? told : { ...told, waiting });
       };
       if (waitMs === 0) return look();
       // Begun early, so that a caller who has left is noticed and its connection freed.

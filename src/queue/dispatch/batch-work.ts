@@ -1,3 +1,4 @@
+import { reservedSlots } from '../../protocol/index.ts';
 import { isBatchWork } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { awaitsTurn, profileOf, usableSlots, type Worker } from '../state/worker.ts';
@@ -13,11 +14,6 @@ export interface PoolSlots {
   usable: number;
   batch: number;
   interactive: number;
-}
-
-/** Slots that batch work leaves free: a tenth, at least one; none where there is only one. */
-export function reservedSlots(usable: number): number {
-  return usable > 1 ? Math.ceil(usable / 10) : 0;
 }
 
 /** Slots in which batch work may run beside what interactive jobs run now. */

@@ -22,6 +22,7 @@ export const OFFERED_VIEWS = [
   'poolNow',
   'sharing',
   'status',
+  'waitingJob',
   'waitingLines',
 ] as const satisfies (keyof typeof VIEWS)[];
 

@@ -127,6 +127,11 @@ export class LimitBook extends LimitAccounts {
     return this.#ports.now() < until ? kept.over : null;
   }
 
+  /** What keeps the first stored job of its line; null: one of its line waits for a slot, or it has to be looked at. */
+  heldBy(job: Place): OverLimit | null {
+    return this.#held.get(lineOf(job))?.kept?.over ?? null;
+  }
+
   /** What keeps it was found. */
   keep(held: HeldLine, over: OverLimit): void {
     held.kept = { over, at: this.#ports.now(), freed: this.freedOf(held.place) ?? 0 };

@@ -54,7 +54,7 @@ const WHAT: Record<Exclude<OverLimit['limit'], 'unknown'>, string> = {
 };
 
 /** A clause: `the token "a" has reached its limit of 60 requests a minute`. */
-function overText(tokenName: string, { limit, most, models, tenant }: OverLimit): string {
+export function overText(tokenName: string, { limit, most, models, tenant }: OverLimit): string {
   if (limit === 'unknown')
     return `the queue has started again and does not know yet what runs for the token "${tokenName}"`;
   const who = tenant === null ? `the token "${tokenName}"` : `the tenant "${tenant}"`;

@@ -65,7 +65,11 @@ function view({ waiting = 0, summary = {}, scaling = {}, launches = [], workers 
     met: { short: MET, long: MET },
     objectives: USUAL_OBJECTIVES,
   } as never;
-  const row = poolRow(facts, { workers, launches, scaling: { ...SCALING, ...scaling } }, NOW);
+  const row = poolRow(
+    facts,
+    { workers, launches, scaling: { ...SCALING, ...scaling }, fleet: { ...SUMMARY, ...summary } },
+    NOW,
+  );
   const incidents = { refusal: null, unknown_models: [] };
   const shown = { pools: [row], workers, launches, scaling: { ...SUMMARY, ...summary }, incidents };
   return { attention: attentionIn(shown, NOW), summary: summaryOf([row], workers, launches, NOW) };

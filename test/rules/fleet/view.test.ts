@@ -230,7 +230,7 @@ describe('the verdict', () => {
 });
 
 describe('why jobs wait', () => {
-  const why = (fleet: FleetHarness) => fleet.view().pools[0]?.why_waiting;
+  const why = (fleet: FleetHarness) => fleet.view().pools[0]?.why_waiting?.for ?? null;
   const waits = (fleet: FleetHarness, more: Parameters<typeof pool>[1] = {}) =>
     fleet.share({
       pools: [pool('cfg', { pending: { waiting: 0, stored: 3 }, oldest_since: fleet.nowMs, ...more })],

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { hasRoomForBatch, reservedSlots, slotsForBatches } from '../../../src/queue/dispatch/batch-work.ts';
+import { reservedSlots } from '../../../src/protocol/index.ts';
+import { hasRoomForBatch, slotsForBatches } from '../../../src/queue/dispatch/batch-work.ts';
 import { type FakeConnection, QueueHarness } from '../../support/queue-harness.ts';
 
 const BATCH = { priority: -10 };

@@ -1,0 +1,33 @@
+import { exactTime } from '../dashboard/format.ts';
+import { type Waiting, waitingText } from '../protocol/index.ts';
+
+/** Its own progress tells these, or they are over in a moment. */
+const UNTOLD: ReadonlySet<Waiting['code']> = new Set(['busy', 'batch_room', 'turn']);
+
+/** Says on a terminal what something waits for, once each time that it waits for something else. */
+export class WaitingLine {
+  readonly #say: (text: string) => void;
+  #told: string | null = null;
+
+  constructor(say: (text: string) => void) {
+    this.#say = say;
+  }
+
+  /** @param waiting null or left out: it waits for nothing */
+  show(waiting: Waiting | null | undefined): void {
+    const shape = waiting && !UNTOLD.has(waiting.code) ? shapeOf(waiting) : null;
+    if (shape === this.#told) return;
+    this.#told = shape;
+    if (waiting && shape !== null) this.#say(waitingLine(waiting));
+  }
+}
+
+/** `Waits because it has no worker. Start a worker with …` */
+export function waitingLine(waiting: Waiting): string {
+  return `Waits because ${waitingText(waiting, (at) => exactTime(at))}`;
+}
+
+/** Numbers alone, as of a start that comes on, are no news. */
+function shapeOf({ code, for: clause }: Waiting): string {
+  return `${code} ${clause.replace(/\d+(\.\d+)?/g, '#')}`;
+}

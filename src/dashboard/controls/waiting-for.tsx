@@ -1,0 +1,19 @@
+import type { Waiting } from '../../protocol/waiting.ts';
+import { Time } from './age.tsx';
+
+/** What something waits for, until when, and what can be done. */
+export function WaitingFor({ waiting }: { waiting: Waiting }) {
+  const { until, advice } = waiting;
+  return (
+    <p class="why">
+      Waits because {waiting.for}
+      {until !== null && (
+        <>
+          {' '}
+          (until <Time at={Date.parse(until)} />)
+        </>
+      )}
+      .{advice !== null && ` ${advice}`}
+    </p>
+  );
+}

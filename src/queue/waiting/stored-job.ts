@@ -1,0 +1,59 @@
+import { type Waiting, waitsFor } from '../../protocol/index.ts';
+import { isBudget } from '../limits/calendar-sum.ts';
+import { maySee, type Viewer, type WaitingJobFacts } from '../rpc.ts';
+import { isBatchWork } from '../state/job.ts';
+import type { Core } from '../state/state.ts';
+import { isLeaving, mayRun } from '../state/worker.ts';
+import { attemptErrors } from '../store/job-view.ts';
+import type { StoredJob } from '../store/jobs-table.ts';
+import { isHeld } from '../store/limits-table.ts';
+import { overText } from './over-limit.ts';
+
+/** Characters of the error of its last attempt. */
+const MOST_OF_ERROR = 200;
+
+/**
+ * What a stored job waits for, as far as the queue alone knows: `own`; where that is null, for its pool. Null: there is
+ * no such job, or it does not wait.
+ */
+export function waitingJob(core: Core, jobId: string, viewer: Viewer): WaitingJobFacts | null {
+  const job = core.stored.find(jobId);
+  if (job === null || job.state !== 'pending' || !maySee(viewer, job.tenant)) return null;
+  const { config_id, model } = job;
+  return { config_id, model, is_batch: isBatchWork(job), own: ownWait(core, job) };
+}
+
+function ownWait(core: Core, job: StoredJob): Waiting | null {
+  if (isHeld(job)) return limitWait(core, job);
+  if (job.run_after !== null) {
+    const last = attemptErrors(job).at(-1)?.message ?? 'it was given back';
+    const clause = `its attempt ${job.attempts} of ${job.max_attempts} failed, and the next one comes later: ${firstLine(last)}`;
+    return waitsFor('retry', clause, { until: job.run_after });
+  }
+  const able = core.workers.all().filter((worker) => !isLeaving(worker) && mayRun(worker, job.model));
+  const workers = able.filter(({ session }) => session.config_id === job.config_id);
+  if (workers.length === 0 || !workers.every(({ declined }) => declined.has(job.id))) return null;
+  return waitsFor('deadline', 'no worker can meet its deadline at its present load', {
+    until: job.deadline_at,
+    advice: 'Give it a later deadline, or the pool another worker.',
+  });
+}
+
+function limitWait(core: Core, job: StoredJob): Waiting {
+  const name = job.token_name ?? '';
+  const over = core.limits.heldBy(job);
+  if (over === null)
+    return waitsFor('limit', `the token "${name}" has limits, and an earlier job of it goes first`);
+  const advice =
+    over.limit === 'unknown'
+      ? null
+      : isBudget(over.limit)
+        ? `An operator can raise the budget: worker-vllm token set ${name}.`
+        : `It goes on by itself. An operator can raise the limit: worker-vllm token set ${name}.`;
+  return waitsFor('limit', overText(name, over), { until: over.opens_at, advice });
+}
+
+function firstLine(text: string): string {
+  const line = text.trim().split('\n', 1)[0]!.replace(/\.$/, '');
+  return line.length > MOST_OF_ERROR ? `${line.slice(0, MOST_OF_ERROR)}…` : line;
+}
