@@ -92,7 +92,7 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv, started?: Engine
       manyStreams: MANY_STREAMS,
     },
     /** Hosts beside our own for payloads and large results; null: any public one over https. */
-    payloadHosts: given.WORKER_PAYLOAD_HOSTS ? hostsIn(given.WORKER_PAYLOAD_HOSTS) : null,
+    payloadHosts: payloadHostsOf(given),
     /** This worker's own. */
     spoolFolder: spoolFolder(given, workerId),
     /**
@@ -137,6 +137,10 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv, started?: Engine
   };
 }
 
+function payloadHostsOf({ WORKER_PAYLOAD_HOSTS: hosts }: Own): string[] | null {
+  return hosts ? hostsIn(hosts) : null;
+}
+
 function runpodQueueOf(given: Own, workerId: string): RunpodQueueSettings {
   return {
     at: platformOf(given),
@@ -144,6 +148,7 @@ function runpodQueueOf(given: Own, workerId: string): RunpodQueueSettings {
     apiKey: given.RUNPOD_AI_API_KEY,
     pingIntervalMs: given.RUNPOD_PING_INTERVAL,
     refreshes: given.RUNPOD_REFRESH_WORKER,
+    webhookHosts: payloadHostsOf(given),
   };
 }
 

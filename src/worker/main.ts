@@ -69,14 +69,13 @@ async function work(
   const { engine: engineConfiguration } = configuration;
   const { close: leaveEngine, ...engine } = openEngine(configuration, log, () => worker.engineTurned());
   const tracing = await startTracing(env, configuration.queueId, originOf(configuration), log);
-  const outside = { clock: systemClock, fetch, random: Math.random, log };
+  const outside = { clock: systemClock, fetch, fetchPublic: createPublicFetch(), random: Math.random, log };
   const queue = await openQueue(configuration, outside, () => end());
   const ports: Ports = {
     ...outside,
     dial: queue.dial,
     ...(queue.inside && { inside: queue.inside }),
     ...engine,
-    fetchPublic: createPublicFetch(),
     gpus: gpuCollector(env, systemClock),
     spool: new DiskSpool(configuration.spoolFolder, log, configuration.ackWaitMs),
     ...(tracing && { tracer: tracing.tracer }),

@@ -27,7 +27,7 @@ export interface QueueAccess {
 /** @param end the worker is to end, with nothing left to do */
 export async function openQueue(
   { runpodQueue, apiUrl, token }: WorkerConfiguration,
-  ports: Pick<Ports, 'clock' | 'fetch' | 'random' | 'log'>,
+  ports: Pick<Ports, 'clock' | 'fetch' | 'fetchPublic' | 'random' | 'log'>,
   end: () => void,
 ): Promise<QueueAccess> {
   if (runpodQueue === null) {

@@ -1,9 +1,12 @@
 import { writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import { type Child, startProcess } from '../support/processes.ts';
+import { startReceiver } from '../support/receiver.ts';
 import { cleanEnvironment, stateFolder, tearDown } from '../support/road.ts';
 
 /** The local modes of RunPod's SDK, on the command line of the image. */
@@ -85,6 +88,81 @@ describe('--rp_serve_api', () => {
     expect((await post(`/status/${id}`)).body).toMatchObject({ status: 'FAILED', error: 'Job ID not found' });
     expect((await post('/runsync', { nothing: 1 })).status).toBe(422);
     expect((await post('/runsync', { input: { prompt: 1 } })).body).toMatchObject({ status: 'FAILED' });
+    child.kill('SIGTERM');
+    expect((await child.exited).code).toBe(0);
+  });
+  it('serves this machine alone, in bounds, and outlives callers that break off', async () => {
+    const port = await freePort();
+    const options = ['--rp_serve_api', '--rp_api_host', '127.0.0.1', '--rp_api_port', String(port)];
+    const child = await image(options);
+    await child.waitForLine(/local API is at/);
+    await until(async () => (await fetch(`http://127.0.0.1:${port}/`)).ok, 'it is there');
+    const statusOf = (headers: Record<string, string>, body: object = { input: INPUT }) =>
+      new Promise<number>((done, failed) => {
+        const asked = request(
+          { port, host: '127.0.0.1', path: '/runsync', method: 'POST', headers },
+          (answer) => {
+            answer.resume();
+            done(answer.statusCode!);
+          },
+        );
+        asked.once('error', failed);
+        asked.end(JSON.stringify(body));
+      });
+    for (const announced of ['Content-Length: 1000', 'Transfer-Encoding: chunked']) {
+      const caller = connect(port, '127.0.0.1');
+      caller.write(`POST /run HTTP/1.1\r\nHost: localhost:${port}\r\n${announced}\r\n\r\n{"inp`);
+      await new Promise((done) => caller.once('connect', done));
+      caller.resetAndDestroy();
+    }
+    const host = `127.0.0.1:${port}`;
+    expect(await statusOf({ host: 'rebound.example' })).toBe(403);
+    expect(await statusOf({ host, origin: 'https://elsewhere.example' })).toBe(403);
+    expect(await statusOf({ host, 'x-forwarded-for': '203.0.113.7' })).toBe(403);
+    const large = connect(port, '127.0.0.1');
+    let heard = '';
+    large.on('data', (data) => {
+      heard += data;
+    });
+    large.write(`POST /run HTTP/1.1\r\nHost: ${host}\r\nContent-Length: 99000000\r\n\r\n{"input":"`);
+    await until(
+      () => heard.startsWith('HTTP/1.1 413'),
+      'a body that is too large is refused before it has come',
+    );
+    large.destroy();
+    const receiver = await startReceiver();
+    try {
+      for (const webhook of [
+        receiver.url,
+        'https://127.0.0.1/',
+        'https://[::1]/x',
+        'http://hooks.example',
+        'x',
+      ]) {
+        expect(await statusOf({ host }, { input: INPUT, webhook })).toBe(422);
+      }
+      expect(receiver.posts).toEqual([]);
+    } finally {
+      await receiver.stop();
+    }
+    expect(await statusOf({ host })).toBe(200);
+    child.kill('SIGTERM');
+    expect((await child.exited).code).toBe(0);
+  });
+
+  it('posts to an inside address that its operator names', async () => {
+    const receiver = await startReceiver();
+    const port = await freePort();
+    const options = ['--rp_serve_api', '--rp_api_host', '127.0.0.1', '--rp_api_port', String(port)];
+    const hosts = { WORKER_PAYLOAD_HOSTS: new URL(receiver.url).host };
+    const child = await image(options, stateFolder(), hosts);
+    await child.waitForLine(/local API is at/);
+    await until(async () => (await fetch(`http://127.0.0.1:${port}/`)).ok, 'it is there');
+    const body = JSON.stringify({ input: INPUT, webhook: receiver.url });
+    expect((await fetch(`http://127.0.0.1:${port}/runsync`, { method: 'POST', body })).status).toBe(200);
+    await until(() => receiver.posts.length > 0, 'the webhook');
+    expect(receiver.posts[0]!.body).toMatchObject({ output: [{ object: 'text_completion' }] });
+    await receiver.stop();
     child.kill('SIGTERM');
     expect((await child.exited).code).toBe(0);
   });

@@ -1,50 +1,62 @@
 import { randomUUID } from 'node:crypto';
-import { createServer, type IncomingMessage, type Server } from 'node:http';
-import { text } from 'node:stream/consumers';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { EXIT, UserError } from '../../process/index.ts';
-import { keepMembers, writeJson } from '../../protocol/index.ts';
+import { keepMembers, limits, writeJson } from '../../protocol/index.ts';
 import type { Ports } from '../ports.ts';
-import type { LocalOutcome, LocalPlatform } from './local-platform.ts';
+import { refusalOf } from './local-callers.ts';
+import type { LocalPlatform } from './local-platform.ts';
+import { postOutcome, type Webhook, webhookOf } from './local-webhooks.ts';
 
 /** What was submitted and has not run: as in RunPod's SDK it runs when its status or stream is asked for. */
 interface Submitted {
   input: unknown;
-  webhook?: string;
+  webhook?: Webhook;
 }
+
+/** Jobs that nobody has asked for again: each keeps its input. */
+const MOST_SUBMITTED = 100;
 
 const ROUTES =
   'RunPod’s local API: POST /runsync, /run, /status/{id}, /stream/{id}, with a body {"input": …, "webhook"?: …}\n';
 const NO_INPUT = { detail: [{ loc: ['body', 'input'], msg: 'field required', type: 'value_error.missing' }] };
 
+type LocalPorts = Pick<Ports, 'fetch' | 'fetchPublic' | 'log'>;
+type Answer = [status: number, body: unknown];
+
 /** `--rp_serve_api` of RunPod's SDK: its local API, for trying jobs without a platform. */
 export class LocalApi {
   readonly #platform: LocalPlatform;
-  readonly #ports: Pick<Ports, 'fetch' | 'log'>;
+  readonly #ports: LocalPorts;
+  readonly #webhookHosts: readonly string[] | null;
   readonly #submitted = new Map<string, Submitted>();
   readonly #server: Server;
+  #host = '';
 
-  constructor(platform: LocalPlatform, ports: Pick<Ports, 'fetch' | 'log'>) {
+  /** @param webhookHosts as `webhookOf` */
+  constructor(platform: LocalPlatform, ports: LocalPorts, webhookHosts: readonly string[] | null) {
     this.#platform = platform;
     this.#ports = ports;
-    this.#server = createServer(async (request, response) => {
-      const [status, body] = await this.#answer(request);
-      const isText = typeof body === 'string';
-      response.writeHead(status, {
-        'content-type': isText ? 'text/plain; charset=utf-8' : 'application/json',
-      });
-      response.end(isText ? body : writeJson(body));
+    this.#webhookHosts = webhookHosts;
+    this.#server = createServer((request, response) => {
+      this.#answer(request).then(
+        ([status, body]) => send(response, status, body),
+        // A caller that breaks off in the middle of its body reads no answer.
+        (error: Error) => send(response, 400, { detail: error.message }),
+      );
     });
   }
 
   /** @throws UserError when the address is in use */
   async listen(host: string, port: number): Promise<void> {
+    this.#host = host;
     await new Promise<void>((resolve, reject) => {
       this.#server.once('error', ({ message }) =>
         reject(
           new UserError(`RunPod's local API cannot listen: ${message}. Set --rp_api_port.`, EXIT.portInUse),
         ),
       );
-      this.#server.listen(port, host, resolve);
+      // An IPv6 address has the brackets of a URL.
+      this.#server.listen(port, host.replace(/^\[(.*)\]$/, '$1'), resolve);
     });
     this.#ports.log.info({}, `RunPod's local API is at http://${host}:${port}`);
   }
@@ -54,14 +66,25 @@ export class LocalApi {
     this.#server.closeAllConnections();
   }
 
-  async #answer(request: IncomingMessage): Promise<[status: number, body: unknown]> {
+  async #answer(request: IncomingMessage): Promise<Answer> {
+    const refusal = refusalOf(request.headers, this.#host);
+    if (refusal !== null) return [403, { detail: refusal }];
     const [, route, id = ''] = (request.url ?? '/').split(/[/?]/);
     if (route === '') return [200, ROUTES];
     if (request.method !== 'POST') return [405, { detail: 'Method Not Allowed' }];
     if (route === 'status' || route === 'stream') return [200, await this.#run(id, route === 'stream')];
     if (route !== 'run' && route !== 'runsync') return [404, { detail: 'Not Found' }];
-    const given = submittedIn(await text(request));
+    const bytes = await bytesOf(request);
+    if (bytes === null) return [413, { detail: `A body may have ${limits.PAYLOAD_BYTES} bytes.` }];
+    const given = submittedIn(bytes, this.#webhookHosts);
     if (given === null) return [422, NO_INPUT];
+    if (typeof given === 'string') return [422, { detail: `webhook: ${given}` }];
+    if (route === 'run' && this.#submitted.size >= MOST_SUBMITTED) {
+      return [
+        429,
+        { detail: `${MOST_SUBMITTED} jobs wait here: ask for the status of some, which runs them.` },
+      ];
+    }
     const jobId = `test-${randomUUID()}`;
     this.#submitted.set(jobId, given);
     if (route === 'run') return [200, { id: jobId, status: 'IN_PROGRESS' }];
@@ -73,34 +96,49 @@ export class LocalApi {
     const submitted = this.#submitted.get(id);
     if (!submitted) return { id, status: 'FAILED', error: 'Job ID not found' };
     this.#submitted.delete(id);
-    const outcome = await this.#platform.submit({ id, input: submitted.input });
-    if (submitted.webhook) void this.#tell(submitted.webhook, outcome);
+    const { stream, ...outcome } = await this.#platform.submit({ id, input: submitted.input });
+    if (submitted.webhook) void postOutcome(submitted.webhook, outcome, this.#ports);
     if (outcome.error !== undefined) return { id, status: 'FAILED', error: outcome.error };
-    if (isStream) return { id, status: 'COMPLETED', stream: outcome.stream.map((output) => ({ output })) };
+    if (isStream) return { id, status: 'COMPLETED', stream: stream.map((output) => ({ output })) };
     return { id, status: 'COMPLETED', output: outcome.output };
-  }
-
-  async #tell(webhook: string, { stream: _stream, ...outcome }: LocalOutcome): Promise<void> {
-    const init = {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: writeJson(outcome),
-    };
-    const failed = (error: Error) =>
-      this.#ports.log.warn({ webhook, problem: error.message }, 'a webhook was not taken');
-    await this.#ports.fetch(webhook, init).then((response) => response.body?.cancel(), failed);
   }
 }
 
-/** Null: there is no input in it. */
-function submittedIn(body: string): Submitted | null {
+function send(response: ServerResponse, status: number, body: unknown): void {
+  const isText = typeof body === 'string';
+  response.writeHead(status, {
+    'content-type': isText ? 'text/plain; charset=utf-8' : 'application/json',
+    // The rest of a body that is not read is not waited for.
+    ...(status === 413 && { connection: 'close' }),
+  });
+  response.end(isText ? body : writeJson(body));
+}
+
+/** Null: there are more than any input has. @throws Error when the caller breaks off */
+async function bytesOf(request: IncomingMessage): Promise<Buffer | null> {
+  if (Number(request.headers['content-length'] ?? 0) > limits.PAYLOAD_BYTES) return null;
+  const pieces: Buffer[] = [];
+  let size = 0;
+  for await (const piece of request as AsyncIterable<Buffer>) {
+    size += piece.byteLength;
+    if (size > limits.PAYLOAD_BYTES) return null;
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces);
+}
+
+/** Null: there is no input in it. A text: what is wrong with its webhook. */
+function submittedIn(body: Buffer, hosts: readonly string[] | null): Submitted | string | null {
+  let given: Record<string, unknown>;
   try {
-    const given = Object(JSON.parse(body)) as Record<string, unknown>;
-    keepMembers(given, Buffer.from(body), ['input']);
-    const { input, webhook } = given;
-    if (input === undefined) return null;
-    return { input, ...(typeof webhook === 'string' && { webhook }) };
+    given = Object(JSON.parse(body.toString()));
+    keepMembers(given, body, ['input']);
   } catch {
     return null;
   }
+  const { input, webhook } = given;
+  if (input === undefined) return null;
+  if (typeof webhook !== 'string') return { input };
+  const address = webhookOf(webhook, hosts);
+  return typeof address === 'string' ? address : { input, webhook: address };
 }

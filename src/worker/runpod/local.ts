@@ -24,12 +24,13 @@ export interface OpenedLocally {
  */
 export async function openLocally(
   mode: LocalMode,
-  ports: Pick<Ports, 'fetch' | 'log'>,
+  ports: Pick<Ports, 'fetch' | 'fetchPublic' | 'log'>,
+  webhookHosts: readonly string[] | null,
   end: () => void,
 ): Promise<OpenedLocally> {
   const platform = new LocalPlatform();
   if ('host' in mode) {
-    const api = new LocalApi(platform, ports);
+    const api = new LocalApi(platform, ports, webhookHosts);
     await api.listen(mode.host, mode.port);
     return { platform, exitCode: () => null, close: () => api.close() };
   }

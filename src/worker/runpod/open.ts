@@ -16,7 +16,7 @@ export interface OpenedQueue {
   close(): void;
 }
 
-type OutsidePorts = Pick<Ports, 'clock' | 'fetch' | 'random' | 'log'>;
+type OutsidePorts = Pick<Ports, 'clock' | 'fetch' | 'fetchPublic' | 'random' | 'log'>;
 
 /**
  * RunPod's queue: the platform's, or its stand-in on this machine.
@@ -28,11 +28,11 @@ export async function openRunpodQueue(
   ports: OutsidePorts,
   end: () => void,
 ): Promise<OpenedQueue> {
-  const { at, pingIntervalMs, refreshes } = settings;
+  const { at, pingIntervalMs, refreshes, webhookHosts } = settings;
   const create = (platform: RunpodQueuePorts['platform']) =>
     new RunpodQueue({ ...ports, platform, pingIntervalMs, refreshes, refresh: end });
   if (!('take' in at)) {
-    const { platform, ...local } = await openLocally(at, ports, end);
+    const { platform, ...local } = await openLocally(at, ports, webhookHosts, end);
     return { ...local, queue: create(platform), post: null };
   }
   const { platform, post } = openPlatform(at, settings, ports);

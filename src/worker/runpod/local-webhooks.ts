@@ -1,0 +1,56 @@
+import { isIP } from 'node:net';
+import { writeJson } from '../../protocol/index.ts';
+import { addressOf } from '../files/file-access.ts';
+import { isPublicAddress, PrivateAddressError } from '../files/public-fetch.ts';
+import type { Ports } from '../ports.ts';
+
+/** How long a receiver may take to answer, ms. */
+const WITHIN_MS = 10_000;
+
+/** Where the outcome of a job is posted. */
+export interface Webhook {
+  url: URL;
+  authorization: string | undefined;
+  mustBePublic: boolean;
+}
+
+/**
+ * The webhook that a caller of the local API names, as far as its address tells.
+ * @param hosts the only ones, whatever their addresses; null: any public one over https
+ * @returns a text: what is wrong with it
+ */
+export function webhookOf(text: string, hosts: readonly string[] | null): Webhook | string {
+  if (!URL.canParse(text)) return 'its address is not a URL';
+  // There is no queue whose own address it could be.
+  const access = { base: 'https://queue.invalid/', ownOrigins: new Set<string>(), token: undefined, hosts };
+  const address = addressOf(text, access);
+  if (!address.ok) return address.problem;
+  const { url, authorization, mustBePublic } = address;
+  const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
+  if (mustBePublic && isIP(host) !== 0 && !isPublicAddress(host)) {
+    return new PrivateAddressError(host, host).message;
+  }
+  return { url, authorization, mustBePublic };
+}
+
+/** Posts once. A name that leads to an inside address is refused when it is connected to. Never rejects. */
+export async function postOutcome(
+  { url, authorization, mustBePublic }: Webhook,
+  outcome: object,
+  { fetch, fetchPublic, log }: Pick<Ports, 'fetch' | 'fetchPublic' | 'log'>,
+): Promise<void> {
+  try {
+    const response = await (mustBePublic ? fetchPublic : fetch)(url.href, {
+      method: 'POST',
+      redirect: 'manual',
+      headers: { 'content-type': 'application/json', ...(authorization && { authorization }) },
+      body: writeJson(outcome),
+      signal: AbortSignal.timeout(WITHIN_MS),
+    });
+    await response.body?.cancel();
+  } catch (error) {
+    const { message, cause } = error as Error;
+    const problem = (cause as Partial<Error> | undefined)?.message ?? message;
+    log.warn({ host: url.host, problem }, 'a webhook was not taken');
+  }
+}
