@@ -14,6 +14,12 @@ export const SDK_VERSION = '1.12.0';
 const USER_AGENT = `worker-vllm/${manifest.version} (RunPod-Python-SDK/${SDK_VERSION})`;
 /** A ping's list of jobs is cut there, as by the SDK. */
 const PING_CHARACTERS = 65_535;
+/** Of one job that is taken: RunPod takes no larger ones. */
+const JOB_BYTES = 20 * 1024 * 1024;
+/** Of all jobs that are taken at a time. */
+const TAKE_BYTES = 256 * 1024 * 1024;
+/** Of any other answer: ids of jobs at most. */
+const ANSWER_BYTES = 1024 * 1024;
 /** Characters of the platform's answer in a message. */
 const SHOWN_CHARACTERS = 300;
 
@@ -36,6 +42,7 @@ export function httpPlatform({ addresses, apiKey, pingIntervalMs }: HttpPlatform
     url: string,
     call: Call,
     limitMs: number,
+    longestBytes = ANSWER_BYTES,
     signal = new AbortController().signal,
   ): Promise<PlatformAnswer> {
     try {
@@ -45,7 +52,12 @@ export function httpPlatform({ addresses, apiKey, pingIntervalMs }: HttpPlatform
       agent.dispatch({ method: 'GET', ...call, origin, path: pathname + search, ...limits }, exchange);
       const { status } = await exchange.head;
       const pieces: Uint8Array[] = [];
-      await exchange.eachPiece((piece) => void pieces.push(piece));
+      let size = 0;
+      await exchange.eachPiece((piece) => {
+        size += piece.byteLength;
+        if (size > longestBytes) throw new Error(`the answer has more than ${longestBytes} bytes`);
+        pieces.push(piece);
+      });
       return answerOf(status, Buffer.concat(pieces));
     } catch (error) {
       return {
@@ -57,12 +69,20 @@ export function httpPlatform({ addresses, apiKey, pingIntervalMs }: HttpPlatform
     }
   }
 
-  const poll = (url: string, signal: AbortSignal) =>
-    ask(url, { headers: { ...headers, 'content-type': 'application/json' } }, POLL_WITHIN_MS, signal);
+  const poll = (url: string, longestBytes: number, signal: AbortSignal) =>
+    ask(
+      url,
+      { headers: { ...headers, 'content-type': 'application/json' } },
+      POLL_WITHIN_MS,
+      longestBytes,
+      signal,
+    );
 
   return {
-    take: (wanted, isBusy, signal) => poll(addresses.take(wanted, isBusy), signal),
-    stops: stop && ((isBusy, signal) => poll(stop(isBusy), signal)),
+    // It may give more than is asked for.
+    take: (wanted, isBusy, signal) =>
+      poll(addresses.take(wanted, isBusy), Math.min(TAKE_BYTES, (wanted + 1) * JOB_BYTES), signal),
+    stops: stop && ((isBusy, signal) => poll(stop(isBusy), ANSWER_BYTES, signal)),
     post: ({ to, jobId, body }, signal) =>
       ask(
         to === 'stream' ? addresses.stream(jobId) : addresses.done(jobId, true),
@@ -72,11 +92,13 @@ export function httpPlatform({ addresses, apiKey, pingIntervalMs }: HttpPlatform
             ...headers,
             'content-type': 'application/x-www-form-urlencoded',
             charset: 'utf-8',
-            'x-request-id': jobId,
+            // A header takes no other characters.
+            'x-request-id': encodeURIComponent(jobId),
           },
           body,
         },
         POST_WITHIN_MS,
+        ANSWER_BYTES,
         signal,
       ),
     ping:

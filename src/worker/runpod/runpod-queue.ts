@@ -209,7 +209,8 @@ export class RunpodQueue implements InsideQueue {
   #accept(given: unknown): void {
     const { log } = this.#ports;
     const job = readTakenJob(given);
-    if (job === null) return log.error({}, 'RunPod gave a job without an id: nobody can answer it');
+    if (job === null)
+      return log.error({}, 'RunPod gave a job without an id that an address can hold: nobody can answer it');
     // It runs, or its result is on its way.
     if (this.#held.has(job.id)) return;
     log.info({ job_id: job.id, ...job.notes }, 'job taken');

@@ -19,7 +19,7 @@ export interface TakenJob {
 export function readTakenJob(given: unknown): TakenJob | null {
   if (!isObject(given)) return null;
   const { id, input, policy, batchId } = given;
-  if (typeof id !== 'string' || id === '' || id.length > LONGEST_ID) return null;
+  if (typeof id !== 'string' || !isAddressable(id)) return null;
   const limitMs = isObject(policy) ? policy.executionTimeout : undefined;
   return {
     id,
@@ -27,6 +27,11 @@ export function readTakenJob(given: unknown): TakenJob | null {
     notes: typeof batchId === 'string' ? { batch_id: batchId } : {},
     hasInput: input !== undefined,
   };
+}
+
+/** Whether an id can stand in the path of an address: half a surrogate cannot be encoded, dots name another folder. */
+function isAddressable(id: string): boolean {
+  return id !== '' && id.length <= LONGEST_ID && id.isWellFormed() && id !== '.' && id !== '..';
 }
 
 /** Another is no reason to fail a job. */
