@@ -32,6 +32,13 @@ it('shows the same moment in all charts, and opens the requests of a span that i
   const first = chart('Requests a second').locator('.u-over');
   await first.waitFor();
   await page.getByText('w-1 is ready after', { exact: false }).waitFor();
+  // The legend shows each line with its dashes, and says what the marks stand for.
+  const dashes = chart('Waiting and running').locator('.u-legend svg line');
+  const shown = await dashes.evaluateAll((lines) =>
+    lines.map((line) => line.getAttribute('stroke-dasharray')),
+  );
+  expect(shown).toEqual(['', '6 4', '2 3']);
+  await page.getByText('worker ready', { exact: true }).waitFor();
   await first.hover();
   const times = page.locator('.over-time .u-legend tr:first-child td');
   await expect.poll(async () => new Set(await times.allTextContents()).size).toBe(1);

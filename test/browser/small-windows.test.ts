@@ -5,7 +5,7 @@ import { until } from '../support/poll.ts';
 import { startQueue, tearDown } from '../support/road.ts';
 import { openPage } from './page.ts';
 
-/** What a phone shows, and what stands there of a start that failed. */
+/** What a phone and a laptop show, and what stands there of a start that failed. */
 let open: OpenPage | null = null;
 
 afterEach(async () => {
@@ -60,4 +60,29 @@ it('says that a token is asked for, and shows the open view, ages and failed sta
   await steps.last().getByText('Loading weights: ended').waitFor();
   expect(await steps.last().getAttribute('class')).toBe('failed');
   expect(await accessibilityFaults(page)).toEqual([]);
+});
+
+it('shows four workers in the window of a laptop, below what needs attention and the launches', async () => {
+  const { url } = await startQueue();
+  const post = async (path: string, body: object) =>
+    expect((await fetch(`${url}${path}`, { method: 'POST', body: JSON.stringify(body) })).status).toBe(200);
+  const machines = [{ provider: 'runpod', instance_type: 'NVIDIA L40S', price_per_hour: 1 }];
+  const pools = { chat: { model: 'org/tiny', max: 1, machines } };
+  await post('/api/fleet/spec', { spec: { providers: { runpod: { driver: 'runpod' } }, pools } });
+  for (const id of ['a', 'b', 'c', 'd', 'e', 'f'])
+    await post('/api/heartbeats', {
+      instance_id: id,
+      status: 'fatal',
+      error_message: 'no GPU',
+      config_id: 'chat',
+      interval_seconds: 600,
+    });
+  open = await openPage({ viewport: { width: 1280, height: 720 } });
+  const { page } = open;
+  await page.goto(url);
+  await page.getByRole('heading', { name: /^Launches/ }).waitFor();
+  const rows = page.getByRole('table', { name: 'Workers' }).locator('tbody tr[data-id]');
+  await until(async () => (await rows.count()) >= 6, 'the workers are there');
+  const fourth = await boxOf(rows.nth(3));
+  expect(fourth.y + fourth.height).toBeLessThanOrEqual(720);
 });

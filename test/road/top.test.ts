@@ -48,7 +48,7 @@ const press = (keys: string) => void terminal.stdin!.write(keys);
 
 it('goes from the fleet to the course of a request by keys, filters, sorts, and quits', async () => {
   start();
-  await shows(/ready +w-1.*q quit · \? keys · r requests · s order: trouble · \/ filter/s, 'the fleet');
+  await shows(/idle +w-1.*q quit · \? keys · r requests · s order: trouble · \/ filter/s, 'the fleet');
   press('s');
   await shows(/s order: name/, 'another order');
   press('/');
@@ -56,7 +56,7 @@ it('goes from the fleet to the course of a request by keys, filters, sorts, and 
   await shows(/\/nobody▏/, 'a filter is typed');
   await until(() => !screen().includes('w-1 '), 'the worker is hidden');
   press('\x1b');
-  await shows(/ready +w-1/, 'the filter is gone');
+  await shows(/idle +w-1/, 'the filter is gone');
   press('?');
   await shows(/Enter +in requests: its course/, 'the keys');
   press('r');
@@ -74,7 +74,7 @@ it('goes from the fleet to the course of a request by keys, filters, sorts, and 
 
 it('ends by Ctrl-C, which is a key there', async () => {
   start();
-  await shows(/ready +w-1/, 'the fleet');
+  await shows(/idle +w-1/, 'the fleet');
   const ended = once(terminal, 'exit');
   press('\x03');
   expect((await ended)[0]).toBe(0);

@@ -39,10 +39,15 @@ const STATES: Record<WorkerState, { shape: string; colour: Colour }> = {
   stopped: { shape: '○', colour: 'quiet' },
 };
 
+/** The workers that the first line counts as ready run something or nothing. */
+function wordOf(state: WorkerState): string {
+  return state === 'ready' ? 'idle' : state;
+}
+
 export const WORKER_COLUMNS: Column<WorkerRow>[] = [
   {
     title: 'STATE',
-    text: ({ state }) => `${STATES[state].shape} ${state}`,
+    text: ({ state }) => `${STATES[state].shape} ${wordOf(state)}`,
     isLeft: true,
     drop: 0,
     colour: ({ state }) => STATES[state].colour,

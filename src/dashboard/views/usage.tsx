@@ -117,7 +117,7 @@ function Groups({ answer, by }: { answer: UsageAnswer; by: By }) {
 
 function costNote({ total }: UsageAnswer): string {
   const { dollars, slot_ms, unpriced_slot_ms } = total;
-  if (dollars === null) return slot_ms === 0 ? 'nothing ran' : 'no price is known';
+  if (dollars === null) return slot_ms === 0 ? 'nothing ran' : 'no price of what ran is known';
   if (unpriced_slot_ms === 0) return `${format.duration(slot_ms)} of slots`;
   return `${format.duration(unpriced_slot_ms)} of slots without a price`;
 }

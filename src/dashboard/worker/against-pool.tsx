@@ -31,7 +31,7 @@ export function AgainstPool({ workerId, configId }: { workerId: string; configId
               This worker
             </th>
             <th scope="col" class="number">
-              Rest of <span class="pool">{configId}</span>
+              Rest of <span class="breaks">{configId}</span>
             </th>
             <th scope="col">Compared</th>
           </tr>
