@@ -2,6 +2,7 @@ import {
   beginsObject,
   JsonFault,
   jsonFields,
+  membersOf,
   parseJsonBytes,
   utf8Problem,
   withoutMark,
@@ -82,6 +83,11 @@ const READ = [
   ...SESSION_FIELDS,
   ...LENGTH_FIELDS,
 ] as const;
+
+const NAMES: ReadonlySet<string> = new Set(READ);
+/** What is decided about a request stands in these. */
+const ONE_CASE: ReadonlySet<string> = new Set([...JUDGED, ...LENGTH_FIELDS]);
+const LONGEST = Math.max(...[...ONE_CASE].map((name) => name.length));
 
 const [QUOTE, OPEN_BRACE] = [0x22, 0x7b];
 
@@ -168,13 +174,32 @@ function fieldsOf(body: Uint8Array): Partial<Record<(typeof READ)[number], Uint8
     const message = 'The body begins with a byte order mark: send JSON in UTF-8 without one (RFC 8259).';
     throw new AskedFault('invalid_utf8', message);
   }
+  const found: Partial<Record<(typeof READ)[number], Uint8Array>> = {};
   try {
-    return jsonFields(body, READ);
+    for (const { name, valueStart, end } of membersOf(body)) {
+      if (isRead(name)) found[name] = body.subarray(valueStart, end);
+      else rejectOtherCase(name);
+    }
+    return found;
   } catch (error) {
     const problem = error instanceof JsonFault && error.code === 'invalid_json' ? utf8Problem(body) : null;
     if (problem !== null) throw new AskedFault('invalid_utf8', problem);
     throw asAskedFault(error);
   }
+}
+
+function isRead(name: string): name is (typeof READ)[number] {
+  return NAMES.has(name);
+}
+
+/** Engines in Go take a field by its name in any case, and of two the last. */
+function rejectOtherCase(name: string): void {
+  const folded = name.length > LONGEST ? '' : name.toUpperCase().toLowerCase();
+  if (!ONE_CASE.has(folded)) return;
+  throw new AskedFault(
+    'invalid_field',
+    `${name}: engines differ in what they make of it; write it as "${folded}".`,
+  );
 }
 
 function modelOf(value: Uint8Array | undefined): string | null {

@@ -7,6 +7,7 @@ import {
   isRequestHeader,
   JobSubmission,
   JsonFault,
+  matchesPattern,
   openAIType,
   parseValue,
   runpodStreams,
@@ -54,6 +55,7 @@ export function readSubmission(body: unknown, bound: Bounds, idempotencyKey?: st
     id: job.id ?? idempotencyKey ?? crypto.randomUUID(),
     payload: text,
     model: facts.model ?? undefined,
+    ...(!mayNamePool(job.config_id, bound) && { model_only: true }),
   };
 }
 
@@ -82,6 +84,11 @@ export function factsProblem({ ask, body, model }: JobFacts, bound: Bounds): Htt
     enginePriorityProblem(body.priority, bound) ??
     modelProblem([model], bound)
   );
+}
+
+/** Whether the pool goes for itself, whatever its workers serve: its name is one of those that the token is for. */
+function mayNamePool(pool: string | undefined, { models }: Bounds): boolean {
+  return pool === undefined || models === null || models.some((pattern) => matchesPattern(pattern, pool));
 }
 
 /** What is wrong with the payload of an `engine_request` beside its body; null: nothing. */

@@ -176,6 +176,8 @@ export interface SubmitJob extends Omit<JobSubmission, 'payload' | 'priority'> {
   model?: string;
   /** A pool, a model or "default", which chooses the pool in place of the model. */
   endpoint?: string;
+  /** Its token is for certain models, so a pool whose workers serve others is not asked for this one. */
+  model_only?: boolean;
   /** What the fleet object knows for the model; left out the first time. */
   known?: PoolChoice;
   /** The trace that its submission belongs to. */

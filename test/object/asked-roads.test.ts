@@ -244,6 +244,37 @@ describe('a request whose caller waits', () => {
   });
 });
 
+describe('a pool that a job names', () => {
+  const of = (config_id: string, job_type: string, payload: object) =>
+    JSON.stringify({ job_type, config_id, payload });
+
+  it('is none where its workers serve other models than those of the token', async () => {
+    const { queueId, worker } = await started();
+    const other = await new RawWorker(road.url, 'wv_worker').connect(queueId);
+    const instance = { id: 'w2', models: ['secret'], boot_id: 'w2' };
+    await other.register('w2', { config_id: 'elsewhere', capacity: 8, instance });
+    const base = await new RawWorker(road.url, 'wv_worker').connect(queueId);
+    await base.register('w3', { base: true, config_id: 'unnamed' });
+    for (const pool of ['elsewhere', 'unnamed']) {
+      for (const body of [
+        of(pool, 'chat_completion', HONEST),
+        of(pool, 'engine_request', { path: CHAT, body: JSON.stringify(HONEST) }),
+        of(pool, 'runpod', { model: 'own', input: { messages: HONEST.messages } }),
+      ]) {
+        const { status, text } = await post(queueId, '/api/jobs', body, JSON_TYPE);
+        expect([status, text]).toEqual([404, expect.stringContaining('do not serve the model')]);
+      }
+    }
+    expect((await post(queueId, '/api/jobs', of('cfg', 'chat_completion', HONEST), JSON_TYPE)).status).toBe(
+      201,
+    );
+    await until(
+      () => worker.frames.some(({ type }) => type === 'job'),
+      'it is given to a worker of its model',
+    );
+  });
+});
+
 describe('a limit by model', () => {
   it.each<[string, string, object]>([
     ['an engine_request', '/api/jobs', job('engine_request', { path: CHAT, body: JSON.stringify(HONEST) })],

@@ -14,7 +14,7 @@ import {
 import { isNamed, livePool } from '../state/live-pool.ts';
 import { add } from '../state/pending.ts';
 import type { Core } from '../state/state.ts';
-import { freeSlots } from '../state/worker.ts';
+import { freeSlots, servesModel } from '../state/worker.ts';
 import { viewOf } from '../store/job-view.ts';
 import { readPayload, type StoredJob } from '../store/jobs-table.ts';
 import { fullness, mostOfTenant, RETRY_AFTER_SECONDS } from '../waiting/admission.ts';
@@ -236,8 +236,18 @@ function withoutBlanks(json: string): string {
 type Rejection = Extract<SubmitAnswer, { ok: false }>;
 type Pool = { ok: true; config_id: string } | Rejection | Unserved;
 
+/** Some engines, and base workers, answer with what they serve, whichever model they are asked for. */
+function foreignPool(core: Core, { model, model_only }: SubmitJob, configId: string): Rejection | null {
+  if (!model_only || model === undefined) return null;
+  const workers = core.workers.present(core.now()).filter(({ session }) => session.config_id === configId);
+  if (workers.length === 0 || workers.some((worker) => servesModel(worker, model))) return null;
+  const message = `the workers of the pool "${configId}" do not serve the model "${shortName(model)}", which the job asks for`;
+  return { ok: false, reason: 'unknown_pool', message };
+}
+
 function choosePool(core: Core, job: SubmitJob): Pool {
-  if (job.config_id !== undefined) return { ok: true, config_id: job.config_id };
+  if (job.config_id !== undefined)
+    return foreignPool(core, job, job.config_id) ?? { ok: true, config_id: job.config_id };
   const model = job.endpoint ?? job.model ?? null;
   const choice = livePool(core, model) ?? job.known;
   if (choice === undefined) return UNSERVED;

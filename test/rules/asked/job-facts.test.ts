@@ -82,6 +82,15 @@ describe.each(forms)('a job as %s', (_, form) => {
     expect(read({ stream: null }).body.stream).toBe(false);
   });
 
+  it.each(['Model', 'MODEL', 'mod\u0065L', '\u017ftream', 'Max_Tokens', 'Priority'])(
+    'names what it asks for as everybody reads it, not as %j',
+    (name) => {
+      expect(() => read({ model: 'own', [name]: 'other' })).toThrow(
+        expect.objectContaining({ code: 'invalid_field' }),
+      );
+    },
+  );
+
   it('is of a model that is a text', () => {
     expect(() => read({ model: ['own'] })).toThrow(expect.objectContaining({ code: 'invalid_model' }));
   });

@@ -106,7 +106,7 @@ describe('a submission', () => {
   });
 
   test.each([
-    [[], /object/],
+    [[], /expected names with values, not \[\]/],
     [{ prompt: 'Hi' }, /^input: expected an object/],
     [{ input: 'Hi' }, /^input: expected an object/],
     [{ input: {}, webhook: 5 }, /^webhook: /],
