@@ -2,7 +2,9 @@
 # Makes a RunPod template for workers (REST v2), from which the console or the last line here starts pods.
 # Pods that start and end by themselves: docs/providers.md.
 #
-#   RUNPOD_API_KEY=… QUEUE=https://queue.example.com MODEL=Qwen/Qwen3-0.6B deploy/runpod.sh
+#   RUNPOD_API_KEY=… QUEUE=https://queue.example.com MODEL=Qwen/Qwen3-0.6B IMAGE=registry.example.com/me/worker-vllm deploy/runpod.sh
+#
+# IMAGE is built by ./build.sh and pushed to a registry of yours: none is published (docs/deploying.md, Builds).
 #
 # Before that, in the console under Secrets: queue_token (a token with the scope worker), and hf_token for gated
 # models. RunPod fills them in when a pod starts; the template holds only their names.
@@ -26,7 +28,7 @@
 # the queue's /api/workers and at the pod's log, which names what is wrong.
 set -eu
 
-: "${RUNPOD_API_KEY:?an API key of RunPod}" "${QUEUE:?the address of the queue, https://…}" "${MODEL:?the model to serve}"
+: "${RUNPOD_API_KEY:?an API key of RunPod}" "${QUEUE:?the address of the queue, https://…}" "${MODEL:?the model to serve}" "${IMAGE:?the image of the worker, in a registry: docs/deploying.md, Builds}"
 case $QUEUE in
   http://* | https://*) ;;
   *)
@@ -35,7 +37,7 @@ case $QUEUE in
     ;;
 esac
 api=https://api.runpod.io/v2
-image=${IMAGE:-ghcr.io/worker-vllm/worker-vllm:latest}
+image=$IMAGE
 name=${NAME:-worker-vllm}
 
 template=$(

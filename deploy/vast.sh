@@ -2,7 +2,9 @@
 # Starts a worker on Vast.ai, with its command line client (pip install vastai).
 #
 #   vastai search offers 'gpu_ram>=24 cuda_vers>=12.8 num_gpus=1 reliability>0.98' --order dph
-#   OFFER=1234567 QUEUE=https://queue.example.com QUEUE_TOKEN=… MODEL=Qwen/Qwen3-0.6B deploy/vast.sh
+#   OFFER=1234567 QUEUE=https://queue.example.com QUEUE_TOKEN=… MODEL=Qwen/Qwen3-0.6B IMAGE=registry.example.com/me/worker-vllm deploy/vast.sh
+#
+# IMAGE is built by ./build.sh and pushed to a registry of yours: none is published (docs/deploying.md, Builds).
 #
 # QUEUE_TOKEN is a token with the scope worker. The host's owner can read what a container is given: make one for
 # Vast alone, so that it can be taken back. HF_TOKEN is handed on where it is set.
@@ -23,7 +25,7 @@
 # then done by others. Keep CASOLA_MAX_JOBS moderate there.
 set -eu
 
-: "${OFFER:?the id of an offer}" "${QUEUE:?the address of the queue, https://…}" "${MODEL:?the model to serve}"
+: "${OFFER:?the id of an offer}" "${QUEUE:?the address of the queue, https://…}" "${MODEL:?the model to serve}" "${IMAGE:?the image of the worker, in a registry: docs/deploying.md, Builds}"
 : "${QUEUE_TOKEN:?a token with the scope worker}"
 case $QUEUE in
   http://* | https://*) ;;
@@ -41,5 +43,5 @@ if [ -n "${HF_TOKEN:-}" ]; then env="$env -e HF_TOKEN='$HF_TOKEN'"; fi
 
 # DRY_RUN=1 prints what would be asked for, tokens included.
 ${DRY_RUN:+echo} vastai create instance "$OFFER" \
-  --image "${IMAGE:-ghcr.io/worker-vllm/worker-vllm:latest}" \
+  --image "$IMAGE" \
   --disk "${DISK_GB:-60}" --label worker-vllm --env "$env" --args

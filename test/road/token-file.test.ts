@@ -1,4 +1,4 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
@@ -51,6 +51,15 @@ it('a token is good as soon as it is made, and no more once it is taken out of t
   await until(async () => (await statusOf(url, admin)) === 401, 'the last token of the file is no more');
   expect(await statusOf(url, 'from-the-environment')).toBe(200);
   expect((await fetch(`${url}/api/workers`)).status).toBe(401);
+});
+
+it('a copy of the file lets the same tokens in at a queue on an empty folder, as docs/upgrading.md has it', async () => {
+  const [before, after] = [mkdtempSync(join(tmpdir(), 'tokens-')), mkdtempSync(join(tmpdir(), 'tokens-'))];
+  const reader = await makeToken(before, 'read');
+  const old = await startQueue({ stateDir: before });
+  copyFileSync(join(before, 'tokens.json'), join(after, 'tokens.json'));
+  const next = await startQueue({ stateDir: after });
+  for (const { url } of [old, next]) expect(await statusOf(url, reader)).toBe(200);
 });
 
 it('when a token was last used is told by the queue that runs, and a list of the folder says so', async () => {

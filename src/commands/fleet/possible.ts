@@ -7,7 +7,7 @@ const HOURS_A_DAY = 24;
 
 /** What a fleet asks for and cannot get. It is applied all the same: the rest of it works. */
 export function impossible(spec: FleetSpec): Remark[] {
-  return [...budgetBelowMin(spec), ...gpusMissing(spec), ...providersTooSmall(spec)];
+  return [...budgetBelowMin(spec), ...gpusMissing(spec), ...providersTooSmall(spec), ...imagesMissing(spec)];
 }
 
 function budgetBelowMin({ budget, ...spec }: FleetSpec): Remark[] {
@@ -49,6 +49,19 @@ function providersTooSmall(spec: FleetSpec): Remark[] {
     if (needed <= max) return [];
     const text = `is less than the ${plural(needed, 'worker')} that pools have there at min`;
     return [{ path: ['providers', id, 'max'], of: 'value' as const, text }];
+  });
+}
+
+/** Drivers whose machines pull what they run from a registry. */
+const PULLING: readonly string[] = ['runpod', 'vast', 'dstack', 'kubernetes'];
+
+/** No image is published, so a machine elsewhere finds none under the name that builds have without another. */
+function imagesMissing({ pools, providers }: FleetSpec): Remark[] {
+  return Object.entries(pools).flatMap(([id, { image, machines }]) => {
+    const elsewhere = machines.find(({ provider }) => PULLING.includes(providers[provider]?.driver ?? ''));
+    if (image !== undefined || elsewhere === undefined) return [];
+    const text = `names no image, and none is published: build the worker's, push it to a registry that ${elsewhere.provider} can pull from, and name it as "image" (docs/deploying.md#builds)`;
+    return [{ path: ['pools', id], of: 'key' as const, text }];
   });
 }
 

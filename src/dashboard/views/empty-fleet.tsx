@@ -64,6 +64,9 @@ function Anywhere({ url }: { url: string }) {
       </li>
       <li>
         <h2>Start the worker and its engine, on the machine with the GPU</h2>
+        <p>
+          In a clone there, <code>./build.sh</code> builds the image first: none is published.
+        </p>
         <Command
           text={[
             'docker run --gpus all --ipc=host \\',
@@ -73,7 +76,8 @@ function Anywhere({ url }: { url: string }) {
           ].join('\n')}
         />
         <p>
-          Without Docker: the same variables in front of <code>npx worker-vllm supervise</code>.
+          Without Docker: the same variables in front of <code>npx worker-vllm supervise</code>, after{' '}
+          <code>npm ci</code>.
         </p>
       </li>
       <li>

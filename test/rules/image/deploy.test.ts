@@ -76,7 +76,13 @@ describe('what platforms start from', () => {
 
 describe('the scripts for clouds', () => {
   function dryRun(file: string, env: NodeJS.ProcessEnv): { status: number | null; output: string } {
-    const given = { PATH: process.env.PATH, DRY_RUN: '1', OFFER: '1', QUEUE_TOKEN: 't', RUNPOD_API_KEY: 'k' };
+    const keys = { OFFER: '1', QUEUE_TOKEN: 't', RUNPOD_API_KEY: 'k' };
+    const given = {
+      PATH: process.env.PATH,
+      DRY_RUN: '1',
+      ...keys,
+      IMAGE: 'registry.example.com/me/worker-vllm',
+    };
     const { status, stdout, stderr } = spawnSync(join(REPOSITORY, file), {
       env: { ...given, ...env },
       encoding: 'utf8',
@@ -91,13 +97,21 @@ describe('the scripts for clouds', () => {
     expect(right).toMatchObject({ status: 0, output: expect.stringContaining('wss://queue.example.com') });
   });
 
+  it.each(['deploy/runpod.sh', 'deploy/vast.sh'])('%s asks for an image, since none is published', (file) => {
+    const { status, output } = dryRun(file, { MODEL: 'm', QUEUE: 'https://queue.example.com', IMAGE: '' });
+    expect([status === 0, output]).toEqual([
+      false,
+      expect.stringContaining('IMAGE: the image of the worker'),
+    ]);
+  });
+
   it("writes a template in the form of RunPod's REST v2", () => {
     const { output } = dryRun('deploy/runpod.sh', { MODEL: 'm', QUEUE: 'https://queue.example.com' });
     const { env, ...template } = JSON.parse(output);
     expect(env).toMatchObject({ VLLM_MODEL: 'm', CASOLA_WS_URL: 'wss://queue.example.com' });
     expect(template).toEqual({
       name: 'worker-vllm',
-      image: 'ghcr.io/worker-vllm/worker-vllm:latest',
+      image: 'registry.example.com/me/worker-vllm',
       disk: 20,
       mounts: { persistent: { size: 100, path: '/runpod-volume' } },
       startSsh: false,

@@ -73,3 +73,21 @@ describe('examples/fleet.yaml', () => {
     expect(fits({ ...parse(EXAMPLE), bugdet: {} })).toBe(false);
   });
 });
+
+it.each([
+  ['runpod', 1],
+  ['kubernetes', 1],
+  ['docker', 0],
+  ['process', 0],
+])('a pool without an image on machines of %s gets %i warnings: none is published', (driver, count) => {
+  const text = `
+providers: { there: { driver: ${driver} } }
+pools: { a: { model: m, max: 1, machines: [{ provider: there, instance_type: x }] } }
+`;
+  const said = readFleetText(text, {}).warnings.filter((warning) => warning.text.includes('names no image'));
+  expect(said).toHaveLength(count);
+  const withImage = text.replace('model: m', 'model: m, image: registry.example.com/me/worker-vllm');
+  expect(readFleetText(withImage, {}).warnings.filter((warning) => warning.text.includes('image'))).toEqual(
+    [],
+  );
+});
