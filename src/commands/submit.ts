@@ -38,7 +38,11 @@ export async function runSubmit(prompt: string | undefined, options: SubmitOptio
     let job = await client.submit({ job_type, ...(config_id ? { config_id } : {}), payload } as NewJob);
     if (options.wait > 0 && !isSettled(job.state)) job = await waitFor(client, job, options.wait);
     const code = report(job, options);
-    if (options.trace) process.stderr.write(traceText(job.id, await client.ledger(job.id), job.waiting));
+    if (options.trace) {
+      // What a submission answers does not say what it waits for.
+      const { waiting } = isSettled(job.state) ? job : await client.get(job.id);
+      process.stderr.write(traceText(job.id, await client.ledger(job.id), waiting));
+    }
     return code;
   } catch (error) {
     throw error instanceof QueueError ? explained(error) : error;

@@ -87,7 +87,11 @@ function changesOf({ config_id: id, scaling }: PoolRow, { pools }: FleetView): s
     (text) => `${id}: no more workers are started for now. ${sentence(text)}`,
     `${id}: workers may be started again.`,
   ]);
-  return [...control, ...breaker];
+  const isPutOff = scaling.batch_wait !== null && before.batch_wait === null && scaling.decision !== null;
+  const batches = isPutOff
+    ? [`${id}: ${sentence(scaling.decision!.text)} "worker-vllm fleet launch ${id}" starts one now.`]
+    : [];
+  return [...control, ...breaker, ...batches];
 }
 
 const CONTROLS = {

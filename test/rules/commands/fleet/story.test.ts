@@ -77,6 +77,17 @@ describe('what is said of a fleet while it scales', () => {
     ]);
   });
 
+  it('is that lines of batches wait for their rule, once, and how to begin now', () => {
+    const text = '0 workers wanted: 9 lines of batches wait.';
+    const waits = fleetView({
+      pools: { demo: scalingOf({ batch_wait: { lines: 9, until: 1 }, decision: { at: 0, text } }) },
+    });
+    expect(happenings(before, waits)).toEqual([
+      `demo: ${text} "worker-vllm fleet launch demo" starts one now.`,
+    ]);
+    expect(happenings(waits, waits)).toEqual([]);
+  });
+
   it('begins with what there is', () => {
     expect(happenings(null, before)).toEqual([]);
     const busy = fleetView({ pools: { demo: scalingOf({ ready: 2, starting: 1 }) } });
