@@ -1,11 +1,21 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { takeBackup } from '../../../src/workerd/backup/backup.ts';
+import { writeManifest } from '../../../src/workerd/backup/manifest.ts';
 import { restoreBackup } from '../../../src/workerd/backup/restore.ts';
 import { openSnapshot } from '../../../src/workerd/backup/snapshot.ts';
 import { openDatabase } from '../../../src/workerd/sqlite.ts';
@@ -106,6 +116,63 @@ describe('a backup', () => {
       expect(() => readFileSync(join(root, 'new', 'tokens.json'))).toThrow();
     },
   );
+
+  describe('that somebody has changed', () => {
+    interface Listed {
+      path: string;
+    }
+    /** With another list of files, as its maker could sign it too. */
+    async function changed(change: (files: Listed[]) => Listed[], isSigned: boolean): Promise<string> {
+      const folder = join(root, 'copy');
+      await takeBackup(stateFolder(), folder, () => {});
+      const manifest = JSON.parse(readFileSync(join(folder, 'backup.json'), 'utf8'));
+      const files = change(manifest.files);
+      rmSync(join(folder, 'backup.json'));
+      if (isSigned) await writeManifest(folder, { ...manifest, files });
+      else writeFileSync(join(folder, 'backup.json'), JSON.stringify({ ...manifest, files }));
+      return folder;
+    }
+    const restore = (folder: string) => restoreBackup(folder, join(root, 'new'), () => {});
+    const hasWrittenNothing = () => {
+      expect(readdirSync(root).sort()).toEqual(['copy', 'state']);
+    };
+
+    it.each([
+      ...['/tmp/x.sqlite', '../x.sqlite', 'data/../../x.sqlite', 'data\n/../../x.sqlite', 'x\n../../x'],
+      ...['data/x.sqlite\n', 'data/./x.sqlite', 'data//x.sqlite', 'lock', 'data', 'data/x', 'tokens.json\n'],
+    ])('to write %j is refused', async (path) => {
+      const folder = await changed((files) => [...files, { ...files[0]!, path }], true);
+      await expect(restore(folder)).rejects.toMatchObject({ exitCode: 11 });
+      hasWrittenNothing();
+    });
+
+    it.each([true, false])('so that an entry is missing is refused (file left there: %s)', async (isLeft) => {
+      const folder = await changed((files) => files.filter(({ path }) => !path.endsWith('b.sqlite')), isLeft);
+      if (!isLeft) rmSync(join(folder, 'data', NAMES[1]!));
+      await expect(restore(folder)).rejects.toMatchObject({
+        exitCode: 11,
+        message: expect.stringContaining('list of files'),
+      });
+      hasWrittenNothing();
+    });
+
+    it('so that a file is named twice is refused', async () => {
+      const folder = await changed((files) => [...files, files[0]!], true);
+      await expect(restore(folder)).rejects.toMatchObject({ exitCode: 11 });
+    });
+
+    it.each(['file', 'folder'])('so that a %s is a link is refused', async (what) => {
+      const folder = await changed((files) => files, true);
+      const path = join(folder, 'data', what === 'file' ? NAMES[1]! : dirname(NAMES[1]!));
+      renameSync(path, join(root, 'elsewhere'));
+      symlinkSync(join(root, 'elsewhere'), path);
+      await expect(restore(folder)).rejects.toMatchObject({
+        exitCode: 11,
+        message: expect.stringContaining('a link'),
+      });
+      expect(existsSync(join(root, 'new'))).toBe(false);
+    });
+  });
 
   it('of a damaged database is none', async () => {
     const folder = stateFolder();
