@@ -42,6 +42,7 @@ export class EngineWatch {
   readonly #hang: HangWatch;
   readonly #awaited: AwaitedEngine | null;
   #models: string[] = [];
+  #version: string | null = null;
   #cards: ModelCard[] = [];
 
   constructor(ports: EngineWatchPorts) {
@@ -95,7 +96,7 @@ export class EngineWatch {
   #tellHealthy(): void {
     const { worker, adapters } = this.#ports;
     const told = adapters?.engineServes(this.#models, this.#cards);
-    worker.engineHealthy(told?.names ?? this.#models, told?.cards ?? this.#cards);
+    worker.engineHealthy(told?.names ?? this.#models, told?.cards ?? this.#cards, this.#version);
   }
 
   async #healthChanged(state: HealthState, message: string): Promise<void> {
@@ -109,10 +110,15 @@ export class EngineWatch {
     if (state === 'unhealthy') this.#hang.unhealthy();
     if (state !== 'healthy') return;
     this.#ports.supervisor?.healthy();
-    const [models, cards] = await Promise.all([engine.models(), engine.modelCards()]);
+    const [models, cards, version] = await Promise.all([
+      engine.models(),
+      engine.modelCards(),
+      engine.version(),
+    ]);
     if (this.#health.state !== 'healthy') return;
     // A busy engine may not answer in time.
     if (models.length > 0) [this.#models, this.#cards] = [models, cards];
+    this.#version = version;
     this.#tellHealthy();
     this.#hang.healthy();
   }

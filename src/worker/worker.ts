@@ -10,6 +10,7 @@ import { Drain } from './jobs/drain.ts';
 import { Jobs } from './jobs/jobs.ts';
 import type { Ports } from './ports.ts';
 import { Outbox } from './results/outbox.ts';
+import { takesFields } from './run/ask-usage.ts';
 import { isExtended } from './session/peer.ts';
 import { Session } from './session/session.ts';
 import type { SessionState } from './session/session-state.ts';
@@ -104,11 +105,15 @@ export class Worker {
     if (this.#models.length === 0 && !this.#drain) this.status.engineStep(step);
   }
 
-  /** @param models every name the engine answers to, its own first @param cards what it says of them */
-  engineHealthy(models: string[], cards: ModelCard[] = []): void {
+  /**
+   * @param models every name the engine answers to, its own first
+   * @param cards what it says of them
+   * @param version as it tells it; null: it does not
+   */
+  engineHealthy(models: string[], cards: ModelCard[] = [], version: string | null = null): void {
     this.#models = models;
     this.status.engineHealthy();
-    this.#jobs.models.set(models);
+    this.#jobs.engineIs(models, takesFields(cards, version));
     if (!this.#drain) this.#jobs.closedFor = null;
     this.#session.engineHealthy(models, cards);
   }

@@ -221,6 +221,15 @@ export class Jobs {
     this.update();
   }
 
+  /** @param models every name the engine answers to @param takes the fields that this worker adds, as is known of it */
+  engineIs(models: readonly string[], takes: boolean): void {
+    this.models.set(models);
+    const { usageAsking, idsAsking } = this.#asking;
+    for (const asking of [usageAsking, idsAsking]) {
+      if (takes && asking?.engine === 'untried') asking.engine = 'takes';
+    }
+  }
+
   async #run(running: RunningJob): Promise<void> {
     const { job } = running;
     const { clock, queue } = this.#ports;

@@ -1,4 +1,30 @@
-import { beginsObject, type Json, jsonFields, parseJsonBytes, withMemberAt } from '../../protocol/index.ts';
+import {
+  beginsObject,
+  fieldsOf,
+  type Json,
+  jsonFields,
+  parseJsonBytes,
+  withMemberAt,
+} from '../../protocol/index.ts';
+
+/** vLLM's first version that tells token ids of any answer. Long before, it began to let pass what it does not know. */
+const TELLS_IDS = [0, 10, 2];
+
+/**
+ * Whether an engine is known to take the fields by which usage and token ids are asked for, before it is asked for
+ * anything: it is vLLM, of a version that has them.
+ * @param cards of its models @param version as it tells it
+ */
+export function takesFields(cards: readonly object[], version: string | null): boolean {
+  const isVllm = cards.some((card) => fieldsOf(card).owned_by === 'vllm');
+  const numbers = /^v?(\d+)\.(\d+)\.(\d+)/
+    .exec(version ?? '')
+    ?.slice(1)
+    .map(Number);
+  if (!isVllm || numbers === undefined) return false;
+  const at = numbers.findIndex((number, index) => number !== TELLS_IDS[index]);
+  return at < 0 || numbers[at]! > TELLS_IDS[at]!;
+}
 
 /** Whether this engine takes requests for the usage of streams. One that refuses is not asked again. */
 export interface UsageAsking {

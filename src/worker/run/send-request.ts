@@ -31,7 +31,7 @@ export async function send(attempt: Attempt, request: EngineRequest): Promise<An
   // Where nothing is fetched no turn of the event loop passes: a caller waits for each.
   const form = namesAudio(request) ? await audioForm(attempt, request) : null;
   const { ask, body } = prepared(attempt, request, form);
-  return { ...(await askCounted(attempt, request, ask, body)), moving: null };
+  return askMore(attempt, request, ask, body, null);
 }
 
 /** Sends a request whose answer goes to a caller as it comes. */
@@ -39,20 +39,7 @@ export async function sendMovable(attempt: Attempt, request: EngineRequest): Pro
   const form = namesAudio(request) ? await audioForm(attempt, request) : null;
   const { ask, body } = prepared(attempt, request, form);
   if (request.continues) return sendContinuation(attempt, request, ask, body);
-  const asking = attempt.idsAsking;
-  const wanted = idsOf(asking, request, body);
-  if (wanted === null || typeof wanted === 'string' || asking === null) {
-    return { ...(await askCounted(attempt, request, ask, body)), moving: wanted as string | null };
-  }
-  const answered = await askCounted(attempt, request, ask, wanted.body);
-  if (wanted.body === body) return { ...answered, moving: wanted.moving };
-  const { status } = answered.answer;
-  if (status < 300) asking.engine = 'takes';
-  if (asking.engine === 'takes' || !REFUSES_FIELD.has(status)) return { ...answered, moving: wanted.moving };
-  await readPieces(answered.answer.body, () => false);
-  const again = await askCounted(attempt, request, ask, body);
-  if (again.answer.status < 300) asking.engine = 'refuses';
-  return { ...again, moving: REFUSED };
+  return askMore(attempt, request, ask, body, idsOf(attempt.idsAsking, request, body));
 }
 
 /** Whatever this worker does with answers of its own: without the ids the worker would not know what the engine goes on from. */
@@ -64,7 +51,7 @@ async function sendContinuation(
 ): Promise<Answered> {
   const wanted = askIds(request, body ?? '');
   if (typeof wanted === 'string') throw finalFailure('invalid_request', `payload.continues: ${wanted}`);
-  return { ...(await askCounted(attempt, request, ask, wanted.body)), moving: wanted.moving };
+  return { ...(await askMore(attempt, request, ask, wanted.body, null)), moving: wanted.moving };
 }
 
 const REFUSED = 'its engine tells no token ids';
@@ -103,22 +90,39 @@ function prepared(
   return { ask, body };
 }
 
-/** With the usage asked for where the queue counts it. */
-async function askCounted(
+/**
+ * With what the worker wants to know beside the answer: the usage, where the queue counts it, and token ids. Where it is
+ * not known whether the engine takes these fields, a refusal is the caller's own mistake or theirs, and an engine need
+ * not say which: the request is repeated once, without them.
+ */
+async function askMore(
   attempt: Attempt,
   request: EngineRequest,
   ask: Ask,
   body: Body,
-): Promise<Omit<Answered, 'moving'>> {
-  const asking = body !== undefined && COMPLETIONS.test(request.path) ? attempt.usageAsking : null;
-  const wanted = asking === null || asking.engine === 'refuses' ? null : askUsage(body!);
-  if (asking === null || wanted === null) return { answer: await ask(body), added: false };
-  const answer = await ask(wanted);
-  if (answer.status < 300) asking.engine = 'takes';
-  if (asking.engine === 'takes' || !REFUSES_FIELD.has(answer.status)) return { answer, added: true };
-  // The caller's own mistake, or the field that was put in: an engine need not say which.
+  movable: MovableRequest | string | null,
+): Promise<Answered> {
+  const usage = body !== undefined && COMPLETIONS.test(request.path) ? attempt.usageAsking : null;
+  const ids = movable === null || typeof movable === 'string' || movable.body === body ? null : movable;
+  const first = withUsage(usage, ids?.body ?? body);
+  const answer = await ask(first.body);
+  const asked = [first.added ? usage : null, ids && attempt.idsAsking].filter((one) => one !== null);
+  if (answer.status < 300) for (const one of asked) one.engine = 'takes';
+  const untried = asked.filter(({ engine }) => engine === 'untried');
+  const moving = typeof movable === 'string' ? movable : (movable?.moving ?? null);
+  if (untried.length === 0 || !REFUSES_FIELD.has(answer.status))
+    return { answer, added: first.added, moving };
   await readPieces(answer.body, () => false);
-  const again = await ask(body);
-  if (again.status < 300) asking.engine = 'refuses';
-  return { answer: again, added: false };
+  const hasIds = ids !== null && attempt.idsAsking?.engine === 'takes';
+  const again = withUsage(usage?.engine === 'takes' ? usage : null, hasIds ? ids.body : body);
+  const answered = await ask(again.body);
+  // Of two the other one is found out by the next request.
+  if (answered.status < 300) untried.at(-1)!.engine = 'refuses';
+  return { answer: answered, added: again.added, moving: ids === null || hasIds ? moving : REFUSED };
+}
+
+/** @param asking null: it is not to be asked for */
+function withUsage(asking: Attempt['usageAsking'], body: Body): { body: Body; added: boolean } {
+  const wanted = asking === null || asking.engine === 'refuses' ? null : askUsage(body!);
+  return wanted === null ? { body, added: false } : { body: wanted, added: true };
 }

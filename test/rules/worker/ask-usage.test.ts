@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { askUsage } from '../../../src/worker/run/ask-usage.ts';
+import { askUsage, takesFields } from '../../../src/worker/run/ask-usage.ts';
 
 const asked = (body: string) => askUsage(body) as string | null;
 
@@ -76,3 +76,20 @@ test('bytes that are no UTF-8 stay as they are', () => {
   const text = Buffer.from(askUsage(body) as Uint8Array).toString('latin1');
   expect(text).toBe('{"x":"\xff\xc3","stream":true,"stream_options":{"include_usage":true}}');
 });
+
+test.each([
+  ['vllm', '0.10.2', true],
+  ['vllm', '0.32.0', true],
+  ['vllm', '1.0.0rc1', true],
+  ['vllm', '0.10.1', false],
+  ['vllm', '0.9.2', false],
+  ['vllm', '0.1.dev1+g0123456', false],
+  ['vllm', null, false],
+  ['FastDeploy', '2.3.0', false],
+  ['library', '0.32.0', false],
+])(
+  'an engine whose models are owned by %s, of version %s, is known to take the fields: %s',
+  (owner, version, known) => {
+    expect(takesFields([{ id: 'tiny', owned_by: owner }], version)).toBe(known);
+  },
+);

@@ -71,6 +71,31 @@ test('a stored stream is kept and watched without it', async () => {
   expect(bench.results).toMatchObject([{ usage: COUNTED, result: { response: { body: CHUNK + DONE } } }]);
 });
 
+test('an engine that may refuse two fields is asked once more for one request, and so found out', async () => {
+  const bench = await new WorkerBench({ capacity: 4, moves: true }).ready();
+  const body = '{"messages":[{"role":"user","content":"a"}],"max_tokens":3,"stream":true}';
+  const asked = () => Object.keys(bench.engine.last.body as object).slice(3);
+  const refused = async () => {
+    bench.engine.last.json(400, { error: 'extra fields are not permitted' });
+    await bench.clock.advance(0);
+  };
+  const pushed = (n: number) =>
+    bench.push({ ...JOB, job_id: `j${n}`, fence_token: n, stream_id: n, payload: { ...JOB.payload, body } });
+  await pushed(1);
+  const seen = [asked().sort()];
+  await refused();
+  seen.push(asked());
+  await answered(bench, CHUNK, DONE);
+  await pushed(2);
+  seen.push(asked());
+  await refused();
+  seen.push(asked());
+  await answered(bench, CHUNK, DONE);
+  await pushed(3);
+  seen.push(asked());
+  expect(seen).toEqual([['return_token_ids', 'stream_options'], [], ['stream_options'], [], []]);
+});
+
 test('an engine that refuses the field is asked without it, now and from then on', async () => {
   const bench = await pushed();
   bench.engine.last.json(400, { error: 'stream_options: extra fields are not permitted' });
