@@ -20,8 +20,8 @@ export interface Ask {
   otherwiseModel: string | null;
   /** The bound of an answer that the worker puts into a body which has none; null: it puts none. */
   otherwiseTokens: number | null;
-  /** `X-Vllm-Priority` of its headers. */
-  priority: unknown;
+  /** What it asks for beside the body: in each `X-Vllm-Priority` of its headers. */
+  priorities: readonly unknown[];
 }
 
 export const NO_BODY = new Uint8Array();

@@ -83,7 +83,6 @@ function engineAsk(payload: Uint8Array): Ask {
   const headers = Object(
     fields.headers === undefined ? null : readingJson(() => parseJsonBytes(fields.headers!)),
   );
-  const named = Object.entries(headers).find(([name]) => name.toLowerCase() === 'x-vllm-priority');
   return {
     path,
     body: base64 === null ? encoded(text ?? '') : decodedBase64(base64),
@@ -92,7 +91,10 @@ function engineAsk(payload: Uint8Array): Ask {
     isText: true,
     otherwiseModel: textIn(fields.model) || null,
     otherwiseTokens: null,
-    priority: named?.[1],
+    // One name in two cases is two of them; the worker sends the last.
+    priorities: Object.entries(headers).flatMap(([name, value]) =>
+      name.toLowerCase() === 'x-vllm-priority' ? [value] : [],
+    ),
   };
 }
 
@@ -117,7 +119,7 @@ function taskAsk(jobType: string, payload: Uint8Array): Ask {
     isText: false,
     otherwiseModel: null,
     otherwiseTokens: isChat ? CHAT_MAX_TOKENS : null,
-    priority: undefined,
+    priorities: [],
   };
 }
 

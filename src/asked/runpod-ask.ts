@@ -37,7 +37,7 @@ export function runpodAsk(payload: Uint8Array): Ask {
     otherwiseModel: textIn(model) || null,
     otherwiseTokens: null,
     // No worker reads it, so whoever sends it means something else than happens.
-    priority: fields.priority && readingJson(() => parseJsonBytes(fields.priority!)),
+    priorities: fields.priority ? [readingJson(() => parseJsonBytes(fields.priority!))] : [],
   };
   if (isOpenAI) {
     const path = openai_route === undefined ? CHAT_PATH : textIn(openai_route);

@@ -89,8 +89,9 @@ export function enginePriorityProblem(
   );
 }
 
-/** NaN where it is none. */
+/** NaN where it is none. Engines take digits and blanks beyond ASCII for what they are: such a text may be any number. */
 function numberOf(value: unknown): number {
+  if (typeof value === 'string' && /[^ -~]/.test(value.trim())) return Number.NEGATIVE_INFINITY;
   if (typeof value === 'string' && value.trim() !== '') return Number(value.replaceAll('_', ''));
   return typeof value === 'number' ? value : Number.NaN;
 }

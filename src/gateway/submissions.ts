@@ -80,8 +80,7 @@ export function factsProblem({ ask, body, model }: JobFacts, bound: Bounds): Htt
   const kept = keptResponseProblem(ask.path, body.previousId);
   if (kept !== null) return new HttpError(400, `payload.path: ${kept}`, 'invalid_job');
   return (
-    enginePriorityProblem(ask.priority, bound) ??
-    enginePriorityProblem(body.priority, bound) ??
+    [...ask.priorities, body.priority].map((asked) => enginePriorityProblem(asked, bound)).find(Boolean) ??
     modelProblem([model], bound)
   );
 }

@@ -102,6 +102,11 @@ describe('the priority at an engine', () => {
       job({ job_type: 'engine_request' }, { ...request, body: '{"prompt":"x","priority":-1}' }),
       job({ job_type: 'engine_request' }, { ...request, headers: { 'X-Vllm-Priority': '-1' } }),
       job(
+        { job_type: 'engine_request' },
+        { ...request, headers: { 'X-Vllm-Priority': '0', 'x-vllm-priority': '-1' } },
+      ),
+      job({ job_type: 'runpod' }, { input: { openai_input: '{"priority":-1}' } }),
+      job(
         { job_type: 'runpod' },
         { input: { openai_route: '/v1/completions', openai_input: { priority: -1 } } },
       ),

@@ -1,4 +1,11 @@
-import { BASE_TASKS, EngineRequest, jsonFields, parseJson, parseJsonBytes } from '../../protocol/index.ts';
+import {
+  BASE_TASKS,
+  EngineRequest,
+  jsonFields,
+  parseJson,
+  parseJsonBytes,
+  withMembers,
+} from '../../protocol/index.ts';
 
 /** Engine routes a base worker knows, by the `task` its payload must name. */
 export const TASKS: Record<string, string> = {
@@ -17,7 +24,10 @@ const CHAT_TYPES = new Set(['chat_completion', 'llm_inference']);
 export function basePayload(jobType: string, payload: string): string | null {
   const request = baseRequest(jobType, payload);
   if (request === null) return null;
-  const fields = request.body.trim().slice(1).trimStart();
+  // The route of an engine's request says what is done: a body that names another task means nothing by it.
+  const isRoute = jobType === 'engine_request';
+  const body = isRoute ? withMembers(request.body, { task: undefined }) : request.body;
+  const fields = body.trim().slice(1).trimStart();
   return `{"task":${JSON.stringify(request.task)}${fields === '}' ? '' : ','}${fields}`;
 }
 

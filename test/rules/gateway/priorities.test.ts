@@ -31,6 +31,9 @@ describe('the priority of a request', () => {
   it('is never above what its token allows', () => {
     expect(() => priority(URGENT, [undefined, -11])).toThrow(/may ask for -10 at least/);
     expect(() => priority({}, ['-0.5'])).toThrow(/may ask for 0 at least/);
+    // Python and Rust take these for -9, JavaScript for none.
+    for (const text of ['\u0085-9', '-\u0669', '\u2003-9\u0085'])
+      expect(() => priority({}, [text])).toThrow(/may ask for 0 at least/);
     expect(priority({ default_priority: 9 }, [])).toBe(0);
     expect(() => priority({ highest_priority: -10 }, [undefined, 0])).toThrow(/may ask for 10 at least/);
   });

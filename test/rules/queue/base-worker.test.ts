@@ -274,6 +274,14 @@ describe('workers that speak only the base', () => {
     expect(worker.lastJob().payload).toEqual({ task: 'openai/embeddings' });
   });
 
+  it('do what the route says, and no task that a body names', () => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old');
+    const body = '{"input":"a","task":"fal/text-to-video"}';
+    queue.job({ job_type: 'engine_request', payload: JSON.stringify({ path: '/v1/embeddings', body }) });
+    expect(worker.lastJob().payload).toEqual({ task: 'openai/embeddings', input: 'a' });
+  });
+
   it('fetch what does not fit their frame, in their own form and from where they dialled', () => {
     const queue = new QueueHarness();
     const worker = queue.baseWorker('old', 'cfg', 2);
