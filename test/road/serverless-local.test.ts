@@ -47,6 +47,24 @@ describe('--test_input', () => {
     expect(none.output()).toContain('The test input has no "input"');
   });
 
+  it('asks the engine for nothing that only engines say to each other, however that is written', async () => {
+    const body = {
+      messages: [{ role: 'user', content: 'Hi' }],
+      kv_transfer_params: { do_remote_prefill: true },
+    };
+    const inputs = [
+      { openai_input: JSON.stringify(body) },
+      { openai_input: { ...body, kv_transfer_params: null, vllm_xargs: body } },
+    ];
+    const children = await Promise.all(
+      inputs.map((input) => image(['--test_input', JSON.stringify({ input })])),
+    );
+    for (const child of children) {
+      expect((await child.exited).code).toBe(1);
+      expect(printed(child)).toMatchObject({ error: expect.stringContaining('kv_transfer_params') });
+    }
+  });
+
   it('is read from test_input.json where there is no queue', async () => {
     const folder = stateFolder();
     writeFileSync(join(folder, 'test_input.json'), JSON.stringify({ id: 'mine', input: INPUT }));
