@@ -1,10 +1,13 @@
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { config as loadDotenv } from 'dotenv';
+import { checkOptions } from './commands/check-options.ts';
 import { DEFAULT_QUEUE_URL, finish, withStateOption, withToken } from './commands/command-line.ts';
 import { addFleetCommands } from './commands/fleet-commands.ts';
 import { addTokenCommands } from './commands/token-commands.ts';
 import { EXIT, sourceStack, UserError } from './process/index.ts';
+import { useProxies } from './process/outgoing.ts';
 import { manifest } from './process/package.ts';
+import { secretHider } from './process/secrets.ts';
 import { defaultText, operatorSettings, variableOf } from './settings/queue-settings.ts';
 
 /**
@@ -30,7 +33,9 @@ Environment variables: see "worker-vllm queue --help" for a queue, docs/settings
   )
   .exitOverride();
 
-program.hook('preAction', async () => {
+program.hook('preAction', async (_program, command) => {
+  checkOptions(command, env);
+  await useProxies(env);
   const { misspeltVariables } = await import('./commands/misspelt-variables.ts');
   for (const line of misspeltVariables(env)) process.stderr.write(`warning: ${line}\n`);
 });
@@ -256,16 +261,17 @@ function plainText(markdown: string): string {
 
 /** Says what went wrong and gives the exit code. */
 function explain(error: unknown): number {
+  const hide = secretHider(env);
   // commander has printed its own message, or the help that was asked for.
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.configuration;
   if (error instanceof UserError) {
-    process.stderr.write(`${error.message}\n`);
+    process.stderr.write(`${hide(error.message)}\n`);
     return error.exitCode;
   }
   const { message } = error as Error;
   const hint =
     env.LOG_LEVEL === 'debug' ? sourceStack(error) : 'LOG_LEVEL=debug shows where this comes from.';
-  process.stderr.write(`worker-vllm failed unexpectedly: ${message}\n${hint}\n`);
+  process.stderr.write(`worker-vllm failed unexpectedly: ${hide(message)}\n${hide(hint)}\n`);
   return EXIT.unexpected;
 }
 

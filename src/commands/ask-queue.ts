@@ -1,3 +1,4 @@
+import { reasonOf } from '../process/http.ts';
 import { EXIT, UserError } from '../process/index.ts';
 import { fieldsOf, jsonOrText } from '../protocol/index.ts';
 import type { Scope } from '../settings/scopes.ts';
@@ -46,12 +47,9 @@ export async function askQueueJson<T>(
 }
 
 /** The error of a command whose queue did not answer. */
-export function unreachable(url: string, { message, cause }: Error): UnreachableQueue {
-  // The innermost says most: fetch, and clients around it, only say that they failed.
-  let why = message;
-  for (let inner = cause; inner instanceof Error; inner = inner.cause) why = inner.message || why;
+export function unreachable(url: string, error: Error): UnreachableQueue {
   return new UnreachableQueue(
-    `The queue at ${url} cannot be reached: ${why}. Start one with "npm start", or give its --url.`,
+    `The queue at ${url} cannot be reached: ${reasonOf(error)}. Start one with "npm start", or give its --url.`,
   );
 }
 

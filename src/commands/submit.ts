@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import { JobClient, type NewJob, QueueError } from '../client/index.ts';
+import { reasonOf } from '../process/http.ts';
 import { EXIT, UserError } from '../process/index.ts';
 import { isSettled, type JobView } from '../protocol/index.ts';
 import { refusal } from './ask-queue.ts';
@@ -63,8 +64,11 @@ async function waitFor(client: JobClient, submitted: JobView, seconds: number): 
 
 /** The error of a command whose client could not have what it asked for. */
 export function explained(error: QueueError): UserError {
-  if (error.status === null)
-    return new UserError(`${error.message} Start one with "npm start", or give its --url.`);
+  if (error.status === null) {
+    // What the client leaves out, who runs a command can mend: a proxy, a certificate.
+    const why = error.cause ? ` ${reasonOf(error.cause).replace(/([^.])$/, '$1.')}` : '';
+    return new UserError(`${error.message}${why} Start one with "npm start", or give its --url.`);
+  }
   return refusal(error.status, error.message, 'submit');
 }
 

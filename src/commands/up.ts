@@ -13,7 +13,6 @@ import type { RunningWorkerd } from '../workerd/process.ts';
 import {
   addToken,
   bindingsOf,
-  QUEUE_SECRETS,
   type QueueOptions,
   queueVariables,
   readQueueSettings,
@@ -98,7 +97,7 @@ export async function runUp(options: QueueOptions, env: NodeJS.ProcessEnv): Prom
 function checkVariables(options: QueueOptions, env: NodeJS.ProcessEnv, enginePort: string): void {
   const all = workerEnvironment('http://127.0.0.1', withEngine(withOptions(options, env)), enginePort);
   const { QUEUE_TOKENS } = env;
-  readContainerVariables({ ...all, QUEUE_TOKENS }, queueVariables, QUEUE_SECRETS);
+  readContainerVariables({ ...all, QUEUE_TOKENS }, queueVariables);
 }
 
 type Ending = NodeJS.Signals | Awaited<RunningWorkerd['exited']> | { supervisor: number };

@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import { systemClock } from '../process/clock.ts';
 import { reasonOf } from '../process/http.ts';
 import { EXIT, type Logger, UserError } from '../process/index.ts';
+import { logProxies } from '../process/outgoing.ts';
 import { withTimeout } from '../process/timeout.ts';
 import { schemaWords } from '../protocol/index.ts';
 import { DRIVER_NAMES, makeDriver } from '../providers/drivers.ts';
@@ -73,6 +74,7 @@ export function startLauncher(
     { drivers, host: id, road, env, endsMachines: options.endsMachines ?? false },
   );
   log.info({ queue: url, queue_id: queueId, id, drivers }, 'launcher starting');
+  logProxies(log, url);
   const ended = launcher.run(stopped.signal).then(() => exitCode);
   return { ended, stop: () => stopped.abort() };
 }

@@ -1,7 +1,10 @@
+import { statSync } from 'node:fs';
+import { isIP } from 'node:net';
+import { dirname, resolve } from 'node:path';
 import * as z from 'zod';
 import { expectationWords } from '../protocol/schema-words.ts';
 import { UserError } from './exit-codes.ts';
-import { MASK } from './secrets.ts';
+import { MASK, mayHoldSecret } from './secrets.ts';
 
 /** Building blocks for variables, so that each kind of value is read the same way everywhere. */
 export const variable = {
@@ -15,17 +18,64 @@ export const variable = {
         context.addIssue({ code: 'custom', message: (error as Error).message });
       }
     }),
+  /** What stands alone in an HTTP header, such as a token. */
+  header: () =>
+    z
+      .string()
+      .trim()
+      .min(1)
+      .superRefine((text, context) => {
+        const problem = headerProblem(text);
+        if (problem !== null) context.addIssue({ code: 'custom', message: problem });
+      }),
   url: (...protocols: string[]) =>
     // Blanks around it are nothing to a URL, but everything to what puts a path behind its text.
     z
       .string()
       .trim()
       .refine((text) => isUrl(text, protocols), {
-        error: `expected a URL starting with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`,
+        error: `expected a URL starting with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}, without blanks and line breaks`,
       })
       // `fetch` takes none, and says the whole address, password included, where it refuses it.
       .refine((text) => !/^https?:$/.test(protocolOf(text)) || !CREDENTIALS.test(text), {
         error: 'expected no user name and password in it: they would not be sent',
+      }),
+  /** A URL that paths are put behind. */
+  baseUrl: (...protocols: string[]) =>
+    variable.url(...protocols).refine((text) => !/[?#]/.test(text), {
+      error: 'expected no "?" and no "#" in it: paths are put behind it',
+    }),
+  /** The address of an HTTP proxy, which may hold a user name and a password; without a scheme it is `http://`. */
+  proxy: () =>
+    z
+      .string()
+      .trim()
+      .transform((text) => (text.includes('://') ? text : `http://${text}`))
+      .refine((text) => isUrl(text, ['http:', 'https:']), {
+        error:
+          'expected the address of an HTTP proxy, http://host:port or https://host:port, with name:password@ before the host where it asks for them',
+      })
+      .refine((text) => !URL.canParse(text) || isDecodable(new URL(text)), {
+        error: 'expected "%" in its user name and password to be written as %25',
+      }),
+  /** A name or an address to listen on, without the brackets in which URLs write IPv6. */
+  host: () =>
+    z
+      .string()
+      .trim()
+      .transform((text) => text.replace(/^\[(.*)\]$/, '$1'))
+      .refine((text) => isIP(text) !== 0 || /^(?:\*|[\w.-]+)$/.test(text), {
+        error: 'expected a name or an address, without http:// and without a port',
+      }),
+  /** A folder or a file, which need not be there. */
+  path: () =>
+    z
+      .string()
+      .trim()
+      .min(1)
+      .superRefine((text, context) => {
+        const problem = pathProblem(text);
+        if (problem !== null) context.addIssue({ code: 'custom', message: problem });
       }),
   integer: (min: number, max = Number.MAX_SAFE_INTEGER) =>
     numberFrom(z.number().int().min(min).max(max), rangeOf('a whole number', min, max)),
@@ -56,14 +106,9 @@ export const variable = {
 
 /**
  * Reads and validates variables. Empty values count as unset.
- * @param secrets names whose values must not be shown in the error
  * @throws UserError that lists every bad variable: its name, what was given, what is expected
  */
-export function readEnvironment<S extends z.ZodObject>(
-  schema: S,
-  env: NodeJS.ProcessEnv,
-  secrets: readonly string[] = [],
-): z.infer<S> {
+export function readEnvironment<S extends z.ZodObject>(schema: S, env: NodeJS.ProcessEnv): z.infer<S> {
   const given = Object.fromEntries(Object.entries(env).filter(([, value]) => value?.trim()));
   const parsed = schema.safeParse(given, { error: expectationWords });
   if (parsed.success) return parsed.data;
@@ -71,8 +116,8 @@ export function readEnvironment<S extends z.ZodObject>(
     const name = String(issue.path[0] ?? '');
     const value = given[name];
     if (value === undefined) return `  ${name} is not set: ${describe(schema, name)}`;
-    const shown = secrets.includes(name) ? MASK : JSON.stringify(value.replace(CREDENTIALS, `//${MASK}@`));
-    return `  ${name}=${shown}: ${issue.message}`;
+    const shown = mayHoldSecret(name) ? MASK : shownValue(name, value);
+    return `  ${name}=${shown}: ${withoutCredentials(issue.message)}`;
   });
   const count = lines.length === 1 ? 'One variable needs' : `${lines.length} variables need`;
   throw new UserError(`${count} attention:\n${[...new Set(lines)].join('\n')}`);
@@ -104,5 +149,77 @@ function protocolOf(text: string): string {
 }
 
 function isUrl(text: string, protocols: string[]): boolean {
-  return protocols.includes(protocolOf(text));
+  // The parser passes over line breaks, and over missing slashes.
+  return protocols.includes(protocolOf(text)) && /^[a-z]+:\/\/\S+$/i.test(text);
+}
+
+function isDecodable({ username, password }: URL): boolean {
+  try {
+    decodeURIComponent(username + password);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Which character keeps a text from standing in a header; null: none. It does not repeat the text. */
+export function headerProblem(text: string): string | null {
+  const characters = [...text];
+  const at = characters.findIndex((character) => !/^[\x21-\x7e]$/.test(character));
+  if (at < 0) return null;
+  const named = NAMED[characters[at] as string];
+  const code = (characters[at]?.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0');
+  return `its character ${at + 1} is ${named ?? `U+${code}`}: expected visible ASCII characters without blanks, as it goes into an HTTP header`;
+}
+
+const NAMED: Record<string, string> = {
+  '\n': 'a line break',
+  '\r': 'a line break',
+  '\t': 'a tab',
+  ' ': 'a blank',
+  '\u201c': 'a curly quotation mark (U+201C)',
+  '\u201d': 'a curly quotation mark (U+201D)',
+};
+
+/** Bytes of one name in file systems of Linux and macOS. */
+const LONGEST_NAME = 255;
+
+/** Why there can be no file or folder of this name; null: there can. */
+function pathProblem(text: string): string | null {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  if (/[\x00-\x1f\x7f]/.test(text)) return 'expected a path without line breaks and control characters';
+  if (text.split('/').some((part) => Buffer.byteLength(part) > LONGEST_NAME)) {
+    return `expected a path whose parts have ${LONGEST_NAME} bytes at most`;
+  }
+  for (let folder = dirname(resolve(text)); ; folder = dirname(folder)) {
+    const found = statSync(folder, { throwIfNoEntry: false });
+    if (found) return found.isDirectory() ? null : `${folder} is no folder`;
+    if (folder === dirname(folder)) return null;
+  }
+}
+
+/** Variables that hold addresses, which may hold secrets wherever they are not the host. */
+const ADDRESS = /(?:url|endpoint|proxy|hosts?)$|webhook/i;
+const MOST_SHOWN = 200;
+
+/** A wrong value as a message may show it. */
+function shownValue(name: string, value: string): string {
+  const text = ADDRESS.test(name) || /@|:\/\//.test(value) ? shownAddress(value) : value;
+  return JSON.stringify(text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}…` : text);
+}
+
+/** Scheme, host and port of what should be an address, however it is misspelt. */
+function shownAddress(text: string): string {
+  const at = text.lastIndexOf('@');
+  const scheme = /^[a-z][\w+.-]*:\/\//i.exec(text)?.[0] ?? '';
+  const rest = text.slice(at < 0 ? scheme.length : at + 1);
+  const [, host = '', more = ''] = /^([^/?#\s]*)(.*)$/s.exec(rest) ?? [];
+  // A bare word may be anything, a secret too.
+  const isHost = /^localhost$|[.:\]]/.test(host) || scheme !== '';
+  return `${scheme}${at < 0 ? '' : `${MASK}@`}${isHost ? host : MASK}${/^\/?$/.test(more) ? more : '/…'}`;
+}
+
+/** A text with every user name and password in its addresses hidden. */
+export function withoutCredentials(text: string): string {
+  return text.replace(/\/\/[^/?#\s]*@/g, `//${MASK}@`);
 }

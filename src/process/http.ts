@@ -71,9 +71,25 @@ export function postJson(web: Web, post: Post): Promise<void> {
   });
 }
 
-/** The reason of a failed request for people: `fetch` hides it in the error's cause. */
+/** Codes of certificates that nobody known here has signed. */
+const UNTRUSTED = new Set([
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+]);
+
+/** The reason of a failed request for people: `fetch`, and clients around it, hide it in the error's causes. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const cause = error.cause instanceof Error ? error.cause.message : '';
-  return cause || error.message;
+  let reason: NodeJS.ErrnoException = error;
+  for (let inner = error.cause; inner instanceof Error; inner = inner.cause) {
+    if (inner.message) reason = inner;
+  }
+  const { message, code = '' } = reason;
+  if (!UNTRUSTED.has(code)) return message;
+  // Node advises a flag of its own, which nobody passes to a container.
+  const what = message.replace(/; if the root CA is installed locally.*$/s, '');
+  return `${what}: set NODE_EXTRA_CA_CERTS to a file with the certificate of its authority, as PEM`;
 }

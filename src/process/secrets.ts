@@ -1,9 +1,16 @@
-const SECRET_VARIABLE = /(?:_|^)(?:KEY|TOKEN|SECRET|PASSWORD)$/;
+const SECRET_VARIABLE = /(?:[_-]|^)(?:KEY|TOKEN|SECRET|PASSWORD)$/i;
+/** Lists of tokens, and command lines, which may hold a key. */
+const HOLDS_SECRETS = /^QUEUE_TOKENS$|_(?:ARGS|COMMAND)$/;
 /** Shorter values are no secrets, and replacing them would garble unrelated text. */
 const SHORTEST_SECRET = 4;
 
 /** Replaces a secret. */
 export const MASK = '(secret)';
+
+/** Whether no message may show the value of a variable of this name. */
+export function mayHoldSecret(name: string): boolean {
+  return SECRET_VARIABLE.test(name) || HOLDS_SECRETS.test(name);
+}
 
 /** Hides the values of variables with secret names, such as HF_TOKEN, anywhere in a text. */
 export function secretHider(env: NodeJS.ProcessEnv): (text: string) => string {

@@ -18,7 +18,7 @@ export const containerVariables = {
   CASOLA_INSTANCE_ID: variable.text().max(256).optional(),
   RUNPOD_POD_ID: variable.text().max(200).optional(),
   CONTAINER_ID: variable.text().max(200).optional(),
-  CASOLA_API_TOKEN: variable.text().optional(),
+  CASOLA_API_TOKEN: variable.header().optional(),
   CASOLA_LOGS_URL: variable.url('http:', 'https:').optional(),
   CASOLA_LOG_FLUSH_INTERVAL: variable.seconds(0.1).default(30),
   CASOLA_METRICS_URL: variable.url('http:', 'https:').optional(),

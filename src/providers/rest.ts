@@ -1,4 +1,5 @@
 import type * as z from 'zod';
+import { headerProblem } from '../process/environment.ts';
 import { UserError } from '../process/exit-codes.ts';
 import { reasonOf } from '../process/http.ts';
 import { withTimeout } from '../process/timeout.ts';
@@ -125,11 +126,13 @@ export class RestApi {
   }
 }
 
-/** A provider's key. @param what as a message says what it is for @throws UserError when the variable is not set */
+/** A provider's key. @param what as a message says what it is for @throws UserError when the variable is not set, or holds what no header can */
 export function keyOf({ env }: DriverPorts, variable: string, what: string): string {
-  const key = env[variable];
-  if (key) return key;
-  throw new UserError(`${variable} is not set: it holds ${what}`);
+  const key = env[variable]?.trim();
+  if (!key) throw new UserError(`${variable} is not set: it holds ${what}`);
+  const problem = headerProblem(key);
+  if (problem !== null) throw new UserError(`${variable} cannot be sent: ${problem}`);
+  return key;
 }
 
 /** A driver's answer for a call with an unknown outcome. @throws any other error */

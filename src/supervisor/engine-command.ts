@@ -66,8 +66,9 @@ export async function prepareCommand(
   const extra = groupArguments(settings.extraArgs, 'VLLM_EXTRA_ARGS', flags ?? []);
   const asked = overriding(rest.arguments, extra);
   const gpus = await visibleGpus(settled.env, stopped);
+  if (gpus.note && engine.usesGpu) warnings.push(gpus.note);
   const more = defaultFlags(engine, configuration.adapters.length, asked, settled.env);
-  const all = overriding([...own, ...defaultParallelism(asked, gpus), ...more.arguments], asked);
+  const all = overriding([...own, ...defaultParallelism(asked, gpus.count), ...more.arguments], asked);
   refuseSharedNames(configuration.adapters, all);
   const env = { ...childEnv, ...more.env };
   return { program, args: all.flatMap(({ words }) => words), env, arguments: all, warnings };

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { engineVariables } from '../engine/command/configuration.ts';
 import { readEnvironment, variable } from '../process/index.ts';
-import { WORKER_SECRETS, withCrossChecks, workerVariables } from '../worker/variables.ts';
+import { withCrossChecks, workerVariables } from '../worker/variables.ts';
 import { gpuVariables } from './gpu-preflight.ts';
 
 const own = { ENGINE_RESTARTS: variable.integer(0).default(0), ...gpuVariables };
@@ -13,14 +13,10 @@ export function containerShape(env: NodeJS.ProcessEnv) {
 
 /**
  * All variables of a container: the supervisor's, the engine's and the worker's.
- * @param others variables of the caller's own, to be checked in the same list; with the names of their secrets
+ * @param others variables of the caller's own, to be checked in the same list
  * @throws UserError naming every one that is missing or wrong
  */
-export function readContainerVariables(
-  env: NodeJS.ProcessEnv,
-  others: z.ZodRawShape = {},
-  secrets: readonly string[] = [],
-) {
+export function readContainerVariables(env: NodeJS.ProcessEnv, others: z.ZodRawShape = {}) {
   const schema = withCrossChecks(z.object({ ...others, ...containerShape(env) }));
-  return readEnvironment(schema, env, [...WORKER_SECRETS, ...secrets]);
+  return readEnvironment(schema, env);
 }

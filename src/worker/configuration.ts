@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
-import { homedir, hostname } from 'node:os';
+import { hostname } from 'node:os';
 import { join, resolve } from 'node:path';
 import * as z from 'zod';
 import { adapterRoom } from '../engine/command/adapter-flags.ts';
 import { engineConfiguration, engineVariables } from '../engine/command/configuration.ts';
 import { requestsSideBySide } from '../engine/command/side-by-side.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
+import { homeFolder } from '../process/home.ts';
 import { instanceIdOf, readEnvironment, UserError } from '../process/index.ts';
 import { inferenceRoutes, limits } from '../protocol/index.ts';
 import { RUNPOD_DEFAULTS, type RunpodSettings } from './run/runpod-input.ts';
@@ -18,7 +19,6 @@ import {
   slotsOf,
   slotsWarning,
   streamIntervalMaxMs,
-  WORKER_SECRETS,
   withCrossChecks,
   workerVariables,
 } from './variables.ts';
@@ -50,7 +50,7 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv, started?: Engine
   const lacksEngine = isAlone && ![VLLM_MODEL, ENGINE, ENGINE_URL].some((value) => value?.trim());
   const asked = lacksEngine ? { ...env, ENGINE: 'external' } : env;
   const schema = withCrossChecks(z.object({ ...engineVariables(asked), ...workerVariables }));
-  const given = readEnvironment(schema, asked, WORKER_SECRETS);
+  const given = readEnvironment(schema, asked);
   const workerId = instanceIdOf(given);
   const engine = engineConfiguration(given);
   const args = engine.settings?.extraArgs ?? [];
@@ -119,11 +119,7 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv, started?: Engine
     /** How many adapters its engine has loaded at once. */
     adapterRoom: started?.adapters ?? adapterRoom(args),
     /** Where they come from and are kept. */
-    adapterStore: {
-      folder: join(given.HF_HOME ?? join(homedir(), '.cache', 'huggingface'), 'worker-vllm', 'adapters'),
-      endpoint: given.HF_ENDPOINT.replace(/\/+$/, ''),
-      token: given.HF_TOKEN,
-    },
+    adapterStore: adapterStoreOf(given, engine.adapters),
     /** Its answers are moved to other workers when it cannot finish them. */
     moves:
       given.MIGRATION === undefined
@@ -139,6 +135,17 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv, started?: Engine
 
 function payloadHostsOf({ WORKER_PAYLOAD_HOSTS: hosts }: Own): string[] | null {
   return hosts ? hostsIn(hosts) : null;
+}
+
+/** Null: there are no adapters, so nothing is kept. */
+function adapterStoreOf(given: Own, { length }: readonly unknown[]) {
+  if (length === 0) return null;
+  const home = given.HF_HOME ?? join(homeFolder('HF_HOME'), '.cache', 'huggingface');
+  return {
+    folder: join(home, 'worker-vllm', 'adapters'),
+    endpoint: given.HF_ENDPOINT.replace(/\/+$/, ''),
+    token: given.HF_TOKEN,
+  };
 }
 
 function runpodQueueOf(given: Own, workerId: string): RunpodQueueSettings {
@@ -196,10 +203,13 @@ function backpressureOf(given: Own, slots: number): BackpressureSettings | null 
 
 /** One for each queue and worker id: what one worker left is nothing that another should send. */
 function spoolFolder(given: Own, workerId: string): string {
-  const state = given.XDG_STATE_HOME ?? join(homedir(), '.local', 'state');
-  const base = given.WORKER_SPOOL_DIR ?? join(state, 'worker-vllm', 'spool');
+  const base = given.WORKER_SPOOL_DIR ?? join(stateHome(given), 'worker-vllm', 'spool');
   const queue = `${new URL(given.CASOLA_WS_URL).host}_${given.CASOLA_QUEUE_ID}`;
   return resolve(base, folderName(queue), folderName(workerId));
+}
+
+function stateHome({ XDG_STATE_HOME }: Own): string {
+  return XDG_STATE_HOME ?? join(homeFolder('WORKER_SPOOL_DIR'), '.local', 'state');
 }
 
 /** Readable, and different for different names whatever characters they hold. */

@@ -78,7 +78,7 @@ function adaptersOf(
   engine: Ports['engine'],
   log: Logger,
 ): Pick<Ports, 'adapters'> {
-  if (list.length === 0) return {};
+  if (adapterStore === null) return {};
   const folderOf = (adapter: Adapter) => adapterFolder(adapter, { ...adapterStore, fetch });
   return { adapters: new Adapters({ clock: systemClock, engine, log, folderOf }, list, adapterRoom) };
 }

@@ -4,6 +4,7 @@ import type { EngineConfiguration } from '../engine/command/configuration.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
 import { postJson } from '../process/http.ts';
 import { EXIT, endSignals, type Logging, runMain, withLogging } from '../process/index.ts';
+import { logProxies } from '../process/outgoing.ts';
 import { manifest } from '../process/package.ts';
 import { endOfStep } from '../process/way-down.ts';
 import type { Instance } from '../protocol/index.ts';
@@ -116,6 +117,7 @@ async function work(
   const hangUp = listenToSupervisor(worker, watch, log);
   log.info({ worker_id: configuration.instanceId, config_id: configuration.configId }, 'worker starting');
   for (const warning of configuration.warnings) log.warn(warning);
+  logProxies(log, configuration.wsUrl);
   worker.start();
   watch.start();
   queueWatch.start();

@@ -1,5 +1,4 @@
 import * as z from 'zod';
-import { ENGINE_SECRETS } from '../engine/command/configuration.ts';
 import { containerVariables, variable } from '../process/index.ts';
 import { GRACE_SECONDS } from '../process/way-down.ts';
 import { inferenceRoutes, limits } from '../protocol/index.ts';
@@ -16,6 +15,8 @@ const HOST_LIST = 'expected host names separated by commas, such as files.exampl
 
 /** Of RunPod's platform, opaque but for `$RUNPOD_POD_ID` and `$ID`. */
 const address = variable.url('http:', 'https:');
+/** Ours, which paths are put behind. */
+const base = variable.baseUrl('http:', 'https:');
 
 /** `auto`: as many as the engine runs side by side. */
 const jobsAtATime = variable.integerOr('auto', 1, 100_000);
@@ -26,8 +27,8 @@ const jobsAtATime = variable.integerOr('auto', 1, 100_000);
  */
 export const workerVariables = {
   ...containerVariables,
-  CASOLA_WS_URL: variable.url('ws:', 'wss:').describe('address of the queue, e.g. ws://127.0.0.1:8788'),
-  CASOLA_API_URL: variable.url('http:', 'https:').optional(),
+  CASOLA_WS_URL: variable.baseUrl('ws:', 'wss:').describe('address of the queue, e.g. ws://127.0.0.1:8788'),
+  CASOLA_API_URL: base.optional(),
   CASOLA_HEARTBEAT_INTERVAL: variable.seconds(1).default(60),
   CASOLA_MAX_JOBS: jobsAtATime.optional(),
   CASOLA_CAPACITY: jobsAtATime.optional(),
@@ -52,7 +53,7 @@ export const workerVariables = {
   RUNPOD_WEBHOOK_POST_STREAM: address.optional(),
   RUNPOD_WEBHOOK_PING: address.optional(),
   RUNPOD_PING_INTERVAL: variable.integer(1).default(10_000),
-  RUNPOD_AI_API_KEY: variable.text().optional(),
+  RUNPOD_AI_API_KEY: variable.header().optional(),
   RUNPOD_TEST_INPUT: variable.text().optional(),
   RUNPOD_SERVE_API: variable
     .text()
@@ -66,23 +67,20 @@ export const workerVariables = {
   INFERENCE_ROUTES: variable.checkedText(inferenceRoutes).optional(),
   ENGINE_HANG_SECONDS: variable.seconds(0).default(120),
   ENGINE_CANARY_SECONDS: variable.seconds(0).default(0),
-  WORKER_METRICS_HOST: variable.text().default('127.0.0.1'),
+  WORKER_METRICS_HOST: variable.host().default('127.0.0.1'),
   WORKER_METRICS_PORT: variable.port().optional(),
   WORKER_PAYLOAD_HOSTS: variable.text().refine(isHostList, { error: HOST_LIST }).optional(),
-  WORKER_SPOOL_DIR: variable.text().optional(),
-  XDG_STATE_HOME: variable.text().optional(),
+  WORKER_SPOOL_DIR: variable.path().optional(),
+  XDG_STATE_HOME: variable.path().optional(),
   /** The socket of `worker-vllm swap`, which sets it. */
-  ENGINE_TURNS: variable.text().optional(),
+  ENGINE_TURNS: variable.path().optional(),
   ENGINE_AWAKE_SECONDS: variable.seconds(0).default(30),
-  HF_HOME: variable.text().optional(),
-  HF_TOKEN: variable.text().optional(),
-  HF_ENDPOINT: address.default('https://huggingface.co'),
+  HF_HOME: variable.path().optional(),
+  HF_TOKEN: variable.header().optional(),
+  HF_ENDPOINT: base.default('https://huggingface.co'),
 };
 type Own = z.infer<z.ZodObject<typeof workerVariables>>;
 type JobsAtATime = Pick<Own, 'CASOLA_MAX_JOBS' | 'CASOLA_CAPACITY'>;
-
-/** Variables whose values no message may show, the engine's included. */
-export const WORKER_SECRETS = ['CASOLA_API_TOKEN', 'RUNPOD_AI_API_KEY', 'HF_TOKEN', ...ENGINE_SECRETS];
 
 export function hostsIn(list: string): string[] {
   return list.split(',').map((host) => host.trim());

@@ -28,16 +28,13 @@ export interface QueueOptions {
 /** Every variable of a queue as a zod shape, so that `up` checks them together with the worker's. */
 export const queueVariables = {
   ...logVariables,
-  QUEUE_HOST: variable.text().default('127.0.0.1'),
+  QUEUE_HOST: variable.host().default('127.0.0.1'),
   // 0 lets the system choose a free one.
   QUEUE_PORT: variable.integer(0, 65_535).default(8788),
-  WORKER_VLLM_STATE: variable.text().default('.worker-vllm'),
+  WORKER_VLLM_STATE: variable.path().default('.worker-vllm'),
   QUEUE_TOKENS: tokenList().optional(),
   ...settingVariables(),
 };
-
-/** Variables whose values no message may show. */
-export const QUEUE_SECRETS = ['QUEUE_TOKENS', 'QUEUE_WEBHOOK_SECRET', 'QUEUE_ALERT_URL'];
 
 /**
  * Settings from the command line and the environment.
@@ -47,7 +44,7 @@ export async function readQueueSettings(
   options: QueueOptions,
   env: NodeJS.ProcessEnv,
 ): Promise<QueueSettings> {
-  const given = readEnvironment(z.object(queueVariables), withOptions(options, env), QUEUE_SECRETS);
+  const given = readEnvironment(z.object(queueVariables), withOptions(options, env));
   const settings: QueueSettings = {
     host: given.QUEUE_HOST,
     port: given.QUEUE_PORT,

@@ -1,6 +1,9 @@
+import { spawnSync } from 'node:child_process';
+import { tmpdir } from 'node:os';
 import { afterAll, expect, it } from 'vitest';
 import { EXIT } from '../../src/process/index.ts';
-import { cli, tearDown } from '../support/road.ts';
+import { startProcess } from '../support/processes.ts';
+import { CLI, cleanEnvironment, cli, stateFolder, tearDown } from '../support/road.ts';
 
 afterAll(tearDown);
 
@@ -29,3 +32,93 @@ it('a model says that the engine beside a worker alone is vLLM, wherever it list
   expect((await process.exited).code).toBe(EXIT.configuration);
   expect(process.output()).not.toContain('ENGINE_URL');
 });
+
+/** A marked secret in every variable that can hold one, each broken in one way. */
+const MARK = 'hush-hush';
+const TOKENS = [
+  'CASOLA_API_TOKEN',
+  'ENGINE_API_KEY',
+  'VLLM_API_KEY',
+  'FD_API_KEY',
+  'HF_TOKEN',
+  'RUNPOD_AI_API_KEY',
+];
+const ADDRESSES = [
+  'CASOLA_API_URL',
+  'CASOLA_LOGS_URL',
+  'CASOLA_METRICS_URL',
+  'ENGINE_PREFILL_URL',
+  'HF_ENDPOINT',
+];
+const WORKER = {
+  CASOLA_WS_URL: 'ws://127.0.0.1:9',
+  CASOLA_CONFIG_ID: 'cfg',
+  ENGINE_URL: 'http://127.0.0.1:9',
+};
+const all = (names: string[], value: string) => Object.fromEntries(names.map((name) => [name, value]));
+
+it.each([
+  ['supervise', all(TOKENS, `${MARK}\n${MARK}`)],
+  ['supervise', all(TOKENS, `“${MARK}”`)],
+  ['supervise', all(ADDRESSES, `https://me:${MARK}@host/?key=${MARK}`)],
+  ['work', all(TOKENS, `${MARK}\n${MARK}`)],
+  ['work', all([...ADDRESSES, 'ENGINE_URL'], `htp//me:${MARK}@host`)],
+  ['queue', { QUEUE_ALERT_URL: `htps://host/${MARK}`, QUEUE_TOKENS: `submit:${MARK},nothing:${MARK}` }],
+  ['work', all(['HTTPS_PROXY', 'HTTP_PROXY'], `socks5://me:${MARK}@host`)],
+])('%s names every variable that is wrong, and shows no secret of it: %j', async (command, wrong) => {
+  const process = cli([command], { ...(command === 'queue' ? {} : WORKER), ...wrong });
+  expect((await process.exited).code).toBe(EXIT.configuration);
+  for (const name of Object.keys(wrong)) expect(process.output()).toContain(`${name}=`);
+  expect(process.output()).not.toContain(MARK);
+});
+
+it.each([
+  ['submit', 'hello'],
+  ['batch', 'list'],
+  ['top', '--json'],
+  ['token', 'list', '--url', 'http://127.0.0.1:9'],
+  ['fleet', 'status'],
+  ['launcher'],
+])('%s %s names a token and an address that cannot be sent, and does not show them', async (...command) => {
+  const token = cli(command, { CASOLA_API_TOKEN: `${MARK}\n${MARK}` });
+  expect((await token.exited).code).toBe(EXIT.configuration);
+  expect(token.output()).toContain('CASOLA_API_TOKEN=(secret): its character 10 is a line break');
+  const typed = cli([...command, '--token', `“${MARK}”`]);
+  expect((await typed.exited).code).toBe(EXIT.configuration);
+  expect(typed.output()).toContain('--token=(secret): its character 1 is a curly quotation mark');
+  const address = cli([...command, '--url', `http://me:${MARK}@127.0.0.1:9`]);
+  expect((await address.exited).code).toBe(EXIT.configuration);
+  expect(address.output()).toContain(
+    '--url="http://(secret)@127.0.0.1:9": expected no user name and password',
+  );
+  expect([token, typed, address].map((process) => process.output()).join()).not.toContain(MARK);
+});
+
+it('a queue listens on an IPv6 address in brackets', async () => {
+  const queue = cli(['queue', '--host', '[::1]', '--port', '0', '--state', stateFolder()]);
+  await queue.waitForLine(/listening at http:\/\/\[::1\]:\d+ /);
+});
+
+/** Runs as a user that /etc/passwd does not know, as containers often do. */
+const AS_NOBODY = ['--user', '--map-user=54321', '--map-group=54321'];
+const canUnshare = spawnSync('unshare', [...AS_NOBODY, 'true']).status === 0;
+
+it.skipIf(!canUnshare)(
+  'a user without a home folder is asked for the folder that is looked for there',
+  async () => {
+    const env = { ...cleanEnvironment(), ...WORKER };
+    for (const name of ['HOME', 'XDG_STATE_HOME', 'XDG_CACHE_HOME', 'HF_HOME'])
+      delete env[name as keyof typeof env];
+    const start = (more: NodeJS.ProcessEnv) =>
+      startProcess('unshare', [...AS_NOBODY, process.execPath, CLI, 'work'], {
+        env: { ...env, ...more },
+        cwd: tmpdir(),
+        name: 'work',
+      });
+    const homeless = start({});
+    expect((await homeless.exited).code).toBe(EXIT.configuration);
+    expect(homeless.output()).toContain('Set WORKER_SPOOL_DIR to a folder, or HOME');
+    const worker = start({ WORKER_SPOOL_DIR: stateFolder() });
+    await worker.waitForLine(/worker starting/);
+  },
+);

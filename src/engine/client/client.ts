@@ -1,6 +1,6 @@
 import { AssertionError } from 'node:assert';
 import type { IncomingHttpHeaders } from 'node:http';
-import { buildConnector, type Dispatcher, errors, Pool, request } from 'undici';
+import { Agent, buildConnector, type Dispatcher, errors, Pool, request } from 'undici';
 import { isRequestId } from '../../protocol/index.ts';
 import type { EngineDescription } from '../kinds/description.ts';
 import { vllm } from '../kinds/vllm.ts';
@@ -62,6 +62,7 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
   const address = base.origin + prefix;
   const connectErrors = new WeakSet<Error>();
   const pool = createPool(base.origin, connectErrors);
+  let metricsAgent: Agent | undefined;
 
   const brokenOff = (error: Error) =>
     new EngineGone(`the engine at ${address} broke off in the middle of its answer: ${messageOf(error)}`);
@@ -135,7 +136,10 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
     if (!engine.metricsPort) return ask(engine.metricsPath, ASIDE_TIMEOUT_MS);
     const url = new URL(engine.metricsPath, base.origin);
     url.port = String(engine.metricsPort(Number(base.port)));
-    const response = await request(url, { signal: AbortSignal.timeout(ASIDE_TIMEOUT_MS) });
+    // Not through a proxy, as undici's own agent of the process may go.
+    metricsAgent ??= new Agent();
+    const dispatcher = metricsAgent;
+    const response = await request(url, { dispatcher, signal: AbortSignal.timeout(ASIDE_TIMEOUT_MS) });
     return { status: response.statusCode, text: await response.body.text() };
   }
 

@@ -30,9 +30,6 @@ export interface EngineConfiguration {
   settings: EngineSettings | null;
 }
 
-/** Variables whose values no message may show; arguments may hold a key. */
-export const ENGINE_SECRETS = ['ENGINE_API_KEY', 'VLLM_API_KEY', 'FD_API_KEY', 'VLLM_EXTRA_ARGS'];
-
 /** Ours and not vLLM's, though some are named like its own: `VLLM_PORT` would move its internal ports. */
 const NOT_FOR_THE_ENGINE =
   /^(?:CASOLA_.*|ENGINE|ENGINE_.*|VLLM_(?:MODEL|HOST|PORT|STARTUP_TIMEOUT|EXTRA_ARGS|SERVE_COMMAND|SERVED_MODEL_NAME))$/;
@@ -70,7 +67,7 @@ const extraArguments = words.refine((given) => !given.some((word) => MOVES_THE_E
 
 /**
  * The engine's variables as a zod shape, so that a process with variables of its own can check all
- * at once: `readEnvironment(z.object({...engineVariables(env), ...own}), env, ENGINE_SECRETS)`.
+ * at once: `readEnvironment(z.object({...engineVariables(env), ...own}), env)`.
  * What is required depends on the engine chosen, hence the argument.
  */
 export function engineVariables(env: NodeJS.ProcessEnv) {
@@ -82,18 +79,18 @@ export function engineVariables(env: NodeJS.ProcessEnv) {
       'the model to serve, a local folder or owner/name on Hugging Face; or set ENGINE_URL for an engine that runs already',
     );
   const url = variable
-    .url('http:', 'https:')
+    .baseUrl('http:', 'https:')
     .describe('the address of the engine that runs already, e.g. http://127.0.0.1:11434');
   return {
     ENGINE: z.enum(ENGINE_NAMES, { error: `expected ${ENGINE_NAMES.join(', ')}` }).optional(),
     ENGINE_URL: isExternal ? url : url.optional(),
     ENGINE_PREFILL_URL: variable
-      .url('http:', 'https:')
+      .baseUrl('http:', 'https:')
       .refine(() => engine !== 'fastdeploy', {
         error: 'FastDeploy reads no cache of another engine this way: leave it out',
       })
       .optional(),
-    ENGINE_API_KEY: variable.text().optional(),
+    ENGINE_API_KEY: variable.header().optional(),
     ENGINE_ADAPTERS: adapters
       .refine((list) => list.length === 0 || describeEngine(engine).loadsAdapters, {
         error: `${describeEngine(engine).title} loads no adapters while it runs: leave it out`,
@@ -103,10 +100,10 @@ export function engineVariables(env: NodeJS.ProcessEnv) {
           `the adapter "${namedAsModel(input as Adapter[], env)}" is named as the model or its pool, and callers would ask for both by it: give it another name`,
       })
       .default([]),
-    VLLM_API_KEY: variable.text().optional(),
-    FD_API_KEY: variable.text().optional(),
+    VLLM_API_KEY: variable.header().optional(),
+    FD_API_KEY: variable.header().optional(),
     VLLM_MODEL: isExternal ? model.optional() : model,
-    VLLM_HOST: variable.text().default('127.0.0.1'),
+    VLLM_HOST: variable.host().default('127.0.0.1'),
     // FastDeploy takes the three ports after it too.
     VLLM_PORT: variable.port(engine === 'fastdeploy' ? 65_532 : 65_535).default(8000),
     VLLM_STARTUP_TIMEOUT: variable.seconds(1).default(120),
@@ -153,7 +150,7 @@ export function engineConfiguration(
 
 /** Both steps, for a process without variables of its own. @throws UserError naming every bad variable */
 export function readEngineConfiguration(env: NodeJS.ProcessEnv): EngineConfiguration {
-  return engineConfiguration(readEnvironment(z.object(engineVariables(env)), env, ENGINE_SECRETS));
+  return engineConfiguration(readEnvironment(z.object(engineVariables(env)), env));
 }
 
 /** The environment for the engine's process: the caller's without our own variables and secrets. */

@@ -1,9 +1,9 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
-import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import { homeFolder } from '../../process/home.ts';
 import { manifest, packagePath } from '../../process/package.ts';
 import { type Flag, parseHelp } from './flag-help.ts';
 
@@ -30,8 +30,11 @@ export interface HelpProgram {
  */
 export async function learnFlags(asked: HelpProgram, onAsking: () => void): Promise<Flag[]> {
   const name = fileName(asked);
-  const folder = join(asked.env.XDG_CACHE_HOME?.trim() || join(homedir(), '.cache'), 'worker-vllm');
-  const kept = readKept(join(OF_THE_IMAGE, name)) ?? readKept(join(folder, name));
+  const ofTheImage = readKept(join(OF_THE_IMAGE, name));
+  if (ofTheImage) return ofTheImage;
+  const cache = asked.env.XDG_CACHE_HOME?.trim() || join(homeFolder('XDG_CACHE_HOME'), '.cache');
+  const folder = join(cache, 'worker-vllm');
+  const kept = readKept(join(folder, name));
   if (kept) return kept;
   onAsking();
   const flags = parseHelp(await helpOf(asked));

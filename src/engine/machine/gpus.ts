@@ -2,12 +2,33 @@ import { nvidiaSmi } from './nvidia-smi.ts';
 
 const COUNT_LIMIT_MS = 10_000;
 
-/** How many GPUs an engine started from here would see; 0 where there is no way to tell. */
-export async function visibleGpus(env: NodeJS.ProcessEnv, signal?: AbortSignal): Promise<number> {
-  if (env.CUDA_VISIBLE_DEVICES !== undefined) return devicesIn(env.CUDA_VISIBLE_DEVICES).length;
+/** What an engine started from here would see. */
+export interface VisibleGpus {
+  /** 0 where there is no way to tell. */
+  count: number;
+  /** Why these are fewer than there are, for the log; null: they are not. */
+  note: string | null;
+}
+
+/**
+ * How many GPUs an engine would see. CUDA shows a process one MIG instance, whatever else there is (NVIDIA's MIG User
+ * Guide, "CUDA Device Enumeration").
+ */
+export async function visibleGpus(env: NodeJS.ProcessEnv, signal?: AbortSignal): Promise<VisibleGpus> {
+  const named = env.CUDA_VISIBLE_DEVICES === undefined ? null : devicesIn(env.CUDA_VISIBLE_DEVICES);
+  if (named?.some((device) => device.startsWith('MIG-'))) return oneInstance(named.length);
+  // A single GPU is one, cut into instances or not.
+  if (named && named.length < 2) return { count: named.length, note: null };
   const answer = await nvidiaSmi({ args: ['-L'], env, limitMs: COUNT_LIMIT_MS, ...(signal && { signal }) });
-  if (answer.case !== 'answered') return 0;
-  return answer.output.split('\n').filter((line) => /^GPU \d+:/.test(line)).length;
+  const lines = answer.case === 'answered' ? answer.output.split('\n') : [];
+  const instances = lines.filter((line) => /^\s+MIG /.test(line)).length;
+  if (instances > 0) return oneInstance(named?.length ?? instances);
+  return { count: named?.length ?? lines.filter((line) => /^GPU \d+:/.test(line)).length, note: null };
+}
+
+function oneInstance(devices: number): VisibleGpus {
+  const note = `CUDA shows a process one MIG instance, of the ${devices} that are visible: the engine runs on one, with a tensor-parallel size of 1`;
+  return { count: 1, note: devices > 1 ? note : null };
 }
 
 /**

@@ -3,7 +3,7 @@ import { access, mkdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import type { Fetch } from '../../process/http.ts';
+import { type Fetch, reasonOf } from '../../process/http.ts';
 import type { Adapter } from '../../protocol/index.ts';
 
 /** Where adapters come from, and where they are kept. */
@@ -93,7 +93,7 @@ async function ask(
   const url = `${endpoint}/${source}/resolve/${encodeURIComponent(revision)}/${file}`;
   const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` };
   const answer = await fetch(url, { headers }).catch((error: unknown) => {
-    throw new Error(`${url} cannot be reached (${codeOf(error)})`);
+    throw new Error(`${url} cannot be reached (${reasonOf(error)})`);
   });
   if (answer.ok || mayBe.includes(answer.status)) return answer;
   await answer.body?.cancel();

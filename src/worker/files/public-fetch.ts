@@ -1,7 +1,8 @@
 import { lookup as systemLookup } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
 import { Agent, buildConnector, fetch } from 'undici';
-import type { Fetch } from '../../process/http.ts';
+import { type Fetch, systemWeb } from '../../process/http.ts';
+import { proxyFor } from '../../process/outgoing.ts';
 
 /** An address that only this machine or its own network reaches; another try would not change it. */
 export class PrivateAddressError extends Error {
@@ -83,7 +84,11 @@ export function publicLookup(lookup: typeof systemLookup = systemLookup): Lookup
   };
 }
 
-/** `fetch` that connects to public addresses only, whatever a name resolves to. Its errors have a PrivateAddressError as cause. */
+/**
+ * `fetch` that connects to public addresses only, whatever a name resolves to. Its errors have a PrivateAddressError as
+ * cause. Where a proxy connects, names that resolve to private addresses here are refused; those that do not resolve here,
+ * as behind many proxies none does, are the proxy's to judge.
+ */
 export function createPublicFetch(lookup?: typeof systemLookup): Fetch {
   const connect = buildConnector({ lookup: publicLookup(lookup) });
   const dispatcher = new Agent({
@@ -95,5 +100,22 @@ export function createPublicFetch(lookup?: typeof systemLookup): Fetch {
     },
   });
   // undici's types and those of the platform differ in names only.
-  return ((url: string, init: object) => fetch(url, { ...init, dispatcher })) as unknown as Fetch;
+  const directly = ((url: string, init: object) => fetch(url, { ...init, dispatcher })) as unknown as Fetch;
+  return async (url, init) => {
+    if (proxyFor(url) === null) return await directly(url, init);
+    const problem = await privateAddressOf(new URL(url).hostname, lookup);
+    if (problem) throw new TypeError('fetch failed', { cause: problem });
+    return await systemWeb.fetch(url, init);
+  };
+}
+
+/** Null: the host is public as far as this machine can tell. */
+function privateAddressOf(host: string, lookup?: typeof systemLookup): Promise<PrivateAddressError | null> {
+  const address = host.replace(/^\[(.*)\]$/, '$1');
+  if (isIP(address) !== 0) {
+    return Promise.resolve(isPublicAddress(address) ? null : new PrivateAddressError(address, address));
+  }
+  return new Promise((resolve) => {
+    publicLookup(lookup)(host, {}, (error) => resolve(error instanceof PrivateAddressError ? error : null));
+  });
 }

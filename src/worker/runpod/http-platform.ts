@@ -1,6 +1,8 @@
 import { Agent } from 'undici';
 import { Exchange } from '../../engine/client/exchange.ts';
+import { chosenProxies } from '../../process/outgoing.ts';
 import { manifest } from '../../process/package.ts';
+import { proxyDispatcher } from '../../process/through-proxies.ts';
 import { keepMembers } from '../../protocol/index.ts';
 import type { Addresses } from './addresses.ts';
 import type { Platform, PlatformAnswer } from './platform.ts';
@@ -35,7 +37,8 @@ export interface HttpPlatformSettings {
  */
 export function httpPlatform({ addresses, apiKey, pingIntervalMs }: HttpPlatformSettings): Platform {
   const { stop, ping } = addresses;
-  const agent = new Agent({ allowH2: false });
+  const choose = chosenProxies();
+  const agent = choose ? proxyDispatcher(choose, { allowH2: false }) : new Agent({ allowH2: false });
   const headers = { 'user-agent': USER_AGENT, ...(apiKey && { authorization: apiKey }) };
 
   async function ask(

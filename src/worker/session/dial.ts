@@ -2,7 +2,10 @@ import type { IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { type ClientOptions, WebSocket } from 'ws';
 import { systemClock } from '../../process/clock.ts';
+import { reasonOf } from '../../process/http.ts';
 import { isLoopback } from '../../process/network.ts';
+import { proxyFor } from '../../process/outgoing.ts';
+import { tunnelled } from '../../process/through-proxies.ts';
 import { withTimeout } from '../../process/timeout.ts';
 import { limits, OPTIMISATIONS } from '../../protocol/index.ts';
 import type { Dial } from './socket.ts';
@@ -17,7 +20,9 @@ const EXPLANATION_CHARACTERS = 500;
 /** Dials with the `ws` library. No compression: it would cost more time than the bytes it saves. */
 export const dialWebSocket: Dial = (target, events) => {
   // The library's types do not know `closeTimeout` yet.
+  const proxy = proxyFor(target.url);
   const options: ClientOptions & { closeTimeout: number } = {
+    ...(proxy && { createConnection: tunnelled(proxy, new URL(target.url)) as never }),
     headers: target.token ? { authorization: `Bearer ${target.token}` } : {},
     perMessageDeflate: false,
     maxPayload: limits.BODY_FRAME_BYTES,
@@ -43,7 +48,7 @@ export const dialWebSocket: Dial = (target, events) => {
   });
   // `close` always follows, and is where the end is handled.
   socket.on('error', (error) => {
-    problem ||= error.message || ('code' in error ? String(error.code) : error.name);
+    problem ||= reasonOf(error) || ('code' in error ? String(error.code) : error.name);
   });
   socket.on('close', (code, reason) => {
     events.closed({ code, reason: reason.toString() || problem, ...(httpStatus ? { httpStatus } : {}) });

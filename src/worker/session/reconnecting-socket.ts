@@ -185,7 +185,8 @@ export class ReconnectingSocket {
 
   #lost(close: SocketClose): void {
     const { clock, random, log } = this.#ports;
-    if (this.#state === 'open' && clock.now() - this.#openedAtMs >= STEADY_MS) this.proven();
+    const wasOpen = this.#state === 'open';
+    if (wasOpen && clock.now() - this.#openedAtMs >= STEADY_MS) this.proven();
     this.#leave();
     this.#state = 'waiting';
     if (this.#events.closed(close) === 'stop') {
@@ -195,10 +196,9 @@ export class ReconnectingSocket {
     if (this.state === 'closed') return;
     const restarting = close.code === CLOSE.restarting;
     const waitMs = restarting ? restartSpreadMs(random) : backoffMs(this.#failures++, random);
-    log.info(
-      { code: close.code, reason: close.reason, wait_ms: Math.round(waitMs) },
-      `${this.#name} socket closed; dialling again`,
-    );
+    const fields = { code: close.code, reason: close.reason, wait_ms: Math.round(waitMs) };
+    if (wasOpen) log.info(fields, `${this.#name} socket closed; dialling again`);
+    else log.warn(fields, `${this.#name} socket could not be opened; dialling again`);
     this.#timer = clock.setTimeout(() => this.#dial(), waitMs);
   }
 

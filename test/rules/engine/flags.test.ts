@@ -12,6 +12,7 @@ import { parseHelp } from '../../../src/engine/command/flag-help.ts';
 import { masked } from '../../../src/engine/command/masking.ts';
 import { visibleGpus } from '../../../src/engine/machine/gpus.ts';
 import { UserError } from '../../../src/process/index.ts';
+import { printing, standInNvidiaSmi } from '../../support/nvidia-smi.ts';
 
 /** Lines of `vllm serve --help=all` as version 0.32 has them, one or more of each form. */
 const FLAGS = parseHelp(readFileSync(new URL('fixtures/vllm-0.32-help.txt', import.meta.url), 'utf8'));
@@ -194,13 +195,42 @@ describe('tensor parallelism', () => {
     ['', 0],
     ['-1', 0],
     ['0,-1,2', 1],
-    ['GPU-1f,MIG-2', 2],
   ])('counts the devices of CUDA_VISIBLE_DEVICES=%s', async (list, count) => {
-    expect(await visibleGpus({ CUDA_VISIBLE_DEVICES: list })).toBe(count);
+    expect(await visibleGpus({ CUDA_VISIBLE_DEVICES: list, PATH: '/nowhere' })).toEqual({
+      count,
+      note: null,
+    });
+  });
+
+  it.each([
+    ['MIG-a', null],
+    ['MIG-a,MIG-b', /one MIG instance, of the 2 that are visible.*tensor-parallel size of 1/],
+    ['GPU-1f,MIG-2', /one MIG instance/],
+  ])('counts one of the MIG instances of CUDA_VISIBLE_DEVICES=%s', async (list, note) => {
+    const gpus = await visibleGpus({ CUDA_VISIBLE_DEVICES: list, PATH: '/nowhere' });
+    expect(gpus.count).toBe(1);
+    if (note === null) expect(gpus.note).toBeNull();
+    else expect(gpus.note).toMatch(note);
+  });
+
+  it('counts one of the MIG instances that nvidia-smi lists', async () => {
+    const folder = standInNvidiaSmi(
+      printing(
+        'GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-3f0f6b5c-9d0e-4b1b-8f8e-5a1c0d2e7a11)',
+        '  MIG 3g.40gb     Device  0: (UUID: MIG-6c96bc1e-7a3b-5d8c-9e55-7b0f3f1d2a01)',
+        '  MIG 3g.40gb     Device  1: (UUID: MIG-6c96bc1e-7a3b-5d8c-9e55-7b0f3f1d2a02)',
+        'GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-3f0f6b5c-9d0e-4b1b-8f8e-5a1c0d2e7a12)',
+      ),
+    );
+    const PATH = `${folder}:${process.env.PATH}`;
+    for (const visible of [{}, { CUDA_VISIBLE_DEVICES: '0,1' }]) {
+      const gpus = await visibleGpus({ PATH, ...visible });
+      expect(gpus).toEqual({ count: 1, note: expect.stringContaining('one MIG instance') });
+    }
   });
 
   it('finds none where there is no nvidia-smi', async () => {
-    expect(await visibleGpus({ PATH: '/nowhere' })).toBe(0);
+    expect(await visibleGpus({ PATH: '/nowhere' })).toEqual({ count: 0, note: null });
   });
 });
 

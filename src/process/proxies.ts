@@ -1,0 +1,105 @@
+import { BlockList, isIP } from 'node:net';
+import { hostname, networkInterfaces } from 'node:os';
+import * as z from 'zod';
+import { readEnvironment, variable } from './environment.ts';
+import { isLoopback } from './network.ts';
+
+/** A proxy that requests go through. */
+export interface HttpProxy {
+  /** With its user name and password. */
+  url: URL;
+  /** For people: without them. */
+  shown: string;
+  /** That names it. */
+  variable: string;
+}
+
+/** Which proxy a request goes through; null: it goes straight to its server. */
+export type ChooseProxy = (url: string | URL) => HttpProxy | null;
+
+/** In small letters too, which go first, as in curl. */
+const NAMES = { encrypted: ['https_proxy', 'HTTPS_PROXY'], plain: ['http_proxy', 'HTTP_PROXY'] } as const;
+type ProxyName = (typeof NAMES)['encrypted' | 'plain'][number];
+
+/** The variables of proxies, which every program reads. */
+const proxyVariables = {
+  https_proxy: variable.proxy().optional(),
+  HTTPS_PROXY: variable.proxy().optional(),
+  http_proxy: variable.proxy().optional(),
+  HTTP_PROXY: variable.proxy().optional(),
+  no_proxy: variable.text().optional(),
+  NO_PROXY: variable.text().optional(),
+};
+
+/**
+ * What the environment says of proxies: `HTTPS_PROXY` for what is encrypted, `HTTP_PROXY` for the rest, neither for the
+ * hosts of `NO_PROXY` nor for this machine.
+ * @returns null: no proxy is named
+ * @throws UserError when a proxy's address is none
+ */
+export function readProxies(env: NodeJS.ProcessEnv): ChooseProxy | null {
+  const given = readEnvironment(z.object(proxyVariables), env);
+  const named = (names: readonly ProxyName[]): HttpProxy | null => {
+    const name = names.find((one) => given[one] !== undefined);
+    if (name === undefined) return null;
+    const url = new URL(given[name] as string);
+    return { url, shown: `${url.protocol}//${url.host}`, variable: name };
+  };
+  const proxies = { encrypted: named(NAMES.encrypted), plain: named(NAMES.plain) };
+  if (!proxies.encrypted && !proxies.plain) return null;
+  const exceptions = exceptionsIn(given.no_proxy ?? given.NO_PROXY ?? '');
+  return (target) => {
+    const url = new URL(target);
+    const proxy = /^(?:https|wss):$/.test(url.protocol) ? proxies.encrypted : proxies.plain;
+    return proxy === null || isThisMachine(url.hostname) || exceptions(url) ? null : proxy;
+  };
+}
+
+function isThisMachine(host: string): boolean {
+  if (isLoopback(host) || host === '0.0.0.0' || host === '[::]') return true;
+  const name = host.replace(/^\[(.*)\]$/, '$1');
+  if (isIP(name) === 0) return name === hostname().toLowerCase();
+  const own = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
+  return own.some(({ address }) => address === name);
+}
+
+/**
+ * Hosts without a proxy, separated by commas or blanks: a name stands for itself and all below it, with or without a dot
+ * or `*.` before it; an address may be a network (`10.0.0.0/8`); a port may follow; `*` is every host.
+ */
+function exceptionsIn(list: string): (url: URL) => boolean {
+  const entries = list
+    .toLowerCase()
+    .split(/[\s,]+/)
+    .filter(Boolean);
+  const tests = entries.map(exception);
+  return (url) => tests.some((fits) => fits(url));
+}
+
+function exception(entry: string): (url: URL) => boolean {
+  if (entry === '*') return () => true;
+  const network = /^\[?([\da-f.:]+)\]?\/(\d{1,3})$/.exec(entry);
+  if (network) return inNetwork(network[1] as string, Number(network[2]));
+  if (isIP(entry) === 6) return ({ hostname: host }) => host === new URL(`http://[${entry}]`).hostname;
+  const [, name, port] = /^(\[[^\]]*\]|[^:]*)(?::(\d+))?$/.exec(entry.replace(/^\*?\./, '')) ?? [];
+  if (!name) return () => false;
+  return (url) =>
+    (port === undefined || port === portOf(url)) &&
+    (url.hostname === name || (isIP(name) === 0 && url.hostname.endsWith(`.${name}`)));
+}
+
+function inNetwork(address: string, bits: number): (url: URL) => boolean {
+  const family = isIP(address) === 6 ? 'ipv6' : 'ipv4';
+  if (isIP(address) === 0 || bits > (family === 'ipv6' ? 128 : 32)) return () => false;
+  const list = new BlockList();
+  list.addSubnet(address, bits, family);
+  return ({ hostname: host }) => {
+    const bare = host.replace(/^\[(.*)\]$/, '$1');
+    return isIP(bare) !== 0 && list.check(bare, isIP(bare) === 6 ? 'ipv6' : 'ipv4');
+  };
+}
+
+/** The port of an address, also where it is left out. */
+export function portOf({ protocol, port }: URL): string {
+  return port || (/^(?:https|wss):$/.test(protocol) ? '443' : '80');
+}
