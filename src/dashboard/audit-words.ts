@@ -13,6 +13,7 @@ export const ACTION_WORDS: Record<AuditAction, string> = {
   'pool.pause': 'paused a pool',
   'pool.resume': 'resumed a pool',
   'attention.acknowledge': 'acknowledged a problem',
+  'worker.forget': 'had a worker forgotten',
   'job.cancel': 'cancelled a job',
   'job.retry': 'had a job run again',
   'batch.cancel': 'cancelled a batch',

@@ -28,6 +28,7 @@ import { Requests } from './requests/requests.ts';
 import { Responses } from './responses.ts';
 import type {
   FleetEvent,
+  Forgotten,
   HistoryRange,
   PoolChoice,
   PoolStart,
@@ -160,6 +161,13 @@ export class Fleet {
     }
     if (events.length > 0) this.#bound();
     return { wants: this.#hasShare ? null : 'full', starts: this.starts() };
+  }
+
+  /** Forgets a worker that is gone, with what was measured of it. */
+  forgetWorker(id: string): Forgotten {
+    const done = this.workers.forget(id);
+    if (done === 'forgotten') this.#workerHistory.forget(id);
+    return done;
   }
 
   /** Whether the queue has reported all of its numbers since this object started. */

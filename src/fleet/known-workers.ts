@@ -1,6 +1,6 @@
 import type { Sql } from '../durable/ports.ts';
 import type { Heartbeat, Instance } from '../protocol/index.ts';
-import type { FleetEvent, KnownWorker, QueueShare, SessionShare } from './rpc.ts';
+import type { FleetEvent, Forgotten, KnownWorker, QueueShare, SessionShare } from './rpc.ts';
 import {
   forgetWorker,
   saveDisconnect,
@@ -97,6 +97,15 @@ export class KnownWorkers {
     for (const session of sessions) this.#connected(session, at);
   }
 
+  /** One that has no connection. A heartbeat of it makes it known again. */
+  forget(id: string): Forgotten {
+    const worker = this.#byId.get(id);
+    if (!worker) return 'unknown';
+    if (worker.session) return 'connected';
+    this.#remove(id);
+    return 'forgotten';
+  }
+
   /** Forgets those last heard of by then, and beyond `most` those not heard of for the longest. @returns their ids */
   bound(heardBy: number, most: number): string[] {
     const oldestFirst = this.#byId.size > most ? [...this.#byId.values()].sort(byHeardAt) : this.all();
@@ -105,9 +114,7 @@ export class KnownWorkers {
     for (const { worker_id: id, heard_at } of oldestFirst) {
       if (heard_at > heardBy && left <= most) continue;
       left -= 1;
-      this.#byId.delete(id);
-      this.#unsaved.delete(id);
-      forgetWorker(this.#sql, id);
+      this.#remove(id);
       forgotten.push(id);
     }
     return forgotten;
@@ -118,6 +125,12 @@ export class KnownWorkers {
     let longest: number | null = null;
     for (const { heard_at } of this.#byId.values()) longest = Math.min(longest ?? heard_at, heard_at);
     return longest;
+  }
+
+  #remove(id: string): void {
+    this.#byId.delete(id);
+    this.#unsaved.delete(id);
+    forgetWorker(this.#sql, id);
   }
 
   #connected(session: SessionShare, at: number): void {

@@ -169,6 +169,12 @@ export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implement
     return problem;
   }
 
+  async forgetWorker(id: string): ReturnType<FleetRpc['forgetWorker']> {
+    const done = this.#commit(() => this.#fleet.forgetWorker(id));
+    this.#viewers.changed();
+    return done;
+  }
+
   async refused(refused: RefusedWorker): Promise<void> {
     this.#fleet.incidents.refused(refused, Date.now());
     this.#poster.heard();

@@ -14,7 +14,8 @@ import { attentionIn } from './view/attention.ts';
 import type { Incidents, PoolFacts, Scaling } from './view/facts.ts';
 import { poolRow } from './view/pool-row.ts';
 import type { Problem } from './view/problem.ts';
-import { summaryOf } from './view/summary.ts';
+import { type Steady, steadied } from './view/steady-verdict.ts';
+import { recovering, summaryOf } from './view/summary.ts';
 import { whyNoneReady, whyWaiting } from './view/why-waiting.ts';
 import { workerRow } from './view/worker-row.ts';
 import { type StateNow, stateOf } from './view/worker-state.ts';
@@ -80,6 +81,7 @@ export class Projection {
   /** Viewers of an older version have not been told of all rows that went. */
   #knowsGoneSince = 0;
   #summary!: FleetSummary;
+  #steady: Steady | null = null;
   #attention: Attention[] = [];
   #scaling: ScalingSummary | null = null;
   #head = '';
@@ -120,7 +122,9 @@ export class Projection {
       now,
     );
     const attention = this.#sources.acknowledged(problems, now);
-    const summary = summaryOf(poolRows, workerRows, launchRows, now);
+    const found = summaryOf({ pools: poolRows, workers: workerRows, launches: launchRows, attention }, now);
+    this.#steady = steadied(this.#steady, found.verdict, now);
+    const summary = recovering(found, this.#steady.shown);
     const head = [
       `"summary":${JSON.stringify(summary)}`,
       `"attention":${JSON.stringify(attention)}`,

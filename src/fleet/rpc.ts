@@ -41,6 +41,8 @@ export interface FleetRpc {
    * @returns the problem; null: it is not in the list
    */
   acknowledge(id: string, by: string | null): Promise<Attention | null>;
+  /** An operator has no use for what is known of a worker that is gone. */
+  forgetWorker(id: string): Promise<Forgotten>;
   /** What was measured of a worker, a pool, a model or all. @param end epoch ms; null: now */
   history(of: Subject, range: HistoryRange, end: number | null): Promise<FleetHistory>;
   /** A worker was refused at the gateway. In memory only. */
@@ -118,6 +120,9 @@ export interface PoolAsking {
   /** It gives way to requests, as lines of batches do. */
   is_batch: boolean;
 }
+
+/** What became of the wish to forget a worker; one that is connected is known in any case. */
+export type Forgotten = 'forgotten' | 'connected' | 'unknown';
 
 export type FleetEvent =
   | (WorkerEvent & { kind: 'registered'; instance: Instance | null })

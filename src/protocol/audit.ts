@@ -14,6 +14,8 @@ export const AUDIT_ACTIONS = [
   'pool.resume',
   /** Of a problem of the attention list. */
   'attention.acknowledge',
+  /** Of one that is gone. */
+  'worker.forget',
   /** Of another tenant's job, as are the next three of another tenant's batch or file. */
   'job.cancel',
   'job.retry',

@@ -58,3 +58,18 @@ it('lets an admin acknowledge a problem, which others see and cannot', async () 
   await operator.close();
   await reader.close();
 });
+
+it('lets an admin have a worker forgotten that is gone', async () => {
+  await beat('typo', { status: 'fatal', error_message: 'nothing answers at ENGINE_URL', config_id: 'llama' });
+  const { page, close } = await signIn('operators-token');
+  await page.goto(`${queue.url}/workers/typo`);
+  const button = page.getByRole('button', { name: 'Forget this worker' });
+  await button.waitFor();
+  expect(await accessibilityFaults(page)).toEqual([]);
+  await button.click();
+  await page.getByRole('heading', { name: 'typo' }).waitFor({ state: 'detached' });
+  const view = async () =>
+    (await fetch(`${queue.url}/api/workers`, { headers: { authorization: 'Bearer readers-token' } })).json();
+  expect(JSON.stringify(await view())).not.toContain('typo');
+  await close();
+});

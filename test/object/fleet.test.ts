@@ -35,6 +35,32 @@ const beat = (queue: string, body: object) =>
   });
 const instance = { id: 'i', gpu: 'H100', models: ['tiny'] };
 
+describe('a worker that is gone', () => {
+  it('is forgotten when an admin says so, and not while it is connected, and the audit has both', async () => {
+    const queue = newQueue();
+    await beat(queue, { instance_id: 'gone', status: 'fatal', error_message: 'no GPU' });
+    await (await new RawWorker(road.url, TOKEN).connect(queue)).register('there');
+    const forget = async (id: string) => {
+      const response = await fetch(`${road.url}/api/workers/${id}`, {
+        method: 'DELETE',
+        headers: headersOf(queue),
+      });
+      const { error } = (await response.json()) as { error?: { code: string } };
+      return [response.status, error?.code ?? null];
+    };
+    expect(await forget('there')).toEqual([409, 'worker_connected']);
+    expect(await forget('gone')).toEqual([200, null]);
+    expect(await forget('gone')).toEqual([404, 'worker_not_found']);
+    expect((await workers(queue)).map(({ worker_id }) => worker_id)).toEqual(['there']);
+    const { entries } = (await get(queue, '/api/audit?action=worker.forget')).body;
+    expect(entries).toMatchObject([
+      { target: 'gone', outcome: 'refused' },
+      { target: 'gone', outcome: 'done', actor: 'all' },
+      { target: 'there', outcome: 'refused' },
+    ]);
+  });
+});
+
 describe('the fleet', () => {
   it('shows a worker as soon as it is registered, with its heartbeats, and its last words when it is gone', async () => {
     const queue = newQueue();
@@ -75,7 +101,7 @@ describe('the fleet', () => {
     expect(await road.sql(queue, 'SELECT * FROM sessions')).toEqual([]);
   });
 
-  it('knows a model whose worker is gone: 503, a job is stored for its pool, and 404 names it for another', async () => {
+  it('knows a model whose worker is gone: 503, a job is stored for its pool, and no 404 names it', async () => {
     const queue = newQueue();
     const post = async (path: string, body: object) => {
       const response = await fetch(road.url + path, {
@@ -92,7 +118,7 @@ describe('the fleet', () => {
     const ask = (model: string) => post('/v1/chat/completions', { model, messages: [] });
     expect((await ask('tiny'))[0]).toBe(503);
     expect((await ask('default'))[0]).toBe(503);
-    expect(await ask('huge')).toMatchObject([404, expect.stringContaining('models: tiny')]);
+    expect(await ask('huge')).toMatchObject([404, expect.stringContaining('no worker serves any model now')]);
     const job = (model: string) => ({ job_type: 'chat_completion', payload: { model, messages: [] } });
     expect(await post('/api/jobs', job('tiny'))).toMatchObject([
       201,

@@ -55,6 +55,7 @@ export class FleetHost {
       record: (...told) => rpc((fleet) => fleet.record(...told)),
       view: () => rpc((fleet) => fleet.view.view()),
       acknowledge: (id, by) => rpc((fleet) => fleet.alerts.acknowledge(id, by, this.#timeline.now)),
+      forgetWorker: (id) => rpc((fleet) => fleet.forgetWorker(id)),
       history: (...asked) => rpc((fleet) => fleet.readHistory(...asked)),
       sessions: () => rpc((fleet) => fleet.workers.sessions()),
       refused: (refused) => rpc((fleet) => fleet.incidents.refused(refused, this.#timeline.now)),

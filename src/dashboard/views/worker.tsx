@@ -11,7 +11,9 @@ import { shortGpuName } from '../gpus.ts';
 import { fleet } from '../live.ts';
 import { href } from '../router.ts';
 import { AgainstPool } from '../worker/against-pool.tsx';
+
 import { ColdStart } from './cold-start.tsx';
+import { ForgetWorker } from './forget-worker.tsx';
 import { WorkerCharts } from './worker-charts.tsx';
 import { StartOf, shareOf } from './worker-columns.tsx';
 import { WorkerJobs } from './worker-jobs.tsx';
@@ -45,6 +47,7 @@ function WorkerPage({ id, worker }: { id: string; worker: WorkerRow | undefined 
       {worker ? (
         <>
           <Trouble worker={worker} />
+          <ForgetWorker worker={worker} />
           {isLogFirst && <WorkerLog workerId={id} />}
           <ColdStart worker={worker} />
           <Facts worker={worker} />

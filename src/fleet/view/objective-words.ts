@@ -1,5 +1,5 @@
 import type { PoolRow } from '../../protocol/index.ts';
-import { missing } from './objectives.ts';
+import { isMissedNow, missing } from './objectives.ts';
 import { span } from './words.ts';
 
 type Standing = PoolRow['objectives'];
@@ -10,8 +10,7 @@ const NAMES: readonly Name[] = ['success', 'first_token'];
 /** What a pool misses in its newest minutes, after its name; null: nothing. */
 export function missedNow({ objectives }: PoolRow): string | null {
   for (const name of NAMES) {
-    const is = missing(objectives[name]);
-    if (is === 'fast' || is === 'now') return missedWords(objectives, name, 'short');
+    if (isMissedNow(objectives[name])) return missedWords(objectives, name, 'short');
   }
   return null;
 }

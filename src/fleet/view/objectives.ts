@@ -49,6 +49,11 @@ export function missing({ short, long }: { short: Missed; long: Missed }): 'fast
   return (short.burn ?? 0) >= SLOW && burns(long, SLOW) ? 'slow' : null;
 }
 
+/** Whether so many miss it in the newest minutes that the fleet is not well now. */
+export function isMissedNow({ short }: { short: Missed }): boolean {
+  return short.missed >= LEAST_MISSED && (short.burn ?? 0) >= SLOW;
+}
+
 function missedOf(missed: number, of: number, share: number): Missed {
   const burn = of === 0 ? null : Math.round((missed / of / (1 - share)) * 10) / 10;
   return { missed: Math.round(missed), of, burn };

@@ -1,5 +1,7 @@
 import {
+  type Attention,
   type FleetSummary,
+  isFinal,
   type LaunchRow,
   type PoolRow,
   type Verdict,
@@ -13,14 +15,10 @@ import { whyNoneReady } from './why-waiting.ts';
 import { counted, jobsWait, span } from './words.ts';
 import { atWork, isReady } from './worker-words.ts';
 
-/** The whole fleet in one line. */
-export function summaryOf(
-  pools: readonly PoolRow[],
-  workers: readonly WorkerRow[],
-  launches: readonly LaunchRow[],
-  now: number,
-): FleetSummary {
-  const { verdict, text } = verdictOf({ pools, workers, launches }, now);
+/** The whole fleet in one line, as it is found at this moment. */
+export function summaryOf(rows: Rows, now: number): FleetSummary {
+  const { pools, workers } = rows;
+  const { verdict, text } = verdictOf(rows, now);
   const there = workers.filter(({ state }) => atWork(state));
   const speeds = there.flatMap(({ tokens_per_second }) => tokens_per_second ?? []);
   const waits = pools.flatMap(({ oldest_wait_ms }) => oldest_wait_ms ?? []);
@@ -37,10 +35,17 @@ export function summaryOf(
   };
 }
 
+/** The same where a worse verdict is shown until this one has held. */
+export function recovering(summary: FleetSummary, shown: Verdict): FleetSummary {
+  if (summary.verdict === shown) return summary;
+  return { ...summary, verdict: shown, text: `Recovering: ${summary.text}` };
+}
+
 interface Rows {
   pools: readonly PoolRow[];
   workers: readonly WorkerRow[];
   launches: readonly LaunchRow[];
+  attention: readonly Attention[];
 }
 
 function verdictOf(rows: Rows, now: number): { verdict: Verdict; text: string } {
@@ -65,16 +70,20 @@ function verdictOf(rows: Rows, now: number): { verdict: Verdict; text: string } 
   }
   // One that has neither workers nor jobs is not in use.
   const inUse = pools.filter((pool) => pool.workers > 0 || waitingIn(pool) > 0);
-  if (!worst) return { verdict: 'serving', text: served(inUse, workers) };
+  if (!worst) {
+    const isWhole = !workers.some((worker) => isMissed(worker, rows));
+    return { verdict: isWhole ? 'serving' : 'degraded', text: served(inUse, rows) };
+  }
   const count = `${inUse.length - problems.length} of ${counted(inUse.length, 'pool')} fine`;
   return { verdict: 'degraded', text: withFullStop(inUse.length === 1 ? because : `${count}; ${because}`) };
 }
 
 /** What is wrong with a pool, after its name; null: it is fine. */
-function problemOf(pool: PoolRow, { workers, launches }: Rows, now: number): string | null {
+function problemOf(pool: PoolRow, rows: Rows, now: number): string | null {
   const waiting = waitingIn(pool);
   const oldest = pool.oldest_wait_ms ?? 0;
   const isOwn = ({ config_id }: { config_id: string | null }) => config_id === pool.config_id;
+  const { workers, launches } = rows;
   const own = {
     workers: workers.filter(isOwn),
     launches: launches.filter(isOwn),
@@ -86,7 +95,9 @@ function problemOf(pool: PoolRow, { workers, launches }: Rows, now: number): str
   if (waiting > 0 && (isNoneReady || waitsLong(pool))) {
     return `${jobsWait(waiting)} ${span(oldest)} because ${pool.why_waiting?.for}`;
   }
-  if (isNoneReady && pool.workers > 0) return whyNoneReady(pool.config_id, own, now).for;
+  const isExpected = (worker: WorkerRow) =>
+    atWork(worker.state) && (worker.state !== 'error' || isMissed(worker, rows));
+  if (isNoneReady && own.workers.some(isExpected)) return whyNoneReady(pool.config_id, own, now).for;
   return missedNow(pool);
 }
 
@@ -102,14 +113,31 @@ function scaledToZero(scaled: readonly PoolRow[]): { verdict: Verdict; text: str
   return { verdict: 'serving', text: `Scaled to zero: ${what}` };
 }
 
-function served(inUse: readonly PoolRow[], workers: readonly WorkerRow[]): string {
+/**
+ * It has failed or was lost within the hour, nobody has said that they see to it, and its machine is not known to be
+ * gone, as it is where the scheduler has ended it.
+ */
+function isMissed({ worker_id, state }: WorkerRow, { attention, launches }: Rows): boolean {
+  if (state !== 'error' && state !== 'lost') return false;
+  if (launches.some((launch) => launch.name === worker_id && isFinal(launch))) return false;
+  return attention.some(
+    (item) =>
+      item.worker_id === worker_id &&
+      (item.code === 'worker_error' || item.code === 'worker_lost') &&
+      item.acknowledged === null,
+  );
+}
+
+function served(inUse: readonly PoolRow[], rows: Rows): string {
+  const { workers } = rows;
   const ready = workers.filter(({ state }) => isReady(state)).length;
   const there = workers.filter(({ state }) => atWork(state)).length;
   const what =
     inUse.length === 1 ? `${inUse[0]?.config_id} is served` : `All ${inUse.length} pools are served`;
   const who = ready === there ? counted(ready, 'worker') : `${ready} of ${there} workers`;
   const down = DOWN.flatMap(([state, words]) => {
-    const count = workers.filter((worker) => worker.state === state).length;
+    const are = workers.filter((worker) => worker.state === state);
+    const count = are.filter((worker) => state === 'paused' || isMissed(worker, rows)).length;
     return count > 0 ? `, ${count} ${words}` : '';
   });
   return `${what}: ${who} ready${down.join('')}.`;

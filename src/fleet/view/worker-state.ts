@@ -6,6 +6,8 @@ const USUAL_INTERVAL_MS = 60_000;
 /** A heartbeat is late beyond so many intervals: one, and what the way may take. */
 const LATE_INTERVALS = 1.25;
 const LOST_INTERVALS = 3;
+/** One that said that it failed and has been silent since is in error for so long, ms; then it is gone. */
+const ERROR_STANDS_MS = 3_600_000;
 
 export interface StateNow {
   state: WorkerState;
@@ -35,9 +37,12 @@ export function stateOf(worker: KnownWorker, now: number): StateNow {
 function unconnected(worker: KnownWorker, now: number): StateNow {
   const { heartbeat, heartbeat_at, heard_at, disconnected } = worker;
   if (heartbeat?.status === 'stopping') return { state: 'stopped', since: heartbeat_at, until: FOREVER };
-  if (saysError(heartbeat)) return { state: 'error', since: heartbeat_at, until: FOREVER };
   const interval = intervalMs(heartbeat);
   const lostAt = heard_at + LOST_INTERVALS * interval;
+  const stoodUntil = Math.max(lostAt, (heartbeat_at ?? heard_at) + ERROR_STANDS_MS);
+  if (saysError(heartbeat) && now <= stoodUntil) {
+    return { state: 'error', since: heartbeat_at, until: stoodUntil + 1 };
+  }
   if (now > lostAt) return { state: 'lost', since: lostAt, until: FOREVER };
   // A process that starts again is not late because the one before it is gone.
   const startsAgain = heartbeat?.status === 'starting' && (heartbeat_at ?? 0) > (disconnected?.at ?? 0);

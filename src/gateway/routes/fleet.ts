@@ -147,6 +147,25 @@ export function fleetRoutes(app: Gateway): void {
     },
   });
 
+  route(app, {
+    method: 'DELETE',
+    path: '/api/workers/:id',
+    tag: 'Fleet',
+    summary: 'Forgets a worker that is gone',
+    description:
+      'It goes from lists, verdict and attention. A heartbeat of it, or its connection, makes it known again. 409 while it is connected.',
+    scopes: ['admin'],
+    answers: { 200: { description: 'It is forgotten.', content: { schema: 'Ok' } } },
+    errors: [404, 409, 503],
+    handler: async (context) => {
+      const queueId = queueIdOf(context.env, context.req.raw);
+      const id = context.req.param('id');
+      const act = () => forget(context, queueId, id);
+      await audited(context, { action: 'worker.forget', target: id }, act);
+      return context.json({ status: 'ok' });
+    },
+  });
+
   // Open to probes that hold no token; they learn only that the gateway answers.
   for (const path of ['/health', '/healthz']) {
     route(app, {
@@ -168,6 +187,18 @@ export function fleetRoutes(app: Gateway): void {
         return json({ status: 'ok', ...status, ...enginesOf(view) });
       },
     });
+  }
+}
+
+/** @throws HttpError where it is not known, or connected */
+async function forget({ env }: GatewayContext, queueId: string, id: string): Promise<void> {
+  // The fleet object has heard of every connection by then.
+  await callQueue(env, queueId, (queue) => queue.tellFleet());
+  const done = await callFleet(env, queueId, (fleet) => fleet.forgetWorker(id));
+  if (done === 'unknown') throw new HttpError(404, `No worker ${id} is known.`, 'worker_not_found');
+  if (done === 'connected') {
+    const message = `The worker ${id} is connected: end it first, or drain it.`;
+    throw new HttpError(409, message, 'worker_connected');
   }
 }
 

@@ -72,7 +72,8 @@ function view({ waiting = 0, summary = {}, scaling = {}, launches = [], workers 
   );
   const incidents = { refusal: null, unknown_models: [] };
   const shown = { pools: [row], workers, launches, scaling: { ...SUMMARY, ...summary }, incidents };
-  return { attention: attentionIn(shown, NOW), summary: summaryOf([row], workers, launches, NOW) };
+  const rows = { pools: [row], workers, launches, attention: [] };
+  return { attention: attentionIn(shown, NOW), summary: summaryOf(rows, NOW) };
 }
 
 describe('a fleet that is scaled to zero', () => {

@@ -1,0 +1,182 @@
+import { describe, expect, it } from 'vitest';
+import { type Steady, steadied } from '../../../src/fleet/view/steady-verdict.ts';
+import type { Heartbeat, Verdict } from '../../../src/protocol/index.ts';
+import { FleetHarness } from '../../support/fleet-harness.ts';
+import { histogram, type PoolNumbers, pool, session } from '../../support/queue-share.ts';
+
+const HOUR = 3600;
+const DAY = 24 * HOUR;
+
+/** A fleet whose worker `w` serves the pool `cfg`. */
+function serving(numbers: PoolNumbers = {}): FleetHarness {
+  const fleet = new FleetHarness();
+  fleet.registered('w');
+  fleet.share({ full: true, sessions: [session('w')], pools: [pool('cfg', numbers)] });
+  return fleet;
+}
+
+const verdict = (fleet: FleetHarness) => fleet.view().summary.verdict;
+const wrongUrl: Partial<Heartbeat> = {
+  status: 'fatal',
+  error_message: 'ENGINE_URL: nothing answers at http://127.0.0.1:1',
+  config_id: 'cfg',
+  interval_seconds: 10,
+};
+
+describe('the verdict that is found', () => {
+  const late = histogram('first_token', [...Array<number>(12).fill(15), ...Array<number>(8).fill(0.2)]);
+  it.each<[string, Verdict, (fleet: FleetHarness) => void]>([
+    ['nothing wrong', 'serving', () => {}],
+    ['a worker in error', 'degraded', (fleet) => fleet.heartbeat('x', wrongUrl)],
+    [
+      'a worker in error of a pool that has no other',
+      'degraded',
+      (fleet) => fleet.heartbeat('x', { ...wrongUrl, config_id: 'other' }),
+    ],
+    [
+      'a lost worker',
+      'degraded',
+      (fleet) => {
+        fleet.heartbeat('x', { status: 'running', interval_seconds: 10 });
+        fleet.advance(60);
+      },
+    ],
+    [
+      'a lost worker, an hour later',
+      'serving',
+      (fleet) => {
+        fleet.heartbeat('x', { status: 'running', interval_seconds: 10 });
+        fleet.advance(HOUR + 60);
+      },
+    ],
+    [
+      'a worker that has stopped',
+      'serving',
+      (fleet) => fleet.heartbeat('x', { status: 'stopping', config_id: 'cfg' }),
+    ],
+    [
+      '60 % of callers late',
+      'degraded',
+      (fleet) => fleet.share({ pools: [pool('cfg', { live_first_token_buckets: late })] }),
+    ],
+    ['a model name that a caller mistyped', 'serving', (fleet) => void fleet.choose('tinny')],
+  ])('with %s: %s', (_case, expected, happen) => {
+    const fleet = serving();
+    happen(fleet);
+    expect(verdict(fleet)).toBe(expected);
+  });
+
+  it('says which workers failed', () => {
+    const fleet = serving();
+    fleet.heartbeat('x', wrongUrl);
+    expect(fleet.view().summary.text).toBe('cfg is served: 1 of 2 workers ready, 1 in error.');
+  });
+
+  it.each(['cfg', 'other'])(
+    'does not stay for days for a worker of %s that was started once',
+    (config_id) => {
+      const fleet = serving();
+      fleet.heartbeat('x', { ...wrongUrl, config_id });
+      expect(verdict(fleet)).toBe('degraded');
+      fleet.advance(HOUR + 60);
+      expect(verdict(fleet)).toBe('serving');
+      expect(fleet.view().attention).toEqual([]);
+      fleet.advance(2 * DAY);
+      expect(fleet.view().workers.map(({ worker_id }) => worker_id)).toEqual(['w']);
+    },
+  );
+
+  it.each(['cfg', 'other'])(
+    'is well at once when somebody sees to a worker of %s, or has it forgotten',
+    (config_id) => {
+      const seen = serving();
+      seen.heartbeat('x', { ...wrongUrl, config_id });
+      expect(verdict(seen)).toBe('degraded');
+      seen.rules.alerts.acknowledge('worker_error/x', 'ops', seen.nowMs);
+      expect(verdict(seen)).toBe('serving');
+
+      const gone = serving();
+      gone.heartbeat('x', { ...wrongUrl, config_id });
+      expect(verdict(gone)).toBe('degraded');
+      expect(['x', 'w', 'nobody'].map((id) => gone.rules.forgetWorker(id))).toEqual([
+        'forgotten',
+        'connected',
+        'unknown',
+      ]);
+      expect(verdict(gone)).toBe('serving');
+      gone.restart();
+      expect(gone.workers().map(({ worker_id }) => worker_id)).toEqual(['w']);
+    },
+  );
+});
+
+describe('the verdict that is shown', () => {
+  type Step = [second: number, found: Verdict, shown: Verdict];
+  it.each<[string, Step[]]>([
+    [
+      'follows what is found',
+      [
+        [0, 'empty', 'empty'],
+        [1, 'not_serving', 'not_serving'],
+        [30, 'serving', 'serving'],
+        [600, 'degraded', 'degraded'],
+        [620, 'serving', 'serving'],
+      ],
+    ],
+    [
+      'is better only after two minutes where a better one was taken back',
+      [
+        [0, 'degraded', 'degraded'],
+        [10, 'serving', 'serving'],
+        [20, 'degraded', 'degraded'],
+        [30, 'serving', 'degraded'],
+        [40, 'degraded', 'degraded'],
+        [50, 'serving', 'degraded'],
+        [169, 'serving', 'degraded'],
+        [170, 'serving', 'serving'],
+      ],
+    ],
+    [
+      'is worse at once, however shaky',
+      [
+        [0, 'serving', 'serving'],
+        [1, 'degraded', 'degraded'],
+        [2, 'serving', 'serving'],
+        [3, 'degraded', 'degraded'],
+        [4, 'not_serving', 'not_serving'],
+        [5, 'degraded', 'not_serving'],
+        [124, 'serving', 'not_serving'],
+        [125, 'serving', 'serving'],
+      ],
+    ],
+    [
+      'is steady again after five minutes',
+      [
+        [0, 'degraded', 'degraded'],
+        [1, 'serving', 'serving'],
+        [302, 'degraded', 'degraded'],
+        [303, 'serving', 'serving'],
+      ],
+    ],
+  ])('%s', (_case, steps) => {
+    let state: Steady | null = null;
+    for (const [second, found, shown] of steps) {
+      state = steadied(state, found, second * 1000);
+      expect([second, state.shown]).toEqual([second, shown]);
+    }
+  });
+
+  it('changes three times at most in a fleet that goes up and down, and says that it recovers', () => {
+    const fleet = serving();
+    const shown: Verdict[] = [];
+    for (let second = 0; second < 75; second += 1) {
+      const isDown = second % 8 < 3;
+      fleet.heartbeat('x', { ...wrongUrl, status: isDown ? 'error' : 'stopping' });
+      const { summary } = fleet.view();
+      if (shown.at(-1) !== summary.verdict) shown.push(summary.verdict);
+      if (second === 60) expect(summary.text).toBe('Recovering: cfg is served: 1 worker ready.');
+      fleet.advance(1);
+    }
+    expect(shown).toEqual(['degraded', 'serving', 'degraded']);
+  });
+});
