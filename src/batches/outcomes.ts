@@ -6,14 +6,21 @@ import { type LineOutcome, type NOT_RUN, notRun, outcomeOf } from './output-line
 /**
  * What became of a line whose job has settled. It follows from what is stored alone: it may be in its file already, and
  * is counted as what it was then.
+ * @param waited what lines of the batch waited for when it ended early, a clause; null: nobody can tell
  */
-export function settledOutcome(batch: Batch, line: StoredLine, job: JobView): LineOutcome {
+export function settledOutcome(
+  batch: Batch,
+  line: StoredLine,
+  job: JobView,
+  waited: string | null,
+): LineOutcome {
   const id = requestId(batch, line);
   const isCancelled = job.state === 'cancelled';
-  if (isCancelled && batch.status === 'cancelling') return notRun(line.custom_id, id, 'cancelled');
+  const cause = job.leased_at === null ? waited : null;
+  if (isCancelled && batch.status === 'cancelling') return notRun(line.custom_id, id, 'cancelled', cause);
   // Else an operator cancelled the job itself, or purged the queue: its error says so.
   const isExpired = job.state === 'expired' || (isCancelled && batch.is_expiring);
-  return isExpired ? notRun(line.custom_id, id, 'expired') : outcomeOf(line.custom_id, id, job);
+  return isExpired ? notRun(line.custom_id, id, 'expired', cause) : outcomeOf(line.custom_id, id, job);
 }
 
 /** Of a line whose job the queue would never take, or that names a model which nobody serves. */

@@ -34,6 +34,8 @@ export interface BatchQueue {
   /** Null: there is no such job. */
   stateOf(jobId: string): Promise<JobView['state'] | null>;
   cancel(jobId: string): Promise<void>;
+  /** What a job waits for, a clause; null: it does not wait, or nobody can tell now. */
+  whyWaiting(jobId: string): Promise<string | null>;
   /**
    * Why lines for these models cannot run, in order of the models; null of one: they can. Null: no worker is known yet,
    * and the first one may serve any of them.

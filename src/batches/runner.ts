@@ -49,6 +49,8 @@ export class BatchRunner {
   readonly #feeder: Feeder;
   /** Batches whose last step failed, which is repeated then, epoch ms: no other waits for it. */
   readonly #failing = new Map<string, number>();
+  /** Of batches that end early: what their lines waited for. */
+  readonly #waited = new Map<string, string | null>();
   #isEnding = false;
 
   /** @param sizes others than in production make a small world meet what a large one does */
@@ -198,9 +200,10 @@ export class BatchRunner {
 
   async #settle(stored: StoredBatch, jobs: readonly JobView[]): Promise<void> {
     const outcomes: [StoredLine, LineOutcome][] = [];
+    const waited = this.#waited.get(stored.batch.id) ?? null;
     for (const job of jobs) {
       const line = findOpenLine(this.#ports.sql, stored.seq, lineOfJob(job.id)!.line);
-      if (line) outcomes.push([line, settledOutcome(stored.batch, line, job)]);
+      if (line) outcomes.push([line, settledOutcome(stored.batch, line, job, waited)]);
     }
     await record(this.#ports, stored, outcomes);
   }
@@ -220,11 +223,12 @@ export class BatchRunner {
     const { seq, batch } = stored;
     // Its lines were not all read, and none was begun.
     if (batch.in_progress_at === null) return await this.#close(stored, why);
+    const waited = await this.#whyWaited(stored);
     const waiting = waitingLines(sql, seq, this.#sizes.mostAtOnce);
     if (waiting.length > 0) {
       const outcomes = waiting.map((line): [StoredLine, LineOutcome] => [
         line,
-        notSubmitted(batch, line, why, this.#feeder.whyNotTaken(line.model, batch.tenant)),
+        notSubmitted(batch, line, why, this.#feeder.whyNotTaken(line.model, batch.tenant) ?? waited),
       ]);
       return await record(this.#ports, stored, outcomes);
     }
@@ -241,6 +245,16 @@ export class BatchRunner {
     if (submitted.length === 0) await this.#close(stored, why);
   }
 
+  /** Asked before its lines are called back, when they still wait. */
+  async #whyWaited({ seq, batch }: StoredBatch): Promise<string | null> {
+    const known = this.#waited.get(batch.id);
+    if (known !== undefined) return known;
+    const [line] = submittedLines(this.#ports.sql, seq, 1);
+    const why = line ? await this.#ports.queue.whyWaiting(lineJobId(batch.id, line.number)) : null;
+    this.#waited.set(batch.id, why);
+    return why;
+  }
+
   /** Its files are complete: from now on they are listed. */
   async #close({ batch: { id } }: StoredBatch, status: 'completed' | 'cancelled' | 'expired'): Promise<void> {
     const { sql, now, files } = this.#ports;
@@ -252,6 +266,7 @@ export class BatchRunner {
       addFile(sql, file);
     }
     forgetLines(sql, seq);
+    this.#waited.delete(id);
     this.#become({ seq, batch }, status);
   }
 

@@ -45,8 +45,10 @@ it('a stored job says what it waits for until it runs', async () => {
     until: null,
     advice: expect.stringContaining('CASOLA_CONFIG_ID'),
   });
-  const { pools } = await ask<{ pools: { why_waiting: Waiting }[] }>(queue, '/api/fleet');
-  expect(pools[0]?.why_waiting.code).toBe('busy');
+  await until(async () => {
+    const { pools } = await ask<{ pools: { why_waiting: Waiting | null }[] }>(queue, '/api/fleet');
+    return pools[0]?.why_waiting?.code === 'busy';
+  }, 'the pool to say the same');
 });
 
 it('a batch of a pool without a worker says until when, its alias counts for the pool, and a launch by hand is said', async () => {
@@ -77,7 +79,10 @@ it('a batch of a pool without a worker says until when, its alias counts for the
   expect((await client.batches.list()).data).toMatchObject([{ waiting: { code: 'batch_start' } }]);
   const line1 = await waitingOf(queue, `/api/jobs/${id}.1`, 'batch_start');
   expect(line1).toEqual(waiting);
-  const fleet = await ask<{ summary: object; pools: object[]; launches: object[] }>(queue, '/api/fleet');
+  const fleet = await until(async () => {
+    const view = await ask<{ pools: { why_waiting: Waiting | null }[] }>(queue, '/api/fleet');
+    return view.pools[0]?.why_waiting ? view : null;
+  }, 'the pool to say the same');
   expect(fleet).toMatchObject({
     summary: { verdict: 'serving' },
     pools: [{ why_waiting: waiting, scaling: { wanted: 0 } }],
@@ -91,4 +96,15 @@ it('a batch of a pool without a worker says until when, its alias counts for the
     );
     return pools[0]?.scaling.decision.text.includes('as an operator asked');
   }, 'the decision to say who asked for a worker');
+  await client.batches.cancel(id);
+  const ended = await until(async () => {
+    const batch = await client.batches.retrieve(id);
+    return batch.status === 'cancelled' ? batch : null;
+  }, 'the batch to be cancelled');
+  const lines = (await (await client.files.content(ended.error_file_id!)).text()).trim().split('\n');
+  const errors = lines.map((text) => (JSON.parse(text) as { error: object }).error);
+  const message = expect.stringMatching(
+    /^The batch was cancelled before this line was run\. It waited because it has no worker, and no launcher is /,
+  );
+  expect(errors).toEqual(Array(2).fill({ code: 'batch_cancelled', message }));
 });

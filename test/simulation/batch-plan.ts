@@ -16,7 +16,17 @@ export interface BatchPlan {
 /** Calls of the object that runs batches: it may end just before one leaves it, or before its answer comes. */
 const BATCH_CALLS = [
   ...(['size', 'read', 'append', 'keep'] as const),
-  ...(['submit', 'listenAnew', 'listen', 'nextSettled', 'stateOf', 'cancel', 'slots', 'unserved'] as const),
+  ...([
+    'submit',
+    'listenAnew',
+    'listen',
+    'nextSettled',
+    'stateOf',
+    'cancel',
+    'slots',
+    'unserved',
+    'whyWaiting',
+  ] as const),
 ];
 export type BatchCall = (typeof BATCH_CALLS)[number];
 

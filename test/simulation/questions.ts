@@ -137,7 +137,7 @@ function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCalls {
       rpc((queue, answer) => answer(queue.do('listen', listener, ids, viewer))),
     nextSettled: (listener, ms) => rpc((queue, answer) => queue.wait('nextSettled', listener, ms, answer)),
     leaveListener: (listener) => rpc((queue, answer) => answer(queue.do('leaveListener', listener))),
-    waitingJob: unasked,
+    waitingJob: (id, viewer) => rpc((queue, answer) => answer(queue.read('waitingJob', id, viewer))),
     waitingLines: unasked,
     metrics: unasked,
     poolJobs: unasked,

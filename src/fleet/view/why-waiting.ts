@@ -157,24 +157,32 @@ function whyNotLaunched(configId: string, scaling: PoolScaling, of: OfPool, now:
       advice: startsOne(configId, 'a worker'),
     });
   }
+  if (of.fleet && !of.fleet.providers.some(({ driver }) => isHeard(driver, of.fleet, now))) {
+    return waitsFor('no_launcher', 'it has no worker, and no launcher is connected that starts one', {
+      advice: START_LAUNCHER,
+    });
+  }
   if (decision === null) return waitsFor('launch', 'it has no worker yet');
-  return waitsFor('launch', `it has no worker yet: ${decision.text.replace(/\.$/, '')}`, {
-    advice: startsOne(configId, 'a worker'),
+  return waitsFor('launch', `it has no worker yet: ${decision.text}`, {
+    advice: scaling.wanted === 0 ? startsOne(configId, 'a worker') : null,
   });
 }
 
 /** Nobody makes the machine that was ordered. */
 function missingLauncher(launch: LaunchRow, fleet: ScalingSummary | null, now: number): Waiting | null {
-  if (fleet === null || (launch.state !== 'intended' && launch.state !== 'requested')) return null;
-  const provider = fleet.providers.find(({ name }) => name === launch.provider);
-  const isThere = fleet.launchers.some(
-    ({ drivers, seen_at }) => drivers.includes(provider?.driver ?? '') && now - seen_at <= SILENT_MS,
-  );
-  if (isThere || provider === undefined) return null;
+  if (launch.state !== 'intended' && launch.state !== 'requested') return null;
+  const provider = fleet?.providers.find(({ name }) => name === launch.provider);
+  if (provider === undefined || isHeard(provider.driver, fleet, now)) return null;
   const clause = `a machine is ordered, and no launcher with the driver ${provider.driver} is connected that makes it`;
-  return waitsFor('no_launcher', clause, {
-    advice: 'Start one where the machines, or the keys of the provider, are: worker-vllm launcher.',
-  });
+  return waitsFor('no_launcher', clause, { advice: START_LAUNCHER });
+}
+
+const START_LAUNCHER =
+  'Start one where the machines, or the keys of the provider, are: worker-vllm launcher.';
+
+function isHeard(driver: string, fleet: ScalingSummary | null, now: number): boolean {
+  const launchers = fleet?.launchers ?? [];
+  return launchers.some(({ drivers, seen_at }) => drivers.includes(driver) && now - seen_at <= SILENT_MS);
 }
 
 /** Why an engine has a backlog, a clause. */

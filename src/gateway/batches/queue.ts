@@ -14,6 +14,7 @@ import { modelAliases } from '../model-aliases.ts';
 import { callQueue } from '../objects/calls.ts';
 import { wholeJob } from '../objects/job-files.ts';
 import { submitAndListen } from '../objects/submit-jobs.ts';
+import { waitingOfJob } from '../objects/waiting.ts';
 import { choosePools } from '../objects/work.ts';
 
 /** Below interactive work. */
@@ -42,6 +43,7 @@ export function batchQueue(env: Env, queueId: string): BatchQueue {
     stateOf: async (id) => (await callQueue(env, queueId, (queue) => queue.get(id, null)))?.state ?? null,
     cancel: async (id) =>
       void (await callQueue(env, queueId, (queue) => queue.cancel(id, 'cancelled', null))),
+    whyWaiting: async (id) => (await waitingOfJob(env, queueId, id, null))?.for ?? null,
     unserved: (models) => unserved(env, queueId, ownModels(env, models)),
     slots: (models) => callQueue(env, queueId, (queue) => queue.batchSlots(ownModels(env, models))),
   };

@@ -29,10 +29,11 @@ const SCALING = {
   batch_wait: null,
   decision: null,
 } as unknown as PoolScaling;
+const HEARD = { launcher_id: 'l', host: null, drivers: ['process'], seen_at: NOW };
 const FLEET = {
   budget_reached: null,
   providers: [{ name: 'here', driver: 'process' }],
-  launchers: [{ drivers: ['process'], seen_at: NOW }],
+  launchers: [HEARD],
 } as unknown as ScalingSummary;
 const LAUNCH = {
   state: 'requested',
@@ -223,13 +224,26 @@ describe('what work waits for', () => {
     [
       'a decision',
       {
-        scaling: { decision: { at: NOW, text: '1 worker wanted: 3 wait. None can be launched: sold out.' } },
+        scaling: {
+          wanted: 1,
+          decision: { at: NOW, text: '1 worker wanted. None can be launched: sold out.' },
+        },
       },
       {
         code: 'launch',
-        for: 'it has no worker yet: 1 worker wanted: 3 wait. None can be launched: sold out',
-        advice: `${LAUNCHES} a worker now.`,
+        for: 'it has no worker yet: 1 worker wanted. None can be launched: sold out',
+        advice: null,
       },
+    ],
+    [
+      'the rule, which wants no worker',
+      { scaling: { wanted: 0, decision: { at: NOW, text: '0 workers wanted.' } } },
+      { code: 'launch', for: 'it has no worker yet: 0 workers wanted', advice: `${LAUNCHES} a worker now.` },
+    ],
+    [
+      'any launcher',
+      { scaling: { wanted: 1 }, fleet: { launchers: [{ ...HEARD, seen_at: NOW - 2 * MINUTE }] } },
+      { code: 'no_launcher', for: 'it has no worker, and no launcher is connected that starts one' },
     ],
     ['the first decision', { scaling: {} }, { code: 'launch', for: 'it has no worker yet' }],
   ])('is %s', (_, given, expected) => {
