@@ -1,5 +1,5 @@
 import { request as httpRequest } from 'node:http';
-import { gzipSync } from 'node:zlib';
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { OddEngine, plain, rawAnswer, roadTo } from '../support/odd-engine.ts';
 import { until } from '../support/poll.ts';
@@ -174,11 +174,28 @@ describe('an answer that HTTP does not know', () => {
 });
 
 describe('an answer that the engine compressed', () => {
+  const ENCODERS: [encoding: string, (text: string) => Buffer][] = [
+    ['gzip', gzipSync],
+    ['deflate', deflateSync],
+    ['deflate', deflateRawSync],
+    ['br', brotliCompressSync],
+    ['zstd', zstdCompressSync],
+    ['gzip, br', (text) => brotliCompressSync(gzipSync(text))],
+  ];
+  const ANSWER = '{"choices":[{"index":0,"message":{"content":"größe"},"finish_reason":"stop"}]}';
+  const compressed = (encoding: string, body: Uint8Array, type = 'application/json') =>
+    rawAnswer(
+      [
+        'HTTP/1.1 200 OK',
+        `content-type: ${type}`,
+        `content-encoding: ${encoding}`,
+        `content-length: ${body.length}`,
+      ],
+      body,
+    );
+
   /** As it comes over the wire: `fetch` would decode it. */
-  async function raw(
-    stream: boolean,
-    origin: object,
-  ): Promise<{ encoding: unknown; body: Buffer; request: string }> {
+  async function raw(stream: boolean): Promise<{ encoding: unknown; text: string; request: string }> {
     let request = '';
     const answer = engine.answer;
     engine.answer = (socket, text) => {
@@ -187,56 +204,64 @@ describe('an answer that the engine compressed', () => {
     };
     const body = Buffer.from(JSON.stringify({ model: 'tiny', stream, messages: [] }));
     return await new Promise((resolve, reject) => {
-      const options = { method: 'POST', headers: { 'content-length': body.byteLength, ...origin } };
+      const options = { method: 'POST', headers: { 'content-length': body.byteLength } };
       const sent = httpRequest(`${url}/v1/chat/completions`, options, async (response) => {
         const pieces: Buffer[] = [];
         for await (const piece of response) pieces.push(piece);
         const encoding = response.headers['content-encoding'];
-        resolve({ encoding, body: Buffer.concat(pieces), request });
+        resolve({ encoding, text: Buffer.concat(pieces).toString(), request });
       });
       sent.on('error', reject);
       sent.end(body);
     });
   }
 
-  it.each([
-    [false, 'application/json', '{"choices":[{"finish_reason":"stop"}]}'],
-    [true, 'text/event-stream', 'data: {"choices":[]}\n\ndata: [DONE]\n\n'],
-  ])('passes as it is, and was not asked for (stream: %s)', async (stream, type, text) => {
-    const body = gzipSync(text);
-    answers(
-      rawAnswer(
-        [
-          'HTTP/1.1 200 OK',
-          `content-type: ${type}`,
-          'content-encoding: gzip',
-          `content-length: ${body.byteLength}`,
-        ],
-        body,
-      ),
-    );
-    // The headers for a page are put on a response that is there already.
-    for (const origin of [{}, { origin: 'http://localhost:3000' }]) {
-      const got = await raw(stream, origin);
-      expect([got.encoding, got.body.toString('hex')]).toEqual(['gzip', body.toString('hex')]);
-      expect(got.request.toLowerCase()).toContain('accept-encoding: identity');
-    }
-    expect(await (await chat(stream)).text()).toBe(text);
-  });
+  it.each(ENCODERS)(
+    '%s: reaches a waiting caller as it was before, and was not asked for',
+    async (encoding, encode) => {
+      answers(compressed(encoding, encode(ANSWER)));
+      const whole = await raw(false);
+      expect([whole.encoding, whole.text]).toEqual([undefined, ANSWER]);
+      expect(whole.request.toLowerCase()).toContain('accept-encoding: identity');
+      const events = `data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n`;
+      answers(compressed(encoding, encode(events), 'text/event-stream'));
+      const streamed = await raw(true);
+      expect([streamed.encoding, withoutComments(streamed.text)]).toEqual([undefined, events]);
+    },
+  );
 
-  it('is the result of a stored job as text', async () => {
-    const body = gzipSync('{"choices":[{"finish_reason":"stop"}]}');
-    const head = ['HTTP/1.1 200 OK', 'content-type: application/json', 'content-encoding: gzip'];
-    answers(rawAnswer(head, body));
-    const { id } = await submit(url, {
+  it.each(ENCODERS)('%s: is the result of jobs of all kinds', async (encoding, encode) => {
+    answers(compressed(encoding, encode(ANSWER)));
+    const payload = { messages: [{ role: 'user', content: 'hi' }] };
+    const chat = await submit(url, { job_type: 'chat_completion', config_id: 'cfg', payload });
+    expect(await settled(url, chat.id)).toMatchObject({
+      ...{ state: 'succeeded', attempts: 1 },
+      result: { completion: { choices: [{ message: { content: 'größe' } }] } },
+    });
+    const passed = await submit(url, {
       job_type: 'engine_request',
       config_id: 'cfg',
       payload: { path: '/v1/completions', body: '{}' },
     });
-    expect(await settled(url, id)).toMatchObject({
-      state: 'succeeded',
-      result: { response: { body: { choices: [{ finish_reason: 'stop' }] } } },
+    expect(await settled(url, passed.id)).toMatchObject({
+      result: { response: { body: JSON.parse(ANSWER) } },
     });
+    const body = JSON.stringify({ input: { openai_route: '/v1/chat/completions', openai_input: payload } });
+    const runpod = await fetch(`${url}/v2/cfg/runsync`, { method: 'POST', body });
+    expect(await runpod.json()).toMatchObject({ status: 'COMPLETED', output: [JSON.parse(ANSWER)] });
+  });
+
+  it('and that is not what it says fails that request alone', async () => {
+    answers(compressed('gzip', Buffer.from(ANSWER)));
+    expect(await errorOf(await chat(false))).toMatchObject({ message: expect.stringContaining('not gzip') });
+    answers(plain(ANSWER));
+    expect(await (await chat(false)).text()).toBe(ANSWER);
+  });
+
+  it('in an encoding that nobody knows passes as it is', async () => {
+    answers(compressed('x-own', Buffer.from('own')));
+    const got = await raw(false);
+    expect([got.encoding, got.text]).toEqual(['x-own', 'own']);
   });
 });
 

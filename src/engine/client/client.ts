@@ -4,6 +4,7 @@ import { Agent, buildConnector, type Dispatcher, errors, Pool, request } from 'u
 import { isRequestId } from '../../protocol/index.ts';
 import type { EngineDescription } from '../kinds/description.ts';
 import { vllm } from '../kinds/vllm.ts';
+import { decodedAnswer } from './decoded.ts';
 import { abortError, Exchange, type ExchangeHead } from './exchange.ts';
 import { readGauges } from './metrics.ts';
 import { type ModelList, readModelList, versionIn } from './model-list.ts';
@@ -173,7 +174,7 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
         exchange.leave();
         throw invalidAnswer(`its status is ${status}`);
       }
-      return { status, headers: endToEnd(headers), body: exchange };
+      return decodedAnswer({ status, headers: endToEnd(headers), body: exchange });
     },
     probe,
     async isHealthy(timeoutMs) {

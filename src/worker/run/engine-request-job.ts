@@ -15,7 +15,7 @@ import { type AnswerStream, RECORD_BYTES } from '../answers/answer-stream.ts';
 import { finalFailure } from '../failure.ts';
 import { readWhole } from '../files/transfer.ts';
 import { AddedUsage } from './added-usage.ts';
-import { decoded, decodedHeadOf, headOf } from './answer-head.ts';
+import { headOf } from './answer-head.ts';
 import { assembledAnswer } from './assembled.ts';
 import { type Attempt, parseAnswer } from './attempt.ts';
 import { CompletionWatch } from './completion-watch.ts';
@@ -64,7 +64,7 @@ export async function runEngineRequest(
   const watch = new CompletionWatch(request.path);
   if (isEvents) {
     attempt.counting(() => watch.estimate);
-    replay?.head(decodedHeadOf(answer, request));
+    replay?.head(headOf(answer, request));
   }
   const replayed = isEvents && replay ? eventsToReplay(request, watch, replay, added) : null;
   const arrived = (piece: Uint8Array) => {
@@ -73,7 +73,7 @@ export async function runEngineRequest(
     attempt.streamed();
     replayed?.write(piece, isMarked);
   };
-  const bytes = await readWhole(decoded(answer), answerTooLarge, arrived);
+  const bytes = await readWhole(answer.body, answerTooLarge, arrived);
   if (answer.status >= 400) throw await failureOfEngine(attempt, answer.status, errorIn(answer, bytes));
   if (answer.status >= 300) throw redirected(answer);
   if (isEvents) await checkEvents(attempt, request, watch);
@@ -81,7 +81,7 @@ export async function runEngineRequest(
   const body = keptBody(added && isEvents ? withoutUsage(bytes) : bytes, contentType);
   attempt.generated(generatedTokens(body.body));
   if (!isEvents) {
-    replay?.head(decodedHeadOf(answer, request));
+    replay?.head(headOf(answer, request));
     replay?.write(bytes);
   }
   replayed?.end();
