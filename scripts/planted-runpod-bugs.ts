@@ -102,7 +102,7 @@ export const RUNPOD_BUGS: readonly Bug[] = [
   {
     name: 'runpod: a result of an earlier process is posted piece by piece again',
     file: 'src/worker/runpod/job-answer.ts',
-    line: 'this.#posted.push(...outcome.output.map((output) => JSON.stringify(output)));\n      this.#yielded = outcome.output.length;',
+    line: 'this.#posted.push(...outcome.output.map((output) => writeJson(output)));\n      this.#yielded = outcome.output.length;',
     becomes: '',
   },
 ];

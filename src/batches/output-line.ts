@@ -1,4 +1,4 @@
-import type { JobView } from '../protocol/index.ts';
+import { type JobView, writeJsonLine } from '../protocol/index.ts';
 import type { BatchUsage } from './batch.ts';
 
 /** What became of one line, as it is written. */
@@ -89,7 +89,7 @@ function lineText(
   response: { status_code: number; request_id: string; body: unknown } | null,
   error: { code: string; message: string } | null,
 ): string {
-  return `${JSON.stringify({ id, custom_id, response, error })}\n`;
+  return `${writeJsonLine({ id, custom_id, response, error })}\n`;
 }
 
 /** Tokens as chat completions and as responses tell them. */

@@ -10,6 +10,6 @@ export function withheldFrom(reader: Viewer, job: ToldJob): ToldJob {
   return { ...withoutResult(job), ...(hasResult && { withheld: true }) };
 }
 
-export function withoutResult({ result_file: _, ...job }: ToldJob): ToldJob {
+export function withoutResult({ result_file: _, result_text: __, ...job }: ToldJob): ToldJob {
   return { ...job, result: null };
 }

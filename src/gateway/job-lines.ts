@@ -1,5 +1,5 @@
 import { type SplitLine, splitLines } from '../batches/line-splitter.ts';
-import { limits } from '../protocol/index.ts';
+import { limits, writeJsonLine } from '../protocol/index.ts';
 import type { SubmitAnswer, SubmitJob } from '../queue/rpc.ts';
 import type { Bounds } from './bounds.ts';
 import { HttpError } from './errors.ts';
@@ -62,7 +62,7 @@ export async function submitLines(
     }
     for (const [index, { number }] of some.entries()) {
       const told = failure === null ? became[index] : { error: errorOf(failure) };
-      answer.push(`${JSON.stringify({ line: number, ...told })}\n`);
+      answer.push(`${writeJsonLine({ line: number, ...told })}\n`);
     }
   }
   return new Response(answer.join(''), { headers: { 'content-type': 'application/x-ndjson' } });

@@ -19,6 +19,7 @@ import { parseKeeping } from './body.ts';
 import { type Bounds, enginePriorityProblem, modelProblem, priorityProblem } from './bounds.ts';
 import { HttpError, retryAfter } from './errors.ts';
 import { keptResponseProblem } from './inference/kept-responses.ts';
+import { toldJob } from './objects/job-files.ts';
 
 /** Submissions of jobs as callers write them, and what callers are told about refused ones. */
 
@@ -132,8 +133,7 @@ export async function submitAll(
     if (job instanceof HttpError) return { error: errorOf(job) };
     const answer = answers.next().value;
     if (!answer?.ok) return { error: errorOf(rejection(answer)) };
-    const { result_file: _, ...told } = answer.job;
-    return { job: told };
+    return { job: toldJob(answer.job) };
   });
 }
 

@@ -7,7 +7,7 @@ import {
   type PartialAnswer,
   type Stage,
 } from '../protocol/index.ts';
-import { jsonIn } from './event-json.ts';
+import { jsonIn, objectIn } from './event-json.ts';
 import type { Route } from './plan.ts';
 import { countedFrom, wholeUsageOf } from './stitch.ts';
 
@@ -101,7 +101,7 @@ export class Assembly {
   write(events: Uint8Array): void {
     for (const line of this.#decoder.decode(events).split('\n')) {
       const json = jsonIn(line);
-      if (json !== null) this.#event(JSON.parse(json) as Fields);
+      if (json !== null) this.#event(objectIn(json));
     }
   }
 

@@ -1,5 +1,6 @@
 import { isFinish, isObject } from '../protocol/index.ts';
 import { type Cut, tokensGiven } from './cut.ts';
+import { objectIn } from './event-json.ts';
 
 type Fields = Record<string, unknown>;
 
@@ -35,7 +36,7 @@ export class Stitcher {
 
   #event(event: string): string {
     if (!event.startsWith(`${DATA}{`)) return event;
-    const data = JSON.parse(event.slice(DATA.length)) as Fields;
+    const data = objectIn(event.slice(DATA.length));
     if (!Array.isArray(data.choices)) return event;
     const choices = (data.choices as Fields[]).map((choice) => {
       const weight_versions = countedFrom(tokensGiven(this.#cut), choice.weight_versions);

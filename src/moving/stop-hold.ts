@@ -1,5 +1,5 @@
 import { isFinish, isObject, type MovePlan } from '../protocol/index.ts';
-import { jsonIn } from './event-json.ts';
+import { jsonIn, objectIn } from './event-json.ts';
 
 type Fields = Record<string, unknown>;
 
@@ -140,7 +140,7 @@ export class StopHold {
 function choiceIn(event: string): Fields | null {
   const json = jsonIn(event);
   if (json === null) return null;
-  const { choices } = JSON.parse(json) as Fields;
+  const { choices } = objectIn(json);
   return Array.isArray(choices) && isObject(choices[0]) ? choices[0] : null;
 }
 
@@ -157,7 +157,7 @@ function placeOf(choice: Fields): [Fields, string | null] {
 
 function withText(event: string, text: string): string {
   const json = jsonIn(event)!;
-  const data = JSON.parse(json) as { choices: Fields[] };
+  const data = objectIn(json) as { choices: Fields[] };
   const [where, place] = placeOf(data.choices[0]!);
   where[place!] = text;
   return event.replace(json, () => JSON.stringify(data));

@@ -1,5 +1,5 @@
 import { type AnswerIdentity, isObject, limits, STAGES, type Stage } from '../protocol/index.ts';
-import { jsonIn } from './event-json.ts';
+import { jsonIn, objectIn } from './event-json.ts';
 
 /** Of the prompt, or of tokens. */
 const IDS = /"(prompt_)?token_ids"\s*:\s*(\[[\d,\s]*\])/g;
@@ -81,7 +81,7 @@ export class TokenIds {
     const json = jsonIn(text);
     if (json === null) return;
     this.#hasBegun = true;
-    const event = JSON.parse(json) as Record<string, unknown>;
+    const event = objectIn(json);
     const [choice] = (Array.isArray(event.choices) ? event.choices : []) as Record<string, unknown>[];
     const promptIds = this.#prompt ?? event.prompt_token_ids ?? choice?.prompt_token_ids;
     const identity = identityOf(event);

@@ -14,6 +14,7 @@ export * from './buckets.ts';
 export * from './chat.ts';
 export * from './client-frames.ts';
 export * from './close-codes.ts';
+export * from './engine-json.ts';
 export * from './engine-routes.ts';
 export * from './event-stream.ts';
 export * from './failures.ts';

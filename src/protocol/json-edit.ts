@@ -87,3 +87,25 @@ function edited(json: Uint8Array, edits: JsonEdits): Uint8Array<ArrayBuffer> {
 function bytesIn(json: Json): Uint8Array {
   return typeof json === 'string' ? encoder.encode(json) : json;
 }
+
+/** JSON in which what stands outside of its strings is changed. A pattern for strings would overflow on long ones. */
+export function outsideStrings(json: string, change: (text: string) => string): string {
+  const pieces: string[] = [];
+  for (let at = 0; ; ) {
+    const quote = json.indexOf('"', at);
+    pieces.push(change(quote < 0 ? json.slice(at) : json.slice(at, quote)));
+    if (quote < 0) return pieces.join('');
+    at = endOfString(json, quote);
+    pieces.push(json.slice(quote, at));
+  }
+}
+
+function endOfString(json: string, start: number): number {
+  for (let end = json.indexOf('"', start + 1); end >= 0; end = json.indexOf('"', end + 1)) {
+    let before = end - 1;
+    while (json[before] === '\\') before -= 1;
+    // An even number of backslashes escape each other.
+    if ((end - 1 - before) % 2 === 0) return end + 1;
+  }
+  return json.length;
+}

@@ -1,5 +1,6 @@
 import { isObject } from './fields.ts';
-import { elementsOf, jsonFields } from './json-text.ts';
+import { JsonFault } from './json-fault.ts';
+import { elementsOf, jsonFields, membersOf } from './json-text.ts';
 import { utf8Text } from './utf8.ts';
 
 /**
@@ -12,29 +13,63 @@ const texts = new WeakMap<object, string>();
 
 /** Keeps the JSON of a value. One that is no object or array has no identity, and keeps none. @returns the value */
 export function keepJson<T>(value: T, json: string): T {
-  if (typeof value === 'object' && value !== null) texts.set(value, json);
+  if (isNested(value)) texts.set(value, json);
   return value;
 }
 
 /**
  * Keeps the JSON of some members of an object, or of each object of an array.
  * @param value what `json` stands for
- * @throws JsonFault where it is no JSON
  */
 export function keepMembers(value: unknown, json: Uint8Array, names: readonly string[]): void {
+  keeping(() => keepNamed(value, json, names));
+}
+
+function keepNamed(value: unknown, json: Uint8Array, names: readonly string[]): void {
   if (Array.isArray(value)) {
     const elements = elementsOf(json, Number.POSITIVE_INFINITY);
-    for (const [index, element] of elements.entries()) keepMembers(value[index], element, names);
+    for (const [index, element] of elements.entries()) keepNamed(value[index], element, names);
   } else if (isObject(value)) {
     const members = jsonFields(json, names, Number.POSITIVE_INFINITY);
     for (const [name, member] of Object.entries(members)) keepJson(value[name], utf8Text(member!));
   }
 }
 
-/** Keeps the JSON of a job's payload, and of the input in one of RunPod's form. @throws JsonFault */
-export function keepPayload(payload: unknown, json: Uint8Array): void {
-  keepJson(payload, utf8Text(json));
-  keepMembers(payload, json, ['input']);
+/**
+ * Keeps the JSON of a value and of what is within it, down to so many levels.
+ * @param value what `json` stands for
+ */
+export function keepTree(value: unknown, json: Uint8Array, levels: number): void {
+  keeping(() => keepWithin(value, json, levels));
+}
+
+function keepWithin(value: unknown, json: Uint8Array, levels: number): void {
+  if (!isNested(value)) return;
+  texts.set(value, utf8Text(json));
+  if (levels === 0) return;
+  if (Array.isArray(value)) {
+    // Numbers keep nothing of their own, and there may be a million.
+    if (!value.some(isNested)) return;
+    const elements = elementsOf(json, Number.POSITIVE_INFINITY);
+    for (const [index, element] of elements.entries()) keepWithin(value[index], element, levels - 1);
+  } else {
+    for (const { name, valueStart, end } of membersOf(json, Number.POSITIVE_INFINITY)) {
+      keepWithin((value as Record<string, unknown>)[name], json.subarray(valueStart, end), levels - 1);
+    }
+  }
+}
+
+/** What is nested deeper than the scan follows is written anew. */
+function keeping(keep: () => void): void {
+  try {
+    keep();
+  } catch (error) {
+    if (!(error instanceof JsonFault)) throw error;
+  }
+}
+
+function isNested(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
 }
 
 /** The JSON of a value, `JSON.stringify` but for what was kept of it and of the values within. */
@@ -43,11 +78,16 @@ export function writeJson(value: unknown): string {
   // A text that no caller can guess stands where kept JSON goes.
   const mark = crypto.randomUUID();
   const json = JSON.stringify(value, (_, inner: unknown) => {
-    const text = typeof inner === 'object' && inner !== null ? texts.get(inner) : undefined;
+    const text = isNested(inner) ? texts.get(inner) : undefined;
     if (text === undefined) return inner;
     kept.push(text);
     return `${mark}${kept.length - 1}`;
   });
   if (kept.length === 0) return json;
   return json.replaceAll(new RegExp(`"${mark}(\\d+)"`, 'g'), (_, index: string) => kept[Number(index)]!);
+}
+
+/** The same on one line: what an engine gave may be on several. */
+export function writeJsonLine(value: unknown): string {
+  return writeJson(value).replaceAll(/[\r\n]+/g, ' ');
 }

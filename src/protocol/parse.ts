@@ -1,7 +1,8 @@
 import type * as z from 'zod';
 import { MOST_FRAMES } from './frame-messages.ts';
 import { JsonFault } from './json-fault.ts';
-import { checkJson } from './json-text.ts';
+import { beginsObject, checkJson, elementsOf, jsonFields } from './json-text.ts';
+import { keepTree } from './kept-json.ts';
 import { JSON_DEPTH } from './limits.ts';
 import { schemaWords } from './schema-words.ts';
 
@@ -21,13 +22,35 @@ export function parseJson<T>(schema: z.ZodType<T>, text: string): Parsed<T> {
   return read.ok ? parseValue(schema, read.value) : read;
 }
 
-/** The frames of one message (frame-messages.ts), each as `parseJson` parses it. */
-export function parseFrames<T>(schema: z.ZodType<T>, text: string): Parsed<T>[] {
+/**
+ * The frames of one message (frame-messages.ts), each as `parseJson` parses it.
+ * @param kept a member of frames that keeps its JSON (kept-json.ts)
+ */
+export function parseFrames<T>(schema: z.ZodType<T>, text: string, kept?: string): Parsed<T>[] {
   const read = readJson(text);
   if (!read.ok) return [read];
   const frames: unknown[] = Array.isArray(read.value) ? read.value : [read.value];
   if (frames.length > MOST_FRAMES) return [{ ok: false, message: `more than ${MOST_FRAMES} frames` }];
+  if (kept !== undefined && text.includes(`"${kept}"`)) keepIn(frames, text, kept);
   return frames.map((data) => parseValue(schema, data));
+}
+
+/** Down to the members of an input in RunPod's form, and to the body of an engine's answer. */
+const KEPT_LEVELS = 2;
+
+function keepIn(frames: unknown[], text: string, name: string): void {
+  try {
+    const json = encoder.encode(text);
+    const each = beginsObject(json) ? [json] : elementsOf(json, Number.POSITIVE_INFINITY);
+    for (const [index, frame] of each.entries()) {
+      if (!beginsObject(frame)) continue;
+      const member = jsonFields(frame, [name], Number.POSITIVE_INFINITY)[name];
+      if (member) keepTree((frames[index] as Record<string, unknown>)[name], member, KEPT_LEVELS);
+    }
+  } catch (error) {
+    // It is nested deeper than the scan follows, and is written anew.
+    if (!(error instanceof JsonFault)) throw error;
+  }
 }
 
 function readJson(text: string): Parsed<unknown> {

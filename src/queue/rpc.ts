@@ -146,6 +146,8 @@ export function isUnserved(answer: object | undefined): answer is Unserved {
 export interface ToldJob extends JobView {
   /** The file that holds the result, which is null here; left out where it is none. */
   result_file?: string;
+  /** The JSON of the result, where that of its value is another; a call carries values alone. */
+  result_text?: string;
 }
 
 export interface JobOwner {

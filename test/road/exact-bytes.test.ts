@@ -169,3 +169,131 @@ describe('a byte order mark is taken and goes no further', () => {
     expect(bodies[0]!.startsWith('{')).toBe(true);
   });
 });
+
+/** An answer of an engine that a parser and a writer would change, on several lines. */
+const EXACT_ANSWER = `{"id": "a", "object":"chat.completion","created":1,"model":"tiny",
+ "choices":[{"finish_reason":"stop","index":0,"message":{"content":"x","role":"assistant","10":1.0,"9":9007199254740993},"stop_reason":1e400}],
+ "usage":{"total_tokens":2,"prompt_tokens":1,"completion_tokens":1}, "seed":-9223372036854775807}`;
+const ON_ONE_LINE = EXACT_ANSWER.replaceAll('\n', ' ');
+const CHOICES = /"choices":(\[.*?\]),\n/.exec(EXACT_ANSWER)![1]!;
+
+describe('an answer reaches its caller as the engine wrote it', () => {
+  const answers = (json: string) => {
+    engine.answer = (socket) => void socket.write(plain(json));
+  };
+  const textOf = async (path: string) => (await fetch(`${url}${path}`)).text();
+  const engineJob = (id: string) =>
+    `{"id":"${id}","job_type":"engine_request","config_id":"cfg","payload":{"path":"/v1/chat/completions","body":"{}"}}`;
+
+  it('as the result of a job, also of one that is submitted again', async () => {
+    answers(EXACT_ANSWER);
+    await post('/api/jobs', engineJob('result'));
+    expect(await textOf('/api/jobs/result?wait=60')).toContain(`"body":${EXACT_ANSWER}`);
+    const again = await post('/api/jobs', engineJob('result'));
+    expect(await again.text()).toContain(`"body":${EXACT_ANSWER}`);
+    const lines = await post('/api/jobs', `${engineJob('result')}\n`, 'application/x-ndjson');
+    expect(await lines.text()).toContain(`"body":${ON_ONE_LINE}`);
+  });
+
+  it('as a result too large for a frame', async () => {
+    const long = EXACT_ANSWER.replace('"x"', `"${'x'.repeat(2 ** 21)}"`);
+    answers(long);
+    await post('/api/jobs', engineJob('large'));
+    const text = await textOf('/api/jobs/large?wait=60');
+    expect(text.includes(`"body":${long}`)).toBe(true);
+  });
+
+  it('as the choices of a chat job', async () => {
+    answers(EXACT_ANSWER);
+    await post('/api/jobs', chatJob('choices'));
+    expect(await textOf('/api/jobs/choices?wait=60')).toContain(`"choices":${CHOICES}`);
+  });
+
+  it("in RunPod's form, at once and later", async () => {
+    answers(EXACT_ANSWER);
+    const input = `{"openai_route":"/v1/chat/completions","openai_input":${WHOLE}}`;
+    const text = await (await post('/v2/cfg/runsync', `{"input":${input}}`)).text();
+    expect(text).toContain(`"output":[${EXACT_ANSWER}]`);
+    expect(await textOf(`/v2/cfg/status/${JSON.parse(text).id}`)).toContain(`"output":[${EXACT_ANSWER}]`);
+    expect(await textOf(`/v2/cfg/stream/${JSON.parse(text).id}`)).toContain(`[{"output":${EXACT_ANSWER}}]`);
+  });
+
+  it('over the socket of jobs', async () => {
+    answers(EXACT_ANSWER);
+    const socket = new WebSocket(`${url.replace(/^http/, 'ws')}/api/jobs/socket`);
+    await new Promise((done) => socket.addEventListener('open', done));
+    const settled = new Promise<string>((done) => {
+      socket.addEventListener(
+        'message',
+        ({ data }) => String(data).includes('"settled"') && done(String(data)),
+      );
+    });
+    socket.send(`{"type":"submit","jobs":[${engineJob('heard')}]}`);
+    expect(await settled).toContain(`"body":${EXACT_ANSWER}`);
+    socket.close();
+  });
+});
+
+/** A file of one batch line, run to its end. @returns the lines of its output and error files */
+async function batchOf(line: string | Uint8Array): Promise<string> {
+  const form = new FormData();
+  form.append('purpose', 'batch');
+  form.append('file', new Blob([line as Uint8Array<ArrayBuffer>]), 'in.jsonl');
+  const file = (await (await fetch(`${url}/v1/files`, { method: 'POST', body: form })).json()) as {
+    id: string;
+  };
+  const asked = { input_file_id: file.id, endpoint: '/v1/chat/completions', completion_window: '24h' };
+  const { id } = (await (await post('/v1/batches', JSON.stringify(asked))).json()) as { id: string };
+  const batch = await until(async () => {
+    const seen = (await (await fetch(`${url}/v1/batches/${id}`)).json()) as Record<string, unknown>;
+    return ['completed', 'failed'].includes(String(seen.status)) ? seen : null;
+  }, 'the batch ends');
+  const files = [batch.output_file_id, batch.error_file_id].filter(Boolean);
+  const texts = await Promise.all(
+    files.map(async (id) => (await fetch(`${url}/v1/files/${id}/content`)).text()),
+  );
+  return texts.join('') || JSON.stringify(batch.errors);
+}
+
+const batchLine = (body: string) =>
+  `{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":${body}}\n`;
+
+describe('a line of a batch', () => {
+  it('goes to the engine and comes back byte for byte, behind a byte order mark too', async () => {
+    const { answer } = engine;
+    engine.answer = (socket, request) => {
+      answer({ write() {} } as never, request);
+      socket.write(plain(EXACT_ANSWER));
+    };
+    const output = await batchOf(`\ufeff${batchLine(`{"model":"tiny",${FIELDS}}`)}`);
+    expect(output).toContain(`"body":${ON_ONE_LINE}`);
+    expect(output.trim().split('\n')).toHaveLength(1);
+    await expectExact([MESSAGES, ...EXACT]);
+  });
+
+  it('that is no UTF-8 fails the batch before it begins', async () => {
+    const line = batchLine('{"model":"tiny","messages":[{"role":"user","content":"Grüße"}]}');
+    expect(await batchOf(LATIN1(line))).toMatch(/"invalid_json_line".*0xfc at offset/);
+    expect(bodies).toEqual([]);
+  });
+});
+
+describe('an answer with NaN and Infinity, which JSON does not have', () => {
+  const ODD = ANSWER.replace(
+    '"index":0',
+    '"index":0,"logprobs":{"a":NaN,"b":[-Infinity,Infinity],"c":"NaN"}',
+  );
+  const MENDED = '"logprobs":{"a":null,"b":[null,null],"c":"NaN"}';
+
+  it('is the result of a job, of a chat and of a line of a batch, with null in their place', async () => {
+    engine.answer = (socket) => void socket.write(plain(ODD));
+    await post('/api/jobs', chatJob('nan'));
+    const text = await (await fetch(`${url}/api/jobs/nan?wait=60`)).text();
+    expect(text).toContain(MENDED);
+    expect(JSON.parse(text)).toMatchObject({ state: 'succeeded', attempts: 1 });
+    const [line] = (await batchOf(batchLine(`{"model":"tiny",${FIELDS}}`))).trim().split('\n');
+    expect(JSON.parse(line!)).toMatchObject({
+      response: { status_code: 200, body: { choices: [{ logprobs: { a: null } }] } },
+    });
+  });
+});

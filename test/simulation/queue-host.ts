@@ -166,7 +166,7 @@ export class QueueHost {
       text: (message) => {
         for (const text of framesIn(message)) if (!connection.isGivenUp) this.oracle.frameHeard(text);
         // A crash in the commit of one loses those behind it.
-        for (const frame of parseFrames(WorkerFrame, message))
+        for (const frame of parseFrames(WorkerFrame, message, 'result'))
           if (this.#queue)
             this.#do((queue) => queue.onFrame(connection, frame, `session-${++this.#sessions}`));
       },

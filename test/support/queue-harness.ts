@@ -1,5 +1,5 @@
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
-import { type BrokenReason, parseJson, unpack, WorkerFrame } from '../../src/protocol/index.ts';
+import { type BrokenReason, parseFrames, unpack, WorkerFrame } from '../../src/protocol/index.ts';
 import { Queue } from '../../src/queue/queue.ts';
 import {
   type FileTicket,
@@ -145,7 +145,8 @@ export class QueueHarness {
 
   /** More is to be in its commit. */
   sayUncommitted(connection: FakeConnection, text: string): void {
-    this.queue.onFrame(connection, parseJson(WorkerFrame, text), `session-${++this.#next}`);
+    for (const frame of parseFrames(WorkerFrame, text, 'result'))
+      this.queue.onFrame(connection, frame, `session-${++this.#next}`);
   }
 
   drop(connection: FakeConnection): void {

@@ -1,7 +1,7 @@
 import { bodyFacts } from '../../asked/body-facts.ts';
 import type { BatchQueue, LineJob, SubmittedLine, Unserved } from '../../batches/ports.ts';
 import type { PoolChoice } from '../../fleet/rpc.ts';
-import { fitsUtf8, type JobView, limits, shortName } from '../../protocol/index.ts';
+import { fitsUtf8, type JobView, keepTree, limits, shortName } from '../../protocol/index.ts';
 import type { HeardAnswer, SubmitJob } from '../../queue/rpc.ts';
 import { enginePriorityProblem, modelProblem } from '../bounds.ts';
 import type { Env } from '../env.ts';
@@ -12,7 +12,7 @@ import { asHttp } from '../json-scan.ts';
 import { termsByName } from '../limits.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue } from '../objects/calls.ts';
-import { wholeJob } from '../objects/job-files.ts';
+import { RESULT_LEVELS, wholeJob } from '../objects/job-files.ts';
 import { submitAndListen } from '../objects/submit-jobs.ts';
 import { waitingOfJob } from '../objects/waiting.ts';
 import { choosePools } from '../objects/work.ts';
@@ -140,6 +140,7 @@ function answerOf(answer: HeardAnswer | undefined): SubmittedLine {
 /** A result that is too long for the list is read by itself. */
 async function whole(env: Env, queueId: string, text: string): Promise<JobView> {
   const view = JSON.parse(text) as JobView & { has_long_result?: boolean };
+  keepTree(view, new TextEncoder().encode(text), 1 + RESULT_LEVELS);
   if (!view.has_long_result) return await withResponse(view);
   const job = await callQueue(env, queueId, (queue) => queue.get(view.id, null));
   return job === null ? view : await withResponse(await wholeJob(env, queueId, job));

@@ -5,6 +5,8 @@ import {
   type EngineRequestResult,
   EVENT_STREAM,
   runpodOutput,
+  writeJson,
+  writeJsonLine,
 } from '../../protocol/index.ts';
 import { engineResponse } from '../errors.ts';
 
@@ -31,13 +33,13 @@ export function answerFromResult(
   if (result.job_type === 'runpod') return runpodEvents(runpodOutput(result));
   const response = result.response as EngineRequestResult['response'] | undefined;
   if (typeof response?.status !== 'number') return null;
-  const body = typeof response.body === 'string' ? response.body : JSON.stringify(response.body);
+  const body = typeof response.body === 'string' ? response.body : writeJson(response.body);
   return engineResponse(response.status, body, response.content_type ?? 'application/json');
 }
 
 /** What a job in RunPod's form yielded, in the form in which its worker streams it. */
 function runpodEvents(output: unknown[]): Response {
-  const text = output.map((piece) => `data: ${JSON.stringify({ output: piece })}\n\n`).join('');
+  const text = output.map((piece) => `data: ${writeJsonLine({ output: piece })}\n\n`).join('');
   return new Response(text, { headers: EVENT_STREAM });
 }
 

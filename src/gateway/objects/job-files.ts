@@ -1,6 +1,6 @@
 import { freeBytes } from '../../durable/free-bytes.ts';
 import { putJobFile } from '../../files/put-job-file.ts';
-import { fitsUtf8, type JobView, limits } from '../../protocol/index.ts';
+import { fitsUtf8, type JobView, keepTree, limits, parseJsonBytes, writeJson } from '../../protocol/index.ts';
 import { longSuitsBase } from '../../queue/peers/base-payload.ts';
 import { payloadFileId, type SubmitJob, type ToldJob } from '../../queue/rpc.ts';
 import type { Env } from '../env.ts';
@@ -59,8 +59,9 @@ const Pipe =
 
 /** The response that shows a job to its caller. A long result goes on as bytes. */
 export async function jobAnswer(env: Env, queueId: string, told: ToldJob, status = 200): Promise<Response> {
-  const { result_file, ...job } = told;
-  if (result_file === undefined) return Response.json(job, { status });
+  const { result_file } = told;
+  const job = toldJob(told);
+  if (result_file === undefined) return jsonResponse(job, status);
   const { result: _, ...rest } = job;
   const { body } = await jobFile(env, queueId, result_file, () => unknownJob(job.id));
   const { readable, writable } = new Pipe<Uint8Array, Uint8Array>();
@@ -70,10 +71,28 @@ export async function jobAnswer(env: Env, queueId: string, told: ToldJob, status
 
 /** The same as a value, for callers that look at the result. */
 export async function wholeJob(env: Env, queueId: string, told: ToldJob): Promise<JobView> {
-  const { result_file, ...job } = told;
+  const { result_file } = told;
+  const job = toldJob(told);
   if (result_file === undefined) return job;
   const file = await jobFile(env, queueId, result_file, () => unknownJob(job.id));
-  return { ...job, result: await file.json() };
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  const result = parseJsonBytes(bytes);
+  keepTree(result, bytes, RESULT_LEVELS);
+  return { ...job, result };
+}
+
+/** Down to the body of an engine's answer, and to each output of a job in RunPod's form. */
+export const RESULT_LEVELS = 2;
+
+/** A job as callers know it. Its result keeps its JSON. */
+export function toldJob({ result_file: _, result_text: text, ...job }: ToldJob): JobView {
+  if (text !== undefined) keepTree(job.result, new TextEncoder().encode(text), RESULT_LEVELS);
+  return job;
+}
+
+/** A value, with whatever JSON is kept of it. */
+export function jsonResponse(value: unknown, status = 200): Response {
+  return new Response(writeJson(value), { status, headers: { 'content-type': 'application/json' } });
 }
 
 export function unknownJob(id: string): HttpError {

@@ -11,7 +11,7 @@ import { isLines, submitLines } from '../job-lines.ts';
 import { submissionOf } from '../limits.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue } from '../objects/calls.ts';
-import { jobAnswer, unknownJob } from '../objects/job-files.ts';
+import { jobAnswer, jsonResponse, unknownJob } from '../objects/job-files.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { submitJobs } from '../objects/submit-jobs.ts';
 import { waitingOfJob } from '../objects/waiting.ts';
@@ -98,7 +98,7 @@ export function jobRoutes(app: Gateway): void {
         if (Array.isArray(body)) {
           if (key)
             throw new HttpError(400, 'Idempotency-Key names one job; give each job of an array its own id.');
-          return context.json(await submitMany(body, bound, submit));
+          return jsonResponse(await submitMany(body, bound, submit));
         }
         const job = readSubmission(body, bound, key);
         if (job instanceof HttpError) throw job;

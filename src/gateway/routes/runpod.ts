@@ -12,7 +12,7 @@ import { withheldFrom } from '../job-contents.ts';
 import { submissionOf } from '../limits.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue } from '../objects/calls.ts';
-import { wholeJob } from '../objects/job-files.ts';
+import { jsonResponse, wholeJob } from '../objects/job-files.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { fetchRelay } from '../objects/sockets.ts';
 import { submitJobs } from '../objects/submit-jobs.ts';
@@ -66,7 +66,7 @@ export function runpodRoutes(app: Gateway): void {
       const { id } = await submit(context, `sync-${crypto.randomUUID()}-u1`);
       const viewer = viewerOf(context.get('token'));
       const done = call(context, (queue) => queue.wait(id, waitMs, viewer)).then(async (job) =>
-        Response.json(await shown(context, found(job, id))),
+        jsonResponse(await shown(context, found(job, id))),
       );
       // Begun early, so that a caller who has left is noticed and its connection freed; the job goes on.
       return respondEarly(whileGood(context.get('token'), context.env, done), {
@@ -91,7 +91,7 @@ export function runpodRoutes(app: Gateway): void {
       errors: [404, 503],
       handler: async (context) => {
         const reader = readerOf(context.get('token'), context.env);
-        return context.json(await shown(context, withheldFrom(reader, await jobOf(context))));
+        return jsonResponse(await shown(context, withheldFrom(reader, await jobOf(context))));
       },
     });
 
@@ -119,7 +119,7 @@ export function runpodRoutes(app: Gateway): void {
           whole: (job) => wholeJob(env, queueId, job),
           sleep,
         });
-        return context.json(found(stream, id));
+        return jsonResponse(found(stream, id));
       },
     });
   }
@@ -139,7 +139,7 @@ export function runpodRoutes(app: Gateway): void {
         found(await call(context, (queue) => queue.cancel(id, 'cancelled', viewer)), id);
       const job = await auditedOfJob(context, 'job.cancel', id, cancel, stateAfter);
       const reader = readerOf(context.get('token'), context.env);
-      return context.json(await shown(context, withheldFrom(reader, job as ToldJob)));
+      return jsonResponse(await shown(context, withheldFrom(reader, job as ToldJob)));
     },
   });
 

@@ -1,5 +1,5 @@
 import type * as z from 'zod';
-import { isSettled, type JobView, runpodStatus } from '../../protocol/index.ts';
+import { isSettled, type JobView, keepMembers, runpodStatus } from '../../protocol/index.ts';
 import type { FollowedJob, OutputCursor, ToldJob } from '../../queue/rpc.ts';
 import { BROKEN_HEADER } from '../../relay/calls.ts';
 import type * as answers from '../openapi/answers.ts';
@@ -88,5 +88,8 @@ async function fromReplay(
 /** What an event of a worker holds; none: a comment, or the relay's own word that the attempt broke. */
 function outputsIn(event: string): unknown[] {
   if (!event.startsWith('data: {"output":')) return [];
-  return [(JSON.parse(event.slice('data: '.length)) as { output: unknown }).output];
+  const json = event.slice('data: '.length);
+  const said = JSON.parse(json) as { output: unknown };
+  keepMembers(said, new TextEncoder().encode(json), ['output']);
+  return [said.output];
 }

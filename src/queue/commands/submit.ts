@@ -1,4 +1,4 @@
-import { isSettled, shortName } from '../../protocol/index.ts';
+import { isSettled, outsideStrings, shortName } from '../../protocol/index.ts';
 import { webhookProblem } from '../../settings/webhooks.ts';
 import { countRejected } from '../events/counts.ts';
 import { emit } from '../events/emit.ts';
@@ -230,7 +230,7 @@ function hasPayload(core: Core, row: StoredJob, job: SubmitJob): boolean {
 
 /** A payload that is submitted again may have other blanks between its values: another program wrote it. */
 function withoutBlanks(json: string): string {
-  return json.replaceAll(/("(?:[^"\\]|\\.)*")|[ \t\r\n]+/g, '$1');
+  return outsideStrings(json, (part) => part.replaceAll(/[ \t\r\n]+/g, ''));
 }
 
 type Rejection = Extract<SubmitAnswer, { ok: false }>;

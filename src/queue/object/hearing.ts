@@ -24,7 +24,7 @@ export class Hearing {
 
   /** @param text of one message of the control socket */
   async hear(connection: Connection, text: string): Promise<void> {
-    const frames = parseFrames(WorkerFrame, text);
+    const frames = parseFrames(WorkerFrame, text, 'result');
     const busy = this.#busy.get(connection.id);
     // A short message holds no long result.
     if (!busy && text.length <= limits.ROW_RESULT_CHARACTERS) return this.#take(connection, frames);

@@ -1,6 +1,6 @@
 import { putJobFile } from '../../files/put-job-file.ts';
 import type { FileRpc } from '../../files/rpc.ts';
-import { type JobResult, limits, type Parsed, type WorkerFrame } from '../../protocol/index.ts';
+import { type JobResult, limits, type Parsed, type WorkerFrame, writeJson } from '../../protocol/index.ts';
 import type { Ports } from '../store/ports.ts';
 
 interface LongResultPorts {
@@ -21,13 +21,13 @@ export class LongResults {
   in(frame: Parsed<WorkerFrame>): JobResult | null {
     if (!frame.ok || frame.value.type !== 'job_result') return null;
     const { value } = frame;
-    return JSON.stringify(value.result).length > limits.ROW_RESULT_CHARACTERS ? value : null;
+    return writeJson(value.result).length > limits.ROW_RESULT_CHARACTERS ? value : null;
   }
 
   /** @returns the file that holds it now; null: it could not be stored, and stays in the frame */
   async put({ job_id, result }: JobResult): Promise<string | null> {
     const id = `result-${crypto.randomUUID()}`;
-    const bytes = new TextEncoder().encode(JSON.stringify(result));
+    const bytes = new TextEncoder().encode(writeJson(result));
     try {
       await putJobFile((ask) => ask(this.#ports.files()), { id, job: job_id }, bytes);
       return id;

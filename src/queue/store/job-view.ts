@@ -18,7 +18,7 @@ export function viewOf(sql: Sql, job: StoredJob, withResult = true): ToldJob {
     ...summaryOf(job),
     fence_token: job.fence_token,
     trace_id: traceIdOf(job),
-    result: hasResult ? resultOf(sql, job) : null,
+    ...(hasResult ? resultOf(sql, job) : { result: null }),
     ...(hasResult && job.result_file !== null && { result_file: job.result_file }),
     error: job.error === null ? null : (JSON.parse(job.error) as Failure),
     attempt_errors: attemptErrors(job),
@@ -91,7 +91,9 @@ export function attemptErrors(job: { attempt_errors: string }): AttemptError[] {
   return JSON.parse(job.attempt_errors) as AttemptError[];
 }
 
-function resultOf(sql: Sql, { id, result_file }: StoredJob): unknown {
+function resultOf(sql: Sql, { id, result_file }: StoredJob): Pick<ToldJob, 'result' | 'result_text'> {
   const text = result_file === null ? readResult(sql, id) : null;
-  return text === null ? null : JSON.parse(text);
+  if (text === null) return { result: null };
+  const result: unknown = JSON.parse(text);
+  return { result, ...(JSON.stringify(result) !== text && { result_text: text }) };
 }

@@ -1,4 +1,4 @@
-import type { Failure, JobState } from '../../protocol/index.ts';
+import { type Failure, type JobState, writeJson } from '../../protocol/index.ts';
 import type { Sql } from './ports.ts';
 import { row, rows } from './rows.ts';
 
@@ -132,7 +132,7 @@ export function endJob(
   settlement: number,
 ): string | null {
   const { result, error } = ending;
-  const text = result === null ? null : JSON.stringify(result);
+  const text = result === null ? null : writeJson(result);
   sql.exec(
     `UPDATE jobs SET state = ?, settled_at = ?, settlement = ?, worker_id = ?, attempts = ?, attempt_errors = ?, result = ?, result_file = ?, error = ?,
        started_at = ?, first_token_at = ?, lease_expires_at = NULL, run_after = NULL, partial = NULL

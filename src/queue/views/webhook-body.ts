@@ -1,4 +1,4 @@
-import { runpodJob, runpodOutput } from '../../protocol/index.ts';
+import { keepMembers, runpodJob, runpodOutput, writeJson } from '../../protocol/index.ts';
 import type { Core } from '../state/state.ts';
 import { viewOf } from '../store/job-view.ts';
 import { readResult, type StoredJob } from '../store/jobs-table.ts';
@@ -21,11 +21,17 @@ export function webhookBody(core: Core, jobId: string): string | null {
 /** As RunPod posts it: the job as its API shows it. */
 function runpodBody({ sql, settings }: Core, job: StoredJob): string {
   const result = job.state === 'succeeded' ? readResult(sql, job.id) : null;
-  const output = result === null ? null : runpodOutput(JSON.parse(result));
+  const output = result === null ? null : outputIn(result);
   const [pool, id, queue] = [job.config_id, job.id, settings.queue_id].map(encodeURIComponent);
   const isLeftOut = job.state === 'succeeded' && output === null;
   const address = isLeftOut ? { output_url: `/v2/${pool}/status/${id}?queue_id=${queue}` } : {};
-  return JSON.stringify({ ...runpodJob(viewOf(sql, job, false), output), ...address });
+  return writeJson({ ...runpodJob(viewOf(sql, job, false), output), ...address });
+}
+
+function outputIn(json: string): unknown[] {
+  const result: unknown = JSON.parse(json);
+  keepMembers(result, new TextEncoder().encode(json), ['output']);
+  return runpodOutput(result);
 }
 
 /** The last field of `data`. */

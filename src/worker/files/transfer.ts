@@ -1,7 +1,7 @@
 import { type AnswerBody, readPieces } from '../../engine/client/types.ts';
 import { HttpStatusError, isTransient, reasonOf } from '../../process/http.ts';
 import { withRetries } from '../../process/retry.ts';
-import { JsonFault, keepPayload, limits, utf8Text, withoutMark } from '../../protocol/index.ts';
+import { JsonFault, keepTree, limits, utf8Text, withoutMark } from '../../protocol/index.ts';
 import { JobFailure } from '../failure.ts';
 import type { Ports } from '../ports.ts';
 import { addressOf, type FileAccess } from './file-access.ts';
@@ -36,7 +36,7 @@ export async function downloadPayload(
   return await download(web, 'the payload', signal, async (limit) => {
     const { bytes } = await getFile(web, access, url, limit);
     const payload: unknown = JSON.parse(utf8Text(bytes));
-    keepPayload(payload, withoutMark(bytes));
+    keepTree(payload, withoutMark(bytes), 2);
     return payload;
   });
 }

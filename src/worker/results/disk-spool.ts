@@ -4,7 +4,14 @@ import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import * as z from 'zod';
 import type { Log } from '../../process/log.ts';
-import { JobError, type JobRef, JobResult, JobResultRef, parseJson } from '../../protocol/index.ts';
+import {
+  JobError,
+  type JobRef,
+  JobResult,
+  JobResultRef,
+  parseFrames,
+  writeJson,
+} from '../../protocol/index.ts';
 import type { Spool, SpooledSettlement } from './spool.ts';
 
 const Spooled = z.object({
@@ -147,7 +154,7 @@ export class DiskSpool implements Spool {
 
   /** Resolves at the rename; the folder's own sync follows, one for all that were renamed meanwhile. */
   async #write(spooled: SpooledSettlement): Promise<void> {
-    const json = JSON.stringify(spooled);
+    const json = writeJson(spooled);
     const content = Buffer.from(`${checksum(json)}\n${json}`);
     const name = nameOf(spooled.settlement);
     this.#take(name, content.byteLength);
@@ -200,8 +207,8 @@ export class DiskSpool implements Spool {
     const content = await readFile(join(this.#folder, name), 'utf8');
     const end = content.indexOf('\n');
     const json = content.slice(end + 1);
-    const parsed = parseJson(Spooled, json);
-    if (content.slice(0, end) !== checksum(json) || !parsed.ok) return null;
+    const [parsed] = parseFrames(Spooled, json, 'settlement');
+    if (content.slice(0, end) !== checksum(json) || !parsed?.ok) return null;
     this.#count(name, Buffer.byteLength(content));
     return parsed.value;
   }

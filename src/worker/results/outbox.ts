@@ -1,6 +1,6 @@
 import { Outage } from '../../process/outage.ts';
 import { withTimeout } from '../../process/timeout.ts';
-import { fitsUtf8, type JobRef, limits } from '../../protocol/index.ts';
+import { fitsUtf8, type JobRef, limits, writeJson } from '../../protocol/index.ts';
 import type { Ports } from '../ports.ts';
 import type { Peer } from '../session/peer.ts';
 import { frameText, type Settlement, tooLargeText } from './settlement.ts';
@@ -249,7 +249,7 @@ export class Outbox {
     if (kept.upload || settlement.type !== 'job_result') return;
     kept.upload = new AbortController();
     const { result, ...rest } = settlement;
-    const isThere = await this.#ports.upload(url, JSON.stringify(result), kept.upload.signal);
+    const isThere = await this.#ports.upload(url, writeJson(result), kept.upload.signal);
     // Revoked, superseded or sent in a frame in the meantime.
     if (kept.upload.signal.aborted) return;
     kept.uploadUrl = undefined;
@@ -273,7 +273,7 @@ export class Outbox {
 /** Large enough to be uploaded, if the job has a `result_upload_url`. */
 function isLarge(settlement: Settlement): boolean {
   if (settlement.type !== 'job_result') return false;
-  return !fitsUtf8(JSON.stringify(settlement.result), limits.INLINE_BYTES);
+  return !fitsUtf8(writeJson(settlement.result), limits.INLINE_BYTES);
 }
 
 function inTime<T>(clock: Ports['clock'], work: Promise<T>): Promise<T> {

@@ -1,4 +1,10 @@
-import { fitsUtf8, type JobError, type JobResult, type JobResultRef } from '../../protocol/index.ts';
+import {
+  fitsUtf8,
+  type JobError,
+  type JobResult,
+  type JobResultRef,
+  writeJson,
+} from '../../protocol/index.ts';
 import type { Peer } from '../session/peer.ts';
 
 /** A frame that ends a job. */
@@ -6,7 +12,7 @@ export type Settlement = JobResult | JobResultRef | JobError;
 
 /** The frame's text for this peer, with nothing it does not know; null: it takes no frame of that size. */
 export function frameText(settlement: Settlement, peer: Peer): string | null {
-  const text = JSON.stringify(formFor(settlement, peer));
+  const text = writeJson(formFor(settlement, peer));
   return fitsUtf8(text, peer.frameBytes) ? text : null;
 }
 

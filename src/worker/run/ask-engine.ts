@@ -1,5 +1,5 @@
 import type { EngineCall } from '../../engine/client/types.ts';
-import { jsonOrText, readWholeAnswer } from '../../protocol/index.ts';
+import { engineAnswer, jsonOrText, readWholeAnswer } from '../../protocol/index.ts';
 import { finalFailure } from '../failure.ts';
 import { readWhole } from '../files/transfer.ts';
 import type { Attempt } from './attempt.ts';
@@ -39,7 +39,7 @@ export async function askEngine(
 /** The same with JSON both ways. @throws JobFailure also where the answer is an error, or not finished */
 export async function askEngineJson(attempt: Attempt, path: string, body: string): Promise<unknown> {
   const { bytes } = await askEngine(attempt, path, { body });
-  const answer = jsonOrText(bytes.toString());
+  const answer = engineAnswer(bytes.toString());
   attempt.used(usageOf(answer));
   const { failed, isGivenUp } = readWholeAnswer(path, answer);
   if (failed !== null) throw await failureInside(attempt, failed);

@@ -1,5 +1,5 @@
 import type { Assembly } from '../../moving/assembly.ts';
-import { jsonOrText, type PartialAnswer, type RouteList, type Usage } from '../../protocol/index.ts';
+import { engineAnswer, type PartialAnswer, type RouteList, type Usage } from '../../protocol/index.ts';
 import type { DownloadedFile } from '../files/transfer.ts';
 import type { IdsAsking, UsageAsking } from './ask-usage.ts';
 import type { RunEngine } from './traced-engine.ts';
@@ -53,5 +53,5 @@ export interface Attempt {
 
 /** An answer of an engine as a value: one that is called a text stays a text. */
 export function parseAnswer(text: string, contentType: string | undefined): unknown {
-  return contentType?.trimStart().toLowerCase().startsWith('text/') ? text : jsonOrText(text);
+  return contentType?.trimStart().toLowerCase().startsWith('text/') ? text : engineAnswer(text);
 }

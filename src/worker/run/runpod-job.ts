@@ -7,6 +7,7 @@ import {
   RunpodPayload,
   type RunpodResult,
   writeJson,
+  writeJsonLine,
 } from '../../protocol/index.ts';
 import { finalFailure } from '../failure.ts';
 import type { Ports } from '../ports.ts';
@@ -53,7 +54,7 @@ export async function runRunpodJob(
   const sink = new OutputSink(call, (yielded) => {
     output.push(yielded);
     attempt.yielded(yielded);
-    replay?.write(Buffer.from(`data: ${writeJson({ output: yielded })}\n\n`));
+    replay?.write(Buffer.from(`data: ${writeJsonLine({ output: yielded })}\n\n`));
   });
   replay?.head(EVENTS_HEAD);
   const { response } = await withinLimit(attempt, policy?.executionTimeout ?? null, clock, (signal) =>

@@ -1,4 +1,4 @@
-import { eventData } from '../../protocol/index.ts';
+import { engineJson, eventData, keepJson } from '../../protocol/index.ts';
 import { BatchCounter } from './runpod-batching.ts';
 import type { RunpodCall } from './runpod-input.ts';
 
@@ -185,10 +185,12 @@ class EventBatches implements OutputMaker {
 
 /** The data of an event as a value; null for the end mark and for whatever holds no JSON. */
 function chunkOf(event: string): unknown {
+  const data = eventData(event);
   try {
-    return JSON.parse(eventData(event));
+    const value: unknown = JSON.parse(data);
+    return keepJson(value, data);
   } catch {
-    return null;
+    return engineJson(data)?.value ?? null;
   }
 }
 

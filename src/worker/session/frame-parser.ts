@@ -1,22 +1,9 @@
 import * as z from 'zod';
-import {
-  beginsObject,
-  elementsOf,
-  jsonFields,
-  keepPayload,
-  type Parsed,
-  parseFrames,
-  parseJson,
-  QueueFrame,
-  unpack,
-} from '../../protocol/index.ts';
+import { type Parsed, parseFrames, parseJson, QueueFrame, unpack } from '../../protocol/index.ts';
 import type { Ports } from '../ports.ts';
 
 /** Some queues write null for what they leave out. A payload of null is a mistake that its job is told of. */
 const LenientFrame = z.preprocess(withoutNulls, QueueFrame);
-
-/** The queue has bounded the values of a payload. */
-const ANY_NUMBER = Number.POSITIVE_INFINITY;
 
 /** Reads what the queue says. What cannot be read is logged and left out; a type that is unknown here, once. */
 export class FrameParser {
@@ -29,9 +16,9 @@ export class FrameParser {
 
   /** The frames of a message. Jobs with a body come as bytes, and large ones: the queue makes no strings of them. */
   *parse(data: string | Uint8Array): Generator<QueueFrame> {
-    const frames = typeof data === 'string' ? parseFrames(LenientFrame, data) : [readJob(data)];
-    for (const [index, frame] of frames.entries()) {
-      if (frame.ok) yield withPayload(frame.value, data, index);
+    const frames = typeof data === 'string' ? parseFrames(LenientFrame, data, 'payload') : readJob(data);
+    for (const frame of frames) {
+      if (frame.ok) yield frame.value;
       else this.#report(frame);
     }
   }
@@ -46,25 +33,11 @@ export class FrameParser {
   }
 }
 
-/** The payload of a job keeps its JSON. An engine's request has its body as a text of its own, or as bytes. */
-function withPayload(frame: QueueFrame, message: string | Uint8Array, index: number): QueueFrame {
-  if (frame.type !== 'job' || frame.job_type === 'engine_request') return frame;
-  const json = typeof message === 'string' ? Buffer.from(message) : message;
-  if (unpack(json) !== null) return frame;
-  const { payload } = jsonFields(
-    beginsObject(json) ? json : elementsOf(json, ANY_NUMBER)[index]!,
-    ['payload'],
-    ANY_NUMBER,
-  );
-  if (payload !== undefined) keepPayload(frame.payload, payload);
-  return frame;
-}
-
-function readJob(data: Uint8Array): Parsed<QueueFrame> {
+function readJob(data: Uint8Array): Parsed<QueueFrame>[] {
   const packed = unpack(data);
-  if (packed === null) return parseJson(LenientFrame, new TextDecoder().decode(data));
+  if (packed === null) return parseFrames(LenientFrame, new TextDecoder().decode(data), 'payload');
   const parsed = parseJson(LenientFrame, packed.head);
-  return parsed.ok ? { ok: true, value: withBody(parsed.value, packed.body) } : parsed;
+  return [parsed.ok ? { ok: true, value: withBody(parsed.value, packed.body) } : parsed];
 }
 
 function withBody(frame: QueueFrame, body: Uint8Array): QueueFrame {

@@ -17,6 +17,18 @@ describe('submission', () => {
     expect(other).toMatchObject({ ok: false, reason: 'conflict' });
   });
 
+  it('answers the same job for the same payload with other blanks, and no other', () => {
+    const queue = new QueueHarness();
+    queue.submit({ id: 'mine', payload: '{"a": "x \\" y",\n"seed":9007199254740993}' });
+    const [same] = queue.submit({ id: 'mine', payload: '{"a":"x \\" y", "seed": 9007199254740993}' });
+    expect(same).toMatchObject({ ok: true, created: false });
+    for (const payload of [
+      '{"a":"x \\" y","seed":9007199254740992}',
+      '{"a":"x \\"y","seed":9007199254740993}',
+    ])
+      expect(queue.submit({ id: 'mine', payload })).toMatchObject([{ ok: false, reason: 'conflict' }]);
+  });
+
   it('is a conflict under the id of a request that a caller waits for', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w', { capacity: 2 });

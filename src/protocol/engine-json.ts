@@ -1,0 +1,39 @@
+import { outsideStrings } from './json-edit.ts';
+import { keepTree } from './kept-json.ts';
+
+/**
+ * The JSON of engines. Those in Python write NaN and Infinity, which JSON has no words for: no caller's parser would take
+ * them, and `null` stands in their place.
+ */
+
+const NO_NUMBERS = /-?\b(?:NaN|Infinity)\b/g;
+
+/** An answer's JSON as parsers take it; null: it is none. */
+export function engineJson(text: string): { value: unknown; json: string } | null {
+  const value = parsed(text);
+  if (value !== undefined) return { value, json: text };
+  if (!text.includes('NaN') && !text.includes('Infinity')) return null;
+  const json = outsideStrings(text, (part) => part.replaceAll(NO_NUMBERS, 'null'));
+  const mended = json === text ? undefined : parsed(json);
+  return mended === undefined ? null : { value: mended, json };
+}
+
+/** The value of an engine's answer, which keeps its JSON; of one that is no JSON the text itself. */
+export function engineAnswer(text: string): unknown {
+  const read = engineJson(text);
+  if (read === null) return text;
+  // The choices of a completion keep theirs too.
+  keepTree(read.value, encoder.encode(read.json), 1);
+  return read.value;
+}
+
+const encoder = new TextEncoder();
+
+/** Undefined: it is no JSON. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
