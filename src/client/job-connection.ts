@@ -54,7 +54,7 @@ export class JobConnection {
     this.#socket = new KeptSocket(options, this.#client, {
       isNeeded: () => this.#open.size > 0,
       onOpen: () => this.#onOpen(),
-      onFrame: (frame) => void this.#onFrame(frame),
+      onFrame: (frame) => this.#onFrame(frame),
       onBroken: () => this.#onBroken(),
       onDenied: (error) => this.#giveUp(error),
     });
@@ -210,15 +210,18 @@ export class JobConnection {
   }
 
   async #onSettled(settled: SettledJob): Promise<void> {
+    if (typeof settled.id !== 'string') throw new Error('a settled job has no id');
     const open = this.#open.get(settled.id);
     if (!open) return;
     const { has_long_result: isLong, ...view } = settled;
+    let job = view as unknown as JobView;
     try {
-      const job = isLong ? await this.#client.get(settled.id) : (view as unknown as JobView);
-      if (isSettled(job.state)) this.#end(open, { id: open.id, job });
+      if (isLong) job = await this.#client.get(settled.id);
     } catch (error) {
-      this.#end(open, { id: open.id, error: error as QueueError });
+      return this.#end(open, { id: open.id, error: error as QueueError });
     }
+    if (typeof job.state !== 'string') throw new Error(`the job "${open.id}" has no state`);
+    if (isSettled(job.state)) this.#end(open, { id: open.id, job });
   }
 
   /** Either it never arrived, or it was settled so long ago that its queue has forgotten it. */

@@ -1,5 +1,5 @@
 import { type ClientAnswer, limits, PING_TEXT, PONG_TEXT } from '../protocol/index.ts';
-import type { ClientOptions, JobClient, QueueError } from './client.ts';
+import { type ClientOptions, type JobClient, QueueError } from './client.ts';
 import { dial, whyDenied } from './dial.ts';
 
 /** Between attempts to connect, ms: doubles from the first to the last, each with up to half of it added. */
@@ -13,10 +13,11 @@ interface SocketUser {
   /** Whether a socket that broke is dialled again. */
   isNeeded(): boolean;
   onOpen(): void;
-  onFrame(frame: ClientAnswer): void;
+  /** @throws where it is no frame */
+  onFrame(frame: ClientAnswer): Promise<void>;
   /** What was sent and not answered may be lost. */
   onBroken(): void;
-  /** The queue denies the connection: it would again. */
+  /** The queue denies the connection, or says what cannot be read: it would again. */
   onDenied(error: QueueError): void;
 }
 
@@ -73,11 +74,23 @@ export class KeptSocket {
       this.#heardAt = performance.now();
       if (data === PONG_TEXT) return;
       this.#failures = 0;
-      this.#user.onFrame(JSON.parse(String(data)) as ClientAnswer);
+      void this.#read(String(data));
     };
     socket.onclose = () => this.#onClose(socket);
     // `close` follows.
     socket.onerror = () => {};
+  }
+
+  /** What cannot be read would leave its jobs open for ever. */
+  async #read(text: string): Promise<void> {
+    try {
+      await this.#user.onFrame(JSON.parse(text) as ClientAnswer);
+    } catch (cause) {
+      const message = `The queue sent a frame that cannot be read: ${(cause as Error).message}.`;
+      const error = new QueueError(message, null, 'unreadable_frame');
+      error.cause = cause;
+      this.#user.onDenied(error);
+    }
   }
 
   /** A network that goes away closes nothing: a socket that only listens would wait for ever. */

@@ -235,7 +235,7 @@ class JobConnection:
             for answer in frame["answers"]:
                 self._on_answer(answer)
         elif kind == "settled":
-            task = asyncio.ensure_future(self._on_settled(frame["jobs"], self._link))
+            task = asyncio.ensure_future(self._take_settled(frame["jobs"], self._link))
             self._reads.add(task)
             task.add_done_callback(self._reads.discard)
         elif kind == "unknown":
@@ -270,6 +270,17 @@ class JobConnection:
 
         pause = cast(float, error.get("retry_after_seconds", FULL_PAUSE_SECONDS))
         asyncio.get_running_loop().call_later(pause * (1 + random.random() / 2), submit)
+
+    async def _take_settled(self, jobs: list[dict[str, Any]], link: Link | None) -> None:
+        """Nobody awaits it, so it ends the connection where the frame cannot be read."""
+        try:
+            await self._on_settled(jobs, link)
+        except Exception as error:
+            broken = QueueError(f"The queue sent a frame that cannot be read: {error!r}.", None)
+            broken.__cause__ = error
+            self._give_up(broken)
+            if link is not None:
+                link.close()
 
     async def _on_settled(self, jobs: list[dict[str, Any]], link: Link | None) -> None:
         for settled in jobs:

@@ -37,6 +37,7 @@ class Link:
         self._next_frames = next_frames
         self._control: list[str] = []
         self._has_work = asyncio.Event()
+        self._closed = asyncio.Event()
         self._heard_at = time.monotonic()
         self._sent_at = 0.0
         """Of the last long frame; in the future: by then the one that is being sent has to be gone."""
@@ -44,7 +45,7 @@ class Link:
     async def run(self) -> None:
         """Returns when the connection is over, for whatever reason."""
         self.wake()
-        parts = [asyncio.ensure_future(part) for part in (self._read(), self._write(), self._watch())]
+        parts = [asyncio.ensure_future(part) for part in (self._read(), self._write(), self._watch(), self._closed.wait())]
         try:
             await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -58,6 +59,10 @@ class Link:
     def send(self, frame: dict[str, Any]) -> None:
         self._control.append(to_json(frame))
         self.wake()
+
+    def close(self) -> None:
+        """Ends the connection: `run` returns."""
+        self._closed.set()
 
     def wake(self) -> None:
         self._has_work.set()

@@ -15,6 +15,7 @@ import {
 import { oneByOne } from './one-by-one.ts';
 import type { Call, Job, Options, Program } from './program.ts';
 import { closeScriptedServers } from './scripted-server.ts';
+import { unreadableFrames } from './unreadable.ts';
 
 /**
  * What a client for stored jobs has to do, in whatever language it is written: every program of one runs the same
@@ -35,6 +36,7 @@ export function jobClientScenarios(startProgram: () => Promise<Program>): void {
 
   describe('a client for one job at a time', () => oneByOne(() => program));
   describe('a connection for many jobs', () => manyAtOnce(() => program));
+  describe('a queue that cannot be understood', () => unreadableFrames(() => program));
 }
 
 function manyAtOnce(program: () => Program): void {
