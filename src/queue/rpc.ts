@@ -178,7 +178,7 @@ export interface SubmitJob extends Omit<JobSubmission, 'payload' | 'priority'> {
   model?: string;
   /** A pool, a model or "default", which chooses the pool in place of the model. */
   endpoint?: string;
-  /** Its token is for certain models, so a pool whose workers serve others is not asked for this one. */
+  /** Its token is for certain models: no other pool is asked than one that serves this one. */
   model_only?: boolean;
   /** What the fleet object knows for the model; left out the first time. */
   known?: PoolChoice;

@@ -248,7 +248,7 @@ describe('a pool that a job names', () => {
   const of = (config_id: string, job_type: string, payload: object) =>
     JSON.stringify({ job_type, config_id, payload });
 
-  it('is none where its workers serve other models than those of the token', async () => {
+  it('is none where another one serves the model of a token that is for certain models', async () => {
     const { queueId, worker } = await started();
     const other = await new RawWorker(road.url, 'wv_worker').connect(queueId);
     const instance = { id: 'w2', models: ['secret'], boot_id: 'w2' };
@@ -262,7 +262,7 @@ describe('a pool that a job names', () => {
         of(pool, 'runpod', { model: 'own', input: { messages: HONEST.messages } }),
       ]) {
         const { status, text } = await post(queueId, '/api/jobs', body, JSON_TYPE);
-        expect([status, text]).toEqual([404, expect.stringContaining('do not serve the model')]);
+        expect([status, text]).toEqual([404, expect.stringContaining('does not serve the model')]);
       }
     }
     expect((await post(queueId, '/api/jobs', of('cfg', 'chat_completion', HONEST), JSON_TYPE)).status).toBe(

@@ -236,12 +236,17 @@ function withoutBlanks(json: string): string {
 type Rejection = Extract<SubmitAnswer, { ok: false }>;
 type Pool = { ok: true; config_id: string } | Rejection | Unserved;
 
-/** Some engines, and base workers, answer with what they serve, whichever model they are asked for. */
+/**
+ * Another pool serves the model, and this one does not: some engines, and base workers, answer with what they serve,
+ * whichever model they are asked for.
+ */
 function foreignPool(core: Core, { model, model_only }: SubmitJob, configId: string): Rejection | null {
   if (!model_only || model === undefined) return null;
+  const own = livePool(core, model);
+  if (own?.kind !== 'pool' || own.config_id === configId) return null;
   const workers = core.workers.present(core.now()).filter(({ session }) => session.config_id === configId);
-  if (workers.length === 0 || workers.some((worker) => servesModel(worker, model))) return null;
-  const message = `the workers of the pool "${configId}" do not serve the model "${shortName(model)}", which the job asks for`;
+  if (workers.some((worker) => servesModel(worker, model))) return null;
+  const message = `the pool "${configId}" does not serve the model "${shortName(model)}", which the job asks for; the pool "${own.config_id}" does`;
   return { ok: false, reason: 'unknown_pool', message };
 }
 
