@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { OddEngine, plain, rawAnswer, roadTo } from '../support/odd-engine.ts';
+import { until } from '../support/poll.ts';
 import { recordedStream } from '../support/recorded-streams/index.ts';
 import { settled, submit, tearDown } from '../support/road.ts';
 
@@ -137,6 +138,34 @@ describe('a job of which the engine streams the answer', () => {
     expect(engine.asked).toHaveLength(2);
   });
 });
+
+it('the line of a batch that is answered with an error under a status of 200 stands among the errors', async () => {
+  engine.answer = (socket) => void socket.end(plain('{"object":"error","message":"too long","code":400}'));
+  const form = new FormData();
+  const line = { custom_id: 'a', method: 'POST', url: CHAT, body: ASKED };
+  form.set('purpose', 'batch');
+  form.set('file', new Blob([JSON.stringify(line)]), 'lines.jsonl');
+  const { id } = (await (await fetch(`${url}/v1/files`, { method: 'POST', body: form })).json()) as {
+    id: string;
+  };
+  const made = await post('/v1/batches', { input_file_id: id, endpoint: CHAT, completion_window: '24h' });
+  const batch = ((await made.json()) as { id: string }).id;
+  const ended = await until(async () => {
+    const now = (await (await fetch(`${url}/v1/batches/${batch}`)).json()) as Batch;
+    return now.status === 'completed' ? now : null;
+  }, 'the batch is over');
+  expect(ended.request_counts).toEqual({ total: 1, completed: 0, failed: 1 });
+  const errors = await (await fetch(`${url}/v1/files/${ended.error_file_id}/content`)).text();
+  expect(JSON.parse(errors)).toMatchObject({
+    response: { status_code: 400, body: { error: { message: 'too long' } } },
+  });
+});
+
+interface Batch {
+  status: string;
+  request_counts: object;
+  error_file_id: string;
+}
 
 describe('an answer in one piece that is an error', () => {
   it.each([

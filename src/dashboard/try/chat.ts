@@ -1,3 +1,4 @@
+import { engineMessage } from '../../protocol/api-errors.ts';
 import { request } from '../api.ts';
 import { addToolCalls, type ChatRequest, type ToolCall } from './request.ts';
 
@@ -24,7 +25,7 @@ interface Said {
 interface Answer {
   choices?: { delta?: Said; message?: Said }[];
   usage?: ChatNews['usage'] | null;
-  error?: { message?: string };
+  error?: { message?: string } | string;
 }
 
 /**
@@ -45,7 +46,7 @@ export async function chat(
   tell({ jobId: response.headers.get('x-job-id') });
   let toolCalls: ToolCall[] = [];
   const take = ({ choices, usage, error }: Answer) => {
-    if (error) throw new Error(error.message ?? 'The answer broke off.');
+    if (error) throw new Error(engineMessage({ error }) ?? 'The answer broke off.');
     const said = choices?.[0]?.delta ?? choices?.[0]?.message;
     const reasoning = said?.reasoning ?? said?.reasoning_content;
     if (said?.tool_calls) toolCalls = addToolCalls(toolCalls, said.tool_calls);
