@@ -44,6 +44,8 @@ export const Instance = z.object({
   price_per_hour: z.number().min(0).max(1e6).optional(),
   /** Random, one per worker process: tells a reconnect from a restart that lost what was running. */
   boot_id: z.string().max(64).optional(),
+  /** Random, kept by the machine: tells a worker that starts again from one elsewhere that was given the same id. */
+  machine_id: z.string().max(64).optional(),
 });
 export type Instance = z.infer<typeof Instance>;
 

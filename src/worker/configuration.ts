@@ -95,6 +95,8 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv, started?: Engine
     payloadHosts: payloadHostsOf(given),
     /** This worker's own. */
     spoolFolder: spoolFolder(given, workerId),
+    /** Keeps the name of this machine; null: there is no folder for it. */
+    machineFile: machineFile(given),
     /**
      * A result that was sent goes to the disk if it is not acknowledged within this time, ms; undefined: as with our
      * queue.
@@ -206,6 +208,15 @@ function spoolFolder(given: Own, workerId: string): string {
   const base = given.WORKER_SPOOL_DIR ?? join(stateHome(given), 'worker-vllm', 'spool');
   const queue = `${new URL(given.CASOLA_WS_URL).host}_${given.CASOLA_QUEUE_ID}`;
   return resolve(base, folderName(queue), folderName(workerId));
+}
+
+/** In the state folder of this user alone: a spool may lie on a volume that machines share. */
+function machineFile(given: Own): string | null {
+  try {
+    return join(stateHome(given), 'worker-vllm', 'machine-id');
+  } catch {
+    return null;
+  }
 }
 
 function stateHome({ XDG_STATE_HOME }: Own): string {

@@ -14,6 +14,7 @@ import { type EngineArguments, readWorkerConfiguration, type WorkerConfiguration
 import { openEngine } from './engine-access.ts';
 import { EngineWatch } from './engine-watch.ts';
 import { createPublicFetch } from './files/public-fetch.ts';
+import { machineId } from './machine-id.ts';
 import { terminateOwnMachine } from './own-machine.ts';
 import type { Ports } from './ports.ts';
 import { openQueue, type QueueAccess } from './queue-access.ts';
@@ -81,8 +82,9 @@ async function work(
     spool: new DiskSpool(configuration.spoolFolder, log, configuration.ackWaitMs),
     ...(tracing && { tracer: tracing.tracer }),
   };
+  const instance = instanceOf(configuration, await machineId(configuration.machineFile));
   const ended = Promise.withResolvers<number>();
-  const worker = createWorker(ports, configuration, queue, containerMs, {
+  const worker = createWorker(ports, { ...configuration, instance }, queue, containerMs, {
     engineDoubted: (message) => watch.doubt(message),
     ended: ended.resolve,
   });
@@ -148,7 +150,7 @@ function originOf({ instanceId, engine }: WorkerConfiguration): SpanOrigin {
 
 function createWorker(
   ports: Ports,
-  configuration: WorkerConfiguration,
+  configuration: WorkerConfiguration & { instance: Instance },
   queue: QueueAccess,
   containerMs: number,
   { engineDoubted, ended }: Pick<WorkerEvents, 'engineDoubted' | 'ended'>,
@@ -159,7 +161,6 @@ function createWorker(
     ...configuration,
     workerId: instanceId,
     queueProfile: queue.profile,
-    instance: instanceOf(configuration),
     createdAtMs: createdAt === null ? containerMs : createdAt * 1000,
   };
   let isFirst = true;
@@ -215,7 +216,7 @@ function createMetrics(
   });
 }
 
-function instanceOf(configuration: WorkerConfiguration): Instance {
+function instanceOf(configuration: WorkerConfiguration, machine: string | null): Instance {
   const { instanceId, host, engine, engineRequests, pricePerHour } = configuration;
   return {
     id: instanceId,
@@ -226,6 +227,7 @@ function instanceOf(configuration: WorkerConfiguration): Instance {
     worker_version: manifest.version,
     ...(pricePerHour !== null && { price_per_hour: pricePerHour }),
     boot_id: randomUUID(),
+    ...(machine !== null && { machine_id: machine }),
   };
 }
 

@@ -3,6 +3,7 @@ import { type Core, leasedBy } from '../state/state.ts';
 import type { Connection } from '../store/ports.ts';
 import { findTokenName } from '../store/session-table.ts';
 import { hasExpired } from './ended-token.ts';
+import { closeIfHalfOpen } from './half-open.ts';
 
 export interface Denial {
   code: number;
@@ -13,7 +14,32 @@ export interface Denial {
 }
 
 /** Why this connection may not be the worker of that id and pool; null: it may. */
-export function denyWorker(
+export function denyWorker(core: Core, connection: Connection, frame: Register): Denial | null {
+  return denyToken(core, connection, frame) ?? denyOtherMachine(core, connection, frame);
+}
+
+/**
+ * The id belongs to a worker of another machine that is connected and heard of: often both have the host name for an
+ * id. A worker that starts again, or dials again, is on the machine that it was on, and takes over at once.
+ */
+function denyOtherMachine(
+  core: Core,
+  connection: Connection,
+  { worker_id: workerId, instance }: Register,
+): Denial | null {
+  const machine = instance?.machine_id ?? null;
+  const holder = core.workers.byId(workerId);
+  if (machine === null || !holder || holder.connection.id === connection.id) return null;
+  const { machine_id = null } = holder.session;
+  if (machine_id === null || machine_id === machine || closeIfHalfOpen(core, holder)) return null;
+  return {
+    code: CLOSE.superseded,
+    reason: 'a worker of this id is connected from another machine',
+    message: `a worker "${workerId}" is connected from another machine: give each worker its own CASOLA_INSTANCE_ID`,
+  };
+}
+
+function denyToken(
   core: Core,
   connection: Connection,
   { worker_id: workerId, config_id }: Pick<Register, 'worker_id' | 'config_id'>,

@@ -104,6 +104,7 @@ function sessionOf(core: Core, connection: Connection, frame: Register, sessionI
     paused: false,
     draining: false,
     boot_id: frame.instance?.boot_id ?? null,
+    machine_id: frame.instance?.machine_id ?? null,
     connected_at: core.now(),
   };
 }

@@ -80,6 +80,8 @@ export interface Session {
   paused: boolean;
   draining: boolean;
   boot_id: string | null;
+  /** Null: it does not tell. */
+  machine_id: string | null;
   /** Epoch ms */
   connected_at: number;
 }

@@ -35,6 +35,54 @@ it('a token that is bound to a pool registers a worker of that pool alone', () =
   expect(queue.worker('wv-1', { config_id: 'm' }, launched).frames('registered')).toHaveLength(1);
 });
 
+describe('a worker id that two machines have, such as a host name that both were given', () => {
+  const on = (machine_id: string, boot_id: string) => ({ instance: { machine_id, boot_id } });
+
+  it('stays with the one that is connected and well, whatever token both have', () => {
+    for (const token of [null, ann]) {
+      const queue = new QueueHarness();
+      const holder = queue.worker('gpu', on('one', 'a'), token);
+      const newcomer = queue.worker('gpu', on('two', 'b'), token);
+      expect(denied(newcomer)).toBe(4409);
+      expect(newcomer.frames('error')[0]?.message).toContain('CASOLA_INSTANCE_ID');
+      expect(holder.closed).toBeNull();
+      queue.job();
+      expect(holder.frames('job')).toHaveLength(1);
+    }
+  });
+
+  it.each([
+    ['is started again on its machine', on('one', 'b')],
+    ['dials again', on('one', 'a')],
+    ['is of an older version, which tells no machine', { instance: { boot_id: 'b' } }],
+  ])('is taken over at once by a worker that %s', (_case, again) => {
+    const queue = new QueueHarness();
+    const holder = queue.worker('gpu', on('one', 'a'));
+    expect(queue.worker('gpu', again).frames('registered')).toHaveLength(1);
+    expect(holder.closed?.code).toBe(4409);
+  });
+
+  it('is free for another machine once its worker is gone, or has not been heard of', () => {
+    const queue = new QueueHarness();
+    queue.drop(queue.worker('gpu', on('one', 'a')));
+    const second = queue.worker('gpu', on('two', 'b'));
+    expect(second.frames('registered')).toHaveLength(1);
+    second.goSilent();
+    queue.advance(20);
+    expect(denied(queue.worker('gpu', on('three', 'c')))).toBe(4409);
+    queue.advance(20);
+    expect(queue.worker('gpu', on('three', 'd')).frames('registered')).toHaveLength(1);
+  });
+
+  it('stays with it though the queue hibernates', () => {
+    const queue = new QueueHarness();
+    const holder = queue.worker('gpu', on('one', 'a'));
+    queue.hibernate();
+    expect(denied(queue.worker('gpu', on('two', 'b')))).toBe(4409);
+    expect(holder.closed).toBeNull();
+  });
+});
+
 describe('a worker id that is in use', () => {
   it('is taken over by the same token, as by a worker that dials again', () => {
     const queue = new QueueHarness();
