@@ -126,7 +126,11 @@ function Pool({ pool, span }: { pool: PoolRow; span: Span }) {
             workers ready <Slots running={pool.busy_slots} slots={pool.slots} /> slots busy
           </p>
           {why_waiting && total > 0 && <WaitingFor waiting={why_waiting} />}
-          {why_waiting && total > 0 && <PoolActions pool={pool} />}
+          {why_waiting && total > 0 && (
+            <div>
+              <PoolActions pool={pool} />
+            </div>
+          )}
           <Priorities pool={pool} />
         </div>
       </Still>

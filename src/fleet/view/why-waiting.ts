@@ -151,7 +151,7 @@ function whyNotLaunched(configId: string, scaling: PoolScaling, of: OfPool, now:
   const { batch_wait, decision } = scaling;
   if (batch_wait) {
     const lines = `${counted(batch_wait.lines, 'line')} of batches`;
-    const clause = `${lines} are too little work to start a worker for: one is started when more waits, or at the last moment at which ${batch_wait.lines === 1 ? 'it ends' : 'they end'} within the window`;
+    const clause = `${lines} are too little work to start a worker for: one is started when more waits, and in time for ${batch_wait.lines === 1 ? 'its' : 'their'} window`;
     return waitsFor('batch_start', clause, {
       until: batch_wait.until,
       advice: startsOne(configId, 'a worker'),

@@ -67,6 +67,8 @@ export function targetOf(asked: Asked, memory: PoolMemory, capacity: Capacity, s
     if (workers === spec.min && spec.min > forCallers) return leastInWords(asked);
     if (floor > workers) return 'the one that is up stays for lines of batches';
     if (isWaiting) return linesInWords(batch, market.now);
+    if (spec.batch_only && waiting > 0)
+      return `workers are launched for batches alone, and ${plural(waiting, 'other job')} ${waiting === 1 ? 'waits' : 'wait'}`;
     return callersInWords(callers.busy, waiting);
   };
   return {

@@ -216,7 +216,7 @@ describe('what work waits for', () => {
       { scaling: { batch_wait: { lines: 900, until: NOW + MINUTE } }, is_batch: true },
       {
         code: 'batch_start',
-        for: '900 lines of batches are too little work to start a worker for: one is started when more waits, or at the last moment at which they end within the window',
+        for: '900 lines of batches are too little work to start a worker for: one is started when more waits, and in time for their window',
         until: LATER,
         advice: `${LAUNCHES} a worker now.`,
       },

@@ -47,7 +47,11 @@ describe('what the rule launches', () => {
   it('launches no more than have a slot’s work each, and none for callers where only batches start workers', () => {
     const few = waiting({ slots: 1 }, 1);
     expect(launched(now(observed({ pools: [few] })))).toHaveLength(1);
-    expect(launched(now(observed({ pools: [waiting({ batch_only: true })] })))).toEqual([]);
+    const batchOnly = now(observed({ pools: [waiting({ batch_only: true })] }));
+    expect(launched(batchOnly)).toEqual([]);
+    expect(batchOnly.pools[0]?.text).toMatch(
+      /^0 workers wanted: workers are launched for batches alone, and \d+ other jobs wait\.$/,
+    );
   });
 
   it('stays within max, counting what drains and ends, and keeps min without work', () => {
