@@ -85,7 +85,7 @@ function exception(entry: string): (url: URL) => boolean {
   if (!name) return () => false;
   return (url) =>
     (port === undefined || port === portOf(url)) &&
-    (url.hostname === name || (isIP(name) === 0 && url.hostname.endsWith(`.${name}`)));
+    (url.hostname === name || (isIP(url.hostname) === 0 && url.hostname.endsWith(`.${name}`)));
 }
 
 function inNetwork(address: string, bits: number): (url: URL) => boolean {

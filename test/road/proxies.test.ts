@@ -3,7 +3,14 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { EXIT } from '../../src/process/index.ts';
 import { until } from '../support/poll.ts';
-import { FAR_HOST, type RunningProxy, startTinyproxy, whyNoProxies } from '../support/real-proxies.ts';
+import {
+  FAR_HOST,
+  makeCertificate,
+  type RunningProxy,
+  startNginx,
+  startTinyproxy,
+  whyNoProxies,
+} from '../support/real-proxies.ts';
 import {
   cli,
   type QueueProcess,
@@ -111,6 +118,41 @@ describe.skipIf(why !== null)('through a proxy that asks for a password', () => 
     expect((await submitted.exited).code).not.toBe(EXIT.ok);
     expect(submitted.output()).toMatch(/40[17]|Proxy Authentication/);
     expect(worker.process.output() + submitted.output()).not.toContain('forgotten');
+  });
+});
+
+describe.skipIf(why !== null)('an encrypted queue whose certificate is its own', () => {
+  let address: string;
+  let certificate: string;
+  beforeAll(async () => {
+    const tls = makeCertificate();
+    certificate = tls.certificate;
+    const nginx = await startNginx(queue.port, tls);
+    address = `https://${FAR_HOST}:${nginx.port}`;
+  });
+  const encrypted = () => ({ CASOLA_API_TOKEN: TOKEN, HTTPS_PROXY: ownWay().HTTP_PROXY, HTTP_PROXY: '' });
+
+  it('is reached through HTTPS_PROXY, trusted by NODE_EXTRA_CA_CERTS', async () => {
+    const env = { ...encrypted(), NODE_EXTRA_CA_CERTS: certificate };
+    const worker = await startWorker(address, 'trusting', { env: { ...env, CASOLA_CONFIG_ID: 'tls' } });
+    await worker.process.waitForLine(/taking jobs/);
+    expect(worker.process.output()).toContain('(HTTPS_PROXY)');
+    const submitted = cli(['submit', 'hello', '--config-id', 'tls', '--url', address], env);
+    expect([(await submitted.exited).code, submitted.output()]).toEqual([EXIT.ok, expect.anything()]);
+    await worker.process.stop();
+  });
+
+  it('is not reached without, and the advice is that variable', async () => {
+    const env = { ...encrypted(), NODE_EXTRA_CA_CERTS: '' };
+    const worker = await startWorker(address, 'doubting', { env });
+    const line = await worker.process.waitForLine(/could not be opened/);
+    const submitted = cli(['submit', 'hello', '--url', address], env);
+    expect((await submitted.exited).code).not.toBe(EXIT.ok);
+    for (const said of [line, submitted.output()]) {
+      expect(said).toContain('self-signed certificate: set NODE_EXTRA_CA_CERTS');
+      expect(said).not.toContain('--use-system-ca');
+    }
+    await worker.process.stop();
   });
 });
 

@@ -19,9 +19,23 @@ const NAMESPACE = ['--user', '--map-root-user', '--mount'];
 /** Null: they can run here, else why not. */
 export const whyNoProxies = (): string | null => {
   if (spawnSync('apt-get', ['--version']).status !== 0) return 'there is no apt-get';
+  if (spawnSync('openssl', ['version']).status !== 0) return 'there is no openssl';
   if (spawnSync('unshare', [...NAMESPACE, 'true']).status !== 0) return 'namespaces are not allowed';
   return null;
 };
+
+/** A certificate for the name that the proxy alone knows, signed by itself. */
+export function makeCertificate(): { key: string; certificate: string } {
+  const folder = stateFolder();
+  const [key, certificate] = [join(folder, 'key.pem'), join(folder, 'certificate.pem')];
+  const made = spawnSync('openssl', [
+    ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2'],
+    ...['-subj', `/CN=${FAR_HOST}`, '-addext', `subjectAltName=DNS:${FAR_HOST}`],
+    ...['-keyout', key, '-out', certificate],
+  ]);
+  if (made.status !== 0) throw new Error(`openssl made no certificate: ${made.stderr}`);
+  return { key, certificate };
+}
 
 let programs: Promise<Proxies> | undefined;
 const installed = () => {

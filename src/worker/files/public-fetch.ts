@@ -89,7 +89,10 @@ export function publicLookup(lookup: typeof systemLookup = systemLookup): Lookup
  * cause. Where a proxy connects, names that resolve to private addresses here are refused; those that do not resolve here,
  * as behind many proxies none does, are the proxy's to judge.
  */
-export function createPublicFetch(lookup?: typeof systemLookup): Fetch {
+export function createPublicFetch(
+  lookup?: typeof systemLookup,
+  proxied = { applies: (url: string) => proxyFor(url) !== null, fetch: systemWeb.fetch },
+): Fetch {
   const connect = buildConnector({ lookup: publicLookup(lookup) });
   const dispatcher = new Agent({
     connect: (target, done) => {
@@ -102,10 +105,10 @@ export function createPublicFetch(lookup?: typeof systemLookup): Fetch {
   // undici's types and those of the platform differ in names only.
   const directly = ((url: string, init: object) => fetch(url, { ...init, dispatcher })) as unknown as Fetch;
   return async (url, init) => {
-    if (proxyFor(url) === null) return await directly(url, init);
+    if (!proxied.applies(url)) return await directly(url, init);
     const problem = await privateAddressOf(new URL(url).hostname, lookup);
     if (problem) throw new TypeError('fetch failed', { cause: problem });
-    return await systemWeb.fetch(url, init);
+    return await proxied.fetch(url, init);
   };
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { postJson } from '../../../src/process/http.ts';
+import { postJson, reasonOf } from '../../../src/process/http.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
 
 type Answer = number | 'broken' | 'silent';
@@ -62,4 +62,19 @@ test.each<[string, Answer[], number, string]>([
   const there = receiver(...answers);
   expect(await outcomeOf(there)).toBe(message);
   expect(there.posts).toHaveLength(tries);
+});
+
+test('the reason of a failure is the innermost, and an unknown certificate is advised on', () => {
+  const own = Object.assign(
+    new Error(
+      'self-signed certificate; if the root CA is installed locally, try running Node.js with --use-system-ca',
+    ),
+    { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' },
+  );
+  const wrapped = new Error('Connection error.', { cause: new TypeError('fetch failed', { cause: own }) });
+  expect(reasonOf(wrapped)).toBe(
+    'self-signed certificate: set NODE_EXTRA_CA_CERTS to a file with the certificate of its authority, as PEM',
+  );
+  expect(reasonOf(new TypeError('fetch failed', { cause: new Error('ECONNRESET') }))).toBe('ECONNRESET');
+  expect(reasonOf('text')).toBe('text');
 });

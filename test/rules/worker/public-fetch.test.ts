@@ -113,3 +113,25 @@ test('listed hosts and the queue may have private addresses, and a redirect is n
   for (let turn = 0; turn < 100 && moved.errors.length === 0; turn++) await settled();
   expect(moved.errors).toMatchObject([{ error: expect.stringContaining('10.0.0.1 is a private address') }]);
 });
+
+test('through a proxy, only what is private as far as this machine knows is refused', async () => {
+  const asked: string[] = [];
+  const fetch = async (url: string) => {
+    asked.push(url);
+    return new Response('');
+  };
+  const known = resolver({ 'inside.example': ['10.0.0.5'], 'files.example': ['93.184.216.34'] });
+  const lookup = ((host: string, options: never, done: (error: Error) => void) =>
+    host.startsWith('known-to')
+      ? done(new Error('ENOTFOUND'))
+      : known(host, options, done as never)) as never;
+  const fetchPublic = createPublicFetch(lookup, { applies: () => true, fetch });
+  for (const host of ['inside.example', '10.0.0.5', '[::1]', '169.254.169.254']) {
+    await expect(fetchPublic(`https://${host}/x`)).rejects.toThrow(
+      expect.objectContaining({ cause: expect.objectContaining({ name: 'PrivateAddressError' }) }),
+    );
+  }
+  await fetchPublic('https://files.example/x');
+  await fetchPublic('https://known-to-the-proxy-alone.example/x');
+  expect(asked).toEqual(['https://files.example/x', 'https://known-to-the-proxy-alone.example/x']);
+});
