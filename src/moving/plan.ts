@@ -1,4 +1,5 @@
 import { isObject, jsonOrText, limits, type MovePlan } from '../protocol/index.ts';
+import { unknownMember } from './sampling.ts';
 import { stopsOf } from './stop-hold.ts';
 
 /**
@@ -20,7 +21,7 @@ export function routeOf(path: string): Route | undefined {
 }
 
 /** What OpenAI's older route generates when its caller names no number. */
-const TEXT_TOKENS = 16;
+export const TEXT_TOKENS = 16;
 
 /** Fields that are about the prompt, which goes on as ids, and those that a continuation says anew. */
 const LEFT_OUT: readonly string[] = [
@@ -121,9 +122,12 @@ export function movePlan(path: string, body: string | Uint8Array | undefined): M
   const isLaterName = route === 'chat' && isGiven(request.max_completion_tokens);
   const field = isLaterName ? 'max_completion_tokens' : 'max_tokens';
   const most = fields[field] ?? (route === 'text' ? TEXT_TOKENS : null);
+  const rest = Object.fromEntries(Object.entries(request).filter(([name]) => !LEFT_OUT.includes(name)));
+  const unknown = unknownMember(rest);
+  if (unknown !== null) return unknown;
   return {
     path,
-    rest: Object.fromEntries(Object.entries(request).filter(([name]) => !LEFT_OUT.includes(name))),
+    rest,
     max_tokens: typeof most === 'number' ? most : null,
     max_tokens_field: field,
     min_tokens: typeof fields.min_tokens === 'number' ? fields.min_tokens : 0,

@@ -58,6 +58,8 @@ export interface WaitingRequest {
   limit_ms?: number;
   /** What its caller calls the request, where that is not the id of the job. */
   request_id?: string;
+  /** What its own body says, for the case that the rest of its answer is asked of another worker. */
+  terms?: { max_tokens: number | null; priority: number | null };
   /** Left out: it is the first attempt. */
   earlier?: EarlierAttempts;
   /** It asks for the rest of an answer that broke off elsewhere; left out: for the whole of it. */

@@ -1,4 +1,4 @@
-import type { RequestFacts } from '../../asked/body-facts.ts';
+import type { BodyFacts, RequestFacts } from '../../asked/body-facts.ts';
 import { lengthsOf, tokensOf } from '../../asked/lengths.ts';
 import { freeBytes } from '../../durable/free-bytes.ts';
 import {
@@ -123,6 +123,7 @@ async function readRequest(context: GatewayContext, pathname: string, path: stri
       ? asHttp(() => lengthsOf(pathname, read.facts.jsonBytes, read.facts.fields))
       : null;
     const cost = lengths && tokensOf(lengths, await lengthOfModel(env, queueId, model));
+    const terms = stream ? termsOf(pathname, read.facts) : undefined;
     freeBytes(bytes);
     const bound = boundsOf(token, aliases);
     const priority = requestPriority(read.priorities, tier, bound);
@@ -144,6 +145,7 @@ async function readRequest(context: GatewayContext, pathname: string, path: stri
       ...(cost !== null && { tokens: cost }),
       priority,
       ...(prefix !== undefined && { prefix }),
+      ...(terms && { terms }),
       ...(read.requestId !== null && { request_id: read.requestId }),
       ...waitsOf(given),
     };
@@ -162,6 +164,12 @@ async function readRequest(context: GatewayContext, pathname: string, path: stri
     release();
     throw error;
   }
+}
+
+/** What an answer that moves is bounded by: its worker's word for it does not count. */
+function termsOf(pathname: string, { fields, jsonBytes, priority }: BodyFacts): Asked['call']['terms'] {
+  const { most } = asHttp(() => lengthsOf(pathname, jsonBytes, fields));
+  return { max_tokens: most, priority: typeof priority === 'number' ? priority : null };
 }
 
 /** Asks workers until one answers. Frees the payload as soon as no further attempt is possible. */

@@ -5,6 +5,7 @@ import type { WaitingRequest } from '../../queue/rpc.ts';
 import type { Mover } from '../../relay/ports.ts';
 import { closingEvents, continuationRequest, isGenerated } from '../continuation.ts';
 import { type Cut, tokensGiven } from '../cut.ts';
+import { onOwnTerms } from '../own-terms.ts';
 import { Stitcher } from '../stitch.ts';
 
 /** What a relay is told of the request whose answer it opens, for the case that it has to be moved. */
@@ -48,10 +49,15 @@ export class Moving implements Mover {
     this.#ports = ports;
   }
 
-  move(id: number, cut: Cut, reason: BrokenReason, asked: unknown): boolean {
+  move(id: number, told: Cut, reason: BrokenReason, asked: unknown): boolean {
     const opened = asked as Opened | null;
     if (opened === null) return false;
     const { call } = opened.asked;
+    const cut = onOwnTerms(told, call);
+    if (typeof cut === 'string') {
+      this.stays(cut, reason, asked);
+      return false;
+    }
     const isRelease = (RELEASE_REASONS as readonly string[]).includes(reason.code);
     const moves = (call.moved?.moves ?? 0) + 1;
     const failures = (call.moved?.failures ?? 0) + (isRelease ? 0 : 1);
