@@ -8,6 +8,7 @@ import { EXIT, sourceStack, UserError } from './process/index.ts';
 import { useProxies } from './process/outgoing.ts';
 import { manifest } from './process/package.ts';
 import { secretHider } from './process/secrets.ts';
+import { printable } from './protocol/text.ts';
 import { defaultText, operatorSettings, variableOf } from './settings/queue-settings.ts';
 
 /**
@@ -265,13 +266,14 @@ function explain(error: unknown): number {
   // commander has printed its own message, or the help that was asked for.
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.configuration;
   if (error instanceof UserError) {
-    process.stderr.write(`${hide(error.message)}\n`);
+    // A queue's own words may be in it.
+    process.stderr.write(`${printable(hide(error.message))}\n`);
     return error.exitCode;
   }
   const { message } = error as Error;
   const hint =
     env.LOG_LEVEL === 'debug' ? sourceStack(error) : 'LOG_LEVEL=debug shows where this comes from.';
-  process.stderr.write(`worker-vllm failed unexpectedly: ${hide(message)}\n${hide(hint)}\n`);
+  process.stderr.write(`worker-vllm failed unexpectedly: ${printable(hide(message))}\n${hide(hint)}\n`);
   return EXIT.unexpected;
 }
 

@@ -3,7 +3,7 @@ import { text } from 'node:stream/consumers';
 import { JobClient, type NewJob, QueueError } from '../client/index.ts';
 import { reasonOf } from '../process/http.ts';
 import { EXIT, UserError } from '../process/index.ts';
-import { isSettled, type JobView } from '../protocol/index.ts';
+import { isSettled, type JobView, printable } from '../protocol/index.ts';
 import { refusal } from './ask-queue.ts';
 import { traceText } from './trace.ts';
 import { WaitingLine } from './waiting-line.ts';
@@ -78,12 +78,14 @@ function report(job: JobView, options: SubmitOptions): number {
     if (options.text && answer === null) {
       process.stderr.write(`The result of job ${job.id} has no text; all of it:\n`);
     }
-    process.stdout.write(`${answer ?? JSON.stringify(job.result, null, 2)}\n`);
+    const shown = `${answer ?? JSON.stringify(job.result, null, 2)}\n`;
+    // A file or another program gets it as it is.
+    process.stdout.write(process.stdout.isTTY ? printable(shown) : shown);
     return EXIT.ok;
   }
   const look = `${options.url}/api/jobs/${job.id}`;
   if (job.state === 'pending' || job.state === 'leased') {
-    process.stdout.write(`${JSON.stringify(job, null, 2)}\n`);
+    process.stdout.write(printable(`${JSON.stringify(job, null, 2)}\n`));
     if (options.wait === 0) return EXIT.ok;
     const why =
       job.state === 'pending'
@@ -92,10 +94,12 @@ function report(job: JobView, options: SubmitOptions): number {
     process.stderr.write(`${why} after ${options.wait} s. Look again: ${look}\n`);
     return EXIT.unexpected;
   }
-  process.stderr.write(`Job ${job.id} ${job.state}: ${job.error?.message ?? 'no reason was given'}\n`);
+  process.stderr.write(
+    printable(`Job ${job.id} ${job.state}: ${job.error?.message ?? 'no reason was given'}\n`),
+  );
   for (const error of job.attempt_errors) {
     process.stderr.write(
-      `  attempt ${error.attempt} on ${error.worker_id ?? 'no worker'}: ${error.message}\n`,
+      printable(`  attempt ${error.attempt} on ${error.worker_id ?? 'no worker'}: ${error.message}\n`),
     );
   }
   return EXIT.unexpected;

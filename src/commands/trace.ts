@@ -1,5 +1,5 @@
 import type { LedgerStep } from '../client/index.ts';
-import type { Waiting } from '../protocol/index.ts';
+import { printable, type Waiting } from '../protocol/index.ts';
 import { waitingLine } from './waiting-line.ts';
 
 /** A ledger for people: a line a step, its time since the first, s. */
@@ -16,5 +16,5 @@ export function traceText(jobId: string, steps: readonly LedgerStep[], waiting?:
     ].join('  ');
   });
   if (waiting) lines.push(waitingLine(waiting));
-  return `Job ${jobId}\n${lines.map((line) => `  ${line.trimEnd()}\n`).join('')}`;
+  return printable(`Job ${jobId}\n${lines.map((line) => `  ${line.trimEnd()}\n`).join('')}`);
 }

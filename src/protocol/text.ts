@@ -65,3 +65,20 @@ export function asciiJson(value: unknown): string {
 function escaped(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
+
+/** Characters that steer a terminal or turn its text around, and halves of characters. */
+const STEERING = /[\p{Cc}\p{Cs}\u200e\u200f\u2028-\u202e\u2066-\u2069]/u;
+const ALL_STEERING = new RegExp(STEERING, 'gu');
+
+/** Whether a name can be shown anywhere as it is, and be encoded. */
+export function isPlain(text: string): boolean {
+  return !STEERING.test(text);
+}
+
+/** Text from elsewhere for a terminal, in lines: what would steer it is written as in JSON. */
+export function printable(text: string): string {
+  return text.replaceAll(ALL_STEERING, (character) => {
+    if (character === '\n' || character === '\t') return character;
+    return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  });
+}

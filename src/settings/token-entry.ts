@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { Limits } from '../protocol/index.ts';
+import { isPlain, Limits } from '../protocol/index.ts';
 import { SCOPES } from './scopes.ts';
 
 /** What the entry of a token may hold, wherever the token was made. */
@@ -37,24 +37,39 @@ export const TokenBounds = z.object({
   expires_at: z.iso.datetime({ offset: true }).optional(),
 });
 
+/** Names that are shown, and stand in addresses. What was made before is read as it is. */
+function onlyPlain(entry: object, context: z.RefinementCtx): void {
+  for (const [field, value] of Object.entries(entry)) {
+    for (const text of Array.isArray(value) ? value : [value]) {
+      if (typeof text !== 'string' || isPlain(text)) continue;
+      const message = 'expected no control characters and no halves of characters';
+      context.addIssue({ code: 'custom', path: [field], message });
+    }
+  }
+}
+
 /** Body of `POST /api/tokens`. Strict: what is misspelt would let the token do more. */
 export const TokenRequest = TokenBounds.extend({
   /** Who it is for; also the tenant of its jobs, unless `tenant` is given. */
   name: z.string().min(1).max(256),
-}).strict();
+})
+  .strict()
+  .superRefine(onlyPlain);
 
 const { scopes: _, ...changeable } = TokenBounds.shape;
 
 /** Body of `PATCH /api/tokens/{name}`: what is left out stays, null takes it away. */
-export const TokenChanges = z.strictObject(
-  Object.fromEntries(
-    Object.entries(changeable).map(([name, bound]) => [name, bound.unwrap().nullable().optional()]),
-  ) as {
-    [Name in keyof typeof changeable]: z.ZodOptional<
-      z.ZodNullable<ReturnType<(typeof changeable)[Name]['unwrap']>>
-    >;
-  },
-);
+export const TokenChanges = z
+  .strictObject(
+    Object.fromEntries(
+      Object.entries(changeable).map(([name, bound]) => [name, bound.unwrap().nullable().optional()]),
+    ) as {
+      [Name in keyof typeof changeable]: z.ZodOptional<
+        z.ZodNullable<ReturnType<(typeof changeable)[Name]['unwrap']>>
+      >;
+    },
+  )
+  .superRefine(onlyPlain);
 export type TokenChanges = z.infer<typeof TokenChanges>;
 
 /** The entry as it is with them. */

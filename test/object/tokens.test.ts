@@ -116,6 +116,13 @@ describe('a token that is made while the queue runs', () => {
     [{ name: 'x', scopes: ['everything'] }, 400, 'invalid_token'],
     [{ name: 'x', scopes: ['submit'], expires_at: 'tomorrow' }, 400, 'invalid_token'],
     [{ name: 'x', scopes: ['submit'], modles: ['a'] }, 400, 'invalid_token'],
+    [{ name: 'x\u001b[2J', scopes: ['submit'] }, 400, 'invalid_token'],
+    [{ name: '\ud800', scopes: ['submit'] }, 400, 'invalid_token'],
+    [
+      { name: 'x', scopes: ['submit'], limits: { models: JSON.parse('{"__proto__":{"running":1}}') } },
+      400,
+      'invalid_token',
+    ],
     [{ name: 'operator', scopes: ['submit'] }, 409, 'token_exists'],
   ])('is refused when it is asked for as %j', async (body, status, code) => {
     const refused = await ask('POST', '/api/tokens', body);

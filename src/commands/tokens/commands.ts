@@ -1,8 +1,9 @@
 import { UserError } from '../../process/index.ts';
-import { type TokenView, termsText } from '../../protocol/index.ts';
+import { printable, type TokenView, termsText } from '../../protocol/index.ts';
 import type { Scope } from '../../settings/scopes.ts';
-import { TokenBounds, TokenChanges } from '../../settings/token-entry.ts';
+import { TokenBounds, TokenChanges, TokenRequest } from '../../settings/token-entry.ts';
 import { columns } from '../fleet/columns.ts';
+import { clean } from '../top/terminal.ts';
 import { LIMIT_FLAGS, type LimitOptions, limitsIn } from './limit-options.ts';
 import { type NewSecret, randomName, type TokenPlace, tokensOfFolder, tokensOfQueue } from './places.ts';
 
@@ -41,8 +42,14 @@ export interface CreateOptions extends PlaceOptions, TermOptions {
 export async function runTokenCreate(options: CreateOptions): Promise<number> {
   const { scope, workerId } = options;
   const bounds = boundsIn(options, Date.now());
+  const { name = randomName(scope) } = options;
+  const parsed = TokenRequest.safeParse({ ...bounds, name });
+  if (!parsed.success) {
+    const { path, message } = parsed.error.issues[0]!;
+    throw new UserError(`${FIELDS[String(path[0])] ?? `--${String(path[0])}`}: ${message}.`);
+  }
   const place = placeOf(options);
-  const made = await place.create(options.name ?? randomName(scope), bounds);
+  const made = await place.create(name, bounds);
   const where = workerId === undefined ? '' : ` as the worker ${workerId}`;
   showOnce(made, `has the scope ${scope.join(', ')}${where}`, place);
   return 0;
@@ -68,7 +75,7 @@ export async function runTokenSet(name: string, options: PlaceOptions & TermOpti
   const { models, routes, expires_at, ...terms } = { ...token, ...changes };
   const [of, paths] = [models?.join(', ') ?? 'all', routes?.join(', ') ?? 'all'];
   process.stderr.write(
-    `The token "${name}" now has the limits: ${termsText(terms)}; models: ${of}; routes: ${paths}; expires: ${expires_at ?? 'never'}.\n`,
+    `The token "${clean(name)}" now has the limits: ${clean(termsText(terms))}; models: ${clean(of)}; routes: ${clean(paths)}; expires: ${expires_at ?? 'never'}.\n`,
   );
   return 0;
 }
@@ -82,7 +89,7 @@ export async function runTokenList(name: string | undefined, options: PlaceOptio
   const text = options.json
     ? JSON.stringify(name === undefined ? shown : shown[0], null, 2)
     : table(shown, place);
-  process.stdout.write(`${text}\n`);
+  process.stdout.write(`${printable(text)}\n`);
   if (!options.json && !place.knowsUse && shown.length > 0) process.stderr.write(USE_HINT);
   return 0;
 }
@@ -99,7 +106,7 @@ export async function runTokenRotate(name: string, options: PlaceOptions): Promi
 
 export async function runTokenRevoke(name: string, options: PlaceOptions): Promise<number> {
   await placeOf(options).revoke(name);
-  process.stderr.write(`The token "${name}" is refused from now on.\n`);
+  process.stderr.write(`The token "${clean(name)}" is refused from now on.\n`);
   return 0;
 }
 
@@ -109,7 +116,7 @@ function placeOf({ url, token, state }: PlaceOptions): TokenPlace {
 
 function showOnce({ token, name }: NewSecret, what: string, { note }: TokenPlace): void {
   process.stdout.write(`${token}\n`);
-  process.stderr.write(`The token "${name}" ${what}. It is shown only this once: ${note}\n`);
+  process.stderr.write(`The token "${clean(name)}" ${what}. It is shown only this once: ${note}\n`);
 }
 
 const FIELDS: Record<string, string> = {
@@ -233,6 +240,6 @@ function table(tokens: readonly TokenView[], { knowsUse }: TokenPlace): string {
   );
   return columns([
     ['NAME', 'SCOPES', 'TENANT', 'MODELS', 'ROUTES', 'LIMITS', 'EXPIRES', ...(knowsUse ? ['LAST USED'] : [])],
-    ...rows,
+    ...rows.map((row) => row.map(clean)),
   ]).join('\n');
 }

@@ -95,6 +95,8 @@ function amountsIn(
   return text.split(',').map((part) => {
     const at = part.lastIndexOf('=');
     const amount = form.test(part.slice(at + 1)) ? Number(part.slice(at + 1)) : 0;
+    if (part.slice(0, at).trim() === '__proto__')
+      throw new UserError(`${flag} "${text}": "__proto__" is no name of a model.`);
     if (amount >= least && amount <= 1e12)
       return { pattern: at < 0 ? null : part.slice(0, at).trim(), amount };
     throw new UserError(

@@ -1,4 +1,5 @@
 import { stripVTControlCharacters } from 'node:util';
+import { printable } from '../../protocol/text.ts';
 
 /** Tables of text for a terminal, no wider than it. */
 
@@ -74,9 +75,9 @@ export function colour({ hasColours }: Screen, name: Colour, text: string): stri
   return hasColours ? `${ESCAPE}[${CODES[name]}m${text}${RESET}` : text;
 }
 
-/** Names and errors come from elsewhere: nothing of them may steer the terminal. */
+/** Names and errors come from elsewhere: nothing of them may steer the terminal, or begin another line. */
 export function clean(text: string): string {
-  return text.replaceAll(/\p{Cc}/gu, ' ');
+  return printable(text.replaceAll(/[\t\n\r]/g, ' '));
 }
 
 const SEQUENCE_OR_CHARACTER = new RegExp(`${ESCAPE}\\[\\d+m|.`, 'gsu');

@@ -277,7 +277,16 @@ function viewOf(entry: TokenEntry, source: TokenView['source'], lastUsed: number
 
 /** @throws HttpError 400, 413 */
 async function requestOf<T>(context: GatewayContext, schema: z.ZodType<T>): Promise<T> {
-  const parsed = parseValue(schema, await readValue(context.req.raw, context.env, BODY_BYTES));
+  const value = await readValue(context.req.raw, context.env, BODY_BYTES);
+  // A schema passes it over without a word.
+  if (hasProto(value))
+    throw new HttpError(400, 'Not a token: "__proto__" is no name of anything.', 'invalid_token');
+  const parsed = parseValue(schema, value);
   if (parsed.ok) return parsed.value;
   throw new HttpError(400, `Not a token: ${parsed.message}`, 'invalid_token');
+}
+
+function hasProto(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return Object.hasOwn(value, '__proto__') || Object.values(value).some(hasProto);
 }

@@ -44,7 +44,7 @@ describe('worker-vllm fleet status', () => {
       '▲ The budget of $2 an hour is reached.',
       '▲ a: the model cannot be loaded. "worker-vllm fleet resume a" tries again.',
       '▲ b is paused: "worker-vllm fleet resume b" ends that.',
-      '▲ Provider pod: HTTP 402 [2J',
+      '▲ Provider pod: HTTP 402\\u001b[2J',
       '▲ Provider pod: no launcher with the driver runpod is connected. Start one with "worker-vllm launcher".',
     ]);
   });
