@@ -285,7 +285,10 @@ describe('a limit by model', () => {
     ],
     ['an input of RunPod’s', '/v2/cfg/run', { input: { openai_input: HONEST } }],
     ['a text in one', '/v2/cfg/run', { input: { route: CHAT, body: JSON.stringify(HONEST) } }],
-  ])('holds for %s, by the model in its body', async (_, path, one) => {
+    ['an input that names no model', '/v2/cfg/run', { input: { prompt: 'Hi' } }],
+    ['a chat job that names none', '/api/jobs', job('chat_completion', { messages: HONEST.messages })],
+    ['a chat job for whatever there is', '/api/jobs', job('llm_inference', { ...HONEST, model: 'default' })],
+  ])('holds for %s, by the model that the engine is asked for', async (_, path, one) => {
     const { queueId, worker } = await started();
     for (let sent = 0; sent < 3; sent++)
       expect((await post(queueId, path, JSON.stringify(one), JSON_TYPE, 'limited')).status).toBeLessThan(300);
@@ -293,5 +296,18 @@ describe('a limit by model', () => {
     const types = () => worker.frames.filter(({ type }) => type === 'job').map(({ job_type }) => job_type);
     await until(() => types().includes('chat_completion'), 'another token’s job is given out');
     expect(types()).toHaveLength(2);
+  });
+
+  it('holds for requests that name none', async () => {
+    const { queueId, worker } = await started();
+    const body = JSON.stringify({ ...HONEST, model: 'default' });
+    const headers = { authorization: 'Bearer wv_limited', 'x-queue-id': queueId, 'content-type': JSON_TYPE };
+    const ended = new AbortController();
+    const first = fetch(road.url + CHAT, { method: 'POST', headers, body, signal: ended.signal });
+    const ending = expect(first).rejects.toThrow();
+    await until(() => worker.frames.some(({ type }) => type === 'job'), 'the first is given out');
+    expect((await post(queueId, CHAT, body, JSON_TYPE, 'limited')).status).toBe(429);
+    ended.abort();
+    await ending;
   });
 });

@@ -2,7 +2,7 @@ import { countGivenUp } from '../attempts/usage.ts';
 import { emit } from '../events/emit.ts';
 import { bytesOf, type RequestAnswer, UNSERVED, type Unserved, type WaitingRequest } from '../rpc.ts';
 import type { WaitingJob } from '../state/job.ts';
-import { isNamed, livePool } from '../state/live-pool.ts';
+import { costOfModel, isNamed, livePool } from '../state/live-pool.ts';
 import type { Core } from '../state/state.ts';
 import { ambiguous, reject } from '../waiting/admission.ts';
 import { letInAgain, letInOrHold, withHeaders } from '../waiting/limits.ts';
@@ -74,7 +74,7 @@ export function request(
     waits_for_start: asked.waits_for_start ?? false,
     is_admitted: false,
     is_repeat: earlier !== null,
-    cost: asked.limits ? { model: asked.model, tokens: asked.tokens ?? 0 } : null,
+    cost: asked.limits ? costOfModel(core, asked.model, asked.tokens ?? 0, configId) : null,
     held: null,
     let_in_at: null,
     prefix: asked.prefix ?? null,

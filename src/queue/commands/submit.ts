@@ -11,7 +11,7 @@ import {
   UNSERVED,
   type Unserved,
 } from '../rpc.ts';
-import { isNamed, livePool } from '../state/live-pool.ts';
+import { costOfModel, isNamed, livePool } from '../state/live-pool.ts';
 import { add } from '../state/pending.ts';
 import type { Core } from '../state/state.ts';
 import { freeSlots, servesModel } from '../state/worker.ts';
@@ -169,7 +169,7 @@ function insert(core: Core, job: SubmitJob, id: string, configId: string): Store
     webhook: job.webhook ?? null,
     trace: job.trace === undefined ? null : JSON.stringify(job.trace),
     prefix: job.prefix === undefined ? null : JSON.stringify(job.prefix),
-    cost: job.limits ? JSON.stringify({ model: job.model ?? null, tokens: job.tokens ?? 0 }) : null,
+    cost: job.limits ? JSON.stringify(costOfModel(core, job.model ?? null, job.tokens ?? 0, configId)) : null,
     model: job.model ?? null,
   });
   emit(core, row, 'submitted');

@@ -255,6 +255,7 @@ export class LimitAccounts {
 
 export function weigh({ id, cost, config_id }: Limited): Weighed {
   const given = typeof cost === 'string' ? (JSON.parse(cost) as Cost) : cost;
-  const { model, tokens } = given ?? { model: null, tokens: 0 };
-  return { id, tokens, names: model === null || model === config_id ? [config_id] : [model, config_id] };
+  const { model, served, tokens } = given ?? { model: null, tokens: 0 };
+  const names = new Set([model, served, config_id].filter((name) => name !== null && name !== undefined));
+  return { id, tokens, names: [...names] };
 }

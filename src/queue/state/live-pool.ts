@@ -1,5 +1,6 @@
 import type { PoolChoice } from '../../fleet/rpc.ts';
 import { listNames } from '../../protocol/index.ts';
+import type { Cost } from './job.ts';
 import type { Core } from './state.ts';
 import { servesModel } from './worker.ts';
 
@@ -34,4 +35,15 @@ export function livePool(core: Core, model: string | null): PoolChoice | null {
 /** Whether a model of this name is asked for, rather than the only one there is. */
 export function isNamed(model: string | null): model is string {
   return model !== null && model !== 'default';
+}
+
+/**
+ * What a job may cost, and by which models: one that names none, or its pool, is for what the engines of that serve.
+ * @param configId of its pool; null: none is known
+ */
+export function costOfModel(core: Core, model: string | null, tokens: number, configId: string | null): Cost {
+  if (isNamed(model) && model !== configId) return { model, tokens };
+  const workers = core.workers.present(core.now()).filter(({ session }) => session.config_id === configId);
+  const served = workers.find(({ models }) => models.length > 0)?.models[0];
+  return { model, ...(served !== undefined && { served }), tokens };
 }
