@@ -49,7 +49,10 @@ export class DemoEngine implements EngineClient {
   }
 
   async request(call: EngineCall): Promise<EngineAnswer> {
-    const asked = JSON.parse(String(call.body ?? '{}')) as { stream?: boolean; max_tokens?: number };
+    const asked = JSON.parse(Buffer.from(call.body ?? '{}').toString()) as {
+      stream?: boolean;
+      max_tokens?: number;
+    };
     if (call.path.startsWith('/v1/embeddings')) return await this.#embed(call);
     if (Math.random() < REFUSED) {
       const message = 'This model supports at most 32768 tokens. You requested 40213: shorten the prompt.';

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { PARTS } from '../../scripts/demo/cast.ts';
 import { startDemoQueue } from '../../scripts/demo/queue.ts';
 import { startDemoFleet } from '../../scripts/demo-fleet.ts';
-import type { FleetHistory, FleetView } from '../../src/protocol/index.ts';
+import type { FleetHistory, FleetView, RequestRecord } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 
@@ -39,6 +39,14 @@ test('the fleet to look at has 20 workers of four pools, one of each kind that n
   const day = await fetch(`${url}/api/fleet/history?config_id=llama-8b&range=24h`);
   const { series } = (await day.json()) as FleetHistory;
   expect(series.succeeded!.filter((value) => value !== null).length).toBeGreaterThan(1400);
+  // Its engines answer: some refuse a prompt, and none breaks over what it is asked.
+  const ended = async (outcome: string) => {
+    const answer = await fetch(`${url}/api/requests?outcome=${outcome}&limit=500`);
+    return ((await answer.json()) as { requests: RequestRecord[] }).requests;
+  };
+  await until(async () => (await ended('succeeded')).length > 0, 'requests are answered');
+  const broken = (await ended('failed')).filter(({ error_code }) => error_code === 'worker_error');
+  expect(broken.map(({ error }) => error)).toEqual([]);
   await fleet.stop();
   await queue.stop();
 }, 180_000);
