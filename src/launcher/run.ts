@@ -1,12 +1,14 @@
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
+import * as z from 'zod';
 import { systemClock } from '../process/clock.ts';
 import { reasonOf } from '../process/http.ts';
-import { EXIT, type Logger, UserError } from '../process/index.ts';
+import { EXIT, type Logger, readEnvironment, UserError, variable } from '../process/index.ts';
 import { logProxies } from '../process/outgoing.ts';
 import { withTimeout } from '../process/timeout.ts';
 import { schemaWords } from '../protocol/index.ts';
 import { DRIVER_NAMES, makeDriver } from '../providers/drivers.ts';
+import { DRIVERS } from '../scheduler/drivers.ts';
 import { LauncherAnswer, type LauncherReport } from '../scheduler/rpc.ts';
 import { Launcher } from './launcher.ts';
 
@@ -36,13 +38,20 @@ export interface RunningLauncher {
   stop(): void;
 }
 
+/** Keys of providers under their usual names; a fleet's file may name others, which are read when it asks for them. */
+const providerKeys = Object.fromEntries(
+  Object.values(DRIVERS).flatMap(({ keyVariable }) =>
+    keyVariable === null ? [] : [[keyVariable, variable.header().optional()]],
+  ),
+);
+
 const SYNC_LIMIT_MS = 20_000;
 /** Never goes back: by a clock that was, no provider would be called until it is there again. */
 const CLOCK = { ...systemClock, now: () => Math.floor(systemClock.now()) };
 
 /**
  * A launcher in this process.
- * @throws UserError when an option is wrong
+ * @throws UserError when an option or a provider's key is wrong
  */
 export function startLauncher(
   options: LauncherOptions,
@@ -54,6 +63,7 @@ export function startLauncher(
   const url = options.url.replace(/\/+$/, '');
   const unknown = drivers.find((driver) => !(DRIVER_NAMES as string[]).includes(driver));
   if (unknown) throw new UserError(`There is no driver "${unknown}", only ${DRIVER_NAMES.join(', ')}.`);
+  readEnvironment(z.object(providerKeys), env);
   const stopped = new AbortController();
   let exitCode: number = EXIT.ok;
   const refused = (why: string) => {

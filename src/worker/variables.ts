@@ -54,6 +54,12 @@ export const workerVariables = {
   RUNPOD_WEBHOOK_PING: address.optional(),
   RUNPOD_PING_INTERVAL: variable.integer(1).default(10_000),
   RUNPOD_AI_API_KEY: variable.header().optional(),
+  /** Of the platform, for the end of this worker's machine. */
+  RUNPOD_API_KEY: variable.header().optional(),
+  CONTAINER_API_KEY: variable.header().optional(),
+  /** OpenTelemetry's SDK would take another address without a word. */
+  OTEL_EXPORTER_OTLP_ENDPOINT: address.optional(),
+  OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: address.optional(),
   RUNPOD_TEST_INPUT: variable.text().optional(),
   RUNPOD_SERVE_API: variable
     .text()

@@ -42,8 +42,11 @@ const TOKENS = [
   'FD_API_KEY',
   'HF_TOKEN',
   'RUNPOD_AI_API_KEY',
+  'RUNPOD_API_KEY',
+  'CONTAINER_API_KEY',
 ];
 const ADDRESSES = [
+  'OTEL_EXPORTER_OTLP_ENDPOINT',
   'CASOLA_API_URL',
   'CASOLA_LOGS_URL',
   'CASOLA_METRICS_URL',
@@ -92,6 +95,14 @@ it.each([
     '--url="http://(secret)@127.0.0.1:9": expected no user name and password',
   );
   expect([token, typed, address].map((process) => process.output()).join()).not.toContain(MARK);
+});
+
+it('a launcher names keys of providers that cannot be sent', async () => {
+  const keys = all(['RUNPOD_API_KEY', 'VAST_API_KEY', 'DSTACK_TOKEN'], `${MARK}\n${MARK}`);
+  const launcher = cli(['launcher', '--state', stateFolder()], keys);
+  expect((await launcher.exited).code).toBe(EXIT.configuration);
+  for (const name of Object.keys(keys)) expect(launcher.output()).toContain(`${name}=(secret): `);
+  expect(launcher.output()).not.toContain(MARK);
 });
 
 it('a queue listens on an IPv6 address in brackets', async () => {
