@@ -1,7 +1,7 @@
 import pRetry from 'p-retry';
 import type * as z from 'zod';
 import type { JobSubmission, JobView, LedgerStep } from '../protocol/index.ts';
-import { isSettled } from '../protocol/index.ts';
+import { isSettled, keepMembers, writeJson } from '../protocol/index.ts';
 
 /** A job to be stored; docs/protocol.md explains the fields. */
 export type NewJob = z.input<typeof JobSubmission>;
@@ -112,7 +112,7 @@ export class JobClient {
       response = await fetch(`${url.replace(/\/+$/, '')}/api/jobs${path}`, {
         method,
         headers,
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        ...(body === undefined ? {} : { body: writeJson(body) }),
         signal: signal ? AbortSignal.any([signal, timeout]) : timeout,
       });
       text = await response.text();
@@ -120,9 +120,15 @@ export class JobClient {
       signal?.throwIfAborted();
       throw new QueueError(`No queue answers at ${url} (${reasonOf(error)}).`, null, null, error);
     }
-    if (response.ok) return JSON.parse(text) as T;
+    if (response.ok) return withResult(JSON.parse(text) as T, text);
     throw refusal(response.status, text);
   }
+}
+
+/** A result keeps its JSON. */
+function withResult<T>(job: T, json: string): T {
+  keepMembers(job, new TextEncoder().encode(json), ['result']);
+  return job;
 }
 
 interface Request {

@@ -1,5 +1,5 @@
 import type { ClientAnswer, ClientFrame, JobView, SettledJob, SubmissionError } from '../protocol/index.ts';
-import { fitsUtf8, isSettled, limits } from '../protocol/index.ts';
+import { fitsUtf8, isSettled, limits, writeJson } from '../protocol/index.ts';
 import { type ClientOptions, JobClient, type NewJob, QueueError } from './client.ts';
 import { type JobEnd, resultsOf } from './job-results.ts';
 import { KeptSocket } from './kept-socket.ts';
@@ -106,7 +106,7 @@ export class JobConnection {
       const message = `A job with the id "${id}" is in flight on this connection.`;
       return Promise.resolve({ id, error: new QueueError(message, 409, 'conflict') });
     }
-    const text = JSON.stringify({ ...job, id });
+    const text = writeJson({ ...job, id });
     // The queue would close the connection for it, each time it came.
     if (!fitsUtf8(text, limits.PAYLOAD_BYTES)) {
       const message = `The job "${id}" is larger than ${limits.PAYLOAD_BYTES / 1024 / 1024} MiB.`;

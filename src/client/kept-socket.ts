@@ -1,4 +1,11 @@
-import { type ClientAnswer, limits, PING_TEXT, PONG_TEXT } from '../protocol/index.ts';
+import {
+  type ClientAnswer,
+  jsonFields,
+  keepMembers,
+  limits,
+  PING_TEXT,
+  PONG_TEXT,
+} from '../protocol/index.ts';
 import { type ClientOptions, type JobClient, QueueError } from './client.ts';
 import { dial, whyDenied } from './dial.ts';
 
@@ -84,7 +91,7 @@ export class KeptSocket {
   /** What cannot be read would leave its jobs open for ever. */
   async #read(text: string): Promise<void> {
     try {
-      await this.#user.onFrame(JSON.parse(text) as ClientAnswer);
+      await this.#user.onFrame(readFrame(text));
     } catch (cause) {
       const message = `The queue sent a frame that cannot be read: ${(cause as Error).message}.`;
       const error = new QueueError(message, null, 'unreadable_frame');
@@ -136,4 +143,13 @@ export class KeptSocket {
     this.#failures += 1;
     this.#timer = setTimeout(() => this.#dial(), pause * (1 + Math.random() / 2));
   }
+}
+
+/** The results of settled jobs keep their JSON. */
+function readFrame(text: string): ClientAnswer {
+  const frame = JSON.parse(text) as ClientAnswer;
+  if (frame.type !== 'settled') return frame;
+  const { jobs } = jsonFields(new TextEncoder().encode(text), ['jobs'], Number.POSITIVE_INFINITY);
+  keepMembers(frame.jobs, jobs!, ['result']);
+  return frame;
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { createReadStream, createWriteStream, openAsBlob } from 'node:fs';
+import { createWriteStream, openAsBlob } from 'node:fs';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { Readable } from 'node:stream';
@@ -10,6 +10,7 @@ import { EXIT, endSignals, UserError } from '../process/index.ts';
 import { ANY_ENDPOINT, urlOfLine, type Waiting } from '../protocol/index.ts';
 import { type AskOpenAI, openAIAt } from './ask-openai.ts';
 import { type QueueTarget, UnreachableQueue } from './ask-queue.ts';
+import { jsonLines } from './json-files.ts';
 import { Progress } from './progress.ts';
 import type { Counts } from './results-file.ts';
 import { WaitingLine } from './waiting-line.ts';
@@ -166,27 +167,18 @@ async function finish(
 async function survey(file: string): Promise<{ sha256: string; lines: number; endpoint: string }> {
   const hash = createHash('sha256');
   let lines = 0;
-  let rest = '';
   const urls = new Set<string>();
-  const note = (line: string) => {
-    if (line.trim() === '') return;
-    lines += 1;
-    const url = urlOfLine(line);
-    if (url !== null) urls.add(url);
-    else if (lines === 1) throw notOfABatch(file);
-  };
   try {
-    for await (const text of createReadStream(file, { encoding: 'utf8' })) {
-      hash.update(text as string);
-      const parts = (rest + text).split('\n');
-      rest = parts.pop() ?? '';
-      for (const line of parts) note(line);
+    for await (const { text } of jsonLines(file, (piece) => hash.update(piece))) {
+      lines += 1;
+      const url = urlOfLine(text);
+      if (url !== null) urls.add(url);
+      else if (lines === 1) throw notOfABatch(file);
     }
   } catch (error) {
     if (error instanceof UserError) throw error;
     throw new UserError(`${file} cannot be read: ${(error as Error).message}`);
   }
-  note(rest);
   const [url, ...others] = urls;
   if (url === undefined) throw new UserError(`${file} has no lines.`);
   return { sha256: hash.digest('hex'), lines, endpoint: others.length === 0 ? url : ANY_ENDPOINT };

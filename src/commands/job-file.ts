@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { createInterface } from 'node:readline';
 import type { NewJob } from '../client/index.ts';
 import { UserError } from '../process/index.ts';
-import { isObject } from '../protocol/fields.ts';
+import { isObject, keepJson, keepMembers, withMembers, writeJson } from '../protocol/index.ts';
+import { jsonLines } from './json-files.ts';
 
 /** Fields of a job that the command's options set where its line does not. */
 export interface JobDefaults {
@@ -12,28 +11,15 @@ export interface JobDefaults {
   model?: string;
 }
 
-/** Lines of JSON, each a job as for `POST /api/jobs`, or only its payload. Empty lines are left out. */
-async function* linesOf(file: string): AsyncGenerator<{ line: number; text: string }> {
-  const lines = createInterface({
-    input: createReadStream(file, 'utf8'),
-    crlfDelay: Number.POSITIVE_INFINITY,
-  });
-  let line = 0;
-  for await (const text of lines) {
-    line += 1;
-    if (text.trim() !== '') yield { line, text };
-  }
-}
-
 /**
- * Reads a file once, before anything is submitted: a mistake in its last line should not cost a night.
+ * Reads a file of jobs, each line one as for `POST /api/jobs`, or only its payload: once, before anything is submitted: a mistake in its last line should not cost a night.
  * @throws UserError when it cannot be read, or a line is no JSON object
  */
 export async function surveyFile(file: string): Promise<{ jobs: number; sha256: string }> {
   const hash = createHash('sha256');
   let jobs = 0;
   try {
-    for await (const { line, text } of linesOf(file)) {
+    for await (const { line, text } of jsonLines(file)) {
       parseLine(file, line, text);
       hash.update(`${line} ${text}\n`);
       jobs += 1;
@@ -51,7 +37,7 @@ export async function* readJobs(
   file: string,
   defaults: JobDefaults,
 ): AsyncGenerator<{ line: number; job: NewJob }> {
-  for await (const { line, text } of linesOf(file)) {
+  for await (const { line, text } of jsonLines(file)) {
     yield { line, job: jobOf(parseLine(file, line, text), defaults) };
   }
 }
@@ -63,7 +49,10 @@ function parseLine(file: string, line: number, text: string): Record<string, unk
   } catch (error) {
     throw new UserError(`${file}, line ${line}: not JSON (${(error as Error).message}).`);
   }
-  if (isObject(value)) return value;
+  if (isObject(value)) {
+    keepMembers(value, Buffer.from(text), ['payload']);
+    return keepJson(value, text);
+  }
   throw new UserError(`${file}, line ${line}: expected a JSON object such as {"messages": [...]}.`);
 }
 
@@ -74,6 +63,12 @@ function jobOf(value: Record<string, unknown>, { jobType, configId, model }: Job
     job_type: jobType,
     ...(configId ? { config_id: configId } : {}),
     ...fields,
-    payload: { ...(model ? { model } : {}), ...payload },
+    payload: withModel(payload, model),
   } as NewJob;
+}
+
+/** A payload that names a model, and keeps its JSON. */
+export function withModel(payload: object, model: string | undefined): object {
+  if (!model || 'model' in payload) return payload;
+  return keepJson({ ...payload, model }, withMembers(writeJson(payload), { model: JSON.stringify(model) }));
 }

@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs';
 import { type FileHandle, open, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { UserError } from '../process/index.ts';
+import { writeJsonLine } from '../protocol/index.ts';
 
 /** Ends of jobs so far. */
 export interface Counts {
@@ -76,7 +77,7 @@ export class Results {
   }
 
   async write(result: ResultLine): Promise<void> {
-    await this.#file?.appendFile(`${JSON.stringify(result)}\n`);
+    await this.#file?.appendFile(`${writeJsonLine(result)}\n`);
     this.#count(result);
   }
 

@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
+import { textOfJson } from './json-files.ts';
 
 /** What RunPod's SDK takes on the command line of a handler. */
 export interface RunpodOptions {
@@ -40,5 +41,5 @@ function hasQueue({ CASOLA_WS_URL, RUNPOD_WEBHOOK_GET_JOB, QUEUE }: NodeJS.Proce
 }
 
 function testFile(): string | undefined {
-  return existsSync(TEST_FILE) ? readFileSync(TEST_FILE, 'utf8') : undefined;
+  return existsSync(TEST_FILE) ? textOfJson(readFileSync(TEST_FILE), TEST_FILE) : undefined;
 }

@@ -1,10 +1,12 @@
 import { readFile } from 'node:fs/promises';
-import { text } from 'node:stream/consumers';
+import { buffer } from 'node:stream/consumers';
 import { JobClient, type NewJob, QueueError } from '../client/index.ts';
 import { reasonOf } from '../process/http.ts';
 import { EXIT, UserError } from '../process/index.ts';
-import { isSettled, type JobView, printable } from '../protocol/index.ts';
+import { isSettled, type JobView, keepJson, printable, writeJson } from '../protocol/index.ts';
 import { refusal } from './ask-queue.ts';
+import { withModel } from './job-file.ts';
+import { indentedJson, textOfJson } from './json-files.ts';
 import { traceText } from './trace.ts';
 import { WaitingLine } from './waiting-line.ts';
 
@@ -78,14 +80,14 @@ function report(job: JobView, options: SubmitOptions): number {
     if (options.text && answer === null) {
       process.stderr.write(`The result of job ${job.id} has no text; all of it:\n`);
     }
-    const shown = `${answer ?? JSON.stringify(job.result, null, 2)}\n`;
+    const shown = `${answer ?? indentedJson(writeJson(job.result))}\n`;
     // A file or another program gets it as it is.
     process.stdout.write(process.stdout.isTTY ? printable(shown) : shown);
     return EXIT.ok;
   }
   const look = `${options.url}/api/jobs/${job.id}`;
   if (job.state === 'pending' || job.state === 'leased') {
-    process.stdout.write(printable(`${JSON.stringify(job, null, 2)}\n`));
+    process.stdout.write(printable(`${indentedJson(writeJson(job))}\n`));
     if (options.wait === 0) return EXIT.ok;
     const why =
       job.state === 'pending'
@@ -121,19 +123,17 @@ function textIn(result: unknown): string | null {
 }
 
 /** From the prompt, else the file, else stdin; `--model` fills in what they leave out. */
-async function payloadOf(
-  prompt: string | undefined,
-  options: SubmitOptions,
-): Promise<Record<string, unknown>> {
+async function payloadOf(prompt: string | undefined, options: SubmitOptions): Promise<object> {
   const model = options.model ? { model: options.model } : {};
   if (prompt !== undefined) return { messages: [{ role: 'user', content: prompt }], ...model };
   if (!options.file && process.stdin.isTTY) {
     throw new UserError('What is to be asked? Give a prompt, or the payload as JSON by --file or on stdin.');
   }
   const source = options.file ?? 'stdin';
-  const given = await (options.file ? readFile(options.file, 'utf8') : text(process.stdin)).catch((error) => {
+  const bytes = await (options.file ? readFile(options.file) : buffer(process.stdin)).catch((error) => {
     throw new UserError(`${source} cannot be read: ${(error as Error).message}`);
   });
+  const given = textOfJson(bytes, source);
   let parsed: unknown;
   try {
     parsed = JSON.parse(given);
@@ -143,5 +143,5 @@ async function payloadOf(
   if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
     throw new UserError(`${source} is no JSON object. ${PAYLOAD_HINT}`);
   }
-  return { ...model, ...parsed };
+  return withModel(keepJson(parsed, given), options.model);
 }

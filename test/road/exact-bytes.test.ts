@@ -1,7 +1,9 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { OddEngine, plain } from '../support/odd-engine.ts';
 import { until } from '../support/poll.ts';
-import { cli, startQueue, tearDown, untilReady } from '../support/road.ts';
+import { cli, startQueue, stateFolder, tearDown, untilReady } from '../support/road.ts';
 
 /** What a caller writes reaches the engine as it was written, and no text that nobody wrote, on every road. */
 const engine = new OddEngine();
@@ -295,5 +297,55 @@ describe('an answer with NaN and Infinity, which JSON does not have', () => {
     expect(JSON.parse(line!)).toMatchObject({
       response: { status_code: 200, body: { choices: [{ logprobs: { a: null } }] } },
     });
+  });
+});
+
+describe('a command', () => {
+  const folder = stateFolder();
+  const fileOf = (name: string, bytes: string | Uint8Array) => {
+    const path = join(folder, name);
+    writeFileSync(path, bytes);
+    return path;
+  };
+  const run = (...args: string[]) => cli([...args, '--url', url]);
+
+  it('submit sends a payload as the file has it, and prints the result as the engine wrote it', async () => {
+    const { answer } = engine;
+    engine.answer = (socket, request) => {
+      answer({ write() {} } as never, request);
+      socket.write(plain(EXACT_ANSWER));
+    };
+    const child = run('submit', '--file', fileOf('one.json', `\ufeff${WHOLE}`), '--config-id', 'cfg');
+    expect((await child.exited).code).toBe(0);
+    await expectExact([MESSAGES, ...EXACT]);
+    const printed = child.output().replaceAll(/(?<=[\n:,{[]) +|\n/g, '');
+    expect(printed).toContain(CHOICES);
+  });
+
+  it.each(['submit', 'batch'])(
+    '%s takes a file of lines that begins with a byte order mark',
+    async (command) => {
+      const isBatch = command === 'batch';
+      const line = isBatch ? batchLine(`{"model":"tiny",${FIELDS}}`) : `${WHOLE}\n`;
+      const file = fileOf(`${command}.jsonl`, `\ufeff${line}`);
+      const child = isBatch ? run('batch', 'run', file) : run('submit', file, '--config-id', 'cfg');
+      expect((await child.exited).code).toBe(0);
+      await expectExact([MESSAGES, ...EXACT]);
+    },
+  );
+
+  it.each([
+    ['submit', (file: string) => ['submit', file]],
+    ['submit --file', (file: string) => ['submit', '--file', file]],
+    ['batch run', (file: string) => ['batch', 'run', file]],
+  ])('%s refuses a file that is no UTF-8, and says where', async (name, args) => {
+    const line = name === 'batch run' ? batchLine('{"x":"Grüße"}') : '{"messages":"Grüße"}';
+    const latin1 = run(...args(fileOf(`${name}.latin1.jsonl`, LATIN1(line))));
+    expect((await latin1.exited).code).toBe(2);
+    expect(latin1.output()).toContain(`0xfc at offset ${line.indexOf('ü')}`);
+    const utf16 = run(...args(fileOf(`${name}.utf16.jsonl`, UTF16(`\ufeff${line}`))));
+    expect((await utf16.exited).code).toBe(2);
+    expect(utf16.output()).toContain('UTF-16');
+    expect(bodies).toEqual([]);
   });
 });

@@ -3,6 +3,7 @@ import { type EngineAnswer, readPieces } from '../../engine/client/types.ts';
 import {
   EngineRequest,
   type EngineRequestResult,
+  engineJson,
   eventData,
   hasEnd,
   isEventStream,
@@ -219,7 +220,7 @@ async function checkBody(
   attempt.used(watch.usage);
   // Most answers say nothing of the kind, and are not parsed for it.
   if (!SAYS_MORE.test(bytes.toString('latin1'))) return;
-  const { failed, isGivenUp } = readWholeAnswer(path, jsonOrText(bytes.toString()));
+  const { failed, isGivenUp } = readWholeAnswer(path, engineJson(bytes.toString())?.value);
   if (isGivenUp && COMPLETIONS.test(path)) throw gaveUp();
   if (failed !== null) throw await failureInside(attempt, failed);
 }
