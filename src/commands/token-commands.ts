@@ -52,7 +52,8 @@ export function addTokenCommands(program: Command): void {
     );
 
   withPlace(token.command('revoke <name>'))
-    .description('Take a token away: it is refused, and what was opened with it is closed.')
+    .description('Take a token away: it is refused, and what was opened with it ends.')
+    .option('--cancel', 'with --url: cancel its stored jobs, too, which go on otherwise')
     .action(async (name, options) =>
       finish((await import('./tokens/commands.ts')).runTokenRevoke(name, withToken(options))),
     );

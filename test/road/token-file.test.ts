@@ -113,3 +113,38 @@ it('what a token may do is changed while a queue runs, and its secret stays', as
     output: expect.stringContaining('expected a time to come'),
   });
 });
+
+it('what a revoked token has stored goes on, or is cancelled with it', async () => {
+  const stateDir = mkdtempSync(join(tmpdir(), 'tokens-'));
+  const admin = await makeToken(stateDir, 'admin');
+  const { url } = await startQueue({ stateDir });
+  const token = async (...args: string[]) => {
+    const command = cli(['token', ...args, '--url', url, '--token', admin]);
+    const { code } = await command.exited;
+    return { code, output: command.output() };
+  };
+  const ask = (path: string, secret: string, body?: object) =>
+    fetch(`${url}${path}`, {
+      headers: { authorization: `Bearer ${secret}` },
+      ...(body && { method: 'POST', body: JSON.stringify(body) }),
+    });
+  const stateOf = async (id: string) =>
+    ((await (await ask(`/api/jobs/${id}`, admin)).json()) as { state: string }).state;
+  const payload = { messages: [] };
+  for (const name of ['goes-on', 'ends', 'shares', 'shared']) {
+    const tenant = name.startsWith('share') ? ['--tenant', 'team'] : [];
+    const made = await token('create', '--scope', 'submit', '--name', name, ...tenant);
+    const secret = /wv_[\w-]+/.exec(made.output)![0];
+    const job = { id: name, job_type: 'chat_completion', config_id: 'cfg', payload };
+    expect((await ask('/api/jobs', secret, job)).status).toBe(201);
+  }
+  const left = await token('revoke', 'goes-on');
+  expect(left).toMatchObject({ code: 0, output: expect.stringContaining('What it has stored goes on') });
+  expect(await stateOf('goes-on')).toBe('pending');
+  const ended = await token('revoke', 'ends', '--cancel');
+  expect(ended).toMatchObject({ code: 0, output: expect.stringContaining('1 of its jobs were cancelled') });
+  expect(await stateOf('ends')).toBe('cancelled');
+  const refused = await token('revoke', 'shared', '--cancel');
+  expect(refused).toMatchObject({ code: 2, output: expect.stringContaining('Nothing was revoked') });
+  expect([await stateOf('shared'), await stateOf('shares')]).toEqual(['pending', 'pending']);
+});

@@ -2,6 +2,7 @@ import { UserError } from '../../process/index.ts';
 import { printable, type TokenView, termsText } from '../../protocol/index.ts';
 import type { Scope } from '../../settings/scopes.ts';
 import { TokenBounds, TokenChanges, TokenRequest } from '../../settings/token-entry.ts';
+import { askQueueJson, type QueueTarget } from '../ask-queue.ts';
 import { columns } from '../fleet/columns.ts';
 import { clean } from '../top/terminal.ts';
 import { LIMIT_FLAGS, type LimitOptions, limitsIn } from './limit-options.ts';
@@ -104,10 +105,56 @@ export async function runTokenRotate(name: string, options: PlaceOptions): Promi
   return 0;
 }
 
-export async function runTokenRevoke(name: string, options: PlaceOptions): Promise<number> {
-  await placeOf(options).revoke(name);
+/** `token revoke`: what it has stored goes on, unless it is to be cancelled. @throws UserError */
+export async function runTokenRevoke(
+  name: string,
+  options: PlaceOptions & { cancel?: boolean },
+): Promise<number> {
+  const place = placeOf(options);
+  const tenant = options.cancel ? await ownTenantOf(name, place, options) : null;
+  await place.revoke(name);
   process.stderr.write(`The token "${clean(name)}" is refused from now on.\n`);
+  if (tenant === null) {
+    process.stderr.write(
+      'What it has stored goes on: its jobs, unless --cancel (with --url) cancels them, and its batches ("worker-vllm batch list").\n',
+    );
+    return 0;
+  }
+  const jobs = await cancelJobsOf(tenant, { url: options.url!, token: options.token });
+  process.stderr.write(
+    `${jobs} of its jobs were cancelled. Its batches go on: "worker-vllm batch list" shows them, "batch cancel" ends one.\n`,
+  );
   return 0;
+}
+
+/** @throws UserError where jobs of others would be cancelled with its own */
+async function ownTenantOf(name: string, place: TokenPlace, { url }: PlaceOptions): Promise<string> {
+  if (url === undefined) throw new UserError('--cancel asks a queue that runs: name it with --url.');
+  const all = await place.list();
+  const token = all.find((one) => one.name === name);
+  if (!token) throw new UserError(`There is no token named "${name}".`);
+  const others = all.filter((one) => one.tenant === token.tenant && one.name !== name);
+  if (others.length === 0) return token.tenant;
+  const names = others.map((one) => `"${one.name}"`).join(', ');
+  throw new UserError(
+    `Nothing was revoked: the jobs of "${name}" are those of the tenant "${token.tenant}", whose other tokens are ${names}. Revoke it without --cancel, and cancel its jobs by their ids (DELETE /api/jobs/{id}) or on the page.`,
+  );
+}
+
+/** Those that wait or run, of the queue that the address names. @returns how many */
+async function cancelJobsOf(tenant: string, target: QueueTarget): Promise<number> {
+  let cancelled = 0;
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const query = new URLSearchParams({ tenant, ...(cursor && { cursor }) });
+    const acted: { jobs: number; next: string | null } = await askQueueJson(
+      target,
+      `/api/jobs/cancel?${query}`,
+      { method: 'POST', scope: 'admin' },
+    );
+    cancelled += acted.jobs;
+    cursor = acted.next;
+  }
+  return cancelled;
 }
 
 function placeOf({ url, token, state }: PlaceOptions): TokenPlace {
