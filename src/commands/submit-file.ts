@@ -4,6 +4,10 @@ import { readJobs, surveyFile } from './job-file.ts';
 import { Progress } from './progress.ts';
 import { openResults, type ResultLine, type Results } from './results-file.ts';
 import { explained } from './submit.ts';
+import { WaitingLine } from './waiting-line.ts';
+
+/** How often it is told what the jobs wait for, ms. */
+const LOOK_MS = 3000;
 
 export interface SubmitFileOptions {
   url: string;
@@ -56,16 +60,43 @@ async function submitAll(
   progress: Progress,
 ): Promise<'done'> {
   const lineOf = (id: string) => Number(id.slice(id.lastIndexOf('.') + 1));
+  const open = new Set<string>();
+  const stopTelling = tellWaiting(options, open, progress);
   async function* jobs(): AsyncGenerator<NewJob> {
     for await (const { line, job } of readJobs(file, options)) {
-      if (!results.lines.has(line)) yield { ...job, id: `${results.run}.${line}` };
+      if (results.lines.has(line)) continue;
+      const id = `${results.run}.${line}`;
+      open.add(id);
+      yield { ...job, id };
     }
   }
-  for await (const end of connection.results(jobs())) {
-    await results.write(resultOf(lineOf(end.id), end));
-    progress.show(results.counts);
+  try {
+    for await (const end of connection.results(jobs())) {
+      open.delete(end.id);
+      await results.write(resultOf(lineOf(end.id), end));
+      progress.show(results.counts);
+    }
+  } finally {
+    stopTelling();
   }
   return 'done';
+}
+
+/** Tells what the oldest job that has not ended waits for. @returns what ends that */
+function tellWaiting(
+  { url, token }: SubmitFileOptions,
+  open: ReadonlySet<string>,
+  progress: Progress,
+): () => void {
+  const client = new JobClient({ url, token, retries: 0 });
+  const waiting = new WaitingLine((text) => progress.say(text));
+  const look = async () => {
+    const [id] = open;
+    if (id !== undefined) waiting.show((await client.get(id)).waiting);
+  };
+  // The queue may be away, or not have it yet: the connection sees to that.
+  const timer = setInterval(() => void look().catch(() => {}), LOOK_MS);
+  return () => clearInterval(timer);
 }
 
 function resultOf(line: number, end: JobEnd): ResultLine {

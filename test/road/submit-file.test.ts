@@ -106,3 +106,13 @@ it('does not write over results that are complete', async () => {
   expect((await child.exited).code).toBe(2);
   expect(child.output()).toContain('Move it away');
 });
+
+it('says what the jobs wait for, and what can be done', async () => {
+  await writeFile(file(), prompts(2).join('\n'));
+  const child = submit('--config-id', 'elsewhere');
+  await child.waitForLine(
+    /^Waits because it has no worker\. Start a worker with CASOLA_CONFIG_ID=elsewhere\.$/,
+  );
+  child.kill('SIGINT');
+  expect((await child.exited).code).toBe(130);
+});
