@@ -11,11 +11,12 @@ let url: string;
 /** Bodies that reached the engine, in UTF-8. */
 const bodies: string[] = [];
 
+const engineUrl = engine.listen();
+
 beforeAll(async () => {
-  const engineUrl = await engine.listen();
   url = (await startQueue()).url;
   cli(['work'], {
-    ENGINE_URL: engineUrl,
+    ENGINE_URL: await engineUrl,
     CASOLA_WS_URL: url.replace(/^http/, 'ws'),
     CASOLA_CONFIG_ID: 'cfg',
     CASOLA_INSTANCE_ID: 'exact',
@@ -298,6 +299,20 @@ describe('an answer with NaN and Infinity, which JSON does not have', () => {
       response: { status_code: 200, body: { choices: [{ logprobs: { a: null } }] } },
     });
   });
+});
+
+it.each([
+  ['openai_input', `{"openai_route":"/v1/chat/completions","openai_input":${WHOLE}}`],
+  ['sampling_params', `{${MESSAGES},"sampling_params":{${EXACT.join(',')}}}`],
+])("a worker of RunPod's own endpoint writes %s as it was given", async (name, input) => {
+  const child = cli(['work'], {
+    ENGINE_URL: await engineUrl,
+    QUEUE: 'runpod',
+    RUNPOD_TEST_INPUT: `{"input":${input}}`,
+  });
+  expect((await child.exited).code).toBe(0);
+  const isPassed = name === 'openai_input';
+  await expectExact([MESSAGES, ...EXACT.map((text) => (isPassed ? text : text.replace('": ', '":')))]);
 });
 
 describe('a command', () => {
