@@ -67,9 +67,11 @@ async function waitFor(client: JobClient, submitted: JobView, seconds: number): 
 /** The error of a command whose client could not have what it asked for. */
 export function explained(error: QueueError): UserError {
   if (error.status === null) {
-    // What the client leaves out, who runs a command can mend: a proxy, a certificate.
-    const why = error.cause ? ` ${reasonOf(error.cause).replace(/([^.])$/, '$1.')}` : '';
-    return new UserError(`${error.message}${why} Start one with "npm start", or give its --url.`);
+    // The client names a code alone; a proxy, or a certificate, is for people to mend.
+    const said = error.cause
+      ? error.message.replace(/\(.*\)\.$/s, () => `(${reasonOf(error.cause)}).`)
+      : error.message;
+    return new UserError(`${said} Start one with "npm start", or give its --url.`);
   }
   return refusal(error.status, error.message, 'submit');
 }
