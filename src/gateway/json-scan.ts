@@ -1,5 +1,5 @@
-import { AskedFault } from '../asked/fault.ts';
 import { checkJson, JsonFault } from '../protocol/index.ts';
+import { RequestFault } from '../request-facts/fault.ts';
 import { HttpError } from './errors.ts';
 
 /**
@@ -16,7 +16,7 @@ export function asHttp<T>(read: () => T): T {
   try {
     return read();
   } catch (error) {
-    throw error instanceof JsonFault || error instanceof AskedFault
+    throw error instanceof JsonFault || error instanceof RequestFault
       ? new HttpError(400, error.message, error.code)
       : error;
   }

@@ -1,6 +1,6 @@
-import { PROMPT_FIELDS, type PromptFields, SESSION_FIELDS } from '../asked/prompt-fields.ts';
 import { beginsObject } from '../protocol/index.ts';
 import { BLOCK_ENDS, type Prefix } from '../queue/rpc.ts';
+import { PROMPT_FIELDS, type PromptFields, SESSION_FIELDS } from '../request-facts/prompt-fields.ts';
 
 /** How the prompt of a request begins, by which the queue finds a worker whose engine has computed it before. */
 

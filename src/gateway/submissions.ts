@@ -1,5 +1,3 @@
-import { AskedFault } from '../asked/fault.ts';
-import { type JobFacts, jobFacts } from '../asked/job-facts.ts';
 import {
   EngineRequest,
   fieldsOf,
@@ -15,6 +13,8 @@ import {
   writeJson,
 } from '../protocol/index.ts';
 import { bytesOf, type HeardAnswer, type SubmitAnswer, type SubmitJob } from '../queue/rpc.ts';
+import { RequestFault } from '../request-facts/fault.ts';
+import { type JobFacts, jobFacts } from '../request-facts/job-facts.ts';
 import { parseKeeping } from './body.ts';
 import { type Bounds, enginePriorityProblem, modelProblem, priorityProblem } from './bounds.ts';
 import { HttpError, retryAfter } from './errors.ts';
@@ -70,19 +70,20 @@ export function readFacts(jobType: string, payload: string): JobFacts | HttpErro
   try {
     return jobFacts(jobType, bytes);
   } catch (error) {
-    if (error instanceof AskedFault || error instanceof JsonFault)
+    if (error instanceof RequestFault || error instanceof JsonFault)
       return new HttpError(400, error.message, 'invalid_job');
     throw error;
   }
 }
 
 /** Why its submitter may not ask this of an engine; null: it may. */
-export function factsProblem({ ask, body, model }: JobFacts, bound: Bounds): HttpError | null {
-  const kept = keptResponseProblem(ask.path, body.previousId);
+export function factsProblem({ request, body, model }: JobFacts, bound: Bounds): HttpError | null {
+  const kept = keptResponseProblem(request.path, body.previousId);
   if (kept !== null) return new HttpError(400, `payload.path: ${kept}`, 'invalid_job');
   return (
-    [...ask.priorities, body.priority].map((asked) => enginePriorityProblem(asked, bound)).find(Boolean) ??
-    modelProblem([model], bound)
+    [...request.priorities, body.priority]
+      .map((asked) => enginePriorityProblem(asked, bound))
+      .find(Boolean) ?? modelProblem([model], bound)
   );
 }
 

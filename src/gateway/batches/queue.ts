@@ -1,8 +1,8 @@
-import { bodyFacts } from '../../asked/body-facts.ts';
 import type { BatchQueue, LineJob, SubmittedLine, Unserved } from '../../batches/ports.ts';
 import type { PoolChoice } from '../../fleet/rpc.ts';
 import { fitsUtf8, type JobView, keepTree, limits, shortName } from '../../protocol/index.ts';
 import type { HeardAnswer, SubmitJob } from '../../queue/rpc.ts';
+import { bodyFacts } from '../../request-facts/body-facts.ts';
 import { enginePriorityProblem, modelProblem } from '../bounds.ts';
 import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';

@@ -1,4 +1,3 @@
-import type { RequestFacts } from '../../asked/body-facts.ts';
 import {
   bytesOfBase64,
   type ChatCompletionSummary,
@@ -8,6 +7,7 @@ import {
   writeJson,
   writeJsonLine,
 } from '../../protocol/index.ts';
+import type { RequestFacts } from '../../request-facts/body-facts.ts';
 import { engineResponse } from '../errors.ts';
 
 /**

@@ -1,4 +1,3 @@
-import { type BodyFacts, bodyFacts } from '../../asked/body-facts.ts';
 import {
   ContentType,
   isRequestId,
@@ -8,6 +7,7 @@ import {
   requestHeaders,
   withoutMark,
 } from '../../protocol/index.ts';
+import { type BodyFacts, bodyFacts } from '../../request-facts/body-facts.ts';
 import { HttpError } from '../errors.ts';
 import { asHttp } from '../json-scan.ts';
 import type { ModelAliases } from '../model-aliases.ts';

@@ -1,5 +1,5 @@
-import type { RequestFacts } from '../../asked/body-facts.ts';
 import { type Failure, parseEngineError } from '../../protocol/index.ts';
+import type { RequestFacts } from '../../request-facts/body-facts.ts';
 import { type ErrorOf, engineResponse, errorResponse, HttpError, retryAfter } from '../errors.ts';
 import type { Outcome } from './attempt-loop.ts';
 import { answerFromResult } from './base-answer.ts';

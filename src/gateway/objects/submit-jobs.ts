@@ -1,5 +1,3 @@
-import { jobFacts, withModel } from '../../asked/job-facts.ts';
-import { tokensOf } from '../../asked/lengths.ts';
 import { freeBytes } from '../../durable/free-bytes.ts';
 import {
   bytesOf,
@@ -9,6 +7,8 @@ import {
   type SubmitJob,
   type Unserved,
 } from '../../queue/rpc.ts';
+import { jobFacts, withModel } from '../../request-facts/job-facts.ts';
+import { tokensOf } from '../../request-facts/lengths.ts';
 import type { Env } from '../env.ts';
 import { asHttp } from '../json-scan.ts';
 import { lengthOfModel } from '../limits.ts';

@@ -1,5 +1,3 @@
-import type { BodyFacts, RequestFacts } from '../../asked/body-facts.ts';
-import { lengthsOf, tokensOf } from '../../asked/lengths.ts';
 import { freeBytes } from '../../durable/free-bytes.ts';
 import {
   asciiJson,
@@ -10,6 +8,8 @@ import {
 } from '../../protocol/index.ts';
 import type { WaitingRequest } from '../../queue/rpc.ts';
 import { ANSWER_HEADERS, ASKED_FOR_HEADER, streamUrl } from '../../relay/calls.ts';
+import type { BodyFacts, RequestFacts } from '../../request-facts/body-facts.ts';
+import { lengthsOf, tokensOf } from '../../request-facts/lengths.ts';
 import { QUEUE_SETTINGS, variableOf } from '../../settings/queue-settings.ts';
 import { authorize, viewerOf } from '../auth.ts';
 import { readBody } from '../body.ts';

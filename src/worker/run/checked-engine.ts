@@ -1,5 +1,5 @@
-import { bodyFacts } from '../../asked/body-facts.ts';
-import { AskedFault } from '../../asked/fault.ts';
+import { bodyFacts } from '../../request-facts/body-facts.ts';
+import { RequestFault } from '../../request-facts/fault.ts';
 import { finalFailure } from '../failure.ts';
 import type { RunEngine } from './traced-engine.ts';
 
@@ -31,6 +31,6 @@ function check(body: Uint8Array, contentType: string | null, isContinued: boolea
   try {
     bodyFacts(body, contentType, isContinued);
   } catch (error) {
-    throw error instanceof AskedFault ? finalFailure('invalid_request', error.message) : error;
+    throw error instanceof RequestFault ? finalFailure('invalid_request', error.message) : error;
   }
 }

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { bodyFacts, type RequestFacts } from '../../../src/asked/body-facts.ts';
 import { asHttp, checkBody } from '../../../src/gateway/json-scan.ts';
 import { limits } from '../../../src/protocol/index.ts';
+import { bodyFacts, type RequestFacts } from '../../../src/request-facts/body-facts.ts';
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 const readFacts = (body: Uint8Array): RequestFacts => {

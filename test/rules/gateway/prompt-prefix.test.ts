@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { bodyFacts } from '../../../src/asked/body-facts.ts';
-import { jobFacts } from '../../../src/asked/job-facts.ts';
 import { prefixOf } from '../../../src/gateway/prompt-prefix.ts';
 import { BLOCK_ENDS } from '../../../src/queue/rpc.ts';
+import { bodyFacts } from '../../../src/request-facts/body-facts.ts';
+import { jobFacts } from '../../../src/request-facts/job-facts.ts';
 
 const OWNER = { tenant: 'acme', model: 'tiny' };
 const bytes = (text: string) => new TextEncoder().encode(text);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { RequestFacts } from '../../../src/asked/body-facts.ts';
 import type { Outcome } from '../../../src/gateway/inference/attempt-loop.ts';
 import { respond } from '../../../src/gateway/inference/respond.ts';
+import type { RequestFacts } from '../../../src/request-facts/body-facts.ts';
 
 const PLAIN: RequestFacts = { model: 'tiny', stream: false, includeUsage: false };
 const STREAMED: RequestFacts = { ...PLAIN, stream: true };

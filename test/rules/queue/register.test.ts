@@ -61,7 +61,10 @@ describe('registering', () => {
     );
     expect(messages[0]).toContain('not JSON');
     // A list is a message of several frames.
-    expect(messages.slice(1, 3)).toEqual([expect.stringContaining('not 1'), expect.stringContaining('not 2')]);
+    expect(messages.slice(1, 3)).toEqual([
+      expect.stringContaining('not 1'),
+      expect.stringContaining('not 2'),
+    ]);
     expect(messages[3]).toContain('job_id');
     expect(messages[4]).toContain('register first');
     expect(messages[5]).toContain('dance');

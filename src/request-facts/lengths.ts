@@ -1,6 +1,6 @@
 import { beginsObject, jsonFields } from '../protocol/index.ts';
-import { isNull } from './ask.ts';
 import { readingJson } from './fault.ts';
+import { isNull } from './job-request.ts';
 
 /**
  * What a request may cost in tokens, estimated from its body before it runs: the prompts by their bytes, the answers by
@@ -85,7 +85,7 @@ const ROUTES: readonly (readonly [RegExp, Reads])[] = [
 /**
  * @param path with or without a query
  * @param bytes of the body; 0 where it is no JSON
- * @throws AskedFault where a part of the JSON cannot be read
+ * @throws RequestFault where a part of the JSON cannot be read
  */
 export function lengthsOf(path: string, bytes: number, given: LengthFields): Lengths {
   const plain = path.split('?', 1)[0]!.replace(/(?<=.)\/$/, '');

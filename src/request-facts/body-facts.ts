@@ -7,7 +7,7 @@ import {
   utf8Problem,
   withoutMark,
 } from '../protocol/index.ts';
-import { AskedFault, asAskedFault, readingJson } from './fault.ts';
+import { asRequestFault, RequestFault, readingJson } from './fault.ts';
 import { boundaryIn, formFieldsOf } from './form.ts';
 import { LENGTH_FIELDS, type LengthFields } from './lengths.ts';
 import { PROMPT_FIELDS, type PromptFields, SESSION_FIELDS } from './prompt-fields.ts';
@@ -96,7 +96,7 @@ const decoder = new TextDecoder();
 /**
  * @param contentType as the engine is told it; null: none, which engines take for JSON
  * @param isOwn the worker itself asks for the rest of an answer
- * @throws AskedFault for a body that cannot be read, and one with fields that are the engines' own
+ * @throws RequestFault for a body that cannot be read, and one with fields that are the engines' own
  */
 export function bodyFacts(body: Uint8Array, contentType: string | null, isOwn = false): BodyFacts {
   if (body.byteLength === 0) return NOTHING;
@@ -108,7 +108,7 @@ export function bodyFacts(body: Uint8Array, contentType: string | null, isOwn = 
 
 function kindOf(type: string, body: Uint8Array): BodyFacts['kind'] {
   if (type === 'application/x-www-form-urlencoded') {
-    throw new AskedFault(
+    throw new RequestFault(
       'invalid_content_type',
       `Content-Type: expected JSON or multipart/form-data, not ${type}.`,
     );
@@ -116,7 +116,7 @@ function kindOf(type: string, body: Uint8Array): BodyFacts['kind'] {
   const isObject = mayBeObject(body);
   if (type.startsWith('multipart/')) {
     if (type === 'multipart/form-data' && !isObject) return 'form';
-    throw new AskedFault('invalid_content_type', `Content-Type: the body is no form as ${type} says.`);
+    throw new RequestFault('invalid_content_type', `Content-Type: the body is no form as ${type} says.`);
   }
   // Some engines read JSON whatever its type says.
   return isObject || type === '' || /^(?:text\/plain|.*[/+]json)$/.test(type) ? 'json' : 'other';
@@ -172,7 +172,7 @@ function formFacts(body: Uint8Array, boundary: string): BodyFacts {
 function fieldsOf(body: Uint8Array): Partial<Record<(typeof READ)[number], Uint8Array>> {
   if (withoutMark(body) !== body) {
     const message = 'The body begins with a byte order mark: send JSON in UTF-8 without one (RFC 8259).';
-    throw new AskedFault('invalid_utf8', message);
+    throw new RequestFault('invalid_utf8', message);
   }
   const found: Partial<Record<(typeof READ)[number], Uint8Array>> = {};
   try {
@@ -183,8 +183,8 @@ function fieldsOf(body: Uint8Array): Partial<Record<(typeof READ)[number], Uint8
     return found;
   } catch (error) {
     const problem = error instanceof JsonFault && error.code === 'invalid_json' ? utf8Problem(body) : null;
-    if (problem !== null) throw new AskedFault('invalid_utf8', problem);
-    throw asAskedFault(error);
+    if (problem !== null) throw new RequestFault('invalid_utf8', problem);
+    throw asRequestFault(error);
   }
 }
 
@@ -196,7 +196,7 @@ function isRead(name: string): name is (typeof READ)[number] {
 function rejectOtherCase(name: string): void {
   const folded = name.length > LONGEST ? '' : name.toUpperCase().toLowerCase();
   if (!ONE_CASE.has(folded)) return;
-  throw new AskedFault(
+  throw new RequestFault(
     'invalid_field',
     `${name}: engines differ in what they make of it; write it as "${folded}".`,
   );
@@ -205,10 +205,10 @@ function rejectOtherCase(name: string): void {
 function modelOf(value: Uint8Array | undefined): string | null {
   if (value === undefined) return null;
   if (value.byteLength > MODEL_BYTES)
-    throw new AskedFault('invalid_model', `model: expected at most ${MODEL_BYTES} bytes.`);
+    throw new RequestFault('invalid_model', `model: expected at most ${MODEL_BYTES} bytes.`);
   const model = readingJson(() => parseJsonBytes(value));
   if (model === null || typeof model === 'string') return model || null;
-  throw new AskedFault('invalid_model', 'model: expected a string.');
+  throw new RequestFault('invalid_model', 'model: expected a string.');
 }
 
 /** Engines differ in what else means true: some stream for 1 or "true", others do not. */
@@ -216,14 +216,14 @@ function streamOf(value: Uint8Array | undefined): boolean {
   const text = value === undefined ? 'null' : textOf(value);
   if (text === 'true') return true;
   if (text === 'false' || text === 'null') return false;
-  throw new AskedFault('invalid_stream', 'stream: expected true or false.');
+  throw new RequestFault('invalid_stream', 'stream: expected true or false.');
 }
 
 /** In a form everything is text; these are the words that engines take. */
 function formStreamOf(text: string | null): boolean {
   if (text === null || /^(?:false|f|0|off|n|no)$/i.test(text)) return false;
   if (/^(?:true|t|1|on|y|yes)$/i.test(text)) return true;
-  throw new AskedFault('invalid_stream', 'stream: expected "true" or "false".');
+  throw new RequestFault('invalid_stream', 'stream: expected "true" or "false".');
 }
 
 function priorityOf(value: Uint8Array | undefined): unknown {

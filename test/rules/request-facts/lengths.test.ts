@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { bodyFacts } from '../../../src/asked/body-facts.ts';
-import { jobFacts } from '../../../src/asked/job-facts.ts';
-import { lengthsOf, tokensOf } from '../../../src/asked/lengths.ts';
+import { bodyFacts } from '../../../src/request-facts/body-facts.ts';
+import { jobFacts } from '../../../src/request-facts/job-facts.ts';
+import { lengthsOf, tokensOf } from '../../../src/request-facts/lengths.ts';
 
 const bytes = (text: string) => new TextEncoder().encode(text);
 const cost = (path: string, body: object, length: number | null = null) => {

@@ -8,15 +8,15 @@ import {
   withMemberAt,
   withMembers,
 } from '../protocol/index.ts';
-import { type Ask, CHAT_PATH, encoded, isNull, textIn } from './ask.ts';
 import { type BodyFacts, bodyFacts } from './body-facts.ts';
-import { AskedFault, readingJson } from './fault.ts';
+import { RequestFault, readingJson } from './fault.ts';
+import { CHAT_PATH, encoded, isNull, type JobRequest, textIn } from './job-request.ts';
 import { type Lengths, lengthsOf } from './lengths.ts';
-import { runpodAsk } from './runpod-ask.ts';
+import { runpodRequest } from './runpod-request.ts';
 
 /** What was read of a job. */
 export interface JobFacts {
-  ask: Ask;
+  request: JobRequest;
   body: BodyFacts;
   /** Null: the engine is asked for whatever it serves. */
   model: string | null;
@@ -34,29 +34,29 @@ const CHAT_TYPES = ['chat_completion', 'llm_inference'];
 
 /**
  * @param payload JSON of an object
- * @throws AskedFault for a job that is sent to no engine
+ * @throws RequestFault for a job that is sent to no engine
  */
 export function jobFacts(jobType: string, payload: Uint8Array): JobFacts {
-  const ask = askOf(jobType, payload);
-  const body = factsOf(ask);
-  const { otherwiseModel } = ask;
+  const request = requestOf(jobType, payload);
+  const body = factsOf(request);
+  const { otherwiseModel } = request;
   if (
     jobType === 'engine_request' &&
     body.model !== null &&
     otherwiseModel !== null &&
     otherwiseModel !== body.model
   ) {
-    throw new AskedFault(
+    throw new RequestFault(
       'invalid_model',
       `payload.model: names ${JSON.stringify(otherwiseModel)}, and the body ${JSON.stringify(body.model)}, which is what the engine reads: leave payload.model out.`,
     );
   }
-  const lengths = readingJson(() => lengthsOf(ask.path ?? '', body.jsonBytes, body.fields));
+  const lengths = readingJson(() => lengthsOf(request.path ?? '', body.jsonBytes, body.fields));
   return {
-    ask,
+    request,
     body,
     model: body.model ?? otherwiseModel,
-    lengths: isUnbounded(body) ? { ...lengths, most: ask.otherwiseTokens } : lengths,
+    lengths: isUnbounded(body) ? { ...lengths, most: request.otherwiseTokens } : lengths,
   };
 }
 
@@ -65,21 +65,21 @@ function isUnbounded({ fields: { max_tokens, max_completion_tokens } }: BodyFact
   return [max_tokens, max_completion_tokens].every((json) => json === undefined || isNull(json));
 }
 
-function askOf(jobType: string, payload: Uint8Array): Ask {
-  if (jobType === 'engine_request') return engineAsk(payload);
-  if (jobType === 'runpod') return runpodAsk(payload);
-  return taskAsk(jobType, payload);
+function requestOf(jobType: string, payload: Uint8Array): JobRequest {
+  if (jobType === 'engine_request') return engineRequest(payload);
+  if (jobType === 'runpod') return runpodRequest(payload);
+  return taskRequest(jobType, payload);
 }
 
-function engineAsk(payload: Uint8Array): Ask {
+function engineRequest(payload: Uint8Array): JobRequest {
   const fields = readingJson(() =>
     jsonFields(payload, ['path', 'body', 'body_base64', 'content_type', 'headers', 'model', 'continues']),
   );
   const [path, text, base64] = [textIn(fields.path), textIn(fields.body), textIn(fields.body_base64)];
   if (text !== null && base64 !== null)
-    throw new AskedFault('two_bodies', 'payload: expected body or body_base64, not both.');
+    throw new RequestFault('two_bodies', 'payload: expected body or body_base64, not both.');
   if (fields.continues !== undefined)
-    throw new AskedFault('continues_refused', 'payload.continues: is said by queues alone: leave it out.');
+    throw new RequestFault('continues_refused', 'payload.continues: is said by queues alone: leave it out.');
   const headers = Object(
     fields.headers === undefined ? null : readingJson(() => parseJsonBytes(fields.headers!)),
   );
@@ -102,12 +102,12 @@ function decodedBase64(base64: string): Uint8Array {
   try {
     return bytesOfBase64(base64);
   } catch {
-    throw new AskedFault('invalid_base64', 'payload.body_base64: expected base64.');
+    throw new RequestFault('invalid_base64', 'payload.body_base64: expected base64.');
   }
 }
 
 /** The payload is the body, beside `task`. */
-function taskAsk(jobType: string, payload: Uint8Array): Ask {
+function taskRequest(jobType: string, payload: Uint8Array): JobRequest {
   const { task: given } = readingJson(() => jsonFields(payload, ['task']));
   const task = textIn(given) || (CHAT_TYPES.includes(jobType) ? BASE_TASKS.chat : jobType);
   const isChat = task === BASE_TASKS.chat;
@@ -123,15 +123,15 @@ function taskAsk(jobType: string, payload: Uint8Array): Ask {
   };
 }
 
-function factsOf({ place, body, contentType }: Ask): BodyFacts {
+function factsOf({ place, body, contentType }: JobRequest): BodyFacts {
   try {
     const facts = bodyFacts(body, contentType);
     // A job is text from end to end, and an engine that is sent other bytes may read any character in their place.
     if (facts.kind === 'json') readingJson(() => checkUtf8(body));
     return facts;
   } catch (error) {
-    if (!(error instanceof AskedFault) || place.length === 0) throw error;
-    throw new AskedFault(error.code, `payload.${place.join('.')}: ${error.message}`);
+    if (!(error instanceof RequestFault) || place.length === 0) throw error;
+    throw new RequestFault(error.code, `payload.${place.join('.')}: ${error.message}`);
   }
 }
 
@@ -139,14 +139,14 @@ function factsOf({ place, body, contentType }: Ask): BodyFacts {
  * The payload with another name in place of the model that the job asks for.
  * @param payload JSON of an object
  */
-export function withModel(payload: string, { ask, body }: JobFacts, model: string): string {
+export function withModel(payload: string, { request, body }: JobFacts, model: string): string {
   const name = JSON.stringify(model);
-  const named = ask.otherwiseModel === null ? payload : withMembers(payload, { model: name });
+  const named = request.otherwiseModel === null ? payload : withMembers(payload, { model: name });
   if (body.model === null || body.kind !== 'json') return named;
-  const [first, ...rest] = ask.place;
+  const [first, ...rest] = request.place;
   if (first === undefined) return withMembers(payload, { model: name });
-  if (ask.isText) {
-    const text = JSON.stringify(withMembers(new TextDecoder().decode(ask.body), { model: name }));
+  if (request.isText) {
+    const text = JSON.stringify(withMembers(new TextDecoder().decode(request.body), { model: name }));
     if (first === 'body_base64') return withMembers(named, { body: text, body_base64: undefined });
     return withMemberAt(named, [first, ...rest], text);
   }

@@ -1,6 +1,6 @@
 import { beginsObject, jsonFields, parseJsonBytes } from '../protocol/index.ts';
-import { isNull } from './ask.ts';
-import { AskedFault, readingJson } from './fault.ts';
+import { RequestFault, readingJson } from './fault.ts';
+import { isNull } from './job-request.ts';
 
 /**
  * Fields by which engines hand caches to each other. A value that a caller made up ends an engine with a connector for
@@ -18,7 +18,7 @@ type Fields = Partial<Record<string, Uint8Array>>;
 /**
  * @param fields of a body, as JSON
  * @param isOwn the worker itself asks for the rest of an answer: the prompt may be given as token ids
- * @throws AskedFault
+ * @throws RequestFault
  */
 export function rejectTransferParams(fields: Fields, isOwn = false): void {
   const found = TRANSFER_PARAMS.find(
@@ -26,7 +26,7 @@ export function rejectTransferParams(fields: Fields, isOwn = false): void {
   );
   if (found !== undefined) {
     const message = `${found} is for engines that hand caches to each other, and is not accepted from callers: leave it out.`;
-    throw new AskedFault('transfer_params_refused', message);
+    throw new RequestFault('transfer_params_refused', message);
   }
   for (const name of PLACES) {
     const place = fields[name];

@@ -1,5 +1,5 @@
 import { FormError, FormParser, type FormPart, strictPart } from '../protocol/index.ts';
-import { AskedFault } from './fault.ts';
+import { RequestFault } from './fault.ts';
 
 /**
  * The fields of a form for an engine. Parsers of forms differ in what they make of odd headers, of a name that comes
@@ -9,7 +9,7 @@ import { AskedFault } from './fault.ts';
 
 /**
  * The boundary that a content type names.
- * @throws AskedFault where parsers would disagree about it, or about how its fields are written
+ * @throws RequestFault where parsers would disagree about it, or about how its fields are written
  */
 export function boundaryIn(contentType: string): string {
   const [, quoted, plain] =
@@ -33,7 +33,7 @@ function countIn(boundary: string): number {
 /**
  * @param judged names of which a form may have one each, and none as a file
  * @returns the fields that are no files, as views of the body; of those that are not judged the newest
- * @throws AskedFault
+ * @throws RequestFault
  */
 export function formFieldsOf(
   body: Uint8Array,
@@ -73,6 +73,6 @@ export function formFieldsOf(
   return fields;
 }
 
-function invalid(problem: string): AskedFault {
-  return new AskedFault('invalid_form', `${problem}.`);
+function invalid(problem: string): RequestFault {
+  return new RequestFault('invalid_form', `${problem}.`);
 }

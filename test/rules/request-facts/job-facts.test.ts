@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { jobFacts, withModel } from '../../../src/asked/job-facts.ts';
+import { jobFacts, withModel } from '../../../src/request-facts/job-facts.ts';
 
 /** All forms of a stored job × all encodings of a body × all that is judged: the facts are those of the body alone. */
 
@@ -101,7 +101,7 @@ describe.each(forms)('a job as %s', (_, form) => {
     const renamed = withModel(text, jobFacts(type, bytes(text)), 'own');
     const again = jobFacts(type, bytes(renamed));
     expect(again.model).toBe('own');
-    expect(new TextDecoder().decode(again.ask.body)).not.toContain('alias');
+    expect(new TextDecoder().decode(again.request.body)).not.toContain('alias');
   });
 });
 
@@ -146,7 +146,7 @@ describe('a text', () => {
       ['engine_request', { path: '/v1/completions', body: '{"model":"a"}{"model":"b"}' }],
     ],
   ])('%s is refused', (_, job) => {
-    expect(() => facts(job)).toThrow(expect.objectContaining({ name: 'AskedFault' }));
+    expect(() => facts(job)).toThrow(expect.objectContaining({ name: 'RequestFault' }));
   });
 });
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { bodyFacts } from '../../../src/asked/body-facts.ts';
+import { bodyFacts } from '../../../src/request-facts/body-facts.ts';
 
 /** Forms that parsers would read as different things reach no engine. */
 
@@ -72,7 +72,7 @@ describe('a form', () => {
     ['parameters that are the engines’', field('vllm_xargs', '{"kv_transfer_params":1}')],
     ['parts of such parameters', field('vllm_xargs[kv_transfer_params]', '1')],
   ])('with %s is refused', (_, parts) => {
-    expect(() => facts(FILE + parts)).toThrow(expect.objectContaining({ name: 'AskedFault' }));
+    expect(() => facts(FILE + parts)).toThrow(expect.objectContaining({ name: 'RequestFault' }));
   });
 
   it('that is not whole is refused', () => {

@@ -5,7 +5,7 @@ import { readingJson } from './fault.ts';
  * The one request that a stored job makes of an engine, out of its payload, in any of its forms. The worker makes the same
  * request of it; so models, limits and priorities are judged by what the engine will read.
  */
-export interface Ask {
+export interface JobRequest {
   /** Null: the payload names none that could be asked for. */
   path: string | null;
   /** In UTF-8; empty: there is none. */

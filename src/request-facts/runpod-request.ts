@@ -1,6 +1,14 @@
 import { beginsObject, jsonFields, parseJsonBytes, withMembers } from '../protocol/index.ts';
-import { type Ask, CHAT_PATH, COMPLETIONS_PATH, encoded, isNull, NO_BODY, textIn } from './ask.ts';
-import { AskedFault, readingJson } from './fault.ts';
+import { RequestFault, readingJson } from './fault.ts';
+import {
+  CHAT_PATH,
+  COMPLETIONS_PATH,
+  encoded,
+  isNull,
+  type JobRequest,
+  NO_BODY,
+  textIn,
+} from './job-request.ts';
 
 const OPEN_BRACKET = 0x5b;
 
@@ -22,15 +30,15 @@ type Input = Partial<Record<(typeof INPUT)[number], Uint8Array>>;
  * What an input of RunPod's asks for, in the order of its worker: `openai_input` or `openai_route`, then `route`, then
  * `messages` or `prompt`. A body may be JSON, or a text of JSON.
  * @param payload JSON of `{input, model?}`
- * @throws AskedFault
+ * @throws RequestFault
  */
-export function runpodAsk(payload: Uint8Array): Ask {
+export function runpodRequest(payload: Uint8Array): JobRequest {
   const { input, model } = readingJson(() => jsonFields(payload, ['input', 'model']));
   const fields: Input = beginsObject(input) ? readingJson(() => jsonFields(input, INPUT)) : {};
   const { openai_input, openai_route, route, body } = fields;
   const isOpenAI = isTrue(openai_input) || isTrue(openai_route);
   if (isTrue(openai_input) && isTrue(body)) {
-    throw new AskedFault('two_bodies', 'input: expected openai_input or body, not both.');
+    throw new RequestFault('two_bodies', 'input: expected openai_input or body, not both.');
   }
   const common = {
     contentType: null,
@@ -47,14 +55,14 @@ export function runpodAsk(payload: Uint8Array): Ask {
   return { ...common, isText: false, ...shorthand(fields), place: ['input', 'sampling_params'] };
 }
 
-function bodyOf(value: Uint8Array | undefined): Pick<Ask, 'body' | 'isText'> {
+function bodyOf(value: Uint8Array | undefined): Pick<JobRequest, 'body' | 'isText'> {
   if (!isGiven(value)) return { body: NO_BODY, isText: false };
   const text = textIn(value);
   return text === null ? { body: value, isText: false } : { body: encoded(text), isText: true };
 }
 
 /** The sampling parameters are fields of the body; those that stand beside them in the input are not. */
-function shorthand(fields: Input): Pick<Ask, 'path' | 'body'> {
+function shorthand(fields: Input): Pick<JobRequest, 'path' | 'body'> {
   const { messages, prompt, sampling_params, apply_chat_template, use_openai_format } = fields;
   const given = isGiven(messages) ? messages : isGiven(prompt) ? prompt : undefined;
   if (given === undefined) return { path: null, body: NO_BODY };
