@@ -179,7 +179,7 @@ describe('worker-vllm top', () => {
     await worker(queue, 'vast-17');
     const { ended, printed } = await top('--url', road.url, '--token', TOKEN, '--queue-id', queue);
     expect(await ended).toEqual([0, null]);
-    expect(printed()).toMatch(/Serving .*cfg is served: 1 worker ready.*● ready +vast-17 +cfg/s);
+    expect(printed()).toMatch(/Serving .*cfg is served: 1 worker ready.*● idle +vast-17 +cfg/s);
   });
 
   it('prints the frames of the live connection with --json, until it is stopped', async () => {
