@@ -52,7 +52,7 @@ describe('registering', () => {
     const worker = queue.worker('w');
     const stranger = queue.connect();
     queue.say(worker, '{"type":');
-    queue.say(worker, '[1]');
+    queue.say(worker, '[1,2]');
     queue.say(worker, { type: 'job_result', job_id: 5, result: {} });
     queue.say(stranger, { type: 'drain' });
     queue.say(stranger, { type: 'dance' });
