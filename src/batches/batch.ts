@@ -35,6 +35,8 @@ export interface NewBatch {
   token_name: string | null;
   /** Models that it may ask for, as patterns; left out: all. */
   token_models?: readonly string[];
+  /** Paths that it may ask for, as patterns; left out: all. */
+  token_routes?: readonly string[];
   input_file_id: string;
   /** Path of the route that every line asks for, or ANY_ENDPOINT. */
   endpoint: string;

@@ -187,6 +187,7 @@ export class Feeder {
       tenant: batch.tenant,
       token_name: batch.token_name ?? null,
       ...(batch.token_models && { token_models: batch.token_models }),
+      ...(batch.token_routes && { token_routes: batch.token_routes }),
       ...request,
       deadline_seconds: Math.max(1, (batch.expires_at - this.#ports.now()) / 1000),
     };

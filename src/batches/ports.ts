@@ -51,6 +51,8 @@ export interface LineJob {
   token_name: string | null;
   /** Models that the token may ask for, as patterns; left out: all. */
   token_models?: readonly string[];
+  /** Paths that it may ask for, as patterns; left out: all. */
+  token_routes?: readonly string[];
   path: string;
   /** JSON of the request, as it is for the engine. */
   body: string;

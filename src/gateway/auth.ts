@@ -5,6 +5,7 @@ import type { LaunchedWorker } from '../scheduler/rpc.ts';
 import { readToken } from '../scheduler/token.ts';
 import type { Scope } from '../settings/scopes.ts';
 import type { TokenEntry } from '../settings/token-entry.ts';
+import { routeProblem } from './bounds.ts';
 import type { Env } from './env.ts';
 import { HttpError } from './errors.ts';
 import { callFleet } from './objects/calls.ts';
@@ -60,18 +61,10 @@ export async function authorize(
       'scope_missing',
     );
   }
-  requireRoute(entry, new URL(request.url).pathname);
+  const { name, routes = null } = entry;
+  const denied = routeProblem(new URL(request.url).pathname, { name, routes });
+  if (denied) throw denied;
   return entry;
-}
-
-/** @throws HttpError 403 where the token is for other routes */
-function requireRoute({ name, routes }: TokenEntry, path: string): void {
-  if (!routes || routes.some((pattern) => matchesPattern(pattern, path))) return;
-  throw new HttpError(
-    403,
-    `The token "${name}" is for ${routes.join(', ')} alone, not ${path}.`,
-    'route_denied',
-  );
 }
 
 /** Headers in which other clients than OpenAI's send their key: Anthropic's, and those of Azure OpenAI. */

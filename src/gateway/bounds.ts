@@ -19,6 +19,8 @@ export interface Bounds {
   name: string | null;
   /** Models that it may ask for, as patterns; null: all. */
   models: readonly string[] | null;
+  /** Paths that it may ask for, as patterns; null: all of its scopes. */
+  routes: readonly string[] | null;
 }
 
 /** Without tokens, and with the scope admin, any priority may be asked for, unless the token's entry says otherwise. */
@@ -27,7 +29,7 @@ export function boundsOf(entry: TokenEntry | null, aliases: ModelAliases): Bound
   const name = entry?.name ?? null;
   const highest = entry?.highest_priority ?? (isBound ? USUAL : HIGHEST);
   const usual = Math.min(entry?.default_priority ?? USUAL, highest);
-  return { highest, usual, name, models: modelPatterns(entry, aliases) };
+  return { highest, usual, name, models: modelPatterns(entry, aliases), routes: entry?.routes ?? null };
 }
 
 /** Models that a token is for, under all names that they have; null: all models. */
@@ -52,6 +54,18 @@ export function modelProblem(asked: readonly unknown[], { models, name }: Bounds
   const what = denied === undefined ? 'names no model' : `asks for ${JSON.stringify(denied)}`;
   const message = `model: the token "${name}" is for ${models.join(', ')} alone, and the request ${what}.`;
   return new HttpError(403, message, 'model_denied');
+}
+
+/**
+ * Why a token may not ask for a path, whether in a request of its own or of an engine in a job; null: it may.
+ * @param path with or without a query; null: none is asked for
+ */
+export function routeProblem(path: string | null, { name, routes }: Pick<Bounds, 'name' | 'routes'>) {
+  if (routes === null || path === null) return null;
+  const plain = path.split('?', 1)[0]!.replace(/(?<=.)\/$/, '');
+  if (routes.some((pattern) => matchesPattern(pattern, plain))) return null;
+  const message = `The token "${name}" is for ${routes.join(', ')} alone, not ${plain}.`;
+  return new HttpError(403, message, 'route_denied');
 }
 
 /**

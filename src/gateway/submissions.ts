@@ -16,7 +16,7 @@ import { bytesOf, type HeardAnswer, type SubmitAnswer, type SubmitJob } from '..
 import { RequestFault } from '../request-facts/fault.ts';
 import { type JobFacts, jobFacts } from '../request-facts/job-facts.ts';
 import { parseKeeping } from './body.ts';
-import { type Bounds, enginePriorityProblem, modelProblem, priorityProblem } from './bounds.ts';
+import { type Bounds, enginePriorityProblem, modelProblem, priorityProblem, routeProblem } from './bounds.ts';
 import { HttpError, retryAfter } from './errors.ts';
 import { keptResponseProblem } from './inference/kept-responses.ts';
 import { toldJob } from './objects/job-files.ts';
@@ -83,7 +83,9 @@ export function factsProblem({ request, body, model }: JobFacts, bound: Bounds):
   return (
     [...request.priorities, body.priority]
       .map((asked) => enginePriorityProblem(asked, bound))
-      .find(Boolean) ?? modelProblem([model], bound)
+      .find(Boolean) ??
+    modelProblem([model], bound) ??
+    routeProblem(request.path, bound)
   );
 }
 

@@ -23,12 +23,17 @@ export interface JobFacts {
   lengths: Lengths;
 }
 
+const VIDEO_PATH = '/v1/videos/generations';
+
 /** Routes of the base protocol's tasks, whose bodies are their payloads. */
 const TASK_PATHS: Readonly<Record<string, string>> = {
   [BASE_TASKS.chat]: CHAT_PATH,
   [BASE_TASKS.embeddings]: '/v1/embeddings',
   [BASE_TASKS.speech]: '/v1/audio/speech',
   [BASE_TASKS.transcription]: '/v1/audio/transcriptions',
+  [BASE_TASKS.textToVideo]: VIDEO_PATH,
+  [BASE_TASKS.imageToVideo]: VIDEO_PATH,
+  [BASE_TASKS.speechToVideo]: VIDEO_PATH,
 };
 const CHAT_TYPES = ['chat_completion', 'llm_inference'];
 

@@ -1,6 +1,7 @@
-import OpenAI, { toFile } from 'openai';
+import OpenAI, { APIError, toFile } from 'openai';
 import { afterEach, describe, expect, it } from 'vitest';
 import { JobConnection } from '../../src/client/index.ts';
+import { ANY_ENDPOINT } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { RawWorker } from '../support/raw-worker.ts';
 import { tokenEntry } from '../support/token-entry.ts';
@@ -12,11 +13,15 @@ import { startTestWorkerd } from '../support/workerd-queue.ts';
  */
 
 const entry = (name: string, more: object = {}) => tokenEntry(`wv_${name}`, ['submit'], { name, ...more });
+/** Of the gateway, by which jobs and batches are submitted. */
+const OWN_ROUTES = ['/api/jobs*', '/v2/own/*', '/v1/files', '/v1/batches*'];
 const road = startTestWorkerd({
   TOKENS: JSON.stringify([
     tokenEntry('wv_worker', ['worker'], { name: 'worker' }),
     entry('bound', { models: ['own'] }),
     entry('free'),
+    entry('vectors', { routes: [...OWN_ROUTES, '/v1/embeddings'] }),
+    entry('chats', { routes: [...OWN_ROUTES, '/v1/chat/completions'] }),
     entry('limited', { limits: { models: { own: { running: 1 } } } }),
   ]),
 });
@@ -65,64 +70,86 @@ const job = (job_type: string, payload: object) => ({ job_type, config_id: 'cfg'
 const base64 = (text: string | Uint8Array) => Buffer.from(text).toString('base64');
 
 /** Each sends a body, given as the text of its JSON. */
-const ROADS: Record<string, (queueId: string, body: string) => Promise<Answer>> = {
-  'a job: engine_request with text': (q, body) =>
-    post(q, '/api/jobs', JSON.stringify(job('engine_request', { path: CHAT, body })), JSON_TYPE),
-  'a job: engine_request with base64': (q, body) => {
+type Send = (queueId: string, body: string, token: string) => Promise<Answer>;
+const ROADS: Record<string, Send> = {
+  'a job: engine_request with text': (q, body, token) =>
+    post(q, '/api/jobs', JSON.stringify(job('engine_request', { path: CHAT, body })), JSON_TYPE, token),
+  'a job: engine_request with base64': (q, body, token) => {
     const payload = { path: CHAT, body_base64: base64(body), content_type: 'application/octet-stream' };
-    return post(q, '/api/jobs', JSON.stringify(job('engine_request', payload)), JSON_TYPE);
+    return post(q, '/api/jobs', JSON.stringify(job('engine_request', payload)), JSON_TYPE, token);
   },
-  'a job: engine_request in a file of its own': (q, body) => {
+  'a job: engine_request in a file of its own': (q, body, token) => {
     const long = `${body.slice(0, -1)},"user":"${'x'.repeat(400_000)}"}`;
-    return post(q, '/api/jobs', JSON.stringify(job('engine_request', { path: CHAT, body: long })), JSON_TYPE);
+    return post(
+      q,
+      '/api/jobs',
+      JSON.stringify(job('engine_request', { path: CHAT, body: long })),
+      JSON_TYPE,
+      token,
+    );
   },
-  'a job: chat_completion': (q, body) =>
-    post(q, '/api/jobs', JSON.stringify(job('chat_completion', JSON.parse(body))), JSON_TYPE),
-  'a job: runpod with openai_input': (q, body) =>
+  'a job: chat_completion': (q, body, token) =>
+    post(q, '/api/jobs', JSON.stringify(job('chat_completion', JSON.parse(body))), JSON_TYPE, token),
+  'a job: runpod with openai_input': (q, body, token) =>
     post(
       q,
       '/api/jobs',
       JSON.stringify(job('runpod', { model: 'own', input: { openai_input: JSON.parse(body) } })),
       JSON_TYPE,
+      token,
     ),
-  'a job: runpod with openai_input as text': (q, body) =>
+  'a job: runpod with openai_input as text': (q, body, token) =>
     post(
       q,
       '/api/jobs',
       JSON.stringify(job('runpod', { model: 'own', input: { openai_input: body } })),
       JSON_TYPE,
+      token,
     ),
-  'an array of jobs': async (q, body) => {
+  'an array of jobs': async (q, body, token) => {
     const jobs = [job('engine_request', { path: CHAT, body })];
-    const { status, text } = await post(q, '/api/jobs', JSON.stringify(jobs), JSON_TYPE);
+    const { status, text } = await post(q, '/api/jobs', JSON.stringify(jobs), JSON_TYPE, token);
     const [one] = JSON.parse(text) as { error?: { status: number } }[];
     return { status: one?.error?.status ?? status, text };
   },
-  'lines of jobs': async (q, body) => {
+  'lines of jobs': async (q, body, token) => {
     const line = `${JSON.stringify(job('runpod', { input: { route: CHAT, body } }))}\n`;
-    const { status, text } = await post(q, '/api/jobs', line, 'application/x-ndjson');
+    const { status, text } = await post(q, '/api/jobs', line, 'application/x-ndjson', token);
     const one = JSON.parse(text) as { error?: { status: number } };
     return { status: one.error?.status ?? status, text };
   },
-  'RunPod’s run with openai_input': (q, body) =>
+  'RunPod’s run with openai_input': (q, body, token) =>
     post(
       q,
       '/v2/own/run',
       JSON.stringify({ input: { openai_route: CHAT, openai_input: JSON.parse(body) } }),
       JSON_TYPE,
+      token,
     ),
-  'RunPod’s run with openai_input as text': (q, body) =>
-    post(q, '/v2/own/run', JSON.stringify({ input: { openai_route: CHAT, openai_input: body } }), JSON_TYPE),
-  'RunPod’s run with body': (q, body) =>
-    post(q, '/v2/own/run', JSON.stringify({ input: { route: CHAT, body: JSON.parse(body) } }), JSON_TYPE),
-  'RunPod’s run with body as text': (q, body) =>
-    post(q, '/v2/own/run', JSON.stringify({ input: { route: CHAT, body } }), JSON_TYPE),
-  'RunPod’s run with sampling_params': (q, body) => {
+  'RunPod’s run with openai_input as text': (q, body, token) =>
+    post(
+      q,
+      '/v2/own/run',
+      JSON.stringify({ input: { openai_route: CHAT, openai_input: body } }),
+      JSON_TYPE,
+      token,
+    ),
+  'RunPod’s run with body': (q, body, token) =>
+    post(
+      q,
+      '/v2/own/run',
+      JSON.stringify({ input: { route: CHAT, body: JSON.parse(body) } }),
+      JSON_TYPE,
+      token,
+    ),
+  'RunPod’s run with body as text': (q, body, token) =>
+    post(q, '/v2/own/run', JSON.stringify({ input: { route: CHAT, body } }), JSON_TYPE, token),
+  'RunPod’s run with sampling_params': (q, body, token) => {
     const { messages, ...sampling_params } = JSON.parse(body) as Body;
-    return post(q, '/v2/own/run', JSON.stringify({ input: { messages, sampling_params } }), JSON_TYPE);
+    return post(q, '/v2/own/run', JSON.stringify({ input: { messages, sampling_params } }), JSON_TYPE, token);
   },
-  'the job socket': async (queueId, body) => {
-    const connection = new JobConnection({ url: road.url, queueId, token: 'wv_bound' });
+  'the job socket': async (queueId, body, token) => {
+    const connection = new JobConnection({ url: road.url, queueId, token: `wv_${token}` });
     connections.push(connection);
     const submitted = connection.run({
       ...job('engine_request', { path: CHAT, body }),
@@ -131,14 +158,19 @@ const ROADS: Record<string, (queueId: string, body: string) => Promise<Answer>> 
     const refused = await Promise.race([
       submitted.then(() => null).catch((error: { status?: number; message: string }) => error),
       // Nobody answers it: it was taken.
-      until(async () => (await listed(queueId)) > 0, 'it is stored').then(() => null),
+      until(async () => (await listed(queueId, token)) > 0, 'it is stored').then(() => null),
     ]);
     return { status: refused === null ? 201 : (refused.status ?? 400), text: refused?.message ?? '' };
   },
-  'a line of a batch': async (queueId, body) => {
+  'a line of a batch': batchLine(CHAT),
+  'a line of a batch for any route': batchLine(ANY_ENDPOINT),
+};
+
+function batchLine(endpoint: string): Send {
+  return async (queueId, body, token) => {
     const client = new OpenAI({
       baseURL: `${road.url}/v1`,
-      apiKey: 'wv_bound',
+      apiKey: `wv_${token}`,
       defaultHeaders: { 'x-queue-id': queueId },
       maxRetries: 0,
     });
@@ -147,13 +179,15 @@ const ROADS: Record<string, (queueId: string, body: string) => Promise<Answer>> 
       file: await toFile(Buffer.from(line), 'in.jsonl'),
       purpose: 'batch',
     });
-    const asked = { input_file_id: file.id, endpoint: CHAT, completion_window: '24h' } as const;
-    const { id } = await client.batches.create(asked);
+    const asked = { input_file_id: file.id, endpoint, completion_window: '24h' } as never;
+    const made = await client.batches.create(asked).catch((error: APIError) => error);
+    if (made instanceof APIError) return { status: made.status ?? 0, text: made.message };
+    const { id } = made;
     const batch = await until(
       async () => {
         const now = await client.batches.retrieve(id);
         const isOver = ['failed', 'completed'].includes(now.status);
-        return isOver || (await listed(queueId)) > 0 ? now : null;
+        return isOver || (await listed(queueId, token)) > 0 ? now : null;
       },
       'the line is given out or refused',
       { timeoutMs: 30_000 },
@@ -162,12 +196,12 @@ const ROADS: Record<string, (queueId: string, body: string) => Promise<Answer>> 
       status: ['failed', 'completed'].includes(batch.status) ? 400 : 201,
       text: JSON.stringify(batch),
     };
-  },
-};
+  };
+}
 
 /** Jobs that a queue has taken. */
-async function listed(queueId: string): Promise<number> {
-  const headers = { authorization: 'Bearer wv_bound', 'x-queue-id': queueId };
+async function listed(queueId: string, token: string): Promise<number> {
+  const headers = { authorization: `Bearer wv_${token}`, 'x-queue-id': queueId };
   const answer = await fetch(`${road.url}/api/jobs`, { headers });
   return ((await answer.json()) as { jobs: unknown[] }).jobs.length;
 }
@@ -189,7 +223,7 @@ const REFUSED: readonly Body[] = [
 describe.each(Object.entries(ROADS))('%s', (name, send) => {
   it('carries what its token may ask for', async () => {
     const { queueId, worker } = await started();
-    expect((await send(queueId, JSON.stringify(HONEST))).status).toBeLessThan(300);
+    expect((await send(queueId, JSON.stringify(HONEST), 'bound')).status).toBeLessThan(300);
     await until(() => worker.frames.some(({ type }) => type === 'job'), 'the worker is given it');
   });
 
@@ -198,7 +232,7 @@ describe.each(Object.entries(ROADS))('%s', (name, send) => {
     for (const fields of REFUSED) {
       // An endpoint of RunPod's form is a model, for a body that names none.
       if ('model' in fields && fields.model === undefined && /RunPod’s|runpod/.test(name)) continue;
-      const { status, text } = await send(queueId, JSON.stringify({ ...HONEST, ...fields }));
+      const { status, text } = await send(queueId, JSON.stringify({ ...HONEST, ...fields }), 'bound');
       expect([400, 403], `${JSON.stringify(fields)}: ${text}`).toContain(status);
     }
     // What was let through would have been given out before this.
@@ -207,6 +241,13 @@ describe.each(Object.entries(ROADS))('%s', (name, send) => {
     const isJob = ({ type }: { type: string }) => type === 'job';
     await until(() => worker.frames.some(isJob), 'the worker is given the next one');
     expect(worker.frames.filter(isJob)).toHaveLength(1);
+  });
+
+  it('asks an engine for no other path than its token may', async () => {
+    const { queueId } = await started();
+    const refused = await send(queueId, JSON.stringify(HONEST), 'vectors');
+    expect([400, 403], refused.text).toContain(refused.status);
+    expect((await send(queueId, JSON.stringify(HONEST), 'chats')).status).toBeLessThan(300);
   });
 });
 
@@ -272,6 +313,36 @@ describe('a pool that a job names', () => {
       () => worker.frames.some(({ type }) => type === 'job'),
       'it is given to a worker of its model',
     );
+  });
+
+  it('is none that is not known to serve the model of such a token, while no other does either', async () => {
+    const queueId = road.newQueue();
+    const other = await new RawWorker(road.url, 'wv_worker').connect(queueId);
+    const instance = { id: 'w2', models: ['secret'], boot_id: 'w2' };
+    await other.register('w2', { config_id: 'elsewhere', capacity: 8, instance });
+    for (const pool of ['elsewhere', 'empty']) {
+      const { status, text } = await post(
+        queueId,
+        '/api/jobs',
+        of(pool, 'chat_completion', HONEST),
+        JSON_TYPE,
+      );
+      expect([status, text]).toEqual([404, expect.stringContaining('does not serve the model')]);
+    }
+    const free = await post(queueId, '/api/jobs', of('empty', 'chat_completion', HONEST), JSON_TYPE, 'free');
+    expect(free.status).toBe(201);
+  });
+
+  it('may be one whose workers are away', async () => {
+    const { queueId, worker } = await started();
+    worker.vanish();
+    const { status, text } = await post(
+      queueId,
+      '/api/jobs',
+      of('cfg', 'chat_completion', HONEST),
+      JSON_TYPE,
+    );
+    expect([status, text]).toEqual([201, expect.anything()]);
   });
 });
 

@@ -7,7 +7,7 @@ import { BatchRequest } from '../batches/request.ts';
 import { batchView } from '../batches/view.ts';
 import { waitingOfBatch } from '../batches/waiting.ts';
 import { readValue } from '../body.ts';
-import { boundsOf } from '../bounds.ts';
+import { boundsOf, routeProblem } from '../bounds.ts';
 import { HttpError } from '../errors.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callBatches } from '../objects/calls.ts';
@@ -148,11 +148,14 @@ function newBatch(body: unknown, context: GatewayContext, now: number): NewBatch
   const parsed = parseValue(BatchRequest, body);
   if (!parsed.ok) throw new HttpError(400, `${parsed.message}.`, 'invalid_batch');
   const { input_file_id, endpoint, completion_window, metadata, output_expires_after } = parsed.value;
-  const { models } = boundsOf(context.get('token'), modelAliases(env.MODEL_ALIASES));
+  const bound = boundsOf(context.get('token'), modelAliases(env.MODEL_ALIASES));
+  const { models, routes } = bound;
   if (endpoint !== ANY_ENDPOINT && !inferenceRoutes(env.INFERENCE_ROUTES).has('POST', endpoint)) {
     const message = `endpoint: POST ${endpoint} is no inference route; docs/protocol.md lists them. "${ANY_ENDPOINT}" stands for any of them.`;
     throw new HttpError(400, message, 'invalid_endpoint');
   }
+  const denied = endpoint === ANY_ENDPOINT ? null : routeProblem(endpoint, bound);
+  if (denied) throw denied;
   const window = windowMs(completion_window);
   if (window === null) {
     const message = 'completion_window: expected "24h", or another number of m, h or d up to 30d.';
@@ -163,6 +166,7 @@ function newBatch(body: unknown, context: GatewayContext, now: number): NewBatch
     id: randomId('batch_'),
     ...submitterOf(context.get('token')),
     ...(models && { token_models: models }),
+    ...(routes && { token_routes: routes }),
     input_file_id,
     endpoint,
     completion_window,

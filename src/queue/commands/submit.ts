@@ -237,16 +237,22 @@ type Rejection = Extract<SubmitAnswer, { ok: false }>;
 type Pool = { ok: true; config_id: string } | Rejection | Unserved;
 
 /**
- * Another pool serves the model, and this one does not: some engines, and base workers, answer with what they serve,
- * whichever model they are asked for.
+ * Why a job whose token is for certain models does not wait in the pool that it names: the pool is not known to serve its
+ * model. Some engines, and base workers, answer with what they serve, whichever model they are asked for.
  */
-function foreignPool(core: Core, { model, model_only }: SubmitJob, configId: string): Rejection | null {
+function foreignPool(
+  core: Core,
+  { model, model_only, known }: SubmitJob,
+  configId: string,
+): Rejection | Unserved | null {
   if (!model_only || model === undefined) return null;
-  const own = livePool(core, model);
-  if (own?.kind !== 'pool' || own.config_id === configId) return null;
   const workers = core.workers.present(core.now()).filter(({ session }) => session.config_id === configId);
   if (workers.some((worker) => servesModel(worker, model))) return null;
-  const message = `the pool "${configId}" does not serve the model "${shortName(model)}", which the job asks for; the pool "${own.config_id}" does`;
+  const own = livePool(core, model) ?? known;
+  if (own === undefined) return UNSERVED;
+  if (own.kind === 'pool' && own.config_id === configId) return null;
+  const does = own.kind === 'pool' ? `the pool "${own.config_id}" does` : 'no pool is known that does';
+  const message = `the pool "${configId}" does not serve the model "${shortName(model)}", which the job asks for; ${does}`;
   return { ok: false, reason: 'unknown_pool', message };
 }
 
