@@ -15,15 +15,51 @@ const FAILURES: Record<FailureCause, string> = {
   vanished: 'the provider does not list the machine',
   start_deadline: 'it was not ready within its start deadline',
   /** By itself; `exit_code` says whose fault it was. */
-  exited: 'its container ended',
+  exited: 'its worker ended',
   /** It was ready before. */
   lost: 'its worker was lost',
 };
 
-/** `its container ended with exit code 9` */
+/** `its worker ended with exit code 9` */
 export function failureInWords({ cause, exit_code }: Pick<Launch, 'cause' | 'exit_code'>): string {
   const words = cause === null ? 'it failed for an unknown reason' : FAILURES[cause];
   return exit_code === null ? words : `${words} with exit code ${exit_code}`;
+}
+
+/** `its worker ended with exit code 9: There is no model "x".` */
+export function failureAndCause(launch: Pick<Launch, 'cause' | 'exit_code' | 'detail'>): string {
+  const cause = launch.detail === null ? '' : causeIn(launch.detail);
+  return cause === '' ? failureInWords(launch) : `${failureInWords(launch)}: ${cause}`;
+}
+
+/** Characters of a cause. */
+const MOST_OF_CAUSE = 300;
+
+/**
+ * The one line of a provider's or a container's last words that says what was wrong: of a log of ours the first error,
+ * else the last line. The page shows all of them.
+ */
+export function causeIn(detail: string): string {
+  const lines = detail.split('\n').flatMap((line) => line.trim() || []);
+  const errors = lines.flatMap((line) => errorOfLog(line) ?? []);
+  const line = errors[0] ?? lines.at(-1) ?? '';
+  const cut = line.length > MOST_OF_CAUSE ? `${line.slice(0, MOST_OF_CAUSE)}…` : line;
+  return cut.replace(/[.\s]+$/, '');
+}
+
+/** The message of a line of our log, for people or as JSON, where it is an error. */
+function errorOfLog(line: string): string | null {
+  const pretty = /^\[[\d:.]+\] (?:ERROR|FATAL): \S+: (.*)$/.exec(line)?.[1];
+  // What a line tells beside its message follows as JSON.
+  if (pretty !== undefined) return pretty.replace(/ \{".*\}$/, '');
+  if (!line.startsWith('{')) return null;
+  try {
+    const { level, msg } = JSON.parse(line) as { level?: unknown; msg?: unknown };
+    const isError = typeof level === 'number' ? level >= 50 : level === 'error' || level === 'fatal';
+    return isError && typeof msg === 'string' ? msg.split('\n', 1)[0]! : null;
+  } catch {
+    return null;
+  }
 }
 
 /** Its machine is gone: it costs nothing any more, and nothing changes its state. */

@@ -1,7 +1,7 @@
 import { age, duration } from '../../dashboard/format.ts';
 import {
   type FleetView,
-  failureInWords,
+  failureAndCause,
   isFinal,
   type LaunchRow,
   type PoolRow,
@@ -57,16 +57,11 @@ function stepOf(launch: LaunchRow, before: LaunchRow | undefined, view: FleetVie
   if (state === 'ready') return [`${id}: ready after ${duration(launch.ready_at! - launch.intended_at)}.`];
   if (state === 'draining') return [`${id}: draining a worker. ${decisionOf(id, view)}`.trimEnd()];
   if (state === 'gone') return [`${id}: a worker has ended${costOf(launch)}.`];
-  if (state === 'failed') return [`${id}: ${failureText(launch)}${costOf(launch)}.`];
+  if (state === 'failed') return [`${id}: ${failureAndCause(launch)}${costOf(launch)}.`];
   // What was never ready and is ended all the same, or failed: the end says the rest.
-  if (state === 'terminating' && launch.cause !== null) return [`${id}: ${failureText(launch)}; ending it.`];
+  if (state === 'terminating' && launch.cause !== null)
+    return [`${id}: ${failureAndCause(launch)}; ending it.`];
   return [];
-}
-
-/** `its container ended with exit code 9: No such model.` */
-function failureText(launch: LaunchRow): string {
-  const { detail } = launch;
-  return `${failureInWords(launch)}${detail ? `: ${detail.replace(/[.\s]+$/, '')}` : ''}`;
 }
 
 function costOf({ intended_at, ended_at, cost }: LaunchRow): string {

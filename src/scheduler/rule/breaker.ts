@@ -1,5 +1,5 @@
 import { doubling } from '../../process/backoff.ts';
-import { failureInWords } from '../../protocol/scaling.ts';
+import { failureAndCause } from '../../protocol/scaling.ts';
 import type { Launch } from '../launch.ts';
 import { classifiedAt, type FailureClass, failureClass } from './failure-class.ts';
 
@@ -39,7 +39,7 @@ export function poolBreaker(launches: Launch[], forgivenAt: number | null, now: 
   const [newest] = failed;
   const failures = failed.length;
   if (!newest) return { kind: 'closed', failures };
-  const why = inWords(newest);
+  const why = failureAndCause(newest);
   if (failureClass(newest, now) === 'pool_at_once') return { kind: 'open', failures, why };
   if (failures >= STOP_AFTER) {
     return { kind: 'open', failures, why: `${failures} starts in a row failed; the last: ${why}` };
@@ -72,8 +72,4 @@ export function consecutiveFailures(
     if (isFailure(found) && (!later || classifiedAt(launch) <= later.intended_at)) failed.push(launch);
   }
   return failed;
-}
-
-export function inWords(launch: Launch): string {
-  return `${failureInWords(launch)}${launch.detail ? ` (${launch.detail})` : ''}`;
 }

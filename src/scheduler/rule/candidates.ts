@@ -1,8 +1,9 @@
 import { doubling } from '../../process/backoff.ts';
+import { failureAndCause } from '../../protocol/scaling.ts';
 import type { Launch } from '../launch.ts';
 import type { LearnedMachine, ObservedPool, ObservedProvider } from '../rule-types.ts';
 import type { CandidateSpec } from '../spec.ts';
-import { consecutiveFailures, delayAfter, inWords } from './breaker.ts';
+import { consecutiveFailures, delayAfter } from './breaker.ts';
 import { classifiedAt, type FailureClass } from './failure-class.ts';
 import { startSeconds } from './starts.ts';
 
@@ -142,7 +143,7 @@ function backOff(failed: Launch[], delayMs: (failures: number) => number, now: n
   const until = classifiedAt(newest) + delayMs(failed.length);
   if (now >= until) return null;
   return {
-    why: inWords(newest),
+    why: failureAndCause(newest),
     until,
     failureClass: newest.cause === 'no_capacity' ? 'no_capacity' : 'machine',
   };

@@ -44,7 +44,7 @@ it('a launch is as far as the last step that was told, and says what goes on', (
     [launch('i', 'registered', { registered_at: NOW }), 4, 'its engine is not healthy yet'],
     [launch('f', 'ready', { ready_at: NOW }), 5, 'takes jobs'],
     [launch('g', 'terminating', { ready_at: NOW, cause: 'lost' }), 5, 'is terminated: its worker was lost'],
-    [launch('h', 'failed', { cause: 'exited', exit_code: 71 }), 0, 'its container ended with exit code 71'],
+    [launch('h', 'failed', { cause: 'exited', exit_code: 71 }), 0, 'its worker ended with exit code 71'],
   ];
   for (const [one, done, says] of steps) expect([stepsDone(one), doingNow(one)]).toEqual([done, says]);
   const order = sortLaunches(steps.map(([one]) => one)).map(({ name }) => name);

@@ -50,7 +50,7 @@ describe('what is said of a fleet while it scales', () => {
       launches: [failed],
     });
     expect(happenings(starting, broken)).toEqual([
-      'demo: its container ended with exit code 9: There is no model "x".',
+      'demo: its worker ended with exit code 9: There is no model "x".',
       'demo: no more workers are started for now. The model cannot be loaded.',
     ]);
     expect(happenings(broken, fleetView({ launches: [failed] }))).toEqual([
