@@ -98,8 +98,8 @@ async function watch(ask: AskOpenAI, first: OpenAI.Batch, progress: Progress): P
   let batch = first;
   const waiting = new WaitingLine((text) => progress.say(text));
   while (!OVER.includes(batch.status)) {
-    waiting.show((batch as { waiting?: Waiting }).waiting);
-    progress.show(countsOf(batch), tokensOf(batch));
+    const isWaiting = waiting.show((batch as { waiting?: Waiting }).waiting);
+    progress.show(countsOf(batch), tokensOf(batch), isWaiting);
     await sleep(POLL_MS);
     const { id } = batch;
     batch = await ask((client) => client.batches.retrieve(id)).catch((error: unknown) => {

@@ -26,11 +26,14 @@ export class Progress {
     this.#out.write(`${text}\n`);
   }
 
-  /** @param more is told after the rest */
-  show(counts: Counts, more = ''): void {
+  /**
+   * @param more is told after the rest
+   * @param isWaiting nothing runs: what was done before does not tell how long the rest takes
+   */
+  show(counts: Counts, more = '', isWaiting = false): void {
     const done = counts.succeeded + counts.failed;
     const perSecond = ((done - this.#before) * 1000) / Math.max(1, performance.now() - this.#startedAt);
-    const text = progressText(done, counts.failed, this.#total, perSecond);
+    const text = progressText(done, counts.failed, this.#total, isWaiting ? null : perSecond);
     this.#line.show(more === '' ? text : `${text}  ${more}`);
   }
 
@@ -40,12 +43,13 @@ export class Progress {
   }
 }
 
-/** `[#####-----] 50/100  12.5/s  4 s left  2 failed` */
-export function progressText(done: number, failed: number, total: number, perSecond: number): string {
+/** `[#####-----] 50/100  12.5/s  4 s left  2 failed` @param perSecond null: nothing runs */
+export function progressText(done: number, failed: number, total: number, perSecond: number | null): string {
   const filled = Math.floor((done / total) * BAR_CHARACTERS);
   const bar = '#'.repeat(filled).padEnd(BAR_CHARACTERS, '-');
-  const parts = [`[${bar}] ${done}/${total}`, rate(perSecond, 1)];
-  if (done < total && perSecond > 0) parts.push(`${age(((total - done) / perSecond) * 1000)} left`);
+  const parts = [`[${bar}] ${done}/${total}`];
+  if (perSecond !== null) parts.push(rate(perSecond, 1));
+  if (done < total && perSecond) parts.push(`${age(((total - done) / perSecond) * 1000)} left`);
   if (failed > 0) parts.push(`${failed} failed`);
   return parts.join('  ');
 }

@@ -13,12 +13,15 @@ export class WaitingLine {
     this.#say = say;
   }
 
-  /** @param waiting null or left out: it waits for nothing */
-  show(waiting: Waiting | null | undefined): void {
+  /**
+   * @param waiting null or left out: it waits for nothing
+   * @returns whether it waits for something that is told
+   */
+  show(waiting: Waiting | null | undefined): boolean {
     const shape = waiting && !UNTOLD.has(waiting.code) ? shapeOf(waiting) : null;
-    if (shape === this.#told) return;
+    if (waiting && shape !== null && shape !== this.#told) this.#say(waitingLine(waiting));
     this.#told = shape;
-    if (waiting && shape !== null) this.#say(waitingLine(waiting));
+    return shape !== null;
   }
 }
 
