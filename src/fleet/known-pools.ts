@@ -155,7 +155,7 @@ export class KnownPools {
     for (const worker of workers) {
       const { session } = worker;
       const id = session?.config_id ?? worker.config_id;
-      const counted = STATES[stateOf(worker, at).state];
+      const counted = STATES[stateOf(worker, false, at).state];
       if (id === null || counted === null) continue;
       const pool = of(id);
       pool[counted] += 1;

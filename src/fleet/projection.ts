@@ -1,13 +1,14 @@
-import type {
-  Attention,
-  FleetFrame,
-  FleetSummary,
-  FleetView,
-  LaunchRow,
-  PoolRow,
-  ScalingSummary,
-  Waiting,
-  WorkerRow,
+import {
+  type Attention,
+  type FleetFrame,
+  type FleetSummary,
+  type FleetView,
+  isFinal,
+  type LaunchRow,
+  type PoolRow,
+  type ScalingSummary,
+  type Waiting,
+  type WorkerRow,
 } from '../protocol/index.ts';
 import type { KnownWorker, PoolAsking } from './rpc.ts';
 import { attentionIn } from './view/attention.ts';
@@ -52,6 +53,8 @@ interface Shown<R> {
 interface MadeOf {
   facts: KnownWorker;
   expectedStartMs: number | null;
+  /** The scheduler launched its machine, which is gone. */
+  isOver: boolean;
   state: StateNow;
   /** From when on time alone may have changed it. */
   until: number;
@@ -105,8 +108,8 @@ export class Projection {
     const pools = this.#sources.pools(named, now);
     const launches = new Map(this.#sources.launches().map((launch) => [launch.id, launch]));
     const changes = [
-      this.#refreshWorkers(facts, pools, now),
       this.#show('launches', this.#launches, launches),
+      this.#refreshWorkers(facts, pools, now),
       this.#refreshPools(pools, scaling, now),
     ];
     const [poolRows, workerRows] = [this.#poolRows(), this.#workerRows()];
@@ -202,22 +205,25 @@ export class Projection {
   /** @returns whether any row looks different now */
   #refreshWorkers(all: readonly KnownWorker[], pools: readonly PoolFacts[], now: number): boolean {
     const expected = new Map(pools.map((one) => [one.config_id, one.expected_start_ms]));
+    const over = new Set(this.#launchRows().flatMap((launch) => (isFinal(launch) ? launch.name : [])));
     const rows = new Map<string, WorkerRow>();
     for (const facts of all) {
       const id = facts.worker_id;
       const expectedStartMs = expected.get(poolOf(facts) ?? '') ?? null;
       const before = this.#made.get(id);
-      const isSame = before?.facts === facts && before.expectedStartMs === expectedStartMs;
+      const isOver = over.has(id);
+      const isSame =
+        before?.facts === facts && before.expectedStartMs === expectedStartMs && before.isOver === isOver;
       const shown = this.#workers.get(id);
       if (isSame && now < before.until) {
         if (shown) rows.set(id, shown.row);
         continue;
       }
-      const state = withSince(stateOf(facts, now), before?.state, now);
+      const state = withSince(stateOf(facts, isOver, now), before?.state, now);
       const tokens = this.#sources.tokensHistory(id, now);
       const hidden = hiddenAt(state);
       const until = Math.min(state.until, tokens.until, hidden > now ? hidden : Number.POSITIVE_INFINITY);
-      this.#made.set(id, { facts, expectedStartMs, state, until });
+      this.#made.set(id, { facts, expectedStartMs, isOver, state, until });
       if (hidden <= now) continue;
       rows.set(id, workerRow(facts, { state, expectedStartMs, tokensHistory: tokens.values }));
     }

@@ -21,7 +21,7 @@ export interface Steady {
 /**
  * Which verdict is shown where this one is found. A worse one is shown at once, and so is a better one; but one that was
  * taken back soon after has to hold for a while first. So a fleet at the edge does not change its verdict with each
- * request, and one that comes up is not called down for longer than it is.
+ * request. One that serves is never called down: meanwhile it is shown as degraded.
  * @param before null: nothing was shown yet
  */
 export function steadied(before: Steady | null, found: Verdict, now: number): Steady {
@@ -34,6 +34,9 @@ export function steadied(before: Steady | null, found: Verdict, now: number): St
     return { shown: found, improved_at, is_shaky: is_shaky || before.is_shaky, better_since: null };
   }
   const better_since = Math.min(before.better_since ?? now, now);
-  if (before.is_shaky && now - better_since < HOLD_MS) return { ...before, better_since };
+  if (before.is_shaky && now - better_since < HOLD_MS) {
+    if (before.shown !== 'not_serving') return { ...before, better_since };
+    return { ...before, shown: 'degraded', better_since: found === 'degraded' ? null : better_since };
+  }
   return { shown: found, improved_at: now, is_shaky: false, better_since: null };
 }

@@ -15,6 +15,9 @@ import { whyNoneReady } from './why-waiting.ts';
 import { counted, jobsWait, span } from './words.ts';
 import { atWork, isReady } from './worker-words.ts';
 
+/** The scheduler decides every five seconds, ms. */
+const DECIDED_WITHIN_MS = 15_000;
+
 /** The whole fleet in one line, as it is found at this moment. */
 export function summaryOf(rows: Rows, now: number): FleetSummary {
   const { pools, workers } = rows;
@@ -64,8 +67,8 @@ function verdictOf(rows: Rows, now: number): { verdict: Verdict; text: string } 
   }
   if (!workers.some(({ state }) => isReady(state))) {
     if (!worst) return scaledToZero(scaled);
-    // What waits for a start that is under way is served, only later.
-    const isStarting = problems.every(({ pool }) => (pool.scaling?.starting ?? 0) > 0);
+    // What waits for a start that is under way, or about to be, is served, only later.
+    const isStarting = problems.every(({ pool }) => isStarted(pool));
     return { verdict: isStarting ? 'degraded' : 'not_serving', text: withFullStop(because) };
   }
   // One that has neither workers nor jobs is not in use.
@@ -76,6 +79,12 @@ function verdictOf(rows: Rows, now: number): { verdict: Verdict; text: string } 
   }
   const count = `${inUse.length - problems.length} of ${counted(inUse.length, 'pool')} fine`;
   return { verdict: 'degraded', text: withFullStop(inUse.length === 1 ? because : `${count}; ${because}`) };
+}
+
+function isStarted({ scaling, oldest_wait_ms }: PoolRow): boolean {
+  if (!scaling) return false;
+  const isToCome = heldBack(scaling) === null && scaling.max > 0 && (oldest_wait_ms ?? 0) < DECIDED_WITHIN_MS;
+  return scaling.starting > 0 || isToCome;
 }
 
 /** What is wrong with a pool, after its name; null: it is fine. */

@@ -23,10 +23,13 @@ export function intervalMs(beat: Heartbeat | null): number {
   return beat?.interval_seconds === undefined ? USUAL_INTERVAL_MS : beat.interval_seconds * 1000;
 }
 
-/** By its connection where it has one, else by its heartbeats and their age. */
-export function stateOf(worker: KnownWorker, now: number): StateNow {
+/**
+ * By its connection where it has one, else by its heartbeats and their age.
+ * @param isOver whether the scheduler launched its machine and knows that it is gone
+ */
+export function stateOf(worker: KnownWorker, isOver: boolean, now: number): StateNow {
   const { session, heartbeat, heartbeat_at } = worker;
-  if (!session) return unconnected(worker, now);
+  if (!session) return unconnected(worker, isOver, now);
   // A heartbeat from before it connected is of an earlier process.
   const isNews = heartbeat_at !== null && heartbeat_at >= session.connected_at;
   if (isNews && saysError(heartbeat)) return { state: 'error', since: heartbeat_at, until: FOREVER };
@@ -34,9 +37,11 @@ export function stateOf(worker: KnownWorker, now: number): StateNow {
   return { state, since: null, until: FOREVER };
 }
 
-function unconnected(worker: KnownWorker, now: number): StateNow {
+function unconnected(worker: KnownWorker, isOver: boolean, now: number): StateNow {
   const { heartbeat, heartbeat_at, heard_at, disconnected } = worker;
-  if (heartbeat?.status === 'stopping') return { state: 'stopped', since: heartbeat_at, until: FOREVER };
+  // The pool's starts tell of a launch that failed, until one succeeds.
+  const hasEnded = heartbeat?.status === 'stopping' || (isOver && saysError(heartbeat));
+  if (hasEnded) return { state: 'stopped', since: heartbeat_at, until: FOREVER };
   const interval = intervalMs(heartbeat);
   const lostAt = heard_at + LOST_INTERVALS * interval;
   const stoodUntil = Math.max(lostAt, (heartbeat_at ?? heard_at) + ERROR_STANDS_MS);

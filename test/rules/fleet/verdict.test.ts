@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { Projection } from '../../../src/fleet/projection.ts';
 import { type Steady, steadied } from '../../../src/fleet/view/steady-verdict.ts';
-import type { Heartbeat, Verdict } from '../../../src/protocol/index.ts';
+import type { Heartbeat, LaunchRow, Verdict } from '../../../src/protocol/index.ts';
 import { FleetHarness } from '../../support/fleet-harness.ts';
 import { histogram, type PoolNumbers, pool, session } from '../../support/queue-share.ts';
 
@@ -110,6 +111,31 @@ describe('the verdict that is found', () => {
   );
 });
 
+it('does not count a worker that failed once the scheduler has ended its launch', () => {
+  const fleet = serving();
+  fleet.heartbeat('x', wrongUrl);
+  const launches: LaunchRow[] = [];
+  const projection = new Projection('queue', {
+    workers: () => fleet.workers(),
+    pools: () => [],
+    incidents: () => ({ refusal: null, unknown_models: [] }),
+    tokensHistory: () => ({ values: [], until: Number.POSITIVE_INFINITY }),
+    launches: () => launches,
+    acknowledged: (problems) => problems.map((problem) => ({ ...problem, acknowledged: null })),
+    scaling: () => null,
+  });
+  const view = () => {
+    projection.refresh(fleet.nowMs);
+    const { workers, attention, summary } = projection.view();
+    const state = workers.find(({ worker_id }) => worker_id === 'x')?.state;
+    return { state, attention: attention.map(({ code }) => code), verdict: summary.verdict };
+  };
+  launches.push({ id: '1', name: 'x', state: 'terminating', intended_at: 0 } as LaunchRow);
+  expect(view()).toEqual({ state: 'error', attention: ['worker_error'], verdict: 'degraded' });
+  launches[0] = { ...launches[0]!, state: 'failed' };
+  expect(view()).toEqual({ state: 'stopped', attention: [], verdict: 'serving' });
+});
+
 describe('the verdict that is shown', () => {
   type Step = [second: number, found: Verdict, shown: Verdict];
   it.each<[string, Step[]]>([
@@ -144,9 +170,21 @@ describe('the verdict that is shown', () => {
         [2, 'serving', 'serving'],
         [3, 'degraded', 'degraded'],
         [4, 'not_serving', 'not_serving'],
-        [5, 'degraded', 'not_serving'],
-        [124, 'serving', 'not_serving'],
-        [125, 'serving', 'serving'],
+        [5, 'degraded', 'degraded'],
+        [6, 'serving', 'degraded'],
+        [125, 'serving', 'degraded'],
+        [126, 'serving', 'serving'],
+      ],
+    ],
+    [
+      'never says that nothing is served where something is',
+      [
+        [0, 'not_serving', 'not_serving'],
+        [5, 'serving', 'serving'],
+        [10, 'not_serving', 'not_serving'],
+        [15, 'serving', 'degraded'],
+        [134, 'serving', 'degraded'],
+        [135, 'serving', 'serving'],
       ],
     ],
     [
