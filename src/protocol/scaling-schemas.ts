@@ -96,6 +96,8 @@ export const PoolScaling = z.object({
   control: z.enum(['automatic', 'paused', 'drained']),
   /** Starts that failed hold back more of them until then; null: nothing does. `until` null: until an operator resumes it. */
   breaker: z.object({ text, until: time.nullable() }).nullable(),
+  /** Why its only worker keeps the settings from before a change until an operator makes room; null: none does. */
+  exchange_stuck: text.nullable(),
 });
 
 /** How the scheduler stands with everything that it launches. */

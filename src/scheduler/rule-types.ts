@@ -162,6 +162,8 @@ export interface PoolDecided {
   text: string;
   /** It is not launched any more until an operator resumes it or changes its spec; why, in one sentence. */
   breaker: string | null;
+  /** Its only worker keeps the settings from before a change, since there is no room for another; why. Null: none does. */
+  exchange_stuck: string | null;
   /** What was learnt of each of its machines, in the order in which they are tried. */
   machines: LearnedMachine[];
 }

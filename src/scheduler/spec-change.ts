@@ -66,7 +66,9 @@ export function changesBetween(
     const known = from.pools[id];
     if (!known) changes.push(`pool ${id} is new: ${bounds(pool)}`);
     else if (isAnotherWorker(known, pool)) {
-      changes.push(`pool ${id} is started otherwise${replaced(alive(id))}: ${bounds(pool)}`);
+      changes.push(
+        `pool ${id} has other settings for its workers${replaced(alive(id), pool)}: ${bounds(pool)}`,
+      );
     } else if (!isSame(known, pool)) changes.push(`pool ${id} has changed: ${bounds(pool)}`);
   }
   for (const id of Object.keys(from.pools)) {
@@ -103,8 +105,11 @@ function bounds({ min, max, model }: PoolSpec): string {
   return `${min} to ${max} ${max === 1 ? 'worker' : 'workers'} of ${model}`;
 }
 
-function replaced(count: number): string {
-  return count === 0 ? '' : `, and its ${workers(count)} replaced one by one, each once a new one is ready`;
+function replaced(count: number, { max }: PoolSpec): string {
+  if (count === 0) return '';
+  if (count > 1) return `, and its ${workers(count)} replaced one by one`;
+  if (max === 1) return ', but its worker keeps those from before, since max is 1';
+  return ', and its worker is replaced once a new one is ready';
 }
 
 function ended(count: number): string {

@@ -150,6 +150,7 @@ export function scalingOf(core: Core, shown: Shown) {
       decision: last?.texts.get(id) ?? null,
       control: controls.of(id).control,
       breaker: breakerOf(decided),
+      exchange_stuck: decided?.exchange_stuck ?? null,
     };
     return [id, scaling];
   });

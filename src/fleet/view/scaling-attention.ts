@@ -24,7 +24,7 @@ export function scalingItems(
   if (!scaling) return [];
   return [
     ...budgetItems(scaling, pools),
-    ...pools.flatMap((pool) => breakerItems(pool, now)),
+    ...pools.flatMap((pool) => [...breakerItems(pool, now), ...stuckItems(pool, now)]),
     ...launcherItems(scaling, now),
     ...providerItems(scaling, now),
     ...launches.flatMap((launch) => slowItems(launch, isSlow, now)),
@@ -68,6 +68,15 @@ function breakerItems({ config_id, scaling }: PoolRow, now: number): Finding[] {
       since,
     },
   ];
+}
+
+/** Its only worker keeps the settings from before a change. */
+function stuckItems({ config_id, scaling }: PoolRow, now: number): Finding[] {
+  if (!scaling?.exchange_stuck) return [];
+  const advice = `Make room for one more, or replace it with a pause: worker-vllm fleet drain ${config_id}, then worker-vllm fleet resume ${config_id}.`;
+  const about = { config_id, worker_id: null, since: scaling.decision?.at ?? now };
+  const text = `${config_id}: ${scaling.exchange_stuck}`;
+  return [{ code: 'exchange_stuck', severity: 'warning', ...about, text, advice }];
 }
 
 /** Providers whose orders no launcher carries out. */

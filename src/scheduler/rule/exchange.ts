@@ -38,7 +38,7 @@ export function goOnExchanging(round: Round, memory: PoolMemory, steps: readonly
   if (alive >= max && isEnding) {
     return { steps: [], text: `${left} Another one starts once a worker that ends is gone.` };
   }
-  const full = `max is ${max}, which leaves no room for a new one beside them`;
+  const full = `max is ${max}, which leaves no room for a new one beside ${outdated.length === 1 ? 'it' : 'them'}`;
   const launched = alive < max ? launches(round, 1, left, next.id) : { steps: [], text: full, isFull: true };
   if (launched.steps.length > 0) {
     return { steps: launched.steps, text: `${left} Another one is launched in the place of one.` };
@@ -52,8 +52,10 @@ export function goOnExchanging(round: Round, memory: PoolMemory, steps: readonly
       text: `${because} One is drained first.`,
     };
   }
+  const { config_id } = pool;
   return {
     steps: [],
-    text: `${because} It is the only one that serves, so it stays: make room, or end it by "worker-vllm fleet drain ${pool.config_id}" and "fleet resume".`,
+    text: `${because} It is the only one that serves, so it stays: make room, or replace it with a pause by "worker-vllm fleet drain ${config_id}" and "worker-vllm fleet resume ${config_id}".`,
+    stuck: because,
   };
 }

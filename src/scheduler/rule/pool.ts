@@ -50,6 +50,7 @@ export function decidePool(asked: Asked): Answer {
     text: string,
     steps: Step[],
     { inputs, batch_wait }: Pick<Target, 'inputs' | 'batch_wait'>,
+    stuck: string | null = null,
   ): Answer => ({
     decisions: steps.map((step) => ({ ...step, inputs })),
     summary: {
@@ -69,6 +70,7 @@ export function decidePool(asked: Asked): Answer {
         .reduce((sum, { price_per_hour }) => sum + price_per_hour, 0),
       text,
       breaker: breaker.kind === 'open' ? breaker.why : null,
+      exchange_stuck: stuck,
       machines,
     },
     memory,
@@ -90,6 +92,7 @@ export function decidePool(asked: Asked): Answer {
     texts.find((text) => text !== '') ?? otherwise,
     [...steps, ...endDrained(round, steps)],
     target,
+    exchanged.stuck ?? null,
   );
 }
 

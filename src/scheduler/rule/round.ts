@@ -46,6 +46,8 @@ export interface Plan {
   text: string;
   /** Nothing is launched for want of a place or of money, which the end of a worker would give. */
   isFull?: boolean;
+  /** Why a worker with the settings from before a change stays until an operator sees to it. */
+  stuck?: string;
 }
 
 /** Terminates starts that are overdue, and workers that are lost. */

@@ -24,6 +24,8 @@ const SUMMARY: ScalingSummary = {
 const SCALING = {
   control: 'automatic',
   breaker: null,
+  exchange_stuck: null,
+  max: 3,
   starting: 0,
   decision: null,
 } as unknown as PoolScaling;
@@ -43,6 +45,8 @@ const NONE = { failed: 0, expired: 0, succeeded: 0 };
 
 interface Fleet {
   waiting?: number;
+  /** How long the first of them has waited, ms. */
+  oldest?: number;
   summary?: Partial<ScalingSummary>;
   scaling?: Partial<PoolScaling>;
   launches?: LaunchRow[];
@@ -50,10 +54,17 @@ interface Fleet {
 }
 
 /** A fleet of one pool. */
-function view({ waiting = 0, summary = {}, scaling = {}, launches = [], workers = [] }: Fleet) {
+function view({
+  waiting = 0,
+  oldest = 40_000,
+  summary = {},
+  scaling = {},
+  launches = [],
+  workers = [],
+}: Fleet) {
   const share = pool('cfg', {
     pending: { waiting: waiting, stored: 0 },
-    oldest_since: waiting > 0 ? NOW - 40_000 : null,
+    oldest_since: waiting > 0 ? NOW - oldest : null,
   });
   const facts = {
     config_id: 'cfg',
@@ -83,6 +94,14 @@ describe('a fleet that is scaled to zero', () => {
       summary: { verdict: 'serving', text: 'Scaled to zero: a worker is started when work comes.' },
     });
     expect(view({ scaling: { control: 'drained' } }).summary).toMatchObject({ verdict: 'not_serving' });
+  });
+
+  it('is degraded, not broken, until it is decided that a worker is started for the first that waits', () => {
+    expect(view({ waiting: 1, oldest: 2000 }).summary.verdict).toBe('degraded');
+    expect(view({ waiting: 1, oldest: 20_000 }).summary.verdict).toBe('not_serving');
+    const held = { control: 'paused' as const };
+    expect(view({ waiting: 1, oldest: 2000, scaling: held }).summary.verdict).toBe('not_serving');
+    expect(view({ waiting: 1, oldest: 2000, scaling: { max: 0 } }).summary.verdict).toBe('not_serving');
   });
 
   it('is degraded, not broken, while a worker is started for those that wait', () => {
@@ -125,6 +144,18 @@ describe('what of the scheduler needs attention', () => {
       code: 'budget_reached',
       severity: 'error',
     });
+  });
+
+  it('is a worker that keeps the settings from before a change, with what can be done', () => {
+    const exchange_stuck = '1 of 1 worker has the settings from before the change. But max is 1.';
+    expect(view({ scaling: { exchange_stuck } }).attention).toMatchObject([
+      {
+        id: 'exchange_stuck/cfg',
+        severity: 'warning',
+        text: `cfg: ${exchange_stuck}`,
+        advice: expect.stringContaining('worker-vllm fleet drain cfg, then worker-vllm fleet resume cfg'),
+      },
+    ]);
   });
 
   it('is a launcher that is silent, or lacks the driver of a provider, but not one that is to come', () => {

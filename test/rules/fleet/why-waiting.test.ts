@@ -26,6 +26,7 @@ const SCALING = {
   starting: 0,
   control: 'automatic',
   breaker: null,
+  exchange_stuck: null,
   batch_wait: null,
   decision: null,
 } as unknown as PoolScaling;

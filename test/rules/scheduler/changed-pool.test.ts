@@ -107,10 +107,13 @@ describe('a pool that is changed', () => {
     pass(60);
     expect(inState('ready').map(({ id }) => id)).toEqual(before);
     expect(text()).toMatch(/max is 1.*worker-vllm fleet drain chat/);
+    const stuck = () => fleet.scheduler.scaling()?.pools.get('chat')?.exchange_stuck;
+    expect(stuck()).toMatch(/^1 of 1 worker has the settings from before the change\. But max is 1/);
     fleet.apply({ ...OTHER, min: 1, max: 2 });
     pass(20);
     expect(inState('ready')).toHaveLength(1);
     expect(fleet.scheduler.outdated()).toEqual(new Set());
+    expect(stuck()).toBeNull();
   });
 
   it('keeps no more than max where that is lowered meanwhile', () => {

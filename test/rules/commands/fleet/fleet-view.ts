@@ -19,6 +19,7 @@ export function scalingOf(given: Partial<PoolScaling> = {}): PoolScaling {
     decision: null,
     control: 'automatic',
     breaker: null,
+    exchange_stuck: null,
     ...given,
   };
 }
