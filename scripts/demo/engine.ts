@@ -6,6 +6,7 @@ import type {
   EngineClient,
   EngineGauges,
 } from '../../src/engine/client/types.ts';
+import { readBody } from '../../test/support/engine-call.ts';
 
 export interface EnginePace {
   model: string;
@@ -49,7 +50,7 @@ export class DemoEngine implements EngineClient {
   }
 
   async request(call: EngineCall): Promise<EngineAnswer> {
-    const asked = JSON.parse(Buffer.from(call.body ?? '{}').toString()) as {
+    const asked = (readBody(call) ?? {}) as {
       stream?: boolean;
       max_tokens?: number;
     };

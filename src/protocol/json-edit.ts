@@ -12,6 +12,8 @@ export type Json = string | Uint8Array;
 /** By their names the JSON of their values; undefined: the member is taken out. */
 export type JsonEdits = Readonly<Record<string, Json | undefined>>;
 
+type Path = readonly [string, ...string[]];
+
 const COMMA = new Uint8Array([0x2c]);
 const NOTHING = new Uint8Array();
 const encoder = new TextEncoder();
@@ -21,10 +23,12 @@ const decoder = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true });
  * An object with other members. A member that is there keeps its place, of one that comes twice the last, which counts for
  * parsers; the earlier ones are taken out, for parsers that refuse such objects. New ones follow in their order.
  * @param json of an object, without a byte order mark
- * @returns the same form as `json`
+ * @returns a text for a text, and bytes for bytes: a plain Uint8Array, which `String` does not decode, of a Buffer too
  * @throws JsonFault where it is no object
  */
-export function withMembers<J extends Json>(json: J, edits: JsonEdits): J;
+export function withMembers(json: string, edits: JsonEdits): string;
+export function withMembers(json: Uint8Array, edits: JsonEdits): Uint8Array;
+export function withMembers(json: Json, edits: JsonEdits): Json;
 export function withMembers(json: Json, edits: JsonEdits): Json {
   if (typeof json === 'string') return decoder.decode(edited(encoder.encode(json), edits));
   return edited(json, edits);
@@ -35,11 +39,10 @@ export function withMembers(json: Json, edits: JsonEdits): Json {
  * @param path of names, from the outermost
  * @throws JsonFault where `json` is no object
  */
-export function withMemberAt<J extends Json>(
-  json: J,
-  path: readonly [string, ...string[]],
-  value: Json | undefined,
-): J {
+export function withMemberAt(json: string, path: Path, value: Json | undefined): string;
+export function withMemberAt(json: Uint8Array, path: Path, value: Json | undefined): Uint8Array;
+export function withMemberAt(json: Json, path: Path, value: Json | undefined): Json;
+export function withMemberAt(json: Json, path: Path, value: Json | undefined): Json {
   const [name, ...rest] = path;
   if (rest.length === 0) return withMembers(json, { [name]: value });
   const bytes = bytesIn(json);
@@ -47,7 +50,7 @@ export function withMemberAt<J extends Json>(
   const isThere = within !== undefined && beginsObject(within);
   if (!isThere && value === undefined) return json;
   const inner: Json = isThere ? within : '{}';
-  return withMembers(json, { [name]: withMemberAt(inner, rest as [string, ...string[]], value) });
+  return withMembers(json, { [name]: withMemberAt(inner, rest as unknown as Path, value) });
 }
 
 function lastOf(json: Uint8Array, wanted: string): Uint8Array | undefined {

@@ -3,6 +3,7 @@ import { type AttemptLoopPorts, runAttempts } from '../../src/gateway/inference/
 import { GONE, HangUp } from '../../src/gateway/inference/hang-up.ts';
 import { callQueue } from '../../src/gateway/objects/calls.ts';
 import { callWorker } from '../../src/gateway/objects/work.ts';
+import { pack } from '../../src/protocol/index.ts';
 import type { WaitingRequest } from '../../src/queue/rpc.ts';
 import { callerRequest } from './caller-request.ts';
 import type { CallerPlan } from './plan.ts';
@@ -117,7 +118,7 @@ export class Caller {
     return {
       job_id: jobId,
       job_type: 'engine_request',
-      payload: JSON.stringify({ method: 'POST', path, body: JSON.stringify(body) }),
+      payload: pack(JSON.stringify({ method: 'POST', path }), Buffer.from(JSON.stringify(body))),
       model: this.#plan.adapter ?? this.#plan.model,
       tenant: jobId,
       priority: 0,

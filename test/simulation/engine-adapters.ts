@@ -1,5 +1,6 @@
 import { type EngineAnswer, type EngineCall, EngineGone } from '../../src/engine/client/types.ts';
 import type { Clock } from '../../src/worker/clock.ts';
+import { readBody } from '../support/engine-call.ts';
 import type { Random } from '../support/random.ts';
 import { ADAPTERS, type AdapterPlan } from './adapter-plan.ts';
 
@@ -31,10 +32,10 @@ export class EngineAdapters {
   }
 
   /** A route that loads or unloads; null: it is another. */
-  route({ path, body }: EngineCall): Promise<EngineAnswer> | null {
-    const [, what] = /^\/v1\/(load|unload)_lora_adapter$/.exec(path) ?? [];
+  route(call: EngineCall): Promise<EngineAnswer> | null {
+    const [, what] = /^\/v1\/(load|unload)_lora_adapter$/.exec(call.path) ?? [];
     if (what === undefined) return null;
-    const { lora_name } = JSON.parse(String(body)) as { lora_name: string };
+    const { lora_name } = readBody(call) as { lora_name: string };
     return what === 'load' ? this.#load(lora_name) : this.#unload(lora_name);
   }
 

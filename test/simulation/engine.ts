@@ -7,6 +7,7 @@ import {
   EngineUnreachable,
 } from '../../src/engine/client/types.ts';
 import type { Clock } from '../../src/worker/clock.ts';
+import { readBody } from '../support/engine-call.ts';
 import type { Random } from '../support/random.ts';
 import { continuableAnswer, type GenerationBody } from './continuable-answer.ts';
 import type { EngineAdapters } from './engine-adapters.ts';
@@ -112,7 +113,7 @@ export class SimulatedEngine implements EngineClient {
     const loading = adapters.route(call);
     if (loading) return await loading;
     const jobId = call.requestId ?? '';
-    const body = JSON.parse(String(call.body ?? '{}')) as Body;
+    const body = (readBody(call) ?? {}) as Body;
     if (!this.#ports.tellsIds) {
       delete body.return_token_ids;
       delete body.include_stop_str_in_output;

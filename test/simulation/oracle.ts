@@ -152,7 +152,16 @@ export class Oracle {
       job_id?: string;
       fence_token?: number;
       jobs?: { fence_token: number }[];
+      error?: string;
+      code?: string;
     };
+    // A worker that fell over what it was given or told; a base worker and the forger name no codes.
+    if (frame.type === 'job_error' && frame.code === 'worker_error') {
+      this.violated(
+        'a worker fails no job by itself',
+        `${frame.job_id}#${frame.fence_token}: ${frame.error}`,
+      );
+    }
     if (frame.type === 'job_result') this.#results.add(`${frame.job_id}#${frame.fence_token}`);
     if (frame.type === 'job_progress') {
       this.#uncommitted.push({ at: this.#timeline.now, heard: frame.fence_token! });

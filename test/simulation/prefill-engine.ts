@@ -8,6 +8,7 @@ import {
 import { promptIds } from '../../src/simulator/text.ts';
 import type { Clock } from '../../src/worker/clock.ts';
 import { Prefills } from '../../src/worker/prefill/prefills.ts';
+import { readBody } from '../support/engine-call.ts';
 import type { Random } from '../support/random.ts';
 import { type GenerationBody, PROMPT_TOKENS } from './continuable-answer.ts';
 
@@ -83,7 +84,8 @@ export class PrefillEngine {
     return null;
   }
 
-  async #prefill({ body, signal, requestId }: EngineCall): Promise<EngineAnswer> {
+  async #prefill(call: EngineCall): Promise<EngineAnswer> {
+    const { signal, requestId } = call;
     const { random, trouble } = this.#ports;
     const fault = random.chance(trouble()) ? random.pick(FAULTS) : null;
     if (fault === 'unreachable') throw new EngineUnreachable('nothing listens');
@@ -91,7 +93,7 @@ export class PrefillEngine {
     if (fault === 'gone') throw new EngineGone('broke before it answered');
     if (fault === 'fails') return answer(500, {});
     if (fault === 'refuses') return answer(404, {});
-    const { messages } = JSON.parse(String(body)) as GenerationBody;
+    const { messages } = readBody(call) as GenerationBody;
     const ids = promptIds(JSON.stringify(messages), PROMPT_TOKENS);
     const id = `prefill-${++this.#requests}`;
     const held = fault === 'shorter' ? ids.slice(1) : ids;

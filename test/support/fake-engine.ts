@@ -1,5 +1,6 @@
 import type { EngineAnswer, EngineCall, EngineClient, EngineGauges } from '../../src/engine/client/types.ts';
 import { EngineGone, EngineUnreachable } from '../../src/engine/client/types.ts';
+import { readBody } from './engine-call.ts';
 
 /** One request as the engine sees it; the test plays the engine. */
 export class FakeExchange {
@@ -27,7 +28,7 @@ export class FakeExchange {
   }
 
   get body(): Record<string, unknown> {
-    return JSON.parse(String(this.call.body ?? 'null'));
+    return readBody(this.call) as Record<string, unknown>;
   }
 
   head(status: number, contentType: string): this {
