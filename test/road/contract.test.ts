@@ -59,7 +59,7 @@ it('of jobs', async () => {
   const failing = {
     job_type: 'engine_request',
     config_id: 'cfg',
-    payload: { path: '/v1/completions', body: '{' },
+    payload: { path: '/v1/completions', body: JSON.stringify({ prompt: 'Hello', max_tokens: -3 }) },
   };
   const { id: failed } = await submit(queue.url, failing);
   await settled(queue.url, failed as string);
