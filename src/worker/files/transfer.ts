@@ -1,6 +1,7 @@
 import { type AnswerBody, readPieces } from '../../engine/client/types.ts';
 import { HttpStatusError, isTransient, reasonOf } from '../../process/http.ts';
 import { withRetries } from '../../process/retry.ts';
+import { withTimeout } from '../../process/timeout.ts';
 import { JsonFault, keepTree, limits, utf8Text, withoutMark } from '../../protocol/index.ts';
 import { JobFailure } from '../failure.ts';
 import type { Ports } from '../ports.ts';
@@ -11,6 +12,8 @@ import { PrivateAddressError } from './public-fetch.ts';
 type Web = Pick<Ports, 'clock' | 'fetch' | 'fetchPublic'>;
 
 const DOWNLOAD_WITHIN_MS = 30_000;
+/** A server that has not begun its answer by then is asked again: a connection that died in silence never answers, ms. */
+const BEGUN_WITHIN_MS = 10_000;
 /** Before either is tried again, ms; doubles. */
 const FIRST_PAUSE_MS = 1000;
 const UPLOAD_WITHIN_MS = 60_000;
@@ -152,7 +155,8 @@ async function getFile(
   url: string,
   signal: AbortSignal,
 ): Promise<DownloadedFile> {
-  const response = await fetchAllowed(web, access, url, { signal });
+  const ask = (limit: AbortSignal) => fetchAllowed(web, access, url, { signal: limit });
+  const response = await withTimeout(web.clock, BEGUN_WITHIN_MS, ask, { signal });
   if (!response.ok) {
     await response.body?.cancel();
     throw new HttpStatusError(response.status);

@@ -226,6 +226,23 @@ test('a payload whose server is away for a moment is asked for again', async () 
   expect(bench.results).toMatchObject([{ timing: { started_ms: 3000 } }]);
 });
 
+test('a payload is asked for again where a connection died in silence', async () => {
+  const bench = await new WorkerBench().ready();
+  let asked = 0;
+  bench.fetch = (_url, init) => {
+    asked += 1;
+    if (asked === 2) return Promise.resolve(new Response(JSON.stringify(CHAT)));
+    return new Promise((_resolve, reject) => {
+      init?.signal?.addEventListener('abort', () => reject(init.signal?.reason));
+    });
+  };
+  await bench.push({ payload: null, payload_url: 'https://files/payload' });
+  await bench.live(12_000);
+  expect(asked).toBe(2);
+  expect(bench.engine.exchanges).toHaveLength(1);
+  expect(bench.errors).toEqual([]);
+});
+
 test('a payload whose server stays away fails the attempt, and another may be made', async () => {
   const bench = await new WorkerBench().ready();
   const asked: number[] = [];
