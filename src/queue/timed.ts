@@ -1,5 +1,6 @@
 import { expireInMemory } from './commands/expire.ts';
 import { get } from './commands/wait.ts';
+import { takeWhatWasLeft } from './dispatch/other-models.ts';
 import { wakeOverdue } from './dispatch/waking.ts';
 import { countDecided } from './events/counts.ts';
 import type { Core } from './state/state.ts';
@@ -30,6 +31,7 @@ const TIMED: readonly Timed[] = [
     run: ({ stored }) => stored.listeners.expire(),
   },
   { dueAt: ({ ready }) => ready.wakesAt, run: wakeOverdue },
+  { dueAt: ({ ready }) => ready.looksAt, run: takeWhatWasLeft },
   { dueAt: ({ limits }) => limits.earlier.nextLost, run: ({ limits }) => limits.endLost() },
   { dueAt: ({ requests }) => requests.nextDecided, run: countDecided },
 ];

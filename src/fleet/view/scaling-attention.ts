@@ -2,6 +2,7 @@ import type { LaunchRow, PoolRow, ScalingSummary } from '../../protocol/index.ts
 import { startOf } from './launch-words.ts';
 import { waitingIn } from './pool-row.ts';
 import type { Finding } from './problem.ts';
+import { stuckAdvice } from './why-waiting.ts';
 import { span } from './words.ts';
 
 /** A launcher comes every few seconds; one of which nothing was heard for so long is silent, ms. */
@@ -73,7 +74,7 @@ function breakerItems({ config_id, scaling }: PoolRow, now: number): Finding[] {
 /** Its only worker keeps the settings from before a change. */
 function stuckItems({ config_id, scaling }: PoolRow, now: number): Finding[] {
   if (!scaling?.exchange_stuck) return [];
-  const advice = `Make room for one more, or replace it with a pause: worker-vllm fleet drain ${config_id}, then worker-vllm fleet resume ${config_id}.`;
+  const advice = stuckAdvice(config_id);
   const about = { config_id, worker_id: null, since: scaling.decision?.at ?? now };
   const text = `${config_id}: ${scaling.exchange_stuck}`;
   return [{ code: 'exchange_stuck', severity: 'warning', ...about, text, advice }];

@@ -58,14 +58,35 @@ export function whyWaiting(pool: Standing, of: OfPool, asking: Asking, now: numb
   return waitsFor('turn', clause);
 }
 
-function unservedModel(pool: Standing, { workers }: OfPool, { model }: Asking): Waiting | null {
+function unservedModel(pool: Standing, of: OfPool, { model }: Asking): Waiting | null {
+  const { workers, scaling } = of;
   if (model === null || model === 'default' || model === pool.config_id) return null;
-  const models = [...new Set(workers.filter(({ state }) => isReady(state)).flatMap((one) => one.models))];
-  if (models.length === 0 || models.includes(model)) return null;
+  const ready = workers.filter(({ state }) => isReady(state));
+  const models = [...new Set(ready.flatMap((one) => one.models))];
+  if (models.length === 0) return null;
+  if (models.includes(model)) {
+    const able = ready.filter((one) => one.models.length === 0 || one.models.includes(model));
+    const isFull =
+      able.length < ready.length && able.every(({ running, slots }) => (running ?? 0) >= (slots ?? 0));
+    const advice = moreWorkers(pool, of);
+    return isFull
+      ? waitsFor('busy', `all workers that serve "${shortName(model)}" are busy`, { advice })
+      : null;
+  }
   const clause = `the workers of the pool "${pool.config_id}" serve ${listNames(models)}, and not "${shortName(model)}"`;
-  return waitsFor('unserved_model', clause, {
-    advice: 'Start a worker for it, or cancel what waits and name a model that is served.',
-  });
+  const launch = nearestLaunch(of.launches.filter(({ state }) => state !== 'ready'));
+  // It may be the one that serves it: the pool was changed.
+  if (launch)
+    return waitsFor('unserved_model', `${clause}; another worker is being started: ${startOf(launch)}`);
+  const advice = scaling?.exchange_stuck
+    ? stuckAdvice(pool.config_id)
+    : 'Start a worker for it, or cancel what waits and name a model that is served.';
+  return waitsFor('unserved_model', clause, { advice });
+}
+
+/** What an operator does about a worker that keeps the settings from before a change. */
+export function stuckAdvice(configId: string): string {
+  return `Make room for one more worker, or replace the one that serves with a pause: "worker-vllm fleet drain ${configId}", then "worker-vllm fleet resume ${configId}".`;
 }
 
 function busy(pool: Standing, of: OfPool): Waiting {

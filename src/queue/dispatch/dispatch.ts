@@ -6,6 +6,7 @@ import { isAnywhere, WANTS_NOTHING, type Wants, wantsOf } from './affinity.ts';
 import { hasRoomForBatch, interactiveWorkWaits, mayBeginBatchWork, poolSlots } from './batch-work.ts';
 import { chooseWaiting, chooseWorker, isPassedOver, rivalsOf } from './choose.ts';
 import { firstJobs } from './fair-order.ts';
+import { otherModels } from './other-models.ts';
 import { send } from './send.ts';
 import { isLeftToOthers } from './suitability.ts';
 import { holdForAwake, mayWake } from './waking.ts';
@@ -54,7 +55,8 @@ function fillPool(core: Core, configId: string): void {
       placeNext(core, worker, next, fits);
       continue;
     }
-    if (worker.declined.size === 0 && core.waiting.line.size === 0) return;
+    const isForAnother = worker.declined.size > 0 || otherModels(core, worker).size > 0;
+    if (!isForAnother && core.waiting.line.size === 0) return;
     unwilling.add(worker);
   }
 }
@@ -103,10 +105,15 @@ function chooseLive(
 /** Gives a job that the least loaded worker of a pool may run to the one that suits it best. */
 function placeNext(core: Core, least: Worker, job: Job, fits: (worker: Worker) => boolean): void {
   const mayHaveIt = (worker: Worker) =>
-    fits(worker) && !worker.declined.has(job.id) && (job.mode === 'stored' || mayRun(worker, job.model));
+    fits(worker) && !worker.declined.has(job.id) && mayHave(core, worker, job);
   const wants = wantsOf(job);
   const worker = isAnywhere(least, wants) ? least : (chooseLive(core, mayHaveIt, wants) ?? least);
   sendOrPass(core, worker, job);
+}
+
+function mayHave(core: Core, worker: Worker, job: Job): boolean {
+  if (job.mode === 'waiting') return mayRun(worker, job.model);
+  return job.model === null || !otherModels(core, worker).has(job.model);
 }
 
 /** A job that is left to other workers, or that its token's limits hold back after all, makes room for the next. */

@@ -5,6 +5,7 @@ import type { Job, WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import type { Worker } from '../state/worker.ts';
 import { olderOf } from './choose.ts';
+import { lookAgain, otherModels } from './other-models.ts';
 
 /**
  * Which jobs may be given to a worker next: of the highest priority there is, those of the tenant that was served least
@@ -83,8 +84,12 @@ function fairJobs(
   return found;
 }
 
-/** Stored jobs are for workers of their pool alone. */
+/** Stored jobs are for workers of their pool alone, and there for those that serve the model that they name. */
 function nextStored(core: Core, worker: Worker, place: Place, { tenant, stored }: Share<WaitingJob>) {
-  if (stored === 0 || place.config_id !== worker.session.config_id) return null;
-  return core.stored.nextReady({ ...place, tenant }, stored, worker.declined);
+  const { config_id } = worker.session;
+  if (stored === 0 || place.config_id !== config_id) return null;
+  const others = otherModels(core, worker);
+  const next = core.stored.nextReady({ ...place, tenant }, stored, worker.declined, others);
+  if (next === null && others.size > 0) lookAgain(core, config_id);
+  return next;
 }

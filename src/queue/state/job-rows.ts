@@ -78,15 +78,22 @@ export class JobRows {
   }
 
   /**
-   * The oldest job of a tenant that is ready, those in `except` left out.
+   * The oldest job of a tenant that is ready, those in `except` and those that name one of these models left out.
    * @param ready how many it has, new ones included
    */
-  nextReady(place: Placed, ready: number, except: ReadonlySet<string>): StoredJob | null {
+  nextReady(
+    place: Placed,
+    ready: number,
+    except: ReadonlySet<string>,
+    models: ReadonlySet<string>,
+  ): StoredJob | null {
     // New ones are younger, and beside a backlog the oldest is in the table: no need to look through them.
     const fresh = ready > this.#unwritten.size ? null : this.#newReady(place);
-    const id = fresh === null || ready > fresh.length ? nextReadyId(this.#tables, place, except) : null;
+    const id =
+      fresh === null || ready > fresh.length ? nextReadyId(this.#tables, place, except, models) : null;
     if (id !== null) return this.find(id);
-    return (fresh ?? this.#newReady(place)).find((job) => !except.has(job.id)) ?? null;
+    const isLeft = ({ id, model }: StoredJob) => except.has(id) || (model !== null && models.has(model));
+    return (fresh ?? this.#newReady(place)).find((job) => !isLeft(job)) ?? null;
   }
 
   /** Writes a lease. @param job as it is with it */

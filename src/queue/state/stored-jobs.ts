@@ -90,11 +90,16 @@ export class StoredJobs implements JobStore<StoredJob> {
   }
 
   /**
-   * The oldest job of a tenant that is ready, those in `except` left out.
+   * The oldest job of a tenant that is ready, those in `except` and those that name one of these models left out.
    * @param ready how many it has, new ones included
    */
-  nextReady(place: Placed, ready: number, except: ReadonlySet<string>): StoredJob | null {
-    return this.#rows.nextReady(place, ready, except);
+  nextReady(
+    place: Placed,
+    ready: number,
+    except: ReadonlySet<string>,
+    models: ReadonlySet<string>,
+  ): StoredJob | null {
+    return this.#rows.nextReady(place, ready, except, models);
   }
 
   /** Retry delays that are over. */

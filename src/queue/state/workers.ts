@@ -11,6 +11,8 @@ interface Away {
   until: number;
 }
 
+const NO_MODELS: ReadonlySet<string> = new Set();
+
 /** Workers with an open socket, by connection and by id, and workers that lost theirs and may reconnect. */
 export class Workers {
   readonly #ready: ReadySet;
@@ -23,6 +25,9 @@ export class Workers {
 
   /** Epoch ms before which silence is no sign of death: the queue stood still, and its clock may have leapt. */
   silenceCountsFrom = 0;
+
+  /** Null: nobody has asked yet. */
+  #models: { changes: number; until: number; byPool: Map<string, Set<string>> } | null = null;
 
   /** Counts every arrival, departure, start of a drain and cordon; what was computed from all workers is stale after each. */
   changes = 0;
@@ -120,6 +125,30 @@ export class Workers {
   present(now: number): Serving[] {
     const away = [...this.#away.values()].filter(({ until }) => until > now);
     return [...this.#byId.values(), ...away.map(({ serving }) => serving)];
+  }
+
+  /** The models that workers of a pool serve which take jobs, or may be back. @param now epoch ms */
+  modelsOf(configId: string, now: number): ReadonlySet<string> {
+    const known = this.#models;
+    // Those that are away are given up as time goes by.
+    if (known === null || known.changes !== this.changes || now >= known.until) {
+      this.#models = { changes: this.changes, until: now + 1000, byPool: this.#modelsByPool(now) };
+    }
+    return this.#models!.byPool.get(configId) ?? NO_MODELS;
+  }
+
+  #modelsByPool(now: number): Map<string, Set<string>> {
+    const byPool = new Map<string, Set<string>>();
+    const taking = this.present(now).filter(({ session }) => {
+      const worker = this.#byId.get(session.worker_id);
+      return worker === undefined || !isLeaving(worker);
+    });
+    for (const { session, models } of taking) {
+      const known = byPool.get(session.config_id) ?? new Set();
+      for (const model of models) known.add(model);
+      byPool.set(session.config_id, known);
+    }
+    return byPool;
   }
 
   /** Frees the slot of one attempt, if the worker still runs that very attempt; dispatch fills it again. */

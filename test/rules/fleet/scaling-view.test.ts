@@ -153,7 +153,7 @@ describe('what of the scheduler needs attention', () => {
         id: 'exchange_stuck/cfg',
         severity: 'warning',
         text: `cfg: ${exchange_stuck}`,
-        advice: expect.stringContaining('worker-vllm fleet drain cfg, then worker-vllm fleet resume cfg'),
+        advice: expect.stringContaining('"worker-vllm fleet drain cfg", then "worker-vllm fleet resume cfg"'),
       },
     ]);
   });

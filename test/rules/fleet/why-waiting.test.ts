@@ -113,6 +113,41 @@ describe('what work waits for', () => {
         advice: 'Start a worker for it, or cancel what waits and name a model that is served.',
       },
     ],
+    [
+      'a model to which its pool is being changed',
+      {
+        workers: READY,
+        model: 'big',
+        scaling: { ready: 1 },
+        launches: [
+          { ...LAUNCH, state: 'ready' },
+          { ...LAUNCH, state: 'accepted', ready_expected_at: null },
+        ],
+      },
+      {
+        for: 'the workers of the pool "chat" serve tiny, and not "big"; another worker is being started: its container starts',
+        advice: null,
+      },
+    ],
+    [
+      'a model to which its pool cannot be changed by itself',
+      {
+        workers: READY,
+        model: 'big',
+        scaling: { exchange_stuck: 'max is 1.' },
+        launches: [{ ...LAUNCH, state: 'ready' }],
+      },
+      { code: 'unserved_model', advice: expect.stringMatching(/"worker-vllm fleet drain chat"/) },
+    ],
+    [
+      'a worker of its pool that serves its model',
+      {
+        workers: [...READY, worker('running', { models: ['big'], running: 5, slots: 5 })],
+        busy: 5,
+        model: 'big',
+      },
+      { code: 'busy', for: 'all workers that serve "big" are busy' },
+    ],
     ['its pool by name', { workers: READY, model: 'chat' }, { code: 'turn' }],
     [
       'a paused worker',
