@@ -5,6 +5,7 @@ import { isRequestId } from '../../protocol/index.ts';
 import type { EngineDescription } from '../kinds/description.ts';
 import { vllm } from '../kinds/vllm.ts';
 import { decodedAnswer } from './decoded.ts';
+import { readableEvents } from './event-lines.ts';
 import { abortError, Exchange, type ExchangeHead } from './exchange.ts';
 import { readGauges } from './metrics.ts';
 import { type ModelList, readModelList, versionIn } from './model-list.ts';
@@ -174,7 +175,8 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
         exchange.leave();
         throw invalidAnswer(`its status is ${status}`);
       }
-      return decodedAnswer({ status, headers: endToEnd(headers), body: exchange });
+      const answer = decodedAnswer({ status, headers: endToEnd(headers), body: exchange });
+      return await readableEvents(answer, call.path);
     },
     probe,
     async isHealthy(timeoutMs) {

@@ -7,6 +7,7 @@ import {
   createInflateRaw,
   createZstdDecompress,
 } from 'node:zlib';
+import { resumed } from './resumed.ts';
 import { type AnswerBody, type EngineAnswer, EngineGone } from './types.ts';
 
 /** Encodings of an answer's body, and what decodes them. Of a body the first piece is known. */
@@ -45,7 +46,7 @@ async function* decodedPieces(body: AnswerBody, encoding: string): AsyncGenerato
     // An answer without a body has nothing that ends.
     if (first.done) return;
     const decoder = DECODERS[encoding]!(first.value);
-    const encoded = Readable.from(continued(first.value, pieces));
+    const encoded = Readable.from(resumed([first.value], pieces));
     // The decoder's readers are told of its errors.
     pipeline(encoded, decoder).catch(() => {});
     try {
@@ -59,11 +60,6 @@ async function* decodedPieces(body: AnswerBody, encoding: string): AsyncGenerato
   } finally {
     await pieces.return?.();
   }
-}
-
-async function* continued(first: Uint8Array, rest: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array> {
-  yield first;
-  for (let next = await rest.next(); !next.done; next = await rest.next()) yield next.value;
 }
 
 /** What the engine's connection fails with stays as it is. */

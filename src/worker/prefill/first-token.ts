@@ -1,3 +1,4 @@
+import { resumed } from '../../engine/client/resumed.ts';
 import { type EngineAnswer, readPieces } from '../../engine/client/types.ts';
 import { eventData, fieldsOf, isEventStream, isFinish, jsonOrText, readEvent } from '../../protocol/index.ts';
 import { EventSplitter } from '../answers/event-splitter.ts';
@@ -47,16 +48,4 @@ function beginningIn(events: Uint8Array | null): 'nothing' | 'token' | 'failure'
     if (!isOpening) return 'token';
   }
   return 'nothing';
-}
-
-async function* resumed(
-  held: readonly Uint8Array[],
-  pieces: AsyncIterator<Uint8Array>,
-): AsyncGenerator<Uint8Array, void, undefined> {
-  try {
-    yield* held;
-    for (let next = await pieces.next(); !next.done; next = await pieces.next()) yield next.value;
-  } finally {
-    await pieces.return?.();
-  }
 }
