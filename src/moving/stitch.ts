@@ -1,11 +1,12 @@
 import { isFinish, isObject } from '../protocol/index.ts';
 import { type Cut, tokensGiven } from './cut.ts';
-import { objectIn } from './event-json.ts';
+import { jsonIn, objectIn } from './event-json.ts';
 
 type Fields = Record<string, unknown>;
 
 const encoder = new TextEncoder();
-const DATA = 'data: ';
+/** Behind the blank line that ends an event. */
+const EVENT_END = /(?<=\n\r?\n)/;
 
 /**
  * Makes the events of a continuation those of the answer that it continues: what all its events have in common stays,
@@ -24,19 +25,15 @@ export class Stitcher {
   /** @returns the events that are whole with this piece; empty: none is */
   push(piece: Uint8Array): Uint8Array {
     const text = this.#held + this.#decoder.decode(piece, { stream: true });
-    const end = text.lastIndexOf('\n\n') + 2;
-    if (end < 2) {
-      this.#held = text;
-      return new Uint8Array();
-    }
-    this.#held = text.slice(end);
-    const events = text.slice(0, end).split(/(?<=\n\n)/);
+    const events = text.split(EVENT_END);
+    this.#held = /\n\r?\n$/.test(text) ? '' : events.pop()!;
     return encoder.encode(events.map((event) => this.#event(event)).join(''));
   }
 
   #event(event: string): string {
-    if (!event.startsWith(`${DATA}{`)) return event;
-    const data = objectIn(event.slice(DATA.length));
+    const json = jsonIn(event);
+    if (json === null) return event;
+    const data = objectIn(json);
     if (!Array.isArray(data.choices)) return event;
     const choices = (data.choices as Fields[]).map((choice) => {
       const weight_versions = countedFrom(tokensGiven(this.#cut), choice.weight_versions);
@@ -45,7 +42,8 @@ export class Stitcher {
     if (choices.some((choice) => choice === null)) return '';
     const { prompt_token_ids: _, prompt_text: __, ...rest } = data;
     const usage = isObject(data.usage) ? { usage: wholeUsageOf(data.usage, this.#cut.promptTokens) } : {};
-    return `${DATA}${JSON.stringify({ ...rest, ...this.#cut.identity, choices, ...usage })}\n\n`;
+    const stitched = JSON.stringify({ ...rest, ...this.#cut.identity, choices, ...usage });
+    return event.replace(json, () => stitched);
   }
 }
 

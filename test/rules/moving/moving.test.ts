@@ -232,6 +232,18 @@ describe('a continuation', () => {
     const said = ': keep-alive\n\ndata: {"error":{"message":"no"}}\n\ndata: [DONE]\n\n';
     expect(Buffer.from(new Stitcher(cut).push(Buffer.from(said))).toString()).toBe(said);
   });
+
+  it('is put together whatever its events look like', () => {
+    const { cut } = cutBehind(eventsOf(CHAT, PROMPT, TOKENS, false, 'first').slice(0, 4), plan);
+    const said = `id: 1\r\ndata:${JSON.stringify({ id: 'other', choices: [{ index: 0, delta: { content: 'x' } }] })}\r\n\r\ndata:[DONE]\r\n\r\n`;
+    for (let at = 0; at <= said.length; at++) {
+      const stitcher = new Stitcher(cut);
+      const pieces = [said.slice(0, at), said.slice(at)].map((piece) => stitcher.push(Buffer.from(piece)));
+      const text = Buffer.concat(pieces).toString();
+      expect(text).toContain(`"id":"${String((cut.identity as { id: string }).id)}"`);
+      expect(text.replace(/:\{.*\}/, '')).toBe('id: 1\r\ndata\r\n\r\ndata:[DONE]\r\n\r\n');
+    }
+  });
 });
 
 describe('an answer of which a parser makes something else than text', () => {
