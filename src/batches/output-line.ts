@@ -32,7 +32,7 @@ export const NOT_RUN = {
 /** @param requestId a name for the line's request */
 export function outcomeOf(customId: string, requestId: string, job: JobView): LineOutcome {
   const response = (job.result as { response?: EngineResponse } | null)?.response;
-  if (job.state === 'succeeded' && response !== undefined) {
+  if (job.state === 'succeeded' && response !== undefined && response.status < 400) {
     const answer = { status_code: response.status, request_id: requestId, body: response.body };
     return {
       file: 'output',
@@ -42,7 +42,7 @@ export function outcomeOf(customId: string, requestId: string, job: JobView): Li
       usage: usageOf(response.body),
     };
   }
-  const { http_status, body, code, message } = job.error ?? UNKNOWN;
+  const { http_status = response?.status, body = response?.body, code, message } = job.error ?? UNKNOWN;
   // The engine's own answer is what the caller would have got without the batch.
   const answer =
     http_status === undefined

@@ -13,12 +13,23 @@ import { fieldsOf, isObject, jsonOrText } from './fields.ts';
  * - Else it is cut.
  */
 
-/** vLLM's word for a generation it gave up, and FastDeploy's for one it lost in a recovery. */
-const GIVEN_UP: readonly string[] = ['abort', 'recover_stop'];
+/** vLLM's word for a generation it gave up, FastDeploy's for one it lost in a recovery, and two of TensorRT-LLM. */
+const GIVEN_UP: readonly string[] = ['abort', 'recover_stop', 'cancelled', 'timeout'];
+
+/** Also with something before it: GLM's servers say `network_error`. */
+const ERROR_REASON = /^(?:\w+_)?error$/i;
 
 /** Routes whose streams have an end to look for. */
 const CLOSED_STREAMS =
-  /^\/(?:v1\/(?:(?:chat\/)?completions|messages|responses)|inference\/v1\/generate)(?:\?|$)/;
+  /^\/(?:v1\/(?:(?:chat\/)?completions|messages|responses)|inference\/v1\/generate)\/?(?:\?|$)/;
+
+/** A list that whole answers have and errors in any form have not, by route. */
+const LISTS: readonly (readonly [route: RegExp, list: string])[] = [
+  [/^\/(?:v1\/(?:chat\/)?completions|inference\/v1\/generate)\/?(?:\?|$)/, 'choices'],
+  [/^\/v1\/messages\/?(?:\?|$)/, 'content'],
+  [/^\/v1\/responses\/?(?:\?|$)/, 'output'],
+  [/^\/v1\/embeddings\/?(?:\?|$)/, 'data'],
+];
 
 /** A stored response is read, and its error is its own. */
 const STORED = /^\/v1\/responses\//;
@@ -70,10 +81,14 @@ const NOTHING: EventSays = { failed: null, isRaised: false, isGivenUp: false, fi
 
 /** Reads one event of a stream. @param event its text @param dialect which API its reader speaks */
 export function readEvent(event: string, dialect: Dialect): EventSays {
-  const { name, data, isOdd } = partsOf(event);
-  if (data === '' || data === '[DONE]') return NOTHING;
+  const { name, data, comment, isOdd } = partsOf(event);
+  if (data === '[DONE]' || (data === '' && name !== 'error')) return NOTHING;
+  // Dynamo tells an error in a comment; clients do not see an event without data.
+  if (data === '')
+    return { ...NOTHING, failed: engineError(comment === '' ? NO_REASON : { message: comment }) };
   const value = lenientJson(data);
-  const failed = errorOf(value, name);
+  const isInstead = dialect === 'openai' && name === null && isObject(value) && isOther(value, 'choices');
+  const failed = errorOf(value, name) ?? (isInstead ? noAnswer(value) : null);
   // OpenAI's clients look for an `error` at the top, those of the newer APIs at an event's name and type.
   const isSeen = dialect === 'openai' ? isSaid(fieldsOf(value).error) : true;
   return {
@@ -84,15 +99,41 @@ export function readEvent(event: string, dialect: Dialect): EventSays {
   };
 }
 
-/** What an answer in one piece says, beside its text. @param path of the request */
+/** What an answer in one piece says, beside its text. @param path of the request @param body parsed where it was JSON */
 export function readWholeAnswer(path: string, body: unknown): Pick<EventSays, 'failed' | 'isGivenUp'> {
   if (STORED.test(path)) return NOTHING;
   const { object, status, error } = fieldsOf(body);
   const isFailedResponse = object === 'response' && status === 'failed' && !isSaid(error);
+  const failed = isFailedResponse ? engineError(NO_REASON) : errorOf(body, null);
   return {
-    failed: isFailedResponse ? engineError(NO_REASON) : errorOf(body, null),
+    failed: failed ?? (isNoAnswer(path, body) ? noAnswer(body) : null),
     isGivenUp: choicesOf(body).some(({ finish_reason }) => GIVEN_UP.includes(String(finish_reason))),
   };
+}
+
+/** Whether what came of a route that answers with a list is something else. */
+function isNoAnswer(path: string, body: unknown): boolean {
+  const list = listIn(path);
+  return list !== null && (!isObject(body) || isOther(body, list));
+}
+
+/** Whether an object has no such list, and says something in its place. */
+function isOther(body: Record<string, unknown>, list: string): boolean {
+  if (Array.isArray(body[list])) return false;
+  return engineMessage(body) !== null || isSaid(body.errors) || body.success === false;
+}
+
+/** The list that every whole answer of a route has; null: none is known. */
+export function listIn(path: string): string | null {
+  return LISTS.find(([route]) => route.test(path))?.[1] ?? null;
+}
+
+/** What stands in place of an answer: an error in a form of its own, the page of a proxy, a part of an answer, or nothing. */
+export function noAnswer(body: unknown): EngineError {
+  const text = typeof body === 'string' ? body.trim() : (engineMessage(body) ?? JSON.stringify(body));
+  const said = text === '' ? 'its body is empty' : `it said ${text.slice(0, 200)}`;
+  const message = `the engine answered with a status of success, but with no answer of this route: ${said}`;
+  return engineError({ message, ...(isObject(body) && { code: body.code ?? body.status }) });
 }
 
 /** How many choices a request asks for: `n` for each of its prompts. @param body parsed */
@@ -111,7 +152,9 @@ export function isFinish(reason: unknown): boolean {
 const NO_REASON = { message: 'the engine ended the answer as failed, and does not say why' };
 
 /** The error in the data of an event, or in a whole answer; null: there is none. */
-function errorOf(data: unknown, name: string | null): EngineError | null {
+function errorOf(given: unknown, name: string | null): EngineError | null {
+  // Gemini's servers put an error into a list.
+  const data = Array.isArray(given) && given.length === 1 ? (given as unknown[])[0] : given;
   if (!isObject(data)) return name === 'error' ? engineError({ message: String(data).slice(0, 1000) }) : null;
   const { error, object, type, response } = data;
   if (isSaid(error)) return engineError(asObject(error, data));
@@ -122,7 +165,7 @@ function errorOf(data: unknown, name: string | null): EngineError | null {
     return type === 'response.failed' ? engineError(NO_REASON) : null;
   }
   if (object === 'error' || type === 'error' || name === 'error') return engineError(data);
-  const choice = choicesOf(data).find((one) => isSaid(one.error) || one.finish_reason === 'error');
+  const choice = choicesOf(data).find((one) => isSaid(one.error) || isErrorReason(one.finish_reason));
   if (choice === undefined) return null;
   return engineError(isSaid(choice.error) ? asObject(choice.error, {}) : NO_REASON);
 }
@@ -133,11 +176,20 @@ function isSaid(error: unknown): boolean {
   return Boolean(error);
 }
 
-/** TGI writes a text, and its kind beside it. */
+function isErrorReason(reason: unknown): boolean {
+  return typeof reason === 'string' && ERROR_REASON.test(reason);
+}
+
+/** TGI writes a text, and its kind beside it; others write `true`, or a number, and the message beside it. */
 function asObject(error: unknown, beside: Record<string, unknown>): unknown {
-  if (typeof error !== 'string') return error;
-  const { error_type: type = beside.type, code } = beside;
-  return { message: error, ...(type !== undefined && { type }), ...(code !== undefined && { code }) };
+  if (typeof error === 'object') return error;
+  const { error_type: type = beside.type, code = typeof error === 'number' ? error : undefined } = beside;
+  const message = typeof error === 'string' ? error : engineMessage({ ...beside, error: undefined });
+  return {
+    ...(message !== null && { message }),
+    ...(type !== undefined && { type }),
+    ...(code !== undefined && { code }),
+  };
 }
 
 function engineError(error: unknown): EngineError {
@@ -172,23 +224,34 @@ function finishedIn(data: unknown): number[] {
 interface EventParts {
   name: string | null;
   data: string;
-  /** It is no event by the standard: JSON without a name (Ollama), or a field `error` (llama.cpp until 2025). */
+  /** Its comments, without what stands around them. */
+  comment: string;
+  /**
+   * Clients do not take it for what it is: JSON without a name (Ollama), a field `error` (llama.cpp until 2025), or a name
+   * with blanks behind it.
+   */
   isOdd: boolean;
 }
 
 function partsOf(event: string): EventParts {
   let name: string | null = null;
+  let isOdd = false;
   const data: string[] = [];
   const odd: string[] = [];
+  const comments: string[] = [];
   for (const line of event.split(/\r?\n/)) {
-    const [, field, value = ''] = /^(\w+): ?(.*)$/s.exec(line) ?? [];
+    const [, field, value = ''] = /^(\w*): ?(.*)$/s.exec(line) ?? [];
     if (field === 'data') data.push(value);
-    else if (field === 'event') name = value.trim();
-    else if (field === 'error') odd.push(`{"error":${value}}`);
+    else if (field === '') comments.push(value);
+    else if (field === 'event') {
+      name = value.trim();
+      isOdd = name !== value;
+    } else if (field === 'error') odd.push(`{"error":${value}}`);
     else if (line.startsWith('{')) odd.push(line);
   }
-  if (data.length > 0 || odd.length === 0) return { name, data: data.join('\n').trim(), isOdd: false };
-  return { name, data: odd[0]!, isOdd: true };
+  const comment = comments.join('\n').trim();
+  if (data.length === 0 && odd.length > 0) return { name, data: odd[0]!, comment, isOdd: true };
+  return { name, data: data.join('\n').trim(), comment, isOdd };
 }
 
 /** The data of an event: its lines, without what stands around them. */

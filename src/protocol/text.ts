@@ -12,9 +12,13 @@ export function fitsUtf8(text: string, bytes: number): boolean {
 
 /** Whether an answer with these headers (names in lower case) is a stream of server-sent events that can be read as it is. */
 export function isEventStream(headers: Readonly<Record<string, string>>): boolean {
-  const encoding = headers['content-encoding'] ?? 'identity';
   const type = headers['content-type']?.toLowerCase() ?? '';
-  return encoding === 'identity' && type.startsWith('text/event-stream');
+  return isPlainBody(headers) && type.startsWith('text/event-stream');
+}
+
+/** Whether the body that these headers stand before is in no encoding. */
+export function isPlainBody(headers: Readonly<Record<string, string>>): boolean {
+  return (headers['content-encoding'] ?? 'identity') === 'identity';
 }
 
 /** Decodes a percent encoding; a text that is none stands for itself, since any caller may have written it. */

@@ -61,6 +61,33 @@ describe('a base worker', () => {
     expect(Buffer.from(await response.arrayBuffer())).toEqual(audio);
   });
 
+  it.each([
+    [
+      { completion: { choices: [{ index: 0, message: {}, finish_reason: 'error' }] } },
+      500,
+      /does not say why/,
+    ],
+    [
+      { completion: { choices: [{ index: 0, message: {}, finish_reason: 'abort' }] } },
+      502,
+      /before it was finished/,
+    ],
+    [
+      {
+        response: {
+          status: 200,
+          content_type: 'application/json',
+          body: { error: { message: 'too long', code: 400 } },
+        },
+      },
+      400,
+      /too long/,
+    ],
+  ])('gives an error of its engine that it took for a result: %j', async (result, status, said) => {
+    const { response } = await ask('/v1/chat/completions', { model: 'cfg', messages: [] }, result);
+    expect([response.status, await response.text()]).toEqual([status, expect.stringMatching(said)]);
+  });
+
   it.each(['/v1/completions', '/v1/responses', '/v1/messages', '/v1/audio/transcriptions'])(
     'has no %s, which is said with 501',
     async (path) => {

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { OddEngine, plain, rawAnswer, roadTo } from '../support/odd-engine.ts';
 import { until } from '../support/poll.ts';
@@ -36,6 +37,12 @@ const post = (path: string, body: object) =>
   });
 const live = async () =>
   (await (await post(CHAT, { ...ASKED, stream: true })).text()).replace(/^: .*\n\n/gm, '');
+/** The connection breaks before the end that its head announces. */
+const breakBehind = (socket: Socket, stream: string) => {
+  socket.write(rawAnswer([...HEAD, 'content-length: 900000'], stream), () => {
+    setTimeout(() => socket.resetAndDestroy(), 50);
+  });
+};
 const USAGE = /data: \{[^\n]*"choices":\[\],"usage":[^\n]*\n\n/;
 
 describe('a caller of a stream', () => {
@@ -46,6 +53,15 @@ describe('a caller of a stream', () => {
       expect([stream, stream.replace(USAGE, '')]).toContain(await live());
     },
   );
+
+  it('gets nothing behind the end of a stream whose connection breaks there', async () => {
+    const stream = recordedStream('vllm-chat').toString();
+    engine.answer = (socket) => breakBehind(socket, stream);
+    expect([stream, stream.replace(USAGE, '')]).toContain(await live());
+    const finished = stream.slice(0, stream.indexOf('data: [DONE]'));
+    engine.answer = (socket) => breakBehind(socket, finished);
+    expect(await live()).toMatch(/"error":.*broke off in the middle/);
+  });
 
   it.each([
     ['vllm-old-error', 400, /the prompt is too long/],
@@ -78,6 +94,42 @@ describe('a caller of a stream', () => {
   it('is told of a stream that is cut', async () => {
     const stream = recorded('tgi-cut');
     expect((await live()).replace(stream, '')).toMatch(/^data: \{"error":.*ended without its finish/);
+  });
+
+  it.each([
+    ['\\r at the ends of lines', (text: string) => text.replaceAll('\n', '\r')],
+    ['a byte order mark', (text: string) => `\ufeff${text}`],
+  ])('gets a stream that all clients can read: %s', async (_what, form) => {
+    const stream = recordedStream('tgi-chat').toString();
+    engine.answer = (socket) => void socket.end(rawAnswer(HEAD, form(stream)));
+    expect([stream, stream.replace(USAGE, '')]).toContain(await live());
+    const failed = recordedStream('vllm-old-error').toString();
+    engine.answer = (socket) => void socket.end(rawAnswer(HEAD, form(failed)));
+    expect(await live()).toMatch(/"error":.*the prompt is too long/);
+  });
+
+  it.each([[], ['content-type: text/plain'], ['content-type: application/json']])(
+    'gets a stream where its engine calls it something else: %s',
+    async (...head) => {
+      const cut = recordedStream('tgi-cut').toString();
+      engine.answer = (socket) => void socket.end(rawAnswer(['HTTP/1.1 200 OK', ...head], cut));
+      const response = await post(CHAT, { ...ASKED, stream: true });
+      expect(response.headers.get('content-type')).toContain('text/event-stream');
+      expect(await response.text()).toMatch(/ended without its finish/);
+    },
+  );
+
+  it.each([
+    ['its name and a comment', 'event: error\n: out of memory\n\n'],
+    ['a name with a blank', 'event: error \ndata: {"message":"out of memory"}\n\n'],
+    ['a detail', 'data: {"detail":"out of memory"}\n\n'],
+  ])('gets an error in a form that no client knows: %s', async (_what, event) => {
+    engine.answer = (socket) => void socket.end(rawAnswer(HEAD, `${event}data: [DONE]\n\n`));
+    const response = await post(CHAT, { ...ASKED, stream: true });
+    expect([response.status, await response.text()]).toEqual([
+      500,
+      expect.stringMatching(/"error":.*out of memory/),
+    ]);
   });
 
   it('gets each event as it comes, also of an engine that writes a reason into each', async () => {
@@ -126,6 +178,19 @@ describe('a job of which the engine streams the answer', () => {
     expect(engine.asked).toHaveLength(2);
   });
 
+  it('succeeds where the connection breaks behind the end', async () => {
+    const stream = recordedStream('vllm-chat').toString();
+    engine.answer = (socket) => breakBehind(socket, stream);
+    expect((await job()).state).toBe('succeeded');
+    expect((await runpod()).status).toBe('COMPLETED');
+    expect(engine.asked).toHaveLength(2);
+  });
+
+  it('gives RunPod its last event too where the blank line behind it is missing', async () => {
+    engine.answer = (socket) => void socket.end(rawAnswer(HEAD, recordedStream('last-without-blank-line')));
+    expect(JSON.stringify(await runpod())).toContain('"finish_reason\\":\\"stop');
+  });
+
   it.each([
     ['vllm-old-error', /the prompt is too long/],
     ['sglang-error', /longer than the model/],
@@ -166,6 +231,54 @@ interface Batch {
   request_counts: object;
   error_file_id: string;
 }
+
+describe('what comes in place of an answer in one piece', () => {
+  const EMBEDDINGS = '/v1/embeddings';
+  const SPEECH = '/v1/audio/speech';
+  const typed = (type: string | null, body: string, status = '200 OK') =>
+    rawAnswer([`HTTP/1.1 ${status}`, ...(type === null ? [] : [`content-type: ${type}`])], body);
+
+  it.each([
+    ['a page', CHAT, 'text/html', '<!DOCTYPE html><html>sign in</html>'],
+    ['a page that is called JSON', EMBEDDINGS, 'application/json', '<html>sign in</html>'],
+    ['a page in place of sound', SPEECH, 'text/html', '<html>sign in</html>'],
+    ['a page at any route', '/v1/rerank', 'text/html', '<html>sign in</html>'],
+    ['nothing', CHAT, null, ''],
+    ['no sound', SPEECH, 'audio/mpeg', ''],
+    ['a part of it', CHAT, 'application/json', '{"choices":[{"message":{"content":"sign in'],
+    ['an error that is called text', CHAT, 'text/plain', '{"error":{"message":"sign in"}}'],
+    ['an error that is called nothing', EMBEDDINGS, null, '{"error":{"message":"sign in"}}'],
+    [
+      'an error with a type of its own',
+      SPEECH,
+      'application/problem+json',
+      '{"error":{"message":"sign in"}}',
+    ],
+    ['a detail', CHAT, 'application/json', '{"detail":"sign in"}'],
+  ])('is an error for a caller and for jobs: %s', async (_what, path, type, body) => {
+    engine.answer = (socket) => void socket.end(typed(type, body));
+    const asked = { ...ASKED, input: 'x', query: 'x', documents: ['x'], voice: 'x' };
+    const response = await post(path, asked);
+    expect([response.status, await response.text()]).toEqual([
+      500,
+      expect.stringMatching(/"error":.*(?:sign in|its body is empty)/),
+    ]);
+    const tasks: Record<string, string> = {
+      [EMBEDDINGS]: 'openai/embeddings',
+      [SPEECH]: 'openai/audio-speech',
+    };
+    const job_type = path === CHAT ? 'chat_completion' : tasks[path];
+    const jobs = [
+      { job_type: 'engine_request', payload: { path, body: JSON.stringify(asked) } },
+      ...(job_type === undefined ? [] : [{ job_type, payload: asked }]),
+    ];
+    for (const job of jobs) {
+      const { id } = await submit(url, { ...job, config_id: 'cfg', max_attempts: 1 });
+      const { state, error } = await settled(url, id);
+      expect([state, error?.http_status]).toEqual(['failed', 500]);
+    }
+  });
+});
 
 describe('an answer in one piece that is an error', () => {
   it.each([

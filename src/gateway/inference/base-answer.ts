@@ -1,8 +1,13 @@
 import {
+  type ApiError,
   bytesOfBase64,
   type ChatCompletionSummary,
   type EngineRequestResult,
   EVENT_STREAM,
+  fieldsOf,
+  messageOf,
+  openAIError,
+  readWholeAnswer,
   runpodOutput,
   writeJson,
   writeJsonLine,
@@ -14,13 +19,16 @@ import { engineResponse } from '../errors.ts';
  * Answers made of a finished `job_result`, for workers that have no answer socket: the result holds only
  * what the base protocol reports, so the fields the OpenAI API adds are completed here.
  * @param createdSeconds epoch seconds for `created`
- * @returns null when the result holds no answer to this request
+ * @returns null when the result holds no answer to this request; an error where it is one of the engine
  */
 export function answerFromResult(
   result: Record<string, unknown>,
   facts: RequestFacts,
   createdSeconds: number,
 ): Response | null {
+  const error = errorIn(result);
+  if (error !== null)
+    return engineResponse(error.status, JSON.stringify(openAIError(error)), 'application/json');
   const completion = result.completion as ChatCompletionSummary | undefined;
   if (Array.isArray(completion?.choices)) {
     return facts.stream
@@ -35,6 +43,16 @@ export function answerFromResult(
   if (typeof response?.status !== 'number') return null;
   const body = typeof response.body === 'string' ? response.body : writeJson(response.body);
   return engineResponse(response.status, body, response.content_type ?? 'application/json');
+}
+
+/** An error of the engine that its worker took for a result; null: it is none. */
+function errorIn({ completion, response }: Record<string, unknown>): ApiError | null {
+  const { status, body } = fieldsOf(response);
+  const { failed, isGivenUp } = readWholeAnswer('', completion ?? (Number(status) < 300 ? body : null));
+  if (failed !== null) return { status: failed.status, message: messageOf(failed), code: 'engine_error' };
+  if (!isGivenUp) return null;
+  const message = 'The engine ended the generation before it was finished.';
+  return { status: 502, message, code: 'engine_died' };
 }
 
 /** What a job in RunPod's form yielded, in the form in which its worker streams it. */

@@ -1,26 +1,40 @@
-import type { EngineCall } from '../../engine/client/types.ts';
-import { engineAnswer, jsonOrText, readWholeAnswer } from '../../protocol/index.ts';
+import type { EngineAnswer, EngineCall } from '../../engine/client/types.ts';
+import { engineAnswer, jsonOrText } from '../../protocol/index.ts';
 import { finalFailure } from '../failure.ts';
 import { readWhole } from '../files/transfer.ts';
 import type { Attempt } from './attempt.ts';
-import { answerTooLarge, failureInside, failureOfEngine, gaveUp } from './engine-failures.ts';
+import { answerTooLarge, failureOfEngine } from './engine-failures.ts';
 import { usageOf } from './tokens.ts';
+import { checkWhole } from './whole-answer.ts';
+
+type Posted = Pick<EngineCall, 'body' | 'contentType'>;
 
 /** A body that the engine gave with a status under 400. */
 export interface EngineBody {
   bytes: Buffer;
-  contentType: string;
+  headers: EngineAnswer['headers'];
 }
 
 /**
  * Posts to a route of the engine and reads its whole answer.
- * @throws JobFailure for an error of the engine, and for a redirect, which is not followed
+ * @throws JobFailure for an error of the engine, also under a status of success, and for a redirect, which is not followed
  */
-export async function askEngine(
-  attempt: Attempt,
-  path: string,
-  body: Pick<EngineCall, 'body' | 'contentType'>,
-): Promise<EngineBody> {
+export async function askEngine(attempt: Attempt, path: string, body: Posted): Promise<EngineBody> {
+  const answer = await post(attempt, path, body);
+  await checkWhole(attempt, path, answer.headers, answer.bytes);
+  return answer;
+}
+
+/** The same with JSON both ways. @throws JobFailure also where the answer is not finished */
+export async function askEngineJson(attempt: Attempt, path: string, body: string): Promise<unknown> {
+  const { bytes, headers } = await post(attempt, path, { body });
+  const answer = engineAnswer(bytes.toString());
+  attempt.used(usageOf(answer));
+  await checkWhole(attempt, path, headers, bytes);
+  return answer;
+}
+
+async function post(attempt: Attempt, path: string, body: Posted): Promise<EngineBody> {
   attempt.requested();
   const answer = await attempt.engine.request({
     method: 'POST',
@@ -33,16 +47,5 @@ export async function askEngine(
   if (answer.status >= 400) throw await failureOfEngine(attempt, answer.status, jsonOrText(bytes.toString()));
   if (answer.status >= 300)
     throw finalFailure('engine_refused', `the engine redirects (HTTP ${answer.status})`);
-  return { bytes, contentType: answer.headers['content-type'] ?? '' };
-}
-
-/** The same with JSON both ways. @throws JobFailure also where the answer is an error, or not finished */
-export async function askEngineJson(attempt: Attempt, path: string, body: string): Promise<unknown> {
-  const { bytes } = await askEngine(attempt, path, { body });
-  const answer = engineAnswer(bytes.toString());
-  attempt.used(usageOf(answer));
-  const { failed, isGivenUp } = readWholeAnswer(path, answer);
-  if (failed !== null) throw await failureInside(attempt, failed);
-  if (isGivenUp) throw gaveUp();
-  return answer;
+  return { bytes, headers: answer.headers };
 }

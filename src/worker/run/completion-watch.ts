@@ -1,8 +1,10 @@
+import { type AnswerBody, EngineGone, readPieces } from '../../engine/client/types.ts';
 import {
   type Dialect,
   dialectOf,
   type EngineError,
   jsonOrText,
+  listIn,
   readEvent,
   type Usage,
 } from '../../protocol/index.ts';
@@ -15,9 +17,9 @@ const USAGE_CHARACTERS = 600;
  * In one pass: whether there is anything to look at. It finds a little more than that: with the first quotes, or with
  * what is the same of the last alternatives put together, V8 skips less, and an event takes 0.15 to 0.4 µs, not 0.05.
  */
-const MARKS = /error(?:"|: ?\{|\r?\n)|usage"|_reason"\s*:\s*(?:"[^"]|\{)|response\./;
+const MARKS = /error(?:"|: ?\{|[ \t]*\r?\n)|usage"|_reason"\s*:\s*(?:"[^"]|\{)|response\./;
 /** What is said by a whole event, which is parsed for it. */
-const SAYS = /error(?:"|: ?\{|\r?\n)|_reason"\s*:\s*(?:"[^"]|\{)|response\.(?:failed|incomplete)/;
+const SAYS = /error(?:"|: ?\{|[ \t]*\r?\n)|_reason"\s*:\s*(?:"[^"]|\{)|response\.(?:failed|incomplete)/;
 /** The same for the end of a stream: as two words of their own they take a fifth of what they would as alternatives. */
 const hasEndMark = (text: string) => text.includes('[DONE]') || text.includes('message_stop');
 /**
@@ -31,7 +33,8 @@ const DONE = /(?:^|\n)data: ?\[DONE\]\s*$/;
 /** Kept of an event until it is whole; a response that failed brings all it had. */
 const EVENT_CHARACTERS = 1024 * 1024;
 /** Of a longer one only its beginning is looked at. */
-const FAILED = /(?:^|\n)event: ?error\r?\n|"type"\s*:\s*"(?:error|response\.failed)"/;
+const FAILED =
+  /(?:^|\n)event: ?error[ \t]*\r?\n|"(?:type|object)"\s*:\s*"(?:error|response\.failed)"|"error"\s*:\s*(?:\{\s*"|"[^"])/;
 const TOO_LONG: EngineError = {
   error: { message: 'the engine failed, and its error is too long to be read' },
   status: 500,
@@ -56,6 +59,23 @@ export interface StreamFailure extends EngineError {
   at: number;
 }
 
+/** A body whose connection may break once the closing event of its stream has come: nothing of the answer is lost then. */
+export function untilEnd(body: AnswerBody, watch: Pick<CompletionWatch, 'isDone'>): AnswerBody {
+  const unlessDone = (error: unknown) => {
+    if (!(error instanceof EngineGone) || !watch.isDone) throw error;
+  };
+  return {
+    eachPiece: (take) => readPieces(body, take).catch(unlessDone),
+    async *[Symbol.asyncIterator]() {
+      try {
+        yield* body;
+      } catch (error) {
+        unlessDone(error);
+      }
+    },
+  };
+}
+
 /**
  * Whether an answer that passes by came to its proper end, and what it used.
  * The search is in raw bytes: inside a JSON string the quotes and line ends would be escaped, so a match is real.
@@ -69,6 +89,8 @@ export class CompletionWatch {
   /** Of the event that is not whole yet: its text, and whether it may say something. */
   #event = '';
   #isEventMarked = false;
+  /** Until the first choice all events are read: an engine may tell its error in a form of its own. */
+  #hasBegun: boolean;
   #failure: StreamFailure | null = null;
   readonly #finished = new Set<number>();
   #promptTokens: number | null = null;
@@ -84,6 +106,7 @@ export class CompletionWatch {
   /** @param path of the request; how its API tells errors */
   constructor(path = '/v1/chat/completions') {
     this.#dialect = dialectOf(path);
+    this.#hasBegun = listIn(path) !== 'choices';
   }
 
   /** @returns whether there may be a usage in it, an error, or the end of a choice */
@@ -97,7 +120,7 @@ export class CompletionWatch {
     this.#seen += characters.length;
     let tailAt = text.length - TAIL_CHARACTERS;
     const isMarked = MARKS.test(text) || hasEndMark(text);
-    this.#isEventMarked ||= isMarked && SAYS.test(text);
+    this.#isEventMarked ||= !this.#hasBegun || (isMarked && SAYS.test(text));
     this.#follow(characters, text);
     if (isMarked) {
       this.#hasEnded ||= END.test(text);
@@ -111,8 +134,13 @@ export class CompletionWatch {
 
   /** Nothing more comes, and the body ended in order: what lacks only its blank line is an event too. */
   end(): void {
-    if (SAYS.test(this.#event)) this.#read(this.#event, 0);
+    if (this.#says(this.#event)) this.#read(this.#event, 0);
     this.#event = '';
+  }
+
+  #says(event: string): boolean {
+    this.#hasBegun ||= event.includes('"choices"');
+    return !this.#hasBegun || SAYS.test(event);
   }
 
   /** The engine gave the generation up: no result. */
@@ -177,17 +205,18 @@ export class CompletionWatch {
     let from = 0;
     for (const { index, 0: end } of text.matchAll(EVENT_END)) {
       const event = text.slice(from, index + end.length);
-      if (SAYS.test(event)) this.#read(event, from - before);
+      if (this.#says(event)) this.#read(event, from - before);
       from = index + end.length;
     }
     this.#event = text.slice(from);
-    this.#isEventMarked = SAYS.test(this.#event);
+    this.#isEventMarked = this.#says(this.#event);
   }
 
   /** @param at where it begins in the piece, below 0: in an earlier one */
   #read(event: string, at: number): void {
     if (event.length >= EVENT_CHARACTERS) {
-      if (FAILED.test(event)) this.#failure ??= { ...TOO_LONG, isRaised: true, at: 0 };
+      const found = FAILED.exec(event)?.[0];
+      if (found) this.#failure ??= { ...TOO_LONG, isRaised: !found.startsWith('"object"'), at: 0 };
       return;
     }
     const { failed, isRaised, isGivenUp, finished } = readEvent(

@@ -3,14 +3,12 @@ import { type EngineAnswer, readPieces } from '../../engine/client/types.ts';
 import {
   EngineRequest,
   type EngineRequestResult,
-  engineJson,
   eventData,
   hasEnd,
   isEventStream,
   jsonOrText,
   parseValue,
   type RelayedResult,
-  readWholeAnswer,
 } from '../../protocol/index.ts';
 import { type AnswerStream, RECORD_BYTES } from '../answers/answer-stream.ts';
 import { finalFailure } from '../failure.ts';
@@ -19,7 +17,7 @@ import { AddedUsage } from './added-usage.ts';
 import { headOf } from './answer-head.ts';
 import { assembledAnswer } from './assembled.ts';
 import { type Attempt, parseAnswer } from './attempt.ts';
-import { CompletionWatch } from './completion-watch.ts';
+import { CompletionWatch, untilEnd } from './completion-watch.ts';
 import { atWholeCharacter } from './continued.ts';
 import {
   answerTooLarge,
@@ -32,9 +30,7 @@ import {
 import { choicesOf, relayEvents, roomIn } from './relay-events.ts';
 import { COMPLETIONS, send, sendMovable } from './send-request.ts';
 import { generatedTokens } from './tokens.ts';
-
-/** The words that an answer in one piece has which failed. */
-const SAYS_MORE = /"error"|"failed"|_reason"\s*:\s*"(?:abort|recover_stop)/;
+import { checkWhole, isJudged } from './whole-answer.ts';
 
 /** As vLLM says it. */
 const JSON_TYPE = 'application/json';
@@ -74,11 +70,11 @@ export async function runEngineRequest(
     attempt.streamed();
     replayed?.write(piece, isMarked);
   };
-  const bytes = await readWhole(answer.body, answerTooLarge, arrived);
+  const bytes = await readWhole(untilEnd(answer.body, watch), answerTooLarge, arrived);
   if (answer.status >= 400) throw await failureOfEngine(attempt, answer.status, errorIn(answer, bytes));
   if (answer.status >= 300) throw redirected(answer);
   if (isEvents) await checkEvents(attempt, request, watch);
-  else await checkBody(attempt, request, watch, bytes);
+  else await checkBody(attempt, request, watch, answer, bytes);
   const body = keptBody(added && isEvents ? withoutUsage(bytes) : bytes, contentType);
   attempt.generated(generatedTokens(body.body));
   if (!isEvents) {
@@ -174,13 +170,14 @@ async function relayWhole(
   answer: EngineAnswer,
   stream: AnswerStream,
 ): Promise<void> {
-  const isJson = answer.headers['content-type']?.startsWith('application/json') ?? false;
-  if (!isJson && answer.status < 500) {
+  if (!isJudged(request.path, answer.headers) && answer.status < 500) {
     stream.head(headOf(answer, request));
     await readPieces(answer.body, (piece) => {
       stream.write(piece);
       return roomIn(stream);
     });
+    if (stream.size === 0 && answer.status === 200)
+      await checkWhole(attempt, request.path, answer.headers, Buffer.alloc(0));
     return;
   }
   const watch = new CompletionWatch(request.path);
@@ -190,7 +187,7 @@ async function relayWhole(
     if (failure.failure.code === 'engine_died') throw failure;
   }
   if (answer.status < 400) {
-    await checkBody(attempt, request, watch, bytes);
+    await checkBody(attempt, request, watch, answer, bytes);
     if (COMPLETIONS.test(request.path)) attempt.generated(generatedTokens(jsonOrText(bytes.toString())));
   }
   stream.head(headOf(answer, request));
@@ -215,14 +212,11 @@ async function checkBody(
   attempt: Attempt,
   { path }: EngineRequest,
   watch: CompletionWatch,
+  { status, headers }: EngineAnswer,
   bytes: Buffer,
 ): Promise<void> {
   attempt.used(watch.usage);
-  // Most answers say nothing of the kind, and are not parsed for it.
-  if (!SAYS_MORE.test(bytes.toString('latin1'))) return;
-  const { failed, isGivenUp } = readWholeAnswer(path, engineJson(bytes.toString())?.value);
-  if (isGivenUp && COMPLETIONS.test(path)) throw gaveUp();
-  if (failed !== null) throw await failureInside(attempt, failed);
+  if (status < 300) await checkWhole(attempt, path, headers, bytes);
 }
 
 /** What an engine says of its error, which some label as a stream of one event. */

@@ -3,7 +3,7 @@ import { choicesAsked, type EngineRequest, hasEnd, jsonOrText } from '../../prot
 import type { AnswerStream } from '../answers/answer-stream.ts';
 import { headOf } from './answer-head.ts';
 import type { Attempt } from './attempt.ts';
-import { CompletionWatch, type StreamFailure } from './completion-watch.ts';
+import { CompletionWatch, type StreamFailure, untilEnd } from './completion-watch.ts';
 import { wholeUsage } from './continued.ts';
 import { cutShort, failureInside, gaveUp } from './engine-failures.ts';
 import { PassedEvents } from './passed-events.ts';
@@ -47,7 +47,7 @@ export async function relayEvents(
     events.write(piece.subarray(0, error.at), isMarked);
     throw failure;
   };
-  await readPieces(answer.body, (piece) => {
+  await readPieces(untilEnd(answer.body, watch), (piece) => {
     if (stream.size === 0) attempt.streamed();
     isMarked = watch.see(piece);
     if (watch.isGivenUp && isCompletion) throw gaveUp();

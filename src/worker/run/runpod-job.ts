@@ -121,13 +121,17 @@ class OutputSink implements AnswerCopy {
       events.push(this.#text);
       this.#text = '';
     }
-    for (const event of events) {
-      const said = event.replace(COMMENT_LINES, '');
-      if (said.trim() !== '') this.#maker.event(said);
-    }
+    for (const event of events) this.#event(event);
+  }
+
+  #event(event: string): void {
+    const said = event.replace(COMMENT_LINES, '');
+    if (said.trim() !== '') this.#maker?.event(said);
   }
 
   end(): void {
+    // The last event may lack its blank line.
+    if (this.#text.trim() !== '') this.#event(this.#text);
     this.#maker?.end();
   }
 

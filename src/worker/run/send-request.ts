@@ -9,7 +9,7 @@ import type { Moving } from './passed-events.ts';
 import { requestBody } from './request-body.ts';
 
 /** Routes whose choices have a finish to look for. */
-export const COMPLETIONS = /^\/(?:v1\/(?:chat\/)?completions|inference\/v1\/generate)(?:\?|$)/;
+export const COMPLETIONS = /^\/(?:v1\/(?:chat\/)?completions|inference\/v1\/generate)\/?(?:\?|$)/;
 
 /** What engines say to a field that they do not know. */
 const REFUSES_FIELD: ReadonlySet<number> = new Set([400, 422]);

@@ -134,13 +134,38 @@ describe('an answer in one piece', () => {
       { object: 'response', status: 'failed', error: { message: 'no' } },
     ],
     ['no object', '/pooling', [1]],
+    ['a list of another route', '/rerank', [{ index: 0, score: 1 }]],
   ])('has not: %s', (_what, path, body) => {
     expect(readWholeAnswer(path, body).failed).toBeNull();
   });
 
-  it.each(['abort', 'recover_stop'])('was given up with the reason %s', (finish_reason) => {
-    expect(readWholeAnswer(chat, choice({ finish_reason }))).toMatchObject({ failed: null, isGivenUp: true });
+  it.each([
+    ['a detail', chat, { detail: 'no' }],
+    ['a message', '/v1/embeddings', { message: 'no', code: 400 }],
+    ['errors', '/v1/messages', { errors: [{ message: 'no' }] }],
+    ['no success', '/v1/responses', { success: false, message: 'no' }],
+    ['an error in a list', chat, [{ error: { message: 'no', code: 400 } }]],
+    ['a message beside an error that is none', chat, { error: true, message: 'no' }],
+    ['a part of it', chat, '{"choices":[{"message":{"content":"no'],
+    ['null', chat, null],
+  ])('is none, and its error says what came: %s', (_what, path, body) => {
+    const { failed } = readWholeAnswer(path, body);
+    expect(failed && shown(failed).message).toMatch(/no|null/);
   });
+
+  it.each(['network_error', 'ERROR'])('has failed with the reason %s', (finish_reason) => {
+    expect(readWholeAnswer(chat, choice({ finish_reason })).failed).not.toBeNull();
+  });
+
+  it.each(['abort', 'recover_stop', 'cancelled', 'timeout'])(
+    'was given up with the reason %s',
+    (finish_reason) => {
+      expect(readWholeAnswer(chat, choice({ finish_reason }))).toMatchObject({
+        failed: null,
+        isGivenUp: true,
+      });
+    },
+  );
 });
 
 it('choices are asked for by n, and for each of several prompts', () => {

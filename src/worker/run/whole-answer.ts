@@ -1,0 +1,70 @@
+import type { EngineAnswer } from '../../engine/client/types.ts';
+import { engineJson, isPlainBody, listIn, noAnswer, readWholeAnswer } from '../../protocol/index.ts';
+import type { Attempt } from './attempt.ts';
+import { failureInside, gaveUp } from './engine-failures.ts';
+import { COMPLETIONS } from './send-request.ts';
+
+/** The words that an answer in one piece has which failed. */
+const SAYS_MORE =
+  /error"|"failed"|_reason"\s*:\s*"(?:[a-z]+_error|error|abort|recover_stop|cancelled|timeout)"/i;
+
+const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\b/i;
+/** What some engines answer with in place of JSON, where they are asked for it. */
+const BYTES = /^(?:application\/octet-stream|multipart\/|audio\/|image\/|video\/)/i;
+/** Routes whose answer may be empty: silence has no text. */
+const MAY_BE_EMPTY = /\/(?:ping|transcriptions|translations)\/?(?:\?|$)|^\/v1\/responses\//;
+const PAGE = /^\s*<(?:!doctype\s+html|html)\b/i;
+
+type Headers = EngineAnswer['headers'];
+
+/** Whether an answer in one piece is judged before any of it is passed on. */
+export function isJudged(path: string, headers: Headers): boolean {
+  const type = typeOf(headers);
+  return type !== null && (isJson(path, type) || /^text\/html\b/i.test(type));
+}
+
+/** The content type, empty where none is told; null: the body is in an encoding that is unknown here. */
+function typeOf(headers: Headers): string | null {
+  return isPlainBody(headers) ? (headers['content-type'] ?? '') : null;
+}
+
+function isJson(path: string, type: string): boolean {
+  return JSON_TYPE.test(type) || (listIn(path) !== null && !BYTES.test(type));
+}
+
+/**
+ * Looks into an answer in one piece that came with a status of success.
+ * @throws JobFailure when it is an error, or no answer at all
+ */
+export async function checkWhole(
+  attempt: Attempt,
+  path: string,
+  headers: Headers,
+  bytes: Uint8Array,
+): Promise<void> {
+  const type = typeOf(headers);
+  if (type === null) return;
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
+  const isPage = PAGE.test(text.slice(0, 1000)) && !BYTES.test(type);
+  if (isPage || (text === '' && !MAY_BE_EMPTY.test(path))) throw await none(attempt, bytes);
+  if (!isJson(path, type)) return;
+  const list = listIn(path);
+  const isUsual = hasEnds(text) && (list === null || text.includes(`"${list}"`)) && !SAYS_MORE.test(text);
+  // Most answers say nothing of the kind, and are not parsed for it.
+  if (isUsual) return;
+  const answer = engineJson(Buffer.from(bytes).toString());
+  if (answer === null) throw await none(attempt, bytes);
+  const { failed, isGivenUp } = readWholeAnswer(path, answer.value);
+  if (isGivenUp && COMPLETIONS.test(path)) throw gaveUp();
+  if (failed !== null) throw await failureInside(attempt, failed);
+}
+
+/** Whether a text ends as an object or a list that it begins. */
+function hasEnds(text: string): boolean {
+  const [first, last] = [text.trimStart()[0], text.trimEnd().at(-1)];
+  return (first === '{' && last === '}') || (first === '[' && last === ']');
+}
+
+function none(attempt: Attempt, bytes: Uint8Array): Promise<Error> {
+  return failureInside(attempt, noAnswer(Buffer.from(bytes.subarray(0, 1000)).toString()));
+}
