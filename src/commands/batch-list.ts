@@ -2,6 +2,7 @@ import type { OpenAI } from 'openai';
 import { EXIT } from '../process/index.ts';
 import { openAIAt } from './ask-openai.ts';
 import type { QueueTarget } from './ask-queue.ts';
+import { print, printNote } from './print.ts';
 
 const LISTED = 20;
 const NONE: OpenAI.BatchRequestCounts = { total: 0, completed: 0, failed: 0 };
@@ -9,22 +10,22 @@ const NONE: OpenAI.BatchRequestCounts = { total: 0, completed: 0, failed: 0 };
 /** `worker-vllm batch list`: the newest batches, one a line. */
 export async function listBatches(target: QueueTarget): Promise<number> {
   const { data: batches } = await openAIAt(target)((client) => client.batches.list({ limit: LISTED }));
-  if (batches.length === 0) process.stderr.write('There are no batches.\n');
-  for (const batch of batches) process.stdout.write(`${lineOf(batch)}\n`);
+  if (batches.length === 0) printNote('There are no batches.');
+  for (const batch of batches) print(lineOf(batch));
   return EXIT.ok;
 }
 
 /** `worker-vllm batch status ID`: one batch as JSON. */
 export async function showBatch(id: string, target: QueueTarget): Promise<number> {
   const batch = await openAIAt(target)((client) => client.batches.retrieve(id));
-  process.stdout.write(`${JSON.stringify(batch, null, 2)}\n`);
+  print(JSON.stringify(batch, null, 2));
   return EXIT.ok;
 }
 
 /** `worker-vllm batch cancel ID`. */
 export async function cancelBatch(id: string, target: QueueTarget): Promise<number> {
   const { status } = await openAIAt(target)((client) => client.batches.cancel(id));
-  process.stderr.write(`Batch ${id} is ${status.replace('_', ' ')}.\n`);
+  printNote(`Batch ${id} is ${status.replace('_', ' ')}.`);
   return EXIT.ok;
 }
 

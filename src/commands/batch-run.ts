@@ -11,6 +11,7 @@ import { ANY_ENDPOINT, urlOfLine, type Waiting } from '../protocol/index.ts';
 import { type AskOpenAI, openAIAt } from './ask-openai.ts';
 import { type QueueTarget, UnreachableQueue } from './ask-queue.ts';
 import { jsonLines } from './json-files.ts';
+import { printNote } from './print.ts';
 import { Progress } from './progress.ts';
 import type { Counts } from './results-file.ts';
 import { WaitingLine } from './waiting-line.ts';
@@ -51,7 +52,7 @@ export async function runBatch(file: string, options: BatchRunOptions): Promise<
   try {
     const begun = await begin(ask, file, options, isStopped.signal);
     if (begun === null) {
-      process.stderr.write('Stopped before the file was uploaded: nothing runs.\n');
+      printNote('Stopped before the file was uploaded: nothing runs.');
       return EXIT.forced;
     }
     const progress = new Progress(begun.lines, countsOf(begun.batch), process.stderr);
@@ -59,8 +60,8 @@ export async function runBatch(file: string, options: BatchRunOptions): Promise<
     const ended = await Promise.race([stopped, watch(ask, begun.batch, progress)]);
     progress.end();
     if (ended !== null) return await finish(ask, ended, file, options);
-    process.stderr.write(
-      `The batch goes on without this command. To see it again: worker-vllm batch run ${file}\nTo end it: worker-vllm batch cancel ${begun.batch.id}\n`,
+    printNote(
+      `The batch goes on without this command. To see it again: worker-vllm batch run ${file}\nTo end it: worker-vllm batch cancel ${begun.batch.id}`,
     );
     return EXIT.forced;
   } finally {
@@ -80,7 +81,7 @@ async function begin(
   if (running?.sha256 === sha256) {
     return { batch: await ask((client) => client.batches.retrieve(running.batch_id)), lines };
   }
-  process.stderr.write(`Uploading ${file} ...\n`);
+  printNote(`Uploading ${file} ...`);
   const fileId = await upload(ask, file, stopped).catch((error: unknown) => {
     if (stopped.aborted) return null;
     throw error;
@@ -155,11 +156,11 @@ async function finish(
   if (batch.error_file_id) await download(ask, batch.error_file_id, errors);
   await rm(runningPath(file), { force: true });
   const { succeeded, failed } = countsOf(batch);
-  process.stderr.write(
-    `Batch ${batch.status}: ${succeeded} of ${batch.request_counts?.total ?? 0} lines succeeded, ${failed} failed; ${tokensOf(batch)}.\n`,
+  printNote(
+    `Batch ${batch.status}: ${succeeded} of ${batch.request_counts?.total ?? 0} lines succeeded, ${failed} failed; ${tokensOf(batch)}.`,
   );
-  if (batch.output_file_id) process.stderr.write(`Answers: ${output}\n`);
-  if (batch.error_file_id) process.stderr.write(`Errors: ${errors}\n`);
+  if (batch.output_file_id) printNote(`Answers: ${output}`);
+  if (batch.error_file_id) printNote(`Errors: ${errors}`);
   return batch.status === 'completed' && failed === 0 ? EXIT.ok : EXIT.unexpected;
 }
 

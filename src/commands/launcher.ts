@@ -5,6 +5,7 @@ import type { QueueTarget } from './ask-queue.ts';
 import { applyFleet, changeLines } from './fleet/control.ts';
 import { readFleetFile } from './fleet/file.ts';
 import { runFleet } from './fleet/run-fleet.ts';
+import { print, printNote } from './print.ts';
 
 export interface LauncherCommand extends QueueTarget, Pick<LauncherOptions, 'workerUrl' | 'id' | 'drivers'> {
   state: string;
@@ -35,8 +36,8 @@ export async function runLauncher(
     const first = await Promise.race([signals.first, launcher.ended]);
     fleet?.stop();
     if (typeof first === 'number') return first;
-    process.stdout.write(
-      `${first}: the launcher finishes its calls to providers; a second signal ends it at once. The fleet stays in force and its machines run on until a launcher is there again. To end them, run "worker-vllm fleet remove" while one is.\n`,
+    print(
+      `${first}: the launcher finishes its calls to providers; a second signal ends it at once. The fleet stays in force and its machines run on until a launcher is there again. To end them, run "worker-vllm fleet remove" while one is.`,
     );
     launcher.stop();
     const ended = await Promise.race([launcher.ended, signals.second]);
@@ -54,7 +55,7 @@ async function printChanges(
   if (path === undefined)
     throw new UserError('--dry-run needs a fleet file: it prints what that would change.');
   const { document, warnings } = await readFleetFile(path, env);
-  for (const warning of warnings) process.stderr.write(`${warning}\n`);
-  process.stdout.write(`${changeLines(await applyFleet(target, document, true)).join('\n')}\n`);
+  for (const warning of warnings) printNote(warning);
+  print(changeLines(await applyFleet(target, document, true)).join('\n'));
   return EXIT.ok;
 }

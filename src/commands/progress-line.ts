@@ -1,5 +1,8 @@
+import { printable } from '../protocol/text.ts';
+
 /** Between two states that are written, ms. */
 const EVERY_MS = { terminal: 100, elsewhere: 10_000 };
+
 const CLEAR = '\r\x1b[2K';
 
 /** How far something has come: one line that is drawn anew on a terminal, a line now and then elsewhere. */
@@ -17,7 +20,7 @@ export class ProgressLine {
   }
 
   show(text: string): void {
-    this.#text = text;
+    this.#text = printable(text);
     if (performance.now() - this.#drawnAt >= this.#everyMs) this.#draw();
   }
 

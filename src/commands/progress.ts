@@ -1,4 +1,5 @@
 import { age, rate } from '../dashboard/format.ts';
+import { printable } from '../protocol/text.ts';
 import { ProgressLine } from './progress-line.ts';
 import type { Counts } from './results-file.ts';
 
@@ -23,7 +24,7 @@ export class Progress {
   /** Writes a line of its own. */
   say(text: string): void {
     this.#line.clear();
-    this.#out.write(`${text}\n`);
+    this.#out.write(`${printable(text)}\n`);
   }
 
   /**

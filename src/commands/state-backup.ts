@@ -3,6 +3,7 @@ import { EXIT } from '../process/index.ts';
 import { takeBackup } from '../workerd/backup/backup.ts';
 import { restoreBackup } from '../workerd/backup/restore.ts';
 import type { DatabaseReport } from '../workerd/state-check.ts';
+import { print } from './print.ts';
 import { ProgressLine } from './progress-line.ts';
 import { jobsText } from './state.ts';
 
@@ -16,9 +17,9 @@ export async function runStateBackup(to: string, options: { state: string }): Pr
   const shown = progress('copied');
   const { takenAt, bytes, reports } = await takeBackup(stateDir, folder, shown.show);
   shown.end();
-  process.stdout.write(
+  print(
     `${folder}: ${reports.length} databases, ${sizeText(bytes)}, as of ${takenAt}; jobs: ${jobsText(jobsOf(reports))}\n` +
-      `It holds prompts, results and hashes of tokens. "worker-vllm state restore ${folder}" makes a state folder of it.\n`,
+      `It holds prompts, results and hashes of tokens. "worker-vllm state restore ${folder}" makes a state folder of it.`,
   );
   return EXIT.ok;
 }
@@ -33,7 +34,7 @@ export async function runStateRestore(from: string, options: { state: string }):
   const shown = progress('restored');
   const { taken_at } = await restoreBackup(folder, stateDir, shown.show);
   shown.end();
-  process.stdout.write(`${stateDir} is as ${folder} was taken, at ${taken_at}. A queue can start on it.\n`);
+  print(`${stateDir} is as ${folder} was taken, at ${taken_at}. A queue can start on it.`);
   return EXIT.ok;
 }
 

@@ -8,6 +8,7 @@ import {
   OTHER_VERSION_ADVICE,
 } from '../workerd/state-check.ts';
 import { stateFolderError } from '../workerd/state-folder.ts';
+import { print } from './print.ts';
 
 /**
  * `worker-vllm state check`: says of each database what is wrong with it and what can be saved. It changes nothing,
@@ -24,10 +25,10 @@ export async function runStateCheck(options: { state: string }): Promise<number>
     throw stateFolderError('read the state folder', stateDir, error);
   }
   if (isHalfRestored(stateDir)) {
-    process.stdout.write(`${halfRestoredText(stateDir)}\n`);
+    print(halfRestoredText(stateDir));
     return EXIT.badState;
   }
-  process.stdout.write(`${stateText(stateDir, reports)}\n`);
+  print(stateText(stateDir, reports));
   return reports.some(({ problem }) => problem) ? EXIT.badState : EXIT.ok;
 }
 

@@ -1,6 +1,7 @@
 import { JobClient, JobConnection, type JobEnd, type NewJob, QueueError } from '../client/index.ts';
 import { EXIT, endSignals, UserError } from '../process/index.ts';
 import { readJobs, surveyFile } from './job-file.ts';
+import { printNote } from './print.ts';
 import { Progress } from './progress.ts';
 import { openResults, type ResultLine, type Results } from './results-file.ts';
 import { explained } from './submit.ts';
@@ -48,7 +49,7 @@ export async function runSubmitFile(file: string, options: SubmitFileOptions): P
   }
   await results.complete();
   const { succeeded, failed } = results.counts;
-  process.stderr.write(`${succeeded} succeeded, ${failed} failed. The results are in ${results.path}\n`);
+  printNote(`${succeeded} succeeded, ${failed} failed. The results are in ${results.path}`);
   return failed === 0 ? EXIT.ok : EXIT.unexpected;
 }
 
@@ -110,8 +111,8 @@ function resultOf(line: number, end: JobEnd): ResultLine {
 
 function stop(connection: JobConnection, file: string, results: Results, jobs: number): number {
   connection.close();
-  process.stderr.write(
-    `Stopped with ${results.lines.size} of ${jobs} lines done; jobs that the queue has go on there. To go on: worker-vllm submit ${file}\n`,
+  printNote(
+    `Stopped with ${results.lines.size} of ${jobs} lines done; jobs that the queue has go on there. To go on: worker-vllm submit ${file}`,
   );
   return EXIT.forced;
 }

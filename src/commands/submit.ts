@@ -7,6 +7,7 @@ import { isSettled, type JobView, keepJson, printable, writeJson } from '../prot
 import { refusal } from './ask-queue.ts';
 import { withModel } from './job-file.ts';
 import { indentedJson, textOfJson } from './json-files.ts';
+import { print, printNote } from './print.ts';
 import { traceText } from './trace.ts';
 import { WaitingLine } from './waiting-line.ts';
 
@@ -54,7 +55,7 @@ export async function runSubmit(prompt: string | undefined, options: SubmitOptio
 
 /** While it waits, what for is told on stderr. */
 async function waitFor(client: JobClient, submitted: JobView, seconds: number): Promise<JobView> {
-  const waiting = new WaitingLine((text) => process.stderr.write(`${text}\n`));
+  const waiting = new WaitingLine(printNote);
   const until = performance.now() + seconds * 1000;
   let job = submitted;
   for (let left = seconds; left > 0 && !isSettled(job.state); left = (until - performance.now()) / 1000) {
@@ -80,7 +81,7 @@ function report(job: JobView, options: SubmitOptions): number {
   if (job.state === 'succeeded') {
     const answer = options.text ? textIn(job.result) : null;
     if (options.text && answer === null) {
-      process.stderr.write(`The result of job ${job.id} has no text; all of it:\n`);
+      printNote(`The result of job ${job.id} has no text; all of it:`);
     }
     const shown = `${answer ?? indentedJson(writeJson(job.result))}\n`;
     // A file or another program gets it as it is.
@@ -89,22 +90,18 @@ function report(job: JobView, options: SubmitOptions): number {
   }
   const look = `${options.url}/api/jobs/${job.id}`;
   if (job.state === 'pending' || job.state === 'leased') {
-    process.stdout.write(printable(`${indentedJson(writeJson(job))}\n`));
+    print(indentedJson(writeJson(job)));
     if (options.wait === 0) return EXIT.ok;
     const why =
       job.state === 'pending'
         ? `No worker has taken job ${job.id}`
         : `Worker ${job.worker_id} is still at job ${job.id}`;
-    process.stderr.write(`${why} after ${options.wait} s. Look again: ${look}\n`);
+    printNote(`${why} after ${options.wait} s. Look again: ${look}`);
     return EXIT.unexpected;
   }
-  process.stderr.write(
-    printable(`Job ${job.id} ${job.state}: ${job.error?.message ?? 'no reason was given'}\n`),
-  );
+  printNote(`Job ${job.id} ${job.state}: ${job.error?.message ?? 'no reason was given'}`);
   for (const error of job.attempt_errors) {
-    process.stderr.write(
-      printable(`  attempt ${error.attempt} on ${error.worker_id ?? 'no worker'}: ${error.message}\n`),
-    );
+    printNote(`  attempt ${error.attempt} on ${error.worker_id ?? 'no worker'}: ${error.message}`);
   }
   return EXIT.unexpected;
 }

@@ -10,6 +10,7 @@ import { describeEngine } from '../engine/kinds/index.ts';
 import { EXIT, endSignals, instanceIdOf, UserError } from '../process/index.ts';
 import { programArguments } from '../process/package.ts';
 import { type TurnRequest, Turns } from '../worker/turns/turns.ts';
+import { printNote } from './print.ts';
 
 /** One of the engines that share a GPU. */
 interface Member {
@@ -144,7 +145,7 @@ class Swap {
       this.#children.delete(name);
       const isFirst = this.#code === null;
       this.#code ??= code ?? EXIT.unexpected;
-      if (signal !== null) process.stderr.write(`swap: ${name} was ended by ${signal}\n`);
+      if (signal !== null) printNote(`swap: ${name} was ended by ${signal}`);
       if (isFirst) this.end('SIGTERM');
       // Not told again: a second signal would cut off what the others finish.
       else this.#passOver();

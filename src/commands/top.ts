@@ -1,5 +1,6 @@
 import { EXIT } from '../process/index.ts';
 import type { QueueTarget } from './ask-queue.ts';
+import { print, printNote } from './print.ts';
 import { Browsing } from './top/browse.ts';
 import { readFleet, watchFleet } from './top/connection.ts';
 import { drawLive, untilStopped } from './top/live.ts';
@@ -25,15 +26,15 @@ export async function runTop(options: TopOptions): Promise<number> {
   }
   const screen = { columns: 200, rows: Number.POSITIVE_INFINITY, hasColours: false };
   const lines = fleetLines({ view: first, now: first.at, connection: 'as it is now' }, screen);
-  process.stdout.write(`${lines.join('\n')}\n`);
+  print(lines.join('\n'));
   return EXIT.ok;
 }
 
 async function printFrames(address: QueueTarget): Promise<number> {
   return untilStopped(
     watchFleet(address, {
-      onFrame: (frame) => process.stdout.write(`${JSON.stringify(frame)}\n`),
-      onState: (state) => state !== 'live' && process.stderr.write(`${state}\n`),
+      onFrame: (frame) => print(JSON.stringify(frame)),
+      onState: (state) => state !== 'live' && printNote(state),
     }),
   );
 }

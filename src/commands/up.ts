@@ -20,6 +20,7 @@ import {
 } from '../workerd/settings.ts';
 import { makeToken } from '../workerd/tokens.ts';
 import { chooseEngine, withEngine } from './choose-engine.ts';
+import { print } from './print.ts';
 import { queueIds } from './queue-ids.ts';
 import { LogFile, UpTerminal, WorkerOutput } from './up-output.ts';
 import { firstRequest } from './welcome.ts';
@@ -63,13 +64,13 @@ export async function runUp(options: QueueOptions, env: NodeJS.ProcessEnv): Prom
     const logger = createLogger('queue', shown, undefined, terminal);
     const workerd = await unlessSignalled(keepServing({ ...settings, bindings, logger }), signals);
     if (typeof workerd === 'string') {
-      say(`${workerd}: the queue ends before it was up.`);
+      print(`${workerd}: the queue ends before it was up.`);
       return EXIT.ok;
     }
-    say(`Dashboard: ${workerd.url}/`);
+    print(`Dashboard: ${workerd.url}/`);
     const log = new LogFile(join(settings.stateDir, 'worker.log'));
-    say(`The queue is up, its state in ${settings.stateDir}, the log of engine and worker in ${log.path}.`);
-    say(engine.announcement);
+    print(`The queue is up, its state in ${settings.stateDir}, the log of engine and worker in ${log.path}.`);
+    print(engine.announcement);
     const output = new WorkerOutput(log, terminal, logger);
     const supervisor = startSupervisor(
       {
@@ -82,7 +83,7 @@ export async function runUp(options: QueueOptions, env: NodeJS.ProcessEnv): Prom
     const over = new AbortController();
     void announce(workerd.url, token, engine.isSimulated, over.signal).then((text) => {
       terminal.started();
-      if (text) say(text);
+      if (text) print(text);
     });
     const first = await Promise.race([signals.first, workerd.exited, supervisor.exited]);
     over.abort();
@@ -108,10 +109,11 @@ async function end(
   parts: { workerd: RunningWorkerd; supervisor: Supervisor; signals: EndSignals },
 ): Promise<number> {
   const { workerd, supervisor, signals } = parts;
-  if (typeof first === 'string') say(`${first}: ending in order; once more ends at once.`);
-  else if ('supervisor' in first) say(`The worker ended (exit code ${first.supervisor}); so does the rest.`);
+  if (typeof first === 'string') print(`${first}: ending in order; once more ends at once.`);
+  else if ('supervisor' in first)
+    print(`The worker ended (exit code ${first.supervisor}); so does the rest.`);
   else
-    say(
+    print(
       `The queue ended unexpectedly (${first.signal ?? `code ${first.code}`}); so does the rest. Its jobs are kept.`,
     );
 
@@ -129,7 +131,7 @@ async function end(
     return EXIT.forced;
   }
   if (typeof first === 'object' && !('supervisor' in first)) return EXIT.unexpected;
-  say('Everything has ended.');
+  print('Everything has ended.');
   return code;
 }
 
@@ -197,8 +199,4 @@ async function announce(
     await sleep(50, undefined, { signal: over }).catch(() => {});
   }
   return null;
-}
-
-function say(text: string): void {
-  process.stdout.write(`${text}\n`);
 }

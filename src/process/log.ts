@@ -1,6 +1,7 @@
 import pino, { type Logger } from 'pino';
 import { prettyFactory } from 'pino-pretty';
 import * as z from 'zod';
+import { printable } from '../protocol/text.ts';
 import { readEnvironment } from './environment.ts';
 import { logOutput } from './log-output.ts';
 import { isRunpodWorker, runpodLines, runpodLogLevel } from './runpod-log.ts';
@@ -14,6 +15,9 @@ export interface Log {
   warn(fields: object, message: string): void;
   error(fields: object, message: string): void;
 }
+
+/** What a colour begins with. */
+const ESCAPE = '\x1b';
 
 const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 
@@ -83,13 +87,14 @@ export function localDestination(env: NodeJS.ProcessEnv): LogDestination {
   return { write: (line) => output.write(pretty(line)) };
 }
 
-/** A line of JSON as one for people. */
+/** A line of JSON as one for people: nothing but our colours steers their terminal. */
 export function prettyLines(colorize: boolean): (line: string) => string {
-  return prettyFactory({
+  const pretty = prettyFactory({
     colorize,
     ignore: 'pid,hostname,name',
     translateTime: 'HH:MM:ss.l',
-    messageFormat: '{name}: {msg}',
+    messageFormat: ({ name, msg }) => `${name}: ${printable(String(msg))}`,
     singleLine: true,
   });
+  return (line) => pretty(line).split(ESCAPE).map(printable).join(ESCAPE);
 }

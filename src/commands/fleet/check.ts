@@ -1,6 +1,7 @@
 import { plural } from '../../dashboard/format.ts';
 import { EXIT } from '../../process/index.ts';
 import type { FleetSpec } from '../../scheduler/spec.ts';
+import { print, printNote } from '../print.ts';
 import { columns } from './columns.ts';
 import { costOf, costText, dollars, totalCost } from './cost.ts';
 import { readFleetFile } from './file.ts';
@@ -14,9 +15,9 @@ const HOURS_A_DAY = 24;
  */
 export async function runFleetCheck(path: string, env: NodeJS.ProcessEnv): Promise<number> {
   const { spec, warnings } = await readFleetFile(path, env);
-  for (const warning of warnings) process.stderr.write(`${warning}\n`);
+  for (const warning of warnings) printNote(warning);
   const counts = `${plural(Object.keys(spec.pools).length, 'pool')}, ${plural(Object.keys(spec.providers).length, 'provider')}`;
-  process.stdout.write(`${path} is in order: ${counts}.\n\n${costLines(spec).join('\n')}\n`);
+  print(`${path} is in order: ${counts}.\n\n${costLines(spec).join('\n')}`);
   return EXIT.ok;
 }
 

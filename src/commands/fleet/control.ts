@@ -1,6 +1,7 @@
 import { EXIT } from '../../process/index.ts';
 import type { PoolAction, SpecChange } from '../../scheduler/rpc.ts';
 import { askQueueJson, type QueueTarget } from '../ask-queue.ts';
+import { print } from '../print.ts';
 import { dollars } from './cost.ts';
 
 interface ControlOptions extends QueueTarget {
@@ -19,13 +20,13 @@ export async function runFleetControl(
     scope: 'admin',
     body: { dry_run: dryRun },
   });
-  process.stdout.write(`${dryRun ? 'Would be done: ' : ''}${text}\n`);
+  print(`${dryRun ? 'Would be done: ' : ''}${text}`);
   return EXIT.ok;
 }
 
 /** `worker-vllm fleet remove`: all that was launched is drained and terminated. */
 export async function runFleetRemove({ dryRun = false, ...target }: ControlOptions): Promise<number> {
-  process.stdout.write(`${changeLines(await removeFleet(target, dryRun)).join('\n')}\n`);
+  print(changeLines(await removeFleet(target, dryRun)).join('\n'));
   return EXIT.ok;
 }
 

@@ -2,6 +2,7 @@ import { type LauncherOptions, type RunningLauncher, startLauncher } from '../..
 import { createLogger } from '../../process/index.ts';
 import type { FleetView } from '../../protocol/index.ts';
 import type { QueueTarget } from '../ask-queue.ts';
+import { print } from '../print.ts';
 import { watchFleet } from '../top/connection.ts';
 import { applyFleet, changeLines } from './control.ts';
 import { FileFollower } from './follow-file.ts';
@@ -28,11 +29,11 @@ export async function runFleet(
   const follower = new FileFollower({
     path,
     env,
-    say,
+    say: print,
     apply: async ({ document }) => {
       const { changes, ...rest } = await applyFleet(target, document);
-      if (changes.length === 0) return say(`${path} is in force as it was.`);
-      for (const line of changeLines({ changes, ...rest })) say(line);
+      if (changes.length === 0) return print(`${path} is in force as it was.`);
+      for (const line of changeLines({ changes, ...rest })) print(line);
     },
   });
   await follower.start();
@@ -42,7 +43,7 @@ export async function runFleet(
   let before: FleetView | null = null;
   const telling = watchFleet(target, {
     onFrame: (_frame, view) => {
-      for (const text of happenings(before, view)) say(text);
+      for (const text of happenings(before, view)) print(text);
       before = view;
     },
     // The launcher says when the queue is away.
@@ -56,8 +57,4 @@ export async function runFleet(
       telling.stop();
     },
   };
-}
-
-function say(text: string): void {
-  process.stdout.write(`${text}\n`);
 }

@@ -1,6 +1,7 @@
 import { EXIT } from '../../process/index.ts';
-import type { FleetView } from '../../protocol/index.ts';
+import { type FleetView, printable } from '../../protocol/index.ts';
 import type { QueueTarget } from '../ask-queue.ts';
+import { print } from '../print.ts';
 import { readFleet } from '../top/connection.ts';
 import { drawLive } from '../top/live.ts';
 import { statusLines } from './status-lines.ts';
@@ -18,17 +19,17 @@ export interface FleetStatusOptions extends QueueTarget {
 export async function runFleetStatus({ json, watch, ...target }: FleetStatusOptions): Promise<number> {
   const view = await readFleet(target);
   if (json) {
-    process.stdout.write(`${JSON.stringify(scalingOf(view), null, 2)}\n`);
+    print(JSON.stringify(scalingOf(view), null, 2));
     return EXIT.ok;
   }
   if (watch && process.stdout.isTTY) {
     return drawLive(target, view, (shown, { rows, columns }) =>
       [shown.connection, '', ...statusLines(shown.view, shown.now)]
         .slice(0, rows)
-        .map((line) => line.slice(0, columns)),
+        .map((line) => printable(line).slice(0, columns)),
     );
   }
-  process.stdout.write(`${statusLines(view, view.at).join('\n')}\n`);
+  print(statusLines(view, view.at).join('\n'));
   return EXIT.ok;
 }
 

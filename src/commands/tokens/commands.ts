@@ -1,9 +1,10 @@
 import { UserError } from '../../process/index.ts';
-import { printable, type TokenView, termsText } from '../../protocol/index.ts';
+import { type TokenView, termsText } from '../../protocol/index.ts';
 import type { Scope } from '../../settings/scopes.ts';
 import { TokenBounds, TokenChanges, TokenRequest } from '../../settings/token-entry.ts';
 import { askQueueJson, type QueueTarget } from '../ask-queue.ts';
 import { columns } from '../fleet/columns.ts';
+import { print, printNote } from '../print.ts';
 import { clean } from '../top/terminal.ts';
 import { LIMIT_FLAGS, type LimitOptions, limitsIn } from './limit-options.ts';
 import { type NewSecret, randomName, type TokenPlace, tokensOfFolder, tokensOfQueue } from './places.ts';
@@ -75,8 +76,8 @@ export async function runTokenSet(name: string, options: PlaceOptions & TermOpti
   await place.set(name, changes);
   const { models, routes, expires_at, ...terms } = { ...token, ...changes };
   const [of, paths] = [models?.join(', ') ?? 'all', routes?.join(', ') ?? 'all'];
-  process.stderr.write(
-    `The token "${clean(name)}" now has the limits: ${clean(termsText(terms))}; models: ${clean(of)}; routes: ${clean(paths)}; expires: ${expires_at ?? 'never'}.\n`,
+  printNote(
+    `The token "${clean(name)}" now has the limits: ${clean(termsText(terms))}; models: ${clean(of)}; routes: ${clean(paths)}; expires: ${expires_at ?? 'never'}.`,
   );
   return 0;
 }
@@ -90,13 +91,13 @@ export async function runTokenList(name: string | undefined, options: PlaceOptio
   const text = options.json
     ? JSON.stringify(name === undefined ? shown : shown[0], null, 2)
     : table(shown, place);
-  process.stdout.write(`${printable(text)}\n`);
-  if (!options.json && !place.knowsUse && shown.length > 0) process.stderr.write(USE_HINT);
+  print(text);
+  if (!options.json && !place.knowsUse && shown.length > 0) printNote(USE_HINT);
   return 0;
 }
 
 const USE_HINT =
-  'When each was last used is known to the queue that runs: add --url http://127.0.0.1:8788 and --token with the scope admin.\n';
+  'When each was last used is known to the queue that runs: add --url http://127.0.0.1:8788 and --token with the scope admin.';
 
 /** `token rotate`: another secret, as `token create` shows it; the old one is refused from now on. */
 export async function runTokenRotate(name: string, options: PlaceOptions): Promise<number> {
@@ -113,16 +114,16 @@ export async function runTokenRevoke(
   const place = placeOf(options);
   const tenant = options.cancel ? await ownTenantOf(name, place, options) : null;
   await place.revoke(name);
-  process.stderr.write(`The token "${clean(name)}" is refused from now on.\n`);
+  printNote(`The token "${clean(name)}" is refused from now on.`);
   if (tenant === null) {
-    process.stderr.write(
-      'What it has stored goes on: its jobs, unless --cancel (with --url) cancels them, and its batches ("worker-vllm batch list").\n',
+    printNote(
+      'What it has stored goes on: its jobs, unless --cancel (with --url) cancels them, and its batches ("worker-vllm batch list").',
     );
     return 0;
   }
   const jobs = await cancelJobsOf(tenant, { url: options.url!, token: options.token });
-  process.stderr.write(
-    `${jobs} of its jobs were cancelled. Its batches go on: "worker-vllm batch list" shows them, "batch cancel" ends one.\n`,
+  printNote(
+    `${jobs} of its jobs were cancelled. Its batches go on: "worker-vllm batch list" shows them, "batch cancel" ends one.`,
   );
   return 0;
 }
@@ -162,8 +163,8 @@ function placeOf({ url, token, state }: PlaceOptions): TokenPlace {
 }
 
 function showOnce({ token, name }: NewSecret, what: string, { note }: TokenPlace): void {
-  process.stdout.write(`${token}\n`);
-  process.stderr.write(`The token "${clean(name)}" ${what}. It is shown only this once: ${note}\n`);
+  print(token);
+  printNote(`The token "${clean(name)}" ${what}. It is shown only this once: ${note}`);
 }
 
 const FIELDS: Record<string, string> = {

@@ -5,7 +5,8 @@ import { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { createLogger } from '../../../src/process/index.ts';
+import { createLogger, prettyLines } from '../../../src/process/index.ts';
+import { isPlain } from '../../../src/protocol/index.ts';
 import { until } from '../../support/poll.ts';
 
 it.each([
@@ -89,4 +90,18 @@ it('a process ends though nobody reads what it said last', async () => {
     process.exit(3);`);
   expect(await once(child, 'exit')).toEqual([3, null]);
   closeSync(reading);
+});
+
+it.each([true, false])('a line for people holds no sequence of its message (colours: %s)', (colorize) => {
+  const odd = {
+    level: 'info',
+    time: '2026-01-01T00:00:00Z',
+    name: 'x',
+    msg: '\u001b[2J\u009b\u202e',
+    of: '\u009b',
+  };
+  const shown = prettyLines(colorize)(JSON.stringify(odd));
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: colours begin with it
+  expect(isPlain(shown.replaceAll(/\u001b\[\d+m|\n/g, ''))).toBe(true);
+  expect(shown).toContain('\\u001b[2J');
 });
