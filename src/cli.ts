@@ -1,7 +1,7 @@
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { config as loadDotenv } from 'dotenv';
 import { checkOptions } from './commands/check-options.ts';
-import { DEFAULT_QUEUE_URL, finish, withStateOption, withToken } from './commands/command-line.ts';
+import { DEFAULT_QUEUE_URL, finish, withStateOption } from './commands/command-line.ts';
 import { addFleetCommands } from './commands/fleet-commands.ts';
 import { addTokenCommands } from './commands/token-commands.ts';
 import { EXIT, sourceStack, UserError } from './process/index.ts';
@@ -135,7 +135,7 @@ program
     '[prompt]',
     'what to ask, or a .jsonl file of jobs or payloads; without it --file or stdin is read',
   )
-  .option('--url <url>', 'address of the queue (variable QUEUE_URL)', env.QUEUE_URL || DEFAULT_QUEUE_URL)
+  .option('--url <url>', 'address of the queue (variable QUEUE_URL)', DEFAULT_QUEUE_URL)
   .option('--token <token>', 'token with the scope submit (variable CASOLA_API_TOKEN)')
   .option('--model <model>', 'the model to ask')
   .option('--job-type <type>', 'chat_completion, llm_inference or engine_request', 'chat_completion')
@@ -147,27 +147,22 @@ program
   .option('-o, --output <path>', 'of a .jsonl file: where results go (default FILE.results.jsonl)')
   .option('--in-flight <count>', 'of a .jsonl file: jobs submitted and not done at a time', count, 256)
   .action(async (prompt, options) => {
-    const given = { token: env.CASOLA_API_TOKEN || undefined, ...options };
     const jobFile = [prompt, options.file].find((path) => /\.(jsonl|ndjson)$/i.test(path ?? ''));
     return finish(
       jobFile === undefined
-        ? (await import('./commands/submit.ts')).runSubmit(prompt, given)
-        : (await import('./commands/submit-file.ts')).runSubmitFile(jobFile, given),
+        ? (await import('./commands/submit.ts')).runSubmit(prompt, options)
+        : (await import('./commands/submit-file.ts')).runSubmitFile(jobFile, options),
     );
   });
 
 program
   .command('top')
   .description('Show the fleet live: what needs attention, every pool and every worker.')
-  .option('--url <url>', 'address of the queue (variable QUEUE_URL)', env.QUEUE_URL || DEFAULT_QUEUE_URL)
+  .option('--url <url>', 'address of the queue (variable QUEUE_URL)', DEFAULT_QUEUE_URL)
   .option('--token <token>', 'token with the scope read (variable CASOLA_API_TOKEN)')
   .option('--queue-id <id>', 'which of the queues at that address')
   .option('--json', 'print what the live connection brings, a frame a line')
-  .action(async (options) =>
-    finish(
-      (await import('./commands/top.ts')).runTop({ token: env.CASOLA_API_TOKEN || undefined, ...options }),
-    ),
-  );
+  .action(async (options) => finish((await import('./commands/top.ts')).runTop(options)));
 
 const batch = program.command('batch').description('Run a file of requests as a batch, and see to batches.');
 
@@ -175,27 +170,19 @@ withTarget(batch.command('run <file>'))
   .description('Run every line of a .jsonl file and write the answers. The same command goes on with it.')
   .option('-o, --output <path>', 'where answers go (default FILE.output.jsonl)')
   .option('--window <window>', 'how long it may take: a number of m, h or d', '24h')
-  .action(async (file, options) =>
-    finish((await import('./commands/batch-run.ts')).runBatch(file, withToken(options))),
-  );
+  .action(async (file, options) => finish((await import('./commands/batch-run.ts')).runBatch(file, options)));
 
 withTarget(batch.command('list'))
   .description('The newest batches.')
-  .action(async (options) =>
-    finish((await import('./commands/batch-list.ts')).listBatches(withToken(options))),
-  );
+  .action(async (options) => finish((await import('./commands/batch-list.ts')).listBatches(options)));
 
 withTarget(batch.command('status <id>'))
   .description('One batch, as JSON.')
-  .action(async (id, options) =>
-    finish((await import('./commands/batch-list.ts')).showBatch(id, withToken(options))),
-  );
+  .action(async (id, options) => finish((await import('./commands/batch-list.ts')).showBatch(id, options)));
 
 withTarget(batch.command('cancel <id>'))
   .description('Cancel a batch; what has been run is kept.')
-  .action(async (id, options) =>
-    finish((await import('./commands/batch-list.ts')).cancelBatch(id, withToken(options))),
-  );
+  .action(async (id, options) => finish((await import('./commands/batch-list.ts')).cancelBatch(id, options)));
 
 addFleetCommands(program);
 
@@ -237,7 +224,7 @@ function withQueueOptions(command: Command): Command {
 
 function withTarget(command: Command): Command {
   return command
-    .option('--url <url>', 'address of the queue (variable QUEUE_URL)', env.QUEUE_URL || DEFAULT_QUEUE_URL)
+    .option('--url <url>', 'address of the queue (variable QUEUE_URL)', DEFAULT_QUEUE_URL)
     .option('--token <token>', 'token with the scope submit (variable CASOLA_API_TOKEN)');
 }
 

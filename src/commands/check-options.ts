@@ -1,31 +1,53 @@
-import type { Command } from 'commander';
+import type { Command, Option } from 'commander';
 import * as z from 'zod';
 import { readEnvironment, variable } from '../process/environment.ts';
 
-/** Options that become addresses and headers, and the variables that stand in for them. */
+/** Options that become addresses, headers and paths, and the variables that stand in for them. */
 const OPTIONS = {
   url: { kind: variable.baseUrl('http:', 'https:'), variable: 'QUEUE_URL' },
   workerUrl: { kind: variable.baseUrl('http:', 'https:'), variable: null },
   token: { kind: variable.header(), variable: 'CASOLA_API_TOKEN' },
   queueId: { kind: variable.header(), variable: null },
+  id: { kind: variable.name(256), variable: null },
+  state: { kind: variable.path(), variable: 'WORKER_VLLM_STATE' },
 } as const;
+type Checked = keyof typeof OPTIONS;
 
 /**
- * Checks what a command will send before it does anything.
+ * Checks what a command will send before it does anything, and gives the command the values as they were checked:
+ * without blanks around them, and from variables where no option says otherwise.
  * @throws UserError that names the option or variable, and shows no token
  */
 export function checkOptions(command: Command, env: NodeJS.ProcessEnv): void {
   const shape: Record<string, z.ZodType> = {};
   const given: Record<string, string> = {};
+  const attributes = new Map<string, Checked>();
   for (const option of command.options) {
-    const known = OPTIONS[option.attributeName() as keyof typeof OPTIONS];
-    if (!known) continue;
-    const isTyped = command.getOptionValueSource(option.attributeName()) === 'cli';
-    const name = isTyped || known.variable === null ? (option.long as string) : known.variable;
-    const value = isTyped ? command.getOptionValue(option.attributeName()) : env[name];
-    if (typeof value !== 'string') continue;
-    shape[name] = known.kind.optional();
-    given[name] = value;
+    const attribute = option.attributeName() as Checked;
+    const source = Object.hasOwn(OPTIONS, attribute) ? sourceOf(command, option, env) : null;
+    if (source === null) continue;
+    shape[source.name] = OPTIONS[attribute].kind;
+    given[source.name] = source.value;
+    attributes.set(source.name, attribute);
   }
-  readEnvironment(z.object(shape), given);
+  const checked = readEnvironment(z.object(shape), given);
+  for (const [name, attribute] of attributes) command.setOptionValue(attribute, checked[name]);
+}
+
+/** Where the value of an option comes from; null: it has none, or its default. */
+function sourceOf(
+  command: Command,
+  option: Option,
+  env: NodeJS.ProcessEnv,
+): { name: string; value: string } | null {
+  const attribute = option.attributeName() as Checked;
+  const typed: unknown = command.getOptionValue(attribute);
+  if (command.getOptionValueSource(attribute) === 'cli') {
+    return typeof typed === 'string' ? { name: option.long as string, value: typed } : null;
+  }
+  const { variable: name } = OPTIONS[attribute];
+  // A command that need not be told an address or a folder does not take one from a variable.
+  if (name === null || (attribute !== 'token' && option.defaultValue === undefined)) return null;
+  const value = env[name];
+  return value?.trim() ? { name, value } : null;
 }

@@ -3,10 +3,7 @@ import type { Command } from 'commander';
 /** What the command lines of all commands share. */
 
 export const DEFAULT_QUEUE_URL = 'http://127.0.0.1:8788';
-
-export function withToken<Options extends object>(options: Options): Options & { token?: string } {
-  return { token: process.env.CASOLA_API_TOKEN || undefined, ...options };
-}
+export const DEFAULT_STATE = '.worker-vllm';
 
 /** Ends at once with the command's code: a child that is stuck must not keep this process. */
 export async function finish(code: Promise<number>): Promise<never> {
@@ -15,7 +12,7 @@ export async function finish(code: Promise<number>): Promise<never> {
 
 export function withStateOption(command: Command): Command {
   const what = 'state folder of the queue (variable WORKER_VLLM_STATE)';
-  return command.option('--state <dir>', what, process.env.WORKER_VLLM_STATE || '.worker-vllm');
+  return command.option('--state <dir>', what, DEFAULT_STATE);
 }
 
 /** What an option lists, separated by commas. */

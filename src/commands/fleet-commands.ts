@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import { DEFAULT_QUEUE_URL, finish, list, withToken } from './command-line.ts';
+import { DEFAULT_QUEUE_URL, DEFAULT_STATE, finish, list } from './command-line.ts';
 
 const POOL_ACTIONS = [
   ['launch', 'Launch one worker more for a pool, now.'],
@@ -22,23 +22,19 @@ export function addFleetCommands(program: Command): void {
     .description('Show, by pool, what the scheduler wants, has and spends, and why.')
     .option('--json', 'print it as JSON, with every launch')
     .option('--watch', 'draw it anew as it changes')
-    .action(async (options) =>
-      finish((await import('./fleet/status.ts')).runFleetStatus(withToken(options))),
-    );
+    .action(async (options) => finish((await import('./fleet/status.ts')).runFleetStatus(options)));
 
   for (const [action, description] of POOL_ACTIONS) {
     withDryRun(withFleetTarget(fleet.command(`${action} <pool>`), 'admin'))
       .description(description)
       .action(async (pool, options) =>
-        finish((await import('./fleet/control.ts')).runFleetControl(action, pool, withToken(options))),
+        finish((await import('./fleet/control.ts')).runFleetControl(action, pool, options)),
       );
   }
 
   withDryRun(withFleetTarget(fleet.command('remove'), 'admin'))
     .description('Take the fleet back: everything that it launched is drained and ended.')
-    .action(async (options) =>
-      finish((await import('./fleet/control.ts')).runFleetRemove(withToken(options))),
-    );
+    .action(async (options) => finish((await import('./fleet/control.ts')).runFleetRemove(options)));
 
   withDryRun(
     withFleetTarget(program.command('launcher [file]'), 'launcher, with a file admin')
@@ -48,7 +44,7 @@ export function addFleetCommands(program: Command): void {
       .option(
         '--state <dir>',
         'folder for the logs of local processes (variable WORKER_VLLM_STATE)',
-        env.WORKER_VLLM_STATE || '.worker-vllm',
+        DEFAULT_STATE,
       ),
   )
     .description(
@@ -63,18 +59,12 @@ A launcher keeps nothing: another one, or the same started again, goes on where 
 stays in force and its machines run on. Run one on each machine whose processes or containers are to be workers,
 and one anywhere for clouds and Kubernetes.`,
     )
-    .action(async (file, options) =>
-      finish((await import('./launcher.ts')).runLauncher(file, withToken(options), env)),
-    );
+    .action(async (file, options) => finish((await import('./launcher.ts')).runLauncher(file, options, env)));
 }
 
 function withFleetTarget(command: Command, scope: string): Command {
   return command
-    .option(
-      '--url <url>',
-      'address of the queue (variable QUEUE_URL)',
-      process.env.QUEUE_URL || DEFAULT_QUEUE_URL,
-    )
+    .option('--url <url>', 'address of the queue (variable QUEUE_URL)', DEFAULT_QUEUE_URL)
     .option('--token <token>', `token with the scope ${scope} (variable CASOLA_API_TOKEN)`)
     .option('--queue-id <id>', 'which of the queues at that address');
 }

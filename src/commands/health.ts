@@ -5,6 +5,7 @@ import { reasonOf } from '../process/http.ts';
 import { EXIT } from '../process/index.ts';
 import { dialableHost } from '../process/network.ts';
 import { DEFAULT_QUEUE_URL } from './command-line.ts';
+import { print } from './print.ts';
 
 /** Below the time-out of the images' HEALTHCHECK, ms. */
 const PROBE_MS = 4000;
@@ -29,11 +30,11 @@ export async function runHealth(env: NodeJS.ProcessEnv): Promise<number> {
   switch (command) {
     case 'queue':
     case 'up': {
-      const listening = dialableHost(host ?? (env.QUEUE_HOST || '127.0.0.1'));
-      return await answers(`http://${listening}:${port ?? (env.QUEUE_PORT || 8788)}`);
+      const listening = dialableHost(host ?? (env.QUEUE_HOST?.trim() || '127.0.0.1'));
+      return await answers(`http://${listening}:${port ?? (env.QUEUE_PORT?.trim() || 8788)}`);
     }
     case 'launcher':
-      return await answers(url ?? (env.QUEUE_URL || DEFAULT_QUEUE_URL));
+      return await answers(url ?? (env.QUEUE_URL?.trim() || DEFAULT_QUEUE_URL));
     default:
       return await checkHealth(env);
   }
@@ -44,10 +45,10 @@ async function answers(url: string): Promise<number> {
     const { ok, status } = await fetch(`${url.replace(/\/+$/, '')}/health`, {
       signal: AbortSignal.timeout(PROBE_MS),
     });
-    process.stdout.write(`the queue at ${url}: ${ok ? 'healthy' : `HTTP ${status}`}\n`);
+    print(`the queue at ${url}: ${ok ? 'healthy' : `HTTP ${status}`}`);
     return ok ? EXIT.ok : EXIT.unexpected;
   } catch (error) {
-    process.stdout.write(`the queue at ${url}: ${reasonOf(error)}\n`);
+    print(`the queue at ${url}: ${reasonOf(error)}`);
     return EXIT.unexpected;
   }
 }

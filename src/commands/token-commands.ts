@@ -1,6 +1,6 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { SCOPES } from '../settings/scopes.ts';
-import { finish, list, withStateOption, withToken } from './command-line.ts';
+import { finish, list, withStateOption } from './command-line.ts';
 
 /** `token …`: who may use a queue. */
 export function addTokenCommands(program: Command): void {
@@ -21,41 +21,39 @@ export function addTokenCommands(program: Command): void {
     .option('--worker-id <id>', "the only worker that may use it; * stands for any characters: 'runpod-*'");
   withPlace(withTerms(create))
     .addHelpText('after', '\nA queue that runs on the folder knows it within a second.')
-    .action(async (options) =>
-      finish((await import('./tokens/commands.ts')).runTokenCreate(withToken(options))),
-    );
+    .action(async (options) => finish((await import('./tokens/commands.ts')).runTokenCreate(options)));
 
   withPlace(withTerms(token.command('set <name>')))
     .description('Change what a token may use, in force within a second; its secret stays.')
     .action(async (name, options) =>
-      finish((await import('./tokens/commands.ts')).runTokenSet(name, withToken(options))),
+      finish((await import('./tokens/commands.ts')).runTokenSet(name, options)),
     );
 
   withPlace(token.command('list'))
     .description('Show the tokens there are, what they may do, and when they were last used.')
     .option('--json', 'print them as JSON')
     .action(async (options) =>
-      finish((await import('./tokens/commands.ts')).runTokenList(undefined, withToken(options))),
+      finish((await import('./tokens/commands.ts')).runTokenList(undefined, options)),
     );
 
   withPlace(token.command('show <name>'))
     .description('Show one of them.')
     .option('--json', 'print it as JSON')
     .action(async (name, options) =>
-      finish((await import('./tokens/commands.ts')).runTokenList(name, withToken(options))),
+      finish((await import('./tokens/commands.ts')).runTokenList(name, options)),
     );
 
   withPlace(token.command('rotate <name>'))
     .description('Give a token another secret and print it this once; the old one is refused at once.')
     .action(async (name, options) =>
-      finish((await import('./tokens/commands.ts')).runTokenRotate(name, withToken(options))),
+      finish((await import('./tokens/commands.ts')).runTokenRotate(name, options)),
     );
 
   withPlace(token.command('revoke <name>'))
     .description('Take a token away: it is refused, and what was opened with it ends.')
     .option('--cancel', 'with --url: cancel its stored jobs, too, which go on otherwise')
     .action(async (name, options) =>
-      finish((await import('./tokens/commands.ts')).runTokenRevoke(name, withToken(options))),
+      finish((await import('./tokens/commands.ts')).runTokenRevoke(name, options)),
     );
 }
 

@@ -1,6 +1,15 @@
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createLogger, type EndSignals, EXIT, endSignals, unlessSignalled } from '../process/index.ts';
+import * as z from 'zod';
+import {
+  createLogger,
+  type EndSignals,
+  EXIT,
+  endSignals,
+  readEnvironment,
+  unlessSignalled,
+  variable,
+} from '../process/index.ts';
 import { isFinal, type LaunchRow } from '../protocol/index.ts';
 import type { FleetSpec } from '../scheduler/spec.ts';
 import { keepServing } from '../workerd/keep-serving.ts';
@@ -11,6 +20,7 @@ import type { QueueTarget } from './ask-queue.ts';
 import { removeFleet } from './fleet/control.ts';
 import { readFleetFile } from './fleet/file.ts';
 import { type RunningFleet, runFleet } from './fleet/run-fleet.ts';
+import { print } from './print.ts';
 import { queueIds } from './queue-ids.ts';
 import { readFleet } from './top/connection.ts';
 import { requestsForFleet } from './welcome.ts';
@@ -40,7 +50,11 @@ export async function runUpFleet(
   let reload = () => {};
   const signals = endSignals(undefined, () => reload());
   try {
-    // The command reports faults of the file before it starts anything.
+    // The command reports faults of variables and file before it starts anything.
+    const { CASOLA_QUEUE_ID: queueId } = readEnvironment(
+      z.object({ CASOLA_QUEUE_ID: variable.header().optional() }),
+      env,
+    );
     const { spec } = await readFleetFile(path, env);
     const settings = await readQueueSettings(options, { ...env, QUEUE_IDS: queueIds(env) });
     const own = makeToken('up', ['admin']);
@@ -51,14 +65,14 @@ export async function runUpFleet(
     const logger = createLogger('queue', { ...env, LOG_LEVEL: env.LOG_LEVEL || 'warn' });
     const workerd = await unlessSignalled(keepServing({ ...settings, bindings, logger }), signals);
     if (typeof workerd === 'string') {
-      say(`${workerd}: the queue ends before it was up.`);
+      print(`${workerd}: the queue ends before it was up.`);
       return EXIT.ok;
     }
     const { url } = workerd;
-    say(`Dashboard: ${url}/`);
-    say(`The queue is up, its state in ${settings.stateDir}.`);
+    print(`Dashboard: ${url}/`);
+    print(`The queue is up, its state in ${settings.stateDir}.`);
     const token = asksForTokens ? own.token : undefined;
-    const target: QueueTarget = { url, token, queueId: env.CASOLA_QUEUE_ID || undefined };
+    const target: QueueTarget = { url, token, queueId };
     const fleet = await runFleet(
       path,
       target,
@@ -69,11 +83,11 @@ export async function runUpFleet(
       throw error;
     });
     reload = fleet.reload;
-    say(requestsForFleet({ url, model: modelOf(spec), asksForTokens }));
+    print(requestsForFleet({ url, model: modelOf(spec), asksForTokens }));
     const parts = { workerd, fleet, target, signals };
     const first = await Promise.race([signals.first, workerd.exited, fleet.launcher.ended]);
-    if (typeof first === 'string') say(`${first}: ending in order; once more ends at once.`);
-    else say('A part of it ended unexpectedly; so does the rest.');
+    if (typeof first === 'string') print(`${first}: ending in order; once more ends at once.`);
+    else print('A part of it ended unexpectedly; so does the rest.');
     return await end(parts, typeof first === 'string');
   } finally {
     signals.release();
@@ -94,7 +108,7 @@ async function end({ workerd, fleet, target, signals }: Parts, isWanted: boolean
     workerd.kill();
     return EXIT.forced;
   }
-  say('Everything has ended.');
+  print('Everything has ended.');
   return isWanted ? EXIT.ok : EXIT.unexpected;
 }
 
@@ -110,11 +124,11 @@ async function endMachines(target: QueueTarget): Promise<void> {
         (launch) => !isFinal(launch) && drivers.get(launch.provider) !== 'process',
       );
       if (elsewhere.length === 0) return;
-      if (performance.now() > deadline) return say(leftText(elsewhere));
+      if (performance.now() > deadline) return print(leftText(elsewhere));
       await sleep(POLL_MS);
     }
   } catch (error) {
-    say((error as Error).message);
+    print((error as Error).message);
   }
 }
 
@@ -125,8 +139,4 @@ function leftText(launches: LaunchRow[]): string {
 
 function modelOf({ pools }: FleetSpec): string {
   return Object.values(pools)[0]?.model ?? 'default';
-}
-
-function say(text: string): void {
-  process.stdout.write(`${text}\n`);
 }

@@ -223,7 +223,7 @@ export class Provider {
 
   #secretsOf(order: Order): string[] {
     if (order.kind === 'terminate') return [];
-    const own = order.pool.secrets.map((name) => this.#settings.env[name] ?? '');
+    const own = order.pool.secrets.map((name) => this.#settings.env[name]?.trim() ?? '');
     return [...own, order.token ?? ''].filter((secret) => secret !== '');
   }
 }

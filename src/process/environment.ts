@@ -3,12 +3,19 @@ import { isIP } from 'node:net';
 import { dirname, resolve } from 'node:path';
 import * as z from 'zod';
 import { expectationWords } from '../protocol/schema-words.ts';
+import { isPlain } from '../protocol/text.ts';
 import { UserError } from './exit-codes.ts';
 import { MASK, mayHoldSecret } from './secrets.ts';
 
 /** Building blocks for variables, so that each kind of value is read the same way everywhere. */
 export const variable = {
   text: () => z.string().trim().min(1),
+  /** What is shown, and stands in addresses: an id. */
+  name: (most: number) =>
+    variable
+      .text()
+      .max(most)
+      .refine(isPlain, { error: 'expected no line breaks and no other control characters' }),
   /** @param check throws what is wrong with a text */
   checkedText: (check: (text: string) => unknown) =>
     variable.text().superRefine((text, context) => {
@@ -28,6 +35,15 @@ export const variable = {
         const problem = headerProblem(text);
         if (problem !== null) context.addIssue({ code: 'custom', message: problem });
       }),
+  /** `name=value,…`, values percent-encoded: the headers of OpenTelemetry's exporters. */
+  headers: () =>
+    variable.checkedText((text) => {
+      const wrong = text.split(',').findIndex((pair) => pair.trim() !== '' && !isHeader(pair));
+      if (wrong < 0) return;
+      throw new Error(
+        `its part ${wrong + 1} is no header: expected name=value, comma-separated, the values of visible ASCII characters or percent-encoded`,
+      );
+    }),
   url: (...protocols: string[]) =>
     // Blanks around it are nothing to a URL, but everything to what puts a path behind its text.
     z
@@ -157,6 +173,16 @@ function isDecodable({ username, password }: URL): boolean {
   try {
     decodeURIComponent(username + password);
     return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Whether it is `name=value` of what HTTP takes as a header, the value percent-encoded (RFC 9110 §5.5). */
+function isHeader(pair: string): boolean {
+  const [, name = '', value = ''] = /^([^=]*)=(.*)$/s.exec(pair.trim()) ?? [];
+  try {
+    return /^[\w!#$%&'*+.^`|~-]+$/.test(name.trim()) && /^[\t\x20-\x7e]*$/.test(decodeURIComponent(value));
   } catch {
     return false;
   }

@@ -1,6 +1,8 @@
 const SECRET_VARIABLE = /(?:[_-]|^)(?:KEY|TOKEN|SECRET|PASSWORD)$/i;
-/** Lists of tokens, and command lines, which may hold a key. */
-const HOLDS_SECRETS = /^QUEUE_TOKENS$|_(?:ARGS|COMMAND)$/;
+/** Lists of tokens and of headers, and command lines, which may hold a key. */
+const HOLDS_SECRETS = /^QUEUE_TOKENS$|_(?:ARGS|COMMAND|HEADERS)$/;
+/** A flag of a command line whose values are secrets, such as `--api-key`, and these. */
+const SECRET_ARGUMENTS = /--?[\w-]*(?:key|token|secret|password)(?:=|\s+)((?:(?!-)\S+\s*)+)/gi;
 /** Shorter values are no secrets, and replacing them would garble unrelated text. */
 const SHORTEST_SECRET = 4;
 
@@ -12,14 +14,27 @@ export function mayHoldSecret(name: string): boolean {
   return SECRET_VARIABLE.test(name) || HOLDS_SECRETS.test(name);
 }
 
-/** Hides the values of variables with secret names, such as HF_TOKEN, anywhere in a text. */
+/** Hides secrets of the environment anywhere in a text: of variables with secret names, such as HF_TOKEN, and inside others. */
 export function secretHider(env: NodeJS.ProcessEnv): (text: string) => string {
-  // A file that holds a secret may end in a line break, which is no part of the secret.
   const secrets = Object.entries(env)
-    .filter(([name]) => SECRET_VARIABLE.test(name))
-    .map(([, value]) => value?.trim() ?? '')
+    .flatMap(([name, value = '']) => secretsIn(name, value))
     .filter((value) => value.length >= SHORTEST_SECRET)
     // The longest first: nothing of it is left where another one is its beginning.
     .sort((a, b) => b.length - a.length);
   return (text) => secrets.reduce((shown, secret) => shown.replaceAll(secret, MASK), text);
+}
+
+function secretsIn(name: string, value: string): string[] {
+  // A file that holds a secret may end in a line break, which is no part of the secret.
+  if (SECRET_VARIABLE.test(name)) return [value.trim()];
+  if (!HOLDS_SECRETS.test(name)) return [];
+  if (name.endsWith('_HEADERS')) return listed(value).map((pair) => pair.replace(/^[^=]*=/, ''));
+  if (name === 'QUEUE_TOKENS') return listed(value).map((entry) => entry.slice(entry.lastIndexOf(':') + 1));
+  return [...value.matchAll(SECRET_ARGUMENTS)].flatMap(([, words = '']) =>
+    words.split(/\s+/).map((word) => word.replaceAll(/["']/g, '')),
+  );
+}
+
+function listed(text: string): string[] {
+  return text.split(',').map((part) => part.trim());
 }

@@ -13,11 +13,11 @@ import { LAST_WORDS_MS } from './way-down.ts';
 /** Who a container is, and where its log lines and metrics go: the same for each of its processes. */
 export const containerVariables = {
   ...logVariables,
-  CASOLA_CONFIG_ID: variable.text().max(256).describe('which jobs this worker takes, e.g. my-model'),
-  CASOLA_QUEUE_ID: variable.text().max(256).default('vllm-queue'),
-  CASOLA_INSTANCE_ID: variable.text().max(256).optional(),
-  RUNPOD_POD_ID: variable.text().max(200).optional(),
-  CONTAINER_ID: variable.text().max(200).optional(),
+  CASOLA_CONFIG_ID: variable.name(256).describe('which jobs this worker takes, e.g. my-model'),
+  CASOLA_QUEUE_ID: variable.name(256).default('vllm-queue'),
+  CASOLA_INSTANCE_ID: variable.name(256).optional(),
+  RUNPOD_POD_ID: variable.name(200).optional(),
+  CONTAINER_ID: variable.name(200).optional(),
   CASOLA_API_TOKEN: variable.header().optional(),
   CASOLA_LOGS_URL: variable.url('http:', 'https:').optional(),
   CASOLA_LOG_FLUSH_INTERVAL: variable.seconds(0.1).default(30),

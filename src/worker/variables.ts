@@ -60,6 +60,8 @@ export const workerVariables = {
   /** OpenTelemetry's SDK would take another address without a word. */
   OTEL_EXPORTER_OTLP_ENDPOINT: address.optional(),
   OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: address.optional(),
+  OTEL_EXPORTER_OTLP_HEADERS: variable.headers().optional(),
+  OTEL_EXPORTER_OTLP_TRACES_HEADERS: variable.headers().optional(),
   RUNPOD_TEST_INPUT: variable.text().optional(),
   RUNPOD_SERVE_API: variable
     .text()

@@ -246,6 +246,11 @@ async function failure(
   }
   const bind = /bind\(\): (.*?)(?: \(os error \d+\))?$/m.exec(said)?.[1];
   if (bind) throw new UserError(`Cannot listen on ${place}: ${bind}. Choose another --host or --port.`);
+  if (/DNS lookup failed/.test(said)) {
+    throw new UserError(
+      `Cannot listen on ${place}: no address of this name is known here. Choose another --host (QUEUE_HOST).`,
+    );
+  }
   throw new Error(
     `workerd ended before it was ready (code ${exit.code ?? exit.signal}): ${said || 'it said nothing'}`,
   );

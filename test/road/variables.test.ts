@@ -53,6 +53,8 @@ const ADDRESSES = [
   'ENGINE_PREFILL_URL',
   'HF_ENDPOINT',
 ];
+const HEADERS = ['OTEL_EXPORTER_OTLP_HEADERS', 'OTEL_EXPORTER_OTLP_TRACES_HEADERS'];
+const NAMES = ['CASOLA_CONFIG_ID', 'CASOLA_QUEUE_ID', 'CASOLA_INSTANCE_ID', 'RUNPOD_POD_ID', 'CONTAINER_ID'];
 const WORKER = {
   CASOLA_WS_URL: 'ws://127.0.0.1:9',
   CASOLA_CONFIG_ID: 'cfg',
@@ -68,6 +70,12 @@ it.each([
   ['work', all([...ADDRESSES, 'ENGINE_URL'], `htp//me:${MARK}@host`)],
   ['queue', { QUEUE_ALERT_URL: `htps://host/${MARK}`, QUEUE_TOKENS: `submit:${MARK},nothing:${MARK}` }],
   ['work', all(['HTTPS_PROXY', 'HTTP_PROXY'], `socks5://me:${MARK}@host`)],
+  ['work', all(HEADERS, `x-key=${MARK},y=%0a`)],
+  ['work', all(HEADERS, `authorization=“${MARK}”`)],
+  ['supervise', all(HEADERS, `x y=${MARK}`)],
+  ['work', all(HEADERS, `x=${MARK}100%`)],
+  ['work', all(NAMES, 'a\nb')],
+  ['supervise', all([...NAMES, 'VLLM_MODEL', 'VLLM_SERVED_MODEL_NAME'], 'a\u001b[31m')],
 ])('%s names every variable that is wrong, and shows no secret of it: %j', async (command, wrong) => {
   const process = cli([command], { ...(command === 'queue' ? {} : WORKER), ...wrong });
   expect((await process.exited).code).toBe(EXIT.configuration);
@@ -95,6 +103,36 @@ it.each([
     '--url="http://(secret)@127.0.0.1:9": expected no user name and password',
   );
   expect([token, typed, address].map((process) => process.output()).join()).not.toContain(MARK);
+});
+
+it.each([
+  ['submit', 'hello'],
+  ['batch', 'list'],
+  ['fleet', 'status'],
+])('%s %s takes its address and its token without the blanks around them', async (...command) => {
+  const env = { QUEUE_URL: ' http://127.0.0.1:9/ ', CASOLA_API_TOKEN: ' t\n' };
+  const padded = cli(command, env);
+  await padded.exited;
+  expect(padded.output()).toMatch(/No queue answers at|cannot be reached/);
+  expect(padded.output()).not.toMatch(/Invalid URL|failed unexpectedly/);
+  const blank = cli(command, { QUEUE_URL: '  ' });
+  await blank.exited;
+  expect(blank.output()).toContain('http://127.0.0.1:8788');
+  const empty = cli([...command, '--url', ' ']);
+  expect((await empty.exited).code).toBe(EXIT.configuration);
+  expect(empty.output()).toContain('--url is not set');
+});
+
+it.each([
+  ['launcher', '--id', 'a\nb', '--id="a\\nb": expected no line breaks'],
+  ['launcher', '--state', '/dev/null/x', '--state="/dev/null/x": /dev/null is no folder'],
+  ['queue', '--host', 'no-such-host.invalid', 'Cannot listen on no-such-host.invalid:'],
+  ['up', '--fleet', 'examples/fleet.yaml', 'CASOLA_QUEUE_ID="grün": its character 3 is U+00FC'],
+])('%s %s %j is refused: %s', async (command, option, value, text) => {
+  const env = { QUEUE_TOKENS: 'admin:t', WORKER_VLLM_STATE: stateFolder(), CASOLA_QUEUE_ID: 'grün' };
+  const process = cli([command, option, value], env);
+  expect((await process.exited).code).toBe(EXIT.configuration);
+  expect(process.output()).toContain(text);
 });
 
 it('a launcher names keys of providers that cannot be sent', async () => {

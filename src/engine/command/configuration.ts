@@ -55,6 +55,9 @@ const adapters = z.string().transform((text, context) => {
   return z.NEVER;
 });
 
+/** As a pool of a fleet may have. */
+const MODEL_CHARACTERS = 512;
+
 /** They would move the engine, or its metrics, to an address where the worker does not look. */
 const MOVES_THE_ENGINE = /^--(?:host|port|uds|metrics[-_]port)(?==|$)/;
 
@@ -74,7 +77,7 @@ export function engineVariables(env: NodeJS.ProcessEnv) {
   const engine = chosenEngine(env);
   const isExternal = engine === 'external';
   const model = variable
-    .text()
+    .name(MODEL_CHARACTERS)
     .describe(
       'the model to serve, a local folder or owner/name on Hugging Face; or set ENGINE_URL for an engine that runs already',
     );
@@ -109,7 +112,7 @@ export function engineVariables(env: NodeJS.ProcessEnv) {
     VLLM_STARTUP_TIMEOUT: variable.seconds(1).default(120),
     VLLM_EXTRA_ARGS: extraArguments.default([]),
     VLLM_SERVE_COMMAND: words.optional(),
-    VLLM_SERVED_MODEL_NAME: variable.text().optional(),
+    VLLM_SERVED_MODEL_NAME: variable.name(MODEL_CHARACTERS).optional(),
   };
 }
 

@@ -18,3 +18,19 @@ test('a secret is hidden whole, whatever blanks its variable has around it and w
   const hide = secretHider({ ONE_KEY: 'sk-1', OTHER_KEY: 'sk-1-long', HF_TOKEN: 'hf_abc\n' });
   expect(hide('sk-1 sk-1-long hf_abc')).toBe('(secret) (secret) (secret)');
 });
+
+test('secrets inside command lines, lists of tokens and headers are hidden too', () => {
+  const hide = secretHider({
+    VLLM_EXTRA_ARGS: '--api-key "sk-one" sk-two --max-model-len 4096 --hf-token=hf_three',
+    VLLM_SERVE_COMMAND: 'vllm --api-key sk-four',
+    QUEUE_TOKENS: 'submit:wv_five, worker@runpod-*:wv_six',
+    OTEL_EXPORTER_OTLP_HEADERS: 'x-api-key=seven,x-other=eight',
+  });
+  expect(
+    hide(
+      "{'api_key': ['sk-one', 'sk-two'], 'max_model_len': 4096} hf_three sk-four wv_five wv_six seven eight",
+    ),
+  ).toBe(
+    "{'api_key': ['(secret)', '(secret)'], 'max_model_len': 4096} (secret) (secret) (secret) (secret) (secret) (secret)",
+  );
+});
