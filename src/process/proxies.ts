@@ -65,7 +65,8 @@ function isThisMachine(host: string): boolean {
 
 /**
  * Hosts without a proxy, separated by commas or blanks: a name stands for itself and all below it, with or without a dot
- * or `*.` before it; an address may be a network (`10.0.0.0/8`); a port may follow; `*` is every host.
+ * or `*.` before it; an address may be a network (`10.0.0.0/8`); a port may follow; `*` stands for any characters. What
+ * stands around a name in an address, `http://` and `/`, is passed over.
  */
 function exceptionsIn(list: string): (url: URL) => boolean {
   const entries = list
@@ -78,14 +79,35 @@ function exceptionsIn(list: string): (url: URL) => boolean {
 
 function exception(entry: string): (url: URL) => boolean {
   if (entry === '*') return () => true;
+  const bare = entry.replace(/^[a-z]+:\/\//, '').replace(/\/$/, '');
+  if (bare !== entry) return exception(bare);
   const network = /^\[?([\da-f.:]+)\]?\/(\d{1,3})$/.exec(entry);
   if (network) return inNetwork(network[1] as string, Number(network[2]));
   if (isIP(entry) === 6) return ({ hostname: host }) => host === new URL(`http://[${entry}]`).hostname;
   const [, name, port] = /^(\[[^\]]*\]|[^:]*)(?::(\d+))?$/.exec(entry.replace(/^\*?\./, '')) ?? [];
   if (!name) return () => false;
-  return (url) =>
-    (port === undefined || port === portOf(url)) &&
-    (url.hostname === name || (isIP(url.hostname) === 0 && url.hostname.endsWith(`.${name}`)));
+  const fits = name.includes('*') ? patternOf(name) : isOrIsBelow(asInAddress(name));
+  return (url) => (port === undefined || port === portOf(url)) && fits(withoutDot(url.hostname));
+}
+
+function isOrIsBelow(name: string): (host: string) => boolean {
+  return (host) => host === name || (isIP(host) === 0 && host.endsWith(`.${name}`));
+}
+
+function patternOf(name: string): (host: string) => boolean {
+  const parts = name.split('*').map((part) => part.replaceAll(/[.[\]\\^$+?{}()|-]/g, '\\$&'));
+  const pattern = new RegExp(`^${parts.join('.*')}$`);
+  return (host) => pattern.test(host);
+}
+
+/** A name as URLs have it: in ASCII, without the dot that ends a whole name. */
+function asInAddress(name: string): string {
+  const address = `http://${name}`;
+  return withoutDot(URL.canParse(address) ? new URL(address).hostname : name);
+}
+
+function withoutDot(host: string): string {
+  return host.replace(/\.$/, '');
 }
 
 function inNetwork(address: string, bits: number): (url: URL) => boolean {

@@ -1,4 +1,4 @@
-import type { Socket } from 'node:net';
+import { isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { Agent, buildConnector, Client, Dispatcher, ProxyAgent, setGlobalDispatcher } from 'undici';
 import { type ChooseProxy, type HttpProxy, portOf } from './proxies.ts';
@@ -50,16 +50,16 @@ export function tunnelled(proxy: HttpProxy, target: URL) {
     tunnel(proxy, `${hostname}:${portOf(target)}`).then(
       (socket) => {
         const isEncrypted = protocol === 'wss:';
-        connected(null, isEncrypted ? connectTls({ socket, servername: serverName(hostname) }) : socket);
+        // The certificate is compared with the host, also where that is an address, which TLS does not name.
+        const host = hostname.replace(/^\[(.*)\]$/, '$1');
+        connected(
+          null,
+          isEncrypted ? connectTls({ socket, host, servername: isIP(host) === 0 ? host : '' }) : socket,
+        );
       },
       (error) => connected(error, none),
     );
   };
-}
-
-/** Addresses are no names of servers. */
-function serverName(host: string): string {
-  return /^[\d.]+$|:/.test(host) ? '' : host;
 }
 
 /**
@@ -106,11 +106,16 @@ class ProxyDispatcher extends Dispatcher {
   }
 }
 
+/** undici takes the brackets of IPv6 away. */
+function bracketed(host: string): string {
+  return isIP(host) === 6 ? `[${host}]` : host;
+}
+
 function tunnelConnector(proxy: HttpProxy): buildConnector.connector {
   const encrypt = buildConnector({ allowH2: false });
   return (options, callback) => {
     const { hostname, port, protocol } = options;
-    const host = `${hostname}:${port || (protocol === 'https:' ? 443 : 80)}`;
+    const host = `${bracketed(hostname)}:${port || (protocol === 'https:' ? 443 : 80)}`;
     tunnel(proxy, host).then(
       (socket) => {
         if (protocol !== 'https:') return callback(null, socket);

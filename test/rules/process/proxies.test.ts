@@ -65,6 +65,14 @@ describe('NO_PROXY', () => {
     ['fd12::1', 'http://[fd12::1]:8788', true],
     ['[fd12::1]:8788', 'http://[fd12::1]:8788', true],
     ['10.0.0.0/99', 'http://10.1.2.3', false],
+    ['10.*', 'http://10.1.2.3', true],
+    ['10.*', 'http://110.1.2.3', false],
+    ['*-internal.example', 'https://a-internal.example', true],
+    ['queue.example.', 'https://queue.example', true],
+    ['queue.example', 'https://queue.example.', true],
+    ['http://queue.example/', 'https://queue.example', true],
+    ['https://queue.example:8443', 'https://queue.example:8443', true],
+    ['bücher.example', 'https://bücher.example', true],
     ['', 'https://queue.example', false],
   ])('%j and %s: %s', (list, url, isDirect) => {
     expect(chosen({ ...BOTH, NO_PROXY: list }, url) === null).toBe(isDirect);
