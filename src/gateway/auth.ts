@@ -54,17 +54,21 @@ export async function authorize(
       'token_missing',
     );
   }
-  if (!entry.scopes.some((scope) => scope === 'admin' || anyOf.includes(scope))) {
-    throw new HttpError(
-      403,
-      `The token "${entry.name}" has the scope ${entry.scopes.join(', ')}; this route asks for ${anyOf.join(' or ')}.`,
-      'scope_missing',
-    );
-  }
-  const { name, routes = null } = entry;
-  const denied = routeProblem(new URL(request.url).pathname, { name, routes });
+  const denied = denialOf(entry, anyOf, new URL(request.url).pathname);
   if (denied) throw denied;
   return entry;
+}
+
+/** Why a token may not ask for a path that asks for one of these scopes: 403; null: it may. */
+export function denialOf(
+  { name, scopes, routes }: TokenEntry,
+  anyOf: readonly Scope[],
+  path: string,
+): HttpError | null {
+  if (scopes.some((scope) => scope === 'admin' || anyOf.includes(scope)))
+    return routeProblem(path, { name, routes: routes ?? null }) ?? null;
+  const message = `The token "${name}" has the scope ${scopes.join(', ')}; this route asks for ${anyOf.join(' or ')}.`;
+  return new HttpError(403, message, 'scope_missing');
 }
 
 /** Headers in which other clients than OpenAI's send their key: Anthropic's, and those of Azure OpenAI. */

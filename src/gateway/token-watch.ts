@@ -8,13 +8,15 @@ const EVERY_MS = 1000;
 /**
  * Looks at the token of something that lasts, until `stop`. The queue itself ends the requests and the workers of a
  * token; what the gateway holds for a caller, a long poll or a socket, it ends by this.
- * @param over called once, when the token was revoked or rotated, or has expired
+ * @param over called once, when the token was revoked or rotated, has expired, or may not do any more what it opened
+ * @param denialOf why a token as it is now may not do that; null: it may
  * @returns stop
  */
 export function watchToken(
   caller: TokenEntry | null,
   env: TokenSources,
   over: (error: HttpError) => void,
+  denialOf: (entry: TokenEntry) => HttpError | null = () => null,
 ): () => void {
   if (caller === null) return () => {};
   let isStopped = false;
@@ -22,17 +24,20 @@ export function watchToken(
     // While the list cannot be read, the token is as it was.
     const entry = await entryNow(caller, env).catch(() => null);
     if (isStopped) return;
-    if (entry !== undefined) timer = setTimeout(look, EVERY_MS);
-    else {
-      const message = `The token "${caller.name}" was revoked, rotated or expired while this was open.`;
-      over(new HttpError(401, message, 'token_unknown'));
-    }
+    const problem = entry === undefined ? goneError(caller) : entry && denialOf(entry);
+    if (problem === null) timer = setTimeout(look, EVERY_MS);
+    else over(problem);
   };
   let timer = setTimeout(look, EVERY_MS);
   return () => {
     isStopped = true;
     clearTimeout(timer);
   };
+}
+
+function goneError({ name }: TokenEntry): HttpError {
+  const message = `The token "${name}" was revoked, rotated or expired while this was open.`;
+  return new HttpError(401, message, 'token_unknown');
 }
 
 /**

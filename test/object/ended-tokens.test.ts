@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import type { NewToken } from '../../src/protocol/index.ts';
+import { type NewToken, PING_TEXT } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { bytes, EVENT_STREAM, type JobFrame, RawWorker } from '../support/raw-worker.ts';
 import { tokenEntry } from '../support/token-entry.ts';
@@ -166,6 +166,23 @@ it.each([{ worker_id: 'another' }, { models: ['tiny'] }, { expires_at: '2199-01-
     await until(() => worker.closed !== null && viewer.isClosed, 'both are closed');
   },
 );
+
+it('a program whose token may not dial its socket any more submits nothing over the one that it has', async () => {
+  const token = await make('narrowed', ['submit']);
+  const program = await socket('/api/jobs/socket', token);
+  const narrow = (...routes: string[]) => ask('PATCH', '/api/tokens/narrowed', { routes });
+  expect((await narrow('/api/jobs/socket', '/v1/*')).status).toBe(200);
+  await new Promise((done) => {
+    program.ws.once('message', done);
+    program.ws.send(PING_TEXT);
+  });
+  expect(program.isClosed).toBe(false);
+  expect((await narrow('/v1/*')).status).toBe(200);
+  const job = { id: 'late', job_type: 'chat_completion', config_id: 'cfg', payload: { messages: [] } };
+  program.ws.send(JSON.stringify({ type: 'submit', jobs: [job] }));
+  await until(() => program.isClosed, 'its socket is closed');
+  expect((await ask('GET', '/api/jobs/late')).status).toBe(404);
+});
 
 it('a token that expires closes what was opened with it', async () => {
   const expires_at = new Date(Date.now() + 4000).toISOString();

@@ -1,8 +1,10 @@
 import { quietly } from '../../durable/quietly.ts';
+import type { TokenEntry } from '../../settings/token-entry.ts';
 import { auditedOfJob, stateAfter } from '../audit.ts';
-import { type Caller, readerOf, viewerOf } from '../auth.ts';
+import { type Caller, denialOf, readerOf, viewerOf } from '../auth.ts';
 import { holdBytes } from '../body.ts';
 import { boundsOf } from '../bounds.ts';
+import type { HttpError } from '../errors.ts';
 import { JobSocket } from '../job-socket.ts';
 import { submissionOf } from '../limits.ts';
 import { modelAliases } from '../model-aliases.ts';
@@ -15,15 +17,18 @@ import { entryNow } from '../tokens.ts';
 import { takeTurn } from '../turns.ts';
 import { type Gateway, type GatewayContext, requireUpgrade, route } from './route.ts';
 
+const PATH = '/api/jobs/socket';
+const SCOPES = ['submit'] as const;
+
 /** Where programs that submit many jobs dial. */
 export function jobSocketRoute(app: Gateway): void {
   route(app, {
     method: 'GET',
-    path: '/api/jobs/socket',
+    path: PATH,
     tag: 'Jobs',
     summary: 'A WebSocket for programs that submit many jobs',
     description: 'The program sends ClientFrame and is sent ClientAnswer (docs/protocol.md).',
-    scopes: ['submit'],
+    scopes: SCOPES,
     answers: { 101: { description: 'The socket is open.' } },
     errors: [426],
     handler: (context) => {
@@ -67,11 +72,13 @@ function serve(context: GatewayContext): Response {
     close: (code, reason) => quietly(() => server.close(code, reason)),
     sleep: (ms) => new Promise((done) => setTimeout(done, ms)),
   });
+  /** Its scopes and routes may have been changed. */
+  const denied = (entry: TokenEntry) => denialOf(entry, SCOPES, PATH);
   let last = Promise.resolve();
   const take = async (data: string | ArrayBuffer) => {
     // What cannot be looked up now is as it was.
     const entry = await entryNow(caller, env).catch(() => token);
-    if (entry === undefined)
+    if (entry === undefined || (entry && denied(entry)))
       return quietly(() => server.close(1008, 'the token of this connection is not good any more'));
     token = entry && { ...entry, ...(caller?.signed_in && { signed_in: caller.signed_in }) };
     socket.onMessage(data);
@@ -80,10 +87,11 @@ function serve(context: GatewayContext): Response {
   server.addEventListener('message', ({ data }) => {
     last = last.then(() => take(data));
   });
-  const stopWatching = watchToken(caller, env, ({ message }) => {
+  const over = ({ message }: HttpError) => {
     quietly(() => server.close(1008, message));
     socket.onClose();
-  });
+  };
+  const stopWatching = watchToken(caller, env, over, denied);
   const closed = () => {
     stopWatching();
     quietly(() => server.close(1000, ''));
