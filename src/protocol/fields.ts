@@ -16,3 +16,14 @@ export function jsonOrText(text: string): unknown {
     return text;
   }
 }
+
+/** Where a value has a member named `__proto__`, which schemas pass over without a word; null: nowhere. */
+export function protoIn(value: unknown, path: readonly PropertyKey[] = []): PropertyKey[] | null {
+  if (typeof value !== 'object' || value === null) return null;
+  if (Object.hasOwn(value, '__proto__')) return [...path, '__proto__'];
+  for (const [name, member] of Object.entries(value)) {
+    const found = protoIn(member, [...path, name]);
+    if (found !== null) return found;
+  }
+  return null;
+}

@@ -13,6 +13,13 @@ const TOKENS = SCOPES.map((scope) => tokenEntry(scope, [scope]));
 
 const workerd = startTestWorkerd({ TOKENS: JSON.stringify(TOKENS) });
 
+it('refuses a file with a name that no schema would tell of', async () => {
+  const fleet = new Fleet();
+  const spec = JSON.parse('{"providers":{"cloud":{"driver":"runpod"}},"pools":{"__proto__":{"model":"m"}}}');
+  const { status, body } = await fleet.call('admin', '/api/fleet/spec', { spec });
+  expect([status, JSON.stringify(body)]).toEqual([400, expect.stringContaining('spec.pools.__proto__')]);
+});
+
 class Fleet {
   readonly id = workerd.newQueue();
   readonly prefixes = new Set<string>();

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml';
 import { UserError } from '../../process/index.ts';
+import { protoIn } from '../../protocol/fields.ts';
 import { schemaWords } from '../../protocol/schema-words.ts';
 import type { FleetSpec as FleetSpecType } from '../../scheduler/spec.ts';
 import { FleetSpec } from '../../scheduler/spec.ts';
@@ -81,6 +82,8 @@ export function readFleetText(text: string, env: NodeJS.ProcessEnv): FleetText {
   const parsed = FleetSpec.safeParse(document ?? {}, { error: schemaWords });
   const issues = parsed.success ? [] : remarksOf(parsed.error.issues, document);
   const environment = environmentRemarks(document);
+  const unnamed = protoIn(document);
+  if (unnamed !== null) issues.push({ path: unnamed, of: 'key', text: 'is no name of anything' });
   const isTold = (fault: Remark) => issues.some(({ path }) => pathText(path) === pathText(fault.path));
   const faults = placed([...issues, ...environment.faults.filter((fault) => !isTold(fault))]);
   const warnings = placed([

@@ -1,5 +1,6 @@
 import type * as z from 'zod';
 import { mayBeFlag, WELL_KNOWN, whatBecameOf } from '../../engine/command/flag-names.ts';
+import { variable } from '../../process/environment.ts';
 import { isObject } from '../../protocol/fields.ts';
 import { didYouMean, expectationWords, shown } from '../../protocol/schema-words.ts';
 import { DRIVERS } from '../../scheduler/drivers.ts';
@@ -52,25 +53,30 @@ export function environmentRemarks(document: unknown): { faults: Remark[]; warni
   return { faults, warnings };
 }
 
-/** Secrets that the environment lacks: the launcher may run elsewhere, so that they need not be here. */
+/** Secrets that the environment lacks, or that cannot be used: the launcher may run elsewhere, so that they need not be here. */
 export function secretRemarks(document: unknown, env: NodeJS.ProcessEnv): Remark[] {
-  const missing = (path: PropertyKey[], name: unknown): Remark[] => {
-    if (typeof name !== 'string' || env[name]?.trim()) return [];
-    const text = `${name} is not set in this environment; it must be set where the launcher runs`;
-    return [{ path, of: 'value', text }];
+  const remark = (path: PropertyKey[], name: unknown, shape: z.ZodRawShape): Remark[] => {
+    if (typeof name !== 'string') return [];
+    const text = env[name]?.trim()
+      ? unusable(name, env[name], shape)
+      : `${name} is not set in this environment; it must be set where the launcher runs`;
+    return text === null ? [] : [{ path, of: 'value', text }];
   };
   const ofPools = entriesOf(fieldOf(document, 'pools')).flatMap(([id, pool]) => {
     const secrets = fieldOf(pool, 'secrets');
     const names: unknown[] = Array.isArray(secrets) ? secrets : [];
-    return names.flatMap((name, index) => missing(['pools', id, 'secrets', index], name));
+    const shape = containerShape({});
+    return names.flatMap((name, index) => remark(['pools', id, 'secrets', index], name, shape));
   });
   const ofProviders = entriesOf(fieldOf(document, 'providers')).flatMap(([id, provider]) => {
     const field = ['api_key_variable', 'token_variable'].find(
       (name) => fieldOf(provider, name) !== undefined,
     );
-    if (field !== undefined) return missing(['providers', id, field], fieldOf(provider, field));
+    const key = (path: PropertyKey[], name: unknown) =>
+      remark(path, name, { [String(name)]: variable.header() });
+    if (field !== undefined) return key(['providers', id, field], fieldOf(provider, field));
     const facts = fieldOf(DRIVERS, String(fieldOf(provider, 'driver')));
-    return missing(['providers', id, 'driver'], fieldOf(facts, 'keyVariable'));
+    return key(['providers', id, 'driver'], fieldOf(facts, 'keyVariable'));
   });
   return [...ofProviders, ...ofPools];
 }
@@ -89,6 +95,15 @@ function nameWarnings(name: string): string[] {
   if (WELL_KNOWN.has(name) || !mayBeFlag(name)) return [];
   const hint = didYouMean(name, WELL_KNOWN);
   return hint ? [`will be taken for a flag of the engine${hint}`] : [];
+}
+
+/** Why a secret is of no use where it goes, without a word of it; null: it may be. */
+function unusable(name: string, value: string, shape: z.ZodRawShape): string | null {
+  const parsed = Object.hasOwn(shape, name)
+    ? (shape[name] as z.ZodType).safeParse(value, { error: expectationWords })
+    : null;
+  if (parsed?.error === undefined) return null;
+  return `${name} cannot be used as it is set in this environment: ${parsed.error.issues[0]?.message}`;
 }
 
 function valueFault(name: string, value: unknown, shape: z.ZodRawShape): string | null {

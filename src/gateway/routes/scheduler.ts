@@ -1,4 +1,5 @@
 import type * as z from 'zod';
+import { protoIn } from '../../protocol/fields.ts';
 import { schemaWords } from '../../protocol/index.ts';
 import { LauncherReport, POOL_ACTIONS, type PoolAction } from '../../scheduler/rpc.ts';
 import type { FleetSpec, PoolSpec } from '../../scheduler/spec.ts';
@@ -159,6 +160,8 @@ async function bodyOf<T>(
   } finally {
     release();
   }
+  const unnamed = protoIn(body);
+  if (unnamed !== null) throw new HttpError(400, `${unnamed.join('.')}: is no name of anything`, code);
   const parsed = schema.safeParse(body, { error: schemaWords });
   if (parsed.success) return parsed.data;
   const faults = parsed.error.issues.map(({ path, message }) =>

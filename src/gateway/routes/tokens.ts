@@ -1,6 +1,6 @@
 import type * as z from 'zod';
 import type { TokenChange } from '../../fleet/rpc.ts';
-import { parseValue, type TokenView } from '../../protocol/index.ts';
+import { parseValue, protoIn, type TokenView } from '../../protocol/index.ts';
 import { DEFAULT_QUEUE } from '../../settings/queue-settings.ts';
 import { endedTokens, TokenChanges, type TokenEntry, TokenRequest } from '../../settings/token-entry.ts';
 import { audited } from '../audit.ts';
@@ -279,14 +279,9 @@ function viewOf(entry: TokenEntry, source: TokenView['source'], lastUsed: number
 async function requestOf<T>(context: GatewayContext, schema: z.ZodType<T>): Promise<T> {
   const value = await readValue(context.req.raw, context.env, BODY_BYTES);
   // A schema passes it over without a word.
-  if (hasProto(value))
+  if (protoIn(value) !== null)
     throw new HttpError(400, 'Not a token: "__proto__" is no name of anything.', 'invalid_token');
   const parsed = parseValue(schema, value);
   if (parsed.ok) return parsed.value;
   throw new HttpError(400, `Not a token: ${parsed.message}`, 'invalid_token');
-}
-
-function hasProto(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  return Object.hasOwn(value, '__proto__') || Object.values(value).some(hasProto);
 }

@@ -181,6 +181,33 @@ pools:
     expect(said(text, env).warnings.join('\n')).not.toContain('not set');
   });
 
+  it('is refused with a name that objects keep for themselves, wherever it stands', () => {
+    const { faults } = readFleetText(
+      'providers: { here: { driver: process } }\npools: { p: { model: m, env: { __proto__: x }, machines: [{ provider: here }] } }',
+      {},
+    );
+    expect(faults).toEqual([
+      { line: 2, column: 32, path: 'pools.p.env.__proto__', text: 'is no name of anything' },
+    ]);
+  });
+
+  it('is warned about where a secret cannot be used as it is here, which is not shown', () => {
+    const { warnings } = readFleetText(
+      `providers:
+  here: { driver: process }
+  cloud: { driver: vast, api_key_variable: MINE }
+pools:
+  p: { model: m, secrets: [HF_TOKEN, OTHER], machines: [{ provider: here }] }
+`,
+      { HF_TOKEN: 'hush\nhush', MINE: '“hush”', OTHER: 'a b' },
+    );
+    expect(warnings.map(({ text }) => text)).toEqual([
+      expect.stringMatching(/^MINE cannot be used as it is set in this environment: its character 1 is/),
+      expect.stringMatching(/^HF_TOKEN cannot be used as it is set in this environment: its character 5 is/),
+    ]);
+    expect(JSON.stringify(warnings)).not.toContain('hush');
+  });
+
   it('is refused where its aliases stand for more than any memory holds', () => {
     const bomb = ['a: &a0 [x, x, x, x, x, x, x, x, x]'];
     for (let n = 1; n < 12; n++)
