@@ -252,7 +252,7 @@ function foreignPool(
   if (own === undefined) return UNSERVED;
   if (own.kind === 'pool' && own.config_id === configId) return null;
   const does = own.kind === 'pool' ? `the pool "${own.config_id}" does` : 'no pool is known that does';
-  const message = `the pool "${configId}" does not serve the model "${shortName(model)}", which the job asks for; ${does}`;
+  const message = `the pool "${configId}" does not serve the model "${shortName(model)}", which the job asks for; ${does}, and a token for certain models has to name such a pool among them`;
   return { ok: false, reason: 'unknown_pool', message };
 }
 
