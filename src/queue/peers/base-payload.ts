@@ -24,9 +24,8 @@ const CHAT_TYPES = new Set(['chat_completion', 'llm_inference']);
 export function basePayload(jobType: string, payload: string): string | null {
   const request = baseRequest(jobType, payload);
   if (request === null) return null;
-  // The route of an engine's request says what is done: a body that names another task means nothing by it.
-  const isRoute = jobType === 'engine_request';
-  const body = isRoute ? withMembers(request.body, { task: undefined }) : request.body;
+  // One task alone: base workers make another job of a payload whose task is empty, and parsers take either of two.
+  const body = withMembers(request.body, { task: undefined });
   const fields = body.trim().slice(1).trimStart();
   return `{"task":${JSON.stringify(request.task)}${fields === '}' ? '' : ','}${fields}`;
 }
@@ -60,8 +59,7 @@ export function longSuitsBase(jobType: string, payload: Uint8Array): boolean {
 /** @returns `body` as JSON text of an object */
 function baseRequest(jobType: string, payload: string): { task: string; body: string } | null {
   if (jobType === 'runpod') return null;
-  if (CHAT_TYPES.has(jobType)) return { task: BASE_TASKS.chat, body: payload };
-  if (jobType !== 'engine_request') return { task: jobType, body: payload };
+  if (jobType !== 'engine_request') return { task: taskOf(jobType, payload), body: payload };
   const request = parseJson(EngineRequest, payload);
   if (!request.ok) return null;
   const { path, body, continues } = request.value;
@@ -69,6 +67,14 @@ function baseRequest(jobType: string, payload: string): { task: string; body: st
   return task === undefined || continues || typeof body !== 'string' || !holdsObject(body)
     ? null
     : { task, body };
+}
+
+/** What its payload names goes before the type. */
+function taskOf(jobType: string, payload: string): string {
+  const { task } = jsonFields(new TextEncoder().encode(payload), ['task'], Number.POSITIVE_INFINITY);
+  const named = task === undefined ? null : parseJsonBytes(task);
+  if (typeof named === 'string' && named !== '') return named;
+  return CHAT_TYPES.has(jobType) ? BASE_TASKS.chat : jobType;
 }
 
 /** The body of an engine's request passes through as text: nobody has looked at it before. */

@@ -195,6 +195,17 @@ describe('workers that speak only the base', () => {
     expect(back.frames('ack')).toEqual([]);
   });
 
+  it.each<[string, object, string]>([
+    ['chat_completion', { task: '', input: { openai_input: { model: 'other' } } }, 'openai/chat-completion'],
+    ['own_type', { task: null, input: { openai_input: { model: 'other' } } }, 'own_type'],
+    ['own_type', { task: 'openai/embeddings', input: 'x' }, 'openai/embeddings'],
+  ])('are told one task, so that they make no other job of a payload: %s %j', (job_type, payload, task) => {
+    const queue = new QueueHarness();
+    const worker = queue.baseWorker('old');
+    queue.job({ job_type, payload: JSON.stringify(payload) });
+    expect(worker.lastJob().payload).toEqual({ ...payload, task });
+  });
+
   it('settle a waiting caller with token 0, and never a persisted job', () => {
     const queue = new QueueHarness();
     const worker = queue.baseWorker('old', 'cfg', 2);
