@@ -1,4 +1,5 @@
 import { matchesPattern } from '../protocol/index.ts';
+import type { BodyFacts } from '../request-facts/body-facts.ts';
 import type { TokenEntry } from '../settings/token-entry.ts';
 import { HttpError } from './errors.ts';
 import type { ModelAliases } from './model-aliases.ts';
@@ -56,6 +57,16 @@ export function modelProblem(asked: readonly unknown[], { models, name }: Bounds
   return new HttpError(403, message, 'model_denied');
 }
 
+/** What is wrong with an adapter that a body names beside its model; null: nothing. */
+export function adapterProblem(
+  { adapterField }: Pick<BodyFacts, 'adapterField'>,
+  { models, name }: Bounds,
+): HttpError | null {
+  if (models === null || adapterField === null) return null;
+  const message = `${adapterField}: the token "${name}" is for ${models.join(', ')} alone, and this names an adapter beside the model: name it as the model.`;
+  return new HttpError(403, message, 'model_denied');
+}
+
 /**
  * Why a token may not ask for a path, whether in a request of its own or of an engine in a job; null: it may.
  * @param path with or without a query; null: none is asked for
@@ -103,8 +114,12 @@ export function enginePriorityProblem(
   );
 }
 
-/** NaN where it is none. Engines take digits and blanks beyond ASCII for what they are: such a text may be any number. */
+/**
+ * NaN where it is none. Engines take digits and blanks beyond ASCII for what they are: such a text may be any number, and
+ * so may a list, which a worker that makes a form of JSON takes apart.
+ */
 function numberOf(value: unknown): number {
+  if (typeof value === 'object' && value !== null) return Number.NEGATIVE_INFINITY;
   if (typeof value === 'string' && /[^ -~]/.test(value.trim())) return Number.NEGATIVE_INFINITY;
   if (typeof value === 'string' && value.trim() !== '') return Number(value.replaceAll('_', ''));
   return typeof value === 'number' ? value : Number.NaN;

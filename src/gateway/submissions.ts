@@ -16,7 +16,14 @@ import { bytesOf, type HeardAnswer, type SubmitAnswer, type SubmitJob } from '..
 import { RequestFault } from '../request-facts/fault.ts';
 import { type JobFacts, jobFacts } from '../request-facts/job-facts.ts';
 import { parseKeeping } from './body.ts';
-import { type Bounds, enginePriorityProblem, modelProblem, priorityProblem, routeProblem } from './bounds.ts';
+import {
+  adapterProblem,
+  type Bounds,
+  enginePriorityProblem,
+  modelProblem,
+  priorityProblem,
+  routeProblem,
+} from './bounds.ts';
 import { HttpError, retryAfter } from './errors.ts';
 import { keptResponseProblem } from './inference/kept-responses.ts';
 import { toldJob } from './objects/job-files.ts';
@@ -85,6 +92,7 @@ export function factsProblem({ request, body, model }: JobFacts, bound: Bounds):
       .map((asked) => enginePriorityProblem(asked, bound))
       .find(Boolean) ??
     modelProblem([model], bound) ??
+    adapterProblem(body, bound) ??
     routeProblem(request.path, bound)
   );
 }

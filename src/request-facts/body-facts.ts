@@ -9,6 +9,7 @@ import {
 } from '../protocol/index.ts';
 import { asRequestFault, RequestFault, readingJson } from './fault.ts';
 import { boundaryIn, formFieldsOf } from './form.ts';
+import { isNull } from './job-request.ts';
 import { LENGTH_FIELDS, type LengthFields } from './lengths.ts';
 import { PROMPT_FIELDS, type PromptFields, SESSION_FIELDS } from './prompt-fields.ts';
 import { rejectTransferParams, TRANSFER_NAMES } from './transfer-params.ts';
@@ -23,6 +24,8 @@ export interface BodyFacts {
   kind: 'none' | 'json' | 'form' | 'other';
   /** Null: it names none. */
   model: string | null;
+  /** The field by which it names an adapter beside the model; null: none does. */
+  adapterField: string | null;
   /** Where the model stands: a view of the body. */
   modelValue: Uint8Array | undefined;
   stream: boolean;
@@ -51,6 +54,7 @@ export type RequestFacts = Pick<BodyFacts, 'model' | 'stream' | 'includeUsage'>;
 const NOTHING: BodyFacts = {
   kind: 'none',
   model: null,
+  adapterField: null,
   modelValue: undefined,
   stream: false,
   includeUsage: false,
@@ -70,7 +74,10 @@ const ID_BYTES = 256;
 /** No number that a caller means is longer. */
 const PRIORITY_BYTES = 64;
 
-const JUDGED = ['model', 'stream', 'request_id', 'priority', ...TRANSFER_NAMES] as const;
+/** What engines answer with in place of the model: SGLang, TensorRT-LLM, llama.cpp and vLLM-Omni, LoRAX. */
+const ADAPTER_FIELDS = ['lora_path', 'lora_request', 'lora', 'adapter_id'] as const;
+
+const JUDGED = ['model', ...ADAPTER_FIELDS, 'stream', 'request_id', 'priority', ...TRANSFER_NAMES] as const;
 
 const READ = [
   ...JUDGED,
@@ -102,7 +109,10 @@ export function bodyFacts(body: Uint8Array, contentType: string | null, isOwn = 
   if (body.byteLength === 0) return NOTHING;
   const [type = ''] = (contentType ?? '').split(';', 1);
   const kind = kindOf(type.trim().toLowerCase(), body);
-  if (kind === 'json') return jsonFacts(body, isOwn);
+  if (kind === 'json') {
+    rejectCharset(contentType ?? '');
+    return jsonFacts(body, isOwn);
+  }
   return kind === 'form' ? formFacts(body, boundaryIn(contentType!)) : { ...NOTHING, kind };
 }
 
@@ -122,6 +132,17 @@ function kindOf(type: string, body: Uint8Array): BodyFacts['kind'] {
   return isObject || type === '' || /^(?:text\/plain|.*[/+]json)$/.test(type) ? 'json' : 'other';
 }
 
+/** Some engines go by it. */
+function rejectCharset(contentType: string): void {
+  for (const [, charset = ''] of contentType.matchAll(/;\s*charset\*?\s*=\s*["']?([^"';\s]*)/gi)) {
+    if (/^(?:utf-?8|us-ascii)$/i.test(charset)) continue;
+    throw new RequestFault(
+      'invalid_content_type',
+      `Content-Type: expected JSON in UTF-8, not in "${charset}".`,
+    );
+  }
+}
+
 /** Blanks and a byte order mark may stand before it. */
 function mayBeObject(body: Uint8Array): boolean {
   let at = body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf ? 3 : 0;
@@ -137,6 +158,7 @@ function jsonFacts(body: Uint8Array, isOwn: boolean): BodyFacts {
   return {
     kind: 'json',
     model: modelOf(fields.model),
+    adapterField: adapterFieldOf(fields),
     modelValue: fields.model,
     stream: streamOf(fields.stream),
     includeUsage: textOf(usage.include_usage) === 'true',
@@ -161,6 +183,7 @@ function formFacts(body: Uint8Array, boundary: string): BodyFacts {
     ...NOTHING,
     kind: 'form',
     model: text('model'),
+    adapterField: adapterFieldOf(fields),
     modelValue: fields.model,
     stream: formStreamOf(text('stream')),
     requestId: text('request_id'),
@@ -177,8 +200,11 @@ function fieldsOf(body: Uint8Array): Partial<Record<(typeof READ)[number], Uint8
   const found: Partial<Record<(typeof READ)[number], Uint8Array>> = {};
   try {
     for (const { name, valueStart, end } of membersOf(body)) {
-      if (isRead(name)) found[name] = body.subarray(valueStart, end);
-      else rejectOtherCase(name);
+      if (!isRead(name)) rejectOtherCase(name);
+      else {
+        if (found[name] !== undefined && ONE_CASE.has(name)) throw twice(name);
+        found[name] = body.subarray(valueStart, end);
+      }
     }
     return found;
   } catch (error) {
@@ -186,6 +212,10 @@ function fieldsOf(body: Uint8Array): Partial<Record<(typeof READ)[number], Uint8
     if (problem !== null) throw new RequestFault('invalid_utf8', problem);
     throw asRequestFault(error);
   }
+}
+
+function twice(name: string): RequestFault {
+  return new RequestFault('invalid_field', `${name}: comes twice, and engines differ in which counts.`);
 }
 
 function isRead(name: string): name is (typeof READ)[number] {
@@ -209,6 +239,10 @@ function modelOf(value: Uint8Array | undefined): string | null {
   const model = readingJson(() => parseJsonBytes(value));
   if (model === null || typeof model === 'string') return model || null;
   throw new RequestFault('invalid_model', 'model: expected a string.');
+}
+
+function adapterFieldOf(fields: Partial<Record<string, Uint8Array>>): string | null {
+  return ADAPTER_FIELDS.find((name) => fields[name] !== undefined && !isNull(fields[name])) ?? null;
 }
 
 /** Engines differ in what else means true: some stream for 1 or "true", others do not. */

@@ -45,17 +45,7 @@ export function jobFacts(jobType: string, payload: Uint8Array): JobFacts {
   const request = requestOf(jobType, payload);
   const body = factsOf(request);
   const { otherwiseModel } = request;
-  if (
-    jobType === 'engine_request' &&
-    body.model !== null &&
-    otherwiseModel !== null &&
-    otherwiseModel !== body.model
-  ) {
-    throw new RequestFault(
-      'invalid_model',
-      `payload.model: names ${JSON.stringify(otherwiseModel)}, and the body ${JSON.stringify(body.model)}, which is what the engine reads: leave payload.model out.`,
-    );
-  }
+  if (jobType === 'engine_request') rejectOtherModel(otherwiseModel, body);
   const lengths = readingJson(() => lengthsOf(request.path ?? '', body.jsonBytes, body.fields));
   return {
     request,
@@ -63,6 +53,16 @@ export function jobFacts(jobType: string, payload: Uint8Array): JobFacts {
     model: body.model ?? otherwiseModel,
     lengths: isUnbounded(body) ? { ...lengths, most: request.otherwiseTokens } : lengths,
   };
+}
+
+/** The worker does not put it in. @throws RequestFault */
+function rejectOtherModel(besides: string | null, { kind, model }: BodyFacts): void {
+  if (besides === null || besides === model || (model === null && kind !== 'json')) return;
+  const named = model === null ? 'none' : JSON.stringify(model);
+  throw new RequestFault(
+    'invalid_model',
+    `payload.model: names ${JSON.stringify(besides)}, and the body ${named}, which is what the engine reads: name it there.`,
+  );
 }
 
 /** No bound is named, not even one that cannot be read. */

@@ -14,11 +14,21 @@ export const LENGTH_FIELDS = [
   'max_output_tokens',
   'n_predict',
   'n',
+  'n_cmpl',
   'best_of',
   'messages',
   'prompt',
   'prompt_embeds',
   'sampling_params',
+  'input',
+  'inputs',
+  'texts',
+  'documents',
+  'query',
+  'queries',
+  'text_1',
+  'text_2',
+  'items',
 ] as const;
 
 /** Of a body, as JSON. */
@@ -63,12 +73,12 @@ interface Reads {
 
 const CHAT: Reads = {
   bounds: ['max_completion_tokens', 'max_tokens', 'n_predict'],
-  answers: ['n', 'best_of'],
+  answers: ['n', 'n_cmpl', 'best_of'],
   prompts: [],
 };
 const COMPLETIONS: Reads = {
   bounds: ['max_tokens', 'n_predict'],
-  answers: ['n', 'best_of'],
+  answers: ['n', 'n_cmpl', 'best_of'],
   prompts: ['prompt', 'prompt_embeds'],
 };
 
@@ -82,6 +92,21 @@ const ROUTES: readonly (readonly [RegExp, Reads])[] = [
   [/\/inference\/v1\/generate$/, { bounds: ['max_tokens'], answers: ['n'], prompts: [] }],
 ];
 
+/** What may be lists of prompts where nothing is generated: texts to embed, to classify, to compare. */
+const TEXTS: readonly Field[] = [
+  'input',
+  'inputs',
+  'texts',
+  'documents',
+  'queries',
+  'text_1',
+  'text_2',
+  'items',
+  'prompt',
+];
+/** One of these is read again with each of the texts that it is compared with. */
+const COMPARED: readonly Field[] = ['query', 'queries', 'text_1'];
+
 /**
  * @param path with or without a query
  * @param bytes of the body; 0 where it is no JSON
@@ -91,7 +116,7 @@ export function lengthsOf(path: string, bytes: number, given: LengthFields): Len
   const plain = path.split('?', 1)[0]!.replace(/(?<=.)\/$/, '');
   const input = Math.ceil(bytes / BYTES_A_TOKEN);
   const reads = readsOf(plain, given);
-  if (reads === undefined) return { input, prompts: 1, answers: 0, most: null };
+  if (reads === undefined) return withoutAnswers(bytes, given);
   const fields = plain.endsWith('/generate') ? samplingIn(given) : given;
   const answers = Math.max(
     1,
@@ -108,14 +133,23 @@ export function lengthsOf(path: string, bytes: number, given: LengthFields): Len
   };
 }
 
+function withoutAnswers(bytes: number, given: LengthFields): Lengths {
+  const prompts = Math.max(1, ...TEXTS.map((name) => promptsIn(name, given[name])));
+  const ones = COMPARED.filter((name) => promptsIn(name, given[name]) === 1);
+  const compared = ones.reduce((sum, name) => sum + given[name]!.byteLength, 0);
+  const input = Math.ceil((bytes + compared * (prompts - 1)) / BYTES_A_TOKEN);
+  return { input, prompts, answers: 0, most: null };
+}
+
 /** @param modelLength tokens that prompt and answer may have together; null: it is not known */
 export function tokensOf({ input, prompts, answers, most }: Lengths, modelLength: number | null): number {
   const longest = modelLength ?? Number.POSITIVE_INFINITY;
   const asked = Math.min(input, longest * prompts);
-  if (answers === 0) return asked;
-  const room = modelLength === null ? null : Math.max(1, modelLength - Math.floor(asked / prompts));
-  const output = Math.min(most ?? room ?? UNBOUNDED, room ?? Number.POSITIVE_INFINITY);
-  return Math.min(asked + output * answers, MOST_TOKENS);
+  if (answers === 0) return Math.min(asked, MOST_TOKENS);
+  const output = Math.min(most ?? modelLength ?? UNBOUNDED, longest);
+  // A body may say less in many bytes: then its answers have the room that it seems to fill.
+  const prompt = Math.min(asked, Math.max(0, longest - output) * prompts);
+  return Math.min(prompt + output * answers, MOST_TOKENS);
 }
 
 function readsOf(path: string, { messages }: LengthFields): Reads | undefined {
@@ -132,13 +166,13 @@ function samplingIn({ sampling_params }: LengthFields): LengthFields {
 function promptsIn(name: Field, json: Uint8Array | undefined): number {
   if (json === undefined || isNull(json)) return 0;
   if (json[0] !== OPEN_BRACKET) return 1;
-  const { texts, lists, hasIds } = elementsOf(json);
-  return name === 'messages' ? lists : texts + lists + (hasIds ? 1 : 0);
+  const { texts, lists, objects, hasIds } = elementsOf(json);
+  return name === 'messages' ? lists : texts + lists + objects + (hasIds ? 1 : 0);
 }
 
 /** What an array holds, without a view of each of a hundred thousand token ids. */
-function elementsOf(array: Uint8Array): { texts: number; lists: number; hasIds: boolean } {
-  const found = { texts: 0, lists: 0, hasIds: false };
+function elementsOf(array: Uint8Array) {
+  const found = { texts: 0, lists: 0, objects: 0, hasIds: false };
   let depth = 0;
   for (let at = 0; at < array.length; at++) {
     const byte = array[at] as number;
@@ -148,7 +182,7 @@ function elementsOf(array: Uint8Array): { texts: number; lists: number; hasIds: 
       while (at < array.length && array[at] !== QUOTE) at += array[at] === BACKSLASH ? 2 : 1;
     } else if (byte === OPEN_BRACKET || byte === OPEN_BRACE) {
       depth += 1;
-      if (depth === 2 && byte === OPEN_BRACKET) found.lists += 1;
+      if (depth === 2) found[byte === OPEN_BRACKET ? 'lists' : 'objects'] += 1;
     } else if (byte === CLOSE_BRACKET || byte === CLOSE_BRACE) depth -= 1;
     else if (depth === 1 && byte >= ZERO && byte <= NINE) found.hasIds = true;
   }

@@ -10,7 +10,8 @@ import {
   textIn,
 } from './job-request.ts';
 
-const OPEN_BRACKET = 0x5b;
+const [QUOTE, OPEN_BRACKET, OPEN_BRACE] = [0x22, 0x5b, 0x7b];
+const LISTS_AND_TEXTS = [QUOTE, OPEN_BRACKET, OPEN_BRACE];
 
 const INPUT = [
   'openai_input',
@@ -78,8 +79,11 @@ function isGiven(json: Uint8Array | undefined): json is Uint8Array {
   return json !== undefined && !isNull(json);
 }
 
-/** As Python and JavaScript tell: objects and lists count as true, even empty ones, as in the worker. */
+/** As JavaScript tells in the worker: objects and lists count as true, even empty ones, and 0 does not, however long. */
 function isTrue(json: Uint8Array | undefined): boolean {
   if (json === undefined) return false;
-  return json.byteLength > 32 || Boolean(readingJson(() => parseJsonBytes(json)));
+  const [first = 0] = json;
+  return LISTS_AND_TEXTS.includes(first)
+    ? json.byteLength > 2 || first !== QUOTE
+    : Boolean(readingJson(() => parseJsonBytes(json)));
 }

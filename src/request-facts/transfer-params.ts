@@ -1,4 +1,4 @@
-import { beginsObject, jsonFields, parseJsonBytes } from '../protocol/index.ts';
+import { beginsObject, membersOf, parseJsonBytes } from '../protocol/index.ts';
 import { RequestFault, readingJson } from './fault.ts';
 import { isNull } from './job-request.ts';
 
@@ -6,12 +6,29 @@ import { isNull } from './job-request.ts';
  * Fields by which engines hand caches to each other. A value that a caller made up ends an engine with a connector for
  * everybody, or has it connect to an address of the caller's; a stale one may give another prompt's answer.
  */
-const TRANSFER_PARAMS = ['kv_transfer_params', 'ec_transfer_params'] as const;
+const TRANSFER_PARAMS = [
+  // vLLM
+  'kv_transfer_params',
+  'ec_transfer_params',
+  // FastDeploy
+  'disaggregate_info',
+  // SGLang
+  'bootstrap_host',
+  'bootstrap_port',
+  'bootstrap_room',
+  // TensorRT-LLM
+  'disaggregated_params',
+  // LMDeploy
+  'migration_request',
+] as const;
 
 /** Where else engines take them from: objects in the body, and objects in these. */
 const PLACES = ['vllm_xargs', 'sampling_params', 'extra_args', 'extra_body'] as const;
+/** Engines look no deeper; each level is another scan of all that stands in it. */
+const MOST_LEVELS = 4;
 
 export const TRANSFER_NAMES = [...TRANSFER_PARAMS, ...PLACES] as const;
+const NAMES: ReadonlySet<string> = new Set(TRANSFER_NAMES);
 
 type Fields = Partial<Record<string, Uint8Array>>;
 
@@ -20,7 +37,7 @@ type Fields = Partial<Record<string, Uint8Array>>;
  * @param isOwn the worker itself asks for the rest of an answer: the prompt may be given as token ids
  * @throws RequestFault
  */
-export function rejectTransferParams(fields: Fields, isOwn = false): void {
+export function rejectTransferParams(fields: Fields, isOwn = false, level = 0): void {
   const found = TRANSFER_PARAMS.find(
     (name) => isGiven(fields[name]) && !(isOwn && isPromptIds(fields[name]!)),
   );
@@ -30,8 +47,22 @@ export function rejectTransferParams(fields: Fields, isOwn = false): void {
   }
   for (const name of PLACES) {
     const place = fields[name];
-    if (beginsObject(place)) rejectTransferParams(readingJson(() => jsonFields(place, TRANSFER_NAMES)));
+    if (!beginsObject(place)) continue;
+    if (level === MOST_LEVELS)
+      throw new RequestFault(
+        'nested_too_deep',
+        `${name}: expected at most ${MOST_LEVELS} of ${PLACES.join(', ')} within each other.`,
+      );
+    for (const member of readingJson(() => transferMembers(place)))
+      rejectTransferParams(member, false, level + 1);
   }
+}
+
+/** One by one: of those that come twice parsers differ in which counts. */
+function transferMembers(place: Uint8Array): Fields[] {
+  return [...membersOf(place)]
+    .filter(({ name }) => NAMES.has(name))
+    .map(({ name, valueStart, end }) => ({ [name]: place.subarray(valueStart, end) }));
 }
 
 /** The only one that is no hand-over of a cache: which tokens the prompt is. */

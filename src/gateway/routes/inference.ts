@@ -13,7 +13,7 @@ import { lengthsOf, tokensOf } from '../../request-facts/lengths.ts';
 import { QUEUE_SETTINGS, variableOf } from '../../settings/queue-settings.ts';
 import { authorize, viewerOf } from '../auth.ts';
 import { readBody } from '../body.ts';
-import { boundsOf, modelProblem, requestPriority } from '../bounds.ts';
+import { adapterProblem, boundsOf, modelProblem, requestPriority } from '../bounds.ts';
 import type { Env } from '../env.ts';
 import { type ErrorOf, HttpError, otherMethod } from '../errors.ts';
 import { modelsOf } from '../fleet-views.ts';
@@ -130,7 +130,8 @@ async function readRequest(context: GatewayContext, pathname: string, path: stri
     const owner = await ownerOf(env, queueId, path, previousId, viewerOf(token));
     // What is asked about a response is asked of a model that its token was let to.
     const denied = owner === null || model !== null ? modelProblem([model], bound) : null;
-    if (denied) throw denied;
+    const adapter = adapterProblem(read.facts, bound);
+    if (denied ?? adapter) throw denied ?? adapter;
     const jobId = context.get('ownId');
     const requestId = read.requestId ?? jobId;
     context.set('requestId', requestId);

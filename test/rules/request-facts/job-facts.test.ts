@@ -72,6 +72,9 @@ describe.each(forms)('a job as %s', (_, form) => {
     { extra_args: { kv_transfer_params: 1 } },
     { sampling_params: { extra_args: { ec_transfer_params: [] } } },
     { sampling_params: { vllm_xargs: { extra_args: { kv_transfer_params: {} } } } },
+    { disaggregate_info: { prefill_ip: '10.0.0.1' } },
+    { bootstrap_host: '10.0.0.1', bootstrap_port: 1, bootstrap_room: 1 },
+    { extra_body: { disaggregated_params: { request_type: 'generation_only' } } },
   ])('brings no %j', (fields) => {
     expect(() => read(fields)).toThrow(expect.objectContaining({ code: 'transfer_params_refused' }));
   });
@@ -151,6 +154,17 @@ describe('a text', () => {
 });
 
 describe('a job that says two things', () => {
+  const LONG_ZERO = `0.${'0'.repeat(40)}`;
+
+  it.each(['openai_route', 'openai_input'])(
+    'goes by what its worker takes %s for, which is none where it is 0',
+    (name) => {
+      const input = `{"${name}":${LONG_ZERO},"route":"/v1/completions","body":{"model":"other"}}`;
+      const { model, request } = jobFacts('runpod', bytes(`{"model":"own","input":${input}}`));
+      expect({ model, path: request.path }).toEqual({ model: 'other', path: '/v1/completions' });
+    },
+  );
+
   it.each<[string, ReturnType<Form>, RegExp]>([
     ['two bodies', ['engine_request', { path: '/x', body: '{}', body_base64: base64('{}') }], /not both/],
     [
@@ -162,6 +176,29 @@ describe('a job that says two things', () => {
       'a model beside another',
       ['engine_request', { path: '/x', model: 'a', body: '{"model":"b"}' }],
       /"a".*"b"/,
+    ],
+    [
+      'a model beside a body that names none',
+      ['engine_request', { path: '/x', model: 'a', body: '{"prompt":"x"}' }],
+      /"a".* none/,
+    ],
+    [
+      'one model and another',
+      ['engine_request', { path: '/x', body: '{"model":"a","x":1,"mod\\u0065l":"b"}' }],
+      /twice/,
+    ],
+    [
+      'one cache and none',
+      [
+        'runpod',
+        { input: { openai_input: '{"vllm_xargs":{"kv_transfer_params":1,"kv_transfer_params":null}}' } },
+      ],
+      /leave it out/,
+    ],
+    [
+      'JSON in another character set',
+      ['engine_request', { path: '/x', body: '{}', content_type: 'application/json; charset="utf-7"' }],
+      /UTF-8/,
     ],
     [
       'that it goes on',
@@ -186,4 +223,11 @@ describe('a job that says two things', () => {
     const { model, body } = facts(['runpod', { model: 'endpoint', input: { model: 'decoy', prompt: 'Hi' } }]);
     expect({ model, inBody: body.model }).toEqual({ model: 'endpoint', inBody: null });
   });
+});
+
+it('looks for caches no deeper than engines do, however long the rest is', () => {
+  const deep = `${'{"vllm_xargs":'.repeat(400)}{"a":[${'1,'.repeat(2_000_000)}1]}${'}'.repeat(400)}`;
+  expect(() => facts(['engine_request', { path: '/v1/completions', body: deep }])).toThrow(
+    expect.objectContaining({ code: 'nested_too_deep' }),
+  );
 });

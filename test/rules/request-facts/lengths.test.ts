@@ -60,6 +60,18 @@ describe('what a request may cost', () => {
     ['/v1/completions', { prompt: [1, 2, 3], max_tokens: 50 }, 60],
     ['/v1/completions', { prompt: null, prompt_embeds: ['a', 'b'], max_tokens: 50 }, 115],
     ['/v1/completions', { prompt: ['a', 'b', 'c'] }, 3000],
+    ['/v1/completions', { ...PROMPT, max_tokens: 50, n: 1, n_cmpl: 4 }, 300],
+    // Padded, it seems to leave no room for answers.
+    ['/v1/completions', { prompt: ' '.repeat(8000), max_tokens: 400, n: 10 }, 4600],
+    ['/v1/completions', { prompt: ' '.repeat(8000), n: 10 }, 10_000],
+    ['/v1/embeddings', { input: Array(5).fill('x'.repeat(3900)) }, 4900],
+    ['/v1/embeddings', { input: Array(5).fill([...Array(2000).fill(1)]) }, 5000],
+    ['/v2/embed', { texts: Array(5).fill('x'.repeat(3900)) }, 4900],
+    ['/v1/embeddings', { input: 'x'.repeat(39_000) }, 1000],
+    ['/v1/rerank', { query: 'x'.repeat(2000), documents: ['a', 'b', 'c', 'd'] }, 2000],
+    ['/v1/rerank', { query: 'x'.repeat(2000), documents: [{ text: 'a' }, { text: 'b' }] }, 1000],
+    ['/score', { text_1: 'x'.repeat(2000), text_2: ['a', 'b', 'c', 'd'] }, 2000],
+    ['/score', { text_1: ['x'.repeat(400), 'x'.repeat(400)], text_2: ['a', 'b'] }, 210],
   ])('is by the fields that engines read at %s: %j', (path, body, tokens) => {
     about(cost(path, body, 1000), tokens);
   });
