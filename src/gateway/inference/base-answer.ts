@@ -46,13 +46,19 @@ export function answerFromResult(
 }
 
 /** An error of the engine that its worker took for a result; null: it is none. */
-function errorIn({ completion, response }: Record<string, unknown>): ApiError | null {
+function errorIn(result: Record<string, unknown>): ApiError | null {
+  const { failed } = saidIn(result);
+  return failed && { status: failed.status, message: messageOf(failed), code: 'engine_error' };
+}
+
+/** Whether the engine gave up what its worker took for a result: a waiting caller can ask again. */
+export function isGivenUp(result: Record<string, unknown>): boolean {
+  return saidIn(result).isGivenUp;
+}
+
+function saidIn({ completion, response }: Record<string, unknown>): ReturnType<typeof readWholeAnswer> {
   const { status, body } = fieldsOf(response);
-  const { failed, isGivenUp } = readWholeAnswer('', completion ?? (Number(status) < 300 ? body : null));
-  if (failed !== null) return { status: failed.status, message: messageOf(failed), code: 'engine_error' };
-  if (!isGivenUp) return null;
-  const message = 'The engine ended the generation before it was finished.';
-  return { status: 502, message, code: 'engine_died' };
+  return readWholeAnswer('', completion ?? (Number(status) < 300 ? body : null));
 }
 
 /** What a job in RunPod's form yielded, in the form in which its worker streams it. */

@@ -2,7 +2,7 @@ import { type Failure, parseEngineError } from '../../protocol/index.ts';
 import type { RequestFacts } from '../../request-facts/body-facts.ts';
 import { type ErrorOf, engineResponse, errorResponse, HttpError, retryAfter } from '../errors.ts';
 import type { Outcome } from './attempt-loop.ts';
-import { answerFromResult } from './base-answer.ts';
+import { answerFromResult, isGivenUp } from './base-answer.ts';
 
 /** A request, beside its outcome. */
 export interface Asked {
@@ -29,6 +29,10 @@ function responseOf(
 ): Response {
   switch (outcome.kind) {
     case 'result': {
+      if (isGivenUp(outcome.result)) {
+        const message = 'The engine ended the generation before it was finished.';
+        return errorResponse(new HttpError(502, message, 'engine_died'), errorOf);
+      }
       const answer = answerFromResult(outcome.result, facts, Math.floor(nowMs / 1000));
       if (answer) return answer;
       const message = `Worker ${outcome.worker_id} finished the job with a result that is no answer to this route.`;
