@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
+import { isIP } from 'node:net';
 import { textOfJson } from './json-files.ts';
 
 /** What RunPod's SDK takes on the command line of a handler. */
@@ -32,7 +33,7 @@ export function withLocalMode(env: NodeJS.ProcessEnv, options: RunpodOptions): N
   return {
     ...{ VLLM_PORT: ENGINE_PORT, ...env, ...more },
     QUEUE: 'runpod',
-    RUNPOD_SERVE_API: `${rp_api_host}:${rp_api_port}`,
+    RUNPOD_SERVE_API: `${isIP(rp_api_host) === 6 ? `[${rp_api_host}]` : rp_api_host}:${rp_api_port}`,
   };
 }
 

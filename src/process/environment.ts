@@ -107,7 +107,8 @@ export const variable = {
   },
   seconds: (min: number, max = 86_400 * 30) =>
     numberFrom(z.number().min(min).max(max), rangeOf('a number of seconds', min, max)),
-  number: (min: number) => numberFrom(z.number().min(min), `expected a number, at least ${min}`),
+  number: (min: number, max = Number.MAX_SAFE_INTEGER) =>
+    numberFrom(z.number().min(min).max(max), rangeOf('a number', min, max)),
   share: (min = 0) => numberFrom(z.number().min(min).max(1), `expected a number from ${min} to 1`),
   port: (max = 65_535) =>
     numberFrom(z.number().int().min(1).max(max), `expected a port between 1 and ${max}`),

@@ -11,6 +11,10 @@ const MOST_INTERVAL_MS = 10_000;
 const INTERVAL_MAX_MS = 20;
 /** With fewer, pieces that wait for one another save too little for pauses that people see; the same decision. */
 export const MANY_STREAMS = 128;
+/** A queue takes no more of a worker (`Instance`). */
+const MOST_PRICE = 1_000_000;
+/** Of the last day that JavaScript knows, epoch s. */
+const LAST_SECOND = 8.64e12;
 const HOST_LIST = 'expected host names separated by commas, such as files.example.com,*.example.org';
 
 /** Of RunPod's platform, opaque but for `$RUNPOD_POD_ID` and `$ID`. */
@@ -32,12 +36,12 @@ export const workerVariables = {
   CASOLA_HEARTBEAT_INTERVAL: variable.seconds(1).default(60),
   CASOLA_MAX_JOBS: jobsAtATime.optional(),
   CASOLA_CAPACITY: jobsAtATime.optional(),
-  CASOLA_CREATED_AT: variable.number(0).optional(),
+  CASOLA_CREATED_AT: variable.number(0, LAST_SECOND).optional(),
   CASOLA_LEASE_SECONDS: variable.seconds(1).default(limits.LEASE_SECONDS),
   CASOLA_RENEW_LEASE_AFTER: variable.seconds(0.1).optional(),
   CASOLA_SHUTDOWN_GRACE_PERIOD: variable.seconds(0).default(GRACE_SECONDS),
   WORKER_QUEUE_LOST_SECONDS: variable.seconds(0).default(0),
-  WORKER_PRICE_PER_HOUR: variable.number(0).optional(),
+  WORKER_PRICE_PER_HOUR: variable.number(0, MOST_PRICE).optional(),
   CASOLA_BACKPRESSURE_CHECK_INTERVAL: variable.seconds(0).default(GRACE_SECONDS),
   CASOLA_BACKPRESSURE_PAUSE_THRESHOLD: variable.integer(0).optional(),
   CASOLA_BACKPRESSURE_RESUME_THRESHOLD: variable.integer(0).optional(),
@@ -65,7 +69,9 @@ export const workerVariables = {
   RUNPOD_TEST_INPUT: variable.text().optional(),
   RUNPOD_SERVE_API: variable
     .text()
-    .refine((text) => /^[\w.-]+:\d{1,5}$/.test(text), { error: 'expected host:port' })
+    .refine((text) => /^(?:\[[\da-f:.]+\]|[\w.-]+):\d+$/i.test(text) && URL.canParse(`http://${text}`), {
+      error: 'expected host:port',
+    })
     .optional(),
   RUNPOD_REFRESH_WORKER: variable.flag().default(false),
   RUNPOD_OUTPUT: z.enum(['engine', 'tokens'], { error: 'expected engine or tokens' }).default('tokens'),

@@ -105,6 +105,9 @@ describe('--rp_serve_api', () => {
     expect(streamed.stream.map(({ output }) => output).join('')).toContain('[DONE]');
     expect((await post(`/status/${id}`)).body).toMatchObject({ status: 'FAILED', error: 'Job ID not found' });
     expect((await post('/runsync', { nothing: 1 })).status).toBe(422);
+    const latin = Buffer.from('{"input":{"prompt":"Grüße"}}', 'latin1');
+    const refused = await fetch(`http://127.0.0.1:${port}/runsync`, { method: 'POST', body: latin });
+    expect([refused.status, await refused.text()]).toEqual([422, expect.stringContaining('UTF-8')]);
     expect((await post('/runsync', { input: { prompt: 1 } })).body).toMatchObject({ status: 'FAILED' });
     child.kill('SIGTERM');
     expect((await child.exited).code).toBe(0);

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { afterAll, expect, it } from 'vitest';
 import { EXIT } from '../../src/process/index.ts';
+import { freePort } from '../support/ports.ts';
 import { startProcess } from '../support/processes.ts';
 import { CLI, cleanEnvironment, cli, stateFolder, tearDown } from '../support/road.ts';
 
@@ -74,6 +75,7 @@ it.each([
   ['work', all(HEADERS, `authorization=“${MARK}”`)],
   ['supervise', all(HEADERS, `x y=${MARK}`)],
   ['work', all(HEADERS, `x=${MARK}100%`)],
+  ['work', { WORKER_PRICE_PER_HOUR: '1e308', CASOLA_CREATED_AT: '1e300', VLLM_STARTUP_TIMEOUT: '1e9' }],
   ['work', all(NAMES, 'a\nb')],
   ['supervise', all([...NAMES, 'VLLM_MODEL', 'VLLM_SERVED_MODEL_NAME'], 'a\u001b[31m')],
 ])('%s names every variable that is wrong, and shows no secret of it: %j', async (command, wrong) => {
@@ -133,6 +135,17 @@ it.each([
   const process = cli([command, option, value], env);
   expect((await process.exited).code).toBe(EXIT.configuration);
   expect(process.output()).toContain(text);
+});
+
+it('the local API of RunPod takes an IPv6 address, and no port that there is none of', async () => {
+  const options = ['supervise', '--rp_serve_api', '--rp_api_host', '::1', '--rp_api_port'];
+  const env = { ENGINE_URL: WORKER.ENGINE_URL };
+  const wrong = cli([...options, '99999'], env);
+  expect((await wrong.exited).code).toBe(EXIT.configuration);
+  expect(wrong.output()).toContain('RUNPOD_SERVE_API="[::1]:99999": expected host:port');
+  const api = cli([...options, String(await freePort())], env);
+  await api.waitForLine(/local API is at http:\/\/\[::1\]:/);
+  await api.stop();
 });
 
 it('a launcher names keys of providers that cannot be sent', async () => {

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import Docker from 'dockerode';
 import { systemClock } from '../../process/clock.ts';
+import { withoutCredentials } from '../../process/environment.ts';
 import { UserError } from '../../process/exit-codes.ts';
 import { withTimeout } from '../../process/timeout.ts';
 
@@ -166,13 +167,15 @@ function optionsOf(host: string | undefined, env: NodeJS.ProcessEnv): Docker.Doc
   if (host.startsWith('unix://')) return { socketPath: host.slice('unix://'.length) };
   const url = URL.canParse(host) ? new URL(host) : null;
   if (url?.protocol !== 'tcp:') {
-    throw new UserError(`Docker cannot be reached at "${host}": expected unix:///path or tcp://host:port.`);
+    const shown = withoutCredentials(host);
+    throw new UserError(`Docker cannot be reached at "${shown}": expected unix:///path or tcp://host:port.`);
   }
   const isTls = url.port === TLS_PORT || !!env.DOCKER_TLS_VERIFY;
   const folder = env.DOCKER_CERT_PATH;
   const file = (name: string) => readFileSync(join(folder!, name));
   return {
-    host: url.hostname,
+    // An IPv6 address without the brackets that it has in an address.
+    host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
     port: url.port || (isTls ? TLS_PORT : 2375),
     protocol: isTls ? 'https' : 'http',
     ...(isTls && folder ? { ca: file('ca.pem'), cert: file('cert.pem'), key: file('key.pem') } : {}),

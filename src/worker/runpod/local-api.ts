@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { EXIT, UserError } from '../../process/index.ts';
-import { keepMembers, limits, writeJson } from '../../protocol/index.ts';
+import { JsonFault, keepMembers, limits, utf8Text, withoutMark, writeJson } from '../../protocol/index.ts';
 import type { Ports } from '../ports.ts';
 import { refusalOf } from './local-callers.ts';
 import type { LocalPlatform } from './local-platform.ts';
@@ -52,7 +52,10 @@ export class LocalApi {
     await new Promise<void>((resolve, reject) => {
       this.#server.once('error', ({ message }) =>
         reject(
-          new UserError(`RunPod's local API cannot listen: ${message}. Set --rp_api_port.`, EXIT.portInUse),
+          new UserError(
+            `RunPod's local API cannot listen: ${message}. Set --rp_api_host or --rp_api_port.`,
+            EXIT.portInUse,
+          ),
         ),
       );
       // An IPv6 address has the brackets of a URL.
@@ -78,7 +81,7 @@ export class LocalApi {
     if (bytes === null) return [413, { detail: `A body may have ${limits.PAYLOAD_BYTES} bytes.` }];
     const given = submittedIn(bytes, this.#webhookHosts);
     if (given === null) return [422, NO_INPUT];
-    if (typeof given === 'string') return [422, { detail: `webhook: ${given}` }];
+    if (typeof given === 'string') return [422, { detail: given }];
     if (route === 'run' && this.#submitted.size >= MOST_SUBMITTED) {
       return [
         429,
@@ -127,18 +130,18 @@ async function bytesOf(request: IncomingMessage): Promise<Buffer | null> {
   return Buffer.concat(pieces);
 }
 
-/** Null: there is no input in it. A text: what is wrong with its webhook. */
+/** Null: there is no input in it. A text: what is wrong with its bytes, or its webhook. */
 function submittedIn(body: Buffer, hosts: readonly string[] | null): Submitted | string | null {
   let given: Record<string, unknown>;
   try {
-    given = Object(JSON.parse(body.toString()));
-    keepMembers(given, body, ['input']);
-  } catch {
-    return null;
+    given = Object(JSON.parse(utf8Text(body)));
+    keepMembers(given, withoutMark(body), ['input']);
+  } catch (error) {
+    return error instanceof JsonFault ? error.message : null;
   }
   const { input, webhook } = given;
   if (input === undefined) return null;
   if (typeof webhook !== 'string') return { input };
   const address = webhookOf(webhook, hosts);
-  return typeof address === 'string' ? address : { input, webhook: address };
+  return typeof address === 'string' ? `webhook: ${address}` : { input, webhook: address };
 }

@@ -208,5 +208,7 @@ describe('the driver of Docker', () => {
     expect(
       () => new DockerDriver({ driver: 'docker', host: 'ssh://elsewhere', volumes: [] }, portsOf(1)),
     ).toThrow(UserError);
+    const secret = { driver: 'docker' as const, host: 'http://me:hush@elsewhere', volumes: [] };
+    expect(() => new DockerDriver(secret, portsOf(1))).toThrow('at "http://(secret)@elsewhere"');
   });
 });
