@@ -132,10 +132,12 @@ function kindOf(type: string, body: Uint8Array): BodyFacts['kind'] {
   return isObject || type === '' || /^(?:text\/plain|.*[/+]json)$/.test(type) ? 'json' : 'other';
 }
 
-/** Some engines go by it. */
+/** Some engines go by it: of those that write ASCII as ASCII nothing that is judged is read otherwise. */
+const READ_ALIKE = /^(?:utf-?8|(?:us-)?ascii|iso-8859-\d{1,2}|latin-?1|windows-125\d)$/i;
+
 function rejectCharset(contentType: string): void {
   for (const [, charset = ''] of contentType.matchAll(/;\s*charset\*?\s*=\s*["']?([^"';\s]*)/gi)) {
-    if (/^(?:utf-?8|us-ascii)$/i.test(charset)) continue;
+    if (READ_ALIKE.test(charset)) continue;
     throw new RequestFault(
       'invalid_content_type',
       `Content-Type: expected JSON in UTF-8, not in "${charset}".`,

@@ -231,3 +231,9 @@ it('looks for caches no deeper than engines do, however long the rest is', () =>
     expect.objectContaining({ code: 'nested_too_deep' }),
   );
 });
+
+it.each(['utf-8', '"UTF8"', 'iso-8859-1', 'windows-1252'])('reads JSON that is called %s', (charset) => {
+  const content_type = `application/json; charset=${charset}`;
+  const { model } = facts(['engine_request', { path: '/x', body: '{"model":"own"}', content_type }]);
+  expect(model).toBe('own');
+});
