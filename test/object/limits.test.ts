@@ -233,8 +233,7 @@ describe('limits of a token', () => {
     const made = await admin<NewToken>('POST', '/api/tokens', {
       name: 'dialled',
       scopes: ['submit'],
-      // Nobody is known to serve either: their pool is named too.
-      models: ['tiny', 'small', 'cfg'],
+      models: ['tiny', 'small'],
       limits: { running: 1 },
     });
     const program = new JobConnection({ url: road.url, token: made.token });
@@ -244,7 +243,7 @@ describe('limits of a token', () => {
       (await admin<{ id?: string }>('GET', `/api/jobs/${id}`)).id === id && (await standing('dialled'));
     void settle('before', 'tiny');
     expect(await until(() => isStored('before'), 'it is stored')).toMatchObject({ running: { limit: 1 } });
-    const changed = { limits: { running: 3 }, models: ['small', 'cfg'] };
+    const changed = { limits: { running: 3 }, models: ['small'] };
     expect(await admin('PATCH', '/api/tokens/dialled', changed)).toMatchObject(changed);
     void settle('after', 'small');
     expect(await until(() => isStored('after'), 'it is stored')).toMatchObject({ running: { limit: 3 } });

@@ -14,7 +14,7 @@ import {
 import { costOfModel, isNamed, livePool } from '../state/live-pool.ts';
 import { add } from '../state/pending.ts';
 import type { Core } from '../state/state.ts';
-import { freeSlots, servesModel } from '../state/worker.ts';
+import { freeSlots, type Serving, servesModel } from '../state/worker.ts';
 import { viewOf } from '../store/job-view.ts';
 import { readPayload, type StoredJob } from '../store/jobs-table.ts';
 import { fullness, mostOfTenant, RETRY_AFTER_SECONDS } from '../waiting/admission.ts';
@@ -237,8 +237,8 @@ type Rejection = Extract<SubmitAnswer, { ok: false }>;
 type Pool = { ok: true; config_id: string } | Rejection | Unserved;
 
 /**
- * Why a job whose token is for certain models does not wait in the pool that it names: the pool is not known to serve its
- * model. Some engines, and base workers, answer with what they serve, whichever model they are asked for.
+ * Why a job whose token is for certain models does not wait in the pool that it names: some engines, and base workers,
+ * answer with what they serve, whichever model they are asked for. A pool without workers may be about to serve it.
  */
 function foreignPool(
   core: Core,
@@ -246,12 +246,14 @@ function foreignPool(
   configId: string,
 ): Rejection | Unserved | null {
   if (!model_only || model === undefined) return null;
-  const workers = core.workers.present(core.now()).filter(({ session }) => session.config_id === configId);
-  if (workers.some((worker) => servesModel(worker, model))) return null;
+  const isOfPool = ({ session }: Serving) => session.config_id === configId;
+  if (core.workers.present(core.now()).some((worker) => isOfPool(worker) && servesModel(worker, model)))
+    return null;
   const own = livePool(core, model) ?? known;
   if (own === undefined) return UNSERVED;
-  if (own.kind === 'pool' && own.config_id === configId) return null;
-  const does = own.kind === 'pool' ? `the pool "${own.config_id}" does` : 'no pool is known that does';
+  const isKnown = own.kind === 'pool';
+  if (isKnown ? own.config_id === configId : !core.workers.all().some(isOfPool)) return null;
+  const does = isKnown ? `the pool "${own.config_id}" does` : 'no pool is known that does';
   const message = `the pool "${configId}" does not serve the model "${shortName(model)}", which the job asks for; ${does}, and a token for certain models has to name such a pool among them`;
   return { ok: false, reason: 'unknown_pool', message };
 }
