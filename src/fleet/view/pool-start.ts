@@ -22,7 +22,8 @@ export interface StartFacts {
 /** What callers may expect of a pool that the scheduler starts workers for. @param now epoch ms */
 export function poolStart(config_id: string, spec: PoolSpec, facts: StartFacts, now: number): PoolStart {
   const served = facts.known.flatMap((one) => (one.config_id === config_id ? one.id : []));
-  const launch = nearestLaunch(facts.launches.filter((one) => one.config_id === config_id));
+  const isComing = (one: LaunchRow) => one.config_id === config_id && !facts.outdated.has(one.name);
+  const launch = nearestLaunch(facts.launches.filter(isComing));
   const own = facts.sessions.filter((session) => session.config_id === config_id);
   const outdated = own.flatMap(({ worker_id }) => (facts.outdated.has(worker_id) ? worker_id : []));
   const isServed = own.some(({ worker_id, state }) => state !== 'draining' && !facts.outdated.has(worker_id));

@@ -264,6 +264,8 @@ function choosePool(core: Core, job: SubmitJob): Pool {
   const model = job.endpoint ?? job.model ?? null;
   const choice = livePool(core, model) ?? job.known;
   if (choice === undefined) return UNSERVED;
+  // The queue may not have heard yet that the pool was changed: its older workers do not serve this model.
+  if (choice.kind === 'pool' && choice.start) core.starts.add(choice.start);
   if (choice.kind === 'pool') return { ok: true, config_id: choice.config_id };
   if (choice.pools === '') {
     return {

@@ -59,6 +59,14 @@ describe('a stored job that names a model', () => {
     expect(old.lastJob().job_id).toBe(late);
   });
 
+  it('waits so where the queue hears of the change only with the job', () => {
+    const queue = new QueueHarness();
+    queue.fleet.starts = [CHANGED];
+    const old = queue.worker('old', serving('before', 4));
+    const job = queue.job({ model: 'after', config_id: undefined });
+    expect([queue.state(job), old.frames('job').length]).toEqual(['pending', 0]);
+  });
+
   it('is given to those that are left once nobody serves it, who say what is wrong', () => {
     const queue = new QueueHarness({ reconnect_grace_seconds: 10 });
     const a = queue.worker('a', serving('a', 4));
