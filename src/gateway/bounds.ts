@@ -68,7 +68,7 @@ export function adapterProblem(
 }
 
 /**
- * Why a token may not ask for a path, whether in a request of its own or of an engine in a job; null: it may.
+ * Why a token may not ask for a path; null: it may.
  * @param path with or without a query; null: none is asked for
  */
 export function routeProblem(path: string | null, { name, routes }: Pick<Bounds, 'name' | 'routes'>) {
@@ -77,6 +77,19 @@ export function routeProblem(path: string | null, { name, routes }: Pick<Bounds,
   if (routes.some((pattern) => matchesPattern(pattern, plain))) return null;
   const message = `The token "${name}" is for ${routes.join(', ')} alone, not ${plain}.`;
   return new HttpError(403, message, 'route_denied');
+}
+
+/** Routes that take jobs and batches, and those that only report. All others are answered by engines. */
+const QUEUE_ROUTES = /^\/(?:api|v2(?!\/(?:embed|rerank))|v1\/(?:batches|files|models|organization))(?![\w-])/;
+
+/**
+ * Why a token may not ask an engine for a path in a job or a line of a batch; null: it may. A token whose routes name
+ * none that engines answer is for whatever its jobs ask for.
+ * @param path as `routeProblem`
+ */
+export function jobRouteProblem(path: string | null, bound: Pick<Bounds, 'name' | 'routes'>) {
+  const isForJobs = bound.routes?.every((pattern) => QUEUE_ROUTES.test(pattern));
+  return isForJobs ? null : routeProblem(path, bound);
 }
 
 /**

@@ -20,9 +20,9 @@ import {
   adapterProblem,
   type Bounds,
   enginePriorityProblem,
+  jobRouteProblem,
   modelProblem,
   priorityProblem,
-  routeProblem,
 } from './bounds.ts';
 import { HttpError, retryAfter } from './errors.ts';
 import { keptResponseProblem } from './inference/kept-responses.ts';
@@ -93,7 +93,7 @@ export function factsProblem({ request, body, model }: JobFacts, bound: Bounds):
       .find(Boolean) ??
     modelProblem([model], bound) ??
     adapterProblem(body, bound) ??
-    routeProblem(request.path, bound)
+    jobRouteProblem(request.path, bound)
   );
 }
 

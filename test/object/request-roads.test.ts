@@ -22,6 +22,7 @@ const road = startTestWorkerd({
     entry('free'),
     entry('vectors', { routes: [...OWN_ROUTES, '/v1/embeddings'] }),
     entry('chats', { routes: [...OWN_ROUTES, '/v1/chat/completions'] }),
+    entry('jobs', { routes: OWN_ROUTES }),
     entry('limited', { limits: { models: { own: { running: 1 } } } }),
   ]),
 });
@@ -252,6 +253,8 @@ describe.each(Object.entries(ROADS))('%s', (name, send) => {
     const refused = await send(queueId, JSON.stringify(HONEST), 'vectors');
     expect([400, 403], refused.text).toContain(refused.status);
     expect((await send(queueId, JSON.stringify(HONEST), 'chats')).status).toBeLessThan(300);
+    // Its routes name none of an engine's.
+    expect((await send(queueId, JSON.stringify(HONEST), 'jobs')).status).toBeLessThan(300);
   });
 });
 

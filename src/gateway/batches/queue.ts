@@ -3,7 +3,7 @@ import type { PoolChoice } from '../../fleet/rpc.ts';
 import { fitsUtf8, type JobView, keepTree, limits, shortName } from '../../protocol/index.ts';
 import type { HeardAnswer, SubmitJob } from '../../queue/rpc.ts';
 import { bodyFacts } from '../../request-facts/body-facts.ts';
-import { adapterProblem, enginePriorityProblem, modelProblem, routeProblem } from '../bounds.ts';
+import { adapterProblem, enginePriorityProblem, jobRouteProblem, modelProblem } from '../bounds.ts';
 import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { answerFromResult } from '../inference/base-answer.ts';
@@ -111,7 +111,7 @@ function refusalOf({ path, body, ...by }: LineJob, payload: string): string | nu
       routes: by.token_routes ?? null,
     };
     const denied =
-      modelProblem([facts.model], bound) ?? adapterProblem(facts, bound) ?? routeProblem(path, bound);
+      modelProblem([facts.model], bound) ?? adapterProblem(facts, bound) ?? jobRouteProblem(path, bound);
     return denied?.message ?? keptResponseProblem(path, facts.previousId);
   } catch (error) {
     if (error instanceof HttpError) return error.message;

@@ -7,7 +7,7 @@ import { BatchRequest } from '../batches/request.ts';
 import { batchView } from '../batches/view.ts';
 import { waitingOfBatch } from '../batches/waiting.ts';
 import { readValue } from '../body.ts';
-import { boundsOf, routeProblem } from '../bounds.ts';
+import { boundsOf, jobRouteProblem } from '../bounds.ts';
 import { HttpError } from '../errors.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callBatches } from '../objects/calls.ts';
@@ -154,7 +154,7 @@ function newBatch(body: unknown, context: GatewayContext, now: number): NewBatch
     const message = `endpoint: POST ${endpoint} is no inference route; docs/protocol.md lists them. "${ANY_ENDPOINT}" stands for any of them.`;
     throw new HttpError(400, message, 'invalid_endpoint');
   }
-  const denied = endpoint === ANY_ENDPOINT ? null : routeProblem(endpoint, bound);
+  const denied = endpoint === ANY_ENDPOINT ? null : jobRouteProblem(endpoint, bound);
   if (denied) throw denied;
   const window = windowMs(completion_window);
   if (window === null) {
