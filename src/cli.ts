@@ -242,7 +242,7 @@ function queueVariablesText(): string {
   return `\nVariables, with their defaults:\n${all.map(([name = '', help]) => `  ${name.padEnd(width)}  ${help}\n`).join('')}`;
 }
 
-/** What docs/settings.md shows as Markdown, for a terminal: a link becomes the path that it leads to. */
+/** Turns the Markdown of docs/settings.md into text for a terminal: a link becomes the path that it leads to. */
 function plainText(markdown: string): string {
   return markdown.replaceAll(/\[([^\]]+)\]\(([^)]+)\)/g, '$1: docs/$2').replaceAll('`', '');
 }
@@ -253,7 +253,7 @@ function explain(error: unknown): number {
   // commander has printed its own message, or the help that was asked for.
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.configuration;
   if (error instanceof UserError) {
-    // A queue's own words may be in it.
+    // The message may contain a queue's own words.
     process.stderr.write(`${printable(hide(error.message))}\n`);
     return error.exitCode;
   }

@@ -35,7 +35,7 @@ export interface NewBatch {
   token_name: string | null;
   /** Models that it may ask for, as patterns; left out: all. */
   token_models?: readonly string[];
-  /** Paths that it may ask for, as patterns; left out: all. */
+  /** Paths that the token may ask for, as patterns; left out: all. */
   token_routes?: readonly string[];
   input_file_id: string;
   /** Path of the route that every line asks for, or ANY_ENDPOINT. */
@@ -61,7 +61,7 @@ export interface Batch extends NewBatch {
   /** Its window ended and its lines are called back, also when the clock is set back then. */
   is_expiring: boolean;
   faults: LineFault[];
-  /** No worker was known when its input was read: its models are asked about until there is one. */
+  /** Whether no worker was known when the input was read: its models are asked about until one is known. */
   is_unchecked?: boolean;
   /** Models that nobody serves: their lines are written down as failed. Left out: none. */
   unserved?: ({ model: string } & Unserved)[];

@@ -145,7 +145,10 @@ export class Feeder {
     this.#paused.set(pauseKey(candidate), { until: this.#ports.now() + PAUSE_MS, why });
   }
 
-  /** Why the queue does not take lines of this tenant for a model, a clause; null: it takes them, or was not asked yet. */
+  /**
+   * Returns why the queue does not take this tenant's lines for a model, as a clause, or null where it takes them or
+   * was not asked yet.
+   */
   whyNotTaken(model: string, tenant: string | null): string | null {
     return this.#paused.get(pauseKey({ model, tenant }))?.why ?? null;
   }

@@ -23,7 +23,7 @@ export function settledOutcome(
   return isExpired ? notRun(line.custom_id, id, 'expired', cause) : outcomeOf(line.custom_id, id, job);
 }
 
-/** Of a line whose job the queue would never take, or that names a model which nobody serves. */
+/** Returns the outcome of a line whose job the queue would never take, or that names a model which nobody serves. */
 export function refusal(
   batch: Batch,
   line: StoredLine,
@@ -38,13 +38,16 @@ export function refusal(
   } as JobView);
 }
 
-/** Of a line for a model that nobody served when the batch was made; null: it can run. */
+/** Returns the outcome of a line for a model that nobody served when the batch was made, or null where it can run. */
 export function unservedOutcome(batch: Batch, line: StoredLine): LineOutcome | null {
   const unserved = batch.unserved?.find(({ model }) => model === line.model);
   return unserved ? refusal(batch, line, unserved.message, unserved.code) : null;
 }
 
-/** Of a line that was not submitted when its batch ended. @param cause what it waited for; null: its turn */
+/**
+ * Returns the outcome of a line that was not submitted when its batch ended.
+ * @param cause what the line waited for; null: its turn
+ */
 export function notSubmitted(
   batch: Batch,
   line: StoredLine,

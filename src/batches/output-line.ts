@@ -58,7 +58,7 @@ export function outcomeOf(customId: string, requestId: string, job: JobView): Li
   };
 }
 
-/** A line that was not run. @param cause what it waited for, a clause; null: its turn */
+/** Returns the outcome of a line that was not run. @param cause what the line waited for, a clause; null: its turn */
 export function notRun(
   customId: string,
   requestId: string,

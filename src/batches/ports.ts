@@ -34,11 +34,11 @@ export interface BatchQueue {
   /** Null: there is no such job. */
   stateOf(jobId: string): Promise<JobView['state'] | null>;
   cancel(jobId: string): Promise<void>;
-  /** What a job waits for, a clause; null: it does not wait, or nobody can tell now. */
+  /** Returns what a job waits for, as a clause, or null where it does not wait or nobody can tell now. */
   whyWaiting(jobId: string): Promise<string | null>;
   /**
-   * Why lines for these models cannot run, in order of the models; null of one: they can. Null: no worker is known yet,
-   * and the first one may serve any of them.
+   * Returns for each model, in order, why lines for it cannot run, or null where they can. The whole answer is null
+   * where no worker is known yet: the first one may serve any of them.
    */
   unserved(models: (string | null)[]): Promise<(Unserved | null)[] | null>;
   /** Where lines for these models would run now. In order of the models; null: named by none. */
@@ -51,7 +51,7 @@ export interface LineJob {
   token_name: string | null;
   /** Models that the token may ask for, as patterns; left out: all. */
   token_models?: readonly string[];
-  /** Paths that it may ask for, as patterns; left out: all. */
+  /** Paths that the token may ask for, as patterns; left out: all. */
   token_routes?: readonly string[];
   path: string;
   /** JSON of the request, as it is for the engine. */
@@ -67,7 +67,7 @@ export interface BatchSlots {
   slots: number;
 }
 
-/** Why lines for a model cannot run. `model_required`: they name none, and there are several. */
+/** Why lines for a model cannot run. `model_required`: the lines name no model, and there are several. */
 export interface Unserved {
   code: 'model_not_found' | 'model_required';
   message: string;

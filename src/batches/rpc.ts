@@ -18,7 +18,7 @@ export interface BatchesRpc {
    */
   createBatch(batch: NewBatch, idempotencyKey: string | null): Promise<Batch | null>;
   findBatch(id: string, viewer: string | null): Promise<Batch | null>;
-  /** The next line of a batch that is not done; null: there is none, or it does not run. */
+  /** Returns the next line of a batch that is not done, or null where there is none or the batch does not run. */
   nextLine(id: string): Promise<NextLine | null>;
   /** Null: `after` is no batch. */
   listBatches(wanted: BatchesWanted): Promise<{ batches: Batch[]; has_more: boolean } | null>;
@@ -45,11 +45,11 @@ export interface Backlog {
 
 /** The line of a batch whose turn is next. */
 export interface NextLine {
-  /** Null: it names none. */
+  /** Null: the line names no model. */
   model: string | null;
-  /** Of its job; null: the queue does not have it yet. */
+  /** Id of the line's job; null: the queue does not have it yet. */
   job_id: string | null;
-  /** Why the queue does not take it, a clause; null: it was not asked. */
+  /** Why the queue does not take the line, a clause; null: the queue takes it, or was not asked. */
   why: string | null;
 }
 

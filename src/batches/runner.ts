@@ -49,7 +49,7 @@ export class BatchRunner {
   readonly #feeder: Feeder;
   /** Batches whose last step failed, which is repeated then, epoch ms: no other waits for it. */
   readonly #failing = new Map<string, number>();
-  /** Of batches that end early: what their lines waited for. */
+  /** What the lines of each batch that ends early waited for, a clause by batch id; null: nobody can tell. */
   readonly #waited = new Map<string, string | null>();
   #isEnding = false;
 
@@ -67,7 +67,7 @@ export class BatchRunner {
     });
   }
 
-  /** The line of a batch that is next, one that the queue has before the others. Null: there is none. */
+  /** Returns the next line of a batch, one that the queue has before the others, or null where there is none. */
   nextLine({ seq, batch }: StoredBatch): NextLine | null {
     const { sql } = this.#ports;
     if (batch.status !== 'in_progress' || batch.unserved) return null;
@@ -245,7 +245,7 @@ export class BatchRunner {
     if (submitted.length === 0) await this.#close(stored, why);
   }
 
-  /** Asked before its lines are called back, when they still wait. */
+  /** Returns what the batch waited for; the queue is asked before its lines are called back, while they still wait. */
   async #whyWaited({ seq, batch }: StoredBatch): Promise<string | null> {
     const known = this.#waited.get(batch.id);
     if (known !== undefined) return known;

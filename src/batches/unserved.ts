@@ -6,11 +6,11 @@ import type { LineOutcome } from './output-line.ts';
 import type { BatchPorts, Unserved } from './ports.ts';
 import { record } from './record.ts';
 
-/** Lines for models that nobody serves: they fail at once, and do not wait until the window of their batch ends. */
+/** Lines for models that nobody serves fail at once, and do not wait until the window of their batch ends. */
 
 type UnservedModel = { model: string } & Unserved;
 
-/** Models of a batch that nobody serves; null: no worker is known yet. */
+/** Returns the models of a batch that nobody serves, or null where no worker is known yet. */
 export async function unservedModels(
   { sql, queue }: BatchPorts,
   { seq }: StoredBatch,
@@ -31,7 +31,7 @@ export function noteUnserved(batch: Batch, unserved: UnservedModel[] | null): vo
   else if (unserved.length > 0) batch.unserved = unserved;
 }
 
-/** A batch that began before any worker was known: its models are asked about once more. */
+/** Asks once more about the models of a batch that began before any worker was known. */
 export async function checkAgain(ports: BatchPorts, given: StoredBatch): Promise<void> {
   const unserved = await unservedModels(ports, given);
   const stored = findBatch(ports.sql, given.batch.id, null);

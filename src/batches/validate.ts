@@ -60,7 +60,7 @@ export async function validate(ports: BatchPorts, given: StoredBatch): Promise<v
   if (batch.scanned_bytes < size && taken > 0) return saveBatch(sql, stored);
   const fault = faultsIn(ports, stored, taken === 0 && !isLast);
   if (fault !== null) return fail(ports, stored, fault);
-  // How far it came is kept, should the question below fail.
+  // The progress is saved, in case `begin` cannot ask which models are served.
   saveBatch(sql, stored);
   await begin(ports, stored);
 }
@@ -106,7 +106,7 @@ function noteLine(
   return { code: 'duplicate_custom_id', message, param: 'custom_id', line: number };
 }
 
-/** What is wrong with the input as a whole; null: it is in order. */
+/** Returns what is wrong with the input as a whole, or null where it is in order. */
 function faultsIn(
   { sql }: BatchPorts,
   { seq, batch }: StoredBatch,
@@ -129,7 +129,7 @@ function faultsIn(
   return batch.faults.length > 0 ? batch.faults : null;
 }
 
-/** It begins, but where nobody serves any of its models. */
+/** Begins the batch, or fails it where nobody serves any of its models. */
 async function begin(ports: BatchPorts, given: StoredBatch): Promise<void> {
   const unserved = await unservedModels(ports, given);
   const stored = findBatch(ports.sql, given.batch.id, null);

@@ -125,7 +125,7 @@ export class JobClient {
   }
 }
 
-/** A result keeps its JSON. */
+/** Keeps the JSON of the result as it was sent. */
 function withResult<T>(job: T, json: string): T {
   keepMembers(job, new TextEncoder().encode(json), ['result']);
   return job;

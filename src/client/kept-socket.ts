@@ -24,7 +24,7 @@ interface SocketUser {
   onFrame(frame: ClientAnswer): Promise<void>;
   /** What was sent and not answered may be lost. */
   onBroken(): void;
-  /** The queue denies the connection, or says what cannot be read: it would again. */
+  /** The queue denies the connection, or sends a frame that cannot be read: it would do so again. */
   onDenied(error: QueueError): void;
 }
 
@@ -88,7 +88,7 @@ export class KeptSocket {
     socket.onerror = () => {};
   }
 
-  /** What cannot be read would leave its jobs open for ever. */
+  /** Reads a frame. One that cannot be read ends the connection: its jobs would stay open for ever. */
   async #read(text: string): Promise<void> {
     try {
       await this.#user.onFrame(readFrame(text));
@@ -145,7 +145,7 @@ export class KeptSocket {
   }
 }
 
-/** The results of settled jobs keep their JSON. */
+/** Parses a frame, and keeps the JSON of the results of settled jobs as it was sent. */
 function readFrame(text: string): ClientAnswer {
   const frame = JSON.parse(text) as ClientAnswer;
   if (frame.type !== 'settled') return frame;

@@ -34,7 +34,7 @@ export function checkOptions(command: Command, env: NodeJS.ProcessEnv): void {
   for (const [name, attribute] of attributes) command.setOptionValue(attribute, checked[name]);
 }
 
-/** Where the value of an option comes from; null: it has none, or its default. */
+/** Returns the value of an option and the name that it was given under, or null where it has none or its default. */
 function sourceOf(
   command: Command,
   option: Option,
@@ -46,7 +46,7 @@ function sourceOf(
     return typeof typed === 'string' ? { name: option.long as string, value: typed } : null;
   }
   const { variable: name } = OPTIONS[attribute];
-  // A command that need not be told an address or a folder does not take one from a variable.
+  // A command that does not need an address or a folder takes none from a variable.
   if (name === null || (attribute !== 'token' && option.defaultValue === undefined)) return null;
   const value = env[name];
   return value?.trim() ? { name, value } : null;

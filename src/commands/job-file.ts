@@ -12,7 +12,8 @@ export interface JobDefaults {
 }
 
 /**
- * Reads a file of jobs, each line one as for `POST /api/jobs`, or only its payload: once, before anything is submitted: a mistake in its last line should not cost a night.
+ * Reads a file of jobs once before anything is submitted: a mistake in its last line should not cost a night. Each line
+ * is a job as for `POST /api/jobs`, or only its payload.
  * @throws UserError when it cannot be read, or a line is no JSON object
  */
 export async function surveyFile(file: string): Promise<{ jobs: number; sha256: string }> {

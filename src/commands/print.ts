@@ -1,13 +1,13 @@
 import { printable } from '../protocol/text.ts';
 
-/** What commands print, for people and as JSON: names and messages from elsewhere in it steer no terminal. */
+/** Commands print with these, for people and as JSON: names and messages from elsewhere steer no terminal. */
 
-/** Lines on stdout. */
+/** Prints lines on stdout. */
 export function print(text: string): void {
   process.stdout.write(`${printable(text)}\n`);
 }
 
-/** Lines on stderr, where another program reads stdout. */
+/** Prints lines on stderr, where another program reads stdout. */
 export function printNote(text: string): void {
   process.stderr.write(`${printable(text)}\n`);
 }

@@ -28,8 +28,8 @@ export class Progress {
   }
 
   /**
-   * @param more is told after the rest
-   * @param isWaiting nothing runs: what was done before does not tell how long the rest takes
+   * @param more text shown after the rest
+   * @param isWaiting whether nothing runs: what was done before does not tell how long the rest takes
    */
   show(counts: Counts, more = '', isWaiting = false): void {
     const done = counts.succeeded + counts.failed;

@@ -7,7 +7,7 @@ import { openResults, type ResultLine, type Results } from './results-file.ts';
 import { explained } from './submit.ts';
 import { WaitingLine } from './waiting-line.ts';
 
-/** How often it is told what the jobs wait for, ms. */
+/** The command asks this often what the jobs wait for, ms. */
 const LOOK_MS = 3000;
 
 export interface SubmitFileOptions {
@@ -95,7 +95,7 @@ function tellWaiting(
     const [id] = open;
     if (id !== undefined) waiting.show((await client.get(id)).waiting);
   };
-  // The queue may be away, or not have it yet: the connection sees to that.
+  // The queue may be away, or not have the job yet: the connection handles both.
   const timer = setInterval(() => void look().catch(() => {}), LOOK_MS);
   return () => clearInterval(timer);
 }

@@ -11,7 +11,7 @@ import { print, printNote } from './print.ts';
 import { traceText } from './trace.ts';
 import { WaitingLine } from './waiting-line.ts';
 
-/** How often it is told what a job waits for. */
+/** The command asks this often what a job waits for. */
 const LOOK_SECONDS = 5;
 
 export interface SubmitOptions {
@@ -43,7 +43,7 @@ export async function runSubmit(prompt: string | undefined, options: SubmitOptio
     if (options.wait > 0 && !isSettled(job.state)) job = await waitFor(client, job, options.wait);
     const code = report(job, options);
     if (options.trace) {
-      // What a submission answers does not say what it waits for.
+      // The answer to a submission does not say what the job waits for.
       const { waiting } = isSettled(job.state) ? job : await client.get(job.id);
       process.stderr.write(traceText(job.id, await client.ledger(job.id), waiting));
     }
@@ -53,7 +53,7 @@ export async function runSubmit(prompt: string | undefined, options: SubmitOptio
   }
 }
 
-/** While it waits, what for is told on stderr. */
+/** Waits until the job has settled or the time is over, and says on stderr what the job waits for. */
 async function waitFor(client: JobClient, submitted: JobView, seconds: number): Promise<JobView> {
   const waiting = new WaitingLine(printNote);
   const until = performance.now() + seconds * 1000;
@@ -68,7 +68,7 @@ async function waitFor(client: JobClient, submitted: JobView, seconds: number): 
 /** The error of a command whose client could not have what it asked for. */
 export function explained(error: QueueError): UserError {
   if (error.status === null) {
-    // The client names a code alone; a proxy, or a certificate, is for people to mend.
+    // The client's message names only a code; people who mend a proxy or a certificate need the reason.
     const said = error.cause
       ? error.message.replace(/\(.*\)\.$/s, () => `(${reasonOf(error.cause)}).`)
       : error.message;
@@ -84,7 +84,7 @@ function report(job: JobView, options: SubmitOptions): number {
       printNote(`The result of job ${job.id} has no text; all of it:`);
     }
     const shown = `${answer ?? indentedJson(writeJson(job.result))}\n`;
-    // A file or another program gets it as it is.
+    // A file or another program gets the result as it is.
     process.stdout.write(process.stdout.isTTY ? printable(shown) : shown);
     return EXIT.ok;
   }

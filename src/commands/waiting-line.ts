@@ -1,7 +1,7 @@
 import { exactTime } from '../dashboard/format.ts';
 import { type Waiting, waitingText } from '../protocol/index.ts';
 
-/** Its own progress tells these, or they are over in a moment. */
+/** Causes that are not told: the command's own progress shows them, or they are over in a moment. */
 const UNTOLD: ReadonlySet<Waiting['code']> = new Set(['busy', 'batch_room', 'turn']);
 
 /** Says on a terminal what something waits for, once each time that it waits for something else. */
@@ -30,7 +30,7 @@ export function waitingLine(waiting: Waiting): string {
   return `Waits because ${waitingText(waiting, (at) => exactTime(at))}`;
 }
 
-/** Numbers alone, as of a start that comes on, are no news. */
+/** Replaces numbers: a change of numbers alone, as while a start goes on, is no news. */
 function shapeOf({ code, for: clause }: Waiting): string {
   return `${code} ${clause.replace(/\d+(\.\d+)?/g, '#')}`;
 }

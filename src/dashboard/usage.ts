@@ -106,8 +106,8 @@ export function costInWords({ dollars, slot_ms, unpriced_slot_ms }: Amounts): st
 }
 
 /**
- * Who waits for whom: `team-b had 71 % of the last hour's tokens; team-a is next.` Null: nobody waits, or there
- * are no tenants.
+ * Says who waits for whom: `team-b had 71 % of the last hour's tokens; team-a is next.` Returns null where nobody waits
+ * or there are no tenants.
  */
 export function sharingInWords({ tenants, tokens, next }: PoolSharing): string | null {
   const waiting = tenants.filter((one) => one.waiting > 0);
@@ -128,7 +128,7 @@ export function sharingInWords({ tenants, tokens, next }: PoolSharing): string |
   return `${had}${who} with ${jobs}${then}.`;
 }
 
-/** Within a sentence. @param tenant null or empty: they came before tokens were configured */
+/** Names a tenant within a sentence. @param tenant null or empty: its jobs came before tokens were configured */
 function subjectOf(tenant: string | null): string {
   return tenant || 'callers without a token';
 }
@@ -147,12 +147,12 @@ export function nameOf(tenant: string | null): string {
   return tenant || 'no tenant';
 }
 
-/** A limit that is used so far is near its end. */
+/** A limit of which this share is used is near its end. */
 const NEAR_END = 0.8;
 
 type Amount = (amount: number | null) => string;
 
-/** Those that come back within a minute or with the next answer, then budgets. */
+/** Limits that renew within a minute or with the next answer come first, then budgets. */
 const RATES: [key: keyof RateLimits, name: string, words: Amount][] = [
   ['requests_per_minute', 'requests a minute', format.count],
   ['tokens_per_minute', 'tokens a minute', format.count],
@@ -163,14 +163,17 @@ const RATES: [key: keyof RateLimits, name: string, words: Amount][] = [
   ['dollars_per_month', 'a month', format.money],
 ];
 
-/** A token or tenant whose limit is nearly used, or holds something back. */
+/** A token or tenant whose limit is nearly used, or holds jobs back. */
 export interface NearEnd {
   key: string;
   who: { tenant: string; rest: string };
   what: string;
 }
 
-/** Null: it has room, and holds nothing back. A limit is named only where it is nearly used: room may be reserved. */
+/**
+ * Returns null where the limit has room and holds nothing back. A limit is named only where it is nearly used: room may
+ * be reserved.
+ */
 export function nearEnd(limit: LimitView): NearEnd | null {
   const { token_name, tenant, models, held } = limit;
   const [worst] = RATES.map(([key, name, words]) => ({

@@ -143,8 +143,8 @@ export class Alerts {
 }
 
 /**
- * Text that a receiver shows as it is: workers choose what they say of their errors, and must neither call a channel nor
- * make links.
+ * Returns text that a receiver shows as it is: workers choose what they say of their errors, and must neither call a
+ * channel nor make links.
  */
 function plain(text: string): string {
   return text

@@ -97,7 +97,7 @@ export class KnownWorkers {
     for (const session of sessions) this.#connected(session, at);
   }
 
-  /** One that has no connection. A heartbeat of it makes it known again. */
+  /** Forgets a worker that has no connection. A later heartbeat makes it known again. */
   forget(id: string): Forgotten {
     const worker = this.#byId.get(id);
     if (!worker) return 'unknown';

@@ -33,7 +33,7 @@ export interface Watching {
   token?: { sha256: string; expires_at?: number };
 }
 
-/** What a viewer showed when it opened its socket. */
+/** The sign-in and the token that a viewer showed when it opened its socket. */
 export interface OpenedWith {
   /** Id of the sign-in whose cookie it was. */
   signIn?: string;
@@ -53,7 +53,7 @@ export interface LiveViewersPorts {
   sockets(): ViewerSocket[];
   view: Pick<Projection, 'epoch' | 'version' | 'refresh' | 'frame'>;
   now(): number;
-  /** Of this part alone: wakes the object, whose `alarm` calls `closeExpired`. */
+  /** Wakes the object, whose `alarm` calls `closeExpired`; no other part sets this alarm. */
   alarm: Alarm;
   isSignedIn(id: string): Promise<boolean>;
   /** Runs something later, ms; keeps the object awake until then. */
@@ -78,7 +78,7 @@ export class LiveViewers {
     this.#ports = ports;
   }
 
-  /** A socket was opened: nothing is sent before it asks. */
+  /** Takes a socket that was opened; nothing is sent to it before it asks. */
   opened(socket: ViewerSocket, { signIn, token }: OpenedWith = {}): void {
     const now = this.#ports.now();
     const watching = { isPaused: true, epoch: null, version: 0, sentAt: 0, heardAt: now };
@@ -90,7 +90,7 @@ export class LiveViewers {
     if (token?.expires_at !== undefined) this.closeExpired();
   }
 
-  /** These tokens may be refused now, or may do something else. @param secrets SHA-256 of each */
+  /** Closes the sockets of tokens that may be refused now, or may do something else. @param secrets SHA-256 of each */
   tokensChanged(secrets: readonly string[]): void {
     for (const socket of this.#ports.sockets()) {
       const sha256 = socket.load().token?.sha256;

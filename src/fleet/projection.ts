@@ -53,7 +53,7 @@ interface Shown<R> {
 interface MadeOf {
   facts: KnownWorker;
   expectedStartMs: number | null;
-  /** The scheduler launched its machine, which is gone. */
+  /** Whether the scheduler launched the worker's machine and it is gone. */
   isOver: boolean;
   state: StateNow;
   /** From when on time alone may have changed it. */
@@ -141,7 +141,7 @@ export class Projection {
     this.#version += 1;
   }
 
-  /** What work for a pool waits for. @param now epoch ms */
+  /** Returns what work for a pool waits for. @param now epoch ms */
   whyWaiting({ config_id, ...asking }: PoolAsking, now: number): Waiting {
     this.refresh(now);
     const row = this.#pools.get(config_id)?.row;

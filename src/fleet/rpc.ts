@@ -41,7 +41,7 @@ export interface FleetRpc {
    * @returns the problem; null: it is not in the list
    */
   acknowledge(id: string, by: string | null): Promise<Attention | null>;
-  /** An operator has no use for what is known of a worker that is gone. */
+  /** Forgets what is known of a worker that is gone, because an operator has no use for it. */
   forgetWorker(id: string): Promise<Forgotten>;
   /** What was measured of a worker, a pool, a model or all. @param end epoch ms; null: now */
   history(of: Subject, range: HistoryRange, end: number | null): Promise<FleetHistory>;
@@ -60,7 +60,7 @@ export interface FleetRpc {
   /** Who has signed in so, and is not signed out. @param idSha256 of what its cookie holds */
   signedIn(idSha256: string): Promise<SignInRow | null>;
   signOut(idSha256: string): Promise<void>;
-  /** Those who look at the fleet with these tokens have to show again that they may. @param secrets SHA-256 of each */
+  /** Has the viewers with these tokens show again that they may look at the fleet. @param secrets SHA-256 of each */
   closeViewers(secrets: readonly string[]): Promise<void>;
   /** Every model that a worker served within the models' retention time, longest known first. */
   models(): Promise<KnownModel[]>;
@@ -71,7 +71,7 @@ export interface FleetRpc {
   choosePools(models: (string | null)[]): Promise<PoolChoice[]>;
   /** Every pool that the scheduler starts workers for. */
   starts(): Promise<PoolStart[]>;
-  /** What work for a pool waits for. */
+  /** Returns what work for a pool waits for. */
   whyWaiting(asking: PoolAsking): Promise<Waiting>;
 }
 
@@ -112,16 +112,16 @@ export type PoolChoice =
   /** No pool is known for the model; the lists are empty where none is known at all. */
   | { kind: 'unknown'; models: string; pools: string };
 
-/** Work that waits for a pool, as far as the answer to why depends on it. */
+/** Facts of work that waits for a pool which decide why it waits. */
 export interface PoolAsking {
   config_id: string;
-  /** Null: any that the pool has. */
+  /** Null: any model of the pool. */
   model: string | null;
-  /** It gives way to requests, as lines of batches do. */
+  /** Whether the work gives way to requests, as lines of batches do. */
   is_batch: boolean;
 }
 
-/** What became of the wish to forget a worker; one that is connected is known in any case. */
+/** The outcome of forgetting a worker; one that is connected stays known in any case. */
 export type Forgotten = 'forgotten' | 'connected' | 'unknown';
 
 export type FleetEvent =
@@ -185,7 +185,7 @@ export interface PoolStart {
   /** Of `stopped`: when asking again may help, s. */
   retry_after_seconds: number;
   /**
-   * Connected workers, by id, that were started before the pool's settings were changed: they serve on, but what they
+   * Ids of connected workers that were started before the pool's settings were changed: they serve on, but what they
    * serve says nothing of those that are started now.
    */
   outdated: string[];

@@ -12,7 +12,7 @@ import type { QueueShare } from './rpc.ts';
 const SOON_MS = 1000;
 /** How long another object may take to answer, ms. */
 const ANSWER_WITHIN_MS = 5000;
-/** How often the batches object is asked again, within one reconciliation, because the queue has reported meanwhile. */
+/** One reconciliation asks the batches object at most this many times, while the queue reports in between. */
 const MOST_ASKED = 3;
 /** The next reconciliation comes within this time even if the current one fails, ms. */
 const AGAIN_MS = 10_000;
@@ -39,7 +39,7 @@ export class Scheduling {
   readonly #ports: SchedulingPorts;
   #reconciling: Promise<void> | null = null;
   readonly #inQueue = new LinesInQueue();
-  /** How often the queue has reported its numbers. */
+  /** Counts the reports of the queue. */
   #reports = 0;
   #isFailing = false;
 
@@ -152,9 +152,9 @@ export class Scheduling {
   }
 
   /**
-   * What the queue reports of lines has to be known to be lines of batches, or they count as jobs for which a machine is
-   * launched at once: so nothing is kept from one reconciliation to the next, and a report that comes before the answer
-   * has the batches object asked again.
+   * Asks the batches object what it has left. Lines in the queue's report that are not known to be lines of batches
+   * count as jobs for which a machine is launched at once: so no answer is kept from one reconciliation to the next,
+   * and where the queue reports before the answer comes, the batches object is asked again.
    */
   async #askBacklog(): Promise<ReadonlyMap<string, BacklogFacts>> {
     const { now, backlog, fleet } = this.#ports;

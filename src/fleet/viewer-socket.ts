@@ -13,7 +13,7 @@ export function viewerSocket(ctx: DurableObjectState, socket: WebSocket): Viewer
   };
 }
 
-/** As the gateway says in headers that only it sets. */
+/** Reads what the viewer showed from headers that only the gateway sets. */
 export function openedWith(headers: Headers): OpenedWith {
   const [signIn, sha256, expires] = (['signIn', 'sha256', 'expires'] as const).map((name) =>
     headers.get(VIEWER_HEADERS[name]),

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { didYouMean, shown } from '../../protocol/schema-words.ts';
 import { FleetSpec } from '../../scheduler/spec.ts';
 
-/** What the schema of a fleet's file finds wrong with one, as remarks on its places. */
+/** Turns what the schema of a fleet's file finds wrong with one into remarks on its places. */
 
 export interface Remark {
   path: PropertyKey[];
@@ -42,7 +42,7 @@ function unknownKey(key: string, known: readonly string[]): string {
   return `is not known here${didYouMean(key, known) || `; possible are ${known.join(', ')}`}`;
 }
 
-/** Words that the schema has of its own say what was expected, and not what was given. */
+/** Says what is wrong with a value. The schema's own messages say what was expected, and not what was given. */
 function textOf({ code, message }: z.core.$ZodIssue, given: unknown): string {
   if (given === undefined && code !== 'custom' && code !== 'invalid_key') return 'is missing';
   const isWhole = code !== 'invalid_format' || message.includes(', not ');

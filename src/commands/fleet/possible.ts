@@ -55,7 +55,7 @@ function providersTooSmall(spec: FleetSpec): Remark[] {
 /** Drivers whose machines pull what they run from a registry. */
 const PULLING: readonly string[] = ['runpod', 'vast', 'dstack', 'kubernetes'];
 
-/** No image is published, so a machine elsewhere finds none under the name that builds have without another. */
+/** Finds pools that name no image but pull one: none is published under the name that builds have by default. */
 function imagesMissing({ pools, providers }: FleetSpec): Remark[] {
   return Object.entries(pools).flatMap(([id, { image, machines }]) => {
     const elsewhere = machines.find(({ provider }) => PULLING.includes(providers[provider]?.driver ?? ''));

@@ -53,7 +53,10 @@ export function environmentRemarks(document: unknown): { faults: Remark[]; warni
   return { faults, warnings };
 }
 
-/** Secrets that the environment lacks, or that cannot be used: the launcher may run elsewhere, so that they need not be here. */
+/**
+ * Lists secrets that the environment lacks, or that cannot be used. They need not be set here, because the launcher may
+ * run elsewhere.
+ */
 export function secretRemarks(document: unknown, env: NodeJS.ProcessEnv): Remark[] {
   const remark = (path: PropertyKey[], name: unknown, shape: z.ZodRawShape): Remark[] => {
     if (typeof name !== 'string') return [];
@@ -97,7 +100,7 @@ function nameWarnings(name: string): string[] {
   return hint ? [`will be taken for a flag of the engine${hint}`] : [];
 }
 
-/** Why a secret is of no use where it goes, without a word of it; null: it may be. */
+/** Returns why a secret cannot be used where it goes, without quoting it, or null where it can be. */
 function unusable(name: string, value: string, shape: z.ZodRawShape): string | null {
   const parsed = Object.hasOwn(shape, name)
     ? (shape[name] as z.ZodType).safeParse(value, { error: expectationWords })

@@ -106,7 +106,7 @@ export async function runTokenRotate(name: string, options: PlaceOptions): Promi
   return 0;
 }
 
-/** `token revoke`: what it has stored goes on, unless it is to be cancelled. @throws UserError */
+/** `token revoke`: its jobs go on unless `cancel` is set, and its batches in any case. @throws UserError */
 export async function runTokenRevoke(
   name: string,
   options: PlaceOptions & { cancel?: boolean },
@@ -128,7 +128,7 @@ export async function runTokenRevoke(
   return 0;
 }
 
-/** @throws UserError where jobs of others would be cancelled with its own */
+/** Returns the tenant of a token. @throws UserError where jobs of other tokens would be cancelled with its own */
 async function ownTenantOf(name: string, place: TokenPlace, { url }: PlaceOptions): Promise<string> {
   if (url === undefined) throw new UserError('--cancel asks a queue that runs: name it with --url.');
   const all = await place.list();
@@ -142,7 +142,7 @@ async function ownTenantOf(name: string, place: TokenPlace, { url }: PlaceOption
   );
 }
 
-/** Those that wait or run, of the queue that the address names. @returns how many */
+/** Cancels the jobs of a tenant that wait or run in the queue that `target` names. @returns how many */
 async function cancelJobsOf(tenant: string, target: QueueTarget): Promise<number> {
   let cancelled = 0;
   for (let cursor: string | null = ''; cursor !== null; ) {

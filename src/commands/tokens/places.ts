@@ -19,7 +19,7 @@ export interface TokenPlace {
   revoke(name: string): Promise<void>;
   /** What a person is told of a token that was made. */
   note: string;
-  /** It knows when each was last used. */
+  /** Whether the place knows when each token was last used. */
   knowsUse: boolean;
 }
 

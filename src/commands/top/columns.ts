@@ -39,7 +39,7 @@ const STATES: Record<WorkerState, { shape: string; colour: Colour }> = {
   stopped: { shape: '○', colour: 'quiet' },
 };
 
-/** The workers that the first line counts as ready run something or nothing. */
+/** Calls a worker that runs nothing idle: the first line counts those that run something as ready too. */
 function wordOf(state: WorkerState): string {
   return state === 'ready' ? 'idle' : state;
 }

@@ -75,7 +75,7 @@ export function colour({ hasColours }: Screen, name: Colour, text: string): stri
   return hasColours ? `${ESCAPE}[${CODES[name]}m${text}${RESET}` : text;
 }
 
-/** Names and errors come from elsewhere: nothing of them may steer the terminal, or begin another line. */
+/** Cleans names and errors, which come from elsewhere: they may neither steer the terminal nor begin another line. */
 export function clean(text: string): string {
   return printable(text.replaceAll(/[\t\n\r]/g, ' '));
 }

@@ -175,7 +175,7 @@ function showLines(chart: uPlot, lines: { stroke: string; dash: number[] }[]): v
     const [x2, y] = [KEY.width, KEY.height / 2];
     set(line, { x1: 0, x2, y1: y, y2: y, stroke, 'stroke-width': 2, 'stroke-dasharray': dash.join(' ') });
     svg.append(line);
-    // In the place of a box in its colour.
+    // The line takes the place of a box in the line's colour.
     Object.assign(marker.style, { border: '0', background: 'none' });
     marker.replaceChildren(svg);
   }
@@ -185,9 +185,9 @@ function set(element: Element, attributes: Record<string, string | number>): voi
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
 }
 
-/** A tick at the top, px; a failure goes through the whole chart. */
+/** Height of a tick at the top, px; a failure is drawn through the whole chart. */
 const TICK = 7;
-/** Marks of a kind that are nearer to each other are one, px. */
+/** Marks of a kind that are nearer to each other than this are drawn as one, px. */
 const APART = 4;
 
 function drawMarks(chart: uPlot, marks: readonly TimeMark[], colors: Record<TimeMark['kind'], string>): void {

@@ -23,7 +23,7 @@ export const WORKER_LOOKS: Record<WorkerState, Look> = {
   loading: { word: 'Loading', shape: 'ring', tone: 'work' },
   draining: { word: 'Draining', shape: 'half', tone: 'drain' },
   running: { word: 'Running', shape: 'ring', tone: 'work' },
-  // "Ready" counts those that run something too, in the verdict and by pool.
+  // In the verdict and by pool, "ready" also counts workers that run something.
   ready: { word: 'Idle', shape: 'full', tone: 'good' },
   stopped: { word: 'Stopped', shape: 'bar', tone: 'drain' },
 };

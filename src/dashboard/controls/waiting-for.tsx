@@ -1,7 +1,7 @@
 import type { Waiting } from '../../protocol/waiting.ts';
 import { Time } from './age.tsx';
 
-/** What something waits for, until when, and what can be done. */
+/** Shows what something waits for, until when, and what can be done. */
 export function WaitingFor({ waiting }: { waiting: Waiting }) {
   const { until, advice } = waiting;
   return (

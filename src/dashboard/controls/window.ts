@@ -1,2 +1,5 @@
-/** In a low window, a laptop's, less stands above the workers, so that some of them are in view. As it was opened. */
+/**
+ * Whether the window was low when it was opened, as on a laptop: less then stands above the workers, so that some of
+ * them are in view.
+ */
 export const isLow = window.matchMedia('(max-height: 760px)').matches;

@@ -15,18 +15,18 @@ export interface CourseChart {
 
 const PERCENTILES = ['p50', 'p95', 'p99'] as const;
 
-/** What comes by the second is told of a step that goes on once it has gone on for so long, ms. */
+/** Rates and counts of a step that still goes on are shown once it has gone on for this long, ms. */
 const TOLD_AFTER_MS = 30_000;
 
 /**
  * The charts of the fleet, a pool or a model; those that a kind has no series for are left out.
- * @param now epoch ms of the server's clock: of the newest step only what has passed counts
+ * @param now epoch ms of the server's clock: only the part of the newest step that has passed counts
  */
 export function chartsOf({ series, at, step_ms }: FleetHistory, now: number): CourseChart[] {
   const of = (name: string) => series[name] ?? at.map(() => null);
   const passed = Math.min(step_ms, now - (at.at(-1) ?? now));
   const isTold = passed === step_ms || passed >= TOLD_AFTER_MS;
-  /** Of counts: what has come so far of a step that has just begun would look like a fall. */
+  /** Leaves out the count of a step that has just begun: what has come so far would look like a fall. */
   const counted = (key: string) => (isTold ? of(key) : [...of(key).slice(0, -1), null]);
   const has = (name: string) => series[name] !== undefined;
   const line = (name: string, key: string) => ({ name, values: of(key) });

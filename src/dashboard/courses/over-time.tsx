@@ -33,7 +33,7 @@ const MOST_REFRESH_MS = 60_000;
 const MOST_MARKS = 6;
 
 type Kind = FleetHistory['marks'][number]['kind'];
-/** What the ticks at the top of each chart stand for; a failure is a line through all of it. */
+/** Meanings of the marks: each is a tick at the top of each chart, but a failure is a line through all of it. */
 const KIND_WORDS: Record<Kind, string> = {
   launched: 'machine launched',
   started: 'worker ready',

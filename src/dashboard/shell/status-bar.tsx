@@ -16,7 +16,7 @@ const VERDICTS: Record<Verdict, { word: string; shape: Shape; tone: string }> = 
 /** Whether what is shown is how it is now. */
 const isCurrent = computed(() => connection.value !== 'lost' && connection.value !== 'denied');
 
-/** What stands in the verdict's place where nothing is known. */
+/** The text that replaces the verdict where nothing is known. */
 const whyNothing = computed(() => {
   if (isSignedOut.value) return 'Sign in to see the fleet.';
   if (connection.value === 'denied') return 'The queue shows its fleet to others only.';

@@ -23,7 +23,7 @@ export function TopBar() {
   );
   const current = path.value.split('/')[0]!.replace('workers', '');
   const nav = useRef<HTMLElement>(null);
-  // Where there is no room for all, the one that is open stands in the middle.
+  // Where there is no room for all views, the open one is scrolled to the middle.
   useEffect(() => {
     const link = nav.current?.querySelector<HTMLElement>('[aria-current]');
     if (nav.current && link)

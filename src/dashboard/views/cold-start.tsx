@@ -51,7 +51,7 @@ export function ColdStart({ worker }: { worker: WorkerRow }) {
   );
 }
 
-/** Steps that are not told are part of the next one that is. @param isOver nothing goes on */
+/** Steps whose end is not told are part of the next one whose end is. @param isOver whether the start has ended */
 function stepsOf(worker: WorkerRow, now: number, isOver: boolean): Step[] {
   const { start, expected_start_ms, state_since, heartbeat_at } = worker;
   const steps: Step[] = [];

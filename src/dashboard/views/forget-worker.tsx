@@ -4,7 +4,7 @@ import { Problem, useAction } from '../controls/action.tsx';
 import { go } from '../router.ts';
 import { isAdmin } from '../session.ts';
 
-/** A worker that is gone is taken out of lists, verdict and attention. */
+/** A button that takes a worker that is gone out of lists, verdict and attention. */
 export function ForgetWorker({ worker: { worker_id, state, connected_at } }: { worker: WorkerRow }) {
   const { act, isActing, problem } = useAction();
   const isGone = state === 'error' || state === 'lost' || state === 'stopped' || state === 'late';

@@ -17,7 +17,7 @@ import { costInWords, type UsageAnswer } from '../usage.ts';
 
 const ROW_HEIGHT = 48;
 const LINE_HEIGHT = 36;
-/** Between two looks, ms. */
+/** The page asks this often, ms. */
 const LOOK_MS = 5000;
 
 /** What the fleet costs, for what, and what became of the newest launches. */
@@ -32,7 +32,7 @@ export function SpendView() {
   );
 }
 
-/** Workers that were started otherwise may say what they cost; usage is priced by that. */
+/** Workers that no launcher started may say what they cost; usage is priced by that. */
 function Nothing() {
   const { data } = usePolled<UsageAnswer>('api/usage?days=1', LOOK_MS).value;
   const isPriced = data !== null && data.total.dollars !== null;

@@ -138,7 +138,7 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
     if (!engine.metricsPort) return ask(engine.metricsPath, ASIDE_TIMEOUT_MS);
     const url = new URL(engine.metricsPath, base.origin);
     url.port = String(engine.metricsPort(Number(base.port)));
-    // Not through a proxy, as undici's own agent of the process may go.
+    // A separate agent connects without a proxy, which undici's global agent may use.
     metricsAgent ??= new Agent();
     const dispatcher = metricsAgent;
     const response = await request(url, { dispatcher, signal: AbortSignal.timeout(ASIDE_TIMEOUT_MS) });

@@ -4,17 +4,18 @@ import { type AnswerBody, type EngineAnswer, readPieces, type TakePiece } from '
 
 const LF = 10;
 const CR = 13;
-/** The mark that may stand before the first event, in UTF-8. */
+/** The byte order mark that may stand before the first event, in UTF-8. */
 const MARK = Buffer.from('\ufeff');
 const NOTHING = Buffer.alloc(0);
 
-/** How an event stream begins, whatever it is called: JSON, HTML and text that people read do not begin like this. */
+/** Matches the beginning of an event stream of any content type: JSON, HTML and prose do not begin like this. */
 const EVENTS = /^(?:\ufeff)?(?:(?:data|event|id|retry)?:|\s*\n(?:data|event|id|retry)?:)/;
 
 /**
- * An answer whose event stream all readers behind it can read: readers in clients, and those of this project, know lines
- * that end with `\n` or `\r\n`, and few know a byte order mark (HTML Standard, 9.2.6, has all of these). A stream that its
- * engine calls something else, or nothing, is called a stream, so that its errors and its end are looked for.
+ * Returns an answer whose event stream all later readers can read. Readers in clients, and those of this project, know
+ * lines that end with `\n` or `\r\n`, and few know a byte order mark (HTML Standard, 9.2.6, has all of these). A stream
+ * to which its engine gives another content type, or none, gets that of a stream, so that its errors and its end are
+ * looked for.
  */
 export async function readableEvents(answer: EngineAnswer, path: string): Promise<EngineAnswer> {
   if (isEventStream(answer.headers)) return { ...answer, body: plainLines(answer.body) };
@@ -54,14 +55,14 @@ async function* plainPieces(body: AnswerBody): AsyncGenerator<Uint8Array, void, 
 }
 
 /**
- * Takes the mark before an event stream away, and writes `\n` where its lines end with `\r` alone. Its first line tells:
- * a stream of any other kind passes as it is from there on.
+ * Removes the byte order mark before an event stream, and writes `\n` where its lines end with `\r` alone. The first
+ * line tells whether they do: a stream of any other kind passes as it is from there on.
  */
 export class EventLines {
   #state: 'beginning' | 'first line' | 'as it is' | 'returns' = 'beginning';
-  /** What is not understood without the bytes behind it: a part of the mark, or the first return. */
+  /** Bytes whose meaning depends on those behind them: a part of the mark, or the first carriage return. */
   #held: Uint8Array = NOTHING;
-  /** The last byte was a return, so a line feed behind it ends no other line. */
+  /** Whether the last byte was a carriage return, so that a line feed behind it ends no other line. */
   #isBehindReturn = false;
 
   push(piece: Uint8Array): Uint8Array {
@@ -71,7 +72,7 @@ export class EventLines {
     return this.#state === 'returns' ? this.#withFeeds(bytes) : this.#begin(bytes);
   }
 
-  /** What is held at the end of the stream. */
+  /** Returns the bytes that are held at the end of the stream. */
   rest(): Uint8Array {
     return this.#state === 'first line' ? this.#withFeeds(this.#held) : this.#held;
   }

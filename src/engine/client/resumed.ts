@@ -1,4 +1,4 @@
-/** A body of which some pieces were taken to look at them, as if nobody had. Ending it early closes the socket, as of any. */
+/** Yields a whole body of which some pieces were already taken. Ending it early closes the socket, as for any body. */
 export async function* resumed(
   taken: readonly Uint8Array[],
   rest: AsyncIterator<Uint8Array>,

@@ -55,7 +55,7 @@ const adapters = z.string().transform((text, context) => {
   return z.NEVER;
 });
 
-/** As a pool of a fleet may have. */
+/** A model's name has at most this many characters, as in a pool of a fleet's file. */
 const MODEL_CHARACTERS = 512;
 
 /** They would move the engine, or its metrics, to an address where the worker does not look. */

@@ -205,7 +205,7 @@ function incidentItems({ refusal, unknown_models }: Incidents, now: number): Fin
     const known = models === '' ? 'no model is known yet' : `there are ${models}`;
     items.push({
       code: 'unknown_model',
-      // One caller's mistake, which no operator needs to be called for.
+      // One caller made a mistake: no operator needs to be called for it.
       severity: 'info',
       ...nobody,
       about: model,

@@ -49,7 +49,7 @@ export function missing({ short, long }: { short: Missed; long: Missed }): 'fast
   return (short.burn ?? 0) >= SLOW && burns(long, SLOW) ? 'slow' : null;
 }
 
-/** Whether so many miss it in the newest minutes that the fleet is not well now. */
+/** Returns whether the objective is missed so often in the newest minutes that the fleet is not well now. */
 export function isMissedNow({ short }: { short: Missed }): boolean {
   return short.missed >= LEAST_MISSED && (short.burn ?? 0) >= SLOW;
 }

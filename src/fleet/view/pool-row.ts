@@ -43,7 +43,7 @@ export function waitsLong({ oldest_wait_ms, oldest_caller_wait_ms, objectives }:
   return (oldest_wait_ms ?? 0) > LONG_WAIT_MS;
 }
 
-/** All that waits are lines of batches that are no work to launch a worker for yet: nothing is wrong. */
+/** Returns whether only lines of batches wait, for which no worker is to be launched yet: nothing is wrong. */
 export function isPutOff({ why_waiting }: PoolRow): boolean {
   return why_waiting?.code === 'batch_start';
 }

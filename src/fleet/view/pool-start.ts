@@ -15,7 +15,7 @@ export interface StartFacts {
   known: readonly { id: string; config_id: string }[];
   /** Null: nothing was decided yet. */
   scaling: Scaling | null;
-  /** Workers that were started before their pool was changed, by id. */
+  /** Ids of workers that were started before their pool was changed. */
   outdated: ReadonlySet<string>;
 }
 
@@ -60,7 +60,7 @@ function whyNot(configId: string, { max }: PoolSpec, scaling: Scaling | null): s
   return heldBack(scaling?.pools.get(configId)) ?? scaling?.summary.budget_reached ?? null;
 }
 
-/** The only worker that there may be serves with older settings, and stays. */
+/** Returns why no worker starts where the only one that the pool may have keeps older settings, or null. */
 function noRoom({ max }: PoolSpec, outdated: readonly string[]): string | null {
   if (max > 1 || outdated.length === 0) return null;
   return 'its settings were changed, and max leaves no room for a worker with the new ones beside the one that serves';

@@ -9,7 +9,7 @@ export type Finding = Omit<Problem, 'id'> & { about?: string };
 /** The same with its id: the same problem has the same one, however long it lasts. */
 export function withId({ about, ...finding }: Finding): Problem {
   const { code, worker_id, config_id } = finding;
-  // Both are made of errors and reasons of others, some of which end with a full stop.
+  // Text and advice contain errors and reasons from elsewhere, some of which end with a full stop.
   const [text, advice] = [withFullStop(finding.text), withFullStop(finding.advice)];
   return { id: `${code}/${about ?? worker_id ?? config_id ?? ''}`, ...finding, text, advice };
 }

@@ -71,7 +71,7 @@ function breakerItems({ config_id, scaling }: PoolRow, now: number): Finding[] {
   ];
 }
 
-/** Its only worker keeps the settings from before a change. */
+/** Finds a pool whose only worker keeps the settings from before a change. */
 function stuckItems({ config_id, scaling }: PoolRow, now: number): Finding[] {
   if (!scaling?.exchange_stuck) return [];
   const advice = stuckAdvice(config_id);

@@ -1,8 +1,8 @@
 import type { Verdict } from '../../protocol/index.ts';
 
-/** A verdict that grew worse so soon after it had grown better goes up and down, ms. */
+/** A verdict that grows worse within this time after it grew better goes up and down, ms. */
 const SHAKY_MS = 5 * 60_000;
-/** Such a one is shown as better only once it has been better for so long, ms. */
+/** A verdict that goes up and down is shown as better only once it has been better for this long, ms. */
 const HOLD_MS = 2 * 60_000;
 
 const RANKS: Record<Verdict, number> = { empty: 0, serving: 0, degraded: 1, not_serving: 2 };
@@ -10,18 +10,18 @@ const RANKS: Record<Verdict, number> = { empty: 0, serving: 0, degraded: 1, not_
 /** The verdict that is shown, and what of its past decides about the next one. Times are epoch ms. */
 export interface Steady {
   shown: Verdict;
-  /** When a better one was last shown; null: never. */
+  /** When the shown verdict last grew better; null: never. */
   improved_at: number | null;
-  /** It has grown worse soon after that. */
+  /** Whether the shown verdict has grown worse soon after it grew better. */
   is_shaky: boolean;
-  /** Since when a better one has been found than is shown; null: none is. */
+  /** Since when a better verdict has been found than is shown; null: none is. */
   better_since: number | null;
 }
 
 /**
- * Which verdict is shown where this one is found. A worse one is shown at once, and so is a better one; but one that was
- * taken back soon after has to hold for a while first. So a fleet at the edge does not change its verdict with each
- * request. One that serves is never called down: meanwhile it is shown as degraded.
+ * Decides which verdict is shown where `found` is found. A worse one is shown at once, and so is a better one; but
+ * after a better one was soon taken back, the next has to hold for a while first. So a fleet at the edge does not
+ * change its verdict with each request. A fleet that serves is never called down: meanwhile it is shown as degraded.
  * @param before null: nothing was shown yet
  */
 export function steadied(before: Steady | null, found: Verdict, now: number): Steady {

@@ -15,10 +15,10 @@ import { whyNoneReady } from './why-waiting.ts';
 import { counted, jobsWait, span } from './words.ts';
 import { atWork, isReady } from './worker-words.ts';
 
-/** The scheduler decides every five seconds, ms. */
+/** The scheduler, which decides every five seconds, has decided on work that has waited for this long, ms. */
 const DECIDED_WITHIN_MS = 15_000;
 
-/** The whole fleet in one line, as it is found at this moment. */
+/** Sums up the whole fleet in one line, as it is found at this moment. */
 export function summaryOf(rows: Rows, now: number): FleetSummary {
   const { pools, workers } = rows;
   const { verdict, text } = verdictOf(rows, now);
@@ -38,7 +38,7 @@ export function summaryOf(rows: Rows, now: number): FleetSummary {
   };
 }
 
-/** The same where a worse verdict is shown until this one has held. */
+/** Returns the summary with the worse verdict that is shown until its own has held. */
 export function recovering(summary: FleetSummary, shown: Verdict): FleetSummary {
   if (summary.verdict === shown) return summary;
   return { ...summary, verdict: shown, text: `Recovering: ${summary.text}` };
@@ -67,7 +67,7 @@ function verdictOf(rows: Rows, now: number): { verdict: Verdict; text: string } 
   }
   if (!workers.some(({ state }) => isReady(state))) {
     if (!worst) return scaledToZero(scaled);
-    // What waits for a start that is under way, or about to be, is served, only later.
+    // Work that waits for a start which is under way, or about to be, will be served later.
     const isStarting = problems.every(({ pool }) => isStarted(pool));
     return { verdict: isStarting ? 'degraded' : 'not_serving', text: withFullStop(because) };
   }
@@ -123,8 +123,8 @@ function scaledToZero(scaled: readonly PoolRow[]): { verdict: Verdict; text: str
 }
 
 /**
- * It has failed or was lost within the hour, nobody has said that they see to it, and its machine is not known to be
- * gone, as it is where the scheduler has ended it.
+ * Returns whether the fleet lacks this worker: it has failed or was lost within the hour, nobody has acknowledged that,
+ * and its machine is not known to be gone, as it is where the scheduler has ended it.
  */
 function isMissed({ worker_id, state }: WorkerRow, { attention, launches }: Rows): boolean {
   if (state !== 'error' && state !== 'lost') return false;

@@ -17,15 +17,15 @@ import { heldBack } from './pool-start.ts';
 import { counted, percent, perSecond } from './words.ts';
 import { atWork, doing, isReady, startTimes } from './worker-words.ts';
 
-/** A launcher that was silent for longer carries nothing out, ms. */
+/** A launcher that was silent for longer than this carries nothing out, ms. */
 const SILENT_MS = 60_000;
 
-/** What there is of a pool beside its own facts. */
+/** Workers, launches and scaling that belong to a pool, beside the facts of the pool itself. */
 export interface OfPool {
   workers: readonly WorkerRow[];
   launches: readonly LaunchRow[];
   scaling: PoolScaling | null;
-  /** Of the whole fleet; null: no fleet's file was applied. */
+  /** Scaling of the whole fleet; null: no fleet's file was applied. */
   fleet: ScalingSummary | null;
 }
 
@@ -33,8 +33,8 @@ type Asking = Omit<PoolAsking, 'config_id'>;
 type Standing = Pick<PoolRow, 'config_id' | 'ready_workers' | 'busy_slots' | 'slots' | 'now'>;
 
 /**
- * What work for a pool waits for, until when, and what can be done: the one answer to that, of a job, a line and the
- * pool itself. @param now epoch ms
+ * Returns what work for a pool waits for, until when, and what can be done. Jobs, lines of batches and the pool itself
+ * all have their answer from here. @param now epoch ms
  */
 export function whyWaiting(pool: Standing, of: OfPool, asking: Asking, now: number): Waiting {
   if (pool.ready_workers === 0) return whyNoneReady(pool.config_id, of, now);
@@ -75,7 +75,7 @@ function unservedModel(pool: Standing, of: OfPool, { model }: Asking): Waiting |
   }
   const clause = `the workers of the pool "${pool.config_id}" serve ${listNames(models)}, and not "${shortName(model)}"`;
   const launch = nearestLaunch(of.launches.filter(({ state }) => state !== 'ready'));
-  // It may be the one that serves it: the pool was changed.
+  // The worker that is being started may serve the model: the pool was changed.
   if (launch)
     return waitsFor('unserved_model', `${clause}; another worker is being started: ${startOf(launch)}`);
   const advice = scaling?.exchange_stuck
@@ -84,7 +84,7 @@ function unservedModel(pool: Standing, of: OfPool, { model }: Asking): Waiting |
   return waitsFor('unserved_model', clause, { advice });
 }
 
-/** What an operator does about a worker that keeps the settings from before a change. */
+/** Says what an operator can do about a worker that keeps the settings from before a change. */
 export function stuckAdvice(configId: string): string {
   return `Make room for one more worker, or replace the one that serves with a pause: "worker-vllm fleet drain ${configId}", then "worker-vllm fleet resume ${configId}".`;
 }
@@ -97,7 +97,7 @@ function busy(pool: Standing, of: OfPool): Waiting {
   return waitsFor('busy', `${slots} busy: ${rates}`, { advice: moreWorkers(pool, of) });
 }
 
-/** How it gets more slots; null: it has all that it may have. */
+/** Says how the pool gets more slots; returns null where more are starting, or it has all that it may have. */
 function moreWorkers({ config_id }: Standing, { scaling }: OfPool): string | null {
   if (scaling === null) return `Another worker with CASOLA_CONFIG_ID=${config_id} takes its share.`;
   if (scaling.starting > 0) return null;
@@ -108,7 +108,7 @@ function startsOne(configId: string, what: string): string {
   return `"worker-vllm fleet launch ${configId}" starts ${what} now.`;
 }
 
-/** "its only worker loads, 62 %, usually 3 min", "it has no worker". */
+/** Says why no worker is ready, as "its only worker loads, 62 %, usually 3 min" or "it has no worker". */
 export function whyNoneReady(configId: string, of: OfPool, now: number): Waiting {
   const { workers, scaling } = of;
   const there = workers.filter(({ state }) => atWork(state));
@@ -140,7 +140,7 @@ const CODES: Partial<Record<WorkerRow['state'], Waiting['code']>> = {
   draining: 'draining',
 };
 
-/** The scheduler starts workers for the pool, and none is there. */
+/** Says why a pool that the scheduler starts workers for has none. */
 function whyNotLaunched(configId: string, scaling: PoolScaling, of: OfPool, now: number): Waiting {
   const launch = nearestLaunch(of.launches);
   if (launch) {
@@ -189,7 +189,7 @@ function whyNotLaunched(configId: string, scaling: PoolScaling, of: OfPool, now:
   });
 }
 
-/** Nobody makes the machine that was ordered. */
+/** Says that no launcher makes the machine that was ordered; returns null where one does. */
 function missingLauncher(launch: LaunchRow, fleet: ScalingSummary | null, now: number): Waiting | null {
   if (launch.state !== 'intended' && launch.state !== 'requested') return null;
   const provider = fleet?.providers.find(({ name }) => name === launch.provider);
@@ -206,7 +206,7 @@ function isHeard(driver: string, fleet: ScalingSummary | null, now: number): boo
   return launchers.some(({ drivers, seen_at }) => drivers.includes(driver) && now - seen_at <= SILENT_MS);
 }
 
-/** Why an engine has a backlog, a clause. */
+/** Returns why an engine has a backlog, as a clause. */
 export function backlogOf({ engine_waiting, kv_cache_usage }: WorkerRow): string {
   const parts = [
     ...(engine_waiting

@@ -6,7 +6,7 @@ const USUAL_INTERVAL_MS = 60_000;
 /** A heartbeat is late beyond so many intervals: one, and what the way may take. */
 const LATE_INTERVALS = 1.25;
 const LOST_INTERVALS = 3;
-/** One that said that it failed and has been silent since is in error for so long, ms; then it is gone. */
+/** A worker that said that it failed and has been silent since is in error for this long, ms; then it is lost. */
 const ERROR_STANDS_MS = 3_600_000;
 
 export interface StateNow {
@@ -24,7 +24,7 @@ export function intervalMs(beat: Heartbeat | null): number {
 }
 
 /**
- * By its connection where it has one, else by its heartbeats and their age.
+ * Returns the state of a worker: by its connection where it has one, else by its heartbeats and their age.
  * @param isOver whether the scheduler launched its machine and knows that it is gone
  */
 export function stateOf(worker: KnownWorker, isOver: boolean, now: number): StateNow {
@@ -39,7 +39,7 @@ export function stateOf(worker: KnownWorker, isOver: boolean, now: number): Stat
 
 function unconnected(worker: KnownWorker, isOver: boolean, now: number): StateNow {
   const { heartbeat, heartbeat_at, heard_at, disconnected } = worker;
-  // The pool's starts tell of a launch that failed, until one succeeds.
+  // The pool's starts report a launch that failed, until one succeeds.
   const hasEnded = heartbeat?.status === 'stopping' || (isOver && saysError(heartbeat));
   if (hasEnded) return { state: 'stopped', since: heartbeat_at, until: FOREVER };
   const interval = intervalMs(heartbeat);
