@@ -59,7 +59,7 @@ export async function authorize(
   return entry;
 }
 
-/** Why a token may not ask for a path that asks for one of these scopes: 403; null: it may. */
+/** Returns the error 403 that says why a token may not ask for a path that needs one of these scopes, or null. */
 export function denialOf(
   { name, scopes, routes }: TokenEntry,
   anyOf: readonly Scope[],
@@ -74,7 +74,7 @@ export function denialOf(
 /** Headers in which other clients than OpenAI's send their key: Anthropic's, and those of Azure OpenAI. */
 const KEY_HEADERS = ['x-api-key', 'api-key'];
 
-/** Also bare on RunPod's routes, as its documentation sends the key. */
+/** Returns the token of a request. On RunPod's routes it may lack `Bearer`, as in RunPod's documentation. */
 function tokenIn(request: Request): string | undefined {
   const isRunpod = dialectOf(new URL(request.url).pathname) === 'runpod';
   const form = isRunpod ? /^(?:Bearer\s+)?(\S+)\s*$/i : /^Bearer\s+(\S+)\s*$/i;

@@ -81,8 +81,8 @@ export function parseBody(bytes: Uint8Array): unknown {
 }
 
 /**
- * The same, of which some members keep their JSON as the caller wrote it.
- * @param names of an object, or of each object of an array
+ * Parses a body as `parseBody` does; the named members keep their JSON as the caller wrote it.
+ * @param names of members of an object, or of each object of an array
  * @throws HttpError 400
  */
 export function parseKeeping(bytes: Uint8Array, names: readonly string[]): unknown {

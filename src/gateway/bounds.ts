@@ -57,7 +57,7 @@ export function modelProblem(asked: readonly unknown[], { models, name }: Bounds
   return new HttpError(403, message, 'model_denied');
 }
 
-/** What is wrong with an adapter that a body names beside its model; null: nothing. */
+/** Returns the error for a body that names an adapter beside its model, or null where the token allows it. */
 export function adapterProblem(
   { adapterField }: Pick<BodyFacts, 'adapterField'>,
   { models, name }: Bounds,
@@ -68,8 +68,8 @@ export function adapterProblem(
 }
 
 /**
- * Why a token may not ask for a path; null: it may.
- * @param path with or without a query; null: none is asked for
+ * Returns the error that forbids a path to a token, or null.
+ * @param path with or without a query, or null where none is asked for
  */
 export function routeProblem(path: string | null, { name, routes }: Pick<Bounds, 'name' | 'routes'>) {
   if (routes === null || path === null) return null;
@@ -83,9 +83,9 @@ export function routeProblem(path: string | null, { name, routes }: Pick<Bounds,
 const QUEUE_ROUTES = /^\/(?:api|v2(?!\/(?:embed|rerank))|v1\/(?:batches|files|models|organization))(?![\w-])/;
 
 /**
- * Why a token may not ask an engine for a path in a job or a line of a batch; null: it may. A token whose routes name
- * none that engines answer is for whatever its jobs ask for.
- * @param path as `routeProblem`
+ * Returns the error that forbids a token to ask an engine for a path in a job or a line of a batch, or null. A token
+ * whose routes name none that engines answer is for whatever its jobs ask for.
+ * @param path as for `routeProblem`
  */
 export function jobRouteProblem(path: string | null, bound: Pick<Bounds, 'name' | 'routes'>) {
   const isForJobs = bound.routes?.every((pattern) => QUEUE_ROUTES.test(pattern));
@@ -128,8 +128,9 @@ export function enginePriorityProblem(
 }
 
 /**
- * NaN where it is none. Engines take digits and blanks beyond ASCII for what they are: such a text may be any number, and
- * so may a list, which a worker that makes a form of JSON takes apart.
+ * Returns the number that an engine reads, or NaN where it reads none. Engines take digits and blanks beyond ASCII for
+ * what they are, and a worker that makes a form of JSON takes lists apart: such texts and lists may be any number, and
+ * count as the lowest.
  */
 function numberOf(value: unknown): number {
   if (typeof value === 'object' && value !== null) return Number.NEGATIVE_INFINITY;

@@ -88,7 +88,7 @@ export function modelViews(
   }
   const told = new Set([...models.values()].map(({ config_id }) => config_id));
   for (const { config_id, names, outdated } of starts) {
-    // What workers from before a change serve is not all that the pool will.
+    // Workers from before a change do not serve all models that the pool will.
     if (told.has(config_id) && outdated.length === 0) continue;
     for (const id of names.length > 0 ? names : [config_id]) {
       const key = keyOf({ id, config_id });

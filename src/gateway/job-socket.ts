@@ -251,7 +251,7 @@ export class JobSocket {
   }
 }
 
-/** With the payloads of its jobs as they were written. @throws HttpError 400 */
+/** Parses a frame and keeps the payloads of its jobs as they were written. @throws HttpError 400 */
 function parseFrame(text: string): unknown {
   const bytes = new TextEncoder().encode(text);
   try {

@@ -104,10 +104,10 @@ export async function receive(
  */
 export async function discardBody(request: Request, waitMs = BODY_WITHIN_MS): Promise<void> {
   if (!request.body || request.body.locked) return;
-  // Its caller has sent nothing yet, and sends nothing once it has the answer. Reading would ask it to.
+  // This caller has sent no body yet, and sends none once it has the answer. Reading would ask the caller for it.
   if (/100-continue/i.test(request.headers.get('expect') ?? '')) return;
   const length = announcedLength(request) ?? Number.POSITIVE_INFINITY;
-  // The beginning would not save the answer.
+  // Reading only the beginning would not save the answer.
   if (Number.isFinite(length) && length > DISCARDED_BYTES) return;
   // A short body has come already, or nearly: reading it is worth the answer.
   const isShort = length <= RECEIVE_BYTES;

@@ -30,7 +30,7 @@ import { toldJob } from './objects/job-files.ts';
 
 /** Submissions of jobs as callers write them, and what callers are told about refused ones. */
 
-/** A job, or an array of jobs, with their payloads as they were written. @throws HttpError 400 */
+/** Parses a job, or an array of jobs, and keeps their payloads as they were written. @throws HttpError 400 */
 export function parseJobs(bytes: Uint8Array): unknown {
   return parseKeeping(bytes, ['payload']);
 }
@@ -68,9 +68,9 @@ export function readSubmission(body: unknown, bound: Bounds, idempotencyKey?: st
 }
 
 /**
- * What stands in the body that the engine will be sent.
+ * Reads the facts of the body that the engine will be sent.
  * @param payload JSON of an object
- * @returns the error where no engine is sent it
+ * @returns the facts, or the error where no engine is sent the body
  */
 export function readFacts(jobType: string, payload: string): JobFacts | HttpError {
   const bytes = bytesOf(payload);
@@ -83,7 +83,7 @@ export function readFacts(jobType: string, payload: string): JobFacts | HttpErro
   }
 }
 
-/** Why its submitter may not ask this of an engine; null: it may. */
+/** Returns the error that forbids the submitter to ask this of an engine, or null. */
 export function factsProblem({ request, body, model }: JobFacts, bound: Bounds): HttpError | null {
   const kept = keptResponseProblem(request.path, body.previousId);
   if (kept !== null) return new HttpError(400, `payload.path: ${kept}`, 'invalid_job');
@@ -97,12 +97,15 @@ export function factsProblem({ request, body, model }: JobFacts, bound: Bounds):
   );
 }
 
-/** Whether the pool goes for itself, whatever its workers serve: its name is one of those that the token is for. */
+/**
+ * Returns whether the token may name the pool whatever the pool's workers serve: the name of the pool is one of those
+ * that the token is for.
+ */
 function mayNamePool(pool: string | undefined, { models }: Bounds): boolean {
   return pool === undefined || models === null || models.some((pattern) => matchesPattern(pattern, pool));
 }
 
-/** What is wrong with the payload of an `engine_request` beside its body; null: nothing. */
+/** Returns what is wrong with the payload of an `engine_request` apart from its body, or null. */
 function engineRequestProblem(payload: unknown): string | null {
   const request = parseValue(EngineRequest, payload);
   if (!request.ok) return `payload.${request.message}`;

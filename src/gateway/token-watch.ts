@@ -2,14 +2,14 @@ import type { TokenEntry } from '../settings/token-entry.ts';
 import { HttpError } from './errors.ts';
 import { entryNow, type TokenSources } from './tokens.ts';
 
-/** How often a token is looked up while something that it opened lasts, ms: as old as the list of tokens may be. */
+/** The gateway looks a token up every so many ms while what it opened lasts; the list of tokens may be that old. */
 const EVERY_MS = 1000;
 
 /**
- * Looks at the token of something that lasts, until `stop`. The queue itself ends the requests and the workers of a
- * token; what the gateway holds for a caller, a long poll or a socket, it ends by this.
+ * Watches the token of something that lasts, until `stop` is called. The queue itself ends the requests and the workers
+ * of a token; with this the gateway ends what it holds for a caller, a long poll or a socket.
  * @param over called once, when the token was revoked or rotated, has expired, or may not do any more what it opened
- * @param denialOf why a token as it is now may not do that; null: it may
+ * @param denialOf returns why a token as it is now may not do that, or null
  * @returns stop
  */
 export function watchToken(
@@ -21,7 +21,7 @@ export function watchToken(
   if (caller === null) return () => {};
   let isStopped = false;
   const look = async () => {
-    // While the list cannot be read, the token is as it was.
+    // While the list cannot be read, the token counts as unchanged.
     const entry = await entryNow(caller, env).catch(() => null);
     if (isStopped) return;
     const problem = entry === undefined ? goneError(caller) : entry && denialOf(entry);
@@ -41,8 +41,8 @@ function goneError({ name }: TokenEntry): HttpError {
 }
 
 /**
- * What is waited for, while its caller's token is good.
- * @throws HttpError 401 as soon as it is not
+ * Waits for a promise as long as the caller's token is good.
+ * @throws HttpError 401 as soon as the token is not
  */
 export async function whileGood<T>(
   caller: TokenEntry | null,
@@ -56,7 +56,7 @@ export async function whileGood<T>(
   return await Promise.race([awaited, over]).finally(() => stop());
 }
 
-/** A response whose body breaks off when its caller's token is not good any more. */
+/** Returns a response whose body breaks off when its caller's token is not good any more. */
 export function endsWithToken(caller: TokenEntry | null, env: TokenSources, response: Response): Response {
   if (caller === null || response.body === null) return response;
   const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();

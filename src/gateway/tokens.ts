@@ -38,7 +38,7 @@ export function configuredTokens({ TOKENS: text }: Pick<Env, 'TOKENS'>): TokenEn
 /**
  * From now on these are configured. A queue that asks for tokens goes on to ask, also where none is left.
  * @param text as `env.TOKENS`
- * @returns what has to end with those before
+ * @returns the tokens from before whose connections and requests have to end
  * @throws Error as `configuredTokens`
  */
 export function replaceTokens(text: string, env: Pick<Env, 'TOKENS'>): EndedToken[] {
@@ -79,7 +79,7 @@ async function keptTokens(env: TokenSources): Promise<TokenEntry[]> {
   const now = Date.now();
   if (now - kept.at < FRESH_MS) return kept.entries;
   const [before, asked] = [kept, changes];
-  // After a change that was made here nobody goes by what was before it.
+  // Other requests use the known list meanwhile, unless it is from before a change that was made here.
   if (before.version !== null && Number.isFinite(before.at)) kept = { ...before, at: now };
   try {
     const { version, entries } = await callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.tokens(before.version));

@@ -3,7 +3,7 @@ import { engineJson, isObject } from '../protocol/index.ts';
 /** JSON need not escape U+2028 and U+2029, and vLLM does not: for a `.` they would end the line. */
 const DATA = /^data: ?(\{[^\r\n]*\})\r?$/m;
 
-/** The object that such a text stands for; empty where it stands for none. */
+/** Returns the object that the data of an event stands for, or an empty one where it stands for none. */
 export function objectIn(json: string): Record<string, unknown> {
   const value = engineJson(json)?.value;
   return isObject(value) ? value : {};

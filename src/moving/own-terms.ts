@@ -3,21 +3,22 @@ import type { Cut } from './cut.ts';
 import { routeOf, TEXT_TOKENS } from './plan.ts';
 import { unknownMember } from './sampling.ts';
 
-/** More than any engine's context. */
+/** More tokens than the context of any engine holds. */
 const MOST_TOKENS = 1e8;
 
-/** What the gateway read from the request itself. */
+/** The terms that the gateway read from the request itself. */
 export interface OwnTerms {
   route?: string | undefined;
   model: string | null;
-  /** Left out: nothing is known of them. */
+  /** Left out where the gateway knows nothing of them. */
   terms?: { max_tokens: number | null; priority: number | null } | undefined;
 }
 
 /**
- * The cut on the terms of its own request. What is known of an answer comes from its worker, which may lie: so model,
- * lengths and priority are those that the gateway read, and nothing is asked of other workers that is not known here.
- * @returns a text: why it is not moved
+ * Returns the cut on the terms of its own request. What is known of an answer comes from its worker, which may lie: so
+ * model, lengths and priority are those that the gateway read, and other workers are asked for nothing that is not
+ * known here.
+ * @returns a text where the answer is not moved, which says why
  */
 export function onOwnTerms(cut: Cut, { route, model, terms }: OwnTerms): Cut | string {
   const { plan, promptTokens } = cut;
@@ -47,7 +48,7 @@ export function onOwnTerms(cut: Cut, { route, model, terms }: OwnTerms): Cut | s
   return { ...cut, plan: checked };
 }
 
-/** Null: it is no number of tokens. */
+/** Returns the count where it is a number of tokens, or null. */
 function tokensIn(count: number): number | null {
   return Number.isInteger(count) && count >= 0 && count <= MOST_TOKENS ? count : null;
 }

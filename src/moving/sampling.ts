@@ -1,8 +1,8 @@
 import { isObject } from '../protocol/index.ts';
 
-/** Larger than any number of a request. */
+/** No number of a request is larger. */
 const MOST = 1e9;
-/** Ids of a vocabulary. */
+/** A list of token ids may name a whole vocabulary, which has no more ids than this. */
 const MOST_IDS = 300_000;
 const MOST_ENTRIES = 1024;
 const MOST_CHARACTERS = 4096;
@@ -23,7 +23,7 @@ const isEither = (...checks: Check[]): Check => {
   return (value) => checks.some((check) => check(value));
 };
 
-/** How tokens are chosen, and how they are told. */
+/** The members that say how an engine chooses and reports tokens, with a check of their values. */
 const SAMPLING: readonly (readonly [check: Check, names: readonly string[]])[] = [
   [
     isNumber,
@@ -71,8 +71,8 @@ function checksOf(table: typeof SAMPLING): ReadonlyMap<string, Check> {
 }
 
 /**
- * Why a request with these members is not asked again elsewhere; null: all of them are known, and in bounds. What nobody
- * here knows might change how the answer goes on, or have an engine do something else.
+ * Returns why a request with these members is not asked again elsewhere, or null where all of them are known and in
+ * bounds. An unknown member might change how the answer goes on, or have an engine do something else.
  */
 export function unknownMember(rest: Record<string, unknown>): string | null {
   const { sampling_params, ...request } = rest;

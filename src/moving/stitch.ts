@@ -5,7 +5,7 @@ import { jsonIn, objectIn } from './event-json.ts';
 type Fields = Record<string, unknown>;
 
 const encoder = new TextEncoder();
-/** Behind the blank line that ends an event. */
+/** Matches the place behind the blank line that ends an event. */
 const EVENT_END = /(?<=\n\r?\n)/;
 
 /**

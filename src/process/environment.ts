@@ -10,7 +10,7 @@ import { MASK, mayHoldSecret } from './secrets.ts';
 /** Building blocks for variables, so that each kind of value is read the same way everywhere. */
 export const variable = {
   text: () => z.string().trim().min(1),
-  /** What is shown, and stands in addresses: an id. */
+  /** A text that people see and that stands in addresses: an id. */
   name: (most: number) =>
     variable
       .text()
@@ -25,7 +25,7 @@ export const variable = {
         context.addIssue({ code: 'custom', message: (error as Error).message });
       }
     }),
-  /** What stands alone in an HTTP header, such as a token. */
+  /** A text that stands alone in an HTTP header, such as a token. */
   header: () =>
     z
       .string()
@@ -166,7 +166,7 @@ function protocolOf(text: string): string {
 }
 
 function isUrl(text: string, protocols: string[]): boolean {
-  // The parser passes over line breaks, and over missing slashes.
+  // The parser of URLs ignores line breaks and missing slashes.
   return protocols.includes(protocolOf(text)) && /^[a-z]+:\/\/\S+$/i.test(text);
 }
 
@@ -179,7 +179,7 @@ function isDecodable({ username, password }: URL): boolean {
   }
 }
 
-/** Whether it is `name=value` of what HTTP takes as a header, the value percent-encoded (RFC 9110 §5.5). */
+/** Returns whether a pair is `name=value` that HTTP takes as a header, the value percent-encoded (RFC 9110 §5.5). */
 function isHeader(pair: string): boolean {
   const [, name = '', value = ''] = /^([^=]*)=(.*)$/s.exec(pair.trim()) ?? [];
   try {
@@ -189,7 +189,7 @@ function isHeader(pair: string): boolean {
   }
 }
 
-/** Which character keeps a text from standing in a header; null: none. It does not repeat the text. */
+/** Names the character that keeps a text out of a header, without repeating the text, or returns null. */
 export function headerProblem(text: string): string | null {
   const characters = [...text];
   const at = characters.findIndex((character) => !/^[\x21-\x7e]$/.test(character));
@@ -208,10 +208,10 @@ const NAMED: Record<string, string> = {
   '\u201d': 'a curly quotation mark (U+201D)',
 };
 
-/** Bytes of one name in file systems of Linux and macOS. */
+/** The most bytes of one name in file systems of Linux and macOS. */
 const LONGEST_NAME = 255;
 
-/** Why there can be no file or folder of this name; null: there can. */
+/** Returns why no file or folder can have this path, or null. */
 function pathProblem(text: string): string | null {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
   if (/[\x00-\x1f\x7f]/.test(text)) return 'expected a path without line breaks and control characters';
@@ -225,17 +225,17 @@ function pathProblem(text: string): string | null {
   }
 }
 
-/** Variables that hold addresses, which may hold secrets wherever they are not the host. */
+/** Names of variables that hold addresses, which may hold secrets anywhere but in the host. */
 const ADDRESS = /(?:url|endpoint|proxy|hosts?)$|webhook/i;
 const MOST_SHOWN = 200;
 
-/** A wrong value as a message may show it. */
+/** Returns a wrong value as a message may show it. */
 function shownValue(name: string, value: string): string {
   const text = ADDRESS.test(name) || /@|:\/\//.test(value) ? shownAddress(value) : value;
   return JSON.stringify(text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}…` : text);
 }
 
-/** Scheme, host and port of what should be an address, however it is misspelt. */
+/** Returns scheme, host and port of what should be an address, however it is misspelt. */
 function shownAddress(text: string): string {
   const at = text.lastIndexOf('@');
   const scheme = /^[a-z][\w+.-]*:\/\//i.exec(text)?.[0] ?? '';
@@ -246,7 +246,7 @@ function shownAddress(text: string): string {
   return `${scheme}${at < 0 ? '' : `${MASK}@`}${isHost ? host : MASK}${/^\/?$/.test(more) ? more : '/…'}`;
 }
 
-/** A text with every user name and password in its addresses hidden. */
+/** Hides every user name and password in the addresses of a text. */
 export function withoutCredentials(text: string): string {
   return text.replace(/\/\/[^/?#\s]*@/g, `//${MASK}@`);
 }

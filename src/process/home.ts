@@ -2,8 +2,8 @@ import { homedir } from 'node:os';
 import { UserError } from './exit-codes.ts';
 
 /**
- * The home folder of this user.
- * @param variable that can name the folder which is looked for there instead
+ * Returns the home folder of this user.
+ * @param variable name of the variable that can set the folder which callers look for there
  * @throws UserError when this user has none
  */
 export function homeFolder(variable: string): string {

@@ -71,7 +71,7 @@ export function postJson(web: Web, post: Post): Promise<void> {
   });
 }
 
-/** Codes of certificates that nobody known here has signed. */
+/** Error codes for certificates that no authority known here has signed. */
 const UNTRUSTED = new Set([
   'DEPTH_ZERO_SELF_SIGNED_CERT',
   'SELF_SIGNED_CERT_IN_CHAIN',
@@ -80,7 +80,7 @@ const UNTRUSTED = new Set([
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ]);
 
-/** The reason of a failed request for people: `fetch`, and clients around it, hide it in the error's causes. */
+/** Returns why a request failed, for people: `fetch`, and clients around it, hide that in the error's causes. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   let reason: NodeJS.ErrnoException = error;

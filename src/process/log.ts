@@ -16,7 +16,7 @@ export interface Log {
   error(fields: object, message: string): void;
 }
 
-/** What a colour begins with. */
+/** The character with which the code of a colour begins. */
 const ESCAPE = '\x1b';
 
 const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
@@ -87,7 +87,7 @@ export function localDestination(env: NodeJS.ProcessEnv): LogDestination {
   return { write: (line) => output.write(pretty(line)) };
 }
 
-/** A line of JSON as one for people: nothing but our colours steers their terminal. */
+/** Returns a function that writes a line of JSON for people: nothing but our colours steers their terminal. */
 export function prettyLines(colorize: boolean): (line: string) => string {
   const pretty = prettyFactory({
     colorize,

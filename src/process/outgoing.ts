@@ -1,14 +1,14 @@
 import type { Log } from './log.ts';
 import { type ChooseProxy, type HttpProxy, readProxies } from './proxies.ts';
 
-/** How this process reaches other machines: straight, or through the proxies that the environment names. */
+/** Chooses how this process reaches other machines: directly, or through the proxies that the environment names. */
 
 let choose: ChooseProxy | null = null;
 
 /**
- * Lets every request of this process go through the proxies of its environment. Engines are asked directly, and this
- * machine always is.
- * @throws UserError when a proxy's address is none
+ * Lets the requests of this process go through the proxies of its environment, except those to engines and to this
+ * machine.
+ * @throws UserError when the address of a proxy is not valid
  */
 export async function useProxies(env: NodeJS.ProcessEnv): Promise<void> {
   choose = readProxies(env);
@@ -17,17 +17,17 @@ export async function useProxies(env: NodeJS.ProcessEnv): Promise<void> {
   useForFetch(choose);
 }
 
-/** The proxy through which this process reaches an address; null: it goes there directly. */
+/** Returns the proxy through which this process reaches an address, or null where it goes there directly. */
 export function proxyFor(url: string | URL): HttpProxy | null {
   return choose?.(url) ?? null;
 }
 
-/** How this process chooses proxies; null: none is named. */
+/** Returns the function by which this process chooses proxies, or null where none is named. */
 export function chosenProxies(): ChooseProxy | null {
   return choose;
 }
 
-/** Says how the queue is reached, where proxies are named. */
+/** Logs how this process reaches the queue, where proxies are named. */
 export function logProxies(log: Pick<Log, 'info'>, queueUrl: string): void {
   if (choose === null) return;
   const proxy = choose(queueUrl);

@@ -6,18 +6,18 @@ import { isLoopback } from './network.ts';
 
 /** A proxy that requests go through. */
 export interface HttpProxy {
-  /** With its user name and password. */
+  /** The proxy's address, with its user name and password. */
   url: URL;
-  /** For people: without them. */
+  /** The address as people see it, without user name and password. */
   shown: string;
-  /** That names it. */
+  /** The environment variable that names the proxy. */
   variable: string;
 }
 
-/** Which proxy a request goes through; null: it goes straight to its server. */
+/** Chooses the proxy that a request goes through, or returns null where the request goes straight to its server. */
 export type ChooseProxy = (url: string | URL) => HttpProxy | null;
 
-/** In small letters too, which go first, as in curl. */
+/** The variables that name proxies. Those in small letters go first, as in curl. */
 const NAMES = { encrypted: ['https_proxy', 'HTTPS_PROXY'], plain: ['http_proxy', 'HTTP_PROXY'] } as const;
 type ProxyName = (typeof NAMES)['encrypted' | 'plain'][number];
 
@@ -32,10 +32,10 @@ const proxyVariables = {
 };
 
 /**
- * What the environment says of proxies: `HTTPS_PROXY` for what is encrypted, `HTTP_PROXY` for the rest, neither for the
- * hosts of `NO_PROXY` nor for this machine.
- * @returns null: no proxy is named
- * @throws UserError when a proxy's address is none
+ * Reads the proxies of the environment: `HTTPS_PROXY` serves encrypted connections, `HTTP_PROXY` the rest, and neither
+ * serves the hosts of `NO_PROXY` or this machine.
+ * @returns null where no proxy is named
+ * @throws UserError when the address of a proxy is not valid
  */
 export function readProxies(env: NodeJS.ProcessEnv): ChooseProxy | null {
   const given = readEnvironment(z.object(proxyVariables), env);
@@ -64,9 +64,9 @@ function isThisMachine(host: string): boolean {
 }
 
 /**
- * Hosts without a proxy, separated by commas or blanks: a name stands for itself and all below it, with or without a dot
- * or `*.` before it; an address may be a network (`10.0.0.0/8`); a port may follow; `*` stands for any characters. What
- * stands around a name in an address, `http://` and `/`, is passed over.
+ * Reads a list of hosts without a proxy, separated by commas or blanks: a name stands for itself and all below it, with
+ * or without a dot or `*.` before it; an address may be a network (`10.0.0.0/8`); a port may follow; `*` stands for any
+ * characters. `http://` before a name and `/` behind it are ignored.
  */
 function exceptionsIn(list: string): (url: URL) => boolean {
   const entries = list
@@ -100,7 +100,7 @@ function patternOf(name: string): (host: string) => boolean {
   return (host) => pattern.test(host);
 }
 
-/** A name as URLs have it: in ASCII, without the dot that ends a whole name. */
+/** Returns a name as URLs have it: in ASCII, without the dot that ends a fully qualified name. */
 function asInAddress(name: string): string {
   const address = `http://${name}`;
   return withoutDot(URL.canParse(address) ? new URL(address).hostname : name);
@@ -121,7 +121,7 @@ function inNetwork(address: string, bits: number): (url: URL) => boolean {
   };
 }
 
-/** The port of an address, also where it is left out. */
+/** Returns the port of an address, also where the address leaves it out. */
 export function portOf({ protocol, port }: URL): string {
   return port || (/^(?:https|wss):$/.test(protocol) ? '443' : '80');
 }

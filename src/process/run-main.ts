@@ -4,8 +4,8 @@ import { secretHider } from './secrets.ts';
 import { sourceStack } from './source-stack.ts';
 
 /**
- * Runs a program, which goes through the proxies of its environment, and exits with its code at once: a stuck child must not keep the process alive.
- * For a UserError only the message is printed, for any other error its stack.
+ * Runs a program, which uses the proxies of its environment, and exits with the program's code at once: a stuck child
+ * must not keep the process alive. For a UserError only the message is printed, for any other error its stack.
  */
 export async function runMain(run: () => Promise<number>): Promise<never> {
   process.once('uncaughtException', endWith);

@@ -1,7 +1,7 @@
 const SECRET_VARIABLE = /(?:[_-]|^)(?:KEY|TOKEN|SECRET|PASSWORD)$/i;
-/** Lists of tokens and of headers, and command lines, which may hold a key. */
+/** Names of variables that hold lists of tokens or of headers, or command lines, which may hold a key. */
 const HOLDS_SECRETS = /^QUEUE_TOKENS$|_(?:ARGS|COMMAND|HEADERS)$/;
-/** A flag of a command line whose values are secrets, such as `--api-key`, and these. */
+/** Matches a flag of a command line whose values are secrets, such as `--api-key`, together with these values. */
 const SECRET_ARGUMENTS = /--?[\w-]*(?:key|token|secret|password)(?:=|\s+)((?:(?!-)\S+\s*)+)/gi;
 /** Shorter values are no secrets, and replacing them would garble unrelated text. */
 const SHORTEST_SECRET = 4;
@@ -9,12 +9,15 @@ const SHORTEST_SECRET = 4;
 /** Replaces a secret. */
 export const MASK = '(secret)';
 
-/** Whether no message may show the value of a variable of this name. */
+/** Returns whether messages must hide the value of a variable of this name. */
 export function mayHoldSecret(name: string): boolean {
   return SECRET_VARIABLE.test(name) || HOLDS_SECRETS.test(name);
 }
 
-/** Hides secrets of the environment anywhere in a text: of variables with secret names, such as HF_TOKEN, and inside others. */
+/**
+ * Returns a function that hides the secrets of the environment anywhere in a text: the values of variables with secret
+ * names, such as HF_TOKEN, and secrets inside the values of others.
+ */
 export function secretHider(env: NodeJS.ProcessEnv): (text: string) => string {
   const secrets = Object.entries(env)
     .flatMap(([name, value = '']) => secretsIn(name, value))

@@ -3,17 +3,17 @@ import { connect as connectTls } from 'node:tls';
 import { Agent, buildConnector, Client, Dispatcher, ProxyAgent, setGlobalDispatcher } from 'undici';
 import { type ChooseProxy, type HttpProxy, portOf } from './proxies.ts';
 
-/** How long a proxy may take to open the way to a server, ms. */
+/** How long a proxy may take to open a tunnel to a server, ms. */
 const TUNNEL_WITHIN_MS = 10_000;
 
-/** What a proxy answers that opens no way, with the next step. */
+/** Why a proxy that answers with one of these statuses opens no tunnel, with the next step. */
 const REFUSALS: Record<number, string> = {
   403: 'its rules forbid that; let its operator allow it',
   407: 'it asks for a user name and a password, or for other ones: write them into its address, http://name:password@host:port',
 };
 
 /**
- * A connection to a server that a proxy has opened for it (CONNECT, RFC 9110 §9.3.6).
+ * Opens a connection to a server through a proxy (CONNECT, RFC 9110 §9.3.6).
  * @throws Error that names the proxy
  */
 async function tunnel(proxy: HttpProxy, host: string): Promise<Socket> {
@@ -42,7 +42,7 @@ async function tunnel(proxy: HttpProxy, host: string): Promise<Socket> {
   }
 }
 
-/** For `ws`: the connection of a WebSocket, through a proxy. */
+/** Returns a function with which `ws` opens the connection of a WebSocket through a proxy. */
 export function tunnelled(proxy: HttpProxy, target: URL) {
   return (_options: unknown, connected: (error: Error | null, socket: Socket) => void): undefined => {
     const { hostname, protocol } = target;
@@ -50,7 +50,7 @@ export function tunnelled(proxy: HttpProxy, target: URL) {
     tunnel(proxy, `${hostname}:${portOf(target)}`).then(
       (socket) => {
         const isEncrypted = protocol === 'wss:';
-        // The certificate is compared with the host, also where that is an address, which TLS does not name.
+        // Node compares the certificate with the host, also where that is an address, which TLS does not name.
         const host = hostname.replace(/^\[(.*)\]$/, '$1');
         connected(
           null,
@@ -63,8 +63,8 @@ export function tunnelled(proxy: HttpProxy, target: URL) {
 }
 
 /**
- * Sends each request through its proxy or, where it has none, straight to its server: what is encrypted, and upgrades,
- * through a tunnel; plain HTTP is forwarded, as proxies open no tunnels to port 80.
+ * Sends each request through its proxy or, where it has none, straight to its server. Encrypted requests and upgrades
+ * go through a tunnel; the proxy forwards plain HTTP, since proxies open no tunnels to port 80.
  */
 class ProxyDispatcher extends Dispatcher {
   readonly #choose: ChooseProxy;
@@ -106,7 +106,7 @@ class ProxyDispatcher extends Dispatcher {
   }
 }
 
-/** undici takes the brackets of IPv6 away. */
+/** Puts an IPv6 address into brackets again, which undici takes away. */
 function bracketed(host: string): string {
   return isIP(host) === 6 ? `[${host}]` : host;
 }
@@ -126,12 +126,12 @@ function tunnelConnector(proxy: HttpProxy): buildConnector.connector {
   };
 }
 
-/** A dispatcher of undici's that goes through the proxies of the environment. */
+/** Returns a dispatcher for undici that uses the proxies of the environment. */
 export function proxyDispatcher(choose: ChooseProxy, options: Agent.Options = {}): Dispatcher {
   return new ProxyDispatcher(choose, options);
 }
 
-/** `fetch` and `WebSocket` of this process go through them from now on. */
+/** Lets `fetch` and `WebSocket` of this process use the proxies from now on. */
 export function useForFetch(choose: ChooseProxy): void {
   setGlobalDispatcher(proxyDispatcher(choose));
 }

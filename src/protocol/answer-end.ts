@@ -13,17 +13,20 @@ import { fieldsOf, isObject, jsonOrText } from './fields.ts';
  * - Else it is cut.
  */
 
-/** vLLM's word for a generation it gave up, FastDeploy's for one it lost in a recovery, and two of TensorRT-LLM. */
+/**
+ * The finish reasons of generations that were given up: vLLM's, FastDeploy's for one that it lost in a recovery, and
+ * two of TensorRT-LLM.
+ */
 const GIVEN_UP: readonly string[] = ['abort', 'recover_stop', 'cancelled', 'timeout'];
 
-/** Also with something before it: GLM's servers say `network_error`. */
+/** Matches finish reasons that tell an error, also with a word before it: GLM's servers say `network_error`. */
 const ERROR_REASON = /^(?:\w+_)?error$/i;
 
 /** Routes whose streams have an end to look for. */
 const CLOSED_STREAMS =
   /^\/(?:v1\/(?:(?:chat\/)?completions|messages|responses)|inference\/v1\/generate)\/?(?:\?|$)/;
 
-/** A list that whole answers have and errors in any form have not, by route. */
+/** The list, by route, that whole answers have and errors in any form do not have. */
 const LISTS: readonly (readonly [route: RegExp, list: string])[] = [
   [/^\/(?:v1\/(?:chat\/)?completions|inference\/v1\/generate)\/?(?:\?|$)/, 'choices'],
   [/^\/v1\/messages\/?(?:\?|$)/, 'content'],
@@ -31,12 +34,12 @@ const LISTS: readonly (readonly [route: RegExp, list: string])[] = [
   [/^\/v1\/embeddings\/?(?:\?|$)/, 'data'],
 ];
 
-/** A stored response is read, and its error is its own. */
+/** Matches the routes of a stored response: an error in it is its own, not that of the request that reads it. */
 const STORED = /^\/v1\/responses\//;
 
-/** What the errors are called that engines give no status; all others are the engine's fault. */
+/** HTTP statuses of errors that engines name but give no status; all other errors are the engine's fault. */
 const STATUS_OF: Readonly<Record<string, number>> = {
-  // Anthropic's and OpenAI's.
+  // These names are Anthropic's and OpenAI's.
   invalid_request_error: 400,
   invalid_prompt: 400,
   context_length_exceeded: 400,
@@ -47,30 +50,30 @@ const STATUS_OF: Readonly<Record<string, number>> = {
   rate_limit_error: 429,
   rate_limit_exceeded: 429,
   overloaded_error: 503,
-  // vLLM's and SGLang's, then TGI's.
+  // These names are vLLM's and SGLang's, then TGI's.
   BadRequestError: 400,
   NotFoundError: 404,
   validation: 422,
   overloaded: 429,
 };
 
-/** Whether a stream of this route that stops before its end is not whole. @param path with or without a query */
+/** Returns whether a stream of this route is incomplete without its end. @param path with or without a query */
 export function hasEnd(path: string): boolean {
   return CLOSED_STREAMS.test(path);
 }
 
 /** An engine's own error within its answer. */
 export interface EngineError {
-  /** As the engine wrote it; a text as the message of an object. */
+  /** The error as the engine wrote it; a text becomes the message of an object. */
   error: unknown;
-  /** What it would have answered with, had it known before it began. */
+  /** The HTTP status that the engine would have answered with, had it known of the error before it began. */
   status: number;
 }
 
-/** What one event of a stream says, beside text. */
+/** What one event of a stream tells apart from its text. */
 export interface EventSays {
   failed: EngineError | null;
-  /** Clients of the API see such an error when they read the event. */
+  /** Whether clients of the API see the error when they read the event. */
   isRaised: boolean;
   isGivenUp: boolean;
   /** The numbers of the choices that end with it; a message counts as one. */
@@ -99,7 +102,7 @@ export function readEvent(event: string, dialect: Dialect): EventSays {
   };
 }
 
-/** What an answer in one piece says, beside its text. @param path of the request @param body parsed where it was JSON */
+/** Reads an answer in one piece. @param path of the request @param body parsed where it was JSON */
 export function readWholeAnswer(path: string, body: unknown): Pick<EventSays, 'failed' | 'isGivenUp'> {
   if (STORED.test(path)) return NOTHING;
   const { object, status, error } = fieldsOf(body);
@@ -111,24 +114,27 @@ export function readWholeAnswer(path: string, body: unknown): Pick<EventSays, 'f
   };
 }
 
-/** Whether what came of a route that answers with a list is something else. */
+/** Returns whether a route that answers with a list gave something else. */
 function isNoAnswer(path: string, body: unknown): boolean {
   const list = listIn(path);
   return list !== null && (!isObject(body) || isOther(body, list));
 }
 
-/** Whether an object has no such list, and says something in its place. */
+/** Returns whether an object lacks this list and tells an error in its place. */
 function isOther(body: Record<string, unknown>, list: string): boolean {
   if (Array.isArray(body[list])) return false;
   return engineMessage(body) !== null || isSaid(body.errors) || body.success === false;
 }
 
-/** The list that every whole answer of a route has; null: none is known. */
+/** Returns the name of the list that every whole answer of a route has, or null where none is known. */
 export function listIn(path: string): string | null {
   return LISTS.find(([route]) => route.test(path))?.[1] ?? null;
 }
 
-/** What stands in place of an answer: an error in a form of its own, the page of a proxy, a part of an answer, or nothing. */
+/**
+ * Makes an error of what stands in place of an answer: an error in a form of its own, the page of a proxy, a part of an
+ * answer, or nothing.
+ */
 export function noAnswer(body: unknown): EngineError {
   const text = typeof body === 'string' ? body.trim() : (engineMessage(body) ?? JSON.stringify(body));
   const said = text === '' ? 'its body is empty' : `it said ${text.slice(0, 200)}`;
@@ -136,7 +142,7 @@ export function noAnswer(body: unknown): EngineError {
   return engineError({ message, ...(isObject(body) && { code: body.code ?? body.status }) });
 }
 
-/** How many choices a request asks for: `n` for each of its prompts. @param body parsed */
+/** Returns how many choices a request asks for: `n` for each of its prompts. @param body parsed */
 export function choicesAsked(body: unknown): number {
   const { n, prompt } = fieldsOf(body);
   const each = Number.isSafeInteger(n) && Number(n) > 0 ? Number(n) : 1;
@@ -144,14 +150,14 @@ export function choicesAsked(body: unknown): number {
   return isList ? each * Math.max(1, prompt.length) : each;
 }
 
-/** Whether a reason ends a choice: some engines write an empty one into every event. */
+/** Returns whether a finish reason ends a choice: some engines write an empty reason into every event. */
 export function isFinish(reason: unknown): boolean {
   return isObject(reason) || (typeof reason === 'string' && reason !== '');
 }
 
 const NO_REASON = { message: 'the engine ended the answer as failed, and does not say why' };
 
-/** The error in the data of an event, or in a whole answer; null: there is none. */
+/** Returns the error in the data of an event or in a whole answer, or null. */
 function errorOf(given: unknown, name: string | null): EngineError | null {
   // Gemini's servers put an error into a list.
   const data = Array.isArray(given) && given.length === 1 ? (given as unknown[])[0] : given;
@@ -170,7 +176,7 @@ function errorOf(given: unknown, name: string | null): EngineError | null {
   return engineError(isSaid(choice.error) ? asObject(choice.error, {}) : NO_REASON);
 }
 
-/** Engines write `"error": null` or an empty one where there is none. */
+/** Returns whether there is an error: where there is none, engines write `"error": null` or an empty one. */
 function isSaid(error: unknown): boolean {
   if (typeof error === 'object' && error !== null) return Object.keys(error).length > 0;
   return Boolean(error);
@@ -180,7 +186,10 @@ function isErrorReason(reason: unknown): boolean {
   return typeof reason === 'string' && ERROR_REASON.test(reason);
 }
 
-/** TGI writes a text, and its kind beside it; others write `true`, or a number, and the message beside it. */
+/**
+ * Makes an object of an error. TGI writes a text, and its kind beside it; other engines write `true`, or a number, and
+ * the message beside it.
+ */
 function asObject(error: unknown, beside: Record<string, unknown>): unknown {
   if (typeof error === 'object') return error;
   const { error_type: type = beside.type, code = typeof error === 'number' ? error : undefined } = beside;
@@ -202,12 +211,12 @@ function isErrorStatus(status: number): boolean {
   return Number.isInteger(status) && status >= 400 && status <= 599;
 }
 
-/** The message of an error, for people. */
+/** Returns the message of an error, for people. */
 export function messageOf({ error }: EngineError): string {
   return engineMessage({ error }) ?? NO_REASON.message;
 }
 
-/** An answer without choices may be one itself. */
+/** Returns the choices of an answer; an answer without a list of them may be a choice itself. */
 function choicesOf(data: unknown): Record<string, unknown>[] {
   if (!isObject(data)) return [];
   return Array.isArray(data.choices) ? data.choices.filter(isObject) : [data];
@@ -224,11 +233,11 @@ function finishedIn(data: unknown): number[] {
 interface EventParts {
   name: string | null;
   data: string;
-  /** Its comments, without what stands around them. */
+  /** The comments of the event, without the blanks around them. */
   comment: string;
   /**
-   * Clients do not take it for what it is: JSON without a name (Ollama), a field `error` (llama.cpp until 2025), or a name
-   * with blanks behind it.
+   * Whether clients do not take the event for what it is: JSON without a name (Ollama), a field `error` (llama.cpp
+   * until 2025), or a name with blanks behind it.
    */
   isOdd: boolean;
 }
@@ -254,12 +263,12 @@ function partsOf(event: string): EventParts {
   return { name, data: data.join('\n').trim(), comment, isOdd };
 }
 
-/** The data of an event: its lines, without what stands around them. */
+/** Returns the data of an event: its lines, without the blanks around them. */
 export function eventData(event: string): string {
   return partsOf(event).data;
 }
 
-/** Python writes numbers that JSON does not have, and the rest of such an event is read all the same. */
+/** Parses the JSON of an event, also where Python wrote numbers into it that JSON does not have. */
 function lenientJson(text: string): unknown {
   const value = jsonOrText(text);
   return typeof value === 'string' ? jsonOrText(text.replaceAll(/-?\b(?:NaN|Infinity)\b/g, 'null')) : value;

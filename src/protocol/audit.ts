@@ -14,7 +14,7 @@ export const AUDIT_ACTIONS = [
   'pool.resume',
   /** Of a problem of the attention list. */
   'attention.acknowledge',
-  /** Of one that is gone. */
+  /** Makes the fleet forget a worker that is gone. */
   'worker.forget',
   /** Of another tenant's job, as are the next three of another tenant's batch or file. */
   'job.cancel',

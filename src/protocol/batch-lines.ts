@@ -23,7 +23,7 @@ export function lineOfJob(jobId: string): { batchId: string; line: number } | nu
   return batchId === undefined ? null : { batchId, line: Number(line) };
 }
 
-/** Slots that batch work leaves free: a tenth, at least one; none where there is only one. */
+/** Returns how many slots batch work leaves free: a tenth, at least one; none where there is only one. */
 export function reservedSlots(usable: number): number {
   return usable > 1 ? Math.ceil(usable / 10) : 0;
 }

@@ -2,13 +2,13 @@ import { outsideStrings } from './json-edit.ts';
 import { keepTree } from './kept-json.ts';
 
 /**
- * The JSON of engines. Those in Python write NaN and Infinity, which JSON has no words for: no caller's parser would take
- * them, and `null` stands in their place.
+ * Reads the JSON of engines. Those in Python write NaN and Infinity, which JSON has no words for: no caller's parser
+ * would take them, so this puts `null` in their place.
  */
 
 const NO_NUMBERS = /-?\b(?:NaN|Infinity)\b/g;
 
-/** An answer's JSON as parsers take it; null: it is none. */
+/** Returns an answer's JSON as parsers take it, or null where the answer is no JSON. */
 export function engineJson(text: string): { value: unknown; json: string } | null {
   const value = parsed(text);
   if (value !== undefined) return { value, json: text };
@@ -18,7 +18,7 @@ export function engineJson(text: string): { value: unknown; json: string } | nul
   return mended === undefined ? null : { value: mended, json };
 }
 
-/** The value of an engine's answer, which keeps its JSON; of one that is no JSON the text itself. */
+/** Returns the value of an engine's answer, which keeps its JSON, or the text itself where that is no JSON. */
 export function engineAnswer(text: string): unknown {
   const read = engineJson(text);
   if (read === null) return text;
@@ -29,7 +29,7 @@ export function engineAnswer(text: string): unknown {
 
 const encoder = new TextEncoder();
 
-/** Undefined: it is no JSON. */
+/** Returns the value of a text, or undefined where the text is no JSON. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);

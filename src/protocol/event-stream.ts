@@ -1,6 +1,6 @@
 /**
- * What an answer that comes piece by piece says to the proxies between here and its caller: nginx's defaults gather
- * 8 kB before they send any, and this header switches that off for one answer; caches keep none of it.
+ * Headers by which an answer that comes piece by piece steers the proxies between here and its caller: nginx gathers 8
+ * kB by default before it sends any, and `x-accel-buffering` switches that off for one answer; caches keep none of it.
  */
 export const UNBUFFERED = { 'cache-control': 'no-cache', 'x-accel-buffering': 'no' } as const;
 

@@ -17,7 +17,7 @@ export function jsonOrText(text: string): unknown {
   }
 }
 
-/** Where a value has a member named `__proto__`, which schemas pass over without a word; null: nowhere. */
+/** Returns the path of a member named `__proto__`, which schemas ignore without a word, or null. */
 export function protoIn(value: unknown, path: readonly PropertyKey[] = []): PropertyKey[] | null {
   if (typeof value !== 'object' || value === null) return null;
   if (Object.hasOwn(value, '__proto__')) return [...path, '__proto__'];

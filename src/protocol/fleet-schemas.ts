@@ -177,7 +177,7 @@ export const PoolRow = z.object({
   oldest_wait_ms: ms.nullable(),
   /** The same of callers that wait on a connection. */
   oldest_caller_wait_ms: ms.nullable(),
-  /** What they wait for; null: nothing does. */
+  /** What the pending jobs wait for, or null where none waits. */
   why_waiting: Waiting.nullable(),
   /** Over the newest minute. */
   now: rates,

@@ -25,10 +25,10 @@ const JobType = z
 
 const NAMED_TYPES = ['chat_completion', 'llm_inference', 'engine_request', 'runpod'];
 const KNOWN_TYPES: readonly string[] = [...NAMED_TYPES, ...Object.values(BASE_TASKS)];
-/** The names of others' types are farther from these: fal/text-to-image has five other letters. */
+/** A misspelt type differs in so many letters at most. Types of others differ in more: fal/text-to-image in five. */
 const MISSPELT_LETTERS = 2;
 
-/** The type that was meant by one that is nearly spelt like it; null: it is that type, or one that others know. */
+/** Returns the type that a misspelt one means, or null for a type that is known here or that others may know. */
 function misspeltType(type: string): string | null {
   return KNOWN_TYPES.includes(type) ? null : closestName(type, KNOWN_TYPES, MISSPELT_LETTERS);
 }
@@ -110,7 +110,7 @@ export const JobView = z.object({
   tenant: z.string().nullable(),
   /** Of the trace that its submission belongs to; null: it was in none, or in one together with others. */
   trace_id: z.string().nullable(),
-  /** What it waits for, while it waits. */
+  /** Tells what the job waits for, while it waits. */
   waiting: Waiting.optional(),
   result: z.unknown(),
   /** True: the caller may not read the result, which is null here even if there is one. */

@@ -2,14 +2,14 @@ import { joinBytes } from './join-bytes.ts';
 import { beginsObject, type JsonMember, membersOf } from './json-text.ts';
 
 /**
- * Members that are added to JSON, replaced and taken out in its text. Every other byte stays as it was: whoever parses
- * and writes again rounds numbers over 2^53, reorders keys that look like numbers, and says other texts than the caller.
+ * Adds, replaces and takes out members of JSON in its text. Every other byte stays as it was: whoever parses and writes
+ * again rounds numbers over 2^53, reorders keys that look like numbers, and writes other texts than the caller.
  */
 
 /** JSON in UTF-8, or as a text. */
 export type Json = string | Uint8Array;
 
-/** By their names the JSON of their values; undefined: the member is taken out. */
+/** Gives the JSON of new values by the names of their members; undefined takes the member out. */
 export type JsonEdits = Readonly<Record<string, Json | undefined>>;
 
 type Path = readonly [string, ...string[]];
@@ -20,11 +20,12 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true });
 
 /**
- * An object with other members. A member that is there keeps its place, of one that comes twice the last, which counts for
- * parsers; the earlier ones are taken out, for parsers that refuse such objects. New ones follow in their order.
+ * Changes members of an object. A member that is there keeps its place. Of one that occurs twice the last keeps its
+ * place, since that counts for parsers; the earlier ones are taken out, for parsers that refuse such objects. New
+ * members follow in their order.
  * @param json of an object, without a byte order mark
- * @returns a text for a text, and bytes for bytes: a plain Uint8Array, which `String` does not decode, of a Buffer too
- * @throws JsonFault where it is no object
+ * @returns a text for a text, and for bytes, also a Buffer, a plain Uint8Array, which `String` does not decode
+ * @throws JsonFault where `json` is no object
  */
 export function withMembers(json: string, edits: JsonEdits): string;
 export function withMembers(json: Uint8Array, edits: JsonEdits): Uint8Array;
@@ -35,8 +36,9 @@ export function withMembers(json: Json, edits: JsonEdits): Json {
 }
 
 /**
- * The same for a member that may stand deeper: objects on the way to it are made where there are none.
- * @param path of names, from the outermost
+ * Changes one member as `withMembers` does, also within inner objects, and makes the objects on the way that are
+ * missing.
+ * @param path names of members, from the outermost
  * @throws JsonFault where `json` is no object
  */
 export function withMemberAt(json: string, path: Path, value: Json | undefined): string;
@@ -63,7 +65,7 @@ function edited(json: Uint8Array, edits: JsonEdits): Uint8Array<ArrayBuffer> {
   const members = [...membersOf(json, Number.POSITIVE_INFINITY)];
   const last = new Map(members.map(({ name }, index) => [name, index]));
   const pieces: Uint8Array[] = [];
-  // What stands before the first member stays there, whichever becomes the first.
+  // The bytes before the first member stay in front, whichever member becomes the first.
   const opened = members[0]?.start ?? json.indexOf(0x7b) + 1;
   pieces.push(json.subarray(0, opened));
   let isFirst = true;
@@ -91,7 +93,7 @@ function bytesIn(json: Json): Uint8Array {
   return typeof json === 'string' ? encoder.encode(json) : json;
 }
 
-/** JSON in which what stands outside of its strings is changed. A pattern for strings would overflow on long ones. */
+/** Changes JSON outside of its strings. A pattern that matches strings would overflow on long ones. */
 export function outsideStrings(json: string, change: (text: string) => string): string {
   const pieces: string[] = [];
   for (let at = 0; ; ) {

@@ -3,10 +3,10 @@ import { JSON_DEPTH, JSON_VALUES } from './limits.ts';
 import { utf8Text } from './utf8.ts';
 
 /**
- * JSON as the text that it is: what must be known of it before it is parsed, and where its members stand, found in its
- * bytes. A parser makes objects of all of it, and spends seconds on millions of small ones while everybody else waits;
- * and what is parsed and written again is another text, with rounded numbers and keys in another order
- * (json-edit.ts changes members in the text). What the scan does not look at is not checked either.
+ * Finds in the bytes of JSON what must be known of it before it is parsed, and where its members stand. A parser makes
+ * objects of all of it, and spends seconds on millions of small ones while everybody else waits; and JSON that is
+ * parsed and written again is another text, with rounded numbers and keys in another order (json-edit.ts changes
+ * members in the text). The scan does not check what it does not look at.
  */
 
 const decoder = new TextDecoder();
@@ -42,15 +42,15 @@ export function checkJson(json: Uint8Array, most = JSON_VALUES): number {
 /** A member of an object: where its name and its value stand in the JSON. */
 export interface JsonMember {
   name: string;
-  /** Of the name's opening quote. */
+  /** Offset of the name's opening quote. */
   start: number;
   valueStart: number;
   end: number;
 }
 
 /**
- * The members of the outermost object in their order, those with one name more than once too: the last of them counts,
- * as for parsers.
+ * Yields the members of the outermost object in their order, also all of those that share a name: the last of them
+ * counts, as for parsers.
  * @throws JsonFault as `checkJson`, and where it is no object
  */
 export function* membersOf(json: Uint8Array, most = JSON_VALUES): Generator<JsonMember> {
@@ -81,7 +81,7 @@ export function jsonFields<Name extends string>(
   return found;
 }
 
-/** The value at a path of names, a view; undefined: there is none. @throws JsonFault as `jsonFields` */
+/** Returns a view of the value at a path of names, or undefined. @throws JsonFault as `jsonFields` */
 export function jsonAt(json: Uint8Array, path: readonly string[]): Uint8Array | undefined {
   let value: Uint8Array | undefined = json;
   for (const name of path) value = beginsObject(value) ? jsonFields(value, [name])[name] : undefined;
@@ -116,13 +116,13 @@ function* placesOf(
   if (skipBlanks(json, at + 1) < json.byteLength) throw notJson();
 }
 
-/** A key as a parser reads it, written out or with escapes. */
+/** Returns a key as a parser reads it, written out or with escapes. */
 function nameIn(key: Uint8Array): string {
   const text = decoder.decode(key);
   return text.includes('\\') ? String(parseJsonBytes(key)) : text.slice(1, -1);
 }
 
-/** The elements of an array, views of it. @throws JsonFault as `checkJson`, and where it is no array */
+/** Returns views of the elements of an array. @throws JsonFault as `checkJson`, and where it is no array */
 export function elementsOf(json: Uint8Array, most = JSON_VALUES): Uint8Array[] {
   const passed = { values: 0, most };
   const elements: Uint8Array[] = [];

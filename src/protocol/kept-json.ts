@@ -4,14 +4,14 @@ import { elementsOf, jsonFields, membersOf } from './json-text.ts';
 import { utf8Text } from './utf8.ts';
 
 /**
- * Values that were parsed, with the JSON that they came from: whoever looks into them has the value, whoever writes them
- * has the text. Written anew it would be another one, with numbers over 2^53 rounded and keys such as "10" moved to the
+ * Keeps the JSON that parsed values came from: whoever looks into them has the value, whoever writes them has the text.
+ * A text that is written anew would be another one, with numbers over 2^53 rounded and keys such as "10" moved to the
  * front. A kept value is never changed; a copy of it is written as any other value.
  */
 
 const texts = new WeakMap<object, string>();
 
-/** Keeps the JSON of a value. One that is no object or array has no identity, and keeps none. @returns the value */
+/** Keeps the JSON of an object or an array; other values have no identity, and keep none. @returns the value */
 export function keepJson<T>(value: T, json: string): T {
   if (isNested(value)) texts.set(value, json);
   return value;
@@ -59,7 +59,7 @@ function keepWithin(value: unknown, json: Uint8Array, levels: number): void {
   }
 }
 
-/** What is nested deeper than the scan follows is written anew. */
+/** Lets `keep` fail on JSON that is nested deeper than the scan follows: it is not kept, and is written anew. */
 function keeping(keep: () => void): void {
   try {
     keep();
@@ -72,7 +72,7 @@ function isNested(value: unknown): value is object {
   return typeof value === 'object' && value !== null;
 }
 
-/** The JSON of a value, `JSON.stringify` but for what was kept of it and of the values within. */
+/** Writes a value as `JSON.stringify` does, but for the JSON that was kept of it and of the values within. */
 export function writeJson(value: unknown): string {
   const kept: string[] = [];
   // A text that no caller can guess stands where kept JSON goes.
@@ -87,7 +87,7 @@ export function writeJson(value: unknown): string {
   return json.replaceAll(new RegExp(`"${mark}(\\d+)"`, 'g'), (_, index: string) => kept[Number(index)]!);
 }
 
-/** The same on one line: what an engine gave may be on several. */
+/** Writes a value as `writeJson` does, but on one line: the JSON that an engine gave may have several. */
 export function writeJsonLine(value: unknown): string {
   return writeJson(value).replaceAll(/[\r\n]+/g, ' ');
 }

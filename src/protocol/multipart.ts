@@ -189,9 +189,9 @@ const HEADER = /^([\w!#$%&'*+.^`|~-]+):((?:\t|\P{Cc})*)$/u;
 const PARAMETER = /[ \t]*;[ \t]*(name|filename\*?)=(?:"((?:[^"\\]|\\.)*)"|([^\s;"\\=]+))[ \t]*/iy;
 
 /**
- * The same of headers that every parser reads alike: each on a line of its own, one Content-Disposition, each parameter
- * once and in the plainest form.
- * @throws FormError
+ * Reads the headers of one part, but only those that every parser reads alike: each on a line of its own, one
+ * Content-Disposition, each parameter once and in the plainest form.
+ * @throws FormError for any others
  */
 export function strictPart(headers: string): FormPart {
   const lines = headers.split('\r\n').filter((line, index) => index > 0 || line !== '');

@@ -35,7 +35,10 @@ export function parseFrames<T>(schema: z.ZodType<T>, text: string, kept?: string
   return frames.map((data) => parseValue(schema, data));
 }
 
-/** Down to the members of an input in RunPod's form, and to the body of an engine's answer. */
+/**
+ * How many levels within a kept member keep their JSON: they reach the members of an input in RunPod's form, and the
+ * body of an engine's answer.
+ */
 const KEPT_LEVELS = 2;
 
 function keepIn(frames: unknown[], text: string, name: string): void {
@@ -48,7 +51,7 @@ function keepIn(frames: unknown[], text: string, name: string): void {
       if (member) keepTree((frames[index] as Record<string, unknown>)[name], member, KEPT_LEVELS);
     }
   } catch (error) {
-    // It is nested deeper than the scan follows, and is written anew.
+    // The member is nested deeper than the scan follows, and is written anew.
     if (!(error instanceof JsonFault)) throw error;
   }
 }

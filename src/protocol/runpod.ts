@@ -26,7 +26,7 @@ const RunpodPolicy = z.object({
 /** Payload of a `runpod` job: what RunPod hands to a handler. Which inputs there are: worker/run/runpod-input.ts. */
 export const RunpodPayload = z.looseObject({
   input: z.record(z.string(), z.unknown(), 'expected an object'),
-  /** For a body that names none. */
+  /** The model for a body that names none. */
   model: z.string().nullish(),
   policy: RunpodPolicy.nullish(),
 });
@@ -51,7 +51,7 @@ export function runpodStreams(input: RunpodInput): boolean {
   return route ? asksForStream(body) : Boolean(stream);
 }
 
-/** A body may be a text of JSON. */
+/** Returns whether a body, which may be a text of JSON, asks for a stream. */
 function asksForStream(body: unknown): boolean {
   return fieldsOf(typeof body === 'string' ? jsonOrText(body) : body).stream === true;
 }

@@ -36,7 +36,7 @@ export const Launch = z.object({
   state_at: time,
   /** The decision that made it, one sentence. */
   reason: text,
-  /** The launch in whose place it is, since the settings of their pool were changed; null: none. */
+  /** The launch that this one replaces, since the settings of their pool were changed, or null. */
   replaces: text.nullable(),
   /** US dollars an hour. */
   price_per_hour: dollars,
@@ -88,7 +88,7 @@ export const PoolScaling = z.object({
   price_per_hour: dollars,
   /** Since midnight UTC. */
   spent_today: dollars,
-  /** Lines of batches for which no worker is launched yet, until when at the latest; null: none wait so. */
+  /** How many lines of batches wait before a worker is launched for them, and until when at most; null: none do. */
   batch_wait: z.object({ lines: count, until: time }).nullable(),
   /** The newest decision, in words. */
   decision: z.object({ at: time, text }).nullable(),
@@ -96,7 +96,7 @@ export const PoolScaling = z.object({
   control: z.enum(['automatic', 'paused', 'drained']),
   /** Starts that failed hold back more of them until then; null: nothing does. `until` null: until an operator resumes it. */
   breaker: z.object({ text, until: time.nullable() }).nullable(),
-  /** Why its only worker keeps the settings from before a change until an operator makes room; null: none does. */
+  /** Why the pool's only worker keeps the settings from before a change until an operator makes room, or null. */
   exchange_stuck: text.nullable(),
 });
 

@@ -20,24 +20,24 @@ const FAILURES: Record<FailureCause, string> = {
   lost: 'its worker was lost',
 };
 
-/** `its worker ended with exit code 9` */
+/** Says why a launch failed: `its worker ended with exit code 9`. */
 export function failureInWords({ cause, exit_code }: Pick<Launch, 'cause' | 'exit_code'>): string {
   const words = cause === null ? 'it failed for an unknown reason' : FAILURES[cause];
   return exit_code === null ? words : `${words} with exit code ${exit_code}`;
 }
 
-/** `its worker ended with exit code 9: There is no model "x".` */
+/** Says why a launch failed, and the cause: `its worker ended with exit code 9: There is no model "x"`. */
 export function failureAndCause(launch: Pick<Launch, 'cause' | 'exit_code' | 'detail'>): string {
   const cause = launch.detail === null ? '' : causeIn(launch.detail);
   return cause === '' ? failureInWords(launch) : `${failureInWords(launch)}: ${cause}`;
 }
 
-/** Characters of a cause. */
+/** The most characters of a cause. */
 const MOST_OF_CAUSE = 300;
 
 /**
- * The one line of a provider's or a container's last words that says what was wrong: of a log of ours the first error,
- * else the last line. The page shows all of them.
+ * Returns the one line of a provider's or a container's last words that says what was wrong: the first error in a log
+ * of ours, else the last line. The page shows all lines.
  */
 export function causeIn(detail: string): string {
   const lines = detail.split('\n').flatMap((line) => line.trim() || []);
@@ -47,10 +47,10 @@ export function causeIn(detail: string): string {
   return cut.replace(/[.\s]+$/, '');
 }
 
-/** The message of a line of our log, for people or as JSON, where it is an error. */
+/** Returns the message of a line of our log, for people or as JSON, where the line is an error, or null. */
 function errorOfLog(line: string): string | null {
   const pretty = /^\[[\d:.]+\] (?:ERROR|FATAL): \S+: (.*)$/.exec(line)?.[1];
-  // What a line tells beside its message follows as JSON.
+  // The other fields of a line follow its message as JSON.
   if (pretty !== undefined) return pretty.replace(/ \{".*\}$/, '');
   if (!line.startsWith('{')) return null;
   try {

@@ -2,19 +2,19 @@ import type * as z from 'zod';
 import { closestName } from './spelling.ts';
 
 /**
- * What a schema finds wrong with a value, in words for the one who wrote it: `expected a whole number, not 0.5`.
- * Handed to `safeParse(value, { error: schemaWords })` wherever somebody may read the message. What a schema says in
- * words of its own stays.
+ * Tells the author of a value what a schema finds wrong with it: `expected a whole number, not 0.5`. Callers hand it to
+ * `safeParse(value, { error: schemaWords })` wherever somebody may read the message. Messages that a schema itself
+ * defines stay.
  */
 export const schemaWords: z.core.$ZodErrorMap = (issue) => {
   const { expected, given } = faultIn(issue);
   return given === undefined ? expected : `${expected}, not ${given}`;
 };
 
-/** The same without the value, for those that may be secrets. */
+/** Says the same as `schemaWords` without the value, which may be a secret. */
 export const expectationWords: z.core.$ZodErrorMap = (issue) => faultIn(issue).expected;
 
-/** @returns `given` as it is shown; undefined: nothing is to be said of it */
+/** @returns `given`, the value as messages show it, or undefined where they say nothing of it */
 function faultIn(issue: z.core.$ZodRawIssue): { expected: string; given?: string } {
   const { input } = issue;
   const given = shown(input);
@@ -47,7 +47,7 @@ function faultIn(issue: z.core.$ZodRawIssue): { expected: string; given?: string
 
 const MISSING = { expected: 'is missing' };
 
-/** As it would be written, in short. */
+/** Returns a value as its author would write it, shortened. */
 export function shown(value: unknown): string {
   if (value === null) return 'nothing';
   const text = typeof value === 'number' ? String(value) : (JSON.stringify(value) ?? String(value));
@@ -96,7 +96,7 @@ function oneOf(values: readonly string[], input: unknown) {
   return { expected: `expected ${values.join(', ')}`, given: `${shown(input)}${hint}` };
 }
 
-/** Keys that the schema of an object has not. */
+/** Names the keys that the schema of an object does not have. */
 function unknownKeys({ keys, inst }: z.core.$ZodRawIssue<z.core.$ZodIssueUnrecognizedKeys>): string {
   const { shape } = (inst as z.ZodObject | undefined)?._zod.def ?? {};
   const known = Object.keys(shape ?? {});

@@ -16,7 +16,7 @@ export function isEventStream(headers: Readonly<Record<string, string>>): boolea
   return isPlainBody(headers) && type.startsWith('text/event-stream');
 }
 
-/** Whether the body that these headers stand before is in no encoding. */
+/** Returns whether the body that comes with these headers has no content encoding. */
 export function isPlainBody(headers: Readonly<Record<string, string>>): boolean {
   return (headers['content-encoding'] ?? 'identity') === 'identity';
 }
@@ -30,7 +30,7 @@ export function percentDecoded(text: string): string {
   }
 }
 
-/** A text that ends a sentence, whether or not what it was made of ended one already. */
+/** Ends a text with a full stop, unless it ends a sentence already. */
 export function withFullStop(text: string): string {
   const trimmed = text.trimEnd().replace(/([.!?…])\.$/, '$1');
   return /[.!?…]$/.test(trimmed) ? trimmed : `${trimmed}.`;
@@ -74,12 +74,12 @@ function escaped(character: string): string {
 const STEERING = /[\p{Cc}\p{Cs}\u200e\u200f\u2028-\u202e\u2066-\u2069]/u;
 const ALL_STEERING = new RegExp(STEERING, 'gu');
 
-/** Whether a name can be shown anywhere as it is, and be encoded. */
+/** Returns whether a name can be shown anywhere as it is, and can be encoded. */
 export function isPlain(text: string): boolean {
   return !STEERING.test(text);
 }
 
-/** Text from elsewhere for a terminal, in lines: what would steer it is written as in JSON. */
+/** Makes text from elsewhere safe for a terminal, in lines: characters that would steer it are escaped as in JSON. */
 export function printable(text: string): string {
   return text.replaceAll(ALL_STEERING, (character) => {
     if (character === '\n' || character === '\t') return character;

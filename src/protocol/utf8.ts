@@ -1,19 +1,19 @@
 import { JsonFault } from './json-fault.ts';
 
 /**
- * JSON between programs is UTF-8 (RFC 8259, section 8.1). A decoder that is not strict puts U+FFFD where bytes are none,
- * and the engine answers a prompt that nobody wrote.
+ * JSON between programs is UTF-8 (RFC 8259, section 8.1). A decoder that is not strict puts U+FFFD in the place of
+ * other bytes, and the engine answers a prompt that nobody wrote.
  */
 
 const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** The bytes without the byte order mark that files of some programs begin with: no engine is sent one. */
+/** Removes the byte order mark that files of some programs begin with: no engine is sent one. */
 export function withoutMark(bytes: Uint8Array): Uint8Array {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
 }
 
 /**
- * The text of a body or of a line, without a byte order mark.
+ * Decodes the text of a body or of a line, without a byte order mark.
  * @throws JsonFault that names the encoding, or the first byte that is no UTF-8 by its offset in `bytes`
  */
 export function utf8Text(bytes: Uint8Array): string {
@@ -24,13 +24,13 @@ export function utf8Text(bytes: Uint8Array): string {
   }
 }
 
-/** The same without the text, which may be long. @throws JsonFault */
+/** Checks that bytes are UTF-8, without decoding their text, which may be long. @throws JsonFault */
 export function checkUtf8(bytes: Uint8Array): void {
   const problem = utf8Problem(bytes);
   if (problem !== null) throw new JsonFault('invalid_utf8', problem);
 }
 
-/** What is wrong with bytes that should be JSON in UTF-8; null: nothing. */
+/** Says what is wrong with bytes that should be JSON in UTF-8, or returns null. */
 export function utf8Problem(bytes: Uint8Array): string | null {
   const other = otherEncoding(bytes);
   if (other !== null)
@@ -51,7 +51,7 @@ function otherEncoding(bytes: Uint8Array): string | null {
   return (a === 0 && b) || (a && b === 0) ? 'UTF-16' : null;
 }
 
-/** Where the first sequence begins that is no UTF-8; null: there is none. It holds no second copy of the bytes. */
+/** Returns the offset of the first sequence that is no UTF-8, or null, without a second copy of the bytes. */
 export function firstBadByte(bytes: Uint8Array): number | null {
   for (let at = 0; at < bytes.byteLength; ) {
     if ((bytes[at] as number) < 0x80) {
@@ -65,11 +65,11 @@ export function firstBadByte(bytes: Uint8Array): number | null {
   return null;
 }
 
-/** Bytes of the character that begins here, which is no ASCII; 0: none does. */
+/** Returns how many bytes the character beyond ASCII has that begins here, or 0 where none begins. */
 function sequenceAt(bytes: Uint8Array, at: number): number {
   const first = bytes[at] as number;
   const length = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
-  // Too long a form of a character, half a surrogate, or beyond U+10FFFF.
+  // These bounds exclude overlong forms, halves of surrogates and characters beyond U+10FFFF.
   const least = first === 0xe0 ? 0xa0 : first === 0xf0 ? 0x90 : 0x80;
   const most = first === 0xed ? 0x9f : first === 0xf4 ? 0x8f : 0xbf;
   const second = bytes[at + 1] ?? 0;

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { withFullStop } from './text.ts';
 
 /**
- * What a job, a line of a batch or the jobs of a pool wait for.
+ * These codes say what a job, a line of a batch or the jobs of a pool wait for.
  *
  * - `retry`: its last attempt failed, and it is tried again later
  * - `limit`: its token has reached a limit or a budget
@@ -16,8 +16,8 @@ import { withFullStop } from './text.ts';
  * - `draining`: the workers only finish what they run
  * - `start`: a worker starts
  * - `launch`: the scheduler launches a worker
- * - `batch_start`: it is too little work to launch a worker for
- * - `held_back`: the scheduler launches none: paused, out of budget, failed starts, a max of 0
+ * - `batch_start`: there is too little work to launch a worker for
+ * - `held_back`: the scheduler launches no worker: paused, out of budget, failed starts, a max of 0
  * - `no_launcher`: a machine is ordered, and no launcher is there that makes one
  * - `no_worker`: the pool has no worker, and nothing starts one
  * - `unserved_model`: no worker of the pool serves its model
@@ -28,14 +28,14 @@ const WAITING_CODES = [
   ...(['no_launcher', 'no_worker', 'unserved_model'] as const),
 ];
 
-/** The one answer to what it waits for, until when, and what can be done. */
+/** Says what something waits for, until when, and what can be done. */
 export const Waiting = z.object({
   code: z.enum(WAITING_CODES),
-  /** A clause: "all 4 slots are busy: 3.1/s come, 2.0/s end". */
+  /** A clause such as "all 4 slots are busy: 3.1/s come, 2.0/s end". */
   for: z.string(),
-  /** ISO time at which that ends, or is expected to; null: nobody knows. */
+  /** ISO time at which the wait ends, or is expected to, or null where nobody knows. */
   until: z.string().nullable(),
-  /** A sentence; null: nothing has to be done. */
+  /** A sentence that says what to do, or null where nothing has to be done. */
   advice: z.string().nullable(),
 });
 export type Waiting = z.infer<typeof Waiting>;
@@ -54,7 +54,7 @@ export function waitsFor(
   };
 }
 
-/** The same as sentences for people. @param timeOf says a time */
+/** Writes a `Waiting` as sentences for people. @param timeOf says a time */
 export function waitingText({ for: clause, until, advice }: Waiting, timeOf: (at: number) => string): string {
   const when = until === null ? '' : ` (until ${timeOf(Date.parse(until))})`;
   return `${withFullStop(`${clause}${when}`)}${advice === null ? '' : ` ${advice}`}`;

@@ -126,7 +126,11 @@ export class RestApi {
   }
 }
 
-/** A provider's key. @param what as a message says what it is for @throws UserError when the variable is not set, or holds what no header can */
+/**
+ * Returns a provider's key.
+ * @param what the key is for, in words of a message
+ * @throws UserError when the variable is not set, or holds what no header can
+ */
 export function keyOf({ env }: DriverPorts, variable: string, what: string): string {
   const key = env[variable]?.trim();
   if (!key) throw new UserError(`${variable} is not set: it holds ${what}`);

@@ -49,7 +49,7 @@ export function batchQueue(env: Env, queueId: string): BatchQueue {
   };
 }
 
-/** The models that callers' names for them stand for. */
+/** Returns the models that callers' names for them stand for. */
 export function ownModels(env: Env, models: readonly (string | null)[]): (string | null)[] {
   const aliases = modelAliases(env.MODEL_ALIASES);
   return models.map((model) => aliases.resolve(model));

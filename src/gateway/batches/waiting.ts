@@ -5,7 +5,7 @@ import { callBatches } from '../objects/calls.ts';
 import { waitingOfJob, waitingOfModel } from '../objects/waiting.ts';
 import { ownModels } from './queue.ts';
 
-/** What a batch waits for: what its next line does. Null: that one runs, or the batch does not run. */
+/** Returns what the next line of a batch waits for, or null where that line runs or the batch does not. */
 export async function waitingOfBatch(env: Env, queueId: string, batch: Batch): Promise<Waiting | null> {
   if (batch.status !== 'in_progress') return null;
   const line = await callBatches(env, queueId, (batches) => batches.nextLine(batch.id));

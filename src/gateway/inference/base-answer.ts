@@ -19,7 +19,7 @@ import { engineResponse } from '../errors.ts';
  * Answers made of a finished `job_result`, for workers that have no answer socket: the result holds only
  * what the base protocol reports, so the fields the OpenAI API adds are completed here.
  * @param createdSeconds epoch seconds for `created`
- * @returns null when the result holds no answer to this request; an error where it is one of the engine
+ * @returns null when the result holds no answer to this request; an error response where the engine told an error
  */
 export function answerFromResult(
   result: Record<string, unknown>,
@@ -45,13 +45,13 @@ export function answerFromResult(
   return engineResponse(response.status, body, response.content_type ?? 'application/json');
 }
 
-/** An error of the engine that its worker took for a result; null: it is none. */
+/** Returns the error of the engine that its worker took for a result, or null. */
 function errorIn(result: Record<string, unknown>): ApiError | null {
   const { failed } = saidIn(result);
   return failed && { status: failed.status, message: messageOf(failed), code: 'engine_error' };
 }
 
-/** Whether the engine gave up what its worker took for a result: a waiting caller can ask again. */
+/** Returns whether the engine gave up what its worker took for a result: a waiting caller can ask again. */
 export function isGivenUp(result: Record<string, unknown>): boolean {
   return saidIn(result).isGivenUp;
 }

@@ -93,7 +93,7 @@ async function writeLate(
   else await writable.close();
 }
 
-/** The first bytes behind the comments; the stream goes on behind them. */
+/** Writes the first bytes of the body behind the comments; the rest of the stream follows. */
 async function writeFirst(
   writer: WritableStreamDefaultWriter<Uint8Array>,
   body: ReadableStream<Uint8Array>,

@@ -20,7 +20,7 @@ const CONTROL = /\p{Cc}/u;
 
 /** A caller's request as it goes to an engine. */
 export interface EngineCall {
-  /** What was read of its body; the model is the one that an alias stands for. */
+  /** The facts that were read from the body; their model is the one that an alias stands for. */
   facts: BodyFacts;
   /** A packed request (protocol/packed-request.ts). */
   payload: Uint8Array<ArrayBuffer>;

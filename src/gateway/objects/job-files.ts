@@ -81,7 +81,10 @@ export async function wholeJob(env: Env, queueId: string, told: ToldJob): Promis
   return { ...job, result };
 }
 
-/** Down to the body of an engine's answer, and to each output of a job in RunPod's form. */
+/**
+ * How many levels of a result keep their JSON: they reach the body of an engine's answer, and each output of a job in
+ * RunPod's form.
+ */
 export const RESULT_LEVELS = 2;
 
 /** A job as callers know it. Its result keeps its JSON. */

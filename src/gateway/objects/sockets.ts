@@ -39,8 +39,8 @@ export async function dialQueue(
 }
 
 /**
- * Passes the upgrade of one who looks at a fleet to its object: the socket ends with the token, or with the sign-in, with
- * which it is asked for.
+ * Passes the upgrade of a fleet's viewer to the fleet object: the socket ends with the token or the sign-in with which
+ * the viewer asked for it.
  */
 export function watchFleet(
   env: Env,
@@ -79,7 +79,10 @@ export async function closeAllSockets(env: Env): Promise<void> {
   ]);
 }
 
-/** Closes what was opened with these tokens, and ends what those of them that are gone have asked for. Nobody else's. */
+/**
+ * Closes what was opened with these tokens, and ends what was asked for with those of them that are gone. What belongs
+ * to other tokens goes on.
+ */
 export async function endTokens(env: Env, ended: readonly EndedToken[]): Promise<void> {
   if (ended.length === 0) return;
   const named = namedQueues(env);

@@ -36,7 +36,7 @@ export function submitAndListen(
   return submitBy(env, queueId, jobs, (queue, jobs) => queue.submitAndListen(jobs, listener));
 }
 
-/** A stored job with a longer payload goes to any worker: its prompt is not looked for in so much text. */
+/** A stored job with a longer payload goes to any worker: the gateway does not look for a prompt in so much text. */
 const MOST_LENGTH = 1_000_000;
 
 type Submit<T> = (queue: QueueObjectStub, jobs: SubmitJob[]) => Promise<(T | Unserved)[]>;
@@ -105,8 +105,9 @@ function submitServed<T extends object>(
 }
 
 /**
- * A job for the model that its caller's name for it stands for, with how its prompt begins, and where its token has limits
- * with what it may cost: all of the body that the engine will be sent. What cannot be read was refused before.
+ * Returns a job for the model that its caller's name for it stands for, with how its prompt begins and, where its token
+ * has limits, with what it may cost: all read from the body that the engine will be sent. A body that cannot be read
+ * was refused before.
  */
 async function withFacts(
   env: Env,

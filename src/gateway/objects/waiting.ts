@@ -5,8 +5,9 @@ import { callFleet, callQueue } from './calls.ts';
 import { choosePools } from './work.ts';
 
 /**
- * What a stored job waits for: the queue knows its own reasons, the fleet object those of its pool. Null: it does not
- * wait, or one of these does not answer, for which nobody is refused the job itself.
+ * Returns what a stored job waits for: the queue knows its own reasons, the fleet object those of the job's pool.
+ * Returns null where the job does not wait, or where one of the two does not answer: the caller gets the job itself all
+ * the same.
  */
 export function waitingOfJob(...asked: Parameters<typeof askForJob>): Promise<Waiting | null> {
   return askForJob(...asked).catch(() => null);
@@ -19,7 +20,10 @@ async function askForJob(env: Env, queueId: string, jobId: string, viewer: Viewe
   return own ?? (await callFleet(env, queueId, (fleet) => fleet.whyWaiting(asking)));
 }
 
-/** What lines of batches for a model wait for that the queue does not have yet. Null: as above. */
+/**
+ * Returns what lines of batches for a model wait for that the queue does not have yet, or null where the queue or the
+ * fleet object does not answer.
+ */
 export function waitingOfModel(...asked: Parameters<typeof askForModel>): Promise<Waiting | null> {
   return askForModel(...asked).catch(() => null);
 }

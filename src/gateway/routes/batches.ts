@@ -122,7 +122,7 @@ export function batchRoutes(app: Gateway): void {
   });
 }
 
-/** With what it waits for. */
+/** Returns a batch as callers see it, with what it waits for. */
 async function shown({ env, req }: GatewayContext, batch: Batch) {
   return batchView(batch, await waitingOfBatch(env, queueIdOf(env, req.raw), batch));
 }

@@ -190,9 +190,9 @@ export function fleetRoutes(app: Gateway): void {
   }
 }
 
-/** @throws HttpError where it is not known, or connected */
+/** @throws HttpError where the worker is not known, or is connected */
 async function forget({ env }: GatewayContext, queueId: string, id: string): Promise<void> {
-  // The fleet object has heard of every connection by then.
+  // After this call the fleet object knows of every connection.
   await callQueue(env, queueId, (queue) => queue.tellFleet());
   const done = await callFleet(env, queueId, (fleet) => fleet.forgetWorker(id));
   if (done === 'unknown') throw new HttpError(404, `No worker ${id} is known.`, 'worker_not_found');

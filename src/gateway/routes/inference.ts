@@ -167,7 +167,7 @@ async function readRequest(context: GatewayContext, pathname: string, path: stri
   }
 }
 
-/** What an answer that moves is bounded by: its worker's word for it does not count. */
+/** Returns the bounds of an answer that moves, read from its request: what its worker says of them does not count. */
 function termsOf(pathname: string, { fields, jsonBytes, priority }: BodyFacts): Asked['call']['terms'] {
   const { most } = asHttp(() => lengthsOf(pathname, jsonBytes, fields));
   return { max_tokens: most, priority: typeof priority === 'number' ? priority : null };

@@ -72,7 +72,7 @@ function serve(context: GatewayContext): Response {
     close: (code, reason) => quietly(() => server.close(code, reason)),
     sleep: (ms) => new Promise((done) => setTimeout(done, ms)),
   });
-  /** Its scopes and routes may have been changed. */
+  /** Returns why the token may not use this socket now: its scopes and routes may have been changed. */
   const denied = (entry: TokenEntry) => denialOf(entry, SCOPES, PATH);
   let last = Promise.resolve();
   const take = async (data: string | ArrayBuffer) => {

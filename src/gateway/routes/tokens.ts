@@ -240,7 +240,7 @@ async function keptEntry({ env, req }: GatewayContext): Promise<TokenEntry> {
   );
 }
 
-/** Ends what the token had open, as far as it may not go on. @param now the entry as it is now; none: it is gone */
+/** Ends what the token had open and may not go on. @param now its entry as it is now, or none where it is gone */
 async function endConnections(env: Env, before: TokenEntry, now: TokenEntry[]): Promise<void> {
   forgetKeptTokens();
   await endTokens(env, endedTokens([before], now));
@@ -278,7 +278,7 @@ function viewOf(entry: TokenEntry, source: TokenView['source'], lastUsed: number
 /** @throws HttpError 400, 413 */
 async function requestOf<T>(context: GatewayContext, schema: z.ZodType<T>): Promise<T> {
   const value = await readValue(context.req.raw, context.env, BODY_BYTES);
-  // A schema passes it over without a word.
+  // Schemas ignore a member of this name without a word.
   if (protoIn(value) !== null)
     throw new HttpError(400, 'Not a token: "__proto__" is no name of anything.', 'invalid_token');
   const parsed = parseValue(schema, value);

@@ -42,7 +42,7 @@ export function readRunpodSubmission(body: unknown, id: string, endpoint: string
   const denied =
     factsProblem({ ...facts, model }, bound) ?? (named === null ? null : modelProblem([named], bound));
   if (denied) throw denied;
-  // The worker puts the endpoint into a body that names no model, where it is one.
+  // The worker puts the endpoint into a body that names no model, where the endpoint is a model.
   const payload = writeJson(facts.model === model ? asGiven : { ...asGiven, model });
   return {
     id,

@@ -174,7 +174,7 @@ function optionsOf(host: string | undefined, env: NodeJS.ProcessEnv): Docker.Doc
   const folder = env.DOCKER_CERT_PATH;
   const file = (name: string) => readFileSync(join(folder!, name));
   return {
-    // An IPv6 address without the brackets that it has in an address.
+    // dockerode takes an IPv6 address without the brackets that it has in a URL.
     host: url.hostname.replace(/^\[(.*)\]$/, '$1'),
     port: url.port || (isTls ? TLS_PORT : 2375),
     protocol: isTls ? 'https' : 'http',
