@@ -34,9 +34,10 @@ export function maySee(viewer: Viewer, tenant: string | null | undefined): boole
 }
 
 /**
- * Headers of a worker's upgrade of `/ws`, set by the gateway alone: the name of its token, its SHA-256 and its end (epoch ms), and where the
- * token is bound to worker ids, the pattern that they must fit (`matchesPattern`); both percent-encoded. Without
- * tokens there is neither. What the machine of one that was launched costs an hour, as a number.
+ * Headers of a worker's upgrade of `/ws`, set by the gateway alone: the name of its token, its SHA-256 and its end
+ * (epoch ms), and where the token is bound to worker ids, the pattern that they must fit (`matchesPattern`); name and
+ * pattern are percent-encoded. Without tokens none of these is set. For a launched worker, one more says what its
+ * machine costs an hour, as a number.
  */
 export const WORKER_TOKEN_HEADERS = {
   name: 'x-worker-token-name',
@@ -58,7 +59,7 @@ export interface QueueCalls {
   /** @param listener hears when they settle (`nextSettled`) */
   submitAndListen(jobs: SubmitJob[], listener: string): Promise<(HeardAnswer | Unserved)[]>;
   get(jobId: string, viewer: Viewer): Promise<ToldJob | null>;
-  /** A stored job that waits; null: there is none, or it does not wait. */
+  /** Returns what a stored job waits for; null: there is no such job, or it does not wait. */
   waitingJob(jobId: string, viewer: Viewer): Promise<WaitingJobFacts | null>;
   /** The payload or the result of a stored job. Null: none, or none that this reader may read. */
   contents(jobId: string, kind: 'payload' | 'result', reader: Viewer): Promise<Contents | null>;
@@ -146,7 +147,7 @@ export function isUnserved(answer: object | undefined): answer is Unserved {
 export interface ToldJob extends JobView {
   /** The file that holds the result, which is null here; left out where it is none. */
   result_file?: string;
-  /** The JSON of the result, where that of its value is another; a call carries values alone. */
+  /** The JSON of the result, where the JSON of its value is another; a call carries values alone. */
   result_text?: string;
 }
 
@@ -174,11 +175,11 @@ export interface SubmitJob extends Omit<JobSubmission, 'payload' | 'priority'> {
   payload: string;
   /** The file that holds the payload, which is empty then (payload-file.ts): a long one is in no row. */
   payload_file?: string;
-  /** What the body that the engine will be sent asks for; left out: whatever it serves. */
+  /** The model that the body for the engine asks for; left out: the job takes whatever the engine serves. */
   model?: string;
   /** A pool, a model or "default", which chooses the pool in place of the model. */
   endpoint?: string;
-  /** Its token is for certain models: no other pool is asked than one that serves this one. */
+  /** The token is for certain models: the job may only wait in a pool that serves its model. */
   model_only?: boolean;
   /** What the fleet object knows for the model; left out the first time. */
   known?: PoolChoice;

@@ -58,7 +58,7 @@ export interface WaitingRequest {
   limit_ms?: number;
   /** What its caller calls the request, where that is not the id of the job. */
   request_id?: string;
-  /** What its own body says, for the case that the rest of its answer is asked of another worker. */
+  /** What the request's own body sets, kept for the case that another worker is asked for the rest of its answer. */
   terms?: { max_tokens: number | null; priority: number | null };
   /** Left out: it is the first attempt. */
   earlier?: EarlierAttempts;
@@ -98,11 +98,11 @@ export interface WaitingLineView {
 /** A stored job that waits. */
 export interface WaitingJobFacts {
   config_id: string;
-  /** Null: it names none. */
+  /** The model that the job names; null: none. */
   model: string | null;
-  /** It gives way to requests. */
+  /** The job gives way to requests. */
   is_batch: boolean;
-  /** What it waits for by itself; null: for its pool. */
+  /** What the job itself waits for; null: it waits for its pool. */
   own: Waiting | null;
 }
 

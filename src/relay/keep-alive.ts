@@ -4,7 +4,7 @@ const encoder = new TextEncoder();
 
 const COMMENT = encoder.encode(': keep-alive\n\n');
 const COMMENT_LINE = encoder.encode(': keep-alive\n');
-/** What stands between a comment and the bytes behind it. */
+/** Separates a comment from the bytes behind it. */
 const BETWEEN = encoder.encode(': \n\n');
 
 const ID_LINE = /(?:^|\n)id:/;
@@ -18,18 +18,18 @@ const ID_LINE = /(?:^|\n)id:/;
  *   the bytes behind a comment begin with another one, whose blank line stays.
  */
 export class KeepAlive {
-  /** Null: nothing of the answer has been written. */
+  /** Whether the engine numbers its events; null: nothing of the answer has been written. */
   #hasIds: boolean | null = null;
   #isBehindComment = false;
 
-  /** The comment to write, between two events. */
+  /** Returns the comment to write between two events. */
   comment(): Uint8Array {
     if (this.#hasIds) return COMMENT_LINE;
     this.#isBehindComment = true;
     return COMMENT;
   }
 
-  /** What to write of the answer. @param data its next bytes */
+  /** Returns the bytes to write. @param data the next bytes of the answer */
   next(data: Uint8Array): Uint8Array {
     this.#hasIds ??= ID_LINE.test(new TextDecoder('latin1').decode(data));
     if (!this.#isBehindComment) return data;
@@ -38,7 +38,7 @@ export class KeepAlive {
   }
 }
 
-/** Bytes of a stream that come behind a comment with a blank line. */
+/** Returns the bytes of a stream as they follow a comment with a blank line. */
 export function behindComment(data: Uint8Array): Uint8Array<ArrayBuffer> {
   return joinBytes([BETWEEN, data]);
 }

@@ -15,18 +15,18 @@ import { PROMPT_FIELDS, type PromptFields, SESSION_FIELDS } from './prompt-field
 import { rejectTransferParams, TRANSFER_NAMES } from './transfer-params.ts';
 
 /**
- * What stands in the body that an engine is sent, read from its very bytes: whatever is decided about a request goes by
- * this, and by nothing that stands beside the body. JSON is not parsed; the engine says what is wrong with parts that
- * nothing here looks at. A body that an engine might read as another one is refused.
+ * Facts of the body that an engine is sent, read from its very bytes: every decision about a request depends on them,
+ * and on nothing that stands beside the body. JSON is not parsed; the engine says what is wrong with parts that nothing
+ * here looks at. A body that an engine might read as another one is refused.
  */
 export interface BodyFacts {
   /** The form in which engines read it; `other`: as bytes, such as audio. */
   kind: 'none' | 'json' | 'form' | 'other';
-  /** Null: it names none. */
+  /** The model that the body names; null: none. */
   model: string | null;
-  /** The field by which it names an adapter beside the model; null: none does. */
+  /** The field by which the body names an adapter beside the model; null: none does. */
   adapterField: string | null;
-  /** Where the model stands: a view of the body. */
+  /** The JSON of the model, a view of the body. */
   modelValue: Uint8Array | undefined;
   stream: boolean;
   includeUsage: boolean;
@@ -36,19 +36,19 @@ export interface BodyFacts {
   priority: unknown;
   /** OpenAI's `service_tier`; null: it names none. */
   tier: string | null;
-  /** The response, kept by an engine, that it goes on from. */
+  /** The response, kept by an engine, that the request goes on from. */
   previousId: string | null;
   /** Whether the engine may keep the response that it makes. */
   isKept: boolean;
   /** Embeddings are asked for as bytes (`encoding_format` of vLLM). */
   mayBeBytes: boolean;
-  /** What its prompt is made of, and what bounds its answer: views of the body; empty where it is no JSON. */
+  /** Fields that make up the prompt and bound the answer, as views of the body; empty where the body is no JSON. */
   fields: PromptFields & LengthFields;
-  /** Bytes of JSON; 0: it is none. */
+  /** Bytes of JSON; 0: the body is no JSON. */
   jsonBytes: number;
 }
 
-/** What of it matters as long as the answer takes; it holds nothing of the body. */
+/** The facts that matter until the answer ends; they hold nothing of the body. */
 export type RequestFacts = Pick<BodyFacts, 'model' | 'stream' | 'includeUsage'>;
 
 const NOTHING: BodyFacts = {
@@ -71,10 +71,13 @@ const NOTHING: BodyFacts = {
 /** Names of models are shorter. They appear in errors and logs. */
 const MODEL_BYTES = 4096;
 const ID_BYTES = 256;
-/** No number that a caller means is longer. */
+/** The longest `priority` that is read: no number that a caller means is longer. */
 const PRIORITY_BYTES = 64;
 
-/** What engines answer with in place of the model: SGLang, TensorRT-LLM, llama.cpp and vLLM-Omni, LoRAX. */
+/**
+ * Fields that name what engines answer with in place of the model: SGLang, TensorRT-LLM, llama.cpp and vLLM-Omni,
+ * LoRAX.
+ */
 const ADAPTER_FIELDS = ['lora_path', 'lora_request', 'lora', 'adapter_id'] as const;
 
 const JUDGED = ['model', ...ADAPTER_FIELDS, 'stream', 'request_id', 'priority', ...TRANSFER_NAMES] as const;
@@ -92,7 +95,7 @@ const READ = [
 ] as const;
 
 const NAMES: ReadonlySet<string> = new Set(READ);
-/** What is decided about a request stands in these. */
+/** Decisions about a request depend on these fields, so each may come once and in lower case only. */
 const ONE_CASE: ReadonlySet<string> = new Set([...JUDGED, ...LENGTH_FIELDS]);
 const LONGEST = Math.max(...[...ONE_CASE].map((name) => name.length));
 
@@ -102,7 +105,7 @@ const decoder = new TextDecoder();
 
 /**
  * @param contentType as the engine is told it; null: none, which engines take for JSON
- * @param isOwn the worker itself asks for the rest of an answer
+ * @param isOwn whether the worker itself asks for the rest of an answer
  * @throws RequestFault for a body that cannot be read, and one with fields that are the engines' own
  */
 export function bodyFacts(body: Uint8Array, contentType: string | null, isOwn = false): BodyFacts {
@@ -132,7 +135,7 @@ function kindOf(type: string, body: Uint8Array): BodyFacts['kind'] {
   return isObject || type === '' || /^(?:text\/plain|.*[/+]json)$/.test(type) ? 'json' : 'other';
 }
 
-/** Some engines go by it: of those that write ASCII as ASCII nothing that is judged is read otherwise. */
+/** Some engines decode by the charset. These write ASCII as ASCII, so nothing that is judged is read otherwise. */
 const READ_ALIKE = /^(?:utf-?8|(?:us-)?ascii|iso-8859-\d{1,2}|latin-?1|windows-125\d)$/i;
 
 function rejectCharset(contentType: string): void {
@@ -145,7 +148,7 @@ function rejectCharset(contentType: string): void {
   }
 }
 
-/** Blanks and a byte order mark may stand before it. */
+/** Whether the body begins as an object, behind blanks and a byte order mark where it has them. */
 function mayBeObject(body: Uint8Array): boolean {
   let at = body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf ? 3 : 0;
   while (at < body.byteLength && (body[at] as number) <= 0x20) at += 1;
@@ -193,7 +196,10 @@ function formFacts(body: Uint8Array, boundary: string): BodyFacts {
   };
 }
 
-/** Parsers guess the encoding of JSON: one that is no object in UTF-8 to this one may be an object to them. */
+/**
+ * Reads the fields of an object in UTF-8 and refuses anything else: other parsers guess the encoding of JSON, and may
+ * find an object there.
+ */
 function fieldsOf(body: Uint8Array): Partial<Record<(typeof READ)[number], Uint8Array>> {
   if (withoutMark(body) !== body) {
     const message = 'The body begins with a byte order mark: send JSON in UTF-8 without one (RFC 8259).';
@@ -224,7 +230,7 @@ function isRead(name: string): name is (typeof READ)[number] {
   return NAMES.has(name);
 }
 
-/** Engines in Go take a field by its name in any case, and of two the last. */
+/** Refuses a judged field in another case: engines in Go match names in any case, and take the last of two. */
 function rejectOtherCase(name: string): void {
   const folded = name.length > LONGEST ? '' : name.toUpperCase().toLowerCase();
   if (!ONE_CASE.has(folded)) return;
@@ -247,7 +253,7 @@ function adapterFieldOf(fields: Partial<Record<string, Uint8Array>>): string | n
   return ADAPTER_FIELDS.find((name) => fields[name] !== undefined && !isNull(fields[name])) ?? null;
 }
 
-/** Engines differ in what else means true: some stream for 1 or "true", others do not. */
+/** Reads `stream`. Engines differ in what else means true: some stream for 1 or "true", others do not. */
 function streamOf(value: Uint8Array | undefined): boolean {
   const text = value === undefined ? 'null' : textOf(value);
   if (text === 'true') return true;
@@ -255,7 +261,7 @@ function streamOf(value: Uint8Array | undefined): boolean {
   throw new RequestFault('invalid_stream', 'stream: expected true or false.');
 }
 
-/** In a form everything is text; these are the words that engines take. */
+/** Reads `stream` in a form, where everything is text; these are the words that engines take. */
 function formStreamOf(text: string | null): boolean {
   if (text === null || /^(?:false|f|0|off|n|no)$/i.test(text)) return false;
   if (/^(?:true|t|1|on|y|yes)$/i.test(text)) return true;
@@ -274,7 +280,7 @@ function idOf(value: Uint8Array | undefined): string | null {
   return readingJson(() => parseJsonBytes(value)) as string;
 }
 
-/** Of a short scalar. */
+/** Returns the text of a short scalar; empty: there is none, or it is too long. */
 function textOf(value: Uint8Array | undefined): string {
   return value === undefined || value.byteLength > ID_BYTES ? '' : decoder.decode(value);
 }

@@ -1,6 +1,6 @@
 import { JsonFault } from '../protocol/index.ts';
 
-/** Why a request or a job goes to no engine. The message tells its caller what to change. */
+/** Refuses a request or a job, which then goes to no engine. The message tells the caller what to change. */
 export class RequestFault extends Error {
   override name = 'RequestFault';
   readonly code: string;
@@ -10,7 +10,7 @@ export class RequestFault extends Error {
   }
 }
 
-/** The same of JSON that cannot be read. @throws RequestFault */
+/** Reads JSON, and throws a RequestFault where it cannot be read. */
 export function readingJson<T>(read: () => T): T {
   try {
     return read();

@@ -8,7 +8,7 @@ import { RequestFault } from './fault.ts';
  */
 
 /**
- * The boundary that a content type names.
+ * Returns the boundary that a content type names.
  * @throws RequestFault where parsers would disagree about it, or about how its fields are written
  */
 export function boundaryIn(contentType: string): string {

@@ -14,11 +14,11 @@ import { CHAT_PATH, encoded, isNull, type JobRequest, textIn } from './job-reque
 import { type Lengths, lengthsOf } from './lengths.ts';
 import { runpodRequest } from './runpod-request.ts';
 
-/** What was read of a job. */
+/** Facts that were read of a job. */
 export interface JobFacts {
   request: JobRequest;
   body: BodyFacts;
-  /** Null: the engine is asked for whatever it serves. */
+  /** The model that the job asks for; null: whatever the engine serves. */
   model: string | null;
   lengths: Lengths;
 }
@@ -55,7 +55,7 @@ export function jobFacts(jobType: string, payload: Uint8Array): JobFacts {
   };
 }
 
-/** The worker does not put it in. @throws RequestFault */
+/** Refuses a model beside the body that the body does not name: the worker does not put it in. @throws RequestFault */
 function rejectOtherModel(besides: string | null, { kind, model }: BodyFacts): void {
   if (besides === null || besides === model || (model === null && kind !== 'json')) return;
   const named = model === null ? 'none' : JSON.stringify(model);
@@ -65,7 +65,7 @@ function rejectOtherModel(besides: string | null, { kind, model }: BodyFacts): v
   );
 }
 
-/** No bound is named, not even one that cannot be read. */
+/** Whether the body names no bound, not even one that cannot be read. */
 function isUnbounded({ fields: { max_tokens, max_completion_tokens } }: BodyFacts): boolean {
   return [max_tokens, max_completion_tokens].every((json) => json === undefined || isNull(json));
 }
@@ -96,7 +96,7 @@ function engineRequest(payload: Uint8Array): JobRequest {
     isText: true,
     otherwiseModel: textIn(fields.model) || null,
     otherwiseTokens: null,
-    // One name in two cases is two of them; the worker sends the last.
+    // A name in two cases makes two headers, of which the worker sends the last.
     priorities: Object.entries(headers).flatMap(([name, value]) =>
       name.toLowerCase() === 'x-vllm-priority' ? [value] : [],
     ),
@@ -111,7 +111,7 @@ function decodedBase64(base64: string): Uint8Array {
   }
 }
 
-/** The payload is the body, beside `task`. */
+/** Returns the request of a task, whose body is the payload; `task` stands beside its fields. */
 function taskRequest(jobType: string, payload: Uint8Array): JobRequest {
   const { task: given } = readingJson(() => jsonFields(payload, ['task']));
   const task = textIn(given) || (CHAT_TYPES.includes(jobType) ? BASE_TASKS.chat : jobType);
@@ -141,7 +141,7 @@ function factsOf({ place, body, contentType }: JobRequest): BodyFacts {
 }
 
 /**
- * The payload with another name in place of the model that the job asks for.
+ * Returns the payload with another name in place of the model that the job asks for.
  * @param payload JSON of an object
  */
 export function withModel(payload: string, { request, body }: JobFacts, model: string): string {

@@ -6,21 +6,23 @@ import { readingJson } from './fault.ts';
  * request of it; so models, limits and priorities are judged by what the engine will read.
  */
 export interface JobRequest {
-  /** Null: the payload names none that could be asked for. */
+  /** The path on the engine; null: the payload names none that could be asked for. */
   path: string | null;
-  /** In UTF-8; empty: there is none. */
+  /** The body in UTF-8; empty: there is none. */
   body: Uint8Array;
-  /** Null: none is named, which is JSON. */
+  /** The content type; null: none is named, which means JSON. */
   contentType: string | null;
-  /** Where the body, or those fields of it that the payload has, stand in the payload: names from the outermost. */
+  /**
+   * The names, from the outermost, under which the payload holds the body, or those fields of it that the payload has.
+   */
   place: readonly string[];
-  /** It stands there as a text. */
+  /** The body stands there as a text. */
   isText: boolean;
   /** The model that the worker puts into a body which names none; null: whatever the engine serves. */
   otherwiseModel: string | null;
   /** The bound of an answer that the worker puts into a body which has none; null: it puts none. */
   otherwiseTokens: number | null;
-  /** What it asks for beside the body: in each `X-Vllm-Priority` of its headers. */
+  /** Priorities that the job asks for beside the body, such as in each `X-Vllm-Priority` of its headers. */
   priorities: readonly unknown[];
 }
 
@@ -33,7 +35,7 @@ export function encoded(text: string): Uint8Array {
   return new TextEncoder().encode(text);
 }
 
-/** Null where it is no text. */
+/** Returns the text that the JSON holds; null where it is no text. */
 export function textIn(json: Uint8Array | undefined): string | null {
   return json?.[0] === 0x22 ? String(readingJson(() => parseJsonBytes(json))) : null;
 }

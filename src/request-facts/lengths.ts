@@ -3,9 +3,9 @@ import { readingJson } from './fault.ts';
 import { isNull } from './job-request.ts';
 
 /**
- * What a request may cost in tokens, estimated from its body before it runs: the prompts by their bytes, the answers by
+ * Estimates what a request may cost in tokens from its body, before it runs: the prompts by their bytes, the answers by
  * the caller's bound. Only those fields count that engines read on the route: another one would be a bound that holds
- * nothing. What it did cost is counted when it ends (docs/sharing.md).
+ * nothing. What the request did cost is counted when it ends (docs/sharing.md).
  */
 
 export const LENGTH_FIELDS = [
@@ -31,12 +31,12 @@ export const LENGTH_FIELDS = [
   'items',
 ] as const;
 
-/** Of a body, as JSON. */
+/** Fields of a body, as JSON. */
 export type LengthFields = Partial<Record<(typeof LENGTH_FIELDS)[number], Uint8Array>>;
 
-/** What bounds the answers to a request. */
+/** Lengths of the prompts of a request, and bounds of its answers. */
 export interface Lengths {
-  /** Tokens of all prompts together, about. */
+  /** Estimated tokens of all prompts together. */
   input: number;
   prompts: number;
   /** Answers that are generated to all prompts; 0: nothing is generated. */
@@ -45,15 +45,15 @@ export interface Lengths {
   most: number | null;
 }
 
-/** Bytes of JSON that are a token of a prompt, about: English has four characters a token, most others fewer. */
+/** Estimated bytes of JSON for each token of a prompt: English has four characters a token, most others fewer. */
 const BYTES_A_TOKEN = 4;
 /** Tokens of an answer whose caller sets no bound, where the model's length is not known. */
 const UNBOUNDED = 4096;
-/** No number that a caller means is longer. */
+/** The longest number that is read: no number that a caller means is longer. */
 const NUMBER_BYTES = 32;
-/** Answers to one prompt that vLLM gives at most. */
+/** The most answers that vLLM gives to one prompt. */
 const MOST_ANSWERS = 16_384;
-/** More is no estimate. */
+/** The largest estimate: a higher number would mean nothing. */
 const MOST_TOKENS = 1_000_000_000_000;
 
 const [QUOTE, BACKSLASH, ZERO, NINE] = [0x22, 0x5c, 0x30, 0x39];
@@ -61,7 +61,7 @@ const [OPEN_BRACKET, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE] = [0x5b, 0x5d, 0x7b
 
 type Field = (typeof LENGTH_FIELDS)[number];
 
-/** What a route reads. */
+/** The fields that engines read on a route. */
 interface Reads {
   /** Bounds of an answer; of several that are given the largest counts, since engines differ in which goes first. */
   bounds: readonly Field[];
@@ -92,7 +92,7 @@ const ROUTES: readonly (readonly [RegExp, Reads])[] = [
   [/\/inference\/v1\/generate$/, { bounds: ['max_tokens'], answers: ['n'], prompts: [] }],
 ];
 
-/** What may be lists of prompts where nothing is generated: texts to embed, to classify, to compare. */
+/** Fields that may be lists of prompts where nothing is generated: texts to embed, to classify, to compare. */
 const TEXTS: readonly Field[] = [
   'input',
   'inputs',
@@ -104,7 +104,7 @@ const TEXTS: readonly Field[] = [
   'items',
   'prompt',
 ];
-/** One of these is read again with each of the texts that it is compared with. */
+/** Engines read a single text of these again with each of the texts that it is compared with. */
 const COMPARED: readonly Field[] = ['query', 'queries', 'text_1'];
 
 /**
@@ -147,13 +147,13 @@ export function tokensOf({ input, prompts, answers, most }: Lengths, modelLength
   const asked = Math.min(input, longest * prompts);
   if (answers === 0) return Math.min(asked, MOST_TOKENS);
   const output = Math.min(most ?? modelLength ?? UNBOUNDED, longest);
-  // A body may say less in many bytes: then its answers have the room that it seems to fill.
+  // A body of many bytes may hold a shorter prompt: then its answers have the room that the prompt seems to fill.
   const prompt = Math.min(asked, Math.max(0, longest - output) * prompts);
   return Math.min(prompt + output * answers, MOST_TOKENS);
 }
 
 function readsOf(path: string, { messages }: LengthFields): Reads | undefined {
-  // What the body is tells the route that is meant.
+  // The form of the body tells which route is meant.
   if (/\/invocations$/.test(path)) return messages === undefined ? COMPLETIONS : CHAT;
   return ROUTES.find(([route]) => route.test(path))?.[1];
 }
@@ -162,7 +162,7 @@ function samplingIn({ sampling_params }: LengthFields): LengthFields {
   return beginsObject(sampling_params) ? readingJson(() => jsonFields(sampling_params, LENGTH_FIELDS)) : {};
 }
 
-/** A text or a list of token ids is one prompt; of a list of either each is one, and so is each conversation. */
+/** Counts prompts: a text or a list of token ids is one; in a list of either, or of conversations, each is one. */
 function promptsIn(name: Field, json: Uint8Array | undefined): number {
   if (json === undefined || isNull(json)) return 0;
   if (json[0] !== OPEN_BRACKET) return 1;
@@ -170,7 +170,7 @@ function promptsIn(name: Field, json: Uint8Array | undefined): number {
   return name === 'messages' ? lists : texts + lists + objects + (hasIds ? 1 : 0);
 }
 
-/** What an array holds, without a view of each of a hundred thousand token ids. */
+/** Counts what an array holds, without a view of each of a hundred thousand token ids. */
 function elementsOf(array: Uint8Array) {
   const found = { texts: 0, lists: 0, objects: 0, hasIds: false };
   let depth = 0;
@@ -190,8 +190,8 @@ function elementsOf(array: Uint8Array) {
 }
 
 /**
- * A number as engines read it, which take texts and `true` for some too; undefined: there is none. What cannot be read
- * holds nothing: the engine refuses it, or takes it for no bound.
+ * Reads a number as engines do, which take texts and `true` for some too; undefined: there is none. A value that cannot
+ * be read sets no bound: the engine refuses it, or takes it for none.
  */
 function numberIn(json: Uint8Array | undefined): number | undefined {
   if (json === undefined) return undefined;

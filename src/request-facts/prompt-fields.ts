@@ -1,4 +1,4 @@
-/** What an engine's prompt is made of, in the order in which chat templates write it. */
+/** Fields that make up an engine's prompt, in the order in which chat templates write them. */
 export const PROMPT_FIELDS = [
   'tools',
   'system',
@@ -9,10 +9,10 @@ export const PROMPT_FIELDS = [
   'input',
 ] as const;
 
-/** What names a conversation: the first of them that a body has. */
+/** Fields that name a conversation: the first of them that a body has counts. */
 export const SESSION_FIELDS = ['conversation', 'prompt_cache_key', 'user'] as const;
 
-/** Of a body, as JSON. */
+/** Fields of a body, as JSON. */
 export type PromptFields = Partial<
   Record<(typeof PROMPT_FIELDS)[number] | (typeof SESSION_FIELDS)[number], Uint8Array>
 >;

@@ -28,8 +28,8 @@ const INPUT = [
 type Input = Partial<Record<(typeof INPUT)[number], Uint8Array>>;
 
 /**
- * What an input of RunPod's asks for, in the order of its worker: `openai_input` or `openai_route`, then `route`, then
- * `messages` or `prompt`. A body may be JSON, or a text of JSON.
+ * Returns the request that an input of RunPod's makes, in the order of RunPod's worker: `openai_input` or
+ * `openai_route`, then `route`, then `messages` or `prompt`. A body may be JSON, or a text of JSON.
  * @param payload JSON of `{input, model?}`
  * @throws RequestFault
  */
@@ -45,7 +45,7 @@ export function runpodRequest(payload: Uint8Array): JobRequest {
     contentType: null,
     otherwiseModel: textIn(model) || null,
     otherwiseTokens: null,
-    // No worker reads it, so whoever sends it means something else than happens.
+    // No worker reads this priority, so its sender expects what does not happen.
     priorities: fields.priority ? [readingJson(() => parseJsonBytes(fields.priority!))] : [],
   };
   if (isOpenAI) {
@@ -79,7 +79,10 @@ function isGiven(json: Uint8Array | undefined): json is Uint8Array {
   return json !== undefined && !isNull(json);
 }
 
-/** As JavaScript tells in the worker: objects and lists count as true, even empty ones, and 0 does not, however long. */
+/**
+ * Whether a value counts as true in the worker's JavaScript: objects and lists do, even empty ones, and 0 does not,
+ * however long.
+ */
 function isTrue(json: Uint8Array | undefined): boolean {
   if (json === undefined) return false;
   const [first = 0] = json;

@@ -22,7 +22,7 @@ const TRANSFER_PARAMS = [
   'migration_request',
 ] as const;
 
-/** Where else engines take them from: objects in the body, and objects in these. */
+/** Engines also take these parameters from objects under these names in the body, and within each other. */
 const PLACES = ['vllm_xargs', 'sampling_params', 'extra_args', 'extra_body'] as const;
 /** Engines look no deeper; each level is another scan of all that stands in it. */
 const MOST_LEVELS = 4;
@@ -33,8 +33,8 @@ const NAMES: ReadonlySet<string> = new Set(TRANSFER_NAMES);
 type Fields = Partial<Record<string, Uint8Array>>;
 
 /**
- * @param fields of a body, as JSON
- * @param isOwn the worker itself asks for the rest of an answer: the prompt may be given as token ids
+ * @param fields members of a body, as JSON
+ * @param isOwn whether the worker itself asks for the rest of an answer: the prompt may be given as token ids
  * @throws RequestFault
  */
 export function rejectTransferParams(fields: Fields, isOwn = false, level = 0): void {
@@ -58,14 +58,14 @@ export function rejectTransferParams(fields: Fields, isOwn = false, level = 0): 
   }
 }
 
-/** One by one: of those that come twice parsers differ in which counts. */
+/** Returns the members one by one: where a name comes twice, parsers differ in which counts. */
 function transferMembers(place: Uint8Array): Fields[] {
   return [...membersOf(place)]
     .filter(({ name }) => NAMES.has(name))
     .map(({ name, valueStart, end }) => ({ [name]: place.subarray(valueStart, end) }));
 }
 
-/** The only one that is no hand-over of a cache: which tokens the prompt is. */
+/** Whether the parameter only gives the token ids of the prompt, and so hands over no cache. */
 function isPromptIds(json: Uint8Array): boolean {
   if (!beginsObject(json)) return false;
   const names = Object.keys(Object(readingJson(() => parseJsonBytes(json))));

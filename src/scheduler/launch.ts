@@ -82,7 +82,7 @@ export interface LaunchRecord extends Launch {
   machine: { instance_type: string; gpus: number; disk_gb: number | null; price_per_hour: number | null };
   /** The numbers that its reason follows from, in words. */
   inputs: string;
-  /** Of its pool's part of the spec; a launch of an older one serves until it is replaced. */
+  /** Revision of the pool's part of the spec; a launch of an older revision serves until it is replaced. */
   revision: number;
   /** The machine whose launcher has the order, where the provider is a machine itself; null: any launcher will do. */
   host: string | null;

@@ -57,7 +57,7 @@ export function observe(core: Core, known: Known): Observed {
   };
 }
 
-/** Those of older settings of their pools. */
+/** Returns the launches with older settings of their pools. */
 export function outdatedIn(launches: readonly LaunchRecord[], controls: Controls): LaunchRecord[] {
   return launches.filter(({ config_id, revision }) => revision !== controls.of(config_id).revision);
 }

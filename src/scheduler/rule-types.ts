@@ -30,7 +30,7 @@ export interface Observed {
    * may get jobs.
    */
   cordoned: Record<string, number>;
-  /** Launches that an operator drains, and those of older settings, by id: never taken back. */
+  /** Launches that an operator drains, and those of older settings, by id: the rule never takes their drain back. */
   dismissed: string[];
   /** Launches whose pool is started with other settings now, by id: they serve until others do. */
   outdated: string[];
@@ -54,7 +54,7 @@ export interface ObservedPool {
   paused: boolean;
   /** It is no longer in the spec: what it has is drained and terminated. */
   removed: boolean;
-  /** Its `min` is what an operator asked for by hand until then, epoch ms; null: it is the file's. */
+  /** Until then an operator's own number counts as `min`, epoch ms; null: the file's does. */
   by_hand_until: number | null;
   /** When an operator last resumed it or changed its part of the spec: failures before then no longer count. */
   forgiven_at: number | null;
@@ -162,7 +162,10 @@ export interface PoolDecided {
   text: string;
   /** It is not launched any more until an operator resumes it or changes its spec; why, in one sentence. */
   breaker: string | null;
-  /** Its only worker keeps the settings from before a change, since there is no room for another; why. Null: none does. */
+  /**
+   * Why there is no room to replace the pool's only worker, which keeps the settings from before a change; null: there
+   * is room, or no worker keeps such settings.
+   */
   exchange_stuck: string | null;
   /** What was learnt of each of its machines, in the order in which they are tried. */
   machines: LearnedMachine[];

@@ -177,7 +177,7 @@ export class Scheduler {
     return this.#last?.decided.pools.find(({ config_id }) => config_id === configId)?.wanted ?? null;
   }
 
-  /** Workers of older settings of their pools. @returns their ids */
+  /** Returns the ids of workers with older settings of their pools. */
   outdated(): Set<string> {
     return new Set(outdatedIn(this.#core.launches.alive(), this.#controls).map(({ name }) => name));
   }

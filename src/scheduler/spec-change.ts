@@ -1,7 +1,7 @@
 import type { SpecChange } from './rpc.ts';
 import type { FleetSpec, PoolSpec, ProviderSpec } from './spec.ts';
 
-/** What a worker is started with: where it changes, those that run are replaced, one at a time. */
+/** Fields that a worker is started with: where one changes, the rule replaces running workers, one at a time. */
 const STARTED_WITH = ['engine', 'model', 'image', 'env', 'secrets', 'slots', 'adapters'] as const;
 
 /** Whether workers of the one do not do for the other. */

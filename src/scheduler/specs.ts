@@ -63,7 +63,7 @@ export class Specs {
         const isAnother = isAnotherWorker(known, pool);
         changed.set(id, { forgiven_at: now(), revision: isAnother ? revision + 1 : revision });
         if (!isAnother) continue;
-        // Those that serve do so until the rule has replaced them.
+        // Workers that serve do so until the rule has replaced them.
         const isStarting = ({ config_id, state }: LaunchRecord) => config_id === id && state !== 'ready';
         for (const launch of alive.filter(isStarting)) giveUp(this.#core, launch);
       }

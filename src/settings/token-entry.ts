@@ -37,7 +37,10 @@ export const TokenBounds = z.object({
   expires_at: z.iso.datetime({ offset: true }).optional(),
 });
 
-/** Names that are shown, and stand in addresses. What was made before is read as it is. */
+/**
+ * Refuses names that are not plain, since they are shown, and stand in addresses. What was made before is read as it
+ * is.
+ */
 function onlyPlain(entry: object, context: z.RefinementCtx): void {
   for (const [field, value] of Object.entries(entry)) {
     for (const text of Array.isArray(value) ? value : [value]) {
@@ -87,15 +90,20 @@ export const TokenEntry = TokenBounds.extend({
 });
 export type TokenBounds = z.infer<typeof TokenBounds>;
 
-/** A secret with which nothing that is open goes on. */
+/** A secret with which nothing that is open may go on. */
 export interface EndedToken {
   name: string;
   sha256: string;
-  /** It is refused from now on, so what it asked for ends too; false: its entry has changed, and sockets dial again. */
+  /**
+   * The secret is refused from now on, so what it asked for ends too; false: its entry has changed, and sockets dial
+   * again.
+   */
   isGone: boolean;
 }
 
-/** What has to end after a change of tokens: of secrets that are refused now, or may do something else than before. */
+/**
+ * Returns what has to end after a change of tokens: secrets that are refused now, or may do something else than before.
+ */
 export function endedTokens(before: readonly TokenEntry[], now: readonly TokenEntry[]): EndedToken[] {
   const bySecret = new Map(now.map((entry) => [entry.sha256, entry]));
   return before.flatMap((entry): EndedToken[] => {
@@ -106,7 +114,7 @@ export function endedTokens(before: readonly TokenEntry[], now: readonly TokenEn
   });
 }
 
-/** What counts when a socket is opened: nobody has to dial anew for other limits, weights or priorities. */
+/** Returns what counts when a socket is opened: nobody has to dial anew for other limits, weights or priorities. */
 function opensAs(entry: TokenEntry): string {
   const { name, scopes, tenant, worker_id, models, routes, expires_at } = entry;
   return JSON.stringify([name, scopes, tenant, worker_id, models, routes, expires_at]);

@@ -95,7 +95,7 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv, started?: Engine
     payloadHosts: payloadHostsOf(given),
     /** This worker's own. */
     spoolFolder: spoolFolder(given, workerId),
-    /** Keeps the name of this machine; null: there is no folder for it. */
+    /** The file that keeps the name of this machine; null: there is no folder for it. */
     machineFile: machineFile(given),
     /**
      * A result that was sent goes to the disk if it is not acknowledged within this time, ms; undefined: as with our
@@ -139,7 +139,7 @@ function payloadHostsOf({ WORKER_PAYLOAD_HOSTS: hosts }: Own): string[] | null {
   return hosts ? hostsIn(hosts) : null;
 }
 
-/** Null: there are no adapters, so nothing is kept. */
+/** Returns null where there are no adapters, so nothing is kept. */
 function adapterStoreOf(given: Own, { length }: readonly unknown[]) {
   if (length === 0) return null;
   const home = given.HF_HOME ?? join(homeFolder('HF_HOME'), '.cache', 'huggingface');
@@ -210,7 +210,7 @@ function spoolFolder(given: Own, workerId: string): string {
   return resolve(base, folderName(queue), folderName(workerId));
 }
 
-/** In the state folder of this user alone: a spool may lie on a volume that machines share. */
+/** Returns a path in the state folder of this user alone: a spool may lie on a volume that machines share. */
 function machineFile(given: Own): string | null {
   try {
     return join(stateHome(given), 'worker-vllm', 'machine-id');

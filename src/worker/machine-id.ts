@@ -3,8 +3,8 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 /**
- * A random name of this machine, made at its first worker and kept in a file: machines are given the same host name
- * more often than operators know. Null where nothing can be kept.
+ * Returns a random name of this machine, made by its first worker and kept in a file: machines are given the same host
+ * name more often than operators know. Null where nothing can be kept.
  * @param path null: there is no folder for it
  */
 export async function machineId(path: string | null): Promise<string | null> {

@@ -11,15 +11,15 @@ const MOST_INTERVAL_MS = 10_000;
 const INTERVAL_MAX_MS = 20;
 /** With fewer, pieces that wait for one another save too little for pauses that people see; the same decision. */
 export const MANY_STREAMS = 128;
-/** A queue takes no more of a worker (`Instance`). */
+/** A queue takes no higher price from a worker (`Instance`). */
 const MOST_PRICE = 1_000_000;
-/** Of the last day that JavaScript knows, epoch s. */
+/** The last day that JavaScript knows, epoch s. */
 const LAST_SECOND = 8.64e12;
 const HOST_LIST = 'expected host names separated by commas, such as files.example.com,*.example.org';
 
 /** Of RunPod's platform, opaque but for `$RUNPOD_POD_ID` and `$ID`. */
 const address = variable.url('http:', 'https:');
-/** Ours, which paths are put behind. */
+/** The base of addresses that the worker makes by putting paths behind it. */
 const base = variable.baseUrl('http:', 'https:');
 
 /** `auto`: as many as the engine runs side by side. */
@@ -58,7 +58,7 @@ export const workerVariables = {
   RUNPOD_WEBHOOK_PING: address.optional(),
   RUNPOD_PING_INTERVAL: variable.integer(1).default(10_000),
   RUNPOD_AI_API_KEY: variable.header().optional(),
-  /** Of the platform, for the end of this worker's machine. */
+  /** The platform's key, with which the worker ends its machine. */
   RUNPOD_API_KEY: variable.header().optional(),
   CONTAINER_API_KEY: variable.header().optional(),
   /** OpenTelemetry's SDK would take another address without a word. */

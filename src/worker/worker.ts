@@ -107,8 +107,8 @@ export class Worker {
 
   /**
    * @param models every name the engine answers to, its own first
-   * @param cards what it says of them
-   * @param version as it tells it; null: it does not
+   * @param cards what the engine says of them
+   * @param version as the engine tells it; null: it does not
    */
   engineHealthy(models: string[], cards: ModelCard[] = [], version: string | null = null): void {
     this.#models = models;

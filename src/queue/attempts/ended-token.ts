@@ -17,13 +17,16 @@ export function closeExpired(core: Core): void {
   }
 }
 
-/** Epoch ms at which the next token of a worker expires; null: none does. */
+/** Returns when the next token of a worker expires, epoch ms; null: none does. */
 export function nextExpiry(core: Core): number | null {
   const times = core.workers.all().flatMap(({ connection }) => connection.token?.expires_at ?? []);
   return times.length === 0 ? null : times.reduce((next, time) => Math.min(next, time));
 }
 
-/** Closes both sockets of a worker. It dials again, and is let in if its token is good. @param why as a close frame takes it */
+/**
+ * Closes both sockets of a worker, which dials again and is let in if its token is good.
+ * @param why as a close frame takes it
+ */
 export function closeForToken(core: Core, connection: Connection, why: string): void {
   const worker = core.workers.byConnection(connection);
   connection.close(CLOSE.restarting, why);

@@ -19,8 +19,8 @@ export function denyWorker(core: Core, connection: Connection, frame: Register):
 }
 
 /**
- * The id belongs to a worker of another machine that is connected and heard of: often both have the host name for an
- * id. A worker that starts again, or dials again, is on the machine that it was on, and takes over at once.
+ * Denies an id that is held by a worker of another machine which is connected and heard of: often both have the host
+ * name for an id. A worker that starts again, or dials again, is on the machine that it was on, and takes over at once.
  */
 function denyOtherMachine(
   core: Core,
@@ -47,7 +47,7 @@ function denyToken(
   const { token } = connection;
   if (!token) return null;
   if (hasExpired(core, connection)) {
-    // It dials again, and the gateway says why it is refused.
+    // The worker dials again, and the gateway says why it is refused.
     const reason = 'the token of this worker has expired';
     return { code: CLOSE.restarting, reason, message: `the token "${token.name}" has expired` };
   }

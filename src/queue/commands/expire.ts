@@ -15,8 +15,9 @@ import { sweep } from './retention.ts';
 const DEADLINE_PASSED = 'the deadline passed before the job was done';
 
 /**
- * What the alarm does: expires leases and deadlines, ends retry delays, closes half-open sockets and those whose tokens have expired, forgets old jobs. An
- * alarm fires at least once and may fire late or twice, so this looks at what is due now, whatever it was set for.
+ * Does the work of the alarm: expires leases and deadlines, ends retry delays, closes half-open sockets and those whose
+ * tokens have expired, and forgets old jobs. An alarm fires at least once and may fire late or twice, so this looks at
+ * what is due now, whatever it was set for.
  */
 export function expire(core: Core): void {
   const now = core.now();

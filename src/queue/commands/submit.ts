@@ -228,7 +228,7 @@ function hasPayload(core: Core, row: StoredJob, job: SubmitJob): boolean {
   return isSamePayload(payload_file, job.payload_file);
 }
 
-/** A payload that is submitted again may have other blanks between its values: another program wrote it. */
+/** Removes the blanks between values: another program may have written the payload that is submitted again. */
 function withoutBlanks(json: string): string {
   return outsideStrings(json, (part) => part.replaceAll(/[ \t\r\n]+/g, ''));
 }
@@ -237,8 +237,9 @@ type Rejection = Extract<SubmitAnswer, { ok: false }>;
 type Pool = { ok: true; config_id: string } | Rejection | Unserved;
 
 /**
- * Why a job whose token is for certain models does not wait in the pool that it names: some engines, and base workers,
- * answer with what they serve, whichever model they are asked for. A pool without workers may be about to serve it.
+ * Rejects a job whose token is for certain models where the pool that it names does not serve its model: some engines,
+ * and base workers, answer with what they serve, whichever model they are asked for. A pool without workers may be
+ * about to serve the model.
  */
 function foreignPool(
   core: Core,

@@ -84,7 +84,10 @@ function fairJobs(
   return found;
 }
 
-/** Stored jobs are for workers of their pool alone, and there for those that serve the model that they name. */
+/**
+ * Returns the next stored job for a worker. Stored jobs are for workers of their pool alone, and there for those that
+ * serve the model that they name.
+ */
 function nextStored(core: Core, worker: Worker, place: Place, { tenant, stored }: Share<WaitingJob>) {
   const { config_id } = worker.session;
   if (stored === 0 || place.config_id !== config_id) return null;

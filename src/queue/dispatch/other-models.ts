@@ -8,16 +8,16 @@ import { servesModel, type Worker } from '../state/worker.ts';
 
 const NONE: ReadonlySet<string> = new Set();
 
-/** How long until jobs that were left to others are looked at again: those may be gone by then, ms. */
+/** The queue looks again after this many ms at jobs that it left to other workers: those may be gone by then. */
 const LOOK_AGAIN_MS = 2000;
 
 /**
- * Models that this worker does not serve, but others of its pool that take jobs, or may be back in a moment. Those that
- * the pool was changed to since the worker was started will be served by others.
+ * Returns models that this worker does not serve, but that others of its pool serve which take jobs, or may be back in
+ * a moment. Models that the pool was changed to since the worker was started count too: others will serve them.
  */
 export function otherModels(core: Core, worker: Worker): ReadonlySet<string> {
   const { config_id, worker_id } = worker.session;
-  // Where a worker does not tell, anything may be its.
+  // A worker that does not tell its models may serve any.
   if (worker.models.length === 0) return NONE;
   const start = core.starts.of(config_id);
   const coming = start?.outdated.includes(worker_id) ? start.names : [];
@@ -26,13 +26,13 @@ export function otherModels(core: Core, worker: Worker): ReadonlySet<string> {
   return others.length === 0 ? NONE : new Set(others);
 }
 
-/** Jobs of this pool were left to other workers, which is looked at again soon. */
+/** Notes that jobs of this pool were left to other workers, and has the queue look at them again soon. */
 export function lookAgain({ ready, now }: Core, configId: string): void {
   ready.leftToOthers.add(configId);
   ready.looksAt ??= now() + LOOK_AGAIN_MS;
 }
 
-/** Lets every worker have the jobs that were left to others which are gone now. */
+/** Lets every worker have the jobs that were left to others, which may be gone now. */
 export function takeWhatWasLeft({ ready, now }: Core): void {
   if (ready.looksAt === null || ready.looksAt > now()) return;
   ready.looksAt = null;

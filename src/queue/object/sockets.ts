@@ -25,9 +25,9 @@ export class Sockets {
     socket.serializeAttachment({ token, price_per_hour, session: null } satisfies Attachment);
   }
 
-  /** Notes that a message came. @returns null: it is not taken */
+  /** Notes that a message came. @returns null where the queue does not take it */
   heard(socket: WebSocket, message: string | ArrayBuffer): { connection: Connection; text: string } | null {
-    // The queue has closed it: nothing that comes behind that counts.
+    // The queue has closed the socket: no message that comes after that counts.
     if (socket.readyState >= WebSocket.CLOSING) return null;
     this.#heardAt.set(socket, Date.now());
     const connection = this.connection(socket);

@@ -24,7 +24,8 @@ const CHAT_TYPES = new Set(['chat_completion', 'llm_inference']);
 export function basePayload(jobType: string, payload: string): string | null {
   const request = baseRequest(jobType, payload);
   if (request === null) return null;
-  // One task alone: base workers make another job of a payload whose task is empty, and parsers take either of two.
+  // The payload gets one `task` alone: base workers make another job of a payload whose task is empty, and parsers
+  // differ in which of two they take.
   const body = withMembers(request.body, { task: undefined });
   const fields = body.trim().slice(1).trimStart();
   return `{"task":${JSON.stringify(request.task)}${fields === '}' ? '' : ','}${fields}`;
@@ -69,7 +70,7 @@ function baseRequest(jobType: string, payload: string): { task: string; body: st
     : { task, body };
 }
 
-/** What its payload names goes before the type. */
+/** Returns the task that the payload names, or else the one that the type of the job stands for. */
 function taskOf(jobType: string, payload: string): string {
   const { task } = jsonFields(new TextEncoder().encode(payload), ['task'], Number.POSITIVE_INFINITY);
   const named = task === undefined ? null : parseJsonBytes(task);

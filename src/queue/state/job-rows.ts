@@ -78,7 +78,7 @@ export class JobRows {
   }
 
   /**
-   * The oldest job of a tenant that is ready, those in `except` and those that name one of these models left out.
+   * Returns the oldest ready job of a tenant, without those in `except` and those that name one of these models.
    * @param ready how many it has, new ones included
    */
   nextReady(

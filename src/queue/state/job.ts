@@ -16,7 +16,9 @@ export type Job = StoredJob | WaitingJob;
 export interface Cost {
   /** The model that it asks for; null: it names none. */
   model: string | null;
-  /** What answers where it names none, or its pool alone; left out: it names one, or nobody tells. */
+  /**
+   * The model that answers where the job names none, or only its pool; left out: the job names one, or no worker tells.
+   */
   served?: string;
   /** Of prompt and answer, at most, as far as can be told before it runs. */
   tokens: number;

@@ -127,7 +127,10 @@ export class LimitBook extends LimitAccounts {
     return this.#ports.now() < until ? kept.over : null;
   }
 
-  /** What keeps the first stored job of its line; null: one of its line waits for a slot, or it has to be looked at. */
+  /**
+   * Returns the limit that keeps the first stored job of the job's line; null: a job of the line waits for a slot, or
+   * the line has to be looked at.
+   */
   heldBy(job: Place): OverLimit | null {
     return this.#held.get(lineOf(job))?.kept?.over ?? null;
   }

@@ -38,8 +38,9 @@ export function isNamed(model: string | null): model is string {
 }
 
 /**
- * What a job may cost, and by which models: one that names none, or its pool, is for what the engines of that serve.
- * @param configId of its pool; null: none is known
+ * Returns what a job may cost, and the model that answers it: where the job names none, or its pool, that is what the
+ * engines of the pool serve.
+ * @param configId the job's pool; null: none is known
  */
 export function costOfModel(core: Core, model: string | null, tokens: number, configId: string | null): Cost {
   if (isNamed(model) && model !== configId) return { model, tokens };

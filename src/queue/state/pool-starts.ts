@@ -17,7 +17,7 @@ export class PoolStarts {
     return true;
   }
 
-  /** What the fleet object has just told of one pool. */
+  /** Keeps what the fleet object has just told of one pool. */
   add(start: PoolStart): void {
     this.#byId.set(start.config_id, start);
     this.#text = '';

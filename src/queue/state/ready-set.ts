@@ -13,7 +13,10 @@ export class ReadySet {
   readonly heldBack = new Set<string>();
   /** Epoch ms at which a job may wake an engine that waits for an awake worker (dispatch/waking.ts); null: none waits so. */
   wakesAt: number | null = null;
-  /** Pools with jobs that one worker left to others (dispatch/other-models.ts), and when they are looked at again, epoch ms. */
+  /**
+   * Pools with jobs that one worker left to others (dispatch/other-models.ts); the queue looks at them again at
+   * `looksAt`, epoch ms.
+   */
   readonly leftToOthers = new Set<string>();
   looksAt: number | null = null;
 

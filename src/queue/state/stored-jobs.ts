@@ -54,7 +54,7 @@ export class StoredJobs implements JobStore<StoredJob> {
   /** Calls answered also when a job is given to a worker. */
   readonly followers = new Waiters();
   readonly listeners: Listeners;
-  /** The number of the newest settlement: they only grow. */
+  /** The number of the newest settlement; numbers only grow. */
   #latestSettlement: number;
   readonly webhooks: Webhooks;
   /** Of attempts that run. */
@@ -90,7 +90,7 @@ export class StoredJobs implements JobStore<StoredJob> {
   }
 
   /**
-   * The oldest job of a tenant that is ready, those in `except` and those that name one of these models left out.
+   * Returns the oldest ready job of a tenant, without those in `except` and those that name one of these models.
    * @param ready how many it has, new ones included
    */
   nextReady(

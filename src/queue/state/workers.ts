@@ -26,7 +26,7 @@ export class Workers {
   /** Epoch ms before which silence is no sign of death: the queue stood still, and its clock may have leapt. */
   silenceCountsFrom = 0;
 
-  /** Null: nobody has asked yet. */
+  /** The models that each pool serves, as last computed; null: nobody has asked yet. */
   #models: { changes: number; until: number; byPool: Map<string, Set<string>> } | null = null;
 
   /** Counts every arrival, departure, start of a drain and cordon; what was computed from all workers is stale after each. */
@@ -127,10 +127,10 @@ export class Workers {
     return [...this.#byId.values(), ...away.map(({ serving }) => serving)];
   }
 
-  /** The models that workers of a pool serve which take jobs, or may be back. @param now epoch ms */
+  /** Returns the models that workers of a pool serve which take jobs, or may be back. @param now epoch ms */
   modelsOf(configId: string, now: number): ReadonlySet<string> {
     const known = this.#models;
-    // Those that are away are given up as time goes by.
+    // The queue gives up workers that are away as time goes by.
     if (known === null || known.changes !== this.changes || now >= known.until) {
       this.#models = { changes: this.changes, until: now + 1000, byPool: this.#modelsByPool(now) };
     }

@@ -19,9 +19,9 @@ const OF_NOBODY = { any: nextReady('IS NULL'), butThese: nextReady('IS NULL', NO
 const OF_TENANT = { any: nextReady('IN (?)'), butThese: nextReady('IN (?)', NOT_THESE) };
 
 /**
- * The oldest job of a tenant that is ready, those in `except` and those that name one of these models left out. `IN` and `IS NULL`, since SQLite
- * compiles a statement anew whenever a value is bound that the choice of a partial index may depend on, and takes
- * `config_id = ?` and `tenant IS ?` for that: 7 µs instead of 20.
+ * Returns the oldest ready job of a tenant, without those in `except` and those that name one of these models. It uses
+ * `IN` and `IS NULL`, since SQLite compiles a statement anew whenever a value is bound that the choice of a partial
+ * index may depend on, and takes `config_id = ?` and `tenant IS ?` for that: 7 µs instead of 20.
  */
 export function nextReadyId(
   sql: Sql,

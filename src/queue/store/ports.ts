@@ -57,7 +57,7 @@ export interface Connection {
 
 export interface WorkerToken {
   name: string;
-  /** Of the secret; left out of a launched worker, whose token ends with its launch. */
+  /** SHA-256 of the secret; left out for a launched worker, whose token ends with its launch. */
   sha256?: string;
   /** Epoch ms; left out: it does not expire. */
   expires_at?: number;
@@ -80,7 +80,7 @@ export interface Session {
   paused: boolean;
   draining: boolean;
   boot_id: string | null;
-  /** Null: it does not tell. */
+  /** The machine that the worker runs on; null: the worker does not tell. */
   machine_id: string | null;
   /** Epoch ms */
   connected_at: number;

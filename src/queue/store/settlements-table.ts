@@ -6,7 +6,7 @@ import { row, rows } from './rows.ts';
  * clock was set back.
  */
 
-/** The number of the newest settlement whose job is kept; 0: there is none. */
+/** Returns the number of the newest settlement whose job is kept; 0: there is none. */
 export function latestSettlement(sql: Sql): number {
   const newest = row<{ n: number }>(
     sql,

@@ -134,7 +134,10 @@ function startOf(core: Core, { config_id, model }: WaitingJob): PoolStart | null
   return startedFor(core, start).length > 0 ? null : start;
 }
 
-/** Workers of a pool that were started as it is now: those from before a change say nothing of what it serves. */
+/**
+ * Returns workers that were started with the pool as it is now: those from before a change say nothing of what it
+ * serves.
+ */
 function startedFor(core: Core, { config_id, outdated }: PoolStart): Worker[] {
   return workersFor(core, config_id).filter(({ session }) => !outdated.includes(session.worker_id));
 }
@@ -232,7 +235,7 @@ function retryOr(job: WaitingJob, waiting: string): string {
   return hasWaited(job) ? 'retry' : `retry, or ${waiting}`;
 }
 
-/** What workers serve that are here now: a model that none of them serves is no help to whoever asks for another. */
+/** Lists the models that present workers serve: one that none of them serves is no help to whoever asks for another. */
 function servedNow(core: Core): string {
   const serving = core.workers.all().filter((worker) => !isLeaving(worker));
   const names = serving.flatMap(({ models, session }) => (models.length > 0 ? models : [session.config_id]));

@@ -21,7 +21,7 @@ export function mayWait(core: Core, job: WaitingJob, over: OverLimit): boolean {
   return hasWaited(job) && (over.opens_at ?? core.now()) < job.slot_by;
 }
 
-/** Its caller said how long it waits: it need not be told that it could. */
+/** Whether the caller said how long it waits, and so need not be told that it could. */
 export function hasWaited({ waits_for_start }: WaitingJob): boolean {
   return !waits_for_start;
 }

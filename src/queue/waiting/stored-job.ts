@@ -9,12 +9,12 @@ import type { StoredJob } from '../store/jobs-table.ts';
 import { isHeld } from '../store/limits-table.ts';
 import { overText } from './over-limit.ts';
 
-/** Characters of the error of its last attempt. */
+/** The most characters that are shown of the last attempt's error. */
 const MOST_OF_ERROR = 200;
 
 /**
- * What a stored job waits for, as far as the queue alone knows: `own`; where that is null, for its pool. Null: there is
- * no such job, or it does not wait.
+ * Returns what a stored job waits for, as far as the queue alone knows: `own`, which is null where the job waits for
+ * its pool. Null: there is no such job, or it does not wait.
  */
 export function waitingJob(core: Core, jobId: string, viewer: Viewer): WaitingJobFacts | null {
   const job = core.stored.find(jobId);

@@ -28,7 +28,7 @@ type Headers = Record<string, string>;
 export class RelayHost {
   readonly #relay: Relay;
   #socket: WebSocket | null = null;
-  /** Of the newest answer socket. */
+  /** Closes the newest answer socket. */
   #closeSocket: (() => void) | null = null;
   #timer: ReturnType<typeof setTimeout> | null = null;
   /** Bytes that the worker sent. */
@@ -130,7 +130,7 @@ export class RelayHost {
     };
     server.addEventListener('close', () => closed(CLOSE.done, ''));
     server.addEventListener('error', () => closed(CLOSE.done, ''));
-    // What comes behind that is not taken: another socket counts, or none.
+    // Nothing that arrives after that is taken: another socket counts, or none.
     this.#closeSocket = () => closed(CLOSE.restarting, 'dial again');
     this.#socket = server;
     this.#relay.onSocket(socket);

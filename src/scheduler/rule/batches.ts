@@ -10,11 +10,11 @@ export interface BatchWorkers {
   floor: number;
   /** Slot-seconds. */
   backlog: number;
-  /** Those that have not begun to run. */
+  /** Lines that have not begun to run. */
   lines: number;
-  /** Slot-seconds from which on they are worth a start. */
+  /** Slot-seconds from which on the lines are worth a start. */
   worth: number;
-  /** When a worker is launched for them however few they are, epoch ms; null: there are none. */
+  /** When a worker is launched for the lines, however few there are, epoch ms; null: there are none. */
   begins_by: number | null;
   why: string;
 }

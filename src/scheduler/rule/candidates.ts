@@ -23,7 +23,7 @@ export interface Candidate {
   learned: LearnedMachine;
   /** It is skipped only for being sold out; it is tried anyway when every other candidate is skipped too. */
   isSoldOut: boolean;
-  /** Its provider has as many machines as the file allows. */
+  /** The provider has as many machines as the file allows. */
   isFull: boolean;
   /** When the provider last answered that it is sold out, and how many times consecutively. */
   refusals: { at: number; count: number };

@@ -3,14 +3,14 @@ import type { PoolMemory } from '../rule-types.ts';
 import { launches, type Plan, type Round, type Step, victimsIn } from './round.ts';
 import { plural } from './words.ts';
 
-/** Drains those whose replacements take jobs. */
+/** Drains workers whose replacements take jobs. */
 export function endReplaced({ exchange }: Round): Step[] {
   const reason = 'It has the settings from before the change of its pool, and its replacement takes jobs.';
   return exchange.replaced.map(({ id }) => ({ kind: 'drain', launch_id: id, reason }));
 }
 
 /**
- * Launches a replacement where none is on its way and there is room for one. Where there is none, and more than one
+ * Launches a replacement where none is on its way and there is room for one. Where there is no room, and more than one
  * worker serves, one goes first. A replacement that fails counts as any start: the breaker stops the next.
  * @param steps decided before
  */

@@ -7,17 +7,17 @@ import type { Capacity } from './capacity.ts';
  * others are ready: one is launched in the place of one of them, which is drained when that one takes jobs, and so on.
  */
 export interface Exchange {
-  /** They serve on. */
+  /** Outdated workers that serve on. */
   outdated: Launch[];
-  /** What was launched in their place takes jobs. */
+  /** Outdated workers whose replacements take jobs. */
   replaced: Launch[];
-  /** On their way, each in the place of one that serves on: no capacity beside that one. */
+  /** Replacements on their way, each in the place of a worker that serves on: they add no capacity beside that one. */
   replacing: Launch[];
 }
 
 export const NO_EXCHANGE: Exchange = { outdated: [], replaced: [], replacing: [] };
 
-/** @param isHeard whether its provider has told lately what it has */
+/** @param isHeard whether the launch's provider has told lately what it has */
 export function exchangeOf(
   observed: Observed,
   { ready, starting, late }: Capacity,
@@ -39,7 +39,7 @@ export function exchangeOf(
   };
 }
 
-/** What serves or will, without those that are drained now and those that start in the place of one that serves. */
+/** Returns the capacity without workers that are drained now and starts that take the place of one that serves. */
 export function capacityBeside({ replaced, replacing }: Exchange, capacity: Capacity): Capacity {
   const isOther = (launch: Launch) => !replaced.includes(launch) && !replacing.includes(launch);
   const { ready, starting, late } = capacity;

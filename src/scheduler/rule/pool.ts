@@ -36,7 +36,7 @@ export function decidePool(asked: Asked): Answer {
   const awaySince = memory?.away_since ?? {};
   const all = capacityOf(mine, sessions, awaySince, start, isTold, market.now);
   const isOver = pool.removed || budget.isSpent;
-  // What is to end whole, or to stay as it is, is not exchanged.
+  // A pool that is to end whole, or to stay as it is, exchanges no workers.
   const exchange =
     isOver || pool.paused || !demand ? NO_EXCHANGE : exchangeOf(observed, all, awaySince, isTold);
   const capacity = capacityBeside(exchange, all);

@@ -44,9 +44,9 @@ export interface Plan {
   steps: Step[];
   /** What the rule does or why it does nothing; empty: there is nothing to tell. */
   text: string;
-  /** Nothing is launched for want of a place or of money, which the end of a worker would give. */
+  /** Nothing is launched for want of a place or of money, which the end of a worker would free. */
   isFull?: boolean;
-  /** Why a worker with the settings from before a change stays until an operator sees to it. */
+  /** The reason why a worker with the settings from before a change stays until an operator sees to it. */
   stuck?: string;
 }
 
@@ -126,7 +126,7 @@ export function shrinkTo(
   };
 }
 
-/** Those of these that may be ended, in the order in which they are. */
+/** Returns the launches among these that may be ended, in the order in which they are. */
 export function victimsIn({ observed, market }: Round, memory: PoolMemory, among: Launch[]): Launch[] {
   const costOf = (launch: Launch) => {
     const speed = market.tokensPerSecond[learnedKey(launch.config_id, launch)];
@@ -137,8 +137,8 @@ export function victimsIn({ observed, market }: Round, memory: PoolMemory, among
 }
 
 /**
- * As many launches of so many as may be; the text says why there are no more.
- * @param replaces the launch in whose place it is
+ * Plans `count` launches, or as many of them as may be; the text says why there are no more.
+ * @param replaces the launch in whose place the new one is
  */
 export function launches(
   { pool, market, budget, breaker }: Round,

@@ -16,9 +16,9 @@ const ENOUGH = 0.95;
 
 /** How many workers a pool should have. */
 export interface Target {
-  /** Worth a launch where there are fewer. */
+  /** A launch is worth it where there are fewer workers than this. */
   workers: number;
-  /** Those, or the one that stays up for lines of batches: what is told. */
+  /** The number of workers that is told: `workers`, or the one that stays up for lines of batches. */
   wanted: number;
   /** Workers that arrivals need, without those that only work off the backlog. */
   sustained: number;
@@ -59,7 +59,7 @@ export function targetOf(asked: Asked, memory: PoolMemory, capacity: Capacity, s
   const workers = bounded(callers.workers);
   const floor = have > 0 ? Math.min(batch.floor, most) : 0;
   const wanted = Math.max(workers, floor);
-  // A worker that is up takes them, and so does one that comes for others.
+  // A worker that is up takes the lines, and so does one that comes for others.
   const isWaiting = batch.begins_by !== null && batch.workers === 0 && have === 0 && workers === 0;
   const because = () => {
     if (batch.workers > forCallers)
@@ -90,7 +90,7 @@ export function targetOf(asked: Asked, memory: PoolMemory, capacity: Capacity, s
   };
 }
 
-/** Why at least so many are to run. */
+/** Says why at least so many workers are to run. */
 function leastInWords({ pool: { spec, by_hand_until }, market }: Asked): string {
   const least = `at least ${spec.min} ${spec.min === 1 ? 'is' : 'are'} to run`;
   return by_hand_until === null
@@ -98,7 +98,7 @@ function leastInWords({ pool: { spec, by_hand_until }, market }: Asked): string 
     : `${least}, as an operator asked, until ${timeOfDay(by_hand_until, market.now)}`;
 }
 
-/** What lines of batches wait for while nothing else needs a worker. */
+/** Says what lines of batches wait for while nothing else needs a worker. */
 function linesInWords({ lines, backlog, worth, begins_by }: BatchWorkers, now: number): string {
   const of = `${Math.round(backlog)} of the ${Math.round(worth)} slot-seconds that pay for a start`;
   return `${plural(lines, 'line')} of batches ${lines === 1 ? 'waits' : 'wait'}, ${of}; one is launched for them at ${timeOfDay(begins_by!, now)} at the latest`;

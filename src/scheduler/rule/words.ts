@@ -3,7 +3,7 @@ export function plural(count: number, thing: string): string {
   return `${count} ${thing}${count === 1 ? '' : 's'}`;
 }
 
-/** `14:03 UTC`, with its day where that is another one. */
+/** Returns `14:03 UTC`, with the day where that is another one. */
 export function timeOfDay(at: number, now: number): string {
   const [day, time] = new Date(at).toISOString().split('T') as [string, string];
   const today = new Date(now).toISOString().split('T')[0];

@@ -112,7 +112,7 @@ export function createPublicFetch(
   };
 }
 
-/** Null: the host is public as far as this machine can tell. */
+/** Returns why a host is refused; null: it is public as far as this machine can tell. */
 function privateAddressOf(host: string, lookup?: typeof systemLookup): Promise<PrivateAddressError | null> {
   const address = host.replace(/^\[(.*)\]$/, '$1');
   if (isIP(address) !== 0) {

@@ -12,7 +12,10 @@ import { PrivateAddressError } from './public-fetch.ts';
 type Web = Pick<Ports, 'clock' | 'fetch' | 'fetchPublic'>;
 
 const DOWNLOAD_WITHIN_MS = 30_000;
-/** A server that has not begun its answer by then is asked again: a connection that died in silence never answers, ms. */
+/**
+ * The worker asks a server again that has not begun its answer after this many ms: a connection that died in silence
+ * never answers.
+ */
 const BEGUN_WITHIN_MS = 10_000;
 /** Before either is tried again, ms; doubles. */
 const FIRST_PAUSE_MS = 1000;

@@ -221,7 +221,10 @@ export class Jobs {
     this.update();
   }
 
-  /** @param models every name the engine answers to @param takes the fields that this worker adds, as is known of it */
+  /**
+   * @param models every name the engine answers to
+   * @param takes whether the engine is known to take the fields that this worker adds
+   */
   engineIs(models: readonly string[], takes: boolean): void {
     this.models.set(models);
     const { usageAsking, idsAsking } = this.#asking;

@@ -38,7 +38,7 @@ function beginningIn(events: Uint8Array | null): 'nothing' | 'token' | 'failure'
     const { failed, isGivenUp } = readEvent(event, 'openai');
     if (failed !== null || isGivenUp) return 'failure';
     const data = eventData(event);
-    // A comment has none.
+    // A comment has no data.
     if (data === '') continue;
     const { choices } = fieldsOf(jsonOrText(data));
     const { delta, finish_reason } = fieldsOf(Array.isArray(choices) ? choices[0] : null);

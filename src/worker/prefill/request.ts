@@ -92,12 +92,12 @@ function isText(message: unknown): boolean {
   return !Array.isArray(content) || content.every((part) => fieldsOf(part).type === 'text');
 }
 
-/** What the prefill engine is asked: every byte but these members is as it was. */
+/** Returns the call of the prefill engine: every byte but these members is as it was. */
 export function prefillCall({ call, body }: Prefillable, signal: AbortSignal): EngineCall {
   return { ...call, body: withMembers(body, PREFILLED), signal };
 }
 
-/** Each member as JSON. */
+/** Writes each member as JSON. */
 function asJson(members: object): JsonEdits {
   return Object.fromEntries(Object.entries(members).map(([name, value]) => [name, JSON.stringify(value)]));
 }

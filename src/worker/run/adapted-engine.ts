@@ -53,7 +53,7 @@ function modelIn(body: Body, contentType: string | undefined): string | null {
     const name = model === undefined ? null : parseJsonBytes(model);
     return typeof name === 'string' ? name : null;
   } catch {
-    // The engine reports what is wrong with it.
+    // The engine reports what is wrong with the body.
     return null;
   }
 }

@@ -17,7 +17,8 @@ export interface EngineBody {
 
 /**
  * Posts to a route of the engine and reads its whole answer.
- * @throws JobFailure for an error of the engine, also under a status of success, and for a redirect, which is not followed
+ * @throws JobFailure for an error of the engine, also under a status of success, and for a redirect, which the worker
+ * does not follow
  */
 export async function askEngine(attempt: Attempt, path: string, body: Posted): Promise<EngineBody> {
   const answer = await post(attempt, path, body);
@@ -25,7 +26,10 @@ export async function askEngine(attempt: Attempt, path: string, body: Posted): P
   return answer;
 }
 
-/** The same with JSON both ways. @throws JobFailure also where the answer is not finished */
+/**
+ * Posts JSON to a route of the engine and reads its whole answer as JSON.
+ * @throws JobFailure also where the answer is not finished
+ */
 export async function askEngineJson(attempt: Attempt, path: string, body: string): Promise<unknown> {
   const { bytes, headers } = await post(attempt, path, { body });
   const answer = engineAnswer(bytes.toString());

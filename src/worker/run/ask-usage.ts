@@ -7,13 +7,17 @@ import {
   withMemberAt,
 } from '../../protocol/index.ts';
 
-/** vLLM's first version that tells token ids of any answer. Long before, it began to let pass what it does not know. */
+/**
+ * vLLM's first version that tells token ids of any answer. It has let pass fields that it does not know for much
+ * longer.
+ */
 const TELLS_IDS = [0, 10, 2];
 
 /**
- * Whether an engine is known to take the fields by which usage and token ids are asked for, before it is asked for
- * anything: it is vLLM, of a version that has them.
- * @param cards of its models @param version as it tells it
+ * Whether the worker knows, before its first request, that an engine takes the fields by which it asks for usage and
+ * token ids: the engine is vLLM, of a version that has them.
+ * @param cards the engine's cards of its models
+ * @param version as the engine tells it
  */
 export function takesFields(cards: readonly object[], version: string | null): boolean {
   const isVllm = cards.some((card) => fieldsOf(card).owned_by === 'vllm');
@@ -38,8 +42,9 @@ export interface IdsAsking extends UsageAsking {
 }
 
 /**
- * The body with `stream_options.include_usage` put in, every other byte as it was. Null: there is nothing to put in. It
- * asks for no stream, asks for usage itself, or has options that would change its other events too.
+ * Returns the body with `stream_options.include_usage` put in, every other byte as it was. Null: there is nothing to
+ * put in, since the body asks for no stream, asks for usage itself, or has options that would change its other events
+ * too.
  */
 export function askUsage(body: Json): Json | null {
   try {
@@ -49,7 +54,7 @@ export function askUsage(body: Json): Json | null {
     if (options !== undefined && !mayBeAsked(options)) return null;
     return withMemberAt(body, ['stream_options', 'include_usage'], 'true');
   } catch {
-    // The engine reports what is wrong with it.
+    // The engine reports what is wrong with the body.
     return null;
   }
 }
@@ -60,7 +65,7 @@ function mayBeAsked(options: Uint8Array): boolean {
     'include_usage',
     'continuous_usage_stats',
   ]);
-  // Continuous stats take effect only with the other one, and then in every event.
+  // Continuous stats take effect only with `include_usage`, and then in every event.
   if (continuous_usage_stats !== undefined) return false;
   return include_usage === undefined || parseJsonBytes(include_usage) !== true;
 }

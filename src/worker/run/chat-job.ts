@@ -33,7 +33,9 @@ async function inOnePiece(attempt: Attempt, asked: string): Promise<unknown> {
   return body;
 }
 
-/** The payload with the base's defaults, without what is not the engine's; the rest of it as it was written. */
+/**
+ * Returns the payload with the base's defaults and without what is not the engine's; the rest stays as it was written.
+ */
 function requestBody(given: object, payload: ChatPayload, model: string): string {
   const { stop } = payload;
   return withMembers(writeJson(given), {

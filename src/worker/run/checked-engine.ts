@@ -4,9 +4,9 @@ import { finalFailure } from '../failure.ts';
 import type { RunEngine } from './traced-engine.ts';
 
 /**
- * The engine as one attempt asks it: the last bytes of each body are read before they leave, whatever road they took, since
- * a base queue and RunPod's platform look into none.
- * @param isContinued the attempt may go on with an answer: the worker gives the prompt as token ids then
+ * Wraps the engine for one attempt: the worker reads the last bytes of each body before they leave, whatever road they
+ * took, since a base queue and RunPod's platform look into none.
+ * @param isContinued whether the attempt may go on with an answer: the worker gives the prompt as token ids then
  */
 export function checkedEngine(engine: RunEngine, isContinued: boolean): RunEngine {
   return {
@@ -20,7 +20,7 @@ export function checkedEngine(engine: RunEngine, isContinued: boolean): RunEngin
   };
 }
 
-/** A text that no parser takes for an object: the engine says what is wrong with it. */
+/** Whether no parser takes a text for an object: the engine says what is wrong with it. */
 function isNoJson(body: string | Uint8Array, contentType: string | null): boolean {
   const isNamedJson = contentType === null || /^application\/json\b/i.test(contentType);
   return typeof body === 'string' && isNamedJson && !/^[\s\ufeff]*\{/.test(body);

@@ -18,7 +18,7 @@ const USAGE_CHARACTERS = 600;
  * what is the same of the last alternatives put together, V8 skips less, and an event takes 0.15 to 0.4 µs, not 0.05.
  */
 const MARKS = /error(?:"|: ?\{|[ \t]*\r?\n)|usage"|_reason"\s*:\s*(?:"[^"]|\{)|response\./;
-/** What is said by a whole event, which is parsed for it. */
+/** Matches an event that has to be whole to be understood, and is parsed for that. */
 const SAYS = /error(?:"|: ?\{|[ \t]*\r?\n)|_reason"\s*:\s*(?:"[^"]|\{)|response\.(?:failed|incomplete)/;
 /** The same for the end of a stream: as two words of their own they take a fifth of what they would as alternatives. */
 const hasEndMark = (text: string) => text.includes('[DONE]') || text.includes('message_stop');
@@ -30,9 +30,9 @@ const END =
   /(?:^|\n)data: ?\[DONE\][ \t]*\r?\n|"type"\s*:\s*"(?:message_stop|response\.(?:completed|incomplete|failed))"/;
 /** The mark without the end of its line: more of that may come. */
 const DONE = /(?:^|\n)data: ?\[DONE\]\s*$/;
-/** Kept of an event until it is whole; a response that failed brings all it had. */
+/** Characters that are kept of an event until it is whole; a response that failed brings all it had. */
 const EVENT_CHARACTERS = 1024 * 1024;
-/** Of a longer one only its beginning is looked at. */
+/** Finds a failure in a longer event, of which only the beginning is looked at. */
 const FAILED =
   /(?:^|\n)event: ?error[ \t]*\r?\n|"(?:type|object)"\s*:\s*"(?:error|response\.failed)"|"error"\s*:\s*(?:\{\s*"|"[^"])/;
 const TOO_LONG: EngineError = {
@@ -55,11 +55,14 @@ const EVENT_END = /\n\r?\n/g;
 export interface StreamFailure extends EngineError {
   /** Clients see it as an error when they read the event. */
   isRaised: boolean;
-  /** Where its event begins in the piece that was seen last when it was found. */
+  /** Where the event begins in the piece that was seen last when the failure was found. */
   at: number;
 }
 
-/** A body whose connection may break once the closing event of its stream has come: nothing of the answer is lost then. */
+/**
+ * Returns a body whose connection may break once the closing event of its stream has come: no part of the answer is
+ * lost then.
+ */
 export function untilEnd(body: AnswerBody, watch: Pick<CompletionWatch, 'isDone'>): AnswerBody {
   const unlessDone = (error: unknown) => {
     if (!(error instanceof EngineGone) || !watch.isDone) throw error;
@@ -86,10 +89,13 @@ export class CompletionWatch {
   readonly #dialect: Dialect;
   #isGivenUp = false;
   #hasEnded = false;
-  /** Of the event that is not whole yet: its text, and whether it may say something. */
+  /** The text of the event that is not whole yet; the flag says whether it may have to be parsed. */
   #event = '';
   #isEventMarked = false;
-  /** Until the first choice all events are read: an engine may tell its error in a form of its own. */
+  /**
+   * False until the first choice: until then all events are read, since an engine may tell its error in a form of its
+   * own.
+   */
   #hasBegun: boolean;
   #failure: StreamFailure | null = null;
   readonly #finished = new Set<number>();
@@ -103,7 +109,7 @@ export class CompletionWatch {
   /** How many of them no token is counted for: the first opens the answer, those up to a usage are in that. */
   #eventsCounted = 1;
 
-  /** @param path of the request; how its API tells errors */
+  /** @param path of the request, which decides how its API tells errors */
   constructor(path = '/v1/chat/completions') {
     this.#dialect = dialectOf(path);
     this.#hasBegun = listIn(path) !== 'choices';
@@ -132,7 +138,7 @@ export class CompletionWatch {
     return isMarked;
   }
 
-  /** Nothing more comes, and the body ended in order: what lacks only its blank line is an event too. */
+  /** Reads the last event after a body that ended in order: text that lacks only its blank line is an event too. */
   end(): void {
     if (this.#says(this.#event)) this.#read(this.#event, 0);
     this.#event = '';
@@ -153,7 +159,7 @@ export class CompletionWatch {
     return this.#failure;
   }
 
-  /** Whether a stream that has ended in order is whole. @param choices how many were asked for */
+  /** Whether a stream that has ended in order is whole. @param choices returns how many choices were asked for */
   isWhole(choices: () => number): boolean {
     return this.isDone || (this.#finished.size > 0 && this.#finished.size >= choices());
   }
@@ -190,7 +196,7 @@ export class CompletionWatch {
     };
   }
 
-  /** @param text the end of what came before, and the characters */
+  /** @param text the end of what came before, followed by the characters */
   #follow(characters: string, text: string): void {
     const end = endsBlank(text) ? text.length : lastEnd(text);
     if (end < 0) {
@@ -212,7 +218,7 @@ export class CompletionWatch {
     this.#isEventMarked = this.#says(this.#event);
   }
 
-  /** @param at where it begins in the piece, below 0: in an earlier one */
+  /** @param at where the event begins in the piece; below 0: in an earlier one */
   #read(event: string, at: number): void {
     if (event.length >= EVENT_CHARACTERS) {
       const found = FAILED.exec(event)?.[0];
@@ -269,7 +275,7 @@ function countEnds(text: string, from: number): number {
   return count;
 }
 
-/** Just behind the last event that ends in a text; below 0: none does. */
+/** Returns the position just behind the last event that ends in a text; below 0: none does. */
 function lastEnd(text: string): number {
   const end = Math.max(text.lastIndexOf('\n\n') + 2, text.lastIndexOf('\n\r\n') + 3);
   return end >= 3 || text.startsWith('\n\n') ? end : -1;

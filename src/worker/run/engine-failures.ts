@@ -36,7 +36,10 @@ export function redirected({ status, headers }: EngineAnswer): JobFailure {
   });
 }
 
-/** What the engine's own error inside its answer means: its request may be at fault, or the engine is dying. */
+/**
+ * Returns the failure that the engine's own error inside its answer means: the request may be at fault, or the engine
+ * is dying.
+ */
 export function failureInside(attempt: Attempt, { error, status }: EngineError): Promise<JobFailure> {
   return failureOfEngine(attempt, status, { error });
 }

@@ -207,7 +207,7 @@ async function checkEvents(attempt: Attempt, request: EngineRequest, watch: Comp
   if (hasEnd(request.path) && !watch.isWhole(() => choicesOf(request))) throw cutShort();
 }
 
-/** @throws JobFailure when an answer in one piece is none */
+/** @throws JobFailure when an answer in one piece is an error, or no answer at all */
 async function checkBody(
   attempt: Attempt,
   { path }: EngineRequest,

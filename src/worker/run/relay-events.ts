@@ -43,7 +43,7 @@ export async function relayEvents(
     const failure = await failureInside(attempt, error);
     if (failure.failure.code === 'engine_died') throw failure;
     if (error.isRaised) return pass(piece);
-    // Its caller would take it for an answer: the relay tells the error in the form of the API.
+    // The caller would take the event for an answer: the relay tells the error in the form of the API.
     events.write(piece.subarray(0, error.at), isMarked);
     throw failure;
   };
@@ -66,7 +66,7 @@ export async function relayEvents(
   if (hasEnd(request.path) && !watch.isWhole(() => choicesOf(request))) throw cutShort();
 }
 
-/** How many choices a request asks for. */
+/** Returns how many choices a request asks for. */
 export function choicesOf({ body }: EngineRequest): number {
   return choicesAsked(body === undefined ? null : jsonOrText(Buffer.from(body).toString()));
 }

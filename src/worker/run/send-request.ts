@@ -91,9 +91,9 @@ function prepared(
 }
 
 /**
- * With what the worker wants to know beside the answer: the usage, where the queue counts it, and token ids. Where it is
- * not known whether the engine takes these fields, a refusal is the caller's own mistake or theirs, and an engine need
- * not say which: the request is repeated once, without them.
+ * Asks as well for what the worker wants to know beside the answer: the usage, where the queue counts it, and token
+ * ids. Where it is not known whether the engine takes these fields, a refusal may be due to them or to the caller's own
+ * mistake, and an engine need not say which: the worker repeats the request once, without them.
  */
 async function askMore(
   attempt: Attempt,
@@ -116,12 +116,12 @@ async function askMore(
   const hasIds = ids !== null && attempt.idsAsking?.engine === 'takes';
   const again = withUsage(usage?.engine === 'takes' ? usage : null, hasIds ? ids.body : body);
   const answered = await ask(again.body);
-  // Of two the other one is found out by the next request.
+  // Where two fields are untried, the next request finds out about the other one.
   if (answered.status < 300) untried.at(-1)!.engine = 'refuses';
   return { answer: answered, added: again.added, moving: ids === null || hasIds ? moving : REFUSED };
 }
 
-/** @param asking null: it is not to be asked for */
+/** @param asking null: the worker does not ask for usage */
 function withUsage(asking: Attempt['usageAsking'], body: Body): { body: Body; added: boolean } {
   const wanted = asking === null || asking.engine === 'refuses' ? null : askUsage(body!);
   return wanted === null ? { body, added: false } : { body: wanted, added: true };

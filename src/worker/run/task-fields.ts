@@ -12,8 +12,8 @@ export function modelOf(attempt: Attempt): string {
 }
 
 /**
- * What a schema made of a payload: the members that it set, replaced or left out. Objects and lists it only looks
- * through.
+ * Returns what a schema changed in a payload: the members that it set, replaced or left out. Objects and lists do not
+ * count, since a schema only looks through them.
  */
 export function changed(given: object, read: object): JsonEdits {
   const before = new Map<string, unknown>(Object.entries(given));
@@ -26,7 +26,7 @@ export function changed(given: object, read: object): JsonEdits {
   return Object.fromEntries(edits);
 }
 
-/** A request made of fields, as JSON; those that are the payload's own are written as they are there. */
+/** Writes a request made of fields as JSON; fields that are the payload's own are written as they are there. */
 export function asWritten(fields: Readonly<Record<string, unknown>>, payload: object): string {
   const own = new Map<string, unknown>(Object.entries(payload));
   const names = Object.keys(fields).filter((name) => own.has(name) && own.get(name) === fields[name]);

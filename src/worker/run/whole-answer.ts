@@ -4,12 +4,12 @@ import type { Attempt } from './attempt.ts';
 import { failureInside, gaveUp } from './engine-failures.ts';
 import { COMPLETIONS } from './send-request.ts';
 
-/** The words that an answer in one piece has which failed. */
+/** Matches the words that tell a failure in an answer in one piece. */
 const SAYS_MORE =
   /error"|"failed"|_reason"\s*:\s*"(?:[a-z]+_error|error|abort|recover_stop|cancelled|timeout)"/i;
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\b/i;
-/** What some engines answer with in place of JSON, where they are asked for it. */
+/** Content types that some engines answer with in place of JSON, where they are asked to. */
 const BYTES = /^(?:application\/octet-stream|multipart\/|audio\/|image\/|video\/)/i;
 /** Routes whose answer may be empty: silence has no text. */
 const MAY_BE_EMPTY = /\/(?:ping|transcriptions|translations)\/?(?:\?|$)|^\/v1\/responses\//;
@@ -17,13 +17,13 @@ const PAGE = /^\s*<(?:!doctype\s+html|html)\b/i;
 
 type Headers = EngineAnswer['headers'];
 
-/** Whether an answer in one piece is judged before any of it is passed on. */
+/** Whether the worker judges an answer in one piece before it passes any of it on. */
 export function isJudged(path: string, headers: Headers): boolean {
   const type = typeOf(headers);
   return type !== null && (isJson(path, type) || /^text\/html\b/i.test(type));
 }
 
-/** The content type, empty where none is told; null: the body is in an encoding that is unknown here. */
+/** Returns the content type, empty where none is told; null: the body is in an encoding that is unknown here. */
 function typeOf(headers: Headers): string | null {
   return isPlainBody(headers) ? (headers['content-type'] ?? '') : null;
 }
@@ -50,7 +50,7 @@ export async function checkWhole(
   if (!isJson(path, type)) return;
   const list = listIn(path);
   const isUsual = hasEnds(text) && (list === null || text.includes(`"${list}"`)) && !SAYS_MORE.test(text);
-  // Most answers say nothing of the kind, and are not parsed for it.
+  // Most answers show no sign of a failure, and the worker does not parse them.
   if (isUsual) return;
   const answer = engineJson(Buffer.from(bytes).toString());
   if (answer === null) throw await none(attempt, bytes);
@@ -59,7 +59,7 @@ export async function checkWhole(
   if (failed !== null) throw await failureInside(attempt, failed);
 }
 
-/** Whether a text ends as an object or a list that it begins. */
+/** Whether a text begins an object or a list and ends with its bracket. */
 function hasEnds(text: string): boolean {
   const [first, last] = [text.trimStart()[0], text.trimEnd().at(-1)];
   return (first === '{' && last === '}') || (first === '[' && last === ']');

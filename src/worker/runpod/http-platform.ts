@@ -16,11 +16,11 @@ export const SDK_VERSION = '1.12.0';
 const USER_AGENT = `worker-vllm/${manifest.version} (RunPod-Python-SDK/${SDK_VERSION})`;
 /** A ping's list of jobs is cut there, as by the SDK. */
 const PING_CHARACTERS = 65_535;
-/** Of one job that is taken: RunPod takes no larger ones. */
+/** The most bytes of one job that is taken: RunPod takes no larger ones. */
 const JOB_BYTES = 20 * 1024 * 1024;
-/** Of all jobs that are taken at a time. */
+/** The most bytes of all jobs that are taken at a time. */
 const TAKE_BYTES = 256 * 1024 * 1024;
-/** Of any other answer: ids of jobs at most. */
+/** The most bytes of any other answer, which holds ids of jobs at most. */
 const ANSWER_BYTES = 1024 * 1024;
 /** Characters of the platform's answer in a message. */
 const SHOWN_CHARACTERS = 300;
@@ -82,7 +82,7 @@ export function httpPlatform({ addresses, apiKey, pingIntervalMs }: HttpPlatform
     );
 
   return {
-    // It may give more than is asked for.
+    // The platform may give more jobs than are asked for.
     take: (wanted, isBusy, signal) =>
       poll(addresses.take(wanted, isBusy), Math.min(TAKE_BYTES, (wanted + 1) * JOB_BYTES), signal),
     stops: stop && ((isBusy, signal) => poll(stop(isBusy), ANSWER_BYTES, signal)),
@@ -95,7 +95,7 @@ export function httpPlatform({ addresses, apiKey, pingIntervalMs }: HttpPlatform
             ...headers,
             'content-type': 'application/x-www-form-urlencoded',
             charset: 'utf-8',
-            // A header takes no other characters.
+            // A header does not take all the characters that an id may have.
             'x-request-id': encodeURIComponent(jobId),
           },
           body,

@@ -13,7 +13,7 @@ interface Submitted {
   webhook?: Webhook;
 }
 
-/** Jobs that nobody has asked for again: each keeps its input. */
+/** The most jobs that are kept while nobody asks for them again: each keeps its input. */
 const MOST_SUBMITTED = 100;
 
 const ROUTES =
@@ -32,7 +32,7 @@ export class LocalApi {
   readonly #server: Server;
   #host = '';
 
-  /** @param webhookHosts as `webhookOf` */
+  /** @param webhookHosts the `hosts` of `webhookOf` */
   constructor(platform: LocalPlatform, ports: LocalPorts, webhookHosts: readonly string[] | null) {
     this.#platform = platform;
     this.#ports = ports;
@@ -58,7 +58,7 @@ export class LocalApi {
           ),
         ),
       );
-      // An IPv6 address has the brackets of a URL.
+      // An IPv6 address stands in the brackets of a URL.
       this.#server.listen(port, host.replace(/^\[(.*)\]$/, '$1'), resolve);
     });
     this.#ports.log.info({}, `RunPod's local API is at http://${host}:${port}`);
@@ -111,13 +111,13 @@ function send(response: ServerResponse, status: number, body: unknown): void {
   const isText = typeof body === 'string';
   response.writeHead(status, {
     'content-type': isText ? 'text/plain; charset=utf-8' : 'application/json',
-    // The rest of a body that is not read is not waited for.
+    // The worker does not wait for the rest of a body that it does not read.
     ...(status === 413 && { connection: 'close' }),
   });
   response.end(isText ? body : writeJson(body));
 }
 
-/** Null: there are more than any input has. @throws Error when the caller breaks off */
+/** Returns the bytes of the body; null: there are more than any input has. @throws Error when the caller breaks off */
 async function bytesOf(request: IncomingMessage): Promise<Buffer | null> {
   if (Number(request.headers['content-length'] ?? 0) > limits.PAYLOAD_BYTES) return null;
   const pieces: Buffer[] = [];
@@ -130,7 +130,7 @@ async function bytesOf(request: IncomingMessage): Promise<Buffer | null> {
   return Buffer.concat(pieces);
 }
 
-/** Null: there is no input in it. A text: what is wrong with its bytes, or its webhook. */
+/** Returns what was submitted; null: the body has no input; a text: what is wrong with its bytes, or its webhook. */
 function submittedIn(body: Buffer, hosts: readonly string[] | null): Submitted | string | null {
   let given: Record<string, unknown>;
   try {

@@ -6,9 +6,10 @@ import { isLoopback } from '../../process/network.ts';
 const FORWARDED_HEADERS = ['x-forwarded-for', 'forwarded', 'x-real-ip', 'x-forwarded-host', 'via'];
 
 /**
- * Why a request to the local API is refused, as a queue without tokens refuses it; null: it is served. The host is checked
- * against pages that make their own name point to this machine, and the origin against pages that simply call it.
- * @param bound the address that the API listens on: of one that others reach the operator has asked for others
+ * Returns why a request to the local API is refused, as a queue without tokens refuses it; null: it is served. The host
+ * is checked against pages that make their own name point to this machine, and the origin against pages that simply
+ * call it.
+ * @param bound the address that the API listens on: where others reach it, the operator has asked for others
  */
 export function refusalOf(headers: IncomingHttpHeaders, bound: string): string | null {
   const host = hostOf(`http://${headers.host ?? ''}`);
@@ -27,7 +28,7 @@ export function refusalOf(headers: IncomingHttpHeaders, bound: string): string |
   return null;
 }
 
-/** Null: it is no address. */
+/** Returns the host of an address; null: the text is no address. */
 function hostOf(url: string): string | null {
   return URL.canParse(url) ? new URL(url).hostname : null;
 }

@@ -4,10 +4,10 @@ import { addressOf } from '../files/file-access.ts';
 import { isPublicAddress, PrivateAddressError } from '../files/public-fetch.ts';
 import type { Ports } from '../ports.ts';
 
-/** How long a receiver may take to answer, ms. */
+/** A receiver may take this many ms to answer. */
 const WITHIN_MS = 10_000;
 
-/** Where the outcome of a job is posted. */
+/** The receiver to which the outcome of a job is posted. */
 export interface Webhook {
   url: URL;
   authorization: string | undefined;
@@ -15,9 +15,9 @@ export interface Webhook {
 }
 
 /**
- * The webhook that a caller of the local API names, as far as its address tells.
+ * Returns the webhook that a caller of the local API names, as far as its address tells.
  * @param hosts the only ones, whatever their addresses; null: any public one over https
- * @returns a text: what is wrong with it
+ * @returns a text: what is wrong with the address
  */
 export function webhookOf(text: string, hosts: readonly string[] | null): Webhook | string {
   if (!URL.canParse(text)) return 'its address is not a URL';

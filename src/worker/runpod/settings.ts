@@ -11,6 +11,6 @@ export interface RunpodQueueSettings {
   pingIntervalMs: number;
   /** Each result asks the platform for a new worker, and this one ends. */
   refreshes: boolean;
-  /** To which the local API posts, whatever their addresses; null: to any public host over https. */
+  /** Hosts to which the local API posts, whatever their addresses; null: it posts to any public host over https. */
   webhookHosts: readonly string[] | null;
 }

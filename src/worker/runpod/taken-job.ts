@@ -29,7 +29,9 @@ export function readTakenJob(given: unknown): TakenJob | null {
   };
 }
 
-/** Whether an id can stand in the path of an address: half a surrogate cannot be encoded, dots name another folder. */
+/**
+ * Whether an id can stand in the path of an address: half a surrogate cannot be encoded, and dots name another folder.
+ */
 function isAddressable(id: string): boolean {
   return id !== '' && id.length <= LONGEST_ID && id.isWellFormed() && id !== '.' && id !== '..';
 }

@@ -11,7 +11,7 @@ export const MANIFEST = 'backup.json';
 /** Files that a state folder has beside its databases, and that a backup takes along where they are there. */
 export const SINGLE_FILES = ['tokens.json', 'file-key-secret'];
 
-/** As workerd names folders and databases. */
+/** Matches the paths of databases, as workerd names folders and databases. */
 const DATABASE = /^data(?:\/(?!\.)[\w.-]+)+\.sqlite$/;
 
 /** A backup may come from somebody else: nothing is written but what a state folder has. */
@@ -33,7 +33,7 @@ const Manifest = z.object({
       sha256: z.string(),
     }),
   ),
-  /** Of the list of files, so that one with an entry taken out is none. */
+  /** SHA-256 of the list of files, so that a list with an entry taken out is refused. */
   files_sha256: z.string(),
 });
 export type Manifest = z.infer<typeof Manifest>;
@@ -88,7 +88,10 @@ async function databasesBelow(folder: string): Promise<string[]> {
   return names.map((name) => join('data', name));
 }
 
-/** Bytes of a file; undefined: it is not there. @throws UserError for a link: what it leads to is not of the backup */
+/**
+ * Returns the bytes of a file; undefined: it is not there.
+ * @throws UserError for a link, whose target is no part of the backup
+ */
 async function sizeOf(folder: string, path: string): Promise<number | undefined> {
   const parts = path.split('/');
   let size: number | undefined;
