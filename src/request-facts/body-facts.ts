@@ -208,11 +208,9 @@ function fieldsOf(body: Uint8Array): Partial<Record<(typeof READ)[number], Uint8
   const found: Partial<Record<(typeof READ)[number], Uint8Array>> = {};
   try {
     for (const { name, valueStart, end } of membersOf(body)) {
-      if (!isRead(name)) rejectOtherCase(name);
-      else {
-        if (found[name] !== undefined && ONE_CASE.has(name)) throw twice(name);
-        found[name] = body.subarray(valueStart, end);
-      }
+      // The last of two counts, as it does for the parsers of vLLM, llama.cpp and Ollama.
+      if (isRead(name)) found[name] = body.subarray(valueStart, end);
+      else rejectOtherCase(name);
     }
     return found;
   } catch (error) {
@@ -220,10 +218,6 @@ function fieldsOf(body: Uint8Array): Partial<Record<(typeof READ)[number], Uint8
     if (problem !== null) throw new RequestFault('invalid_utf8', problem);
     throw asRequestFault(error);
   }
-}
-
-function twice(name: string): RequestFault {
-  return new RequestFault('invalid_field', `${name}: comes twice, and engines differ in which counts.`);
 }
 
 function isRead(name: string): name is (typeof READ)[number] {

@@ -128,8 +128,10 @@ describe('a batch', () => {
   });
 
   it('fails at once where nobody serves any of its models, and names those that are served', async () => {
-    const { work, create, become } = queueOf();
+    const { client, work, create, become } = queueOf();
     await work();
+    // Until the fleet has heard of the worker a batch begins, and its lines fail one by one.
+    await until(async () => (await client().models.list()).data.length > 0, 'the model is known');
     const batch = await become((await create([line('a', 'a', { model: 'tinny' })])).id, 'failed');
     expect(batch.errors?.data).toEqual([
       {

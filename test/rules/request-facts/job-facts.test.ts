@@ -183,11 +183,6 @@ describe('a job that says two things', () => {
       /"a".* none/,
     ],
     [
-      'one model and another',
-      ['engine_request', { path: '/x', body: '{"model":"a","x":1,"mod\\u0065l":"b"}' }],
-      /twice/,
-    ],
-    [
       'one cache and none',
       [
         'runpod',
