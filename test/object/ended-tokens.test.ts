@@ -120,7 +120,8 @@ describe.each(['revoked', 'rotated'] as const)('a token that is %s', (how) => {
       { type: 'end', stream, size: EVENT.length + rest.length },
     );
     await until(() => others.isOver, 'the stream of the other tenant ends');
-    expect(others.text.replaceAll(': keep-alive\n\n', '')).toBe(`${EVENT}data: [DONE]\n\n`);
+    // On a busy machine the stream is silent for long enough to get comments (relay/keep-alive.ts).
+    expect(others.text.replaceAll(/^:.*\n\n/gm, '')).toBe(`${EVENT}data: [DONE]\n\n`);
     // What is stored goes on.
     expect(await (await ask('GET', `/api/jobs/${how}`)).json()).not.toMatchObject({ state: 'cancelled' });
     worker.vanish();
