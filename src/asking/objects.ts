@@ -1,0 +1,71 @@
+import type { BatchesRpc } from '../batches/rpc.ts';
+import type { FileRpc } from '../files/rpc.ts';
+import type { OpenedWith } from '../fleet/live-viewers.ts';
+import type { AuditCalls, FleetRpc, TokenCalls } from '../fleet/rpc.ts';
+import type { QueueRpc, RequestAnswer, Unserved, WaitingRequest } from '../queue/rpc.ts';
+import type { WorkerToken } from '../queue/store/ports.ts';
+import type { RelayCalls } from '../relay/calls.ts';
+import type { SchedulerRpc } from '../scheduler/rpc.ts';
+
+/** What a relay is told of the request whose answer it opens, for the case that it has to be moved. */
+export interface AskedFor {
+  call: Omit<WaitingRequest, 'payload'>;
+  queue_id: string;
+  worker_id: string;
+  /** Headers of the response beside the engine's. */
+  more: Record<string, string>;
+}
+
+/**
+ * How the gateway and the objects reach the objects of a queue id. Each host makes one (host/node, host/cloudflare).
+ * A call that fails because its object ended rejects with an error whose `retryable` is true: asked again, it reaches
+ * the next object. Ask for a stub anew for every call, since one that failed once may stay broken.
+ */
+export interface Objects {
+  queue(queueId: string): QueueStub;
+  fleet(queueId: string): FleetStub;
+  batches(queueId: string): BatchesRpc;
+  files(queueId: string): FilesStub;
+  relay(queueId: string, workerId: string): RelayStub;
+}
+
+/** What the gateway knows of a worker that dials its control socket. */
+export interface WorkerDial {
+  /** Scheme, host and port that the worker dialled, and dials again. */
+  origin: string;
+  /** Null where no tokens are configured. */
+  token: WorkerToken | null;
+  /** US dollars of its machine; null: it is not known. */
+  price_per_hour: number | null;
+}
+
+export interface QueueStub extends QueueRpc {
+  /** Asks for a worker for a caller that waits. The payload is not read after the call has been answered. */
+  request(job: WaitingRequest): Promise<RequestAnswer | Unserved>;
+  /** Opens the control socket of a worker. @param upgrade the worker's request @returns the answer to it */
+  connect(dial: WorkerDial, upgrade: Request): Promise<Response>;
+}
+
+export interface FleetStub extends FleetRpc, TokenCalls, AuditCalls, SchedulerRpc {
+  /** Opens the socket of a viewer. @returns the answer to its request */
+  watch(opened: OpenedWith, upgrade: Request): Promise<Response>;
+}
+
+export interface FilesStub extends FileRpc {
+  /** The content of a file: 404 where there is none, 503 where the bucket does not give it. */
+  content(fileId: string): Promise<Response>;
+}
+
+export interface RelayStub extends RelayCalls {
+  /** Opens the answer socket of the worker. @returns the answer to its request */
+  connect(upgrade: Request): Promise<Response>;
+  /**
+   * The answer of one attempt, as soon as it opens: the engine's own status, headers and body, or a response with
+   * BROKEN_HEADER. Cancelling its body cancels the stream.
+   * @param more headers of the response beside the engine's
+   * @param asked what is asked elsewhere if the answer breaks off; null: it is not moved
+   */
+  open(stream: number, more: Record<string, string>, asked: AskedFor | null): Promise<Response>;
+  /** The same for the answer of a stored job, which several readers may read; one that leaves cancels nothing. */
+  openReplay(stream: number, more: Record<string, string>, signal: AbortSignal): Promise<Response>;
+}
