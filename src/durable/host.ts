@@ -37,10 +37,19 @@ export interface ObjectHost<Kept = never> {
    * @param reason the error that pending calls get
    */
   restart(reason: string): void;
-  /** Deletes every table and gives the disk back. */
-  clear(): Promise<void>;
+  /**
+   * Deletes every table and the alarm, and gives the disk back.
+   * @param remake makes the object's tables anew, before the host hands the object anything else
+   */
+  clear<T>(remake: () => T): Promise<T>;
   log: Log;
 }
+
+/**
+ * How requests leave for addresses that are not ours.
+ * @param reach `public`: only addresses that anybody can reach; `private`: those of the operator's network too
+ */
+export type Post = (reach: 'public' | 'private') => (url: string, init: RequestInit) => Promise<Response>;
 
 /** Writes a line of the log. Fields are plain data and hold no secret. */
 export type Log = (
@@ -71,6 +80,8 @@ export interface HostSocket<Kept> {
 export interface HostedObject<Opened = never, Kept = never> {
   /** @param setFor the time for which the alarm was set, epoch ms; null: the host does not know it any more */
   alarm?(setFor: number | null): Promise<void>;
+  /** Returns why no further socket may be opened, a sentence, or null; the host then answers 503 with it. */
+  mayOpen?(): string | null;
   /** A socket has been opened: `save` what it is to keep. */
   opened?(socket: HostSocket<Kept>, opened: Opened): void;
   message?(socket: HostSocket<Kept>, message: string | Uint8Array<ArrayBuffer>): Promise<void>;

@@ -1,7 +1,8 @@
 /** The storage that the rules of a Durable Object with a database are given. */
 
-export type SqlValue = string | number | null;
-export type Row = Record<string, SqlValue>;
+export type SqlValue = string | number | null | Uint8Array;
+/** Bytes are read as an ArrayBuffer on Cloudflare, and as a Uint8Array on Node. */
+export type Row = Record<string, SqlValue | ArrayBuffer>;
 
 /** All statements between two awaits are one commit. */
 export interface Sql {

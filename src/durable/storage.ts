@@ -11,7 +11,7 @@ export function sqlOf({ sql }: DurableObjectStorage): Sql {
     exec: (query: string, ...bindings: SqlValue[]) => {
       const cursor = sql.exec(query, ...bindings);
       const names = columns.get(query);
-      if (names) return Array.from(cursor.raw<SqlValue[]>(), (values) => rowOf(names, values));
+      if (names) return Array.from(cursor.raw(), (values) => rowOf(names, values));
       const found = cursor.toArray() as Row[];
       if (names === undefined && found.length > 0) {
         const { columnNames } = cursor;
@@ -22,7 +22,7 @@ export function sqlOf({ sql }: DurableObjectStorage): Sql {
   };
 }
 
-function rowOf(names: readonly string[], values: readonly SqlValue[]): Row {
+function rowOf(names: readonly string[], values: readonly SqlStorageValue[]): Row {
   const row: Row = {};
   for (let n = 0; n < names.length; n++) row[names[n]!] = values[n]!;
   return row;

@@ -63,8 +63,8 @@ export function listFiles(sql: Sql, wanted: FilesWanted, now: number): FilePage 
   const from =
     after === null
       ? null
-      : sql.exec(`SELECT seq FROM files WHERE id = ?1 AND (?2 IS NULL OR tenant = ?2)`, after, viewer)[0]
-          ?.seq;
+      : (sql.exec(`SELECT seq FROM files WHERE id = ?1 AND (?2 IS NULL OR tenant = ?2)`, after, viewer)[0]
+          ?.seq as number | undefined);
   if (from === undefined) return null;
   const [comparison, direction] = order === 'asc' ? ['>', 'ASC'] : ['<', 'DESC'];
   const rows = sql.exec(
