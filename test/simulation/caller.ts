@@ -1,6 +1,6 @@
+import { type AttemptLoopPorts, runAttempts } from '../../src/asking/attempt-loop.ts';
+import { GONE, HangUp } from '../../src/asking/hang-up.ts';
 import { HttpError } from '../../src/gateway/errors.ts';
-import { type AttemptLoopPorts, runAttempts } from '../../src/gateway/inference/attempt-loop.ts';
-import { GONE, HangUp } from '../../src/gateway/inference/hang-up.ts';
 import { callQueue } from '../../src/gateway/objects/calls.ts';
 import { callWorker } from '../../src/gateway/objects/work.ts';
 import { pack } from '../../src/protocol/index.ts';

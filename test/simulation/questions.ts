@@ -1,4 +1,4 @@
-import type { AskedFor } from '../../src/moving/elsewhere/mover.ts';
+import type { AskedFor } from '../../src/asking/objects.ts';
 import type { Queue } from '../../src/queue/queue.ts';
 import { readRequest, sayAnswer } from '../../src/queue/request-call.ts';
 import {

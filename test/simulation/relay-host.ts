@@ -1,4 +1,5 @@
-import { type AskedFor, Moving, type MovingPorts } from '../../src/moving/elsewhere/mover.ts';
+import type { AskedFor } from '../../src/asking/objects.ts';
+import { Moving, type MovingPorts } from '../../src/moving/elsewhere/mover.ts';
 import type { AnswerHead, BrokenReason } from '../../src/protocol/index.ts';
 import { PING_TEXT, PONG_TEXT } from '../../src/protocol/index.ts';
 import { BROKEN_HEADER } from '../../src/relay/calls.ts';

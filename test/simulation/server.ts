@@ -1,9 +1,9 @@
+import type { AttemptLoopPorts } from '../../src/asking/attempt-loop.ts';
+import type { AskedFor } from '../../src/asking/objects.ts';
 import type { BatchQueue } from '../../src/batches/ports.ts';
 import { batchQueue } from '../../src/gateway/batches/queue.ts';
 import type { Env } from '../../src/gateway/env.ts';
-import type { AttemptLoopPorts } from '../../src/gateway/inference/attempt-loop.ts';
 import { elsewhere, stayed } from '../../src/moving/elsewhere/ask.ts';
-import type { AskedFor } from '../../src/moving/elsewhere/mover.ts';
 import type { RequestTarget } from '../../src/queue/request-call.ts';
 import type { WaitingRequest } from '../../src/queue/rpc.ts';
 import { ASKED_FOR_HEADER, relayName } from '../../src/relay/calls.ts';

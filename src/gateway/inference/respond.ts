@@ -1,7 +1,7 @@
+import type { Outcome } from '../../asking/attempt-loop.ts';
 import { type Failure, parseEngineError } from '../../protocol/index.ts';
 import type { RequestFacts } from '../../request-facts/body-facts.ts';
 import { type ErrorOf, engineResponse, errorResponse, HttpError, retryAfter } from '../errors.ts';
-import type { Outcome } from './attempt-loop.ts';
 import { answerFromResult, isGivenUp } from './base-answer.ts';
 
 /** A request, beside its outcome. */

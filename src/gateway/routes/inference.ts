@@ -1,3 +1,5 @@
+import { type Outcome, runAttempts } from '../../asking/attempt-loop.ts';
+import { HangUp } from '../../asking/hang-up.ts';
 import { freeBytes } from '../../durable/free-bytes.ts';
 import {
   asciiJson,
@@ -17,10 +19,8 @@ import { adapterProblem, boundsOf, modelProblem, requestPriority } from '../boun
 import type { Env } from '../env.ts';
 import { type ErrorOf, HttpError, otherMethod } from '../errors.ts';
 import { modelsOf } from '../fleet-views.ts';
-import { type Outcome, runAttempts } from '../inference/attempt-loop.ts';
 import { beginAfterMs, respondEarly } from '../inference/early-response.ts';
 import { type EngineCall, engineCall } from '../inference/engine-request.ts';
-import { HangUp } from '../inference/hang-up.ts';
 import { makesResponse, ownerOf, rememberingOwner } from '../inference/kept-responses.ts';
 import { respond } from '../inference/respond.ts';
 import { type GivenLimits, limitsOf, waitsOf } from '../inference/time-limits.ts';

@@ -1,9 +1,9 @@
-import type { AttemptLoopPorts } from '../../gateway/inference/attempt-loop.ts';
+import type { AttemptLoopPorts } from '../../asking/attempt-loop.ts';
+import type { AskedFor } from '../../asking/objects.ts';
 import { asciiJson } from '../../protocol/index.ts';
 import { askForWorker, type RequestTarget } from '../../queue/request-call.ts';
 import { isUnserved } from '../../queue/rpc.ts';
 import { ANSWER_HEADERS, ASKED_FOR_HEADER, streamUrl } from '../../relay/calls.ts';
-import type { AskedFor } from './mover.ts';
 
 /** The objects that are asked for the rest of an answer. */
 export interface ElsewhereEnv {

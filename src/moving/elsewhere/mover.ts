@@ -1,5 +1,6 @@
-import { type AttemptLoopPorts, type Outcome, runAttempts } from '../../gateway/inference/attempt-loop.ts';
-import { HangUp } from '../../gateway/inference/hang-up.ts';
+import { type AttemptLoopPorts, type Outcome, runAttempts } from '../../asking/attempt-loop.ts';
+import { HangUp } from '../../asking/hang-up.ts';
+import type { AskedFor } from '../../asking/objects.ts';
 import { type BrokenReason, limits, RELEASE_REASONS } from '../../protocol/index.ts';
 import type { WaitingRequest } from '../../queue/rpc.ts';
 import type { Mover } from '../../relay/ports.ts';
@@ -7,15 +8,6 @@ import { closingEvents, continuationRequest, isGenerated } from '../continuation
 import { type Cut, tokensGiven } from '../cut.ts';
 import { onOwnTerms } from '../own-terms.ts';
 import { Stitcher } from '../stitch.ts';
-
-/** What a relay is told of the request whose answer it opens, for the case that it has to be moved. */
-export interface AskedFor {
-  call: Omit<WaitingRequest, 'payload'>;
-  queue_id: string;
-  worker_id: string;
-  /** Headers of the response beside the engine's. */
-  more: Record<string, string>;
-}
 
 export interface MovingPorts {
   /** How the queue and other relays are asked. */

@@ -1,7 +1,8 @@
+import type { AskedFor } from '../../asking/objects.ts';
 import { freeBytes } from '../../durable/free-bytes.ts';
 import { quietly } from '../../durable/quietly.ts';
 import { type ElsewhereEnv, elsewhere, stayed } from '../../moving/elsewhere/ask.ts';
-import { type AskedFor, Moving } from '../../moving/elsewhere/mover.ts';
+import { Moving } from '../../moving/elsewhere/mover.ts';
 import {
   type AnswerHead,
   type BrokenReason,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Outcome } from '../../../src/gateway/inference/attempt-loop.ts';
+import type { Outcome } from '../../../src/asking/attempt-loop.ts';
 import { respond } from '../../../src/gateway/inference/respond.ts';
 import type { RequestFacts } from '../../../src/request-facts/body-facts.ts';
 

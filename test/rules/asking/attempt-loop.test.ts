@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type AttemptLoopPorts, runAttempts } from '../../../src/gateway/inference/attempt-loop.ts';
-import { HangUp } from '../../../src/gateway/inference/hang-up.ts';
+import { type AttemptLoopPorts, runAttempts } from '../../../src/asking/attempt-loop.ts';
+import { HangUp } from '../../../src/asking/hang-up.ts';
 import { type BrokenReason, limits } from '../../../src/protocol/index.ts';
 import type { RequestAnswer, WaitingRequest } from '../../../src/queue/rpc.ts';
 import { BROKEN_HEADER } from '../../../src/relay/calls.ts';

@@ -1,7 +1,7 @@
-import { type BrokenReason, type Failure, limits, RELEASE_REASONS } from '../../protocol/index.ts';
-import { BROKEN_FENCE_HEADER, type Opened } from '../../queue/request-call.ts';
-import type { RequestAnswer, WaitingRequest } from '../../queue/rpc.ts';
-import { BROKEN_HEADER } from '../../relay/calls.ts';
+import { type BrokenReason, type Failure, limits, RELEASE_REASONS } from '../protocol/index.ts';
+import { BROKEN_FENCE_HEADER, type Opened } from '../queue/request-call.ts';
+import type { RequestAnswer, WaitingRequest } from '../queue/rpc.ts';
+import { BROKEN_HEADER } from '../relay/calls.ts';
 import { GONE, type HangUp } from './hang-up.ts';
 
 /** Pause before asking again for a worker after one released the job, ms; doubles up to the second. */
