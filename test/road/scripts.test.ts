@@ -5,7 +5,7 @@ import { startProcess, stopAllProcesses } from '../support/processes.ts';
 /** The scripts of package.json that take options, in a checkout. */
 const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as { scripts: Record<string, string> };
 const WITH_OPTIONS = ['simulate', 'simulate:fleet', 'simulate:runpod', 'simulate:sharing']
-  .concat('planted-bugs', 'fuzz', 'soak', 'abuse', 'demo-fleet')
+  .concat('planted-bugs', 'fuzz', 'soak', 'abuse', 'demo-fleet', 'move')
   .concat('bench', 'bench:compare', 'bench:drain', 'bench:first-job', 'bench:optimisations')
   .concat('bench:prefixes', 'bench:runpod');
 
