@@ -8,17 +8,7 @@ const CHECKS: Record<string, [command: string, ...args: string[]]> = {
   'types (workerd)': ['tsc', '-p', 'scripts/tsconfig.workerd.json'],
   'types (dashboard)': ['tsc', '-p', 'src/dashboard/tsconfig.json'],
   'lint, format and file lengths': ['biome', 'check', '--error-on-warnings', '--max-diagnostics=100', '.'],
-  'rooms and cycles': [
-    'depcruise',
-    '--config',
-    'scripts/dependency-cruiser.js',
-    '--output-type',
-    'err-long',
-    'src',
-    'test',
-    'scripts',
-    'bench',
-  ],
+  'rooms and cycles': ['node', 'scripts/check-rooms.ts'],
   'unused exports, files and dependencies': ['knip'],
   'cloudflare bundle': [
     'wrangler',
