@@ -1,4 +1,4 @@
-import { freshDashboard } from '../src/workerd/dashboard.ts';
+import { freshDashboard } from '../src/host/dashboard.ts';
 
 /** What wrangler runs before it bundles the gateway, which imports the page's files. */
 await freshDashboard();

@@ -11,8 +11,8 @@ import {
 } from 'node:fs';
 import { basename, join } from 'node:path';
 import type { Plugin } from 'esbuild';
+import { freshDashboard } from '../src/host/dashboard.ts';
 import { buildGateway } from '../src/workerd/bundle.ts';
-import { freshDashboard } from '../src/workerd/dashboard.ts';
 
 /**
  * What runs from a checkout, an image and the published package: each program as one file, with the parts that

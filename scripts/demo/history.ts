@@ -14,7 +14,7 @@ import {
   QUEUE_WAIT_BOUNDS,
   type RequestRecord,
 } from '../../src/protocol/index.ts';
-import { openDatabase } from '../../src/workerd/sqlite.ts';
+import { openDatabase } from '../../src/state/sqlite.ts';
 import { type DemoPool, PARTS, POOLS } from './cast.ts';
 
 const MINUTE_MS = 60_000;

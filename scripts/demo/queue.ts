@@ -1,9 +1,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { bindingsOf, readQueueSettings } from '../../src/host/node/settings.ts';
 import { createLogger } from '../../src/process/index.ts';
 import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
-import { bindingsOf, readQueueSettings } from '../../src/workerd/settings.ts';
 import { writeHistory } from './history.ts';
 
 /** A queue whose state is thrown away at its end. */

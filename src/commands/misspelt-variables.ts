@@ -1,6 +1,6 @@
+import { queueVariables } from '../host/node/settings.ts';
 import { closestName } from '../protocol/spelling.ts';
 import { containerShape } from '../supervisor/variables.ts';
-import { queueVariables } from '../workerd/settings.ts';
 
 /** What the names of our variables begin with. */
 const OURS = /^(?:CASOLA|ENGINE|GATEWAY|QUEUE|VLLM|WORKER)_/;

@@ -1,6 +1,6 @@
+import { bindingsOf, type QueueOptions, readQueueSettings } from '../host/node/settings.ts';
 import { createLogger, EXIT, endSignals, unlessSignalled } from '../process/index.ts';
 import { keepServing } from '../workerd/keep-serving.ts';
-import { bindingsOf, type QueueOptions, readQueueSettings } from '../workerd/settings.ts';
 
 /**
  * `worker-vllm queue`: queue and gateway alone, for workers elsewhere.

@@ -1,8 +1,8 @@
 import { resolve } from 'node:path';
 import { EXIT } from '../process/index.ts';
-import { takeBackup } from '../workerd/backup/backup.ts';
-import { restoreBackup } from '../workerd/backup/restore.ts';
-import type { DatabaseReport } from '../workerd/state-check.ts';
+import { takeBackup } from '../state/backup/backup.ts';
+import { restoreBackup } from '../state/backup/restore.ts';
+import type { DatabaseReport } from '../state/check.ts';
 import { print } from './print.ts';
 import { ProgressLine } from './progress-line.ts';
 import { jobsText } from './state.ts';

@@ -6,8 +6,8 @@ import {
   halfRestoredText,
   isHalfRestored,
   OTHER_VERSION_ADVICE,
-} from '../workerd/state-check.ts';
-import { stateFolderError } from '../workerd/state-folder.ts';
+} from '../state/check.ts';
+import { stateFolderError } from '../state/folder.ts';
 import { print } from './print.ts';
 
 /**

@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as z from 'zod';
+import { addToken, bindingsOf, type QueueOptions, readQueueSettings } from '../host/node/settings.ts';
 import {
   createLogger,
   type EndSignals,
@@ -12,10 +13,9 @@ import {
 } from '../process/index.ts';
 import { isFinal, type LaunchRow } from '../protocol/index.ts';
 import type { FleetSpec } from '../scheduler/spec.ts';
+import { makeToken } from '../state/tokens.ts';
 import { keepServing } from '../workerd/keep-serving.ts';
 import type { RunningWorkerd } from '../workerd/process.ts';
-import { addToken, bindingsOf, type QueueOptions, readQueueSettings } from '../workerd/settings.ts';
-import { makeToken } from '../workerd/tokens.ts';
 import type { QueueTarget } from './ask-queue.ts';
 import { removeFleet } from './fleet/control.ts';
 import { readFleetFile } from './fleet/file.ts';

@@ -3,13 +3,6 @@ import { once } from 'node:events';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { exitCodeOf, guardGroup } from '../process/child.ts';
-import { freePort } from '../process/free-port.ts';
-import { createLogger, type EndSignals, EXIT, endSignals, unlessSignalled } from '../process/index.ts';
-import { programArguments } from '../process/package.ts';
-import { readContainerVariables } from '../supervisor/variables.ts';
-import { keepServing } from '../workerd/keep-serving.ts';
-import type { RunningWorkerd } from '../workerd/process.ts';
 import {
   addToken,
   bindingsOf,
@@ -17,8 +10,15 @@ import {
   queueVariables,
   readQueueSettings,
   withOptions,
-} from '../workerd/settings.ts';
-import { makeToken } from '../workerd/tokens.ts';
+} from '../host/node/settings.ts';
+import { exitCodeOf, guardGroup } from '../process/child.ts';
+import { freePort } from '../process/free-port.ts';
+import { createLogger, type EndSignals, EXIT, endSignals, unlessSignalled } from '../process/index.ts';
+import { programArguments } from '../process/package.ts';
+import { makeToken } from '../state/tokens.ts';
+import { readContainerVariables } from '../supervisor/variables.ts';
+import { keepServing } from '../workerd/keep-serving.ts';
+import type { RunningWorkerd } from '../workerd/process.ts';
 import { chooseEngine, withEngine } from './choose-engine.ts';
 import { print } from './print.ts';
 import { queueIds } from './queue-ids.ts';

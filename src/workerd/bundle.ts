@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import type { Plugin } from 'esbuild';
-import { freshDashboard } from './dashboard.ts';
+import { freshDashboard } from '../host/dashboard.ts';
 
 /** The modules of the worker: the gateway with its objects, and the page's files, which it imports. */
 export const MODULES = { main: 'main.js', dashboard: 'dashboard.bin' };

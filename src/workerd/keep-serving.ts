@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { QueueSettings } from '../host/node/settings.ts';
+import { followTokens } from '../state/follow-tokens.ts';
 import { descriptorLimit, exhaustedText } from './descriptors.ts';
-import { followTokens } from './follow-tokens.ts';
 import { type RunningWorkerd, startWorkerd, type WorkerdExit, type WorkerdOptions } from './process.ts';
-import type { QueueSettings } from './settings.ts';
 
 /** Between the end and the next start, so that a crowd that stays does not make this a busy loop, ms. */
 const PAUSE_MS = 1000;

@@ -7,15 +7,15 @@ import { promisify } from 'node:util';
 import { guardGroup } from '../process/child.ts';
 import { EXIT, type Logger, UserError } from '../process/index.ts';
 import { dialableHost } from '../process/network.ts';
+import { assertUsable } from '../state/check.ts';
+import { fileKeySecret } from '../state/file-key-secret.ts';
+import { makeFolder, stateFolderError } from '../state/folder.ts';
+import { lockState } from '../state/lock.ts';
 import { bundle, MODULES } from './bundle.ts';
 import { trustedCertificates } from './certificates.ts';
 import { workerdConfig } from './config.ts';
 import { descriptorLimit, warnOfLowLimit, watchDescriptors } from './descriptors.ts';
-import { fileKeySecret } from './file-key-secret.ts';
 import { listening, watchOutput } from './output.ts';
-import { assertUsable } from './state-check.ts';
-import { makeFolder, stateFolderError } from './state-folder.ts';
-import { lockState } from './state-lock.ts';
 
 /** How long workerd gets between SIGTERM and SIGKILL, ms. */
 const STOP_MS = 2000;

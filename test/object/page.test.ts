@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { brotliDecompressSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { unpackPage } from '../../src/dashboard/archive.ts';
-import { freshDashboard } from '../../src/workerd/dashboard.ts';
+import { freshDashboard } from '../../src/host/dashboard.ts';
 import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** What a browser loads before it shows anything, compressed, bytes. */

@@ -7,9 +7,9 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { runStateCheck } from '../../src/commands/state.ts';
 import { EXIT, type Logger } from '../../src/process/index.ts';
+import { checkDatabases } from '../../src/state/check.ts';
+import { openDatabase } from '../../src/state/sqlite.ts';
 import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
-import { openDatabase } from '../../src/workerd/sqlite.ts';
-import { checkDatabases } from '../../src/workerd/state-check.ts';
 import { until } from '../support/poll.ts';
 
 let folder: string;

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import type { AuditEntry } from '../../src/protocol/index.ts';
-import { readTokenFile } from '../../src/workerd/tokens.ts';
+import { readTokenFile } from '../../src/state/tokens.ts';
 import { callsOf, job, PROMPT, ROOT } from '../support/audit-road.ts';
 import { until } from '../support/poll.ts';
 import { stopAllProcesses } from '../support/processes.ts';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import { readTokenFile } from '../../src/workerd/tokens.ts';
+import { readTokenFile } from '../../src/state/tokens.ts';
 import { until } from '../support/poll.ts';
 import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
 import { cli, startQueue, tearDown } from '../support/road.ts';

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { readQueueSettings } from '../../src/workerd/settings.ts';
+import { readQueueSettings } from '../../src/host/node/settings.ts';
 import { type Child, startProcess } from './processes.ts';
 
 /** The queue as it is deployed on Cloudflare, by `wrangler dev`: what docs/deploying.md says, on this machine. */

@@ -7,7 +7,7 @@ import {
   type TokenChanges,
   type TokenEntry,
 } from '../../settings/token-entry.ts';
-import { changeTokenFile, makeToken, readTokenFile, storeToken } from '../../workerd/tokens.ts';
+import { changeTokenFile, makeToken, readTokenFile, storeToken } from '../../state/tokens.ts';
 import { askQueueJson, type QueueTarget } from '../ask-queue.ts';
 
 /** Where tokens are kept: in the state folder of a queue, or in a queue that runs, which is asked over HTTP. */
@@ -26,7 +26,7 @@ export interface TokenPlace {
 /** Shown this once. */
 export type NewSecret = Pick<NewToken, 'token' | 'name'>;
 
-/** @throws UserError in each, as those of workerd/tokens.ts */
+/** @throws UserError in each, as those of state/tokens.ts */
 export function tokensOfFolder(stateDir: string): TokenPlace {
   return {
     note: `${stateDir}/tokens.json keeps its SHA-256. A queue that runs on this folder knows it in a moment, unless it was started without any token.`,

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { stateText } from '../../../src/commands/state.ts';
-import type { DatabaseReport } from '../../../src/workerd/state-check.ts';
+import type { DatabaseReport } from '../../../src/state/check.ts';
 
 const report = (name: string, more: Partial<DatabaseReport> = {}): DatabaseReport => ({
   path: `/state/data/worker-vllm-queue/${name}.sqlite`,

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import * as z from 'zod';
+import { queueVariables } from '../../../src/host/node/settings.ts';
 import { readEnvironment, UserError, variable } from '../../../src/process/index.ts';
 import { readContainerVariables } from '../../../src/supervisor/variables.ts';
-import { queueVariables } from '../../../src/workerd/settings.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'environment-'));
 afterAll(() => rmSync(folder, { recursive: true }));

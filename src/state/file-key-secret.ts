@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { stateFolderError } from './state-folder.ts';
+import { stateFolderError } from './folder.ts';
 
 /**
  * The secret behind the keys of payloads and results (protocol/file-keys.ts). It stays in the state folder, for its

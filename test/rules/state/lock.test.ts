@@ -4,9 +4,9 @@ import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { openDatabase } from '../../../src/workerd/sqlite.ts';
-import { makeFolder } from '../../../src/workerd/state-folder.ts';
-import { lockState } from '../../../src/workerd/state-lock.ts';
+import { makeFolder } from '../../../src/state/folder.ts';
+import { lockState } from '../../../src/state/lock.ts';
+import { openDatabase } from '../../../src/state/sqlite.ts';
 
 let root: string;
 beforeEach(async () => {
@@ -20,7 +20,7 @@ async function stateFolder(path = 'state'): Promise<string> {
   return folder;
 }
 
-const MODULE = new URL('../../../src/workerd/state-lock.ts', import.meta.url).href;
+const MODULE = new URL('../../../src/state/lock.ts', import.meta.url).href;
 
 /** A process that locks the folder until it is killed. */
 async function otherProcess(folder: string, env: NodeJS.ProcessEnv = {}) {

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../process/index.ts';
+import { stateFolderError } from './folder.ts';
 import { isBusy, openDatabase } from './sqlite.ts';
-import { stateFolderError } from './state-folder.ts';
 
 /** A workerd whose parent was killed is killed by the watchdog; it gets this long to be gone, ms. */
 const ORPHAN_MS = 3000;

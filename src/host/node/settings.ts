@@ -1,10 +1,10 @@
 import * as z from 'zod';
-import { logVariables, readEnvironment, UserError, variable } from '../process/index.ts';
-import { isLoopback } from '../process/network.ts';
-import { bindingName, queueSettings, variableOf } from '../settings/queue-settings.ts';
-import type { TokenEntry } from '../settings/token-entry.ts';
-import { webhookSettingsProblem } from '../settings/webhooks.ts';
-import { readTokenFile, tokensFromText } from './tokens.ts';
+import { logVariables, readEnvironment, UserError, variable } from '../../process/index.ts';
+import { isLoopback } from '../../process/network.ts';
+import { bindingName, queueSettings, variableOf } from '../../settings/queue-settings.ts';
+import type { TokenEntry } from '../../settings/token-entry.ts';
+import { webhookSettingsProblem } from '../../settings/webhooks.ts';
+import { readTokenFile, tokensFromText } from '../../state/tokens.ts';
 
 /** Where a queue listens and keeps its state, and who may use it. */
 export interface QueueSettings {

@@ -1,9 +1,9 @@
 import { chmod, copyFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { UserError } from '../../process/index.ts';
-import { checkDatabases } from '../state-check.ts';
-import { makeFolder, RESTORING, stateFolderError } from '../state-folder.ts';
-import { lockState } from '../state-lock.ts';
+import { checkDatabases } from '../check.ts';
+import { makeFolder, RESTORING, stateFolderError } from '../folder.ts';
+import { lockState } from '../lock.ts';
 import { type Manifest, readManifest, syncedSha256, syncFolder, syncFoldersOf } from './manifest.ts';
 
 /** What may be in a folder that no queue has used: a volume's own, and what locking it leaves. */

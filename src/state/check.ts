@@ -5,8 +5,8 @@ import type { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { versionProblem } from '../durable/tables.ts';
 import { EXIT, UserError } from '../process/index.ts';
+import { RESTORING, stateFolderError } from './folder.ts';
 import { isBusy, openDatabase } from './sqlite.ts';
-import { RESTORING, stateFolderError } from './state-folder.ts';
 
 /** One database of the state folder. */
 export interface DatabaseReport {

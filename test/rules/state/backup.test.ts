@@ -14,11 +14,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { takeBackup } from '../../../src/workerd/backup/backup.ts';
-import { writeManifest } from '../../../src/workerd/backup/manifest.ts';
-import { restoreBackup } from '../../../src/workerd/backup/restore.ts';
-import { openSnapshot } from '../../../src/workerd/backup/snapshot.ts';
-import { openDatabase } from '../../../src/workerd/sqlite.ts';
+import { takeBackup } from '../../../src/state/backup/backup.ts';
+import { writeManifest } from '../../../src/state/backup/manifest.ts';
+import { restoreBackup } from '../../../src/state/backup/restore.ts';
+import { openSnapshot } from '../../../src/state/backup/snapshot.ts';
+import { openDatabase } from '../../../src/state/sqlite.ts';
 
 let root: string;
 const children: ChildProcess[] = [];

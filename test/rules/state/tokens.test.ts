@@ -3,8 +3,8 @@ import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { stateFolderError } from '../../../src/workerd/state-folder.ts';
-import { makeToken, readTokenFile, storeToken, tokensFromText } from '../../../src/workerd/tokens.ts';
+import { stateFolderError } from '../../../src/state/folder.ts';
+import { makeToken, readTokenFile, storeToken, tokensFromText } from '../../../src/state/tokens.ts';
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
 

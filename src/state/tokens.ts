@@ -5,7 +5,7 @@ import * as z from 'zod';
 import { UserError } from '../process/index.ts';
 import { SCOPES, type Scope } from '../settings/scopes.ts';
 import { type TokenBounds, TokenEntry } from '../settings/token-entry.ts';
-import { makeFolder, stateFolderError } from './state-folder.ts';
+import { makeFolder, stateFolderError } from './folder.ts';
 
 /** A token and what is kept of it. */
 export interface NewToken {

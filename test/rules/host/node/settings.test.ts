@@ -1,7 +1,7 @@
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { bindingsOf, readQueueSettings } from '../../../src/workerd/settings.ts';
+import { bindingsOf, readQueueSettings } from '../../../../src/host/node/settings.ts';
 
 const state = join(tmpdir(), 'no-such-state-folder');
 

@@ -2,9 +2,9 @@ import { copyFile, readdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { EXIT, UserError } from '../../process/index.ts';
 import { manifest as ownPackage } from '../../process/package.ts';
+import { checkDatabases, type DatabaseReport } from '../check.ts';
+import { makeFolder, stateFolderError } from '../folder.ts';
 import { loadSqlite } from '../sqlite.ts';
-import { checkDatabases, type DatabaseReport } from '../state-check.ts';
-import { makeFolder, stateFolderError } from '../state-folder.ts';
 import {
   MANIFEST,
   type Manifest,
