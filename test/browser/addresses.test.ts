@@ -1,6 +1,6 @@
 import { afterEach, expect, it } from 'vitest';
 import { accessibilityFaults, type OpenPage } from '../support/browser.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 import { openPage } from './page.ts';
 
 /** Addresses: wrong ones, and those that show somebody else the same. And the look that a browser keeps. */

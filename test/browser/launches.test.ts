@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startDemoLaunches } from '../../scripts/demo/launches.ts';
 import { accessibilityFaults, type OpenPage } from '../support/browser.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 import { openPage } from './page.ts';
 
 /** A fleet that the real scheduler starts and ends, on machines that are made up, as an operator sees it. */

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { accessibilityFaults, type OpenPage } from '../support/browser.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 import { openPage } from './page.ts';
 
 /** A batch on a pool that is scaled to zero, as the page shows it. No launcher is there. */

@@ -2,7 +2,7 @@ import { afterAll, expect, it } from 'vitest';
 import type { AuditPage, FleetView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { startReceiver } from '../support/receiver.ts';
-import { startTestWorkerd, type TestQueue } from '../support/workerd-queue.ts';
+import { startTestWorkerd, type TestQueue } from '../support/test-queue.ts';
 
 /** What needs attention posted by a real workerd to a real HTTP server, and acknowledged over HTTP. */
 const receiver = await startReceiver({ status: 500 });

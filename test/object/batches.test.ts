@@ -3,7 +3,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { answerLines, type LineAnswer } from '../support/line-worker.ts';
 import { until } from '../support/poll.ts';
 import type { JobFrame } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 
 /** Batches as OpenAI's client asks for them, run by workers that the test plays, on the runtime itself. */
 const workerd = startTestWorkerd({ MAX_BATCH_LINES: '400' });

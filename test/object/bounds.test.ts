@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { LedgerView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 
 /** What a queue keeps and how much: ledger, bounds and retention in a real workerd. */
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 
 /** Callers that break off while their bodies come, in a real workerd: what was counted for them is given back. */
 

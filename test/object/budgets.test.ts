@@ -2,8 +2,8 @@ import { expect, it } from 'vitest';
 import type { LimitView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { RawWorker } from '../support/raw-worker.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** Budgets over kills of the process that holds the queue: exactly what was acknowledged counts, once. */
 

@@ -3,8 +3,8 @@ import WebSocket from 'ws';
 import { type NewToken, PING_TEXT } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { bytes, EVENT_STREAM, type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** What ends with a token that is revoked, rotated, changed or over, in a real workerd; and what goes on. */
 

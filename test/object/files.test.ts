@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { JobView } from '../../src/protocol/index.ts';
 import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 
 /** Payloads and results by reference, over HTTP, in a real workerd that asks for tokens. */
 const TOKEN = 'secret';

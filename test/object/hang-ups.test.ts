@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
 import { type RawCaller, rawCaller } from '../support/raw-caller.ts';
 import { RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 
 /** Callers that leave, in every phase of a request, in a real workerd; the worker is played by the test. */
 const road = startTestWorkerd();

@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** What HTTP itself, and clients other than OpenAI's, expect of the heads of requests and answers. */
 const road = startTestWorkerd({ TOKENS: JSON.stringify([tokenEntry('key', ['submit', 'read'])]) });

@@ -6,7 +6,7 @@ import { expect, it } from 'vitest';
 import type { JobView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import type { JobFrame, RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd, type TestQueue } from '../support/workerd-queue.ts';
+import { startTestWorkerd, type TestQueue } from '../support/test-queue.ts';
 
 /** Large payloads and results, and a queue whose process is killed at any moment between their steps. */
 const MIB = 1024 * 1024;

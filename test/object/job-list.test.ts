@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { JobView } from '../../src/protocol/index.ts';
+import { startTestWorkerd, type TestQueue } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
-import { startTestWorkerd, type TestQueue } from '../support/workerd-queue.ts';
 
 /** Lists of jobs, and lines of jobs, over HTTP, in a real workerd. */
 

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { JobConnection } from '../../src/client/index.ts';
 import { until } from '../support/poll.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 
 /** The socket for jobs, frame by frame. What programs make of it: test/support/job-clients/scenarios.ts. */
 const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2' });

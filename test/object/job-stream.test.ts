@@ -3,7 +3,7 @@ import type { JobView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { bytes, type JobFrame, RawWorker } from '../support/raw-worker.ts';
 import { relayBindings } from '../support/relay-shape.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 
 /** Stored jobs that stream, through a real workerd; the worker is played by the test. */
 let queueNumber = 0;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { JobView } from '../../src/protocol/index.ts';
-import { startTestWorkerd, type TestQueue } from '../support/workerd-queue.ts';
+import { startTestWorkerd, type TestQueue } from '../support/test-queue.ts';
 
 /** Types of jobs that only their workers know, through a real workerd. */
 

@@ -3,7 +3,7 @@ import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
 import { bytes, EVENT_STREAM, RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 
 /** What a caller is told of an error when its response has begun, in a real workerd; the worker is played. */
 const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2' });

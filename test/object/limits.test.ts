@@ -6,8 +6,8 @@ import type { TokenEntry } from '../../src/settings/token-entry.ts';
 import { until } from '../support/poll.ts';
 import { rawCaller } from '../support/raw-caller.ts';
 import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** Limits of tokens over HTTP, in a real workerd, asked for with OpenAI's client; the worker is played. */
 

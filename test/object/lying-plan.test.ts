@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Moves } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { bytes, EVENT_STREAM, RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 
 /** A worker that lies about the plan of its answer, in a real workerd: what is asked of the worker that goes on. */
 

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
+import { startTestWorkerd, type TestQueue } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
-import { startTestWorkerd, type TestQueue } from '../support/workerd-queue.ts';
 
 /** What is done to all jobs that match a filter, over HTTP, in a real workerd. */
 

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
 import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 
 /** Many large requests at once, by callers who may: `CALLERS=2000` for the long form. */
 const CALLERS = Number(process.env.CALLERS || 200);

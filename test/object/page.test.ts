@@ -3,7 +3,7 @@ import { brotliDecompressSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { unpackPage } from '../../src/dashboard/archive.ts';
 import { freshDashboard } from '../../src/host/dashboard.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 
 /** What a browser loads before it shows anything, compressed, bytes. */
 const MOST_FIRST_BYTES = 100_000;

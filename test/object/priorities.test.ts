@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
+import { startTestWorkerd } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** What a token may ask for that would move its work before others', at the queue and at engines. */
 const road = startTestWorkerd({

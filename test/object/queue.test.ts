@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { JobView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 
 /** The queue and relay objects in a real workerd, driven over HTTP and sockets. */
 const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2' });

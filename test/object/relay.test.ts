@@ -3,7 +3,7 @@ import { WebSocket } from 'ws';
 import { until } from '../support/poll.ts';
 import { bytes, EVENT_STREAM, type JobFrame, RawWorker } from '../support/raw-worker.ts';
 import { relayBindings } from '../support/relay-shape.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 
 /** Answers through gateway, queue and relay in a real workerd; the worker is played by the test. */
 let queueNumber = 0;

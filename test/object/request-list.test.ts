@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import type { RequestRecord } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** `GET /api/requests` in a real workerd; the worker is played. */
 

@@ -4,8 +4,8 @@ import { JobConnection } from '../../src/client/index.ts';
 import { ANY_ENDPOINT } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { RawWorker } from '../support/raw-worker.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /**
  * All roads by which a caller reaches an engine × all that a body may say: what its token may not ask for reaches no

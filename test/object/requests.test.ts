@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
 import { type RawCaller, rawCaller } from '../support/raw-caller.ts';
 import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 
 /** What a caller may say about its request, and what it hears meanwhile, in a real workerd; the worker is played. */
 const road = startTestWorkerd({ REQUEST_TIMEOUTS: '/v1/embeddings=1' });

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
 import { bytes, type JobFrame, RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 
 /** RunPod's endpoints through a real workerd; the worker is played by the test. */
 const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2' });

@@ -1,7 +1,7 @@
 import OpenAI from 'openai';
 import { expect, it } from 'vitest';
 import { RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd, type TestQueue } from '../support/workerd-queue.ts';
+import { startTestWorkerd, type TestQueue } from '../support/test-queue.ts';
 
 /** A pool of the fleet's file that has no worker, in a real workerd. No launcher is there: the test plays the worker. */
 const workerd = startTestWorkerd();

@@ -4,8 +4,8 @@ import type { FleetView, LaunchRow } from '../../src/protocol/index.ts';
 import type { LauncherAnswer, LauncherReport, Order } from '../../src/scheduler/rpc.ts';
 import { until } from '../support/poll.ts';
 import { RawWorker } from '../support/raw-worker.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** The scheduler in a real workerd, which is killed between its steps. The test plays launchers and workers. */
 const SCOPES = ['admin', 'launcher', 'submit', 'read'] as const;

@@ -4,7 +4,7 @@ import { PING_TEXT } from '../../src/protocol/index.ts';
 import { FaultyProxy } from '../support/faulty-proxy.ts';
 import { until } from '../support/poll.ts';
 import { RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 
 /** A half-open control socket in a real workerd: pings are answered, and counted, without the queue's code. */
 const road = startTestWorkerd({ PING_SECONDS: '2', RECONNECT_GRACE_SECONDS: '1', LEASE_SECONDS: '300' });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { NewToken, TokenView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** Tokens that are made, renewed and taken away while a real workerd serves. */
 

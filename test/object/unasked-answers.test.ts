@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { limits } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 
 /** A worker that sends answers which no caller has asked for, and goes on whatever it is told. */
 const MIB = 1024 * 1024;

@@ -1,8 +1,8 @@
 import OpenAI, { toFile } from 'openai';
 import { describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** Files as OpenAI's clients send and read them, on the runtime itself. */
 const MIB = 1024 * 1024;

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import type { Waiting } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd, type TestQueue } from '../support/workerd-queue.ts';
+import { startTestWorkerd, type TestQueue } from '../support/test-queue.ts';
 
 /** What jobs and batches wait for, as the API says it, in a real workerd. No launcher is there. */
 const workerd = startTestWorkerd({ MODEL_ALIASES: 'small=tiny' });

@@ -6,7 +6,7 @@ import { createServer as createTcpServer } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { JobView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
-import { startTestWorkerd, type TestQueue } from '../support/workerd-queue.ts';
+import { startTestWorkerd, type TestQueue } from '../support/test-queue.ts';
 
 /** Settlements posted to receivers, by a real workerd to a real HTTP server. */
 

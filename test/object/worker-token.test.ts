@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
 import { RawWorker } from '../support/raw-worker.ts';
+import { startTestWorkerd } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
-import { startTestWorkerd } from '../support/workerd-queue.ts';
 
 /** Tokens of workers in a real workerd: what the gateway knows of a token reaches the rules. */
 
