@@ -1,17 +1,17 @@
 import { afterEach, expect, it } from 'vitest';
 import { accessibilityFaults, type OpenPage } from '../support/browser.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 import { openPage } from './page.ts';
 
 /** Addresses: wrong ones, and those that show somebody else the same. And the look that a browser keeps. */
 let open: OpenPage;
 
-const workerd = startTestWorkerd();
+const road = startTestQueue();
 afterEach(() => open.close());
 
 async function look(path: string, options = {}) {
   open = await openPage(options);
-  await open.page.goto(`${workerd.url}/${path}`);
+  await open.page.goto(`${road.url}/${path}`);
   return open.page;
 }
 

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { accessibilityFaults, type OpenPage } from '../support/browser.ts';
 import { RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 import { openPage } from './page.ts';
 
 /** What stands on every view, the fleet, and one worker; each test has a queue of its own. */
@@ -10,18 +10,18 @@ const IN_VIEW_AT_MOST = 60;
 
 let open: OpenPage;
 
-const workerd = startTestWorkerd();
+const road = startTestQueue();
 afterEach(() => open.close());
 
 /** The page of the default queue. */
 async function look(path = '', options = {}) {
   open = await openPage(options);
-  await open.page.goto(`${workerd.url}/${path}`);
+  await open.page.goto(`${road.url}/${path}`);
   return open.page;
 }
 
 async function post(path: string, body: unknown): Promise<void> {
-  const response = await fetch(`${workerd.url}/api/${path}`, { method: 'POST', body: JSON.stringify(body) });
+  const response = await fetch(`${road.url}/api/${path}`, { method: 'POST', body: JSON.stringify(body) });
   expect(response.status).toBe(200);
 }
 
@@ -38,13 +38,13 @@ describe('the fleet on the page', () => {
   it('tells who has no worker what to type, and shows the first one without a reload', async () => {
     const page = await look();
     await page.getByRole('heading', { name: 'Add the first worker' }).waitFor();
-    const address = new URL(workerd.url).host;
+    const address = new URL(road.url).host;
     expect(await page.locator('pre').allTextContents()).toEqual(
       expect.arrayContaining([expect.stringContaining(`CASOLA_WS_URL=ws://${address} `)]),
     );
     expect(await accessibilityFaults(page)).toEqual([]);
 
-    await (await new RawWorker(workerd.url).connect()).register('first', { config_id: 'one' });
+    await (await new RawWorker(road.url).connect()).register('first', { config_id: 'one' });
     await page.getByRole('link', { name: 'first' }).click();
     await page.getByRole('heading', { name: 'first' }).waitFor();
     expect(new URL(page.url()).pathname).toBe('/workers/first');

@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { startDemoLaunches } from '../../scripts/demo/launches.ts';
 import { accessibilityFaults, type OpenPage } from '../support/browser.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 import { openPage } from './page.ts';
 
 /** A fleet that the real scheduler starts and ends, on machines that are made up, as an operator sees it. */
 let open: OpenPage;
 let stop: () => Promise<void>;
 
-const workerd = startTestWorkerd();
+const road = startTestQueue();
 beforeAll(async () => {
-  stop = await startDemoLaunches({ url: workerd.url, token: undefined }, 3);
+  stop = await startDemoLaunches({ url: road.url, token: undefined }, 3);
   open = await openPage();
 });
 afterAll(async () => {
@@ -23,7 +23,7 @@ it('shows a launch from the decision to its end, what it costs, and lets an admi
 }, async () => {
   const { page, faults } = open;
   page.setDefaultTimeout(60_000);
-  await page.goto(workerd.url);
+  await page.goto(road.url);
   const topOf = async (name: string) =>
     (await page.getByRole('heading', { name, exact: true }).boundingBox())!.y;
   const room = async () => (await topOf('Workers')) - (await topOf('Scaling'));

@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { accessibilityFaults, type OpenPage } from '../support/browser.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 import { openPage } from './page.ts';
 
 /** A batch on a pool that is scaled to zero, as the page shows it. No launcher is there. */
 let open: OpenPage;
-const workerd = startTestWorkerd();
+const road = startTestQueue();
 beforeAll(async () => {
   const pools = { demo: { model: 'tiny', slots: 2, machines: [{ provider: 'here' }] } };
   const spec = { providers: { here: { driver: 'process' } }, pools };
-  await fetch(`${workerd.url}/api/fleet/spec`, { method: 'POST', body: JSON.stringify({ spec }) });
+  await fetch(`${road.url}/api/fleet/spec`, { method: 'POST', body: JSON.stringify({ spec }) });
   open = await openPage();
 });
 afterAll(() => open.close());
@@ -25,7 +25,7 @@ function file(lines: number) {
 it('says what the batch waits for and until when, and a button beside it launches a worker', async () => {
   const { page, faults } = open;
   page.setDefaultTimeout(60_000);
-  await page.goto(`${workerd.url}/batches`);
+  await page.goto(`${road.url}/batches`);
   await page.getByLabel('File of requests').setInputFiles(file(3));
   await page.getByRole('button', { name: 'Start a batch' }).click();
   const waits = page.getByText(

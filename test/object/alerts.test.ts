@@ -2,25 +2,25 @@ import { afterAll, expect, it } from 'vitest';
 import type { AuditPage, FleetView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { startReceiver } from '../support/receiver.ts';
-import { startTestWorkerd, type TestQueue } from '../support/test-queue.ts';
+import { startTestQueue, type TestQueue } from '../support/test-queue.ts';
 
-/** What needs attention posted by a real workerd to a real HTTP server, and acknowledged over HTTP. */
+/** What needs attention posted by a real queue to a real HTTP server, and acknowledged over HTTP. */
 const receiver = await startReceiver({ status: 500 });
 const SECRET_PATH = '/services/T000/B000/very-secret';
-const workerd = startTestWorkerd({
+const road = startTestQueue({
   ALERT_URL: `${receiver.url}${SECRET_PATH}`,
   ALERT_SETTLED_SECONDS: '1',
 });
 afterAll(() => receiver.stop());
 
 const beat = (queue: TestQueue, worker: string, more: object) =>
-  fetch(`${workerd.url}/api/heartbeats`, {
+  fetch(`${road.url}/api/heartbeats`, {
     method: 'POST',
     headers: { 'x-queue-id': queue.id },
     body: JSON.stringify({ instance_id: worker, interval_seconds: 3600, ...more }),
   });
 const ask = async <T>(queue: TestQueue, path: string, init: RequestInit = {}) => {
-  const response = await fetch(`${workerd.url}${path}`, { ...init, headers: { 'x-queue-id': queue.id } });
+  const response = await fetch(`${road.url}${path}`, { ...init, headers: { 'x-queue-id': queue.id } });
   return { status: response.status, body: (await response.json()) as T };
 };
 const texts = (queue: TestQueue) =>
@@ -29,7 +29,7 @@ const texts = (queue: TestQueue) =>
     .map(({ body }) => String(body.text));
 
 it('posts what comes and what goes, until it is taken, and nothing of what was acknowledged', async () => {
-  const queue = workerd.queue();
+  const queue = road.queue();
   await beat(queue, 'broken', { status: 'fatal', error_message: 'no GPU' });
   await beat(queue, 'seen', { status: 'fatal', error_message: 'no disk' });
   const view = async () => (await ask<FleetView>(queue, '/api/fleet')).body;
@@ -61,8 +61,7 @@ it('posts what comes and what goes, until it is taken, and nothing of what was a
   // Refused at first, so tried again.
   await until(() => receiver.posts.some(({ path }) => path === SECRET_PATH), 'a first post');
   await until(
-    () =>
-      workerd.logged.some((line) => line.includes('QUEUE_ALERT_URL does not take alerts: it answered 500')),
+    () => road.logged.some((line) => line.includes('QUEUE_ALERT_URL does not take alerts: it answered 500')),
     'the refusal is logged',
   );
   receiver.status = 200;
@@ -74,5 +73,5 @@ it('posts what comes and what goes, until it is taken, and nothing of what was a
   await beat(queue, 'seen', { status: 'running' });
   await until(() => texts(queue).length === 2, 'the end is told');
   expect(texts(queue)[1]).toMatch(/: \*Over\* after .*: broken failed: no GPU\.$/);
-  expect(workerd.logged.join('\n')).not.toContain('very-secret');
+  expect(road.logged.join('\n')).not.toContain('very-secret');
 });

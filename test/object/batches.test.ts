@@ -3,10 +3,10 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { answerLines, type LineAnswer } from '../support/line-worker.ts';
 import { until } from '../support/poll.ts';
 import type { JobFrame } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 
 /** Batches as OpenAI's client asks for them, run by workers that the test plays, on the runtime itself. */
-const workerd = startTestWorkerd({ MAX_BATCH_LINES: '400' });
+const road = startTestQueue({ MAX_BATCH_LINES: '400' });
 const stops: (() => void)[] = [];
 afterEach(() => {
   for (const stop of stops.splice(0)) stop();
@@ -33,10 +33,10 @@ function echo(body: Record<string, unknown>): LineAnswer {
 type Answer = (body: Record<string, unknown>, frame: JobFrame) => LineAnswer;
 
 function queueOf() {
-  const queue = workerd.queue();
+  const queue = road.queue();
   const client = () =>
     new OpenAI({
-      baseURL: `${workerd.url}/v1`,
+      baseURL: `${road.url}/v1`,
       apiKey: 'none',
       defaultHeaders: { 'x-queue-id': queue.id },
       maxRetries: 0,
@@ -243,7 +243,7 @@ describe('a batch', () => {
       async () => (await client().batches.retrieve(id)).request_counts!.completed > 0,
       'some lines',
     );
-    await workerd.restart();
+    await road.restart();
     await work();
     const batch = await become(id, 'completed');
     const output = await written(batch.output_file_id);

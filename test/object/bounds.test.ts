@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest';
 import type { LedgerView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 
-/** What a queue keeps and how much: ledger, bounds and retention in a real workerd. */
+/** What a queue keeps and how much: ledger, bounds and retention in a real queue. */
 
-const road = startTestWorkerd({
+const road = startTestQueue({
   QUEUE_IDS: 'bounds-*',
   MAX_PENDING: '3',
   MAX_WAITING: '1',

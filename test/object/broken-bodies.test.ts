@@ -1,12 +1,12 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 
-/** Callers that break off while their bodies come, in a real workerd: what was counted for them is given back. */
+/** Callers that break off while their bodies come, in a real queue: what was counted for them is given back. */
 
 const MIB = 1024 * 1024;
-const road = startTestWorkerd({ MAX_BODIES_BYTES: String(24 * MIB) });
+const road = startTestQueue({ MAX_BODIES_BYTES: String(24 * MIB) });
 
 /** Announces a body, sends the beginning of it and breaks the connection off (RST). */
 async function breakOff(method: string, path: string, announced: number): Promise<void> {

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import type { LimitView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
 
 /** Budgets over kills of the process that holds the queue: exactly what was acknowledged counts, once. */
@@ -11,7 +11,7 @@ const budgets = { tokens_per_day: 1000, tokens_per_month: 1000, dollars_per_day:
 /** Each has a tenant of two tokens. */
 const TRIES = ['first', 'second'];
 
-const road = startTestWorkerd({
+const road = startTestQueue({
   TOKENS: JSON.stringify([
     ...TRIES.flatMap((tenant) => [
       tokenEntry(`${tenant}-app`, ['submit'], { tenant, limits: { ...budgets, tenant: budgets } }),

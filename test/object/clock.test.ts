@@ -8,7 +8,7 @@ import { buildClockShim, type ClockShim, noClockShim } from '../support/clock-sh
 import { until } from '../support/poll.ts';
 import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
 
-/** The wall clock of a real workerd is set while it runs. Its timers stand still for as long as it was set back. */
+/** The wall clock of a real process is set while it runs. Its timers stand still for as long as it was set back. */
 const HOUR_MS = 3_600_000;
 const WHY = noClockShim === null ? '' : ` (skipped: ${noClockShim})`;
 let stateDir: string;

@@ -3,23 +3,23 @@ import WebSocket from 'ws';
 import { type NewToken, PING_TEXT } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { bytes, EVENT_STREAM, type JobFrame, RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
 
-/** What ends with a token that is revoked, rotated, changed or over, in a real workerd; and what goes on. */
+/** What ends with a token that is revoked, rotated, changed or over, in a real queue; and what goes on. */
 
-const workerd = startTestWorkerd({
+const road = startTestQueue({
   TOKENS: JSON.stringify([tokenEntry('operator', ['admin']), tokenEntry('serves', ['worker'])]),
 });
 
 /** Another one for each test. */
 let queueId = '';
 beforeEach(() => {
-  queueId = workerd.newQueue();
+  queueId = road.newQueue();
 });
 
 const ask = (method: string, path: string, body?: object, token = 'operator') =>
-  fetch(`${workerd.url}${path}`, {
+  fetch(`${road.url}${path}`, {
     method,
     headers: {
       authorization: `Bearer ${token}`,
@@ -63,7 +63,7 @@ function read(response: Response): { text: string; isOver: boolean } {
 /** Its other end's close frame is enough: workerd keeps the connection below it for a while. */
 async function socket(path: string, token: string): Promise<{ readonly isClosed: boolean; ws: WebSocket }> {
   const headers = { authorization: `Bearer ${token}`, 'x-queue-id': queueId };
-  const ws = new WebSocket(`${workerd.url.replace('http', 'ws')}${path}`, { headers });
+  const ws = new WebSocket(`${road.url.replace('http', 'ws')}${path}`, { headers });
   await new Promise((done, failed) => ws.once('open', done).once('error', failed));
   return {
     get isClosed() {
@@ -79,7 +79,7 @@ describe.each(['revoked', 'rotated'] as const)('a token that is %s', (how) => {
   it('ends its own streams and waits, while those of others go on', async () => {
     const name = `caller-${how}`;
     const [mine, theirs] = [await make(name, ['submit']), await make(`other-${how}`, ['submit'])];
-    const worker = await (await new RawWorker(workerd.url, 'serves').connect(queueId)).register(how, {
+    const worker = await (await new RawWorker(road.url, 'serves').connect(queueId)).register(how, {
       capacity: 2,
     });
     const asked = [chat(mine), chat(theirs)];
@@ -130,10 +130,8 @@ describe.each(['revoked', 'rotated'] as const)('a token that is %s', (how) => {
   it('closes its workers and viewers, and no others', async () => {
     const name = `operator-${how}`;
     const token = await make(name, ['worker', 'read']);
-    const mine = await (await new RawWorker(workerd.url, token).connect(queueId)).register(`mine-${how}`);
-    const others = await (await new RawWorker(workerd.url, 'serves').connect(queueId)).register(
-      `theirs-${how}`,
-    );
+    const mine = await (await new RawWorker(road.url, token).connect(queueId)).register(`mine-${how}`);
+    const others = await (await new RawWorker(road.url, 'serves').connect(queueId)).register(`theirs-${how}`);
     const [viewer, admin] = [
       await socket('/api/fleet/live', token),
       await socket('/api/fleet/live', 'operator'),
@@ -158,7 +156,7 @@ it.each([{ worker_id: 'another' }, { models: ['tiny'] }, { expires_at: '2199-01-
   async (changes) => {
     const name = `changed-${Object.keys(changes)[0]}`;
     const token = await make(name, ['worker', 'read']);
-    const worker = await (await new RawWorker(workerd.url, token).connect(queueId)).register(name);
+    const worker = await (await new RawWorker(road.url, token).connect(queueId)).register(name);
     const viewer = await socket('/api/fleet/live', token);
     expect((await ask('PATCH', `/api/tokens/${name}`, { weight: 2 })).status).toBe(200);
     expect((await ask('GET', '/api/fleet', undefined, token)).status).toBe(200);
@@ -188,7 +186,7 @@ it('a program whose token may not dial its socket any more submits nothing over 
 it('a token that expires closes what was opened with it', async () => {
   const expires_at = new Date(Date.now() + 4000).toISOString();
   const token = await make('guest', ['worker', 'read', 'submit'], { expires_at });
-  const worker = await (await new RawWorker(workerd.url, token).connect(queueId)).register('guest');
+  const worker = await (await new RawWorker(road.url, token).connect(queueId)).register('guest');
   const [viewer, idle] = [await socket('/api/fleet/live', token), await socket('/api/fleet/live', token)];
   viewer.ws.send('{"type":"watch"}');
   const program = await socket('/api/jobs/socket', token);

@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import type { JobView } from '../../src/protocol/index.ts';
 import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 
-/** Payloads and results by reference, over HTTP, in a real workerd that asks for tokens. */
+/** Payloads and results by reference, over HTTP, in a real queue that asks for tokens. */
 const TOKEN = 'secret';
 const SHA256 = '2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b';
 const MIB = 1024 * 1024;
 let queueNumber = 0;
-const road = startTestWorkerd({
+const road = startTestQueue({
   TOKENS: JSON.stringify([{ name: 'all', sha256: SHA256, scopes: ['admin'] }]),
   QUEUE_IDS: 'q*',
 });

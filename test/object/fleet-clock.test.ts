@@ -7,7 +7,7 @@ import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts'
 import { buildClockShim, type ClockShim, noClockShim } from '../support/clock-shim.ts';
 import { until } from '../support/poll.ts';
 
-/** The wall clock of a real workerd is set back while its scheduler runs; the test plays the launcher. */
+/** The wall clock of a real process is set back while its scheduler runs; the test plays the launcher. */
 const HOUR_MS = 3_600_000;
 const WHY = noClockShim === null ? '' : ` (skipped: ${noClockShim})`;
 let stateDir: string;

@@ -4,7 +4,7 @@ import { type MiniflareQueue, startMiniflareQueue } from '../support/miniflare-q
 import { until } from '../support/poll.ts';
 import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
 
-/** The fleet object beside the queue's in a real workerd. */
+/** The fleet object beside the queue's in a real process. */
 const TOKEN = 'secret';
 const SHA256 = '2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b';
 let road: MiniflareQueue;

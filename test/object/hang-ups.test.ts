@@ -2,10 +2,10 @@ import { describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
 import { type RawCaller, rawCaller } from '../support/raw-caller.ts';
 import { RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 
-/** Callers that leave, in every phase of a request, in a real workerd; the worker is played by the test. */
-const road = startTestWorkerd();
+/** Callers that leave, in every phase of a request, in a real queue; the worker is played by the test. */
+const road = startTestQueue();
 
 async function worker(queue: string, more = {}): Promise<RawWorker> {
   return await (await new RawWorker(road.url).connect(queue)).register('w', more);

@@ -2,11 +2,11 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
 
 /** What HTTP itself, and clients other than OpenAI's, expect of the heads of requests and answers. */
-const road = startTestWorkerd({ TOKENS: JSON.stringify([tokenEntry('key', ['submit', 'read'])]) });
+const road = startTestQueue({ TOKENS: JSON.stringify([tokenEntry('key', ['submit', 'read'])]) });
 
 const ask = (path: string, headers: Record<string, string>, init: RequestInit = {}) =>
   fetch(`${road.url}${path}`, { ...init, headers });

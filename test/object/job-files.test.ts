@@ -6,13 +6,13 @@ import { expect, it } from 'vitest';
 import type { JobView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import type { JobFrame, RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd, type TestQueue } from '../support/test-queue.ts';
+import { startTestQueue, type TestQueue } from '../support/test-queue.ts';
 
 /** Large payloads and results, and a queue whose process is killed at any moment between their steps. */
 const MIB = 1024 * 1024;
 const TEXT = `🙂${'x'.repeat(2 * MIB)}`;
 const RESULT = `🙂${'y'.repeat(2 * MIB)}`;
-const road = startTestWorkerd();
+const road = startTestQueue();
 
 function submit(queue: TestQueue, id: string, text = TEXT): Promise<Response> {
   const job = { id, job_type: 'chat_completion', config_id: 'cfg', payload: { messages: [], text } };

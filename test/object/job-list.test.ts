@@ -1,11 +1,11 @@
 import { expect, it } from 'vitest';
 import type { JobView } from '../../src/protocol/index.ts';
-import { startTestWorkerd, type TestQueue } from '../support/test-queue.ts';
+import { startTestQueue, type TestQueue } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
 
-/** Lists of jobs, and lines of jobs, over HTTP, in a real workerd. */
+/** Lists of jobs, and lines of jobs, over HTTP, in a real queue. */
 
-const workerd = startTestWorkerd({
+const road = startTestQueue({
   TOKENS: JSON.stringify([
     tokenEntry('mine', ['submit', 'worker'], { name: 'me' }),
     tokenEntry('yours', ['submit'], { name: 'you' }),
@@ -33,7 +33,7 @@ async function submit(queue: TestQueue, ...ids: string[]): Promise<void> {
 }
 
 it('lists the jobs of a tenant, newest first, filtered and page by page', async () => {
-  const queue = workerd.queue('mine');
+  const queue = road.queue('mine');
   await submit(queue, 'a', 'b', 'c');
   await queue.ask('', { method: 'POST', body: JSON.stringify({ ...job, id: 'theirs' }), ...bearer('yours') });
   await queue.ask('/b', { method: 'DELETE' });
@@ -56,12 +56,12 @@ it('lists the jobs of a tenant, newest first, filtered and page by page', async 
 it.each(['?limit=0', '?limit=1000', '?state=done', '?since=yesterday', '?cursor=x', '?stat=failed'])(
   'answers 400 to %s',
   async (query) => {
-    expect((await workerd.queue('mine').ask(query)).status).toBe(400);
+    expect((await road.queue('mine').ask(query)).status).toBe(400);
   },
 );
 
 it('takes a line a job, and names each line that is none', async () => {
-  const queue = workerd.queue('mine');
+  const queue = road.queue('mine');
   const line = (id: string, more = {}) => JSON.stringify({ ...job, id, ...more });
   const body = [
     '',
@@ -101,7 +101,7 @@ it('takes a line a job, and names each line that is none', async () => {
 });
 
 it('takes 10,000 lines and no more, and not none', async () => {
-  const queue = workerd.queue('mine');
+  const queue = road.queue('mine');
   const post = (body: string) =>
     queue.ask('', {
       method: 'POST',
@@ -120,7 +120,7 @@ it('takes 10,000 lines and no more, and not none', async () => {
 });
 
 it('has no stream of all settlements: "events" is the id of a job like any other', async () => {
-  const queue = workerd.queue('mine');
+  const queue = road.queue('mine');
   expect((await queue.ask('/events')).status).toBe(404);
   await submit(queue, 'events');
   expect(await (await queue.ask('/events')).json()).toMatchObject({ id: 'events', state: 'pending' });

@@ -2,10 +2,10 @@ import { afterEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
 import { JobConnection } from '../../src/client/index.ts';
 import { until } from '../support/poll.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 
 /** The socket for jobs, frame by frame. What programs make of it: test/support/job-clients/scenarios.ts. */
-const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2' });
+const road = startTestQueue({ RECONNECT_GRACE_SECONDS: '2' });
 const sockets: WebSocket[] = [];
 
 afterEach(() => {

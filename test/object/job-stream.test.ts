@@ -3,11 +3,11 @@ import type { JobView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { bytes, type JobFrame, RawWorker } from '../support/raw-worker.ts';
 import { relayBindings } from '../support/relay-shape.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 
-/** Stored jobs that stream, through a real workerd; the worker is played by the test. */
+/** Stored jobs that stream, through a real queue; the worker is played by the test. */
 let queueNumber = 0;
-const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2', ...relayBindings() });
+const road = startTestQueue({ RECONNECT_GRACE_SECONDS: '2', ...relayBindings() });
 
 const EVENTS = 'text/event-stream; charset=utf-8';
 const WHOLE = 'data: 1\n\ndata: [DONE]\n\n';

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { JobView } from '../../src/protocol/index.ts';
-import { startTestWorkerd, type TestQueue } from '../support/test-queue.ts';
+import { startTestQueue, type TestQueue } from '../support/test-queue.ts';
 
-/** Types of jobs that only their workers know, through a real workerd. */
+/** Types of jobs that only their workers know, through a real queue. */
 
-const workerd = startTestWorkerd();
+const road = startTestQueue();
 
 async function submit(queue: TestQueue, job: object): Promise<JobView> {
   const body = JSON.stringify({ config_id: 'images', ...job });
@@ -17,7 +17,7 @@ const settled = async (queue: TestQueue, id: string) =>
   (await (await queue.ask(`/${id}?wait=30`)).json()) as JobView;
 
 it('reach a worker of the base SDK as the task of their payload, and its result is theirs', async () => {
-  const queue = workerd.queue();
+  const queue = road.queue();
   const worker = await queue.worker('sdk', { base: true, config_id: 'images' });
   const { id } = await submit(queue, { job_type: 'fal/text-to-image', payload: { prompt: 'a cat' } });
   const job = await worker.job();
@@ -34,21 +34,21 @@ it('reach a worker of the base SDK as the task of their payload, and its result 
 });
 
 it('leave a task that the payload names as it is', async () => {
-  const queue = workerd.queue();
+  const queue = road.queue();
   const worker = await queue.worker('sdk', { base: true, config_id: 'images' });
   await submit(queue, { job_type: 'image_generation', payload: { task: 'fal/image-edit', prompt: 'x' } });
   expect((await worker.job()).payload).toEqual({ task: 'fal/image-edit', prompt: 'x' });
 });
 
 it('reach an extended worker with their type', async () => {
-  const queue = workerd.queue();
+  const queue = road.queue();
   const worker = await queue.worker('mine', { config_id: 'images' });
   await submit(queue, { job_type: 'image_generation', payload: { prompt: 'a cat' } });
   expect(await worker.job()).toMatchObject({ job_type: 'image_generation', payload: { prompt: 'a cat' } });
 });
 
 it('wait for a worker of their pool, whoever else is there', async () => {
-  const queue = workerd.queue();
+  const queue = road.queue();
   const other = await queue.worker('other');
   const { id, state } = await submit(queue, { job_type: 'image_generation', payload: {} });
   expect(state).toBe('pending');
@@ -66,7 +66,7 @@ describe('a misspelt type', () => {
     ['openai/embedings', 'openai/embeddings'],
   ])('%s is refused, and %s is named', async (job_type, meant) => {
     const body = JSON.stringify({ job_type, payload: {} });
-    const response = await workerd.queue().ask('', { method: 'POST', body });
+    const response = await road.queue().ask('', { method: 'POST', body });
     const { error } = (await response.json()) as { error: { message: string } };
     expect([response.status, error.message]).toEqual([
       400,
@@ -82,7 +82,7 @@ it.each([
   [{ job_type: 'chat_completion', payload: {}, max_attempts: 0 }, 'max_attempts: expected at least 1, not 0'],
   [{ job_type: 'engine_request', payload: { path: 'v1' } }, 'payload.path: must begin with "/", not "v1"'],
 ])('the answer to %j says what is wrong in words', async (job, words) => {
-  const response = await workerd.queue().ask('', { method: 'POST', body: JSON.stringify(job) });
+  const response = await road.queue().ask('', { method: 'POST', body: JSON.stringify(job) });
   const { error } = (await response.json()) as { error: { message: string } };
   expect([response.status, error.message]).toEqual([400, words]);
 });

@@ -3,10 +3,10 @@ import OpenAI from 'openai';
 import { describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
 import { bytes, EVENT_STREAM, RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 
-/** What a caller is told of an error when its response has begun, in a real workerd; the worker is played. */
-const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2' });
+/** What a caller is told of an error when its response has begun, in a real queue; the worker is played. */
+const road = startTestQueue({ RECONNECT_GRACE_SECONDS: '2' });
 
 const COMMENTS = /^: .*\n\n/gm;
 

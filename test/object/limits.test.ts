@@ -6,14 +6,14 @@ import type { TokenEntry } from '../../src/settings/token-entry.ts';
 import { until } from '../support/poll.ts';
 import { rawCaller } from '../support/raw-caller.ts';
 import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
 
-/** Limits of tokens over HTTP, in a real workerd, asked for with OpenAI's client; the worker is played. */
+/** Limits of tokens over HTTP, in a real queue, asked for with OpenAI's client; the worker is played. */
 
 const entry = (name: string, scopes: TokenEntry['scopes'], limits?: Limits) =>
   tokenEntry(`wv_${name}`, scopes, { name, ...(limits && { limits }) });
-const road = startTestWorkerd({
+const road = startTestQueue({
   TOKENS: JSON.stringify([
     entry('operator', ['admin']),
     entry('worker', ['worker']),

@@ -2,22 +2,21 @@ import { describe, expect, it } from 'vitest';
 import type { Moves } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { bytes, EVENT_STREAM, RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 
-/** A worker that lies about the plan of its answer, in a real workerd: what is asked of the worker that goes on. */
+/** A worker that lies about the plan of its answer, in a real queue: what is asked of the worker that goes on. */
 
-const workerd = startTestWorkerd();
+const road = startTestQueue();
 
 const EVENT = 'data: {"id":"a","choices":[{"index":0,"delta":{"content":"a"}}]}\n\n';
 
 /** The answer of a liar breaks off. @returns the caller's text, and the worker that could go on */
 async function broken(plan: Partial<Moves['plan']>) {
-  const queueId = workerd.newQueue();
-  const connect = async (id: string) =>
-    await (await new RawWorker(workerd.url).connect(queueId)).register(id);
+  const queueId = road.newQueue();
+  const connect = async (id: string) => await (await new RawWorker(road.url).connect(queueId)).register(id);
   const liar = await connect('liar');
   const body = { model: 'tiny', messages: [], stream: true, max_tokens: 20, temperature: 0.5, priority: 0 };
-  const asked = fetch(`${workerd.url}/v1/chat/completions`, {
+  const asked = fetch(`${road.url}/v1/chat/completions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', 'x-queue-id': queueId },
     body: JSON.stringify(body),

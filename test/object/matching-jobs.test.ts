@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
-import { startTestWorkerd, type TestQueue } from '../support/test-queue.ts';
+import { startTestQueue, type TestQueue } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
 
-/** What is done to all jobs that match a filter, over HTTP, in a real workerd. */
+/** What is done to all jobs that match a filter, over HTTP, in a real queue. */
 
-const workerd = startTestWorkerd({
+const road = startTestQueue({
   TOKENS: JSON.stringify([
     tokenEntry('mine', ['submit'], { name: 'me' }),
     tokenEntry('yours', ['submit'], { name: 'you' }),
@@ -38,7 +38,7 @@ async function submit(queue: TestQueue, token: string, ids: string[]): Promise<v
 const names = (prefix: string, count: number) => Array.from({ length: count }, (_, n) => `${prefix}-${n}`);
 
 it('says how many match, cancels exactly these, and has them tried again', async () => {
-  const queue = workerd.queue();
+  const queue = road.queue();
   await submit(queue, 'mine', names('a', 250));
   await submit(queue, 'mine', names('b', 3));
   const dry = await act(queue, '/cancel?id_prefix=a-&dry_run=true', 'mine');
@@ -56,7 +56,7 @@ it('says how many match, cancels exactly these, and has them tried again', async
 }, 60_000);
 
 it('goes on where the request before ended', async () => {
-  const queue = workerd.queue();
+  const queue = road.queue();
   await submit(queue, 'mine', names('c', 1000));
   for (let n = 1; n < 5; n += 1) await submit(queue, 'mine', names(`c${n}`, 1000));
   const first = await act(queue, '/cancel?config_id=cfg', 'mine');
@@ -70,11 +70,11 @@ it('goes on where the request before ended', async () => {
 }, 120_000);
 
 it("leaves other tenants' jobs alone, but for whoever sees all, and records it", async () => {
-  const queue = workerd.queue();
+  const queue = road.queue();
   await submit(queue, 'mine', names('d', 2));
   expect((await act(queue, '/cancel?config_id=cfg', 'yours')).body.jobs).toBe(0);
   expect((await act(queue, '/cancel?config_id=cfg&tenant=me', 'boss')).body.jobs).toBe(2);
-  const audit = await fetch(`${workerd.url}/api/audit?action=jobs.cancel`, {
+  const audit = await fetch(`${road.url}/api/audit?action=jobs.cancel`, {
     headers: { authorization: 'Bearer boss' },
   });
   const { entries } = (await audit.json()) as { entries: object[] };
@@ -93,6 +93,6 @@ it.each([
   ['/retry?state=failed&cursor=x', 'cursor'],
   ['/retry?state=failed&dry_run=1', 'dry_run'],
 ])('refuses %s', async (query, message) => {
-  const { status, body } = await act(workerd.queue(), query, 'mine');
+  const { status, body } = await act(road.queue(), query, 'mine');
   expect([status, body.error.message]).toEqual([400, expect.stringContaining(message)]);
 });

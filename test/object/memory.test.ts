@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
 import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 
 /** Many large requests at once, by callers who may: `CALLERS=2000` for the long form. */
 const CALLERS = Number(process.env.CALLERS || 200);
@@ -12,7 +12,7 @@ const MIB = 1024 * 1024;
 /** Measured: 322 with 200 callers, 448 with 2,000; 690 with 200 when no body is freed before it is collected. */
 const MOST_RESIDENT_MIB = 512;
 
-const road = startTestWorkerd();
+const road = startTestQueue();
 
 /** The most memory that workerd ever had, MiB. */
 async function mostResidentMib(): Promise<number> {

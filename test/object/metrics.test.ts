@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type MetricsRoad, startMetricsRoad } from '../support/metrics-road.ts';
 
-/** What Prometheus and an autoscaler are told, from the objects in a real workerd that have run jobs. */
+/** What Prometheus and an autoscaler are told, from the objects in a real process that have run jobs. */
 let road: MetricsRoad;
 
 beforeAll(async () => {

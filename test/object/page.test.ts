@@ -3,17 +3,17 @@ import { brotliDecompressSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { unpackPage } from '../../src/dashboard/archive.ts';
 import { freshDashboard } from '../../src/host/dashboard.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 
 /** What a browser loads before it shows anything, compressed, bytes. */
 const MOST_FIRST_BYTES = 100_000;
 
-const workerd = startTestWorkerd();
+const road = startTestQueue();
 
 const asBrowser = { headers: { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' } };
 
 async function documentAt(path: string): Promise<string> {
-  const response = await fetch(`${workerd.url}${path}`, asBrowser);
+  const response = await fetch(`${road.url}${path}`, asBrowser);
   expect(response.status).toBe(200);
   return await response.text();
 }
@@ -22,7 +22,7 @@ async function documentAt(path: string): Promise<string> {
 async function filesOf(path: string): Promise<string[]> {
   const document = await documentAt(path);
   const names = [...document.matchAll(/(?:src|href)="([^"]*assets\/[^"]+)"/g)].map(([, name]) => name!);
-  return names.map((name) => new URL(name, `${workerd.url}${path}`).href);
+  return names.map((name) => new URL(name, `${road.url}${path}`).href);
 }
 
 describe('the page', () => {
@@ -44,7 +44,7 @@ describe('the page', () => {
   });
 
   it('leaves these addresses to nobody else', async () => {
-    const response = await fetch(`${workerd.url}/`, { headers: { accept: 'application/json' } });
+    const response = await fetch(`${road.url}/`, { headers: { accept: 'application/json' } });
     expect(response.status).toBe(404);
     expect(await response.json()).toMatchObject({ error: { code: 'route_not_found' } });
   });
@@ -52,11 +52,11 @@ describe('the page', () => {
   it.each(['/nothing', '/queue/more', '/workers', '/api/nothing'])(
     'shows a browser that nothing is at %s, and tells everybody else',
     async (path) => {
-      const shown = await fetch(`${workerd.url}${path}`, asBrowser);
+      const shown = await fetch(`${road.url}${path}`, asBrowser);
       expect(shown.status).toBe(404);
       expect(shown.headers.get('content-type')).toContain('text/html');
       expect(await shown.text()).toContain('<div id="page">');
-      const told = await fetch(`${workerd.url}${path}`);
+      const told = await fetch(`${road.url}${path}`);
       expect(told.status).toBe(404);
       expect(await told.json()).toMatchObject({ error: { code: 'route_not_found' } });
     },
@@ -64,13 +64,13 @@ describe('the page', () => {
 
   it('is not for other machines where no tokens are configured', async () => {
     const forwarded = { headers: { ...asBrowser.headers, 'x-forwarded-for': '203.0.113.9' } };
-    const response = await fetch(`${workerd.url}/`, forwarded);
+    const response = await fetch(`${road.url}/`, forwarded);
     expect(response.status).toBe(403);
     expect(await response.text()).toContain('Make tokens');
   });
 
   it('may load nothing from another host, and nothing inline', async () => {
-    const { headers } = await fetch(`${workerd.url}/`, asBrowser);
+    const { headers } = await fetch(`${road.url}/`, asBrowser);
     expect(headers.get('content-security-policy')).toMatch(
       /^default-src 'none'; script-src 'self'; style-src 'self';/,
     );
@@ -79,9 +79,9 @@ describe('the page', () => {
   });
 
   it('is asked for again, and answered 304 while it is the same', async () => {
-    const { headers } = await fetch(`${workerd.url}/`, asBrowser);
+    const { headers } = await fetch(`${road.url}/`, asBrowser);
     expect(headers.get('cache-control')).toBe('no-cache');
-    const again = await fetch(`${workerd.url}/`, {
+    const again = await fetch(`${road.url}/`, {
       headers: { ...asBrowser.headers, 'if-none-match': headers.get('etag')! },
     });
     expect(again.status).toBe(304);
@@ -113,9 +113,9 @@ describe('the page', () => {
     expect(await documentAt('/workers/w-1')).toContain(
       '<link rel="preload" as="fetch" crossorigin href="../api/fleet">',
     );
-    const plain = await fetch(`${workerd.url}/api/fleet`, { headers: { 'accept-encoding': 'identity' } });
+    const plain = await fetch(`${road.url}/api/fleet`, { headers: { 'accept-encoding': 'identity' } });
     expect(plain.headers.get('content-encoding')).toBeNull();
-    const compressed = await fetch(`${workerd.url}/api/fleet`, {
+    const compressed = await fetch(`${road.url}/api/fleet`, {
       headers: { 'accept-encoding': 'gzip, br' },
     });
     expect(compressed.headers.get('content-encoding')).toBe('gzip');
@@ -135,7 +135,7 @@ describe('the page', () => {
   });
 
   it('says that a file of another version is gone', async () => {
-    const response = await fetch(`${workerd.url}/assets/main-OLDER.js`);
+    const response = await fetch(`${road.url}/assets/main-OLDER.js`);
     expect(response.status).toBe(404);
     expect(await response.text()).toContain('reload');
   });

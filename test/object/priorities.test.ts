@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
 
 /** What a token may ask for that would move its work before others', at the queue and at engines. */
-const road = startTestWorkerd({
+const road = startTestQueue({
   TOKENS: JSON.stringify([
     tokenEntry('app', ['submit']),
     tokenEntry('urgent', ['submit'], { highest_priority: 10 }),

@@ -2,10 +2,10 @@ import { describe, expect, it } from 'vitest';
 import type { JobView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 
-/** The queue and relay objects in a real workerd, driven over HTTP and sockets. */
-const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2' });
+/** The queue and relay objects in a real process, driven over HTTP and sockets. */
+const road = startTestQueue({ RECONNECT_GRACE_SECONDS: '2' });
 
 const { newQueue } = road;
 

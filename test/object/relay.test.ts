@@ -3,11 +3,11 @@ import { WebSocket } from 'ws';
 import { until } from '../support/poll.ts';
 import { bytes, EVENT_STREAM, type JobFrame, RawWorker } from '../support/raw-worker.ts';
 import { relayBindings } from '../support/relay-shape.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 
-/** Answers through gateway, queue and relay in a real workerd; the worker is played by the test. */
+/** Answers through gateway, queue and relay in a real queue; the worker is played by the test. */
 let queueNumber = 0;
-const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2', ...relayBindings() });
+const road = startTestQueue({ RECONNECT_GRACE_SECONDS: '2', ...relayBindings() });
 
 const COMMENTS = /^: .*\n\n/gm;
 const streamOf = (job: JobFrame) => job.stream_id as number;

@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest';
 import type { RequestRecord } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
 
-/** `GET /api/requests` in a real workerd; the worker is played. */
+/** `GET /api/requests` in a real queue; the worker is played. */
 
-const workerd = startTestWorkerd({
+const road = startTestQueue({
   TOKENS: JSON.stringify([
     tokenEntry('mine', ['submit', 'worker'], { name: 'me' }),
     tokenEntry('yours', ['submit'], { name: 'you' }),
@@ -20,7 +20,7 @@ const headersOf = (queue: string, token: string) => ({
 });
 
 async function list(queue: string, query = '', token = 'reads') {
-  const response = await fetch(`${workerd.url}/api/requests${query}`, { headers: headersOf(queue, token) });
+  const response = await fetch(`${road.url}/api/requests${query}`, { headers: headersOf(queue, token) });
   const body = (await response.json()) as {
     requests: RequestRecord[];
     next: string | null;
@@ -30,9 +30,9 @@ async function list(queue: string, query = '', token = 'reads') {
 }
 
 it('lists a live request and a stored job within a second or so, also after a restart, to who may see them', async () => {
-  const queue = workerd.queue('mine');
+  const queue = road.queue('mine');
   const worker = await queue.worker('w', { capacity: 4 });
-  const asked = fetch(`${workerd.url}/v1/embeddings?x=1`, {
+  const asked = fetch(`${road.url}/v1/embeddings?x=1`, {
     method: 'POST',
     headers: { ...headersOf(queue.id, 'mine'), 'x-request-id': 'named' },
     body: JSON.stringify({ model: 'tiny', input: 'a secret' }),
@@ -75,12 +75,12 @@ it('lists a live request and a stored job within a second or so, also after a re
   const first = await list(queue.id, '?limit=1');
   expect(await ids(`?limit=1&cursor=${first.next}`)).toEqual([response.headers.get('x-job-id')]);
 
-  await workerd.restart();
+  await road.restart();
   expect(await ids('')).toHaveLength(2);
 });
 
 it('says what is wrong with a question', async () => {
-  const queue = workerd.newQueue();
+  const queue = road.newQueue();
   for (const [query, message] of [
     ['?outcom=failed', 'outcom: there is no such parameter'],
     ['?outcome=lost', 'outcome: expected succeeded, failed, cancelled, expired or rejected'],

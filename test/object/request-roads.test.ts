@@ -4,7 +4,7 @@ import { JobConnection } from '../../src/client/index.ts';
 import { ANY_ENDPOINT } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
 
 /**
@@ -15,7 +15,7 @@ import { tokenEntry } from '../support/token-entry.ts';
 const entry = (name: string, more: object = {}) => tokenEntry(`wv_${name}`, ['submit'], { name, ...more });
 /** Of the gateway, by which jobs and batches are submitted. */
 const OWN_ROUTES = ['/api/jobs*', '/v2/own/*', '/v1/files', '/v1/batches*'];
-const road = startTestWorkerd({
+const road = startTestQueue({
   TOKENS: JSON.stringify([
     tokenEntry('wv_worker', ['worker'], { name: 'worker' }),
     entry('bound', { models: ['own'] }),

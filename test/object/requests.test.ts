@@ -2,10 +2,10 @@ import { describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
 import { type RawCaller, rawCaller } from '../support/raw-caller.ts';
 import { type JobFrame, RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 
-/** What a caller may say about its request, and what it hears meanwhile, in a real workerd; the worker is played. */
-const road = startTestWorkerd({ REQUEST_TIMEOUTS: '/v1/embeddings=1' });
+/** What a caller may say about its request, and what it hears meanwhile, in a real queue; the worker is played. */
+const road = startTestQueue({ REQUEST_TIMEOUTS: '/v1/embeddings=1' });
 
 async function worker(queue: string, more = {}): Promise<RawWorker> {
   return await (await new RawWorker(road.url).connect(queue)).register('w', more);

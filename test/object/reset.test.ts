@@ -3,7 +3,7 @@ import { type MiniflareQueue, startMiniflareQueue } from '../support/miniflare-q
 import { until } from '../support/poll.ts';
 import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
 
-/** A fault in the queue's rules, in a real workerd: a trigger in its database throws in the middle of a dispatch. */
+/** A fault in the queue's rules, in a real queue: a trigger in its database throws in the middle of a dispatch. */
 const TOKEN = 'secret';
 const SHA256 = '2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b';
 let queue: MiniflareQueue;

@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
 import { bytes, type JobFrame, RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 
-/** RunPod's endpoints through a real workerd; the worker is played by the test. */
-const road = startTestWorkerd({ RECONNECT_GRACE_SECONDS: '2' });
+/** RunPod's endpoints through a real queue; the worker is played by the test. */
+const road = startTestQueue({ RECONNECT_GRACE_SECONDS: '2' });
 let queueNumber = 0;
 
 const HEAD = { status: 200, headers: { 'content-type': 'text/event-stream; charset=utf-8' }, replayed: true };

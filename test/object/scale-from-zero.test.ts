@@ -1,15 +1,15 @@
 import OpenAI from 'openai';
 import { expect, it } from 'vitest';
 import { RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd, type TestQueue } from '../support/test-queue.ts';
+import { startTestQueue, type TestQueue } from '../support/test-queue.ts';
 
-/** A pool of the fleet's file that has no worker, in a real workerd. No launcher is there: the test plays the worker. */
-const workerd = startTestWorkerd();
+/** A pool of the fleet's file that has no worker, in a real queue. No launcher is there: the test plays the worker. */
+const road = startTestQueue();
 
 const CONFIG = { model: 'org/tiny', machines: [{ provider: 'here' }] };
 
 const call = (queue: TestQueue, path: string, init: RequestInit = {}) =>
-  fetch(`${workerd.url}${path}`, { ...init, headers: { 'x-queue-id': queue.id, ...init.headers } });
+  fetch(`${road.url}${path}`, { ...init, headers: { 'x-queue-id': queue.id, ...init.headers } });
 
 async function apply(queue: TestQueue, pool: object): Promise<void> {
   const spec = { providers: { here: { driver: 'process' } }, pools: { cfg: { ...CONFIG, ...pool } } };
@@ -30,13 +30,13 @@ const models = async (queue: TestQueue) =>
   ((await (await call(queue, '/v1/models')).json()) as { data: { id: string; pool: object }[] }).data;
 
 it('a client of OpenAI sees a slow first answer, and a stream what it waits for', async () => {
-  const queue = workerd.queue();
+  const queue = road.queue();
   await apply(queue, {});
   expect(await models(queue)).toMatchObject([
     { id: 'org/tiny', pool: { id: 'cfg', state: 'scaled_to_zero' } },
   ]);
   const client = new OpenAI({
-    baseURL: `${workerd.url}/v1`,
+    baseURL: `${road.url}/v1`,
     apiKey: 'none',
     defaultHeaders: { 'x-queue-id': queue.id },
     maxRetries: 0,
@@ -49,7 +49,7 @@ it('a client of OpenAI sees a slow first answer, and a stream what it waits for'
   const said = (await stream.read()).value;
   expect(said).toMatch(/^: starting a worker.*; place \d of 2\n\n$/);
 
-  const worker = await new RawWorker(workerd.url).connect(queue.id);
+  const worker = await new RawWorker(road.url).connect(queue.id);
   const instance = { id: 'w', models: ['org/tiny'] };
   await worker.register('w', { capacity: 2, instance });
   const jobs = await Promise.all([worker.job(0), worker.job(1)]);
@@ -63,7 +63,7 @@ it('a client of OpenAI sees a slow first answer, and a stream what it waits for'
 });
 
 it('who waits is answered as soon as no worker will be started', async () => {
-  const queue = workerd.queue();
+  const queue = road.queue();
   await apply(queue, {});
   const response = await chat(queue, { 'x-queue-wait': '60' });
   expect(response.status).toBe(200);
@@ -74,7 +74,7 @@ it('who waits is answered as soon as no worker will be started', async () => {
 });
 
 it('what only batches start is refused at once with the reason, and takes jobs', async () => {
-  const queue = workerd.queue();
+  const queue = road.queue();
   await apply(queue, { batch_only: true });
   const response = await chat(queue);
   expect([response.status, response.headers.get('retry-after')]).toEqual([503, '60']);

@@ -4,14 +4,14 @@ import type { FleetView, LaunchRow } from '../../src/protocol/index.ts';
 import type { LauncherAnswer, LauncherReport, Order } from '../../src/scheduler/rpc.ts';
 import { until } from '../support/poll.ts';
 import { RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
 
-/** The scheduler in a real workerd, which is killed between its steps. The test plays launchers and workers. */
+/** The scheduler in a real process, which is killed between its steps. The test plays launchers and workers. */
 const SCOPES = ['admin', 'launcher', 'submit', 'read'] as const;
 const TOKENS = SCOPES.map((scope) => tokenEntry(scope, [scope]));
 
-const workerd = startTestWorkerd({ TOKENS: JSON.stringify(TOKENS) });
+const road = startTestQueue({ TOKENS: JSON.stringify(TOKENS) });
 
 it('refuses a file with a name that no schema would tell of', async () => {
   const fleet = new Fleet();
@@ -21,12 +21,12 @@ it('refuses a file with a name that no schema would tell of', async () => {
 });
 
 class Fleet {
-  readonly id = workerd.newQueue();
+  readonly id = road.newQueue();
   readonly prefixes = new Set<string>();
 
   async call(token: string, path: string, body?: object, method = body ? 'POST' : 'GET') {
     const headers = { 'x-queue-id': this.id, authorization: `Bearer ${token}` };
-    const answer = await fetch(`${workerd.url}${path}`, {
+    const answer = await fetch(`${road.url}${path}`, {
       method,
       headers,
       ...(body && { body: JSON.stringify(body) }),
@@ -91,7 +91,7 @@ class Fleet {
   }
 
   async worker(order: Extract<Order, { kind: 'launch' }>, jobs: object[] = []): Promise<RawWorker> {
-    const worker = await new RawWorker(workerd.url, order.token).connect(this.id);
+    const worker = await new RawWorker(road.url, order.token).connect(this.id);
     return worker.register(order.name, { config_id: 'chat', jobs });
   }
 
@@ -110,12 +110,12 @@ it('a launch outlives the queue at every step, is made once, and its token ends 
     const { body } = await fleet.call('read', '/api/fleet');
     return (body as unknown as FleetView).launches.length === 1;
   }, 'a launch is intended');
-  await workerd.killAndRestart();
+  await road.killAndRestart();
 
   const order = await fleet.order('launch');
   expect(order).toMatchObject({ may_exist: false, order: 1, pool: { model: 'org/tiny' } });
   const id = order.launch_id;
-  await workerd.killAndRestart();
+  await road.killAndRestart();
   // Whoever asks meanwhile: the first may still be at it.
   expect(await fleet.sync([], {}, 'l-2')).toEqual([]);
   expect(await fleet.launch(id)).toMatchObject({ state: 'requested' });
@@ -123,7 +123,7 @@ it('a launch outlives the queue at every step, is made once, and its token ends 
   expect(await fleet.result(order, { kind: 'launched', external_id: 'pod-1', price_per_hour: 3 })).toEqual(
     [],
   );
-  await workerd.killAndRestart();
+  await road.killAndRestart();
   expect(await fleet.launch(id)).toMatchObject({
     state: 'accepted',
     external_id: 'pod-1',
@@ -139,7 +139,7 @@ it('a launch outlives the queue at every step, is made once, and its token ends 
   const drained = await fleet.call('admin', '/api/fleet/pools/chat/drain', {});
   expect(drained).toMatchObject({ status: 200, body: { control: 'drained' } });
   await fleet.inState(id, 'draining');
-  await workerd.killAndRestart();
+  await road.killAndRestart();
   const held = { job_id: job.job_id, fence_token: job.fence_token };
   const back = await fleet.worker(order, [held]);
   await fleet.submit();
@@ -151,7 +151,7 @@ it('a launch outlives the queue at every step, is made once, and its token ends 
   const end = await fleet.order('terminate', machines);
   expect(end).toMatchObject({ launch_id: id, external_id: 'pod-1' });
   expect((await fleet.call(order.token, '/api/fleet')).status).toBe(403);
-  await workerd.killAndRestart();
+  await road.killAndRestart();
   await fleet.result(end, { kind: 'terminated' });
   expect(await fleet.launch(id)).toMatchObject({ state: 'gone', cause: null });
   const dead = await fleet.call(order.token, '/api/heartbeats', {
@@ -180,7 +180,7 @@ it('a token of a launch is good for its own worker in its own queue alone', asyn
   expect((await beat(order.name, { queue_id: 'elsewhere' })).status).toBe(403);
   expect((await fleet.call(`${order.token}x`, '/api/heartbeats', {})).status).toBe(401);
   expect((await fleet.call(order.token, '/api/launchers/l-1/sync', {})).status).toBe(403);
-  const dial = () => new RawWorker(workerd.url, order.token, { 'x-worker-config-id': '' }).connect(fleet.id);
+  const dial = () => new RawWorker(road.url, order.token, { 'x-worker-config-id': '' }).connect(fleet.id);
   const curious = await (await dial()).register(order.name, { config_id: 'secret', base: true });
   expect(await curious.next('error')).toMatchObject({
     message: expect.stringContaining('the pool "chat"'),
@@ -238,7 +238,7 @@ it('what was used costs what its machine does, by who used it; what nobody launc
   expect(dollars).toBeCloseTo((3 * slot_ms) / 3_600_000, 8);
 
   const other = new Fleet();
-  const played = await (await new RawWorker(workerd.url, 'admin').connect(other.id)).register('own', {
+  const played = await (await new RawWorker(road.url, 'admin').connect(other.id)).register('own', {
     config_id: 'chat',
   });
   await other.submit();

@@ -3,10 +3,10 @@ import WebSocket from 'ws';
 import type { JobView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
 
-/** Signing in to the page, and what may be done with its cookie, in a real workerd. */
+/** Signing in to the page, and what may be done with its cookie, in a real queue. */
 
 const TOKENS = [
   tokenEntry('app', ['submit']),
@@ -16,11 +16,11 @@ const TOKENS = [
   tokenEntry('gpu', ['worker']),
 ];
 
-const workerd = startTestWorkerd({ TOKENS: JSON.stringify(TOKENS) });
+const road = startTestQueue({ TOKENS: JSON.stringify(TOKENS) });
 const OWN = { 'sec-fetch-site': 'same-origin' };
 
 async function signIn(token: string, headers: Record<string, string> = OWN) {
-  const response = await fetch(`${workerd.url}/api/session`, {
+  const response = await fetch(`${road.url}/api/session`, {
     method: 'POST',
     headers,
     body: JSON.stringify({ token }),
@@ -30,7 +30,7 @@ async function signIn(token: string, headers: Record<string, string> = OWN) {
 }
 
 const ask = (path: string, pair: string, init: RequestInit = {}) =>
-  fetch(`${workerd.url}${path}`, { ...init, headers: { cookie: pair, ...(init.headers as object) } });
+  fetch(`${road.url}${path}`, { ...init, headers: { cookie: pair, ...(init.headers as object) } });
 
 describe('signing in', () => {
   it('gives a cookie that pages cannot read, for twelve hours, and keeps no token', async () => {
@@ -55,7 +55,7 @@ describe('signing in', () => {
     expect((await signIn('reader', { 'sec-fetch-site': 'cross-site' })).status).toBe(403);
     expect((await signIn('reader', {})).status).toBe(403);
     expect((await signIn('reader', { origin: 'https://evil.example' })).status).toBe(403);
-    expect((await signIn('reader', { origin: workerd.url })).status).toBe(200);
+    expect((await signIn('reader', { origin: road.url })).status).toBe(200);
   });
 
   it('of one token a hundred times signs nobody else out, and its first browser alone after that', async () => {
@@ -71,7 +71,7 @@ describe('signing in', () => {
   it('out ends what is shown live, of every queue', async () => {
     const { pair } = await signIn('reader');
     const live = (query: string) => {
-      const url = `${workerd.url.replace('http', 'ws')}/api/fleet/live${query}`;
+      const url = `${road.url.replace('http', 'ws')}/api/fleet/live${query}`;
       const socket = new WebSocket(url, { headers: { cookie: pair, ...OWN } });
       socket.on('error', () => {});
       const shown = { isClosed: false };
@@ -92,12 +92,12 @@ describe('signing in', () => {
     expect(left.status).toBe(204);
     expect(left.headers.get('set-cookie')).toMatch(/Max-Age=0/);
     expect((await ask('/api/workers', leaving.pair)).status).toBe(401);
-    await workerd.restart();
+    await road.restart();
     expect((await ask('/api/jobs', staying.pair)).status).toBe(200);
-    await workerd.restart({ TOKENS: JSON.stringify(TOKENS.slice(1)) });
+    await road.restart({ TOKENS: JSON.stringify(TOKENS.slice(1)) });
     expect((await ask('/api/jobs', staying.pair)).status).toBe(401);
     expect(await (await ask('/api/session', staying.pair)).json()).toMatchObject({ name: null, scopes: [] });
-    await workerd.restart();
+    await road.restart();
   });
 });
 
@@ -125,7 +125,7 @@ describe('the cookie', () => {
     'changes something for a page that says %j: %i',
     async (given, status) => {
       const { pair } = await signIn('app');
-      const headers = { ...given, ...(given.origin === 'OWN' && { origin: workerd.url }) };
+      const headers = { ...given, ...(given.origin === 'OWN' && { origin: road.url }) };
       expect(
         (await ask('/api/jobs', pair, { method: 'POST', headers, body: JSON.stringify(job) })).status,
       ).toBe(status);
@@ -136,7 +136,7 @@ describe('the cookie', () => {
     const { pair } = await signIn('app');
     const open = (origin: string) =>
       new Promise((done) => {
-        const socket = new WebSocket(`${workerd.url.replace('http', 'ws')}/api/jobs/socket`, {
+        const socket = new WebSocket(`${road.url.replace('http', 'ws')}/api/jobs/socket`, {
           headers: { cookie: pair, origin },
         });
         socket.once('open', () => {
@@ -146,7 +146,7 @@ describe('the cookie', () => {
         socket.once('unexpected-response', (_, { statusCode }) => done(statusCode));
         socket.once('error', () => {});
       });
-    expect(await open(workerd.url)).toBe(101);
+    expect(await open(road.url)).toBe(101);
     expect(await open('http://evil.example')).toBe(403);
   });
 });
@@ -154,10 +154,10 @@ describe('the cookie', () => {
 describe('payloads and results', () => {
   /** What is had of a finished job of the tenant `app`: its result, and its payload's status. */
   async function seenBy(headers: Record<string, string>) {
-    const answer = await fetch(`${workerd.url}/api/jobs/done`, { headers });
+    const answer = await fetch(`${road.url}/api/jobs/done`, { headers });
     const view = (await answer.json()) as JobView;
     const [payload, result] = await Promise.all(
-      ['payload', 'result'].map((what) => fetch(`${workerd.url}/api/jobs/done/${what}`, { headers })),
+      ['payload', 'result'].map((what) => fetch(`${road.url}/api/jobs/done/${what}`, { headers })),
     );
     return [view.state, view.result, view.withheld, payload!.status, result!.status];
   }
@@ -166,8 +166,8 @@ describe('payloads and results', () => {
   it('are for whoever submitted, and shown to others only as far as is set', async () => {
     const submission = { job_type: 'chat_completion', config_id: 'shown', payload: { messages: ['secret'] } };
     const body = JSON.stringify({ ...submission, id: 'done' });
-    await fetch(`${workerd.url}/api/jobs`, { method: 'POST', headers: bearer('app'), body });
-    const worker = await (await new RawWorker(workerd.url, 'gpu').connect()).register('w', {
+    await fetch(`${road.url}/api/jobs`, { method: 'POST', headers: bearer('app'), body });
+    const worker = await (await new RawWorker(road.url, 'gpu').connect()).register('w', {
       config_id: 'shown',
     });
     worker.result(await worker.job(), { text: 'whispered' });
@@ -176,29 +176,27 @@ describe('payloads and results', () => {
     expect(await seenBy(bearer('app'))).toEqual(['succeeded', result, undefined, 200, 200]);
     expect(await seenBy(bearer('operator'))).toEqual(['succeeded', result, undefined, 200, 200]);
     expect(await seenBy(bearer('reader'))).toEqual(['succeeded', null, true, 403, 403]);
-    expect((await fetch(`${workerd.url}/api/jobs/done/stream`, { headers: bearer('reader') })).status).toBe(
-      403,
-    );
+    expect((await fetch(`${road.url}/api/jobs/done/stream`, { headers: bearer('reader') })).status).toBe(403);
     const cookieOf = async (token: string) => ({ cookie: (await signIn(token)).pair });
     expect(await seenBy(await cookieOf('app'))).toEqual(['succeeded', result, undefined, 200, 200]);
     expect(await seenBy(await cookieOf('operator'))).toEqual(['succeeded', null, true, 404, 404]);
-    await workerd.restart({ TOKENS: JSON.stringify(TOKENS), SHOW_PAYLOADS: '1' });
+    await road.restart({ TOKENS: JSON.stringify(TOKENS), SHOW_PAYLOADS: '1' });
     expect(await seenBy(await cookieOf('operator'))).toEqual(['succeeded', result, undefined, 200, 200]);
     expect(await seenBy(await cookieOf('reader'))).toEqual(['succeeded', null, true, 403, 403]);
   });
 
   it('of a job that has ended are not shown to another tenant that cancels it in the form of RunPod', async () => {
     const body = JSON.stringify({ input: { prompt: 'secret' } });
-    const worker = await (await new RawWorker(workerd.url, 'gpu').connect()).register('r', {
+    const worker = await (await new RawWorker(road.url, 'gpu').connect()).register('r', {
       config_id: 'pod',
     });
-    const run = await fetch(`${workerd.url}/v2/pod/run`, { method: 'POST', headers: bearer('app'), body });
+    const run = await fetch(`${road.url}/v2/pod/run`, { method: 'POST', headers: bearer('app'), body });
     const { id } = (await run.json()) as { id: string };
     worker.result(await worker.job(), { output: [{ text: 'whispered' }] });
     await worker.next('ack');
     const cancel = async (token: string) => {
       const init = { method: 'POST', headers: bearer(token) };
-      return await (await fetch(`${workerd.url}/v2/pod/cancel/${id}`, init)).text();
+      return await (await fetch(`${road.url}/v2/pod/cancel/${id}`, init)).text();
     };
     expect(await cancel('app')).toContain('whispered');
     expect(await cancel('watching-app')).not.toContain('whispered');
@@ -206,7 +204,7 @@ describe('payloads and results', () => {
 
   it('come over the socket of programs to whoever submitted them alone', async () => {
     const heard = async (token: string) => {
-      const socket = new WebSocket(`${workerd.url.replace('http', 'ws')}/api/jobs/socket`, {
+      const socket = new WebSocket(`${road.url.replace('http', 'ws')}/api/jobs/socket`, {
         headers: bearer(token),
       });
       const frame = new Promise<{ type: string }>((resolve, reject) => {
@@ -224,12 +222,12 @@ describe('payloads and results', () => {
 
   it('of a job that succeeded are not made again', async () => {
     const init = { method: 'POST', headers: bearer('app') };
-    expect((await fetch(`${workerd.url}/api/jobs/done/retry`, init)).status).toBe(409);
-    expect((await fetch(`${workerd.url}/api/jobs/none/retry`, init)).status).toBe(404);
+    expect((await fetch(`${road.url}/api/jobs/done/retry`, init)).status).toBe(409);
+    expect((await fetch(`${road.url}/api/jobs/none/retry`, init)).status).toBe(404);
   });
 
   it('come as files, as they were submitted and answered', async () => {
-    const response = await fetch(`${workerd.url}/api/jobs/done/payload`, { headers: bearer('app') });
+    const response = await fetch(`${road.url}/api/jobs/done/payload`, { headers: bearer('app') });
     expect(await response.json()).toEqual({ messages: ['secret'] });
     expect(response.headers.get('content-disposition')).toBe('attachment; filename="done-payload.json"');
   });

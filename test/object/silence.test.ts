@@ -4,10 +4,10 @@ import { PING_TEXT } from '../../src/protocol/index.ts';
 import { FaultyProxy } from '../support/faulty-proxy.ts';
 import { until } from '../support/poll.ts';
 import { RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 
-/** A half-open control socket in a real workerd: pings are answered, and counted, without the queue's code. */
-const road = startTestWorkerd({ PING_SECONDS: '2', RECONNECT_GRACE_SECONDS: '1', LEASE_SECONDS: '300' });
+/** A half-open control socket in a real queue: pings are answered, and counted, without the queue's code. */
+const road = startTestQueue({ PING_SECONDS: '2', RECONNECT_GRACE_SECONDS: '1', LEASE_SECONDS: '300' });
 let network: FaultyProxy;
 let pinging: NodeJS.Timeout;
 

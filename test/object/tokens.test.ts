@@ -1,16 +1,16 @@
 import { describe, expect, it } from 'vitest';
 import type { NewToken, TokenView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
 
-/** Tokens that are made, renewed and taken away while a real workerd serves. */
+/** Tokens that are made, renewed and taken away while a real queue serves. */
 
 const ADMIN = tokenEntry('wv_operator', ['admin'], { name: 'operator' });
-const workerd = startTestWorkerd({ TOKENS: JSON.stringify([ADMIN]), QUEUE_MODEL_ALIASES: '' });
+const road = startTestQueue({ TOKENS: JSON.stringify([ADMIN]), QUEUE_MODEL_ALIASES: '' });
 
 function ask(method: string, path: string, body?: object, token = 'wv_operator') {
-  return fetch(`${workerd.url}${path}`, {
+  return fetch(`${road.url}${path}`, {
     method,
     headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
     ...(body && { body: JSON.stringify(body) }),
@@ -52,7 +52,7 @@ describe('a token that is made while the queue runs', () => {
 
   it('outlives the process', async () => {
     const { token } = await make({ name: 'stays', scopes: ['submit'] });
-    await workerd.restart();
+    await road.restart();
     expect((await ask('GET', '/v1/models', undefined, token)).status).toBe(200);
   });
 
@@ -136,7 +136,7 @@ describe('a token that is made while the queue runs', () => {
 });
 
 describe('a queue that was started without tokens', () => {
-  const open = startTestWorkerd();
+  const open = startTestQueue();
 
   it('makes none, which would lock everybody out', async () => {
     const refused = await fetch(`${open.url}/api/tokens`, {

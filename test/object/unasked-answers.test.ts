@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { limits } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 
 /** A worker that sends answers which no caller has asked for, and goes on whatever it is told. */
 const MIB = 1024 * 1024;
@@ -12,7 +12,7 @@ const STREAM_MIB = 150;
 /** The bound itself, workerd with nothing to do (80), and what is on its way. Measured: 183; 1,254 when no message is freed before it is collected. */
 const MOST_RESIDENT_MIB = 80 + limits.RELAY_UNCLAIMED_MOST_BYTES / MIB + 160;
 
-const road = startTestWorkerd();
+const road = startTestQueue();
 
 /** The most memory that workerd ever had, MiB. */
 async function mostResidentMib(): Promise<number> {

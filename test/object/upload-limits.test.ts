@@ -4,12 +4,12 @@ import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
 
 /** Uploads that would keep the gateway's memory, its disk or its descriptors, on the runtime itself. */
 const MIB = 1024 * 1024;
-const road = startTestWorkerd({
+const road = startTestQueue({
   TOKENS: JSON.stringify(['a', 'b', 'c', 'd', 'e'].map((token) => tokenEntry(token, ['submit']))),
   MAX_FILE_BYTES: String(MIB),
 });

@@ -1,7 +1,7 @@
 import OpenAI, { toFile } from 'openai';
 import { describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
 
 /** Files as OpenAI's clients send and read them, on the runtime itself. */
@@ -11,7 +11,7 @@ const tokens = [
   tokenEntry('other', ['submit']),
   tokenEntry('page', ['read']),
 ];
-const workerd = startTestWorkerd({
+const road = startTestQueue({
   TOKENS: JSON.stringify(tokens),
   MAX_FILE_BYTES: String(3 * MIB),
 });
@@ -20,7 +20,7 @@ let queues = 0;
 /** A client with a queue of its own. */
 function clientOf(token = 'secret', id = `files-${++queues}`) {
   const headers = { 'x-queue-id': id };
-  return new OpenAI({ baseURL: `${workerd.url}/v1`, apiKey: token, defaultHeaders: headers, maxRetries: 0 });
+  return new OpenAI({ baseURL: `${road.url}/v1`, apiKey: token, defaultHeaders: headers, maxRetries: 0 });
 }
 
 const file = (text: string, name = 'in.jsonl') => toFile(new TextEncoder().encode(text), name);
@@ -31,7 +31,7 @@ async function uploadFieldsFirst(queue: string, fields: Record<string, string>, 
   for (const [name, value] of Object.entries(fields)) form.set(name, value);
   form.set('file', new Blob([content]), 'in.jsonl');
   const headers = { authorization: 'Bearer secret', 'x-queue-id': queue };
-  const response = await fetch(`${workerd.url}/v1/files`, { method: 'POST', headers, body: form });
+  const response = await fetch(`${road.url}/v1/files`, { method: 'POST', headers, body: form });
   return { status: response.status, body: (await response.json()) as Record<string, unknown> };
 }
 
@@ -64,7 +64,7 @@ describe('a file', () => {
       'x-queue-id': queue,
       'content-type': 'application/jsonl',
     };
-    const address = `${workerd.url}/v1/files?purpose=batch&filename=raw.jsonl`;
+    const address = `${road.url}/v1/files?purpose=batch&filename=raw.jsonl`;
     const raw = await fetch(address, { method: 'POST', headers, body: 'as it is' });
     const made = (await raw.json()) as { id: string };
     expect(made).toMatchObject({ filename: 'raw.jsonl', bytes: 8 });
@@ -160,7 +160,7 @@ describe('a file', () => {
       file: await file('kept'),
       purpose: 'batch',
     });
-    await workerd.restart();
+    await road.restart();
     expect(await (await clientOf('secret', queue).files.content(id)).text()).toBe('kept');
   });
 
@@ -206,7 +206,7 @@ describe('an upload that is refused', () => {
 
   it('is told so when it is no form', async () => {
     const headers = { authorization: 'Bearer secret', 'content-type': 'multipart/form-data; boundary=b' };
-    const response = await fetch(`${workerd.url}/v1/files`, { method: 'POST', headers, body: 'nothing' });
+    const response = await fetch(`${road.url}/v1/files`, { method: 'POST', headers, body: 'nothing' });
     expect(response.status).toBe(400);
     expect(await response.json()).toMatchObject({ error: { code: 'invalid_form' } });
   });

@@ -3,15 +3,15 @@ import { expect, it } from 'vitest';
 import type { Waiting } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd, type TestQueue } from '../support/test-queue.ts';
+import { startTestQueue, type TestQueue } from '../support/test-queue.ts';
 
-/** What jobs and batches wait for, as the API says it, in a real workerd. No launcher is there. */
-const workerd = startTestWorkerd({ MODEL_ALIASES: 'small=tiny' });
+/** What jobs and batches wait for, as the API says it, in a real queue. No launcher is there. */
+const road = startTestQueue({ MODEL_ALIASES: 'small=tiny' });
 
 const ENDPOINT = '/v1/chat/completions';
 
 const call = (queue: TestQueue, path: string, init: RequestInit = {}) =>
-  fetch(`${workerd.url}${path}`, { ...init, headers: { 'x-queue-id': queue.id, ...init.headers } });
+  fetch(`${road.url}${path}`, { ...init, headers: { 'x-queue-id': queue.id, ...init.headers } });
 
 async function ask<T>(queue: TestQueue, path: string, init: RequestInit = {}): Promise<T> {
   return (await (await call(queue, path, init)).json()) as T;
@@ -31,8 +31,8 @@ const waitingOf = (queue: TestQueue, path: string, code: Waiting['code']) =>
   }, `${path} to wait for ${code}`);
 
 it('a stored job says what it waits for until it runs', async () => {
-  const queue = workerd.queue();
-  const worker = await new RawWorker(workerd.url).connect(queue.id);
+  const queue = road.queue();
+  const worker = await new RawWorker(road.url).connect(queue.id);
   await worker.register('w', { capacity: 1, instance: { id: 'w', models: ['tiny'] } });
   const job = { job_type: 'chat_completion', payload: { model: 'tiny', messages: [] } };
   const submit = () => ask<{ id: string }>(queue, '/api/jobs', { method: 'POST', body: JSON.stringify(job) });
@@ -52,10 +52,10 @@ it('a stored job says what it waits for until it runs', async () => {
 });
 
 it('a batch of a pool without a worker says until when, its alias counts for the pool, and a launch by hand is said', async () => {
-  const queue = workerd.queue();
+  const queue = road.queue();
   await applyFleet(queue);
   const client = new OpenAI({
-    baseURL: `${workerd.url}/v1`,
+    baseURL: `${road.url}/v1`,
     apiKey: 'none',
     defaultHeaders: { 'x-queue-id': queue.id },
     maxRetries: 0,

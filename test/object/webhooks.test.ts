@@ -6,9 +6,9 @@ import { createServer as createTcpServer } from 'node:net';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { JobView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
-import { startTestWorkerd, type TestQueue } from '../support/test-queue.ts';
+import { startTestQueue, type TestQueue } from '../support/test-queue.ts';
 
-/** Settlements posted to receivers, by a real workerd to a real HTTP server. */
+/** Settlements posted to receivers, by a real queue to a real HTTP server. */
 
 interface Post {
   path: string;
@@ -39,7 +39,7 @@ const portOf = (server: typeof receiver | typeof silent) => (server.address() as
 await Promise.all([once(receiver, 'listening'), once(silent, 'listening')]);
 const base = `http://127.0.0.1:${portOf(receiver)}`;
 
-const workerd = startTestWorkerd({
+const road = startTestQueue({
   WEBHOOK_HOSTS: `private:127.0.0.1:${portOf(receiver)},127.0.0.1:${portOf(silent)},*.example.org`,
   WEBHOOK_SECRET: `whsec_${KEY.toString('base64')}`,
 });
@@ -60,7 +60,7 @@ const postTo = (path: string, index = 0) =>
   until(() => posts.filter((post) => post.path === path)[index], `post ${index} to ${path}`);
 
 it('posts a settled job once its receiver is there, signed as Standard Webhooks says', async () => {
-  const queue = workerd.queue();
+  const queue = road.queue();
   expect((await submit(queue, { id: 'done', webhook: `${base}/done?x=1` })).status).toBe(201);
   const worker = await queue.worker();
   worker.result(await worker.job(), { status: 'success', n: 1 });
@@ -87,7 +87,7 @@ it('posts a settled job once its receiver is there, signed as Standard Webhooks 
 });
 
 it('posts failures and cancellations, and a long result by its address', async () => {
-  const queue = workerd.queue();
+  const queue = road.queue();
   await submit(queue, { id: 'long', webhook: `${base}/long` });
   await submit(queue, { id: 'gone', webhook: `${base}/gone`, priority: -1 });
   await queue.ask('/gone', { method: 'DELETE' });
@@ -99,22 +99,19 @@ it('posts failures and cancellations, and a long result by its address', async (
   });
   const { data } = JSON.parse((await postTo('/long')).text);
   expect(data).toMatchObject({ result: null, result_url: `/api/jobs/long?queue_id=${queue.id}` });
-  const whole = (await (await fetch(`${workerd.url}${data.result_url}`)).json()) as JobView;
+  const whole = (await (await fetch(`${road.url}${data.result_url}`)).json()) as JobView;
   expect((whole.result as { text: string }).text).toHaveLength(400_000);
 });
 
 it('tries again under the same id until the receiver takes it, also after a restart of the queue', async () => {
-  const queue = workerd.queue();
+  const queue = road.queue();
   answers.set('/later', 500);
   await submit(queue, { id: 'later', webhook: `${base}/later` });
   await queue.ask('/later', { method: 'DELETE' });
   const first = await postTo('/later');
-  await until(
-    () => workerd.logged.some((line) => line.includes('"job_id":"later"')),
-    'the failure is logged',
-  );
+  await until(() => road.logged.some((line) => line.includes('"job_id":"later"')), 'the failure is logged');
   answers.delete('/later');
-  await workerd.restart();
+  await road.restart();
   // Objects are there once they are asked for; on a machine of its own the alarm wakes them.
   await queue.ask('/later');
   const second = await postTo('/later', 1);
@@ -122,17 +119,17 @@ it('tries again under the same id until the receiver takes it, also after a rest
 });
 
 it('follows no redirect', async () => {
-  const queue = workerd.queue();
+  const queue = road.queue();
   answers.set('/moved', 307);
   await submit(queue, { id: 'moved', webhook: `${base}/moved` });
   await queue.ask('/moved', { method: 'DELETE' });
   await postTo('/moved');
-  await until(() => workerd.logged.some((line) => line.includes('answered 307')), 'the redirect is logged');
+  await until(() => road.logged.some((line) => line.includes('answered 307')), 'the redirect is logged');
   expect(posts.filter(({ path }) => path === '/redirected')).toEqual([]);
 });
 
 it('lets no receiver that hangs hold up another', async () => {
-  const queue = workerd.queue();
+  const queue = road.queue();
   answers.set('/hangs', null);
   for (let n = 0; n < 20; n += 1) {
     await submit(queue, { id: `hangs-${n}`, webhook: `${base}/hangs` });
@@ -145,12 +142,12 @@ it('lets no receiver that hangs hold up another', async () => {
 });
 
 it('reaches no private address that was not named as one', async () => {
-  const queue = workerd.queue();
+  const queue = road.queue();
   const url = `https://127.0.0.1:${portOf(silent)}/`;
   expect((await submit(queue, { id: 'private', webhook: url })).status).toBe(201);
   await queue.ask('/private', { method: 'DELETE' });
   const line = await until(
-    () => workerd.logged.find((line) => line.includes('"job_id":"private"')),
+    () => road.logged.find((line) => line.includes('"job_id":"private"')),
     'it failed',
   );
   expect(line).toContain('webhook not delivered');
@@ -158,7 +155,7 @@ it('reaches no private address that was not named as one', async () => {
 });
 
 it('takes no webhook to a host that is not allowed, over http, or with a password', async () => {
-  const queue = workerd.queue();
+  const queue = road.queue();
   for (const [webhook, message] of [
     ['https://example.com/x', 'example.com is not among the hosts'],
     ['https://example.org/x', 'example.org is not among the hosts'],

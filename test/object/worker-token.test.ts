@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
 import { RawWorker } from '../support/raw-worker.ts';
-import { startTestWorkerd } from '../support/test-queue.ts';
+import { startTestQueue } from '../support/test-queue.ts';
 import { tokenEntry } from '../support/token-entry.ts';
 
-/** Tokens of workers in a real workerd: what the gateway knows of a token reaches the rules. */
+/** Tokens of workers in a real queue: what the gateway knows of a token reaches the rules. */
 
-const road = startTestWorkerd({
+const road = startTestQueue({
   TOKENS: JSON.stringify([
     tokenEntry('any', ['worker']),
     tokenEntry('green', ['worker'], { name: 'grün' }),

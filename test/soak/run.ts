@@ -55,7 +55,7 @@ interface Sight {
   running: Map<string, number>;
 }
 
-/** One soak: a real road, jobs through it, faults all along; then peace, and the count. */
+/** One soak: a real queue, jobs through it, faults all along; then peace, and the count. */
 export class Soak {
   readonly #options: SoakOptions;
   readonly #road: SoakRoad;

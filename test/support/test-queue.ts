@@ -5,8 +5,8 @@ import { afterAll, afterEach, beforeAll } from 'vitest';
 import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
 import { closeRawWorkers, RawWorker } from './raw-worker.ts';
 
-/** One workerd for all tests of a file; each test takes queues of its own in it. */
-export interface TestWorkerd {
+/** One queue process for all tests of a file; each test takes queues of its own in it. */
+export interface TestRoad {
   /** Without a trailing slash. */
   readonly url: string;
   readonly stateDir: string;
@@ -33,7 +33,7 @@ export interface TestQueue {
 }
 
 /** Starts it before the tests of this file and ends it after them. */
-export function startTestWorkerd(given: Record<string, string> = {}): TestWorkerd {
+export function startTestQueue(given: Record<string, string> = {}): TestRoad {
   let running: RunningWorkerd;
   let stateDir: string;
   let queues = 0;
