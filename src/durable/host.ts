@@ -78,6 +78,8 @@ export interface HostSocket<Kept> {
  * @typeParam Opened what the gateway says of a socket's peer: plain data
  */
 export interface HostedObject<Opened = never, Kept = never> {
+  /** The text by which a peer of its sockets asks whether they hold, and the answer, which the host gives by itself. */
+  readonly pings?: { ping: string; pong: string };
   /** @param setFor the time for which the alarm was set, epoch ms; null: the host does not know it any more */
   alarm?(setFor: number | null): Promise<void>;
   /** Returns why no further socket may be opened, a sentence, or null; the host then answers 503 with it. */

@@ -1,0 +1,161 @@
+import type { HostedObject, HostSocket, ObjectHost } from '../../durable/host.ts';
+import { machineTime } from '../../durable/machine-time.ts';
+import type { Sql } from '../../durable/ports.ts';
+import { sqlOf } from '../../durable/storage.ts';
+import { StoredAlarm } from '../../durable/stored-alarm.ts';
+import { DEFAULT_QUEUE } from '../../settings/queue-settings.ts';
+import { ClockWatch } from './clock-watch.ts';
+import { HibernatingSocket } from './hibernating-socket.ts';
+import { log } from './log.ts';
+
+/** Work that still gathers after this many round trips is done all the same. */
+const MOST_ROUND_TRIPS = 16;
+
+type Hosted = Pick<HostedObject, 'clockSetBack' | 'pings'>;
+
+/** What a Durable Object hands to the object that it holds. */
+export class DurableObjectHost<Kept> implements ObjectHost<Kept> {
+  readonly queueId: string;
+  readonly sql: Sql;
+  readonly alarm: StoredAlarm;
+  readonly log = log;
+  readonly #ctx: DurableObjectState;
+  readonly #roundTrip: () => Promise<void>;
+  readonly #sockets = new WeakMap<WebSocket, HibernatingSocket<Kept>>();
+  readonly #clock: ClockWatch;
+  #hosted: Hosted = {};
+  /** Events that the runtime has handed to the object. */
+  #events = 0;
+  #isEnding = false;
+
+  /** @param roundTrip a call of the object to itself: it comes back after the events that were waiting when it was made */
+  static async make<Kept>(
+    ctx: DurableObjectState,
+    roundTrip: () => Promise<void>,
+  ): Promise<DurableObjectHost<Kept>> {
+    // Read first: the rules move the alarm only if it is set for later.
+    return new DurableObjectHost<Kept>(ctx, roundTrip, await StoredAlarm.read(ctx.storage));
+  }
+
+  private constructor(ctx: DurableObjectState, roundTrip: () => Promise<void>, alarm: StoredAlarm) {
+    this.#ctx = ctx;
+    this.#roundTrip = roundTrip;
+    this.alarm = alarm;
+    this.queueId = ctx.id.name ?? DEFAULT_QUEUE;
+    this.sql = sqlOf(ctx.storage);
+    this.#clock = new ClockWatch(
+      () => this.now(),
+      () => this.machineTime(),
+    );
+  }
+
+  now(): number {
+    return Date.now();
+  }
+
+  machineTime(): number {
+    return machineTime(this.sql);
+  }
+
+  databaseBytes(): number {
+    return this.#ctx.storage.sql.databaseSize;
+  }
+
+  transaction<T>(work: () => T): T {
+    return this.#ctx.storage.transactionSync(work);
+  }
+
+  /**
+   * Goes on for as long as events come. It takes round trips, not a timer: timers of workerd stand still for as long as
+   * the clock is set back, and a round trip waits for the commit before it anyway.
+   */
+  async gathered(): Promise<void> {
+    try {
+      for (let round = 0, before = -1; round < MOST_ROUND_TRIPS && this.#events > before; round += 1) {
+        before = this.#events;
+        await this.#roundTrip();
+      }
+    } catch {
+      // What has gathered so far is done without the rest.
+    }
+    this.#watchClock(true);
+  }
+
+  after(ms: number, run: () => void): () => void {
+    const timer = setTimeout(() => {
+      run();
+      this.#watchClock(false);
+    }, ms);
+    return () => clearTimeout(timer);
+  }
+
+  background(work: Promise<unknown>): void {
+    const logged = work.catch((error: unknown) =>
+      log('error', 'work in the background failed', { queue_id: this.queueId, error: String(error) }),
+    );
+    this.#ctx.waitUntil(logged);
+  }
+
+  sockets(): HostSocket<Kept>[] {
+    return this.#ctx.getWebSockets().map((socket) => this.socketOf(socket));
+  }
+
+  restart(reason: string): void {
+    this.#ctx.abort(reason);
+  }
+
+  async clear<T>(remake: () => T): Promise<T> {
+    return await this.#ctx.blockConcurrencyWhile(async () => {
+      await this.#ctx.storage.deleteAll();
+      this.alarm.clear();
+      return remake();
+    });
+  }
+
+  /** To be called at every event, before it is handed to the object. */
+  eventCame(): void {
+    this.#events += 1;
+    this.#watchClock(false);
+  }
+
+  /** Takes a socket that survives a hibernation of the object. */
+  accept(socket: WebSocket): HostSocket<Kept> {
+    this.#ctx.acceptWebSocket(socket, [crypto.randomUUID()]);
+    return this.socketOf(socket);
+  }
+
+  socketOf(socket: WebSocket): HostSocket<Kept> {
+    const known = this.#sockets.get(socket);
+    if (known) return known;
+    const made = new HibernatingSocket<Kept>(this.#ctx, socket);
+    this.#sockets.set(socket, made);
+    return made;
+  }
+
+  /** The hosted object has been made. */
+  holds(hosted: Hosted): void {
+    this.#hosted = hosted;
+    if (!hosted.pings) return;
+    const { ping, pong } = hosted.pings;
+    this.#ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(ping, pong));
+  }
+
+  /** @param isCertain the machine is asked at every such event */
+  #watchClock(isCertain: boolean): void {
+    if (this.#isEnding || !this.#clock.standsStill(isCertain)) return;
+    this.#isEnding = true;
+    log('warn', 'the clock was set back; the object starts again to take it', { queue_id: this.queueId });
+    void this.#endForNewClock();
+  }
+
+  /** The alarm starts the next object, even where nobody calls. No timer would come. */
+  async #endForNewClock(): Promise<void> {
+    this.#hosted.clockSetBack?.();
+    this.alarm.set(this.machineTime());
+    // Its event is done, and what it answered has left.
+    await this.#roundTrip();
+    await this.#ctx.storage.sync();
+    await this.#roundTrip();
+    this.#ctx.abort('the object starts again with a new clock');
+  }
+}
