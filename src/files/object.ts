@@ -1,13 +1,9 @@
-import { DurableObject } from 'cloudflare:workers';
-import { freeBytes } from '../durable/free-bytes.ts';
+import type { HostedObject, ObjectHost } from '../durable/host.ts';
 import type { Sql } from '../durable/ports.ts';
-import { sqlOf } from '../durable/storage.ts';
-import { StoredAlarm } from '../durable/stored-alarm.ts';
 import { createTables } from '../durable/tables.ts';
 import { BucketError, BucketFile, type FileBucket, LostError } from './bucket-file.ts';
 import {
   addBytes,
-  contentOf,
   expired,
   FILE_TABLES,
   findStored,
@@ -15,11 +11,13 @@ import {
   hasPieces,
   makeStored,
   nextExpiry,
+  piecesOf,
   readPart,
   removePieces,
   removeStored,
   setExpiry,
   setJob,
+  streamOf,
 } from './piece-table.ts';
 import { type FileRpc, type JobFiles, READ_BYTES } from './rpc.ts';
 
@@ -39,50 +37,49 @@ const ASK_AGAIN_MS = 60_000;
 /** Files whose time is over that one alarm looks at, so that other work gets its turn. */
 const BITE_FILES = 500;
 
-interface FileEnv {
-  QUEUE: { getByName(queueId: string): JobFiles };
-  /** Left out: all bytes lie in rows. */
-  FILES?: FileBucket;
+/** Whom the object asks. */
+interface Asked {
+  queue(queueId: string): JobFiles;
 }
 
 /**
- * The Durable Object that holds the bytes of a queue id's files. Which files there are, whose they are and how long
- * they are kept, file-index.ts knows. One object for all of them: of one for each, workerd would keep three descriptors
- * open, and its database for ever. Bytes come into rows; where a bucket is bound, those of a file to which nothing is
- * added any more go there, one file at a time.
+ * The object that holds the bytes of a queue id's files. Which files there are, whose they are and how long they are
+ * kept, file-index.ts knows. There is one object for all of them, since each object has a database of its own. Bytes
+ * come into rows; where there is a bucket, those of a file to which nothing is added any more go there, one file at a
+ * time.
  *
  * Payloads and results of jobs are stored before the queue names them. The queue never says when it needs them no more:
  * this object asks, when their time is over. So a crash between two steps leaves a file that ends by itself, and no job
  * without its file.
  */
-export class FileObject extends DurableObject<FileEnv> implements FileRpc {
-  #rows!: SqlStorage;
-  #sql!: Sql;
-  #alarm!: StoredAlarm;
+export class FileObject implements HostedObject, FileRpc {
+  readonly #host: ObjectHost;
+  readonly #objects: Asked;
+  readonly #bucket: FileBucket | null;
+  readonly #sql: Sql;
   /** Work on the bucket, one file after another, so that it needs the memory of one. */
   #inBucket: Promise<unknown> = Promise.resolve();
 
-  constructor(ctx: DurableObjectState, env: FileEnv) {
-    super(ctx, env);
-    ctx.blockConcurrencyWhile(async () => {
-      this.#rows = ctx.storage.sql;
-      this.#sql = sqlOf(ctx.storage);
-      createTables(this.#sql, FILE_TABLES);
-      this.#alarm = await StoredAlarm.read(ctx.storage);
-    });
+  /** @param bucket null: all bytes lie in rows */
+  constructor(host: ObjectHost, objects: Asked, bucket: FileBucket | null) {
+    this.#host = host;
+    this.#objects = objects;
+    this.#bucket = bucket;
+    this.#sql = host.sql;
+    createTables(this.#sql, FILE_TABLES);
   }
 
-  override async fetch(request: Request): Promise<Response> {
-    const id = new URL(request.url).pathname.slice(1);
+  /** The content of a file: 404 where there is none, 503 where the bucket does not give it. */
+  async content(id: string): Promise<Response> {
     const file = findStored(this.#sql, id);
     if (file === null) return new Response(null, { status: 404 });
     try {
       const inBucket = this.#bucketFile(id);
-      const body = inBucket.isWhole ? await inBucket.content() : contentOf(this.#rows, file);
+      const body = inBucket.isWhole ? await inBucket.content() : streamOf(piecesOf(this.#sql, file));
       return new Response(body, { headers: { 'content-length': String(file.bytes) } });
     } catch (error) {
       if (!(error instanceof BucketError)) throw error;
-      log('error', 'the bucket of files cannot be used', error);
+      this.#log('error', 'the bucket of files cannot be used', error);
       return new Response(null, { status: 503 });
     }
   }
@@ -90,9 +87,8 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
   async put(id: string, number: number, piece: Uint8Array): Promise<boolean> {
     const file = number === 0 ? makeStored(this.#sql, id) : findStored(this.#sql, id);
     if (file === null) return false;
-    addBytes(this.#rows, file, number, piece);
-    freeBytes(piece);
-    setExpiry(this.#sql, id, Date.now() + UNFINISHED_MS);
+    addBytes(this.#sql, file, number, piece);
+    setExpiry(this.#sql, id, this.#host.now() + UNFINISHED_MS);
     this.#arm();
     return true;
   }
@@ -100,13 +96,13 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
   async keep(id: string, expiresAt: number | null): Promise<void> {
     setExpiry(this.#sql, id, expiresAt);
     this.#arm();
-    if (this.env.FILES) await this.#inTurn(() => this.#moveToBucket(id));
+    if (this.#bucket) await this.#inTurn(() => this.#moveToBucket(id));
   }
 
   async keepForJob(id: string, jobId: string): Promise<boolean> {
-    if (!setJob(this.#sql, id, jobId, Date.now() + UNASKED_MS)) return false;
+    if (!setJob(this.#sql, id, jobId, this.#host.now() + UNASKED_MS)) return false;
     this.#arm();
-    if (this.env.FILES) this.ctx.waitUntil(this.#inTurn(() => this.#moveToBucket(id)));
+    if (this.#bucket) this.#host.background(this.#inTurn(() => this.#moveToBucket(id)));
     return true;
   }
 
@@ -129,10 +125,10 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
     const isInBucket = inBucket.isWhole;
     const read = lines.map(async ({ offset, length }) => {
       const wanted = Math.max(0, Math.min(length, file.bytes - offset));
-      if (!isInBucket) return readPart(this.#rows, file, offset, wanted);
+      if (!isInBucket) return readPart(this.#sql, file, offset, wanted);
       return await inBucket.read(offset, wanted).catch((error: unknown) => {
         if (!(error instanceof LostError)) throw error;
-        log('error', 'a file of the bucket is lost', error);
+        this.#log('error', 'a file of the bucket is lost', error);
         return new Uint8Array();
       });
     });
@@ -141,7 +137,7 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
 
   async append(id: string, lines: { key: number; bytes: Uint8Array }[]): Promise<number> {
     const file = makeStored(this.#sql, id);
-    for (const { key, bytes } of lines) addBytes(this.#rows, file, key, bytes);
+    for (const { key, bytes } of lines) addBytes(this.#sql, file, key, bytes);
     return findStored(this.#sql, id)!.bytes;
   }
 
@@ -150,23 +146,20 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
     if (file === null) return;
     removePieces(this.#sql, file);
     // If the bucket does not delete it now, the alarm deletes or aborts it later.
-    setExpiry(this.#sql, id, Date.now() + REMOVED_AGAIN_MS);
+    setExpiry(this.#sql, id, this.#host.now() + REMOVED_AGAIN_MS);
     this.#arm();
-    if (this.env.FILES || this.#bucketFile(id).isThere)
-      await this.#inTurn(() => this.#bucketFile(id).remove());
+    if (this.#bucket || this.#bucketFile(id).isThere) await this.#inTurn(() => this.#bucketFile(id).remove());
     removeStored(this.#sql, file);
-    if (!hasFiles(this.#sql)) await this.#startOver();
+    // A database keeps the room of what is deleted for what comes next; with nothing in it the disk has it back.
+    if (!hasFiles(this.#sql)) await this.#host.clear(() => createTables(this.#sql, FILE_TABLES));
     this.#arm();
   }
 
-  override alarm(): Promise<void> {
-    const now = Date.now();
-    return this.#alarm.fires(now, async () => {
-      for (const id of await this.#ended(expired(this.#sql, now, BITE_FILES))) {
-        await this.remove(id).catch((error: unknown) => log('warn', 'a file is not removed yet', error));
-      }
-      this.#arm();
-    });
+  async alarm(): Promise<void> {
+    for (const id of await this.#ended(expired(this.#sql, this.#host.now(), BITE_FILES))) {
+      await this.remove(id).catch((error: unknown) => this.#log('warn', 'a file is not removed yet', error));
+    }
+    this.#arm();
   }
 
   /** Of those whose time is over. What jobs have, or may have, gets more time. */
@@ -175,34 +168,22 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
     const asked = due.flatMap(({ id, job }) => (job === null ? [] : [{ file: id, job }]));
     if (asked.length === 0) return ended;
     const keptUntil = await this.#keptUntil(asked).catch((error: unknown) => {
-      log('warn', 'the queue cannot be asked which files its jobs have; asking again later', error);
-      return asked.map(() => Date.now() + ASK_AGAIN_MS);
+      this.#log('warn', 'the queue cannot be asked which files its jobs have; asking again later', error);
+      return asked.map(() => this.#host.now() + ASK_AGAIN_MS);
     });
     for (const [index, { file }] of asked.entries()) {
       const until = keptUntil[index] ?? null;
       if (until === null) ended.push(file);
       else {
         setExpiry(this.#sql, file, until);
-        if (this.env.FILES) await this.#inTurn(() => this.#moveToBucket(file));
+        if (this.#bucket) await this.#inTurn(() => this.#moveToBucket(file));
       }
     }
     return ended;
   }
 
   async #keptUntil(files: { file: string; job: string }[]): Promise<(number | null)[]> {
-    const queueId = this.ctx.id.name;
-    // Another queue would answer that it has none of them.
-    if (queueId === undefined) throw new Error('the runtime does not tell the id of the queue');
-    return await this.env.QUEUE.getByName(queueId).filesKeptUntil(files);
-  }
-
-  /** A database keeps the room of what is deleted for what comes next; with nothing in it the disk has it back. */
-  async #startOver(): Promise<void> {
-    await this.ctx.blockConcurrencyWhile(async () => {
-      await this.ctx.storage.deleteAll();
-      createTables(this.#sql, FILE_TABLES);
-    });
-    this.#alarm.clear();
+    return await this.#objects.queue(this.#host.queueId).filesKeptUntil(files);
   }
 
   /** A file that the bucket does not take stays in rows. */
@@ -214,7 +195,7 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
       if (!inBucket.isWhole) {
         await inBucket.remove();
         const writer = inBucket.writer();
-        for await (const bytes of contentOf(this.#rows, file)) {
+        for (const bytes of piecesOf(this.#sql, file)) {
           writer.push(bytes);
           await writer.flush();
         }
@@ -222,7 +203,7 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
       }
       removePieces(this.#sql, file);
     } catch (error) {
-      log('warn', 'a file stays in the database: the bucket does not take it', error);
+      this.#log('warn', 'a file stays in the database: the bucket does not take it', error);
     }
   }
 
@@ -233,18 +214,19 @@ export class FileObject extends DurableObject<FileEnv> implements FileRpc {
   }
 
   #bucketFile(id: string): BucketFile {
-    return new BucketFile(this.#sql, this.env.FILES ?? null, id);
+    return new BucketFile(this.#sql, this.#bucket, id);
   }
 
   /** The alarm comes when the next file's time is over. */
   #arm(): void {
     const at = nextExpiry(this.#sql);
-    if (at === this.#alarm.get()) return;
-    if (at === null) this.#alarm.clear();
-    else this.#alarm.set(at);
+    if (at === this.#host.alarm.get()) return;
+    if (at === null) this.#host.alarm.clear();
+    else this.#host.alarm.set(at);
   }
-}
 
-function log(level: 'warn' | 'error', msg: string, error: unknown): void {
-  console.log(JSON.stringify({ level, msg, error: String((error as Error)?.message ?? error) }));
+  #log(level: 'warn' | 'error', message: string, error: unknown): void {
+    const { log, queueId } = this.#host;
+    log(level, message, { queue_id: queueId, error: String((error as Error)?.message ?? error) });
+  }
 }

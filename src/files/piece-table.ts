@@ -1,15 +1,8 @@
-import type { Sql } from '../durable/ports.ts';
+import type { Row, Sql } from '../durable/ports.ts';
+import { joinBytes } from '../protocol/index.ts';
 import { PIECE_BYTES } from './rpc.ts';
 
 /** Statements on the bytes of files. Nothing here decides. All times in epoch ms. */
-
-/** The object's database as the runtime gives it: the port of rules (durable/ports.ts) knows no bytes. */
-export interface ByteSql {
-  exec(
-    query: string,
-    ...bindings: unknown[]
-  ): Iterable<Record<string, unknown>> & { readonly rowsWritten: number };
-}
 
 export const FILE_TABLES: readonly string[] = [
   // job: whose payload or result it is, if it is one.
@@ -87,19 +80,25 @@ export function hasFiles(sql: Sql): boolean {
 }
 
 /** Where this key has nothing yet. */
-export function addBytes(sql: ByteSql, { seq }: StoredFile, key: number, bytes: Uint8Array): void {
-  const insert = `INSERT OR IGNORE INTO pieces (file, key, part, bytes) VALUES (?, ?, ?, ?)`;
-  const first = sql.exec(insert, seq, key, 0, bytes.subarray(0, PIECE_BYTES));
-  if (first.rowsWritten === 0) return;
-  for (let at = PIECE_BYTES, part = 1; at < bytes.byteLength; at += PIECE_BYTES, part++) {
-    sql.exec(insert, seq, key, part, bytes.subarray(at, at + PIECE_BYTES));
-  }
+export function addBytes(sql: Sql, { seq }: StoredFile, key: number, bytes: Uint8Array): void {
+  const insert = (part: number) => {
+    const at = part * PIECE_BYTES;
+    return sql.exec(
+      `INSERT OR IGNORE INTO pieces (file, key, part, bytes) VALUES (?, ?, ?, ?) RETURNING 1`,
+      seq,
+      key,
+      part,
+      bytes.subarray(at, at + PIECE_BYTES),
+    );
+  };
+  if (insert(0).length === 0) return;
+  for (let part = 1; part * PIECE_BYTES < bytes.byteLength; part++) insert(part);
   sql.exec(`UPDATE files SET bytes = bytes + ? WHERE seq = ?`, bytes.byteLength, seq);
 }
 
 /** A part of an uploaded file: all of its pieces but the last have one length. Shorter where pieces are gone. */
 export function readPart(
-  sql: ByteSql,
+  sql: Sql,
   { seq }: StoredFile,
   offset: number,
   length: number,
@@ -116,7 +115,7 @@ export function readPart(
       seq,
       key,
     );
-    const bytes = new Uint8Array((piece?.bytes ?? new ArrayBuffer()) as ArrayBuffer);
+    const bytes = bytesOf(piece);
     if (bytes.byteLength === 0) break;
     read.set(bytes, at);
     at += bytes.byteLength;
@@ -125,35 +124,63 @@ export function readPart(
   return at === length ? read : read.slice(0, at);
 }
 
-/** Pieces that are read for one write to the caller. */
+/** Pieces that are read at once. */
 const PIECES_A_READ = 64;
+/** No further piece is read at once with so many bytes. */
 const READ_AT_LEAST = 1024 * 1024;
 
 /** All pieces in the order in which they came, but for those that come after this call. */
-export function contentOf(sql: ByteSql, { seq: file }: StoredFile): ReadableStream<Uint8Array> {
-  let after = 0;
+export function piecesOf(sql: Sql, { seq: file }: StoredFile): Generator<Uint8Array, void> {
   const [newest] = sql.exec(`SELECT max(seq) AS seq FROM pieces WHERE file = ?`, file);
-  const last = Number(newest?.seq);
+  return piecesUntil(sql, file, Number(newest?.seq));
+}
+
+function* piecesUntil(sql: Sql, file: number, last: number): Generator<Uint8Array, void> {
+  for (let after = 0; ; ) {
+    // Its length alone needs no reading of a long piece.
+    const lengths = sql.exec(
+      `SELECT seq, length(bytes) AS bytes FROM pieces WHERE file = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?`,
+      file,
+      after,
+      last,
+      PIECES_A_READ,
+    );
+    let [until, bytes] = [after, 0];
+    for (const row of lengths) {
+      if (bytes >= READ_AT_LEAST) break;
+      until = Number(row.seq);
+      bytes += Number(row.bytes);
+    }
+    if (until === after) return;
+    const rows = sql.exec(
+      `SELECT bytes FROM pieces WHERE file = ? AND seq > ? AND seq <= ? ORDER BY seq`,
+      file,
+      after,
+      until,
+    );
+    after = until;
+    const pieces = rows.map(bytesOf);
+    // A write to the reader costs more than a copy of short lines.
+    if (bytes < READ_AT_LEAST) yield joinBytes(pieces);
+    else yield* pieces;
+  }
+}
+
+/** Pieces as whoever reads asks for them. */
+export function streamOf(pieces: Iterator<Uint8Array, void>): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>({
     pull: (controller) => {
-      const rows = sql.exec(
-        `SELECT seq, bytes FROM pieces WHERE file = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?`,
-        file,
-        after,
-        last,
-        PIECES_A_READ,
-      );
-      let bytes = 0;
-      for (const row of rows) {
-        const piece = new Uint8Array(row.bytes as ArrayBuffer);
-        after = Number(row.seq);
-        if (piece.byteLength > 0) controller.enqueue(piece);
-        bytes += piece.byteLength;
-        if (bytes >= READ_AT_LEAST) break;
-      }
-      if (bytes === 0) controller.close();
+      const { value, done } = pieces.next();
+      if (done) controller.close();
+      else controller.enqueue(value);
     },
   });
+}
+
+/** Hosts differ in how they give bytes. */
+function bytesOf(row: Row | undefined): Uint8Array {
+  const bytes = row?.bytes ?? new ArrayBuffer();
+  return bytes instanceof ArrayBuffer ? new Uint8Array(bytes) : (bytes as Uint8Array);
 }
 
 export function hasPieces(sql: Sql, { seq }: StoredFile): boolean {

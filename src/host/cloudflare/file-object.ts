@@ -1,0 +1,35 @@
+import { freeBytes } from '../../durable/free-bytes.ts';
+import type { ObjectHost } from '../../durable/host.ts';
+import type { FileBucket } from '../../files/bucket-file.ts';
+import { FileObject as Hosted } from '../../files/object.ts';
+import type { JobFiles } from '../../files/rpc.ts';
+import { shellOf } from './shell.ts';
+
+interface Env {
+  QUEUE: { getByName(queueId: string): JobFiles };
+  FILE: DurableObjectNamespace;
+  /** Left out: all bytes lie in rows. */
+  FILES?: FileBucket;
+}
+
+/** The Durable Object that holds the bytes of a queue id's files. */
+export class FileObject extends shellOf({
+  hosted: Hosted,
+  make: (host: ObjectHost, { QUEUE, FILES }: Env) =>
+    new Hosted(host, { queue: (queueId) => QUEUE.getByName(queueId) }, FILES ?? null),
+  namespace: ({ FILE }) => FILE,
+}) {
+  /** The content of `https://files/ID`: what a call answers may not be a stream of any kind. */
+  override async fetch(request: Request): Promise<Response> {
+    this.host.eventCame();
+    return await this.hosted.content(new URL(request.url).pathname.slice(1));
+  }
+
+  /** The piece came as a copy, and nobody reads it any more. */
+  async put(id: string, number: number, piece: Uint8Array): Promise<boolean> {
+    this.host.eventCame();
+    const isTaken = await this.hosted.put(id, number, piece);
+    freeBytes(piece);
+    return isTaken;
+  }
+}
