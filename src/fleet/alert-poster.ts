@@ -23,6 +23,8 @@ export interface AlertPosterPorts {
   commit<T>(work: () => T): T;
   /** Posts to the url. */
   post(body: string): ReturnType<typeof Deliver>;
+  /** Keeps the object at work until this settles. */
+  background(work: Promise<void>): void;
   log(level: 'info' | 'warn', message: string): void;
 }
 
@@ -45,7 +47,7 @@ export class AlertPoster {
 
   /** Looks at the list, and posts its news without waiting for the receiver. */
   async postNews(): Promise<void> {
-    const { alerts, view, url, queueId, alarm, now, everyMs } = this.#ports;
+    const { alerts, view, url, queueId, alarm, now, everyMs, background } = this.#ports;
     if (url === '') return alarm.clear();
     // Set first, so that a failure here does not end the looking.
     alarm.set(now() + everyMs);
@@ -53,7 +55,7 @@ export class AlertPoster {
     const message = alerts.message(queueId, now());
     if (message === null && isStill(shown) && alerts.isQuiet) return alarm.clear();
     if (message === null || this.#isPosting || now() < this.#retryAt) return;
-    void this.#post(message);
+    background(this.#post(message));
   }
 
   async #post(message: AlertMessage): Promise<void> {

@@ -1,3 +1,4 @@
+import type { HostSocket } from '../durable/host.ts';
 import type { Alarm } from '../durable/ports.ts';
 import { CLOSE, FleetViewerFrame, jsonOrText } from '../protocol/index.ts';
 import type { Projection } from './projection.ts';
@@ -40,14 +41,7 @@ export interface OpenedWith {
   token?: { sha256: string; expires_at?: number };
 }
 
-export interface ViewerSocket {
-  load(): Watching;
-  save(watching: Watching): void;
-  /** Epoch ms of the last ping that the runtime answered; 0: there was none. */
-  pingedAt(): number;
-  send(text: string): void;
-  close(code: number, reason: string): void;
-}
+export type ViewerSocket = Omit<HostSocket<Watching>, 'id' | 'isClosing'>;
 
 export interface LiveViewersPorts {
   sockets(): ViewerSocket[];
@@ -58,6 +52,8 @@ export interface LiveViewersPorts {
   isSignedIn(id: string): Promise<boolean>;
   /** Runs something later, ms; keeps the object awake until then. */
   after(ms: number, run: () => void): void;
+  /** Keeps the object at work until this settles. */
+  background(work: Promise<void>): void;
 }
 
 /**
@@ -151,7 +147,7 @@ export class LiveViewers {
     if (view.version !== before) this.#changedAt = at;
     for (const { socket, viewer } of watching) {
       if (viewer.signIn && at - viewer.signIn.goodAt >= SIGN_IN_CHECKED_EVERY_MS) {
-        void this.#checkSignIn(viewer.signIn.id);
+        this.#ports.background(this.#checkSignIn(viewer.signIn.id));
       } else if (at - viewer.sentAt >= FRAME_EVERY_MS) this.#send(socket, viewer, at);
     }
     this.#looks += 1;

@@ -1,8 +1,8 @@
+import type { BatchesRpc } from '../batches/rpc.ts';
 import { deliver } from '../durable/deliver.ts';
-import { objectThatOffers, offer } from '../durable/offered.ts';
+import type { HostedObject, ObjectHost, Post } from '../durable/host.ts';
+import { offer } from '../durable/offer.ts';
 import { randomName } from '../durable/random-text.ts';
-import { sqlOf } from '../durable/storage.ts';
-import { StoredAlarm } from '../durable/stored-alarm.ts';
 import type { FleetView, Heartbeat } from '../protocol/index.ts';
 import type { LauncherAnswer, LauncherReport, SchedulerRpc } from '../scheduler/rpc.ts';
 import {
@@ -15,13 +15,10 @@ import { Alarms } from './alarms.ts';
 import { AlertPoster } from './alert-poster.ts';
 import { type Called, COMMANDS, type FleetCalls, type Offered, OPERATOR_COMMANDS, VIEWS } from './calls.ts';
 import { Fleet } from './fleet.ts';
-import { LiveViewers } from './live-viewers.ts';
-import { NewClock } from './new-clock.ts';
-import { type ObjectNamespaces, OtherObjects } from './other-objects.ts';
-import type { FleetRpc, KnownWorker, RecordAnswer, RefusedWorker, SessionShare } from './rpc.ts';
+import { LiveViewers, type OpenedWith, type ViewerSocket, type Watching } from './live-viewers.ts';
+import type { FleetRpc, KnownWorker, QueueTells, RecordAnswer, RefusedWorker, SessionShare } from './rpc.ts';
 import { SaveTimer } from './save-timer.ts';
 import { Scheduling } from './scheduling.ts';
-import { openedWith, viewerSocket } from './viewer-socket.ts';
 
 /** News, log lines and samples wait this long for others to be stored with, ms. */
 const SAVE_AFTER_MS = 1000;
@@ -31,18 +28,21 @@ const SAVE_MEASURED_AFTER_MS = 5000;
 /** Sockets of viewers; a person has a few. */
 const MOST_VIEWERS = 1000;
 
-type FleetEnv = QueueSettingBindings &
-  ObjectNamespaces & {
-    /** Reaches private addresses too; absent on Cloudflare. */
-    PRIVATE_NETWORK?: { fetch: typeof fetch };
-  };
+/** The class makes methods of tables of calls. */
+const Offering = class {} as new () => Offered;
+
+/** Whom the object asks. */
+interface Asked {
+  queue(queueId: string): QueueTells;
+  fleet(queueId: string): Pick<FleetRpc, 'signedIn'>;
+  batches(queueId: string): Pick<BatchesRpc, 'backlog'>;
+}
 
 /**
- * The Durable Object around the fleet's rules, one for each queue id: its storage, its clock, the timer after which what
- * workers sent is stored, and the sockets of those who look at it. It has a thread and a database of its own, so that
- * no job waits for it.
+ * The object around the fleet's rules, one for each queue id: its storage, its clock, the timer after which what
+ * workers sent is stored, and the sockets of those who look at it. It has a database of its own.
  */
-export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implements FleetCalls {
+export class FleetObject extends Offering implements HostedObject<OpenedWith, Watching>, FleetCalls {
   static {
     type Calls = Record<string, (called: Called, ...asked: unknown[]) => unknown>;
     const offerAll = (calls: object, run: (object: FleetObject, call: () => unknown) => unknown) =>
@@ -54,83 +54,75 @@ export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implement
     offerAll(OPERATOR_COMMANDS, (object, call) => object.#told(call));
   }
 
-  #fleet!: Fleet;
-  #viewers!: LiveViewers;
+  readonly pings = { ping: 'ping', pong: 'pong' };
+  readonly #host: ObjectHost<Watching>;
+  readonly #objects: Asked;
+  readonly #fleet: Fleet;
+  readonly #viewers: LiveViewers;
   /** The queue is being asked for all of its numbers. */
   #asking: Promise<void> | null = null;
-  #scheduling!: Scheduling;
-  #alarm!: StoredAlarm;
+  readonly #scheduling: Scheduling;
   /** The one alarm, for each as if it were its own. */
-  #fleetAlarm!: ReturnType<Alarms['part']>;
-  #schedulingAlarm!: ReturnType<Alarms['part']>;
-  #alertAlarm!: ReturnType<Alarms['part']>;
-  #viewerAlarm!: ReturnType<Alarms['part']>;
-  #poster!: AlertPoster;
-  #newClock!: NewClock;
-  readonly #others = new OtherObjects(this.env, this.#queueId);
-  readonly #saving = new SaveTimer(() => this.#commit(() => this.#fleet.save()));
+  readonly #fleetAlarm: ReturnType<Alarms['part']>;
+  readonly #schedulingAlarm: ReturnType<Alarms['part']>;
+  readonly #alertAlarm: ReturnType<Alarms['part']>;
+  readonly #viewerAlarm: ReturnType<Alarms['part']>;
+  readonly #poster: AlertPoster;
+  readonly #saving: SaveTimer;
 
-  constructor(ctx: DurableObjectState, env: FleetEnv) {
-    super(ctx, env);
-    ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair('ping', 'pong'));
-    ctx.blockConcurrencyWhile(async () => {
-      this.#alarm = await StoredAlarm.read(ctx.storage);
-      const alarms = new Alarms(this.#alarm);
-      this.#fleetAlarm = alarms.part();
-      this.#schedulingAlarm = alarms.part();
-      this.#alertAlarm = alarms.part();
-      this.#viewerAlarm = alarms.part();
-      const [sql, now] = [sqlOf(ctx.storage), () => Date.now()];
-      const settings = completeQueueSettings(settingsFromBindings(env));
-      this.#fleet = new Fleet(
-        { queueId: this.#queueId, sql, alarm: this.#fleetAlarm, now, randomName },
-        settings,
-      );
-      const save = () => this.#commit(() => this.#fleet.save());
-      this.#newClock = new NewClock({ ctx, sql, alarm: this.#alarm, queueId: this.#queueId, save });
-      this.#scheduling = new Scheduling({
-        fleet: this.#fleet,
-        queueId: this.#queueId,
-        alarm: this.#schedulingAlarm,
-        now,
-        commit: (work) => this.#commit(work),
-        cordon: (workerIds) => this.#others.queue().cordon(workerIds),
-        backlog: () => this.#others.batches().backlog(),
-        after: (ms, run) => {
-          const timer = setTimeout(run, ms);
-          return () => clearTimeout(timer);
-        },
-        log: (level, msg, error) =>
-          console.log(JSON.stringify({ level, msg, queue_id: this.#queueId, error: String(error) })),
-      });
-      const { alert_url: alertUrl, alert_settled_seconds: settled } = settings;
-      this.#poster = new AlertPoster({
-        alerts: this.#fleet.alerts,
-        view: () => this.view(),
-        url: alertUrl,
-        queueId: this.#queueId === DEFAULT_QUEUE ? null : this.#queueId,
-        alarm: this.#alertAlarm,
-        everyMs: (settled * 1000) / 3,
-        now,
-        commit: (work) => this.#commit(work),
-        // The operator's own receiver may be at a private address, for which workerd has a network of its own.
-        post: (body) =>
-          deliver((...asked) => (env.PRIVATE_NETWORK ?? globalThis).fetch(...asked), alertUrl, body),
-        log: (level, msg) => console.log(JSON.stringify({ level, msg, queue_id: this.#queueId })),
-      });
-      this.#viewers = new LiveViewers({
-        sockets: () => ctx.getWebSockets().map((socket) => viewerSocket(ctx, socket)),
-        view: this.#fleet.view,
-        now: () => Date.now(),
-        alarm: this.#viewerAlarm,
-        isSignedIn: async (id) => (await this.#signIns.signedIn(id)) !== null,
-        after: (ms, run) => void setTimeout(run, ms),
-      });
+  constructor(host: ObjectHost<Watching>, bindings: QueueSettingBindings, objects: Asked, post: Post) {
+    super();
+    this.#host = host;
+    this.#objects = objects;
+    const { queueId, sql } = host;
+    const [now, after] = [() => host.now(), host.after.bind(host)];
+    const commit = <T>(work: () => T) => this.#commit(work);
+    const alarms = new Alarms(host.alarm);
+    this.#fleetAlarm = alarms.part();
+    this.#schedulingAlarm = alarms.part();
+    this.#alertAlarm = alarms.part();
+    this.#viewerAlarm = alarms.part();
+    const settings = completeQueueSettings(settingsFromBindings(bindings));
+    this.#fleet = new Fleet({ queueId, sql, alarm: this.#fleetAlarm, now, randomName }, settings);
+    this.#saving = new SaveTimer({ save: () => this.#save(), now, after });
+    this.#scheduling = new Scheduling({
+      fleet: this.#fleet,
+      queueId,
+      alarm: this.#schedulingAlarm,
+      now,
+      commit,
+      cordon: (workerIds) => objects.queue(queueId).cordon(workerIds),
+      backlog: () => objects.batches(queueId).backlog(),
+      after,
+      log: (level, message, error) => host.log(level, message, { queue_id: queueId, error: String(error) }),
+    });
+    const { alert_url: alertUrl, alert_settled_seconds: settled } = settings;
+    this.#poster = new AlertPoster({
+      alerts: this.#fleet.alerts,
+      view: () => this.view(),
+      url: alertUrl,
+      queueId: queueId === DEFAULT_QUEUE ? null : queueId,
+      alarm: this.#alertAlarm,
+      everyMs: (settled * 1000) / 3,
+      now,
+      commit,
+      // The operator's own receiver may be at a private address.
+      post: (body) => deliver(post('private'), alertUrl, body),
+      background: (work) => host.background(work),
+      log: (level, message) => host.log(level, message, { queue_id: queueId }),
+    });
+    this.#viewers = new LiveViewers({
+      sockets: () => host.sockets(),
+      view: this.#fleet.view,
+      now,
+      alarm: this.#viewerAlarm,
+      isSignedIn: async (id) => (await this.#signIns.signedIn(id)) !== null,
+      after,
+      background: (work) => host.background(work),
     });
   }
 
   async heartbeat(beat: Heartbeat): Promise<void> {
-    this.#newClock.watch();
     const isNews = this.#fleet.heartbeat(beat);
     this.#saving.within(isNews ? SAVE_AFTER_MS : SAVE_MEASURED_AFTER_MS);
     this.#poster.heard();
@@ -140,13 +132,12 @@ export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implement
   async keepTelemetry(...[workerId, batch]: Parameters<FleetRpc['keepTelemetry']>): Promise<void> {
     const { telemetry } = this.#fleet;
     telemetry.add({ worker_id: workerId, kind: batch.kind }, batch.items);
-    if (telemetry.isFull) this.#commit(() => this.#fleet.save());
+    if (telemetry.isFull) this.#save();
     else this.#saving.within(SAVE_AFTER_MS);
   }
 
   async record(...told: Parameters<FleetRpc['record']>): Promise<RecordAnswer> {
     const [, share] = told;
-    this.#newClock.watch();
     const answer = this.#commit(() => this.#fleet.record(...told));
     if (share) {
       this.#saving.within(SAVE_MEASURED_AFTER_MS);
@@ -159,12 +150,12 @@ export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implement
 
   async view(): Promise<FleetView> {
     await this.#hearOfQueue();
-    this.#fleet.view.refresh(Date.now());
+    this.#fleet.view.refresh(this.#host.now());
     return this.#fleet.view.view();
   }
 
   async acknowledge(id: string, by: string | null): ReturnType<FleetRpc['acknowledge']> {
-    const problem = this.#commit(() => this.#fleet.alerts.acknowledge(id, by, Date.now()));
+    const problem = this.#commit(() => this.#fleet.alerts.acknowledge(id, by, this.#host.now()));
     this.#viewers.changed();
     return problem;
   }
@@ -176,32 +167,23 @@ export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implement
   }
 
   async refused(refused: RefusedWorker): Promise<void> {
-    this.#fleet.incidents.refused(refused, Date.now());
+    this.#fleet.incidents.refused(refused, this.#host.now());
     this.#poster.heard();
     this.#viewers.changed();
   }
 
-  /** `GET /api/fleet/live`: the socket of a viewer. */
-  override async fetch(upgrade: Request): Promise<Response> {
-    if (this.ctx.getWebSockets().length >= MOST_VIEWERS) {
-      return new Response(`${MOST_VIEWERS} viewers look at this fleet already; poll GET /api/fleet instead`, {
-        status: 503,
-      });
-    }
-    const { 0: client, 1: server } = new WebSocketPair();
-    this.ctx.acceptWebSocket(server);
-    this.#viewers.opened(viewerSocket(this.ctx, server), openedWith(upgrade.headers));
-    return new Response(null, { status: 101, webSocket: client });
+  mayOpen(): string | null {
+    if (this.#host.sockets().length < MOST_VIEWERS) return null;
+    return `${MOST_VIEWERS} viewers look at this fleet already; poll GET /api/fleet instead`;
   }
 
-  override async webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
+  opened(socket: ViewerSocket, opened: OpenedWith): void {
+    this.#viewers.opened(socket, opened);
+  }
+
+  async message(socket: ViewerSocket, message: string | Uint8Array): Promise<void> {
     await this.#hearOfQueue();
-    this.#viewers.onMessage(viewerSocket(this.ctx, socket), typeof message === 'string' ? message : '');
-  }
-
-  override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
-    // 1005 and 1006 say what was missing and may not be sent.
-    viewerSocket(this.ctx, socket).close(code === 1005 || code === 1006 ? 1000 : code, '');
+    this.#viewers.onMessage(socket, typeof message === 'string' ? message : '');
   }
 
   async sessions(): Promise<SessionShare[]> {
@@ -224,7 +206,6 @@ export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implement
   }
 
   async sync(launcherId: string, report: LauncherReport): Promise<LauncherAnswer> {
-    this.#newClock.watch();
     const answer = await this.#scheduling.sync(launcherId, report);
     this.#viewers.changed();
     return answer;
@@ -234,12 +215,12 @@ export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implement
     return this.#scheduling.workerOfToken(token);
   }
 
-  override alarm(): Promise<void> {
-    const now = Date.now();
-    return this.#alarm.fires(now, () => this.#doWhatIsDue(now));
+  clockSetBack(): void {
+    this.#save();
   }
 
-  async #doWhatIsDue(now: number): Promise<void> {
+  async alarm(): Promise<void> {
+    const now = this.#host.now();
     const isSchedulingDue = this.#schedulingAlarm.isDue(now);
     const isAlertDue = this.#alertAlarm.isDue(now);
     if (this.#fleetAlarm.isDue(now)) this.#commit(() => this.#fleet.onAlarm());
@@ -262,8 +243,8 @@ export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implement
   /** This object has lost the queue's numbers when it starts, and a queue where nothing happens tells none. */
   async #hearOfQueue(): Promise<void> {
     if (this.#fleet.hasShare) return;
-    this.#asking ??= this.#others
-      .queue()
+    this.#asking ??= this.#objects
+      .queue(this.#host.queueId)
       .tellFleet(true)
       .then(
         () => {},
@@ -275,20 +256,22 @@ export class FleetObject extends objectThatOffers<FleetEnv, Offered>() implement
   }
 
   get #called(): Called {
-    return { fleet: this.#fleet, queueId: this.#queueId, now: Date.now() };
+    const { queueId } = this.#host;
+    return { fleet: this.#fleet, queueId, now: this.#host.now() };
   }
 
+  /** Sign-ins of all queues are kept in one place. */
   get #signIns(): Pick<FleetRpc, 'signedIn'> {
-    return this.#queueId === DEFAULT_QUEUE ? this : this.#others.fleetOfDefaultQueue();
+    return this.#host.queueId === DEFAULT_QUEUE ? this : this.#objects.fleet(DEFAULT_QUEUE);
   }
 
-  get #queueId(): string {
-    return this.ctx.id.name ?? DEFAULT_QUEUE;
+  #save(): void {
+    this.#commit(() => this.#fleet.save());
   }
 
   #commit<T>(work: () => T): T {
     try {
-      return this.ctx.storage.transactionSync(work);
+      return this.#host.transaction(work);
     } catch (error) {
       this.#fleet.scheduler.reload();
       throw error;

@@ -1,21 +1,30 @@
+export interface SaveTimerPorts {
+  save(): void;
+  /** Epoch ms */
+  now(): number;
+  /** Runs something later, ms. @returns takes it back */
+  after(ms: number, run: () => void): () => void;
+}
+
 /** Saves once for all requests, at the earliest time that one of them asked for. */
 export class SaveTimer {
-  readonly #save: () => void;
-  #armed: { timer: ReturnType<typeof setTimeout>; at: number } | null = null;
+  readonly #ports: SaveTimerPorts;
+  #armed: { disarm: () => void; at: number } | null = null;
 
-  constructor(save: () => void) {
-    this.#save = save;
+  constructor(ports: SaveTimerPorts) {
+    this.#ports = ports;
   }
 
   /** At the latest in so many ms. */
   within(ms: number): void {
-    const at = Date.now() + ms;
+    const { save, now, after } = this.#ports;
+    const at = now() + ms;
     if (this.#armed && this.#armed.at <= at) return;
-    if (this.#armed) clearTimeout(this.#armed.timer);
-    const timer = setTimeout(() => {
+    this.#armed?.disarm();
+    const disarm = after(ms, () => {
       this.#armed = null;
-      this.#save();
-    }, ms);
-    this.#armed = { timer, at };
+      save();
+    });
+    this.#armed = { disarm, at };
   }
 }

@@ -3,7 +3,7 @@ import dashboard from '../../dist/dashboard/dashboard.bin';
 import { createApp } from './app.ts';
 
 export { FileObject } from '../host/cloudflare/file-object.ts';
-export { FleetObject } from '../fleet/object.ts';
+export { FleetObject } from '../host/cloudflare/fleet-object.ts';
 export { QueueObject } from '../queue/object/object.ts';
 export { RelayObject } from '../relay/object/object.ts';
 export { BatchesObject } from './batches/object.ts';

@@ -94,6 +94,7 @@ class Theatre {
       alarm: this.alarm,
       isSignedIn: async () => this.signedIn,
       after: (ms, run) => void this.planned.push({ at: this.fleet.nowMs + ms, run }),
+      background: () => {},
     });
   }
 }
