@@ -3,6 +3,7 @@ import type { AuditAction } from '../protocol/index.ts';
 import { DEFAULT_QUEUE } from '../settings/queue-settings.ts';
 import { tenantOf, viewerOf } from './auth.ts';
 import { HttpError } from './errors.ts';
+import { log } from './log.ts';
 import { callFleet, callQueue } from './objects/calls.ts';
 import { queueIdOf } from './objects/queue-ids.ts';
 import type { GatewayContext } from './routes/route.ts';
@@ -46,7 +47,7 @@ export async function audited<T>(
   const end = (ended: AuditEnd) =>
     callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.endAudit(id, ended)).catch((error) => {
       const msg = `the audit does not know how ${action} of ${JSON.stringify(target)} ended`;
-      console.warn(JSON.stringify({ level: 'warn', msg, error: String(error) }));
+      log('warn', msg, { error: String(error) });
     });
   let answer: T;
   try {

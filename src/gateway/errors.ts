@@ -1,4 +1,5 @@
 import { type ApiError, CHALLENGE, type Dialect, errorBody } from '../protocol/index.ts';
+import { log } from './log.ts';
 
 /** A request that ends with an error for its caller. Thrown anywhere below a route. */
 export class HttpError extends Error implements ApiError {
@@ -45,7 +46,7 @@ export function toHttpError(error: unknown, requestId: string = crypto.randomUUI
   if (error instanceof HttpError) return error;
   const { stack, message } = Object(error) as Partial<Error>;
   const msg = `request ${requestId} failed unexpectedly`;
-  console.error(JSON.stringify({ level: 'error', msg, request_id: requestId, error: stack ?? message }));
+  log('error', msg, { request_id: requestId, error: stack ?? message });
   return new HttpError(
     500,
     `Something failed here that should not have; request ${requestId} in the log says what.`,

@@ -1,5 +1,6 @@
 import { OTHER_VERSION } from '../../durable/tables.ts';
 import { HttpError, retryAfter } from '../errors.ts';
+import { log } from '../log.ts';
 
 /**
  * What keeps a queue from its database, and what callers are told. The text of the runtime's error holds SQLite's code.
@@ -52,7 +53,7 @@ export function storageFault(error: unknown, queueId: string): HttpError | null 
   const key = `${fault.code} ${queueId}`;
   if (Date.now() - (loggedAt.get(key) ?? 0) >= LOG_EVERY_MS) {
     loggedAt.set(key, Date.now());
-    console.log(JSON.stringify({ level: 'error', msg: fault.message, queue_id: queueId, error: message }));
+    log('error', fault.message, { queue_id: queueId, error: message });
   }
   return new HttpError(503, fault.message, fault.code, retryAfter(fault.retrySeconds));
 }

@@ -5,6 +5,7 @@ import { rejectStrangers } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';
 import type { Env } from '../env.ts';
 import { HttpError, retryAfter } from '../errors.ts';
+import { log } from '../log.ts';
 import { callQueue } from '../objects/calls.ts';
 import { dropJobFile, jobFile, storeJobFile } from '../objects/job-files.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
@@ -117,7 +118,7 @@ async function addressOf(context: GatewayContext): Promise<{ queueId: string; ti
   if (!env.FILE_KEY_SECRET) {
     const message =
       'Large payloads and results cannot be fetched or stored here: the secret FILE_KEY_SECRET is not set. Set it to a long random text ("npx wrangler secret put FILE_KEY_SECRET") and start the queue again.';
-    console.error(JSON.stringify({ level: 'error', msg: message }));
+    log('error', message);
     throw new HttpError(503, message, 'file_key_secret_missing', retryAfter(60));
   }
   const key = req.query('key') ?? '';

@@ -11,8 +11,8 @@ export const MANIFEST = 'backup.json';
 /** Files that a state folder has beside its databases, and that a backup takes along where they are there. */
 export const SINGLE_FILES = ['tokens.json', 'file-key-secret'];
 
-/** Matches the paths of databases, as workerd names folders and databases. */
-const DATABASE = /^data(?:\/(?!\.)[\w.-]+)+\.sqlite$/;
+/** Matches the paths of databases: a folder for each queue (state/queue-folder.ts). */
+const DATABASE = /^data(?:\/(?!\.)[\w.%~-]+)+\.sqlite$/;
 
 /** A backup may come from somebody else: nothing is written but what a state folder has. */
 function isPathOfState(path: string): boolean {
