@@ -123,7 +123,6 @@ function portsOver(database: DatabaseSync, connection: Connection): Ports {
       return null;
     },
     now: () => Date.now(),
-    machineTime: () => Date.now(),
     random: () => Math.random(),
     connections: () => [connection],
     breakStream: () => {},

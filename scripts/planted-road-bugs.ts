@@ -143,8 +143,8 @@ export const ROAD_BUGS: readonly Bug[] = [
   },
   {
     name: 'a clock that was set back goes unnoticed',
-    file: 'src/queue/clock/clock.ts',
-    line: 'return standsStill(now, this.#core.machineTime());',
+    file: 'src/host/cloudflare/clock-watch.ts',
+    line: 'return standsStill(now, this.#machineTime());',
     becomes: 'return false;',
   },
   {

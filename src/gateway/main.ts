@@ -4,7 +4,7 @@ import { createApp } from './app.ts';
 
 export { FileObject } from '../host/cloudflare/file-object.ts';
 export { FleetObject } from '../host/cloudflare/fleet-object.ts';
-export { QueueObject } from '../queue/object/object.ts';
+export { QueueObject } from '../host/cloudflare/queue-object.ts';
 export { RelayObject } from '../relay/object/object.ts';
 export { BatchesObject } from './batches/object.ts';
 

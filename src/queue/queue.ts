@@ -2,7 +2,7 @@ import { createTables } from '../durable/tables.ts';
 import type { Parsed, RequestRecord, WorkerFrame } from '../protocol/index.ts';
 import { loseConnection } from './attempts/lost-connection.ts';
 import { type Asked, COMMANDS, VIEWS, WAITS } from './calls.ts';
-import { ClockWatch, followClockBack } from './clock/clock.ts';
+import { followClockBack, noteTime } from './clock/clock.ts';
 import { Standstill } from './clock/standstill.ts';
 import { expire } from './commands/expire.ts';
 import { awaitEarlierRequests, orphanAfterRestart, restoreFleet } from './commands/restore.ts';
@@ -30,8 +30,6 @@ export class Queue {
   readonly #core: Core;
   readonly frames: Frames;
   readonly #standstill: Standstill;
-  /** For the object around it: it must be reset when its clock stands still. */
-  readonly clock: ClockWatch;
   #isLeaving = false;
 
   constructor(ports: Ports, settings: GivenSettings) {
@@ -44,7 +42,6 @@ export class Queue {
     orphanAfterRestart(this.#core);
     awaitEarlierRequests(this.#core);
     this.#standstill = new Standstill(this.#core);
-    this.clock = new ClockWatch(this.#core);
     this.#standstill.mayJudge(nextDue(ports.sql));
   }
 
@@ -111,6 +108,11 @@ export class Queue {
   leave(): void {
     this.#isLeaving = true;
     this.#core.stored.listeners.endAll();
+  }
+
+  /** The clock was set back, and another object starts. */
+  clockSetBack(): void {
+    noteTime(this.#core);
   }
 
   /** @param setFor epoch ms; null: not known any more */

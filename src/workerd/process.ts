@@ -122,8 +122,6 @@ async function spawnWorkerd(
   const program = binary();
   const variables: Record<string, string> = {
     FILE_KEY_SECRET: await fileKeySecret(stateDir),
-    // All objects share one thread here: a relay in an object of its own costs a hop and brings nothing.
-    RELAYS_IN_QUEUE: '1',
     ...bindings,
     INTERNAL_SECRET: secret,
   };

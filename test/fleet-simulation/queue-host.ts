@@ -222,7 +222,6 @@ export class QueueHost {
       },
       undoable: this.disk.undoable,
       now: () => timeline.now,
-      machineTime: () => timeline.now,
       random: () => random.next(),
       connections: () => [...this.#connections],
       breakStream: () => {},

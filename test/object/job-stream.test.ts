@@ -2,12 +2,11 @@ import { expect, it } from 'vitest';
 import type { JobView } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { bytes, type JobFrame, RawWorker } from '../support/raw-worker.ts';
-import { relayBindings } from '../support/relay-shape.ts';
 import { startTestQueue } from '../support/test-queue.ts';
 
 /** Stored jobs that stream, through a real queue; the worker is played by the test. */
 let queueNumber = 0;
-const road = startTestQueue({ RECONNECT_GRACE_SECONDS: '2', ...relayBindings() });
+const road = startTestQueue({ RECONNECT_GRACE_SECONDS: '2' });
 
 const EVENTS = 'text/event-stream; charset=utf-8';
 const WHOLE = 'data: 1\n\ndata: [DONE]\n\n';

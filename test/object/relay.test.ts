@@ -2,12 +2,11 @@ import { describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { until } from '../support/poll.ts';
 import { bytes, EVENT_STREAM, type JobFrame, RawWorker } from '../support/raw-worker.ts';
-import { relayBindings } from '../support/relay-shape.ts';
 import { startTestQueue } from '../support/test-queue.ts';
 
 /** Answers through gateway, queue and relay in a real queue; the worker is played by the test. */
 let queueNumber = 0;
-const road = startTestQueue({ RECONNECT_GRACE_SECONDS: '2', ...relayBindings() });
+const road = startTestQueue({ RECONNECT_GRACE_SECONDS: '2' });
 
 const COMMENTS = /^: .*\n\n/gm;
 const streamOf = (job: JobFrame) => job.stream_id as number;

@@ -13,7 +13,7 @@ export interface QueueHostPorts {
   timeline: ProcessTimeline;
   trace: Trace;
   oracle: Oracle;
-  breakStream(relay: string, stream: number, reason: BrokenReason): void;
+  breakStream(worker: string, stream: number, reason: BrokenReason): void;
   /** The answer of one attempt, where this object holds the relays of its workers; else null. */
   openHere: OpenHere | null;
   /** The object is gone, and with it the relays that it held. */

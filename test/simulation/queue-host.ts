@@ -1,4 +1,5 @@
 import type { QueueShare } from '../../src/fleet/rpc.ts';
+import { ClockWatch } from '../../src/host/cloudflare/clock-watch.ts';
 import { parseFrames, parseJson, WorkerFrame } from '../../src/protocol/index.ts';
 import { FleetReport } from '../../src/queue/object/fleet-report.ts';
 import { Timer } from '../../src/queue/object/timer.ts';
@@ -50,10 +51,15 @@ export class QueueHost {
   #isWatched = false;
   #latestNow = 0;
   #isEnding = false;
+  readonly #clock: ClockWatch;
 
   constructor(ports: QueueHostPorts) {
     this.#ports = ports;
     this.oracle = ports.oracle;
+    this.#clock = new ClockWatch(
+      () => this.now,
+      () => ports.timeline.now,
+    );
     this.#tick = new Timer((at) => this.#do((queue) => queue.onTick(at)), {
       now: () => ports.timeline.now,
       after: (ms, run) => {
@@ -278,16 +284,16 @@ export class QueueHost {
 
   /** As soon as what is done is on disk, the object starts again with the clock that was set back. */
   #watchClock(): void {
-    if (this.#isEnding || !this.#queue?.clock.standsStill(this.disk.isDirty)) return;
+    if (this.#queue === null || this.#isEnding || !this.#clock.standsStill(this.disk.isDirty)) return;
     this.#isEnding = true;
-    this.#queue.clock.leaveWord();
+    this.#queue.clockSetBack();
     const life = this.life;
     const reset = () => life === this.life && this.reset();
     this.#ports.timeline.after(this.#ports.plan.commitMs + 1, reset);
   }
 
   #queuePorts(): Ports {
-    const { timeline, trace } = this.#ports;
+    const { trace } = this.#ports;
     const life = this.life;
     const setAlarm = (at: number | null) => {
       this.disk.touch();
@@ -303,12 +309,11 @@ export class QueueHost {
       alarm: { get: () => this.#alarmAt, set: setAlarm, clear: () => setAlarm(null) },
       undoable: this.disk.undoable,
       now: () => this.now,
-      machineTime: () => timeline.now,
       random: () => this.#random.next(),
       connections: () => [...this.#connections],
-      breakStream: (relay, stream, reason) =>
+      breakStream: (worker, stream, reason) =>
         this.hold(() => {
-          if (life === this.life) this.#ports.breakStream(relay, stream, reason);
+          if (life === this.life) this.#ports.breakStream(worker, stream, reason);
         }),
       closeAnswers: () => {},
       tellFleet: (event) =>

@@ -64,7 +64,8 @@ export class Server {
     this.queue = new QueueHost({
       ...ports,
       timeline: this.#process,
-      breakStream: (relay, stream, reason) => this.#relay(relay).breakStream(stream, reason),
+      breakStream: (worker, stream, reason) =>
+        this.#relay(relayName('q', worker)).breakStream(stream, reason),
       openHere: ports.plan.relaysInQueue
         ? (relay, stream, asked) => this.#relay(relay).open(stream, asked)
         : null,

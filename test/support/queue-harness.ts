@@ -82,14 +82,12 @@ export function ticketOf(address: unknown): FileTicket {
 /** The real queue rules over real SQLite in memory, with a clock and sockets that the test moves by hand. */
 export class QueueHarness {
   nowMs = Date.UTC(2026, 0, 1);
-  /** Epoch ms of the machine's clock, where that is not the object's. */
-  machineMs: number | null = null;
   alarmAt: number | null = null;
   /** Epoch ms; the alarm that is set does not fire before. */
   #alarmHeldUntil = 0;
-  /** Relays whose answer sockets were closed. */
+  /** Workers whose answer sockets were closed. */
   readonly closedAnswers: string[] = [];
-  readonly broken: { relay: string; stream: number; reason: BrokenReason }[] = [];
+  readonly broken: { worker: string; stream: number; reason: BrokenReason }[] = [];
   readonly logLines: { message: string; fields: Record<string, unknown> | undefined }[] = [];
   readonly connections = new Set<FakeConnection>();
   readonly database: DatabaseSync;
@@ -293,11 +291,10 @@ export class QueueHarness {
         return null;
       },
       now: () => this.nowMs,
-      machineTime: () => this.machineMs ?? this.nowMs,
       random: () => 0.5,
       connections: () => [...this.connections],
-      breakStream: (relay, stream, reason) => this.broken.push({ relay, stream, reason }),
-      closeAnswers: (relay) => this.closedAnswers.push(relay),
+      breakStream: (worker, stream, reason) => this.broken.push({ worker, stream, reason }),
+      closeAnswers: (worker) => this.closedAnswers.push(worker),
       tellFleet: (event) => this.fleet.rules.record([event]),
       log: (_, message, fields) => this.logLines.push({ message, fields }),
     };

@@ -5,11 +5,9 @@ import { sqlOf } from '../../durable/storage.ts';
 import { StoredAlarm } from '../../durable/stored-alarm.ts';
 import { DEFAULT_QUEUE } from '../../settings/queue-settings.ts';
 import { ClockWatch } from './clock-watch.ts';
+import { Gathering } from './gathering.ts';
 import { HibernatingSocket } from './hibernating-socket.ts';
 import { log } from './log.ts';
-
-/** Work that still gathers after this many round trips is done all the same. */
-const MOST_ROUND_TRIPS = 16;
 
 type Hosted = Pick<HostedObject, 'clockSetBack' | 'pings'>;
 
@@ -23,9 +21,8 @@ export class DurableObjectHost<Kept> implements ObjectHost<Kept> {
   readonly #roundTrip: () => Promise<void>;
   readonly #sockets = new WeakMap<WebSocket, HibernatingSocket<Kept>>();
   readonly #clock: ClockWatch;
+  readonly #gathering: Gathering;
   #hosted: Hosted = {};
-  /** Events that the runtime has handed to the object. */
-  #events = 0;
   #isEnding = false;
 
   /** @param roundTrip a call of the object to itself: it comes back after the events that were waiting when it was made */
@@ -40,6 +37,7 @@ export class DurableObjectHost<Kept> implements ObjectHost<Kept> {
   private constructor(ctx: DurableObjectState, roundTrip: () => Promise<void>, alarm: StoredAlarm) {
     this.#ctx = ctx;
     this.#roundTrip = roundTrip;
+    this.#gathering = new Gathering(roundTrip);
     this.alarm = alarm;
     this.queueId = ctx.id.name ?? DEFAULT_QUEUE;
     this.sql = sqlOf(ctx.storage);
@@ -65,19 +63,8 @@ export class DurableObjectHost<Kept> implements ObjectHost<Kept> {
     return this.#ctx.storage.transactionSync(work);
   }
 
-  /**
-   * Goes on for as long as events come. It takes round trips, not a timer: timers of workerd stand still for as long as
-   * the clock is set back, and a round trip waits for the commit before it anyway.
-   */
   async gathered(): Promise<void> {
-    try {
-      for (let round = 0, before = -1; round < MOST_ROUND_TRIPS && this.#events > before; round += 1) {
-        before = this.#events;
-        await this.#roundTrip();
-      }
-    } catch {
-      // What has gathered so far is done without the rest.
-    }
+    await this.#gathering.gathered();
     this.#watchClock(true);
   }
 
@@ -114,7 +101,7 @@ export class DurableObjectHost<Kept> implements ObjectHost<Kept> {
 
   /** To be called at every event, before it is handed to the object. */
   eventCame(): void {
-    this.#events += 1;
+    this.#gathering.eventCame();
     this.#watchClock(false);
   }
 

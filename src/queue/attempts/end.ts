@@ -1,5 +1,4 @@
 import type { Failure, FailureCode, RevokeReason } from '../../protocol/index.ts';
-import { relayName } from '../../relay/calls.ts';
 import { emit } from '../events/emit.ts';
 import type { JobStep, Told } from '../events/event.ts';
 import { predictedTokens, seenTokens } from '../events/prefix-hits.ts';
@@ -55,7 +54,7 @@ export function breakUnknown(core: Core, workerId: string, fence: number): void 
 }
 
 function breakStream(core: Core, workerId: string, fence: number, reason: Failure): void {
-  core.breakStream(relayName(core.settings.queue_id, workerId), streamIdOf(fence), reason);
+  core.breakStream(workerId, streamIdOf(fence), reason);
 }
 
 function stepOf({ state }: Ending): JobStep {

@@ -1,5 +1,4 @@
 import { CLOSE } from '../../protocol/index.ts';
-import { relayName } from '../../relay/calls.ts';
 import type { Core } from '../state/state.ts';
 import type { Connection } from '../store/ports.ts';
 import { loseConnection } from './lost-connection.ts';
@@ -32,6 +31,6 @@ export function closeForToken(core: Core, connection: Connection, why: string): 
   connection.close(CLOSE.restarting, why);
   // A peer that does not answer the close is listed by the runtime, without a session.
   connection.save(null);
-  if (worker) core.closeAnswers(relayName(core.settings.queue_id, worker.session.worker_id));
+  if (worker) core.closeAnswers(worker.session.worker_id);
   loseConnection(core, connection, why);
 }

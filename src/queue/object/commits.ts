@@ -4,10 +4,10 @@ export type CallName = string;
 interface CommitPorts {
   /** The last work of a group. */
   beforeCommit(): void;
-  /** After every group of work. @param hasCommitted it wrote something, or may have */
-  done(hasCommitted: boolean): void;
-  /** A call of the object to itself: it comes back after the events that were waiting when it was made. */
-  roundTrip(): Promise<void>;
+  /** After every group of work. */
+  done(): void;
+  /** Resolves when the events that were waiting have come, and what was committed before is on disk. */
+  gathered(): Promise<void>;
   /**
    * Work threw: no more is done. Its writes must not be committed, so the object has to be reset at once.
    * @param call that threw
@@ -16,9 +16,6 @@ interface CommitPorts {
   /** The error for which this very call had the object reset a moment ago; null: it did not. */
   failureOf(call: CallName): Error | null;
 }
-
-/** A group that still grows after this many round trips is worked on all the same. */
-const MOST_ROUND_TRIPS = 16;
 
 /**
  * Jobs that one group stores, unless one submission has more. They take some 20 ms, the longest that other callers wait
@@ -40,9 +37,6 @@ interface Submission extends Work {
 /**
  * The order in which a queue object works: group commit. Work that arrives while a commit is on its way to disk gathers
  * in one group, which is done and committed together.
- *
- * Round trips gather a group, not a timer: timers of workerd stand still for as long as the clock is set back, and a
- * round trip waits for the commit before it anyway.
  *
  * Submissions of programs wait apart, and each group takes a bounded part of them: frames of workers and calls of people
  * go with the next group, however much is submitted.
@@ -99,7 +93,7 @@ export class Commits {
     if (failure) return Promise.reject(failure);
     return new Promise((resolve) => {
       this.#do([{ run: work, resolve: () => resolve(), call }]);
-      this.#ports.done(false);
+      this.#ports.done();
     });
   }
 
@@ -119,23 +113,14 @@ export class Commits {
 
   async #gather(): Promise<void> {
     this.#gathers = true;
-    const gathered = () => this.#group.length + this.#submissions.length;
-    try {
-      for (let round = 0, before = 0; round < MOST_ROUND_TRIPS && gathered() > before; round += 1) {
-        before = gathered();
-        await this.#ports.roundTrip();
-        // Full: it need not wait for more.
-        if (sum(this.#submissions) >= MOST_JOBS) break;
-      }
-    } catch {
-      // What has gathered so far is done without the rest.
-    }
+    // Where it fails, what has come so far is done without the rest.
+    await this.#ports.gathered().catch(() => {});
     const group = [...this.#group, ...this.#someSubmissions()];
     this.#group = [];
     this.#gathers = false;
     this.#do([...group, { run: () => this.#ports.beforeCommit(), resolve: () => {}, call: null }]);
-    this.#ports.done(true);
-    if (!this.#gathers && gathered() > 0) void this.#gather();
+    this.#ports.done();
+    if (!this.#gathers && this.#group.length + this.#submissions.length > 0) void this.#gather();
   }
 
   #someSubmissions(): Submission[] {
@@ -164,8 +149,4 @@ export class Commits {
     this.#deferred = null;
     for (const effect of effects) effect();
   }
-}
-
-function sum(submissions: readonly Submission[]): number {
-  return submissions.reduce((jobs, submission) => jobs + submission.jobs, 0);
 }

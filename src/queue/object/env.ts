@@ -1,16 +1,20 @@
-import type { FileRpc } from '../../files/rpc.ts';
+import type { Objects } from '../../asking/objects.ts';
+import type { Post } from '../../durable/host.ts';
 import type { QueueSettingBindings } from '../../settings/queue-settings.ts';
+import type { RelayMetrics } from '../rpc.ts';
 
-/** Bindings and settings the object reads. */
-export interface QueueEnv extends QueueSettingBindings {
-  QUEUE: DurableObjectNamespace;
-  RELAY: DurableObjectNamespace;
-  FLEET: DurableObjectNamespace;
-  FILE: { getByName(queueId: string): FileRpc };
-  /** Set: this object holds the relays of its workers. Else each has an object of its own. */
-  RELAYS_IN_QUEUE?: string;
-  /** Reaches private addresses too, for webhooks to hosts that the operator named so; absent on Cloudflare. */
-  PRIVATE_NETWORK?: Fetcher;
+/** What the object needs beside its host. */
+export interface QueueEnv {
+  settings: QueueObjectSettings;
+  objects: Pick<Objects, 'fleet' | 'files' | 'relay'>;
+  /** How webhooks leave. */
+  post: Post;
+  /** Of all relays of this queue id; left out: the host does not know them. */
+  relayMetrics?(): RelayMetrics;
+}
+
+/** Settings the object reads. */
+export interface QueueObjectSettings extends QueueSettingBindings {
   /** Key of the MACs in the addresses of payloads and results. */
   FILE_KEY_SECRET?: string;
 }

@@ -10,13 +10,13 @@ import type { LongResults } from './long-results.ts';
  * result that is too long for a row goes into a file first; later frames of its worker wait for that.
  */
 export class Hearing {
-  readonly #queue: () => Queue;
+  readonly #queue: Queue;
   readonly #commits: Commits;
   readonly #longResults: LongResults;
   /** The messages of connections that brought a long result, while its file is written. */
   readonly #busy = new Map<string, Promise<void>>();
 
-  constructor(queue: () => Queue, commits: Commits, longResults: LongResults) {
+  constructor(queue: Queue, commits: Commits, longResults: LongResults) {
     this.#queue = queue;
     this.#commits = commits;
     this.#longResults = longResults;
@@ -46,7 +46,7 @@ export class Hearing {
   }
 
   async #take(connection: Connection, frames: readonly Parsed<WorkerFrame>[]): Promise<void> {
-    const queue = this.#queue();
+    const queue = this.#queue;
     const taken = frames.map((frame) => {
       const take = () => queue.onFrame(connection, frame, crypto.randomUUID());
       const needsCommit = this.#commits.isGathering || !queue.frames.staysInMemory(connection, frame);
@@ -57,12 +57,12 @@ export class Hearing {
 
   async #takeLong(connection: Connection, frame: Parsed<WorkerFrame>): Promise<void> {
     const long = this.#longResults.in(frame);
-    const isWanted = long !== null && this.#queue().read('mayHaveResult', long);
+    const isWanted = long !== null && this.#queue.read('mayHaveResult', long);
     const file = isWanted ? await this.#longResults.put(long) : null;
     if (long === null || file === null) return this.#take(connection, [frame]);
     const { result, ...rest } = long;
     const settlement = { ...rest, type: 'job_result_ref' as const, usage: long.usage ?? usageIn(result) };
-    const queue = this.#queue();
+    const queue = this.#queue;
     await this.#commits.together(() => {
       queue.do('noteResult', long, file);
       queue.onFrame(connection, { ok: true, value: settlement }, crypto.randomUUID());

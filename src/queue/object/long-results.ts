@@ -1,12 +1,12 @@
+import type { Log } from '../../durable/host.ts';
 import { putJobFile } from '../../files/put-job-file.ts';
 import type { FileRpc } from '../../files/rpc.ts';
 import { type JobResult, limits, type Parsed, type WorkerFrame, writeJson } from '../../protocol/index.ts';
-import type { Ports } from '../store/ports.ts';
 
 interface LongResultPorts {
   /** A stub that failed once stays broken. */
   files(): FileRpc;
-  log: Ports['log'];
+  log: Log;
 }
 
 /** Puts results too long for a row into files; a worker sends them in frames when it cannot upload them. */

@@ -1,7 +1,7 @@
-import { objectThatOffers, offer } from '../../durable/offered.ts';
-import { StoredAlarm } from '../../durable/stored-alarm.ts';
+import type { WorkerDial } from '../../asking/objects.ts';
+import type { HostedObject, HostSocket, ObjectHost } from '../../durable/host.ts';
+import { offer } from '../../durable/offer.ts';
 import { CLOSE, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
-import { RELAY_HEADER } from '../../relay/calls.ts';
 import type { Asked as AskedOf, COMMANDS } from '../calls.ts';
 import { Queue } from '../queue.ts';
 import {
@@ -13,32 +13,33 @@ import {
   type Unserved,
   type WaitingRequest,
 } from '../rpc.ts';
-import type { Connection } from '../store/ports.ts';
 import { Commits } from './commits.ts';
 import type { QueueEnv } from './env.ts';
+import type { FleetReport } from './fleet-report.ts';
 import { Hearing } from './hearing.ts';
-import { log } from './log.ts';
 import { LongResults } from './long-results.ts';
 import { OFFERED_COMMANDS, OFFERED_VIEWS, type Offered } from './offered.ts';
 import { portsOf } from './ports.ts';
-import { Relays } from './relays.ts';
 import { reportToFleet } from './report-to-fleet.ts';
 import { Resets } from './resets.ts';
 import { givenSettings } from './settings.ts';
-import { Sockets } from './sockets.ts';
+import { type KeptOfWorker, Sockets } from './sockets.ts';
 import { Timer } from './timer.ts';
-import { answerRequest } from './waiting-requests.ts';
 import { WebhookSender } from './webhook-sender.ts';
 
 type Commands = typeof COMMANDS;
 type Asked<Name extends keyof QueueRpc> = Parameters<QueueRpc[Name]>;
 type Answered<Name extends keyof QueueRpc> = ReturnType<QueueRpc[Name]>;
+type Settings = ConstructorParameters<typeof Queue>[1];
+
+/** The class makes methods of tables of calls. */
+const Offering = class {} as new () => Offered;
 
 /**
- * The Durable Object around the rules: hands them storage, sockets, alarm and clock, and shares commits
- * (commits.ts); the runtime holds every reply and frame back until the commit is on disk.
+ * The object around the rules of a queue: hands them storage, sockets, alarm and clock of its host, and shares commits
+ * (commits.ts); the host holds every reply and frame back until the commit is on disk.
  */
-export class QueueObject extends objectThatOffers<QueueEnv, Offered>() implements QueueRpc {
+export class QueueObject extends Offering implements QueueRpc, HostedObject<WorkerDial, KeptOfWorker> {
   static {
     offer(QueueObject, OFFERED_VIEWS, async (object, name, asked) =>
       object.#queue.read(name, ...(asked as never)),
@@ -46,124 +47,113 @@ export class QueueObject extends objectThatOffers<QueueEnv, Offered>() implement
     offer(QueueObject, OFFERED_COMMANDS, (object, name, asked) => object.#command(name, ...(asked as never)));
   }
 
-  #queue!: Queue;
-  #webhooks!: WebhookSender;
-  readonly #commits = new Commits({
-    beforeCommit: () => this.#queue.beforeCommit(),
-    done: (hasCommitted) => {
-      this.#queue.answerListeners();
-      this.#fleet.changed();
-      this.#timer.arm(this.#queue.nextTick());
-      const { clock } = this.#queue;
-      if (clock.standsStill(hasCommitted)) void this.#resets.forNewClock(clock, () => this.#roundTrip());
-    },
-    roundTrip: () => this.#roundTrip(),
-    failed: (error, call) => this.#resets.afterError(error, call),
-    failureOf: (call) => this.#resets.failureOf(call),
-  });
-  readonly #hearing = new Hearing(
-    () => this.#queue,
-    this.#commits,
-    new LongResults({ files: () => this.env.FILE.getByName(this.#queueId), log }),
-  );
-  readonly #fleet = reportToFleet(this.env, this.#queueId, {
-    share: () => this.#queue.read('share'),
-    takeEnded: () => this.#queue.takeEnded(),
-    awaitsStart: () => this.#queue.read('awaitsStart'),
-    hearStarts: (starts) =>
-      void this.#commits.atOnce(() => this.#queue.do('hearStarts', starts)).catch(() => {}),
-  });
-  readonly #sockets = new Sockets(this.ctx, (effect) => this.#commits.defer(effect));
+  readonly pings = { ping: PING_TEXT, pong: PONG_TEXT };
+  readonly #host: ObjectHost<KeptOfWorker>;
+  readonly #env: QueueEnv;
+  readonly #queue: Queue;
+  readonly #resets: Resets;
+  readonly #commits: Commits;
+  readonly #sockets: Sockets;
+  readonly #hearing: Hearing;
+  readonly #fleet: FleetReport;
+  readonly #webhooks: WebhookSender;
   /** For all that only memory knows of. */
-  readonly #timer = new Timer((at) => {
-    const tick = () => this.#queue.onTick(at);
-    (this.#queue.isWriteDue ? this.#commits.together(tick) : this.#commits.atOnce(tick)).catch(() => {});
-  });
-  #alarm!: StoredAlarm;
-  /** Null: they have objects of their own. */
-  readonly #relays = Relays.of(this.env);
-  readonly #resets = new Resets(this.ctx, this.#relays);
-  readonly #requestPorts = {
-    // Without a commit: a dispatch writes nothing, and the caller waits for its first token.
-    ask: (job: WaitingRequest) =>
-      this.#commits.answered<RequestAnswer | Unserved>(`request ${job.job_id}`, (answer) =>
-        this.#queue.do('request', job, answer),
-      ),
-    tellFleet: () => this.#fleet.flush(),
-    relays: this.#relays,
-    queueId: () => this.#queueId,
-  };
+  readonly #timer: Timer;
 
-  constructor(ctx: DurableObjectState, env: QueueEnv) {
-    super(ctx, env);
-    ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(PING_TEXT, PONG_TEXT));
-    ctx.blockConcurrencyWhile(async () => {
-      // Read first: the rules move the alarm only if it is set for later.
-      this.#alarm = await StoredAlarm.read(ctx.storage);
-      this.#queue = new Queue(
-        portsOf(ctx, env, {
-          alarm: this.#alarm,
-          connection: (socket) => this.#sockets.connection(socket),
-          relays: this.#relays,
-          defer: (effect) => this.#commits.defer(effect),
-          tellFleet: (event) => this.#fleet.tell(event),
-          log,
-        }),
-        await givenSettings(env, this.#queueId),
-      );
-      this.#webhooks = new WebhookSender(env, {
-        queue: this.#queue,
-        commit: (work) => this.#commits.together(work),
-        log,
-      });
+  static async create(host: ObjectHost<KeptOfWorker>, env: QueueEnv): Promise<QueueObject> {
+    return new QueueObject(host, env, await givenSettings(env.settings, host.queueId));
+  }
+
+  private constructor(host: ObjectHost<KeptOfWorker>, env: QueueEnv, settings: Settings) {
+    super();
+    this.#host = host;
+    this.#env = env;
+    this.#resets = new Resets(host);
+    this.#timer = new Timer(
+      (at) => {
+        const tick = () => this.#queue.onTick(at);
+        const done = this.#queue.isWriteDue ? this.#commits.together(tick) : this.#commits.atOnce(tick);
+        done.catch(() => {});
+      },
+      { now: () => host.now(), after: (ms, run) => host.after(ms, run) },
+    );
+    this.#commits = new Commits({
+      beforeCommit: () => this.#queue.beforeCommit(),
+      done: () => {
+        this.#queue.answerListeners();
+        this.#fleet.changed();
+        this.#timer.arm(this.#queue.nextTick());
+      },
+      gathered: () => host.gathered(),
+      failed: (error, call) => this.#resets.afterError(error, call),
+      failureOf: (call) => this.#resets.failureOf(call),
+    });
+    const defer = (effect: () => void) => this.#commits.defer(effect);
+    this.#fleet = reportToFleet(host, env.objects, {
+      share: () => this.#queue.read('share'),
+      takeEnded: () => this.#queue.takeEnded(),
+      awaitsStart: () => this.#queue.read('awaitsStart'),
+      hearStarts: (starts) =>
+        void this.#commits.atOnce(() => this.#queue.do('hearStarts', starts)).catch(() => {}),
+    });
+    this.#sockets = new Sockets(host, defer);
+    this.#queue = new Queue(
+      portsOf(host, {
+        objects: env.objects,
+        connection: (socket) => this.#sockets.connection(socket),
+        defer,
+        tellFleet: (event) => this.#fleet.tell(event),
+      }),
+      settings,
+    );
+    const longResults = new LongResults({ files: () => env.objects.files(host.queueId), log: host.log });
+    this.#hearing = new Hearing(this.#queue, this.#commits, longResults);
+    this.#webhooks = new WebhookSender(env.settings, {
+      queue: this.#queue,
+      commit: (work) => this.#commits.together(work),
+      post: env.post,
+      host,
     });
   }
 
-  /** A worker's control socket; the request of a caller that waits; or what is meant for a worker's relay. */
-  override async fetch(request: Request): Promise<Response> {
-    const relay = request.headers.get(RELAY_HEADER);
-    if (relay !== null && this.#relays) return this.#relays.named(decodeURIComponent(relay)).fetch(request);
-    const answer = await answerRequest(request, this.#requestPorts);
-    if (answer) return answer;
-    if (request.headers.get('upgrade')?.toLowerCase() !== 'websocket') {
-      return new Response('the control socket is a WebSocket: connect with an upgrade', { status: 426 });
-    }
-    const { 0: client, 1: server } = new WebSocketPair();
-    this.#sockets.accept(server, request);
-    return new Response(null, { status: 101, webSocket: client });
+  opened(socket: HostSocket<KeptOfWorker>, dial: WorkerDial): void {
+    socket.save({ dial, session: null });
   }
 
-  override async webSocketMessage(socket: WebSocket, message: string | ArrayBuffer): Promise<void> {
+  async message(socket: HostSocket<KeptOfWorker>, message: string | Uint8Array<ArrayBuffer>): Promise<void> {
     const heard = this.#sockets.heard(socket, message);
     if (heard !== null) await this.#hearing.hear(heard.connection, heard.text);
   }
 
-  override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
+  /** The rules hear of it once they have taken all that the worker has sent. */
+  async closed(socket: HostSocket<KeptOfWorker>): Promise<void> {
     const connection = this.#sockets.connection(socket);
-    // 1005 and 1006 say what was missing and may not be sent.
-    connection.close(code === 1005 || code === 1006 ? CLOSE.done : code, '');
-    await this.#lost(connection);
-  }
-
-  override async webSocketError(socket: WebSocket): Promise<void> {
-    await this.#lost(this.#sockets.connection(socket));
-  }
-
-  /** Once the rules have taken all that the worker has sent. */
-  async #lost(connection: Connection): Promise<void> {
     await this.#hearing.heard(connection);
     await this.#commits.together(() => this.#queue.onClose(connection));
   }
 
-  override alarm(): Promise<void> {
-    return this.#alarm.fires(Date.now(), async (setFor) => {
-      const webhooks = await this.#commits.together(() => {
-        this.#queue.onAlarm(setFor);
-        return this.#queue.webhooks.take();
-      });
-      // Not awaited: no lease expires while the alarm runs.
-      this.ctx.waitUntil(this.#webhooks.send(webhooks));
+  async alarm(setFor: number | null): Promise<void> {
+    const webhooks = await this.#commits.together(() => {
+      this.#queue.onAlarm(setFor);
+      return this.#queue.webhooks.take();
     });
+    // Not awaited: no lease expires while the alarm runs.
+    this.#host.background(this.#webhooks.send(webhooks));
+  }
+
+  clockSetBack(): void {
+    this.#queue.clockSetBack();
+  }
+
+  /** Asks for a worker for a caller that waits. */
+  async request(job: WaitingRequest): Promise<RequestAnswer | Unserved> {
+    // Without a commit: a dispatch writes nothing, and the caller waits for its first token.
+    const said = await this.#commits.answered<RequestAnswer | Unserved>(`request ${job.job_id}`, (answer) =>
+      this.#queue.do('request', job, answer),
+    );
+    // The gateway asks the fleet object next.
+    if (isUnserved(said)) await this.#fleet.flush();
+    return said;
   }
 
   submit(...[jobs]: Asked<'submit'>): Answered<'submit'> {
@@ -223,20 +213,16 @@ export class QueueObject extends objectThatOffers<QueueEnv, Offered>() implement
   async metrics(): Answered<'metrics'> {
     return {
       ...this.#queue.read('metrics'),
-      storage_bytes: this.ctx.storage.sql.databaseSize,
-      relays: this.#relays?.metrics() ?? null,
+      storage_bytes: this.#host.databaseBytes(),
+      relays: this.#env.relayMetrics?.() ?? null,
     };
   }
-
-  /** See Commits. */
-  async noop(): Promise<void> {}
 
   async closeSockets(): Promise<void> {
     await this.#commits.together(() => this.#queue.writeUsage());
     this.#queue.leave();
-    for (const socket of this.ctx.getWebSockets())
+    for (const socket of this.#host.sockets())
       this.#sockets.connection(socket).close(CLOSE.restarting, 'queue restarting');
-    this.#resets.withProcess();
   }
 
   /** A command in the next commit. */
@@ -246,13 +232,5 @@ export class QueueObject extends objectThatOffers<QueueEnv, Offered>() implement
   ): Promise<ReturnType<Commands[Name]>> {
     const call = `${name} ${JSON.stringify(asked)}`;
     return this.#commits.together(() => this.#queue.do(name, ...asked), call);
-  }
-
-  #roundTrip(): Promise<void> {
-    return (this.env.QUEUE.get(this.ctx.id) as unknown as QueueObject).noop();
-  }
-
-  get #queueId(): string {
-    return this.ctx.id.name ?? 'vllm-queue';
   }
 }

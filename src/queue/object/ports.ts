@@ -1,51 +1,41 @@
-import { machineTime } from '../../durable/machine-time.ts';
-import { sqlOf } from '../../durable/storage.ts';
-import type { RelayCalls } from '../../relay/calls.ts';
+import type { Objects } from '../../asking/objects.ts';
+import type { HostSocket, ObjectHost } from '../../durable/host.ts';
 import type { Connection, Ports } from '../store/ports.ts';
-import type { Relays } from './relays.ts';
+import type { KeptOfWorker } from './sockets.ts';
 
-interface PortParts extends Pick<Ports, 'alarm' | 'tellFleet' | 'log'> {
-  connection(socket: WebSocket): Connection;
-  /** Null: they have objects of their own. */
-  relays: Relays | null;
+interface PortParts extends Pick<Ports, 'tellFleet'> {
+  objects: Pick<Objects, 'relay'>;
+  connection(socket: HostSocket<KeptOfWorker>): Connection;
   /** Does something that leaves the object once the work that asks for it is through. */
   defer(effect: () => void): void;
 }
 
-/** The ports of the rules, made of the runtime. */
+/** The ports of the rules, made of the host. */
 export function portsOf(
-  ctx: DurableObjectState,
-  { RELAY }: { RELAY: DurableObjectNamespace },
-  { alarm, connection, relays, defer, tellFleet, log }: PortParts,
+  host: ObjectHost<KeptOfWorker>,
+  { objects, connection, defer, tellFleet }: PortParts,
 ): Ports {
-  const sql = sqlOf(ctx.storage);
+  const relayOf = (workerId: string) => objects.relay(host.queueId, workerId);
+  /** A relay that cannot be reached has lost its streams. */
+  const tell = (ask: () => Promise<void>) => defer(() => host.background(ask().catch(() => {})));
   return {
-    sql,
-    alarm,
+    sql: host.sql,
+    alarm: host.alarm,
     undoable: (work) => {
       try {
-        ctx.storage.transactionSync(work);
+        host.transaction(work);
         return null;
       } catch (error) {
         return String(error);
       }
     },
-    now: () => Date.now(),
-    machineTime: () => machineTime(sql),
+    now: () => host.now(),
     random: randomNumbers(),
-    connections: () => ctx.getWebSockets().map(connection),
-    breakStream: (relay, stream, reason) => {
-      if (relays) return defer(() => relays.named(relay).breakStream(stream, reason));
-      const stub = RELAY.get(RELAY.idFromName(relay)) as unknown as RelayCalls;
-      defer(() => ctx.waitUntil(stub.breakStream(stream, reason).catch(() => {})));
-    },
-    closeAnswers: (relay) => {
-      if (relays) return defer(() => relays.named(relay).closeSocket());
-      const stub = RELAY.get(RELAY.idFromName(relay)) as unknown as RelayCalls;
-      defer(() => ctx.waitUntil(stub.closeSockets().catch(() => {})));
-    },
+    connections: () => host.sockets().map(connection),
+    breakStream: (workerId, stream, reason) => tell(() => relayOf(workerId).breakStream(stream, reason)),
+    closeAnswers: (workerId) => tell(() => relayOf(workerId).closeSockets()),
     tellFleet: (event) => defer(() => tellFleet(event)),
-    log,
+    log: host.log,
   };
 }
 

@@ -1,35 +1,37 @@
-import { freeBytes } from '../../durable/free-bytes.ts';
-import { quietly } from '../../durable/quietly.ts';
+import type { WorkerDial } from '../../asking/objects.ts';
+import type { HostSocket, ObjectHost } from '../../durable/host.ts';
 import { CLOSE, limits, messagesOf, OPTIMISATIONS } from '../../protocol/index.ts';
-import { WORKER_TOKEN_HEADERS } from '../rpc.ts';
-import type { Connection, Session, WorkerToken } from '../store/ports.ts';
+import type { Connection, Session } from '../store/ports.ts';
+
+/** What stays with a control socket while the object hibernates. */
+export interface KeptOfWorker {
+  dial: WorkerDial;
+  session: Session | null;
+}
+
+type Socket = HostSocket<KeptOfWorker>;
 
 /** The control sockets of one object, as the rules know them. */
 export class Sockets {
-  readonly #ctx: DurableObjectState;
+  readonly #host: Pick<ObjectHost, 'now'>;
   readonly #defer: (effect: () => void) => void;
-  readonly #connections = new WeakMap<WebSocket, Connection>();
-  /** Epoch ms of the last frame; pings are answered without waking this object and counted by the runtime. */
-  readonly #heardAt = new WeakMap<WebSocket, number>();
+  readonly #connections = new WeakMap<Socket, Connection>();
+  /** Epoch ms of the last frame; the host answers pings without waking this object, and counts them. */
+  readonly #heardAt = new WeakMap<Socket, number>();
 
   /** @param defer holds frames back until the commit that they report is on disk (commits.ts) */
-  constructor(ctx: DurableObjectState, defer: (effect: () => void) => void) {
-    this.#ctx = ctx;
+  constructor(host: Pick<ObjectHost, 'now'>, defer: (effect: () => void) => void) {
+    this.#host = host;
     this.#defer = defer;
   }
 
-  /** @param request the upgrade that it comes from */
-  accept(socket: WebSocket, request: Request): void {
-    this.#ctx.acceptWebSocket(socket, [crypto.randomUUID(), originOf(request)]);
-    const [token, price_per_hour] = [tokenOf(request), priceIn(request)];
-    socket.serializeAttachment({ token, price_per_hour, session: null } satisfies Attachment);
-  }
-
   /** Notes that a message came. @returns null where the queue does not take it */
-  heard(socket: WebSocket, message: string | ArrayBuffer): { connection: Connection; text: string } | null {
-    // The queue has closed the socket: no message that comes after that counts.
-    if (socket.readyState >= WebSocket.CLOSING) return null;
-    this.#heardAt.set(socket, Date.now());
+  heard(
+    socket: Socket,
+    message: string | Uint8Array<ArrayBuffer>,
+  ): { connection: Connection; text: string } | null {
+    if (socket.isClosing) return null;
+    this.#heardAt.set(socket, this.#host.now());
     const connection = this.connection(socket);
     if (typeof message !== 'string') {
       connection.send({ type: 'error', message: 'binary frames belong on the answer socket' });
@@ -39,48 +41,44 @@ export class Sockets {
     return null;
   }
 
-  connection(socket: WebSocket): Connection {
+  connection(socket: Socket): Connection {
     const known = this.#connections.get(socket);
     if (known) return known;
-    const [id = crypto.randomUUID(), origin] = this.#ctx.getTags(socket);
-    const { token, price_per_hour, session } = attachmentOf(socket);
+    const { dial, session } = socket.load();
     const said = new Said(socket, this.#defer, takesSeveral(session));
     const connection: Connection = {
-      id,
-      origin,
-      token,
-      price_per_hour,
-      load: () => attachmentOf(socket).session,
+      id: socket.id,
+      ...dial,
+      load: () => socket.load().session,
       save: (session) => {
         said.takesSeveral = takesSeveral(session);
-        socket.serializeAttachment({ token, price_per_hour, session } satisfies Attachment);
+        socket.save({ dial, session });
       },
       send: (frame) => said.send(JSON.stringify(frame)),
       sendJob: (frame) => said.send(frame),
-      close: (code, reason) => this.#defer(() => quietly(() => socket.close(code, reason))),
+      close: (code, reason) => this.#defer(() => socket.close(code, reason)),
       lastHeardMs: () => this.#lastHeardMs(socket),
     };
     this.#connections.set(socket, connection);
     return connection;
   }
 
-  /** After a hibernation only the runtime still knows when it last heard the peer, by its pings. */
-  #lastHeardMs(socket: WebSocket): number {
-    const pingedAt = this.#ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
-    const heardAt = Math.max(pingedAt, this.#heardAt.get(socket) ?? 0);
-    return heardAt || (attachmentOf(socket).session?.connected_at ?? 0);
+  /** After a hibernation only the host still knows when it last heard the peer, by its pings. */
+  #lastHeardMs(socket: Socket): number {
+    const heardAt = Math.max(socket.pingedAt(), this.#heardAt.get(socket) ?? 0);
+    return heardAt || (socket.load().session?.connected_at ?? 0);
   }
 }
 
 /** Sends to one peer: all texts that one event causes go in one message, if the peer takes several. */
 class Said {
-  readonly #socket: WebSocket;
+  readonly #socket: Socket;
   readonly #defer: (effect: () => void) => void;
   /** Texts to which more may be added. */
   #open: string[] | null = null;
   takesSeveral: boolean;
 
-  constructor(socket: WebSocket, defer: (effect: () => void) => void, takesSeveral: boolean) {
+  constructor(socket: Socket, defer: (effect: () => void) => void, takesSeveral: boolean) {
     this.#socket = socket;
     this.#defer = defer;
     this.takesSeveral = takesSeveral;
@@ -90,7 +88,7 @@ class Said {
     if (typeof frame !== 'string' || !this.takesSeveral) {
       // Later texts must not overtake it.
       this.#open = null;
-      this.#defer(() => this.#now(frame));
+      this.#defer(() => this.#socket.send(frame));
     } else if (this.#open) this.#open.push(frame);
     else this.#begin([frame]);
   }
@@ -99,58 +97,11 @@ class Said {
     this.#open = frames;
     this.#defer(() => {
       if (this.#open === frames) this.#open = null;
-      for (const message of messagesOf(frames)) this.#now(message);
+      for (const message of messagesOf(frames)) this.#socket.send(message);
     });
-  }
-
-  #now(message: string | Uint8Array<ArrayBuffer>): void {
-    quietly(() => this.#socket.send(message));
-    if (typeof message !== 'string') freeBytes(message);
   }
 }
 
 function takesSeveral(session: Session | null): boolean {
   return OPTIMISATIONS.gatherFrames && (session?.extended ?? false);
-}
-
-/** What stays with a socket while the object hibernates. */
-interface Attachment {
-  token: WorkerToken | null;
-  price_per_hour: number | null;
-  session: Session | null;
-}
-
-function attachmentOf(socket: WebSocket): Attachment {
-  return socket.deserializeAttachment() as Attachment;
-}
-
-/** As the gateway says in headers that only it sets. */
-function tokenOf({ headers }: Request): WorkerToken | null {
-  const said = (of: keyof typeof WORKER_TOKEN_HEADERS) => {
-    const value = headers.get(WORKER_TOKEN_HEADERS[of]);
-    return value === null ? null : decodeURIComponent(value);
-  };
-  const name = said('name');
-  if (name === null) return null;
-  const [sha256, expires] = [said('sha256'), said('expires')];
-  return {
-    name,
-    ...(sha256 !== null && { sha256 }),
-    ...(expires !== null && { expires_at: Number(expires) }),
-    worker_ids: said('pattern'),
-    config_id: said('pool'),
-  };
-}
-
-function priceIn({ headers }: Request): number | null {
-  const price = headers.get(WORKER_TOKEN_HEADERS.price);
-  return price === null ? null : Number(price);
-}
-
-/** The address that the worker dialled, and dials again: a proxy before us may have removed the encryption. */
-function originOf(request: Request): string {
-  const url = new URL(request.url);
-  const forwarded = request.headers.get('x-forwarded-proto')?.split(',')[0]?.trim().toLowerCase();
-  const scheme = forwarded === 'https' || forwarded === 'http' ? `${forwarded}:` : url.protocol;
-  return `${scheme}//${url.host}`;
 }

@@ -9,14 +9,6 @@ export interface TimerClock {
 /** Later than this, ms, a timer is not for want of a free core: the wall clock was set forward. */
 const LATE_MS = 1000;
 
-const SYSTEM: TimerClock = {
-  now: () => Date.now(),
-  after: (ms, run) => {
-    const timer = setTimeout(run, ms);
-    return () => clearTimeout(timer);
-  },
-};
-
 /**
  * One timer, moved forward when something is due earlier. It does not come earlier by itself when the wall clock is set
  * forward, and all that is due later would wait for it: so it is set anew then.
@@ -27,7 +19,7 @@ export class Timer {
   #set: { at: number; firesAt: number; cancel: () => void } | null = null;
 
   /** @param run told when it was due, epoch ms */
-  constructor(run: (at: number) => void, clock: TimerClock = SYSTEM) {
+  constructor(run: (at: number) => void, clock: TimerClock) {
     this.#run = run;
     this.#clock = clock;
   }

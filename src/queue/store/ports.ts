@@ -12,12 +12,10 @@ export interface Storage {
   undoable(work: () => void): string | null;
   /** Epoch ms. In one life of the object it never goes back. */
   now(): number;
-  /** Epoch ms as the machine tells it: behind `now` while its clock has been set back. */
-  machineTime(): number;
 }
 
 /**
- * All I/O of the queue's rules. The object around them hands them Durable Object storage and sockets; tests and the
+ * All I/O of the queue's rules. The object around them hands them the storage and sockets of its host; tests and the
  * simulation hand them node:sqlite and sockets of their own.
  */
 export interface Ports extends Storage {
@@ -25,10 +23,10 @@ export interface Ports extends Storage {
   random(): number;
   /** Every open control socket, those from before a hibernation included. */
   connections(): Connection[];
-  /** Tells a relay object that one of its streams is lost. Best effort. */
-  breakStream(relay: string, stream: number, reason: BrokenReason): void;
-  /** Closes the answer socket at a relay: its worker has to dial it anew. Best effort. */
-  closeAnswers(relay: string): void;
+  /** Tells the relay of a worker that one of its streams is lost. Best effort. */
+  breakStream(workerId: string, stream: number, reason: BrokenReason): void;
+  /** Closes the answer socket of a worker, which has to dial it anew. Best effort. */
+  closeAnswers(workerId: string): void;
   /** Reports a worker's registration or end to the fleet object. Best effort: registrations report again. */
   tellFleet(event: FleetEvent): void;
   log(level: 'debug' | 'info' | 'warn' | 'error', message: string, fields?: Record<string, unknown>): void;
@@ -47,7 +45,7 @@ export interface Connection {
   load(): Session | null;
   /** Null: the connection is given up. */
   save(session: Session | null): void;
-  /** Epoch ms of the last frame or ping of its peer; the runtime answers pings by itself. */
+  /** Epoch ms of the last frame or ping of its peer; the host answers pings by itself. */
   lastHeardMs(): number;
   send(frame: Exclude<QueueFrame, { type: 'job' }>): void;
   /** A `job` frame as text or in UTF-8; its payload is passed on unparsed. */

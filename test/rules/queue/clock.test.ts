@@ -3,45 +3,14 @@ import { QueueHarness } from '../../support/queue-harness.ts';
 
 const HOUR_MS = 3_600_000;
 
-/** The object sees that its clock stands still, and starts again with the one that was set back. */
+/** The host sees that its clock stands still, and starts it again with the one that was set back. */
 function setBack(queue: QueueHarness): void {
-  queue.queue.clock.leaveWord();
+  queue.queue.clockSetBack();
   queue.nowMs -= HOUR_MS;
   queue.restart();
 }
 
 describe('a clock that is set back', () => {
-  it('is noticed when it stands still behind the machine’s', () => {
-    const queue = new QueueHarness();
-    const { clock } = queue.queue;
-    expect([clock.standsStill(false), clock.standsStill(false), clock.standsStill(true)]).not.toContain(true);
-    queue.machineMs = queue.nowMs - 500;
-    expect([clock.standsStill(false), clock.standsStill(true)]).toEqual([false, false]);
-    queue.machineMs = queue.nowMs - HOUR_MS;
-    const looks = Array.from({ length: 10 }, () => clock.standsStill(false));
-    expect(looks).toContain(true);
-  });
-
-  it('is noticed at the first event that writes, however many came just before', () => {
-    const queue = new QueueHarness();
-    const { clock } = queue.queue;
-    for (let event = 0; event < 3; event++) clock.standsStill(false);
-    queue.machineMs = queue.nowMs - HOUR_MS;
-    expect([clock.standsStill(false), clock.standsStill(true)]).toEqual([false, true]);
-    // Also where it has moved a little since the event before: others had read it until it was set back.
-    queue.nowMs += 5;
-    expect(clock.standsStill(true)).toBe(true);
-  });
-
-  it('is noticed at the second event of an object that had none for a while', () => {
-    const queue = new QueueHarness();
-    const { clock } = queue.queue;
-    for (let event = 0; event < 3; event++) clock.standsStill(false);
-    queue.nowMs += 1000;
-    queue.machineMs = queue.nowMs - HOUR_MS;
-    expect([clock.standsStill(false), clock.standsStill(false)]).toEqual([false, true]);
-  });
-
   it('holds no job of a worker that is gone', () => {
     const queue = new QueueHarness();
     queue.worker('w');

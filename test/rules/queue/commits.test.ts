@@ -6,17 +6,18 @@ const WRITTEN = 'what goes with it is written';
 /** Commits whose pieces of work note what becomes of them. */
 class Stage {
   readonly seen: string[] = [];
-  roundTrips = 0;
+  /** Groups that were gathered. */
+  groups = 0;
   /** The call for which the object before had to be reset. */
   failure: string | null = null;
   /** What happens meanwhile. */
-  roundTrip: () => void | Promise<void> = () => {};
+  meanwhile: () => void | Promise<void> = () => {};
   readonly commits = new Commits({
     beforeCommit: () => this.seen.push(WRITTEN),
     done: () => this.seen.push('done'),
-    roundTrip: async () => {
-      this.roundTrips += 1;
-      await this.roundTrip();
+    gathered: async () => {
+      this.groups += 1;
+      await this.meanwhile();
     },
     failed: (error, call) => this.seen.push(`${call} failed with ${(error as Error).message}`),
     failureOf: (call) => (call === this.failure ? new Error('told') : null),
@@ -60,23 +61,13 @@ describe('work on the queue', () => {
     expect(stage.seen).toEqual([WRITTEN, 'a is told', 'b is told', 'done', 'a is answered', 'b is answered']);
   });
 
-  it('is gathered until a round trip brings nothing more, and no timer is waited for', async () => {
+  it('that arrives while a group gathers goes with it', async () => {
     const stage = new Stage();
-    vi.useFakeTimers();
-    try {
-      stage.roundTrip = () => {
-        if (stage.roundTrips < 3) stage.together(`more ${stage.roundTrips}`);
-      };
-      await stage.commits.together(() => stage.seen.push('first'));
-    } finally {
-      vi.useRealTimers();
-    }
-    expect(stage.roundTrips).toBe(3);
+    stage.meanwhile = () => stage.together('more');
+    await stage.commits.together(() => stage.seen.push('first'));
+    expect(stage.groups).toBe(1);
     expect(stage.seen.filter((step) => step === 'done')).toHaveLength(1);
-    expect(stage.seen.filter((step) => step.endsWith('is told'))).toEqual([
-      'more 1 is told',
-      'more 2 is told',
-    ]);
+    expect(stage.seen.filter((step) => step.endsWith('is told'))).toEqual(['more is told']);
   });
 
   it('of programs is taken a bounded part at a time, and what others ask for waits for one part alone', async () => {
@@ -86,7 +77,7 @@ describe('work on the queue', () => {
     stage.submission(100, 'd');
     stage.submission(100, 'e');
     stage.together('live');
-    stage.roundTrip = () => {
+    stage.meanwhile = () => {
       if (stage.seen.includes('b is told') && !stage.seen.includes('later is asked')) {
         stage.seen.push('later is asked');
         stage.together('later');
@@ -104,16 +95,9 @@ describe('work on the queue', () => {
     ]);
   });
 
-  it('is done at last though more arrives in every round trip', async () => {
+  it('is done though nothing can be gathered', async () => {
     const stage = new Stage();
-    stage.roundTrip = () => stage.together('more');
-    await stage.commits.together(() => {});
-    expect(stage.roundTrips).toBe(16);
-  });
-
-  it('is done though the object cannot be reached by its own call', async () => {
-    const stage = new Stage();
-    stage.roundTrip = () => Promise.reject(new Error('broken'));
+    stage.meanwhile = () => Promise.reject(new Error('broken'));
     expect(await stage.commits.together(() => 'done')).toBe('done');
   });
 

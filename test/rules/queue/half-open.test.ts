@@ -71,7 +71,7 @@ describe('a worker whose network is gone without a word', () => {
     queue.advance(LIMIT_S + 1);
     expect(worker.closed).toMatchObject({ code: 1001 });
     queue.advance(12);
-    expect(queue.broken).toMatchObject([{ relay: 'q/w', reason: { retryable: true } }]);
+    expect(queue.broken).toMatchObject([{ worker: 'w', reason: { retryable: true } }]);
   });
 
   it('stays forgotten over a hibernation, although its closed socket is still listed', () => {

@@ -115,11 +115,11 @@ describe('callers that wait', () => {
     const { stream_id } = gone.lastJob();
     queue.drop(gone);
     queue.advance(13);
-    expect(queue.broken).toMatchObject([{ relay: 'q/gone', stream: stream_id, reason: { retryable: true } }]);
+    expect(queue.broken).toMatchObject([{ worker: 'gone', stream: stream_id, reason: { retryable: true } }]);
     const worker = queue.worker('w');
     queue.request();
     queue.worker('w');
-    expect(queue.broken.at(-1)).toMatchObject({ relay: 'q/w', stream: worker.lastJob().stream_id });
+    expect(queue.broken.at(-1)).toMatchObject({ worker: 'w', stream: worker.lastJob().stream_id });
     expect(queue.queue.read('status')).toMatchObject({ running: 0, pending: 0 });
   });
 

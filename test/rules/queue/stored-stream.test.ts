@@ -61,7 +61,7 @@ it.each([
 ])('those who watch are told when %s', (_, end, code) => {
   const { queue, id, job } = dispatched();
   end(queue, id);
-  expect(queue.broken).toMatchObject([{ relay: 'q/w', stream: job.stream_id, reason: { code } }]);
+  expect(queue.broken).toMatchObject([{ worker: 'w', stream: job.stream_id, reason: { code } }]);
 });
 
 it('whoever follows a job hears of every attempt and of the end', () => {
