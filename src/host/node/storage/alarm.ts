@@ -1,0 +1,96 @@
+import type { Alarm, Sql } from '../../../durable/ports.ts';
+
+/** The alarm of an object, stored in its database. The host fires it. */
+export interface ObjectAlarm extends Alarm {
+  /**
+   * The host fires it: it is not set any more. What is stored stays until `fired` or until it is set again, so the alarm
+   * fires again if the process ends in between.
+   * @returns the time for which it was set, epoch ms
+   */
+  fires(): number | null;
+  /** What it was fired for is done. */
+  fired(): void;
+}
+
+/** Also the name of the table. */
+const TABLE = 'host_alarm';
+
+/** Sets the alarm in memory; each commit stores what differs from the disk. */
+export class KeptAlarm implements ObjectAlarm {
+  readonly #sql: Sql;
+  readonly #changes: () => void;
+  #at: number | null;
+  #stored: number | null;
+  #isFiring = false;
+
+  /** @param sql of the database itself @param changes is called before it differs from what is stored */
+  constructor(sql: Sql, changes: () => void) {
+    this.#sql = sql;
+    this.#changes = changes;
+    this.#stored = storedAlarm(sql);
+    this.#at = this.#stored;
+  }
+
+  get(): number | null {
+    return this.#at;
+  }
+
+  /** Whole ms, as on Cloudflare. */
+  set(atMs: number): void {
+    this.#put(Math.ceil(atMs));
+  }
+
+  clear(): void {
+    this.#put(null);
+  }
+
+  fires(): number | null {
+    const at = this.#at;
+    this.#isFiring = true;
+    this.#at = null;
+    return at;
+  }
+
+  fired(): void {
+    if (this.#isFiring && this.#at !== this.#stored) this.#changes();
+    this.#isFiring = false;
+  }
+
+  /** Writes it with a commit. @returns whether another time is stored now */
+  write(): boolean {
+    if (this.#at === this.#stored || (this.#isFiring && this.#at === null)) return false;
+    if (this.#at === null) this.#sql.exec(`DELETE FROM ${TABLE}`);
+    else {
+      this.#sql.exec(`CREATE TABLE IF NOT EXISTS ${TABLE} (id INTEGER PRIMARY KEY, at INTEGER NOT NULL)`);
+      this.#sql.exec(`INSERT OR REPLACE INTO ${TABLE} (id, at) VALUES (0, ?)`, this.#at);
+    }
+    this.#stored = this.#at;
+    return true;
+  }
+
+  /** For a transaction that may be undone. @returns puts it back */
+  mark(): () => void {
+    const at = this.#at;
+    return () => {
+      this.#at = at;
+    };
+  }
+
+  /** Its table is gone. */
+  forget(): void {
+    this.#at = null;
+    this.#stored = null;
+  }
+
+  #put(at: number | null): void {
+    if (at === this.#at) return;
+    this.#changes();
+    this.#at = at;
+  }
+}
+
+function storedAlarm(sql: Sql): number | null {
+  const [table] = sql.exec(`SELECT 1 FROM sqlite_schema WHERE name = ?`, TABLE);
+  const [row] = table ? sql.exec(`SELECT at FROM ${TABLE}`) : [];
+  return row ? Number(row.at) : null;
+}

@@ -1,0 +1,302 @@
+import { closeSync, fdatasync, fstatSync, openSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { DatabaseSync } from 'node:sqlite';
+import { promisify } from 'node:util';
+import type { Log } from '../../../durable/host.ts';
+import type { Row, SqlValue } from '../../../durable/ports.ts';
+import { KeptAlarm } from './alarm.ts';
+import { checkpoint } from './checkpoint-thread.ts';
+import { isSyncError, withCode, withCodeOfFile } from './errors.ts';
+import { makeFolder, syncFolder } from './files.ts';
+import { LOG_LIMITS, LogBound, type LogLimits } from './log-bound.ts';
+import { Outputs } from './outputs.ts';
+import { openDatabase } from './sqlite.ts';
+import { Statements } from './statements.ts';
+import { type ObjectStorage, storageOf } from './storage.ts';
+
+/** What a database tells the host. */
+export interface DatabasePorts {
+  /** A sync failed: nothing that was promised can be kept, so the process ends. */
+  fatal(error: Error): void;
+  /**
+   * What was written since the last commit is undone, and the object's memory is ahead of its tables: the host makes a
+   * new object. Its storage takes no more statements; `begin` gives the next one. The message holds SQLite's code.
+   */
+  lost(error: Error): void;
+  /** A commit has stored another time; null: the alarm is not set any more. */
+  alarmStored(at: number | null): void;
+  log: Log;
+}
+
+/**
+ * The database of one object, over all its lives. What the host does with it:
+ *
+ *     const database = await ObjectDatabase.open(path, ports);
+ *     const storage = database.begin();        // sql, alarm, transaction, gathered, databaseBytes, clear of ObjectHost
+ *     database.whenSynced(() => reply(…), (error) => refuse(error));   // for all that leaves the object
+ *     database.undo(new Error(reason));        // restart: the open transaction is undone, `storage` ends
+ *     const next = database.begin();           // the new object's
+ *     await database.close();
+ *
+ * The first write of a turn begins a transaction by itself; `setImmediate` commits it, or, while a sync is on its way,
+ * the end of that does, so that a group gathers. COMMIT itself syncs nothing: the log is synced after it in the thread
+ * pool, and what leaves the object waits for that. Why that is durable: docs/decisions/node-storage.md.
+ */
+export class ObjectDatabase {
+  readonly #path: string;
+  readonly #ports: DatabasePorts;
+  readonly #database: DatabaseSync;
+  readonly #statements: Statements;
+  /** A descriptor of the log's file; SQLite has its own. */
+  readonly #log: number;
+  readonly #bound: LogBound;
+  readonly #outputs: Outputs;
+  #alarm: KeptAlarm | null = null;
+  /** Whether a transaction is open. */
+  #isOpen = false;
+  #commit: NodeJS.Immediate | null = null;
+  /** Why no statement is taken; null while an object lives. */
+  #ended: Error | null = new Error('the object has not begun');
+  #closed: Promise<void> | null = null;
+
+  private constructor(path: string, ports: DatabasePorts, database: DatabaseSync, limits: LogLimits) {
+    this.#path = path;
+    this.#ports = ports;
+    this.#database = database;
+    useLog(database, limits);
+    this.#statements = new Statements(database);
+    this.#log = openSync(`${path}-wal`, 'r');
+    this.#bound = new LogBound(limits, {
+      bytes: () => fstatSync(this.#log).size,
+      copy: () => checkpoint(path),
+      copyNow: () => this.#copyNow(),
+      commit: () => this.commitNow(),
+      failed: (error) => this.#copyFailed(error),
+      now: () => performance.now(),
+    });
+    this.#outputs = new Outputs({
+      sync: (done) => fdatasync(this.#log, done),
+      afterSync: () => {
+        if (this.#isOpen) this.#commitSoon();
+      },
+      syncFailed: (error) => this.#endProcess(error),
+      threw: (error) => ports.log('error', 'an output of an object failed', { error: textOf(error) }),
+    });
+  }
+
+  /**
+   * Opens a database, or makes it and the folders above it, and syncs what an earlier process has left unsynced.
+   * @throws Error with SQLite's code in its message
+   */
+  static async open(path: string, ports: DatabasePorts, limits = LOG_LIMITS): Promise<ObjectDatabase> {
+    let database: DatabaseSync | null = null;
+    let opened: ObjectDatabase | null = null;
+    try {
+      await makeFolder(dirname(path));
+      database = openDatabase(path);
+      opened = new ObjectDatabase(path, ports, database, limits);
+      await syncFolder(dirname(path));
+      // What is read now may have been committed by a process that ended before its sync.
+      await promisify(fdatasync)(opened.#log);
+      return opened;
+    } catch (error) {
+      const told = withCodeOfFile(error, path);
+      if (isSyncError(error)) ports.fatal(told);
+      if (opened) closeSync(opened.#log);
+      database?.close();
+      throw told;
+    }
+  }
+
+  /** An object begins. @returns its storage, until `undo` */
+  begin(): ObjectStorage {
+    this.#ended = null;
+    const alarm = new KeptAlarm({ exec: (query, ...bindings) => this.#exec(query, bindings) }, () =>
+      this.#write(),
+    );
+    this.#alarm = alarm;
+    return storageOf(alarm, {
+      check: () => {
+        if (this.#ended) throw this.#ended;
+        if (this.#alarm !== alarm) throw new Error('the object has ended');
+      },
+      exec: (query, bindings) => this.#exec(query, bindings),
+      transaction: (work) => this.#transaction(alarm, work),
+      gathered: () => this.#gathered(),
+      clear: (remake) => this.#clear(alarm, remake),
+    });
+  }
+
+  /** The object ends: what it wrote since the last commit is undone, and outputs that tell of it are lost. */
+  undo(reason: Error): void {
+    this.#ended ??= reason;
+    this.#isOpen = false;
+    if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
+    this.#outputs.undone(reason);
+  }
+
+  /** Commits what is open, for a host that knows that the group ends here. */
+  commitNow(): void {
+    if (!this.#isOpen) return;
+    let isAlarmStored = false;
+    try {
+      isAlarmStored = this.#alarm!.write();
+      this.#database.exec('COMMIT');
+    } catch (error) {
+      this.#lose(error);
+      return;
+    }
+    this.#isOpen = false;
+    this.#outputs.committed();
+    this.#bound.grown();
+    if (isAlarmStored) this.#ports.alarmStored(this.#alarm!.get());
+  }
+
+  /** Resolves when all that is written now is on disk; null: it is. Rejects if it is undone. */
+  synced(): Promise<void> | null {
+    if (this.#outputs.isEmpty) return null;
+    return new Promise((resolve, reject) => this.whenSynced(resolve, reject));
+  }
+
+  /**
+   * Does what leaves the object once everything that was written before it is on disk: at once if it is, else in order.
+   * @param lost is called instead if that is undone
+   */
+  whenSynced(run: () => void, lost?: (error: Error) => void): void {
+    this.#outputs.whenSynced({ run, lost });
+  }
+
+  /** Commits, syncs, copies the log into the database and closes the files. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
+    this.commitNow();
+    this.#ended ??= new Error('the database is closed');
+    await this.synced();
+    await this.#bound.idle();
+    closeSync(this.#log);
+    this.#database.close();
+  }
+
+  #exec(query: string, bindings: readonly SqlValue[]): Row[] {
+    try {
+      return this.#statements.run(query, bindings, () => this.#write());
+    } catch (error) {
+      // SQLite undoes a transaction by itself after some errors of the disk.
+      if (this.#isOpen && !this.#database.isTransaction) this.#lose(error);
+      throw withCode(error, this.#path);
+    }
+  }
+
+  /** Begins a transaction unless one is open. */
+  #write(): void {
+    if (this.#ended) throw this.#ended;
+    if (this.#isOpen) return;
+    this.#bound.beforeBegin();
+    this.#database.exec('BEGIN IMMEDIATE');
+    this.#isOpen = true;
+    this.#outputs.begun();
+    if (!this.#outputs.isSyncing) this.#commitSoon();
+  }
+
+  #commitSoon(): void {
+    this.#commit ??= setImmediate(() => {
+      this.#commit = null;
+      // A host that commits by itself may have begun a sync: its end commits what was written since.
+      if (!this.#outputs.isSyncing) this.commitNow();
+    });
+  }
+
+  #transaction<T>(alarm: KeptAlarm, work: () => T): T {
+    this.#exec('SAVEPOINT work', []);
+    const putBack = alarm.mark();
+    try {
+      const result = work();
+      this.#exec('RELEASE work', []);
+      return result;
+    } catch (error) {
+      // Else all of it is undone already.
+      if (this.#isOpen) this.#database.exec('ROLLBACK TO work; RELEASE work');
+      putBack();
+      throw error;
+    }
+  }
+
+  async #gathered(): Promise<void> {
+    await (this.synced() ?? new Promise<void>((resolve) => setImmediate(resolve)));
+    await this.#bound.room();
+  }
+
+  #clear<T>(alarm: KeptAlarm, remake: () => T): T {
+    const tables = this.#exec(
+      `SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*'`,
+      [],
+    );
+    for (const { name } of tables) this.#exec(`DROP TABLE "${String(name)}"`, []);
+    this.#statements.forget();
+    alarm.forget();
+    const made = remake();
+    this.commitNow();
+    if (this.#ended) throw this.#ended;
+    try {
+      this.#database.exec('VACUUM');
+    } catch (error) {
+      throw withCode(error, this.#path);
+    }
+    this.#outputs.committed();
+    // The file shrinks when the log is copied into it.
+    void this.#bound.copy();
+    return made;
+  }
+
+  /** The open transaction is gone. */
+  #lose(error: unknown): void {
+    if (!this.#isOpen) return;
+    const told = withCode(error, this.#path);
+    if (isSyncError(error)) return this.#endProcess(told);
+    this.undo(told);
+    // Not in the middle of the object's work, which gets the error of its statement first.
+    queueMicrotask(() => this.#ports.lost(told));
+  }
+
+  #copyNow(): boolean {
+    try {
+      const { log, checkpointed } = this.#database.prepare('PRAGMA wal_checkpoint(PASSIVE)').get()!;
+      return log === checkpointed;
+    } catch (error) {
+      this.#copyFailed(error as Error & { errcode: number });
+      return false;
+    }
+  }
+
+  #copyFailed(error: { message: string; errcode: number }): void {
+    const told = withCode(Object.assign(new Error(error.message), { errcode: error.errcode }), this.#path);
+    if (isSyncError(error)) return this.#endProcess(told);
+    this.#ports.log('warn', 'the log of a database is not copied into it yet', { error: told.message });
+  }
+
+  #endProcess(error: Error): void {
+    this.#ended = error;
+    this.#isOpen = false;
+    const message = `what was written to ${this.#path} cannot be synced, so this process ends: ${error.message}`;
+    this.#ports.fatal(new Error(message, { cause: error }));
+  }
+}
+
+/** Commits write a log and sync nothing; it is synced, and copied into the database, apart from them. */
+function useLog(database: DatabaseSync, limits: LogLimits): void {
+  const mode = database.prepare('PRAGMA journal_mode = WAL').get()!.journal_mode;
+  if (mode !== 'wal') throw new Error('its file system cannot hold the log of a database: SQLITE_IOERR');
+  database.exec('PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY');
+  // When the log begins anew its file is cut to this: if it is longer, its length is that of the log.
+  database.exec(`PRAGMA journal_size_limit = ${limits.copied}`);
+  // The first statement that reads makes the file of the log.
+  database.prepare('SELECT count(*) FROM sqlite_schema').get();
+}
+
+function textOf(error: unknown): string {
+  return (error as Partial<Error>)?.stack ?? String(error);
+}

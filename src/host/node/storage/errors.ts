@@ -1,0 +1,61 @@
+/** SQLite's codes by number, of those that a caller may hear of. */
+const CODES: Record<number, string> = {
+  1: 'SQLITE_ERROR',
+  3: 'SQLITE_PERM',
+  5: 'SQLITE_BUSY',
+  6: 'SQLITE_LOCKED',
+  7: 'SQLITE_NOMEM',
+  8: 'SQLITE_READONLY',
+  10: 'SQLITE_IOERR',
+  11: 'SQLITE_CORRUPT',
+  13: 'SQLITE_FULL',
+  14: 'SQLITE_CANTOPEN',
+  15: 'SQLITE_PROTOCOL',
+  18: 'SQLITE_TOOBIG',
+  19: 'SQLITE_CONSTRAINT',
+  26: 'SQLITE_NOTADB',
+};
+/** Of the disk or the file, not of a statement: an operator mends them. */
+const OF_THE_DISK = new Set([3, 8, 10, 11, 13, 14, 26]);
+
+const IOERR_FSYNC = 1034;
+const IOERR_DIR_FSYNC = 1290;
+/** The index of the log cannot grow. */
+const IOERR_SHMSIZE = 4874;
+
+/** An error of SQLite, which has the number of its cause. */
+interface SqliteError extends Error {
+  errcode: number;
+}
+
+/** Whether a sync failed: what it was to keep may be gone, though a later sync succeeds. */
+export function isSyncError(error: unknown): boolean {
+  const { errcode, syscall } = error as Partial<SqliteError & NodeJS.ErrnoException>;
+  return [IOERR_FSYNC, IOERR_DIR_FSYNC].includes(errcode!) || ['fsync', 'fdatasync'].includes(syscall!);
+}
+
+/**
+ * The same error, whose message ends with SQLite's code: callers are told by it (gateway/objects/storage-faults.ts), and
+ * messages are all that passes from object to gateway. Those of the disk name the database.
+ */
+export function withCode(error: unknown, path: string): Error {
+  if (!isSqliteError(error)) return error as Error;
+  const primary = error.errcode === IOERR_SHMSIZE ? 13 : error.errcode & 0xff;
+  const code = CODES[primary] ?? `SQLITE_${primary}`;
+  if (error.message.endsWith(code)) return error;
+  const about = OF_THE_DISK.has(primary) ? `the database ${path} failed: ` : '';
+  error.message = `${about}${error.message}: ${code}`;
+  return error;
+}
+
+/** The same for an error of a folder or file of the database. */
+export function withCodeOfFile(error: unknown, path: string): Error {
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (isSqliteError(error) || code === undefined) return withCode(error, path);
+  const cause = code === 'ENOSPC' || code === 'EDQUOT' ? 'SQLITE_FULL' : 'SQLITE_CANTOPEN';
+  return new Error(`the database ${path} failed: ${message}: ${cause}`, { cause: error });
+}
+
+function isSqliteError(error: unknown): error is SqliteError {
+  return (error as Partial<SqliteError>)?.errcode !== undefined;
+}

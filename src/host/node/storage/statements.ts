@@ -1,0 +1,87 @@
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { Row, SqlValue } from '../../../durable/ports.ts';
+
+/** Statements kept ready, more than one object has: those of lists are written for their number of entries. */
+const MOST_STATEMENTS = 500;
+
+/** A statement that only reads; anything else is taken for one that writes. */
+const READS = /^\s*(?:SELECT|PRAGMA)\b/i;
+
+interface Prepared {
+  statement: StatementSync;
+  names: readonly string[];
+  writes: boolean;
+  bigInts: boolean;
+}
+
+/** The prepared statements of one connection, by their text. */
+export class Statements {
+  readonly #database: DatabaseSync;
+  /** The one used longest ago is first. */
+  readonly #prepared = new Map<string, Prepared>();
+
+  constructor(database: DatabaseSync) {
+    this.#database = database;
+  }
+
+  /** @param beforeWrite is called before a statement that may write */
+  run(query: string, bindings: readonly SqlValue[], beforeWrite: () => void): Row[] {
+    const prepared = this.#prepare(query);
+    if (prepared.writes) beforeWrite();
+    return rowsOf(prepared, bindings);
+  }
+
+  /** The tables are gone, and with them what statements on them answered. */
+  forget(): void {
+    this.#prepared.clear();
+  }
+
+  #prepare(query: string): Prepared {
+    const found = this.#prepared.get(query);
+    if (found) {
+      this.#prepared.delete(query);
+      this.#prepared.set(query, found);
+      return found;
+    }
+    const statement = this.#database.prepare(query);
+    const names = statement.columns().map(({ name }) => name);
+    const writes = !READS.test(query);
+    // A statement that writes cannot be asked again once its integers turn out to be too large.
+    const prepared = { statement, names, writes, bigInts: writes && names.length > 0 };
+    // Plain objects are made faster of arrays than SQLite's binding makes its own.
+    statement.setReturnArrays(true);
+    statement.setReadBigInts(prepared.bigInts);
+    this.#prepared.set(query, prepared);
+    for (const oldest of this.#prepared.keys()) {
+      if (this.#prepared.size <= MOST_STATEMENTS) break;
+      this.#prepared.delete(oldest);
+    }
+    return prepared;
+  }
+}
+
+function rowsOf(prepared: Prepared, bindings: readonly SqlValue[]): Row[] {
+  const found = valuesOf(prepared, bindings);
+  const { names, bigInts } = prepared;
+  return found.map((values) => {
+    const row: Row = {};
+    for (let n = 0; n < names.length; n++) {
+      const value = values[n]!;
+      row[names[n]!] = bigInts && typeof value === 'bigint' ? Number(value) : (value as SqlValue);
+    }
+    return row;
+  });
+}
+
+function valuesOf(prepared: Prepared, bindings: readonly SqlValue[]): (SqlValue | bigint)[][] {
+  const ask = () => prepared.statement.all(...bindings) as unknown as (SqlValue | bigint)[][];
+  try {
+    return ask();
+  } catch (error) {
+    // An integer beyond 2^53, which becomes the nearest number.
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_OUT_OF_RANGE' || prepared.bigInts) throw error;
+    prepared.bigInts = true;
+    prepared.statement.setReadBigInts(true);
+    return ask();
+  }
+}

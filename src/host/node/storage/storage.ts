@@ -1,0 +1,75 @@
+import type { Row, Sql, SqlValue } from '../../../durable/ports.ts';
+import type { KeptAlarm, ObjectAlarm } from './alarm.ts';
+
+/** The storage of one life of an object, from `begin` of its database until `undo`. Then it refuses every statement. */
+export interface ObjectStorage {
+  readonly sql: Sql;
+  readonly alarm: ObjectAlarm;
+  /** Runs synchronous work and undoes its writes if it throws; the error is thrown on. */
+  transaction<T>(work: () => T): T;
+  /** As in `ObjectHost`; it also waits for room in the log. Never resolves once this life has ended. */
+  gathered(): Promise<void>;
+  /** Size of the database, bytes. */
+  databaseBytes(): number;
+  /** Deletes every table and the alarm, has the tables made anew, and gives the disk back, all in one turn. */
+  clear<T>(remake: () => T): T;
+}
+
+/** What a database does for the object that lives. */
+interface LivingPorts {
+  /** @throws Error when this life has ended */
+  check(): void;
+  exec(query: string, bindings: readonly SqlValue[]): Row[];
+  transaction<T>(work: () => T): T;
+  gathered(): Promise<void>;
+  clear<T>(remake: () => T): T;
+}
+
+/** Hands a database to one life of its object. */
+export function storageOf(alarm: KeptAlarm, ports: LivingPorts): ObjectStorage {
+  /** Ports that refuse once this life has ended. */
+  const whileAlive = <Asked extends unknown[], T>(act: (...asked: Asked) => T) => {
+    return (...asked: Asked): T => {
+      ports.check();
+      return act(...asked);
+    };
+  };
+  const sql: Sql = {
+    exec(query: string, ...bindings: SqlValue[]) {
+      ports.check();
+      return ports.exec(query, bindings);
+    },
+  };
+  return {
+    sql,
+    alarm: {
+      get: () => alarm.get(),
+      set: whileAlive((atMs: number) => alarm.set(atMs)),
+      clear: whileAlive(() => alarm.clear()),
+      fires: whileAlive(() => alarm.fires()),
+      fired: whileAlive(() => alarm.fired()),
+    },
+    transaction<T>(work: () => T): T {
+      ports.check();
+      return ports.transaction(work);
+    },
+    databaseBytes() {
+      const [size] = sql.exec(
+        `SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size`,
+      );
+      return Number(size!.bytes);
+    },
+    clear<T>(remake: () => T): T {
+      ports.check();
+      return ports.clear(remake);
+    },
+    async gathered() {
+      try {
+        await ports.gathered();
+        ports.check();
+      } catch {
+        await new Promise(() => {});
+      }
+    },
+  };
+}
