@@ -13,7 +13,7 @@ import { join } from 'node:path';
  * - A file's row adds to what its room may import.
  */
 export interface Row {
-  /** `queue/`, `queue/store/` or `gateway/main.ts`. */
+  /** `queue/`, `queue/store/` or `host/cloudflare/main.ts`. */
   path: string;
   /** `protocol`, `relay/calls`. */
   mayImport: string[];

@@ -1,5 +1,4 @@
 import { type BrokenReason, type Failure, limits, RELEASE_REASONS } from '../protocol/index.ts';
-import { BROKEN_FENCE_HEADER, type Opened } from '../queue/request-call.ts';
 import type { RequestAnswer, WaitingRequest } from '../queue/rpc.ts';
 import { BROKEN_HEADER } from '../relay/calls.ts';
 import { GONE, type HangUp } from './hang-up.ts';
@@ -9,14 +8,12 @@ const RELEASE_PAUSE_MS = { first: 20, most: 1000 };
 
 export interface AttemptLoopPorts {
   queue: {
-    /** A worker, or the answer itself where the queue object holds the relay. */
-    request(job: WaitingRequest): Promise<RequestAnswer | Opened>;
+    request(job: WaitingRequest): Promise<RequestAnswer>;
     /** Its caller is gone. */
     cancel(jobId: string): Promise<unknown>;
   };
-  /** The relay's response for one stream, where the relay has an object of its own. */
+  /** The response of the worker's relay for one stream. */
   openStream(
-    relay: string,
     streamId: number,
     of: { call: WaitingRequest; worker_id: string; headers?: Record<string, string> },
   ): Promise<Response>;
@@ -99,17 +96,17 @@ async function attempt(
     return GONE;
   }
   if (dispatched.kind === 'error') return { kind: 'failed', failure: dispatched.failure, attempts: 0 };
-  if (dispatched.kind === 'opened') return outcomeOf(dispatched.response);
   if (dispatched.kind !== 'stream') return dispatched;
   let response: Response | typeof GONE;
   try {
-    response = await hangUp.or(
-      ports.openStream(dispatched.relay, dispatched.stream_id, {
-        call,
-        worker_id: dispatched.worker_id,
-        ...(dispatched.headers && { headers: dispatched.headers }),
-      }),
-    );
+    const opened = ports.openStream(dispatched.stream_id, {
+      call,
+      worker_id: dispatched.worker_id,
+      ...(dispatched.headers && { headers: dispatched.headers }),
+    });
+    response = await hangUp.or(opened);
+    // Nobody reads an answer that opens after that.
+    if (response === GONE) void opened.then((late) => late.body?.cancel()).catch(() => {});
   } catch (error) {
     if (hangUp.hasHappened) return GONE;
     const message = `the relay of worker ${dispatched.worker_id} failed: ${(error as Error).message}`;
@@ -119,10 +116,9 @@ async function attempt(
 }
 
 /** What the relay answers about one stream. */
-function outcomeOf(response: Response, givenFence?: number): Extract<Outcome, { kind: 'answer' | 'failed' }> {
+function outcomeOf(response: Response, fence: number): Extract<Outcome, { kind: 'answer' | 'failed' }> {
   const broken = response.headers.get(BROKEN_HEADER);
   if (broken === null) return { kind: 'answer', response };
-  const fence = givenFence ?? Number(response.headers.get(BROKEN_FENCE_HEADER));
   return { kind: 'failed', failure: JSON.parse(broken) as BrokenReason, attempts: 0, fence };
 }
 

@@ -19,7 +19,7 @@ export const PIECE_BYTES = 128 * 1024;
 
 /**
  * The object that holds the bytes of a queue id's files, by their ids, and lets them expire. Every call may be made
- * twice with the same effect as once. `fetch` of `https://files/ID` answers the content of one.
+ * twice with the same effect as once.
  */
 export interface FileRpc {
   /**

@@ -308,13 +308,3 @@ export interface TelemetryPage {
   /** There are more, in the direction that was asked for. */
   has_more: boolean;
 }
-
-/**
- * Headers of a viewer's upgrade on its way to the object, set by the gateway alone: the hash of the sign-in whose cookie
- * opens it, the SHA-256 of the token behind it and when that expires, epoch ms.
- */
-export const VIEWER_HEADERS = {
-  signIn: 'x-sign-in',
-  sha256: 'x-viewer-token-sha256',
-  expires: 'x-viewer-token-expires',
-} as const;

@@ -14,7 +14,7 @@ import { entryOfCookie } from './sign-in.ts';
 import { entryOfToken, isOpen } from './tokens.ts';
 
 /** Bindings that decide who may do what. */
-export type AuthSettings = Pick<Env, 'TOKENS' | 'LOCAL_HOSTS' | 'FLEET' | 'QUEUE_IDS'>;
+export type AuthSettings = Pick<Env, 'TOKENS' | 'LOCAL_HOSTS' | 'objects' | 'QUEUE_IDS'>;
 
 /**
  * Who asks: the entry of a token. A page that was signed in with it adds the hash of the sign-in's id; a worker that the

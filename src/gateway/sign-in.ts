@@ -30,7 +30,7 @@ export interface SignedIn {
  */
 export async function signIn(
   request: Request,
-  env: Pick<Env, 'FLEET'>,
+  env: Pick<Env, 'objects'>,
   entry: TokenEntry,
   basePath: string,
   now: number,
@@ -43,7 +43,11 @@ export async function signIn(
 }
 
 /** @returns for `Set-Cookie`: the browser forgets it too */
-export async function signOut(request: Request, env: Pick<Env, 'FLEET'>, basePath: string): Promise<string> {
+export async function signOut(
+  request: Request,
+  env: Pick<Env, 'objects'>,
+  basePath: string,
+): Promise<string> {
   const id = idIn(request);
   if (id !== null) {
     const hash = await sha256Of(id);

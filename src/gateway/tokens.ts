@@ -11,7 +11,7 @@ import { callFleet } from './objects/calls.ts';
  * `POST /api/tokens`, which the fleet object of the default queue keeps.
  */
 
-export type TokenSources = Pick<Env, 'TOKENS' | 'FLEET'>;
+export type TokenSources = Pick<Env, 'TOKENS' | 'objects'>;
 
 /** How old the fleet object's list may be, ms: a revoked token is refused after that. */
 const FRESH_MS = 1000;

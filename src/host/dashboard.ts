@@ -17,7 +17,7 @@ import { type PageFile, packPage } from '../dashboard/archive.ts';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const SOURCES = join(ROOT, 'src/dashboard');
 const FOLDER = join(ROOT, 'dist/dashboard');
-/** The page's files in one, as gateway/main.ts imports them. */
+/** The page's files in one, as host/cloudflare/main.ts imports them. */
 const ARCHIVE = join(FOLDER, 'dashboard.bin');
 /** Beside it: of which sources it was made, and which packages' and our files went into it. */
 const MADE_OF = join(FOLDER, 'made-of.json');

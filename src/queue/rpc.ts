@@ -34,23 +34,8 @@ export function maySee(viewer: Viewer, tenant: string | null | undefined): boole
 }
 
 /**
- * Headers of a worker's upgrade of `/ws`, set by the gateway alone: the name of its token, its SHA-256 and its end
- * (epoch ms), and where the token is bound to worker ids, the pattern that they must fit (`matchesPattern`); name and
- * pattern are percent-encoded. Without tokens none of these is set. For a launched worker, one more says what its
- * machine costs an hour, as a number.
- */
-export const WORKER_TOKEN_HEADERS = {
-  name: 'x-worker-token-name',
-  sha256: 'x-worker-token-sha256',
-  expires: 'x-worker-token-expires',
-  pattern: 'x-worker-id-pattern',
-  pool: 'x-worker-config-id',
-  price: 'x-worker-price-per-hour',
-} as const;
-
-/**
- * What the gateway may ask of a queue object, by RPC; a worker for a caller that waits it asks for by `fetch`
- * (request-call.ts). Arguments and answers are plain data.
+ * What the gateway may ask of a queue object, beside a worker for a caller that waits (asking/objects.ts). Arguments and
+ * answers are plain data.
  * Nothing here throws for a caller's mistake: mistakes are answers.
  */
 export interface QueueCalls {
@@ -239,7 +224,7 @@ export type PayloadAnswer =
 /** A job with where its answer can be read while it is made (null: it does not run, or does not stream). */
 export interface FollowedJob {
   job: ToldJob;
-  live: { relay: string; stream_id: number } | null;
+  live: { worker_id: string; stream_id: number } | null;
   cursor: OutputCursor;
 }
 

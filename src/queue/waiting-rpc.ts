@@ -122,10 +122,9 @@ export type RefusalReason = Extract<RequestAnswer, { kind: 'refused' }>['reason'
 type ResponseHeaders = Record<string, string>;
 
 export type RequestAnswer =
-  /** Dispatched: the relay object named `relay` will have the answer under `stream_id`. */
+  /** Dispatched: the relay of this worker will have the answer under `stream_id`. */
   | {
       kind: 'stream';
-      relay: string;
       stream_id: number;
       fence_token: number;
       worker_id: string;

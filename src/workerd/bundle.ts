@@ -54,7 +54,7 @@ export async function buildGateway(outfile: string): Promise<string[]> {
   const { build, stop } = await import('esbuild');
   const { metafile } = await build({
     absWorkingDir: ROOT,
-    entryPoints: [fileURLToPath(new URL('../gateway/main.ts', import.meta.url))],
+    entryPoints: [fileURLToPath(new URL('../host/cloudflare/main.ts', import.meta.url))],
     outfile,
     bundle: true,
     metafile: true,

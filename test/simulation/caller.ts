@@ -131,18 +131,21 @@ export class Caller {
   }
 
   #ports(life: Life, hangUp: HangUp): AttemptLoopPorts {
-    const { server, timeline } = this.#around;
+    const { plan, server, timeline } = this.#around;
     const env = server.env(life);
     return {
       queue: {
-        request: (wanted) => callWorker(env, 'q', wanted, {}, () => timeline.now),
+        request: (wanted) => callWorker(env, 'q', wanted, () => timeline.now),
         cancel: (id) => callQueue(env, 'q', (queue) => queue.cancel(id, 'caller_gone', null)),
       },
-      openStream: async (relay, stream, { call: { payload: _, ...call }, worker_id }) => {
+      openStream: async (stream, { call: { payload: _, ...call }, worker_id }) => {
         const asked = { call, queue_id: 'q', worker_id, more: {} };
-        const opening = server.openStream(life, relay, stream, asked);
-        // The runtime drops the call of a caller that is gone before it is answered.
-        if ((await hangUp.or(opening)) === GONE) server.dropStream(life, relay, stream);
+        const opening = server.openStream(life, worker_id, stream, asked);
+        if ((await hangUp.or(opening)) === GONE) {
+          // The caller of the attempt loop reads no answer that opens after that; some hosts drop the call at once.
+          if (plan.dropsCalls) server.dropStream(life, worker_id, stream);
+          else void opening.then((late) => bodyOf(late)?.cancel()).catch(() => {});
+        }
         return await opening;
       },
       waitUntil: (promise) => void promise.catch(() => {}),

@@ -28,8 +28,8 @@ export interface Plan {
   commitMs: number;
   /** Longest time an alarm is late, ms. */
   alarmLateMs: number;
-  /** The queue object holds the relays of its workers, as on plain workerd. */
-  relaysInQueue: boolean;
+  /** The host tells a relay at once that the call of a caller who is gone is dropped, as Durable Objects do. */
+  dropsCalls: boolean;
 }
 
 /** Base workers share the pool of the extended ones, or have one of their own; so has the second that shares a GPU. */
@@ -219,7 +219,7 @@ export function drawPlan(seed: number): Plan {
     latencyMs: random.pick([2, 20, 80]),
     commitMs: random.pick([0, 3, 40]),
     alarmLateMs: random.pick([0, 100, 4000]),
-    relaysInQueue: new Random(seed, 'shape').chance(0.5),
+    dropsCalls: new Random(seed, 'shape').chance(0.5),
   };
 }
 

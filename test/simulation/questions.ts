@@ -1,6 +1,5 @@
-import type { AskedFor } from '../../src/asking/objects.ts';
+import type { QueueStub } from '../../src/asking/objects.ts';
 import type { Queue } from '../../src/queue/queue.ts';
-import { readRequest, sayAnswer } from '../../src/queue/request-call.ts';
 import {
   isUnserved,
   type QueueCalls,
@@ -11,14 +10,9 @@ import {
 import type { Random } from '../support/random.ts';
 import type { ProcessTimeline } from './process-timeline.ts';
 
-/** Opens the answer of one attempt, with what is known of its request for the case that it is moved. */
-export type OpenHere = (relay: string, stream: number, asked: AskedFor) => Promise<Response>;
-
 interface QuestionPorts {
   timeline: ProcessTimeline;
   random: Random;
-  /** The answer of one attempt, where the queue object holds the relays of its workers; else null. */
-  openHere: OpenHere | null;
   /** @returns false: there is no queue at the moment */
   ask(question: (queue: Queue) => void): boolean;
   /** Lets something out when the commit that it speaks of is on disk. */
@@ -54,32 +48,12 @@ export class Questions {
     };
   }
 
-  /** By RPC. */
-  calls(isAlive: () => boolean): QueueCalls {
+  calls(isAlive: () => boolean): QueueCalls & Pick<QueueStub, 'request'> {
     return queueCalls(
       <T>(ask: (queue: Queue, answer: (value: T) => void) => void): Promise<T> =>
         this.#ask<T>(isAlive, (queue, bring) => ask(queue, (value) => this.#ports.hold(() => bring(value)))),
       this.#ports.tellFleet,
     );
-  }
-
-  /** By `fetch`: a worker, and the answer with it where the queue object holds the relays. */
-  async fetch(request: Request, isAlive: () => boolean): Promise<Response> {
-    const { openHere, hold, tellFleet } = this.#ports;
-    const asked = await readRequest(request);
-    if (asked === null) throw new Error('the gateway asks for nothing else by fetch');
-    return await this.#ask<Response>(isAlive, (queue, bring) => {
-      const answer = (said: RequestAnswer | Unserved) =>
-        hold(() => {
-          if (isUnserved(said)) void tellFleet().then(() => bring(sayAnswer(said)));
-          else if (openHere && said.kind === 'stream') {
-            const { payload: _, ...call } = asked.job;
-            const { relay, stream_id, worker_id } = said;
-            openHere(relay, stream_id, { call, queue_id: 'q', worker_id, more: {} }).then(bring, () => {});
-          } else bring(sayAnswer(said));
-        });
-      queue.do('request', asked.job, answer);
-    });
   }
 
   #ask<T>(isAlive: () => boolean, ask: (queue: Queue, bring: (value: T) => void) => void): Promise<T> {
@@ -100,8 +74,7 @@ export class Questions {
   }
 }
 
-/** What the gateway may ask by RPC. */
-function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCalls {
+function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCalls & Pick<QueueStub, 'request'> {
   const unasked = () => Promise.reject(new Error('not part of this run'));
   const submitBy = <T extends object>(
     submit: (queue: Queue, jobs: SubmitJob[], ids: string[]) => (T | Unserved)[],
@@ -114,6 +87,13 @@ function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCalls {
       else answer(answers);
     });
   return {
+    request: (job) =>
+      rpc<RequestAnswer | Unserved>((queue, answer) =>
+        queue.do('request', job, (said) => {
+          if (isUnserved(said)) void tellFleet().then(() => answer(said));
+          else answer(said);
+        }),
+      ),
     submit: (jobs) => submitBy((queue, jobs, ids) => queue.submit(jobs, ids), jobs),
     submitAndListen: (jobs, listener) =>
       submitBy((queue, jobs, ids) => queue.do('submitAndListen', jobs, ids, listener), jobs),

@@ -3,7 +3,6 @@ import type { BrokenReason } from '../../src/protocol/index.ts';
 import type { Oracle } from './oracle.ts';
 import type { Plan } from './plan.ts';
 import type { ProcessTimeline } from './process-timeline.ts';
-import type { OpenHere } from './questions.ts';
 import type { Trace } from './trace.ts';
 
 /** What a queue object is given in the simulation. */
@@ -14,10 +13,6 @@ export interface QueueHostPorts {
   trace: Trace;
   oracle: Oracle;
   breakStream(worker: string, stream: number, reason: BrokenReason): void;
-  /** The answer of one attempt, where this object holds the relays of its workers; else null. */
-  openHere: OpenHere | null;
-  /** The object is gone, and with it the relays that it held. */
-  relaysGone(): void;
   /** The fleet object, for as long as this life of the server lasts. */
   fleet(): FleetRpc;
 }

@@ -79,7 +79,6 @@ export class QueueHost {
     this.questions = new Questions({
       timeline: ports.timeline,
       random: this.#random,
-      openHere: ports.openHere,
       ask: (question) => {
         if (this.#queue) this.#do(question);
         return this.#queue !== null;
@@ -139,7 +138,6 @@ export class QueueHost {
     const rejectAll = this.questions.takeUnanswered();
     this.stop(false);
     rejectAll();
-    this.#ports.relaysGone();
     this.start();
   }
 

@@ -52,8 +52,8 @@ export class Reader {
     const answered = followJob(this.#jobId, signal, {
       follow: (fence, waitMs) =>
         callQueue(env, 'q', (queue) => queue.follow(this.#jobId, fence, waitMs, null)),
-      openReplay: (relay, stream, signal) =>
-        server.openReplay(life, relay, stream, signal, (body) => String(bodies.push(body) - 1)),
+      openReplay: (worker, stream, signal) =>
+        server.openReplay(life, worker, stream, signal, (body) => String(bodies.push(body) - 1)),
       whole: async (job) => job,
       now: () => timeline.now,
     }).catch((error: unknown) => {

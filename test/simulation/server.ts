@@ -1,12 +1,11 @@
 import type { AttemptLoopPorts } from '../../src/asking/attempt-loop.ts';
-import type { AskedFor } from '../../src/asking/objects.ts';
+import type { AskedFor, RelayStub } from '../../src/asking/objects.ts';
 import type { BatchQueue } from '../../src/batches/ports.ts';
 import { batchQueue } from '../../src/gateway/batches/queue.ts';
 import type { Env } from '../../src/gateway/env.ts';
 import { elsewhere, stayed } from '../../src/moving/elsewhere/ask.ts';
-import type { RequestTarget } from '../../src/queue/request-call.ts';
-import type { WaitingRequest } from '../../src/queue/rpc.ts';
-import { ASKED_FOR_HEADER, relayName } from '../../src/relay/calls.ts';
+import { relayName } from '../../src/relay/calls.ts';
+import { playedObjects } from '../support/objects.ts';
 import { Random } from '../support/random.ts';
 import { BatchesHost } from './batches-host.ts';
 import { FleetHost } from './fleet-host.ts';
@@ -33,7 +32,7 @@ export class Life {
   }
 }
 
-type ServerPorts = Omit<QueueHostPorts, 'breakStream' | 'openHere' | 'relaysGone' | 'fleet' | 'timeline'> & {
+type ServerPorts = Omit<QueueHostPorts, 'breakStream' | 'fleet' | 'timeline'> & {
   timeline: Timeline;
   /** Faults have not stopped yet. */
   isTroubled(): boolean;
@@ -66,12 +65,6 @@ export class Server {
       timeline: this.#process,
       breakStream: (worker, stream, reason) =>
         this.#relay(relayName('q', worker)).breakStream(stream, reason),
-      openHere: ports.plan.relaysInQueue
-        ? (relay, stream, asked) => this.#relay(relay).open(stream, asked)
-        : null,
-      relaysGone: () => {
-        if (ports.plan.relaysInQueue) this.#endRelays(false);
-      },
       fleet: () => {
         const life = this.#life;
         return this.#fleet.calls(() => life?.isAlive === true);
@@ -169,13 +162,10 @@ export class Server {
 
   hibernateQueue(): boolean {
     if (this.#life === null || this.#isFrozen) return true;
-    // An answer socket keeps its object in memory.
-    const isHeld = this.#ports.plan.relaysInQueue && [...this.#relays.values()].some((r) => r.isConnected);
-    return !isHeld && this.queue.hibernate();
+    return this.queue.hibernate();
   }
 
   resetRelay(worker: string): void {
-    if (this.#ports.plan.relaysInQueue) return this.resetQueue();
     const name = relayName('q', worker);
     this.#relays.get(name)?.end(false);
     this.#relays.delete(name);
@@ -192,18 +182,14 @@ export class Server {
     else this.#relay(relayName('q', link.process.name)).accept(link);
   }
 
-  /** The gateway's bindings, for as long as this life of the process lasts. */
+  /** What the gateway is given, for as long as this life of the process lasts. */
   env(life: { readonly isAlive: boolean }): Env {
-    const calls = this.queue.questions.calls(() => life.isAlive);
-    const ask = (url: string, init: RequestInit) =>
-      this.queue.questions.fetch(new Request(url, init), () => life.isAlive);
-    return {
-      QUEUE: { getByName: () => ({ ...calls, fetch: ask }) as never },
-      RELAY: { getByName: (name: string) => this.#relayFor(life, name) as never },
-      BATCHES: undefined as never,
-      FILE: undefined as never,
-      FLEET: { getByName: () => this.#fleet.calls(() => life.isAlive) as never },
-    };
+    const objects = playedObjects({
+      queue: () => this.queue.questions.calls(() => life.isAlive),
+      relay: (_queueId, workerId) => this.#relayFor(life, workerId!),
+      fleet: () => this.#fleet.calls(() => life.isAlive),
+    });
+    return { objects };
   }
 
   /** The queue as the object of batches asks it. Every job has a tenant of its own, so that usage can be told apart. */
@@ -224,32 +210,27 @@ export class Server {
     };
   }
 
-  /** The gateway opens a stream at a relay that has an object of its own. */
+  /** The gateway opens a stream at the relay of a worker. */
   openStream(
     life: { readonly isAlive: boolean },
-    relay: string,
+    worker: string,
     stream: number,
     asked: AskedFor,
   ): Promise<Response> {
-    return this.#fetch(life, () => this.#relay(relay).open(stream, asked));
+    return this.#fetch(life, () => this.#relay(relayName('q', worker)).open(stream, asked));
   }
 
   /** Whoever asked for it is gone. */
-  dropStream(life: Life, relay: string, stream: number): void {
+  dropStream(life: Life, worker: string, stream: number): void {
     this.#process.after(1, () => {
-      if (life.isAlive) this.#relay(relay).drop(stream);
+      if (life.isAlive) this.#relay(relayName('q', worker)).drop(stream);
     });
   }
 
   /** A relay as another one asks it for the rest of an answer. */
-  #relayFor(life: { readonly isAlive: boolean }, name: string): Pick<RequestTarget, 'fetch'> {
+  #relayFor(life: { readonly isAlive: boolean }, worker: string): Pick<RelayStub, 'open'> {
     return {
-      fetch: async (url, { headers }) => {
-        const asked = JSON.parse((headers as Record<string, string>)[ASKED_FOR_HEADER]!) as AskedFor;
-        return readable(
-          await this.openStream(life, name, Number(url.slice(url.lastIndexOf('/') + 1)), asked),
-        );
-      },
+      open: async (stream, _more, asked) => readable(await this.openStream(life, worker, stream, asked!)),
     };
   }
 
@@ -259,14 +240,8 @@ export class Server {
     this.#ports.trace.say(
       `${job_id} moves from ${moved?.worker_id} at token ${moved?.tokens}: ${moved?.why}`,
     );
-    const ports = elsewhere(this.env(life) as never, asked);
-    const request = async (call: WaitingRequest) => {
-      const answer = await ports.queue.request(call);
-      return answer.kind === 'opened' ? { ...answer, response: readable(answer.response) } : answer;
-    };
     return {
-      ...ports,
-      queue: { ...ports.queue, request },
+      ...elsewhere(this.env(life).objects, asked),
       now: () => this.#process.now,
       sleep: (ms) => new Promise((resolve) => this.#process.after(ms, () => life.isAlive && resolve())),
     };
@@ -274,12 +249,12 @@ export class Server {
 
   openReplay(
     life: Life,
-    relay: string,
+    worker: string,
     stream: number,
     signal: AbortSignal,
     opened: (body: CallerBody) => string,
   ): Promise<Response> {
-    return this.#fetch(life, () => this.#relay(relay).openReplay(stream, signal, opened));
+    return this.#fetch(life, () => this.#relay(relayName('q', worker)).openReplay(stream, signal, opened));
   }
 
   /** Question and answer with a delay each. */
@@ -309,7 +284,7 @@ export class Server {
       elsewhere: (asked) => this.#elsewhere(life, asked),
       stayed: (asked, why) => {
         this.#ports.trace.say(`${asked.call.job_id} stays: ${why}`);
-        stayed(this.env(life) as never, asked, why);
+        stayed(this.env(life).objects, asked, why);
       },
     });
     this.#relays.set(name, relay);

@@ -12,7 +12,7 @@ export interface FollowParts {
   /** The job, as soon as it is settled or has an attempt after `fence`; null: there is none. */
   follow(fence: number, waitMs: number): Promise<FollowedJob | null>;
   /** The relay's response for the answer of one attempt; rejects when the signal fires. */
-  openReplay(relay: string, streamId: number, signal: AbortSignal): Promise<Response>;
+  openReplay(workerId: string, streamId: number, signal: AbortSignal): Promise<Response>;
   /** A job with its result. */
   whole(job: ToldJob): Promise<JobView>;
   now(): number;
@@ -78,7 +78,7 @@ async function watch(
   if (live === null) return null;
   let response: Response;
   try {
-    response = await openReplay(live.relay, live.stream_id, signal);
+    response = await openReplay(live.worker_id, live.stream_id, signal);
   } catch {
     return null;
   }

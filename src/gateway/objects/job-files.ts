@@ -5,7 +5,7 @@ import { longSuitsBase } from '../../queue/peers/base-payload.ts';
 import { payloadFileId, type SubmitJob, type ToldJob } from '../../queue/rpc.ts';
 import type { Env } from '../env.ts';
 import { HttpError, retryAfter } from '../errors.ts';
-import { callFiles, fetchFile } from './calls.ts';
+import { callFiles } from './calls.ts';
 
 /** Long payloads and results lie in files (files/object.ts); the queue knows what the files are called, and no more. */
 
@@ -46,7 +46,7 @@ export async function jobFile(
   id: string,
   gone: () => HttpError,
 ): Promise<Response & { body: ReadableStream<Uint8Array> }> {
-  const response = await fetchFile(env, queueId, id);
+  const response = await callFiles(env, queueId, (files) => files.content(id));
   if (response.ok && response.body) return response as Response & { body: ReadableStream<Uint8Array> };
   await response.body?.cancel();
   throw response.status === 404 ? gone() : unreadable();

@@ -1,13 +1,16 @@
-import { VIEWER_HEADERS } from '../../fleet/rpc.ts';
-import { WORKER_TOKEN_HEADERS } from '../../queue/rpc.ts';
-import { RELAY_HEADER, relayName } from '../../relay/calls.ts';
+import type { WorkerDial } from '../../asking/objects.ts';
+import type { OpenedWith } from '../../fleet/live-viewers.ts';
 import type { EndedToken, TokenEntry } from '../../settings/token-entry.ts';
-import { type Env, objectNamed } from '../env.ts';
+import type { Env } from '../env.ts';
 import { namedQueues } from './queue-ids.ts';
 import { storageFault } from './storage-faults.ts';
 
-/** Objects that may hold sockets of this process, which it closes at its end. */
-const dialled = { queues: new Set<string>(), relays: new Set<string>(), fleets: new Set<string>() };
+/** Objects that may hold sockets of this process, which it closes at its end; relays by the id of their queue. */
+const dialled = {
+  queues: new Set<string>(),
+  relays: new Map<string, Set<string>>(),
+  fleets: new Set<string>(),
+};
 
 /**
  * Passes a worker's WebSocket upgrade to its queue, with what its token says about the worker. The queue checks
@@ -15,27 +18,42 @@ const dialled = { queues: new Set<string>(), relays: new Set<string>(), fleets: 
  * @param pricePerHour US dollars of its machine; null: it is not known
  */
 export async function dialQueue(
-  env: Env,
+  { objects }: Env,
   queueId: string,
   request: Request,
   token: (TokenEntry & { config_id?: string }) | null,
   pricePerHour: number | null,
 ): Promise<Response> {
   dialled.queues.add(queueId);
-  const headers = new Headers(request.headers);
-  for (const name of [...Object.values(WORKER_TOKEN_HEADERS), RELAY_HEADER]) headers.delete(name);
-  if (token) headers.set(WORKER_TOKEN_HEADERS.name, encodeURIComponent(token.name));
-  if (token?.sha256) headers.set(WORKER_TOKEN_HEADERS.sha256, token.sha256);
-  if (token?.expires_at)
-    headers.set(WORKER_TOKEN_HEADERS.expires, String(Math.ceil(Date.parse(token.expires_at))));
-  if (token?.worker_id) headers.set(WORKER_TOKEN_HEADERS.pattern, encodeURIComponent(token.worker_id));
-  if (token?.config_id) headers.set(WORKER_TOKEN_HEADERS.pool, encodeURIComponent(token.config_id));
-  if (pricePerHour !== null) headers.set(WORKER_TOKEN_HEADERS.price, String(pricePerHour));
+  const dial = { origin: originOf(request), token: token && shown(token), price_per_hour: pricePerHour };
   try {
-    return await objectNamed(env.QUEUE, queueId).fetch(new Request(request, { headers }));
+    return await objects.queue(queueId).connect(dial, request);
   } catch (error) {
     throw storageFault(error, queueId) ?? error;
   }
+}
+
+/** The address that the worker dialled, and dials again: a proxy before us may have removed the encryption. */
+function originOf(request: Request): string {
+  const url = new URL(request.url);
+  const forwarded = request.headers.get('x-forwarded-proto')?.split(',')[0]?.trim().toLowerCase();
+  const scheme = forwarded === 'https' || forwarded === 'http' ? `${forwarded}:` : url.protocol;
+  return `${scheme}//${url.host}`;
+}
+
+function shown({ name, sha256, expires_at, worker_id, config_id }: TokenEntry & { config_id?: string }) {
+  return {
+    name,
+    ...(sha256 && { sha256 }),
+    ...(expires_at && { expires_at: endOf(expires_at) }),
+    worker_ids: worker_id ?? null,
+    config_id: config_id ?? null,
+  } satisfies WorkerDial['token'];
+}
+
+/** Epoch ms. */
+function endOf(expiresAt: string): number {
+  return Math.ceil(Date.parse(expiresAt));
 }
 
 /**
@@ -43,39 +61,44 @@ export async function dialQueue(
  * the viewer asked for it.
  */
 export function watchFleet(
-  env: Env,
+  { objects }: Env,
   queueId: string,
   request: Request,
   token: (TokenEntry & { signed_in?: string }) | null,
 ): Promise<Response> {
   dialled.fleets.add(queueId);
-  const headers = new Headers(request.headers);
-  for (const name of Object.values(VIEWER_HEADERS)) headers.delete(name);
-  if (token?.signed_in !== undefined) headers.set(VIEWER_HEADERS.signIn, token.signed_in);
-  if (token) headers.set(VIEWER_HEADERS.sha256, token.sha256);
-  if (token?.expires_at) headers.set(VIEWER_HEADERS.expires, String(Math.ceil(Date.parse(token.expires_at))));
-  return objectNamed(env.FLEET, queueId).fetch(new Request(request, { headers }));
+  const opened: OpenedWith = {
+    ...(token?.signed_in !== undefined && { signIn: token.signed_in }),
+    ...(token?.sha256 && {
+      token: {
+        sha256: token.sha256,
+        ...(token.expires_at && { expires_at: endOf(token.expires_at) }),
+      },
+    }),
+  };
+  return objects.fleet(queueId).watch(opened, request);
 }
 
 /** Passes the upgrade of a worker's answer socket to its relay. */
-export function dialRelay(env: Env, queueId: string, workerId: string, request: Request): Promise<Response> {
-  const name = relayName(queueId, workerId);
-  if (!env.RELAYS_IN_QUEUE) dialled.relays.add(name);
-  return fetchRelay(env, queueId, name, new Request(request));
-}
-
-/** Asks a relay, wherever it lives. @param name of relayName */
-export function fetchRelay(env: Env, queueId: string, name: string, request: Request): Promise<Response> {
-  if (!env.RELAYS_IN_QUEUE) return objectNamed(env.RELAY, name).fetch(request);
-  request.headers.set(RELAY_HEADER, encodeURIComponent(name));
-  return objectNamed(env.QUEUE, queueId).fetch(request);
+export function dialRelay(
+  { objects }: Env,
+  queueId: string,
+  workerId: string,
+  request: Request,
+): Promise<Response> {
+  const workers = dialled.relays.get(queueId) ?? new Set();
+  dialled.relays.set(queueId, workers.add(workerId));
+  return objects.relay(queueId, workerId).connect(request);
 }
 
 /** Tells every connected worker to reconnect, because this process ends. */
-export async function closeAllSockets(env: Env): Promise<void> {
+export async function closeAllSockets({ objects }: Env): Promise<void> {
+  const relays = [...dialled.relays].flatMap(([queueId, workers]) =>
+    [...workers].map((workerId) => objects.relay(queueId, workerId)),
+  );
   await Promise.allSettled([
-    ...[...dialled.queues].map((name) => objectNamed(env.QUEUE, name).closeSockets()),
-    ...[...dialled.relays].map((name) => objectNamed(env.RELAY, name).closeSockets()),
+    ...[...dialled.queues].map((queueId) => objects.queue(queueId).closeSockets()),
+    ...relays.map((relay) => relay.closeSockets()),
   ]);
 }
 
@@ -88,11 +111,9 @@ export async function endTokens(env: Env, ended: readonly EndedToken[]): Promise
   const named = namedQueues(env);
   const secrets = ended.map(({ sha256 }) => sha256);
   await Promise.allSettled([
-    ...[...new Set([...named, ...dialled.queues])].map((name) =>
-      objectNamed(env.QUEUE, name).endTokens(ended),
-    ),
+    ...[...new Set([...named, ...dialled.queues])].map((name) => env.objects.queue(name).endTokens(ended)),
     ...[...new Set([...named, ...dialled.fleets])].map((name) =>
-      objectNamed(env.FLEET, name).closeViewers(secrets),
+      env.objects.fleet(name).closeViewers(secrets),
     ),
   ]);
 }

@@ -1,3 +1,4 @@
+import type { QueueStub } from '../../asking/objects.ts';
 import { freeBytes } from '../../durable/free-bytes.ts';
 import {
   bytesOf,
@@ -14,7 +15,7 @@ import { asHttp } from '../json-scan.ts';
 import { lengthOfModel } from '../limits.ts';
 import { type ModelAliases, modelAliases } from '../model-aliases.ts';
 import { prefixOf } from '../prompt-prefix.ts';
-import { callQueue, type QueueObjectStub } from './calls.ts';
+import { callQueue } from './calls.ts';
 import { dropJobFile, withPayloadFile } from './job-files.ts';
 import { choosePools, resolved } from './work.ts';
 
@@ -39,7 +40,7 @@ export function submitAndListen(
 /** A stored job with a longer payload goes to any worker: the gateway does not look for a prompt in so much text. */
 const MOST_LENGTH = 1_000_000;
 
-type Submit<T> = (queue: QueueObjectStub, jobs: SubmitJob[]) => Promise<(T | Unserved)[]>;
+type Submit<T> = (queue: QueueStub, jobs: SubmitJob[]) => Promise<(T | Unserved)[]>;
 
 /** Long payloads are in files before the queue hears of their jobs. */
 async function submitBy<T extends HeardAnswer>(

@@ -4,7 +4,7 @@ import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
 import { auditedOfOthers } from '../audit.ts';
 import { readerOf, tenantOf, viewerOf } from '../auth.ts';
 import { HttpError } from '../errors.ts';
-import { callBatches, callFiles, fetchFile } from '../objects/calls.ts';
+import { callBatches, callFiles } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { invalidParameter, wholeNumber } from '../parameters.ts';
 import { randomId } from '../random-id.ts';
@@ -126,7 +126,11 @@ export function fileRoutes(app: Gateway): void {
     handler: async (context) => {
       const { file, queueId } = await findFile(context, readerOf(context.get('token'), context.env));
       // Of what a batch has written so far its object alone knows the length.
-      const { ok, body, headers: known } = await fetchFile(context.env, queueId, file.id);
+      const {
+        ok,
+        body,
+        headers: known,
+      } = await callFiles(context.env, queueId, (files) => files.content(file.id));
       if (!ok) throw bucketFails();
       const headers = {
         'content-type': 'application/octet-stream',

@@ -1,15 +1,8 @@
 import { type Outcome, runAttempts } from '../../asking/attempt-loop.ts';
 import { HangUp } from '../../asking/hang-up.ts';
 import { freeBytes } from '../../durable/free-bytes.ts';
-import {
-  asciiJson,
-  dialectOf,
-  inferenceRoutes,
-  isInferenceRoute,
-  type RouteList,
-} from '../../protocol/index.ts';
+import { dialectOf, inferenceRoutes, isInferenceRoute, type RouteList } from '../../protocol/index.ts';
 import type { WaitingRequest } from '../../queue/rpc.ts';
-import { ANSWER_HEADERS, ASKED_FOR_HEADER, streamUrl } from '../../relay/calls.ts';
 import type { BodyFacts, RequestFacts } from '../../request-facts/body-facts.ts';
 import { lengthsOf, tokensOf } from '../../request-facts/lengths.ts';
 import { QUEUE_SETTINGS, variableOf } from '../../settings/queue-settings.ts';
@@ -30,7 +23,6 @@ import { lengthOfModel, submissionOf } from '../limits.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
-import { fetchRelay } from '../objects/sockets.ts';
 import { callWorker } from '../objects/work.ts';
 import { prefixOf } from '../prompt-prefix.ts';
 import { requestIdHeaders } from '../request-id.ts';
@@ -180,18 +172,20 @@ function callEngine(
   hangUp: HangUp,
 ): Promise<Outcome> {
   const { payload } = call;
+  let asking: Promise<unknown> = Promise.resolve();
   const attempted = runAttempts(call, hangUp, {
     queue: {
-      request: (wanted) => callWorker(env, queueId, wanted, headers, Date.now),
+      request: (wanted) => {
+        const asked = callWorker(env, queueId, wanted, Date.now);
+        asking = asked.catch(() => {});
+        return asked;
+      },
       cancel: (id) => callQueue(env, queueId, (queue) => queue.cancel(id, 'caller_gone', null)),
     },
-    openStream: (relay, streamId, { call: { payload: _, ...call }, worker_id, headers: limits }) => {
+    openStream: (streamId, { call: { payload: _, ...call }, worker_id, headers: limits }) => {
       const more = { ...headers, ...limits };
       const asked = { call, queue_id: queueId, worker_id, more };
-      const told = { [ANSWER_HEADERS]: JSON.stringify(more), [ASKED_FOR_HEADER]: asciiJson(asked) };
-      // A redirect of the engine's is its answer; followed, it would lead into the relay.
-      const init = { redirect: 'manual', headers: told } as const;
-      return fetchRelay(env, queueId, relay, new Request(streamUrl(streamId), init));
+      return env.objects.relay(queueId, worker_id).open(streamId, more, asked);
     },
     waitUntil: (promise) => executionCtx.waitUntil(promise),
     now: () => Date.now(),
@@ -199,7 +193,8 @@ function callEngine(
   });
   const over = () => {
     release();
-    freeBytes(payload);
+    // The queue may read the payload until it has answered, also that of a caller that is gone.
+    void asking.then(() => freeBytes(payload));
   };
   void attempted.then(over, over);
   return attempted;

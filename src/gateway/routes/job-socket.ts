@@ -1,4 +1,3 @@
-import { quietly } from '../../durable/quietly.ts';
 import type { TokenEntry } from '../../settings/token-entry.ts';
 import { auditedOfJob, stateAfter } from '../audit.ts';
 import { type Caller, denialOf, readerOf, viewerOf } from '../auth.ts';
@@ -11,7 +10,6 @@ import { modelAliases } from '../model-aliases.ts';
 import { callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { submitAndListen } from '../objects/submit-jobs.ts';
-import { acceptUpgrade } from '../socket-pair.ts';
 import { watchToken } from '../token-watch.ts';
 import { entryNow } from '../tokens.ts';
 import { takeTurn } from '../turns.ts';
@@ -46,7 +44,7 @@ function serve(context: GatewayContext): Response {
   /** What it was opened with, as it was with the newest frame: what a token may do is changed while it is open. */
   let token: Caller | null = caller;
   const listener = crypto.randomUUID();
-  const { response, server } = acceptUpgrade();
+  const { response, socket: server } = env.acceptUpgrade(context.req.raw);
   const socket = new JobSocket({
     bound: () => boundsOf(token, aliases),
     submit: (jobs) => {
@@ -68,8 +66,8 @@ function serve(context: GatewayContext): Response {
     },
     hold: (bytes) => holdBytes(env, bytes),
     takeTurn,
-    send: (text) => quietly(() => server.send(text)),
-    close: (code, reason) => quietly(() => server.close(code, reason)),
+    send: (text) => server.send(text),
+    close: (code, reason) => server.close(code, reason),
     sleep: (ms) => new Promise((done) => setTimeout(done, ms)),
   });
   /** Returns why the token may not use this socket now: its scopes and routes may have been changed. */
@@ -79,25 +77,26 @@ function serve(context: GatewayContext): Response {
     // What cannot be looked up now is as it was.
     const entry = await entryNow(caller, env).catch(() => token);
     if (entry === undefined || (entry && denied(entry)))
-      return quietly(() => server.close(1008, 'the token of this connection is not good any more'));
+      return server.close(1008, 'the token of this connection is not good any more');
     token = entry && { ...entry, ...(caller?.signed_in && { signed_in: caller.signed_in }) };
     socket.onMessage(data);
   };
-  // One after another: their order counts.
-  server.addEventListener('message', ({ data }) => {
-    last = last.then(() => take(data));
-  });
   const over = ({ message }: HttpError) => {
-    quietly(() => server.close(1008, message));
+    server.close(1008, message);
     socket.onClose();
   };
   const stopWatching = watchToken(caller, env, over, denied);
   const closed = () => {
     stopWatching();
-    quietly(() => server.close(1000, ''));
+    server.close(1000, '');
     socket.onClose();
   };
-  server.addEventListener('close', closed);
-  server.addEventListener('error', closed);
-  return response();
+  server.listen({
+    // One after another: their order counts.
+    message: (data) => {
+      last = last.then(() => take(data));
+    },
+    closed,
+  });
+  return response;
 }

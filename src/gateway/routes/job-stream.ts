@@ -1,11 +1,9 @@
-import { replayUrl } from '../../relay/calls.ts';
 import { readerOf } from '../auth.ts';
 import { respondEarly } from '../inference/early-response.ts';
 import { followJob } from '../inference/follow-job.ts';
 import { callQueue } from '../objects/calls.ts';
 import { wholeJob } from '../objects/job-files.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
-import { fetchRelay } from '../objects/sockets.ts';
 import { endsWithToken, whileGood } from '../token-watch.ts';
 import { type Gateway, route } from './route.ts';
 
@@ -32,8 +30,8 @@ export function jobStreamRoute(app: Gateway): void {
       const answered = followJob(id, hungUp.signal, {
         follow: (fence, waitMs) =>
           callQueue(env, queueId, (queue) => queue.follow(id, fence, waitMs, reader)),
-        openReplay: (relay, streamId, signal) =>
-          fetchRelay(env, queueId, relay, new Request(replayUrl(streamId), { signal, redirect: 'manual' })),
+        openReplay: (workerId, streamId, signal) =>
+          env.objects.relay(queueId, workerId).openReplay(streamId, {}, signal),
         whole: (job) => wholeJob(env, queueId, job),
         now: () => Date.now(),
       });

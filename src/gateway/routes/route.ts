@@ -1,13 +1,13 @@
 import { type Context, type Handler, Hono, type MiddlewareHandler } from 'hono';
 import type { Scope } from '../../settings/scopes.ts';
 import { authorize, type Caller } from '../auth.ts';
-import type { Env } from '../env.ts';
+import type { GatewayEnv } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import type { RouteRow } from '../openapi/row.ts';
 
 /** Hono's view of the gateway. */
 export interface Environment {
-  Bindings: Env;
+  Bindings: GatewayEnv;
   Variables: {
     /** The caller's token; null where no tokens are configured. */
     token: Caller | null;

@@ -1,6 +1,5 @@
 import { type RunpodJob, runpodStatus, traceContextOf } from '../../protocol/index.ts';
 import type { ToldJob } from '../../queue/rpc.ts';
-import { replayUrl } from '../../relay/calls.ts';
 import { audited, auditedOfJob, stateAfter } from '../audit.ts';
 import { readerOf, viewerOf } from '../auth.ts';
 import { parseKeeping, readBody } from '../body.ts';
@@ -14,7 +13,6 @@ import { modelAliases } from '../model-aliases.ts';
 import { callQueue } from '../objects/calls.ts';
 import { jsonResponse, wholeJob } from '../objects/job-files.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
-import { fetchRelay } from '../objects/sockets.ts';
 import { submitJobs } from '../objects/submit-jobs.ts';
 import { poolOfEndpoint, runpodWorkers, unknownEndpoint } from '../runpod/endpoint.ts';
 import { shownJob } from '../runpod/job.ts';
@@ -113,8 +111,8 @@ export function runpodRoutes(app: Gateway): void {
             const followed = await call(context, (queue) => queue.follow(id, fence, waitMs, reader));
             return followed?.job.job_type === 'runpod' ? followed : null;
           },
-          openReplay: (relay, streamId, signal) =>
-            fetchRelay(env, queueId, relay, new Request(replayUrl(streamId), { signal, redirect: 'manual' })),
+          openReplay: (workerId, streamId, signal) =>
+            env.objects.relay(queueId, workerId).openReplay(streamId, {}, signal),
           take: (from, to) => call(context, (queue) => queue.takeOutput(id, from, to, reader)),
           whole: (job) => wholeJob(env, queueId, job),
           sleep,

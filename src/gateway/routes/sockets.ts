@@ -1,11 +1,11 @@
 import { priceOfLaunch, requireQueueId, requireWorkerId } from '../auth.ts';
 import { HttpError } from '../errors.ts';
-import { tellLimitsOfFile } from '../limits.ts';
 import { callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
-import { closeAllSockets, dialQueue, dialRelay, endTokens } from '../objects/sockets.ts';
+import { closeAllSockets, dialQueue, dialRelay } from '../objects/sockets.ts';
 import { noteRefusedWorkers } from '../refused-workers.ts';
-import { auditConfiguredTokens, equalInConstantTime, replaceTokens } from '../tokens.ts';
+import { takeTokens } from '../take-tokens.ts';
+import { equalInConstantTime } from '../tokens.ts';
 import { type Gateway, requireUpgrade, route } from './route.ts';
 
 /** Where workers dial. A denied token is an HTTP 401 or 403, which the dialling side sees as such. */
@@ -84,11 +84,7 @@ export function socketRoutes(app: Gateway): void {
 
   /** Tokens were made or taken away. */
   app.post('/internal/tokens', async (context) => {
-    const ended = replaceTokens(await context.req.text(), context.env);
-    await tellLimitsOfFile(context.env);
-    await endTokens(context.env, ended);
-    // If it cannot be recorded now, it is with the next use of a token; no token is good for longer because of that.
-    await auditConfiguredTokens(context.env).catch(() => {});
+    await takeTokens(context.env, await context.req.text());
     return context.json({ status: 'ok' });
   });
 }

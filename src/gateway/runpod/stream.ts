@@ -16,7 +16,7 @@ export interface StreamParts {
   /** The job, as soon as it is settled or has an attempt after `fence`; null: there is none. */
   follow(fence: number, waitMs: number): Promise<FollowedJob | null>;
   /** The relay's response for the answer of one attempt; rejects when the signal fires. */
-  openReplay(relay: string, streamId: number, signal: AbortSignal): Promise<Response>;
+  openReplay(workerId: string, streamId: number, signal: AbortSignal): Promise<Response>;
   /** Moves the cursor on; false: another call has taken these outputs. */
   take(from: OutputCursor, to: OutputCursor): Promise<boolean>;
   /** A job with its result. */
@@ -53,13 +53,13 @@ export async function nextOutputs(jobId: string, parts: StreamParts): Promise<Ru
 
 /** @param taken outputs that are left out */
 async function fromReplay(
-  { relay, stream_id }: NonNullable<FollowedJob['live']>,
+  { worker_id, stream_id }: NonNullable<FollowedJob['live']>,
   taken: number,
   { openReplay, sleep }: StreamParts,
 ): Promise<unknown[]> {
   const leave = new AbortController();
   const over = sleep(WAIT_MS).then(() => null);
-  const opening = openReplay(relay, stream_id, leave.signal).catch(() => null);
+  const opening = openReplay(worker_id, stream_id, leave.signal).catch(() => null);
   const response = await Promise.race([opening, over]);
   if (response?.body == null || response.headers.has(BROKEN_HEADER)) {
     leave.abort();

@@ -2,12 +2,10 @@ import { freeBytes } from '../../durable/free-bytes.ts';
 import type { ObjectHost } from '../../durable/host.ts';
 import type { FileBucket } from '../../files/bucket-file.ts';
 import { FileObject as Hosted } from '../../files/object.ts';
-import type { JobFiles } from '../../files/rpc.ts';
+import { type ObjectBindings, objectsOf } from './objects.ts';
 import { shellOf } from './shell.ts';
 
-interface Env {
-  QUEUE: { getByName(queueId: string): JobFiles };
-  FILE: DurableObjectNamespace;
+interface Env extends ObjectBindings {
   /** Left out: all bytes lie in rows. */
   FILES?: FileBucket;
 }
@@ -15,8 +13,7 @@ interface Env {
 /** The Durable Object that holds the bytes of a queue id's files. */
 export class FileObject extends shellOf({
   hosted: Hosted,
-  make: (host: ObjectHost, { QUEUE, FILES }: Env) =>
-    new Hosted(host, { queue: (queueId) => QUEUE.getByName(queueId) }, FILES ?? null),
+  make: (host: ObjectHost, env: Env) => new Hosted(host, objectsOf(env), env.FILES ?? null),
   namespace: ({ FILE }) => FILE,
 }) {
   /** The content of `https://files/ID`: what a call answers may not be a stream of any kind. */

@@ -1,16 +1,12 @@
-import type { BatchesRpc } from '../../batches/rpc.ts';
+import type { OpenedWith } from '../../fleet/live-viewers.ts';
 import { FleetObject as Hosted } from '../../fleet/object.ts';
-import type { FleetRpc, QueueTells } from '../../fleet/rpc.ts';
 import type { QueueSettingBindings } from '../../settings/queue-settings.ts';
+import { toldByUpgrade } from './crossing.ts';
+import { type ObjectBindings, objectsOf } from './objects.ts';
 import { type PrivateNetwork, postOf } from './post.ts';
 import { shellOf } from './shell.ts';
-import { openedWith } from './viewer-headers.ts';
 
-interface Env extends QueueSettingBindings, PrivateNetwork {
-  QUEUE: { getByName(queueId: string): QueueTells };
-  FLEET: DurableObjectNamespace;
-  BATCHES: { getByName(queueId: string): BatchesRpc };
-}
+type Env = ObjectBindings & QueueSettingBindings & PrivateNetwork;
 
 /** The Durable Object of the fleet of a queue id. */
 export class FleetObject extends shellOf({
@@ -18,13 +14,5 @@ export class FleetObject extends shellOf({
   make: (host: ConstructorParameters<typeof Hosted>[0], env: Env) =>
     new Hosted(host, env, objectsOf(env), postOf(env)),
   namespace: ({ FLEET }) => FLEET,
-  opened: ({ headers }) => openedWith(headers),
+  opened: toldByUpgrade<OpenedWith>,
 }) {}
-
-function objectsOf({ QUEUE, FLEET, BATCHES }: Env): ConstructorParameters<typeof Hosted>[2] {
-  return {
-    queue: (queueId) => QUEUE.getByName(queueId),
-    fleet: (queueId) => FLEET.getByName(queueId) as unknown as FleetRpc,
-    batches: (queueId) => BATCHES.getByName(queueId),
-  };
-}

@@ -10,7 +10,7 @@ interface Holds<Env, Opened, Kept, Hosted extends HostedObject<Opened, Kept>> {
   make(host: ObjectHost<Kept>, env: Env): Hosted | Promise<Hosted>;
   /** The namespace in which the shell calls itself. */
   namespace(env: Env): DurableObjectNamespace;
-  /** What its stub said of the peer whose upgrade this is (hops.ts); left out: it opens no sockets. */
+  /** What its stub said of the peer whose upgrade this is (crossing.ts); left out: it opens no sockets. */
   opened?(request: Request): Opened;
 }
 

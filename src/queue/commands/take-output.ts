@@ -6,7 +6,7 @@ import { moveOutputCursor, readOutputCursor } from '../store/output-cursor.ts';
 
 /** Where the output of a job can be read while it is made, and how much of it was taken. */
 export function outputOf(core: Core, job: JobView): Pick<FollowedJob, 'live' | 'cursor'> {
-  const live = liveAnswerOf(core.settings.queue_id, job);
+  const live = liveAnswerOf(job);
   return { live, cursor: readOutputCursor(core.sql, job.id) };
 }
 

@@ -1,5 +1,4 @@
 import { limits, payloadText, unpack } from '../../protocol/index.ts';
-import { relayName } from '../../relay/calls.ts';
 import { chargeAttempt } from '../attempts/charge.ts';
 import { unheardLimitMs } from '../attempts/half-open.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
@@ -66,7 +65,7 @@ export function send(core: Core, worker: Worker, job: Job): void {
   const written = bytes ? byteFrame(worker, frame, bytes) : textFrame(worker, frame, suitsBase);
   if (!('text' in written)) return failAttempt(core, leased, { ...written, retryable: false }, 'queue');
   worker.connection.sendJob(written.text);
-  if (leased.mode === 'waiting' && isStreamed(worker, leased)) tellStream(core, leased);
+  if (leased.mode === 'waiting' && isStreamed(worker, leased)) tellStream(leased);
 }
 
 /** A frame for one worker, or why it cannot be given the job. */
@@ -134,11 +133,10 @@ function isStreamed(worker: Worker, job: Job): boolean {
 }
 
 /** The gateway opens the stream itself; a repeated request brings its payload along. */
-function tellStream(core: Core, job: WaitingJob): void {
+function tellStream(job: WaitingJob): void {
   const worker_id = job.worker_id ?? '';
   job.reply?.({
     kind: 'stream',
-    relay: relayName(core.settings.queue_id, worker_id),
     stream_id: streamIdOf(job.fence_token),
     fence_token: job.fence_token,
     worker_id,

@@ -1,5 +1,4 @@
 import type { JobView } from '../../protocol/index.ts';
-import { relayName } from '../../relay/calls.ts';
 import { reserveFences } from '../store/jobs-table.ts';
 import type { Sql } from '../store/ports.ts';
 
@@ -34,7 +33,7 @@ export function streamIdOf(fenceToken: number): number {
 }
 
 /** Where the answer of a job that streams can be read while it is made; null: it does not run, or does not stream. */
-export function liveAnswerOf(queueId: string, job: JobView): { relay: string; stream_id: number } | null {
+export function liveAnswerOf(job: JobView): { worker_id: string; stream_id: number } | null {
   if (!job.stream || job.state !== 'leased' || job.worker_id === null) return null;
-  return { relay: relayName(queueId, job.worker_id), stream_id: streamIdOf(job.fence_token) };
+  return { worker_id: job.worker_id, stream_id: streamIdOf(job.fence_token) };
 }

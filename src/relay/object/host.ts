@@ -1,7 +1,7 @@
-import type { AskedFor } from '../../asking/objects.ts';
+import type { AskedFor, Objects } from '../../asking/objects.ts';
 import { freeBytes } from '../../durable/free-bytes.ts';
 import { quietly } from '../../durable/quietly.ts';
-import { type ElsewhereEnv, elsewhere, stayed } from '../../moving/elsewhere/ask.ts';
+import { elsewhere, stayed } from '../../moving/elsewhere/ask.ts';
 import { Moving } from '../../moving/elsewhere/mover.ts';
 import {
   type AnswerHead,
@@ -11,7 +11,6 @@ import {
   PING_TEXT,
   PONG_TEXT,
 } from '../../protocol/index.ts';
-import { ANSWER_HEADERS, ASKED_FOR_HEADER, REPLAY_PATH } from '../calls.ts';
 import type { AnswerSocket, RelaySettings } from '../ports.ts';
 import { Relay } from '../relay.ts';
 import type { CallerSink } from '../stream-ports.ts';
@@ -23,8 +22,7 @@ const TICK_MS = 1000;
 type Headers = Record<string, string>;
 
 /**
- * The relay's rules in workerd: sockets in, responses out, one timer. It stores nothing. It lives in a relay object of
- * its own, or in the queue object of its worker (docs/decisions/one-hop.md).
+ * The relay's rules in workerd: sockets in, responses out, one timer. It stores nothing.
  */
 export class RelayHost {
   readonly #relay: Relay;
@@ -37,10 +35,10 @@ export class RelayHost {
 
   readonly #moving: Moving;
 
-  constructor(settings: RelaySettings, env: ElsewhereEnv) {
+  constructor(settings: RelaySettings, objects: Objects) {
     this.#moving = new Moving({
-      elsewhere: (asked) => elsewhere(env, asked),
-      stayed: (asked, why) => stayed(env, asked, why),
+      elsewhere: (asked) => elsewhere(objects, asked),
+      stayed: (asked, why) => stayed(objects, asked, why),
       goOn: (id, events) => this.#relay.goOn(id, events),
       movedTo: (id, reason) => this.#relay.movedTo(id, reason),
       now: () => Date.now(),
@@ -56,17 +54,6 @@ export class RelayHost {
   /** Answers on their way to callers, or kept for readers. */
   get streams(): number {
     return this.#relay.carried;
-  }
-
-  /** A worker's answer socket, or a reader of one answer (calls.ts). */
-  async fetch(request: Request): Promise<Response> {
-    if (request.headers.get('upgrade')?.toLowerCase() === 'websocket') return this.#accept();
-    const id = Number(request.url.slice(request.url.lastIndexOf('/') + 1));
-    const more = JSON.parse(request.headers.get(ANSWER_HEADERS) ?? '{}') as Headers;
-    if (request.url.includes(REPLAY_PATH)) return this.#openReplay(id, more, request.signal);
-    request.signal.addEventListener('abort', () => this.#gone(id));
-    const asked = request.headers.get(ASKED_FOR_HEADER);
-    return this.open(id, more, asked === null ? null : (JSON.parse(asked) as AskedFor));
   }
 
   /**
@@ -103,8 +90,8 @@ export class RelayHost {
     this.#closeSocket?.();
   }
 
-  /** `accept()`, not hibernation: the socket is in use all the time that it matters, at half the cost. */
-  #accept(): Response {
+  /** Opens the answer socket of the worker. `accept()`, not hibernation: the socket is in use all the time that it matters, at half the cost. */
+  connect(): Response {
     const { 0: client, 1: server } = new WebSocketPair();
     server.accept();
     server.binaryType = 'arraybuffer';
@@ -138,7 +125,8 @@ export class RelayHost {
     return new Response(null, { status: 101, webSocket: client });
   }
 
-  #openReplay(id: number, more: Headers, signal: AbortSignal): Promise<Response> {
+  /** The same for the answer of a stored job, which several readers may read. */
+  openReplay(id: number, more: Headers, signal: AbortSignal): Promise<Response> {
     const relay = this.#relay;
     const opened = new Promise<Response>((resolve) => {
       const stop = relay.openReplay(id, (opening) => {
@@ -181,12 +169,13 @@ export class RelayHost {
         relay.callerReads(id);
         this.#moving.callerReads(id);
       },
-      gone: () => this.#gone(id),
+      gone: () => this.gone(id),
     };
     return streamedResponse(head, writer, more);
   }
 
-  #gone(id: number): void {
+  /** The caller of an answer is gone. */
+  gone(id: number): void {
     this.#relay.callerGone(id);
     this.#moving.callerGone(id);
   }

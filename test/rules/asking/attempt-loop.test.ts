@@ -15,7 +15,7 @@ const CALL: WaitingRequest = {
   wait_for_slot_ms: 5000,
 };
 
-const STREAM: RequestAnswer = { kind: 'stream', relay: 'q/w', stream_id: 7, fence_token: 1, worker_id: 'w' };
+const STREAM: RequestAnswer = { kind: 'stream', stream_id: 7, fence_token: 1, worker_id: 'w' };
 
 /** A queue and a relay that follow a script, one entry for each call; the last entry repeats. */
 function script(answers: (RequestAnswer | Error)[], streams: (Response | Error)[] = []) {
@@ -42,8 +42,8 @@ function script(answers: (RequestAnswer | Error)[], streams: (Response | Error)[
         seen.cancelled.push(id);
       },
     },
-    openStream: async (relay, stream) => {
-      seen.opened.push(`${relay} ${stream}`);
+    openStream: async (stream, { worker_id }) => {
+      seen.opened.push(`${worker_id} ${stream}`);
       const response = await next(streams, seen.opened.length - 1);
       return response.clone();
     },
@@ -79,7 +79,7 @@ describe('the attempts of a request', () => {
     if (outcome.kind !== 'answer') throw new Error(outcome.kind);
     expect(outcome.response.status).toBe(418);
     expect(await outcome.response.text()).toBe('hello');
-    expect(seen.opened).toEqual(['q/w 7']);
+    expect(seen.opened).toEqual(['w 7']);
   });
 
   it('asks again under the same id when an attempt broke before it gave anything', async () => {

@@ -10,6 +10,7 @@ import type { Env } from '../../../src/gateway/env.ts';
 import { inferenceRoutes, type JobRef } from '../../../src/protocol/index.ts';
 import type { QueueCalls, SubmitJob } from '../../../src/queue/rpc.ts';
 import { batchTables, HOUR_MS, NOW, runningBatch } from '../../support/batch-harness.ts';
+import { playedObjects } from '../../support/objects.ts';
 import { until } from '../../support/poll.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
 
@@ -44,7 +45,7 @@ function callsOf(harness: QueueHarness): Partial<QueueCalls> {
 
 /** Runs the batches of these tables. @param append adds lines to a file */
 function runnerOf(harness: QueueHarness, sql: Sql, now: number, append: BatchPorts['files']['append']) {
-  const env = { QUEUE: { getByName: () => callsOf(harness) } } as unknown as Env;
+  const env: Env = { objects: playedObjects({ queue: () => callsOf(harness) }) };
   const clock = { now };
   const runner = new BatchRunner(
     {

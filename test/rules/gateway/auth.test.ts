@@ -9,6 +9,7 @@ import {
 import { configuredTokens } from '../../../src/gateway/tokens.ts';
 import type { Scope } from '../../../src/settings/scopes.ts';
 import type { TokenEntry } from '../../../src/settings/token-entry.ts';
+import { playedObjects } from '../../support/objects.ts';
 import { tokenEntry } from '../../support/token-entry.ts';
 
 function entry(token: string, ...scopes: Scope[]): TokenEntry {
@@ -16,9 +17,9 @@ function entry(token: string, ...scopes: Scope[]): TokenEntry {
 }
 
 /** A fleet object that keeps no tokens. */
-const NO_OBJECTS = {
-  getByName: () => ({ tokens: async () => ({ version: 1, entries: [] }), tokenUses: async () => ({}) }),
-} as unknown as AuthSettings['FLEET'];
+const NO_TOKENS = playedObjects({
+  fleet: () => ({ tokens: async () => ({ version: 1, entries: [] }), tokenUses: async () => ({}) }),
+});
 
 const TOKENS = [
   entry('wv_worker', 'worker'),
@@ -37,7 +38,7 @@ async function statusOf(
   tokens = TOKENS,
   more: Partial<AuthSettings> = {},
 ): Promise<number> {
-  return authorize(asked, { FLEET: NO_OBJECTS, ...more, TOKENS: JSON.stringify(tokens) }, anyOf).then(
+  return authorize(asked, { objects: NO_TOKENS, ...more, TOKENS: JSON.stringify(tokens) }, anyOf).then(
     () => 200,
     (error) => error.status,
   );
@@ -88,7 +89,7 @@ describe('a queue with tokens', () => {
   it('says which scope a token has and which is asked for, and does not repeat the token', async () => {
     const refused = authorize(
       request({ authorization: 'Bearer wv_worker' }),
-      { FLEET: NO_OBJECTS, TOKENS: JSON.stringify(TOKENS) },
+      { objects: NO_TOKENS, TOKENS: JSON.stringify(TOKENS) },
       ['submit', 'read'],
     );
     await expect(refused).rejects.toThrow(/has the scope worker; this route asks for submit or read/);

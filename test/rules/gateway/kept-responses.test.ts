@@ -5,12 +5,13 @@ import { ownerOf } from '../../../src/gateway/inference/kept-responses.ts';
 import { modelAliases } from '../../../src/gateway/model-aliases.ts';
 import { readRunpodSubmission } from '../../../src/gateway/runpod/submission.ts';
 import { readSubmission } from '../../../src/gateway/submissions.ts';
+import { playedObjects } from '../../support/objects.ts';
 
 test.each(['resp_1', '%zz', '%'])(
   'a response that nobody has is not found, whatever its id: %s',
   async (id) => {
     const fleet = { ownerOfResponse: async () => null };
-    const env = { FLEET: { getByName: () => fleet } } as unknown as Env;
+    const env: Env = { objects: playedObjects({ fleet: () => fleet }) };
     await expect(ownerOf(env, 'q', `/v1/responses/${id}`, null, null)).rejects.toMatchObject({ status: 404 });
   },
 );
@@ -21,7 +22,7 @@ test.each([
   ['/v1/responses/render', 'resp_1'],
 ])("another tenant's response is not found: %s, going on from %s", async (path, previousId) => {
   const fleet = { ownerOfResponse: async () => 'foreign' };
-  const env = { FLEET: { getByName: () => fleet } } as unknown as Env;
+  const env: Env = { objects: playedObjects({ fleet: () => fleet }) };
   await expect(ownerOf(env, 'q', path, previousId, 'other')).rejects.toMatchObject({ status: 404 });
 });
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Env } from '../../../src/gateway/env.ts';
 import { callWorker } from '../../../src/gateway/objects/work.ts';
-import { askForWorker, readRequest, sayAnswer } from '../../../src/queue/request-call.ts';
 import type { RequestAnswer, WaitingRequest } from '../../../src/queue/rpc.ts';
+import { playedObjects } from '../../support/objects.ts';
 
 const CALL: WaitingRequest = {
   job_id: 'job-1',
@@ -13,22 +13,22 @@ const CALL: WaitingRequest = {
   wait_for_worker_ms: 0,
   wait_for_slot_ms: 5000,
 };
-const ANSWER: RequestAnswer = { kind: 'stream', relay: 'q/w', stream_id: 7, fence_token: 1, worker_id: 'w' };
+const ANSWER: RequestAnswer = { kind: 'stream', stream_id: 7, fence_token: 1, worker_id: 'w' };
 
 /** What a queue is asked that restarts after 40 s of the first question. */
 async function askedOfRestartingQueue(wanted: WaitingRequest): Promise<WaitingRequest[]> {
   const asked: WaitingRequest[] = [];
   let now = 0;
   const queue = {
-    fetch: async (url: string, init: RequestInit) => {
-      asked.push((await readRequest(new Request(url, init)))?.job as WaitingRequest);
-      if (asked.length > 1) return sayAnswer(ANSWER);
+    request: async (job: WaitingRequest) => {
+      asked.push(job);
+      if (asked.length > 1) return ANSWER;
       now += 40_000;
       throw Object.assign(new Error('the object was reset'), { retryable: true });
     },
   };
-  const env = { QUEUE: { getByName: () => queue as never } } as Partial<Env>;
-  expect(await callWorker(env as Env, 'q', wanted, {}, () => now)).toEqual(ANSWER);
+  const env: Env = { objects: playedObjects({ queue: () => queue }) };
+  expect(await callWorker(env, 'q', wanted, () => now)).toEqual(ANSWER);
   return asked;
 }
 
@@ -54,12 +54,12 @@ describe('a call that fails', () => {
   /** @returns how often the queue was asked */
   async function timesAsked(error: unknown, told: object = {}): Promise<number> {
     let times = 0;
-    const fetch = () => {
+    const request = () => {
       times += 1;
       return Promise.reject(error);
     };
-    const env = { QUEUE: { getByName: () => ({ fetch }) as never } } as Partial<Env>;
-    await expect(callWorker(env as Env, 'q', CALL, {}, () => 0)).rejects.toMatchObject(told);
+    const env: Env = { objects: playedObjects({ queue: () => ({ request }) }) };
+    await expect(callWorker(env, 'q', CALL, () => 0)).rejects.toMatchObject(told);
     return times;
   }
   const failure = (message: string, marks: object = {}) => Object.assign(new Error(message), marks);
@@ -83,27 +83,5 @@ describe('a call that fails', () => {
     ['from the code of the object', failure('planted')],
   ])('is not repeated where it is %s', async (_, error) => {
     expect(await timesAsked(error)).toBe(1);
-  });
-});
-
-describe('a payload on its way to the queue', () => {
-  it.each([
-    ['in the header', 4096, null],
-    ['as the body', 4097, 4097],
-  ])('arrives byte for byte %s', async (_, length, bodyBytes) => {
-    const payload = Uint8Array.from({ length }, (_, at) => at % 256);
-    const more = { 'x-request-id': 'é\n"' };
-    let asked: Awaited<ReturnType<typeof readRequest>> = null;
-    let sentAsBody: number | null = null;
-    const queue = {
-      fetch: async (url: string, init: RequestInit) => {
-        sentAsBody = (init.body as Uint8Array | undefined)?.byteLength ?? null;
-        asked = await readRequest(new Request(url, init));
-        return sayAnswer(ANSWER);
-      },
-    };
-    expect(await askForWorker(queue, { ...CALL, payload }, more)).toEqual(ANSWER);
-    expect(asked).toEqual({ job: { ...CALL, payload }, more });
-    expect(sentAsBody).toBe(bodyBytes);
   });
 });

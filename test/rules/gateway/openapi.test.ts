@@ -1,11 +1,12 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { describe, expect, it } from 'vitest';
 import { createApp } from '../../../src/gateway/app.ts';
-import type { Env } from '../../../src/gateway/env.ts';
+import type { GatewayEnv } from '../../../src/gateway/env.ts';
 import { openApiDocument } from '../../../src/gateway/openapi/document.ts';
 import { SCHEMAS, type SchemaEntry } from '../../../src/gateway/openapi/schemas.ts';
 import { SCOPES, type Scope } from '../../../src/settings/scopes.ts';
 import { newAjv } from '../../support/contract.ts';
+import { acceptNothing, playedObjects } from '../../support/objects.ts';
 import { tokenEntry } from '../../support/token-entry.ts';
 
 const ROUTES = createApp().rows;
@@ -37,17 +38,9 @@ describe('the rows of routes', () => {
 
 /** Whether a token of this scope is let in; nothing behind the gateway is there. */
 async function isAllowed(method: string, path: string, scope: Scope): Promise<boolean> {
-  const nowhere = {
-    getByName: () => {
-      throw new Error('no object can be reached here');
-    },
-  };
-  const env: Env = {
-    QUEUE: nowhere,
-    RELAY: nowhere,
-    FLEET: nowhere,
-    BATCHES: nowhere,
-    FILE: nowhere,
+  const env: GatewayEnv = {
+    objects: playedObjects({}),
+    acceptUpgrade: acceptNothing,
     FILE_KEY_SECRET: 'secret',
     TOKENS: JSON.stringify([tokenEntry(scope, [scope])]),
   };
@@ -100,7 +93,7 @@ describe('the document', () => {
 
 describe('what is served', () => {
   const ask = async (path: string) =>
-    await createApp().fetch(new Request(`http://localhost${path}`), {} as Env);
+    await createApp().fetch(new Request(`http://localhost${path}`), {} as GatewayEnv);
 
   it('is the document, and each schema on its own', async () => {
     expect(await (await ask('/openapi.json')).json()).toEqual(

@@ -1,23 +1,19 @@
 import { describe, expect, it } from 'vitest';
 import { createApp } from '../../../src/gateway/app.ts';
-import type { Env } from '../../../src/gateway/env.ts';
+import type { GatewayEnv } from '../../../src/gateway/env.ts';
 import { queueIdOf } from '../../../src/gateway/objects/queue-ids.ts';
+import { acceptNothing } from '../../support/objects.ts';
 
 /** Bindings that note which objects are asked for, and let none be reached. */
-function watched(more: Partial<Env> = {}) {
+function watched(more: Partial<GatewayEnv> = {}) {
   const touched: string[] = [];
-  const namespace = {
-    getByName: (name: string) => {
-      touched.push(name);
-      throw new Error('no object can be reached here');
-    },
+  const touch = (queueId: string) => {
+    touched.push(queueId);
+    throw new Error('no object can be reached here');
   };
-  const env: Env = {
-    QUEUE: namespace,
-    RELAY: namespace,
-    FLEET: namespace,
-    BATCHES: namespace,
-    FILE: namespace,
+  const env: GatewayEnv = {
+    objects: { queue: touch, relay: touch, fleet: touch, batches: touch, files: touch },
+    acceptUpgrade: acceptNothing,
     FILE_KEY_SECRET: 'secret',
     ...more,
   };
@@ -37,7 +33,7 @@ function routes(): { method: string; path: string }[] {
   });
 }
 
-async function ask(env: Env, { method, path }: { method: string; path: string }, query: string) {
+async function ask(env: GatewayEnv, { method, path }: { method: string; path: string }, query: string) {
   const body = method === 'GET' ? null : JSON.stringify({ instance_id: 'i', status: 'running' });
   const headers = {
     upgrade: /^\/(ws|answers|api\/jobs\/socket|api\/fleet\/live)$/.test(path) ? 'websocket' : '',
@@ -110,7 +106,7 @@ describe('the id of a request', () => {
 });
 
 it('errors of /v1/messages have the shape of Anthropic, with the id of the request', async () => {
-  const ask = async (init: RequestInit, more: Partial<Env> = {}) => {
+  const ask = async (init: RequestInit, more: Partial<GatewayEnv> = {}) => {
     const request = new Request('http://localhost/v1/messages', {
       ...init,
       headers: { ...init.headers, 'x-request-id': 'r1' },
@@ -142,7 +138,7 @@ it('errors of /v1/messages have the shape of Anthropic, with the id of the reque
 });
 
 describe('a web page', () => {
-  const ask = async (origin: string, init: RequestInit = {}, env: Partial<Env> = {}) => {
+  const ask = async (origin: string, init: RequestInit = {}, env: Partial<GatewayEnv> = {}) => {
     const headers = { ...init.headers, origin };
     const request = new Request('http://localhost/v1/chat/completions', { ...init, headers });
     return await createApp().fetch(request, watched(env).env, context as never);

@@ -5,7 +5,7 @@ import type { FollowedJob, OutputCursor } from '../../../src/queue/rpc.ts';
 import { BROKEN_HEADER } from '../../../src/relay/calls.ts';
 
 const START: OutputCursor = { fence_token: 0, taken: 0 };
-const LIVE = { relay: 'r', stream_id: 7 };
+const LIVE = { worker_id: 'w', stream_id: 7 };
 const event = (output: unknown) => `data: ${JSON.stringify({ output })}\n\n`;
 
 /** A job of the queue, its cursor and its replay buffer, played by the test. */

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import type { WorkerDial } from '../../../src/asking/objects.ts';
 import { createApp } from '../../../src/gateway/app.ts';
-import type { Env } from '../../../src/gateway/env.ts';
+import type { GatewayEnv } from '../../../src/gateway/env.ts';
+import { acceptNothing, playedObjects } from '../../support/objects.ts';
 import { tokenEntry } from '../../support/token-entry.ts';
 
 const TOKENS = JSON.stringify([
@@ -14,7 +16,7 @@ const TOKENS = JSON.stringify([
 /** What the queue's object is asked, as verb and arguments. */
 function recording() {
   const asked: unknown[][] = [];
-  const dialled: Headers[] = [];
+  const dialled: WorkerDial[] = [];
   const verbs = ['get', 'wait', 'cancel', 'ledger', 'ownerOf'].map((verb) => [
     verb,
     async (...given: unknown[]) => {
@@ -26,20 +28,13 @@ function recording() {
     ...Object.fromEntries(verbs),
     hasSession: async () => true,
     heartbeat: async () => {},
-    fetch: async (request: Request) => {
-      dialled.push(request.headers);
+    connect: async (dial: WorkerDial) => {
+      dialled.push(dial);
       return new Response(null);
     },
   };
-  const namespace = { getByName: () => object as never };
-  const env: Env = {
-    QUEUE: namespace,
-    RELAY: namespace,
-    FLEET: namespace,
-    BATCHES: namespace,
-    FILE: namespace,
-    TOKENS,
-  };
+  const objects = playedObjects({ queue: () => object, fleet: () => object });
+  const env: GatewayEnv = { objects, acceptUpgrade: acceptNothing, TOKENS };
   const ask = async (who: string, method: string, path: string, more: RequestInit = {}) => {
     const headers = { authorization: `Bearer ${who}`, ...more.headers };
     return await createApp().fetch(
@@ -91,8 +86,7 @@ describe('a worker whose token is bound to an id', () => {
     expect((await dial('/answers?worker_id=vast-1')).status).toBe(403);
     expect(dialled).toEqual([]);
     expect((await dial('/ws?worker_id=runpod-1')).status).toBe(200);
-    expect(dialled[0]?.get('x-worker-token-name')).toBe('Gr%C3%B6%C3%9Fe');
-    expect(dialled[0]?.get('x-worker-id-pattern')).toBe('runpod-*');
+    expect(dialled).toMatchObject([{ token: { name: 'Größe', worker_ids: 'runpod-*' } }]);
   });
   it('says nothing in the name of others by heartbeat', async () => {
     const { ask } = recording();
@@ -105,11 +99,10 @@ describe('a worker whose token is bound to an id', () => {
     expect((await beat({ worker_id: 'runpod-1' })).status).toBe(200);
   });
 
-  it('says nothing of itself where no tokens are configured, whatever the caller says', async () => {
+  it('says nothing of itself where no tokens are configured', async () => {
     const { env, dialled } = recording();
-    const headers = { upgrade: 'websocket', 'x-worker-token-name': 'other', 'x-worker-id-pattern': '*' };
+    const headers = { upgrade: 'websocket' };
     await createApp().fetch(new Request('http://localhost/ws', { headers }), { ...env, TOKENS: '' });
-    expect(dialled[0]?.has('x-worker-token-name')).toBe(false);
-    expect(dialled[0]?.has('x-worker-id-pattern')).toBe(false);
+    expect(dialled).toMatchObject([{ token: null, origin: 'http://localhost' }]);
   });
 });

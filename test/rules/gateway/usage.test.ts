@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { createApp } from '../../../src/gateway/app.ts';
-import type { Env } from '../../../src/gateway/env.ts';
+import type { GatewayEnv } from '../../../src/gateway/env.ts';
 import { SCHEMAS } from '../../../src/gateway/openapi/schemas.ts';
 import { USAGE_AMOUNTS, type UsageSum, type UsageWanted } from '../../../src/queue/rpc.ts';
 import type { SpentOnDay } from '../../../src/scheduler/rpc.ts';
+import { acceptNothing, playedObjects } from '../../support/objects.ts';
 import { tokenEntry } from '../../support/token-entry.ts';
 
 const TOKENS = JSON.stringify([
@@ -27,8 +28,8 @@ async function ask(path: string, sums: UsageSum[] = [], who = 'dashboard', spent
     },
     spentByDay: async () => spent,
   };
-  const namespace = { getByName: () => object as never };
-  const env = { QUEUE: namespace, RELAY: namespace, FLEET: namespace, TOKENS } as unknown as Env;
+  const objects = playedObjects({ queue: () => object, fleet: () => object });
+  const env: GatewayEnv = { objects, acceptUpgrade: acceptNothing, TOKENS };
   const headers = { authorization: `Bearer ${who}` };
   const response = await createApp().fetch(new Request(`https://queue.example${path}`, { headers }), env);
   return { status: response.status, body: (await response.json()) as never as Body, wanted: wanted[0] };

@@ -9,7 +9,6 @@ describe('callers that wait', () => {
     const job = worker.lastJob();
     expect(answer).toMatchObject({
       kind: 'stream',
-      relay: 'q/w',
       stream_id: job.stream_id,
       fence_token: job.fence_token,
     });
