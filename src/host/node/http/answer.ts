@@ -1,0 +1,101 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { hearOut } from './linger.ts';
+
+/** Statuses whose answers have no body, and do not say so. */
+const BODILESS = new Set([204, 205, 304]);
+
+/**
+ * Writes a response. An error of its body breaks the connection, so that the caller sees that the answer is not whole;
+ * a caller that leaves cancels the body. Never rejects.
+ */
+export async function writeAnswer(
+  response: Response,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+): Promise<void> {
+  // An answer that is shorter than it says is one whose body failed.
+  outgoing.strictContentLength = true;
+  const reader = response.body?.getReader();
+  const cancel = () => void reader?.cancel().catch(() => {});
+  outgoing.once('close', cancel);
+  try {
+    if (outgoing.destroyed || !reader || incoming.method === 'HEAD') {
+      cancel();
+      if (!outgoing.destroyed) writeHead(response, incoming, outgoing, reader ? null : 0);
+    } else {
+      await writeBody(response, reader, incoming, outgoing);
+    }
+    await hearOut(incoming);
+    outgoing.end();
+  } catch {
+    breakOff(outgoing);
+  }
+}
+
+type Reader = ReadableStreamDefaultReader<Uint8Array>;
+
+/** @throws where the body fails */
+async function writeBody(
+  response: Response,
+  reader: Reader,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+): Promise<void> {
+  let next = reader.read();
+  const first = await ifSoon(next);
+  if (first !== null && !first.done) next = reader.read();
+  const last = first === null || first.done ? first : await ifSoon(next);
+  if (outgoing.destroyed) return;
+  // What has come by now in one piece was there from the beginning, and its length is told.
+  writeHead(response, incoming, outgoing, last?.done ? (first?.value?.byteLength ?? 0) : null);
+  if (first?.value) await write(first.value, outgoing);
+  for (let piece = await next; !piece.done; piece = await reader.read()) {
+    if (outgoing.destroyed) return;
+    await write(piece.value, outgoing);
+  }
+}
+
+/** @param length of the body; null: it is not known */
+function writeHead(
+  { status, headers }: Response,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  length: number | null,
+): void {
+  const lines = [...headers].flat();
+  const isSized = BODILESS.has(status) || incoming.method === 'HEAD' || headers.has('content-length');
+  if (length !== null && !isSized) lines.push('content-length', String(length));
+  // What is still to come of the request's body must not be taken for the next request.
+  if (!incoming.complete && !headers.has('connection')) lines.push('connection', 'close');
+  outgoing.writeHead(status, lines);
+  // With the first bytes of the body, if they are there.
+  if (length === null) process.nextTick(() => outgoing.flushHeaders());
+}
+
+/** Resolves when the connection takes more. */
+async function write(bytes: Uint8Array, outgoing: ServerResponse): Promise<void> {
+  if (outgoing.write(bytes)) return;
+  await new Promise<void>((done) => {
+    const over = () => {
+      outgoing.off('drain', over).off('close', over);
+      done();
+    };
+    outgoing.on('drain', over).on('close', over);
+  });
+}
+
+/** What a promise resolves to before the next turn of the loop; null: it takes longer. */
+function ifSoon<T>(promise: Promise<T>): Promise<T | null> {
+  const { promise: turn, resolve } = Promise.withResolvers<null>();
+  const immediate = setImmediate(resolve, null);
+  return Promise.race([promise, turn]).finally(() => clearImmediate(immediate));
+}
+
+/** Ends the connection in the middle of an answer, behind what was written of it. */
+function breakOff(outgoing: ServerResponse): void {
+  const { socket, req } = outgoing;
+  if (!socket || outgoing.destroyed) outgoing.destroy();
+  // There the end of the connection is the end of the answer: only a reset shows that it is not whole.
+  else if (req.httpVersion === '1.0' && outgoing.headersSent) socket.resetAndDestroy();
+  else socket.destroySoon();
+}

@@ -1,0 +1,83 @@
+import type { Socket } from 'node:net';
+import { refusalOf, refuse } from './refusal.ts';
+
+/** A caller that has closed its side has this long to be given what is nearly done, ms. */
+const HALF_OPEN_MS = 1000;
+
+/** What is known of a connection. */
+interface Connection {
+  /** Its requests without a whole answer: each is told when the caller is gone. */
+  requests: Set<AbortController>;
+  isWebSocket: boolean;
+}
+
+/** The connections of a server. */
+export class Connections {
+  #areClosing = false;
+  readonly #open = new Map<Socket, Connection>();
+  readonly #refused = new WeakSet<Socket>();
+
+  /** Whether the server takes no more requests. */
+  get areClosing(): boolean {
+    return this.#areClosing;
+  }
+
+  add(socket: Socket): void {
+    const requests = new Set<AbortController>();
+    this.#open.set(socket, { requests, isWebSocket: false });
+    let timer: NodeJS.Timeout | undefined;
+    socket.once('end', () => {
+      if (requests.size === 0) return;
+      for (const gone of requests) gone.abort();
+      timer = setTimeout(() => socket.destroy(), HALF_OPEN_MS);
+    });
+    socket.once('close', () => {
+      clearTimeout(timer);
+      this.#open.delete(socket);
+    });
+  }
+
+  /** A request has come. @returns is called when it has been answered */
+  begin(socket: Socket, gone: AbortController): () => void {
+    const connection = this.#open.get(socket);
+    connection?.requests.add(gone);
+    return () => {
+      connection?.requests.delete(gone);
+      if (this.#areClosing) this.#endIdle();
+    };
+  }
+
+  /** It is a WebSocket now, which ends by itself. */
+  becomesWebSocket(socket: Socket): void {
+    const connection = this.#open.get(socket);
+    if (connection) connection.isWebSocket = true;
+  }
+
+  /** A connection broke, or carries what is no HTTP. */
+  onFault(error: NodeJS.ErrnoException, socket: Socket): void {
+    if (this.#refused.has(socket)) return;
+    // Behind the beginning of another answer it would be taken for a part of that.
+    const isBusy = (this.#open.get(socket)?.requests.size ?? 0) > 0;
+    const isMute = socket.bytesRead === 0;
+    if (error.code === 'ECONNRESET' || isBusy || isMute || !socket.writable) return void socket.destroy();
+    this.#refused.add(socket);
+    refuse(socket, refusalOf(error.code));
+  }
+
+  /** Ends connections that wait for nothing, now and when they have their answers. */
+  close(): void {
+    this.#areClosing = true;
+    this.#endIdle();
+  }
+
+  #endIdle(): void {
+    for (const [socket, { requests, isWebSocket }] of this.#open) {
+      if (requests.size === 0 && !isWebSocket) socket.destroySoon();
+    }
+  }
+
+  /** Breaks all of them off. */
+  breakOff(): void {
+    for (const socket of this.#open.keys()) socket.destroy();
+  }
+}

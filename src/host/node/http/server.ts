@@ -1,0 +1,178 @@
+import { once } from 'node:events';
+import { createServer as createHttpServer, type IncomingMessage, ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { type ErrorOf, errorResponse, toHttpError } from '../../../gateway/errors.ts';
+import { dialableHost } from '../../../process/network.ts';
+import { dialectOf } from '../../../protocol/index.ts';
+import { writeAnswer } from './answer.ts';
+import { Connections } from './connections.ts';
+import { HEAD_BYTES, refuse } from './refusal.ts';
+import { impossibleMethod, requestOf } from './request.ts';
+import { asksForSocket, checkHandshake, lacksUpgrade, openSocket, UpgradeResponse } from './upgrade.ts';
+
+/** A request's head has to be there after this long, ms. */
+const HEAD_WITHIN_MS = 15_000;
+
+/**
+ * A connection that stays idle after an answer is closed after this long, ms. Load balancers and nginx keep theirs for
+ * 60 s: closed from this side before, one would now and then get a request that is lost, and that nobody repeats.
+ */
+const IDLE_MS = 65_000;
+
+/** Connections that wait to be accepted. */
+const BACKLOG = 4096;
+
+export interface ServerParts {
+  /** @param background keeps the process at work for a promise that is not awaited; its error is logged */
+  fetch(request: Request, background: (work: Promise<unknown>) => void): Response | Promise<Response>;
+  host: string;
+  /** 0: the system chooses. */
+  port: number;
+}
+
+export interface RunningServer {
+  /** Where this machine reaches it. */
+  url: string;
+  port: number;
+  /** Takes no more connections, and ends those that wait for nothing. @param withinMs what goes on after it is broken off */
+  close(withinMs: number): Promise<void>;
+}
+
+/**
+ * Serves HTTP and WebSockets with one function from request to response.
+ * @throws the system's error where the address cannot be listened on
+ */
+export async function createServer(parts: ServerParts): Promise<RunningServer> {
+  const connections = new Connections();
+  const server = createHttpServer({
+    maxHeaderSize: HEAD_BYTES,
+    headersTimeout: HEAD_WITHIN_MS,
+    connectionsCheckingInterval: 1000,
+    keepAliveTimeout: IDLE_MS,
+    // The gateway has time limits of its own for bodies.
+    requestTimeout: 0,
+    // The refusal is the gateway's, and HTTP/1.0 needs none.
+    requireHostHeader: false,
+    keepAlive: true,
+    shouldUpgradeCallback: asksForSocket,
+  });
+  // A header beyond it would be dropped without a word; their size is bounded.
+  server.maxHeadersCount = 0;
+  // Callers that close their side at once still get an answer that is quick; `Connections` ends the others.
+  (server as unknown as { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
+  const answer = (incoming: IncomingMessage, outgoing: ServerResponse, waits = false) => {
+    if (connections.areClosing) outgoing.shouldKeepAlive = false;
+    void serve(parts, connections, incoming, outgoing, waits);
+  };
+  server.on('connection', (socket) => connections.add(socket));
+  server.on('request', (incoming, outgoing) => answer(incoming, outgoing));
+  server.on('checkContinue', (incoming, outgoing) => answer(incoming, outgoing, true));
+  server.on('upgrade', (incoming, socket, head) => {
+    void serveUpgrade(parts, connections, incoming, socket as Socket, head);
+  });
+  server.on('connect', (_incoming, socket) => refuse(socket as Socket, impossibleMethod('CONNECT')));
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) =>
+    connections.onFault(error, socket as Socket),
+  );
+  server.listen({ port: parts.port, host: parts.host, backlog: BACKLOG });
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://${dialableHost(parts.host)}:${port}`,
+    port,
+    close: async (withinMs) => {
+      const closed = once(server, 'close');
+      server.close();
+      connections.close();
+      const timer = setTimeout(() => connections.breakOff(), withinMs);
+      await closed;
+      clearTimeout(timer);
+    },
+  };
+}
+
+/** Answers one request. @param waits the caller sends the body once it is asked for it */
+async function serve(
+  parts: ServerParts,
+  connections: Connections,
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  waits: boolean,
+): Promise<void> {
+  const gone = new AbortController();
+  const leave = connections.begin(incoming.socket, gone);
+  outgoing.on('error', () => {});
+  incoming.on('error', () => {});
+  outgoing.once('close', () => {
+    leave();
+    if (!outgoing.writableFinished) gone.abort();
+  });
+  const askForBody = () => {
+    if (waits && !outgoing.headersSent) outgoing.writeContinue();
+  };
+  const response = await answerOf(incoming, () =>
+    parts.fetch(requestOf(incoming, gone.signal, askForBody), background),
+  );
+  const isOpening = response instanceof UpgradeResponse;
+  if (isOpening) response.gone();
+  await writeAnswer(isOpening ? lacksUpgrade() : response, incoming, outgoing);
+}
+
+async function serveUpgrade(
+  parts: ServerParts,
+  connections: Connections,
+  incoming: IncomingMessage,
+  socket: Socket,
+  head: Buffer,
+): Promise<void> {
+  socket.on('error', () => {});
+  const gone = new AbortController();
+  const leave = connections.begin(socket, gone);
+  const abort = () => gone.abort();
+  socket.once('close', abort);
+  const response = await answerOf(incoming, () => {
+    checkHandshake(incoming);
+    return parts.fetch(
+      requestOf(incoming, gone.signal, () => {}),
+      background,
+    );
+  });
+  socket.off('close', abort);
+  if (response instanceof UpgradeResponse) {
+    connections.becomesWebSocket(socket);
+    leave();
+    return openSocket(response, incoming, socket, head);
+  }
+  socket.once('close', leave);
+  const outgoing = new ServerResponse(incoming);
+  outgoing.on('error', () => {});
+  outgoing.shouldKeepAlive = false;
+  outgoing.assignSocket(socket);
+  outgoing.once('finish', () => {
+    outgoing.detachSocket(socket);
+    socket.resume();
+    socket.destroySoon();
+  });
+  await writeAnswer(response, incoming, outgoing);
+}
+
+/** The answer, also to a request that cannot be read. */
+async function answerOf(
+  incoming: IncomingMessage,
+  fetch: () => Response | Promise<Response>,
+): Promise<Response> {
+  try {
+    return await fetch();
+  } catch (error) {
+    const requestId = crypto.randomUUID();
+    return errorResponse(toHttpError(error, requestId), errorOf(incoming, requestId));
+  }
+}
+
+function errorOf({ url = '/' }: IncomingMessage, requestId: string): ErrorOf {
+  return { dialect: dialectOf(url.split('?', 1)[0]!), requestId };
+}
+
+function background(work: Promise<unknown>): void {
+  work.catch((error: unknown) => toHttpError(error));
+}
