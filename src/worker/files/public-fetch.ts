@@ -1,87 +1,23 @@
-import { lookup as systemLookup } from 'node:dns';
-import { BlockList, isIP, type LookupFunction } from 'node:net';
-import { Agent, buildConnector, fetch } from 'undici';
+import type { lookup as systemLookup } from 'node:dns';
+import { isIP } from 'node:net';
+import { fetch } from 'undici';
 import { type Fetch, systemWeb } from '../../process/http.ts';
 import { proxyFor } from '../../process/outgoing.ts';
+import {
+  isPublicAddress,
+  PrivateAddressError,
+  publicAgent,
+  publicLookup,
+  withoutBrackets,
+} from '../../process/public-addresses.ts';
 
-/** An address that only this machine or its own network reaches; another try would not change it. */
-export class PrivateAddressError extends Error {
-  override name = 'PrivateAddressError';
+/** What allows a private address. */
+const REMEDY = 'name the host in WORKER_PAYLOAD_HOSTS to allow it';
 
-  constructor(host: string, address: string) {
-    const where = host === address ? `${host} is` : `${host} leads to ${address},`;
-    super(`${where} a private address: name the host in WORKER_PAYLOAD_HOSTS to allow it`);
-  }
-}
-
-/** Not on the public internet (IANA's special-purpose registries): own, private, link-local, shared, multicast, reserved. */
-const PRIVATE = new BlockList();
-for (const [network, bits] of [
-  ['0.0.0.0', 8],
-  ['10.0.0.0', 8],
-  ['100.64.0.0', 10],
-  ['127.0.0.0', 8],
-  ['169.254.0.0', 16],
-  ['172.16.0.0', 12],
-  ['192.0.0.0', 24],
-  ['192.168.0.0', 16],
-  ['198.18.0.0', 15],
-  ['224.0.0.0', 4],
-  ['240.0.0.0', 4],
-] as const) {
-  PRIVATE.addSubnet(network, bits, 'ipv4');
-}
-for (const [network, bits] of [
-  // Unspecified, loopback, and IPv4 addresses in an old notation.
-  ['::', 96],
-  ['64:ff9b:1::', 48],
-  // IPv4 behind a translator of the old kind (SIIT).
-  ['::ffff:0:0:0', 96],
-  // Tunnels that hold an IPv4 address: Teredo and 6to4.
-  ['2001::', 32],
-  ['2002::', 16],
-  ['fc00::', 7],
-  ['fe80::', 10],
-  ['fec0::', 10],
-  ['ff00::', 8],
-] as const) {
-  PRIVATE.addSubnet(network, bits, 'ipv6');
-}
-/** IPv4 behind a translator (NAT64): the last 32 bits are the address that is reached. */
-const NAT64 = new BlockList();
-NAT64.addSubnet('64:ff9b::', 96, 'ipv6');
-
-/** Whether an IP address is one of the public internet. */
-export function isPublicAddress(address: string): boolean {
-  const family = isIP(address);
-  if (family === 0) return false;
-  if (family === 4) return !PRIVATE.check(address, 'ipv4');
-  const bare = address.split('%', 1)[0] as string;
-  if (NAT64.check(bare, 'ipv6')) return isPublicAddress(lastFourBytes(bare));
-  // IPv4-mapped addresses are checked as what they hold.
-  return !PRIVATE.check(bare, 'ipv6');
-}
-
-function lastFourBytes(address: string): string {
-  // The URL parser writes any notation as groups of hexadecimal digits.
-  const groups = new URL(`http://[${address}]`).hostname.slice(1, -1).split(':').slice(-2);
-  const [high, low] = groups.map((group) => Number.parseInt(group || '0', 16)) as [number, number];
-  return [high >> 8, high & 255, low >> 8, low & 255].join('.');
-}
-
-/** Resolves names, and fails for one that has no public address: the addresses checked are those connected to. */
-export function publicLookup(lookup: typeof systemLookup = systemLookup): LookupFunction {
-  return (host, options, done) => {
-    lookup(host, { ...options, all: true }, (error, found) => {
-      if (error) return done(error, []);
-      const isWanted = ({ address }: { address: string }) => isPublicAddress(address);
-      const addresses = found.filter(isWanted);
-      const first = addresses[0];
-      if (!first) return done(new PrivateAddressError(host, found[0]?.address ?? 'nowhere'), []);
-      if (options.all) done(null, addresses);
-      else done(null, first.address, first.family);
-    });
-  };
+/** Says that an address in the place of a name is private; null: it is not, or it is a name. */
+export function privateAddressIn(hostname: string): PrivateAddressError | null {
+  const host = withoutBrackets(hostname);
+  return isIP(host) !== 0 && !isPublicAddress(host) ? new PrivateAddressError(host, host, REMEDY) : null;
 }
 
 /**
@@ -93,15 +29,7 @@ export function createPublicFetch(
   lookup?: typeof systemLookup,
   proxied = { applies: (url: string) => proxyFor(url) !== null, fetch: systemWeb.fetch },
 ): Fetch {
-  const connect = buildConnector({ lookup: publicLookup(lookup) });
-  const dispatcher = new Agent({
-    connect: (target, done) => {
-      // An address in the URL is not looked up.
-      const host = target.hostname.replace(/^\[(.*)\]$/, '$1');
-      if (isIP(host) === 0 || isPublicAddress(host)) connect(target, done);
-      else done(new PrivateAddressError(host, host), null);
-    },
-  });
+  const dispatcher = publicAgent(REMEDY, lookup);
   // undici's types and those of the platform differ in names only.
   const directly = ((url: string, init: object) => fetch(url, { ...init, dispatcher })) as unknown as Fetch;
   return async (url, init) => {
@@ -113,12 +41,14 @@ export function createPublicFetch(
 }
 
 /** Returns why a host is refused; null: it is public as far as this machine can tell. */
-function privateAddressOf(host: string, lookup?: typeof systemLookup): Promise<PrivateAddressError | null> {
-  const address = host.replace(/^\[(.*)\]$/, '$1');
-  if (isIP(address) !== 0) {
-    return Promise.resolve(isPublicAddress(address) ? null : new PrivateAddressError(address, address));
-  }
+function privateAddressOf(
+  hostname: string,
+  lookup?: typeof systemLookup,
+): Promise<PrivateAddressError | null> {
+  const host = withoutBrackets(hostname);
+  if (isIP(host) !== 0) return Promise.resolve(privateAddressIn(host));
   return new Promise((resolve) => {
-    publicLookup(lookup)(host, {}, (error) => resolve(error instanceof PrivateAddressError ? error : null));
+    const find = publicLookup(REMEDY, lookup);
+    find(host, {}, (error) => resolve(error instanceof PrivateAddressError ? error : null));
   });
 }

@@ -1,12 +1,12 @@
 import { type AnswerBody, readPieces } from '../../engine/client/types.ts';
 import { HttpStatusError, isTransient, reasonOf } from '../../process/http.ts';
+import { PrivateAddressError } from '../../process/public-addresses.ts';
 import { withRetries } from '../../process/retry.ts';
 import { withTimeout } from '../../process/timeout.ts';
 import { JsonFault, keepTree, limits, utf8Text, withoutMark } from '../../protocol/index.ts';
 import { JobFailure } from '../failure.ts';
 import type { Ports } from '../ports.ts';
 import { addressOf, type FileAccess } from './file-access.ts';
-import { PrivateAddressError } from './public-fetch.ts';
 
 /** How files are reached: those that others named over `fetchPublic`. */
 type Web = Pick<Ports, 'clock' | 'fetch' | 'fetchPublic'>;

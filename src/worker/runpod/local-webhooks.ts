@@ -1,7 +1,6 @@
-import { isIP } from 'node:net';
 import { writeJson } from '../../protocol/index.ts';
 import { addressOf } from '../files/file-access.ts';
-import { isPublicAddress, PrivateAddressError } from '../files/public-fetch.ts';
+import { privateAddressIn } from '../files/public-fetch.ts';
 import type { Ports } from '../ports.ts';
 
 /** A receiver may take this many ms to answer. */
@@ -26,10 +25,8 @@ export function webhookOf(text: string, hosts: readonly string[] | null): Webhoo
   const address = addressOf(text, access);
   if (!address.ok) return address.problem;
   const { url, authorization, mustBePublic } = address;
-  const host = url.hostname.replace(/^\[(.*)\]$/, '$1');
-  if (mustBePublic && isIP(host) !== 0 && !isPublicAddress(host)) {
-    return new PrivateAddressError(host, host).message;
-  }
+  const problem = mustBePublic ? privateAddressIn(url.hostname) : null;
+  if (problem) return problem.message;
   return { url, authorization, mustBePublic };
 }
 

@@ -1,0 +1,113 @@
+import { lookup as systemLookup } from 'node:dns';
+import { BlockList, isIP, type LookupFunction } from 'node:net';
+import type { ConnectionOptions } from 'node:tls';
+import { Agent, buildConnector } from 'undici';
+
+/** An address that only this machine or its own network reaches; another try would not change it. */
+export class PrivateAddressError extends Error {
+  override name = 'PrivateAddressError';
+
+  /** @param remedy what allows it */
+  constructor(host: string, address: string, remedy: string) {
+    const where = host === address ? `${host} is` : `${host} leads to ${address},`;
+    super(`${where} a private address: ${remedy}`);
+  }
+}
+
+/** Not on the public internet (IANA's special-purpose registries): own, private, link-local, shared, multicast, reserved. */
+const PRIVATE = new BlockList();
+for (const [network, bits] of [
+  ['0.0.0.0', 8],
+  ['10.0.0.0', 8],
+  ['100.64.0.0', 10],
+  ['127.0.0.0', 8],
+  ['169.254.0.0', 16],
+  ['172.16.0.0', 12],
+  ['192.0.0.0', 24],
+  ['192.168.0.0', 16],
+  ['198.18.0.0', 15],
+  ['224.0.0.0', 4],
+  ['240.0.0.0', 4],
+] as const) {
+  PRIVATE.addSubnet(network, bits, 'ipv4');
+}
+for (const [network, bits] of [
+  // Unspecified, loopback, and IPv4 addresses in an old notation.
+  ['::', 96],
+  ['64:ff9b:1::', 48],
+  // IPv4 behind a translator of the old kind (SIIT).
+  ['::ffff:0:0:0', 96],
+  // Tunnels that hold an IPv4 address: Teredo and 6to4.
+  ['2001::', 32],
+  ['2002::', 16],
+  ['fc00::', 7],
+  ['fe80::', 10],
+  ['fec0::', 10],
+  ['ff00::', 8],
+] as const) {
+  PRIVATE.addSubnet(network, bits, 'ipv6');
+}
+/** IPv4 behind a translator (NAT64): the last 32 bits are the address that is reached. */
+const NAT64 = new BlockList();
+NAT64.addSubnet('64:ff9b::', 96, 'ipv6');
+
+/** Whether an IP address is one of the public internet. */
+export function isPublicAddress(address: string): boolean {
+  const family = isIP(address);
+  if (family === 0) return false;
+  if (family === 4) return !PRIVATE.check(address, 'ipv4');
+  const bare = address.split('%', 1)[0] as string;
+  if (NAT64.check(bare, 'ipv6')) return isPublicAddress(lastFourBytes(bare));
+  // IPv4-mapped addresses are checked as what they hold.
+  return !PRIVATE.check(bare, 'ipv6');
+}
+
+function lastFourBytes(address: string): string {
+  // The URL parser writes any notation as groups of hexadecimal digits.
+  const groups = new URL(`http://[${address}]`).hostname.slice(1, -1).split(':').slice(-2);
+  const [high, low] = groups.map((group) => Number.parseInt(group || '0', 16)) as [number, number];
+  return [high >> 8, high & 255, low >> 8, low & 255].join('.');
+}
+
+/**
+ * Resolves names, and fails for one that has no public address: the addresses checked are those connected to.
+ * @param remedy what allows a private one
+ */
+export function publicLookup(remedy: string, lookup: typeof systemLookup = systemLookup): LookupFunction {
+  return (host, options, done) => {
+    lookup(host, { ...options, all: true }, (error, found) => {
+      if (error) return done(error, []);
+      const isWanted = ({ address }: { address: string }) => isPublicAddress(address);
+      const addresses = found.filter(isWanted);
+      const first = addresses[0];
+      if (!first) return done(new PrivateAddressError(host, found[0]?.address ?? 'nowhere', remedy), []);
+      if (options.all) done(null, addresses);
+      else done(null, first.address, first.family);
+    });
+  };
+}
+
+/**
+ * What `fetch` of undici connects with to reach public addresses only, whatever a name resolves to. Its errors have a
+ * PrivateAddressError as cause.
+ */
+export function publicAgent(
+  remedy: string,
+  lookup?: typeof systemLookup,
+  tls: ConnectionOptions = {},
+): Agent {
+  const connect = buildConnector({ ...tls, lookup: publicLookup(remedy, lookup) });
+  return new Agent({
+    connect: (target, done) => {
+      // An address in the URL is not looked up.
+      const host = withoutBrackets(target.hostname);
+      if (isIP(host) === 0 || isPublicAddress(host)) connect(target, done);
+      else done(new PrivateAddressError(host, host, remedy), null);
+    },
+  });
+}
+
+/** The host of a URL, as systems name an address of IPv6. */
+export function withoutBrackets(host: string): string {
+  return host.replace(/^\[(.*)\]$/, '$1');
+}
