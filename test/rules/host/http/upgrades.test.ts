@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
+import { acceptUpgrade } from '../../../../src/host/node/http/accept-upgrade.ts';
 import { lacksUpgrade, UpgradeResponse } from '../../../../src/host/node/http/upgrade.ts';
 import { until } from '../../../support/poll.ts';
 import { raw, serving } from './raw.ts';
@@ -112,5 +113,60 @@ describe('a WebSocket', () => {
     await caller.hears('HTTP/1.1 426 ');
     expect(isGone).toBe(true);
     expect(lacksUpgrade().headers.get('upgrade')).toBe('websocket');
+  });
+});
+
+describe('a socket of the gateway', () => {
+  it('hears and answers, tells its end, and says what was said before it was open', async () => {
+    const heard: unknown[] = [];
+    const { port } = await serving(() => {
+      const { socket, response } = acceptUpgrade();
+      const closed = () => heard.push('closed');
+      const message = (data: string | ArrayBuffer) => {
+        heard.push(typeof data === 'string' ? data : data.byteLength);
+        if (data === 'end') socket.close(1008, 'ä'.repeat(100));
+      };
+      socket.listen({ message, closed });
+      socket.send('welcome');
+      return response;
+    });
+    const caller = new WebSocket(`ws://127.0.0.1:${port}/`);
+    const told: unknown[] = [];
+    caller.on('message', (data) => told.push(String(data)));
+    caller.on('close', (code, reason) => told.push(code, String(reason)));
+    await until(() => told.length === 1, 'it is welcomed');
+    caller.send('text');
+    caller.send(new Uint8Array(3));
+    caller.send('end');
+    await until(() => heard.length === 4, 'its end is told');
+    expect(heard).toEqual(['text', 3, 'end', 'closed']);
+    await until(() => told.length === 3, 'the caller knows why');
+    expect(told).toEqual(['welcome', 1008, 'ä'.repeat(61)]);
+  });
+
+  it('tells the end of a caller that left before it was open', async () => {
+    let answer: (() => void) | null = null;
+    let hasLeft = false;
+    let isClosed = false;
+    const { port } = await serving(async ({ signal }) => {
+      signal.addEventListener('abort', () => {
+        hasLeft = true;
+      });
+      const { socket, response } = acceptUpgrade();
+      const closed = () => {
+        isClosed = true;
+      };
+      socket.listen({ message: () => {}, closed });
+      await new Promise<void>((done) => {
+        answer = done;
+      });
+      return response;
+    });
+    const caller = await raw(port, handshake());
+    const goOn = await until(() => answer, 'it is asked');
+    caller.socket.resetAndDestroy();
+    await until(() => hasLeft, 'the signal fires');
+    goOn();
+    await until(() => isClosed, 'its end is told');
   });
 });
