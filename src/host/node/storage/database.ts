@@ -55,6 +55,9 @@ export class ObjectDatabase {
   /** Whether a transaction is open. */
   #isOpen = false;
   #commit: NodeJS.Immediate | null = null;
+  /** Counts statements that may have written, but for those that a transaction has undone, and commits. */
+  written = 0;
+  commits = 0;
   /** Why no statement is taken; null while an object lives. */
   #ended: Error | null = new Error('the object has not begun');
   #closed: Promise<void> | null = null;
@@ -147,6 +150,7 @@ export class ObjectDatabase {
       return;
     }
     this.#isOpen = false;
+    this.commits += 1;
     this.#outputs.committed();
     this.#bound.grown();
     if (isAlarmStored) this.#ports.alarmStored(this.#alarm!.get());
@@ -194,6 +198,7 @@ export class ObjectDatabase {
   /** Begins a transaction unless one is open. */
   #write(): void {
     if (this.#ended) throw this.#ended;
+    this.written += 1;
     if (this.#isOpen) return;
     this.#bound.beforeBegin();
     this.#database.exec('BEGIN IMMEDIATE');
@@ -211,6 +216,7 @@ export class ObjectDatabase {
   }
 
   #transaction<T>(alarm: KeptAlarm, work: () => T): T {
+    const before = this.written;
     this.#exec('SAVEPOINT work', []);
     const putBack = alarm.mark();
     try {
@@ -221,6 +227,7 @@ export class ObjectDatabase {
       // Else all of it is undone already.
       if (this.#isOpen) this.#database.exec('ROLLBACK TO work; RELEASE work');
       putBack();
+      this.written = before;
       throw error;
     }
   }

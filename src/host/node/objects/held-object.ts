@@ -1,0 +1,160 @@
+import { setTimeout } from 'node:timers/promises';
+import type { Log, ObjectHost } from '../../../durable/host.ts';
+import { UpgradeResponse } from '../http/upgrade.ts';
+import { ObjectDatabase } from '../storage/database.ts';
+import { type Caller, Life, ObjectEnded } from './life.ts';
+import { Pauses } from './pauses.ts';
+import { later } from './timer.ts';
+
+export interface HeldObjectParts {
+  /** Null: its database tells it. */
+  queueId: string | null;
+  /** Of its database. */
+  path: string;
+  /** @param caller as which the object asks anything of others */
+  make(host: ObjectHost<never>, caller: Caller): object | Promise<object>;
+  /** The object has noticed that the clock was set back. */
+  clockMoved(): void;
+  /** A sync failed: the process has to end. */
+  fatal(error: Error): void;
+  log: Log;
+}
+
+/** An object that ends sooner than this, ms, would end again: the one that nobody calls waits for a while. */
+const SHORT_LIFE_MS = 10_000;
+
+/** Peers get this long to answer a close before their connections are dropped, ms. */
+const LAST_WORDS_MS = 50;
+
+const STOPPED = 'the process of the queue ends';
+
+/** One object of a queue id, over all its lives. The first call makes it; where its alarm is set, nobody has to call. */
+export class HeldObject {
+  readonly #parts: HeldObjectParts;
+  readonly #alarmPauses = new Pauses();
+  readonly #wakePauses = new Pauses();
+  #database: ObjectDatabase | null = null;
+  #opens: Promise<ObjectDatabase> | null = null;
+  #life: Life | null = null;
+  #begins: Promise<Life> | null = null;
+  #bornAt = 0;
+  #hasStopped = false;
+
+  constructor(parts: HeldObjectParts) {
+    this.#parts = parts;
+  }
+
+  /** Asks the object. @param waits whether the answer waits for what the object wrote before it */
+  call(name: string, asked: readonly unknown[], waits: boolean): Promise<unknown> {
+    if (this.#life) return this.#life.call(name, asked, waits);
+    return this.#begin().then((life) => life.call(name, asked, waits));
+  }
+
+  /** Opens a socket of the object, if it takes one more. @returns the answer to the upgrade */
+  async connect(opened: unknown): Promise<Response> {
+    const life = this.#life ?? (await this.#begin());
+    const problem = await life.mayOpen();
+    if (problem !== null) return new Response(problem, { status: 503 });
+    return new UpgradeResponse((socket) => life.open(opened, socket));
+  }
+
+  /** Makes the object if its alarm is set. Never rejects. */
+  async wake(): Promise<void> {
+    try {
+      const database = await this.#open();
+      const isAsleep = this.#life === null && this.#begins === null && !this.#hasStopped;
+      if (isAsleep && database.begin().alarm.get() !== null) await (await this.#begin()).made();
+    } catch (error) {
+      if (this.#hasStopped) return;
+      const { path, log } = this.#parts;
+      log('error', 'an object of a queue cannot begin', { path, error: String(error) });
+      // One that was being made has seen to that by its end.
+      if (this.#database === null) this.#wakeAfterPause();
+    }
+  }
+
+  /** The wall clock was set forward. */
+  armAlarm(): void {
+    this.#life?.armAlarm();
+  }
+
+  /** The clock was set back. */
+  async beginAnew(): Promise<void> {
+    if (this.#life === null) return;
+    await this.#life.endForNewClock();
+    this.#alarmPauses.worked();
+    this.#wakePauses.worked();
+    await this.wake();
+  }
+
+  /** Has the object close its sockets, if there is one, and ends it. What it was asked before is answered and on disk. */
+  async stop(): Promise<void> {
+    const life = this.#life;
+    if (life) {
+      await life.leave().catch(() => {});
+      await setTimeout(LAST_WORDS_MS);
+    }
+    this.#hasStopped = true;
+    life?.end(new ObjectEnded(STOPPED));
+    life?.dropSockets();
+    await this.#database?.close();
+  }
+
+  async #begin(): Promise<Life> {
+    this.#begins ??= this.#beginNow().finally(() => {
+      this.#begins = null;
+    });
+    return await this.#begins;
+  }
+
+  async #beginNow(): Promise<Life> {
+    const database = await this.#open();
+    if (this.#hasStopped) throw new ObjectEnded(STOPPED);
+    const { queueId, make, clockMoved, log } = this.#parts;
+    this.#bornAt = performance.now();
+    const life = new Life({
+      queueId,
+      database,
+      pauses: this.#alarmPauses,
+      make,
+      clockMoved,
+      ended: () => this.#ended(life),
+      log,
+    });
+    this.#life = life;
+    return life;
+  }
+
+  #open(): Promise<ObjectDatabase> {
+    const { path, fatal, log } = this.#parts;
+    this.#opens ??= ObjectDatabase.open(path, {
+      fatal,
+      lost: (error) => this.#life?.end(error),
+      alarmStored: () => this.#life?.armAlarm(),
+      log,
+    }).then(
+      (database) => {
+        this.#database = database;
+        return database;
+      },
+      (error: unknown) => {
+        this.#opens = null;
+        throw error;
+      },
+    );
+    return this.#opens;
+  }
+
+  #ended(life: Life): void {
+    if (this.#life === life) this.#life = null;
+    if (this.#hasStopped) return;
+    if (performance.now() - this.#bornAt < SHORT_LIFE_MS) this.#wakePauses.failed();
+    else this.#wakePauses.worked();
+    this.#wakeAfterPause();
+  }
+
+  #wakeAfterPause(): void {
+    if (this.#database === null) this.#wakePauses.failed();
+    later(this.#wakePauses.leftMs(), () => void this.wake());
+  }
+}

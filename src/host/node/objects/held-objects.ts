@@ -1,0 +1,84 @@
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Log, ObjectHost } from '../../../durable/host.ts';
+import { queueFolder } from '../../../state/queue-folder.ts';
+import { ClockWatch } from './clock-watch.ts';
+import { HeldObject } from './held-object.ts';
+import type { Caller } from './life.ts';
+
+interface HeldObjectsParts {
+  /** Has a folder for each queue id, with a database for each kind of object. */
+  dataDir: string;
+  make(kind: string, host: ObjectHost<never>, caller: Caller): object | Promise<object>;
+  log: Log;
+  /** What was acknowledged cannot be kept any more: the process has to end. */
+  fatal(error: Error): void;
+}
+
+const DATABASE = /^(\w+)\.sqlite$/;
+
+/** Every object of a state folder, by kind and queue id. */
+export class HeldObjects {
+  readonly #parts: HeldObjectsParts;
+  /** By the place of their databases, in the folder of data. */
+  readonly #held = new Map<string, HeldObject>();
+  readonly #clock: ClockWatch;
+  #hasStopped = false;
+
+  constructor(parts: HeldObjectsParts) {
+    this.#parts = parts;
+    this.#clock = new ClockWatch({
+      setBack: () => {
+        for (const held of this.#held.values()) void held.beginAnew();
+      },
+      setForward: () => {
+        for (const held of this.#held.values()) held.armAlarm();
+      },
+    });
+  }
+
+  of(kind: string, queueId: string): HeldObject {
+    return this.#at(queueFolder(queueId), kind, queueId);
+  }
+
+  /** Wakes those whose alarms are set, whoever set them. Never rejects. */
+  async wakeAll(): Promise<void> {
+    const { dataDir, log } = this.#parts;
+    try {
+      for (const folder of await readdir(dataDir)) {
+        for (const file of await readdir(join(dataDir, folder))) {
+          const [, kind] = DATABASE.exec(file) ?? [];
+          if (kind !== undefined && !this.#hasStopped) await this.#at(folder, kind, null).wake();
+        }
+      }
+    } catch (error) {
+      log('error', 'the folder of data cannot be read', { error: String(error) });
+    }
+  }
+
+  /** Ends them all; nothing may be asked of them after that. */
+  async stop(): Promise<void> {
+    this.#hasStopped = true;
+    this.#clock.end();
+    await Promise.all(Array.from(this.#held.values(), (held) => held.stop()));
+  }
+
+  /** @param queueId null: its database tells it */
+  #at(folder: string, kind: string, queueId: string | null): HeldObject {
+    const place = join(folder, `${kind}.sqlite`);
+    const known = this.#held.get(place);
+    if (known) return known;
+    const { dataDir, make, log, fatal } = this.#parts;
+    const held = new HeldObject({
+      queueId,
+      path: join(dataDir, place),
+      make: (host, caller) => make(kind, host, caller),
+      // Not in the middle of the work of the object that has noticed.
+      clockMoved: () => setImmediate(() => this.#clock.look()),
+      fatal,
+      log,
+    });
+    this.#held.set(place, held);
+    return held;
+  }
+}

@@ -1,0 +1,320 @@
+import type { WebSocket } from 'ws';
+import type { HostedObject, HostSocket, Log, ObjectHost } from '../../../durable/host.ts';
+import type { Alarm, Sql } from '../../../durable/ports.ts';
+import { CLOSE } from '../../../protocol/index.ts';
+import type { ObjectDatabase } from '../storage/database.ts';
+import type { ObjectStorage } from '../storage/storage.ts';
+import { AlarmClock } from './alarm-clock.ts';
+import type { Pauses } from './pauses.ts';
+import { plainCopy } from './plain-copy.ts';
+import { keptQueueId } from './queue-id.ts';
+import { type Failed, runWatched } from './run-watched.ts';
+import { type Leave, NodeSocket } from './socket.ts';
+import { type Later, later } from './timer.ts';
+
+/** An object of any class. */
+type Hosted = HostedObject<unknown, unknown> & object;
+
+/** An object that asks others. */
+export interface Caller {
+  leave: Leave;
+  /** Does something in it, unless it has ended. */
+  hears(work: () => void): void;
+}
+
+export interface LifeParts {
+  /** Null: the database tells it. */
+  queueId: string | null;
+  database: ObjectDatabase;
+  pauses: Pauses;
+  /** @param caller as which the object asks anything of others */
+  make(host: ObjectHost<never>, caller: Caller): object | Promise<object>;
+  /** The object has noticed that the clock was set back. */
+  clockMoved(): void;
+  /** Called once. */
+  ended(life: Life): void;
+  log: Log;
+}
+
+/** An object has ended: asked again, the call reaches the next one. */
+export class ObjectEnded extends Error {
+  readonly retryable = true;
+}
+
+const RESTARTING = 'queue restarting';
+const AFTER_ERROR = 'the object starts again after an error';
+/** The closing code of a peer whose message made the object fail. */
+const INTERNAL_ERROR = 1011;
+
+/** One life of an object, from its making to its end: what it is handed, how it is asked and told. */
+export class Life implements ObjectHost<unknown> {
+  readonly queueId: string;
+  readonly sql: Sql;
+  readonly alarm: Alarm;
+  readonly log: Log;
+  readonly #parts: LifeParts;
+  readonly #storage: ObjectStorage;
+  readonly #alarmClock: AlarmClock;
+  readonly #made: Promise<Hosted>;
+  readonly #sockets = new Set<NodeSocket<unknown>>();
+  readonly #timers = new Set<Later>();
+  /** Callers that have no answer yet: each hears of the end. */
+  readonly #callers = new Set<(error: Error) => void>();
+  #hosted: Hosted | null = null;
+  /** What its callers are told; null: it lives. */
+  #end: Error | null = null;
+  /** Epoch ms, the latest that was told. */
+  #latest = 0;
+
+  constructor(parts: LifeParts) {
+    const { queueId, database, pauses, log } = parts;
+    this.#parts = parts;
+    this.log = log;
+    this.#storage = database.begin();
+    this.sql = this.#storage.sql;
+    this.queueId = keptQueueId(this.sql, queueId);
+    this.alarm = this.#storage.alarm;
+    this.#alarmClock = new AlarmClock({
+      alarm: this.#storage.alarm,
+      now: () => this.now(),
+      fire: (setFor) => this.#fire(setFor),
+      pauses,
+    });
+    this.#made = this.#make();
+    this.#made.catch((error: unknown) => this.end(error as Error));
+  }
+
+  /** Resolves when the object takes calls. @throws what kept it from being made */
+  async made(): Promise<void> {
+    await this.#made;
+  }
+
+  now(): number {
+    const now = Date.now();
+    if (now < this.#latest) this.#parts.clockMoved();
+    else this.#latest = now;
+    return this.#latest;
+  }
+
+  machineTime(): number {
+    return Date.now();
+  }
+
+  databaseBytes(): number {
+    return this.#storage.databaseBytes();
+  }
+
+  transaction<T>(work: () => T): T {
+    return this.#storage.transaction(work);
+  }
+
+  gathered(): Promise<void> {
+    return this.#storage.gathered();
+  }
+
+  after(ms: number, run: () => void): () => void {
+    if (this.#end) return () => {};
+    const timer = later(ms, () => {
+      this.#timers.delete(timer);
+      this.#tell('a timer', run, () => this.restart(AFTER_ERROR));
+    });
+    this.#timers.add(timer);
+    return () => {
+      timer.cancel();
+      this.#timers.delete(timer);
+    };
+  }
+
+  background(work: Promise<unknown>): void {
+    work.catch((error: unknown) => this.#failed('its work in the background', error));
+  }
+
+  sockets(): HostSocket<unknown>[] {
+    return [...this.#sockets];
+  }
+
+  restart(reason: string): void {
+    this.end(new ObjectEnded(reason));
+  }
+
+  async clear<T>(remake: () => T): Promise<T> {
+    return this.#storage.clear(() => {
+      keptQueueId(this.sql, this.queueId);
+      return remake();
+    });
+  }
+
+  /**
+   * Asks the object.
+   * @param waits whether the answer waits for what the object wrote before it
+   */
+  call(name: string, asked: readonly unknown[], waits: boolean): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      if (this.#end) return reject(this.#end);
+      this.#callers.add(reject);
+      const answered = (effect: () => void) => {
+        this.#callers.delete(reject);
+        effect();
+      };
+      const answer = (effect: () => void) => (waits ? this.#leave(() => answered(effect)) : answered(effect));
+      const ask = (hosted: Hosted) => {
+        if (this.#end) return;
+        const method = (hosted as unknown as Record<string, (...asked: unknown[]) => unknown>)[name]!;
+        const failed = (error: unknown, isHalfDone: boolean) => {
+          if (!isHalfDone) return answer(() => reject(error));
+          answered(() => reject(error));
+          this.#failed(`the call ${name}`, error);
+          this.restart(AFTER_ERROR);
+        };
+        const done = (value: unknown) => {
+          const copy = plainCopy(value);
+          answer(() => resolve(copy));
+        };
+        const work = () => method.apply(hosted, asked as unknown[]);
+        this.#run(work, done, failed);
+      };
+      if (this.#hosted) ask(this.#hosted);
+      else this.#made.then(ask, () => {});
+    });
+  }
+
+  /** Returns why no socket may be opened, a sentence, or null. */
+  async mayOpen(): Promise<string | null> {
+    const hosted = await this.#made;
+    return hosted.mayOpen?.() ?? null;
+  }
+
+  /** Takes a socket that has just been opened. */
+  open(opened: unknown, webSocket: WebSocket): void {
+    const hosted = this.#hosted;
+    if (hosted === null || this.#end) return webSocket.close(CLOSE.restarting, RESTARTING);
+    const socket: NodeSocket<unknown> = new NodeSocket<unknown>(webSocket, {
+      leave: (effect) => this.#leave(effect),
+      now: () => this.now(),
+      pings: hosted.pings,
+      message: (message) => this.#heard(hosted, socket, message),
+      closed: (code) => this.#closed(hosted, socket, code),
+      log: this.log,
+    });
+    this.#sockets.add(socket);
+    const failed = () => socket.closeNow(INTERNAL_ERROR, 'the queue failed');
+    this.#tell('a new socket', () => hosted.opened?.(socket, opened), failed);
+  }
+
+  /** The process ends: the object closes its sockets, or has them closed, and says what it must. */
+  async leave(): Promise<void> {
+    const hosted = this.#hosted as { closeSockets?: unknown } | null;
+    if (hosted?.closeSockets) await this.call('closeSockets', [], true);
+    for (const socket of this.#sockets) socket.close(CLOSE.restarting, RESTARTING);
+    await this.#parts.database.synced();
+  }
+
+  /** Drops connections whose peers have not answered the close. */
+  dropSockets(): void {
+    for (const socket of this.#sockets) socket.drop();
+  }
+
+  /** Another time is stored for its alarm, or the wall clock was set forward: timers count on another. */
+  armAlarm(): void {
+    if (this.#hosted) this.#alarmClock.arm();
+  }
+
+  /** The clock of the machine was set back: the next object has the new time. */
+  async endForNewClock(): Promise<void> {
+    if (this.#end) return;
+    this.log('warn', 'the clock was set back; the object starts again to take it', {
+      queue_id: this.queueId,
+    });
+    if (this.#hosted)
+      this.#tell(
+        'the new clock',
+        () => this.#hosted?.clockSetBack?.(),
+        () => {},
+      );
+    await this.#parts.database.synced()?.catch(() => {});
+    this.restart('the object starts again with a new clock');
+  }
+
+  /** Nothing happens in it any more, and what it has not committed is undone. @param error what its callers get */
+  end(error: Error): void {
+    if (this.#end) return;
+    this.#end = error;
+    const { database, pauses, ended } = this.#parts;
+    database.undo(error);
+    if (this.#alarmClock.isFiring) pauses.failed();
+    this.#alarmClock.end();
+    for (const timer of this.#timers) timer.cancel();
+    for (const socket of this.#sockets) socket.closeNow(CLOSE.restarting, RESTARTING);
+    for (const reject of this.#callers) reject(error);
+    this.#callers.clear();
+    ended(this);
+  }
+
+  async #make(): Promise<Hosted> {
+    const caller: Caller = {
+      leave: (effect) => this.#leave(effect),
+      hears: (work) => {
+        if (!this.#end) work();
+      },
+    };
+    this.#hosted = (await this.#parts.make(this as unknown as ObjectHost<never>, caller)) as Hosted;
+    this.#alarmClock.arm();
+    return this.#hosted;
+  }
+
+  #leave(effect: () => void): void {
+    if (!this.#end) this.#parts.database.whenSynced(() => !this.#end && effect());
+  }
+
+  #heard(hosted: Hosted, socket: NodeSocket<unknown>, message: string | Uint8Array<ArrayBuffer>): void {
+    if (this.#end || socket.isClosing) return;
+    const failed = () => socket.closeNow(INTERNAL_ERROR, 'the queue failed');
+    this.#tell('a message', () => hosted.message?.(socket, message), failed);
+  }
+
+  #closed(hosted: Hosted, socket: NodeSocket<unknown>, code: number | null): void {
+    this.#sockets.delete(socket);
+    if (this.#end) return;
+    const failed = () => this.restart(AFTER_ERROR);
+    this.#tell('the end of a socket', () => hosted.closed?.(socket, code), failed);
+  }
+
+  async #fire(setFor: number | null): Promise<void> {
+    try {
+      await this.#hosted?.alarm?.(setFor);
+    } catch (error) {
+      this.#failed('its alarm', error);
+      throw error;
+    }
+  }
+
+  /** Tells the object something that nobody waits for. @param failed called unless it is restarted anyway */
+  #tell(what: string, tell: () => unknown, failed: () => void): void {
+    const threw = (error: unknown, isHalfDone: boolean) => {
+      this.#failed(what, error);
+      if (isHalfDone) this.restart(AFTER_ERROR);
+      else failed();
+    };
+    this.#run(tell, () => {}, threw);
+  }
+
+  #run(work: () => unknown, done: (value: unknown) => void, failed: Failed): void {
+    runWatched(
+      this.#parts.database,
+      work,
+      (value) => !this.#end && done(value),
+      (...failure) => {
+        if (!this.#end) failed(...failure);
+      },
+    );
+  }
+
+  #failed(what: string, error: unknown): void {
+    if (this.#end) return;
+    const text = (error as Partial<Error> | null)?.stack ?? String(error);
+    this.log('error', `the queue failed where it should not: ${what}`, {
+      queue_id: this.queueId,
+      error: text,
+    });
+  }
+}

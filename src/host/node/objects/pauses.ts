@@ -1,0 +1,25 @@
+/** As Durable Objects do with alarms: after the first failure, doubled after each of those that follow at once, ms. */
+const FIRST_MS = 2000;
+const LONGEST_MS = 64_000;
+
+/** Growing pauses before something that failed is tried again. They outlive the object that failed. */
+export class Pauses {
+  #failures = 0;
+  /** By a clock that nobody sets, ms. */
+  #notBefore = 0;
+
+  failed(): void {
+    this.#notBefore = performance.now() + Math.min(LONGEST_MS, FIRST_MS * 2 ** this.#failures);
+    this.#failures += 1;
+  }
+
+  worked(): void {
+    this.#failures = 0;
+    this.#notBefore = 0;
+  }
+
+  /** What is left of the pause, ms. */
+  leftMs(): number {
+    return Math.max(0, this.#notBefore - performance.now());
+  }
+}

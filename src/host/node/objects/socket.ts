@@ -1,0 +1,125 @@
+import { randomUUID } from 'node:crypto';
+import type { Duplex } from 'node:stream';
+import type { WebSocket } from 'ws';
+import type { HostSocket, Log } from '../../../durable/host.ts';
+import { PeerWatch } from './peer-watch.ts';
+import { plainCopy } from './plain-copy.ts';
+
+/** Does something that leaves the object: when all that was written before it is on disk, unless the object has ended. */
+export type Leave = (effect: () => void) => void;
+
+interface NodeSocketPorts {
+  leave: Leave;
+  now(): number;
+  /** The text by which the peer asks whether the connection holds, and the answer; left out: none is given. */
+  pings: { ping: string; pong: string } | undefined;
+  message(message: string | Uint8Array<ArrayBuffer>): void;
+  /** @param code null: the connection broke */
+  closed(code: number | null): void;
+  log: Log;
+}
+
+/** What a close frame may say, bytes. */
+const REASON_BYTES = 123;
+/** In place of a close frame: the connection broke. */
+const BROKE = 1006;
+
+/** A WebSocket of a hosted object. What is sent leaves by the object's gate, in one write for each turn of the event loop. */
+export class NodeSocket<Kept> implements HostSocket<Kept> {
+  readonly id = randomUUID();
+  readonly #socket: WebSocket;
+  readonly #stream: Duplex;
+  readonly #ports: NodeSocketPorts;
+  readonly #watch: PeerWatch;
+  #kept!: Kept;
+  #pingedAt = 0;
+  #isClosed = false;
+  #isCorked = false;
+
+  constructor(socket: WebSocket, ports: NodeSocketPorts) {
+    this.#socket = socket;
+    // `ws` offers no other way to it, and to join frames in one write.
+    this.#stream = (socket as unknown as { _socket: Duplex })._socket;
+    this.#ports = ports;
+    this.#watch = new PeerWatch(this.#stream, (why) => this.#giveUp(why));
+    socket.on('message', (data: Buffer, isBinary: boolean) => this.#heard(data, isBinary));
+    socket.on('close', (code) => {
+      this.#watch.end();
+      this.#isClosed = true;
+      ports.closed(code === BROKE ? null : code);
+    });
+    // Its `close` follows.
+    socket.on('error', (error) => ports.log('debug', 'a WebSocket broke', { error: String(error) }));
+  }
+
+  get isClosing(): boolean {
+    return this.#isClosed || this.#socket.readyState >= this.#socket.CLOSING;
+  }
+
+  load(): Kept {
+    return this.#kept;
+  }
+
+  save(kept: Kept): void {
+    this.#kept = plainCopy(kept);
+  }
+
+  send(message: string | Uint8Array<ArrayBuffer>): void {
+    this.#ports.leave(() => this.#write(message));
+  }
+
+  close(code: number, reason: string): void {
+    this.#isClosed = true;
+    this.#ports.leave(() => this.closeNow(code, reason));
+  }
+
+  /** Closes it without waiting for the gate. */
+  closeNow(code: number, reason: string): void {
+    this.#isClosed = true;
+    try {
+      this.#socket.close(code, Buffer.from(reason).subarray(0, REASON_BYTES).toString());
+    } catch {
+      // A code that may not be sent.
+      this.#socket.close();
+    }
+  }
+
+  /** Breaks the connection. */
+  drop(): void {
+    this.#socket.terminate();
+  }
+
+  pingedAt(): number {
+    return this.#pingedAt;
+  }
+
+  /** Sends at once: the gate has let it pass. Frames of one turn are one system call. */
+  #write(message: string | Uint8Array): void {
+    if (this.#socket.readyState !== this.#socket.OPEN) return;
+    if (!this.#isCorked) {
+      this.#isCorked = true;
+      this.#stream.cork();
+      setImmediate(() => {
+        this.#isCorked = false;
+        this.#stream.uncork();
+      });
+    }
+    this.#socket.send(message);
+    this.#watch.sent();
+  }
+
+  #heard(data: Buffer, isBinary: boolean): void {
+    const { pings, now, message } = this.#ports;
+    if (isBinary) return message(data as Buffer<ArrayBuffer>);
+    const text = data.toString();
+    if (text !== pings?.ping) return message(text);
+    this.#pingedAt = now();
+    this.#write(pings.pong);
+  }
+
+  #giveUp(why: string): void {
+    this.#watch.end();
+    this.#ports.log('warn', 'a WebSocket is given up', { why });
+    this.#socket.terminate();
+  }
+}

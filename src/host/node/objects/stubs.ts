@@ -1,0 +1,87 @@
+import type { HostedObject } from '../../../durable/host.ts';
+import type { HeldObject } from './held-object.ts';
+import type { Caller } from './life.ts';
+import { plainCopy } from './plain-copy.ts';
+
+/** Told by the host, and no calls of others. */
+const TOLD = [
+  'alarm',
+  'opened',
+  'mayOpen',
+  'message',
+  'closed',
+  'clockSetBack',
+] satisfies (keyof HostedObject)[];
+
+/** Who asks through a stub, and whom. */
+export interface Asking {
+  held: HeldObject;
+  /** The object that asks; null: the gateway, which has nothing to write. */
+  caller: Caller | null;
+}
+
+/** Asks an object of any class by the names of its methods. */
+export type Stub = Record<string, (...asked: unknown[]) => Promise<unknown>>;
+
+export interface StubOf {
+  /** Of the class. */
+  prototype: object;
+  /** Names of calls whose answers tell of nothing that is stored, and wait for no disk. */
+  atOnce?: readonly string[];
+  /** Name of the call that opens a socket; left out: the object has none. */
+  opens?: string;
+}
+
+/**
+ * Makes the stubs for objects of a class: each of its methods can be asked. Arguments and answers go as copies
+ * (plain-copy.ts).
+ */
+export function stubsOf({ prototype, atOnce = [], opens }: StubOf): (asking: Asking) => Stub {
+  class Asks {
+    readonly asking: Asking;
+
+    constructor(asking: Asking) {
+      this.asking = asking;
+    }
+  }
+  const methods = Asks.prototype as unknown as Record<string, unknown>;
+  for (const name of callsOf(prototype)) {
+    const waits = !atOnce.includes(name);
+    methods[name] = function (this: Asks, ...asked: unknown[]) {
+      return ask(this.asking, name, asked.map(plainCopy), waits);
+    };
+  }
+  if (opens !== undefined) {
+    methods[opens] = function (this: Asks, opened: unknown) {
+      return this.asking.held.connect(plainCopy(opened));
+    };
+  }
+  return (asking) => new Asks(asking) as unknown as Stub;
+}
+
+function ask({ held, caller }: Asking, name: string, asked: unknown[], waits: boolean): Promise<unknown> {
+  if (caller === null) return held.call(name, asked, waits);
+  return leaving(caller, () => held.call(name, asked, waits));
+}
+
+/**
+ * Asks for an object, once all that it wrote before is on disk. Of the answer an object that has ended hears nothing: its
+ * work ends there.
+ */
+export function leaving<T>(caller: Caller, ask: () => Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    caller.leave(() => {
+      ask().then(
+        (answer) => caller.hears(() => resolve(answer)),
+        (error: unknown) => caller.hears(() => reject(error)),
+      );
+    });
+  });
+}
+
+/** Names of the methods that others may call. */
+function callsOf(prototype: object): string[] {
+  const own = Object.getOwnPropertyDescriptors(prototype);
+  const told: readonly string[] = ['constructor', ...TOLD];
+  return Object.keys(own).filter((name) => typeof own[name]!.value === 'function' && !told.includes(name));
+}

@@ -1,0 +1,159 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { until } from '../../../support/poll.ts';
+import { Held } from './held.ts';
+
+let held: Held;
+
+beforeEach(async () => {
+  held = await Held.make();
+});
+afterEach(() => held.end());
+
+describe('an object', () => {
+  it('is made by its first call, once, and has tables of its own', async () => {
+    await Promise.all([held.run((object) => object.keep('a')), held.run((object) => object.keep('b'))]);
+    await held.run((object) => object.keep('c'), 'other');
+    expect(await held.stub().keeps!()).toEqual(['a', 'b']);
+    expect(await held.stub('other').keeps!()).toEqual(['c']);
+    expect(held.made.map(([queueId]) => queueId)).toEqual(['queue', 'other']);
+  });
+
+  it('keeps what it has answered, over an end of the process', async () => {
+    await held.run((object) => object.keep('a'));
+    await held.objects.stop();
+    held.start();
+    expect(await held.stub().keeps!()).toEqual(['a']);
+  });
+
+  it('gets copies of what it is asked, and answers with copies', async () => {
+    const lent = { list: ['mine'], bytes: new Uint8Array([1]) };
+    const answer = await held.stub().run!(() => lent);
+    expect(answer).toEqual(lent);
+    expect(answer).not.toBe(lent);
+    expect((answer as typeof lent).list).not.toBe(lent.list);
+    // Bytes go by reference.
+    expect((answer as typeof lent).bytes).toBe(lent.bytes);
+  });
+
+  it('that cannot be made tells why, and the next call makes it', async () => {
+    held.onMake = () => {
+      throw new Error('written by another version');
+    };
+    const asked = [held.stub().keeps!(), held.stub().keeps!()];
+    for (const { status, reason } of (await Promise.allSettled(asked)) as PromiseRejectedResult[])
+      expect([status, String(reason)]).toEqual(['rejected', 'Error: written by another version']);
+    held.onMake = () => {};
+    expect(await held.stub().keeps!()).toEqual([]);
+  });
+
+  it('answers an error that it throws to its caller alone', async () => {
+    await held.run((object) => object.keep('a'));
+    const refuse = () => {
+      throw new Error('no');
+    };
+    await expect(held.stub().run!(refuse)).rejects.toThrow('no');
+    expect(await held.stub().keeps!()).toEqual(['a']);
+    expect(held.made).toHaveLength(1);
+  });
+
+  it('is made anew where it throws with half of its work written', async () => {
+    await held.run((object) => object.keep('a'));
+    const waiting = held.run(() => new Promise(() => {}));
+    waiting.catch(() => {});
+    const half = held.stub().runNow!((object: Held['newest']) => {
+      object.keep('half');
+      throw new Error('the rest is missing');
+    });
+    await expect(half).rejects.toThrow('the rest is missing');
+    await expect(waiting).rejects.toMatchObject({ retryable: true });
+    expect(await held.stub().keeps!()).toEqual(['a']);
+    expect(held.made).toHaveLength(2);
+    expect(held.lines.map(([level]) => level)).toContain('error');
+  });
+
+  it('is not made anew where what it wrote was undone', async () => {
+    const undone = held.stub().runNow!((object: Held['newest']) =>
+      object.host.transaction(() => {
+        object.keep('half');
+        throw new Error('no');
+      }),
+    );
+    await expect(undone).rejects.toThrow('no');
+    expect(await held.stub().keeps!()).toEqual([]);
+    expect(held.made).toHaveLength(1);
+  });
+});
+
+describe('a restart', () => {
+  it('undoes what is not committed, and pending calls may be repeated', async () => {
+    await held.run((object) => object.keep('a'));
+    const restarted = held.run((object) => {
+      object.keep('b');
+      object.host.restart('it was asked to');
+    });
+    await expect(restarted).rejects.toMatchObject({ message: 'it was asked to', retryable: true });
+    expect(await held.stub().keeps!()).toEqual(['a']);
+    expect(held.made).toHaveLength(2);
+  });
+
+  it('ends the timers of the object, and its statements', async () => {
+    let fired = false;
+    const restarted = held.run((object) => {
+      object.host.after(1, () => {
+        fired = true;
+      });
+      object.host.restart('it was asked to');
+    });
+    await expect(restarted).rejects.toThrow('it was asked to');
+    expect(() => held.newest.host.sql.exec('SELECT 1')).toThrow('it was asked to');
+    await held.run((object) => new Promise<void>((done) => void object.host.after(20, done)));
+    expect(fired).toBe(false);
+  });
+
+  it('tells the old object nothing of what it had asked', async () => {
+    let heard = false;
+    const old = held.run((object) => {
+      void (object.other('other').keeps!() as Promise<unknown>).then(() => {
+        heard = true;
+      });
+      object.host.restart('it was asked to');
+    });
+    await expect(old).rejects.toMatchObject({ retryable: true });
+    await held.stub('other').keeps!();
+    await held.stub().keeps!();
+    expect(heard).toBe(false);
+  });
+
+  it('of one object leaves the others alone', async () => {
+    const waiting = held.run(
+      (object) => new Promise((done) => object.host.after(50, () => done('here'))),
+      'other',
+    );
+    await held.run((object) => object.host.restart('it was asked to')).catch(() => {});
+    expect(await waiting).toBe('here');
+  });
+
+  it('follows where a timer throws', async () => {
+    const failed = held.run((object) => {
+      object.host.after(1, () => {
+        throw new Error('a timer that fails');
+      });
+      return new Promise(() => {});
+    });
+    await expect(failed).rejects.toMatchObject({ retryable: true });
+    const failure = () => held.lines.find(([, , { error }]) => String(error).includes('a timer that fails'));
+    await until(failure, 'its error is logged');
+    await held.stub().keeps!();
+    expect(held.made).toHaveLength(2);
+  });
+
+  it('does not follow where work in the background fails, which is logged', async () => {
+    await held.run((object) => object.host.background(Promise.reject(new Error('in the background'))));
+    await until(
+      () => held.lines.some(([, , { error }]) => String(error).includes('in the background')),
+      'it is logged',
+    );
+    await held.stub().keeps!();
+    expect(held.made).toHaveLength(1);
+  });
+});
