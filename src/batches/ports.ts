@@ -6,15 +6,13 @@ export interface BatchPorts {
   sql: Sql;
   /** Epoch ms. In one life of the object it never goes back. */
   now(): number;
-  /** Epoch ms as the machine tells it: behind `now` while its clock has been set back. */
-  machineTime(): number;
-  /** Ends the object; its alarm starts it again at once, with the time of the machine. */
-  startAgain(): void;
   sleep(ms: number): Promise<void>;
   queue: BatchQueue;
   /** What an engine may be asked for. */
   routes: RouteList;
   files: BatchFiles;
+  /** Keeps the object at work until this settles. */
+  background(work: Promise<void>): void;
   log(level: 'info' | 'warn' | 'error', message: string, fields?: Record<string, unknown>): void;
 }
 

@@ -1,4 +1,3 @@
-import { standsStill } from '../durable/machine-time.ts';
 import { addFile, removeFile } from '../files/file-index.ts';
 import type { BatchStatus } from '../protocol/file-answers.ts';
 import { type JobView, lineJobId, lineOfJob } from '../protocol/index.ts';
@@ -42,7 +41,7 @@ const MAY_END_MS = 30_000;
 export class BatchRunner {
   readonly #ports: BatchPorts;
   readonly #sizes: RunnerSizes;
-  #running: Promise<void> | null = null;
+  #isRunning = false;
   /** The queue tells what settles of the lines that it was given. */
   #isListening = false;
   readonly #pace = new Pace();
@@ -51,7 +50,6 @@ export class BatchRunner {
   readonly #failing = new Map<string, number>();
   /** What the lines of each batch that ends early waited for, a clause by batch id; null: nobody can tell. */
   readonly #waited = new Map<string, string | null>();
-  #isEnding = false;
 
   /** @param sizes others than in production make a small world meet what a large one does */
   constructor(ports: BatchPorts, sizes = SIZES) {
@@ -62,9 +60,12 @@ export class BatchRunner {
 
   /** There is, or may be, something to do. */
   wake(): void {
-    this.#running ??= this.#run().finally(() => {
-      this.#running = null;
+    if (this.#isRunning) return;
+    this.#isRunning = true;
+    const run = this.#run().finally(() => {
+      this.#isRunning = false;
     });
+    this.#ports.background(run);
   }
 
   /** Returns the next line of a batch, one that the queue has before the others, or null where there is none. */
@@ -81,18 +82,8 @@ export class BatchRunner {
     };
   }
 
-  /** @returns whether the object ends, because its clock was set back: it would wait until the clock is there again */
-  watchClock(): boolean {
-    const { now, machineTime, startAgain, log } = this.#ports;
-    if (this.#isEnding || !standsStill(now(), machineTime())) return this.#isEnding;
-    this.#isEnding = true;
-    log('warn', 'the clock was set back; the object of batches starts again to take it');
-    startAgain();
-    return true;
-  }
-
   async #run(): Promise<void> {
-    while (!this.watchClock()) {
+    while (true) {
       const active = activeBatches(this.#ports.sql);
       if (active.length === 0) return;
       try {
@@ -105,14 +96,9 @@ export class BatchRunner {
         this.#ports.log('warn', 'batches wait: the queue or a file cannot be reached', {
           error: String((error as Error)?.message ?? error),
         });
-        await this.#pause(PAUSE_MS);
+        await this.#ports.sleep(PAUSE_MS);
       }
     }
-  }
-
-  /** Not where the clock was set back: the timer would not come. */
-  async #pause(ms: number): Promise<void> {
-    if (!this.watchClock()) await this.#ports.sleep(ms);
   }
 
   /** After a start of this object, or of the queue: lines that the queue does not know are submitted again. */
@@ -174,18 +160,18 @@ export class BatchRunner {
     const open = lineCounts(sql);
     if (open.every(({ submitted }) => submitted === 0)) {
       // Nothing can settle.
-      if (waitMs > 0) await this.#pause(waitMs);
+      if (waitMs > 0) await this.#ports.sleep(waitMs);
       return;
     }
     // The calls and commits of a round cost the same for one line and for many.
     if (waitMs > 0 && open.some(({ waiting }) => waiting > 0))
-      await this.#pause(
+      await this.#ports.sleep(
         Math.min(GATHER_MS, this.#pace.leastTimeFor(this.#sizes.window.least / 4, this.#ports.now())),
       );
     const jobs = await this.#ports.queue.nextSettled(waitMs);
     if (jobs === null) {
       this.#isListening = false;
-      if (activeBatches(this.#ports.sql).length > 0) await this.#pause(QUESTION_MS);
+      if (activeBatches(this.#ports.sql).length > 0) await this.#ports.sleep(QUESTION_MS);
       return;
     }
     const byBatch = Map.groupBy(jobs, ({ id }) => lineOfJob(id)?.batchId ?? '');

@@ -6,6 +6,7 @@ import type { BatchPorts, BatchQueue } from '../../src/batches/ports.ts';
 import { BatchRunner } from '../../src/batches/runner.ts';
 import { BATCHES_TABLES } from '../../src/batches/tables.ts';
 import { lookAfter } from '../../src/batches/upkeep.ts';
+import { standsStill } from '../../src/durable/machine-time.ts';
 import type { SqlValue } from '../../src/durable/ports.ts';
 import { createTables } from '../../src/durable/tables.ts';
 import { addFile, findFile } from '../../src/files/file-index.ts';
@@ -62,6 +63,7 @@ export class BatchesHost {
   readonly #random: Random;
   #rules: Rules | null = null;
   #isServerUp = false;
+  #isEnding = false;
   /** Counts lives of the object: what belongs to an earlier one is void. */
   #life = 0;
   #latestNow = 0;
@@ -120,7 +122,9 @@ export class BatchesHost {
         this.#ports.timeline.after(this.#random.int(0, STARTS_WITHIN_MS), () => {
           if (!isAlive() || !this.#isServerUp) return;
           try {
-            const answer = work(this.#started());
+            const rules = this.#started();
+            this.#watchClock();
+            const answer = work(rules);
             this.#hold(() => isAlive() && resolve(answer));
           } catch (error) {
             reject(error);
@@ -131,11 +135,7 @@ export class BatchesHost {
       addFile: (file) => ask(({ ports }) => this.#look(() => addFile(ports.sql, file))),
       findFile: (id) => ask(({ ports }) => findFile(ports.sql, id, null, ports.now())),
       createBatch: (asked, key) => ask(({ ports }) => this.#look(() => createBatch(ports, asked, key))),
-      findBatch: (id) =>
-        ask(({ ports, runner }) => {
-          runner.watchClock();
-          return findBatch(ports.sql, id, null)?.batch ?? null;
-        }),
+      findBatch: (id) => ask(({ ports }) => findBatch(ports.sql, id, null)?.batch ?? null),
       cancelBatch: (id) => ask(({ ports }) => this.#look(() => cancelBatch(ports, id, null))),
     };
   }
@@ -160,6 +160,7 @@ export class BatchesHost {
 
   #end(): void {
     this.#life += 1;
+    this.#isEnding = false;
     this.#rules = null;
     this.#held = [];
     this.disk.rollback();
@@ -173,8 +174,21 @@ export class BatchesHost {
     return this.#latestNow;
   }
 
+  /** An object whose clock was set back would wait until the clock is there again: its host ends it. */
+  #watchClock(): void {
+    const { timeline, trace } = this.#ports;
+    if (this.#isEnding || !standsStill(this.#now, timeline.now)) return;
+    trace.say('the clock was set back; the batches object ends');
+    this.#alarmPort().set(timeline.now);
+    this.#isEnding = true;
+    const life = this.#life;
+    this.#hold(() => life === this.#life && this.reset());
+  }
+
   #alarmPort() {
     const set = (at: number | null) => {
+      // Its host starts the next one at once.
+      if (this.#isEnding) return;
       this.disk.touch();
       this.#alarmAt = at;
       this.#planCommit();
@@ -236,13 +250,11 @@ export class BatchesHost {
     return {
       sql: { exec },
       now: () => this.#now,
-      machineTime: () => timeline.now,
-      startAgain: () => {
-        this.#alarmPort().set(timeline.now);
-        this.#hold(() => life === this.#life && this.reset());
+      sleep: (ms) => {
+        this.#watchClock();
+        return new Promise((resolve) => timeline.at(this.#now + ms, () => life === this.#life && resolve()));
       },
-      sleep: (ms) =>
-        new Promise((resolve) => timeline.at(this.#now + ms, () => life === this.#life && resolve())),
+      background: () => {},
       queue: this.#guarded(this.#ports.queue(() => life === this.#life)),
       routes: inferenceRoutes(),
       files: this.#guarded(this.files),

@@ -1,9 +1,13 @@
-import { BatchesObject as Batches } from '../../gateway/batches/object.ts';
+import { BatchesObject as Hosted } from '../../batches/object.ts';
+import type { ObjectHost } from '../../durable/host.ts';
+import { batchesAsk } from '../../gateway/batches/ask.ts';
 import { type Bindings, environmentOf } from './environment.ts';
+import { shellOf } from './shell.ts';
 
-/** The Durable Object of a queue's batches. */
-export class BatchesObject extends Batches {
-  constructor(ctx: DurableObjectState, bindings: Bindings) {
-    super(ctx, environmentOf(bindings));
-  }
-}
+/** The Durable Object that knows the files and runs the batches of a queue id. */
+export class BatchesObject extends shellOf({
+  hosted: Hosted,
+  make: (host: ObjectHost, bindings: Bindings) =>
+    new Hosted(host, batchesAsk(environmentOf(bindings), host.queueId)),
+  namespace: ({ BATCHES }) => BATCHES,
+}) {}

@@ -51,8 +51,6 @@ function runnerOf(harness: QueueHarness, sql: Sql, now: number, append: BatchPor
     {
       sql,
       now: () => clock.now,
-      machineTime: () => clock.now,
-      startAgain: () => {},
       sleep: () => new Promise((done) => setTimeout(done, 1)),
       queue: batchQueue(env, 'q'),
       routes: inferenceRoutes(),
@@ -63,6 +61,7 @@ function runnerOf(harness: QueueHarness, sql: Sql, now: number, append: BatchPor
         append,
         keep: async () => {},
       },
+      background: () => {},
       log: () => {},
     },
     { window: { least: 2, slots: 1 }, mostAtOnce: 2 },

@@ -1,9 +1,22 @@
+import type { BatchesAsk } from '../../batches/object.ts';
 import type { BatchFiles } from '../../batches/ports.ts';
+import { inferenceRoutes } from '../../protocol/index.ts';
 import type { Env } from '../env.ts';
 import { callFiles } from '../objects/calls.ts';
+import { batchQueue, ownModels } from './queue.ts';
+
+/** What the object of a queue id's batches asks of others: as the gateway does. */
+export function batchesAsk(env: Env, queueId: string): BatchesAsk {
+  return {
+    queue: batchQueue(env, queueId),
+    files: batchFiles(env, queueId),
+    routes: inferenceRoutes(env.INFERENCE_ROUTES),
+    ownModels: (models) => ownModels(env, models),
+  };
+}
 
 /** The files of a queue id's batches. */
-export function batchFiles(env: Env, queueId: string): BatchFiles {
+function batchFiles(env: Env, queueId: string): BatchFiles {
   return {
     size: (id) => callFiles(env, queueId, (files) => files.size(id)),
     read: (id, offset, length) => callFiles(env, queueId, (files) => files.read(id, offset, length)),

@@ -1,0 +1,103 @@
+import type { HostedObject, ObjectHost } from '../durable/host.ts';
+import { createTables } from '../durable/tables.ts';
+import { addFile, type FilePage, type FilesWanted, listFiles } from '../files/file-index.ts';
+import type { FileRecord } from '../files/rpc.ts';
+import { backlog } from './backlog.ts';
+import type { Batch, NewBatch } from './batch.ts';
+import { type BatchesWanted, findBatch, listBatches } from './batch-table.ts';
+import { cancelBatch, createBatch, fileOf, unlistFile } from './batches.ts';
+import type { BatchPorts } from './ports.ts';
+import type { Backlog, BatchesRpc, NextLine, RemoveFileAnswer } from './rpc.ts';
+import { BatchRunner } from './runner.ts';
+import { BATCHES_TABLES } from './tables.ts';
+import { lookAfter } from './upkeep.ts';
+
+/** What the object asks of others, and how it names what it asks for. */
+export interface BatchesAsk extends Pick<BatchPorts, 'queue' | 'files' | 'routes'> {
+  /** Returns the models that callers' names for them stand for. */
+  ownModels(models: readonly (string | null)[]): (string | null)[];
+}
+
+/** The object that knows the files and runs the batches of a queue id, one for each. */
+export class BatchesObject implements HostedObject, BatchesRpc {
+  readonly #host: ObjectHost;
+  readonly #ask: BatchesAsk;
+  readonly #ports: BatchPorts;
+  readonly #runner: BatchRunner;
+
+  constructor(host: ObjectHost, ask: BatchesAsk) {
+    this.#host = host;
+    this.#ask = ask;
+    createTables(host.sql, BATCHES_TABLES);
+    const { queue, files, routes } = ask;
+    this.#ports = {
+      sql: host.sql,
+      now: () => host.now(),
+      sleep: (ms) => new Promise((done) => void host.after(ms, done)),
+      queue,
+      files,
+      routes,
+      background: (work) => host.background(work),
+      log: (level, message, fields) => host.log(level, message, { queue_id: host.queueId, ...fields }),
+    };
+    this.#runner = new BatchRunner(this.#ports);
+    this.#look();
+  }
+
+  async addFile(file: FileRecord): Promise<void> {
+    addFile(this.#ports.sql, file);
+    this.#look();
+  }
+
+  async findFile(id: string, viewer: string | null): Promise<FileRecord | null> {
+    return fileOf(this.#ports, id, viewer);
+  }
+
+  async listFiles(wanted: FilesWanted): Promise<FilePage | null> {
+    return listFiles(this.#ports.sql, wanted, this.#host.now());
+  }
+
+  async removeFile(id: string, viewer: string | null): Promise<RemoveFileAnswer> {
+    return unlistFile(this.#ports, id, viewer);
+  }
+
+  async createBatch(asked: NewBatch, idempotencyKey: string | null): Promise<Batch | null> {
+    const batch = createBatch(this.#ports, asked, idempotencyKey);
+    this.#look();
+    return batch;
+  }
+
+  async findBatch(id: string, viewer: string | null): Promise<Batch | null> {
+    return findBatch(this.#ports.sql, id, viewer)?.batch ?? null;
+  }
+
+  async nextLine(id: string): Promise<NextLine | null> {
+    const stored = findBatch(this.#ports.sql, id, null);
+    return stored === null ? null : this.#runner.nextLine(stored);
+  }
+
+  async listBatches(wanted: BatchesWanted): Promise<{ batches: Batch[]; has_more: boolean } | null> {
+    return listBatches(this.#ports.sql, wanted);
+  }
+
+  async cancelBatch(id: string, viewer: string | null): Promise<Batch | null> {
+    const batch = cancelBatch(this.#ports, id, viewer);
+    this.#look();
+    return batch;
+  }
+
+  async backlog(): Promise<Backlog[]> {
+    const left = backlog(this.#ports.sql);
+    const models = this.#ask.ownModels(left.map(({ model }) => model));
+    return left.map((one, index) => ({ ...one, model: models[index]! }));
+  }
+
+  async alarm(): Promise<void> {
+    this.#look();
+  }
+
+  /** Wakes the runner, and sets the alarm, if there may be something to do. */
+  #look(): void {
+    if (lookAfter(this.#ports, this.#host.alarm)) this.#runner.wake();
+  }
+}
