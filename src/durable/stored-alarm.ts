@@ -18,6 +18,7 @@ export class StoredAlarm implements Alarm {
   #at: number | null;
   /** Epoch ms: while its handler runs, it is set for none before. */
   #earliest = 0;
+  #isOver = false;
 
   private constructor(storage: AlarmStorage, at: number | null) {
     this.#storage = storage;
@@ -33,11 +34,19 @@ export class StoredAlarm implements Alarm {
   }
 
   set(atMs: number): void {
+    if (this.#isOver) return;
     this.#at = Math.max(Math.ceil(atMs), this.#earliest);
     void this.#storage.setAlarm(this.#at);
   }
 
+  /** Sets it for the next object: what this one sets after that does not count. */
+  setForNext(atMs: number): void {
+    this.set(atMs);
+    this.#isOver = true;
+  }
+
   clear(): void {
+    if (this.#isOver) return;
     this.#at = null;
     void this.#storage.deleteAlarm();
   }

@@ -69,6 +69,8 @@ export class DurableObjectHost<Kept> implements ObjectHost<Kept> {
   }
 
   after(ms: number, run: () => void): () => void {
+    // It would not come. Not at once: the object is in the middle of something.
+    queueMicrotask(() => this.#watchClock(true));
     const timer = setTimeout(() => {
       run();
       this.#watchClock(false);
@@ -138,7 +140,7 @@ export class DurableObjectHost<Kept> implements ObjectHost<Kept> {
   /** The alarm starts the next object, even where nobody calls. No timer would come. */
   async #endForNewClock(): Promise<void> {
     this.#hosted.clockSetBack?.();
-    this.alarm.set(this.machineTime());
+    this.alarm.setForNext(this.machineTime());
     // Its event is done, and what it answered has left.
     await this.#roundTrip();
     await this.#ctx.storage.sync();
