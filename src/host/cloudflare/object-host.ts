@@ -3,7 +3,6 @@ import { machineTime } from '../../durable/machine-time.ts';
 import type { Sql } from '../../durable/ports.ts';
 import { sqlOf } from '../../durable/storage.ts';
 import { StoredAlarm } from '../../durable/stored-alarm.ts';
-import { DEFAULT_QUEUE } from '../../settings/queue-settings.ts';
 import { ClockWatch } from './clock-watch.ts';
 import { Gathering } from './gathering.ts';
 import { HibernatingSocket } from './hibernating-socket.ts';
@@ -39,7 +38,9 @@ export class DurableObjectHost<Kept> implements ObjectHost<Kept> {
     this.#roundTrip = roundTrip;
     this.#gathering = new Gathering(roundTrip);
     this.alarm = alarm;
-    this.queueId = ctx.id.name ?? DEFAULT_QUEUE;
+    // Under the id of another queue it would delete the files of this one's jobs, which the other does not know.
+    if (ctx.id.name === undefined) throw new Error('the runtime does not tell the id of the queue');
+    this.queueId = ctx.id.name;
     this.sql = sqlOf(ctx.storage);
     this.#clock = new ClockWatch(
       () => this.now(),
