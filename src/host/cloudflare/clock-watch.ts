@@ -1,4 +1,4 @@
-import { standsStill } from '../../durable/machine-time.ts';
+import { standsStill } from './machine-time.ts';
 
 /**
  * Asking the machine is a statement. Beside a commit it costs little; an event that stays in memory and comes within so

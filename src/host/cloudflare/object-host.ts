@@ -1,12 +1,12 @@
 import type { HostedObject, HostSocket, ObjectHost } from '../../durable/host.ts';
-import { machineTime } from '../../durable/machine-time.ts';
 import type { Sql } from '../../durable/ports.ts';
-import { sqlOf } from '../../durable/storage.ts';
-import { StoredAlarm } from '../../durable/stored-alarm.ts';
 import { ClockWatch } from './clock-watch.ts';
 import { Gathering } from './gathering.ts';
 import { HibernatingSocket } from './hibernating-socket.ts';
 import { log } from './log.ts';
+import { machineTime } from './machine-time.ts';
+import { sqlOf } from './storage.ts';
+import { StoredAlarm } from './stored-alarm.ts';
 
 type Hosted = Pick<HostedObject, 'clockSetBack' | 'pings'>;
 

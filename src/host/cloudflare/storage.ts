@@ -1,4 +1,4 @@
-import type { Row, Sql, SqlValue } from './ports.ts';
+import type { Row, Sql, SqlValue } from '../../durable/ports.ts';
 
 /** Narrower rows are cheaper as the runtime's own objects, by half; one of 27 columns costs half as much again. */
 const WIDE_COLUMNS = 8;

@@ -1,4 +1,4 @@
-import type { Alarm } from './ports.ts';
+import type { Alarm } from '../../durable/ports.ts';
 
 /** Of a Durable Object. */
 interface AlarmStorage {

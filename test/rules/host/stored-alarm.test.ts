@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { StoredAlarm } from '../../../src/durable/stored-alarm.ts';
+import { StoredAlarm } from '../../../src/host/cloudflare/stored-alarm.ts';
 
 /** The alarm of one object as workerd 1.20261117.1 keeps it, and the clock that its handler reads. */
 class Runtime {

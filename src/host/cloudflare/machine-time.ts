@@ -1,4 +1,4 @@
-import type { Sql } from './ports.ts';
+import type { Sql } from '../../durable/ports.ts';
 
 /** Smaller corrections of a clock pass by themselves, ms. */
 const SET_BACK_MS = 1000;
