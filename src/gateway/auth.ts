@@ -10,6 +10,7 @@ import type { Env } from './env.ts';
 import { HttpError } from './errors.ts';
 import { callFleet } from './objects/calls.ts';
 import { mayBeQueue } from './objects/queue-ids.ts';
+import type { RequestHead } from './request-head.ts';
 import { entryOfCookie } from './sign-in.ts';
 import { entryOfToken, isOpen } from './tokens.ts';
 
@@ -34,7 +35,7 @@ export type Caller = TokenEntry & { signed_in?: string; queue_id?: string } & Pa
  *   elsewhere than this machine
  */
 export async function authorize(
-  request: Request,
+  request: RequestHead,
   env: AuthSettings,
   anyOf: readonly Scope[],
 ): Promise<Caller | null> {
@@ -75,7 +76,7 @@ export function denialOf(
 const KEY_HEADERS = ['x-api-key', 'api-key'];
 
 /** Returns the token of a request. On RunPod's routes it may lack `Bearer`, as in RunPod's documentation. */
-function tokenIn(request: Request): string | undefined {
+function tokenIn(request: RequestHead): string | undefined {
   const isRunpod = dialectOf(new URL(request.url).pathname) === 'runpod';
   const form = isRunpod ? /^(?:Bearer\s+)?(\S+)\s*$/i : /^Bearer\s+(\S+)\s*$/i;
   const { headers } = request;
@@ -156,7 +157,7 @@ async function entryOfLaunch(token: string, env: AuthSettings): Promise<Caller |
 
 /** What the machine of a launched worker costs, US dollars an hour; known also where no tokens are configured. */
 export async function priceOfLaunch(
-  request: Request,
+  request: RequestHead,
   env: AuthSettings,
   entry: Caller | null,
 ): Promise<number | null> {
@@ -174,7 +175,7 @@ async function launchedWith(token: string, env: AuthSettings): Promise<LaunchedW
 
 /** Whether `authorize` would let it through. */
 export async function isAuthorized(
-  request: Request,
+  request: RequestHead,
   env: AuthSettings,
   anyOf: readonly Scope[],
 ): Promise<boolean> {
@@ -201,7 +202,7 @@ const FORWARDED_HEADERS = [
  * @param localHosts more names of this machine, comma-separated
  * @throws HttpError 403
  */
-export function rejectStrangers({ url, headers }: Request, localHosts = ''): void {
+export function rejectStrangers({ url, headers }: RequestHead, localHosts = ''): void {
   const host = new URL(url).hostname;
   // Systems connect 0.0.0.0 to their loopback.
   const isHere =

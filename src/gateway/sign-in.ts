@@ -3,6 +3,7 @@ import type { TokenEntry } from '../settings/token-entry.ts';
 import type { Env } from './env.ts';
 import { HttpError } from './errors.ts';
 import { callFleet } from './objects/calls.ts';
+import type { RequestHead } from './request-head.ts';
 import { allTokens, hasExpired, hexOf, sha256Of, type TokenSources } from './tokens.ts';
 
 /**
@@ -29,7 +30,7 @@ export interface SignedIn {
  * @param now epoch ms
  */
 export async function signIn(
-  request: Request,
+  request: RequestHead,
   env: Pick<Env, 'objects'>,
   entry: TokenEntry,
   basePath: string,
@@ -44,7 +45,7 @@ export async function signIn(
 
 /** @returns for `Set-Cookie`: the browser forgets it too */
 export async function signOut(
-  request: Request,
+  request: RequestHead,
   env: Pick<Env, 'objects'>,
   basePath: string,
 ): Promise<string> {
@@ -58,7 +59,7 @@ export async function signOut(
 
 /** When the cookie of a request ends, and for which token it stands; null: the request has no valid cookie. */
 export async function signedIn(
-  request: Request,
+  request: RequestHead,
   env: TokenSources,
 ): Promise<{ id_sha256: string; entry: TokenEntry; expires_at: number } | null> {
   const id = idIn(request);
@@ -74,7 +75,7 @@ export async function signedIn(
  * @throws HttpError 403 for a change, or a WebSocket, that another page than ours asks for
  */
 export async function entryOfCookie(
-  request: Request,
+  request: RequestHead,
   env: TokenSources,
 ): Promise<(TokenEntry & { signed_in: string }) | null> {
   if (idIn(request) === null) return null;
@@ -89,7 +90,7 @@ export async function entryOfCookie(
  * Whether a browser says that a page of this gateway asks. Pages cannot make these headers up.
  * @throws HttpError 403 where it does not
  */
-export function requireOwnPage({ headers, url }: Request): void {
+export function requireOwnPage({ headers, url }: RequestHead): void {
   const site = headers.get('sec-fetch-site');
   const origin = headers.get('origin');
   // Proxies often rewrite Host, and then tell it here.
@@ -107,13 +108,13 @@ export function requireOwnPage({ headers, url }: Request): void {
 }
 
 /** What the cookie of a request holds; null: there is none. */
-function idIn(request: Request): string | null {
+function idIn(request: RequestHead): string | null {
   const cookies = (request.headers.get('cookie') ?? '').split(/;\s*/).map((pair) => pair.split('='));
   const value = (name: string) => cookies.find(([own]) => own === name)?.[1];
   return value(COOKIES.overTls) || value(COOKIES.else) || null;
 }
 
-function cookieWith(request: Request, id: string, basePath: string, seconds: number): string {
+function cookieWith(request: RequestHead, id: string, basePath: string, seconds: number): string {
   // If a proxy does not tell the truth here, the browser refuses the cookie, and nobody else is harmed.
   const isTls = /^https/.test(request.headers.get('x-forwarded-proto') ?? new URL(request.url).protocol);
   const name = isTls && basePath === '/' ? COOKIES.overTls : COOKIES.else;

@@ -11,6 +11,7 @@ import { type BodyFacts, bodyFacts } from '../../request-facts/body-facts.ts';
 import { HttpError } from '../errors.ts';
 import { asHttp } from '../json-scan.ts';
 import type { ModelAliases } from '../model-aliases.ts';
+import type { RequestHead } from '../request-head.ts';
 
 /** Content types that clients put on JSON when the caller names none: curl's `-d`, and `fetch` with a text. */
 const UNNAMED_TYPES: readonly string[] = ['application/x-www-form-urlencoded', 'text/plain'];
@@ -44,7 +45,7 @@ interface Content {
  * @throws HttpError 400, 414
  */
 export function engineCall(
-  request: Request,
+  request: RequestHead,
   path: string,
   bytes: Uint8Array,
   aliases: ModelAliases,
@@ -73,7 +74,7 @@ export function engineCall(
   return { facts, payload: pack(head, body), priorities, requestId };
 }
 
-function readContent(request: Request, bytes: Uint8Array, aliases: ModelAliases): Content {
+function readContent(request: RequestHead, bytes: Uint8Array, aliases: ModelAliases): Content {
   const given = request.headers.get('content-type');
   const named = given?.split(';', 1)[0]?.trim().toLowerCase() ?? '';
   const isUnnamed = bytes.byteLength > 0 && (named === '' || UNNAMED_TYPES.includes(named));

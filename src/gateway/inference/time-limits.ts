@@ -2,6 +2,7 @@ import type { WaitingRequest } from '../../queue/rpc.ts';
 import { parseRequestTimeouts, type RequestTimeouts } from '../../settings/request-timeouts.ts';
 import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
+import type { RequestHead } from '../request-head.ts';
 
 /** How long a caller waits for a slot of a worker that exists, unless X-Queue-Wait says otherwise, ms. */
 const WAIT_FOR_SLOT_MS = 600_000;
@@ -17,7 +18,7 @@ export interface GivenLimits {
 }
 
 /** By its headers and the queue's limits by route. @throws HttpError 400 */
-export function limitsOf({ headers }: Request, pathname: string, env: Env): GivenLimits {
+export function limitsOf({ headers }: RequestHead, pathname: string, env: Env): GivenLimits {
   const limits = [secondsIn(headers, 'X-Request-Timeout'), timeoutsOf(env).of(pathname)];
   const given = limits.filter((limit) => limit !== undefined);
   return {
@@ -55,7 +56,7 @@ export function waitsOf({
 
 /** @returns ms */
 function secondsIn(
-  headers: Headers,
+  headers: RequestHead['headers'],
   name: 'X-Queue-Wait' | 'X-Queue-Deadline' | 'X-Request-Timeout',
 ): number | undefined {
   const header = headers.get(name);

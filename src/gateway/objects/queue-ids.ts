@@ -2,6 +2,7 @@ import { matchesPattern } from '../../protocol/index.ts';
 import { DEFAULT_QUEUE, QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
 import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
+import type { RequestHead } from '../request-head.ts';
 
 /**
  * Which queue a request is for: header `X-Queue-Id`, else query `queue_id`, else the default. Each id is an object
@@ -9,7 +10,7 @@ import { HttpError } from '../errors.ts';
  * @param named in the body; goes before all
  * @throws HttpError 400, or 404 for a queue that may not exist
  */
-export function queueIdOf(env: Pick<Env, 'QUEUE_IDS'>, request: Request, named?: string): string {
+export function queueIdOf(env: Pick<Env, 'QUEUE_IDS'>, request: RequestHead, named?: string): string {
   const { headers, url } = request;
   const id = named ?? headers.get('x-queue-id') ?? new URL(url).searchParams.get('queue_id') ?? DEFAULT_QUEUE;
   if (id === '' || id.length > 256) {
