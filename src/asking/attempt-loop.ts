@@ -6,27 +6,44 @@ import { GONE, type HangUp } from './hang-up.ts';
 /** Pause before asking again for a worker after one released the job, ms; doubles up to the second. */
 const RELEASE_PAUSE_MS = { first: 20, most: 1000 };
 
-export interface AttemptLoopPorts {
+/** @typeParam Answer what carries the answer of an engine */
+export interface AttemptLoopPorts<Answer> {
   queue: {
     request(job: WaitingRequest): Promise<RequestAnswer>;
     /** Its caller is gone. */
     cancel(jobId: string): Promise<unknown>;
   };
-  /** The response of the worker's relay for one stream. */
+  /** What the worker's relay has of one stream. */
   openStream(
     streamId: number,
     of: { call: WaitingRequest; worker_id: string; headers?: Record<string, string> },
-  ): Promise<Response>;
+  ): Promise<Opened<Answer>>;
   /** Keeps the process at work for a promise that is not awaited. */
   waitUntil(promise: Promise<unknown>): void;
   now(): number;
   sleep(ms: number): Promise<void>;
 }
 
+/** A stream that has opened, or broke before it gave anything. */
+export type Opened<Answer> =
+  | {
+      answer: Answer;
+      /** Nobody reads it. */
+      drop(): void;
+    }
+  | { broken: BrokenReason };
+
+/** A stream whose relay answers with responses. */
+export function openedResponse(response: Response): Opened<Response> {
+  const broken = response.headers.get(BROKEN_HEADER);
+  if (broken !== null) return { broken: JSON.parse(broken) as BrokenReason };
+  return { answer: response, drop: () => void response.body?.cancel().catch(() => {}) };
+}
+
 /** How one caller's request ended, before any of it is put into HTTP. */
-export type Outcome =
+export type Outcome<Answer = Response> =
   /** The engine's own answer; its body may still be on its way. */
-  | { kind: 'answer'; response: Response }
+  | { kind: 'answer'; answer: Answer }
   /** A worker without an answer socket finished it. */
   | Extract<RequestAnswer, { kind: 'result' }>
   /** Final, or the last of the attempts. */
@@ -46,11 +63,11 @@ const DEADLINE_PASSED: Failure = {
  * when an attempt broke before it gave anything. Attempts released by a worker are not counted; they end
  * with the time the caller would wait for a slot.
  */
-export async function runAttempts(
+export async function runAttempts<Answer>(
   call: WaitingRequest,
   hangUp: HangUp,
-  ports: AttemptLoopPorts,
-): Promise<Outcome> {
+  ports: AttemptLoopPorts<Answer>,
+): Promise<Outcome<Answer>> {
   const started = ports.now();
   let attempts = 0;
   let pause = RELEASE_PAUSE_MS.first;
@@ -62,9 +79,13 @@ export async function runAttempts(
     if ([deadline_ms, limit_ms].some((ms) => ms !== undefined && ms <= 0)) {
       return { kind: 'failed', failure: DEADLINE_PASSED, attempts };
     }
-    const again =
+    const again: Pick<WaitingRequest, 'earlier'> =
       fence === null ? {} : { earlier: { attempts, fence_token: fence, elapsed_ms: ports.now() - started } };
-    const outcome = await attempt({ ...call, deadline_ms, limit_ms, ...again }, hangUp, ports);
+    const outcome: Exclude<Outcome<Answer>, { kind: 'gone' }> | typeof GONE = await attempt(
+      { ...call, deadline_ms, limit_ms, ...again },
+      hangUp,
+      ports,
+    );
     if (outcome === GONE) {
       ports.waitUntil(ports.queue.cancel(call.job_id));
       return { kind: 'gone' };
@@ -82,11 +103,11 @@ export async function runAttempts(
   }
 }
 
-async function attempt(
+async function attempt<Answer>(
   call: WaitingRequest,
   hangUp: HangUp,
-  ports: AttemptLoopPorts,
-): Promise<Exclude<Outcome, { kind: 'gone' }> | typeof GONE> {
+  ports: AttemptLoopPorts<Answer>,
+): Promise<Exclude<Outcome<Answer>, { kind: 'gone' }> | typeof GONE> {
   const asked = ports.queue.request(call);
   const dispatched = await hangUp.or(asked);
   if (dispatched === GONE) {
@@ -97,29 +118,24 @@ async function attempt(
   }
   if (dispatched.kind === 'error') return { kind: 'failed', failure: dispatched.failure, attempts: 0 };
   if (dispatched.kind !== 'stream') return dispatched;
-  let response: Response | typeof GONE;
+  let opened: Opened<Answer> | typeof GONE;
   try {
-    const opened = ports.openStream(dispatched.stream_id, {
+    const opening = ports.openStream(dispatched.stream_id, {
       call,
       worker_id: dispatched.worker_id,
       ...(dispatched.headers && { headers: dispatched.headers }),
     });
-    response = await hangUp.or(opened);
+    opened = await hangUp.or(opening);
     // Nobody reads an answer that opens after that.
-    if (response === GONE) void opened.then((late) => late.body?.cancel()).catch(() => {});
+    if (opened === GONE) void opening.then((late) => 'answer' in late && late.drop()).catch(() => {});
   } catch (error) {
     if (hangUp.hasHappened) return GONE;
     const message = `the relay of worker ${dispatched.worker_id} failed: ${(error as Error).message}`;
     return { kind: 'failed', failure: { message, code: 'worker_error', retryable: true }, attempts: 0 };
   }
-  return response === GONE ? GONE : outcomeOf(response, dispatched.fence_token);
-}
-
-/** What the relay answers about one stream. */
-function outcomeOf(response: Response, fence: number): Extract<Outcome, { kind: 'answer' | 'failed' }> {
-  const broken = response.headers.get(BROKEN_HEADER);
-  if (broken === null) return { kind: 'answer', response };
-  return { kind: 'failed', failure: JSON.parse(broken) as BrokenReason, attempts: 0, fence };
+  if (opened === GONE) return GONE;
+  if ('answer' in opened) return { kind: 'answer', answer: opened.answer };
+  return { kind: 'failed', failure: opened.broken, attempts: 0, fence: dispatched.fence_token };
 }
 
 /** A deadline that a worker cannot meet is a release, and retryable; one that passed is neither. */

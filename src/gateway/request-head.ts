@@ -7,7 +7,7 @@ export interface RequestHead {
 }
 
 /** Names are in small letters. */
-export interface HeadersOfRequest extends Iterable<[name: string, value: string]> {
+interface HeadersOfRequest extends Iterable<[name: string, value: string]> {
   get(name: string): string | null;
   has(name: string): boolean;
 }

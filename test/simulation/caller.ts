@@ -1,4 +1,4 @@
-import { type AttemptLoopPorts, runAttempts } from '../../src/asking/attempt-loop.ts';
+import { type AttemptLoopPorts, openedResponse, runAttempts } from '../../src/asking/attempt-loop.ts';
 import { GONE, HangUp } from '../../src/asking/hang-up.ts';
 import { HttpError } from '../../src/gateway/errors.ts';
 import { callQueue } from '../../src/gateway/objects/calls.ts';
@@ -85,7 +85,7 @@ export class Caller {
     if (outcome.kind === 'result' && this.#isOfBase(outcome.worker_id)) {
       return this.#took(jobId, outcome.worker_id, outcome.result);
     }
-    const body = outcome.kind === 'answer' ? bodyOf(outcome.response) : null;
+    const body = outcome.kind === 'answer' ? bodyOf(outcome.answer) : null;
     if (body === null) {
       this.#around.oracle.violated('an answer comes over its relay', `${jobId}: ${outcome.kind}`);
       return 'broken';
@@ -130,7 +130,7 @@ export class Caller {
     };
   }
 
-  #ports(life: Life, hangUp: HangUp): AttemptLoopPorts {
+  #ports(life: Life, hangUp: HangUp): AttemptLoopPorts<Response> {
     const { plan, server, timeline } = this.#around;
     const env = server.env(life);
     return {
@@ -146,7 +146,7 @@ export class Caller {
           if (plan.dropsCalls) server.dropStream(life, worker_id, stream);
           else void opening.then((late) => bodyOf(late)?.cancel()).catch(() => {});
         }
-        return await opening;
+        return openedResponse(await opening);
       },
       waitUntil: (promise) => void promise.catch(() => {}),
       now: () => timeline.now,

@@ -235,7 +235,7 @@ export class Server {
   }
 
   /** How a relay asks for the rest of an answer, by the clock of this process. */
-  #elsewhere(life: { readonly isAlive: boolean }, asked: AskedFor): AttemptLoopPorts {
+  #elsewhere(life: { readonly isAlive: boolean }, asked: AskedFor): AttemptLoopPorts<Response> {
     const { job_id, moved } = asked.call;
     this.#ports.trace.say(
       `${job_id} moves from ${moved?.worker_id} at token ${moved?.tokens}: ${moved?.why}`,

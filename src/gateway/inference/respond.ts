@@ -14,7 +14,7 @@ export interface Asked {
 /** Puts a request's outcome into HTTP. */
 export function respond(outcome: Outcome, asked: Asked, nowMs: number): Response {
   // As the relay made it, with the headers that it was told to add: another Response costs as much as a chunk.
-  if (outcome.kind === 'answer') return outcome.response;
+  if (outcome.kind === 'answer') return outcome.answer;
   const response = responseOf(outcome, asked, nowMs);
   response.headers.set('x-job-id', asked.jobId);
   const more = outcome.kind === 'result' || outcome.kind === 'refused' ? outcome.headers : undefined;

@@ -1,9 +1,9 @@
-import type { AttemptLoopPorts } from '../../asking/attempt-loop.ts';
+import { type AttemptLoopPorts, openedResponse } from '../../asking/attempt-loop.ts';
 import type { AskedFor, Objects } from '../../asking/objects.ts';
 import { isUnserved } from '../../queue/rpc.ts';
 
 /** Asks queue and relays for another attempt, as the gateway asked for the first. */
-export function elsewhere(objects: Objects, asked: AskedFor): AttemptLoopPorts {
+export function elsewhere(objects: Objects, asked: AskedFor): AttemptLoopPorts<Response> {
   const { queue_id, more } = asked;
   return {
     queue: {
@@ -15,8 +15,10 @@ export function elsewhere(objects: Objects, asked: AskedFor): AttemptLoopPorts {
       },
       cancel: (id) => objects.queue(queue_id).cancel(id, 'caller_gone', null),
     },
-    openStream: (streamId, { worker_id }) =>
-      objects.relay(queue_id, worker_id).open(streamId, more, { ...asked, worker_id }),
+    openStream: async (streamId, { worker_id }) => {
+      const relay = objects.relay(queue_id, worker_id);
+      return openedResponse(await relay.open(streamId, more, { ...asked, worker_id }));
+    },
     waitUntil: (promise) => void promise.catch(() => {}),
     now: () => Date.now(),
     sleep: (ms) => new Promise<void>((done) => setTimeout(done, ms)),

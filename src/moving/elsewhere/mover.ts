@@ -11,7 +11,7 @@ import { Stitcher } from '../stitch.ts';
 
 export interface MovingPorts {
   /** How the queue and other relays are asked. */
-  elsewhere(asked: AskedFor): AttemptLoopPorts;
+  elsewhere(asked: AskedFor): AttemptLoopPorts<Response>;
   /** An answer broke off and was not moved: its ledger tells why. */
   stayed(asked: AskedFor, why: string): void;
   /** As of `Relay`. */
@@ -107,7 +107,7 @@ export class Moving implements Mover {
     const problem = await problemOf(outcome);
     if (problem !== null || outcome.kind !== 'answer')
       return this.#ports.movedTo(id, notElsewhere(reason, problem ?? ''));
-    if (outcome.response.body) await this.#pass(id, outcome.response.body, new Stitcher(cut), move);
+    if (outcome.answer.body) await this.#pass(id, outcome.answer.body, new Stitcher(cut), move);
     this.#ports.movedTo(id, null);
   }
 
@@ -154,7 +154,7 @@ function beginning({ asked, openedAt, answeredAt }: Opened, now: number): Beginn
 async function problemOf(outcome: Outcome): Promise<string | null> {
   switch (outcome.kind) {
     case 'answer': {
-      const { response } = outcome;
+      const { answer: response } = outcome;
       if (response.ok) return null;
       return `HTTP ${response.status}: ${(await response.text()).slice(0, 1000)}`;
     }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type AttemptLoopPorts, runAttempts } from '../../../src/asking/attempt-loop.ts';
+import { type AttemptLoopPorts, openedResponse, runAttempts } from '../../../src/asking/attempt-loop.ts';
 import { HangUp } from '../../../src/asking/hang-up.ts';
 import { type BrokenReason, limits } from '../../../src/protocol/index.ts';
 import type { RequestAnswer, WaitingRequest } from '../../../src/queue/rpc.ts';
@@ -32,7 +32,7 @@ function script(answers: (RequestAnswer | Error)[], streams: (Response | Error)[
     if (entry instanceof Error) throw entry;
     return entry as T;
   };
-  const ports: AttemptLoopPorts = {
+  const ports: AttemptLoopPorts<Response> = {
     queue: {
       request: (call) => {
         seen.calls.push(call);
@@ -45,7 +45,7 @@ function script(answers: (RequestAnswer | Error)[], streams: (Response | Error)[
     openStream: async (stream, { worker_id }) => {
       seen.opened.push(`${worker_id} ${stream}`);
       const response = await next(streams, seen.opened.length - 1);
-      return response.clone();
+      return openedResponse(response.clone());
     },
     waitUntil: (promise) => background.push(promise),
     now: () => now,
@@ -77,8 +77,8 @@ describe('the attempts of a request', () => {
     const { ports, seen } = script([STREAM], [new Response('hello', { status: 418 })]);
     const outcome = await runAttempts(CALL, alive(), ports);
     if (outcome.kind !== 'answer') throw new Error(outcome.kind);
-    expect(outcome.response.status).toBe(418);
-    expect(await outcome.response.text()).toBe('hello');
+    expect(outcome.answer.status).toBe(418);
+    expect(await outcome.answer.text()).toBe('hello');
     expect(seen.opened).toEqual(['w 7']);
   });
 

@@ -1,0 +1,50 @@
+import { type Opened, type Outcome, runAttempts } from '../../asking/attempt-loop.ts';
+import type { HangUp } from '../../asking/hang-up.ts';
+import type { AskedFor, RelayStub } from '../../asking/objects.ts';
+import { freeBytes } from '../../durable/free-bytes.ts';
+import type { Env } from '../env.ts';
+import { callQueue } from '../objects/calls.ts';
+import { callWorker } from '../objects/work.ts';
+import type { Asked } from './asked.ts';
+
+/** How the answer of an attempt is opened, and what is not awaited. */
+export interface CallPorts<Answer> {
+  open(relay: RelayStub, streamId: number, asked: AskedFor): Promise<Opened<Answer>>;
+  background(work: Promise<unknown>): void;
+}
+
+/** Asks workers until one answers. Frees the payload as soon as no further attempt is possible. */
+export function callEngine<Answer>(
+  env: Env,
+  { queueId, call, release, headers }: Asked,
+  hangUp: HangUp,
+  { open, background }: CallPorts<Answer>,
+): Promise<Outcome<Answer>> {
+  const { payload } = call;
+  let asking: Promise<unknown> = Promise.resolve();
+  const attempted = runAttempts(call, hangUp, {
+    queue: {
+      request: (wanted) => {
+        const asked = callWorker(env, queueId, wanted, Date.now);
+        asking = asked.catch(() => {});
+        return asked;
+      },
+      cancel: (id) => callQueue(env, queueId, (queue) => queue.cancel(id, 'caller_gone', null)),
+    },
+    openStream: (streamId, { call: { payload: _, ...call }, worker_id, headers: limits }) => {
+      const more = { ...headers, ...limits };
+      const asked = { call, queue_id: queueId, worker_id, more };
+      return open(env.objects.relay(queueId, worker_id), streamId, asked);
+    },
+    waitUntil: background,
+    now: () => Date.now(),
+    sleep: (ms) => new Promise<void>((done) => setTimeout(done, ms)),
+  });
+  const over = () => {
+    release();
+    // The queue may read the payload until it has answered, also that of a caller that is gone.
+    void asking.then(() => freeBytes(payload));
+  };
+  void attempted.then(over, over);
+  return attempted;
+}
