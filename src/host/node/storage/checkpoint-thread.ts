@@ -59,11 +59,8 @@ function runCheckpoints(): void {
       // Not kept: each has a cache and three descriptors, and they are few and far between.
       database = new DatabaseSync(path);
       database.exec('PRAGMA synchronous = NORMAL');
-      const { busy, log, checkpointed } = database.prepare('PRAGMA wal_checkpoint(PASSIVE)').get() as Record<
-        string,
-        number
-      >;
-      return { isWhole: busy === 0 && log === checkpointed };
+      const [did] = database.prepare('PRAGMA wal_checkpoint(PASSIVE)').all() as Record<string, number>[];
+      return { isWhole: did!.busy === 0 && did!.log === did!.checkpointed };
     } catch (error) {
       const { message, errcode = 0 } = error as Error & { errcode?: number };
       return { isWhole: false, error: { message, errcode } };

@@ -14,6 +14,9 @@ import { openDatabase } from './sqlite.ts';
 import { Statements } from './statements.ts';
 import { type ObjectStorage, storageOf } from './storage.ts';
 
+/** The longest that everything stands still for the log of one database, ms. */
+const MOST_WAIT_MS = 1000;
+
 /** What a database tells the host. */
 export interface DatabasePorts {
   /** A sync failed: nothing that was promised can be kept, so the process ends. */
@@ -104,7 +107,7 @@ export class ObjectDatabase {
       return opened;
     } catch (error) {
       const told = withCodeOfFile(error, path);
-      if (isSyncError(error)) ports.fatal(told);
+      if (isSyncError(error)) ports.fatal(syncFailure(path, told));
       if (opened) closeSync(opened.#log);
       database?.close();
       throw told;
@@ -271,8 +274,7 @@ export class ObjectDatabase {
 
   #copyNow(): boolean {
     try {
-      const { log, checkpointed } = this.#database.prepare('PRAGMA wal_checkpoint(PASSIVE)').get()!;
-      return log === checkpointed;
+      return copyLog(this.#database);
     } catch (error) {
       this.#copyFailed(error as Error & { errcode: number });
       return false;
@@ -288,15 +290,32 @@ export class ObjectDatabase {
   #endProcess(error: Error): void {
     this.#ended = error;
     this.#isOpen = false;
-    const message = `what was written to ${this.#path} cannot be synced, so this process ends: ${error.message}`;
-    this.#ports.fatal(new Error(message, { cause: error }));
+    this.#ports.fatal(syncFailure(this.#path, error));
   }
+}
+
+/** Waits until the other thread does not copy it. @returns whether all of it was copied */
+function copyLog(database: DatabaseSync): boolean {
+  const asleep = new Int32Array(new SharedArrayBuffer(4));
+  for (let waited = 0; waited < MOST_WAIT_MS; waited += 1) {
+    const [did] = database.prepare('PRAGMA wal_checkpoint(PASSIVE)').all();
+    if (did!.busy === 0) return did!.log === did!.checkpointed;
+    Atomics.wait(asleep, 0, 0, 1);
+  }
+  return false;
+}
+
+function syncFailure(path: string, cause: Error): Error {
+  const message = `what was written to ${path} cannot be synced, so this process ends: ${cause.message}`;
+  return new Error(message, { cause });
 }
 
 /** Commits write a log and sync nothing; it is synced, and copied into the database, apart from them. */
 function useLog(database: DatabaseSync, limits: LogLimits): void {
-  const mode = database.prepare('PRAGMA journal_mode = WAL').get()!.journal_mode;
-  if (mode !== 'wal') throw new Error('its file system cannot hold the log of a database: SQLITE_IOERR');
+  // All of its rows: one that has begun says `wal` before it has failed.
+  const [mode] = database.prepare('PRAGMA journal_mode = WAL').all();
+  if (mode?.journal_mode !== 'wal')
+    throw new Error('its file system cannot hold the log of a database: SQLITE_IOERR');
   database.exec('PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY');
   // When the log begins anew its file is cut to this: if it is longer, its length is that of the log.
   database.exec(`PRAGMA journal_size_limit = ${limits.copied}`);

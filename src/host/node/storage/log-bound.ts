@@ -69,9 +69,8 @@ export class LogBound {
   /** A transaction begins. */
   beforeBegin(): void {
     if (this.#bytes <= this.#limits.most || !this.#mayCopy) return;
-    // While the other thread copies, SQLite refuses at once.
     if (this.#ports.copyNow()) this.#bytes = 0;
-    else if (!this.#copying) this.#later();
+    else this.#later();
   }
 
   /** Resolves when no copy is being made. */
