@@ -77,7 +77,7 @@ export class Relay {
   }
 
   /** @returns whether bytes of the message itself are on their way to a caller; else no caller reads it any more */
-  onMessage(socket: AnswerSocket, message: ArrayBuffer): boolean {
+  onMessage(socket: AnswerSocket, message: ArrayBuffer | Uint8Array): boolean {
     if (!this.#link.is(socket)) return false;
     this.#isPassedOn = false;
     this.#link.heard();

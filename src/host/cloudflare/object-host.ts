@@ -140,12 +140,19 @@ export class DurableObjectHost<Kept> implements ObjectHost<Kept> {
 
   /** The alarm starts the next object, even where nobody calls. No timer would come. */
   async #endForNewClock(): Promise<void> {
-    this.#hosted.clockSetBack?.();
-    this.alarm.setForNext(this.machineTime());
-    // Its event is done, and what it answered has left.
-    await this.#roundTrip();
-    await this.#ctx.storage.sync();
-    await this.#roundTrip();
+    try {
+      this.#hosted.clockSetBack?.();
+      this.alarm.setForNext(this.machineTime());
+      // Its event is done, and what it answered has left.
+      await this.#roundTrip();
+      await this.#ctx.storage.sync();
+      await this.#roundTrip();
+    } catch (error) {
+      log('error', 'the object ends without all of its notes', {
+        queue_id: this.queueId,
+        error: String(error),
+      });
+    }
     this.#ctx.abort('the object starts again with a new clock');
   }
 }

@@ -1,4 +1,6 @@
 import { DurableObject } from 'cloudflare:workers';
+import { freeBytes } from '../../durable/free-bytes.ts';
+import { quietly } from '../../durable/quietly.ts';
 import { type BrokenReason, limits } from '../../protocol/index.ts';
 import type { RelayCalls } from '../../relay/calls.ts';
 import { RelayHost } from '../../relay/object/host.ts';
@@ -7,30 +9,53 @@ import { type Bindings, environmentOf } from './environment.ts';
 
 /** The Durable Object around the relay of one worker. */
 export class RelayObject extends DurableObject<Bindings> implements RelayCalls {
-  readonly #host: RelayHost;
+  readonly #relay: RelayHost;
 
   constructor(ctx: DurableObjectState, bindings: Bindings) {
     super(ctx, bindings);
     const reconnect_grace_seconds = Number(
       bindings.RECONNECT_GRACE_SECONDS ?? limits.RECONNECT_GRACE_SECONDS,
     );
-    this.#host = new RelayHost({ reconnect_grace_seconds }, environmentOf(bindings).objects);
+    this.#relay = new RelayHost({ reconnect_grace_seconds }, environmentOf(bindings).objects, {
+      now: () => Date.now(),
+      after: (ms, run) => void setTimeout(run, ms),
+    });
   }
 
   /** A worker's answer socket, or somebody who wants an answer. */
   override async fetch(request: Request): Promise<Response> {
-    if (isUpgrade(request)) return this.#host.connect();
+    if (isUpgrade(request)) return this.#connect();
     const { stream, more, asked, isReplay } = wantedAnswer(request);
-    if (isReplay) return await this.#host.openReplay(stream, more, request.signal);
-    request.signal.addEventListener('abort', () => this.#host.gone(stream));
-    return await this.#host.open(stream, more, asked);
+    if (isReplay) return await this.#relay.openReplay(stream, more, request.signal);
+    request.signal.addEventListener('abort', () => this.#relay.gone(stream));
+    return await this.#relay.open(stream, more, asked);
   }
 
   async breakStream(stream: number, reason: BrokenReason): Promise<void> {
-    this.#host.breakStream(stream, reason);
+    this.#relay.breakStream(stream, reason);
   }
 
   async closeSockets(): Promise<void> {
-    this.#host.closeSocket();
+    this.#relay.closeSocket();
+  }
+
+  /** `accept()`, not hibernation: the socket is in use all the time that it matters, at half the cost. */
+  #connect(): Response {
+    const { 0: client, 1: server } = new WebSocketPair();
+    server.accept();
+    server.binaryType = 'arraybuffer';
+    const events = this.#relay.connected({
+      send: (message) => quietly(() => server.send(message)),
+      close: (code, reason) => quietly(() => server.close(code, reason)),
+    });
+    server.addEventListener('message', ({ data }) => {
+      const message = data as string | ArrayBuffer;
+      const isRead = events.message(message);
+      // A worker that sends faster than garbage is collected would fill the memory with bytes without a reader.
+      if (!isRead && typeof message !== 'string') freeBytes(new Uint8Array(message));
+    });
+    server.addEventListener('close', () => events.closed());
+    server.addEventListener('error', () => events.closed());
+    return new Response(null, { status: 101, webSocket: client });
   }
 }

@@ -1,18 +1,26 @@
 import { quietly } from '../../durable/quietly.ts';
-import {
-  type AnswerHead,
-  asciiJson,
-  type BrokenReason,
-  brokenOff,
-  CHALLENGE,
-  isEventStream,
-  OPTIMISATIONS,
-  UNBUFFERED,
-} from '../../protocol/index.ts';
+import { type AnswerHead, asciiJson, type BrokenReason, OPTIMISATIONS } from '../../protocol/index.ts';
 import { BROKEN_HEADER } from '../calls.ts';
-import { KeepAlive } from '../keep-alive.ts';
-import { brokenEvents } from '../sse.ts';
 import type { CallerSink } from '../stream-ports.ts';
+import { AnswerBody, answerHeaders, type BodyCarrier, isBodiless } from './answer-body.ts';
+
+/** How an answer opened for its caller. */
+export type OpenedAnswer = OpenAnswer | { broken: BrokenReason };
+
+interface OpenAnswer extends BodyWriter {
+  head: AnswerHead;
+  /** All of its bytes, if they are here; null: they are written to what is attached. */
+  whole: Uint8Array | null;
+}
+
+/** What writes the body of a response. */
+interface BodyWriter {
+  /** The caller is there. */
+  attach(sink: CallerSink): void;
+  /** The caller takes more again, after a write that it could not take. */
+  reads(): void;
+  gone(): void;
+}
 
 /**
  * What the runtime may hold for a caller before the worker is paused, 256 KiB. Not a `ByteLengthQueuingStrategy`: each
@@ -22,70 +30,49 @@ const CALLER_BUFFER: QueuingStrategy<Uint8Array> = {
   highWaterMark: 256 * 1024,
   size: (chunk) => chunk.byteLength,
 };
-/** Responses with these statuses may not have a body. */
-const BODILESS = new Set([101, 204, 205, 304]);
 
 /** The response that an answer goes out with. @param more headers of the gateway's */
-export function wholeResponse(head: AnswerHead, whole: Uint8Array, more: Record<string, string>): Response {
-  return responseWith(head, whole as Uint8Array<ArrayBuffer>, more);
-}
-
-/** What writes the body of a response. */
-export interface BodyWriter {
-  /** The caller is there. */
-  attach(sink: CallerSink): void;
-  /** The runtime takes more again, after a write that it could not take. */
-  reads(): void;
-  gone(): void;
-}
-
-export function streamedResponse(
-  head: AnswerHead,
-  writer: BodyWriter,
-  more: Record<string, string>,
-): Response {
-  let sink: ResponseSink;
-  const source: UnderlyingSource<Uint8Array> = {
-    start: (controller) => {
-      sink = new ResponseSink(controller, head);
-      writer.attach(sink);
-    },
-    pull: () => {
-      const full = sink.untilFull();
-      writer.reads();
-      return OPTIMISATIONS.pullWhenFull ? full : undefined;
-    },
-    cancel: () => writer.gone(),
+export function responseOf(opened: OpenedAnswer, more: Record<string, string>): Response {
+  if ('broken' in opened) {
+    return new Response(null, { status: 502, headers: { [BROKEN_HEADER]: asciiJson(opened.broken) } });
+  }
+  const { head, whole } = opened;
+  // `encodeBody` is one of workerd's.
+  const init: ResponseInit & { encodeBody?: 'manual' } = {
+    status: head.status,
+    headers: answerHeaders(head, more),
   };
-  return responseWith(head, new ReadableStream<Uint8Array>(source, CALLER_BUFFER), more);
-}
-
-function responseWith(head: AnswerHead, body: BodyInit, more: Record<string, string>): Response {
-  // That name is the relay's own.
-  const { [BROKEN_HEADER]: _, ...headers } = head.headers;
-  const all = {
-    ...(head.status === 401 && { 'www-authenticate': CHALLENGE }),
-    ...headers,
-    ...(isEventStream(headers) && UNBUFFERED),
-    ...more,
-  };
-  const init: ResponseInit = { status: head.status, headers: all };
   // A body that the engine compressed goes to its caller as it is.
-  if (headers['content-encoding']) init.encodeBody = 'manual';
-  return new Response(BODILESS.has(head.status) ? null : body, init);
+  if (head.headers['content-encoding']) init.encodeBody = 'manual';
+  const body = whole === null ? streamOf(head, opened) : (whole as Uint8Array<ArrayBuffer>);
+  return new Response(isBodiless(head) ? null : body, init);
 }
 
-class ResponseSink implements CallerSink {
+function streamOf(head: AnswerHead, writer: BodyWriter): ReadableStream<Uint8Array> {
+  let carrier: StreamCarrier;
+  return new ReadableStream<Uint8Array>(
+    {
+      start: (controller) => {
+        carrier = new StreamCarrier(controller);
+        writer.attach(new AnswerBody(head, carrier));
+      },
+      pull: () => {
+        const full = carrier.untilFull();
+        writer.reads();
+        return OPTIMISATIONS.pullWhenFull ? full : undefined;
+      },
+      cancel: () => writer.gone(),
+    },
+    CALLER_BUFFER,
+  );
+}
+
+class StreamCarrier implements BodyCarrier {
   readonly #controller: ReadableStreamDefaultController<Uint8Array>;
-  readonly #head: AnswerHead;
-  readonly #isEvents: boolean;
-  readonly #keepAlive = new KeepAlive();
   #full = Promise.withResolvers<void>();
 
-  constructor(controller: ReadableStreamDefaultController<Uint8Array>, head: AnswerHead) {
+  constructor(controller: ReadableStreamDefaultController<Uint8Array>) {
     this.#controller = controller;
-    this.#head = head;
-    this.#isEvents = isEventStream(head.headers);
   }
 
   /**
@@ -97,12 +84,8 @@ class ResponseSink implements CallerSink {
     return this.#full.promise;
   }
 
-  keepAlive(): void {
-    this.#enqueue(this.#keepAlive.comment());
-  }
-
   write(data: Uint8Array): boolean {
-    this.#enqueue(this.#isEvents ? this.#keepAlive.next(data) : data);
+    quietly(() => this.#controller.enqueue(data));
     const takesMore = (this.#controller.desiredSize ?? 0) > 0;
     if (!takesMore) this.#full.resolve();
     return takesMore;
@@ -113,22 +96,8 @@ class ResponseSink implements CallerSink {
     this.#full.resolve();
   }
 
-  abort(reason: BrokenReason, mayAddEvent: boolean): void {
-    if (!mayAddEvent) {
-      this.#controller.error(brokenOff(reason.message));
-      this.#full.resolve();
-      return;
-    }
-    const { dialect = 'openai' } = this.#head;
-    this.#enqueue(this.#keepAlive.next(brokenEvents(reason, dialect)));
-    this.end();
+  fail(error: Error): void {
+    this.#controller.error(error);
+    this.#full.resolve();
   }
-
-  #enqueue(data: Uint8Array): void {
-    quietly(() => this.#controller.enqueue(data));
-  }
-}
-
-export function brokenResponse(reason: BrokenReason): Response {
-  return new Response(null, { status: 502, headers: { [BROKEN_HEADER]: asciiJson(reason) } });
 }

@@ -1,0 +1,73 @@
+import {
+  type AnswerHead,
+  type BrokenReason,
+  brokenOff,
+  CHALLENGE,
+  isEventStream,
+  UNBUFFERED,
+} from '../../protocol/index.ts';
+import { BROKEN_HEADER } from '../calls.ts';
+import { KeepAlive } from '../keep-alive.ts';
+import { brokenEvents } from '../sse.ts';
+import type { CallerSink } from '../stream-ports.ts';
+
+/** What carries the body of a response. Its methods never throw: a caller that is gone is told of otherwise. */
+export interface BodyCarrier {
+  /** @returns whether it takes more now */
+  write(data: Uint8Array): boolean;
+  end(): void;
+  /** The caller sees that the body is not whole. */
+  fail(error: Error): void;
+}
+
+/** The body that a caller is given: the engine's bytes, comments while it is silent, and an error event where it breaks. */
+export class AnswerBody implements CallerSink {
+  readonly #carrier: BodyCarrier;
+  readonly #head: AnswerHead;
+  readonly #isEvents: boolean;
+  readonly #keepAlive = new KeepAlive();
+
+  constructor(head: AnswerHead, carrier: BodyCarrier) {
+    this.#carrier = carrier;
+    this.#head = head;
+    this.#isEvents = isEventStream(head.headers);
+  }
+
+  keepAlive(): void {
+    this.#carrier.write(this.#keepAlive.comment());
+  }
+
+  write(data: Uint8Array): boolean {
+    return this.#carrier.write(this.#isEvents ? this.#keepAlive.next(data) : data);
+  }
+
+  end(): void {
+    this.#carrier.end();
+  }
+
+  abort(reason: BrokenReason, mayAddEvent: boolean): void {
+    if (!mayAddEvent) return this.#carrier.fail(brokenOff(reason.message));
+    const { dialect = 'openai' } = this.#head;
+    this.#carrier.write(this.#keepAlive.next(brokenEvents(reason, dialect)));
+    this.#carrier.end();
+  }
+}
+
+/** Returns the headers that a response with this answer has. @param more those of the gateway */
+export function answerHeaders(head: AnswerHead, more: Record<string, string>): Record<string, string> {
+  // That name is the relay's own.
+  const { [BROKEN_HEADER]: _, ...headers } = head.headers;
+  return {
+    ...(head.status === 401 && { 'www-authenticate': CHALLENGE }),
+    ...headers,
+    ...(isEventStream(headers) && UNBUFFERED),
+    ...more,
+  };
+}
+
+/** Responses with these statuses may not have a body. */
+const BODILESS = new Set([101, 204, 205, 304]);
+
+export function isBodiless({ status }: AnswerHead): boolean {
+  return BODILESS.has(status);
+}
