@@ -4,16 +4,16 @@ import { FleetReport, type FleetReportPorts } from './fleet-report.ts';
 
 /** Reports to the fleet object of this queue id. */
 export function reportToFleet(
-  { queueId, after, log }: Pick<ObjectHost, 'queueId' | 'after' | 'log'>,
+  host: Pick<ObjectHost, 'queueId' | 'after' | 'log'>,
   objects: Pick<Objects, 'fleet'>,
   queue: Pick<FleetReportPorts, 'share' | 'takeEnded' | 'awaitsStart' | 'hearStarts'>,
 ): FleetReport {
   return new FleetReport({
-    send: (events, share, ended) => objects.fleet(queueId).record(events, share, ended),
+    send: (events, share, ended) => objects.fleet(host.queueId).record(events, share, ended),
     ...queue,
-    after: (ms, run) => void after(ms, run),
+    after: (ms, run) => void host.after(ms, run),
     failed: (error) =>
-      log('warn', 'the fleet object cannot be told of workers; jobs are not affected', {
+      host.log('warn', 'the fleet object cannot be told of workers; jobs are not affected', {
         error: String(error),
       }),
   });

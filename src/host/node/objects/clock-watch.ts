@@ -15,6 +15,7 @@ export class ClockWatch {
   readonly #timer: NodeJS.Timeout;
   /** Epoch ms at which that clock was 0, as it follows from the wall clock. */
   #began = began();
+  #soon: NodeJS.Immediate | null = null;
 
   constructor(ports: ClockWatchPorts) {
     this.#ports = ports;
@@ -22,7 +23,13 @@ export class ClockWatch {
     this.#timer.unref();
   }
 
+  /** Not in the middle of the work of an object that has noticed something. */
+  lookSoon(): void {
+    this.#soon ??= setImmediate(() => this.look());
+  }
+
   look(): void {
+    this.#soon = null;
     const now = began();
     const movedMs = now - this.#began;
     if (Math.abs(movedMs) <= SET_MS) return;

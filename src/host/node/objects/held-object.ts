@@ -1,10 +1,9 @@
-import { setTimeout } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log, ObjectHost } from '../../../durable/host.ts';
 import { UpgradeResponse } from '../http/upgrade.ts';
 import { ObjectDatabase } from '../storage/database.ts';
 import { type Caller, Life, ObjectEnded } from './life.ts';
 import { Pauses } from './pauses.ts';
-import { later } from './timer.ts';
 
 export interface HeldObjectParts {
   /** Null: its database tells it. */
@@ -92,12 +91,13 @@ export class HeldObject {
     const life = this.#life;
     if (life) {
       await life.leave().catch(() => {});
-      await setTimeout(LAST_WORDS_MS);
+      await sleep(LAST_WORDS_MS);
     }
     this.#hasStopped = true;
-    life?.end(new ObjectEnded(STOPPED));
+    this.#life?.end(new ObjectEnded(STOPPED));
     life?.dropSockets();
-    await this.#database?.close();
+    const database = await this.#opens?.catch(() => null);
+    await database?.close();
   }
 
   async #begin(): Promise<Life> {
@@ -155,6 +155,6 @@ export class HeldObject {
 
   #wakeAfterPause(): void {
     if (this.#database === null) this.#wakePauses.failed();
-    later(this.#wakePauses.leftMs(), () => void this.wake());
+    setTimeout(() => void this.wake(), this.#wakePauses.leftMs()).unref();
   }
 }

@@ -73,8 +73,7 @@ export class HeldObjects {
       queueId,
       path: join(dataDir, place),
       make: (host, caller) => make(kind, host, caller),
-      // Not in the middle of the work of the object that has noticed.
-      clockMoved: () => setImmediate(() => this.#clock.look()),
+      clockMoved: () => this.#clock.lookSoon(),
       fatal,
       log,
     });

@@ -1,19 +1,16 @@
 import type { WebSocket } from 'ws';
-import type { HostedObject, HostSocket, Log, ObjectHost } from '../../../durable/host.ts';
+import type { HostSocket, Log, ObjectHost } from '../../../durable/host.ts';
 import type { Alarm, Sql } from '../../../durable/ports.ts';
-import { CLOSE } from '../../../protocol/index.ts';
 import type { ObjectDatabase } from '../storage/database.ts';
 import type { ObjectStorage } from '../storage/storage.ts';
 import { AlarmClock } from './alarm-clock.ts';
+import { type Hosted, LifeSockets } from './life-sockets.ts';
 import type { Pauses } from './pauses.ts';
 import { plainCopy } from './plain-copy.ts';
 import { keptQueueId } from './queue-id.ts';
 import { type Failed, runWatched } from './run-watched.ts';
-import { type Leave, NodeSocket } from './socket.ts';
+import type { Leave } from './socket.ts';
 import { type Later, later } from './timer.ts';
-
-/** An object of any class. */
-type Hosted = HostedObject<unknown, unknown> & object;
 
 /** An object that asks others. */
 export interface Caller {
@@ -41,10 +38,7 @@ export class ObjectEnded extends Error {
   readonly retryable = true;
 }
 
-const RESTARTING = 'queue restarting';
 const AFTER_ERROR = 'the object starts again after an error';
-/** The closing code of a peer whose message made the object fail. */
-const INTERNAL_ERROR = 1011;
 
 /** One life of an object, from its making to its end: what it is handed, how it is asked and told. */
 export class Life implements ObjectHost<unknown> {
@@ -56,7 +50,7 @@ export class Life implements ObjectHost<unknown> {
   readonly #storage: ObjectStorage;
   readonly #alarmClock: AlarmClock;
   readonly #made: Promise<Hosted>;
-  readonly #sockets = new Set<NodeSocket<unknown>>();
+  readonly #sockets: LifeSockets;
   readonly #timers = new Set<Later>();
   /** Callers that have no answer yet: each hears of the end. */
   readonly #callers = new Set<(error: Error) => void>();
@@ -79,6 +73,13 @@ export class Life implements ObjectHost<unknown> {
       now: () => this.now(),
       fire: (setFor) => this.#fire(setFor),
       pauses,
+    });
+    this.#sockets = new LifeSockets({
+      now: () => this.now(),
+      leave: (effect) => this.#leave(effect),
+      tell: (what, tell, failed) => this.#tell(what, tell, failed),
+      fail: () => this.restart(AFTER_ERROR),
+      log,
     });
     this.#made = this.#make();
     this.#made.catch((error: unknown) => this.end(error as Error));
@@ -130,7 +131,7 @@ export class Life implements ObjectHost<unknown> {
   }
 
   sockets(): HostSocket<unknown>[] {
-    return [...this.#sockets];
+    return this.#sockets.all();
   }
 
   restart(reason: string): void {
@@ -184,34 +185,22 @@ export class Life implements ObjectHost<unknown> {
     return hosted.mayOpen?.() ?? null;
   }
 
-  /** Takes a socket that has just been opened. */
+  /** Takes a socket that has just been opened, after `mayOpen`. */
   open(opened: unknown, webSocket: WebSocket): void {
-    const hosted = this.#hosted;
-    if (hosted === null || this.#end) return webSocket.close(CLOSE.restarting, RESTARTING);
-    const socket: NodeSocket<unknown> = new NodeSocket<unknown>(webSocket, {
-      leave: (effect) => this.#leave(effect),
-      now: () => this.now(),
-      pings: hosted.pings,
-      message: (message) => this.#heard(hosted, socket, message),
-      closed: (code) => this.#closed(hosted, socket, code),
-      log: this.log,
-    });
-    this.#sockets.add(socket);
-    const failed = () => socket.closeNow(INTERNAL_ERROR, 'the queue failed');
-    this.#tell('a new socket', () => hosted.opened?.(socket, opened), failed);
+    this.#sockets.open(this.#hosted!, opened, webSocket);
   }
 
   /** The process ends: the object closes its sockets, or has them closed, and says what it must. */
   async leave(): Promise<void> {
     const hosted = this.#hosted as { closeSockets?: unknown } | null;
     if (hosted?.closeSockets) await this.call('closeSockets', [], true);
-    for (const socket of this.#sockets) socket.close(CLOSE.restarting, RESTARTING);
+    this.#sockets.close();
     await this.#parts.database.synced();
   }
 
   /** Drops connections whose peers have not answered the close. */
   dropSockets(): void {
-    for (const socket of this.#sockets) socket.drop();
+    this.#sockets.drop();
   }
 
   /** Another time is stored for its alarm, or the wall clock was set forward: timers count on another. */
@@ -244,7 +233,7 @@ export class Life implements ObjectHost<unknown> {
     if (this.#alarmClock.isFiring) pauses.failed();
     this.#alarmClock.end();
     for (const timer of this.#timers) timer.cancel();
-    for (const socket of this.#sockets) socket.closeNow(CLOSE.restarting, RESTARTING);
+    this.#sockets.end();
     for (const reject of this.#callers) reject(error);
     this.#callers.clear();
     ended(this);
@@ -264,19 +253,6 @@ export class Life implements ObjectHost<unknown> {
 
   #leave(effect: () => void): void {
     if (!this.#end) this.#parts.database.whenSynced(() => !this.#end && effect());
-  }
-
-  #heard(hosted: Hosted, socket: NodeSocket<unknown>, message: string | Uint8Array<ArrayBuffer>): void {
-    if (this.#end || socket.isClosing) return;
-    const failed = () => socket.closeNow(INTERNAL_ERROR, 'the queue failed');
-    this.#tell('a message', () => hosted.message?.(socket, message), failed);
-  }
-
-  #closed(hosted: Hosted, socket: NodeSocket<unknown>, code: number | null): void {
-    this.#sockets.delete(socket);
-    if (this.#end) return;
-    const failed = () => this.restart(AFTER_ERROR);
-    this.#tell('the end of a socket', () => hosted.closed?.(socket, code), failed);
   }
 
   async #fire(setFor: number | null): Promise<void> {

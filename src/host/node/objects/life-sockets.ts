@@ -1,0 +1,75 @@
+import type { WebSocket } from 'ws';
+import type { HostedObject, Log } from '../../../durable/host.ts';
+import { CLOSE } from '../../../protocol/index.ts';
+import { type Leave, NodeSocket } from './socket.ts';
+
+/** An object of any class. */
+export type Hosted = HostedObject<unknown, unknown> & object;
+
+interface LifeSocketsPorts {
+  now(): number;
+  leave: Leave;
+  /** Tells the object something that nobody waits for. @param failed called where that throws, and the object goes on */
+  tell(what: string, tell: () => unknown, failed: () => void): void;
+  /** The object has to be made anew. */
+  fail(): void;
+  log: Log;
+}
+
+const RESTARTING = 'queue restarting';
+/** The closing code of a peer whose message made the object fail. */
+const INTERNAL_ERROR = 1011;
+
+/** The open sockets of an object, of which it hears until it ends. */
+export class LifeSockets {
+  readonly #ports: LifeSocketsPorts;
+  readonly #open = new Set<NodeSocket<unknown>>();
+  #hasEnded = false;
+
+  constructor(ports: LifeSocketsPorts) {
+    this.#ports = ports;
+  }
+
+  all(): NodeSocket<unknown>[] {
+    return [...this.#open];
+  }
+
+  /** Takes a socket that has just been opened. */
+  open(hosted: Hosted, opened: unknown, webSocket: WebSocket): void {
+    if (this.#hasEnded) return webSocket.close(CLOSE.restarting, RESTARTING);
+    const { now, leave, tell, fail, log } = this.#ports;
+    const socket: NodeSocket<unknown> = new NodeSocket<unknown>(webSocket, {
+      leave,
+      now,
+      pings: hosted.pings,
+      message: (message) => {
+        if (!this.#hasEnded && !socket.isClosing)
+          tell('a message', () => hosted.message?.(socket, message), giveUp);
+      },
+      closed: (code) => {
+        this.#open.delete(socket);
+        if (!this.#hasEnded) tell('the end of a socket', () => hosted.closed?.(socket, code), fail);
+      },
+      log,
+    });
+    const giveUp = () => socket.closeNow(INTERNAL_ERROR, 'the queue failed');
+    this.#open.add(socket);
+    tell('a new socket', () => hosted.opened?.(socket, opened), giveUp);
+  }
+
+  /** Has peers dial again, behind all that was sent to them before. */
+  close(): void {
+    for (const socket of this.#open) socket.close(CLOSE.restarting, RESTARTING);
+  }
+
+  /** The object has ended, and hears no more of them. */
+  end(): void {
+    this.#hasEnded = true;
+    for (const socket of this.#open) socket.closeNow(CLOSE.restarting, RESTARTING);
+  }
+
+  /** Breaks the connections whose peers have not answered the close. */
+  drop(): void {
+    for (const socket of this.#open) socket.drop();
+  }
+}
