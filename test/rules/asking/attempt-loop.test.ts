@@ -1,5 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { type AttemptLoopPorts, openedResponse, runAttempts } from '../../../src/asking/attempt-loop.ts';
+import {
+  type AttemptLoopPorts,
+  type Opened,
+  openedResponse,
+  runAttempts,
+} from '../../../src/asking/attempt-loop.ts';
 import { HangUp } from '../../../src/asking/hang-up.ts';
 import { type BrokenReason, limits } from '../../../src/protocol/index.ts';
 import type { RequestAnswer, WaitingRequest } from '../../../src/queue/rpc.ts';
@@ -203,5 +208,19 @@ describe('the attempts of a request', () => {
     };
     expect(await runAttempts(CALL, caller, ports)).toEqual({ kind: 'gone' });
     expect(seen.cancelled).toEqual(['job-1']);
+  });
+
+  it('cancels an answer that opens after its caller has hung up', async () => {
+    const { ports } = script([STREAM]);
+    const caller = new HangUp();
+    const opening = Promise.withResolvers<Opened<Response>>();
+    ports.openStream = () => {
+      caller.happen();
+      return opening.promise;
+    };
+    await runAttempts(CALL, caller, ports);
+    const left = Promise.withResolvers<void>();
+    opening.resolve(openedResponse(new Response(new ReadableStream({ cancel: () => left.resolve() }))));
+    await left.promise;
   });
 });
