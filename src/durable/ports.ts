@@ -1,4 +1,4 @@
-/** The storage that the rules of a Durable Object with a database are given. */
+/** The storage that a host gives the rules of an object. */
 
 export type SqlValue = string | number | null | Uint8Array;
 /** Bytes are read as an ArrayBuffer on Cloudflare, and as a Uint8Array on Node. */

@@ -34,7 +34,7 @@ export interface FleetRpc {
   record(events: FleetEvent[], share?: QueueShare, ended?: RequestRecord[]): Promise<RecordAnswer>;
   /** A page of the requests that have ended, newest first. */
   requests(wanted: RequestsWanted): Promise<RequestPage>;
-  /** The fleet as everybody is shown it; its live form is the object's `fetch`, a WebSocket. */
+  /** The fleet as everybody is shown it; its live form is the socket of a viewer. */
   view(): Promise<FleetView>;
   /**
    * Somebody sees to a problem of the attention list. @param by name of the token; null: none was asked for

@@ -34,7 +34,7 @@ export interface SchedulingPorts {
   log(level: 'warn' | 'error', message: string, error: unknown): void;
 }
 
-/** The scheduler in its Durable Object: asks the other objects, reconciles when due, and signs the tokens in orders. */
+/** The scheduler in the fleet's object: asks the other objects, reconciles when due, and signs the tokens in orders. */
 export class Scheduling {
   readonly #ports: SchedulingPorts;
   #reconciling: Promise<void> | null = null;
