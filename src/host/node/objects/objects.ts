@@ -1,0 +1,75 @@
+import type { FilesStub, FleetStub, Objects, QueueStub } from '../../../asking/objects.ts';
+import type { BatchesRpc } from '../../../batches/rpc.ts';
+import type { Log, ObjectHost, Post } from '../../../durable/host.ts';
+import type { QueueObjectSettings } from '../../../queue/object/env.ts';
+import { HeldObjects } from './held-objects.ts';
+import { KINDS, type Kind } from './kinds.ts';
+import type { Caller } from './life.ts';
+import { Relays } from './relays.ts';
+import { leaving, stubsOf } from './stubs.ts';
+
+export interface NodeObjectsOptions {
+  /** Has a folder for each queue id. */
+  dataDir: string;
+  /** As bindings: text by their names. */
+  settings: QueueObjectSettings;
+  post: Post;
+  log: Log;
+  /** What was acknowledged cannot be kept any more: the process has to end. */
+  fatal(error: Error): void;
+}
+
+export interface NodeObjects {
+  /** For the gateway. */
+  stubs: Objects;
+  /** Has all sockets closed, and what their peers have to know sent, then all databases. Nothing may be asked after this. */
+  close(): Promise<void>;
+}
+
+type KindName = keyof typeof KINDS;
+
+/**
+ * All objects of a state folder in this process. Those whose alarms are set wake by themselves; a call makes the others.
+ */
+export function createNodeObjects(options: NodeObjectsOptions): NodeObjects {
+  const { dataDir, settings, post, log, fatal } = options;
+  const held = new HeldObjects({
+    dataDir,
+    make: (kind, host: ObjectHost<never>, caller) =>
+      (KINDS[kind as KindName] as Kind).make(host, {
+        settings,
+        objects: objectsFor(caller),
+        post: (reach) => (url, init) => leaving(caller, () => post(reach)(url, init)),
+        relayMetrics: () => relays.metrics(host.queueId),
+      }),
+    log,
+    fatal,
+  });
+  const stubs = objectsFor(null);
+  const relays = new Relays(settings, stubs, log);
+
+  function objectsFor(caller: Caller | null): Objects {
+    const stub = (kind: KindName, queueId: string) =>
+      makeStub[kind]({ held: held.of(kind, queueId), caller });
+    return {
+      queue: (queueId) => stub('queue', queueId) as unknown as QueueStub,
+      fleet: (queueId) => stub('fleet', queueId) as unknown as FleetStub,
+      batches: (queueId) => stub('batches', queueId) as unknown as BatchesRpc,
+      files: (queueId) => stub('files', queueId) as unknown as FilesStub,
+      relay: (queueId, workerId) => relays.stub(queueId, workerId, caller),
+    };
+  }
+
+  void held.wakeAll();
+  return {
+    stubs,
+    close: async () => {
+      relays.leave();
+      await held.stop();
+    },
+  };
+}
+
+const makeStub = Object.fromEntries(
+  Object.entries(KINDS).map(([name, kind]) => [name, stubsOf(kind)]),
+) as Record<KindName, ReturnType<typeof stubsOf>>;

@@ -1,0 +1,113 @@
+import type { Objects, RelayStub } from '../../../asking/objects.ts';
+import type { Log } from '../../../durable/host.ts';
+import { limits } from '../../../protocol/index.ts';
+import type { RelayMetrics } from '../../../queue/rpc.ts';
+import { RelayHost } from '../../../relay/object/host.ts';
+import type { QueueSettingBindings } from '../../../settings/queue-settings.ts';
+import { UpgradeResponse } from '../http/upgrade.ts';
+import type { Caller } from './life.ts';
+import { NodeSocket } from './socket.ts';
+import { leaving } from './stubs.ts';
+
+/** The relays of a queue id's workers. */
+interface OfQueue {
+  hosts: Map<string, RelayHost>;
+  /** Bytes that relays received which are gone by now. */
+  receivedBefore: number;
+}
+
+/**
+ * The relays of all workers, beside the objects: what becomes of a queue's object does not touch answers on their way,
+ * and no byte of them waits for a disk.
+ */
+export class Relays {
+  readonly #grace: number;
+  readonly #objects: Objects;
+  readonly #log: Log;
+  /** By queue id. */
+  readonly #queues = new Map<string, OfQueue>();
+
+  constructor(settings: QueueSettingBindings, objects: Objects, log: Log) {
+    this.#grace = Number(settings.RECONNECT_GRACE_SECONDS ?? limits.RECONNECT_GRACE_SECONDS);
+    this.#objects = objects;
+    this.#log = log;
+  }
+
+  /** @param caller the object that asks; null: the gateway */
+  stub(queueId: string, workerId: string, caller: Caller | null): RelayStub {
+    const relay = () => this.#relay(queueId, workerId);
+    const tell = async (told: () => void) => (caller === null ? told() : leaving(caller, async () => told()));
+    return {
+      breakStream: (stream, reason) => tell(() => relay().breakStream(stream, reason)),
+      closeSockets: () => tell(() => relay().closeSocket()),
+      connect: async () => new UpgradeResponse((socket) => this.#connected(relay(), socket)),
+      open: (stream, more, asked) => relay().open(stream, more, asked),
+      openReplay: (stream, more, signal) => relay().openReplay(stream, more, signal),
+    };
+  }
+
+  metrics(queueId: string): RelayMetrics {
+    const { hosts, receivedBefore } = this.#of(queueId);
+    let [streams, received_bytes] = [0, receivedBefore];
+    for (const host of hosts.values()) {
+      streams += host.streams;
+      received_bytes += host.received;
+    }
+    return { streams, received_bytes };
+  }
+
+  /** The process ends: callers are told why their answers do, and workers to dial again. */
+  leave(): void {
+    for (const { hosts } of this.#queues.values()) for (const host of hosts.values()) host.leave();
+  }
+
+  #connected(relay: RelayHost, webSocket: ConstructorParameters<typeof NodeSocket>[0]): void {
+    const socket = new NodeSocket<never>(webSocket, {
+      leave: (effect) => effect(),
+      now: () => Date.now(),
+      pings: undefined,
+      message: (message) => {
+        if (!socket.isClosing) this.#guard(() => void events.message(message));
+      },
+      closed: () => this.#guard(() => events.closed()),
+      log: this.#log,
+    });
+    const events = relay.connected(socket);
+  }
+
+  #relay(queueId: string, workerId: string): RelayHost {
+    const of = this.#of(queueId);
+    const known = of.hosts.get(workerId);
+    if (known) return known;
+    // There are few workers, and a new one is rare.
+    for (const [id, host] of of.hosts) {
+      if (!host.isIdle) continue;
+      of.receivedBefore += host.received;
+      of.hosts.delete(id);
+    }
+    const host = new RelayHost({ reconnect_grace_seconds: this.#grace }, this.#objects, {
+      now: () => performance.now(),
+      after: (ms, run) => void setTimeout(() => this.#guard(run), ms),
+    });
+    of.hosts.set(workerId, host);
+    return host;
+  }
+
+  #of(queueId: string): OfQueue {
+    const known = this.#queues.get(queueId);
+    if (known) return known;
+    const made: OfQueue = { hosts: new Map(), receivedBefore: 0 };
+    this.#queues.set(queueId, made);
+    return made;
+  }
+
+  /** An error of one relay must not end the process, and with it all others. */
+  #guard(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      const text = (error as Partial<Error> | null)?.stack ?? String(error);
+      this.#log('error', 'a relay failed where it should not', { error: text });
+    }
+  }
+}
