@@ -26,18 +26,13 @@ export function roomImports(modules: readonly Module[]): RoomImport[] {
 /**
  * For each room that imports itself by way of others the shortest of these ways, one import for each step. A way is
  * told once, for the first of its rooms.
- * @param known rooms whose circles with each other are known, and are not told
  */
-export function circlesOfRooms(
-  imports: readonly RoomImport[],
-  known: readonly string[] = [],
-): RoomImport[][] {
-  const isKnown = (circle: RoomImport[]) => circle.every(({ from }) => known.includes(roomOf(from)!));
+export function circlesOfRooms(imports: readonly RoomImport[]): RoomImport[][] {
   const rooms = [...new Set(imports.map(({ from }) => roomOf(from)!))].sort();
   const told = new Set<string>();
   return rooms.flatMap((room) => {
     const circle = told.has(room) ? null : wayBack(room, imports);
-    if (!circle || isKnown(circle)) return [];
+    if (!circle) return [];
     for (const { from } of circle) told.add(roomOf(from)!);
     return [circle];
   });

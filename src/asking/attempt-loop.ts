@@ -1,6 +1,6 @@
 import { type BrokenReason, type Failure, limits, RELEASE_REASONS } from '../protocol/index.ts';
 import type { RequestAnswer, WaitingRequest } from '../queue/rpc.ts';
-import { BROKEN_HEADER } from '../relay/calls.ts';
+import { BROKEN_HEADER } from './broken-header.ts';
 import { GONE, type HangUp } from './hang-up.ts';
 
 /** Pause before asking again for a worker after one released the job, ms; doubles up to the second. */

@@ -15,9 +15,3 @@ export interface RelayCalls {
 
 /** Code of the BrokenReason for a reader that came when the beginning of a replay buffer was dropped. */
 export const BEGINNING_DROPPED = 'beginning_dropped';
-
-/**
- * Response header of a stream that broke before it gave anything: a JSON BrokenReason. Another attempt may be made
- * without the caller noticing.
- */
-export const BROKEN_HEADER = 'x-relay-broken';

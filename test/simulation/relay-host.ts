@@ -1,8 +1,8 @@
+import { BROKEN_HEADER } from '../../src/asking/broken-header.ts';
 import type { AskedFor } from '../../src/asking/objects.ts';
 import { Moving, type MovingPorts } from '../../src/moving/elsewhere/mover.ts';
 import type { AnswerHead, BrokenReason } from '../../src/protocol/index.ts';
 import { PING_TEXT, PONG_TEXT } from '../../src/protocol/index.ts';
-import { BROKEN_HEADER } from '../../src/relay/calls.ts';
 import type { AnswerSocket } from '../../src/relay/ports.ts';
 import { Relay } from '../../src/relay/relay.ts';
 import type { CallerSink } from '../../src/relay/stream-ports.ts';

@@ -1,6 +1,7 @@
+import { BROKEN_HEADER } from '../../asking/broken-header.ts';
 import { type BrokenReason, isSettled, type JobView } from '../../protocol/index.ts';
 import type { FollowedJob, ToldJob } from '../../queue/rpc.ts';
-import { BEGINNING_DROPPED, BROKEN_HEADER } from '../../relay/calls.ts';
+import { BEGINNING_DROPPED } from '../../relay/calls.ts';
 import { errorResponse, HttpError } from '../errors.ts';
 import { answerFromResult } from './base-answer.ts';
 import { failureResponse } from './respond.ts';

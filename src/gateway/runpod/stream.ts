@@ -1,7 +1,7 @@
 import type * as z from 'zod';
+import { BROKEN_HEADER } from '../../asking/broken-header.ts';
 import { isSettled, type JobView, keepMembers, runpodStatus } from '../../protocol/index.ts';
 import type { FollowedJob, OutputCursor, ToldJob } from '../../queue/rpc.ts';
-import { BROKEN_HEADER } from '../../relay/calls.ts';
 import type * as answers from '../openapi/answers.ts';
 import { outputOf } from './job.ts';
 

@@ -1,3 +1,4 @@
+import { BROKEN_HEADER } from '../../asking/broken-header.ts';
 import {
   type AnswerHead,
   type BrokenReason,
@@ -6,7 +7,6 @@ import {
   isEventStream,
   UNBUFFERED,
 } from '../../protocol/index.ts';
-import { BROKEN_HEADER } from '../calls.ts';
 import { KeepAlive } from '../keep-alive.ts';
 import { brokenEvents } from '../sse.ts';
 import type { CallerSink } from '../stream-ports.ts';

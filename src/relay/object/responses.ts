@@ -1,6 +1,6 @@
+import { BROKEN_HEADER } from '../../asking/broken-header.ts';
 import { quietly } from '../../durable/quietly.ts';
 import { type AnswerHead, asciiJson, type BrokenReason, OPTIMISATIONS } from '../../protocol/index.ts';
-import { BROKEN_HEADER } from '../calls.ts';
 import type { CallerSink } from '../stream-ports.ts';
 import { AnswerBody, answerHeaders, type BodyCarrier, isBodiless } from './answer-body.ts';
 

@@ -1,14 +1,17 @@
 import { describe, expect, it } from 'vitest';
+
 import {
   type AttemptLoopPorts,
   type Opened,
   openedResponse,
   runAttempts,
 } from '../../../src/asking/attempt-loop.ts';
+
+import { BROKEN_HEADER } from '../../../src/asking/broken-header.ts';
+
 import { HangUp } from '../../../src/asking/hang-up.ts';
 import { type BrokenReason, limits } from '../../../src/protocol/index.ts';
 import type { RequestAnswer, WaitingRequest } from '../../../src/queue/rpc.ts';
-import { BROKEN_HEADER } from '../../../src/relay/calls.ts';
 
 const CALL: WaitingRequest = {
   job_id: 'job-1',

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
+import { BROKEN_HEADER } from '../../../src/asking/broken-header.ts';
 import { nextOutputs, type StreamParts } from '../../../src/gateway/runpod/stream.ts';
 import type { JobView } from '../../../src/protocol/index.ts';
 import type { FollowedJob, OutputCursor } from '../../../src/queue/rpc.ts';
-import { BROKEN_HEADER } from '../../../src/relay/calls.ts';
 
 const START: OutputCursor = { fence_token: 0, taken: 0 };
 const LIVE = { worker_id: 'w', stream_id: 7 };

@@ -24,12 +24,6 @@ describe('circles of rooms', () => {
     ]);
   });
 
-  it('are not told among rooms where they are known, and are with any other', () => {
-    const back = imports(['base/text', 'stock/names']);
-    expect(circlesOfRooms([...ACYCLIC, ...back], ['base', 'stock'])).toEqual([]);
-    expect(circlesOfRooms([...ACYCLIC, ...back], ['base', 'shop'])).toHaveLength(1);
-  });
-
   it('do not come of types, of files within a room, or of what lies outside of src', () => {
     const dependency = (resolved: string, ...dependencyTypes: string[]) => ({ resolved, dependencyTypes });
     const dependencies = [
