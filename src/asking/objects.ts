@@ -5,6 +5,7 @@ import type { AuditCalls, FleetRpc, TokenCalls } from '../fleet/rpc.ts';
 import type { QueueRpc, RequestAnswer, Unserved, WaitingRequest } from '../queue/rpc.ts';
 import type { WorkerToken } from '../queue/store/ports.ts';
 import type { RelayCalls } from '../relay/calls.ts';
+import type { OpenedAnswer } from '../relay/object/responses.ts';
 import type { SchedulerRpc } from '../scheduler/rpc.ts';
 
 /** What a relay is told of the request whose answer it opens, for the case that it has to be moved. */
@@ -66,6 +67,8 @@ export interface RelayStub extends RelayCalls {
    * @param asked what is asked elsewhere if the answer breaks off; null: it is not moved
    */
   open(stream: number, more: Record<string, string>, asked: AskedFor | null): Promise<Response>;
+  /** The same without a response. Left out: the relay is not in the process that asks. */
+  openAnswer?(stream: number, asked: AskedFor | null): Promise<OpenedAnswer>;
   /** The same for the answer of a stored job, which several readers may read; one that leaves cancels nothing. */
   openReplay(stream: number, more: Record<string, string>, signal: AbortSignal): Promise<Response>;
 }

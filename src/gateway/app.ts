@@ -2,6 +2,7 @@ import type { MiddlewareHandler } from 'hono';
 import { dialectOf } from '../protocol/index.ts';
 import { crossOrigin } from './cross-origin.ts';
 import { errorResponse, HttpError, otherMethod, toHttpError } from './errors.ts';
+import { isOddHost } from './odd-hosts.ts';
 import { nameRequest } from './request-id.ts';
 import { auditRoute } from './routes/audit.ts';
 import { batchRoutes } from './routes/batches.ts';
@@ -83,14 +84,9 @@ function told(error: Error, context: GatewayContext): Response {
   return errorResponse(toHttpError(error, requestId), { dialect: dialectOf(context.req.path), requestId });
 }
 
-/**
- * A name or an address, with a port or without: the runtime makes the request's URL of whatever a caller sends here.
- */
-const HOST = /^(?:\[[\da-f:.]+\]|[\w.-]+)(?::\d{1,5})?$/i;
-
 const rejectOddHosts: MiddlewareHandler = (context, next) => {
   const host = context.req.header('host');
-  if (URL.canParse(context.req.raw.url) && (host === undefined || HOST.test(host))) return next();
+  if (URL.canParse(context.req.raw.url) && (host === undefined || !isOddHost(host))) return next();
   const message = 'The Host header must be a name or an address, with a port or without.';
   throw new HttpError(400, message, 'invalid_host');
 };

@@ -8,12 +8,16 @@ import { rememberingOwner } from './kept-responses.ts';
 import { respond } from './respond.ts';
 import { waitingPlace } from './waiting-place.ts';
 
-/** The answer, begun before the engine's is there where that takes long. */
+/**
+ * The answer, begun before the engine's is there where that takes long.
+ * @param afterMs when it begins; left out: as the caller's limits want it
+ */
 export function answer(
   env: Env,
   { queueId, call: { job_id: jobId, tenant }, facts, errorOf, headers, kind, isKept, given }: Asked,
   attempted: Promise<Outcome>,
   hangUp: HangUp,
+  afterMs = beginAfterMs(Object.values(given)),
 ): Promise<Response> {
   const answered = attempted.then((outcome) => {
     const response = respond(outcome, { jobId, facts, errorOf }, Date.now());
@@ -26,7 +30,7 @@ export function answer(
     errorOf,
     timers: globalThis,
     hangUp: () => hangUp.happen(),
-    afterMs: beginAfterMs(Object.values(given)),
+    afterMs,
     progress: () => {
       const ask = () => callQueue(env, queueId, (queue) => queue.waitingLines());
       return waitingPlace(queueId, jobId, ask, Date.now);

@@ -131,7 +131,7 @@ async function writeError(
 }
 
 /** The promise's value, or null when it takes longer than that. */
-function within<T>(promise: Promise<T>, ms: number, timers: Timers): Promise<T | null> {
+export function within<T>(promise: Promise<T>, ms: number, timers: Timers): Promise<T | null> {
   return new Promise((resolve, reject) => {
     const timer = timers.setTimeout(() => resolve(null), ms) as never;
     promise.then(

@@ -92,7 +92,7 @@ function ifSoon<T>(promise: Promise<T>): Promise<T | null> {
 }
 
 /** Ends the connection in the middle of an answer, behind what was written of it. */
-function breakOff(outgoing: ServerResponse): void {
+export function breakOff(outgoing: ServerResponse): void {
   const { socket, req } = outgoing;
   if (!socket || outgoing.destroyed) outgoing.destroy();
   // There the end of the connection is the end of the answer: only a reset shows that it is not whole.

@@ -7,7 +7,7 @@ const HALF_OPEN_MS = 1000;
 /** What is known of a connection. */
 interface Connection {
   /** Its requests without a whole answer: each is told when the caller is gone. */
-  requests: Set<AbortController>;
+  requests: Set<() => void>;
   isWebSocket: boolean;
 }
 
@@ -23,12 +23,12 @@ export class Connections {
   }
 
   add(socket: Socket): void {
-    const requests = new Set<AbortController>();
+    const requests = new Set<() => void>();
     this.#open.set(socket, { requests, isWebSocket: false });
     let timer: NodeJS.Timeout | undefined;
     socket.once('end', () => {
       if (requests.size === 0) return;
-      for (const gone of requests) gone.abort();
+      for (const gone of requests) gone();
       timer = setTimeout(() => socket.destroy(), HALF_OPEN_MS);
     });
     socket.once('close', () => {
@@ -37,8 +37,8 @@ export class Connections {
     });
   }
 
-  /** A request has come. @returns is called when it has been answered */
-  begin(socket: Socket, gone: AbortController): () => void {
+  /** A request has come. @param gone its caller has left @returns is called when it has been answered */
+  begin(socket: Socket, gone: () => void): () => void {
     const connection = this.#open.get(socket);
     connection?.requests.add(gone);
     return () => {

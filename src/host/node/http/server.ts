@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createServer as createHttpServer, type IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import { HangUp } from '../../../asking/hang-up.ts';
 import { type ErrorOf, errorResponse, toHttpError } from '../../../gateway/errors.ts';
 import { dialableHost } from '../../../process/network.ts';
 import { dialectOf } from '../../../protocol/index.ts';
@@ -22,9 +23,24 @@ const IDLE_MS = 65_000;
 /** Connections that wait to be accepted. */
 const BACKLOG = 4096;
 
+type Background = (work: Promise<unknown>) => void;
+
+export interface Direct {
+  takes(incoming: IncomingMessage): boolean;
+  /** Never rejects. @param hangUp is told when the caller leaves */
+  answer(
+    incoming: IncomingMessage,
+    outgoing: ServerResponse,
+    hangUp: HangUp,
+    background: Background,
+  ): Promise<void>;
+}
+
 export interface ServerParts {
   /** @param background keeps the process at work for a promise that is not awaited; its error is logged */
-  fetch(request: Request, background: (work: Promise<unknown>) => void): Response | Promise<Response>;
+  fetch(request: Request, background: Background): Response | Promise<Response>;
+  /** What answers some requests without all that; left out: nothing does. */
+  direct?: Direct;
   host: string;
   /** 0: the system chooses. */
   port: number;
@@ -62,13 +78,19 @@ export async function createServer(parts: ServerParts): Promise<RunningServer> {
   (server as unknown as { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
   const answer = (incoming: IncomingMessage, outgoing: ServerResponse, waits = false) => {
     if (connections.areClosing) outgoing.shouldKeepAlive = false;
-    void serve(parts, connections, incoming, outgoing, waits);
+    serve(parts, connections, incoming, outgoing, waits).catch((error: unknown) => {
+      toHttpError(error);
+      outgoing.destroy();
+    });
   };
   server.on('connection', (socket) => connections.add(socket));
   server.on('request', (incoming, outgoing) => answer(incoming, outgoing));
   server.on('checkContinue', (incoming, outgoing) => answer(incoming, outgoing, true));
   server.on('upgrade', (incoming, socket, head) => {
-    void serveUpgrade(parts, connections, incoming, socket as Socket, head);
+    serveUpgrade(parts, connections, incoming, socket as Socket, head).catch((error: unknown) => {
+      toHttpError(error);
+      socket.destroy();
+    });
   });
   server.on('connect', (_incoming, socket) => refuse(socket as Socket, impossibleMethod('CONNECT')));
   server.on('clientError', (error: NodeJS.ErrnoException, socket) =>
@@ -99,14 +121,19 @@ async function serve(
   outgoing: ServerResponse,
   waits: boolean,
 ): Promise<void> {
-  const gone = new AbortController();
-  const leave = connections.begin(incoming.socket, gone);
+  const hangUp = new HangUp();
+  const leave = connections.begin(incoming.socket, () => hangUp.happen());
   outgoing.on('error', () => {});
   incoming.on('error', () => {});
   outgoing.once('close', () => {
     leave();
-    if (!outgoing.writableFinished) gone.abort();
+    if (!outgoing.writableFinished) hangUp.happen();
   });
+  if (parts.direct?.takes(incoming)) {
+    return await parts.direct.answer(incoming, outgoing, hangUp, background);
+  }
+  const gone = new AbortController();
+  void hangUp.whenHappened.then(() => gone.abort());
   const askForBody = () => {
     if (waits && !outgoing.headersSent) outgoing.writeContinue();
   };
@@ -127,8 +154,8 @@ async function serveUpgrade(
 ): Promise<void> {
   socket.on('error', () => {});
   const gone = new AbortController();
-  const leave = connections.begin(socket, gone);
   const abort = () => gone.abort();
+  const leave = connections.begin(socket, abort);
   socket.once('close', abort);
   const response = await answerOf(incoming, () => {
     checkHandshake(incoming);

@@ -42,6 +42,7 @@ export class Relays {
       closeSockets: () => tell(() => relay().closeSocket()),
       connect: async () => new UpgradeResponse((socket) => this.#connected(relay(), socket)),
       open: (stream, more, asked) => relay().open(stream, more, asked),
+      openAnswer: (stream, asked) => relay().openAnswer(stream, asked),
       openReplay: (stream, more, signal) => relay().openReplay(stream, more, signal),
     };
   }

@@ -4,8 +4,11 @@ import { createServer, type RunningServer, type ServerParts } from '../../../../
 import { until } from '../../../support/poll.ts';
 
 /** A server on a port of its own, until the test has ended. */
-export async function serving(fetch: ServerParts['fetch']): Promise<RunningServer> {
-  const server = await createServer({ fetch, host: '127.0.0.1', port: 0 });
+export async function serving(
+  fetch: ServerParts['fetch'],
+  direct?: ServerParts['direct'],
+): Promise<RunningServer> {
+  const server = await createServer({ fetch, host: '127.0.0.1', port: 0, ...(direct && { direct }) });
   onTestFinished(() => server.close(0));
   return server;
 }

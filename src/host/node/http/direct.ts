@@ -1,0 +1,116 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Opened, Outcome } from '../../../asking/attempt-loop.ts';
+import type { HangUp } from '../../../asking/hang-up.ts';
+import type { AskedFor, RelayStub } from '../../../asking/objects.ts';
+import { authorize } from '../../../gateway/auth.ts';
+import { holdBytes } from '../../../gateway/body.ts';
+import type { Env } from '../../../gateway/env.ts';
+import { errorResponse, toHttpError } from '../../../gateway/errors.ts';
+import { answer } from '../../../gateway/inference/answer.ts';
+import { type Asked, mostBodyBytes, readRequest } from '../../../gateway/inference/asked.ts';
+import { callEngine } from '../../../gateway/inference/call-engine.ts';
+import { beginAfterMs, within } from '../../../gateway/inference/early-response.ts';
+import { inferenceRoutesOf } from '../../../gateway/inference/routes.ts';
+import { isOddHost } from '../../../gateway/odd-hosts.ts';
+import { RECEIVE_BYTES } from '../../../gateway/receive.ts';
+import { requestIdHeaders } from '../../../gateway/request-id.ts';
+import { dialectOf, isRequestId } from '../../../protocol/index.ts';
+import { type OpenedAnswer, responseOf } from '../../../relay/object/responses.ts';
+import { writeAnswer } from './answer.ts';
+import { IncomingHead } from './incoming-head.ts';
+import type { Direct } from './server.ts';
+import { readShortBody } from './short-body.ts';
+import { writeOpened } from './write-opened.ts';
+
+/** Routes whose requests are many and short: none of them belongs to the gateway itself. */
+const ROUTES = new Set(['/v1/chat/completions', '/v1/completions', '/v1/embeddings', '/v1/messages']);
+
+/** Headers by which the gateway's middleware does something: a request that has one goes through that. */
+const OTHERWISE = ['origin', 'content-encoding', 'upgrade', 'expect', 'transfer-encoding'];
+
+/** Answers of engines, with what else their heads say. */
+type Opening = { opened: Exclude<OpenedAnswer, { broken: unknown }>; more: Record<string, string> };
+
+/**
+ * The short way of many requests for inference: no Request, Response or stream is made for them, which would cost more
+ * than all rules of the gateway. All others are answered by its routes; where both can, they answer the same.
+ */
+export function directInference(env: Env): Direct {
+  return {
+    takes: (incoming) => isDirect(incoming, env),
+    answer: (incoming, outgoing, hangUp, background) =>
+      answerDirectly(incoming, outgoing, hangUp, { env, background }),
+  };
+}
+
+function isDirect({ method, url = '', headers }: IncomingMessage, env: Env): boolean {
+  if (method !== 'POST' || !ROUTES.has(url) || OTHERWISE.some((name) => headers[name] !== undefined))
+    return false;
+  const length = Number(headers['content-length']);
+  if (!(length > 0 && length <= Math.min(RECEIVE_BYTES, mostBodyBytes(env)))) return false;
+  if (headers.host === undefined || isOddHost(headers.host)) return false;
+  return inferenceRoutesOf(env).methodsOf(url).includes('POST');
+}
+
+async function answerDirectly(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  hangUp: HangUp,
+  { env, background }: { env: Env; background: (work: Promise<unknown>) => void },
+): Promise<void> {
+  const head = new IncomingHead(incoming);
+  const path = incoming.url!;
+  const ownId = randomUUID();
+  const given = head.headers.get('x-request-id') ?? undefined;
+  let requestId = isRequestId(given) ? given : ownId;
+  let response: Response;
+  try {
+    const token = await authorize(head, env, ['submit']);
+    const asked = await readRequest(env, { head, pathname: path, path, token, ownId }, async () => {
+      const release = holdBytes(env, Number(incoming.headers['content-length']));
+      try {
+        return { bytes: await readShortBody(incoming), release };
+      } catch (error) {
+        release();
+        throw error;
+      }
+    });
+    requestId = asked.errorOf.requestId;
+    const attempted = callEngine(env, asked, hangUp, { open, background });
+    const outcome = await soon(attempted, asked);
+    if (outcome?.kind === 'answer' && !asked.isKept) {
+      const { opened, more } = outcome.answer;
+      return writeOpened(opened, more, outgoing);
+    }
+    const whole = attempted.then(withResponse);
+    response = await answer(env, asked, whole, hangUp, outcome === null ? 0 : undefined);
+  } catch (error) {
+    response = errorResponse(toHttpError(error, requestId), { dialect: dialectOf(path), requestId });
+  }
+  for (const [name, value] of Object.entries(requestIdHeaders(requestId, dialectOf(path)))) {
+    response.headers.set(name, value);
+  }
+  await writeAnswer(response, incoming, outgoing);
+}
+
+async function open(relay: RelayStub, streamId: number, asked: AskedFor): Promise<Opened<Opening>> {
+  const opened = await relay.openAnswer!(streamId, asked);
+  if ('broken' in opened) return opened;
+  return { answer: { opened, more: asked.more }, drop: () => opened.gone() };
+}
+
+/** The outcome, unless the caller has to be told before it is there; null: it is not there by then. */
+function soon(
+  attempted: Promise<Outcome<Opening>>,
+  { kind, given }: Asked,
+): Promise<Outcome<Opening> | null> {
+  return kind === null ? attempted : within(attempted, beginAfterMs(Object.values(given)), globalThis);
+}
+
+/** The same outcome for what writes responses: what takes long, and what is looked at on its way. */
+function withResponse(outcome: Outcome<Opening>): Outcome {
+  if (outcome.kind !== 'answer') return outcome;
+  const { opened, more } = outcome.answer;
+  return { kind: 'answer', answer: responseOf(opened, more) };
+}
