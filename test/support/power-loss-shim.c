@@ -1,5 +1,5 @@
-// Records what the process that loads this before libc has written below $UNSYNCED_BELOW and not synced, in the file
-// $UNSYNCED_RECORDS, so that power-loss.ts can take it back. Each sync lasts $SYNC_MS longer; all after the first
+// Records what the process that loads this before libc writes and syncs below $UNSYNCED_BELOW, and what it says, in the
+// file $UNSYNCED_RECORDS: power-loss.ts makes of it what a disk may have after a power loss. Each sync lasts $SYNC_MS longer; all after the first
 // $SYNCS_THAT_SUCCEED fail, and a sync that fails syncs nothing.
 #define _GNU_SOURCE
 #include <errno.h>
@@ -15,11 +15,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { WRITE = 1, TRUNCATE = 2, CREATE = 3, SYNC = 4 };
+enum { WRITE = 1, TRUNCATE, CREATE, SYNC, UNLINK, SAY };
 
-// A record: this, the path, the new bytes, the old ones.
+// A record: this, the path, the bytes.
 struct head {
-  int64_t kind, path_length, offset, new_length, old_length, old_size;
+  int64_t kind, path_length, offset, length;
 };
 
 static pthread_mutex_t order = PTHREAD_MUTEX_INITIALIZER;
@@ -59,27 +59,14 @@ static int path_of(int file, char *path) {
   return counts(path);
 }
 
-static void record(struct head head, const char *path, const void *new_bytes, const void *old_bytes) {
+static void record(struct head head, const char *path, const void *bytes) {
   head.path_length = strlen(path);
   struct iovec parts[] = {
       {&head, sizeof head},
       {(void *)path, head.path_length},
-      {(void *)new_bytes, head.new_length},
-      {(void *)old_bytes, head.old_length},
+      {(void *)bytes, head.length},
   };
-  syscall(SYS_writev, records, parts, 4);
-}
-
-// What lies there now. To be freed.
-static void *bytes_at(int file, int64_t offset, int64_t length, int64_t *found) {
-  char *bytes = malloc(length > 0 ? length : 1);
-  *found = 0;
-  while (*found < length) {
-    ssize_t size = syscall(SYS_pread64, file, bytes + *found, length - *found, offset + *found);
-    if (size <= 0) break;
-    *found += size;
-  }
-  return bytes;
+  syscall(SYS_writev, records, parts, 3);
 }
 
 static int64_t size_of(int file) {
@@ -91,10 +78,7 @@ static ssize_t written(int file, const void *bytes, size_t length, int64_t offse
   char path[PATH_MAX];
   if (!path_of(file, path)) return syscall(SYS_pwrite64, file, bytes, length, offset);
   pthread_mutex_lock(&order);
-  struct head head = {WRITE, 0, offset, length, 0, size_of(file)};
-  void *old = bytes_at(file, offset, length, &head.old_length);
-  record(head, path, bytes, old);
-  free(old);
+  record((struct head){WRITE, 0, offset, length}, path, bytes);
   ssize_t size = syscall(SYS_pwrite64, file, bytes, length, offset);
   pthread_mutex_unlock(&order);
   return size;
@@ -107,6 +91,11 @@ ssize_t pwrite64(int file, const void *bytes, size_t length, off64_t offset) {
 
 ssize_t write(int file, const void *bytes, size_t length) {
   char path[PATH_MAX];
+  if (file == STDOUT_FILENO && records >= 0) {
+    pthread_mutex_lock(&order);
+    record((struct head){SAY, 0, 0, length}, "", bytes);
+    pthread_mutex_unlock(&order);
+  }
   if (!path_of(file, path)) return syscall(SYS_write, file, bytes, length);
   ssize_t size = written(file, bytes, length, lseek(file, 0, SEEK_CUR));
   if (size > 0) lseek(file, size, SEEK_CUR);
@@ -117,11 +106,7 @@ int ftruncate(int file, off_t length) {
   char path[PATH_MAX];
   if (!path_of(file, path)) return syscall(SYS_ftruncate, file, length);
   pthread_mutex_lock(&order);
-  int64_t size = size_of(file);
-  struct head head = {TRUNCATE, 0, length, 0, 0, size};
-  void *old = bytes_at(file, length, size > length ? size - length : 0, &head.old_length);
-  record(head, path, "", old);
-  free(old);
+  record((struct head){TRUNCATE, 0, length, 0}, path, "");
   int failed = syscall(SYS_ftruncate, file, length);
   pthread_mutex_unlock(&order);
   return failed;
@@ -130,10 +115,18 @@ int ftruncate64(int file, off64_t length) { return ftruncate(file, length); }
 
 static void created(const char *path) {
   if (!counts(path) || access(path, F_OK) == 0) return;
-  struct head head = {CREATE, 0, 0, 0, 0, 0};
   pthread_mutex_lock(&order);
-  record(head, path, "", "");
+  record((struct head){CREATE, 0, 0, 0}, path, "");
   pthread_mutex_unlock(&order);
+}
+
+int unlink(const char *path) {
+  if (counts(path)) {
+    pthread_mutex_lock(&order);
+    record((struct head){UNLINK, 0, 0, 0}, path, "");
+    pthread_mutex_unlock(&order);
+  }
+  return syscall(SYS_unlinkat, AT_FDCWD, path, 0);
 }
 
 int mkdir(const char *path, mode_t mode) {
@@ -165,7 +158,7 @@ static int synced(int file, long call) {
   char path[PATH_MAX];
   if (!path_of(file, path)) return syscall(call, file);
   pthread_mutex_lock(&order);
-  struct head head = {SYNC, 0, size_of(records), 0, 0, 0};
+  struct head head = {SYNC, 0, size_of(records), 0};
   int fails = syncs_left <= 0;
   syncs_left -= 1;
   pthread_mutex_unlock(&order);
@@ -174,9 +167,9 @@ static int synced(int file, long call) {
     errno = EIO;
     return -1;
   }
-  // What is recorded is taken back, whatever the disk of the test has: it need not be waited for.
+  // The test asks the records alone, so the disk need not be waited for.
   pthread_mutex_lock(&order);
-  record(head, path, "", "");
+  record(head, path, "");
   pthread_mutex_unlock(&order);
   return 0;
 }

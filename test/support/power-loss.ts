@@ -1,34 +1,41 @@
 import { spawnSync } from 'node:child_process';
 import {
-  closeSync,
   existsSync,
-  ftruncateSync,
+  mkdirSync,
   mkdtempSync,
-  openSync,
+  readdirSync,
   readFileSync,
   rmSync,
-  writeSync,
+  writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { type Disk, type Recorded, readRecords, replay } from './recorded-writes.ts';
 
-/** A power loss for the files of a process: what it has written and not synced is lost. */
+/**
+ * What may be lost of the files of a process when the power is: all that it has written and not synced. A disk writes in
+ * any order, so any part of that may be there all the same.
+ */
 export interface PowerLoss {
+  /** Variables of the environment that a process must be started with. */
+  env(syncs?: Syncs): Record<string, string>;
+  /** The power is lost after the process has been killed: the folder has what is left. */
+  strike(keeps?: Keeps): void;
+  /** What the process has written, synced, made and said, in order, since the last strike. */
+  records(): Recorded[];
   /**
-   * Variables of the environment that the process must be started with.
-   * @param below what lies in this folder counts
+   * What there would be if the power had been lost when it had done these.
+   * @param into has the files then @returns what it had said
    */
-  env(below: string, syncs?: Syncs): Record<string, string>;
-  /**
-   * To be called once the process has been killed. A disk writes in any order: each write that was not synced is kept
-   * if `keeps` says so. @returns how many are lost
-   */
-  strike(keeps?: () => boolean): number;
+  imagine(records: readonly Recorded[], into: string, keeps?: Keeps): string;
   remove(): void;
 }
 
-interface Syncs {
+/** Whether what was written and not synced is there all the same. */
+export type Keeps = (write: Recorded) => boolean;
+
+export interface Syncs {
   /** Each lasts longer by this, ms. */
   ms?: number;
   /** All after these fail. */
@@ -43,103 +50,65 @@ export const noPowerLoss: string | null =
       ? 'no C compiler (cc) to build the shim of the power loss with'
       : null;
 
-/** Compiles a library that the process loads before its own. */
-export function buildPowerLoss(): PowerLoss {
+const nothing: Keeps = () => false;
+
+/**
+ * Compiles a library that the process loads before its own.
+ * @param below what lies in this folder can be lost
+ */
+export function buildPowerLoss(below: string): PowerLoss {
   const folder = mkdtempSync(join(tmpdir(), 'power-loss-'));
   const source = fileURLToPath(new URL('power-loss-shim.c', import.meta.url));
   const library = join(folder, 'power-loss-shim.so');
-  const records = join(folder, 'records');
-  const built = spawnSync('cc', ['-O2', '-shared', '-fPIC', '-pthread', '-o', library, source], {
-    encoding: 'utf8',
-  });
+  const file = join(folder, 'records');
+  const flags = ['-O2', '-shared', '-fPIC', '-pthread'];
+  const built = spawnSync('cc', [...flags, '-o', library, source], { encoding: 'utf8' });
   if (built.status !== 0) throw new Error(`the shim of the power loss cannot be built: ${built.stderr}`);
+  let before: Disk = new Map();
+  const records = () => readRecords(readFileSync(file));
   return {
-    env: (below, { ms = 0, succeed } = {}) => ({
-      LD_PRELOAD: library,
-      UNSYNCED_BELOW: below,
-      UNSYNCED_RECORDS: records,
-      SYNC_MS: String(ms),
-      ...(succeed === undefined ? {} : { SYNCS_THAT_SUCCEED: String(succeed) }),
-    }),
-    strike: (keeps = () => false) => {
-      const lost = loseUnsynced(readRecords(readFileSync(records)), keeps);
-      rmSync(records);
-      return lost;
+    env: ({ ms = 0, succeed } = {}) => {
+      if (!existsSync(file)) before = contentsOf(below);
+      return {
+        LD_PRELOAD: library,
+        UNSYNCED_BELOW: below,
+        UNSYNCED_RECORDS: file,
+        SYNC_MS: String(ms),
+        ...(succeed === undefined ? {} : { SYNCS_THAT_SUCCEED: String(succeed) }),
+      };
+    },
+    records,
+    strike: (keeps = nothing) => {
+      const { disk } = replay(before, records(), keeps);
+      put(disk, below, below);
+      rmSync(file);
+    },
+    imagine: (done, into, keeps = nothing) => {
+      const { disk, said } = replay(before, done, keeps);
+      put(disk, below, into);
+      return said;
     },
     remove: () => rmSync(folder, { recursive: true, force: true }),
   };
 }
 
-/** As in power-loss-shim.c. */
-const KIND = { write: 1, truncate: 2, create: 3, sync: 4 };
-const HEAD_BYTES = 48;
-
-interface Recorded {
-  /** Where it lies in the file of records. */
-  at: number;
-  kind: number;
-  path: string;
-  /** Of a write; the new size of a truncation; up to where a sync has synced. */
-  offset: number;
-  written: Buffer;
-  replaced: Buffer;
-  oldSize: number;
+function contentsOf(folder: string): Disk {
+  const found = readdirSync(folder, { recursive: true, withFileTypes: true });
+  return new Map(
+    found
+      .filter((entry) => entry.isFile() && !entry.name.endsWith('-shm'))
+      .map(({ parentPath, name }) => [join(parentPath, name), readFileSync(join(parentPath, name))]),
+  );
 }
 
-function readRecords(bytes: Buffer): Recorded[] {
-  const records: Recorded[] = [];
-  for (let at = 0; at + HEAD_BYTES <= bytes.length; ) {
-    const [kind, pathLength, offset, newLength, oldLength, oldSize] = Array.from({ length: 6 }, (_, n) =>
-      Number(bytes.readBigInt64LE(at + n * 8)),
-    ) as [number, number, number, number, number, number];
-    let end = at + HEAD_BYTES;
-    const take = (length: number) => {
-      end += length;
-      return bytes.subarray(end - length, end);
-    };
-    const path = take(pathLength).toString();
-    const record = { at, kind, path, offset, written: take(newLength), replaced: take(oldLength), oldSize };
-    // The process was killed before it had recorded all of it, and so before it wrote.
-    if (end > bytes.length) break;
-    records.push(record);
-    at = end;
+/** In place of all that there is. */
+function put(disk: Disk, below: string, into: string): void {
+  if (existsSync(into)) {
+    for (const entry of readdirSync(into)) rmSync(join(into, entry), { recursive: true });
   }
-  return records;
-}
-
-function loseUnsynced(records: readonly Recorded[], keeps: () => boolean): number {
-  /** Up to where what is recorded of a file or folder is synced. */
-  const synced = new Map<string, number>();
-  for (const { kind, path, offset } of records) if (kind === KIND.sync) synced.set(path, offset);
-  const isSynced = (path: string, at: number) => at < (synced.get(path) ?? 0);
-  const writes = records.filter(({ kind, path, at }) => kind <= KIND.truncate && !isSynced(path, at));
-  for (const record of writes.toReversed()) {
-    change(record.path, (file) => {
-      ftruncateSync(file, record.oldSize);
-      writeSync(file, record.replaced, 0, record.replaced.length, record.offset);
-    });
+  for (const [path, bytes] of disk) {
+    const target = join(into, relative(below, path));
+    mkdirSync(dirname(target), { recursive: true });
+    writeFileSync(target, bytes);
   }
-  let lost = 0;
-  for (const { kind, path, offset, written } of writes) {
-    if (!keeps()) {
-      lost += 1;
-      continue;
-    }
-    change(path, (file) => {
-      if (kind === KIND.truncate) ftruncateSync(file, offset);
-      else writeSync(file, written, 0, written.length, offset);
-    });
-  }
-  for (const { kind, path, at } of records) {
-    if (kind === KIND.create && !isSynced(dirname(path), at)) rmSync(path, { recursive: true, force: true });
-  }
-  return lost;
-}
-
-/** A file that the process has deleted stays so. */
-function change(path: string, act: (file: number) => void): void {
-  if (!existsSync(path)) return;
-  const file = openSync(path, 'r+');
-  act(file);
-  closeSync(file);
 }

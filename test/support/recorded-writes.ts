@@ -1,0 +1,104 @@
+import { dirname } from 'node:path';
+
+/** As in power-loss-shim.c. */
+export const RECORD = { write: 1, truncate: 2, create: 3, sync: 4, unlink: 5, say: 6 };
+const HEAD_BYTES = 32;
+
+/** What a process did to its files. */
+export interface Recorded {
+  /** Where it lies among the records. */
+  at: number;
+  kind: number;
+  path: string;
+  /** Of a write; the new size of a truncation; up to where a sync has synced. */
+  offset: number;
+  bytes: Buffer;
+}
+
+/** Files by path. */
+export type Disk = Map<string, Buffer>;
+
+export function readRecords(bytes: Buffer): Recorded[] {
+  const records: Recorded[] = [];
+  for (let at = 0; at + HEAD_BYTES <= bytes.length; ) {
+    const number = (n: number) => Number(bytes.readBigInt64LE(at + n * 8));
+    const pathEnd = at + HEAD_BYTES + number(1);
+    const end = pathEnd + number(3);
+    // The process was killed before it had recorded all of it, and so before it did it.
+    if (end > bytes.length) break;
+    const path = bytes.toString('utf8', at + HEAD_BYTES, pathEnd);
+    records.push({ at, kind: number(0), path, offset: number(2), bytes: bytes.subarray(pathEnd, end) });
+    at = end;
+  }
+  return records;
+}
+
+/**
+ * What a disk has after a power loss.
+ * @param before what it had when the records begin @param keeps whether a write is there that was not synced
+ * @returns also what the process had said
+ */
+export function replay(
+  before: Disk,
+  records: readonly Recorded[],
+  keeps: (write: Recorded) => boolean,
+): { disk: Disk; said: string } {
+  const files = new Map(Array.from(before, ([path, bytes]) => [path, new Content(bytes)]));
+  /** Writes that are not synced, by file. */
+  const unsynced = new Map<string, Recorded[]>();
+  /** Files and folders whose entries are not synced, and when they were made. */
+  const entries = new Map<string, number>();
+  const said: string[] = [];
+  const write = (record: Recorded) => {
+    const content = files.get(record.path) ?? new Content(Buffer.alloc(0));
+    files.set(record.path, content);
+    content.change(record);
+  };
+  for (const record of records) {
+    const { at, kind, path, offset, bytes } = record;
+    const waiting = unsynced.get(path) ?? [];
+    if (kind === RECORD.say) said.push(bytes.toString());
+    if (kind === RECORD.create) entries.set(path, at);
+    if (kind === RECORD.write || kind === RECORD.truncate) {
+      waiting.push(record);
+      unsynced.set(path, waiting);
+    }
+    if (kind === RECORD.sync) {
+      for (const one of waiting) if (one.at < offset) write(one);
+      const rest = waiting.filter((one) => one.at >= offset);
+      unsynced.set(path, rest);
+      for (const [entry, made] of entries) {
+        if (dirname(entry) === path && made < offset) entries.delete(entry);
+      }
+    }
+    if (kind === RECORD.unlink) for (const of of [files, unsynced, entries]) of.delete(path);
+  }
+  for (const waiting of unsynced.values()) for (const one of waiting) if (keeps(one)) write(one);
+  for (const entry of entries.keys()) {
+    for (const path of files.keys()) if (path === entry || path.startsWith(`${entry}/`)) files.delete(path);
+  }
+  return { disk: new Map(Array.from(files, ([path, { bytes }]) => [path, bytes])), said: said.join('') };
+}
+
+/** A file, with room for more. */
+class Content {
+  #room: Buffer;
+  #size: number;
+
+  constructor(bytes: Buffer) {
+    this.#room = Buffer.from(bytes);
+    this.#size = bytes.length;
+  }
+
+  get bytes(): Buffer {
+    return this.#room.subarray(0, this.#size);
+  }
+
+  change({ kind, offset, bytes }: Recorded): void {
+    const end = offset + bytes.length;
+    if (end > this.#room.length) this.#room = Buffer.concat([this.bytes], end * 2);
+    if (kind === RECORD.truncate) this.#room.fill(0, offset);
+    else bytes.copy(this.#room, offset);
+    this.#size = kind === RECORD.truncate ? offset : Math.max(this.#size, end);
+  }
+}
