@@ -71,7 +71,7 @@ export function replay(
         if (dirname(entry) === path && made < offset) entries.delete(entry);
       }
     }
-    if (kind === RECORD.unlink) for (const of of [files, unsynced, entries]) of.delete(path);
+    if (kind === RECORD.unlink) for (const map of [files, unsynced, entries]) map.delete(path);
   }
   for (const waiting of unsynced.values()) for (const one of waiting) if (keeps(one)) write(one);
   for (const entry of entries.keys()) {

@@ -1,5 +1,8 @@
 import { statSync } from 'node:fs';
+import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
+import type { SqlValue } from '../../../../../src/durable/ports.ts';
+import { Statements } from '../../../../../src/host/node/storage/statements.ts';
 import { until } from '../../../../support/poll.ts';
 import { ADatabase } from './a-database.ts';
 
@@ -19,6 +22,18 @@ describe('statements', () => {
     );
     expect(written).toStrictEqual([{ n: 9007199254740992, text: null, two: 2 }]);
     expect(a.all()).toHaveLength(2);
+  });
+
+  it.each([true, false])('take numbered bindings; a list of values for them: %s', (takesNumbers) => {
+    const database = new DatabaseSync(':memory:');
+    // The only way of Node 22.19 works everywhere.
+    const statements = takesNumbers ? new Statements(database) : new Statements(database, false);
+    const ask = (query: string, ...bindings: SqlValue[]) => statements.run(query, bindings, () => {});
+    for (let time = 0; time < 2; time += 1) {
+      expect(ask('SELECT ?2 AS a, ?1 AS b, ?2 AS c', 1, 'x')).toEqual([{ a: 'x', b: 1, c: 'x' }]);
+      expect(ask('SELECT ? AS a, ?2 AS b, ?3 IS NULL AS c', 1, 2, null)).toEqual([{ a: 1, b: 2, c: 1 }]);
+    }
+    database.close();
   });
 
   it('are prepared again after others have taken their place', () => {
