@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type MiniflareQueue, startMiniflareQueue } from '../support/miniflare-queue.ts';
 import { until } from '../support/poll.ts';
-import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
+import { bytes, closeRawWorkers, EVENT_STREAM, RawWorker } from '../support/raw-worker.ts';
 
 /** A fault in the queue's rules, in a real queue: a trigger in its database throws in the middle of a dispatch. */
 const TOKEN = 'secret';
@@ -81,6 +81,35 @@ describe('a queue that fails in the middle of its work', () => {
     expect(call.fence_token).toBeGreaterThan(fence_token);
     back.answerJson(call, '{"id":"x"}');
     expect(await caller).toEqual({ status: 200, body: { id: 'x' } });
+  });
+
+  it('leaves an answer alone that has begun', async () => {
+    const busy = await worker('streams', 'busy');
+    await worker('streams', 'idle', { config_id: 'other', instance: { id: 'idle', models: ['big'] } });
+    const answering = fetch(`${queue.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${TOKEN}`, 'x-queue-id': 'streams' },
+      body: JSON.stringify({ model: 'tiny', messages: [], stream: true }),
+    });
+    const { job_id, fence_token, stream_id } = await busy.job();
+    const stream = stream_id as number;
+    const [first, last] = [bytes('data: 1\n\n'), bytes('data: [DONE]\n\n')];
+    busy.answer(
+      { type: 'head', stream, head: EVENT_STREAM },
+      { type: 'bytes', stream, offset: 0, data: first },
+    );
+    const answer = await answering;
+
+    await plant('streams', 'broken');
+    await submit('streams', 'broken', 'other');
+    await until(() => busy.closed, 'the worker is cut off');
+    await heal('streams');
+    const back = await worker('streams', 'busy', { jobs: [{ job_id, fence_token }] });
+    back.answer(
+      { type: 'bytes', stream, offset: first.byteLength, data: last },
+      { type: 'end', stream, size: first.byteLength + last.byteLength },
+    );
+    expect((await answer.text()).replaceAll(/^: .*\n\n/gm, '')).toBe('data: 1\n\ndata: [DONE]\n\n');
   });
 
   it('is not reset again by a program that repeats the submission that it fails at', async () => {
