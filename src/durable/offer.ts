@@ -1,13 +1,16 @@
-/** Gives a class a method of each of these names, which forwards its call. To be called in the class's static block. */
-export function offer<Offering extends object, Name extends string>(
+/**
+ * Gives a class a method of each name of a table of calls, which forwards its call. To be called in the class's static
+ * block.
+ */
+export function offer<Offering extends object, Calls extends object>(
   of: { prototype: Offering },
-  names: readonly Name[],
-  forward: (object: Offering, name: Name, asked: unknown[]) => Promise<unknown>,
+  calls: Calls,
+  forward: (object: Offering, name: keyof Calls, asked: unknown[]) => Promise<unknown>,
 ): void {
   const methods = of.prototype as Record<string, unknown>;
-  for (const name of names) {
+  for (const name of Object.keys(calls)) {
     methods[name] = function (this: Offering, ...asked: unknown[]) {
-      return forward(this, name, asked);
+      return forward(this, name as keyof Calls, asked);
     };
   }
 }

@@ -46,7 +46,7 @@ export class FleetObject extends Offering implements HostedObject<OpenedWith, Wa
   static {
     type Calls = Record<string, (called: Called, ...asked: unknown[]) => unknown>;
     const offerAll = (calls: object, run: (object: FleetObject, call: () => unknown) => unknown) =>
-      offer(FleetObject, Object.keys(calls), async (object, name, asked) =>
+      offer(FleetObject, calls as Calls, async (object, name, asked) =>
         run(object, () => (calls as Calls)[name]!(object.#called, ...asked)),
       );
     offerAll(VIEWS, (_, call) => call());

@@ -37,33 +37,38 @@ import { waitingJob } from './waiting/stored-job.ts';
 
 /*
  * What can be asked of a queue, by the kind of call. Each is a function of the core and its own arguments, with its
- * documentation; `Queue` calls them by name.
+ * documentation; `Queue` calls them by name. Those that are offered the object hands on as they are: it makes itself a
+ * method of each, and contract.ts is their type.
  */
 
-/** Changes the queue, so a dispatch pass follows, in the same commit. */
-export const COMMANDS = {
+/** Offered, and done with the next commit. */
+export const OFFERED_COMMANDS = {
   actOnJobs,
   cancel,
-  cordon,
   endTokens,
-  hearStarts,
-  leaveListener,
-  listen,
-  noteResult,
   purge,
-  request,
   retry,
   stayed,
   storeResult,
-  submitAndListen,
   takeOutput,
   tellLimits,
   usage,
 };
 
-/** Reads, and changes nothing. */
-export const VIEWS = {
-  awaitsStart,
+/** Changes the queue, so a dispatch pass follows, in the same commit. */
+export const COMMANDS = {
+  ...OFFERED_COMMANDS,
+  cordon,
+  hearStarts,
+  leaveListener,
+  listen,
+  noteResult,
+  request,
+  submitAndListen,
+};
+
+/** Offered, and answered at once. */
+export const OFFERED_VIEWS = {
   batchSlots,
   contents,
   filesKeptUntil,
@@ -72,20 +77,26 @@ export const VIEWS = {
   ledger,
   limits,
   list,
-  mayHaveResult,
   mayStoreResult,
-  metrics,
-  outputOf,
   ownerOf,
   payloadOf,
   poolJobs,
   poolNow,
-  sessions,
-  share,
   sharing,
   status,
   waitingJob,
   waitingLines,
+};
+
+/** Reads, and changes nothing. */
+export const VIEWS = {
+  ...OFFERED_VIEWS,
+  awaitsStart,
+  mayHaveResult,
+  metrics,
+  outputOf,
+  sessions,
+  share,
   webhookBody,
 };
 

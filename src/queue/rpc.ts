@@ -1,22 +1,7 @@
 import * as z from 'zod';
-import type { JobFiles } from '../files/rpc.ts';
-import type { PoolChoice, QueueTells } from '../fleet/rpc.ts';
-import type {
-  JobState,
-  JobSubmission,
-  JobView,
-  LedgerView,
-  Limits,
-  LimitView,
-  PoolSharing,
-  TraceContext,
-} from '../protocol/index.ts';
-import type { EndedToken } from '../settings/token-entry.ts';
-import type { JobListWanted, JobPage, JobsAction } from './list-rpc.ts';
-import type { BatchSlots, PoolNow, QueueMetrics } from './metrics-rpc.ts';
+import type { PoolChoice } from '../fleet/rpc.ts';
+import type { JobState, JobSubmission, JobView, Limits, TraceContext } from '../protocol/index.ts';
 import type { Prefix } from './prefix-rpc.ts';
-import type { UsageSum, UsageWanted } from './usage-rpc.ts';
-import type { WaitingJobFacts, WaitingLineView } from './waiting-rpc.ts';
 
 export type * from './list-rpc.ts';
 export type * from './metrics-rpc.ts';
@@ -31,90 +16,6 @@ export type Viewer = string | null;
 /** @param tenant of the job; null: it was submitted while no tokens were configured */
 export function maySee(viewer: Viewer, tenant: string | null | undefined): boolean {
   return viewer === null || viewer === tenant;
-}
-
-/**
- * What the gateway may ask of a queue object, beside a worker for a caller that waits (asking/objects.ts). Arguments and
- * answers are plain data.
- * Nothing here throws for a caller's mistake: mistakes are answers.
- */
-export interface QueueCalls {
-  /** Persisted jobs, all in one commit; answers stand in the order of the jobs. */
-  submit(jobs: SubmitJob[]): Promise<(SubmitAnswer | Unserved)[]>;
-  /** @param listener hears when they settle (`nextSettled`) */
-  submitAndListen(jobs: SubmitJob[], listener: string): Promise<(HeardAnswer | Unserved)[]>;
-  get(jobId: string, viewer: Viewer): Promise<ToldJob | null>;
-  /** Returns what a stored job waits for; null: there is no such job, or it does not wait. */
-  waitingJob(jobId: string, viewer: Viewer): Promise<WaitingJobFacts | null>;
-  /** The payload or the result of a stored job. Null: none, or none that this reader may read. */
-  contents(jobId: string, kind: 'payload' | 'result', reader: Viewer): Promise<Contents | null>;
-  /** Whose it is, stored or waited for, without its answer. Null: no such job. */
-  ownerOf(jobId: string): Promise<JobOwner | null>;
-  /** What happened to a stored job, or to a recent request, step by step. Null: none has this id. */
-  ledger(jobId: string, viewer: Viewer): Promise<LedgerView | null>;
-  /** One page of the stored jobs, newest first. */
-  list(wanted: JobListWanted): Promise<JobPage>;
-  /** Answers as soon as the job is settled, or after `waitMs` with how it stands then. */
-  wait(jobId: string, waitMs: number, viewer: Viewer): Promise<ToldJob | null>;
-  /**
-   * Answers as soon as the job is settled or has an attempt newer than `fence`, or after `waitMs` with how it stands
-   * then.
-   * @param fence of the newest attempt that is known; 0: none
-   */
-  follow(jobId: string, fence: number, waitMs: number, viewer: Viewer): Promise<FollowedJob | null>;
-  /** Listens for jobs by id. @returns ids under which there is no job, or none to this viewer */
-  listen(listener: string, jobIds: string[], viewer: Viewer): Promise<string[]>;
-  /** Answers as soon as jobs that the listener listens for have settled, or with none after `waitMs`. */
-  nextSettled(listener: string, waitMs: number): Promise<SettledJobs>;
-  /** The listener is gone. */
-  leaveListener(listener: string): Promise<void>;
-  /**
-   * Cancels a stored job, or a waiting one whose caller is gone. Null: no such job. A request that comes after its
-   * `caller_gone` is refused as `cancelled`.
-   */
-  cancel(
-    jobId: string,
-    reason: 'cancelled' | 'caller_gone',
-    viewer: Viewer,
-  ): Promise<ToldJob | { id: string; state: 'cancelled' } | null>;
-  /** The answer to a waiting caller broke off and no other worker could go on with it: why, for the ledger. */
-  stayed(jobId: string, why: string): Promise<void>;
-  /** The jobs whose callers wait for a slot, by the model that they wait for. */
-  waitingLines(): Promise<WaitingLineView[]>;
-  /** Reports all news to the fleet object, or everything again; resolves when the fleet object has it. */
-  tellFleet(everything?: boolean): Promise<void>;
-  /** As `QueueTells` says. */
-  cordon: QueueTells['cordon'];
-  /** Whether a worker is connected under this session, as `registered` told it. */
-  hasSession(workerId: string, sessionId: string): Promise<boolean>;
-  /** A failed or expired job is tried again under its id. Null: no such job. */
-  retry(jobId: string, viewer: Viewer): Promise<RetryAnswer | null>;
-  /** Cancels these stored jobs, or has them tried again, where their states allow it. Answers how many. */
-  actOnJobs(action: JobsAction, ids: readonly string[], viewer: Viewer): Promise<number>;
-  /** Cancels stored jobs of a pool that wait, a few hundred at a time. Answers how many; 0: none is left. */
-  purge(configId: string, viewer: Viewer): Promise<number>;
-  /** Moves the cursor of a job's output on; false: it is not where it was read, or there is no such job. */
-  takeOutput(jobId: string, from: OutputCursor, to: OutputCursor, viewer: Viewer): Promise<boolean>;
-  status(): Promise<QueueStatus>;
-  poolJobs(configId: string): Promise<PoolJobs>;
-  /** Limits of tokens were changed, without a request of theirs. */
-  tellLimits(changed: ToldLimits[]): Promise<void>;
-  /** Closes the sockets of workers that were opened with these secrets, and ends the requests of those that are gone. */
-  endTokens(ended: readonly EndedToken[]): Promise<void>;
-  /** How every token with limits stands. */
-  limits(): Promise<LimitView[]>;
-  /** Usage, including all that ended until now; 10,000 sums at most. */
-  usage(wanted: UsageWanted): Promise<UsageSum[]>;
-  /** Who waits for whom, by pool. */
-  sharing(): Promise<PoolSharing[]>;
-  /** All its numbers, for machines. */
-  metrics(): Promise<QueueMetrics>;
-  /** How one pool stands, for autoscalers; all zeros for an unknown pool. */
-  poolNow(configId: string): Promise<PoolNow>;
-  /** Where lines of batches for these models would run now, in the order of the models; null: the line names none. */
-  batchSlots(models: (string | null)[]): Promise<BatchSlots[]>;
-  /** Closes every socket with 1012 so that workers reconnect at once: the process is about to end. */
-  closeSockets(): Promise<void>;
 }
 
 /**
@@ -193,19 +94,6 @@ export type SubmitAnswer<Told = ToldJob> =
 
 /** The answer to a submission of a listener, which hears of the end: it leaves out how the job stands now. */
 export type HeardAnswer = SubmitAnswer<Pick<JobView, 'id'>>;
-
-/** All that the object offers over RPC. */
-export interface QueueRpc extends QueueCalls, FileCalls {}
-
-/** Payloads and results that go by reference. */
-interface FileCalls extends JobFiles {
-  /** The payload of an attempt. */
-  payloadOf(ticket: FileTicket): Promise<PayloadAnswer>;
-  /** Whether this attempt may put its result into a file now. */
-  mayStoreResult(ticket: FileTicket): Promise<FileUploadAnswer>;
-  /** The result of this attempt is in a file, with which `job_result_ref` settles the job; a newer one replaces it. */
-  storeResult(ticket: FileTicket, file: string): Promise<FileUploadAnswer>;
-}
 
 /** What the address of a payload or result says: which attempt it belongs to, and the key to it. */
 export interface FileTicket {

@@ -1,12 +1,7 @@
 import type { QueueStub } from '../../src/asking/objects.ts';
+import type { QueueRpc } from '../../src/queue/contract.ts';
 import type { Queue } from '../../src/queue/queue.ts';
-import {
-  isUnserved,
-  type QueueCalls,
-  type RequestAnswer,
-  type SubmitJob,
-  type Unserved,
-} from '../../src/queue/rpc.ts';
+import { isUnserved, type RequestAnswer, type SubmitJob, type Unserved } from '../../src/queue/rpc.ts';
 import type { Random } from '../support/random.ts';
 import type { ProcessTimeline } from './process-timeline.ts';
 
@@ -48,7 +43,7 @@ export class Questions {
     };
   }
 
-  calls(isAlive: () => boolean): QueueCalls & Pick<QueueStub, 'request'> {
+  calls(isAlive: () => boolean): QueueRpc & Pick<QueueStub, 'request'> {
     return queueCalls(
       <T>(ask: (queue: Queue, answer: (value: T) => void) => void): Promise<T> =>
         this.#ask<T>(isAlive, (queue, bring) => ask(queue, (value) => this.#ports.hold(() => bring(value)))),
@@ -74,7 +69,7 @@ export class Questions {
   }
 }
 
-function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCalls & Pick<QueueStub, 'request'> {
+function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueRpc & Pick<QueueStub, 'request'> {
   const unasked = () => Promise.reject(new Error('not part of this run'));
   const submitBy = <T extends object>(
     submit: (queue: Queue, jobs: SubmitJob[], ids: string[]) => (T | Unserved)[],
@@ -126,6 +121,10 @@ function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueCalls & P
     hasSession: unasked,
     closeSockets: unasked,
     takeOutput: unasked,
+    filesKeptUntil: unasked,
+    payloadOf: unasked,
+    mayStoreResult: unasked,
+    storeResult: unasked,
     purge: unasked,
     tellFleet: unasked,
     retry: unasked,

@@ -1,6 +1,7 @@
 import { callQueue } from '../../src/gateway/objects/calls.ts';
 import { isSettled, type JobView } from '../../src/protocol/index.ts';
-import type { QueueCalls, SubmitJob } from '../../src/queue/rpc.ts';
+import type { QueueRpc } from '../../src/queue/contract.ts';
+import type { SubmitJob } from '../../src/queue/rpc.ts';
 import { Random } from '../support/random.ts';
 import type { JobPlan } from './plan.ts';
 import type { Life } from './server.ts';
@@ -93,7 +94,7 @@ export class Submitter {
 
   /** One HTTP request; undefined when no answer was heard. */
   async #ask<T>(
-    ask: (queue: QueueCalls) => Promise<T>,
+    ask: (queue: QueueRpc) => Promise<T>,
     giveUpAfterMs = GIVE_UP_AFTER_MS,
   ): Promise<T | undefined> {
     const { timeline, server, plan } = this.#around;

@@ -12,7 +12,7 @@ const known = new Map<string, { askedAt: number; places: ReadonlyMap<string, str
 /**
  * What the gateway tells a waiting caller: its place in the line for its model, or how far the start of a worker is. It
  * asks the queue once a second for all callers of this isolate together.
- * @param ask the jobs that wait, as `QueueCalls.waitingLines`
+ * @param ask the jobs that wait, as `QueueRpc.waitingLines`
  * @param now epoch ms
  */
 export async function waitingPlace(

@@ -1,5 +1,6 @@
 import manifest from '../../../package.json' with { type: 'json' };
-import type { QueueRpc } from '../../queue/rpc.ts';
+import type { QueueRpc } from '../../queue/contract.ts';
+
 import type { Env } from '../env.ts';
 import { callFleet, callQueue } from '../objects/calls.ts';
 import { exposition } from './exposition.ts';

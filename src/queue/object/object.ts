@@ -2,11 +2,11 @@ import type { WorkerDial } from '../../asking/objects.ts';
 import type { HostedObject, HostSocket, ObjectHost } from '../../durable/host.ts';
 import { offer } from '../../durable/offer.ts';
 import { CLOSE, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
-import type { Asked as AskedOf, COMMANDS } from '../calls.ts';
+import { type Asked as AskedOf, type COMMANDS, OFFERED_COMMANDS, OFFERED_VIEWS } from '../calls.ts';
+import type { Offered, QueueRpc } from '../contract.ts';
 import { Queue } from '../queue.ts';
 import {
   isUnserved,
-  type QueueRpc,
   type RequestAnswer,
   type SubmitJob,
   type ToldJob,
@@ -18,7 +18,6 @@ import type { QueueEnv } from './env.ts';
 import type { FleetReport } from './fleet-report.ts';
 import { Hearing } from './hearing.ts';
 import { LongResults } from './long-results.ts';
-import { OFFERED_COMMANDS, OFFERED_VIEWS, type Offered } from './offered.ts';
 import { portsOf } from './ports.ts';
 import { reportToFleet } from './report-to-fleet.ts';
 import { Resets } from './resets.ts';

@@ -8,7 +8,8 @@ import type { Sql } from '../../../src/durable/ports.ts';
 import { batchQueue } from '../../../src/gateway/batches/queue.ts';
 import type { Env } from '../../../src/gateway/env.ts';
 import { inferenceRoutes, type JobRef } from '../../../src/protocol/index.ts';
-import type { QueueCalls, SubmitJob } from '../../../src/queue/rpc.ts';
+import type { QueueRpc } from '../../../src/queue/contract.ts';
+import type { SubmitJob } from '../../../src/queue/rpc.ts';
 import { batchTables, HOUR_MS, NOW, runningBatch } from '../../support/batch-harness.ts';
 import { playedObjects } from '../../support/objects.ts';
 import { until } from '../../support/poll.ts';
@@ -24,7 +25,7 @@ const LINE = new TextEncoder().encode(
 );
 
 /** What the gateway's part of batches asks of a queue. */
-function callsOf(harness: QueueHarness): Partial<QueueCalls> {
+function callsOf(harness: QueueHarness): Partial<QueueRpc> {
   const told = <T>(ask: (answer: (value: T) => void) => void) =>
     new Promise<T>((answer) => {
       ask(answer);
