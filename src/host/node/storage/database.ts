@@ -6,16 +6,14 @@ import type { Log } from '../../../durable/host.ts';
 import type { Row, SqlValue } from '../../../durable/ports.ts';
 import { KeptAlarm } from './alarm.ts';
 import { checkpoint } from './checkpoint-thread.ts';
-import { isSyncError, withCode, withCodeOfFile } from './errors.ts';
+import { isSyncError, type SqliteError, syncFailure, withCode, withCodeOfFile } from './errors.ts';
 import { makeFolder, syncFolder } from './files.ts';
 import { LOG_LIMITS, LogBound, type LogLimits } from './log-bound.ts';
 import { Outputs } from './outputs.ts';
 import { openDatabase } from './sqlite.ts';
 import { Statements } from './statements.ts';
 import { type ObjectStorage, storageOf } from './storage.ts';
-
-/** The longest that everything stands still for the log of one database, ms. */
-const MOST_WAIT_MS = 1000;
+import { copyLog, useLog } from './write-ahead-log.ts';
 
 /** What a database tells the host. */
 export interface DatabasePorts {
@@ -69,7 +67,7 @@ export class ObjectDatabase {
     this.#path = path;
     this.#ports = ports;
     this.#database = database;
-    useLog(database, limits);
+    useLog(database, limits.copied);
     this.#statements = new Statements(database);
     this.#log = openSync(`${path}-wal`, 'r');
     this.#bound = new LogBound(limits, {
@@ -251,15 +249,22 @@ export class ObjectDatabase {
     const made = remake();
     this.commitNow();
     if (this.#ended) throw this.#ended;
+    this.#giveBack();
+    return made;
+  }
+
+  /** The disk gets the room of what was deleted. */
+  #giveBack(): void {
     try {
       this.#database.exec('VACUUM');
     } catch (error) {
-      throw withCode(error, this.#path);
+      this.#copyFailed(error as SqliteError);
     }
     this.#outputs.committed();
     // The file shrinks when the log is copied into it.
-    void this.#bound.copy();
-    return made;
+    void this.#bound.idle().then(() => {
+      if (this.#closed === null) void this.#bound.copy();
+    });
   }
 
   /** The open transaction is gone. */
@@ -276,15 +281,17 @@ export class ObjectDatabase {
     try {
       return copyLog(this.#database);
     } catch (error) {
-      this.#copyFailed(error as Error & { errcode: number });
+      this.#copyFailed(error as SqliteError);
       return false;
     }
   }
 
-  #copyFailed(error: { message: string; errcode: number }): void {
+  #copyFailed(error: Pick<SqliteError, 'message' | 'errcode'>): void {
     const told = withCode(Object.assign(new Error(error.message), { errcode: error.errcode }), this.#path);
     if (isSyncError(error)) return this.#endProcess(told);
-    this.#ports.log('warn', 'the log of a database is not copied into it yet', { error: told.message });
+    this.#ports.log('warn', 'a database keeps the disk it does not need, or its log, for now', {
+      error: told.message,
+    });
   }
 
   #endProcess(error: Error): void {
@@ -292,35 +299,6 @@ export class ObjectDatabase {
     this.#isOpen = false;
     this.#ports.fatal(syncFailure(this.#path, error));
   }
-}
-
-/** Waits until the other thread does not copy it. @returns whether all of it was copied */
-function copyLog(database: DatabaseSync): boolean {
-  const asleep = new Int32Array(new SharedArrayBuffer(4));
-  for (let waited = 0; waited < MOST_WAIT_MS; waited += 1) {
-    const [did] = database.prepare('PRAGMA wal_checkpoint(PASSIVE)').all();
-    if (did!.busy === 0) return did!.log === did!.checkpointed;
-    Atomics.wait(asleep, 0, 0, 1);
-  }
-  return false;
-}
-
-function syncFailure(path: string, cause: Error): Error {
-  const message = `what was written to ${path} cannot be synced, so this process ends: ${cause.message}`;
-  return new Error(message, { cause });
-}
-
-/** Commits write a log and sync nothing; it is synced, and copied into the database, apart from them. */
-function useLog(database: DatabaseSync, limits: LogLimits): void {
-  // All of its rows: one that has begun says `wal` before it has failed.
-  const [mode] = database.prepare('PRAGMA journal_mode = WAL').all();
-  if (mode?.journal_mode !== 'wal')
-    throw new Error('its file system cannot hold the log of a database: SQLITE_IOERR');
-  database.exec('PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY');
-  // When the log begins anew its file is cut to this: if it is longer, its length is that of the log.
-  database.exec(`PRAGMA journal_size_limit = ${limits.copied}`);
-  // The first statement that reads makes the file of the log.
-  database.prepare('SELECT count(*) FROM sqlite_schema').get();
 }
 
 function textOf(error: unknown): string {

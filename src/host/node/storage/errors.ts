@@ -24,7 +24,7 @@ const IOERR_DIR_FSYNC = 1290;
 const IOERR_SHMSIZE = 4874;
 
 /** An error of SQLite, which has the number of its cause. */
-interface SqliteError extends Error {
+export interface SqliteError extends Error {
   errcode: number;
 }
 
@@ -54,6 +54,12 @@ export function withCodeOfFile(error: unknown, path: string): Error {
   if (isSqliteError(error) || code === undefined) return withCode(error, path);
   const cause = code === 'ENOSPC' || code === 'EDQUOT' ? 'SQLITE_FULL' : 'SQLITE_CANTOPEN';
   return new Error(`the database ${path} failed: ${message}: ${cause}`, { cause: error });
+}
+
+/** The error with which the process ends. */
+export function syncFailure(path: string, cause: Error): Error {
+  const message = `what was written to ${path} cannot be synced, so this process ends: ${cause.message}`;
+  return new Error(message, { cause });
 }
 
 function isSqliteError(error: unknown): error is SqliteError {

@@ -12,8 +12,10 @@ export interface LogLimits {
 
 export const LOG_LIMITS: LogLimits = { copied: 4 * 2 ** 20, held: 16 * 2 ** 20, most: 64 * 2 ** 20 };
 
-/** After a checkpoint that failed, or that somebody who reads has kept from copying all, ms. */
+/** After a copy that somebody who reads has kept from taking all, ms. */
 const AGAIN_MS = 1000;
+/** After a copy that failed, ms: each is logged. */
+const AFTER_FAILURE_MS = 10_000;
 
 interface LogPorts {
   /** Size of the log's file. */
@@ -95,7 +97,7 @@ export class LogBound {
     this.#copying = this.#ports.copy().then((did) => {
       this.#copying = null;
       if (did.error) {
-        this.#later();
+        this.#later(AFTER_FAILURE_MS);
         this.#ports.failed(did.error);
       }
       // The file is cut with the next commit.
@@ -105,7 +107,7 @@ export class LogBound {
     return this.#copying;
   }
 
-  #later(): void {
-    this.#notBefore = this.#ports.now() + AGAIN_MS;
+  #later(ms = AGAIN_MS): void {
+    this.#notBefore = Math.max(this.#notBefore, this.#ports.now() + ms);
   }
 }

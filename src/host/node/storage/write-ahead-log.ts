@@ -1,0 +1,31 @@
+import type { DatabaseSync } from 'node:sqlite';
+
+/** The longest that everything stands still for the log of one database, ms. */
+const MOST_WAIT_MS = 1000;
+
+/**
+ * Has commits write a log and sync nothing; it is synced, and copied into the database, apart from them.
+ * @param cutTo bytes of the log's file that stay when the log begins anew
+ */
+export function useLog(database: DatabaseSync, cutTo: number): void {
+  // All of its rows: one that has begun says `wal` before it has failed.
+  const [mode] = database.prepare('PRAGMA journal_mode = WAL').all();
+  if (mode?.journal_mode !== 'wal')
+    throw new Error('its file system cannot hold the log of a database: SQLITE_IOERR');
+  database.exec('PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY');
+  // When the log begins anew its file is cut to this: if it is longer, its length is that of the log.
+  database.exec(`PRAGMA journal_size_limit = ${cutTo}`);
+  // The first statement that reads makes the file of the log.
+  database.prepare('SELECT count(*) FROM sqlite_schema').get();
+}
+
+/** Waits until the other thread does not copy it. @returns whether all of it was copied */
+export function copyLog(database: DatabaseSync): boolean {
+  const asleep = new Int32Array(new SharedArrayBuffer(4));
+  for (let waited = 0; waited < MOST_WAIT_MS; waited += 1) {
+    const [did] = database.prepare('PRAGMA wal_checkpoint(PASSIVE)').all();
+    if (did!.busy === 0) return did!.log === did!.checkpointed;
+    Atomics.wait(asleep, 0, 0, 1);
+  }
+  return false;
+}
