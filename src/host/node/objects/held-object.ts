@@ -34,6 +34,7 @@ export class HeldObject {
   readonly #wakePauses = new Pauses();
   #database: ObjectDatabase | null = null;
   #opens: Promise<ObjectDatabase> | null = null;
+  #closes: Promise<void> | undefined;
   #life: Life | null = null;
   #begins: Promise<Life> | null = null;
   #bornAt = 0;
@@ -67,8 +68,8 @@ export class HeldObject {
       if (this.#hasStopped) return;
       const { path, log } = this.#parts;
       log('error', 'an object of a queue cannot begin', { path, error: String(error) });
-      // One that was being made has seen to that by its end.
-      if (this.#database === null) this.#wakeAfterPause();
+      this.#wakePauses.failed();
+      this.#wakeAfterPause();
     }
   }
 
@@ -112,49 +113,63 @@ export class HeldObject {
     if (this.#hasStopped) throw new ObjectEnded(STOPPED);
     const { queueId, make, clockMoved, log } = this.#parts;
     this.#bornAt = performance.now();
-    const life = new Life({
-      queueId,
-      database,
-      pauses: this.#alarmPauses,
-      make,
-      clockMoved,
-      ended: () => this.#ended(life),
-      log,
-    });
-    this.#life = life;
-    return life;
+    try {
+      const life = new Life({
+        queueId,
+        database,
+        pauses: this.#alarmPauses,
+        make,
+        clockMoved,
+        ended: (life, wasMade) => this.#ended(life, wasMade),
+        log,
+      });
+      if (!life.hasEnded) this.#life = life;
+      return life;
+    } catch (error) {
+      this.#close();
+      throw error;
+    }
   }
 
   #open(): Promise<ObjectDatabase> {
     const { path, fatal, log } = this.#parts;
-    this.#opens ??= ObjectDatabase.open(path, {
-      fatal,
-      lost: (error) => this.#life?.end(error),
-      alarmStored: () => this.#life?.armAlarm(),
-      log,
-    }).then(
-      (database) => {
-        this.#database = database;
-        return database;
-      },
-      (error: unknown) => {
-        this.#opens = null;
-        throw error;
-      },
-    );
+    const open = async () => {
+      await this.#closes;
+      this.#database = await ObjectDatabase.open(path, {
+        fatal,
+        lost: (error) => this.#life?.end(error),
+        alarmStored: () => this.#life?.armAlarm(),
+        log,
+      });
+      return this.#database;
+    };
+    this.#opens ??= open().catch((error: unknown) => {
+      this.#opens = null;
+      throw error;
+    });
     return this.#opens;
   }
 
-  #ended(life: Life): void {
+  /** Nothing can be made of its database, in whose place an operator may put another. */
+  #close(): void {
+    const { log, path } = this.#parts;
+    this.#closes = this.#database?.close().catch((error: unknown) => {
+      log('warn', 'a database is not closed as it should', { path, error: String(error) });
+    });
+    this.#database = null;
+    this.#opens = null;
+  }
+
+  #ended(life: Life, wasMade: boolean): void {
     if (this.#life === life) this.#life = null;
     if (this.#hasStopped) return;
+    if (!wasMade) return this.#close();
     if (performance.now() - this.#bornAt < SHORT_LIFE_MS) this.#wakePauses.failed();
     else this.#wakePauses.worked();
     this.#wakeAfterPause();
   }
 
   #wakeAfterPause(): void {
-    if (this.#database === null) this.#wakePauses.failed();
     setTimeout(() => void this.wake(), this.#wakePauses.leftMs()).unref();
   }
 }

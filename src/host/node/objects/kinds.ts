@@ -29,6 +29,7 @@ export const KINDS = {
   queue: {
     prototype: QueueObject.prototype,
     atOnce: ['request'],
+    lent: ['request'],
     opens: 'connect',
     make: (host, made) => QueueObject.create(host, made),
   },

@@ -28,8 +28,8 @@ export interface LifeParts {
   make(host: ObjectHost<never>, caller: Caller): object | Promise<object>;
   /** The object has noticed that the clock was set back. */
   clockMoved(): void;
-  /** Called once. */
-  ended(life: Life): void;
+  /** Called once. @param wasMade whether the object took calls */
+  ended(life: Life, wasMade: boolean): void;
   log: Log;
 }
 
@@ -83,6 +83,10 @@ export class Life implements ObjectHost<unknown> {
     });
     this.#made = this.#make();
     this.#made.catch((error: unknown) => this.end(error as Error));
+  }
+
+  get hasEnded(): boolean {
+    return this.#end !== null;
   }
 
   /** Resolves when the object takes calls. @throws what kept it from being made */
@@ -168,11 +172,11 @@ export class Life implements ObjectHost<unknown> {
           this.restart(AFTER_ERROR);
         };
         const done = (value: unknown) => {
-          const copy = plainCopy(value);
+          // Its bytes are the caller's from now on.
+          const copy = plainCopy(value, 'lent');
           answer(() => resolve(copy));
         };
-        const work = () => method.apply(hosted, asked as unknown[]);
-        this.#run(work, done, failed);
+        this.#run(() => method.apply(hosted, asked as unknown[]), done, failed);
       };
       if (this.#hosted) ask(this.#hosted);
       else this.#made.then(ask, () => {});
@@ -236,7 +240,7 @@ export class Life implements ObjectHost<unknown> {
     this.#sockets.end();
     for (const reject of this.#callers) reject(error);
     this.#callers.clear();
-    ended(this);
+    ended(this, this.#hosted !== null);
   }
 
   async #make(): Promise<Hosted> {

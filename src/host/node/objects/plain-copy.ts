@@ -1,20 +1,21 @@
 /**
- * A copy of plain data, for what goes from one object to another: neither side sees what the other changes. Bytes and
- * instances of classes go by reference: nobody changes or frees the bytes of a call. At a fifth of the cost of
- * `structuredClone`.
+ * A copy of plain data, for what goes from one object to another: neither side sees what the other changes. Instances
+ * of classes go by reference. At a fifth of the cost of `structuredClone`.
+ * @param bytes `lent`: they go by reference, and nobody changes them
  */
-export function plainCopy<T>(value: T): T {
-  return copyOf(value) as T;
+export function plainCopy<T>(value: T, bytes: 'copied' | 'lent'): T {
+  return copyOf(value, bytes) as T;
 }
 
-function copyOf(value: unknown): unknown {
+function copyOf(value: unknown, bytes: 'copied' | 'lent'): unknown {
   if (typeof value !== 'object' || value === null) return value;
-  if (Array.isArray(value)) return value.map(copyOf);
+  if (Array.isArray(value)) return value.map((member) => copyOf(member, bytes));
+  if (value instanceof Uint8Array) return bytes === 'lent' ? value : new Uint8Array(value);
   const prototype = Object.getPrototypeOf(value);
   if (prototype !== Object.prototype && prototype !== null) return value;
   const copy: Record<string, unknown> = {};
   for (const name of Object.keys(value)) {
-    const member = copyOf((value as Record<string, unknown>)[name]);
+    const member = copyOf((value as Record<string, unknown>)[name], bytes);
     if (name === '__proto__') setOwn(copy, name, member);
     else copy[name] = member;
   }

@@ -61,7 +61,7 @@ export class NodeSocket<Kept> implements HostSocket<Kept> {
   }
 
   save(kept: Kept): void {
-    this.#kept = plainCopy(kept);
+    this.#kept = plainCopy(kept, 'lent');
   }
 
   send(message: string | Uint8Array<ArrayBuffer>): void {

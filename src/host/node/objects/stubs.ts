@@ -28,6 +28,8 @@ export interface StubOf {
   prototype: object;
   /** Names of calls whose answers tell of nothing that is stored, and wait for no disk. */
   atOnce?: readonly string[];
+  /** Names of calls whose bytes go by reference: they are many, and their callers do not touch them any more. */
+  lent?: readonly string[];
   /** Name of the call that opens a socket; left out: the object has none. */
   opens?: string;
 }
@@ -36,7 +38,7 @@ export interface StubOf {
  * Makes the stubs for objects of a class: each of its methods can be asked. Arguments and answers go as copies
  * (plain-copy.ts).
  */
-export function stubsOf({ prototype, atOnce = [], opens }: StubOf): (asking: Asking) => Stub {
+export function stubsOf({ prototype, atOnce = [], lent = [], opens }: StubOf): (asking: Asking) => Stub {
   class Asks {
     readonly asking: Asking;
 
@@ -47,13 +49,19 @@ export function stubsOf({ prototype, atOnce = [], opens }: StubOf): (asking: Ask
   const methods = Asks.prototype as unknown as Record<string, unknown>;
   for (const name of callsOf(prototype)) {
     const waits = !atOnce.includes(name);
+    const bytes = lent.includes(name) ? 'lent' : 'copied';
     methods[name] = function (this: Asks, ...asked: unknown[]) {
-      return ask(this.asking, name, asked.map(plainCopy), waits);
+      return ask(
+        this.asking,
+        name,
+        asked.map((one) => plainCopy(one, bytes)),
+        waits,
+      );
     };
   }
   if (opens !== undefined) {
     methods[opens] = function (this: Asks, opened: unknown) {
-      return this.asking.held.connect(plainCopy(opened));
+      return this.asking.held.connect(plainCopy(opened, 'copied'));
     };
   }
   return (asking) => new Asks(asking) as unknown as Stub;

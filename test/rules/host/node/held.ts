@@ -43,8 +43,8 @@ export class Scripted implements HostedObject<string, Kept> {
   }
 
   /** Like `run`, but nothing is awaited in between. */
-  async runNow(work: (object: Scripted) => unknown): Promise<unknown> {
-    return work(this);
+  async runNow(work: (object: Scripted, given?: unknown) => unknown, given?: unknown): Promise<unknown> {
+    return work(this, given);
   }
 
   async alarm(setFor: number | null): Promise<void> {
@@ -80,7 +80,7 @@ export class Held {
   readonly made: [queueId: string, object: Scripted][] = [];
   readonly fatal: Error[] = [];
   /** Throws where an object cannot be made. */
-  onMake: () => void = () => {};
+  onMake: (host: ObjectHost<never>) => void = () => {};
   objects!: HeldObjects;
   #server: RunningServer | null = null;
 
@@ -97,7 +97,7 @@ export class Held {
     this.objects = new HeldObjects({
       dataDir: this.dataDir,
       make: (_kind, host, caller) => {
-        this.onMake();
+        this.onMake(host);
         const object = new Scripted(host as ObjectHost<Kept>, (queueId) => this.stub(queueId, caller));
         this.made.push([host.queueId, object]);
         return object;

@@ -1,3 +1,5 @@
+import { readdir, rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { until } from '../../../support/poll.ts';
 import { Held } from './held.ts';
@@ -25,14 +27,22 @@ describe('an object', () => {
     expect(await held.stub().keeps!()).toEqual(['a']);
   });
 
-  it('gets copies of what it is asked, and answers with copies', async () => {
-    const lent = { list: ['mine'], bytes: new Uint8Array([1]) };
-    const answer = await held.stub().run!(() => lent);
-    expect(answer).toEqual(lent);
-    expect(answer).not.toBe(lent);
-    expect((answer as typeof lent).list).not.toBe(lent.list);
-    // Bytes go by reference.
-    expect((answer as typeof lent).bytes).toBe(lent.bytes);
+  it('gets copies of what it is asked, bytes too, and answers with copies', async () => {
+    const mine = { list: ['mine'], bytes: new Uint8Array([1]) };
+    const asked = held.stub().runNow!((object: Held['newest'], given: typeof mine) => {
+      object.keep(given.list.join());
+      return [given, given.bytes[0]];
+    }, mine);
+    // The object is only being made.
+    mine.list.push('changed');
+    mine.bytes[0] = 2;
+    const [answer, byte] = (await asked) as [typeof mine, number];
+    expect([answer.list, byte]).toEqual([['mine'], 1]);
+    expect(await held.stub().keeps!()).toEqual(['mine']);
+    const theirs = { list: ['theirs'] };
+    const lent = (await held.stub().run!(() => theirs)) as typeof theirs;
+    expect(lent).toEqual(theirs);
+    expect(lent.list).not.toBe(theirs.list);
   });
 
   it('that cannot be made tells why, and the next call makes it', async () => {
@@ -42,6 +52,16 @@ describe('an object', () => {
     const asked = [held.stub().keeps!(), held.stub().keeps!()];
     for (const { status, reason } of (await Promise.allSettled(asked)) as PromiseRejectedResult[])
       expect([status, String(reason)]).toEqual(['rejected', 'Error: written by another version']);
+    // The operator may put another database in its place.
+    await rm(join(held.dataDir, 'queue', 'queue.sqlite'));
+    held.onMake = () => {};
+    expect(await held.stub().keeps!()).toEqual([]);
+    expect(await readdir(join(held.dataDir, 'queue'))).toContain('queue.sqlite');
+  });
+
+  it('that restarts while it is made is made by the next call', async () => {
+    held.onMake = (host) => host.restart('not yet');
+    await expect(held.stub().keeps!()).rejects.toMatchObject({ message: 'not yet', retryable: true });
     held.onMake = () => {};
     expect(await held.stub().keeps!()).toEqual([]);
   });
