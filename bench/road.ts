@@ -8,7 +8,7 @@ import { descendantsOf } from './machine.ts';
 export interface BenchRoad {
   queueUrl: string;
   engineUrl: string;
-  pids: { workerd: number; worker: number; engine: number };
+  pids: { queue: number; worker: number; engine: number };
   /** The processes that were started, of which all others come. */
   roots: number[];
 }
@@ -34,7 +34,7 @@ export async function startRoad(
     queueUrl: queue.url,
     engineUrl: worker.engineUrl,
     pids: {
-      workerd: workerdOf(queue),
+      queue: processOf(queue),
       worker: descendant(worker.process.pid, WORKER),
       engine: descendant(worker.process.pid, /simulator/),
     },
@@ -47,8 +47,10 @@ export function processesOf({ roots, pids }: BenchRoad): number[] {
   return roots.flatMap((root) => [root, ...descendantsOf(root)]).filter((pid) => pid !== pids.engine);
 }
 
-export function workerdOf(queue: ownSupport.QueueProcess): number {
-  return descendant(queue.process.pid, /workerd\S* serve/);
+/** Of a queue. A checkout of an earlier version, which is compared with this one, runs it in workerd. */
+export function processOf({ process: { pid } }: ownSupport.QueueProcess): number {
+  const workerd = descendantsOf(pid).find((child) => /workerd\S* serve/.test(commandLine(child)));
+  return workerd ?? pid;
 }
 
 /** Short requests after which the engines of JavaScript on the road have compiled what is used much. */

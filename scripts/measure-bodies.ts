@@ -3,17 +3,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { JobView } from '../src/protocol/index.ts';
-import { startWorkerd } from '../src/workerd/process.ts';
+import { startQueueProcess } from '../test/support/queue-process.ts';
 import { closeRawWorkers, type JobFrame, RawWorker } from '../test/support/raw-worker.ts';
 import { commandLine, wholeFrom } from './command-line.ts';
 
 /**
- * Memory of workerd while stored jobs with large payloads and results go through it all at once: submitted, fetched by
+ * Memory of a queue while stored jobs with large payloads and results go through it all at once: submitted, fetched by
  * a worker, their results put and announced, and read.
  */
 const given = commandLine(
   'node scripts/measure-bodies.ts',
-  'measures the memory of workerd while stored jobs with large payloads and results go through it',
+  'measures the memory of a queue while stored jobs with large payloads and results go through it',
 )
   .option('--jobs <count>', 'jobs at once', wholeFrom(1), 24)
   .option('--mib <count>', 'MiB of a payload, and of a result', wholeFrom(1), 2)
@@ -24,7 +24,7 @@ let refused = 0;
 const text = 'x'.repeat(given.mib * 1024 * 1024);
 
 const stateDir = await mkdtemp(join(tmpdir(), 'bodies-'));
-const road = await startWorkerd({ host: '127.0.0.1', port: 0, stateDir, bindings: {} });
+const road = await startQueueProcess({ host: '127.0.0.1', port: 0, stateDir, bindings: {} });
 const ids = Array.from({ length: jobs }, (_, n) => `job-${n}`);
 await tell('begin', async () => {});
 await tell('submit', () => Promise.all(ids.map(submit)));
@@ -37,7 +37,7 @@ closeRawWorkers();
 await road.stop();
 await rm(stateDir, { recursive: true, force: true });
 
-/** Runs one step, and prints the most memory that workerd had in it and what it has a second later. */
+/** Runs one step, and prints the most memory that the queue had in it and what it has a second later. */
 async function tell(name: string, step: () => Promise<unknown>): Promise<void> {
   // The kernel counts the most anew.
   await writeFile(`/proc/${road.pid}/clear_refs`, '5').catch(() => {});

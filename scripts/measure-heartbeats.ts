@@ -2,12 +2,12 @@ import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { FleetView } from '../src/protocol/index.ts';
-import { startWorkerd } from '../src/workerd/process.ts';
+import { startQueueProcess } from '../test/support/queue-process.ts';
 import { beatingWorkers } from './beating-workers.ts';
 import { commandLine, wholeFrom } from './command-line.ts';
 
 /**
- * What the heartbeats of many workers cost the fleet object: commits a second, and processor time of workerd.
+ * What the heartbeats of many workers cost the fleet object: commits a second, and processor time of the queue.
  */
 const given = commandLine(
   'node scripts/measure-heartbeats.ts',
@@ -23,7 +23,7 @@ const { workers, interval } = given;
 const intervalMs = interval * 1000;
 
 const folder = mkdtempSync(join(tmpdir(), 'measure-heartbeats-'));
-const road = await startWorkerd({ host: '127.0.0.1', port: 0, stateDir: folder, bindings: {} });
+const road = await startQueueProcess({ host: '127.0.0.1', port: 0, stateDir: folder, bindings: {} });
 try {
   // First heartbeats are news, which is stored sooner.
   const end = AbortSignal.timeout(2 * intervalMs + given.seconds * 1000);
@@ -65,7 +65,7 @@ function watch(): () => number {
 function countCommits(): { stop(): number } {
   const seen = new Set<string>();
   const look = () => {
-    for (const path of globSync(join(folder, '**/worker-vllm-fleet/*.sqlite-wal'))) {
+    for (const path of globSync(join(folder, '**/fleet.sqlite-wal'))) {
       for (const commit of commitsIn(readFileSync(path))) seen.add(commit);
     }
   };
@@ -94,7 +94,7 @@ function commitsIn(log: Buffer): string[] {
   return commits;
 }
 
-/** Processor time of workerd (Linux: 100 ticks a second in /proc). */
+/** Processor time of the queue (Linux: 100 ticks a second in /proc). */
 function cpuSeconds(): number {
   const fields = readFileSync(`/proc/${road.pid}/stat`, 'utf8').split(') ')[1]!.split(' ');
   return (Number(fields[11]) + Number(fields[12])) / 100;

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import WebSocket from 'ws';
-import { startWorkerd } from '../src/workerd/process.ts';
+import { startQueueProcess } from '../test/support/queue-process.ts';
 import { closeRawWorkers, RawWorker } from '../test/support/raw-worker.ts';
 import { commandLine, wholeFrom } from './command-line.ts';
 
@@ -28,7 +28,7 @@ else await measure();
 
 async function measure(): Promise<void> {
   const stateDir = await mkdtemp(join(tmpdir(), 'programs-'));
-  const road = await startWorkerd({ host: '127.0.0.1', port: 0, stateDir, bindings: {} });
+  const road = await startQueueProcess({ host: '127.0.0.1', port: 0, stateDir, bindings: {} });
   const live = await (await new RawWorker(road.url).connect()).register('live', {
     config_id: 'live',
     capacity: 8,

@@ -6,7 +6,7 @@ import { join } from 'node:path';
  * `npm run pack`: makes the package that is published, in `dist/package/`. package.json names all that the programs are
  * made of; who installs them needs what is not in their bundles alone.
  */
-const INSTALLED = ['p-retry', 'workerd', 'zod'];
+const INSTALLED = ['p-retry', 'zod'];
 
 const root = join(import.meta.dirname, '..');
 const folder = join(root, 'dist/package');

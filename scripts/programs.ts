@@ -12,7 +12,6 @@ import {
 import { basename, join } from 'node:path';
 import type { Plugin } from 'esbuild';
 import { freshDashboard } from '../src/host/dashboard.ts';
-import { buildGateway } from '../src/workerd/bundle.ts';
 
 /**
  * What runs from a checkout, an image and the published package: each program as one file, with the parts that
@@ -60,15 +59,9 @@ export async function buildPrograms(keptMs = KEPT_MS): Promise<void> {
   const { outputFiles: files, metafile } = await bundlePrograms();
   const parts = files.filter((file) => !isProgram(file));
   for (const { path, contents } of parts) put(path, contents);
-  const gateway = join(FOLDER, 'gateway.js');
-  const inputs = await buildGateway(unfinished(gateway));
-  renameSync(unfinished(gateway), gateway);
   const dashboard = await freshDashboard();
   put(join(FOLDER, 'dashboard.bin'), readFileSync(dashboard.path));
-  put(
-    join(FOLDER, 'licenses.txt'),
-    licensesOf([...Object.keys(metafile.inputs), ...inputs, ...dashboard.inputs]),
-  );
+  put(join(FOLDER, 'licenses.txt'), licensesOf([...Object.keys(metafile.inputs), ...dashboard.inputs]));
   for (const { path, contents } of files.filter(isProgram)) put(path, contents);
   put(FINGERPRINT, sources);
   removeOldParts(new Set(files.map(({ path }) => basename(path))), keptMs);
@@ -92,7 +85,7 @@ async function bundlePrograms() {
     minifySyntax: true,
     minifyWhitespace: true,
     // Native parts of packages are optional: they are looked for, and done without.
-    external: ['workerd', 'esbuild', '*.node'],
+    external: ['esbuild', '*.node'],
     plugins: [leaveOut],
     // Packages in CommonJS require() what is built into Node.
     banner: {

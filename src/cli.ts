@@ -13,7 +13,7 @@ import { defaultText, operatorSettings, variableOf } from './settings/queue-sett
 
 /**
  * The command `worker-vllm`. Each command loads only what it needs, so that a worker's container does not
- * load what starts workerd, nor a queue the simulator.
+ * load the queue, nor a queue the simulator.
  */
 
 loadDotenv({ quiet: true });

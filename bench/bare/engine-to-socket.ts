@@ -3,7 +3,7 @@ import WebSocket from 'ws';
 
 /**
  * What the worker's processor time is held against: a Node program that asks the engine for each job, and writes each
- * chunk that it reads to the socket. Arguments: the address of the bare workerd, that of the engine.
+ * chunk that it reads to the socket. Arguments: the address of the bare queue, that of the engine.
  */
 const [bareUrl, engineUrl] = process.argv.slice(2) as [string, string];
 const agent = new Agent({ connections: null, pipelining: 1, headersTimeout: 0, bodyTimeout: 0 });

@@ -16,10 +16,10 @@ export interface Watched {
   kilobytes: number;
 }
 
-/** Workerd with viewers and without, in turns. @param url of a queue whose fleet changes all the time */
+/** The queue with viewers and without, in turns. @param url of a queue whose fleet changes all the time */
 export async function costOfViewers(
   url: string,
-  workerd: number,
+  queue: number,
   viewers: number,
   rounds: number,
 ): Promise<Watched> {
@@ -30,12 +30,12 @@ export async function costOfViewers(
     // Neither is always the second.
     for (const which of round % 2 === 0 ? (['without', 'with'] as const) : (['with', 'without'] as const)) {
       const watching = which === 'with' ? await watch(url, viewers) : null;
-      const before = processorMs(workerd);
+      const before = processorMs(queue);
       const began = performance.now();
       const bytesBefore = watching?.bytes() ?? 0;
       await sleep(WINDOW_MS);
       const ms = performance.now() - began;
-      shares[which] = ((processorMs(workerd) - before) / ms) * 100;
+      shares[which] = ((processorMs(queue) - before) / ms) * 100;
       if (watching) kilobytes.push((watching.bytes() - bytesBefore) / ms / viewers);
       watching?.close();
     }

@@ -216,18 +216,18 @@ function untilAborted(bodies: readonly string[], signal: AbortSignal): readonly 
   return { length: bodies.length, values } as unknown as readonly string[];
 }
 
-/** Resident memory of workerd from the upload of a file of 100 MB to the download of its answers, above what it has idle. */
+/** Resident memory of the queue from the upload of a file of 100 MB to the download of its answers, above what it has idle. */
 export async function memoryOfBatch(effort: Effort): Promise<Figure[]> {
   const road = await startRoad(SIMULATOR.slots, undefined, { QUEUE_MAX_BATCH_LINES: String(LARGE.lines) });
   await pace(road.engineUrl, 0);
   const bodies = bodiesOf(scaled(LARGE.lines, effort), 1, LARGE.characters);
   await sleep(scaled(SETTLING_MS, effort));
-  const idle = residentMegabytes(road.pids.workerd);
+  const idle = residentMegabytes(road.pids.queue);
   /** Of each step of the batch. */
   const peaks = new Map<string, number>();
   let step = 'upload';
   const look = setInterval(() => {
-    const above = residentMegabytes(road.pids.workerd) - idle;
+    const above = residentMegabytes(road.pids.queue) - idle;
     peaks.set(step, Math.max(peaks.get(step) ?? 0, above));
   }, LOOKS_EVERY_MS);
   const { id } = await createBatch(road.queueUrl, bodies);
@@ -242,7 +242,7 @@ export async function memoryOfBatch(effort: Effort): Promise<Figure[]> {
   console.log(`     ${[...peaks].map(([name, peak]) => `${name} ${peak.toFixed(0)} MB`).join(', ')}`);
   const what = `a batch of ${LARGE.lines} lines and 100 MB`;
   return [
-    figure('batch-memory', `resident memory, workerd, during ${what}, above idle`, 'MB', 250, [
+    figure('batch-memory', `resident memory, queue, during ${what}, above idle`, 'MB', 250, [
       Math.max(...peaks.values()),
     ]),
     figure('batch-memory', `lines/s of ${what}, one token each`, '/s', null, [rate]),

@@ -29,8 +29,8 @@ const MOST_RATES = 20;
 interface Carried {
   ratePerSecond: number;
   firstMs: number;
-  /** Processors that workerd kept busy. */
-  workerd: number;
+  /** Processors that the queue kept busy. */
+  queue: number;
 }
 
 /** Until it bends: arrivals at a rising rate, whatever is answered, and the last rate that the road kept up with. */
@@ -50,9 +50,9 @@ export async function untilItBends(effort: Effort, road: BenchRoad): Promise<Fig
       },
       {
         ...shared,
-        name: `${load.name}, processors that workerd keeps busy there`,
+        name: `${load.name}, processors that the queue keeps busy there`,
         unit: '',
-        rounds: knees.map(({ workerd }) => workerd),
+        rounds: knees.map(({ queue }) => queue),
       },
     );
   }
@@ -71,7 +71,7 @@ async function kneeOf(load: Load, effort: Effort, road: BenchRoad): Promise<Carr
     });
     if (carried === null) return knee!;
     const said = `${load.name}, ${carried.ratePerSecond}/s: first token ${carried.firstMs.toFixed(1)} ms`;
-    console.log(`     ${said}, workerd ${carried.workerd.toFixed(2)} processors`);
+    console.log(`     ${said}, queue ${carried.queue.toFixed(2)} processors`);
     if (carried.firstMs > BENT_MS) return knee ?? { ...carried, ratePerSecond: 0 };
     knee = carried;
   }
@@ -85,9 +85,9 @@ async function carry(
   { queueUrl, pids }: BenchRoad,
 ): Promise<Carried> {
   const requests = scaled(ratePerSecond * HELD_SECONDS, effort);
-  const before = processorMs(pids.workerd);
+  const before = processorMs(pids.queue);
   const arrivals = { kind: 'open', ratePerSecond, requests } as const;
   const { firstMs, durationMs } = await runLoad({ url: queueUrl, arrivals, tokens });
-  const workerd = (processorMs(pids.workerd) - before) / durationMs;
-  return { ratePerSecond, firstMs: median(firstMs), workerd };
+  const queue = (processorMs(pids.queue) - before) / durationMs;
+  return { ratePerSecond, firstMs: median(firstMs), queue };
 }

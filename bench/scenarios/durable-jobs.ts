@@ -5,7 +5,7 @@ import type { PeerServer } from '../durable/peer-server.ts';
 import { hasRedis, startRedis } from '../durable/redis.ts';
 import { type Effort, scaled } from '../effort.ts';
 import type { Figure } from '../report.ts';
-import { workerdOf } from '../road.ts';
+import { processOf } from '../road.ts';
 
 const LOAD = { jobs: 6400, slots: 16, bytes: 1000 };
 const IN_FLIGHT = [64, 256];
@@ -42,7 +42,7 @@ export async function durableJobs(effort: Effort): Promise<Figure[]> {
   try {
     for (const { start } of there) servers.push(await start());
     const sides = [
-      { side: 'ours' as Side, name: 'ours', url: queue.url, pid: workerdOf(queue) },
+      { side: 'ours' as Side, name: 'ours', url: queue.url, pid: processOf(queue) },
       ...there.map(({ side, name }, n) => ({ side, name, url: servers[n]!.url, pid: servers[n]!.pid })),
     ];
     const figures: Figure[] = [];

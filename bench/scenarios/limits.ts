@@ -5,7 +5,7 @@ import { type Effort, scaled } from '../effort.ts';
 import { runLoad } from '../load/index.ts';
 import { processorMs } from '../machine.ts';
 import type { Figure } from '../report.ts';
-import { WARM_UP_REQUESTS, workerdOf } from '../road.ts';
+import { processOf, WARM_UP_REQUESTS } from '../road.ts';
 
 const ADMIN = 'bench-admin';
 const WORKER = 'bench-worker';
@@ -19,7 +19,7 @@ const LIMITS: Limits = {
   tokens_per_month: 1e12,
 };
 
-/** P8: processor time of workerd for a whole short request of a token with limits against one without, in turns. */
+/** P8: processor time of the queue for a whole short request of a token with limits against one without, in turns. */
 export async function requestsUnderLimits(effort: Effort): Promise<Figure[]> {
   const queue = await startQueue({ env: { QUEUE_TOKENS: `admin:${ADMIN},worker:${WORKER}` } });
   const worker = await startWorker(queue.url, 'bench', {
@@ -31,7 +31,7 @@ export async function requestsUnderLimits(effort: Effort): Promise<Figure[]> {
     plain: await makeToken(queue.url, 'plain', null),
     limited: await makeToken(queue.url, 'limited', LIMITS),
   };
-  const pid = workerdOf(queue);
+  const pid = processOf(queue);
   const run = async (token: string, requests: number) => {
     const before = processorMs(pid);
     const arrivals = { kind: 'closed', callers: CALLERS, requests } as const;
@@ -49,14 +49,14 @@ export async function requestsUnderLimits(effort: Effort): Promise<Figure[]> {
   return [
     {
       group: 'P8',
-      name: 'processor a short request, workerd, a token with limits ÷ without, 64 side by side',
+      name: 'processor a short request, queue, a token with limits ÷ without, 64 side by side',
       unit: '×',
       goal: 1.05,
       rounds: rounds.limited.map((µs, round) => µs / rounds.plain[round]!),
     },
     {
       group: 'P8',
-      name: 'processor a short request, workerd, a token without limits, 64 side by side',
+      name: 'processor a short request, queue, a token without limits, 64 side by side',
       unit: 'µs',
       goal: null,
       rounds: rounds.plain,

@@ -19,7 +19,7 @@ export async function memory(effort: Effort): Promise<Figure[]> {
   const peak = { ...idle };
   const look = setInterval(() => {
     const now = measure(road.pids);
-    peak.workerd = Math.max(peak.workerd, now.workerd);
+    peak.queue = Math.max(peak.queue, now.queue);
     peak.worker = Math.max(peak.worker, now.worker);
   }, 200);
   const arrivals = { kind: 'closed', callers: STREAMS, requests: STREAMS } as const;
@@ -32,17 +32,17 @@ export async function memory(effort: Effort): Promise<Figure[]> {
   return [
     { ...shared, name: 'resident memory, worker, idle', goal: 80, rounds: [idle.worker] },
     { ...shared, name: `resident memory, worker, ${STREAMS} streams`, goal: 140, rounds: [peak.worker] },
-    { ...shared, name: 'resident memory, workerd, idle', goal: 80, rounds: [idle.workerd] },
-    { ...shared, name: `resident memory, workerd, ${STREAMS} streams`, goal: 200, rounds: [peak.workerd] },
+    { ...shared, name: 'resident memory, queue, idle', goal: 80, rounds: [idle.queue] },
+    { ...shared, name: `resident memory, queue, ${STREAMS} streams`, goal: 200, rounds: [peak.queue] },
     {
       ...shared,
-      name: `resident memory, workerd, after ${WARM_UP_REQUESTS.toLocaleString('en')} short requests`,
+      name: `resident memory, queue, after ${WARM_UP_REQUESTS.toLocaleString('en')} short requests`,
       goal: 200,
-      rounds: [after.workerd],
+      rounds: [after.queue],
     },
   ];
 }
 
-function measure({ workerd, worker }: { workerd: number; worker: number }) {
-  return { workerd: residentMegabytes(workerd), worker: residentMegabytes(worker) };
+function measure({ queue, worker }: { queue: number; worker: number }) {
+  return { queue: residentMegabytes(queue), worker: residentMegabytes(worker) };
 }

@@ -13,7 +13,7 @@ import { firstView } from '../page/first-view.ts';
 import { scroll, type Tasks, tasksWhile } from '../page/tasks.ts';
 import { costOfViewers } from '../page/viewers.ts';
 import type { Figure } from '../report.ts';
-import { workerdOf } from '../road.ts';
+import { processOf } from '../road.ts';
 
 const VIEWERS = 10;
 const MANY_WORKERS = 500;
@@ -37,7 +37,7 @@ async function overDemoFleet(browser: Browser, effort: Effort): Promise<Figure[]
     await fleet.settled;
     const views = await inTurn(effort.rounds, () => firstView(browser, queue.url));
     const live = await inTurn(effort.rounds, (round) => untilSeen(browser, queue.url, round));
-    const { percents, kilobytes } = await costOfViewers(queue.url, workerdOf(queue), VIEWERS, effort.rounds);
+    const { percents, kilobytes } = await costOfViewers(queue.url, processOf(queue), VIEWERS, effort.rounds);
     return [
       figure(
         'first view, 20 workers',
@@ -58,7 +58,7 @@ async function overDemoFleet(browser: Browser, effort: Effort): Promise<Figure[]
         views.map(({ bytes }) => bytes / 1000),
       ),
       figure('from a heartbeat to the page', 'ms', 1200, live),
-      figure(`workerd with ${VIEWERS} viewers less with none, 20 workers under load`, '%', 5, percents),
+      figure(`queue with ${VIEWERS} viewers less with none, 20 workers under load`, '%', 5, percents),
       figure('sent to a viewer, 20 workers under load', 'kB/s', null, [kilobytes]),
     ];
   } finally {
@@ -80,11 +80,11 @@ async function overMany(browser: Browser, effort: Effort): Promise<Figure[]> {
     }, 'all workers to be known');
     const fleetTasks = await inTurn(effort.rounds, () => scrolled(browser, `${queue.url}/`));
     const requestTasks = await inTurn(effort.rounds, () => scrolled(browser, `${queue.url}/requests`, older));
-    const { percents, kilobytes } = await costOfViewers(queue.url, workerdOf(queue), VIEWERS, effort.rounds);
+    const { percents, kilobytes } = await costOfViewers(queue.url, processOf(queue), VIEWERS, effort.rounds);
     return [
       ...figuresOf(`${MANY_WORKERS} workers, scrolled`, fleetTasks),
       ...figuresOf('100,000 requests, scrolled', requestTasks),
-      figure(`workerd with ${VIEWERS} viewers less with none, ${MANY_WORKERS} workers`, '%', 5, percents),
+      figure(`queue with ${VIEWERS} viewers less with none, ${MANY_WORKERS} workers`, '%', 5, percents),
       figure(`sent to a viewer, ${MANY_WORKERS} workers`, 'kB/s', null, [kilobytes]),
     ];
   } finally {

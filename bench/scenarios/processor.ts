@@ -14,7 +14,7 @@ interface Load {
   tokens: number;
   callers: number;
   requests: number;
-  goals: { workerd: number; worker: number | null };
+  goals: { queue: number; worker: number | null };
 }
 
 const LOADS: Load[] = [
@@ -25,7 +25,7 @@ const LOADS: Load[] = [
     tokens: 1,
     callers: 64,
     requests: 2000,
-    goals: { workerd: 1.3, worker: null },
+    goals: { queue: 1.3, worker: null },
   },
   {
     unit: 'a token',
@@ -34,11 +34,11 @@ const LOADS: Load[] = [
     tokens: 300,
     callers: 64,
     requests: 64,
-    goals: { workerd: 1.3, worker: 1.3 },
+    goals: { queue: 1.3, worker: 1.3 },
   },
 ];
 
-/** P1c: processor time of workerd and worker against the leanest program of the same shape, in turns. */
+/** P1c: processor time of the queue and worker against the leanest program of the same shape, in turns. */
 export async function processorTime(effort: Effort, road: BenchRoad): Promise<Figure[]> {
   const bare = await startBareRoad(road.engineUrl);
   try {
@@ -65,18 +65,18 @@ async function measure(load: Load, effort: Effort, road: BenchRoad, bare: BareRo
   const ours = { url: road.queueUrl, pids: road.pids };
   await side(bare);
   await side(ours);
-  const ratios: { workerd: number[]; worker: number[] } = { workerd: [], worker: [] };
-  const absolute: { workerd: number[]; worker: number[] } = { workerd: [], worker: [] };
+  const ratios: { queue: number[]; worker: number[] } = { queue: [], worker: [] };
+  const absolute: { queue: number[]; worker: number[] } = { queue: [], worker: [] };
   for (let round = 0; round < effort.rounds; round++) {
     const base = await side(bare);
     const spent = await side(ours);
-    for (const which of ['workerd', 'worker'] as const) {
+    for (const which of ['queue', 'worker'] as const) {
       ratios[which].push(spent[which] / base[which]);
       absolute[which].push((spent[which] * 1000) / (requests * (isShort ? 1 : tokens)));
     }
   }
   const { unit, name, goals } = load;
-  return (['workerd', 'worker'] as const).flatMap((which) => [
+  return (['queue', 'worker'] as const).flatMap((which) => [
     {
       group: 'P1c',
       name: `processor ${unit}, ${which} ÷ the bare shape, ${name}`,

@@ -1,4 +1,4 @@
-import { readdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Row, Sql } from '../../src/durable/ports.ts';
@@ -14,6 +14,8 @@ import {
   QUEUE_WAIT_BOUNDS,
   type RequestRecord,
 } from '../../src/protocol/index.ts';
+import { DEFAULT_QUEUE } from '../../src/settings/queue-settings.ts';
+import { queueFolder } from '../../src/state/queue-folder.ts';
 import { openDatabase } from '../../src/state/sqlite.ts';
 import { type DemoPool, PARTS, POOLS } from './cast.ts';
 
@@ -47,12 +49,9 @@ export function writeHistory(stateDir: string): void {
 
 /** Writes into the fleet's database of a queue that is not running and has one, all in one commit. */
 export function writeFleetDatabase(stateDir: string, write: (sql: Sql) => void): void {
-  const folder = join(stateDir, 'data', 'worker-vllm-fleet');
-  const [file] = readdirSync(folder).filter(
-    (name) => name.endsWith('.sqlite') && !name.startsWith('metadata'),
-  );
-  if (file === undefined) throw new Error(`there is no database in ${folder}: start the queue once`);
-  const database = openDatabase(join(folder, file));
+  const path = join(stateDir, 'data', queueFolder(DEFAULT_QUEUE), 'fleet.sqlite');
+  if (!existsSync(path)) throw new Error(`there is no ${path}: start the queue once`);
+  const database = openDatabase(path);
   database.exec('BEGIN');
   write(sqlOver(database));
   database.exec('COMMIT');

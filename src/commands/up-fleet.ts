@@ -1,7 +1,8 @@
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as z from 'zod';
-import { addToken, bindingsOf, type QueueOptions, readQueueSettings } from '../host/node/settings.ts';
+import { type RunningQueue, startConfiguredQueue } from '../host/node/serve.ts';
+import { addToken, type QueueOptions, readQueueSettings } from '../host/node/settings.ts';
 import {
   createLogger,
   type EndSignals,
@@ -14,8 +15,6 @@ import {
 import { isFinal, type LaunchRow } from '../protocol/index.ts';
 import type { FleetSpec } from '../scheduler/spec.ts';
 import { makeToken } from '../state/tokens.ts';
-import { keepServing } from '../workerd/keep-serving.ts';
-import type { RunningWorkerd } from '../workerd/process.ts';
 import type { QueueTarget } from './ask-queue.ts';
 import { removeFleet } from './fleet/control.ts';
 import { readFleetFile } from './fleet/file.ts';
@@ -30,7 +29,7 @@ const MACHINES_END_MS = 60_000;
 const POLL_MS = 500;
 
 interface Parts {
-  workerd: RunningWorkerd;
+  queue: RunningQueue;
   fleet: RunningFleet;
   target: QueueTarget;
   signals: EndSignals;
@@ -60,15 +59,14 @@ export async function runUpFleet(
     const own = makeToken('up', ['admin']);
     const asksForTokens = settings.tokens.length > 0;
     if (asksForTokens) addToken(settings, own.entry);
-    const bindings = bindingsOf(settings);
     // It prints what happens in sentences.
     const logger = createLogger('queue', { ...env, LOG_LEVEL: env.LOG_LEVEL || 'warn' });
-    const workerd = await unlessSignalled(keepServing({ ...settings, bindings, logger }), signals);
-    if (typeof workerd === 'string') {
-      print(`${workerd}: the queue ends before it was up.`);
+    const queue = await unlessSignalled(startConfiguredQueue(settings, logger), signals);
+    if (typeof queue === 'string') {
+      print(`${queue}: the queue ends before it was up.`);
       return EXIT.ok;
     }
-    const { url } = workerd;
+    const { url } = queue;
     print(`Dashboard: ${url}/`);
     print(`The queue is up, its state in ${settings.stateDir}.`);
     const token = asksForTokens ? own.token : undefined;
@@ -79,13 +77,13 @@ export async function runUpFleet(
       { stateDir: resolve(settings.stateDir), endsMachines: true },
       env,
     ).catch(async (error) => {
-      await workerd.stop();
+      await queue.stop();
       throw error;
     });
     reload = fleet.reload;
     print(requestsForFleet({ url, model: modelOf(spec), asksForTokens }));
-    const parts = { workerd, fleet, target, signals };
-    const first = await Promise.race([signals.first, workerd.exited, fleet.launcher.ended]);
+    const parts = { queue, fleet, target, signals };
+    const first = await Promise.race([signals.first, queue.failed, fleet.launcher.ended]);
     if (typeof first === 'string') print(`${first}: ending in order; once more ends at once.`);
     else print('A part of it ended unexpectedly; so does the rest.');
     return await end(parts, typeof first === 'string');
@@ -95,19 +93,16 @@ export async function runUpFleet(
 }
 
 /** Workers first, so that they can release their jobs; then the queue. */
-async function end({ workerd, fleet, target, signals }: Parts, isWanted: boolean): Promise<number> {
+async function end({ queue, fleet, target, signals }: Parts, isWanted: boolean): Promise<number> {
   fleet.stop();
   const inOrder = (async () => {
     if (isWanted) await endMachines(target);
     fleet.launcher.stop();
     await fleet.launcher.ended;
-    await workerd.stop();
+    await queue.stop();
   })();
   const forced = await Promise.race([inOrder, signals.second]);
-  if (forced) {
-    workerd.kill();
-    return EXIT.forced;
-  }
+  if (forced) return EXIT.forced;
   print('Everything has ended.');
   return isWanted ? EXIT.ok : EXIT.unexpected;
 }

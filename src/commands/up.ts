@@ -3,9 +3,9 @@ import { once } from 'node:events';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type RunningQueue, startConfiguredQueue } from '../host/node/serve.ts';
 import {
   addToken,
-  bindingsOf,
   type QueueOptions,
   queueVariables,
   readQueueSettings,
@@ -17,8 +17,6 @@ import { createLogger, type EndSignals, EXIT, endSignals, unlessSignalled } from
 import { programArguments } from '../process/package.ts';
 import { makeToken } from '../state/tokens.ts';
 import { readContainerVariables } from '../supervisor/variables.ts';
-import { keepServing } from '../workerd/keep-serving.ts';
-import type { RunningWorkerd } from '../workerd/process.ts';
 import { chooseEngine, withEngine } from './choose-engine.ts';
 import { print } from './print.ts';
 import { queueIds } from './queue-ids.ts';
@@ -58,16 +56,15 @@ export async function runUp(options: QueueOptions, env: NodeJS.ProcessEnv): Prom
     const asksForTokens = settings.tokens.length > 0;
     if (asksForTokens) addToken(settings, own.entry);
     const token = asksForTokens ? own.token : undefined;
-    const bindings = bindingsOf(settings);
     const shown: NodeJS.ProcessEnv = { ...env, LOG_LEVEL: env.LOG_LEVEL || 'warn' };
     const terminal = new UpTerminal(shown);
     const logger = createLogger('queue', shown, undefined, terminal);
-    const workerd = await unlessSignalled(keepServing({ ...settings, bindings, logger }), signals);
-    if (typeof workerd === 'string') {
-      print(`${workerd}: the queue ends before it was up.`);
+    const queue = await unlessSignalled(startConfiguredQueue(settings, logger), signals);
+    if (typeof queue === 'string') {
+      print(`${queue}: the queue ends before it was up.`);
       return EXIT.ok;
     }
-    print(`Dashboard: ${workerd.url}/`);
+    print(`Dashboard: ${queue.url}/`);
     const log = new LogFile(join(settings.stateDir, 'worker.log'));
     print(`The queue is up, its state in ${settings.stateDir}, the log of engine and worker in ${log.path}.`);
     print(engine.announcement);
@@ -76,19 +73,19 @@ export async function runUp(options: QueueOptions, env: NodeJS.ProcessEnv): Prom
       {
         // One folder holds the state of the whole road.
         WORKER_SPOOL_DIR: join(resolve(settings.stateDir), 'spool'),
-        ...workerEnvironment(workerd.url, engine.env, enginePort, token),
+        ...workerEnvironment(queue.url, engine.env, enginePort, token),
       },
       output,
     );
     const over = new AbortController();
-    void announce(workerd.url, token, engine.isSimulated, over.signal).then((text) => {
+    void announce(queue.url, token, engine.isSimulated, over.signal).then((text) => {
       terminal.started();
       if (text) print(text);
     });
-    const first = await Promise.race([signals.first, workerd.exited, supervisor.exited]);
+    const first = await Promise.race([signals.first, queue.failed, supervisor.exited]);
     over.abort();
     terminal.started();
-    return await end(first, { workerd, supervisor, signals });
+    return await end(first, { queue, supervisor, signals });
   } finally {
     signals.release();
   }
@@ -101,31 +98,27 @@ function checkVariables(options: QueueOptions, env: NodeJS.ProcessEnv, enginePor
   readContainerVariables({ ...all, QUEUE_TOKENS }, queueVariables);
 }
 
-type Ending = NodeJS.Signals | Awaited<RunningWorkerd['exited']> | { supervisor: number };
+type Ending = NodeJS.Signals | Awaited<RunningQueue['failed']> | { supervisor: number };
 
 /** Worker first, so that it can release its jobs; then the queue. */
 async function end(
   first: Ending,
-  parts: { workerd: RunningWorkerd; supervisor: Supervisor; signals: EndSignals },
+  parts: { queue: RunningQueue; supervisor: Supervisor; signals: EndSignals },
 ): Promise<number> {
-  const { workerd, supervisor, signals } = parts;
+  const { queue, supervisor, signals } = parts;
   if (typeof first === 'string') print(`${first}: ending in order; once more ends at once.`);
   else if ('supervisor' in first)
     print(`The worker ended (exit code ${first.supervisor}); so does the rest.`);
-  else
-    print(
-      `The queue ended unexpectedly (${first.signal ?? `code ${first.code}`}); so does the rest. Its jobs are kept.`,
-    );
+  else print(`The queue failed (${first.message}); it ends, and so does the rest. Its jobs are kept.`);
 
   supervisor.signal('SIGTERM');
   const inOrder = supervisor.exited.then(async (exit) => {
-    await workerd.stop();
+    await queue.stop();
     return exit.supervisor;
   });
   const code = await Promise.race([inOrder, signals.second]);
   if (typeof code === 'string') {
     supervisor.signal('SIGTERM');
-    workerd.kill();
     await Promise.race([supervisor.exited, sleep(FORCED_MS, undefined, { ref: false })]);
     supervisor.signal('SIGKILL');
     return EXIT.forced;

@@ -4,7 +4,7 @@ import type { Sql } from './ports.ts';
  * Of the tables of all objects together, and stored in each database. A release that changes any table raises it:
  * before 1.0 no version reads the state of another one.
  */
-const STATE_VERSION = 24;
+const STATE_VERSION = 25;
 
 /** In the message of an object that cannot start on what another version wrote: RPC keeps nothing else. */
 export const OTHER_VERSION = 'written by another version of worker-vllm';

@@ -103,7 +103,7 @@ const rejectCompressed: MiddlewareHandler = (context, next) => {
 function rejectOtherMethods(app: Gateway): void {
   const methods = new Map<string, Set<string>>();
   for (const { path, method } of app.routes) {
-    if (path.startsWith('/internal/') || method === 'ALL') continue;
+    if (method === 'ALL') continue;
     methods.set(path, (methods.get(path) ?? new Set()).add(method));
   }
   for (const [path, known] of methods) {

@@ -14,8 +14,6 @@ export interface Env extends QueueSettingBindings {
 export interface GatewayEnv extends Env {
   /** Opens the gateway's end of a WebSocket that a caller asks for. */
   acceptUpgrade(upgrade: Request): { socket: ServerSocket; response: Response };
-  /** Made anew at every start of workerd; absent on Cloudflare, where no process of ours stops workerd. */
-  INTERNAL_SECRET?: string;
 }
 
 /** The gateway's end of a WebSocket. Its methods never throw: a socket that is gone swallows what is sent. */

@@ -1,4 +1,4 @@
-/** Names and addresses of hosts. Runtime-neutral: the gateway in workerd imports it too. */
+/** Names and addresses of hosts. Runtime-neutral: the gateway imports it too, on Cloudflare as well. */
 
 /** The host of a URL that reaches what listens on this address: connecting to `0.0.0.0` is not portable. */
 export function dialableHost(host: string): string {

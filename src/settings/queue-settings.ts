@@ -217,7 +217,7 @@ export function variableOf(name: QueueSettingName): string {
   return (QUEUE_SETTINGS[name] as QueueSetting).variable ?? `QUEUE_${name.toUpperCase()}`;
 }
 
-/** The name of a setting's binding in workerd and on Cloudflare. */
+/** The name of a setting among what the gateway and the objects are given, on Cloudflare a binding. */
 export function bindingName(name: QueueSettingName): keyof QueueSettingBindings {
   return name.toUpperCase() as keyof QueueSettingBindings;
 }

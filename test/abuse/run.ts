@@ -24,16 +24,13 @@ export interface Finding {
   faults: string[];
 }
 
-/** workerd may take no more than this, whatever comes, MB, */
+/** The queue may take no more than this, whatever comes, MB, */
 const MOST_RESIDENT_MB = 512;
-/**
- * and so much for each connection above a thousand that was ever open at a time, MB. That is what workerd takes for one
- * with a small request without any code of ours, and what its allocator never gives back (docs/decisions/workerd-memory.md).
- */
+/** and so much for each connection above a thousand that was ever open at a time, MB. */
 const CONNECTION_MB = 0.05;
 const FREE_CONNECTIONS = 1000;
-/** Of workerd's process, for each connection. */
-const DESCRIPTORS = 2;
+/** For each connection. */
+const DESCRIPTORS = 1;
 /** The state folder may grow by no more than this in one attack, MB: the ledger, a write-ahead log. */
 const MOST_DISK_MB = 8;
 /** Descriptors that may stay open after an attack: connections that are kept alive. */
@@ -73,7 +70,7 @@ export async function abuse(
     const newDatabases = Math.max(0, databasesOf(target) - databases);
     mostDescriptors = Math.max(mostDescriptors, peak.descriptors);
     const most = mostResident(mostDescriptors);
-    if (peak.residentMegabytes > most) faults.push(`workerd took ${peak.residentMegabytes} MB of ${most}`);
+    if (peak.residentMegabytes > most) faults.push(`the queue took ${peak.residentMegabytes} MB of ${most}`);
     faults.push(...judge(before, peak, testimony, newDatabases));
     const finding = { attack: attack.name, about: attack.about(size), outcome, witness: testimony };
     findings.push({ ...finding, peak, newDatabases, faults });
@@ -81,7 +78,7 @@ export async function abuse(
     say(
       `  witness: ${testimony.answered} answered, ${testimony.toldToWait} told to wait, ` +
         `${testimony.failed.length} failed, slowest ${testimony.slowestMs} ms; ` +
-        `workerd: ${peak.residentMegabytes} MB, ${peak.descriptors} descriptors`,
+        `queue: ${peak.residentMegabytes} MB, ${peak.descriptors} descriptors`,
     );
     for (const fault of faults) say(`  FAULT: ${fault}`);
   }

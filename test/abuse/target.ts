@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { childrenOf, commandLine } from '../soak/proc.ts';
+import { commandLine } from '../soak/proc.ts';
 import { freePort } from '../support/ports.ts';
 import { type QueueProcess, readyWorker, startQueue, type WorkerProcess } from '../support/road.ts';
 
@@ -8,11 +8,11 @@ import { type QueueProcess, readyWorker, startQueue, type WorkerProcess } from '
 export interface Target {
   queue: QueueProcess;
   worker: WorkerProcess;
-  /** Of workerd. */
+  /** Of the queue. */
   pid: number;
 }
 
-/** What workerd holds at a moment. */
+/** What the queue holds at a moment. */
 export interface Footprint {
   /** The most since a `PeakWatch` began. */
   residentMegabytes: number;
@@ -28,7 +28,7 @@ export async function startTarget(): Promise<Target> {
     engineArgs: '--disable-uvicorn-access-log --max-num-seqs 64 --max-model-len 200000',
     env: { CASOLA_MAX_JOBS: '32', LOG_LEVEL: 'warn' },
   });
-  return { queue, worker, pid: workerdOf(queue.process.pid) };
+  return { queue, worker, pid: queue.process.pid };
 }
 
 /** All zero once the process has ended. */
@@ -86,15 +86,6 @@ function forgetPeak(pid: number): void {
   } catch {
     // Another user's process, or one that has ended.
   }
-}
-
-function workerdOf(parent: number): number {
-  for (const child of childrenOf(parent)) {
-    if (/workerd\S* serve/.test(commandLine(child))) return child;
-    const below = workerdOf(child);
-    if (below) return below;
-  }
-  return 0;
 }
 
 function bytesUnder(folder: string): number {

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
 import { buildClockShim, type ClockShim, noClockShim } from '../support/clock-shim.ts';
 import { until } from '../support/poll.ts';
+import { type QueueProcess, startQueueProcess } from '../support/queue-process.ts';
 import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
 
 /** The wall clock of a real process is set while it runs. Its timers stand still for as long as it was set back. */
@@ -13,7 +13,7 @@ const HOUR_MS = 3_600_000;
 const WHY = noClockShim === null ? '' : ` (skipped: ${noClockShim})`;
 let stateDir: string;
 let clock: ClockShim;
-let road: RunningWorkerd;
+let road: QueueProcess;
 
 async function api(path: string, body?: object): Promise<Record<string, unknown>> {
   const response = await fetch(road.url + path, body ? { method: 'POST', body: JSON.stringify(body) } : {});
@@ -38,8 +38,8 @@ describe.skipIf(noClockShim !== null)(`the clock of the queue${WHY}`, () => {
   beforeEach(async () => {
     stateDir = await mkdtemp(join(tmpdir(), 'clock-'));
     clock = buildClockShim();
-    const bindings = { ...clock.env, LEASE_SECONDS: '5', RECONNECT_GRACE_SECONDS: '2' };
-    road = await startWorkerd({ host: '127.0.0.1', port: 0, stateDir, bindings });
+    const bindings = { LEASE_SECONDS: '5', RECONNECT_GRACE_SECONDS: '2' };
+    road = await startQueueProcess({ host: '127.0.0.1', port: 0, stateDir, bindings, env: clock.env });
   });
   afterEach(async () => {
     closeRawWorkers();

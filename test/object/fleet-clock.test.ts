@@ -3,16 +3,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { LauncherAnswer, Order } from '../../src/scheduler/rpc.ts';
-import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
 import { buildClockShim, type ClockShim, noClockShim } from '../support/clock-shim.ts';
 import { until } from '../support/poll.ts';
+import { type QueueProcess, startQueueProcess } from '../support/queue-process.ts';
 
 /** The wall clock of a real process is set back while its scheduler runs; the test plays the launcher. */
 const HOUR_MS = 3_600_000;
 const WHY = noClockShim === null ? '' : ` (skipped: ${noClockShim})`;
 let stateDir: string;
 let clock: ClockShim;
-let road: RunningWorkerd;
+let road: QueueProcess;
 
 async function post(path: string, body: object): Promise<Record<string, unknown>> {
   const response = await fetch(road.url + path, { method: 'POST', body: JSON.stringify(body) });
@@ -35,7 +35,7 @@ describe.skipIf(noClockShim !== null)(`the clock of the scheduler${WHY}`, () => 
   beforeEach(async () => {
     stateDir = await mkdtemp(join(tmpdir(), 'fleet-clock-'));
     clock = buildClockShim();
-    road = await startWorkerd({ host: '127.0.0.1', port: 0, stateDir, bindings: clock.env });
+    road = await startQueueProcess({ host: '127.0.0.1', port: 0, stateDir, bindings: {}, env: clock.env });
     const chat = { model: 'tiny', slots: 1, max: 1, machines: [{ provider: 'cloud', price_per_hour: 2 }] };
     await post('/api/fleet/spec', {
       spec: { providers: { cloud: { driver: 'runpod' } }, pools: { chat } },

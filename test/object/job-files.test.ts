@@ -1,4 +1,4 @@
-import { readdirSync } from 'node:fs';
+import { globSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -51,12 +51,11 @@ function announce(worker: RawWorker, { job_id, fence_token }: JobFrame): void {
 const back = (queue: TestQueue, ...held: JobFrame[]) =>
   queue.worker('w', { jobs: held.map(({ job_id, fence_token }) => ({ job_id, fence_token })) });
 
-/** Rows of a table in whichever object has one of that name. */
-function rows(folder: string, query: string): Record<string, unknown>[] {
+/** Rows of a table, of all queues that have it. @param kind of objects */
+function rows(kind: 'queue' | 'files', query: string): Record<string, unknown>[] {
   const found: Record<string, unknown>[] = [];
-  const path = join(road.stateDir, 'data', folder);
-  for (const file of readdirSync(path).filter((name) => name.endsWith('.sqlite'))) {
-    const database = new DatabaseSync(join(path, file));
+  for (const path of globSync(join(road.stateDir, 'data', '*', `${kind}.sqlite`))) {
+    const database = new DatabaseSync(path);
     try {
       found.push(...database.prepare(query).all());
     } catch (error) {
@@ -68,7 +67,7 @@ function rows(folder: string, query: string): Record<string, unknown>[] {
   return found;
 }
 
-const files = (query: string) => rows('worker-vllm-file', query);
+const files = (query: string) => rows('files', query);
 
 it('a payload and a result survive kill -9 after every step that was answered', async () => {
   const queue = road.queue();
@@ -117,7 +116,7 @@ it('a result that was put and that nobody announced is not read, and its file en
   const first = await (await queue.worker('first')).job();
   expect(await put(first)).toBe(201);
   // The lease is over when the process comes back: the job goes to another worker.
-  await road.killAndRestart(() => rows('worker-vllm-queue', 'UPDATE jobs SET lease_expires_at = 1'));
+  await road.killAndRestart(() => rows('queue', 'UPDATE jobs SET lease_expires_at = 1'));
   const second = await queue.worker('second');
   const frame = await second.job();
   expect(frame.fence_token).toBeGreaterThan(first.fence_token);
@@ -149,7 +148,7 @@ it('a long result that comes in a frame lies in a file, and what its worker says
   // Heard first, it would make the job another worker's.
   worker.vanish();
   expect((await resultOf(queue, 'long')) === RESULT).toBe(true);
-  const [row] = rows('worker-vllm-queue', `SELECT result, result_file FROM jobs WHERE id = 'long'`);
+  const [row] = rows('queue', `SELECT result, result_file FROM jobs WHERE id = 'long'`);
   expect(row).toMatchObject({ result: null, result_file: expect.stringMatching(/^result-/) });
   await road.killAndRestart();
   expect((await resultOf(queue, 'long')) === RESULT).toBe(true);

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,29 +9,29 @@ import { runStateCheck } from '../../src/commands/state.ts';
 import { EXIT, type Logger } from '../../src/process/index.ts';
 import { checkDatabases } from '../../src/state/check.ts';
 import { openDatabase } from '../../src/state/sqlite.ts';
-import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
 import { until } from '../support/poll.ts';
+import { type QueueProcess, startQueueProcess } from '../support/queue-process.ts';
 
 let folder: string;
 let logged: string[];
-const started: RunningWorkerd[] = [];
+const started: QueueProcess[] = [];
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), 'state-'));
   logged = [];
 });
 afterEach(async () => {
-  await Promise.all(started.splice(0).map((workerd) => workerd.stop()));
+  await Promise.all(started.splice(0).map((queue) => queue.stop()));
   await rm(folder, { recursive: true, force: true });
 });
 
 const log = (...said: unknown[]) => void logged.push(JSON.stringify(said));
 const logger = { debug: () => {}, info: log, warn: log, error: log } as unknown as Logger;
 
-async function start(stateDir = folder): Promise<RunningWorkerd> {
-  const workerd = await startWorkerd({ host: '127.0.0.1', port: 0, stateDir, bindings: {}, logger });
-  started.push(workerd);
-  return workerd;
+async function start(stateDir = folder): Promise<QueueProcess> {
+  const queue = await startQueueProcess({ host: '127.0.0.1', port: 0, stateDir, bindings: {}, logger });
+  started.push(queue);
+  return queue;
 }
 
 const submit = (url: string, id: string, text = 'x') =>
@@ -42,19 +42,17 @@ const submit = (url: string, id: string, text = 'x') =>
 
 /** Starts a queue, stores three jobs, and stops it. @returns the path of its database */
 async function stateWithJobs(end: 'stop' | 'kill' = 'stop'): Promise<string> {
-  const workerd = await start();
-  for (const id of ['a', 'b', 'c']) expect((await submit(workerd.url, id)).status).toBe(201);
-  await fetch(`${workerd.url}/api/jobs/c`, { method: 'DELETE' });
-  if (end === 'kill') workerd.kill();
-  else await workerd.stop();
-  await workerd.exited;
+  const queue = await start();
+  for (const id of ['a', 'b', 'c']) expect((await submit(queue.url, id)).status).toBe(201);
+  await fetch(`${queue.url}/api/jobs/c`, { method: 'DELETE' });
+  if (end === 'kill') queue.kill();
+  else await queue.stop();
+  await queue.exited;
   return databaseOf();
 }
 
 function databaseOf(): string {
-  const queues = join(folder, 'data', 'worker-vllm-queue');
-  const name = readdirSync(queues).find((file) => /^[0-9a-f]{64}\.sqlite$/.test(file));
-  return join(queues, name!);
+  return join(folder, 'data', 'vllm-queue', 'queue.sqlite');
 }
 
 /** Puts bytes over those of a page in the middle. */
@@ -70,9 +68,11 @@ function setVersion(path: string, version: number): void {
   database.close();
 }
 
-/** Everything below the folder, each file with a digest of its content. */
+/** Everything below the folder, each file with a digest of its content; without the index that SQLite makes of a log. */
 function contents(path: string): Record<string, string> {
-  const files = readdirSync(path, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  const files = readdirSync(path, { recursive: true, withFileTypes: true }).filter(
+    (entry) => entry.isFile() && !entry.name.endsWith('-shm'),
+  );
   return Object.fromEntries(
     files.map(({ parentPath, name }) => {
       const file = join(parentPath, name);
@@ -122,19 +122,21 @@ describe('a state that a queue cannot use', () => {
 
   it('is named in the answer and the log when it shows only later', async () => {
     const path = await stateWithJobs();
-    const workerd = await start();
+    const queue = await start();
     // The object reads its database at its first request.
     setVersion(path, 99);
-    const refused = await fetch(`${workerd.url}/api/jobs/a`);
+    const refused = await fetch(`${queue.url}/api/jobs/a`);
     expect([refused.status, await refused.text()]).toEqual([503, expect.stringContaining('another version')]);
-    overwrite(path, 0, 'garbage garbage!');
-    const damaged = await fetch(`${workerd.url}/api/jobs/a`);
-    expect([damaged.status, await damaged.text()]).toEqual([
-      503,
-      expect.stringMatching(/queue_failed|state_damaged/),
-    ]);
-    await until(() => logged.some((line) => /failed: .*SQLITE_(NOTADB|CORRUPT)/.test(line)), 'it is logged');
     expect(logged.filter((line) => /state version 99/.test(line))).toHaveLength(1);
+  });
+
+  it('is named in the answer and the log when it is damaged while the queue runs', async () => {
+    const path = await stateWithJobs();
+    const queue = await start();
+    overwrite(path, 4096, '\xff'.repeat(statSync(path).size - 4096));
+    const damaged = await fetch(`${queue.url}/api/jobs/a`);
+    expect([damaged.status, await damaged.text()]).toEqual([503, expect.stringContaining('state_damaged')]);
+    await until(() => logged.some((line) => /SQLITE_(NOTADB|CORRUPT)/.test(line)), 'it is logged');
   });
 
   it('is not one that was killed: its jobs are counted', async () => {
@@ -144,8 +146,8 @@ describe('a state that a queue cannot use', () => {
       problem: null,
       jobs: { pending: 2, cancelled: 1 },
     });
-    const workerd = await start();
-    expect((await fetch(`${workerd.url}/api/jobs/a`)).status).toBe(200);
+    const queue = await start();
+    expect((await fetch(`${queue.url}/api/jobs/a`)).status).toBe(200);
     expect((await checkDatabases(folder, 'full')).every(({ problem }) => problem === null)).toBe(true);
   });
 });
@@ -169,17 +171,17 @@ describe('a full disk', () => {
     }
   });
   afterEach(async () => {
-    await Promise.all(started.splice(0).map((workerd) => workerd.stop()));
+    await Promise.all(started.splice(0).map((queue) => queue.stop()));
     if (mount) execFileSync('umount', [mount]);
     mount = null;
   });
 
   it('is named in the answer and the log, what was stored stays, and nothing has to be started again', async () => {
-    const workerd = await start(mount!);
-    expect((await submit(workerd.url, 'first')).status).toBe(201);
-    expect((await upload(workerd.url, 1)).status).toBe(200);
+    const queue = await start(mount!);
+    expect((await submit(queue.url, 'first')).status).toBe(201);
+    expect((await upload(queue.url, 1)).status).toBe(200);
     for (let i = 0; ; i += 1) {
-      const response = await submit(workerd.url, `fill-${i}`, 'x'.repeat(200_000));
+      const response = await submit(queue.url, `fill-${i}`, 'x'.repeat(200_000));
       if (response.status === 201) continue;
       expect([response.status, response.headers.get('retry-after')]).toEqual([503, '30']);
       expect(await response.json()).toMatchObject({
@@ -187,14 +189,14 @@ describe('a full disk', () => {
       });
       break;
     }
-    const full = await upload(workerd.url, 8_000_000);
+    const full = await upload(queue.url, 8_000_000);
     // Which of the two depends on the statement that meets it first.
     const code = expect.stringMatching(/^(disk_full|queue_failed)$/);
     expect([full.status, await full.json()]).toMatchObject([503, { error: { code } }]);
     await until(() => logged.some((line) => /disk of the queue's state is full/.test(line)), 'it is logged');
-    expect((await fetch(`${workerd.url}/api/jobs/first`)).status).toBe(200);
+    expect((await fetch(`${queue.url}/api/jobs/first`)).status).toBe(200);
     execFileSync('mount', ['-o', 'remount,size=16m', mount!]);
-    await until(async () => (await submit(workerd.url, 'last')).status === 201, 'there is room again');
-    await until(async () => (await upload(workerd.url, 1000)).status === 200, 'for files too');
+    await until(async () => (await submit(queue.url, 'last')).status === 201, 'there is room again');
+    await until(async () => (await upload(queue.url, 1000)).status === 200, 'for files too');
   });
 });

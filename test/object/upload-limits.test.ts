@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { readdirSync, statSync } from 'node:fs';
+import { globSync, readdirSync, statSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -56,10 +56,8 @@ const upload = async (token: string, content = 'x') => {
 };
 
 const databases = () => {
-  const folder = join(road.stateDir, 'data', 'worker-vllm-file');
-  return readdirSync(folder)
-    .filter((name) => name.endsWith('.sqlite') && name !== 'metadata.sqlite')
-    .map((name) => statSync(join(folder, name)).size);
+  const paths = globSync(join(road.stateDir, 'data', '*', 'files.sqlite'));
+  return paths.map((path) => statSync(path).size);
 };
 
 describe('uploads that stand still', () => {

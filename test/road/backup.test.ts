@@ -133,7 +133,7 @@ describe('a backup of a queue that works', () => {
   it('that is killed in the middle is known for half a one, and refused', async () => {
     const folder = await killedWhile(
       (to) => ['backup', to, '--state', queue.stateDir],
-      'data/worker-vllm-fleet',
+      'data/vllm-queue',
       (found) => !found.includes('backup.json'),
     );
     const state = newFolder();
@@ -161,7 +161,7 @@ describe('a restore', () => {
     expect(await run('backup', folder, '--state', queue.stateDir)).toMatchObject({ code: 0 });
     const state = await killedWhile(
       (to) => ['restore', folder, '--state', to],
-      'data/worker-vllm-batches',
+      'data/vllm-queue',
       (found) => found.includes('restoring'),
     );
     const started = cli(['queue', '--port', '0', '--state', state]);

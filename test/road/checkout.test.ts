@@ -57,7 +57,7 @@ describe('a checkout', () => {
     // The first line, since a build takes half a minute on a slow machine.
     expect(starts[0]!.output).toMatch(/^Building worker-vllm from its sources.*\nBuilt in \d+ s\.\n/);
     expect(readdirSync(join(checkout, 'dist/programs'))).toEqual(
-      expect.arrayContaining(['cli.js', 'gateway.js', 'simulator.js', 'supervisor.js', 'worker.js']),
+      expect.arrayContaining(['cli.js', 'simulator.js', 'supervisor.js', 'worker.js']),
     );
   });
 

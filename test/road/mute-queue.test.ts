@@ -1,7 +1,7 @@
 import { afterAll, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
 import { type Receiver, startReceiver } from '../support/receiver.ts';
-import { chatJob, job, processesWith, readyWorker, startQueue, submit, tearDown } from '../support/road.ts';
+import { chatJob, job, readyWorker, startQueue, submit, tearDown } from '../support/road.ts';
 
 const receivers: Receiver[] = [];
 afterAll(async () => {
@@ -28,13 +28,12 @@ it('a worker whose queue is connected and answers nothing ends in order, with it
   });
   const { id } = await submit(queue.url, chatJob(4000));
   await until(async () => (await job(queue.url, id)).state === 'leased', 'the job runs');
-  const [workerd] = await processesWith(`${queue.stateDir}/workerd/config.bin`);
-  process.kill(workerd as number, 'SIGSTOP');
+  queue.process.kill('SIGSTOP');
   try {
     worker.process.kill('SIGTERM');
     expect(await worker.process.exited).toMatchObject({ code: 0 });
   } finally {
-    process.kill(workerd as number, 'SIGCONT');
+    queue.process.kill('SIGCONT');
   }
   expect(worker.process.output()).not.toContain('did not end in time');
   const lines = logs.posts.flatMap(({ body }) => body.entries as { message: string }[]);

@@ -1,14 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, expect, it } from 'vitest';
-import {
-  chatJob,
-  processesWith,
-  readyWorker,
-  settled,
-  startQueue,
-  submit,
-  tearDown,
-} from '../support/road.ts';
+import { chatJob, readyWorker, settled, startQueue, submit, tearDown } from '../support/road.ts';
 
 afterAll(tearDown);
 
@@ -17,11 +9,10 @@ it('a queue that was stopped for several leases charges no job for it', async ()
   await readyWorker(queue.url, 'w', { engineArgs: '--inter-token-latency-ms 100' });
   const ids = [1, 2, 3, 4].map((n) => `job-${n}`);
   for (const id of ids) await submit(queue.url, chatJob(160, { id, max_attempts: 1 }));
-  const [workerd] = await processesWith(`${queue.stateDir}/workerd/config.bin`);
-  process.kill(workerd as number, 'SIGSTOP');
+  queue.process.kill('SIGSTOP');
   // The worker misses its pongs and dials again, in vain.
   await sleep(12_000);
-  process.kill(workerd as number, 'SIGCONT');
+  queue.process.kill('SIGCONT');
   for (const id of ids) {
     expect(await settled(queue.url, id)).toMatchObject({
       state: 'succeeded',

@@ -157,18 +157,17 @@ export class Faults {
   }
 
   #killQueue(): Promise<void> | null {
-    const processes = this.#road.queueProcesses();
-    if (!processes?.workerd) return null;
-    signal(this.#random.next() < 0.7 ? processes.workerd : processes.launcher, 'SIGKILL');
-    return this.#queueIsBack(processes.workerd);
+    const pid = this.#road.queue.current?.pid;
+    if (pid === undefined) return null;
+    signal(pid, 'SIGKILL');
+    return this.#queueIsBack(pid);
   }
 
-  /** A workerd outlives its launcher by a moment, and still answers. */
   async #queueIsBack(killed: number): Promise<void> {
     for (;;) {
       await sleep(200);
-      const workerd = this.#road.queueProcesses()?.workerd ?? null;
-      if (workerd === null || workerd === killed) continue;
+      const pid = this.#road.queue.current?.pid;
+      if (pid === undefined || pid === killed) continue;
       const ok = await fetch(`${this.#road.queueUrl}/health`, { signal: AbortSignal.timeout(2000) }).then(
         (response) => response.ok,
         () => false,

@@ -104,14 +104,6 @@ export class SoakRoad {
     };
   }
 
-  /** The queue's launcher and its workerd; null while there is none. */
-  queueProcesses(): { launcher: number; workerd: number | null } | null {
-    const launcher = this.queue.current?.pid;
-    if (launcher === undefined) return null;
-    const workerd = childrenOf(launcher).find((pid) => commandLine(pid).includes('serve')) ?? null;
-    return { launcher, workerd };
-  }
-
   heal(): void {
     this.callers.heal();
     for (const { proxy } of this.workers) proxy.heal();

@@ -1,4 +1,4 @@
-import { readdirSync } from 'node:fs';
+import { globSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 
@@ -24,11 +24,10 @@ const LEFTOVERS: { table: string; what: string; query: string }[] = [
 
 /** Reads the databases of a queue that has stopped: what is left in them that should not be, and how many jobs. */
 export function readTables(stateDir: string): { jobs: number; leftovers: string[] } {
-  const folder = join(stateDir, 'data', 'worker-vllm-queue');
   const leftovers: string[] = [];
   let jobs = 0;
-  for (const file of readdirSync(folder).filter((name) => name.endsWith('.sqlite'))) {
-    const database = new DatabaseSync(join(folder, file), { readOnly: true });
+  for (const path of globSync(join(stateDir, 'data', '*', 'queue.sqlite'))) {
+    const database = new DatabaseSync(path, { readOnly: true });
     try {
       const count = (query: string) => Number(database.prepare(query).get()?.n ?? 0);
       const has = (table: string) =>

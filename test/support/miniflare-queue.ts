@@ -1,9 +1,5 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { Miniflare, type MiniflareOptions } from 'miniflare';
-import { bundle, MODULES } from '../../src/workerd/bundle.ts';
-import { COMPATIBILITY_DATE, COMPATIBILITY_FLAGS } from '../../src/workerd/config.ts';
+import { cloudflareBundle, cloudflareConfiguration } from './cloudflare-bundle.ts';
 
 /** The queue in workerd as wrangler runs it locally, with its stand-in for an R2 bucket bound as FILES. */
 export interface MiniflareQueue {
@@ -28,13 +24,14 @@ export interface MiniflareQueue {
 
 /** @param variables of the gateway and its objects */
 export async function startMiniflareQueue(variables: Record<string, string>): Promise<MiniflareQueue> {
-  const modules = await bundled();
+  const { main, modules } = await bundled();
+  const { compatibility_date, compatibility_flags } = cloudflareConfiguration();
   const object = (exportName: string) => ({ type: 'durable-object' as const, worker: 'queue', exportName });
   const stored = { type: 'durable-object', storage: 'sqlite' } as const;
   const gateway = (isBound: boolean) => ({
-    compatibilityDate: COMPATIBILITY_DATE,
-    compatibilityFlags: COMPATIBILITY_FLAGS,
-    manifest: { mainModule: MODULES.main, modules },
+    compatibilityDate: compatibility_date,
+    compatibilityFlags: compatibility_flags,
+    manifest: { mainModule: main, modules },
     env: {
       ...Object.fromEntries(
         Object.entries({ QUEUE_IDS: '*', FILE_KEY_SECRET: 'secret of tests', ...variables }).map(
@@ -98,18 +95,14 @@ export async function startMiniflareQueue(variables: Record<string, string>): Pr
   };
 }
 
+/** The modules of what is deployed. */
 async function bundled() {
-  const folder = await mkdtemp(join(tmpdir(), 'bundle-'));
-  try {
-    await bundle(folder);
-    return {
-      [MODULES.main]: { type: 'esm' as const, contents: await readFile(join(folder, MODULES.main), 'utf8') },
-      [MODULES.dashboard]: {
-        type: 'data' as const,
-        contents: await readFile(join(folder, MODULES.dashboard)),
-      },
-    };
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
+  const { main, page } = await cloudflareBundle();
+  return {
+    main: main.name,
+    modules: {
+      [main.name]: { type: 'esm' as const, contents: main.text },
+      [page.name]: { type: 'data' as const, contents: page.bytes },
+    },
+  };
 }

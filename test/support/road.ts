@@ -86,11 +86,9 @@ export async function startQueue(
 
 /** Kills what holds all objects of a queue, and waits until nothing of it is left. @param when it is found: resolves at the moment to kill it */
 export async function killQueue(queue: QueueProcess, when: () => Promise<unknown> = async () => {}) {
-  const isWorkerd = (pid: number) => readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('serve');
-  const find = async () => (await processesWith(queue.stateDir)).find(isWorkerd);
-  const pid = isDeployed ? -queue.process.pid : await until(find, 'workerd is found');
   await when();
-  process.kill(pid, 'SIGKILL');
+  // Of several processes of `wrangler dev` workerd is the one that keeps state.
+  process.kill(isDeployed ? -queue.process.pid : queue.process.pid, 'SIGKILL');
   await queue.process.exited;
   await until(async () => (await processesOfGroup(queue.process.pid)).length === 0, 'the queue is gone');
 }

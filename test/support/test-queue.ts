@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll } from 'vitest';
-import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
+import { type QueueProcess, startQueueProcess } from './queue-process.ts';
 import { closeRawWorkers, RawWorker } from './raw-worker.ts';
 
 /** One queue process for all tests of a file; each test takes queues of its own in it. */
@@ -34,7 +34,7 @@ export interface TestQueue {
 
 /** Starts it before the tests of this file and ends it after them. */
 export function startTestQueue(given: Record<string, string> = {}): TestRoad {
-  let running: RunningWorkerd;
+  let running: QueueProcess;
   let stateDir: string;
   let queues = 0;
   const logged: string[] = [];
@@ -45,7 +45,7 @@ export function startTestQueue(given: Record<string, string> = {}): TestRoad {
   const logger = { debug: note, info: note, warn, error: warn } as never;
   const newQueue = () => `q${++queues}`;
   const start = async (bindings: Record<string, string>, port = 0) => {
-    running = await startWorkerd({
+    running = await startQueueProcess({
       host: '127.0.0.1',
       port,
       stateDir,

@@ -5,12 +5,8 @@ import type { Env } from '../env.ts';
 import { namedQueues } from './queue-ids.ts';
 import { storageFault } from './storage-faults.ts';
 
-/** Objects that may hold sockets of this process, which it closes at its end; relays by the id of their queue. */
-const dialled = {
-  queues: new Set<string>(),
-  relays: new Map<string, Set<string>>(),
-  fleets: new Set<string>(),
-};
+/** Ids of queues whose objects may hold sockets that were opened here. */
+const dialled = { queues: new Set<string>(), fleets: new Set<string>() };
 
 /**
  * Passes a worker's WebSocket upgrade to its queue, with what its token says about the worker. The queue checks
@@ -86,20 +82,7 @@ export function dialRelay(
   workerId: string,
   request: Request,
 ): Promise<Response> {
-  const workers = dialled.relays.get(queueId) ?? new Set();
-  dialled.relays.set(queueId, workers.add(workerId));
   return objects.relay(queueId, workerId).connect(request);
-}
-
-/** Tells every connected worker to reconnect, because this process ends. */
-export async function closeAllSockets({ objects }: Env): Promise<void> {
-  const relays = [...dialled.relays].flatMap(([queueId, workers]) =>
-    [...workers].map((workerId) => objects.relay(queueId, workerId)),
-  );
-  await Promise.allSettled([
-    ...[...dialled.queues].map((queueId) => objects.queue(queueId).closeSockets()),
-    ...relays.map((relay) => relay.closeSockets()),
-  ]);
 }
 
 /**

@@ -1,6 +1,6 @@
 import { HttpError } from '../errors.ts';
+import { openApiDocument } from '../openapi/document.ts';
 import type { RouteRow } from '../openapi/row.ts';
-import { openApiText } from '../openapi/text.ts';
 import { type Gateway, route } from './route.ts';
 
 interface OpenApi {
@@ -15,8 +15,8 @@ interface Documents {
 /** What can be asked for here, for machines. Open to all: it tells nothing of this queue. */
 export function documentRoutes(app: Gateway): void {
   let made: Documents | null = null;
-  const documents = async () => {
-    made ??= await readDocuments(app.rows);
+  const documents = () => {
+    made ??= readDocuments(app.rows);
     return made;
   };
 
@@ -27,8 +27,8 @@ export function documentRoutes(app: Gateway): void {
     summary: 'This document',
     scopes: [],
     answers: { 200: { description: 'OpenAPI 3.1.', content: {} } },
-    handler: async () => {
-      const { text } = await documents();
+    handler: () => {
+      const { text } = documents();
       return new Response(text, { headers: { 'content-type': 'application/json' } });
     },
   });
@@ -41,7 +41,7 @@ export function documentRoutes(app: Gateway): void {
     scopes: [],
     answers: { 200: { description: 'Each with its address and what it describes.', content: {} } },
     handler: async (context) => {
-      const { schemas } = await documents();
+      const { schemas } = documents();
       const list = Object.entries(schemas).map(([id, { description }]) => ({
         file: `${id}.json`,
         description,
@@ -62,7 +62,7 @@ export function documentRoutes(app: Gateway): void {
     errors: [404],
     handler: async (context) => {
       const id = context.req.param('file').replace(/\.json$/, '');
-      const { schemas } = await documents();
+      const { schemas } = documents();
       const schema = Object.hasOwn(schemas, id) ? schemas[id] : undefined;
       if (schema === undefined) {
         throw new HttpError(404, `There is no schema "${id}"; GET /schemas/ lists them.`, 'schema_not_found');
@@ -72,8 +72,8 @@ export function documentRoutes(app: Gateway): void {
   });
 }
 
-async function readDocuments(rows: readonly RouteRow[]): Promise<Documents> {
-  const text = await openApiText(rows);
+function readDocuments(rows: readonly RouteRow[]): Documents {
+  const text = JSON.stringify(openApiDocument(rows));
   return { text, schemas: (JSON.parse(text) as OpenApi).components.schemas };
 }
 

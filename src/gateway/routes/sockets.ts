@@ -2,10 +2,8 @@ import { priceOfLaunch, requireQueueId, requireWorkerId } from '../auth.ts';
 import { HttpError } from '../errors.ts';
 import { callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
-import { closeAllSockets, dialQueue, dialRelay } from '../objects/sockets.ts';
+import { dialQueue, dialRelay } from '../objects/sockets.ts';
 import { noteRefusedWorkers } from '../refused-workers.ts';
-import { takeTokens } from '../take-tokens.ts';
-import { equalInConstantTime } from '../tokens.ts';
 import { type Gateway, requireUpgrade, route } from './route.ts';
 
 /** Where workers dial. A denied token is an HTTP 401 or 403, which the dialling side sees as such. */
@@ -66,25 +64,5 @@ export function socketRoutes(app: Gateway): void {
       }
       return dialRelay(context.env, queueId, workerId, context.req.raw);
     },
-  });
-
-  // `worker-vllm queue` calls these; their secret is new at every start.
-  app.use('/internal/*', async (context, next) => {
-    const secret = context.env.INTERNAL_SECRET;
-    const given = context.req.header('x-internal-secret') ?? '';
-    if (!secret || !equalInConstantTime(given, secret)) return context.notFound();
-    return await next();
-  });
-
-  /** Before it ends workerd. */
-  app.post('/internal/close-sockets', async (context) => {
-    await closeAllSockets(context.env);
-    return context.json({ status: 'ok' });
-  });
-
-  /** Tokens were made or taken away. */
-  app.post('/internal/tokens', async (context) => {
-    await takeTokens(context.env, await context.req.text());
-    return context.json({ status: 'ok' });
   });
 }

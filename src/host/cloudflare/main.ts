@@ -1,4 +1,4 @@
-/** What workerd (and Cloudflare) serves: the HTTP gateway, and the kinds of object behind it. */
+/** What Cloudflare serves: the HTTP gateway, and the kinds of object behind it. */
 import dashboard from '../../../dist/dashboard/dashboard.bin';
 import { createApp } from '../../gateway/app.ts';
 import { type Bindings, environmentOf } from './environment.ts';

@@ -98,10 +98,7 @@ async function copyAll(
   const { backup } = loadSqlite();
   const total = snapshot.reduce((sum, { bytes }) => sum + bytes, 0);
   let done = 0;
-  // workerd's own come first: a queue that starts meanwhile waits for all who have them open (state-lock.ts).
-  const isRuntimes = ({ path }: SnapshotDatabase) => path.endsWith('metadata.sqlite');
-  for (const one of snapshot.toSorted((a, b) => Number(isRuntimes(b)) - Number(isRuntimes(a)))) {
-    const { path, bytes, reader } = one;
+  for (const { path, bytes, reader } of snapshot) {
     await makeFolder(dirname(join(folder, path)));
     await backup(reader, join(folder, path), {
       rate: PAGES_A_STEP,

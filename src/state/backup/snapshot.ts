@@ -9,7 +9,7 @@ import { isBusy, openDatabase } from '../sqlite.ts';
 const WITHIN_MS = 30_000;
 /** Between two tries at most, ms. */
 const PAUSE_MS = 10;
-/** For a lock that workerd holds while it opens a database, ms. */
+/** For a lock that the queue holds while it opens a database, ms. */
 const BUSY_MS = 1000;
 
 /** One database as it was at the moment of the snapshot. */
@@ -27,7 +27,7 @@ interface OpenDatabase extends SnapshotDatabase {
 }
 
 /**
- * Opens all databases below a folder at one moment, while workerd writes them: together they hold what a queue that was
+ * Opens all databases below a folder at one moment, while a queue writes them: together they hold what a queue that was
  * killed at that moment would find. A reading transaction is begun in each, one after another, and they are kept if no
  * database was changed between the first and the last; else all begin anew. Nobody waits for them, since databases in
  * WAL mode are written while they are read.

@@ -1,10 +1,11 @@
 import { join } from 'node:path';
 import { build } from 'esbuild';
 import { Miniflare } from 'miniflare';
-import { COMPATIBILITY_DATE, COMPATIBILITY_FLAGS } from '../../../src/workerd/config.ts';
+import { cloudflareConfiguration } from '../../support/cloudflare-bundle.ts';
 
 /** Probes as Durable Objects, in workerd as wrangler runs it locally: `workerd.ts PORT FOLDER`. */
 const [port, folder] = process.argv.slice(2) as [string, string];
+const { compatibility_date, compatibility_flags } = cloudflareConfiguration();
 const { outputFiles } = await build({
   entryPoints: [join(import.meta.dirname, 'workerd-entry.ts')],
   bundle: true,
@@ -27,8 +28,8 @@ const miniflare = new Miniflare({
     {
       config: {
         name: 'probe',
-        compatibilityDate: COMPATIBILITY_DATE,
-        compatibilityFlags: COMPATIBILITY_FLAGS,
+        compatibilityDate: compatibility_date,
+        compatibilityFlags: compatibility_flags,
         manifest: { mainModule: 'main.js', modules },
         env: { PROBE: { type: 'durable-object', worker: 'probe', exportName: 'ProbeObject' } },
         exports: { ProbeObject: { type: 'durable-object', storage: 'sqlite' } },

@@ -3,8 +3,8 @@ import { stateText } from '../../../src/commands/state.ts';
 import type { DatabaseReport } from '../../../src/state/check.ts';
 
 const report = (name: string, more: Partial<DatabaseReport> = {}): DatabaseReport => ({
-  path: `/state/data/worker-vllm-queue/${name}.sqlite`,
-  owner: 'worker-vllm-queue',
+  path: `/state/data/team-a/${name}.sqlite`,
+  owner: 'team-a',
   bytes: 76 * 1024,
   problem: null,
   jobs: { pending: 2, succeeded: 40 },
@@ -15,7 +15,7 @@ it('says of a state in order how many jobs it holds', () => {
   expect(stateText('/state', [report('a')])).toBe(
     [
       '/state:',
-      '  data/worker-vllm-queue/a.sqlite (76 KiB) is in order; jobs: 2 pending, 40 succeeded',
+      '  data/team-a/a.sqlite (76 KiB) is in order; jobs: 2 pending, 40 succeeded',
       'A queue can start on it.',
     ].join('\n'),
   );
@@ -26,9 +26,9 @@ it('says how to move a damaged database aside, and what of it can be saved', () 
   const text = stateText('/state', [report('a'), report('b', { problem: damaged })]);
   expect(text).toContain('b.sqlite (76 KiB) is damaged (database disk image is malformed); jobs: 2 pending');
   expect(text).toContain('No queue starts on it.');
-  expect(text).toContain('mv /state/data/worker-vllm-queue/b.sqlite* /state/damaged/');
+  expect(text).toContain('mv /state/data/team-a/b.sqlite* /state/damaged/');
   expect(text).toMatch(
-    /sqlite3 \/state\/damaged\/b\.sqlite \.dump .*sqlite3 \/state\/data\/worker-vllm-queue\/b\.sqlite/,
+    /sqlite3 \/state\/damaged\/b\.sqlite \.dump .*sqlite3 \/state\/data\/team-a\/b\.sqlite/,
   );
 });
 

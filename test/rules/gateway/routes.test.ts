@@ -49,7 +49,7 @@ describe('a queue that may not exist', () => {
   it.each(routes().filter(({ path }) => !QUEUELESS.test(path)))(
     'is not made by $method $path',
     async (route) => {
-      const { env, touched } = watched({ INTERNAL_SECRET: 'secret' });
+      const { env, touched } = watched();
       const response = await ask(env, route, 'queue_id=stranger&fence_token=1&key=x');
       expect(touched).toEqual([]);
       expect(response.status).toBe(404);

@@ -30,7 +30,7 @@ afterEach(async () => {
   await rm(root, { recursive: true });
 });
 
-const NAMES = ['a', 'b', 'c'].map((name) => `worker-vllm-${name}/${name}.sqlite`);
+const NAMES = ['a', 'b', 'c'].map((name) => `queue-%4${name}/${name}.sqlite`);
 
 /** A state folder of three databases with a number in each. */
 function stateFolder(): string {

@@ -1,12 +1,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { makeFolder } from '../../../src/state/folder.ts';
 import { lockState } from '../../../src/state/lock.ts';
-import { openDatabase } from '../../../src/state/sqlite.ts';
 
 let root: string;
 beforeEach(async () => {
@@ -70,36 +69,4 @@ describe('the lock of a state folder', () => {
     (await lockState(folder)).release();
     expect((await readdir(folder)).sort()).toEqual(['data', 'lock', 'lock.pids']);
   });
-
-  it('is refused while the workerd of a killed process still uses the folder, and names it', async () => {
-    const folder = await stateFolder();
-    const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)']);
-    await writeFile(join(folder, 'lock.pids'), `4711\n${child.pid}\n`);
-    const database = await openedDatabase(folder);
-    await expect(lockState(folder)).rejects.toThrow(
-      new RegExp(`workerd of an earlier worker-vllm .*kill ${child.pid}`),
-    );
-    database.close();
-    child.kill();
-    (await lockState(folder)).release();
-  });
-
-  it('is refused while anything else has a database open, and blames no workerd for it', async () => {
-    const folder = await stateFolder();
-    const first = await lockState(folder);
-    // Alive, as the process is that has the number of one that ended long ago.
-    first.note(process.pid);
-    first.release();
-    const database = await openedDatabase(folder);
-    await expect(lockState(folder)).rejects.toThrow(/is open in another process/);
-    database.close();
-    (await lockState(folder)).release();
-  });
 });
-
-async function openedDatabase(folder: string) {
-  await makeFolder(join(folder, 'data', 'worker-vllm-queue'));
-  const database = openDatabase(join(folder, 'data', 'worker-vllm-queue', 'metadata.sqlite'));
-  database.exec('PRAGMA journal_mode = WAL; CREATE TABLE t (x)');
-  return database;
-}

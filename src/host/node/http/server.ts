@@ -44,6 +44,8 @@ export interface ServerParts {
   host: string;
   /** 0: the system chooses. */
   port: number;
+  /** Others are closed at once; left out: as many as come. */
+  mostConnections?: number;
 }
 
 export interface RunningServer {
@@ -74,6 +76,7 @@ export async function createServer(parts: ServerParts): Promise<RunningServer> {
   });
   // A header beyond it would be dropped without a word; their size is bounded.
   server.maxHeadersCount = 0;
+  if (parts.mostConnections !== undefined) server.maxConnections = parts.mostConnections;
   // Callers that close their side at once still get an answer that is quick; `Connections` ends the others.
   (server as unknown as { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
   const answer = (incoming: IncomingMessage, outgoing: ServerResponse, waits = false) => {

@@ -10,7 +10,7 @@ import type { RelayMetrics } from '../../../queue/rpc.ts';
 import type { StubOf } from './stubs.ts';
 
 /** What an object is made with, beside its host. */
-export interface MadeWith {
+interface MadeWith {
   settings: QueueObjectSettings;
   /** The other objects, as it asks them. */
   objects: Objects;

@@ -1,5 +1,5 @@
 /** A longer timer of Node's fires at once, ms. */
-export const LONGEST_TIMER_MS = 2 ** 31 - 1;
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export interface Later {
   cancel(): void;

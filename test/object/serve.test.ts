@@ -8,50 +8,49 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { EXIT } from '../../src/process/index.ts';
 import { CLOSE } from '../../src/protocol/index.ts';
-import { type RunningWorkerd, startWorkerd } from '../../src/workerd/process.ts';
+import { type QueueProcess, startQueueProcess } from '../support/queue-process.ts';
 
 let folder: string;
-const started: RunningWorkerd[] = [];
+const started: QueueProcess[] = [];
 
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'workerd-'));
+  folder = await mkdtemp(join(tmpdir(), 'serve-'));
 });
 afterEach(async () => {
-  await Promise.all(started.splice(0).map((workerd) => workerd.stop()));
+  await Promise.all(started.splice(0).map((queue) => queue.stop()));
   await rm(folder, { recursive: true });
 });
 
 async function start(options: { port?: number; stateDir?: string; bindings?: Record<string, string> } = {}) {
-  const workerd = await startWorkerd({
+  const queue = await startQueueProcess({
     host: '127.0.0.1',
     port: 0,
     stateDir: join(folder, 'state'),
     bindings: {},
     ...options,
   });
-  started.push(workerd);
-  return workerd;
+  started.push(queue);
+  return queue;
 }
 
 const JOB = { id: 'kept', job_type: 'chat_completion', config_id: 'c', payload: { messages: [] } };
 
-describe('workerd', () => {
+describe('the process of a queue', () => {
   it('serves the gateway at the port it names', async () => {
-    const workerd = await start();
-    const response = await fetch(`${workerd.url}/health`);
+    const queue = await start();
+    const response = await fetch(`${queue.url}/health`);
     expect(await response.json()).toMatchObject({ status: 'ok', queue_id: 'vllm-queue', workers: 0 });
-    expect(new URL(workerd.url).port).toBe(String(workerd.port));
+    expect(new URL(queue.url).port).toBe(String(queue.port));
   });
 
   it('ends in order when a worker is connected: it is told to reconnect', async () => {
-    const workerd = await start();
-    const socket = new WebSocket(`${workerd.url.replace('http', 'ws')}/ws`);
+    const queue = await start();
+    const socket = new WebSocket(`${queue.url.replace('http', 'ws')}/ws`);
     await new Promise((open) => socket.once('open', open));
     const closed = new Promise((close) => socket.once('close', close));
-    await workerd.stop();
+    await queue.stop();
     expect(await closed).toBe(CLOSE.restarting);
-    // A SIGKILL would show here: SIGTERM was enough.
-    expect(await workerd.exited).toEqual({ code: 0, signal: null, outOfDescriptors: false });
+    expect(await queue.exited).toEqual({ code: 0, signal: null });
   });
 
   it('keeps what it acknowledged when it is killed, and its folder can be used again', async () => {
@@ -64,7 +63,7 @@ describe('workerd', () => {
     });
     expect(submitted.status).toBe(201);
     first.kill();
-    expect(await first.exited).toEqual({ code: null, signal: 'SIGKILL', outOfDescriptors: false });
+    expect(await first.exited).toEqual({ code: null, signal: 'SIGKILL' });
 
     const second = await start();
     const job = await (await fetch(`${second.url}/api/jobs/kept`)).json();
@@ -72,17 +71,17 @@ describe('workerd', () => {
   });
 
   it('makes no database for strangers who name queues and jobs', async () => {
-    const workerd = await start();
-    await fetch(`${workerd.url}/health`);
+    const queue = await start();
+    await fetch(`${queue.url}/health`);
     const files = async () => (await readdir(join(folder, 'state', 'data'), { recursive: true })).sort();
     const before = await files();
     const statuses = new Set<number>();
     for (let i = 0; i < 40; i++) {
       const address = (what: string) =>
-        `${workerd.url}/jobs/a/${what}?fence_token=1&key=x&queue_id=${i % 2 ? 'vllm-queue' : `random-${i}`}`;
+        `${queue.url}/jobs/a/${what}?fence_token=1&key=x&queue_id=${i % 2 ? 'vllm-queue' : `random-${i}`}`;
       statuses.add((await fetch(address('payload'))).status);
       statuses.add((await fetch(address('result'), { method: 'PUT', body: '{}' })).status);
-      statuses.add((await fetch(`${workerd.url}/api/workers?queue_id=random-${i}`)).status);
+      statuses.add((await fetch(`${queue.url}/api/workers?queue_id=random-${i}`)).status);
     }
     expect([...statuses]).toEqual([404]);
     expect(await files()).toEqual(before);
@@ -101,16 +100,16 @@ describe('workerd', () => {
   it.each(['a b', '[', '127.0.0.1/v1/chat', 'user@127.0.0.1', "a;script-src 'unsafe-inline'", 'a;b', 'a,b'])(
     'answers the Host header %j with 400',
     async (host) => {
-      const workerd = await start();
-      const socket = connect(workerd.port, '127.0.0.1');
+      const queue = await start();
+      const socket = connect(queue.port, '127.0.0.1');
       socket.end(`GET /v1/models HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
       expect(await text(socket)).toMatch(/^HTTP\/1.1 400 /);
     },
   );
 
   it.each([100, 1_000_000])('answers a body of %d bytes that does not come with 408', async (length) => {
-    const workerd = await start();
-    const socket = connect(workerd.port, '127.0.0.1');
+    const queue = await start();
+    const socket = connect(queue.port, '127.0.0.1');
     socket.write(
       `POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: ${length}\r\n\r\n{"a":`,
     );

@@ -1,0 +1,56 @@
+import { readdir } from 'node:fs/promises';
+import type { Logger } from '../../process/index.ts';
+
+/**
+ * File descriptors of the queue's process: one for each connection, and some for each database. Connections have most of
+ * them and no more, so that databases always find one: beyond that new connections are closed, and others go on.
+ */
+
+/** Fewer are worth a warning at the start. */
+const ENOUGH = 4096;
+
+/** The share of connections. */
+const CONNECTIONS = 0.8;
+/** Beyond this share of the limit a warning says how many are open. */
+const MUCH = 0.75;
+const LOOK_EVERY_MS = 2000;
+const WARN_EVERY_MS = 60_000;
+
+const RAISE =
+  'raise the hard limit of open files (ulimit -Hn, LimitNOFILE of systemd, docker run --ulimit nofile)';
+
+/** How many connections may be open at a time; undefined: as many as come. */
+export function mostConnections(): number | undefined {
+  const limit = descriptorLimit();
+  return limit === null ? undefined : Math.floor(limit * CONNECTIONS);
+}
+
+/** Warns of a low limit, and while most descriptors are open. Linux alone tells how many. @returns a function that ends it */
+export function watchDescriptors(log: Logger | undefined): () => void {
+  const limit = descriptorLimit();
+  if (limit === null || !log) return () => {};
+  if (limit < ENOUGH) {
+    log.warn(
+      `only ${limit} files may be open at once, enough for ${mostConnections()} connections: ${RAISE}`,
+    );
+  }
+  let warnedAt = Number.NEGATIVE_INFINITY;
+  const timer = setInterval(async () => {
+    const open = (await readdir('/proc/self/fd').catch(() => [])).length;
+    const now = performance.now();
+    if (open < limit * MUCH || now - warnedAt < WARN_EVERY_MS) return;
+    warnedAt = now;
+    log.warn(
+      `${open} of ${limit} files are open; beyond ${mostConnections()} connections others are closed: ${RAISE}`,
+    );
+  }, LOOK_EVERY_MS);
+  timer.unref();
+  return () => clearInterval(timer);
+}
+
+/** Node has raised its own soft limit to the hard one. @returns null where there is no limit */
+function descriptorLimit(): number | null {
+  const { userLimits } = process.report.getReport() as { userLimits?: { open_files?: { soft: unknown } } };
+  const limit = Number(userLimits?.open_files?.soft);
+  return Number.isFinite(limit) ? limit : null;
+}
