@@ -22,6 +22,8 @@ export class HeldObjects {
   readonly #parts: HeldObjectsParts;
   /** By the place of their databases, in the folder of data. */
   readonly #held = new Map<string, HeldObject>();
+  /** The same by kind and queue id: making the name of a folder takes longer than most calls. */
+  readonly #named = new Map<string, HeldObject>();
   readonly #clock: ClockWatch;
   #hasStopped = false;
 
@@ -38,7 +40,12 @@ export class HeldObjects {
   }
 
   of(kind: string, queueId: string): HeldObject {
-    return this.#at(queueFolder(queueId), kind, queueId);
+    const name = `${kind} ${queueId}`;
+    const known = this.#named.get(name);
+    if (known) return known;
+    const held = this.#at(queueFolder(queueId), kind, queueId);
+    this.#named.set(name, held);
+    return held;
   }
 
   /** Wakes those whose alarms are set, whoever set them. Never rejects. */

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Duplex } from 'node:stream';
 import WebSocket from 'ws';
 import type { HostedObject, HostSocket, ObjectHost } from '../../../../src/durable/host.ts';
 import { createServer, type RunningServer } from '../../../../src/host/node/http/server.ts';
@@ -153,6 +154,11 @@ export class Peer {
     socket.on('close', (code, reason) => {
       this.closed = { code, reason: reason.toString() };
     });
+  }
+
+  /** The connection below it. */
+  get stream(): Duplex {
+    return (this.socket as unknown as { _socket: Duplex })._socket;
   }
 
   static async dial(url: string): Promise<Peer> {

@@ -45,6 +45,20 @@ describe('a socket of an object', () => {
     expect(peer.heard).toEqual(['text', '0102', 'later']);
   });
 
+  it('writes the frames of one turn at once', async () => {
+    const peer = await held.dial();
+    let reads = 0;
+    peer.stream.on('data', () => {
+      reads += 1;
+    });
+    const frames = Array.from({ length: 100 }, (_, n) => String(n));
+    await held.run((object) => {
+      for (const frame of frames) object.host.sockets()[0]!.send(frame);
+    });
+    await until(() => peer.heard.length === frames.length, 'all have come');
+    expect([peer.heard, reads]).toEqual([frames, 1]);
+  });
+
   it('brings nothing after the object has closed it', async () => {
     const peer = await held.dial();
     await held.run((object) => {
