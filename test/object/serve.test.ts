@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -6,8 +6,9 @@ import { text } from 'node:stream/consumers';
 
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import { EXIT } from '../../src/process/index.ts';
+import { EXIT, type Logger } from '../../src/process/index.ts';
 import { CLOSE } from '../../src/protocol/index.ts';
+import { until } from '../support/poll.ts';
 import { type QueueProcess, startQueueProcess } from '../support/queue-process.ts';
 
 let folder: string;
@@ -114,6 +115,33 @@ describe('the process of a queue', () => {
       `POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: ${length}\r\n\r\n{"a":`,
     );
     expect(await text(socket)).toMatch(/^HTTP\/1.1 408 .*body_too_slow/s);
+  });
+
+  it('goes on after an error that nothing catches, and logs it', async () => {
+    const logged: string[] = [];
+    const log = (...said: unknown[]) => void logged.push(JSON.stringify(said));
+    const plant = join(folder, 'plant.mjs');
+    await writeFile(
+      plant,
+      `const timer = setInterval(() => {
+        if (!process.hasUncaughtExceptionCaptureCallback()) return;
+        clearInterval(timer);
+        Promise.reject(new Error('sown'));
+        throw new Error('planted');
+      }, 10);`,
+    );
+    const queue = await startQueueProcess({
+      host: '127.0.0.1',
+      port: 0,
+      stateDir: join(folder, 'state'),
+      bindings: {},
+      logger: { debug: log, info: log, warn: log, error: log } as unknown as Logger,
+      env: { NODE_OPTIONS: `--import ${plant}` },
+    });
+    started.push(queue);
+    for (const what of ['planted', 'sown'])
+      await until(() => logged.some((line) => line.includes(what)), `${what} is logged`);
+    expect((await fetch(`${queue.url}/health`)).status).toBe(200);
   });
 
   it('names a port that is in use', async () => {

@@ -108,7 +108,8 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
   const stopWatching = watchDescriptors(logger);
   const goOn = (error: unknown) =>
     log('error', 'something failed unexpectedly', { error: (error as Error)?.stack ?? String(error) });
-  process.on('unhandledRejection', goOn);
+  // What fails outside of all that is guarded must not end what others wait for. Rejections that nobody handles come here too.
+  process.setUncaughtExceptionCaptureCallback(goOn);
 
   let stopping: Promise<void> | undefined;
   return {
@@ -119,7 +120,7 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
     stop: () =>
       (stopping ??= stop(server, objects).finally(() => {
         stopWatching();
-        process.off('unhandledRejection', goOn);
+        process.setUncaughtExceptionCaptureCallback(null);
         lock.release();
       })),
   };
