@@ -25,6 +25,9 @@ const SHORT_LIFE_MS = 10_000;
 /** Peers get this long to answer a close before their connections are dropped, ms. */
 const LAST_WORDS_MS = 50;
 
+/** What an object has to do before the process ends takes no longer, ms, or it never ends. */
+const LEAVE_WITHIN_MS = 2000;
+
 const STOPPED = 'the process of the queue ends';
 
 /** One object of a queue id, over all its lives. The first call makes it; where its alarm is set, nobody has to call. */
@@ -91,7 +94,7 @@ export class HeldObject {
   async stop(): Promise<void> {
     const life = this.#life;
     if (life) {
-      await life.leave().catch(() => {});
+      await Promise.race([life.leave().catch(() => {}), sleep(LEAVE_WITHIN_MS, null, { ref: false })]);
       await sleep(LAST_WORDS_MS);
     }
     this.#hasStopped = true;
