@@ -73,7 +73,7 @@ export async function receive(
   watch();
   try {
     for (;;) {
-      // A read that waits when the stream is cancelled ends, or fails in workerd.
+      // A read that waits when the stream is cancelled ends, or fails on Cloudflare.
       const { done, value } = await reader.read(buffer).catch((error: unknown) => {
         throw isLate ? tooSlow() : error;
       });

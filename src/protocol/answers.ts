@@ -28,7 +28,7 @@ export const AnswerHead = z.object({
 });
 export type AnswerHead = z.infer<typeof AnswerHead>;
 
-/** Those headers of an engine that reach a caller unchanged: workerd would write bytes beyond ASCII anew, as UTF-8. */
+/** Those headers of an engine that reach a caller unchanged: Cloudflare's runtime would write bytes beyond ASCII anew, as UTF-8. */
 export function passableHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
   const passable = ([name, value]: [string, string]) => HEADER_NAME.test(name) && ASCII.test(value);
   return Object.fromEntries(Object.entries(headers).filter(passable));

@@ -8,7 +8,7 @@ export const BASE_WORKER_FRAME_BYTES = 1024 * 1024;
 /** The same of a base queue: its local server closes at 16 MiB, the runtime of the deployed one at 32 MiB. */
 export const BASE_QUEUE_FRAME_BYTES = 16 * 1024 * 1024;
 
-/** workerd closes a socket with 1009 at 32 MiB; the queue closes it earlier, with a reason. */
+/** Both hosts close a socket with 1009 at 32 MiB; the queue closes it earlier, with a reason. */
 export const FRAME_BYTES = 21 * 1024 * 1024;
 
 /**

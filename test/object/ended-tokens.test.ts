@@ -60,7 +60,7 @@ function read(response: Response): { text: string; isOver: boolean } {
   return seen;
 }
 
-/** Its other end's close frame is enough: workerd keeps the connection below it for a while. */
+/** Its other end's close frame is enough: the connection below it may stay for a while. */
 async function socket(path: string, token: string): Promise<{ readonly isClosed: boolean; ws: WebSocket }> {
   const headers = { authorization: `Bearer ${token}`, 'x-queue-id': queueId };
   const ws = new WebSocket(`${road.url.replace('http', 'ws')}${path}`, { headers });

@@ -14,7 +14,7 @@ const MOST_RESIDENT_MIB = 512;
 
 const road = startTestQueue();
 
-/** The most memory that workerd ever had, MiB. */
+/** The most memory that the queue ever had, MiB. */
 async function mostResidentMib(): Promise<number> {
   const status = await readFile(`/proc/${road.pid}/status`, 'utf8');
   return Number(/^VmHWM:\s+(\d+) kB/m.exec(status)?.[1]) / 1024;
@@ -86,7 +86,7 @@ it(`${CALLERS} callers of 2 MiB at once are answered or told when to come back`,
   agent.destroy();
 });
 
-/** Processor time that workerd has spent, ms: other than the time that passes, it does not grow with the load of others. */
+/** Processor time that the queue has spent, ms: other than the time that passes, it does not grow with the load of others. */
 async function processorMs(): Promise<number> {
   const stat = await readFile(`/proc/${road.pid}/stat`, 'utf8');
   const [user, system] = stat
@@ -99,7 +99,7 @@ async function processorMs(): Promise<number> {
 /** Parsed, each of these bodies takes seconds, in which nobody else is answered; scanned, some ten milliseconds. */
 const MOST_PROCESSOR_MS = 1500;
 
-/** Asks one request after the other. @returns the most processor time that workerd spent while it waited for one, ms */
+/** Asks one request after the other. @returns the most processor time that the queue spent while it waited for one, ms */
 async function waitBeside(isOver: () => boolean): Promise<number> {
   let most = 0;
   while (!isOver()) {

@@ -9,12 +9,12 @@ import { startTestQueue } from '../support/test-queue.ts';
 const MIB = 1024 * 1024;
 const STREAMS = 12;
 const STREAM_MIB = 150;
-/** The bound itself, workerd with nothing to do (80), and what is on its way. Measured: 183; 1,254 when no message is freed before it is collected. */
+/** The bound itself, a queue with nothing to do (80), and what is on its way. Measured: 183; 1,254 when no message is freed before it is collected. */
 const MOST_RESIDENT_MIB = 80 + limits.RELAY_UNCLAIMED_MOST_BYTES / MIB + 160;
 
 const road = startTestQueue();
 
-/** The most memory that workerd ever had, MiB. */
+/** The most memory that the queue ever had, MiB. */
 async function mostResidentMib(): Promise<number> {
   const status = await readFile(`/proc/${road.pid}/status`, 'utf8');
   return Number(/^VmHWM:\s+(\d+) kB/m.exec(status)?.[1]) / 1024;

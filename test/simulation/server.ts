@@ -41,7 +41,7 @@ type ServerPorts = Omit<QueueHostPorts, 'breakStream' | 'fleet' | 'timeline'> & 
 /** A queue without events notices late that its clock was set back; until then, it stands still. */
 const UNNOTICED_MS = 30_000;
 
-/** Gateway, queue and relays in one process, as workerd runs them. */
+/** Gateway, queue and relays in one process. */
 export class Server {
   readonly queue: QueueHost;
   readonly batches: BatchesHost;

@@ -5,7 +5,7 @@ import { closeRawWorkers, RawWorker } from './raw-worker.ts';
 const TOKEN = 'secret';
 const SHA256 = '2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b';
 
-/** Queues in a real workerd, for tests of what machines are told of them. */
+/** Queues in a real process, for tests of what machines are told of them. */
 export interface MetricsRoad {
   url: string;
   /** Headers of a request for this queue. */

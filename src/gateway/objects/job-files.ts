@@ -52,7 +52,7 @@ export async function jobFile(
   throw response.status === 404 ? gone() : unreadable();
 }
 
-/** workerd's own stream, where there is one: bytes piped through it do not pass through JavaScript. */
+/** The own stream of Cloudflare's runtime, where there is one: bytes piped through it do not pass through JavaScript. */
 const Pipe =
   (globalThis as { IdentityTransformStream?: typeof TransformStream }).IdentityTransformStream ??
   TransformStream;

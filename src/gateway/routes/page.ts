@@ -94,7 +94,7 @@ function asset({ contentType, plain, brotli }: PageFile, accepted: string): Resp
     vary: 'accept-encoding',
   };
   if (!/\bbr\b/.test(accepted)) return new Response(plain, { headers });
-  // The bytes go out as they are; only workerd knows the option.
+  // The bytes go out as they are; only Cloudflare's runtime knows the option.
   const init = { headers: { ...headers, 'content-encoding': 'br' }, encodeBody: 'manual' } as const;
   return new Response(brotli, init);
 }

@@ -37,7 +37,7 @@ export function responseOf(opened: OpenedAnswer, more: Record<string, string>): 
     return new Response(null, { status: 502, headers: { [BROKEN_HEADER]: asciiJson(opened.broken) } });
   }
   const { head, whole } = opened;
-  // `encodeBody` is one of workerd's.
+  // `encodeBody` is known to Cloudflare's runtime alone.
   const init: ResponseInit & { encodeBody?: 'manual' } = {
     status: head.status,
     headers: answerHeaders(head, more),

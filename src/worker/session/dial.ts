@@ -10,7 +10,7 @@ import { withTimeout } from '../../process/timeout.ts';
 import { limits, OPTIMISATIONS } from '../../protocol/index.ts';
 import type { Dial } from './socket.ts';
 
-/** workerd may leave the connection open after the close frames: it counts as ended this long after them, ms. */
+/** A queue on Cloudflare may leave the connection open after the close frames: it counts as ended this long after them, ms. */
 const CLOSE_TIMEOUT_MS = 500;
 
 /** How long a queue that takes no connection has to say why, ms, and how much of that the log repeats. */
