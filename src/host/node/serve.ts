@@ -13,6 +13,7 @@ import { followTokens } from '../../state/follow-tokens.ts';
 import { lockState, type StateLock } from '../../state/lock.ts';
 import { mostConnections, watchDescriptors } from './descriptors.ts';
 import { acceptUpgrade } from './http/accept-upgrade.ts';
+import { directInference } from './http/direct.ts';
 import { createPost } from './http/post.ts';
 import { createServer, type RunningServer } from './http/server.ts';
 import { listenError } from './listen-error.ts';
@@ -99,6 +100,7 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
     host,
     port,
     mostConnections: mostConnections(),
+    direct: directInference(env),
     fetch: (request, background) =>
       app.fetch(request, env, { waitUntil: background, passThroughOnException: () => {}, props: {} }),
   }).catch(async (error) => {
