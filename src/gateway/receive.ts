@@ -29,7 +29,7 @@ const FIRST_BYTES = 4096;
 
 /**
  * Bodies that are read and thrown away side by side. Each leaves up to half a megabyte with its connection, where the
- * runtime's HTTP server reads ahead (docs/decisions/workerd-memory.md).
+ * runtime's HTTP server reads ahead (docs/decisions/large-bodies.md).
  */
 const MOST_DISCARDS = 4;
 /**

@@ -70,7 +70,7 @@ export const REGISTERED_WITHIN_MS = 1000;
 
 /**
  * Bytes of one answer the worker keeps until the relay has taken them; beyond it the engine is paused. So many of each
- * answer can be on their way when the relay asks for a pause (docs/decisions/workerd-memory.md).
+ * answer can be on their way when the relay asks for a pause (docs/decisions/large-bodies.md).
  */
 export const ANSWER_WINDOW_BYTES = 1024 * 1024;
 
