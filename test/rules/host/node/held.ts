@@ -22,6 +22,7 @@ export class Scripted implements HostedObject<string, Kept> {
   readonly left: [name: string, code: number | null][] = [];
   readonly alarms: (number | null)[] = [];
   onAlarm: () => void | Promise<void> = () => {};
+  onLeave: () => void | Promise<void> = () => {};
   onMessage: (socket: HostSocket<Kept>, message: string | Uint8Array) => void | Promise<void> = () => {};
 
   constructor(host: ObjectHost<Kept>, other: (queueId: string) => Stub) {
@@ -64,6 +65,10 @@ export class Scripted implements HostedObject<string, Kept> {
 
   async closed(socket: HostSocket<Kept>, code: number | null): Promise<void> {
     this.left.push([socket.load().name, code]);
+  }
+
+  async closeSockets(): Promise<void> {
+    await this.onLeave();
   }
 
   clockSetBack(): void {

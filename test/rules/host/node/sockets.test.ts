@@ -103,6 +103,15 @@ describe('a socket of an object', () => {
     expect([peer.heard, peer.closed!.code]).toEqual([['last'], 1012]);
   });
 
+  it('closes though its object does not come to an end', async () => {
+    const peer = await held.dial();
+    await held.run((object) => {
+      object.onLeave = () => new Promise(() => {});
+    });
+    await held.objects.stop();
+    await until(() => peer.closed, 'it is closed');
+  });
+
   it('whose message makes the object fail is closed, and the others go on', async () => {
     const [peer, other] = [await held.dial('peer'), await held.dial('other')];
     await held.run((object) => {
