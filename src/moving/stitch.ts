@@ -1,12 +1,10 @@
-import { isFinish, isObject } from '../protocol/index.ts';
+import { isFinish, isObject, splitEvents } from '../protocol/index.ts';
 import { type Cut, tokensGiven } from './cut.ts';
 import { jsonIn, objectIn } from './event-json.ts';
 
 type Fields = Record<string, unknown>;
 
 const encoder = new TextEncoder();
-/** Matches the place behind the blank line that ends an event. */
-const EVENT_END = /(?<=\n\r?\n)/;
 
 /**
  * Makes the events of a continuation those of the answer that it continues: what all its events have in common stays,
@@ -25,7 +23,7 @@ export class Stitcher {
   /** @returns the events that are whole with this piece; empty: none is */
   push(piece: Uint8Array): Uint8Array {
     const text = this.#held + this.#decoder.decode(piece, { stream: true });
-    const events = text.split(EVENT_END);
+    const events = splitEvents(text);
     this.#held = /\n\r?\n$/.test(text) ? '' : events.pop()!;
     return encoder.encode(events.map((event) => this.#event(event)).join(''));
   }

@@ -1,4 +1,4 @@
-import { isFinish, isObject, type MovePlan } from '../protocol/index.ts';
+import { isFinish, isObject, type MovePlan, splitEvents } from '../protocol/index.ts';
 import { jsonIn, objectIn } from './event-json.ts';
 
 type Fields = Record<string, unknown>;
@@ -68,7 +68,7 @@ export class StopHold {
   /** @param events whole ones @returns null: nothing may go yet */
   push(events: Uint8Array): Released | null {
     if (this.#isFinished) return { events, stays: this.#stays };
-    for (const event of new TextDecoder().decode(events).split(/(?<=\n\r?\n)/)) this.#take(event);
+    for (const event of splitEvents(new TextDecoder().decode(events))) this.#take(event);
     const released = this.#isFinished ? this.#held.length : this.#clean();
     if (released === 0) return null;
     return { events: this.#release(released), stays: this.#stays };

@@ -1,4 +1,4 @@
-import { type AnswerIdentity, isObject, limits, STAGES, type Stage } from '../protocol/index.ts';
+import { type AnswerIdentity, isObject, limits, STAGES, type Stage, splitEvents } from '../protocol/index.ts';
 import { jsonIn, objectIn } from './event-json.ts';
 
 /** Of the prompt, or of tokens. */
@@ -10,7 +10,6 @@ const USAGE = /"usage"\s*:\s*\{/;
 const DONE = /(?:^|\n)data: ?\[DONE\]/;
 const NO_DELTA = /"delta"\s*:\s*\{\s*\}/;
 const LOGPROBS = /"logprobs"\s*:\s*\{/;
-const EVENT_END = /(?<=\n\r?\n)/;
 /** A parser is at work that would begin anew. */
 const TOOL_CALLS = /"tool_calls"\s*:\s*\[\s*\{/;
 const REASONING = /"(?:reasoning|reasoning_content)"\s*:\s*"[^"]/;
@@ -20,7 +19,7 @@ const CONTENT = /"content"\s*:\s*"(?:\s|\\[nrt])*(?:[^"\\\s]|\\[^nrt])/;
 /** What some whole events of an answer say of its tokens. */
 export interface TokensTold {
   /** The events as their caller gets them. */
-  events: Uint8Array;
+  text: string;
   /** Of what is generated in them; null: not all ids are known any more, so the answer stays where it is. */
   ids: number[] | null;
   /** The answer may be cut off behind them. */
@@ -59,18 +58,15 @@ export class TokenIds {
     this.#prompt = prompt;
   }
 
-  /** @param events whole ones */
-  push(events: Uint8Array): TokensTold {
-    const bytes = Buffer.from(events.buffer, events.byteOffset, events.byteLength);
-    const text = bytes.toString('latin1');
-    if (!this.#hasBegun) this.#begin(bytes.toString());
+  /** @param text of whole events, a character for each byte */
+  push(text: string): TokensTold {
+    if (!this.#hasBegun) this.#begin(Buffer.from(text, 'latin1').toString());
     const isMarked = MARKS.test(text);
     const { ids, rest } = taken(text);
     if (isMarked) this.#stage = laterOf(this.#stage, stageIn(text));
     const known = this.#follow(text, ids, isMarked);
-    const passed = this.#isAsked ? text : isMarked ? forCaller(rest) : rest;
     return {
-      events: passed === text ? events : Buffer.from(passed, 'latin1'),
+      text: this.#isAsked ? text : isMarked ? forCaller(rest) : rest,
       ids: known,
       mayBeCut: !this.#isReasoning,
       stage: this.#stage,
@@ -102,7 +98,7 @@ export class TokenIds {
 
   /** Reasoning that comes behind content is that of a parser which begins again. */
   #followReasoning(text: string): void {
-    for (const event of text.split(EVENT_END)) {
+    for (const event of splitEvents(text)) {
       const reasons = REASONING.test(event);
       this.#isLost ||= reasons && this.#hasContent;
       this.#hasContent ||= CONTENT.test(event);
@@ -132,7 +128,7 @@ function taken(events: string): { ids: number[]; rest: string } {
 
 function forCaller(events: string): string {
   if (!NO_DELTA.test(events) || !events.includes('token_ids"')) return events;
-  return events.split(EVENT_END).filter(isForCaller).join('');
+  return splitEvents(events).filter(isForCaller).join('');
 }
 
 /** Of tokens that a parser makes no text of vLLM tells nothing, unless it is asked for their ids. */

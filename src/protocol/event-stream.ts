@@ -10,10 +10,19 @@ export const EVENT_STREAM = { 'content-type': 'text/event-stream; charset=utf-8'
 const LF = 10;
 const CR = 13;
 
+/** Matches the places behind blank lines: each of them ends an event, or stands for nothing behind another one. */
+const BLANK_LINES = /(?<=(?:^|\n)\r?\n)/;
+
+/** Cuts text behind every blank line. @param events begin where an event does */
+export function splitEvents(events: string): string[] {
+  return events.split(BLANK_LINES);
+}
+
 /** Where the events of a stream end: at blank lines, `\n\n` or `\r\n\r\n`, which may begin in one piece and end in the next. */
 export class EventEnds {
-  /** The last two bytes seen, oldest first. */
-  #lastTwo: [number, number] = [0, 0];
+  /** The last byte seen, and the one before it. */
+  #last = 0;
+  #lastButOne = 0;
   #isBetween = true;
 
   /** No event is unfinished: nothing was seen yet, or the last thing seen was the end of one. */
@@ -27,7 +36,8 @@ export class EventEnds {
     const end = this.#lastEnd(piece);
     this.#isBetween = end === piece.byteLength;
     const { length } = piece;
-    this.#lastTwo = [length > 1 ? piece[length - 2]! : this.#lastTwo[1], piece[length - 1]!];
+    this.#lastButOne = length > 1 ? piece[length - 2]! : this.#last;
+    this.#last = piece[length - 1]!;
     return end;
   }
 
@@ -42,6 +52,7 @@ export class EventEnds {
   }
 
   #byteAt(piece: Uint8Array, index: number): number {
-    return (index >= 0 ? piece[index] : this.#lastTwo[2 + index]) ?? 0;
+    if (index >= 0) return piece[index]!;
+    return index === -1 ? this.#last : this.#lastButOne;
   }
 }

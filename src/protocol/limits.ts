@@ -74,7 +74,7 @@ export const REGISTERED_WITHIN_MS = 1000;
  */
 export const ANSWER_WINDOW_BYTES = 1024 * 1024;
 
-/** Bytes of one server-sent event the worker holds until it is whole; well under the window, which counts them. */
+/** Bytes of one server-sent event that the worker holds until it is whole: well under the window, since they are sent at once. */
 export const EVENT_HELD_BYTES = 256 * 1024;
 
 /** The relay reports what it has taken after this many bytes of one stream. */

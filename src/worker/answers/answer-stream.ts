@@ -7,7 +7,6 @@ import {
   type Moves,
   type Stage,
 } from '../../protocol/index.ts';
-import { EventSplitter } from './event-splitter.ts';
 
 /** Most bytes in one record, which goes out whole, and so beyond the window. */
 export const RECORD_BYTES = limits.ANSWER_WINDOW_BYTES / 4;
@@ -49,7 +48,7 @@ export class AnswerStream {
   readonly #events: AnswerStreamEvents;
   #state: AnswerState = 'open';
   #head: AnswerHead | null = null;
-  #splitter: EventSplitter | null = null;
+  #isEvents = false;
   /** Written and not yet made into a record; each piece may end one. */
   #pieces: Uint8Array[] = [];
   #waitingBytes = 0;
@@ -161,34 +160,27 @@ export class AnswerStream {
   head(head: AnswerHead): void {
     if (this.#state !== 'open') return;
     this.#head = this.isReplayed ? { ...head, replayed: true } : head;
-    if (!isEventStream(head.headers)) return this.#events.changed(this);
-    this.#splitter = new EventSplitter();
-    this.#events.begun(this);
+    this.#isEvents = isEventStream(head.headers);
+    if (this.#isEvents) this.#events.begun(this);
+    else this.#events.changed(this);
   }
 
+  /** @param piece of an event stream whole events, since an answer that breaks off ends with what was written */
   write(piece: Uint8Array): void {
-    if (this.#state !== 'open') return;
+    if (this.#state !== 'open' || piece.byteLength === 0) return;
     this.#written += piece.byteLength;
-    if (!this.#splitter) {
-      this.#queue(piece);
-      this.#events.changed(this);
-      return;
-    }
-    const events = this.#splitter.push(piece);
-    if (!events) return;
-    this.#queue(events);
-    this.#events.more(this);
+    this.#queue(piece);
+    if (this.#isEvents) this.#events.more(this);
+    else this.#events.changed(this);
   }
 
   end(): void {
     if (this.#state !== 'open') return;
-    const rest = this.#splitter?.rest();
-    if (rest) this.#queue(rest);
     this.#become('ended');
     this.#events.changed(this);
   }
 
-  /** The answer will not be finished. The part of an unfinished event is left out. */
+  /** The answer will not be finished. */
   break(reason: BrokenReason): void {
     if (this.#state !== 'open') return;
     this.#broken = reason;
@@ -276,9 +268,10 @@ export class AnswerStream {
   }
 
   #queue(piece: Uint8Array): void {
-    for (let at = 0; at < piece.byteLength; at += RECORD_BYTES) {
-      this.#pieces.push(piece.subarray(at, at + RECORD_BYTES));
-    }
+    if (piece.byteLength <= RECORD_BYTES) this.#pieces.push(piece);
+    else
+      for (let at = 0; at < piece.byteLength; at += RECORD_BYTES)
+        this.#pieces.push(piece.subarray(at, at + RECORD_BYTES));
     this.#waitingBytes += piece.byteLength;
   }
 

@@ -1,7 +1,15 @@
 import { resumed } from '../../engine/client/resumed.ts';
 import { type EngineAnswer, readPieces } from '../../engine/client/types.ts';
-import { eventData, fieldsOf, isEventStream, isFinish, jsonOrText, readEvent } from '../../protocol/index.ts';
-import { EventSplitter } from '../answers/event-splitter.ts';
+import {
+  eventData,
+  fieldsOf,
+  isEventStream,
+  isFinish,
+  jsonOrText,
+  readEvent,
+  splitEvents,
+} from '../../protocol/index.ts';
+import { EventReader } from '../answers/event-reader.ts';
 
 /**
  * The answer, of a stream once its first token has come; what came before is given with it. Null: there is none, and it
@@ -17,12 +25,12 @@ export async function withFirstToken(answer: EngineAnswer): Promise<EngineAnswer
   if (!isEventStream(answer.headers)) return answer;
   const pieces = answer.body[Symbol.asyncIterator]();
   const held: Uint8Array[] = [];
-  const splitter = new EventSplitter(Number.POSITIVE_INFINITY);
+  const reader = new EventReader(Number.POSITIVE_INFINITY);
   for (;;) {
     const { done, value } = await pieces.next();
     if (done) return null;
     held.push(value);
-    const seen = beginningIn(splitter.push(value));
+    const seen = beginningIn(reader.push(value)?.bytes ?? null);
     if (seen === 'nothing') continue;
     if (seen === 'token') return { ...answer, body: resumed(held, pieces) };
     await pieces.return?.();
@@ -32,9 +40,7 @@ export async function withFirstToken(answer: EngineAnswer): Promise<EngineAnswer
 
 function beginningIn(events: Uint8Array | null): 'nothing' | 'token' | 'failure' {
   if (events === null) return 'nothing';
-  for (const event of Buffer.from(events)
-    .toString()
-    .split(/(?<=\n\r?\n)/)) {
+  for (const event of splitEvents(Buffer.from(events).toString())) {
     const { failed, isGivenUp } = readEvent(event, 'openai');
     if (failed !== null || isGivenUp) return 'failure';
     const data = eventData(event);

@@ -1,6 +1,5 @@
 import { jsonIn } from '../../moving/event-json.ts';
-import { isObject, jsonFields, jsonOrText } from '../../protocol/index.ts';
-import { EventSplitter } from '../answers/event-splitter.ts';
+import { isObject, jsonFields, jsonOrText, splitEvents } from '../../protocol/index.ts';
 
 type Fields = Record<string, unknown>;
 
@@ -17,47 +16,28 @@ const OWN = new Set(['id', 'object', 'created', 'model', 'choices', 'usage']);
  * for the next one.
  */
 export class AddedUsage {
-  readonly #splitter: EventSplitter;
-  /** Something in the pieces since the last whole event may concern this. */
-  #isMarked = false;
   /** The event that finishes a choice. */
   #finish: string | null = null;
   /** Nothing more is to be looked for: it was found, or the engine counts for everybody. */
   #isOver = false;
 
-  /** @param mostBytes of an event that is held until it is whole */
-  constructor(mostBytes?: number) {
-    this.#splitter = new EventSplitter(mostBytes);
-  }
-
-  /** @param isMarked whether there is a usage in it, or the end of a choice */
-  push(piece: Uint8Array, isMarked: boolean): Uint8Array | null {
-    this.#isMarked ||= isMarked;
-    const events = this.#splitter.push(piece);
-    if (events === null) return null;
-    if (!this.#isMarked && this.#finish === null) return events;
-    // The last mark may have been in what is not whole yet.
-    this.#isMarked = isMarked;
-    return this.#look(events);
-  }
-
-  /** What is left at the end of the stream. */
-  rest(): Uint8Array | null {
-    const rest = this.#splitter.rest();
-    const events = rest === null ? null : this.#look(rest);
-    const finish = this.#finish;
-    this.#finish = null;
-    if (finish === null) return events;
-    return Buffer.concat([Buffer.from(finish, 'latin1'), events ?? Buffer.alloc(0)]);
-  }
-
-  #look(bytes: Uint8Array): Uint8Array | null {
-    if (this.#isOver && this.#finish === null) return bytes;
-    // A character a byte: what is no UTF-8 stays as it is.
-    const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
+  /**
+   * Takes events, a character for each byte, and returns those that may go on.
+   * @param isMarked whether there is a usage in them, or the end of a choice
+   */
+  push(events: string, isMarked: boolean): string {
+    const isOfUse = isMarked && !this.#isOver;
+    if (!isOfUse && this.#finish === null) return events;
     let passed = '';
-    for (const event of eventsIn(text)) passed += this.#next(event);
-    return passed === '' ? null : Buffer.from(passed, 'latin1');
+    for (const event of splitEvents(events)) passed += this.#next(event);
+    return passed;
+  }
+
+  /** Returns what is held back at the end of the stream. */
+  rest(): string {
+    const finish = this.#finish ?? '';
+    this.#finish = null;
+    return finish;
   }
 
   /** @returns what may go on its way with this event */
@@ -76,25 +56,6 @@ export class AddedUsage {
     this.#finish = event;
     return before;
   }
-}
-
-/** A text cut behind every blank line, also behind those that end nothing. */
-function eventsIn(text: string): string[] {
-  const events: string[] = [];
-  let from = 0;
-  for (let at = text.indexOf('\n'); at >= 0; at = text.indexOf('\n', at + 1)) {
-    if (at === from || (at === from + 1 && text[from] === '\r')) {
-      events.push(text.slice(from, at + 1));
-      from = at + 1;
-      continue;
-    }
-    const end = text[at + 1] === '\r' ? at + 3 : at + 2;
-    if (text[end - 1] !== '\n') continue;
-    events.push(text.slice(from, end));
-    from = end;
-  }
-  if (from < text.length) events.push(text.slice(from));
-  return events;
 }
 
 /** The event before the one that is taken out, with what the engine says there only since it is the last. */

@@ -3,16 +3,14 @@ import {
   type Dialect,
   dialectOf,
   type EngineError,
-  jsonOrText,
   listIn,
   readEvent,
+  splitEvents,
   type Usage,
 } from '../../protocol/index.ts';
+import { EventReader, type Events } from '../answers/event-reader.ts';
+import { ToldUsage, USAGE_CHARACTERS } from './told-usage.ts';
 
-/** Longest mark looked for, with room for blanks: what a search across two pieces must see of the first. */
-const TAIL_CHARACTERS = 64;
-/** The same of a usage object. */
-const USAGE_CHARACTERS = 600;
 /**
  * In one pass: whether there is anything to look at. It finds a little more than that: with the first quotes, or with
  * what is the same of the last alternatives put together, V8 skips less, and an event takes 0.15 to 0.4 µs, not 0.05.
@@ -39,23 +37,12 @@ const TOO_LONG: EngineError = {
   error: { message: 'the engine failed, and its error is too long to be read' },
   status: 500,
 };
-const USAGE = /"usage"\s*:\s*\{/g;
-const PROMPT_TOKENS = /"(?:prompt|input)_tokens"\s*:\s*(\d+)/;
-const COMPLETION_TOKENS = /"(?:completion|output)_tokens"\s*:\s*(\d+)/;
-const TOTAL_TOKENS = /"total_tokens"\s*:\s*(\d+)/;
-const CACHED_TOKENS = /"(?:cached_tokens|cache_read_input_tokens)"\s*:\s*(\d+)/;
-const REASONING_TOKENS = /"reasoning_tokens"\s*:\s*(\d+)/;
-/** The engine's name for its model stands near the beginning of every answer. */
-const MODEL = /"model"\s*:\s*("(?:[^"\\]|\\.){1,512}")/;
-const MODEL_WITHIN_CHARACTERS = 4096;
-
-const EVENT_END = /\n\r?\n/g;
 
 /** The engine's own error among the events of an answer. */
 export interface StreamFailure extends EngineError {
   /** Clients see it as an error when they read the event. */
   isRaised: boolean;
-  /** Where the event begins in the piece that was seen last when the failure was found. */
+  /** Where the event begins in the events that were seen last when the failure was found. */
   at: number;
 }
 
@@ -80,18 +67,18 @@ export function untilEnd(body: AnswerBody, watch: Pick<CompletionWatch, 'isDone'
 }
 
 /**
- * Whether an answer that passes by came to its proper end, and what it used.
+ * Reads the events of an answer as they pass by: whether it came to its proper end, and what it used.
  * The search is in raw bytes: inside a JSON string the quotes and line ends would be escaped, so a match is real.
  */
 export class CompletionWatch {
-  /** What came last, bytes as characters; empty at the beginning. */
-  #tail = '';
+  readonly #reader: EventReader;
   readonly #dialect: Dialect;
+  #isMarked = false;
   #isGivenUp = false;
   #hasEnded = false;
-  /** The text of the event that is not whole yet; the flag says whether it may have to be parsed. */
-  #event = '';
-  #isEventMarked = false;
+  /** What has come of an event that passes in parts, and its end, for what is looked for across two parts. */
+  #part = '';
+  #tail = '';
   /**
    * False until the first choice: until then all events are read, since an engine may tell its error in a form of its
    * own.
@@ -99,54 +86,42 @@ export class CompletionWatch {
   #hasBegun: boolean;
   #failure: StreamFailure | null = null;
   readonly #finished = new Set<number>();
-  #promptTokens: number | null = null;
-  #completionTokens: number | null = null;
-  #cachedTokens: number | null = null;
-  #reasoningTokens: number | null = null;
-  #model: string | null = null;
-  #seen = 0;
+  readonly #told = new ToldUsage();
   #events = 0;
   /** How many of them no token is counted for: the first opens the answer, those up to a usage are in that. */
   #eventsCounted = 1;
 
-  /** @param path of the request, which decides how its API tells errors */
-  constructor(path = '/v1/chat/completions') {
+  /**
+   * @param path of the request, which decides how its API tells errors
+   * @param mostBytes as of an `EventReader`
+   */
+  constructor(path = '/v1/chat/completions', mostBytes?: number) {
+    this.#reader = new EventReader(mostBytes);
     this.#dialect = dialectOf(path);
     this.#hasBegun = listIn(path) !== 'choices';
   }
 
-  /** @returns whether there may be a usage in it, an error, or the end of a choice */
-  see(piece: Uint8Array): boolean {
-    const characters = latin1(piece);
-    // Nothing that is looked for goes beyond the end of its event.
-    const tail = endsBlank(this.#tail) ? '' : this.#tail;
-    const text = tail + characters;
-    this.#events += countEnds(text, tail.length);
-    if (this.#model === null && this.#seen < MODEL_WITHIN_CHARACTERS) this.#model = modelIn(text);
-    this.#seen += characters.length;
-    let tailAt = text.length - TAIL_CHARACTERS;
-    const isMarked = MARKS.test(text) || hasEndMark(text);
-    this.#isEventMarked ||= !this.#hasBegun || (isMarked && SAYS.test(text));
-    this.#follow(characters, text);
-    if (isMarked) {
-      this.#hasEnded ||= END.test(text);
-      tailAt = Math.min(tailAt, this.#count(text));
-    }
-    const pieceAt = tailAt - tail.length;
-    // Not a slice of the text if it can be helped: that would keep all of it until the next piece.
-    this.#tail = pieceAt >= 0 ? latin1(piece.subarray(pieceAt)) : text.slice(Math.max(0, tailAt));
-    return isMarked;
+  /** Takes a piece of the stream, and returns the events that are whole with it, or null. */
+  see(piece: Uint8Array): Events | null {
+    const events = this.#reader.push(piece);
+    if (events !== null) this.#look(events);
+    return events;
   }
 
-  /** Reads the last event after a body that ended in order: text that lacks only its blank line is an event too. */
-  end(): void {
-    if (this.#says(this.#event)) this.#read(this.#event, 0);
-    this.#event = '';
+  /**
+   * Reads the last event after a body that ended in order: text that lacks only its blank line is an event too.
+   * @returns that event, or null where the last one was whole
+   */
+  end(): Events | null {
+    const rest = this.#reader.rest();
+    if (rest !== null) this.#look(rest);
+    else if (this.#part !== '') this.#readParts('', true);
+    return rest;
   }
 
-  #says(event: string): boolean {
-    this.#hasBegun ||= event.includes('"choices"');
-    return !this.#hasBegun || SAYS.test(event);
+  /** Whether there may be a usage in the events that were seen last, an error, or the end of a choice. */
+  get isMarked(): boolean {
+    return this.#isMarked;
   }
 
   /** The engine gave the generation up: no result. */
@@ -166,19 +141,12 @@ export class CompletionWatch {
 
   /** Whether the closing event of a stream has come. */
   get isDone(): boolean {
-    return this.#hasEnded || DONE.test(this.#tail);
+    return this.#hasEnded || isEnd(this.#reader.unfinished);
   }
 
   /** The tokens that the engine counted; null: it did not say. */
   get usage(): Usage | null {
-    if (this.#promptTokens === null) return null;
-    return {
-      prompt_tokens: this.#promptTokens,
-      completion_tokens: this.#completionTokens ?? 0,
-      ...(this.#cachedTokens !== null && { cached_tokens: this.#cachedTokens }),
-      ...(this.#reasoningTokens !== null && { reasoning_tokens: this.#reasoningTokens }),
-      ...(this.#model !== null && { model: this.#model }),
-    };
+    return this.#told.usage;
   }
 
   /**
@@ -187,38 +155,51 @@ export class CompletionWatch {
   get estimate(): Usage | null {
     if (this.#events === 0) return null;
     const since = this.#events - this.#eventsCounted - (this.isDone ? 1 : 0);
+    const { model, completionTokens } = this.#told;
     return {
       prompt_tokens: 0,
       ...this.usage,
-      completion_tokens: (this.#completionTokens ?? 0) + Math.max(0, since),
-      ...(this.#model !== null && { model: this.#model }),
+      completion_tokens: (completionTokens ?? 0) + Math.max(0, since),
+      ...(model !== null && { model }),
       estimated: true,
     };
   }
 
-  /** @param text the end of what came before, followed by the characters */
-  #follow(characters: string, text: string): void {
-    const end = endsBlank(text) ? text.length : lastEnd(text);
-    if (end < 0) {
-      if (this.#event.length < EVENT_CHARACTERS) this.#event += characters;
-    } else if (this.#isEventMarked) this.#readEvents(characters);
-    else this.#event = text.slice(end);
+  #look({ text, isWhole }: Events): void {
+    const isPart = !isWhole || this.#part !== '';
+    this.#mark(isPart ? this.#tail + text : text, isPart ? this.#tail.length : 0);
+    if (isPart) this.#readParts(text, isWhole);
+    else if (!this.#hasBegun || (this.#isMarked && SAYS.test(text))) this.#readEvents(text, 0);
   }
 
-  #readEvents(characters: string): void {
-    const before = this.#event.length;
-    const text = this.#event + characters;
-    let from = 0;
-    for (const { index, 0: end } of text.matchAll(EVENT_END)) {
-      const event = text.slice(from, index + end.length);
-      if (this.#says(event)) this.#read(event, from - before);
-      from = index + end.length;
+  /** @param from where the text begins that was not seen before */
+  #mark(text: string, from: number): void {
+    this.#events += countEnds(text, from);
+    this.#told.seeModel(text);
+    this.#isMarked = MARKS.test(text) || hasEndMark(text);
+    if (!this.#isMarked) return;
+    this.#hasEnded ||= isEnd(text);
+    if (this.#told.count(text)) this.#eventsCounted = this.#events;
+  }
+
+  #readParts(text: string, isLast: boolean): void {
+    const before = this.#part;
+    if (isLast) this.#readEvents(before + text, before.length);
+    this.#part = isLast ? '' : before.length < EVENT_CHARACTERS ? before + text : before;
+    this.#tail = isLast ? '' : (this.#tail + text).slice(-USAGE_CHARACTERS);
+  }
+
+  /** @param before how many characters of the text had come earlier */
+  #readEvents(text: string, before: number): void {
+    let at = -before;
+    for (const event of splitEvents(text)) {
+      this.#hasBegun ||= event.includes('"choices"');
+      if (!this.#hasBegun || SAYS.test(event)) this.#read(event, Math.max(0, at));
+      at += event.length;
     }
-    this.#event = text.slice(from);
-    this.#isEventMarked = this.#says(this.#event);
   }
 
-  /** @param at where the event begins in the piece; below 0: in an earlier one */
+  /** @param at where the event begins in the events that were seen last */
   #read(event: string, at: number): void {
     if (event.length >= EVENT_CHARACTERS) {
       const found = FAILED.exec(event)?.[0];
@@ -229,39 +210,15 @@ export class CompletionWatch {
       Buffer.from(event, 'latin1').toString(),
       this.#dialect,
     );
-    if (failed !== null) this.#failure ??= { ...failed, isRaised, at: Math.max(0, at) };
+    if (failed !== null) this.#failure ??= { ...failed, isRaised, at };
     this.#isGivenUp ||= isGivenUp;
     for (const choice of finished) this.#finished.add(choice);
   }
-
-  /** @returns where the last usage begins if it may go on in the next piece */
-  #count(text: string): number {
-    let last = text.length;
-    for (const { index } of text.matchAll(USAGE)) {
-      const usage = text.slice(index, index + USAGE_CHARACTERS);
-      // Each holds for the whole answer; `/v1/messages` tells the two in two events.
-      this.#promptTokens = promptIn(usage) ?? this.#promptTokens;
-      const completion = numberIn(usage, COMPLETION_TOKENS);
-      if (completion !== null) this.#eventsCounted = this.#events;
-      this.#completionTokens = completion ?? this.#completionTokens;
-      this.#cachedTokens = numberIn(usage, CACHED_TOKENS) ?? this.#cachedTokens;
-      this.#reasoningTokens = numberIn(usage, REASONING_TOKENS) ?? this.#reasoningTokens;
-      last = index;
-    }
-    return text.length - last < USAGE_CHARACTERS ? last : text.length;
-  }
 }
 
-/** Routes that score count only all tokens, which are the prompt's. */
-function promptIn(usage: string): number | null {
-  const prompt = numberIn(usage, PROMPT_TOKENS);
-  return prompt !== null || COMPLETION_TOKENS.test(usage) ? prompt : numberIn(usage, TOTAL_TOKENS);
-}
-
-function modelIn(text: string): string | null {
-  const found = MODEL.exec(text)?.[1];
-  const model = found === undefined ? null : jsonOrText(Buffer.from(found, 'latin1').toString());
-  return typeof model === 'string' && model.length <= 512 ? model : null;
+/** Whether the closing event is among these, whose last one may lack the end of its line. */
+function isEnd(events: string): boolean {
+  return END.test(events) || DONE.test(events);
 }
 
 /** How many events end in a text, from a place in it on. */
@@ -275,29 +232,8 @@ function countEnds(text: string, from: number): number {
   return count;
 }
 
-/** Returns the position just behind the last event that ends in a text; below 0: none does. */
-function lastEnd(text: string): number {
-  const end = Math.max(text.lastIndexOf('\n\n') + 2, text.lastIndexOf('\n\r\n') + 3);
-  return end >= 3 || text.startsWith('\n\n') ? end : -1;
-}
-
-function endsBlank(text: string): boolean {
-  return text.endsWith('\n\n') || text.endsWith('\n\r\n');
-}
-
 /** The line end right before another, with nothing between them; below 0: there is none. */
 function lineEndBefore(text: string, lineEnd: number): number {
   const at = text[lineEnd - 1] === '\r' ? lineEnd - 2 : lineEnd - 1;
   return text[at] === '\n' ? at : -1;
-}
-
-function numberIn(text: string, pattern: RegExp): number | null {
-  const found = pattern.exec(text);
-  return found && Number(found[1]);
-}
-
-function latin1(piece: Uint8Array): string {
-  const bytes =
-    piece instanceof Buffer ? piece : Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength);
-  return bytes.toString('latin1');
 }

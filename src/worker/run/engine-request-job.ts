@@ -11,6 +11,7 @@ import {
   type RelayedResult,
 } from '../../protocol/index.ts';
 import { type AnswerStream, RECORD_BYTES } from '../answers/answer-stream.ts';
+import { characters, type Events } from '../answers/event-reader.ts';
 import { finalFailure } from '../failure.ts';
 import { readWhole } from '../files/transfer.ts';
 import { AddedUsage } from './added-usage.ts';
@@ -30,6 +31,7 @@ import {
 import { choicesOf, relayEvents, roomIn } from './relay-events.ts';
 import { COMPLETIONS, send, sendMovable } from './send-request.ts';
 import { generatedTokens } from './tokens.ts';
+import { usageInBody } from './told-usage.ts';
 import { checkWhole, isJudged } from './whole-answer.ts';
 
 /** As vLLM says it. */
@@ -58,30 +60,31 @@ export async function runEngineRequest(
   const { answer, added } = await send(attempt, request);
   const isEvents = answer.status < 300 && isEventStream(answer.headers);
   const contentType = answer.headers['content-type'];
-  const watch = new CompletionWatch(request.path);
+  // All of it is kept anyway, so no event passes in parts.
+  const watch = new CompletionWatch(request.path, Number.POSITIVE_INFINITY);
   if (isEvents) {
     attempt.counting(() => watch.estimate);
     replay?.head(headOf(answer, request));
   }
   const replayed = isEvents && replay ? eventsToReplay(request, watch, replay, added) : null;
   const arrived = (piece: Uint8Array) => {
-    const isMarked = watch.see(piece);
     if (!isEvents) return;
     attempt.streamed();
-    replayed?.write(piece, isMarked);
+    const events = watch.see(piece);
+    if (events !== null) replayed?.write(events);
   };
   const bytes = await readWhole(untilEnd(answer.body, watch), answerTooLarge, arrived);
   if (answer.status >= 400) throw await failureOfEngine(attempt, answer.status, errorIn(answer, bytes));
   if (answer.status >= 300) throw redirected(answer);
-  if (isEvents) await checkEvents(attempt, request, watch);
-  else await checkBody(attempt, request, watch, answer, bytes);
+  const rest = isEvents ? await checkEvents(attempt, request, watch) : null;
+  if (!isEvents) await checkBody(attempt, request, answer, bytes);
   const body = keptBody(added && isEvents ? withoutUsage(bytes) : bytes, contentType);
   attempt.generated(generatedTokens(body.body));
   if (!isEvents) {
     replay?.head(headOf(answer, request));
     replay?.write(bytes);
   }
-  replayed?.end();
+  replayed?.end(rest);
   replay?.end();
   return resultOf(attempt, { status: answer.status, content_type: contentType ?? null, ...body });
 }
@@ -102,25 +105,28 @@ function eventsToReplay(
   watch: CompletionWatch,
   replay: AnswerCopy,
   isAdded: boolean,
-): { write(piece: Uint8Array, isMarked: boolean): void; end(): void } {
+): { write(events: Events): void; end(rest: Events | null): void } {
   const added = isAdded ? new AddedUsage() : null;
-  const put = (piece: Uint8Array | null) => {
-    if (piece !== null) replay.write(piece);
+  const put = (events: Events) => {
+    if (added === null) replay.write(events.bytes);
+    else replay.write(Buffer.from(added.push(events.text, watch.isMarked), 'latin1'));
   };
   return {
-    write: (piece, isMarked) => {
+    write: (events) => {
       if (watch.isGivenUp && COMPLETIONS.test(request.path)) throw gaveUp();
-      if (watch.failure === null) put(added ? added.push(piece, isMarked) : piece);
+      if (watch.failure === null) put(events);
     },
-    end: () => put(added?.rest() ?? null),
+    end: (rest) => {
+      if (rest !== null) put(rest);
+      if (added !== null) replay.write(Buffer.from(added.rest(), 'latin1'));
+    },
   };
 }
 
 /** A whole stream without the event that its caller did not ask for. */
 function withoutUsage(bytes: Buffer): Buffer {
   const added = new AddedUsage();
-  const pieces = [added.push(bytes, true), added.rest()].filter((piece) => piece !== null);
-  return Buffer.concat(pieces);
+  return Buffer.from(added.push(characters(bytes), true) + added.rest(), 'latin1');
 }
 
 /**
@@ -180,14 +186,13 @@ async function relayWhole(
       await checkWhole(attempt, request.path, answer.headers, Buffer.alloc(0));
     return;
   }
-  const watch = new CompletionWatch(request.path);
-  const bytes = await readWhole(answer.body, answerTooLarge, (piece) => void watch.see(piece));
+  const bytes = await readWhole(answer.body, answerTooLarge);
   if (answer.status >= 500) {
     const failure = await failureOfEngine(attempt, answer.status, errorIn(answer, bytes));
     if (failure.failure.code === 'engine_died') throw failure;
   }
   if (answer.status < 400) {
-    await checkBody(attempt, request, watch, answer, bytes);
+    await checkBody(attempt, request, answer, bytes);
     if (COMPLETIONS.test(request.path)) attempt.generated(generatedTokens(jsonOrText(bytes.toString())));
   }
   stream.head(headOf(answer, request));
@@ -197,25 +202,29 @@ async function relayWhole(
   }
 }
 
-/** @throws JobFailure when the stream is not whole */
-async function checkEvents(attempt: Attempt, request: EngineRequest, watch: CompletionWatch): Promise<void> {
-  watch.end();
+/** Returns the last event of a stream, where that lacks its end. @throws JobFailure when the stream is not whole */
+async function checkEvents(
+  attempt: Attempt,
+  request: EngineRequest,
+  watch: CompletionWatch,
+): Promise<Events | null> {
+  const rest = watch.end();
   const isCompletion = COMPLETIONS.test(request.path);
   attempt.used(watch.usage ?? (isCompletion ? watch.estimate : null));
   if (isCompletion && watch.isGivenUp) throw gaveUp();
   if (watch.failure !== null) throw await failureInside(attempt, watch.failure);
   if (hasEnd(request.path) && !watch.isWhole(() => choicesOf(request))) throw cutShort();
+  return rest;
 }
 
 /** @throws JobFailure when an answer in one piece is an error, or no answer at all */
 async function checkBody(
   attempt: Attempt,
   { path }: EngineRequest,
-  watch: CompletionWatch,
   { status, headers }: EngineAnswer,
   bytes: Buffer,
 ): Promise<void> {
-  attempt.used(watch.usage);
+  attempt.used(usageInBody(bytes));
   if (status < 300) await checkWhole(attempt, path, headers, bytes);
 }
 

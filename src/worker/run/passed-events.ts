@@ -2,12 +2,12 @@ import { StopHold } from '../../moving/stop-hold.ts';
 import { continuesFrom, TokenIds } from '../../moving/token-ids.ts';
 import { limits, type MovePlan } from '../../protocol/index.ts';
 import type { AnswerStream } from '../answers/answer-stream.ts';
-import { EventSplitter } from '../answers/event-splitter.ts';
+import { characters, type Events } from '../answers/event-reader.ts';
 import { AddedUsage } from './added-usage.ts';
 import { NotContinued } from './continued.ts';
 
 /** An event with the ids of a prompt that came in so many bytes: a token has a byte at least, its id seven digits. */
-const HELD_BYTES = 8 * limits.MOVING_BODY_BYTES;
+export const MOVING_HELD_BYTES = 8 * limits.MOVING_BODY_BYTES;
 
 /** How an engine was asked so that its answer can be moved. */
 export interface Moving {
@@ -26,7 +26,6 @@ type EventTaker = Pick<AnswerStream, 'write' | 'tell' | 'moves'>;
 export class PassedEvents {
   readonly #stream: EventTaker;
   readonly #added: AddedUsage | null;
-  readonly #splitter: EventSplitter | null;
   readonly #moving: Moving | null;
   readonly #ids: TokenIds | null;
   readonly #stops: StopHold | null;
@@ -34,43 +33,42 @@ export class PassedEvents {
 
   /** @param isCounted the engine was asked for a usage that the caller did not ask for */
   constructor(stream: EventTaker, isCounted: boolean, moving: Moving | null) {
-    const mostBytes = moving === null ? undefined : HELD_BYTES;
     this.#stream = stream;
-    this.#added = isCounted ? new AddedUsage(mostBytes) : null;
-    this.#splitter = moving !== null && !isCounted ? new EventSplitter(mostBytes) : null;
+    this.#added = isCounted ? new AddedUsage() : null;
     this.#moving = moving;
     this.#ids = moving && new TokenIds(moving.isAsked, moving.prompt);
     this.#stops = moving && StopHold.of(moving.plan);
   }
 
   /** @param isMarked as of `AddedUsage` @throws JobFailure */
-  write(piece: Uint8Array, isMarked: boolean): void {
-    this.#pass(this.#added?.push(piece, isMarked) ?? (this.#added ? null : this.#whole(piece)));
+  write(events: Events, isMarked: boolean): void {
+    this.#pass(this.#added === null ? events.text : this.#added.push(events.text, isMarked), events);
   }
 
-  /** What is left at the end of the stream. */
-  end(): void {
-    this.#pass((this.#added ?? this.#splitter)?.rest() ?? null);
-    this.#write(this.#stops?.rest() ?? null, false);
+  /** Passes on what was held back to the end of the stream. @param rest its last event, where that lacks its end */
+  end(rest: Events | null, isMarked: boolean): void {
+    if (rest !== null) this.write(rest, isMarked);
+    if (this.#added !== null) this.#pass(this.#added.rest(), null);
+    const held = this.#stops?.rest() ?? null;
+    if (held !== null) this.#write(characters(held), false, null);
   }
 
-  #whole(piece: Uint8Array): Uint8Array | null {
-    return this.#splitter ? this.#splitter.push(piece) : piece;
+  /** @param given the events that the text is made of */
+  #pass(text: string, given: Events | null): void {
+    if (text === '') return;
+    if (this.#stops === null) return this.#write(text, false, given);
+    const released = this.#stops.push(Buffer.from(text, 'latin1'));
+    if (released !== null) this.#write(characters(released.events), released.stays, null);
   }
 
-  #pass(events: Uint8Array | null): void {
-    if (events === null || this.#stops === null) return this.#write(events, false);
-    const released = this.#stops.push(events);
-    this.#write(released?.events ?? null, released?.stays ?? false);
+  #write(text: string, stays: boolean, given: Events | null): void {
+    const wanted = this.#ids === null ? text : this.#tell(text, stays, this.#ids, this.#moving!);
+    if (wanted === '') return;
+    this.#stream.write(wanted === given?.text ? given.bytes : Buffer.from(wanted, 'latin1'));
   }
 
-  #write(events: Uint8Array | null, stays: boolean): void {
-    if (events === null) return;
-    this.#stream.write(this.#ids ? this.#tell(events, stays, this.#ids, this.#moving!) : events);
-  }
-
-  #tell(events: Uint8Array, stays: boolean, reader: TokenIds, moving: Moving): Uint8Array {
-    const { events: wanted, ids, mayBeCut, stage } = reader.push(events);
+  #tell(text: string, stays: boolean, reader: TokenIds, moving: Moving): string {
+    const { text: wanted, ids, mayBeCut, stage } = reader.push(text);
     if (!this.#hasBegun) this.#begin(reader, moving);
     this.#stream.tell(stays ? null : ids, stage, mayBeCut);
     return wanted;

@@ -1,12 +1,13 @@
 import { readPieces } from '../../engine/client/types.ts';
 import { choicesAsked, type EngineRequest, hasEnd, jsonOrText } from '../../protocol/index.ts';
 import type { AnswerStream } from '../answers/answer-stream.ts';
+import type { Events } from '../answers/event-reader.ts';
 import { headOf } from './answer-head.ts';
 import type { Attempt } from './attempt.ts';
 import { CompletionWatch, type StreamFailure, untilEnd } from './completion-watch.ts';
 import { wholeUsage } from './continued.ts';
 import { cutShort, failureInside, gaveUp } from './engine-failures.ts';
-import { PassedEvents } from './passed-events.ts';
+import { MOVING_HELD_BYTES, PassedEvents } from './passed-events.ts';
 import { type Answered, COMPLETIONS } from './send-request.ts';
 
 /** What takes the events of an answer. */
@@ -26,44 +27,55 @@ export async function relayEvents(
   { answer, added, moving }: Answered,
   stream: EventSink,
 ): Promise<void> {
-  const watch = new CompletionWatch(request.path);
   const movable = typeof moving === 'string' ? null : moving;
+  const watch = new CompletionWatch(request.path, movable === null ? undefined : MOVING_HELD_BYTES);
   const from = movable?.from ?? null;
   attempt.counting(() => wholeUsage(watch.estimate, request, from));
   stream.head({ ...headOf(answer, request), ...(typeof moving === 'string' && { stays: moving }) });
-  const events = new PassedEvents(stream, added, movable);
+  const passed = new PassedEvents(stream, added, movable);
   const isCompletion = COMPLETIONS.test(request.path);
-  let isMarked = false;
-  const pass = (piece: Uint8Array) => {
-    events.write(piece, isMarked);
+  const pass = (events: Events) => {
+    passed.write(events, watch.isMarked);
     if (watch.failure !== null) stream.hurry();
     return roomIn(stream);
   };
-  const passUnlessDead = async (piece: Uint8Array, error: StreamFailure) => {
+  const passUnlessDead = async (events: Events, error: StreamFailure) => {
     const failure = await failureInside(attempt, error);
     if (failure.failure.code === 'engine_died') throw failure;
-    if (error.isRaised) return pass(piece);
+    if (error.isRaised) return pass(events);
     // The caller would take the event for an answer: the relay tells the error in the form of the API.
-    events.write(piece.subarray(0, error.at), isMarked);
+    passed.write(before(events, error.at), watch.isMarked);
     throw failure;
   };
   await readPieces(untilEnd(answer.body, watch), (piece) => {
     if (stream.size === 0) attempt.streamed();
-    isMarked = watch.see(piece);
+    const events = watch.see(piece);
+    if (events === null) return roomIn(stream);
     if (watch.isGivenUp && isCompletion) throw gaveUp();
     const { failure } = watch;
     const mayGoOn = stream.size === 0 || stream.isMovable;
-    return failure !== null && (mayGoOn || !failure.isRaised) ? passUnlessDead(piece, failure) : pass(piece);
+    return failure !== null && (mayGoOn || !failure.isRaised)
+      ? passUnlessDead(events, failure)
+      : pass(events);
   });
-  watch.end();
-  events.end();
+  const rest = watch.end();
+  const isCut = hasEnd(request.path) && !watch.isWhole(() => choicesOf(request));
+  const isBroken =
+    watch.failure === null ? isCut || (isCompletion && watch.isGivenUp) : !watch.failure.isRaised;
+  // An answer that breaks off ends with a whole event.
+  passed.end(isBroken ? null : rest, watch.isMarked);
   attempt.used(wholeUsage(watch.usage ?? (isCompletion ? watch.estimate : null), request, from));
   if (watch.failure !== null) {
     if (watch.failure.isRaised) stream.end();
     throw await failureInside(attempt, watch.failure);
   }
   if (isCompletion && watch.isGivenUp) throw gaveUp();
-  if (hasEnd(request.path) && !watch.isWhole(() => choicesOf(request))) throw cutShort();
+  if (isCut) throw cutShort();
+}
+
+/** Returns the first of some events, up to where one of them begins. */
+function before({ bytes, text, isWhole }: Events, at: number): Events {
+  return { bytes: bytes.subarray(0, at), text: text.slice(0, at), isWhole };
 }
 
 /** Returns how many choices a request asks for. */

@@ -6,6 +6,7 @@ import {
   parseValue,
   RunpodPayload,
   type RunpodResult,
+  splitEvents,
   writeJson,
   writeJsonLine,
 } from '../../protocol/index.ts';
@@ -96,7 +97,6 @@ class OutputSink implements AnswerCopy {
   readonly #emit: (output: unknown) => void;
   readonly #decoder = new TextDecoder();
   #maker: OutputMaker | null = null;
-  #text = '';
 
   constructor(call: RunpodCall, emit: (output: unknown) => void) {
     this.#call = call;
@@ -112,26 +112,15 @@ class OutputSink implements AnswerCopy {
     if (isEventStream(headers)) this.#maker = outputMaker(this.#call, this.#emit);
   }
 
-  write(piece: Uint8Array): void {
+  write(events: Uint8Array): void {
     if (this.#maker === null) return;
-    this.#text += this.#decoder.decode(piece, { stream: true });
-    const events = this.#text.split(/(?<=\r?\n\r?\n)/);
-    this.#text = events.pop()!;
-    if (/\n\r?\n$/.test(this.#text)) {
-      events.push(this.#text);
-      this.#text = '';
+    for (const event of splitEvents(this.#decoder.decode(events))) {
+      const said = event.replace(COMMENT_LINES, '');
+      if (said.trim() !== '') this.#maker.event(said);
     }
-    for (const event of events) this.#event(event);
-  }
-
-  #event(event: string): void {
-    const said = event.replace(COMMENT_LINES, '');
-    if (said.trim() !== '') this.#maker?.event(said);
   }
 
   end(): void {
-    // The last event may lack its blank line.
-    if (this.#text.trim() !== '') this.#event(this.#text);
     this.#maker?.end();
   }
 

@@ -120,14 +120,20 @@ function cutBehind(events: string[], plan: MovePlan): { cut: Cut; given: string 
   const ids: number[] = [];
   let stage: Stage = 'running';
   for (const event of events) {
-    const told = reader.push(Buffer.from(event));
-    given += Buffer.from(told.events).toString();
+    const told = pushed(reader, event);
+    given += told.events;
     ids.push(...told.ids!);
     stage = told.stage;
   }
   const { identity, promptIds } = reader.beginning!;
   const cut = { plan, identity, ids: [...promptIds, ...ids], promptTokens: promptIds.length, stage };
   return { cut, given };
+}
+
+/** Gives events to a reader as a worker does, a character for each byte. */
+function pushed(reader: TokenIds, text: string) {
+  const told = reader.push(Buffer.from(text).toString('latin1'));
+  return { ...told, events: Buffer.from(told.text, 'latin1').toString() };
 }
 
 /** As of a worker: whoever asks for tokens brings his prompt's, and is shown all. */
@@ -144,7 +150,7 @@ function restOf(cut: Cut, path: string, includesUsage: boolean, pieceBytes: numb
   const body = bodyOf(cut);
   const { max_tokens } = { ...body, ...Object(body.sampling_params) };
   const events = eventsOf(path, idsAsked(body)!, Number(max_tokens), includesUsage, 'other').join('');
-  const bytes = Buffer.from(Buffer.from(readerOf(path).push(Buffer.from(events)).events));
+  const bytes = Buffer.from(pushed(readerOf(path), events).events);
   const stitcher = new Stitcher(cut);
   let rest = '';
   for (let at = 0; at < bytes.length; at += pieceBytes) {
@@ -256,7 +262,7 @@ describe('an answer of which a parser makes something else than text', () => {
   const read = (...pieces: string[]) => {
     const reader = new TokenIds(false);
     return [OPENING, ...pieces].map((piece) => {
-      const { ids, mayBeCut } = reader.push(Buffer.from(piece));
+      const { ids, mayBeCut } = pushed(reader, piece);
       return ids === null ? 'lost' : mayBeCut;
     });
   };
@@ -270,11 +276,11 @@ describe('an answer of which a parser makes something else than text', () => {
     const [alone, last] = [of([7], null), of([8], 'stop')];
     const told = (isAsked: boolean) => {
       const reader = new TokenIds(isAsked);
-      reader.push(Buffer.from(OPENING));
+      pushed(reader, OPENING);
       const read = [alone + of([6], null, { content: 'a' }) + alone, alone, last].map((piece) =>
-        reader.push(Buffer.from(piece)),
+        pushed(reader, piece),
       );
-      return read.map(({ events, ids }) => [Buffer.from(events).toString(), ids]);
+      return read.map(({ events, ids }) => [events, ids]);
     };
     const without = (event: string) => event.replace(/\[\d\]/, 'null');
     expect(told(false)).toEqual([

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { chatShapes, completionShapes, type Shapes } from '../../../src/simulator/shapes.ts';
+import type { Events } from '../../../src/worker/answers/event-reader.ts';
 import { AddedUsage } from '../../../src/worker/run/added-usage.ts';
 import { CompletionWatch } from '../../../src/worker/run/completion-watch.ts';
 
@@ -18,8 +19,10 @@ const finish = (more: object = {}) => chunk({ choices: [{ delta: {}, finish_reas
 function left(pieces: readonly Uint8Array[]): string {
   const watch = new CompletionWatch();
   const added = new AddedUsage();
-  const kept = pieces.map((piece) => added.push(piece, watch.see(piece)));
-  return Buffer.concat([...kept, added.rest()].filter((piece) => piece !== null)).toString();
+  const pass = (events: Events | null) => (events === null ? '' : added.push(events.text, watch.isMarked));
+  const kept = pieces.map((piece) => pass(watch.see(piece)));
+  kept.push(pass(watch.end()));
+  return Buffer.from(kept.join('') + added.rest(), 'latin1').toString();
 }
 
 /** The pieces of a text cut at these places. */
@@ -53,8 +56,8 @@ describe('a stream whose caller did not ask for usage', () => {
   it('passes at once where an engine writes an empty reason into each event', () => {
     const added = new AddedUsage();
     const watch = new CompletionWatch();
-    const event = Buffer.from(chunk({ choices: [{ index: 0, delta: { content: 'a' }, finish_reason: '' }] }));
-    expect(added.push(event, watch.see(event))?.toString()).toBe(event.toString());
+    const event = chunk({ choices: [{ index: 0, delta: { content: 'a' }, finish_reason: '' }] });
+    expect(added.push(watch.see(Buffer.from(event))!.text, watch.isMarked)).toBe(event);
   });
 
   it.each([

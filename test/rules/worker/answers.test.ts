@@ -92,6 +92,15 @@ test('records hold whole events, whatever pieces the engine sends', async () => 
   expect(bytes).toEqual(['data: 1\n\ndata: 2\n\n', 'data: 3\r\n\r\n', DONE]);
 });
 
+test('of an answer that ends before its time the relay has whole events alone', async () => {
+  const bench = await streaming();
+  const token = 'data: {"choices":[{"index":0,"delta":{"content":"a"},"finish_reason":null}]}\n\n';
+  bench.engine.last.head(200, EVENTS).write(`${token}data: {"choices":[{"ind`).end();
+  await bench.clock.advance(100);
+  expect(bench.relay.bytesOf(7)).toBe(token);
+  expect(bench.relay.records.at(-1)?.type).toBe('broken');
+});
+
 test('after a reconnect a stream goes on from what the relay has taken, byte for byte', async () => {
   const bench = await streaming();
   const exchange = bench.engine.last.head(200, EVENTS).write('data: 1\n\n').write('data: 2\n\n');

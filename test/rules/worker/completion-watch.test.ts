@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { CompletionWatch } from '../../../src/worker/run/completion-watch.ts';
+import { usageInBody } from '../../../src/worker/run/told-usage.ts';
 
 describe('a completion that passes by', () => {
   it.each(['abort', 'recover_stop'])(
@@ -18,7 +19,7 @@ describe('a completion that passes by', () => {
   it('may hold those words in its text', () => {
     const content = JSON.stringify('say "finish_reason": "abort" or "recover_stop"');
     const watch = new CompletionWatch();
-    watch.see(Buffer.from(`{"content":${content},"finish_reason":"stop"}`));
+    watch.see(Buffer.from(`data: {"choices":[{"content":${content},"finish_reason":"stop"}]}\n\n`));
     expect(watch.isGivenUp).toBe(false);
   });
 
@@ -128,18 +129,42 @@ describe('a completion that passes by', () => {
       'data: {"response":{"model":"m","usage":{"input_tokens":5,"input_tokens_details":{"cached_tokens":2},"output_tokens":6,"output_tokens_details":{"reasoning_tokens":4}}}}\n\n',
       { prompt_tokens: 5, completion_tokens: 6, cached_tokens: 2, reasoning_tokens: 4, model: 'm' },
     ],
-    [
-      'embeddings',
-      '{"data":[],"usage":{"prompt_tokens":4,"total_tokens":4}}',
-      { prompt_tokens: 4, completion_tokens: 0 },
-    ],
-    ['scores', '{"data":[],"usage":{"total_tokens":4}}', { prompt_tokens: 4, completion_tokens: 0 }],
   ])('tells its usage: %s, however it is cut', (_kind, text, usage) => {
     for (let at = 1; at < text.length; at += 1) {
       const watch = new CompletionWatch();
       for (const piece of [text.slice(0, at), text.slice(at)]) watch.see(Buffer.from(piece));
       expect(watch.usage).toEqual(usage);
     }
+  });
+
+  it.each([
+    ['embeddings', '{"data":[],"usage":{"prompt_tokens":4,"total_tokens":4}}', {}],
+    ['scores', '{"model":"m","data":[],"usage":{"total_tokens":4}}', { model: 'm' }],
+  ])('tells its usage in one piece: %s', (_kind, text, more) => {
+    expect(usageInBody(Buffer.from(text))).toEqual({ prompt_tokens: 4, completion_tokens: 0, ...more });
+    expect(usageInBody(Buffer.from(text.replaceAll('"', "'")))).toBeNull();
+  });
+
+  it.each([
+    [0, 'after {}', 'x'],
+    [300, 'after {}', 'x'],
+    [2000, 'after {}', 'the engine failed, and its error is too long to be read'],
+    [300, '{} after', 'x'],
+    [2000, '{} after', 'the engine failed, and its error is too long to be read'],
+  ])('tells its end, its usage and its error in an event of %i KiB, the error %s', (kib, order, message) => {
+    const error = '"error":{"message":"x"}';
+    const long = `"output":"${'y'.repeat(kib * 1024)}"`;
+    const members = order === 'after {}' ? `${long},${error}` : `${error},${long}`;
+    const data = `{"type":"response.failed","response":{${members},"usage":{"input_tokens":5,"output_tokens":6}}}`;
+    const text = Buffer.from(`data: {"a":1}\n\nevent: response.failed\ndata: ${data}\n\ndata: {"b":1}\n\n`);
+    const watch = new CompletionWatch('/v1/responses');
+    for (let at = 0; at < text.length; at += 65_521) watch.see(text.subarray(at, at + 65_521));
+    expect([watch.isDone, watch.usage, watch.failure?.error]).toEqual([
+      true,
+      { prompt_tokens: 5, completion_tokens: 6 },
+      { message },
+    ]);
+    expect(watch.estimate?.completion_tokens).toBe(6);
   });
 
   it('estimates what has come so far by its events, however they are cut', () => {
