@@ -7,7 +7,7 @@ interface AlarmClockPorts {
   alarm: ObjectAlarm;
   /** Epoch ms */
   now(): number;
-  /** @param setFor epoch ms; it has failed when this rejects */
+  /** @param setFor epoch ms; it has failed when this rejects, and never settles where the object has ended */
   fire(setFor: number | null): Promise<void>;
   pauses: Pauses;
 }
@@ -54,14 +54,12 @@ export class AlarmClock {
     const setFor = alarm.fires();
     try {
       await fire(setFor);
-      if (this.#hasEnded) return;
+      alarm.fired();
       pauses.worked();
     } catch {
-      if (this.#hasEnded) return;
       pauses.failed();
-      if (alarm.get() === null && setFor !== null) alarm.set(setFor);
+      alarm.failed();
     }
-    alarm.fired();
     this.#isFiring = false;
     this.arm();
   }

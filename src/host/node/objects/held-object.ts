@@ -41,6 +41,7 @@ export class HeldObject {
   #life: Life | null = null;
   #begins: Promise<Life> | null = null;
   #bornAt = 0;
+  #waking: NodeJS.Timeout | undefined;
   #hasStopped = false;
 
   constructor(parts: HeldObjectParts) {
@@ -49,7 +50,8 @@ export class HeldObject {
 
   /** Asks the object. @param waits whether the answer waits for what the object wrote before it */
   call(name: string, asked: readonly unknown[], waits: boolean): Promise<unknown> {
-    if (this.#life) return this.#life.call(name, asked, waits);
+    // Those that wait for its begin come first.
+    if (this.#life && !this.#begins) return this.#life.call(name, asked, waits);
     return this.#begin().then((life) => life.call(name, asked, waits));
   }
 
@@ -65,13 +67,15 @@ export class HeldObject {
   async wake(): Promise<void> {
     try {
       const database = await this.#open();
-      const isAsleep = this.#life === null && this.#begins === null && !this.#hasStopped;
-      if (isAsleep && database.begin().alarm.get() !== null) await (await this.#begin()).made();
+      if (this.#life || this.#begins || this.#hasStopped) return;
+      // Each open database has four descriptors.
+      if (database.begin().alarm.get() === null) this.#close();
+      else await (await this.#begin()).made();
     } catch (error) {
       if (this.#hasStopped) return;
       const { path, log } = this.#parts;
       log('error', 'an object of a queue cannot begin', { path, error: String(error) });
-      this.#wakePauses.failed();
+      if (this.#wakePauses.leftMs() === 0) this.#wakePauses.failed();
       this.#wakeAfterPause();
     }
   }
@@ -102,6 +106,7 @@ export class HeldObject {
     life?.dropSockets();
     const database = await this.#opens?.catch(() => null);
     await database?.close();
+    await this.#closes;
   }
 
   async #begin(): Promise<Life> {
@@ -153,7 +158,7 @@ export class HeldObject {
     return this.#opens;
   }
 
-  /** Nothing can be made of its database, in whose place an operator may put another. */
+  /** Nothing is made of its database, in whose place an operator may put another. */
   #close(): void {
     const { log, path } = this.#parts;
     this.#closes = this.#database?.close().catch((error: unknown) => {
@@ -166,13 +171,14 @@ export class HeldObject {
   #ended(life: Life, wasMade: boolean): void {
     if (this.#life === life) this.#life = null;
     if (this.#hasStopped) return;
-    if (!wasMade) return this.#close();
+    if (!wasMade) this.#close();
     if (performance.now() - this.#bornAt < SHORT_LIFE_MS) this.#wakePauses.failed();
     else this.#wakePauses.worked();
     this.#wakeAfterPause();
   }
 
   #wakeAfterPause(): void {
-    setTimeout(() => void this.wake(), this.#wakePauses.leftMs()).unref();
+    clearTimeout(this.#waking);
+    this.#waking = setTimeout(() => void this.wake(), this.#wakePauses.leftMs()).unref();
   }
 }

@@ -50,16 +50,24 @@ export class HeldObjects {
 
   /** Wakes those whose alarms are set, whoever set them. Never rejects. */
   async wakeAll(): Promise<void> {
-    const { dataDir, log } = this.#parts;
-    try {
-      for (const folder of await readdir(dataDir)) {
-        for (const file of await readdir(join(dataDir, folder))) {
-          const [, kind] = DATABASE.exec(file) ?? [];
-          if (kind !== undefined && !this.#hasStopped) await this.#at(folder, kind, null).wake();
-        }
+    const { dataDir } = this.#parts;
+    for (const folder of await this.#entriesOf(dataDir)) {
+      for (const file of await this.#entriesOf(join(dataDir, folder))) {
+        const [, kind] = DATABASE.exec(file) ?? [];
+        if (kind !== undefined && !this.#hasStopped) await this.#at(folder, kind, null).wake();
       }
+    }
+  }
+
+  /** Nothing, where it cannot be read: what is in others has to wake. */
+  async #entriesOf(folder: string): Promise<string[]> {
+    try {
+      return await readdir(folder);
     } catch (error) {
-      log('error', 'the folder of data cannot be read', { error: String(error) });
+      // A file that somebody has left there.
+      if ((error as NodeJS.ErrnoException).code !== 'ENOTDIR')
+        this.#parts.log('error', 'a folder of data cannot be read', { folder, error: String(error) });
+      return [];
     }
   }
 

@@ -47,14 +47,18 @@ export class LifeSockets {
           tell('a message', () => hosted.message?.(socket, message), giveUp);
       },
       closed: (code) => {
-        this.#open.delete(socket);
-        if (!this.#hasEnded) tell('the end of a socket', () => hosted.closed?.(socket, code), fail);
+        if (this.#open.delete(socket) && !this.#hasEnded)
+          tell('the end of a socket', () => hosted.closed?.(socket, code), fail);
       },
       log,
     });
     const giveUp = () => socket.closeNow(INTERNAL_ERROR, 'the queue failed');
     this.#open.add(socket);
-    tell('a new socket', () => hosted.opened?.(socket, opened), giveUp);
+    const refuse = () => {
+      this.#open.delete(socket);
+      giveUp();
+    };
+    tell('a new socket', () => hosted.opened?.(socket, opened), refuse);
   }
 
   /** Has peers dial again, behind all that was sent to them before. */

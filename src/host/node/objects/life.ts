@@ -71,7 +71,10 @@ export class Life implements ObjectHost<unknown> {
     this.#alarmClock = new AlarmClock({
       alarm: this.#storage.alarm,
       now: () => this.now(),
-      fire: (setFor) => this.#fire(setFor),
+      fire: (setFor) =>
+        new Promise((resolve, reject) => {
+          this.#tell('its alarm', () => this.#hosted?.alarm?.(setFor), reject, resolve);
+        }),
       pauses,
     });
     this.#sockets = new LifeSockets({
@@ -89,9 +92,17 @@ export class Life implements ObjectHost<unknown> {
     return this.#end !== null;
   }
 
-  /** Resolves when the object takes calls. @throws what kept it from being made */
-  async made(): Promise<void> {
-    await this.#made;
+  /** Resolves when the object takes calls; rejects if it ends before. */
+  made(): Promise<Hosted> {
+    return new Promise((resolve, reject) => {
+      if (this.#end) return reject(this.#end);
+      this.#callers.add(reject);
+      const made = (hosted: Hosted) => {
+        this.#callers.delete(reject);
+        resolve(hosted);
+      };
+      this.#made.then(made, () => {});
+    });
   }
 
   now(): number {
@@ -178,14 +189,14 @@ export class Life implements ObjectHost<unknown> {
         };
         this.#run(() => method.apply(hosted, asked as unknown[]), done, failed);
       };
-      if (this.#hosted) ask(this.#hosted);
-      else this.#made.then(ask, () => {});
+      // Never at once: its caller may be called by it in turn, and it is still at work.
+      this.#made.then(ask, () => {});
     });
   }
 
   /** Returns why no socket may be opened, a sentence, or null. */
   async mayOpen(): Promise<string | null> {
-    const hosted = await this.#made;
+    const hosted = await this.made();
     return hosted.mayOpen?.() ?? null;
   }
 
@@ -259,23 +270,14 @@ export class Life implements ObjectHost<unknown> {
     if (!this.#end) this.#parts.database.whenSynced(() => !this.#end && effect());
   }
 
-  async #fire(setFor: number | null): Promise<void> {
-    try {
-      await this.#hosted?.alarm?.(setFor);
-    } catch (error) {
-      this.#failed('its alarm', error);
-      throw error;
-    }
-  }
-
-  /** Tells the object something that nobody waits for. @param failed called unless it is restarted anyway */
-  #tell(what: string, tell: () => unknown, failed: () => void): void {
+  /** Tells the object something that nobody asked. @param failed called unless it is restarted anyway */
+  #tell(what: string, tell: () => unknown, failed: () => void, done = () => {}): void {
     const threw = (error: unknown, isHalfDone: boolean) => {
       this.#failed(what, error);
       if (isHalfDone) this.restart(AFTER_ERROR);
       else failed();
     };
-    this.#run(tell, () => {}, threw);
+    this.#run(tell, done, threw);
   }
 
   #run(work: () => unknown, done: (value: unknown) => void, failed: Failed): void {

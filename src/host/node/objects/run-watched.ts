@@ -20,6 +20,13 @@ export function runWatched(
     commit = database.written === before ? null : database.commits;
   };
   const threw = (error: unknown) => failed(error, commit === database.commits);
+  const finish = (value: unknown) => {
+    try {
+      done(value);
+    } catch (error) {
+      threw(error);
+    }
+  };
   let answer: unknown;
   try {
     answer = work();
@@ -29,6 +36,6 @@ export function runWatched(
     threw(error);
     return;
   }
-  if (answer instanceof Promise) answer.then(done, threw);
-  else done(answer);
+  if (answer instanceof Promise) answer.then(finish, threw);
+  else finish(answer);
 }

@@ -8,8 +8,10 @@ export interface ObjectAlarm extends Alarm {
    * @returns the time for which it was set, epoch ms
    */
   fires(): number | null;
-  /** What it was fired for is done. */
+  /** What it was fired for is done. @throws Error where that cannot be written */
   fired(): void;
+  /** What it was fired for has failed: it is set for the same time, unless it was set again. */
+  failed(): void;
 }
 
 /** Also the name of the table. */
@@ -22,6 +24,7 @@ export class KeptAlarm implements ObjectAlarm {
   #at: number | null;
   #stored: number | null;
   #isFiring = false;
+  #firedFor: number | null = null;
 
   /** @param sql of the database itself @param changes is called before it differs from what is stored */
   constructor(sql: Sql, changes: () => void) {
@@ -47,12 +50,19 @@ export class KeptAlarm implements ObjectAlarm {
   fires(): number | null {
     const at = this.#at;
     this.#isFiring = true;
+    this.#firedFor = at;
     this.#at = null;
     return at;
   }
 
   fired(): void {
     if (this.#isFiring && this.#at !== this.#stored) this.#changes();
+    this.#isFiring = false;
+  }
+
+  failed(): void {
+    // Without a write: the disk has not heard that it fired.
+    this.#at ??= this.#firedFor;
     this.#isFiring = false;
   }
 

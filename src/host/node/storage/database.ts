@@ -187,9 +187,11 @@ export class ObjectDatabase {
   }
 
   #exec(query: string, bindings: readonly SqlValue[]): Row[] {
+    const before = this.written;
     try {
       return this.#statements.run(query, bindings, () => this.#write());
     } catch (error) {
+      this.written = before;
       // SQLite undoes a transaction by itself after some errors of the disk.
       if (this.#isOpen && !this.#database.isTransaction) this.#lose(error);
       throw withCode(error, this.#path);

@@ -48,6 +48,7 @@ export function storageOf(alarm: KeptAlarm, ports: LivingPorts): ObjectStorage {
       clear: whileAlive(() => alarm.clear()),
       fires: whileAlive(() => alarm.fires()),
       fired: whileAlive(() => alarm.fired()),
+      failed: () => alarm.failed(),
     },
     transaction<T>(work: () => T): T {
       ports.check();

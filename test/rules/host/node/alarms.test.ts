@@ -1,4 +1,8 @@
+import { readdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { queueFolder } from '../../../../src/state/queue-folder.ts';
 import { until } from '../../../support/poll.ts';
 import { Held } from './held.ts';
 
@@ -55,6 +59,9 @@ describe('an alarm', () => {
     await until(() => held.made.length > 0 && held.newest.alarms.length > 0, 'it has fired');
     expect(held.newest.alarms).toEqual([at]);
     expect(held.made.map(([queueId]) => queueId)).toEqual(['queue']);
+    // The log goes with the close of its database.
+    const files = () => readdir(join(held.dataDir, queueFolder('without an alarm')));
+    await until(async () => (await files()).length === 1, 'what need not be made is closed');
   });
 
   it('wakes an object whose id is no name of a folder', async () => {
@@ -89,5 +96,52 @@ describe('an alarm', () => {
     expect(held.newest.alarms).toEqual([at, at]);
     expect(held.made).toHaveLength(1);
     expect(held.lines.some(([, , { error }]) => String(error).includes('an alarm that fails'))).toBe(true);
+  });
+
+  it('whose handler throws with half of its work written has the object made anew', async () => {
+    await held.run((object) => {
+      object.onAlarm = () => {
+        object.keep('half');
+        throw new Error('the rest is missing');
+      };
+    });
+    const at = await setAlarm(0);
+    await until(() => held.made.length === 2 && held.newest.alarms.length > 0, 'it has fired again');
+    expect(held.newest.alarms).toEqual([at]);
+    expect(await held.stub().keeps!()).toEqual([]);
+  });
+
+  it('fires again where its end cannot be written', async () => {
+    const done = Promise.withResolvers<void>();
+    await held.run((object) => {
+      object.onAlarm = () => done.promise;
+    });
+    const at = await setAlarm(0);
+    await until(() => held.newest.alarms.length > 0, 'it has fired');
+    const shell = new DatabaseSync(join(held.dataDir, 'queue', 'queue.sqlite'));
+    shell.exec('BEGIN IMMEDIATE');
+    done.resolve();
+    // Whatever comes next waits for the end of the alarm, which waits for the lock.
+    await held.stub().keeps!();
+    shell.close();
+    await until(() => held.newest.alarms.length === 2, 'it has fired again');
+    expect(held.newest.alarms).toEqual([at, at]);
+  });
+
+  it('fires in the next process, whatever else is in the folder and whoever cannot be made', async () => {
+    await held.run((object) => object.host.alarm.set(0), 'a');
+    await held.run((object) => object.host.alarm.set(object.host.now() + 1000), 'b');
+    await held.objects.stop();
+    await writeFile(join(held.dataDir, '.DS_Store'), '');
+    held.made.length = 0;
+    held.onMake = async (host) => {
+      if (host.queueId === 'b') return;
+      host.restart('while it is made');
+      await new Promise(() => {});
+    };
+    held.start();
+    await held.objects.wakeAll();
+    await until(() => held.made.length > 0 && held.newest.alarms.length > 0, 'it has fired');
+    expect(held.made.map(([queueId]) => queueId)).toEqual(['b']);
   });
 });

@@ -85,8 +85,8 @@ export class Held {
   /** Each that was made, by the ids of queues. */
   readonly made: [queueId: string, object: Scripted][] = [];
   readonly fatal: Error[] = [];
-  /** Throws where an object cannot be made. */
-  onMake: (host: ObjectHost<never>) => void = () => {};
+  /** Before each is made; throws where it cannot be. */
+  onMake: (host: ObjectHost<never>) => void | Promise<void> = () => {};
   objects!: HeldObjects;
   #server: RunningServer | null = null;
 
@@ -102,8 +102,8 @@ export class Held {
   start(): void {
     this.objects = new HeldObjects({
       dataDir: this.dataDir,
-      make: (_kind, host, caller) => {
-        this.onMake(host);
+      make: async (_kind, host, caller) => {
+        await this.onMake(host);
         const object = new Scripted(host as ObjectHost<Kept>, (queueId) => this.stub(queueId, caller));
         this.made.push([host.queueId, object]);
         return object;

@@ -1,6 +1,7 @@
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { DatabaseSync } from 'node:sqlite';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { until } from '../../../support/poll.ts';
 import { Held } from './held.ts';
 
@@ -101,6 +102,66 @@ describe('an object', () => {
     await expect(undone).rejects.toThrow('no');
     expect(await held.stub().keeps!()).toEqual([]);
     expect(held.made).toHaveLength(1);
+  });
+});
+
+describe('a call', () => {
+  it('is not run before its caller waits, though that one is called in turn', async () => {
+    await Promise.all([held.stub().keeps!(), held.stub('other').keeps!()]);
+    const order: string[] = [];
+    const again = Promise.withResolvers<void>();
+    await held.run((object) => {
+      order.push('begins');
+      void object.other('other').run!((other: Held['newest']) => {
+        order.push('the other');
+        void other.other('queue').run!(() => {
+          order.push('again');
+          again.resolve();
+        });
+      });
+      order.push('waits');
+    });
+    await again.promise;
+    expect(order).toEqual(['begins', 'waits', 'the other', 'again']);
+  });
+
+  it('whose write fails leaves the object as it is where nothing else was written', async () => {
+    await held.stub().keeps!();
+    const shell = new DatabaseSync(join(held.dataDir, 'queue', 'queue.sqlite'));
+    shell.exec('BEGIN IMMEDIATE');
+    const refused = held.stub().runNow!((object: Held['newest']) => object.keep('a'));
+    await expect(refused).rejects.toThrow('SQLITE_BUSY');
+    shell.close();
+    expect(await held.stub().keeps!()).toEqual([]);
+    expect(held.made).toHaveLength(1);
+  });
+
+  it('whose answer cannot be copied fails', async () => {
+    let deep: unknown = null;
+    for (let n = 0; n < 100_000; n++) deep = [deep];
+    await expect(held.run(() => deep)).rejects.toThrow('call stack');
+  });
+});
+
+describe('an object that ends while it is made', () => {
+  it('is made by the next call', async () => {
+    held.onMake = (host) => host.restart('at once');
+    await expect(held.stub().keeps!()).rejects.toMatchObject({ message: 'at once', retryable: true });
+    held.onMake = () => {};
+    expect(await held.stub().keeps!()).toEqual([]);
+  });
+
+  it('again and again waits for one time at which it is made without a call', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    try {
+      held.onMake = () => {
+        throw new Error('written by another version');
+      };
+      for (let n = 0; n < 5; n++) await expect(held.stub().keeps!()).rejects.toThrow('another version');
+      expect(vi.getTimerCount()).toBe(1);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 });
 

@@ -112,6 +112,19 @@ describe('a socket of an object', () => {
     await until(() => peer.closed, 'it is closed');
   });
 
+  it('that the object fails to open is closed, and the object hears no more of it', async () => {
+    await held.stub().keeps!();
+    held.newest.opened = () => {
+      throw new Error('a socket that fails');
+    };
+    const peer = await held.dial();
+    await until(() => peer.closed, 'it is closed');
+    expect(peer.closed!.code).toBe(1011);
+    await until(async () => (await held.run((object) => object.host.sockets().length)) === 0, 'it is gone');
+    expect(held.newest.left).toEqual([]);
+    expect(held.made).toHaveLength(1);
+  });
+
   it('whose message makes the object fail is closed, and the others go on', async () => {
     const [peer, other] = [await held.dial('peer'), await held.dial('other')];
     await held.run((object) => {
