@@ -92,7 +92,7 @@ promisesOfHosts((host) => {
     });
 
     it.each([
-      { setFor: 1000, downFor: 1500 },
+      { setFor: 2000, downFor: 2500 },
       { setFor: 4000, downFor: 0 },
     ])(
       'an alarm fires though nobody asks, once: $setFor ms ahead, down for $downFor',

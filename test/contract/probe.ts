@@ -160,6 +160,12 @@ export class Probe implements HostedObject<Peer, Kept> {
     this.#host.after(ms, () => this.#write(key));
   }
 
+  /** Sets a timer and ends before it fires. */
+  async keepLaterAndRestart(key: string, ms: number): Promise<void> {
+    await this.keepLater(key, ms);
+    this.#host.restart('the probe was asked to');
+  }
+
   async keepNeverLater(key: string, ms: number): Promise<void> {
     this.#host.after(ms, () => this.#write(key))();
   }
@@ -205,7 +211,9 @@ export class Probe implements HostedObject<Peer, Kept> {
     return await this.wakeIn(ms);
   }
 
-  async wakeNever(): Promise<void> {
+  /** Sets the alarm and takes it back. */
+  async wakeNever(ms: number): Promise<void> {
+    await this.wakeIn(ms);
     this.#host.alarm.clear();
   }
 
