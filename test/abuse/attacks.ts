@@ -107,7 +107,7 @@ const strangers: Attack = {
         [`/answers?queue_id=${id}&worker_id=${id}&session_id=${id}`, {}],
       ];
       const [path, init] = ways[index % ways.length]!;
-      return await status(fetch(queue.url + path, { ...init, signal: AbortSignal.timeout(LIMIT_MS) }));
+      return await status(fetch(queue.url + path, { ...init, ...once() }));
     });
   },
 };
@@ -228,8 +228,13 @@ function chat(content: string, more: Record<string, unknown> = {}): string {
   return JSON.stringify({ model: 'default', messages: [{ role: 'user', content }], max_tokens: 2, ...more });
 }
 
+/** For a request whose connection ends with it, since the queue would keep it for a minute. */
+function once(): RequestInit {
+  return { headers: { connection: 'close' }, signal: AbortSignal.timeout(LIMIT_MS) };
+}
+
 function post(url: string, body: string | Uint8Array<ArrayBuffer>): Promise<string> {
-  return status(fetch(url, { method: 'POST', body, signal: AbortSignal.timeout(LIMIT_MS) }));
+  return status(fetch(url, { method: 'POST', body, ...once() }));
 }
 
 /**

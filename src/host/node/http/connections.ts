@@ -4,6 +4,9 @@ import { refusalOf, refuse } from './refusal.ts';
 /** A caller that has closed its side has this long to be given what is nearly done, ms. */
 const HALF_OPEN_MS = 1000;
 
+/** Requests of a connection that are answered side by side; one that sends more before it has its answers is broken off. */
+const MOST_REQUESTS = 100;
+
 /** What is known of a connection. */
 interface Connection {
   /** Its requests without a whole answer: each is told when the caller is gone. */
@@ -41,6 +44,7 @@ export class Connections {
   begin(socket: Socket, gone: () => void): () => void {
     const connection = this.#open.get(socket);
     connection?.requests.add(gone);
+    if (connection && connection.requests.size > MOST_REQUESTS) socket.destroy();
     return () => {
       connection?.requests.delete(gone);
       if (this.#areClosing) this.#endIdle();

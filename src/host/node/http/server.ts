@@ -124,6 +124,8 @@ async function serve(
   outgoing: ServerResponse,
   waits: boolean,
 ): Promise<void> {
+  // Requests behind one that broke the connection off.
+  if (incoming.socket.destroyed) return;
   const hangUp = new HangUp();
   const leave = connections.begin(incoming.socket, () => hangUp.happen());
   outgoing.on('error', () => {});

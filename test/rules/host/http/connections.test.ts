@@ -40,6 +40,18 @@ describe('a caller that leaves', () => {
     await until(() => seen.gone === 2, 'both signals fire');
   });
 
+  it('behind a hundred requests on one connection is not waited for', async () => {
+    const { port, seen } = await waiting();
+    const caller = await raw(
+      port,
+      Array.from({ length: 200 }, () => `${GET.join('\r\n')}\r\n\r\n`),
+      '',
+    );
+    await caller.whole();
+    await until(() => seen.gone === seen.begun, 'all signals fire');
+    expect(seen.begun).toBeLessThanOrEqual(101);
+  });
+
   it.each(['closes in order', 'breaks off'])('ends the body that it was sent: it %s', async (how) => {
     let cancelled = false;
     let isGone = false;
