@@ -29,9 +29,9 @@ describe('an alarm', () => {
   });
 
   it('that is cleared does not fire', async () => {
-    await setAlarm(20);
+    await setAlarm(1000);
     await held.run((object) => object.host.alarm.clear());
-    await held.run((object) => new Promise<void>((done) => void object.host.after(60, done)));
+    await held.run((object) => new Promise<void>((done) => void object.host.after(1100, done)));
     expect(held.newest.alarms).toEqual([]);
   });
 
@@ -50,7 +50,7 @@ describe('an alarm', () => {
   });
 
   it('fires in the next process, though nobody calls the object', async () => {
-    const at = await setAlarm(100);
+    const at = await setAlarm(2000);
     await held.run((object) => object.keep('b'), 'without an alarm');
     await held.objects.stop();
     held.made.length = 0;
@@ -105,9 +105,10 @@ describe('an alarm', () => {
         throw new Error('the rest is missing');
       };
     });
-    const at = await setAlarm(0);
+    // It may fire before this is on disk, and its caller then hears of the end.
+    await setAlarm(0).catch(() => {});
     await until(() => held.made.length === 2 && held.newest.alarms.length > 0, 'it has fired again');
-    expect(held.newest.alarms).toEqual([at]);
+    expect(held.newest.alarms).toEqual(held.made[0]![1].alarms);
     expect(await held.stub().keeps!()).toEqual([]);
   });
 
@@ -130,7 +131,7 @@ describe('an alarm', () => {
 
   it('fires in the next process, whatever else is in the folder and whoever cannot be made', async () => {
     await held.run((object) => object.host.alarm.set(0), 'a');
-    await held.run((object) => object.host.alarm.set(object.host.now() + 1000), 'b');
+    await held.run((object) => object.host.alarm.set(object.host.now() + 2000), 'b');
     await held.objects.stop();
     await writeFile(join(held.dataDir, '.DS_Store'), '');
     held.made.length = 0;
