@@ -6,6 +6,9 @@ import { GONE, type HangUp } from './hang-up.ts';
 /** Pause before asking again for a worker after one released the job, ms; doubles up to the second. */
 const RELEASE_PAUSE_MS = { first: 20, most: 1000 };
 
+/** Pause before asking again after an attempt failed, ms. */
+const RETRY_PAUSE_MS = 20;
+
 /** @typeParam Answer what carries the answer of an engine */
 export interface AttemptLoopPorts<Answer> {
   queue: {
@@ -100,6 +103,8 @@ export async function runAttempts<Answer>(
     }
     attempts += 1;
     if (!outcome.failure.retryable || attempts >= limits.CALL_ATTEMPTS) return { ...outcome, attempts };
+    // What the worker says of itself, such as an adapter that it could not load, comes to the queue on another socket.
+    await ports.sleep(RETRY_PAUSE_MS);
   }
 }
 
