@@ -11,6 +11,8 @@ type Measured = Record<string, number>;
 
 export interface Load {
   name: string;
+  /** On roads that have just started, new ones for each pair. */
+  isCold?: boolean;
   measure(road: ServedRoad): Promise<Measured>;
 }
 
@@ -49,6 +51,15 @@ export const LOADS: Load[] = [
     unit: 'token',
   }),
   {
+    ...engineLoad('the first 2,000 requests, 64 side by side', {
+      interTokenMs: 0,
+      tokens: 1,
+      requests: 2000,
+      unit: 'request',
+    }),
+    isCold: true,
+  },
+  {
     name: 'stored jobs, 64 in flight',
     async measure({ queueUrl, pids }) {
       const run = await runDurable('ours', { ...STORED, url: queueUrl }, pids.queue);
@@ -68,13 +79,24 @@ export async function* comparePairs(
   rounds: number,
   loads: readonly Load[],
 ): AsyncGenerator<Ratio[]> {
+  const checkouts = [other, own];
+  const warm = loads.filter(({ isCold }) => !isCold);
   const roads: ServedRoad[] = [];
   try {
-    for (const checkout of [other, own]) roads.push(await serveRoad(checkout));
+    if (warm.length > 0) for (const checkout of checkouts) roads.push(await serveRoad(checkout));
     for (const road of roads) await warmUp(road, { rounds: 1, share: 1 });
-    for (const load of loads) yield await compare(load, roads, rounds);
+    for (const load of warm) {
+      for (const road of roads) await load.measure(road);
+      yield await compare(load, rounds, (index) => load.measure(roads[index]!));
+    }
   } finally {
     await Promise.all(roads.map((road) => road.stop()));
+  }
+  for (const load of loads.filter(({ isCold }) => isCold)) {
+    yield await compare(load, rounds, async (index) => {
+      const road = await serveRoad(checkouts[index]!);
+      return await load.measure(road).finally(() => road.stop());
+    });
   }
 }
 
@@ -83,14 +105,16 @@ export function ratioText({ figure, other, own, quartiles }: Ratio): string {
   return `  ${figure.padEnd(26)} ${other.toFixed(1)} → ${own.toFixed(1)}   × ${middle} (quartiles ${low}–${high})`;
 }
 
-async function compare(load: Load, roads: readonly ServedRoad[], rounds: number): Promise<Ratio[]> {
-  for (const road of roads) await load.measure(road);
+async function compare(
+  load: Load,
+  rounds: number,
+  measure: (index: number) => Promise<Measured>,
+): Promise<Ratio[]> {
   const pairs: [other: Measured, own: Measured][] = [];
   for (let round = 0; round < rounds; round++) {
     const measured: Measured[] = [];
     // Neither is always the second.
-    for (const index of round % 2 === 0 ? [0, 1] : [1, 0])
-      measured[index] = await load.measure(roads[index]!);
+    for (const index of round % 2 === 0 ? [0, 1] : [1, 0]) measured[index] = await measure(index);
     pairs.push([measured[0]!, measured[1]!]);
   }
   return Object.keys(pairs[0]![0]).map((figure) => ratioOf(load.name, figure, pairs));

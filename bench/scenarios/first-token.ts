@@ -19,14 +19,14 @@ const LOADS: Load[] = [
     interTokenMs: 0,
     tokens: 1,
     arrivals: { kind: 'closed', callers: 1, requests: 300 },
-    goals: { p50: 1.2, p99: 3 },
+    goals: { p50: 0.7, p99: 2 },
   },
   {
     name: '60 arrivals a second of 32 tokens at 10 ms',
     interTokenMs: 10,
     tokens: 32,
     arrivals: { kind: 'open', ratePerSecond: 60, requests: 600 },
-    goals: { p50: 2.5, p99: 10 },
+    goals: { p50: 1.4, p99: 6 },
   },
   {
     name: '64 requests at one moment',

@@ -2,9 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { tearDown } from '../../test/support/road.ts';
 import { type Effort, scaled } from '../effort.ts';
 import { runLoad } from '../load/index.ts';
-import { residentMegabytes } from '../machine.ts';
+import { descendantsOf, residentMegabytes } from '../machine.ts';
 import type { Figure } from '../report.ts';
-import { pace, startRoad, WARM_UP_REQUESTS, warmUp } from '../road.ts';
+import { type BenchRoad, pace, startRoad, WARM_UP_REQUESTS, warmUp } from '../road.ts';
+import { sum } from '../statistics.ts';
 
 const STREAMS = 256;
 /** A process that has just started is still giving memory back, ms. */
@@ -14,11 +15,11 @@ const SETTLING_MS = 3000;
 export async function memory(effort: Effort): Promise<Figure[]> {
   const road = await startRoad();
   await sleep(scaled(SETTLING_MS, effort));
-  const idle = measure(road.pids);
+  const idle = measure(road);
   await pace(road.engineUrl, 10);
   const peak = { ...idle };
   const look = setInterval(() => {
-    const now = measure(road.pids);
+    const now = measure(road);
     peak.queue = Math.max(peak.queue, now.queue);
     peak.worker = Math.max(peak.worker, now.worker);
   }, 200);
@@ -26,13 +27,13 @@ export async function memory(effort: Effort): Promise<Figure[]> {
   await runLoad({ url: road.queueUrl, arrivals, tokens: scaled(500, effort) });
   clearInterval(look);
   await warmUp(road, effort);
-  const after = measure(road.pids);
+  const after = measure(road);
   await tearDown();
   const shared = { group: 'P5', unit: 'MB' };
   return [
     { ...shared, name: 'resident memory, worker, idle', goal: 80, rounds: [idle.worker] },
     { ...shared, name: `resident memory, worker, ${STREAMS} streams`, goal: 140, rounds: [peak.worker] },
-    { ...shared, name: 'resident memory, queue, idle', goal: 80, rounds: [idle.queue] },
+    { ...shared, name: 'resident memory, queue, idle', goal: 100, rounds: [idle.queue] },
     { ...shared, name: `resident memory, queue, ${STREAMS} streams`, goal: 200, rounds: [peak.queue] },
     {
       ...shared,
@@ -43,6 +44,8 @@ export async function memory(effort: Effort): Promise<Figure[]> {
   ];
 }
 
-function measure({ queue, worker }: { queue: number; worker: number }) {
-  return { queue: residentMegabytes(queue), worker: residentMegabytes(worker) };
+/** Of the queue all processes: that of an earlier version has two. */
+function measure({ roots: [queue], pids: { worker } }: BenchRoad) {
+  const ofQueue = [queue!, ...descendantsOf(queue!)];
+  return { queue: sum(ofQueue.map(residentMegabytes)), worker: residentMegabytes(worker) };
 }

@@ -13,8 +13,8 @@ const PACED_TOKENS = 300;
 /** Streams at once, and the goal for their tail. */
 const LOADS = [
   { streams: 1, tail: null },
-  { streams: 64, tail: 1.6 },
-  { streams: 256, tail: 3.5 },
+  { streams: 64, tail: 1.4 },
+  { streams: 256, tail: 2.5 },
 ];
 
 /** P1: streams of a token each 10 ms, their whole time and their tail. */
