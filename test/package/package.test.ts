@@ -22,7 +22,7 @@ describe('the published package', () => {
     ];
     const contents = inject('published');
     expect(contents.filter((path) => !expected.some((pattern) => pattern.test(path)))).toEqual([]);
-    for (const name of ['cli', 'worker', 'supervisor', 'simulator', 'gateway']) {
+    for (const name of ['cli', 'worker', 'supervisor', 'simulator']) {
       expect(contents).toContain(`dist/programs/${name}.js`);
     }
     expect(contents).toContain('dist/client/index.d.ts');
