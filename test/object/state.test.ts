@@ -127,7 +127,8 @@ describe('a state that a queue cannot use', () => {
     setVersion(path, 99);
     const refused = await fetch(`${queue.url}/api/jobs/a`);
     expect([refused.status, await refused.text()]).toEqual([503, expect.stringContaining('another version')]);
-    expect(logged.filter((line) => /state version 99/.test(line))).toHaveLength(1);
+    // The host tries again to make the object after some seconds, and logs it again.
+    expect(logged.filter((line) => /state version 99/.test(line))).not.toEqual([]);
   });
 
   it('is named in the answer and the log when it is damaged while the queue runs', async () => {
