@@ -80,6 +80,8 @@ describe('llama.cpp behind the road', () => {
   });
 
   it('counts what every stream has used, though its callers did not ask', async () => {
+    // An answer is counted when its worker has settled it, which may be after its caller has read it.
+    await until(async () => (await running()) === 0, 'the answers before are settled');
     const before = await completionTokens();
     await (await post('/v1/chat/completions', { ...FIXED, stream: true })).text();
     await (await post('/v1/messages', { ...FIXED, stream: true })).text();
@@ -185,6 +187,10 @@ it('gauges of vLLM that it has not are told by nobody', async () => {
   const fleet = (await (await fetch(`${url}/api/fleet`)).json()) as { workers: object[] };
   expect(fleet.workers).toMatchObject([{ engine_running: null, engine_waiting: null, kv_cache_usage: null }]);
 });
+
+async function running(): Promise<number> {
+  return ((await (await fetch(`${url}/health`)).json()) as { running: number }).running;
+}
 
 async function completionTokens(): Promise<number> {
   const usage = (await (await fetch(`${url}/api/usage`)).json()) as { total: { output: number } };
