@@ -95,3 +95,13 @@ export interface HostedObject<Opened = never, Kept = never> {
    */
   clockSetBack?(): void;
 }
+
+/** The methods that only the host calls: no stub has them. */
+export const TOLD_BY_HOST = [
+  'alarm',
+  'opened',
+  'mayOpen',
+  'message',
+  'closed',
+  'clockSetBack',
+] as const satisfies (keyof HostedObject)[];

@@ -1,5 +1,5 @@
 import { DurableObject } from 'cloudflare:workers';
-import type { HostedObject, ObjectHost } from '../../durable/host.ts';
+import { type HostedObject, type ObjectHost, TOLD_BY_HOST } from '../../durable/host.ts';
 import { CLOSE } from '../../protocol/index.ts';
 import { DurableObjectHost } from './object-host.ts';
 
@@ -13,16 +13,6 @@ interface Holds<Env, Opened, Kept, Hosted extends HostedObject<Opened, Kept>> {
   /** What its stub said of the peer whose upgrade this is (crossing.ts); left out: it opens no sockets. */
   opened?(request: Request): Opened;
 }
-
-/** Told by the host, and no calls of others. */
-const TOLD = [
-  'alarm',
-  'opened',
-  'mayOpen',
-  'message',
-  'closed',
-  'clockSetBack',
-] satisfies (keyof HostedObject)[];
 
 /**
  * The class of a Durable Object that holds one hosted object and hands it its events. A class of its own must extend it,
@@ -99,6 +89,6 @@ export function shellOf<Env, Opened, Kept, Hosted extends HostedObject<Opened, K
 /** Names of the methods that others may call. */
 function callsOf(prototype: object): string[] {
   const own = Object.getOwnPropertyDescriptors(prototype);
-  const told: readonly string[] = ['constructor', ...TOLD];
+  const told: readonly string[] = ['constructor', ...TOLD_BY_HOST];
   return Object.keys(own).filter((name) => typeof own[name]!.value === 'function' && !told.includes(name));
 }

@@ -1,17 +1,7 @@
-import type { HostedObject } from '../../../durable/host.ts';
+import { TOLD_BY_HOST } from '../../../durable/host.ts';
 import type { HeldObject } from './held-object.ts';
 import type { Caller } from './life.ts';
 import { plainCopy } from './plain-copy.ts';
-
-/** Told by the host, and no calls of others. */
-const TOLD = [
-  'alarm',
-  'opened',
-  'mayOpen',
-  'message',
-  'closed',
-  'clockSetBack',
-] satisfies (keyof HostedObject)[];
 
 /** Who asks through a stub, and whom. */
 export interface Asking {
@@ -90,6 +80,6 @@ export function leaving<T>(caller: Caller, ask: () => Promise<T>): Promise<T> {
 /** Names of the methods that others may call. */
 function callsOf(prototype: object): string[] {
   const own = Object.getOwnPropertyDescriptors(prototype);
-  const told: readonly string[] = ['constructor', ...TOLD];
+  const told: readonly string[] = ['constructor', ...TOLD_BY_HOST];
   return Object.keys(own).filter((name) => typeof own[name]!.value === 'function' && !told.includes(name));
 }

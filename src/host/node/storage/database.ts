@@ -4,16 +4,19 @@ import type { DatabaseSync } from 'node:sqlite';
 import { promisify } from 'node:util';
 import type { Log } from '../../../durable/host.ts';
 import type { Row, SqlValue } from '../../../durable/ports.ts';
+import { openDatabase } from '../../../state/sqlite.ts';
 import { KeptAlarm } from './alarm.ts';
 import { checkpoint } from './checkpoint-thread.ts';
 import { isSyncError, type SqliteError, syncFailure, withCode, withCodeOfFile } from './errors.ts';
 import { makeFolder, syncFolder } from './files.ts';
 import { LOG_LIMITS, LogBound, type LogLimits } from './log-bound.ts';
 import { Outputs } from './outputs.ts';
-import { openDatabase } from './sqlite.ts';
 import { Statements } from './statements.ts';
 import { type ObjectStorage, storageOf } from './storage.ts';
 import { copyLog, useLog } from './write-ahead-log.ts';
+
+/** Another process that writes, such as an operator's shell, is waited for this long, ms: it holds up all queues. */
+const BUSY_MS = 1000;
 
 /** What a database tells the host. */
 export interface DatabasePorts {
@@ -97,7 +100,7 @@ export class ObjectDatabase {
     let opened: ObjectDatabase | null = null;
     try {
       await makeFolder(dirname(path));
-      database = openDatabase(path);
+      database = openDatabase(path, { timeout: BUSY_MS });
       opened = new ObjectDatabase(path, ports, database, limits);
       await syncFolder(dirname(path));
       // What is read now may have been committed by a process that ended before its sync.
