@@ -16,7 +16,7 @@ export interface AttemptLoopPorts<Answer> {
     /** Its caller is gone. */
     cancel(jobId: string): Promise<unknown>;
   };
-  /** What the worker's relay has of one stream. */
+  /** Opens one stream at the worker's relay. */
   openStream(
     streamId: number,
     of: { call: WaitingRequest; worker_id: string; headers?: Record<string, string> },
@@ -103,7 +103,7 @@ export async function runAttempts<Answer>(
     }
     attempts += 1;
     if (!outcome.failure.retryable || attempts >= limits.CALL_ATTEMPTS) return { ...outcome, attempts };
-    // What the worker says of itself, such as an adapter that it could not load, comes to the queue on another socket.
+    // The queue hears on another socket why the worker failed, such as an adapter that it could not load.
     await ports.sleep(RETRY_PAUSE_MS);
   }
 }

@@ -9,7 +9,7 @@ import type { RelayCalls } from '../relay/calls.ts';
 import type { OpenedAnswer } from '../relay/object/responses.ts';
 import type { SchedulerRpc } from '../scheduler/rpc.ts';
 
-/** What a relay is told of the request whose answer it opens, for the case that it has to be moved. */
+/** A relay keeps this of the request whose answer it opens, for the case that the answer has to be moved. */
 export interface AskedFor {
   call: Omit<WaitingRequest, 'payload'>;
   queue_id: string;
@@ -31,7 +31,7 @@ export interface Objects {
   relay(queueId: string, workerId: string): RelayStub;
 }
 
-/** What the gateway knows of a worker that dials its control socket. */
+/** The gateway tells the queue this of a worker that dials its control socket. */
 export interface WorkerDial {
   /** Scheme, host and port that the worker dialled, and dials again. */
   origin: string;
@@ -68,8 +68,8 @@ export interface RelayStub extends RelayCalls {
    * @param asked what is asked elsewhere if the answer breaks off; null: it is not moved
    */
   open(stream: number, more: Record<string, string>, asked: AskedFor | null): Promise<Response>;
-  /** The same without a response. Left out: the relay is not in the process that asks. */
+  /** Opens the answer of one attempt as `open` does, without a Response. Only a relay in the asking process has it. */
   openAnswer?(stream: number, asked: AskedFor | null): Promise<OpenedAnswer>;
-  /** The same for the answer of a stored job, which several readers may read; one that leaves cancels nothing. */
+  /** Opens the answer of a stored job, which several readers may read; one that leaves cancels nothing. */
   openReplay(stream: number, more: Record<string, string>, signal: AbortSignal): Promise<Response>;
 }

@@ -12,7 +12,7 @@ import { BatchRunner } from './runner.ts';
 import { BATCHES_TABLES } from './tables.ts';
 import { lookAfter } from './upkeep.ts';
 
-/** What the object asks of others, and how it names what it asks for. */
+/** The object asks others through these ports. */
 export interface BatchesAsk extends Pick<BatchPorts, 'queue' | 'files' | 'routes'> {
   /** Returns the models that callers' names for them stand for. */
   ownModels(models: readonly (string | null)[]): (string | null)[];

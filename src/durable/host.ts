@@ -1,7 +1,7 @@
 import type { Alarm, Sql } from './ports.ts';
 
 /**
- * What a host hands to one of its objects: storage, clock, timers, sockets. An object is one instance of a class for one
+ * A host hands this to each of its objects: storage, clock, timers, sockets. An object is one instance of a class for one
  * queue id, with a database of its own. There are two hosts: `host/node` runs all objects in one process, and
  * `host/cloudflare` runs each as a Durable Object.
  *
@@ -74,7 +74,7 @@ export interface HostSocket<Kept> {
 }
 
 /**
- * What a host tells an object, beside its calls. A host runs one of these methods at a time until its first await.
+ * A host tells an object of events by these methods, beside its calls. A host runs one of these methods at a time until its first await.
  * @typeParam Opened what the gateway says of a socket's peer: plain data
  */
 export interface HostedObject<Opened = never, Kept = never> {
