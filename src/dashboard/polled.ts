@@ -10,6 +10,14 @@ export interface Polled<T> {
 }
 
 /**
+ * Returns what a part of the page says about its own failure, or null: that the queue does not answer is said
+ * once, by the bar at the top of the page.
+ */
+export function ownFailure(failure: ApiFailure | null): string | null {
+  return failure === null || failure.status === 0 ? null : failure.message;
+}
+
+/**
  * What the API answers at a path, asked again so long after each answer; a hidden tab asks nothing.
  * @param path null: nothing is asked
  * @param again another one than before: it is asked again at once

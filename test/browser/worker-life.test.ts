@@ -94,6 +94,9 @@ it('survives a restart of the queue without being loaded anew, and says so meanw
     method: 'POST',
     body: JSON.stringify({ instance_id: 'kept', status: 'starting', config_id: 'cfg' }),
   });
+  // The charts never load, so that they too have a failure to tell: the page says it once all the same.
+  await page.route('**/api/fleet/history*', (route) => route.abort());
+  await page.reload();
   await page.getByRole('link', { name: 'kept' }).waitFor();
   await page.evaluate(() => Object.assign(globalThis, { sameDocument: true }));
   await queue.process.stop();

@@ -5,7 +5,7 @@ import { Chart } from '../controls/chart.tsx';
 import { Chips } from '../controls/chips.tsx';
 import { HoldTime } from '../controls/hold-time.tsx';
 import * as format from '../format.ts';
-import { usePolled } from '../polled.ts';
+import { ownFailure, usePolled } from '../polled.ts';
 import { filter, go, href, query } from '../router.ts';
 import { chartsOf } from './charts.ts';
 
@@ -76,11 +76,7 @@ export function OverTime(of: CourseOf) {
           </a>
         )}
       </div>
-      {data ? (
-        <Courses of={of} history={data} />
-      ) : (
-        <p class="notice">{failure ? failure.message : 'Asking …'}</p>
-      )}
+      {data ? <Courses of={of} history={data} /> : <p class="notice">{ownFailure(failure) ?? 'Asking …'}</p>}
     </section>
   );
 }

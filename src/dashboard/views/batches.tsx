@@ -9,7 +9,7 @@ import { Progress } from '../controls/progress.tsx';
 import { BatchMark } from '../controls/state.tsx';
 import { WaitingFor } from '../controls/waiting-for.tsx';
 import * as format from '../format.ts';
-import { usePolled } from '../polled.ts';
+import { ownFailure, usePolled } from '../polled.ts';
 import { at } from '../router.ts';
 import { maySubmit } from '../session.ts';
 import { BatchStart } from './batch-start.tsx';
@@ -27,7 +27,7 @@ export function BatchesView() {
     <section class="view" aria-labelledby="batches-title">
       <h1 id="batches-title">Batches</h1>
       {maySubmit.value && <BatchStart onStart={() => setStarted(started + 1)} />}
-      {failure && failure.status !== 0 && <Problem text={failure.message} />}
+      <Problem text={ownFailure(failure)} />
       {data?.data.map((batch) => (
         <BatchCard key={batch.id} batch={batch} />
       ))}

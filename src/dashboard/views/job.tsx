@@ -18,7 +18,7 @@ import { JobActions } from '../jobs/job-actions.tsx';
 import { JobContents } from '../jobs/job-contents.tsx';
 import { timelineOf } from '../jobs/timeline.ts';
 import { TimelineChart } from '../jobs/timeline-chart.tsx';
-import { repeat } from '../polled.ts';
+import { ownFailure, repeat } from '../polled.ts';
 import { href } from '../router.ts';
 
 /** While a job is not over, it is looked at this often, ms. */
@@ -58,7 +58,7 @@ export function JobView({ id }: { id: string }) {
       ended.status === 'fulfilled' ? ended.value.requests.find((one) => one.id === id) : undefined;
     if (request) setRecord(request);
     const failures = [ledger, found].flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
-    setProblem(failures.length === 2 && !request ? (failures[0] as Error).message : null);
+    setProblem(failures.length === 2 && !request ? ownFailure(failures[0] as ApiFailure) : null);
     if (found.status === 'fulfilled') return isSettled(found.value.state);
     if (request) return true;
     if (ledger.status === 'rejected') return isUnknown(failures[0]);

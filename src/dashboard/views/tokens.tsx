@@ -7,7 +7,7 @@ import { Age, Time } from '../controls/age.tsx';
 import type { Column } from '../controls/column.ts';
 import { CopyButton } from '../controls/copy-button.tsx';
 import { Table } from '../controls/table.tsx';
-import { usePolled } from '../polled.ts';
+import { ownFailure, usePolled } from '../polled.ts';
 import { isAdmin, session } from '../session.ts';
 import { TokenForm } from './token-form.tsx';
 
@@ -54,7 +54,7 @@ export function TokensView() {
         <TokenForm key={changing?.name} token={changing} onDone={changed} onCancel={close} />
       )}
       {made && <Made token={made} />}
-      {failure && failure.status !== 0 && <Problem text={failure.message} />}
+      <Problem text={ownFailure(failure)} />
       {data && data.tokens.length > 0 && (
         <Table
           label="Tokens"

@@ -7,7 +7,7 @@ import { Mark } from '../controls/mark.tsx';
 import { Progress } from '../controls/progress.tsx';
 import { Table } from '../controls/table.tsx';
 import * as format from '../format.ts';
-import { usePolled } from '../polled.ts';
+import { ownFailure, usePolled } from '../polled.ts';
 import { filter, query } from '../router.ts';
 import { mayRead } from '../session.ts';
 import {
@@ -66,7 +66,7 @@ export function UsageView() {
           onChoose={(by) => filter({ by: by === 'tenant' ? null : by })}
         />
       </div>
-      {failure && failure.status !== 0 && <Problem text={failure.message} />}
+      <Problem text={ownFailure(failure)} />
       {data && <Groups answer={data} by={key} />}
     </section>
   );

@@ -2,7 +2,7 @@ import type { FleetHistory } from '../../protocol/fleet-view.ts';
 import { Chart } from '../controls/chart.tsx';
 import { Chips } from '../controls/chips.tsx';
 import * as format from '../format.ts';
-import { usePolled } from '../polled.ts';
+import { ownFailure, usePolled } from '../polled.ts';
 import { filter, query } from '../router.ts';
 
 interface ChartOf {
@@ -88,7 +88,7 @@ export function WorkerCharts({ workerId }: { workerId: string }) {
           ))}
         </div>
       ) : (
-        <p class="notice">{failure ? failure.message : 'Asking …'}</p>
+        <p class="notice">{ownFailure(failure) ?? 'Asking …'}</p>
       )}
     </section>
   );

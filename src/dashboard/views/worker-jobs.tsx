@@ -1,7 +1,7 @@
 import type { ListedJob } from '../../protocol/job-answers.ts';
 import { Table } from '../controls/table.tsx';
 import { JOB_COLUMNS } from '../jobs/job-columns.tsx';
-import { usePolled } from '../polled.ts';
+import { ownFailure, usePolled } from '../polled.ts';
 import { href } from '../router.ts';
 
 const SHOWN = 20;
@@ -37,7 +37,7 @@ export function WorkerJobs({ workerId }: { workerId: string }) {
         />
       ) : (
         <p class="notice">
-          {failure?.message ??
+          {ownFailure(failure) ??
             (data
               ? 'No stored job went to it. Requests of callers on a connection are not stored.'
               : 'Asking …')}

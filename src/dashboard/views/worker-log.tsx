@@ -2,6 +2,7 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { timeZone } from '../clock.ts';
 import { download } from '../controls/download.ts';
 import * as format from '../format.ts';
+import { ownFailure } from '../polled.ts';
 import { filter, query } from '../router.ts';
 import { LEVELS, type Line, lineOfFile, matching, useLog } from '../worker/log-lines.ts';
 
@@ -34,7 +35,9 @@ export function WorkerLog({ workerId }: { workerId: string }) {
       <section aria-labelledby="log-title">
         <h2 id="log-title">Log</h2>
         <p class="notice">
-          {failure?.message ?? (
+          {failure ? (
+            (ownFailure(failure) ?? 'Asking …')
+          ) : (
             <>
               No lines have come. A worker sends them every 30 s, where <code>CASOLA_LOGS_URL</code> tells it
               to.

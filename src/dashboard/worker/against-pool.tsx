@@ -3,7 +3,7 @@ import type { RequestRecord } from '../../protocol/request-record.ts';
 import { ApiFailure, ask } from '../api.ts';
 import { now } from '../clock.ts';
 import * as format from '../format.ts';
-import { repeat } from '../polled.ts';
+import { ownFailure, repeat } from '../polled.ts';
 import { compare, type Measure, type Side } from './compare.ts';
 
 const SPAN_MS = 3_600_000;
@@ -48,7 +48,7 @@ export function AgainstPool({ workerId, configId }: { workerId: string; configId
         </tbody>
       </table>
       <p class="dim">
-        {failure?.message ??
+        {ownFailure(failure) ??
           `Of requests that ended within the last hour, the newest ${MOST_REQUESTS} of the worker and of its pool at most.`}
       </p>
     </section>
