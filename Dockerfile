@@ -27,7 +27,7 @@ FROM node AS programs
 WORKDIR /opt/worker-vllm
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts
-COPY scripts/programs.ts scripts/
+COPY scripts/programs.ts scripts/fingerprint.js scripts/
 COPY src src
 RUN node scripts/programs.ts
 

@@ -2,7 +2,7 @@
 // The command `worker-vllm`: the bundles in `dist/programs/`, which a checkout builds when its sources have changed.
 // Plain JavaScript, since the Node that runs it may be too old for both: then the newer one from the npm
 // package "node" takes over, where that is installed.
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { constants } from 'node:os';
@@ -22,12 +22,18 @@ if (major > NEEDED[0] || (major === NEEDED[0] && minor >= NEEDED[1])) {
   runWith(newerNode());
 }
 
-/** Only a checkout has what builds the programs. */
 async function program() {
-  const builder = new URL('../scripts/programs.ts', import.meta.url);
-  // On stderr, so that what a command prints for other programs stays whole.
-  if (existsSync(builder)) await (await import(builder.href)).freshPrograms(console.error);
+  const checked = new URL('../scripts/fingerprint.js', import.meta.url);
+  // Only a checkout has what builds the programs.
+  if (existsSync(checked) && !(await import(checked.href)).areFresh()) build();
   return new URL('../dist/programs/cli.js', import.meta.url).href;
+}
+
+/** In a process of its own, whose memory this one does not keep. */
+function build() {
+  const builder = fileURLToPath(new URL('../scripts/programs.ts', import.meta.url));
+  const { status } = spawnSync(process.execPath, [builder], { stdio: ['ignore', 'inherit', 'inherit'] });
+  if (status !== 0) process.exit(status ?? 1);
 }
 
 function endWithParent() {

@@ -1,9 +1,8 @@
-import { createHash, type Hash } from 'node:crypto';
 import {
-  existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
+  realpathSync,
   renameSync,
   rmSync,
   statSync,
@@ -12,6 +11,7 @@ import {
 import { basename, join } from 'node:path';
 import type { Plugin } from 'esbuild';
 import { freshDashboard } from '../src/host/dashboard.ts';
+import { areFresh, FINGERPRINT, FOLDER, fingerprint } from './fingerprint.js';
 
 /**
  * What runs from a checkout, an image and the published package: each program as one file, with the parts that
@@ -25,11 +25,6 @@ const PROGRAMS = {
 };
 
 const ROOT = join(import.meta.dirname, '..');
-const FOLDER = join(ROOT, 'dist/programs');
-/** Says of which sources the programs were made. */
-const FINGERPRINT = join(FOLDER, 'fingerprint');
-/** All that a program is made of. */
-const INPUTS = ['src', 'scripts/programs.ts', 'package-lock.json'];
 /** A process may still load a part of the build that it was started from, ms. */
 const KEPT_MS = 24 * 3600 * 1000;
 
@@ -38,8 +33,7 @@ const KEPT_MS = 24 * 3600 * 1000;
  * @param say tells the user of a build, which takes half a minute on a slow machine: before it, and when it is done
  */
 export async function freshPrograms(say: (text: string) => void = () => {}): Promise<void> {
-  const isFresh = existsSync(FINGERPRINT) && readFileSync(FINGERPRINT, 'utf8') === fingerprint();
-  if (isFresh) return;
+  if (areFresh()) return;
   const began = performance.now();
   say(
     'Building worker-vllm from its sources, as after each change of them: seconds, up to a minute on a slow machine …',
@@ -148,17 +142,7 @@ function removeOldParts(current: ReadonlySet<string>, keptMs: number): void {
   }
 }
 
-/** Changes when a file is added, removed or written. */
-function fingerprint(): string {
-  const hash = createHash('sha256');
-  for (const input of INPUTS) addTo(hash, join(ROOT, input));
-  return hash.digest('hex');
-}
-
-function addTo(hash: Hash, path: string): void {
-  const found = statSync(path);
-  if (found.isDirectory()) for (const name of readdirSync(path).sort()) addTo(hash, join(path, name));
-  else hash.update(`${path} ${found.size} ${found.mtimeMs}\n`);
-}
-
-if (import.meta.main) await freshPrograms();
+// Node 22 has no `import.meta.main`.
+const isMain = process.argv[1] !== undefined && realpathSync(process.argv[1]) === import.meta.filename;
+// On stderr, so that what a command prints for other programs stays whole.
+if (isMain) await freshPrograms(console.error);

@@ -10,7 +10,14 @@ import { cleanEnvironment, processesWith } from '../support/road.ts';
 
 /** A checkout as it is edited: its programs are built when its sources have changed. */
 const REPOSITORY = fileURLToPath(new URL('../..', import.meta.url));
-const NEEDED = ['bin', 'src', 'scripts/programs.ts', 'package.json', 'package-lock.json'];
+const NEEDED = [
+  'bin',
+  'src',
+  'scripts/programs.ts',
+  'scripts/fingerprint.js',
+  'package.json',
+  'package-lock.json',
+];
 
 const oldNode = findOldNode();
 let checkout: string;

@@ -1,11 +1,12 @@
 import { access, constants } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Log } from '../../durable/host.ts';
+import type { Log, Post } from '../../durable/host.ts';
 import { createApp } from '../../gateway/app.ts';
 import type { GatewayEnv } from '../../gateway/env.ts';
 import { logTo } from '../../gateway/log.ts';
 import { takeTokens } from '../../gateway/take-tokens.ts';
 import type { Logger } from '../../process/index.ts';
+import type { QueueSettingBindings } from '../../settings/queue-settings.ts';
 import { assertUsable } from '../../state/check.ts';
 import { fileKeySecret } from '../../state/file-key-secret.ts';
 import { makeFolder, stateFolderError } from '../../state/folder.ts';
@@ -14,7 +15,6 @@ import { lockState, type StateLock } from '../../state/lock.ts';
 import { mostConnections, watchDescriptors } from './descriptors.ts';
 import { acceptUpgrade } from './http/accept-upgrade.ts';
 import { directInference } from './http/direct.ts';
-import { createPost } from './http/post.ts';
 import { createServer, type RunningServer } from './http/server.ts';
 import { listenError } from './listen-error.ts';
 import { createNodeObjects, type NodeObjects } from './objects/objects.ts';
@@ -94,7 +94,8 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
   const settings = { FILE_KEY_SECRET: await fileKeySecret(stateDir), ...bindings };
   logTo(log);
   const app = createApp(await readPage());
-  const objects = createNodeObjects({ dataDir, settings, post: createPost(), log, fatal: failed.resolve });
+  const post = await postOf(bindings);
+  const objects = createNodeObjects({ dataDir, settings, post, log, fatal: failed.resolve });
   const env: GatewayEnv = { ...settings, objects: objects.stubs, acceptUpgrade };
   const server = await createServer({
     host,
@@ -125,6 +126,17 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
         process.setUncaughtExceptionCaptureCallback(null);
         lock.release();
       })),
+  };
+}
+
+/**
+ * What posts takes 19 MB, so it is loaded only where a setting asks for posts. At the start, since a later version may
+ * have taken the place of its file when it is needed.
+ */
+async function postOf({ ALERT_URL, WEBHOOK_SECRET }: QueueSettingBindings): Promise<Post> {
+  if (ALERT_URL || WEBHOOK_SECRET) return (await import('./http/post.ts')).createPost();
+  return () => async () => {
+    throw new Error('nothing is posted: neither QUEUE_ALERT_URL nor QUEUE_WEBHOOK_SECRET is set');
   };
 }
 
