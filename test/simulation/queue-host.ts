@@ -38,6 +38,7 @@ export class QueueHost {
   #queue: Queue | null = null;
   #report: FleetReport;
   #held: (() => void)[] = [];
+  #isAtWork = false;
   #commit: Planned | null = null;
   /** Counts lives of the object: what belongs to an earlier one is void. */
   life = 0;
@@ -182,9 +183,13 @@ export class QueueHost {
     });
   }
 
-  /** Lets something out when the commit that it speaks of is on disk. */
+  /**
+   * Lets something out when the commit that it speaks of is on disk: at once where no work and no commit is under way,
+   * since nothing else would let it out then.
+   */
   hold(output: () => void): void {
-    this.#held.push(output);
+    if (this.#isAtWork || this.disk.isDirty) this.#held.push(output);
+    else output();
   }
 
   /** Untold events go with the object, and a call under way is never answered. */
@@ -208,6 +213,7 @@ export class QueueHost {
   }
 
   #do(work: (queue: Queue) => void): void {
+    this.#isAtWork = true;
     try {
       work(this.#queue as Queue);
     } catch (error) {
@@ -215,6 +221,7 @@ export class QueueHost {
     }
     if (this.#queue) this.oracle.rowsKnown(this.#queue, this.disk);
     if (this.disk.isDirty || this.#queue?.isWriteDue) this.#queue?.beforeCommit();
+    this.#isAtWork = false;
     if (this.disk.isDirty && this.#beforeCommit) {
       const run = this.#beforeCommit;
       this.#beforeCommit = null;

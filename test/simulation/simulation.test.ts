@@ -21,6 +21,16 @@ describe('the whole road in one virtual world', () => {
     expect(other.hash).not.toBe(one.hash);
   });
 
+  it('answers a caller of a model that nobody serves, though nothing else happens in the queue', async () => {
+    const { workers, callers, ...rest } = drawPlan(667);
+    const worker = { ...workers[0]!, adapters: null };
+    const caller = { ...callers[0]!, at: 38_000, adapter: 'red', waitMs: 0, tries: 1, hangsUpAfterMs: null };
+    const plan = { ...rest, workers: [worker], callers: [caller], jobs: [], batches: [], faults: [] };
+    const result = await simulate({ ...plan, commitMs: 0, troubleEndsMs: 39_000 });
+    expect(result.violation).toBeNull();
+    expect(result.lines).toContainEqual(expect.stringContaining(`${caller.id}-1 ended: refused`));
+  });
+
   it(`keeps every promise over ${SEEDS} seeds of broken networks, processes, disks and engines`, async () => {
     let moved = 0;
     for (let seed = 1; seed <= SEEDS; seed++) {
