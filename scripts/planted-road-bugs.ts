@@ -16,6 +16,18 @@ export const ROAD_BUGS: readonly Bug[] = [
     becomes: '',
   },
   {
+    name: 'a request is tried again where it failed, though another worker is idle',
+    file: 'src/queue/dispatch/retries.ts',
+    line: '    !job.failed_at.includes(worker.session.worker_id) &&\n',
+    becomes: '    job.failed_at.length === 0 &&\n',
+  },
+  {
+    name: 'a request is tried again at a worker before its failure is known',
+    file: 'src/queue/dispatch/retries.ts',
+    line: 'return failed.running.has(job.id) ? HEARD_WITHIN_MS : 0;',
+    becomes: 'return 0;',
+  },
+  {
     name: 'frames leave before their commit',
     file: 'test/simulation/queue-host.ts',
     line: 'this.#held.push(output);',

@@ -6,9 +6,6 @@ import { GONE, type HangUp } from './hang-up.ts';
 /** Pause before asking again for a worker after one released the job, ms; doubles up to the second. */
 const RELEASE_PAUSE_MS = { first: 20, most: 1000 };
 
-/** Pause before asking again after an attempt failed, ms. */
-const RETRY_PAUSE_MS = 20;
-
 /** @typeParam Answer what carries the answer of an engine */
 export interface AttemptLoopPorts<Answer> {
   queue: {
@@ -50,7 +47,7 @@ export type Outcome<Answer = Response> =
   /** A worker without an answer socket finished it. */
   | Extract<RequestAnswer, { kind: 'result' }>
   /** Final, or the last of the attempts. */
-  | { kind: 'failed'; failure: Failure; attempts: number; fence?: number }
+  | { kind: 'failed'; failure: Failure; attempts: number; fence?: number; worker_id?: string }
   | Extract<RequestAnswer, { kind: 'refused' }>
   /** The caller hung up: the answer is not read. */
   | { kind: 'gone' };
@@ -76,6 +73,7 @@ export async function runAttempts<Answer>(
   let pause = RELEASE_PAUSE_MS.first;
   /** Of the newest attempt that failed; 0: it is not known. */
   let fence: number | null = null;
+  const failedAt = new Set<string>();
   while (true) {
     const left = (ms: number | undefined) => (ms === undefined ? undefined : ms - (ports.now() - started));
     const [deadline_ms, limit_ms] = [left(call.deadline_ms), left(call.limit_ms)];
@@ -83,7 +81,16 @@ export async function runAttempts<Answer>(
       return { kind: 'failed', failure: DEADLINE_PASSED, attempts };
     }
     const again: Pick<WaitingRequest, 'earlier'> =
-      fence === null ? {} : { earlier: { attempts, fence_token: fence, elapsed_ms: ports.now() - started } };
+      fence === null
+        ? {}
+        : {
+            earlier: {
+              attempts,
+              fence_token: fence,
+              elapsed_ms: ports.now() - started,
+              failed_at: [...failedAt],
+            },
+          };
     const outcome: Exclude<Outcome<Answer>, { kind: 'gone' }> | typeof GONE = await attempt(
       { ...call, deadline_ms, limit_ms, ...again },
       hangUp,
@@ -103,8 +110,7 @@ export async function runAttempts<Answer>(
     }
     attempts += 1;
     if (!outcome.failure.retryable || attempts >= limits.CALL_ATTEMPTS) return { ...outcome, attempts };
-    // The queue hears on another socket why the worker failed, such as an adapter that it could not load.
-    await ports.sleep(RETRY_PAUSE_MS);
+    if (outcome.worker_id !== undefined) failedAt.add(outcome.worker_id);
   }
 }
 
@@ -121,13 +127,15 @@ async function attempt<Answer>(
     ports.waitUntil(asked.then(again, () => {}));
     return GONE;
   }
-  if (dispatched.kind === 'error') return { kind: 'failed', failure: dispatched.failure, attempts: 0 };
-  if (dispatched.kind !== 'stream') return dispatched;
+  if (dispatched.kind !== 'stream' && dispatched.kind !== 'error') return dispatched;
+  const { worker_id } = dispatched;
+  const failed = (failure: Failure) => ({ kind: 'failed', failure, attempts: 0, worker_id }) as const;
+  if (dispatched.kind === 'error') return failed(dispatched.failure);
   let opened: Opened<Answer> | typeof GONE;
   try {
     const opening = ports.openStream(dispatched.stream_id, {
       call,
-      worker_id: dispatched.worker_id,
+      worker_id,
       ...(dispatched.headers && { headers: dispatched.headers }),
     });
     opened = await hangUp.or(opening);
@@ -135,12 +143,12 @@ async function attempt<Answer>(
     if (opened === GONE) void opening.then((late) => 'answer' in late && late.drop()).catch(() => {});
   } catch (error) {
     if (hangUp.hasHappened) return GONE;
-    const message = `the relay of worker ${dispatched.worker_id} failed: ${(error as Error).message}`;
-    return { kind: 'failed', failure: { message, code: 'worker_error', retryable: true }, attempts: 0 };
+    const message = `the relay of worker ${worker_id} failed: ${(error as Error).message}`;
+    return failed({ message, code: 'worker_error', retryable: true });
   }
   if (opened === GONE) return GONE;
   if ('answer' in opened) return { kind: 'answer', answer: opened.answer };
-  return { kind: 'failed', failure: opened.broken, attempts: 0, fence: dispatched.fence_token };
+  return { ...failed(opened.broken), fence: dispatched.fence_token };
 }
 
 /** A deadline that a worker cannot meet is a release, and retryable; one that passed is neither. */

@@ -1,6 +1,7 @@
 import { expireInMemory } from './commands/expire.ts';
 import { get } from './commands/wait.ts';
 import { takeWhatWasLeft } from './dispatch/other-models.ts';
+import { placeRetries } from './dispatch/retries.ts';
 import { wakeOverdue } from './dispatch/waking.ts';
 import { countDecided } from './events/counts.ts';
 import type { Core } from './state/state.ts';
@@ -32,6 +33,7 @@ const TIMED: readonly Timed[] = [
   },
   { dueAt: ({ ready }) => ready.wakesAt, run: wakeOverdue },
   { dueAt: ({ ready }) => ready.looksAt, run: takeWhatWasLeft },
+  { dueAt: ({ ready }) => ready.retriesAt, run: placeRetries },
   { dueAt: ({ limits }) => limits.earlier.nextLost, run: ({ limits }) => limits.endLost() },
   { dueAt: ({ requests }) => requests.nextDecided, run: countDecided },
 ];

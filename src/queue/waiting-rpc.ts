@@ -114,6 +114,8 @@ export interface EarlierAttempts {
   fence_token: number;
   /** Since the first was asked for. */
   elapsed_ms: number;
+  /** Workers at which the attempts that count failed; left out: they are not known. */
+  failed_at?: readonly string[];
 }
 
 export type RefusalReason = Extract<RequestAnswer, { kind: 'refused' }>['reason'];

@@ -7,6 +7,8 @@ import { frameText } from './trace.ts';
 interface Host {
   readonly oracle: Oracle;
   hold(output: () => void): void;
+  /** Hears of every frame that is written. */
+  readonly retries: { sent(worker: string, text: string): void };
   /** Hears of every frame that left. */
   readonly forger: { sent(to: ControlConnection, text: string): void };
 }
@@ -45,6 +47,7 @@ export class ControlConnection implements Connection {
   sendJob(frame: string | Uint8Array<ArrayBuffer>): void {
     const text = typeof frame === 'string' ? frame : frameText(frame);
     this.#host.oracle.frameWritten(text, this.link);
+    if (this.#session) this.#host.retries.sent(this.#session.worker_id, text);
     this.#host.hold(() => {
       this.#host.oracle.frameSent(text);
       this.#host.forger.sent(this, text);

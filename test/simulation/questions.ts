@@ -1,11 +1,19 @@
 import type { QueueStub } from '../../src/asking/objects.ts';
 import type { QueueRpc } from '../../src/queue/contract.ts';
 import type { Queue } from '../../src/queue/queue.ts';
-import { isUnserved, type RequestAnswer, type SubmitJob, type Unserved } from '../../src/queue/rpc.ts';
+import {
+  isUnserved,
+  type RequestAnswer,
+  type SubmitJob,
+  type Unserved,
+  type WaitingRequest,
+} from '../../src/queue/rpc.ts';
 import type { Random } from '../support/random.ts';
 import type { ProcessTimeline } from './process-timeline.ts';
 
 interface QuestionPorts {
+  /** Hears of every request that a gateway asks. */
+  asked(request: WaitingRequest): void;
   timeline: ProcessTimeline;
   random: Random;
   /** @returns false: there is no queue at the moment */
@@ -47,7 +55,7 @@ export class Questions {
     return queueCalls(
       <T>(ask: (queue: Queue, answer: (value: T) => void) => void): Promise<T> =>
         this.#ask<T>(isAlive, (queue, bring) => ask(queue, (value) => this.#ports.hold(() => bring(value)))),
-      this.#ports.tellFleet,
+      this.#ports,
     );
   }
 
@@ -69,7 +77,10 @@ export class Questions {
   }
 }
 
-function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueRpc & Pick<QueueStub, 'request'> {
+function queueCalls(
+  rpc: Rpc,
+  { asked, tellFleet }: Pick<QuestionPorts, 'asked' | 'tellFleet'>,
+): QueueRpc & Pick<QueueStub, 'request'> {
   const unasked = () => Promise.reject(new Error('not part of this run'));
   const submitBy = <T extends object>(
     submit: (queue: Queue, jobs: SubmitJob[], ids: string[]) => (T | Unserved)[],
@@ -83,12 +94,13 @@ function queueCalls(rpc: Rpc, tellFleet: () => Promise<unknown>): QueueRpc & Pic
     });
   return {
     request: (job) =>
-      rpc<RequestAnswer | Unserved>((queue, answer) =>
+      rpc<RequestAnswer | Unserved>((queue, answer) => {
+        asked(job);
         queue.do('request', job, (said) => {
           if (isUnserved(said)) void tellFleet().then(() => answer(said));
           else answer(said);
-        }),
-      ),
+        });
+      }),
     submit: (jobs) => submitBy((queue, jobs, ids) => queue.submit(jobs, ids), jobs),
     submitAndListen: (jobs, listener) =>
       submitBy((queue, jobs, ids) => queue.do('submitAndListen', jobs, ids, listener), jobs),

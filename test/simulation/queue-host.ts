@@ -13,6 +13,7 @@ import type { Link } from './network.ts';
 import type { Oracle } from './oracle.ts';
 import { Questions } from './questions.ts';
 import type { QueueHostPorts } from './queue-host-ports.ts';
+import { RetryCheck } from './retry-check.ts';
 import type { Planned } from './timeline.ts';
 import { framesIn } from './trace.ts';
 
@@ -35,6 +36,7 @@ export class QueueHost {
   readonly #connections = new Set<ControlConnection>();
   /** Of the gateway. */
   readonly questions: Questions;
+  #retries: RetryCheck;
   #queue: Queue | null = null;
   #report: FleetReport;
   #held: (() => void)[] = [];
@@ -77,7 +79,9 @@ export class QueueHost {
       if (this.#queue) this.#do((queue) => queue.onFrame(by, parseJson(WorkerFrame, text), 'forged'));
     });
     this.#report = this.#newReport();
+    this.#retries = this.#newRetries();
     this.questions = new Questions({
+      asked: (request) => this.#retries.asked(request),
       timeline: ports.timeline,
       random: this.#random,
       ask: (question) => {
@@ -169,7 +173,10 @@ export class QueueHost {
     this.#connections.add(connection);
     link.accepted({
       text: (message) => {
-        for (const text of framesIn(message)) if (!connection.isGivenUp) this.oracle.frameHeard(text);
+        for (const text of framesIn(message)) {
+          if (!connection.isGivenUp) this.oracle.frameHeard(text);
+          this.#retries.heard(connection.load()?.worker_id ?? null, text);
+        }
         // A crash in the commit of one loses those behind it.
         for (const frame of parseFrames(WorkerFrame, message, 'result'))
           if (this.#queue)
@@ -211,6 +218,16 @@ export class QueueHost {
       failed: () => {},
     });
   }
+
+  #newRetries(): RetryCheck {
+    return new RetryCheck(this.oracle, () => this.now);
+  }
+
+  /** Hears of every frame that is written. */
+  readonly retries = {
+    sent: (worker: string, text: string) =>
+      this.#retries.sent(worker, text, () => this.#queue?.read('sessions') ?? []),
+  };
 
   #do(work: (queue: Queue) => void): void {
     this.#isAtWork = true;
@@ -257,6 +274,7 @@ export class QueueHost {
 
   #forget(): void {
     this.life += 1;
+    this.#retries = this.#newRetries();
     this.#latestNow = 0;
     this.#isEnding = false;
     this.#queue = null;
@@ -316,10 +334,12 @@ export class QueueHost {
       now: () => this.now,
       random: () => this.#random.next(),
       connections: () => [...this.#connections],
-      breakStream: (worker, stream, reason) =>
+      breakStream: (worker, stream, reason) => {
+        this.#retries.gaveUp(worker);
         this.hold(() => {
           if (life === this.life) this.#ports.breakStream(worker, stream, reason);
-        }),
+        });
+      },
       closeAnswers: () => {},
       tellFleet: (event) =>
         this.hold(() => {

@@ -82,6 +82,7 @@ export function request(
     file_key: null,
     older,
     earlier: asked.earlier ?? null,
+    failed_at: [...(asked.earlier?.failed_at ?? []), ...(asked.moved ? [asked.moved.worker_id] : [])],
     begun: asked.moved ? begunAt(asked.moved, movedAt) : null,
     reply: (said) => answer(withHeaders(core, job, said)),
   };

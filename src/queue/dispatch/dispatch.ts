@@ -7,6 +7,7 @@ import { hasRoomForBatch, interactiveWorkWaits, mayBeginBatchWork, poolSlots } f
 import { chooseWaiting, chooseWorker, isPassedOver, rivalsOf } from './choose.ts';
 import { firstJobs } from './fair-order.ts';
 import { otherModels } from './other-models.ts';
+import { holdRetry, mayHaveAgain } from './retries.ts';
 import { send } from './send.ts';
 import { isLeftToOthers } from './suitability.ts';
 import { holdForAwake, mayWake } from './waking.ts';
@@ -72,12 +73,14 @@ function placeWaiting(core: Core, job: WaitingJob): boolean {
       (candidate) =>
         mayRun(candidate, job.model) &&
         !candidate.declined.has(job.id) &&
+        mayHaveAgain(core, job, candidate) &&
         mayBegin(candidate) &&
         mayWake(core, job, candidate),
       job,
     );
     if (!worker) {
       holdForAwake(core, job);
+      holdRetry(core, job);
       if (isBatchWork(job) && !hasRoomForBatch(poolSlots(core, job.config_id)))
         core.ready.heldBack.add(job.config_id);
       return false;
@@ -112,7 +115,7 @@ function placeNext(core: Core, least: Worker, job: Job, fits: (worker: Worker) =
 }
 
 function mayHave(core: Core, worker: Worker, job: Job): boolean {
-  if (job.mode === 'waiting') return mayRun(worker, job.model);
+  if (job.mode === 'waiting') return mayRun(worker, job.model) && mayHaveAgain(core, job, worker);
   return job.model === null || !otherModels(core, worker).has(job.model);
 }
 

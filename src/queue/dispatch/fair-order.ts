@@ -6,6 +6,7 @@ import type { Core } from '../state/state.ts';
 import type { Worker } from '../state/worker.ts';
 import { olderOf } from './choose.ts';
 import { lookAgain, otherModels } from './other-models.ts';
+import { mayHaveAgain } from './retries.ts';
 
 /**
  * Which jobs may be given to a worker next: of the highest priority there is, those of the tenant that was served least
@@ -71,7 +72,7 @@ function fairJobs(
   let least = Number.POSITIVE_INFINITY;
   for (const share of line.inOrder()) {
     if (share.counter > least + WARM_SLACK) break;
-    const isWanted = ({ id }: WaitingJob) => !worker.declined.has(id);
+    const isWanted = (job: WaitingJob) => !worker.declined.has(job.id) && mayHaveAgain(core, job, worker);
     const waiting = share.firstFor(models, most - found.length, isWanted);
     if (found.length === 0) {
       const stored = nextStored(core, worker, place, share);

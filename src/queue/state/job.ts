@@ -97,6 +97,8 @@ export interface WaitingJob {
   older: { worker_id: string; fence_token: number } | null;
   /** What the gateway tells of earlier attempts; null: there were none. */
   earlier: EarlierAttempts | null;
+  /** Workers at which attempts failed, or whose answer is moved (dispatch/retries.ts). */
+  failed_at: readonly string[];
   /** Of an answer that was moved, epoch ms: when its first worker was given it, and its caller its first token. */
   begun: { given_at: number; first_token_at: number } | null;
   /** Tells the gateway; null once told, at dispatch where a relay carries the answer. */

@@ -19,6 +19,9 @@ export class ReadySet {
    */
   readonly leftToOthers = new Set<string>();
   looksAt: number | null = null;
+  /** Requests to be tried again that found no slot (dispatch/retries.ts); looked at again at `retriesAt`, epoch ms. */
+  readonly retries = new Set<WaitingJob>();
+  retriesAt: number | null = null;
 
   /** The worker may take more than before: a slot is free again, or it registered, resumed or eased. */
   worker(worker: Worker): void {

@@ -97,6 +97,27 @@ describe('the attempts of a request', () => {
     expect(seen.calls.map((call) => call.job_id)).toEqual(['job-1', 'job-1', 'job-1']);
   });
 
+  it('asks again at once, and tells where attempts failed, not where the request was released', async () => {
+    const at = (worker_id: string): RequestAnswer => ({ ...STREAM, worker_id });
+    const failure = { message: 'it broke', code: 'worker_error', retryable: true } as const;
+    const base: RequestAnswer = { kind: 'error', failure, worker_id: 'base' };
+    const { ports, seen } = script(
+      [at('a'), at('b'), base, at('c')],
+      [DIED, DRAINING, new Response('at last')],
+    );
+    const outcome = await runAttempts(CALL, alive(), ports);
+    expect(outcome.kind).toBe('answer');
+    expect(seen.calls.map(({ earlier }) => earlier?.failed_at)).toEqual([
+      undefined,
+      ['a'],
+      ['a'],
+      ['a', 'base'],
+    ]);
+    const failedAtOnce = script([at('a')], [DIED]);
+    await runAttempts(CALL, alive(), failedAtOnce.ports);
+    expect(failedAtOnce.seen.waited).toBe(0);
+  });
+
   it('gives up after the last attempt and says why and how many there were', async () => {
     const { ports, seen } = script([STREAM], [DIED]);
     const outcome = await runAttempts(CALL, alive(), ports);
@@ -163,7 +184,11 @@ describe('the attempts of a request', () => {
 
     const failure = { message: 'Error code: 400 - bad', code: 'worker_error', retryable: false };
     const failed = script([{ kind: 'error', failure, worker_id: 'base' }]);
-    expect(await runAttempts(CALL, alive(), failed.ports)).toEqual({ kind: 'failed', failure, attempts: 1 });
+    expect(await runAttempts(CALL, alive(), failed.ports)).toMatchObject({
+      kind: 'failed',
+      failure,
+      attempts: 1,
+    });
   });
 
   it('treats a relay that fails like an attempt that broke', async () => {

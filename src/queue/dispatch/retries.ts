@@ -1,0 +1,60 @@
+import type { Job, WaitingJob } from '../state/job.ts';
+import type { Core } from '../state/state.ts';
+import { awaitsTurn, mayRun, usableSlots, type Worker } from '../state/worker.ts';
+import { ADAPTER, modelCost } from './affinity.ts';
+
+/**
+ * Where a request goes after an attempt at it failed: to another worker than before, while another one fits. A worker
+ * that fails at once is always the least loaded one, so it would get all attempts. What breaks an answer comes to the
+ * gateway over the relay, and the queue hears of it on another socket: the gateway may ask again first.
+ */
+
+/** The request waits this long for a slot of another worker before the worker that failed may have it again, ms. */
+export const ELSEWHERE_WITHIN_MS = 5000;
+
+/** It waits this long for the word of the worker that failed, ms: where only the relay was lost, none comes. */
+export const HEARD_WITHIN_MS = 1000;
+
+/** The queue looks again after this many ms at requests that it kept from a worker: the other workers may be gone. */
+const LOOK_AGAIN_MS = 1000;
+
+/** Whether the job may be given to this worker now, as far as its earlier attempts go. */
+export function mayHaveAgain(core: Core, job: Job, worker: Worker): boolean {
+  if (job.mode === 'stored' || !job.failed_at.includes(worker.session.worker_id)) return true;
+  const from = job.created_at + patienceMs(core, job, worker);
+  // Its caller would be turned away before that.
+  return from <= core.now() || job.slot_by <= from;
+}
+
+function patienceMs(core: Core, job: WaitingJob, failed: Worker): number {
+  if (core.workers.all().some((worker) => isBetter(worker, failed, job))) return ELSEWHERE_WITHIN_MS;
+  return failed.running.has(job.id) ? HEARD_WITHIN_MS : 0;
+}
+
+/** Whether the job is to be tried at this worker, now or when a slot frees, rather than again at the one that failed. */
+function isBetter(worker: Worker, failed: Worker, job: WaitingJob): boolean {
+  return (
+    !job.failed_at.includes(worker.session.worker_id) &&
+    usableSlots(worker) > 0 &&
+    mayRun(worker, job.model) &&
+    !worker.declined.has(job.id) &&
+    // The other way round jobs wait for an engine that is awake (waking.ts).
+    (!awaitsTurn(worker) || awaitsTurn(failed)) &&
+    modelCost(worker, job.model) < ADAPTER.failed
+  );
+}
+
+/** A retry found no slot: it is looked at again soon, since a worker that leaves offers none. */
+export function holdRetry({ ready, now }: Core, job: WaitingJob): void {
+  if (job.failed_at.length === 0) return;
+  ready.retries.add(job);
+  ready.retriesAt ??= now() + LOOK_AGAIN_MS;
+}
+
+/** Looks for a slot again for the retries that found none. */
+export function placeRetries({ ready, now }: Core): void {
+  if (ready.retriesAt === null || ready.retriesAt > now()) return;
+  ready.retriesAt = null;
+  for (const job of ready.retries) ready.job(job);
+  ready.retries.clear();
+}

@@ -1,0 +1,93 @@
+import type { SessionShare } from '../../src/fleet/rpc.ts';
+import { ELSEWHERE_WITHIN_MS, HEARD_WITHIN_MS } from '../../src/queue/dispatch/retries.ts';
+import type { WaitingRequest } from '../../src/queue/rpc.ts';
+import type { Oracle } from './oracle.ts';
+
+/** A request that a gateway asks for again, as it was last asked. */
+interface Retry {
+  model: string | null;
+  failedAt: readonly string[];
+  askedAt: number;
+}
+
+/** What the check reads of a worker's frame. */
+interface Told {
+  type: string;
+  /** Of `register` alone. */
+  worker_id?: string;
+  job_id?: string;
+  slots_free?: number;
+  awaits_turn?: true;
+}
+
+/** Says when a request is tried again where it failed, though another worker was idle, or the queue did not know yet. */
+export class RetryCheck {
+  readonly #oracle: Oracle;
+  readonly #now: () => number;
+  readonly #retries = new Map<string, Retry>();
+  /** Attempts that workers have not told the end of: the worker by the job. */
+  readonly #running = new Map<string, string>();
+  /** Workers whose newest gauges say that they take more. */
+  readonly #ready = new Set<string>();
+
+  constructor(oracle: Oracle, now: () => number) {
+    this.#oracle = oracle;
+    this.#now = now;
+  }
+
+  asked({ job_id, model, earlier, moved }: WaitingRequest): void {
+    const failedAt = [...(earlier?.failed_at ?? []), ...(moved ? [moved.worker_id] : [])];
+    this.#retries.set(job_id, { model, failedAt, askedAt: this.#now() });
+  }
+
+  /** @param worker null: it has not registered */
+  heard(worker: string | null, text: string): void {
+    const frame = JSON.parse(text) as Told;
+    if (frame.worker_id !== undefined) return this.gaveUp(frame.worker_id);
+    if (worker === null) return;
+    if (frame.type === 'load') {
+      if ((frame.slots_free ?? 0) > 0 && !frame.awaits_turn) this.#ready.add(worker);
+      else this.#ready.delete(worker);
+    }
+    if (frame.job_id !== undefined && /^job_(error|result|result_ref|release)$/.test(frame.type)) {
+      if (this.#running.get(frame.job_id) === worker) this.#running.delete(frame.job_id);
+    }
+  }
+
+  /** A frame was written. @param sessions of all workers, as they are after it */
+  sent(worker: string, text: string, sessions: () => readonly SessionShare[]): void {
+    if (!text.startsWith('{"type":"job"')) return;
+    const { job_id: jobId } = JSON.parse(text) as { job_id: string };
+    const retry = this.#retries.get(jobId);
+    const stillRuns = this.#running.get(jobId) === worker;
+    this.#running.set(jobId, worker);
+    if (!retry?.failedAt.includes(worker)) return;
+    const passed = this.#now() - retry.askedAt;
+    if (stillRuns && passed < HEARD_WITHIN_MS)
+      this.#oracle.violated('a retry waits for the word of the worker', `${jobId} at ${worker}`);
+    const idle = sessions().find((session) => this.#isIdle(session, retry));
+    if (idle !== undefined && passed < ELSEWHERE_WITHIN_MS)
+      this.#oracle.violated(
+        'a retry goes elsewhere',
+        `${jobId} was given to ${worker} again while ${idle.worker_id} was idle`,
+      );
+  }
+
+  #isIdle({ worker_id, state, capacity, running, models, adapters }: SessionShare, retry: Retry): boolean {
+    return (
+      !retry.failedAt.includes(worker_id) &&
+      state === 'ready' &&
+      running === 0 &&
+      capacity > 0 &&
+      adapters === null &&
+      this.#ready.has(worker_id) &&
+      (retry.model === null || models.includes(retry.model))
+    );
+  }
+
+  /** The queue does not wait for its word any more. */
+  gaveUp(worker: string): void {
+    this.#ready.delete(worker);
+    for (const [job, by] of this.#running) if (by === worker) this.#running.delete(job);
+  }
+}
