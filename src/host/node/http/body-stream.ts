@@ -1,6 +1,16 @@
 import type { IncomingMessage } from 'node:http';
 import { HttpError } from '../../../gateway/errors.ts';
 
+/** Why bodies cannot be read any further. */
+const faults = new WeakMap<IncomingMessage, HttpError>();
+
+/** What comes of a body is none: whoever reads it gets what came before, and then this error. */
+export function breakBody(incoming: IncomingMessage, fault: HttpError): void {
+  if (faults.has(incoming)) return;
+  faults.set(incoming, fault);
+  incoming.emit('error', fault);
+}
+
 /**
  * The body of a request as a stream of bytes. Nothing is read ahead: what the gateway has not asked for stays in the
  * connection, and its sender waits.
@@ -23,6 +33,8 @@ export function bodyStream(incoming: IncomingMessage, begin: () => void): Readab
       rest = null;
       if (piece !== null) return piece;
       if (incoming.readableEnded) return null;
+      const fault = faults.get(incoming);
+      if (fault) throw fault;
       // Not an error of ours: nobody reads the answer, and nothing is logged.
       if (incoming.destroyed) throw new HttpError(499, 'The caller hung up.', 'caller_gone');
       await new Promise<void>((done) => {

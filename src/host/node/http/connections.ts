@@ -1,5 +1,7 @@
+import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import { refusalOf, refuse } from './refusal.ts';
+import { breakBody } from './body-stream.ts';
+import { bodyRefusalOf, refusalOf, refuse } from './refusal.ts';
 
 /** A caller that has closed its side has this long to be given what is nearly done, ms. */
 const HALF_OPEN_MS = 1000;
@@ -9,8 +11,8 @@ const MOST_REQUESTS = 100;
 
 /** What is known of a connection. */
 interface Connection {
-  /** Its requests without a whole answer: each is told when the caller is gone. */
-  requests: Set<() => void>;
+  /** Its requests without a whole answer, and what tells each of them that the caller is gone. */
+  requests: Map<IncomingMessage, () => void>;
   isWebSocket: boolean;
 }
 
@@ -26,12 +28,12 @@ export class Connections {
   }
 
   add(socket: Socket): void {
-    const requests = new Set<() => void>();
+    const requests: Connection['requests'] = new Map();
     this.#open.set(socket, { requests, isWebSocket: false });
     let timer: NodeJS.Timeout | undefined;
     socket.once('end', () => {
       if (requests.size === 0) return;
-      for (const gone of requests) gone();
+      for (const gone of requests.values()) gone();
       timer = setTimeout(() => socket.destroy(), HALF_OPEN_MS);
     });
     socket.once('close', () => {
@@ -41,12 +43,12 @@ export class Connections {
   }
 
   /** A request has come. @param gone its caller has left @returns is called when it has been answered */
-  begin(socket: Socket, gone: () => void): () => void {
+  begin(socket: Socket, incoming: IncomingMessage, gone: () => void): () => void {
     const connection = this.#open.get(socket);
-    connection?.requests.add(gone);
+    connection?.requests.set(incoming, gone);
     if (connection && connection.requests.size > MOST_REQUESTS) socket.destroy();
     return () => {
-      connection?.requests.delete(gone);
+      connection?.requests.delete(incoming);
       if (this.#areClosing) this.#endIdle();
     };
   }
@@ -60,12 +62,18 @@ export class Connections {
   /** A connection broke, or carries what is no HTTP. */
   onFault(error: NodeJS.ErrnoException, socket: Socket): void {
     if (this.#refused.has(socket)) return;
-    // Behind the beginning of another answer it would be taken for a part of that.
-    const isBusy = (this.#open.get(socket)?.requests.size ?? 0) > 0;
+    const requests = [...(this.#open.get(socket)?.requests.keys() ?? [])];
     const isMute = socket.bytesRead === 0;
-    if (error.code === 'ECONNRESET' || isBusy || isMute || !socket.writable) return void socket.destroy();
+    if (error.code === 'ECONNRESET' || isMute || !socket.writable) return void socket.destroy();
+    if (requests.length > 0) {
+      const unread = requests.find(({ complete }) => !complete);
+      // Its own answer says what is wrong with its body. A caller that closed its side within that is not there to read it.
+      if (unread && error.code !== 'HPE_INVALID_EOF_STATE') return breakBody(unread, bodyRefusalOf(error));
+      // Behind the beginning of another answer a refusal would be taken for a part of that.
+      return void socket.destroy();
+    }
     this.#refused.add(socket);
-    refuse(socket, refusalOf(error.code));
+    refuse(socket, refusalOf(error));
   }
 
   /** Ends connections that wait for nothing, now and when they have their answers. */

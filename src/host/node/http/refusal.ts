@@ -9,8 +9,11 @@ const READ_WITHIN_MS = 2000;
 /** Bytes of a request's head that are read. */
 export const HEAD_BYTES = 64 * 1024;
 
-/** What HTTP itself has to say against a request. @param code of Node's error */
-export function refusalOf(code: string | undefined): HttpError {
+/** An error of Node's HTTP, with what its parser says of the cause. */
+export type HttpFault = NodeJS.ErrnoException & { reason?: string };
+
+/** What HTTP itself has to say against a request. */
+export function refusalOf({ code, reason }: HttpFault): HttpError {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
       return new HttpError(
@@ -18,13 +21,23 @@ export function refusalOf(code: string | undefined): HttpError {
         `The head of the request is larger than ${HEAD_BYTES / 1024} KiB.`,
         'head_too_large',
       );
-    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
-      return new HttpError(413, 'The chunks of the body have too long extensions.', 'too_large');
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return new HttpError(408, 'The head of the request came too slowly.', 'head_too_slow');
     default:
-      return new HttpError(400, 'This is no request of HTTP/1.1.', 'invalid_request');
+      return new HttpError(400, `This is no request of HTTP/1.1${because(reason)}.`, 'invalid_request');
   }
+}
+
+/** The same where the head was fine, and what follows it is no body. */
+export function bodyRefusalOf({ code, reason }: HttpFault): HttpError {
+  if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW') {
+    return new HttpError(413, 'The chunks of the body have too long extensions.', 'too_large');
+  }
+  return new HttpError(400, `The chunks of the body cannot be read${because(reason)}.`, 'invalid_request');
+}
+
+function because(reason: string | undefined): string {
+  return reason ? ` (${reason})` : '';
 }
 
 /** Answers what is no request with an error, and ends the connection once its caller can have read it. */

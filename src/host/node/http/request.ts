@@ -10,12 +10,14 @@ const IMPOSSIBLE = new Set(['CONNECT', 'TRACE', 'TRACK']);
  * The request as the gateway reads it.
  * @param signal fires when the caller is gone
  * @param askForBody is called before its body is read for the first time
- * @throws HttpError 400, 405
+ * @throws HttpError 400, 405, 417
  */
 export function requestOf(incoming: IncomingMessage, signal: AbortSignal, askForBody: () => void): Request {
   const { method = 'GET' } = incoming;
   if (IMPOSSIBLE.has(method)) throw impossibleMethod(method);
   const headers = headersOf(incoming);
+  const expected = headers.get('expect');
+  if (expected !== null && expected.toLowerCase() !== '100-continue') throw unmetExpectation(expected);
   const url = urlOf(incoming, headers.get('host'));
   const body = hasBody(incoming) ? bodyStream(incoming, askForBody) : null;
   const init = { method, headers, signal, ...(body && { body, duplex: 'half' as const }) };
@@ -57,6 +59,11 @@ function urlOf(incoming: IncomingMessage, host: string | null): string {
 function ownHost({ socket }: IncomingMessage): string {
   const address = socket.localAddress?.replace(/^::ffff:/, '') ?? '127.0.0.1';
   return `${dialableHost(address)}:${socket.localPort}`;
+}
+
+function unmetExpectation(expected: string): HttpError {
+  const message = `"Expect: ${expected}" cannot be met here; "Expect: 100-continue" can, and so can none.`;
+  return new HttpError(417, message, 'expectation_failed');
 }
 
 export function impossibleMethod(method: string): HttpError {

@@ -89,6 +89,7 @@ export async function createServer(parts: ServerParts): Promise<RunningServer> {
   server.on('connection', (socket) => connections.add(socket));
   server.on('request', (incoming, outgoing) => answer(incoming, outgoing));
   server.on('checkContinue', (incoming, outgoing) => answer(incoming, outgoing, true));
+  server.on('checkExpectation', (incoming, outgoing) => answer(incoming, outgoing));
   server.on('upgrade', (incoming, socket, head) => {
     serveUpgrade(parts, connections, incoming, socket as Socket, head).catch((error: unknown) => {
       toHttpError(error);
@@ -127,7 +128,7 @@ async function serve(
   // Requests behind one that broke the connection off.
   if (incoming.socket.destroyed) return;
   const hangUp = new HangUp();
-  const leave = connections.begin(incoming.socket, () => hangUp.happen());
+  const leave = connections.begin(incoming.socket, incoming, () => hangUp.happen());
   outgoing.on('error', () => {});
   incoming.on('error', () => {});
   outgoing.once('close', () => {
@@ -160,7 +161,7 @@ async function serveUpgrade(
   socket.on('error', () => {});
   const gone = new AbortController();
   const abort = () => gone.abort();
-  const leave = connections.begin(socket, abort);
+  const leave = connections.begin(socket, incoming, abort);
   socket.once('close', abort);
   const response = await answerOf(incoming, () => {
     checkHandshake(incoming);

@@ -130,6 +130,12 @@ describe('what is no request', () => {
     ['no host', 'GET / HTTP/1.1', 400, 'invalid_host'],
     ['a host that is none', 'GET / HTTP/1.1\r\nHost: a b', 400, 'invalid_host'],
     ['a host with a name of a user', 'GET / HTTP/1.1\r\nHost: a@b', 400, 'invalid_host'],
+    [
+      'an expectation that nobody here meets',
+      `GET / HTTP/1.1\r\n${HOST}\r\nExpect: magic`,
+      417,
+      'expectation_failed',
+    ],
     ['no path', `OPTIONS * HTTP/1.1\r\n${HOST}`, 400, 'invalid_target'],
     ['a method that goes elsewhere', `CONNECT q.example:443 HTTP/1.1\r\n${HOST}`, 405, 'method_not_allowed'],
     ['a method that is not possible', `TRACE / HTTP/1.1\r\n${HOST}`, 405, 'method_not_allowed'],
@@ -143,6 +149,30 @@ describe('what is no request', () => {
     expect(error).toMatchObject({ code, message: expect.any(String) });
     caller.socket.end();
     await caller.whole();
+  });
+
+  it('names what the parser found', async () => {
+    const { port } = await serving(() => new Response('reached'));
+    const caller = await raw(port, ['GET / HTTP/1.1', 'Host 127.0.0.1']);
+    await caller.hears(/no request of HTTP\/1\.1 \(Invalid header token\)/);
+  });
+
+  it.each([
+    ['at once', '5\r\nzz'],
+    ['behind a piece', '5\r\nabcde\r\nzz\r\nabc\r\n'],
+  ])('within a body is what the reader of the body gets: %s', async (_when, body) => {
+    const { port } = await serving(async (request) => new Response(await request.text()));
+    const caller = await raw(port, ['POST / HTTP/1.1', HOST, 'Transfer-Encoding: chunked'], body);
+    caller.socket.write('more of it');
+    const answer = await caller.whole();
+    expect(answer).toMatch(/^HTTP\/1\.1 400 [\s\S]*The chunks of the body cannot be read \(/);
+    expect(answer).toMatch(/connection: close/i);
+  });
+
+  it('within a body that nobody reads changes no answer', async () => {
+    const { port } = await serving(() => new Response('refused', { status: 403 }));
+    const caller = await raw(port, ['POST / HTTP/1.1', HOST, 'Transfer-Encoding: chunked'], 'zz\r\n');
+    expect(await caller.whole()).toMatch(/^HTTP\/1\.1 403 [\s\S]*refused$/);
   });
 
   it('behind a request that is being answered breaks the connection off', async () => {
