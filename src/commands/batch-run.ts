@@ -6,6 +6,7 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { OpenAI } from 'openai';
+import { plural } from '../dashboard/format.ts';
 import { EXIT, endSignals, UserError } from '../process/index.ts';
 import { ANY_ENDPOINT, urlOfLine, type Waiting } from '../protocol/index.ts';
 import { type AskOpenAI, openAIAt } from './ask-openai.ts';
@@ -56,7 +57,7 @@ export async function runBatch(file: string, options: BatchRunOptions): Promise<
       return EXIT.forced;
     }
     const progress = new Progress(begun.lines, countsOf(begun.batch), process.stderr);
-    progress.say(`Batch ${begun.batch.id} runs ${begun.lines} lines.`);
+    progress.say(`Batch ${begun.batch.id} runs ${plural(begun.lines, 'line')}.`);
     const ended = await Promise.race([stopped, watch(ask, begun.batch, progress)]);
     progress.end();
     if (ended !== null) return await finish(ask, ended, file, options);

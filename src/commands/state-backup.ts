@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { plural } from '../dashboard/format.ts';
 import { EXIT } from '../process/index.ts';
 import { takeBackup } from '../state/backup/backup.ts';
 import { restoreBackup } from '../state/backup/restore.ts';
@@ -18,7 +19,7 @@ export async function runStateBackup(to: string, options: { state: string }): Pr
   const { takenAt, bytes, reports } = await takeBackup(stateDir, folder, shown.show);
   shown.end();
   print(
-    `${folder}: ${reports.length} databases, ${sizeText(bytes)}, as of ${takenAt}; jobs: ${jobsText(jobsOf(reports))}\n` +
+    `${folder}: ${plural(reports.length, 'database')}, ${sizeText(bytes)}, as of ${takenAt}; jobs: ${jobsText(jobsOf(reports))}\n` +
       `It holds prompts, results and hashes of tokens. "worker-vllm state restore ${folder}" makes a state folder of it.`,
   );
   return EXIT.ok;

@@ -95,14 +95,15 @@ async function checkDatabase(path: string, owner: string, depth: 'start' | 'full
       return report;
     }
     database = openToRead(path);
+    if (depth === 'full') report.jobs = jobsIn(database);
+    // What a damaged page says of the version may be anything.
+    if (depth === 'full' || report.bytes <= QUICK_BYTES) readAllPages(database);
     const version = versionOf(database);
     const otherVersion = version === null ? null : versionProblem(version);
     if (otherVersion !== null) {
       report.problem = { kind: 'version', text: otherVersion };
       return report;
     }
-    if (depth === 'full') report.jobs = jobsIn(database);
-    if (depth === 'full' || report.bytes <= QUICK_BYTES) readAllPages(database);
   } catch (error) {
     // Another process writes it at this moment, and will find its faults itself.
     report.problem = isBusy(error) ? null : problemOf(error);
@@ -119,12 +120,17 @@ function openToRead(path: string): DatabaseSync {
   return openDatabase(location, { readOnly: true, timeout: 1000 });
 }
 
-/** Null for a database without our tables: nothing was written to it yet, or it is not of an object of ours. */
+/**
+ * Null for a database without our tables: nothing was written to it yet, or it is not of an object of ours.
+ * @throws Error where a database too large to be read at a start has lost what says it
+ */
 function versionOf(database: DatabaseSync): number | null {
   const tables = database.prepare(`SELECT name FROM sqlite_master WHERE name = 'schema_version'`).all();
   if (tables.length === 0) return null;
   const row = database.prepare('SELECT version FROM schema_version').get();
-  return row ? Number(row.version) : null;
+  if (!row) return null;
+  if (!Number.isInteger(row.version)) throw new Error('its version is no number');
+  return Number(row.version);
 }
 
 /** Null where they cannot be read. */

@@ -68,6 +68,17 @@ function setVersion(path: string, version: number): void {
   database.close();
 }
 
+/** The same bytes each time, which look like nothing. */
+const garbage = Array.from({ length: 3000 }, (_, at) => String.fromCharCode((at * 167 + 13) & 0xff)).join('');
+
+/** Where in the file the page begins that says which version wrote it. */
+function pageOfVersion(path: string): number {
+  const database = openDatabase(path, { readOnly: true });
+  const row = database.prepare(`SELECT rootpage FROM sqlite_master WHERE name = 'schema_version'`).get();
+  database.close();
+  return (Number(row!.rootpage) - 1) * 4096;
+}
+
 /** Everything below the folder, each file with a digest of its content; without the index that SQLite makes of a log. */
 function contents(path: string): Record<string, string> {
   const files = readdirSync(path, { recursive: true, withFileTypes: true }).filter(
@@ -101,6 +112,7 @@ describe('a state that a queue cannot use', () => {
   it.each([
     ['its head', (path: string) => overwrite(path, 0, 'garbage garbage!')],
     ['a page in the middle', (path: string) => overwrite(path, 4096 * 2, '\xff'.repeat(4096))],
+    ['the page of its version', (path: string) => overwrite(path, pageOfVersion(path) + 8, garbage)],
     ['its end', (path: string) => truncateSync(path, 9000)],
   ])('is refused at the start when a database has lost %s', async (_, damage) => {
     const path = await stateWithJobs();
