@@ -1,6 +1,7 @@
 import { startConfiguredQueue } from '../host/node/serve.ts';
 import { type QueueOptions, readQueueSettings } from '../host/node/settings.ts';
 import { createLogger, EXIT, endSignals, unlessSignalled } from '../process/index.ts';
+import { isEverywhere } from '../process/network.ts';
 
 /**
  * `worker-vllm queue`: queue and gateway alone, for workers elsewhere.
@@ -18,7 +19,8 @@ export async function runQueue(options: QueueOptions, env: NodeJS.ProcessEnv): P
       return EXIT.ok;
     }
     const asked = settings.tokens.length > 0 ? 'tokens are asked for' : 'open to this machine only';
-    log.info(`listening at ${queue.url} (${asked}), the dashboard too; state in ${settings.stateDir}`);
+    const also = isEverywhere(settings.host) ? ' and at every other address of this machine' : '';
+    log.info(`listening at ${queue.url}${also} (${asked}), the dashboard too; state in ${settings.stateDir}`);
     const ended = await Promise.race([signals.first, queue.failed]);
     if (typeof ended === 'object') {
       log.error(`the queue ends: ${ended.message}; acknowledged jobs are kept`);

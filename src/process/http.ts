@@ -80,6 +80,9 @@ const UNTRUSTED = new Set([
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ]);
 
+/** What OpenSSL says of an answer in HTTP where it expected TLS. */
+const NO_TLS = /SSL routines:.*(wrong version number|packet length too long)/s;
+
 /** Returns why a request failed, for people: `fetch`, and clients around it, hide that in the error's causes. */
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
@@ -88,6 +91,9 @@ export function reasonOf(error: unknown): string {
     if (inner.message) reason = inner;
   }
   const { message, code = '' } = reason;
+  if (NO_TLS.test(message)) {
+    return 'what answers there does not speak TLS: name it with http:// or ws://, or put what ends TLS before it';
+  }
   if (!UNTRUSTED.has(code)) return message;
   // Node advises a flag of its own, which nobody passes to a container.
   const what = message.replace(/; if the root CA is installed locally.*$/s, '');

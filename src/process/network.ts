@@ -1,5 +1,10 @@
 /** Names and addresses of hosts. Runtime-neutral: the gateway imports it too, on Cloudflare as well. */
 
+/** Whether who listens at this address does so at every address of its machine. */
+export function isEverywhere(host: string): boolean {
+  return ['0.0.0.0', '*', '::', '[::]'].includes(host);
+}
+
 /** The host of a URL that reaches what listens on this address: connecting to `0.0.0.0` is not portable. */
 export function dialableHost(host: string): string {
   if (host === '0.0.0.0' || host === '*') return '127.0.0.1';

@@ -158,7 +158,15 @@ it('a launcher names keys of providers that cannot be sent', async () => {
 
 it('a queue listens on an IPv6 address in brackets', async () => {
   const queue = cli(['queue', '--host', '[::1]', '--port', '0', '--state', stateFolder()]);
-  await queue.waitForLine(/listening at http:\/\/\[::1\]:\d+ /);
+  await queue.waitForLine(/listening at http:\/\/\[::1\]:\d+ \(/);
+});
+
+it('a queue that listens at every address says so', async () => {
+  const env = { QUEUE_TOKENS: 'submit:secret' };
+  const queue = cli(['queue', '--host', '0.0.0.0', '--port', '0', '--state', stateFolder()], env);
+  await queue.waitForLine(
+    /listening at http:\/\/127\.0\.0\.1:\d+ and at every other address of this machine \(/,
+  );
 });
 
 /** Runs as a user that /etc/passwd does not know, as containers often do. */

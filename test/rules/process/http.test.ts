@@ -1,4 +1,8 @@
-import { expect, test } from 'vitest';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
+import { WebSocket } from 'ws';
 import { postJson, reasonOf } from '../../../src/process/http.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
 
@@ -62,6 +66,17 @@ test.each<[string, Answer[], number, string]>([
   const there = receiver(...answers);
   expect(await outcomeOf(there)).toBe(message);
   expect(there.posts).toHaveLength(tries);
+});
+
+test('the reason says where TLS is spoken to a server that has none', async () => {
+  const server = createServer((_request, response) => response.end('hello')).listen(0, '127.0.0.1');
+  onTestFinished(() => void server.close());
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const fault = await fetch(`https://127.0.0.1:${port}/`).catch((error: unknown) => error);
+  expect(reasonOf(fault)).toMatch(/^what answers there does not speak TLS: name it with http:/);
+  const [ofSocket] = await once(new WebSocket(`wss://127.0.0.1:${port}/`), 'error');
+  expect(reasonOf(ofSocket)).toMatch(/^what answers there does not speak TLS: /);
 });
 
 test('the reason of a failure is the innermost, and an unknown certificate is advised on', () => {
