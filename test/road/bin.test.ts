@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import manifest from '../../package.json' with { type: 'json' };
 import { findOldNode } from '../support/old-node.ts';
 import { until } from '../support/poll.ts';
 import { startProcess, stopAllProcesses } from '../support/processes.ts';
@@ -82,5 +83,7 @@ describe.skipIf(!oldNode)('the command on an old Node', () => {
     const ended = spawnSync(oldNode!, [join(root, 'bin/worker-vllm.js')], { encoding: 'utf8' });
     expect(ended.status).toBe(2);
     expect(ended.stderr.trim().split('\n')).toEqual([expect.stringContaining('npm ci')]);
+    const needed = manifest.engines.node.replace('>=', 'needs Node ');
+    expect(ended.stderr).toContain(`${needed} or later`);
   });
 });
