@@ -39,6 +39,8 @@ export class Connections {
     socket.once('close', () => {
       clearTimeout(timer);
       this.#open.delete(socket);
+      // Node 22 tells only the first of several requests of a connection that its response is closed.
+      for (const gone of requests.values()) gone();
     });
   }
 
