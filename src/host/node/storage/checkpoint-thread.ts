@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads';
+import { SYNCS } from './write-ahead-log.ts';
 
 /** What a checkpoint did; an error as SQLite gave it. */
 export type Checkpointed =
@@ -31,7 +32,11 @@ export function checkpoint(path: string): Promise<Checkpointed> {
 
 function startThread(): Worker {
   // The text of a function, since the programs are bundles: there is no file for it beside them.
-  const started = new Worker(`(${runCheckpoints})()`, { eval: true, name: 'checkpoints' });
+  const started = new Worker(`(${runCheckpoints})()`, {
+    eval: true,
+    name: 'checkpoints',
+    workerData: SYNCS,
+  });
   started.on('message', ({ id, did }: Answer) => {
     waiting.get(id)?.(did);
     waiting.delete(id);
@@ -47,7 +52,7 @@ function startThread(): Worker {
 
 /** Runs in the thread, and names nothing from outside itself. */
 function runCheckpoints(): void {
-  const { parentPort } = process.getBuiltinModule('node:worker_threads');
+  const { parentPort, workerData: syncs } = process.getBuiltinModule('node:worker_threads');
   const { emitWarning } = process;
   process.emitWarning = () => {};
   const { DatabaseSync } = process.getBuiltinModule('node:sqlite');
@@ -58,7 +63,7 @@ function runCheckpoints(): void {
     try {
       // Not kept: each has a cache and three descriptors, and they are few and far between.
       database = new DatabaseSync(path);
-      database.exec('PRAGMA synchronous = NORMAL');
+      database.exec(syncs);
       const [did] = database.prepare('PRAGMA wal_checkpoint(PASSIVE)').all() as Record<string, number>[];
       return { isWhole: did!.busy === 0 && did!.log === did!.checkpointed };
     } catch (error) {

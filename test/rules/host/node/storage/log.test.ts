@@ -1,8 +1,9 @@
 import { execFileSync } from 'node:child_process';
 import { statSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, expect, it } from 'vitest';
+import { useLog } from '../../../../../src/host/node/storage/write-ahead-log.ts';
 import { ADatabase } from './a-database.ts';
 
 const a = new ADatabase();
@@ -64,5 +65,13 @@ describe('the log', () => {
     execFileSync('cp', ['-r', join(a.folder, 'data'), join(a.folder, 'killed')]);
     const again = await a.open(join(a.folder, 'killed', 'a%2Fb', 'queue.sqlite'));
     expect(a.all(again.begin())).toEqual([1]);
+  });
+
+  it('is synced through to the drive also where fsync alone leaves data in the drive', () => {
+    const database = new DatabaseSync(join(dirname(a.path), 'synced.sqlite'));
+    useLog(database, limits.copied);
+    expect(database.prepare('PRAGMA fullfsync').get()).toEqual({ fullfsync: 1 });
+    expect(database.prepare('PRAGMA synchronous').get()).toEqual({ synchronous: 1 });
+    database.close();
   });
 });
