@@ -7,28 +7,21 @@ const MOST_STATEMENTS = 500;
 /** A statement that only reads; anything else is taken for one that writes. */
 const READS = /^\s*(?:SELECT|PRAGMA)\b/i;
 
-/** A binding with a number in the text. */
-const NUMBERED = /\?(\d+)/g;
-
 interface Prepared {
   statement: StatementSync;
   names: readonly string[];
   writes: boolean;
-  /** Those of its bindings that have to be given by name. */
-  named: readonly number[];
   bigInts: boolean;
 }
 
 /** The prepared statements of one connection, by their text. */
 export class Statements {
   readonly #database: DatabaseSync;
-  readonly #takesNumbers: boolean;
   /** The one used longest ago is first. */
   readonly #prepared = new Map<string, Prepared>();
 
-  constructor(database: DatabaseSync, takesNumbers = takesNumbersIn(database)) {
+  constructor(database: DatabaseSync) {
     this.#database = database;
-    this.#takesNumbers = takesNumbers;
   }
 
   /** @param beforeWrite is called before a statement that may write */
@@ -53,10 +46,8 @@ export class Statements {
     const statement = this.#database.prepare(query);
     const names = statement.columns().map(({ name }) => name);
     const writes = !READS.test(query);
-    const numbers = new Set(Array.from(query.matchAll(NUMBERED), ([, number]) => Number(number)));
-    const named = this.#takesNumbers ? [] : [...numbers];
     // A statement that writes cannot be asked again once its integers turn out to be too large.
-    const prepared = { statement, names, writes, named, bigInts: writes && names.length > 0 };
+    const prepared = { statement, names, writes, bigInts: writes && names.length > 0 };
     // Plain objects are made faster of arrays than SQLite's binding makes its own.
     statement.setReturnArrays(true);
     statement.setReadBigInts(prepared.bigInts);
@@ -67,21 +58,6 @@ export class Statements {
     }
     return prepared;
   }
-}
-
-/** Node 22.19 takes no list of values for numbered bindings, only their names, which are slower. */
-function takesNumbersIn(database: DatabaseSync): boolean {
-  const statement = database.prepare('SELECT ?1');
-  try {
-    return statement.all(1).length === 1;
-  } catch {
-    return false;
-  }
-}
-
-function allByName(statement: StatementSync, named: readonly number[], bindings: readonly SqlValue[]) {
-  const byName = Object.fromEntries(named.map((number) => [`?${number}`, bindings[number - 1]!]));
-  return statement.all(byName, ...bindings.filter((_, at) => !named.includes(at + 1)));
 }
 
 function rowsOf(prepared: Prepared, bindings: readonly SqlValue[]): Row[] {
@@ -98,11 +74,8 @@ function rowsOf(prepared: Prepared, bindings: readonly SqlValue[]): Row[] {
 }
 
 function valuesOf(prepared: Prepared, bindings: readonly SqlValue[]): (SqlValue | bigint)[][] {
-  const { statement, named } = prepared;
-  const ask = () => {
-    const found = named.length > 0 ? allByName(statement, named, bindings) : statement.all(...bindings);
-    return found as unknown as (SqlValue | bigint)[][];
-  };
+  const { statement } = prepared;
+  const ask = () => statement.all(...bindings) as unknown as (SqlValue | bigint)[][];
   try {
     return ask();
   } catch (error) {
