@@ -6,7 +6,7 @@ import { HttpError, retryAfter, tooLarge } from './errors.ts';
 import { checkBody } from './json-scan.ts';
 import { announcedLength, BODY_WITHIN_MS, discardBody, RECEIVE_BYTES, receive, tooSlow } from './receive.ts';
 
-/** Bytes of the bodies that this isolate holds at the moment: all callers share its memory. */
+/** Bytes of the bodies that this gateway holds at the moment: all callers share its memory. */
 let heldBytes = 0;
 
 /** A body in memory. Call `release` once its bytes are not read any more: it frees them. */

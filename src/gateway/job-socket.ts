@@ -105,7 +105,7 @@ export class JobSocket {
       });
   }
 
-  /** Unread pongs pile up in the runtime, so the gateway sends one in this time, however many pings come. */
+  /** Pongs that a program does not read pile up here, so the gateway sends one in this time, however many pings come. */
   #onPing(): void {
     const now = Date.now();
     if (now < this.#pongAt + PONG_EVERY_MS) return;
@@ -115,7 +115,7 @@ export class JobSocket {
 
   onClose(): void {
     this.#isClosed = true;
-    // When a socket is gone the runtime drops whatever its frames wait for, so nothing else gives their bytes back.
+    // When a socket is gone Cloudflare drops whatever its frames wait for, so nothing else gives their bytes back.
     for (const release of this.#held) release();
     void this.#ports.leave().catch(() => {});
   }

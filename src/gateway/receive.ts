@@ -161,7 +161,7 @@ async function takePlace(
   };
   // As in `readBody`: of a request that is dropped nothing below runs.
   signal.addEventListener('abort', leave);
-  // It polls: the runtime does not let one request wait for a promise that another resolves.
+  // It polls: on Cloudflare no request can wait for a promise that another one resolves.
   const begunAt = Date.now();
   for (
     let pollMs = DISCARD_POLL_MS.first;

@@ -12,7 +12,7 @@ const POLL_MS = { first: 2, most: 64 };
 let bytesAtWork = 0;
 
 /**
- * Waits until it is its turn. It polls: the runtime does not let one request wait for a promise that another resolves.
+ * Waits until it is its turn. It polls: on Cloudflare no request can wait for a promise that another one resolves.
  * @param bytes of the submission
  * @returns ends the turn, and is also called when the submitter is gone; may be called twice
  */

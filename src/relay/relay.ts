@@ -15,7 +15,7 @@ const UNCLAIMED_MS = 30_000;
 const UNCLAIMED_WHEN_CROWDED_MS = 5000;
 /** How long a finished stream that no caller asked for is kept, ms. */
 const REMEMBER_MS = 60_000;
-/** A comment: invisible to clients of server-sent events, but a write, and only a write shows a caller gone. */
+/** A comment is invisible to clients of server-sent events. Its write fails where the caller is gone. */
 
 const WORKER_LOST: BrokenReason = {
   message: 'the worker disconnected and did not come back',

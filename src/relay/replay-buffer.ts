@@ -165,7 +165,7 @@ export class ReplayBuffer {
     for (const reader of this.#readers.values()) this.#give(reader);
   }
 
-  /** Writes a comment to readers that have all there is: only a write shows one gone. */
+  /** Writes a comment to readers that have all there is, which fails where one is gone. */
   keepAlive(): void {
     for (const reader of this.#readers.values()) {
       if (reader.isBetween && reader.wantsMore && reader.next === this.#end) reader.sink.keepAlive();
@@ -195,7 +195,7 @@ export class ReplayBuffer {
       const { data, isBetween } = this.#pieces[reader.next - this.#first]!;
       reader.next += 1;
       reader.isBetween = isBetween;
-      // A copy: the runtime may take the buffer of what it is given, and others read it too.
+      // A copy: a stream may take the buffer of what it is given over, and others read it too.
       reader.wantsMore = reader.sink.write(data.slice());
     }
     if (reader.next < this.#first) this.#finish(reader, FELL_BEHIND);

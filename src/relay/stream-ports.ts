@@ -6,7 +6,7 @@ import type { Reply } from './replies.ts';
 export interface CallerSink {
   /** Returns false when the caller reads slower than the engine writes. */
   write(data: Uint8Array): boolean;
-  /** Writes a comment between two events: only a write shows a caller gone. */
+  /** Writes a comment between two events, which fails where the caller is gone. */
   keepAlive(): void;
   end(): void;
   /**

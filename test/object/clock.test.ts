@@ -8,7 +8,7 @@ import { until } from '../support/poll.ts';
 import { type QueueProcess, startQueueProcess } from '../support/queue-process.ts';
 import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
 
-/** The wall clock of a real process is set while it runs. Its timers stand still for as long as it was set back. */
+/** The wall clock of a real process is set while it runs. */
 const HOUR_MS = 3_600_000;
 const WHY = noClockShim === null ? '' : ` (skipped: ${noClockShim})`;
 let stateDir: string;
@@ -23,7 +23,7 @@ async function api(path: string, body?: object): Promise<Record<string, unknown>
 const submit = (id: string, more: object = {}) =>
   api('/api/jobs', { id, job_type: 'chat_completion', config_id: 'cfg', payload: { messages: [] }, ...more });
 
-/** The queue starts again to take the new clock, at once or with the next event, and its workers dial again. */
+/** The queue starts again to take the new clock, and its workers dial again. */
 async function isGivenTo(workerId: string, jobId: string, connected: RawWorker | null = null): Promise<void> {
   let worker = connected;
   await until(async () => {

@@ -3,9 +3,10 @@ import { behindComment } from '../../relay/keep-alive.ts';
 import { type ErrorOf, errorResponse, toHttpError } from '../errors.ts';
 
 /**
- * A caller that has hung up looks like one that still waits: the runtime notices an orderly close only when it writes.
- * So an answer that takes long starts early, and something is written every second: a stream begins with comments, JSON
- * with blanks, which may stand before any value.
+ * An answer that takes long starts early, and something is written every second: a stream begins with comments, JSON
+ * with blanks, which may stand before any value. Callers read how long they wait, connections with a limit for silence
+ * stay, and the next write fails where a caller has left unseen: its machine vanished, or the host is Cloudflare, which
+ * shows an orderly close to nobody (docs/decisions/early-responses.md).
  *
  * An error after that is the only event of a stream. JSON has no such place: the gateway writes the error as the body
  * and breaks the connection before the body ends. So no client takes a 200 with an error in it for an answer, clients
@@ -15,7 +16,7 @@ import { type ErrorOf, errorResponse, toHttpError } from '../errors.ts';
 /** A response starts after this long, ms. Engines reject bad requests within a second of accepting them. */
 export const BEGIN_AFTER_MS = 1500;
 
-/** Time between two comments or blanks, ms: a caller that left is noticed by the next one. */
+/** Time between two comments or blanks, ms. */
 const WRITE_EVERY_MS = 1000;
 
 /**
@@ -26,7 +27,7 @@ const SHORT_LIMIT_MS = 5000;
 const MARGIN_MS = 1000;
 
 /**
- * How long the runtime has to send an error before the response is broken off, which discards what it has not sent, ms.
+ * How long the host has to send an error before the response is broken off, which discards what it has not sent, ms.
  */
 const BEFORE_BREAK_MS = 100;
 
@@ -34,7 +35,7 @@ const encoder = new TextEncoder();
 
 const BLANK = encoder.encode('\n');
 
-/** Timers of the request, which end with it. The runtime has none that requests could share: each belongs to one. */
+/** Timers of the request. They are its own, since on Cloudflare none can be shared between requests. */
 interface Timers {
   setTimeout(run: () => void, ms: number): unknown;
   clearTimeout(timer: never): void;

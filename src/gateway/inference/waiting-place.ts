@@ -11,7 +11,7 @@ const known = new Map<string, { askedAt: number; places: ReadonlyMap<string, str
 
 /**
  * What the gateway tells a waiting caller: its place in the line for its model, or how far the start of a worker is. It
- * asks the queue once a second for all callers of this isolate together.
+ * asks the queue once a second for all callers of this gateway together.
  * @param ask the jobs that wait, as `QueueRpc.waitingLines`
  * @param now epoch ms
  */

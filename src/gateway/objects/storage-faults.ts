@@ -33,7 +33,7 @@ const FAULTS: { pattern: RegExp; code: string; message: string; retrySeconds: nu
     retrySeconds: 30,
   },
   {
-    // A database that cannot even be opened: the runtime keeps the reason for its own log.
+    // Cloudflare says no more of a database that cannot even be opened.
     pattern: /^internal error; reference = /,
     code: 'queue_failed',
     message: 'The queue cannot be reached in its process; the log of its machine says why.',

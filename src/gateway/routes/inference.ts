@@ -55,7 +55,7 @@ async function passThrough(context: GatewayContext, pathname: string, search: st
   );
   context.set('requestId', asked.errorOf.requestId);
   const hangUp = new HangUp();
-  // The runtime drops a request whose caller hung up: nothing that waits for anything runs after this. `readBody` gives
+  // Cloudflare drops a request whose caller hung up: nothing that waits for anything runs after this. `readBody` gives
   // back what its body held.
   req.raw.signal.addEventListener('abort', () => hangUp.happen());
   // Not awaited: this function ends here, and holds no payload while the answer runs.

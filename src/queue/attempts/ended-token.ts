@@ -29,7 +29,7 @@ export function nextExpiry(core: Core): number | null {
 export function closeForToken(core: Core, connection: Connection, why: string): void {
   const worker = core.workers.byConnection(connection);
   connection.close(CLOSE.restarting, why);
-  // A peer that does not answer the close is listed by the runtime, without a session.
+  // A peer that does not answer the close stays in the host's list of sockets, without a session.
   connection.save(null);
   if (worker) core.closeAnswers(worker.session.worker_id);
   loseConnection(core, connection, why);

@@ -62,7 +62,7 @@ function unheardMs(core: Core, worker: Worker): number {
 function close(core: Core, { connection, session }: Worker, period: string): void {
   core.log('warn', `worker not heard for ${period}: closing its socket`, { worker_id: session.worker_id });
   connection.close(CLOSE.silent, `nothing heard for ${period}`);
-  // The peer will hardly answer the close: until then the runtime lists the socket, without a session.
+  // The peer will hardly answer the close: until then the host lists the socket, without a session.
   connection.save(null);
   loseConnection(core, connection, `nothing heard for ${period}`);
 }

@@ -45,7 +45,7 @@ export interface WaitingJob {
   request_id: string | null;
   job_type: string;
   route: string;
-  /** Bytes lie outside the runtime's heap, which strings would fill: it ends at 1.4 GB whatever the machine has. */
+  /** Bytes lie outside the heap of V8, which strings would fill: it has a limit whatever the machine has. */
   payload: Uint8Array<ArrayBuffer>;
   /** The model that it waits for; null: any. */
   model: string | null;
