@@ -1,7 +1,7 @@
 import type { BatchesRpc } from '../batches/rpc.ts';
+import { offer } from '../durable/calls.ts';
 import { deliver } from '../durable/deliver.ts';
 import type { HostedObject, ObjectHost, Post } from '../durable/host.ts';
-import { offer } from '../durable/offer.ts';
 import { randomName } from '../durable/random-text.ts';
 import type { FleetView, Heartbeat } from '../protocol/index.ts';
 import type { LauncherAnswer, LauncherReport, SchedulerRpc } from '../scheduler/rpc.ts';

@@ -1,6 +1,6 @@
 import type { WorkerDial } from '../../asking/objects.ts';
+import { offer } from '../../durable/calls.ts';
 import type { HostedObject, HostSocket, ObjectHost } from '../../durable/host.ts';
-import { offer } from '../../durable/offer.ts';
 import { CLOSE, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
 import { type Asked as AskedOf, type COMMANDS, OFFERED_COMMANDS, OFFERED_VIEWS } from '../calls.ts';
 import type { Offered, QueueRpc } from '../contract.ts';
