@@ -1,5 +1,6 @@
-import type { BatchesRpc } from '../batches/rpc.ts';
-import type { FileRpc } from '../files/rpc.ts';
+import type { BatchesObject } from '../batches/object.ts';
+import type { CallsOf } from '../durable/calls.ts';
+import type { FileObject } from '../files/object.ts';
 import type { OpenedWith } from '../fleet/live-viewers.ts';
 import type { AuditCalls, FleetRpc, TokenCalls } from '../fleet/rpc.ts';
 import type { QueueRpc } from '../queue/contract.ts';
@@ -26,7 +27,7 @@ export interface AskedFor {
 export interface Objects {
   queue(queueId: string): QueueStub;
   fleet(queueId: string): FleetStub;
-  batches(queueId: string): BatchesRpc;
+  batches(queueId: string): BatchesStub;
   files(queueId: string): FilesStub;
   relay(queueId: string, workerId: string): RelayStub;
 }
@@ -53,10 +54,9 @@ export interface FleetStub extends FleetRpc, TokenCalls, AuditCalls, SchedulerRp
   watch(opened: OpenedWith, upgrade: Request): Promise<Response>;
 }
 
-export interface FilesStub extends FileRpc {
-  /** The content of a file: 404 where there is none, 503 where the bucket does not give it. */
-  content(fileId: string): Promise<Response>;
-}
+export type BatchesStub = CallsOf<BatchesObject>;
+
+export type FilesStub = CallsOf<FileObject>;
 
 export interface RelayStub extends RelayCalls {
   /** Opens the answer socket of the worker. @returns the answer to its request */

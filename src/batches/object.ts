@@ -7,7 +7,7 @@ import type { Batch, NewBatch } from './batch.ts';
 import { type BatchesWanted, findBatch, listBatches } from './batch-table.ts';
 import { cancelBatch, createBatch, fileOf, unlistFile } from './batches.ts';
 import type { BatchPorts } from './ports.ts';
-import type { Backlog, BatchesRpc, NextLine, RemoveFileAnswer } from './rpc.ts';
+import type { Backlog, NextLine, RemoveFileAnswer } from './rpc.ts';
 import { BatchRunner } from './runner.ts';
 import { BATCHES_TABLES } from './tables.ts';
 import { lookAfter } from './upkeep.ts';
@@ -18,8 +18,11 @@ export interface BatchesAsk extends Pick<BatchPorts, 'queue' | 'files' | 'routes
   ownModels(models: readonly (string | null)[]): (string | null)[];
 }
 
-/** The object that knows the files and runs the batches of a queue id, one for each. */
-export class BatchesObject implements HostedObject, BatchesRpc {
+/**
+ * The object that knows the files and runs the batches of a queue id, one for each. What the gateway may ask of it are its
+ * methods: arguments and answers are plain data.
+ */
+export class BatchesObject implements HostedObject {
   readonly #host: ObjectHost;
   readonly #ask: BatchesAsk;
   readonly #ports: BatchPorts;
@@ -44,15 +47,18 @@ export class BatchesObject implements HostedObject, BatchesRpc {
     this.#look();
   }
 
+  /** A file that was uploaded is there from now on. */
   async addFile(file: FileRecord): Promise<void> {
     addFile(this.#ports.sql, file);
     this.#look();
   }
 
+  /** @param viewer whose files are seen; null sees all */
   async findFile(id: string, viewer: string | null): Promise<FileRecord | null> {
     return fileOf(this.#ports, id, viewer);
   }
 
+  /** Null: `after` is no file. */
   async listFiles(wanted: FilesWanted): Promise<FilePage | null> {
     return listFiles(this.#ports.sql, wanted, this.#host.now());
   }
@@ -61,6 +67,10 @@ export class BatchesObject implements HostedObject, BatchesRpc {
     return unlistFile(this.#ports, id, viewer);
   }
 
+  /**
+   * Begins a batch; its input is read afterwards. Null: there is no such file.
+   * @param idempotencyKey one that is there under this key is answered instead
+   */
   async createBatch(asked: NewBatch, idempotencyKey: string | null): Promise<Batch | null> {
     const batch = createBatch(this.#ports, asked, idempotencyKey);
     this.#look();
@@ -71,21 +81,25 @@ export class BatchesObject implements HostedObject, BatchesRpc {
     return findBatch(this.#ports.sql, id, viewer)?.batch ?? null;
   }
 
+  /** Returns the next line of a batch that is not done, or null where there is none or the batch does not run. */
   async nextLine(id: string): Promise<NextLine | null> {
     const stored = findBatch(this.#ports.sql, id, null);
     return stored === null ? null : this.#runner.nextLine(stored);
   }
 
+  /** Null: `after` is no batch. */
   async listBatches(wanted: BatchesWanted): Promise<{ batches: Batch[]; has_more: boolean } | null> {
     return listBatches(this.#ports.sql, wanted);
   }
 
+  /** Null: there is none. One that is over, or ends already, stays as it is. */
   async cancelBatch(id: string, viewer: string | null): Promise<Batch | null> {
     const batch = cancelBatch(this.#ports, id, viewer);
     this.#look();
     return batch;
   }
 
+  /** Returns what all batches have still to run, the window that ends first before the others. */
   async backlog(): Promise<Backlog[]> {
     const left = backlog(this.#ports.sql);
     const models = this.#ask.ownModels(left.map(({ model }) => model));

@@ -1,3 +1,19 @@
+import type { HostedObject } from './host.ts';
+
+/** Calls by name: each is a function of what its object works on, and of what its caller gives. */
+export type Table = Record<string, (on: never, ...asked: never[]) => unknown>;
+
+/** What the caller of a function of a table gives. */
+export type Asked<Call> = Call extends (on: never, ...asked: infer Given) => unknown ? Given : never;
+
+/** The methods that `offer` makes of a table. */
+export type Offered<Calls extends Table> = {
+  [Name in keyof Calls]: (...asked: Asked<Calls[Name]>) => Promise<ReturnType<Calls[Name]>>;
+};
+
+/** All calls of a hosted object: its methods, but for those that its host alone calls. Its stubs have them. */
+export type CallsOf<Hosted> = Omit<Hosted, keyof HostedObject>;
+
 /**
  * Gives a class a method of each name of a table of calls, which forwards its call. To be called in the class's static
  * block.
@@ -14,3 +30,23 @@ export function offer<Offering extends object, Calls extends object>(
     };
   }
 }
+
+/** Names of the calls of a class of hosted objects, as `CallsOf` has them. */
+export function callsOf(prototype: object): string[] {
+  const own = Object.getOwnPropertyDescriptors(prototype);
+  return Object.keys(own).filter(
+    (name) =>
+      typeof own[name]!.value === 'function' && name !== 'constructor' && !Object.hasOwn(TOLD_BY_HOST, name),
+  );
+}
+
+/** All members of `HostedObject`: no stub has them. */
+const TOLD_BY_HOST: Record<keyof HostedObject, true> = {
+  pings: true,
+  alarm: true,
+  mayOpen: true,
+  opened: true,
+  message: true,
+  closed: true,
+  clockSetBack: true,
+};

@@ -95,13 +95,3 @@ export interface HostedObject<Opened = never, Kept = never> {
    */
   clockSetBack?(): void;
 }
-
-/** The methods that only the host calls: no stub has them. */
-export const TOLD_BY_HOST = [
-  'alarm',
-  'opened',
-  'mayOpen',
-  'message',
-  'closed',
-  'clockSetBack',
-] as const satisfies (keyof HostedObject)[];

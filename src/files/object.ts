@@ -19,7 +19,7 @@ import {
   setJob,
   streamOf,
 } from './piece-table.ts';
-import { type FileRpc, type JobFiles, READ_BYTES } from './rpc.ts';
+import { type JobFiles, READ_BYTES } from './rpc.ts';
 
 /** An upload without a new piece for this long was broken off, ms: a sender is late long before. */
 const UNFINISHED_MS = 300_000;
@@ -50,9 +50,9 @@ interface Asked {
  *
  * Payloads and results of jobs are stored before the queue names them. The queue never says when it needs them no more:
  * this object asks, when their time is over. So a crash between two steps leaves a file that ends by itself, and no job
- * without its file.
+ * without its file. Every call may be made twice with the same effect as once.
  */
-export class FileObject implements HostedObject, FileRpc {
+export class FileObject implements HostedObject {
   readonly #host: ObjectHost;
   readonly #objects: Asked;
   readonly #bucket: FileBucket | null;
@@ -84,6 +84,11 @@ export class FileObject implements HostedObject, FileRpc {
     }
   }
 
+  /**
+   * Stores a piece of an upload, which is removed unless the next piece, or `keep`, comes within minutes.
+   * @param number from 0; the first begins the file
+   * @returns false: what came before is gone
+   */
   async put(id: string, number: number, piece: Uint8Array): Promise<boolean> {
     const file = number === 0 ? makeStored(this.#sql, id) : findStored(this.#sql, id);
     if (file === null) return false;
@@ -93,12 +98,18 @@ export class FileObject implements HostedObject, FileRpc {
     return true;
   }
 
+  /** Nothing is added to it any more, and it is kept until then, epoch ms; null: until it is removed. */
   async keep(id: string, expiresAt: number | null): Promise<void> {
     setExpiry(this.#sql, id, expiresAt);
     this.#arm();
     if (this.#bucket) await this.#inTurn(() => this.#moveToBucket(id));
   }
 
+  /**
+   * Nothing is added to it any more, and it is the payload or a result of that job: kept for an hour, and then as long
+   * as the queue says (`JobFiles`).
+   * @returns false: what was put is gone
+   */
   async keepForJob(id: string, jobId: string): Promise<boolean> {
     if (!setJob(this.#sql, id, jobId, this.#host.now() + UNASKED_MS)) return false;
     this.#arm();
@@ -106,15 +117,18 @@ export class FileObject implements HostedObject, FileRpc {
     return true;
   }
 
+  /** Returns its bytes, or null where nothing was ever stored under this id, or it is gone. */
   async size(id: string): Promise<number | null> {
     return findStored(this.#sql, id)?.bytes ?? null;
   }
 
+  /** A part of an uploaded file, at most READ_BYTES; shorter at its end, and empty where its bytes are lost. */
   async read(id: string, offset: number, length: number): Promise<Uint8Array<ArrayBuffer>> {
     const [part] = await this.readLines(id, [{ offset, length: Math.min(length, READ_BYTES) }]);
     return part!;
   }
 
+  /** Lines of an uploaded file, together at most READ_BYTES, or a single one; each as `read`. */
   async readLines(
     id: string,
     lines: { offset: number; length: number }[],
@@ -135,6 +149,7 @@ export class FileObject implements HostedObject, FileRpc {
     return await Promise.all(read);
   }
 
+  /** Adds lines whose keys it does not have yet, in one commit. @returns its bytes */
   async append(id: string, lines: { key: number; bytes: Uint8Array }[]): Promise<number> {
     const file = makeStored(this.#sql, id);
     for (const { key, bytes } of lines) addBytes(this.#sql, file, key, bytes);

@@ -1,8 +1,12 @@
+import type { CallsOf } from '../durable/calls.ts';
 import { freeBytes } from '../durable/free-bytes.ts';
-import type { FileRpc } from './rpc.ts';
+import type { FileObject } from './object.ts';
 
 /** Bytes of one call. */
 const CALL_BYTES = 1024 * 1024;
+
+/** What storing one asks of the object of files. */
+export type JobFileCalls = Pick<CallsOf<FileObject>, 'put' | 'keepForJob'>;
 
 /**
  * Stores the payload or a result of a job: durable when this is done, and kept for an hour for the queue to name it.
@@ -10,7 +14,7 @@ const CALL_BYTES = 1024 * 1024;
  * @throws Error where its pieces were gone before all of them had come
  */
 export async function putJobFile(
-  call: <T>(ask: (files: FileRpc) => Promise<T>) => Promise<T>,
+  call: <T>(ask: (files: JobFileCalls) => Promise<T>) => Promise<T>,
   file: { id: string; job: string },
   bytes: Uint8Array,
 ): Promise<void> {

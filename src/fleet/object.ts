@@ -1,5 +1,5 @@
-import type { BatchesRpc } from '../batches/rpc.ts';
-import { offer } from '../durable/calls.ts';
+import type { BatchesObject } from '../batches/object.ts';
+import { type CallsOf, offer } from '../durable/calls.ts';
 import { deliver } from '../durable/deliver.ts';
 import type { HostedObject, ObjectHost, Post } from '../durable/host.ts';
 import { randomName } from '../durable/random-text.ts';
@@ -35,7 +35,7 @@ const Offering = class {} as new () => Offered;
 interface Asked {
   queue(queueId: string): QueueTells;
   fleet(queueId: string): Pick<FleetRpc, 'signedIn'>;
-  batches(queueId: string): Pick<BatchesRpc, 'backlog'>;
+  batches(queueId: string): Pick<CallsOf<BatchesObject>, 'backlog'>;
 }
 
 /**

@@ -1,6 +1,5 @@
-import type { FilesStub, FleetStub, QueueStub } from '../../asking/objects.ts';
+import type { BatchesStub, FilesStub, FleetStub, QueueStub } from '../../asking/objects.ts';
 import { isRestart, onceMore } from '../../asking/once-more.ts';
-import type { BatchesRpc } from '../../batches/rpc.ts';
 import { fieldsOf } from '../../protocol/index.ts';
 import type { Env } from '../env.ts';
 import { HttpError, retryAfter } from '../errors.ts';
@@ -33,7 +32,7 @@ export function callFleet<T>(
 export function callBatches<T>(
   { objects }: Asking,
   queueId: string,
-  call: (batches: BatchesRpc) => Promise<T>,
+  call: (batches: BatchesStub) => Promise<T>,
 ): Promise<T> {
   return answerOf(queueId, () => call(objects.batches(queueId)));
 }

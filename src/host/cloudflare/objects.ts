@@ -1,5 +1,11 @@
-import type { FilesStub, FleetStub, Objects, QueueStub, RelayStub } from '../../asking/objects.ts';
-import type { BatchesRpc } from '../../batches/rpc.ts';
+import type {
+  BatchesStub,
+  FilesStub,
+  FleetStub,
+  Objects,
+  QueueStub,
+  RelayStub,
+} from '../../asking/objects.ts';
 import { relayName } from '../../relay/calls.ts';
 import { answerRequest, upgradeTelling } from './crossing.ts';
 import { askForWorker } from './request-crossing.ts';
@@ -25,7 +31,7 @@ export function objectsOf({ QUEUE, RELAY, FLEET, BATCHES, FILE }: ObjectBindings
       stubWith<FleetStub, 'watch'>(FLEET.getByName(queueId), (fleet) => ({
         watch: (opened, upgrade) => fleet.fetch(upgradeTelling(upgrade, opened)),
       })),
-    batches: (queueId) => BATCHES.getByName(queueId) as unknown as BatchesRpc,
+    batches: (queueId) => BATCHES.getByName(queueId) as unknown as BatchesStub,
     files: (queueId) =>
       stubWith<FilesStub, 'content'>(FILE.getByName(queueId), (files) => ({
         content: (fileId) => files.fetch(`https://files/${fileId}`),

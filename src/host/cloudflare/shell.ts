@@ -1,5 +1,6 @@
 import { DurableObject } from 'cloudflare:workers';
-import { type HostedObject, type ObjectHost, TOLD_BY_HOST } from '../../durable/host.ts';
+import { callsOf } from '../../durable/calls.ts';
+import type { HostedObject, ObjectHost } from '../../durable/host.ts';
 import { CLOSE } from '../../protocol/index.ts';
 import { DurableObjectHost } from './object-host.ts';
 
@@ -84,11 +85,4 @@ export function shellOf<Env, Opened, Kept, Hosted extends HostedObject<Opened, K
     };
   }
   return Shell;
-}
-
-/** Names of the methods that others may call. */
-function callsOf(prototype: object): string[] {
-  const own = Object.getOwnPropertyDescriptors(prototype);
-  const told: readonly string[] = ['constructor', ...TOLD_BY_HOST];
-  return Object.keys(own).filter((name) => typeof own[name]!.value === 'function' && !told.includes(name));
 }

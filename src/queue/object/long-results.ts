@@ -1,11 +1,10 @@
 import type { Log } from '../../durable/host.ts';
-import { putJobFile } from '../../files/put-job-file.ts';
-import type { FileRpc } from '../../files/rpc.ts';
+import { type JobFileCalls, putJobFile } from '../../files/put-job-file.ts';
 import { type JobResult, limits, type Parsed, type WorkerFrame, writeJson } from '../../protocol/index.ts';
 
 interface LongResultPorts {
   /** A stub that failed once stays broken. */
-  files(): FileRpc;
+  files(): JobFileCalls;
   log: Log;
 }
 

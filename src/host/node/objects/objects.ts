@@ -1,5 +1,4 @@
-import type { FilesStub, FleetStub, Objects, QueueStub } from '../../../asking/objects.ts';
-import type { BatchesRpc } from '../../../batches/rpc.ts';
+import type { BatchesStub, FilesStub, FleetStub, Objects, QueueStub } from '../../../asking/objects.ts';
 import type { Log, ObjectHost, Post } from '../../../durable/host.ts';
 import type { QueueObjectSettings } from '../../../queue/object/env.ts';
 import { HeldObjects } from './held-objects.ts';
@@ -54,7 +53,7 @@ export function createNodeObjects(options: NodeObjectsOptions): NodeObjects {
     return {
       queue: (queueId) => stub('queue', queueId) as unknown as QueueStub,
       fleet: (queueId) => stub('fleet', queueId) as unknown as FleetStub,
-      batches: (queueId) => stub('batches', queueId) as unknown as BatchesRpc,
+      batches: (queueId) => stub('batches', queueId) as unknown as BatchesStub,
       files: (queueId) => stub('files', queueId) as unknown as FilesStub,
       relay: (queueId, workerId) => relays.stub(queueId, workerId, caller),
     };

@@ -1,4 +1,4 @@
-import { TOLD_BY_HOST } from '../../../durable/host.ts';
+import { callsOf } from '../../../durable/calls.ts';
 import type { HeldObject } from './held-object.ts';
 import type { Caller } from './life.ts';
 import { plainCopy } from './plain-copy.ts';
@@ -75,11 +75,4 @@ export function leaving<T>(caller: Caller, ask: () => Promise<T>): Promise<T> {
       );
     });
   });
-}
-
-/** Names of the methods that others may call. */
-function callsOf(prototype: object): string[] {
-  const own = Object.getOwnPropertyDescriptors(prototype);
-  const told: readonly string[] = ['constructor', ...TOLD_BY_HOST];
-  return Object.keys(own).filter((name) => typeof own[name]!.value === 'function' && !told.includes(name));
 }
