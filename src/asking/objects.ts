@@ -2,13 +2,12 @@ import type { BatchesObject } from '../batches/object.ts';
 import type { CallsOf } from '../durable/calls.ts';
 import type { FileObject } from '../files/object.ts';
 import type { OpenedWith } from '../fleet/live-viewers.ts';
-import type { AuditCalls, FleetRpc, TokenCalls } from '../fleet/rpc.ts';
+import type { FleetObject } from '../fleet/object.ts';
 import type { QueueRpc } from '../queue/contract.ts';
 import type { RequestAnswer, Unserved, WaitingRequest } from '../queue/rpc.ts';
 import type { WorkerToken } from '../queue/store/ports.ts';
 import type { RelayCalls } from '../relay/calls.ts';
 import type { OpenedAnswer } from '../relay/object/responses.ts';
-import type { SchedulerRpc } from '../scheduler/rpc.ts';
 
 /** A relay keeps this of the request whose answer it opens, for the case that the answer has to be moved. */
 export interface AskedFor {
@@ -49,7 +48,7 @@ export interface QueueStub extends QueueRpc {
   connect(dial: WorkerDial, upgrade: Request): Promise<Response>;
 }
 
-export interface FleetStub extends FleetRpc, TokenCalls, AuditCalls, SchedulerRpc {
+export interface FleetStub extends CallsOf<FleetObject> {
   /** Opens the socket of a viewer. @returns the answer to its request */
   watch(opened: OpenedWith, upgrade: Request): Promise<Response>;
 }

@@ -1,10 +1,10 @@
 import type { HostedObject } from './host.ts';
 
 /** Calls by name: each is a function of what its object works on, and of what its caller gives. */
-export type Table = Record<string, (on: never, ...asked: never[]) => unknown>;
+type Table = Record<string, (on: never, ...asked: never[]) => unknown>;
 
 /** What the caller of a function of a table gives. */
-export type Asked<Call> = Call extends (on: never, ...asked: infer Given) => unknown ? Given : never;
+type Asked<Call> = Call extends (on: never, ...asked: infer Given) => unknown ? Given : never;
 
 /** The methods that `offer` makes of a table. */
 export type Offered<Calls extends Table> = {

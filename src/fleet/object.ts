@@ -1,10 +1,10 @@
 import type { BatchesObject } from '../batches/object.ts';
-import { type CallsOf, offer } from '../durable/calls.ts';
+import { type CallsOf, type Offered, offer } from '../durable/calls.ts';
 import { deliver } from '../durable/deliver.ts';
 import type { HostedObject, ObjectHost, Post } from '../durable/host.ts';
 import { randomName } from '../durable/random-text.ts';
-import type { FleetView, Heartbeat } from '../protocol/index.ts';
-import type { LauncherAnswer, LauncherReport, SchedulerRpc } from '../scheduler/rpc.ts';
+import type { Heartbeat, RequestRecord } from '../protocol/index.ts';
+import type { LaunchedWorker, LauncherAnswer, LauncherReport } from '../scheduler/rpc.ts';
 import {
   completeQueueSettings,
   DEFAULT_QUEUE,
@@ -13,10 +13,25 @@ import {
 } from '../settings/queue-settings.ts';
 import { Alarms } from './alarms.ts';
 import { AlertPoster } from './alert-poster.ts';
-import { type Called, COMMANDS, type FleetCalls, type Offered, OPERATOR_COMMANDS, VIEWS } from './calls.ts';
+import {
+  type Called,
+  COMMANDS,
+  type FleetCalls,
+  OPERATOR_COMMANDS,
+  QUEUE_VIEWS,
+  SHOWN_COMMANDS,
+  VIEWS,
+} from './calls.ts';
 import { Fleet } from './fleet.ts';
 import { LiveViewers, type OpenedWith, type ViewerSocket, type Watching } from './live-viewers.ts';
-import type { FleetRpc, KnownWorker, QueueTells, RecordAnswer, RefusedWorker, SessionShare } from './rpc.ts';
+import type {
+  FleetEvent,
+  QueueShare,
+  QueueTells,
+  RecordAnswer,
+  RefusedWorker,
+  TelemetryBatch,
+} from './rpc.ts';
 import { SaveTimer } from './save-timer.ts';
 import { Scheduling } from './scheduling.ts';
 
@@ -29,12 +44,14 @@ const SAVE_MEASURED_AFTER_MS = 5000;
 const MOST_VIEWERS = 1000;
 
 /** The class makes methods of tables of calls. */
-const Offering = class {} as new () => Offered;
+const Offering = class {} as new () => Offered<FleetCalls>;
+
+type SignIns = Pick<Offered<typeof VIEWS>, 'signedIn'>;
 
 /** Whom the object asks. */
 interface Asked {
   queue(queueId: string): QueueTells;
-  fleet(queueId: string): Pick<FleetRpc, 'signedIn'>;
+  fleet(queueId: string): SignIns;
   batches(queueId: string): Pick<CallsOf<BatchesObject>, 'backlog'>;
 }
 
@@ -42,7 +59,7 @@ interface Asked {
  * The object around the fleet's rules, one for each queue id: its storage, its clock, the timer after which what
  * workers sent is stored, and the sockets of those who look at it. It has a database of its own.
  */
-export class FleetObject extends Offering implements HostedObject<OpenedWith, Watching>, FleetCalls {
+export class FleetObject extends Offering implements HostedObject<OpenedWith, Watching> {
   static {
     type Calls = Record<string, (called: Called, ...asked: unknown[]) => unknown>;
     const offerAll = (calls: object, run: (object: FleetObject, call: () => unknown) => unknown) =>
@@ -50,7 +67,9 @@ export class FleetObject extends Offering implements HostedObject<OpenedWith, Wa
         run(object, () => (calls as Calls)[name]!(object.#called, ...asked)),
       );
     offerAll(VIEWS, (_, call) => call());
+    offerAll(QUEUE_VIEWS, (object, call) => object.#hearOfQueue().then(call));
     offerAll(COMMANDS, (object, call) => object.#commit(call));
+    offerAll(SHOWN_COMMANDS, (object, call) => object.#shown(call));
     offerAll(OPERATOR_COMMANDS, (object, call) => object.#told(call));
   }
 
@@ -122,6 +141,7 @@ export class FleetObject extends Offering implements HostedObject<OpenedWith, Wa
     });
   }
 
+  /** Keeps the newest heartbeat of its worker. On disk within a second or so: a crash before may lose it. */
   async heartbeat(beat: Heartbeat): Promise<void> {
     const isNews = this.#fleet.heartbeat(beat);
     this.#saving.within(isNews ? SAVE_AFTER_MS : SAVE_MEASURED_AFTER_MS);
@@ -129,16 +149,24 @@ export class FleetObject extends Offering implements HostedObject<OpenedWith, Wa
     this.#viewers.changed();
   }
 
-  async keepTelemetry(...[workerId, batch]: Parameters<FleetRpc['keepTelemetry']>): Promise<void> {
+  /** Keeps the newest log lines or samples of a worker, in the same way. */
+  async keepTelemetry(workerId: string, batch: TelemetryBatch): Promise<void> {
     const { telemetry } = this.#fleet;
     telemetry.add({ worker_id: workerId, kind: batch.kind }, batch.items);
     if (telemetry.isFull) this.#save();
     else this.#saving.within(SAVE_AFTER_MS);
   }
 
-  async record(...told: Parameters<FleetRpc['record']>): Promise<RecordAnswer> {
-    const [, share] = told;
-    const answer = this.#commit(() => this.#fleet.record(...told));
+  /**
+   * What only the queue sees of its workers, oldest first, what has changed of its numbers, and requests that have
+   * ended. What is told twice changes nothing.
+   */
+  async record(
+    events: readonly FleetEvent[],
+    share?: QueueShare,
+    ended?: readonly RequestRecord[],
+  ): Promise<RecordAnswer> {
+    const answer = this.#commit(() => this.#fleet.record(events, share, ended));
     if (share) {
       this.#saving.within(SAVE_MEASURED_AFTER_MS);
       this.#scheduling.heard(share);
@@ -148,24 +176,7 @@ export class FleetObject extends Offering implements HostedObject<OpenedWith, Wa
     return answer;
   }
 
-  async view(): Promise<FleetView> {
-    await this.#hearOfQueue();
-    this.#fleet.view.refresh(this.#host.now());
-    return this.#fleet.view.view();
-  }
-
-  async acknowledge(id: string, by: string | null): ReturnType<FleetRpc['acknowledge']> {
-    const problem = this.#commit(() => this.#fleet.alerts.acknowledge(id, by, this.#host.now()));
-    this.#viewers.changed();
-    return problem;
-  }
-
-  async forgetWorker(id: string): ReturnType<FleetRpc['forgetWorker']> {
-    const done = this.#commit(() => this.#fleet.forgetWorker(id));
-    this.#viewers.changed();
-    return done;
-  }
-
+  /** A worker was refused at the gateway. In memory only. */
   async refused(refused: RefusedWorker): Promise<void> {
     this.#fleet.incidents.refused(refused, this.#host.now());
     this.#poster.heard();
@@ -186,32 +197,25 @@ export class FleetObject extends Offering implements HostedObject<OpenedWith, Wa
     this.#viewers.onMessage(socket, typeof message === 'string' ? message : '');
   }
 
-  async sessions(): Promise<SessionShare[]> {
-    await this.#hearOfQueue();
-    return this.#fleet.workers.sessions();
-  }
-
-  async workers(): Promise<KnownWorker[]> {
-    await this.#hearOfQueue();
-    return this.#fleet.workers.list();
-  }
-
   async signOut(idSha256: string): Promise<void> {
     this.#commit(() => this.#fleet.signIns.remove(idSha256));
     this.#viewers.signedOut(idSha256);
   }
 
+  /** Has the viewers with these tokens show again that they may look at the fleet. @param secrets SHA-256 of each */
   async closeViewers(secrets: readonly string[]): Promise<void> {
     this.#viewers.tokensChanged(secrets);
   }
 
+  /** What a launcher and the scheduler say to each other. */
   async sync(launcherId: string, report: LauncherReport): Promise<LauncherAnswer> {
     const answer = await this.#scheduling.sync(launcherId, report);
     this.#viewers.changed();
     return answer;
   }
 
-  async workerOfToken(token: string): ReturnType<SchedulerRpc['workerOfToken']> {
+  /** The worker whose token this is; null: it is none of ours, or its launch has ended. */
+  async workerOfToken(token: string): Promise<LaunchedWorker | null> {
     return this.#scheduling.workerOfToken(token);
   }
 
@@ -232,11 +236,16 @@ export class FleetObject extends Offering implements HostedObject<OpenedWith, Wa
     this.#viewers.changed();
   }
 
+  #shown<T>(work: () => T): T {
+    const answer = this.#commit(work);
+    this.#viewers.changed();
+    return answer;
+  }
+
   /** What an operator has said: the scheduler looks at it at once. */
   #told<T>(work: () => T): T {
-    const answer = this.#commit(work);
+    const answer = this.#shown(work);
     this.#scheduling.wake();
-    this.#viewers.changed();
     return answer;
   }
 
@@ -261,7 +270,7 @@ export class FleetObject extends Offering implements HostedObject<OpenedWith, Wa
   }
 
   /** Sign-ins of all queues are kept in one place. */
-  get #signIns(): Pick<FleetRpc, 'signedIn'> {
+  get #signIns(): SignIns {
     return this.#host.queueId === DEFAULT_QUEUE ? this : this.#objects.fleet(DEFAULT_QUEUE);
   }
 

@@ -1,104 +1,17 @@
+/** Shapes of what a fleet object is asked and answers: plain data. */
+
 import type {
   AdapterState,
-  Attention,
-  AuditEntry,
-  FleetHistory,
-  FleetView,
   Heartbeat,
   Instance,
   LogLine,
   MetricSample,
   ModelCard,
   PoolTotals,
-  RequestRecord,
-  Waiting,
 } from '../protocol/index.ts';
-import type { TokenEntry } from '../settings/token-entry.ts';
-import type { AuditBegin, AuditEnd, AuditWanted } from './audit.ts';
-import type { RequestPage, RequestsWanted } from './requests/rpc.ts';
-import type { SignInRow } from './sign-ins.ts';
-import type { TokenChange, TokenList, TokenRefusal, TokenUse } from './tokens.ts';
-
-/** What the gateway and the queue may ask of a fleet object, by RPC. Arguments and answers are plain data. */
-export interface FleetRpc {
-  /** Keeps the newest heartbeat of its worker. On disk within a second or so: a crash before may lose it. */
-  heartbeat(beat: Heartbeat): Promise<void>;
-  /** Keeps the newest log lines or samples of a worker, in the same way. */
-  keepTelemetry(workerId: string, batch: TelemetryBatch): Promise<void>;
-  /** A page of them. */
-  telemetry(workerId: string, kind: TelemetryKind, query: TelemetryQuery): Promise<TelemetryPage>;
-  /**
-   * What only the queue sees of its workers, oldest first, what has changed of its numbers, and requests that have
-   * ended. What is told twice changes nothing.
-   */
-  record(events: FleetEvent[], share?: QueueShare, ended?: RequestRecord[]): Promise<RecordAnswer>;
-  /** A page of the requests that have ended, newest first. */
-  requests(wanted: RequestsWanted): Promise<RequestPage>;
-  /** The fleet as everybody is shown it; its live form is the socket of a viewer. */
-  view(): Promise<FleetView>;
-  /**
-   * Somebody sees to a problem of the attention list. @param by name of the token; null: none was asked for
-   * @returns the problem; null: it is not in the list
-   */
-  acknowledge(id: string, by: string | null): Promise<Attention | null>;
-  /** Forgets what is known of a worker that is gone, because an operator has no use for it. */
-  forgetWorker(id: string): Promise<Forgotten>;
-  /** What was measured of a worker, a pool, a model or all. @param end epoch ms; null: now */
-  history(of: Subject, range: HistoryRange, end: number | null): Promise<FleetHistory>;
-  /** A worker was refused at the gateway. In memory only. */
-  refused(refused: RefusedWorker): Promise<void>;
-  /** Workers that are connected, as the queue last told. */
-  sessions(): Promise<SessionShare[]>;
-  /** Every worker heard of within the retention time, by worker id. */
-  workers(): Promise<KnownWorker[]>;
-  /** The engine beside this worker keeps a response. */
-  keepResponse(id: string, workerId: string, tenant: string | null): Promise<void>;
-  /** @param viewer null sees all */
-  ownerOfResponse(id: string, viewer: string | null): Promise<ResponseOwner>;
-  /** A browser has signed in to the page. */
-  signIn(signIn: SignInRow): Promise<void>;
-  /** Who has signed in so, and is not signed out. @param idSha256 of what its cookie holds */
-  signedIn(idSha256: string): Promise<SignInRow | null>;
-  signOut(idSha256: string): Promise<void>;
-  /** Has the viewers with these tokens show again that they may look at the fleet. @param secrets SHA-256 of each */
-  closeViewers(secrets: readonly string[]): Promise<void>;
-  /** Every model that a worker served within the models' retention time, longest known first. */
-  models(): Promise<KnownModel[]>;
-  /**
-   * Which pools requests are for that no connected worker serves, each by its model, in order.
-   * @param models null: the request names none
-   */
-  choosePools(models: (string | null)[]): Promise<PoolChoice[]>;
-  /** Every pool that the scheduler starts workers for. */
-  starts(): Promise<PoolStart[]>;
-  /** Returns what work for a pool waits for. */
-  whyWaiting(asking: PoolAsking): Promise<Waiting>;
-}
 
 export type { AuditEnd, AuditWanted } from './audit.ts';
 export type { TokenChange, TokenUse } from './tokens.ts';
-
-/** What people did, of all queues: the gateway asks the default queue's object. */
-export interface AuditCalls {
-  /** It is about to be done; on disk when this answers. A second time under the same id changes nothing. */
-  beginAudit(entry: AuditBegin): Promise<void>;
-  /** What became of it. */
-  endAudit(id: string, end: AuditEnd): Promise<void>;
-  /** Newest first. */
-  audit(wanted: AuditWanted): Promise<AuditEntry[]>;
-  /** All tokens of a file or a setting: what has changed since it was last told is recorded. */
-  auditFileTokens(entries: TokenEntry[]): Promise<void>;
-}
-
-/** Tokens that are made while everything runs, for all queues: the gateway asks the default queue's object. */
-export interface TokenCalls {
-  /** @param known version that the gateway has */
-  tokens(known: number | null): Promise<TokenList>;
-  /** @returns the entry as it is now, or was, or why nothing was changed */
-  changeTokens(change: TokenChange): Promise<TokenEntry | TokenRefusal>;
-  /** Notes when tokens were used, those of files too. @returns of all, by the token's hash, epoch ms */
-  tokenUses(told: TokenUse[]): Promise<Record<string, number>>;
-}
 
 /** The worker whose engine keeps a response; null: none is known; `foreign`: it is another tenant's. */
 export type ResponseOwner = { worker_id: string } | 'foreign' | null;

@@ -1,5 +1,6 @@
 import type * as z from 'zod';
-import type { FleetRpc, KnownModel, KnownWorker, PoolStart, SessionShare } from '../fleet/rpc.ts';
+import type { FleetStub } from '../asking/objects.ts';
+import type { KnownModel, KnownWorker, PoolStart, SessionShare } from '../fleet/rpc.ts';
 import type { ModelCard } from '../protocol/index.ts';
 import type { Env } from './env.ts';
 import { callFleet, callQueue } from './objects/calls.ts';
@@ -39,7 +40,7 @@ export async function modelsOf(env: Env, queueId: string): Promise<ModelView[]> 
 }
 
 /** The fleet object has heard of every session by the time it answers. */
-async function readFleet<T>(env: Env, queueId: string, read: (fleet: FleetRpc) => Promise<T>): Promise<T> {
+async function readFleet<T>(env: Env, queueId: string, read: (fleet: FleetStub) => Promise<T>): Promise<T> {
   await callQueue(env, queueId, (queue) => queue.tellFleet());
   return callFleet(env, queueId, read);
 }

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { Adapters, type ScalingControl } from '../protocol/index.ts';
+import { Adapters } from '../protocol/index.ts';
 import { PoolScaling } from '../protocol/scaling-schemas.ts';
 import { type FleetSpec, KnownProviderSpec } from './spec.ts';
 
@@ -171,27 +171,6 @@ export interface LaunchedWorker {
   config_id: string;
   /** US dollars of its machine; null: nobody has told it. */
   price_per_hour: number | null;
-}
-
-/** What the gateway may ask of the scheduler, by RPC of the fleet object. Arguments and answers are plain data. */
-export interface SchedulerRpc {
-  /** Puts a fleet's file in force. @param dryRun only tells what would change */
-  applySpec(spec: FleetSpec, dryRun: boolean): Promise<SpecAnswer>;
-  /** Takes it back: all that was launched is drained and terminated. Null: there is none. */
-  removeSpec(dryRun: boolean): Promise<SpecChange | null>;
-  /** Null: none was applied. */
-  spec(): Promise<AppliedSpec | null>;
-  /** What an operator wants of one pool. @param dryRun only tells what it would do */
-  control(configId: string, action: PoolAction, dryRun: boolean): Promise<ControlAnswer>;
-  /** What each pool has cost by day, since the day of a time, epoch ms; 31 days are kept. */
-  spentByDay(from: number): Promise<SpentOnDay[]>;
-  /** How a pool is controlled now; null: no fleet's file names it. */
-  controlOf(configId: string): Promise<ScalingControl | null>;
-  sync(launcherId: string, report: LauncherReport): Promise<LauncherAnswer>;
-  /** The worker whose token this is; null: it is none of ours, or its launch has ended. */
-  workerOfToken(token: string): Promise<LaunchedWorker | null>;
-  /** What the rule wants of a pool; null: no fleet's file names it, or nothing was decided yet. */
-  wantedWorkers(configId: string): Promise<number | null>;
 }
 
 /** US dollars, more than 0. */

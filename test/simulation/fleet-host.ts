@@ -1,7 +1,10 @@
 import { DatabaseSync } from 'node:sqlite';
+import type { FleetStub } from '../../src/asking/objects.ts';
+import type { Offered } from '../../src/durable/calls.ts';
 import type { Row } from '../../src/durable/ports.ts';
+import { type Called, COMMANDS, VIEWS } from '../../src/fleet/calls.ts';
 import { Fleet } from '../../src/fleet/fleet.ts';
-import type { FleetRpc, PoolStart } from '../../src/fleet/rpc.ts';
+import type { PoolStart } from '../../src/fleet/rpc.ts';
 import { completeQueueSettings } from '../../src/settings/queue-settings.ts';
 import type { Random } from '../support/random.ts';
 import type { Timeline } from './timeline.ts';
@@ -9,6 +12,11 @@ import type { Timeline } from './timeline.ts';
 /** What the scheduler tells of its pool, each for a while. */
 const STATES: PoolStart['state'][] = ['scaled_to_zero', 'starting', 'stopped', 'ready'];
 const TURN_MS = 7000;
+
+/** The tables of its calls that a run makes. */
+const ASKED = { ...VIEWS, ...COMMANDS };
+
+export type FleetCallsOfRun = Offered<typeof ASKED> & Pick<FleetStub, 'record'>;
 
 /** The fleet object: what it has written outlives its process. */
 export class FleetHost {
@@ -33,7 +41,7 @@ export class FleetHost {
   }
 
   /** What gateway and queue may ask, each question and answer with a delay of its own. */
-  calls(isAlive: () => boolean): FleetRpc {
+  calls(isAlive: () => boolean): FleetCallsOfRun {
     const rpc = <T>(ask: (fleet: Fleet) => T): Promise<T> =>
       new Promise((resolve) => {
         const later = (run: () => void) =>
@@ -45,31 +53,15 @@ export class FleetHost {
           later(() => resolve(answer));
         });
       });
+    const called = (fleet: Fleet) => ({ fleet, queueId: 'vllm-queue', now: this.#timeline.now });
+    type Calls = Record<string, (called: Called, ...asked: unknown[]) => unknown>;
+    const ofTable = ([name, call]: [string, Calls[string]]) => [
+      name,
+      (...asked: unknown[]) => rpc((fleet) => call(called(fleet), ...asked)),
+    ];
     return {
-      heartbeat: (beat) => rpc((fleet) => void fleet.heartbeat(beat)),
-      keepTelemetry: (workerId, batch) =>
-        rpc((fleet) => fleet.telemetry.add({ worker_id: workerId, kind: batch.kind }, batch.items)),
-      telemetry: (workerId, kind, query) =>
-        rpc((fleet) => fleet.telemetry.read({ worker_id: workerId, kind }, query)),
-      requests: (...asked) => rpc((fleet) => fleet.requests.list(...asked)),
+      ...(Object.fromEntries(Object.entries(ASKED as Calls).map(ofTable)) as Offered<typeof ASKED>),
       record: (...told) => rpc((fleet) => fleet.record(...told)),
-      view: () => rpc((fleet) => fleet.view.view()),
-      acknowledge: (id, by) => rpc((fleet) => fleet.alerts.acknowledge(id, by, this.#timeline.now)),
-      forgetWorker: (id) => rpc((fleet) => fleet.forgetWorker(id)),
-      history: (...asked) => rpc((fleet) => fleet.readHistory(...asked)),
-      sessions: () => rpc((fleet) => fleet.workers.sessions()),
-      refused: (refused) => rpc((fleet) => fleet.incidents.refused(refused, this.#timeline.now)),
-      workers: () => rpc((fleet) => fleet.workers.list()),
-      signIn: (signIn) => rpc((fleet) => fleet.signIns.add(signIn, this.#timeline.now)),
-      closeViewers: async () => {},
-      signedIn: (id) => rpc((fleet) => fleet.signIns.find(id, this.#timeline.now)),
-      signOut: (id) => rpc((fleet) => fleet.signIns.remove(id)),
-      models: () => rpc((fleet) => fleet.models.all()),
-      keepResponse: (...kept) => rpc((fleet) => fleet.responses.keep(...kept, this.#timeline.now)),
-      ownerOfResponse: (...asked) => rpc((fleet) => fleet.responses.ownerOf(...asked)),
-      choosePools: (models) => rpc((fleet) => fleet.chooseForCallers(models)),
-      starts: () => rpc((fleet) => fleet.starts()),
-      whyWaiting: (asking) => rpc((fleet) => fleet.view.whyWaiting(asking, this.#timeline.now)),
     };
   }
 

@@ -1,4 +1,4 @@
-import type { FleetRpc } from '../../src/fleet/rpc.ts';
+import type { FleetStub } from '../../src/asking/objects.ts';
 import type { BrokenReason } from '../../src/protocol/index.ts';
 import type { Oracle } from './oracle.ts';
 import type { Plan } from './plan.ts';
@@ -14,5 +14,5 @@ export interface QueueHostPorts {
   oracle: Oracle;
   breakStream(worker: string, stream: number, reason: BrokenReason): void;
   /** The fleet object, for as long as this life of the server lasts. */
-  fleet(): FleetRpc;
+  fleet(): Pick<FleetStub, 'record'>;
 }
