@@ -3,9 +3,8 @@ import type { CallsOf } from '../durable/calls.ts';
 import type { FileObject } from '../files/object.ts';
 import type { OpenedWith } from '../fleet/live-viewers.ts';
 import type { FleetObject } from '../fleet/object.ts';
-import type { QueueRpc } from '../queue/contract.ts';
-import type { RequestAnswer, Unserved, WaitingRequest } from '../queue/rpc.ts';
-import type { WorkerToken } from '../queue/store/ports.ts';
+import type { QueueObject } from '../queue/object/object.ts';
+import type { WaitingRequest, WorkerDial } from '../queue/rpc.ts';
 import type { RelayCalls } from '../relay/calls.ts';
 import type { OpenedAnswer } from '../relay/object/responses.ts';
 
@@ -31,19 +30,7 @@ export interface Objects {
   relay(queueId: string, workerId: string): RelayStub;
 }
 
-/** The gateway tells the queue this of a worker that dials its control socket. */
-export interface WorkerDial {
-  /** Scheme, host and port that the worker dialled, and dials again. */
-  origin: string;
-  /** Null where no tokens are configured. */
-  token: WorkerToken | null;
-  /** US dollars of its machine; null: it is not known. */
-  price_per_hour: number | null;
-}
-
-export interface QueueStub extends QueueRpc {
-  /** Asks for a worker for a caller that waits. The payload is not read after the call has been answered. */
-  request(job: WaitingRequest): Promise<RequestAnswer | Unserved>;
+export interface QueueStub extends CallsOf<QueueObject> {
   /** Opens the control socket of a worker. @param upgrade the worker's request @returns the answer to it */
   connect(dial: WorkerDial, upgrade: Request): Promise<Response>;
 }

@@ -1,14 +1,21 @@
 import type { HostedObject } from './host.ts';
 
 /** Calls by name: each is a function of what its object works on, and of what its caller gives. */
-type Table = Record<string, (on: never, ...asked: never[]) => unknown>;
+export type Table = Record<string, (on: never, ...asked: never[]) => unknown>;
 
 /** What the caller of a function of a table gives. */
-type Asked<Call> = Call extends (on: never, ...asked: infer Given) => unknown ? Given : never;
+export type Asked<Call> = Call extends (on: never, ...asked: infer Given) => unknown ? Given : never;
 
-/** The methods that `offer` makes of a table. */
-export type Offered<Calls extends Table> = {
+/** The methods that `expose` makes of a table. */
+export type Exposed<Calls extends Table> = {
   [Name in keyof Calls]: (...asked: Asked<Calls[Name]>) => Promise<ReturnType<Calls[Name]>>;
+};
+
+/** The same, where the last argument of each function is a function that is given the answer, at once or later. */
+export type Answered<Calls extends Table> = {
+  [Name in keyof Calls]: Asked<Calls[Name]> extends [...infer Given, (answer: infer Answer) => void]
+    ? (...asked: Given) => Promise<Answer>
+    : never;
 };
 
 /** All calls of a hosted object: its methods, but for those that its host alone calls. Its stubs have them. */
@@ -18,14 +25,14 @@ export type CallsOf<Hosted> = Omit<Hosted, keyof HostedObject>;
  * Gives a class a method of each name of a table of calls, which forwards its call. To be called in the class's static
  * block.
  */
-export function offer<Offering extends object, Calls extends object>(
-  of: { prototype: Offering },
+export function expose<Exposing extends object, Calls extends object>(
+  of: { prototype: Exposing },
   calls: Calls,
-  forward: (object: Offering, name: keyof Calls, asked: unknown[]) => Promise<unknown>,
+  forward: (object: Exposing, name: keyof Calls, asked: unknown[]) => Promise<unknown>,
 ): void {
   const methods = of.prototype as Record<string, unknown>;
   for (const name of Object.keys(calls)) {
-    methods[name] = function (this: Offering, ...asked: unknown[]) {
+    methods[name] = function (this: Exposing, ...asked: unknown[]) {
       return forward(this, name as keyof Calls, asked);
     };
   }

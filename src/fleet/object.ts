@@ -1,5 +1,5 @@
 import type { BatchesObject } from '../batches/object.ts';
-import { type CallsOf, type Offered, offer } from '../durable/calls.ts';
+import { type CallsOf, type Exposed, expose } from '../durable/calls.ts';
 import { deliver } from '../durable/deliver.ts';
 import type { HostedObject, ObjectHost, Post } from '../durable/host.ts';
 import { randomName } from '../durable/random-text.ts';
@@ -44,9 +44,9 @@ const SAVE_MEASURED_AFTER_MS = 5000;
 const MOST_VIEWERS = 1000;
 
 /** The class makes methods of tables of calls. */
-const Offering = class {} as new () => Offered<FleetCalls>;
+const Exposing = class {} as new () => Exposed<FleetCalls>;
 
-type SignIns = Pick<Offered<typeof VIEWS>, 'signedIn'>;
+type SignIns = Pick<Exposed<typeof VIEWS>, 'signedIn'>;
 
 /** Whom the object asks. */
 interface Asked {
@@ -59,18 +59,18 @@ interface Asked {
  * The object around the fleet's rules, one for each queue id: its storage, its clock, the timer after which what
  * workers sent is stored, and the sockets of those who look at it. It has a database of its own.
  */
-export class FleetObject extends Offering implements HostedObject<OpenedWith, Watching> {
+export class FleetObject extends Exposing implements HostedObject<OpenedWith, Watching> {
   static {
     type Calls = Record<string, (called: Called, ...asked: unknown[]) => unknown>;
-    const offerAll = (calls: object, run: (object: FleetObject, call: () => unknown) => unknown) =>
-      offer(FleetObject, calls as Calls, async (object, name, asked) =>
+    const exposeAll = (calls: object, run: (object: FleetObject, call: () => unknown) => unknown) =>
+      expose(FleetObject, calls as Calls, async (object, name, asked) =>
         run(object, () => (calls as Calls)[name]!(object.#called, ...asked)),
       );
-    offerAll(VIEWS, (_, call) => call());
-    offerAll(QUEUE_VIEWS, (object, call) => object.#hearOfQueue().then(call));
-    offerAll(COMMANDS, (object, call) => object.#commit(call));
-    offerAll(SHOWN_COMMANDS, (object, call) => object.#shown(call));
-    offerAll(OPERATOR_COMMANDS, (object, call) => object.#told(call));
+    exposeAll(VIEWS, (_, call) => call());
+    exposeAll(QUEUE_VIEWS, (object, call) => object.#hearOfQueue().then(call));
+    exposeAll(COMMANDS, (object, call) => object.#commit(call));
+    exposeAll(SHOWN_COMMANDS, (object, call) => object.#shown(call));
+    exposeAll(OPERATOR_COMMANDS, (object, call) => object.#told(call));
   }
 
   readonly pings = { ping: 'ping', pong: 'pong' };

@@ -1,3 +1,4 @@
+import type { Answered, Exposed } from '../durable/calls.ts';
 import {
   filesKeptUntil,
   mayHaveResult,
@@ -17,11 +18,10 @@ import { request } from './commands/request.ts';
 import { retry } from './commands/retry.ts';
 import { stayed } from './commands/stayed.ts';
 import { submitAndListen } from './commands/submit.ts';
-import { outputOf, takeOutput } from './commands/take-output.ts';
+import { takeOutput } from './commands/take-output.ts';
 import { usage } from './commands/usage.ts';
 import { follow, get, wait } from './commands/wait.ts';
 import { ledger } from './events/recent-ledger.ts';
-import type { Core } from './state/state.ts';
 import { batchSlots } from './views/batch-slots.ts';
 import { contents } from './views/contents.ts';
 import { hasSession, poolJobs, sessions, status } from './views/fleet-views.ts';
@@ -37,12 +37,12 @@ import { waitingJob } from './waiting/stored-job.ts';
 
 /*
  * What can be asked of a queue, by the kind of call. Each is a function of the core and its own arguments, with its
- * documentation; `Queue` calls them by name. Those that are offered the object hands on as they are: it makes itself a
- * method of each, and contract.ts is their type.
+ * documentation; `Queue` calls them by name. Of those that are exposed the object makes itself a method each; what it
+ * does more for is a method of its class, and where that asks the rules they are found here too.
  */
 
-/** Offered, and done with the next commit. */
-export const OFFERED_COMMANDS = {
+/** Exposed, and done with the next commit. */
+export const EXPOSED_COMMANDS = {
   actOnJobs,
   cancel,
   endTokens,
@@ -55,20 +55,25 @@ export const OFFERED_COMMANDS = {
   usage,
 };
 
-/** Changes the queue, so a dispatch pass follows, in the same commit. */
-export const COMMANDS = {
-  ...OFFERED_COMMANDS,
-  cordon,
-  hearStarts,
+/** Exposed, and done at once: they change nothing that is stored. */
+export const EXPOSED_AT_ONCE = {
   leaveListener,
   listen,
+};
+
+/** Changes the queue, so a dispatch pass follows, in the same commit. */
+export const COMMANDS = {
+  ...EXPOSED_COMMANDS,
+  ...EXPOSED_AT_ONCE,
+  cordon,
+  hearStarts,
   noteResult,
   request,
   submitAndListen,
 };
 
-/** Offered, and answered at once. */
-export const OFFERED_VIEWS = {
+/** Exposed, and answered at once. */
+export const EXPOSED_VIEWS = {
   batchSlots,
   contents,
   filesKeptUntil,
@@ -90,30 +95,22 @@ export const OFFERED_VIEWS = {
 
 /** Reads, and changes nothing. */
 export const VIEWS = {
-  ...OFFERED_VIEWS,
+  ...EXPOSED_VIEWS,
   awaitsStart,
   mayHaveResult,
   metrics,
-  outputOf,
   sessions,
   share,
   webhookBody,
 };
 
-/** Answers at once or later, by its last argument. It frees no slot and makes no job ready. */
+/** Exposed, and answered at once or later, by the last argument. It frees no slot and makes no job ready. */
 export const WAITS = {
   follow,
   nextSettled,
   wait,
 };
 
-/** Calls by name. */
-export type Table = Record<string, (core: Core, ...asked: never[]) => unknown>;
-
-/** What a call of the table is given beside the core. */
-export type Asked<Calls extends Table, Name extends keyof Calls> = Calls[Name] extends (
-  core: Core,
-  ...asked: infer Asked
-) => unknown
-  ? Asked
-  : never;
+/** The methods that the object makes itself of these tables. */
+export type ExposedCalls = Exposed<typeof EXPOSED_COMMANDS & typeof EXPOSED_AT_ONCE & typeof EXPOSED_VIEWS> &
+  Answered<typeof WAITS>;

@@ -1,7 +1,8 @@
+import type { Asked } from '../durable/calls.ts';
 import { createTables } from '../durable/tables.ts';
 import type { Parsed, RequestRecord, WorkerFrame } from '../protocol/index.ts';
 import { loseConnection } from './attempts/lost-connection.ts';
-import { type Asked, COMMANDS, VIEWS, WAITS } from './calls.ts';
+import { COMMANDS, VIEWS, WAITS } from './calls.ts';
 import { followClockBack, noteTime } from './clock/clock.ts';
 import { Standstill } from './clock/standstill.ts';
 import { expire } from './commands/expire.ts';
@@ -53,7 +54,7 @@ export class Queue {
   /** A call that changes the queue, and the dispatch pass that ends it. */
   do<Name extends keyof typeof COMMANDS>(
     name: Name,
-    ...asked: Asked<typeof COMMANDS, Name>
+    ...asked: Asked<(typeof COMMANDS)[Name]>
   ): ReturnType<(typeof COMMANDS)[Name]> {
     return this.#do(() => call(this.#core, COMMANDS[name], asked));
   }
@@ -61,13 +62,13 @@ export class Queue {
   /** A call that changes nothing. */
   read<Name extends keyof typeof VIEWS>(
     name: Name,
-    ...asked: Asked<typeof VIEWS, Name>
+    ...asked: Asked<(typeof VIEWS)[Name]>
   ): ReturnType<(typeof VIEWS)[Name]> {
     return call(this.#core, VIEWS[name], asked);
   }
 
   /** A call that is answered at once or later, by its last argument. */
-  wait<Name extends keyof typeof WAITS>(name: Name, ...asked: Asked<typeof WAITS, Name>): void {
+  wait<Name extends keyof typeof WAITS>(name: Name, ...asked: Asked<(typeof WAITS)[Name]>): void {
     call(this.#core, WAITS[name], asked);
   }
 

@@ -2,6 +2,7 @@ import * as z from 'zod';
 import type { PoolChoice } from '../fleet/rpc.ts';
 import type { JobState, JobSubmission, JobView, Limits, TraceContext } from '../protocol/index.ts';
 import type { Prefix } from './prefix-rpc.ts';
+import type { WorkerToken } from './store/ports.ts';
 
 export type * from './list-rpc.ts';
 export type * from './metrics-rpc.ts';
@@ -27,6 +28,16 @@ export type Unserved = typeof UNSERVED;
 
 export function isUnserved(answer: object | undefined): answer is Unserved {
   return (answer as Partial<Unserved> | undefined)?.kind === UNSERVED.kind;
+}
+
+/** The gateway tells the queue this of a worker that dials its control socket. */
+export interface WorkerDial {
+  /** Scheme, host and port that the worker dialled, and dials again. */
+  origin: string;
+  /** Null where no tokens are configured. */
+  token: WorkerToken | null;
+  /** US dollars of its machine; null: it is not known. */
+  price_per_hour: number | null;
 }
 
 /** A job as the queue tells it. */

@@ -1,6 +1,6 @@
 import { DatabaseSync } from 'node:sqlite';
 import type { FleetStub } from '../../src/asking/objects.ts';
-import type { Offered } from '../../src/durable/calls.ts';
+import type { Exposed } from '../../src/durable/calls.ts';
 import type { Row } from '../../src/durable/ports.ts';
 import { type Called, COMMANDS, VIEWS } from '../../src/fleet/calls.ts';
 import { Fleet } from '../../src/fleet/fleet.ts';
@@ -16,7 +16,7 @@ const TURN_MS = 7000;
 /** The tables of its calls that a run makes. */
 const ASKED = { ...VIEWS, ...COMMANDS };
 
-export type FleetCallsOfRun = Offered<typeof ASKED> & Pick<FleetStub, 'record'>;
+export type FleetCallsOfRun = Exposed<typeof ASKED> & Pick<FleetStub, 'record'>;
 
 /** The fleet object: what it has written outlives its process. */
 export class FleetHost {
@@ -60,7 +60,7 @@ export class FleetHost {
       (...asked: unknown[]) => rpc((fleet) => call(called(fleet), ...asked)),
     ];
     return {
-      ...(Object.fromEntries(Object.entries(ASKED as Calls).map(ofTable)) as Offered<typeof ASKED>),
+      ...(Object.fromEntries(Object.entries(ASKED as Calls).map(ofTable)) as Exposed<typeof ASKED>),
       record: (...told) => rpc((fleet) => fleet.record(...told)),
     };
   }

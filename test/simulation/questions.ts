@@ -1,5 +1,12 @@
 import type { QueueStub } from '../../src/asking/objects.ts';
-import type { QueueRpc } from '../../src/queue/contract.ts';
+import type { Answered, Exposed, Table } from '../../src/durable/calls.ts';
+import {
+  EXPOSED_AT_ONCE,
+  EXPOSED_COMMANDS,
+  EXPOSED_VIEWS,
+  type ExposedCalls,
+  WAITS,
+} from '../../src/queue/calls.ts';
 import type { Queue } from '../../src/queue/queue.ts';
 import {
   isUnserved,
@@ -23,6 +30,9 @@ interface QuestionPorts {
   /** Tells the fleet object all that it has not heard yet. */
   tellFleet(): Promise<unknown>;
 }
+
+/** What a run asks of the queue object. */
+type QueueCallsOfRun = ExposedCalls & Pick<QueueStub, 'request' | 'submit' | 'submitAndListen'>;
 
 /** Puts one question to the queue as it is then, and brings the answer back. */
 type Rpc = <T>(ask: (queue: Queue, answer: (value: T) => void) => void) => Promise<T>;
@@ -51,7 +61,7 @@ export class Questions {
     };
   }
 
-  calls(isAlive: () => boolean): QueueRpc & Pick<QueueStub, 'request'> {
+  calls(isAlive: () => boolean): QueueCallsOfRun {
     return queueCalls(
       <T>(ask: (queue: Queue, answer: (value: T) => void) => void): Promise<T> =>
         this.#ask<T>(isAlive, (queue, bring) => ask(queue, (value) => this.#ports.hold(() => bring(value)))),
@@ -80,8 +90,7 @@ export class Questions {
 function queueCalls(
   rpc: Rpc,
   { asked, tellFleet }: Pick<QuestionPorts, 'asked' | 'tellFleet'>,
-): QueueRpc & Pick<QueueStub, 'request'> {
-  const unasked = () => Promise.reject(new Error('not part of this run'));
+): QueueCallsOfRun {
   const submitBy = <T extends object>(
     submit: (queue: Queue, jobs: SubmitJob[], ids: string[]) => (T | Unserved)[],
     jobs: SubmitJob[],
@@ -104,47 +113,22 @@ function queueCalls(
     submit: (jobs) => submitBy((queue, jobs, ids) => queue.submit(jobs, ids), jobs),
     submitAndListen: (jobs, listener) =>
       submitBy((queue, jobs, ids) => queue.do('submitAndListen', jobs, ids, listener), jobs),
-    get: (id) => rpc((queue, answer) => answer(queue.read('get', id, null))),
-    wait: (id, ms) => rpc((queue, answer) => queue.wait('wait', id, ms, null, answer)),
-    cancel: (id, reason) => rpc((queue, answer) => answer(queue.do('cancel', id, reason, null))),
-    status: () => rpc((queue, answer) => answer(queue.read('status'))),
-    ledger: (id) => rpc((queue, answer) => answer(queue.read('ledger', id, null))),
-    follow: (id, fence, ms) =>
-      rpc((queue, answer) =>
-        queue.wait('follow', id, fence, ms, null, (job) =>
-          answer(job && { job, ...queue.read('outputOf', job) }),
-        ),
-      ),
-    actOnJobs: unasked,
-    contents: unasked,
-    ownerOf: unasked,
-    sharing: unasked,
-    list: unasked,
-    listen: (listener, ids, viewer) =>
-      rpc((queue, answer) => answer(queue.do('listen', listener, ids, viewer))),
-    nextSettled: (listener, ms) => rpc((queue, answer) => queue.wait('nextSettled', listener, ms, answer)),
-    leaveListener: (listener) => rpc((queue, answer) => answer(queue.do('leaveListener', listener))),
-    waitingJob: (id, viewer) => rpc((queue, answer) => answer(queue.read('waitingJob', id, viewer))),
-    waitingLines: unasked,
-    metrics: unasked,
-    poolJobs: unasked,
-    poolNow: unasked,
-    batchSlots: (models) => rpc((queue, answer) => answer(queue.read('batchSlots', models))),
-    hasSession: unasked,
-    closeSockets: unasked,
-    takeOutput: unasked,
-    filesKeptUntil: unasked,
-    payloadOf: unasked,
-    mayStoreResult: unasked,
-    storeResult: unasked,
-    purge: unasked,
-    tellFleet: unasked,
-    retry: unasked,
-    stayed: (id, why) => rpc((queue, answer) => answer(queue.do('stayed', id, why))),
-    usage: unasked,
-    tellLimits: unasked,
-    endTokens: unasked,
-    limits: unasked,
-    cordon: unasked,
+    ...ofTable({ ...EXPOSED_COMMANDS, ...EXPOSED_AT_ONCE }, (name, asked) =>
+      rpc((queue, answer) => answer(queue.do(name, ...(asked as never)))),
+    ),
+    ...ofTable(EXPOSED_VIEWS, (name, asked) =>
+      rpc((queue, answer) => answer(queue.read(name, ...(asked as never)))),
+    ),
+    ...(ofTable(WAITS, (name, asked) =>
+      rpc((queue, answer) => queue.wait(name, ...([...asked, answer] as never))),
+    ) as unknown as Answered<typeof WAITS>),
   };
+}
+
+function ofTable<Calls extends Table>(
+  table: Calls,
+  call: (name: keyof Calls, asked: unknown[]) => Promise<unknown>,
+): Exposed<Calls> {
+  const methods = Object.keys(table).map((name) => [name, (...asked: unknown[]) => call(name, asked)]);
+  return Object.fromEntries(methods) as Exposed<Calls>;
 }

@@ -1,6 +1,6 @@
+import type { QueueStub } from '../../src/asking/objects.ts';
 import { callQueue } from '../../src/gateway/objects/calls.ts';
 import { isSettled, type JobView } from '../../src/protocol/index.ts';
-import type { QueueRpc } from '../../src/queue/contract.ts';
 import type { SubmitJob } from '../../src/queue/rpc.ts';
 import { Random } from '../support/random.ts';
 import type { JobPlan } from './plan.ts';
@@ -94,7 +94,7 @@ export class Submitter {
 
   /** One HTTP request; undefined when no answer was heard. */
   async #ask<T>(
-    ask: (queue: QueueRpc) => Promise<T>,
+    ask: (queue: QueueStub) => Promise<T>,
     giveUpAfterMs = GIVE_UP_AFTER_MS,
   ): Promise<T | undefined> {
     const { timeline, server, plan } = this.#around;

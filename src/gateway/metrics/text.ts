@@ -1,5 +1,4 @@
 import manifest from '../../../package.json' with { type: 'json' };
-import type { QueueRpc } from '../../queue/contract.ts';
 
 import type { Env } from '../env.ts';
 import { callFleet, callQueue } from '../objects/calls.ts';
@@ -19,7 +18,7 @@ export async function metricsText(env: Env, queueId: string): Promise<string> {
   const known = kept.get(queueId);
   if (known) return known.text;
   const [queue, fleet] = await Promise.all([
-    callQueue(env, queueId, (queue: QueueRpc) => queue.metrics()),
+    callQueue(env, queueId, (queue) => queue.metrics()),
     callFleet(env, queueId, (fleet) => fleet.view()),
   ]);
   const text = exposition(families(queue, fleet, manifest.version));

@@ -1,5 +1,5 @@
-import type { WorkerDial } from '../../asking/objects.ts';
 import type { OpenedWith } from '../../fleet/live-viewers.ts';
+import type { WorkerDial } from '../../queue/rpc.ts';
 import type { EndedToken, TokenEntry } from '../../settings/token-entry.ts';
 import type { Env } from '../env.ts';
 import { namedQueues } from './queue-ids.ts';

@@ -1,6 +1,7 @@
-import type { AskedFor, WorkerDial } from '../../asking/objects.ts';
+import type { AskedFor } from '../../asking/objects.ts';
 import type { OpenedWith } from '../../fleet/live-viewers.ts';
 import { asciiJson } from '../../protocol/index.ts';
+import type { WorkerDial } from '../../queue/rpc.ts';
 
 /**
  * What crosses to an object by `fetch`, where RPC cannot carry it: a WebSocket's upgrade, and an answer that its caller

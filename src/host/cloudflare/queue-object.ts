@@ -1,9 +1,9 @@
-import type { WorkerDial } from '../../asking/objects.ts';
 import { freeBytes } from '../../durable/free-bytes.ts';
 import type { ObjectHost } from '../../durable/host.ts';
 import type { QueueObjectSettings } from '../../queue/object/env.ts';
 import { QueueObject as Hosted } from '../../queue/object/object.ts';
 import type { KeptOfWorker } from '../../queue/object/sockets.ts';
+import type { WorkerDial } from '../../queue/rpc.ts';
 import { isUpgrade, toldByUpgrade } from './crossing.ts';
 import { type ObjectBindings, objectsOf } from './objects.ts';
 import { type PrivateNetwork, postOf } from './post.ts';

@@ -18,11 +18,12 @@ export function listen(core: Core, listener: string, jobIds: readonly string[], 
   });
 }
 
+/** The listener is gone. */
 export function leaveListener(core: Core, listener: string): void {
   core.stored.listeners.leave(listener);
 }
 
-/** Answers with what has settled for a listener, as soon as there is something, or after `waitMs`. */
+/** Answers as soon as jobs that the listener listens for have settled, or with none after `waitMs`. */
 export function nextSettled(
   core: Core,
   listener: string,

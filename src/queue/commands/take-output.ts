@@ -1,14 +1,6 @@
-import type { JobView } from '../../protocol/index.ts';
-import { type FollowedJob, maySee, type OutputCursor, type Viewer } from '../rpc.ts';
-import { liveAnswerOf } from '../state/fences.ts';
+import { maySee, type OutputCursor, type Viewer } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
-import { moveOutputCursor, readOutputCursor } from '../store/output-cursor.ts';
-
-/** Where the output of a job can be read while it is made, and how much of it was taken. */
-export function outputOf(core: Core, job: JobView): Pick<FollowedJob, 'live' | 'cursor'> {
-  const live = liveAnswerOf(job);
-  return { live, cursor: readOutputCursor(core.sql, job.id) };
-}
+import { moveOutputCursor } from '../store/output-cursor.ts';
 
 /**
  * A caller takes some of a job's outputs, so that the next time it gets those after them.

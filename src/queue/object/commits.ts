@@ -88,11 +88,11 @@ export class Commits {
   }
 
   /** Does work that needs no commit, at once. @param call as in `together` */
-  atOnce(work: () => void, call: CallName | null = null): Promise<void> {
+  atOnce<T>(work: () => T, call: CallName | null = null): Promise<T> {
     const failure = call && this.#ports.failureOf(call);
     if (failure) return Promise.reject(failure);
     return new Promise((resolve) => {
-      this.#do([{ run: work, resolve: () => resolve(), call }]);
+      this.#do([{ run: work, resolve: resolve as Work['resolve'], call }]);
       this.#ports.done();
     });
   }

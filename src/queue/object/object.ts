@@ -1,19 +1,27 @@
-import type { WorkerDial } from '../../asking/objects.ts';
-import { offer } from '../../durable/calls.ts';
+import { type Asked, expose } from '../../durable/calls.ts';
 import type { HostedObject, HostSocket, ObjectHost } from '../../durable/host.ts';
 import { CLOSE, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
-import { type Asked as AskedOf, type COMMANDS, OFFERED_COMMANDS, OFFERED_VIEWS } from '../calls.ts';
-import type { Offered, QueueRpc } from '../contract.ts';
+import {
+  type COMMANDS,
+  EXPOSED_AT_ONCE,
+  EXPOSED_COMMANDS,
+  EXPOSED_VIEWS,
+  type ExposedCalls,
+  WAITS,
+} from '../calls.ts';
 import { Queue } from '../queue.ts';
 import {
+  type HeardAnswer,
   isUnserved,
+  type QueueMetrics,
   type RequestAnswer,
+  type SubmitAnswer,
   type SubmitJob,
-  type ToldJob,
   type Unserved,
   type WaitingRequest,
+  type WorkerDial,
 } from '../rpc.ts';
-import { Commits } from './commits.ts';
+import { type CallName, Commits } from './commits.ts';
 import type { QueueEnv } from './env.ts';
 import type { FleetReport } from './fleet-report.ts';
 import { Hearing } from './hearing.ts';
@@ -27,23 +35,32 @@ import { Timer } from './timer.ts';
 import { WebhookSender } from './webhook-sender.ts';
 
 type Commands = typeof COMMANDS;
-type Asked<Name extends keyof QueueRpc> = Parameters<QueueRpc[Name]>;
-type Answered<Name extends keyof QueueRpc> = ReturnType<QueueRpc[Name]>;
 type Settings = ConstructorParameters<typeof Queue>[1];
 
 /** The class makes methods of tables of calls. */
-const Offering = class {} as new () => Offered;
+const Exposing = class {} as new () => ExposedCalls;
 
 /**
  * The object around the rules of a queue: hands them storage, sockets, alarm and clock of its host, and shares commits
- * (commits.ts); the host holds every reply and frame back until the commit is on disk.
+ * (commits.ts); the host holds every reply and frame back until the commit is on disk. Its methods are what others may ask
+ * of a queue: arguments and answers are plain data, and mistakes of callers are answers, not exceptions.
  */
-export class QueueObject extends Offering implements QueueRpc, HostedObject<WorkerDial, KeptOfWorker> {
+export class QueueObject extends Exposing implements HostedObject<WorkerDial, KeptOfWorker> {
   static {
-    offer(QueueObject, OFFERED_VIEWS, async (object, name, asked) =>
+    expose(QueueObject, EXPOSED_VIEWS, async (object, name, asked) =>
       object.#queue.read(name, ...(asked as never)),
     );
-    offer(QueueObject, OFFERED_COMMANDS, (object, name, asked) => object.#command(name, ...(asked as never)));
+    expose(QueueObject, EXPOSED_COMMANDS, (object, name, asked) =>
+      object.#command(name, ...(asked as never)),
+    );
+    expose(QueueObject, EXPOSED_AT_ONCE, (object, name, asked) =>
+      object.#commits.atOnce(() => object.#queue.do(name, ...(asked as never)), nameOf(name, asked)),
+    );
+    expose(QueueObject, WAITS, (object, name, asked) =>
+      object.#commits.answered(nameOf(name, asked), (answer) =>
+        object.#queue.wait(name, ...([...asked, answer] as never)),
+      ),
+    );
   }
 
   readonly pings = { ping: PING_TEXT, pong: PONG_TEXT };
@@ -144,7 +161,7 @@ export class QueueObject extends Offering implements QueueRpc, HostedObject<Work
     this.#queue.clockSetBack();
   }
 
-  /** Asks for a worker for a caller that waits. */
+  /** Asks for a worker for a caller that waits. The payload is not read after the call has been answered. */
   async request(job: WaitingRequest): Promise<RequestAnswer | Unserved> {
     // Without a commit: a dispatch writes nothing, and the caller waits for its first token.
     const said = await this.#commits.answered<RequestAnswer | Unserved>(`request ${job.job_id}`, (answer) =>
@@ -155,11 +172,13 @@ export class QueueObject extends Offering implements QueueRpc, HostedObject<Work
     return said;
   }
 
-  submit(...[jobs]: Asked<'submit'>): Answered<'submit'> {
+  /** Persisted jobs, all in one commit; answers stand in the order of the jobs. */
+  submit(jobs: SubmitJob[]): Promise<(SubmitAnswer | Unserved)[]> {
     return this.#submission(jobs, (ids) => this.#queue.submit(jobs, ids));
   }
 
-  submitAndListen(...[jobs, listener]: Asked<'submitAndListen'>): Answered<'submitAndListen'> {
+  /** The same for a listener, which hears when they settle (`nextSettled`). */
+  submitAndListen(jobs: SubmitJob[], listener: string): Promise<(HeardAnswer | Unserved)[]> {
     return this.#submission(jobs, (ids) => this.#queue.do('submitAndListen', jobs, ids, listener));
   }
 
@@ -173,43 +192,19 @@ export class QueueObject extends Offering implements QueueRpc, HostedObject<Work
     return answers;
   }
 
-  wait(...asked: Asked<'wait'>): Answered<'wait'> {
-    return this.#commits.answered(`wait ${asked[0]}`, (answer) => this.#queue.wait('wait', ...asked, answer));
-  }
-
-  async follow(...asked: Asked<'follow'>): Answered<'follow'> {
-    const job = await this.#commits.answered<ToldJob | null>(`follow ${asked[0]}`, (answer) =>
-      this.#queue.wait('follow', ...asked, answer),
-    );
-    return job && { job, ...this.#queue.read('outputOf', job) };
-  }
-
-  listen(...asked: Asked<'listen'>): Answered<'listen'> {
-    return this.#commits.answered<string[]>(`listen ${asked[0]}`, (answer) =>
-      answer(this.#queue.do('listen', ...asked)),
-    );
-  }
-
-  nextSettled(...asked: Asked<'nextSettled'>): Answered<'nextSettled'> {
-    return this.#commits.answered(`nextSettled ${asked[0]}`, (answer) =>
-      this.#queue.wait('nextSettled', ...asked, answer),
-    );
-  }
-
-  leaveListener(...asked: Asked<'leaveListener'>): Promise<void> {
-    return this.#commits.atOnce(() => this.#queue.do('leaveListener', ...asked));
-  }
-
+  /** Reports all news to the fleet object, or everything again; resolves when the fleet object has it. */
   async tellFleet(everything = false): Promise<void> {
     if (everything) this.#fleet.forget();
     await this.#fleet.flush();
   }
 
-  cordon(...asked: Asked<'cordon'>): Answered<'cordon'> {
-    return this.#command('cordon', ...asked).finally(() => this.#fleet.flush());
+  /** Cordons these workers, as `QueueTells` says. */
+  cordon(workerIds: string[]): Promise<Record<string, number>> {
+    return this.#command('cordon', workerIds).finally(() => this.#fleet.flush());
   }
 
-  async metrics(): Answered<'metrics'> {
+  /** Returns all its numbers, for machines. */
+  async metrics(): Promise<QueueMetrics> {
     return {
       ...this.#queue.read('metrics'),
       storage_bytes: this.#host.databaseBytes(),
@@ -217,6 +212,7 @@ export class QueueObject extends Offering implements QueueRpc, HostedObject<Work
     };
   }
 
+  /** Closes every socket with 1012 so that workers reconnect at once: the process is about to end. */
   async closeSockets(): Promise<void> {
     await this.#commits.together(() => this.#queue.writeUsage());
     this.#queue.leave();
@@ -227,9 +223,12 @@ export class QueueObject extends Offering implements QueueRpc, HostedObject<Work
   /** A command in the next commit. */
   #command<Name extends keyof Commands>(
     name: Name,
-    ...asked: AskedOf<Commands, Name>
+    ...asked: Asked<Commands[Name]>
   ): Promise<ReturnType<Commands[Name]>> {
-    const call = `${name} ${JSON.stringify(asked)}`;
-    return this.#commits.together(() => this.#queue.do(name, ...asked), call);
+    return this.#commits.together(() => this.#queue.do(name, ...asked), nameOf(name, asked));
   }
+}
+
+function nameOf(call: string, asked: readonly unknown[]): CallName {
+  return `${call} ${JSON.stringify(asked)}`;
 }

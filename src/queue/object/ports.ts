@@ -1,10 +1,10 @@
-import type { Objects } from '../../asking/objects.ts';
 import type { HostSocket, ObjectHost } from '../../durable/host.ts';
 import type { Connection, Ports } from '../store/ports.ts';
+import type { Asks } from './env.ts';
 import type { KeptOfWorker } from './sockets.ts';
 
 interface PortParts extends Pick<Ports, 'tellFleet'> {
-  objects: Pick<Objects, 'relay'>;
+  objects: Pick<Asks, 'relay'>;
   connection(socket: HostSocket<KeptOfWorker>): Connection;
   /** Does something that leaves the object once the work that asks for it is through. */
   defer(effect: () => void): void;

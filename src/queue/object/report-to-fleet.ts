@@ -1,11 +1,11 @@
-import type { Objects } from '../../asking/objects.ts';
 import type { ObjectHost } from '../../durable/host.ts';
+import type { Asks } from './env.ts';
 import { FleetReport, type FleetReportPorts } from './fleet-report.ts';
 
 /** Reports to the fleet object of this queue id. */
 export function reportToFleet(
   host: Pick<ObjectHost, 'queueId' | 'after' | 'log'>,
-  objects: Pick<Objects, 'fleet'>,
+  objects: Pick<Asks, 'fleet'>,
   queue: Pick<FleetReportPorts, 'share' | 'takeEnded' | 'awaitsStart' | 'hearStarts'>,
 ): FleetReport {
   return new FleetReport({

@@ -1,6 +1,6 @@
-import type { WorkerDial } from '../../asking/objects.ts';
 import type { HostSocket, ObjectHost } from '../../durable/host.ts';
 import { CLOSE, limits, messagesOf, OPTIMISATIONS } from '../../protocol/index.ts';
+import type { WorkerDial } from '../rpc.ts';
 import type { Connection, Session } from '../store/ports.ts';
 
 /** What stays with a control socket while the object hibernates. */

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import type { QueueStub } from '../../../src/asking/objects.ts';
 import { isOver } from '../../../src/batches/batch.ts';
 import { findBatch, saveBatch } from '../../../src/batches/batch-table.ts';
 import { cancelBatch } from '../../../src/batches/batches.ts';
@@ -8,7 +9,6 @@ import type { Sql } from '../../../src/durable/ports.ts';
 import { batchQueue } from '../../../src/gateway/batches/queue.ts';
 import type { Env } from '../../../src/gateway/env.ts';
 import { inferenceRoutes, type JobRef } from '../../../src/protocol/index.ts';
-import type { QueueRpc } from '../../../src/queue/contract.ts';
 import type { SubmitJob } from '../../../src/queue/rpc.ts';
 import { batchTables, HOUR_MS, NOW, runningBatch } from '../../support/batch-harness.ts';
 import { playedObjects } from '../../support/objects.ts';
@@ -25,7 +25,7 @@ const LINE = new TextEncoder().encode(
 );
 
 /** What the gateway's part of batches asks of a queue. */
-function callsOf(harness: QueueHarness): Partial<QueueRpc> {
+function callsOf(harness: QueueHarness): Partial<QueueStub> {
   const told = <T>(ask: (answer: (value: T) => void) => void) =>
     new Promise<T>((answer) => {
       ask(answer);

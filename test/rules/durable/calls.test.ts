@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { type CallsOf, callsOf, type Offered, offer } from '../../../src/durable/calls.ts';
+import { type CallsOf, callsOf, type Exposed, expose } from '../../../src/durable/calls.ts';
 import type { HostedObject } from '../../../src/durable/host.ts';
 
 const TABLE = {
@@ -7,9 +7,9 @@ const TABLE = {
   plus: (on: { has: number }, more: number) => on.has + more,
 };
 
-class Counter extends (class {} as new () => Offered<typeof TABLE>) implements Required<HostedObject> {
+class Counter extends (class {} as new () => Exposed<typeof TABLE>) implements Required<HostedObject> {
   static {
-    offer(Counter, TABLE, async (object, name, asked) => TABLE[name](object, ...(asked as [number])));
+    expose(Counter, TABLE, async (object, name, asked) => TABLE[name](object, ...(asked as [number])));
   }
 
   has = 1;
@@ -29,7 +29,7 @@ class Counter extends (class {} as new () => Offered<typeof TABLE>) implements R
   clockSetBack(): void {}
 }
 
-it('offers the calls of a table and the methods of the class, and nothing that the host alone calls', async () => {
+it('exposes the calls of a table and the methods of the class, and nothing that the host alone calls', async () => {
   expect(callsOf(Counter.prototype).sort()).toEqual(['own', 'plus']);
   const stub: Pick<CallsOf<Counter>, 'own' | 'plus'> = new Counter();
   expect(await stub.plus(2)).toBe(3);

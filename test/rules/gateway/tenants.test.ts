@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { WorkerDial } from '../../../src/asking/objects.ts';
 import { createApp } from '../../../src/gateway/app.ts';
 import type { GatewayEnv } from '../../../src/gateway/env.ts';
+import type { WorkerDial } from '../../../src/queue/rpc.ts';
 import { acceptNothing, playedObjects } from '../../support/objects.ts';
 import { tokenEntry } from '../../support/token-entry.ts';
 

@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import type { WorkerDial } from '../../../src/asking/objects.ts';
 import {
   answerRequest,
   isUpgrade,
@@ -7,6 +6,7 @@ import {
   upgradeTelling,
   wantedAnswer,
 } from '../../../src/host/cloudflare/crossing.ts';
+import type { WorkerDial } from '../../../src/queue/rpc.ts';
 
 const DIAL: WorkerDial = {
   origin: 'https://queue.example',

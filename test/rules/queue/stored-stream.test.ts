@@ -69,12 +69,14 @@ it('whoever follows a job hears of every attempt and of the end', () => {
   const id = queue.job(streaming);
   const heard: (object | null)[] = [];
   const follow = (fence: number) =>
-    queue.queue.wait('follow', id, fence, 60_000, null, (view) => heard.push(view));
+    queue.queue.wait('follow', id, fence, 60_000, null, (followed) => heard.push(followed));
   follow(0);
   expect(heard).toEqual([]);
   const worker = queue.worker('w');
   const first = worker.lastJob();
-  expect(heard).toMatchObject([{ state: 'leased', fence_token: first.fence_token, worker_id: 'w' }]);
+  expect(heard).toMatchObject([
+    { job: { state: 'leased', fence_token: first.fence_token }, live: { worker_id: 'w' } },
+  ]);
   follow(first.fence_token);
   expect(heard).toHaveLength(1);
   const error = { type: 'job_error', job_id: id, error: 'it broke', code: 'engine_died', retryable: true };
@@ -82,7 +84,7 @@ it('whoever follows a job hears of every attempt and of the end', () => {
   queue.advance(5);
   const second = worker.lastJob();
   expect(second.fence_token).toBeGreaterThan(first.fence_token);
-  expect(heard).toMatchObject([{}, { state: 'leased', fence_token: second.fence_token }]);
+  expect(heard).toMatchObject([{}, { job: { state: 'leased', fence_token: second.fence_token } }]);
   follow(second.fence_token);
   queue.say(worker, {
     type: 'job_result',
@@ -90,5 +92,5 @@ it('whoever follows a job hears of every attempt and of the end', () => {
     fence_token: second.fence_token,
     result: { value: 2 },
   });
-  expect(heard).toMatchObject([{}, {}, { state: 'succeeded', result: { value: 2 } }]);
+  expect(heard).toMatchObject([{}, {}, { job: { state: 'succeeded', result: { value: 2 } }, live: null }]);
 });

@@ -1,9 +1,15 @@
 import { expect, it } from 'vitest';
+import type { FollowedJob } from '../../../src/queue/rpc.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
 
 const START = { fence_token: 0, taken: 0 };
-const cursorOf = (queue: QueueHarness, id: string) =>
-  queue.queue.read('outputOf', queue.queue.read('get', id, null)!).cursor;
+function cursorOf({ queue }: QueueHarness, id: string) {
+  let followed: FollowedJob | null = null;
+  queue.wait('follow', id, 0, 0, null, (answer) => {
+    followed = answer;
+  });
+  return (followed as FollowedJob | null)?.cursor;
+}
 
 it('each piece is taken once, whoever asks, and a restart changes nothing', () => {
   const queue = new QueueHarness();
