@@ -46,7 +46,9 @@ describe('the page', () => {
   it('leaves these addresses to nobody else', async () => {
     const response = await fetch(`${road.url}/`, { headers: { accept: 'application/json' } });
     expect(response.status).toBe(404);
-    expect(await response.json()).toMatchObject({ error: { code: 'route_not_found' } });
+    expect(await response.json()).toMatchObject({
+      error: { code: 'route_not_found', message: expect.stringContaining('Programs find the state') },
+    });
   });
 
   it.each(['/nothing', '/queue/more', '/workers', '/api/nothing'])(

@@ -32,7 +32,10 @@ export function pageRoutes(app: Gateway, packed: ArrayBuffer): MiddlewareHandler
   const page = unpackPage(packed);
   const files = new Map(page.files.map((file) => [file.name, file]));
   for (const view of VIEWS) {
-    app.get(view, (context) => (isBrowser(context) ? documentOf(page, context) : context.notFound()));
+    app.get(view, (context) => {
+      if (isBrowser(context)) return documentOf(page, context);
+      throw forBrowsers(context.req.path);
+    });
   }
   app.get('/assets/:name', (context) => {
     const file = files.get(context.req.param('name'));
@@ -45,6 +48,13 @@ export function pageRoutes(app: Gateway, packed: ArrayBuffer): MiddlewareHandler
 /** A person's, not a client of the API. */
 function isBrowser({ req }: GatewayContext): boolean {
   return /\btext\/html\b/.test(req.header('accept') ?? '');
+}
+
+function forBrowsers(path: string): HttpError {
+  const message =
+    `${path} is a view of the dashboard, which browsers are shown (Accept: text/html). Programs find the state of the ` +
+    'queue at /health and its routes at /openapi.json.';
+  return new HttpError(404, message, 'route_not_found');
 }
 
 /** @throws HttpError 403 where no tokens are configured and the request comes from elsewhere than this machine */
