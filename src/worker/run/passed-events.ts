@@ -50,7 +50,15 @@ export class PassedEvents {
     if (rest !== null) this.write(rest, isMarked);
     if (this.#added !== null) this.#pass(this.#added.rest(), null);
     const held = this.#stops?.rest() ?? null;
-    if (held !== null) this.#write(characters(held), false, null);
+    if (held !== null) this.#write(characters(held), true, null);
+  }
+
+  /**
+   * The answer breaks off behind a whole event. Where a stop string may have begun is left to the engine that goes on:
+   * it would not see one whose beginning it was given.
+   */
+  breakOff(): void {
+    if (this.#added !== null) this.#pass(this.#added.rest(), null);
   }
 
   /** @param given the events that the text is made of */

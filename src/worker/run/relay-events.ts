@@ -62,8 +62,8 @@ export async function relayEvents(
   const isCut = hasEnd(request.path) && !watch.isWhole(() => choicesOf(request));
   const isBroken =
     watch.failure === null ? isCut || (isCompletion && watch.isGivenUp) : !watch.failure.isRaised;
-  // An answer that breaks off ends with a whole event.
-  passed.end(isBroken ? null : rest, watch.isMarked);
+  if (isBroken) passed.breakOff();
+  else passed.end(rest, watch.isMarked);
   attempt.used(wholeUsage(watch.usage ?? (isCompletion ? watch.estimate : null), request, from));
   if (watch.failure !== null) {
     if (watch.failure.isRaised) stream.end();

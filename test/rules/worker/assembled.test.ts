@@ -122,6 +122,15 @@ it('fails with what has come of it where its engine dies', async () => {
   expect(worker.errors).toMatchObject([{ code: 'engine_died', retryable: true, partial: PARTIAL }]);
 });
 
+it('fails without the text in which a stop string may have begun', async () => {
+  const worker = await bench();
+  await worker.push({ payload: { ...PAYLOAD, stop: 'on a' } });
+  opens(worker.engine.last).write(token(11, 'Once')).write(token(12, ' upon')).end();
+  await settled();
+  const partial = { ...PARTIAL, ids: [1, 2, 11], text: 'Once' };
+  expect(worker.errors).toMatchObject([{ code: 'engine_died', retryable: true, partial }]);
+});
+
 it('goes on from what an earlier attempt made, and counts all of it once', async () => {
   const worker = await bench();
   await worker.push({ payload: PAYLOAD, partial: PARTIAL });

@@ -117,3 +117,27 @@ test('the ids of reasoning are told once it is over', async () => {
   const { offset } = bench.relay.records.findLast(({ type }) => type === 'ids') as { offset: number };
   expect(offset).toBe(bytes.reduce((sum, length) => sum + length, 0));
 });
+
+/** An engine that goes on from the beginning of a stop string does not see it. */
+test('an answer that breaks off in order ends before the text in which a stop string may have begun', async () => {
+  const bench = await new WorkerBench({ moves: true }).ready();
+  const asked = { model: 'tiny', messages: [{ role: 'user', content: 'hi' }], stream: true, stop: 'on a' };
+  await bench.push({ ...STREAM_JOB, payload: { path: '/v1/chat/completions', body: JSON.stringify(asked) } });
+  const said = (delta: object, token_ids: number[] | null, more = {}) => {
+    const head = { id: 'a', object: 'chat.completion.chunk', created: 1, model: 'tiny' };
+    const event = { ...head, choices: [{ index: 0, delta, finish_reason: null, token_ids }], ...more };
+    bench.engine.last.write(`data: ${JSON.stringify(event)}\n\n`);
+  };
+  bench.engine.last.head(200, 'text/event-stream');
+  said({ role: 'assistant', content: '' }, null, { prompt_token_ids: IDS });
+  said({ content: 'Once' }, [15]);
+  said({ content: ' upon' }, [16]);
+  bench.engine.last.end();
+  await settled();
+  await bench.clock.advance(100);
+  expect(bench.errors).toMatchObject([{ code: 'engine_died', retryable: true }]);
+  expect(bench.relay.bytesOf(7)).toContain('Once');
+  expect(bench.relay.bytesOf(7)).not.toContain('upon');
+  const ids = bench.relay.records.flatMap((record) => (record.type === 'ids' ? record.ids : []));
+  expect(ids).toEqual([...IDS, 15]);
+});
