@@ -173,8 +173,9 @@ export class QueueHost {
     this.#connections.add(connection);
     link.accepted({
       text: (message) => {
+        if (connection.isGivenUp) return;
         for (const text of framesIn(message)) {
-          if (!connection.isGivenUp) this.oracle.frameHeard(text);
+          this.oracle.frameHeard(text);
           this.#retries.heard(connection.load()?.worker_id ?? null, text);
         }
         // A crash in the commit of one loses those behind it.

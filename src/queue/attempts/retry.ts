@@ -54,7 +54,8 @@ export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, mo
   emit(core, timed(core, job), step, `${failure.code}: ${message}${next}`, more);
   const attempt_errors = JSON.stringify([...earlier, error]);
   if (again) {
-    countWasted(core, job, job.fence_token, more.usage, tokensKept(core, job, more));
+    core.usage.keep(job.fence_token, tokensKept(core, job, more.partial));
+    countWasted(core, job, job.fence_token, more.usage);
     countSlotTime(core, job);
     if (more.usage === undefined) takeBackCharge(core, job);
     else chargeUsage(core, job, more.usage);
@@ -87,9 +88,9 @@ function partialOf(core: Core, job: Job, told: PartialAnswer | undefined): Parti
 }
 
 /** Tokens of prompt and answer that the next attempt need not make again. */
-function tokensKept(core: Core, job: Job, { partial }: Told): number {
+function tokensKept(core: Core, job: Job, told: PartialAnswer | undefined): number {
   if (job.mode === 'waiting') return 0;
-  return (partialOf(core, job, partial) ?? core.stored.kept(job)?.partial)?.ids.length ?? 0;
+  return (partialOf(core, job, told) ?? core.stored.kept(job)?.partial)?.ids.length ?? 0;
 }
 
 /** The gateway decides whether a waiting job gets another attempt. */
@@ -125,6 +126,7 @@ interface Released {
 export function releaseAttempt(core: Core, job: Job, why: string, released?: Released): void {
   const { reason, delayMs = 0, partial } = released ?? {};
   emit(core, timed(core, job), released ? 'released' : 'returned', why, reason && { reason });
+  core.usage.keep(job.fence_token, tokensKept(core, job, partial));
   takeBackCharge(core, job);
   countSlotTime(core, job);
   core.workers.freeSlot(job.worker_id, job.id, job.fence_token);

@@ -137,10 +137,10 @@ function isOwnAttempt(job: Job, { session }: Worker, fence: number): boolean {
   return fence < job.fence_token || job.worker_id === session.worker_id;
 }
 
-/** An attempt whose tokens no caller gets, but for those that are `kept` for the next one. */
-export function countWasted(core: Core, job: Job, fence: number, usage: Usage | undefined, kept = 0): void {
+/** An attempt whose tokens no caller gets, but for those that the next one goes on from. */
+export function countWasted(core: Core, job: Job, fence: number, usage: Usage | undefined): void {
   if (usage === undefined || core.usage.isCounted(fence)) return;
-  const wasted = Math.max(0, tokensOf(usage) - kept);
+  const wasted = Math.max(0, tokensOf(usage) - core.usage.keptOf(fence));
   core.usage.gather({ key: keyOf(core, job, usage), amounts: { wasted } }, fence);
   // A stored job's command has a commit.
   if (job.mode === 'stored') core.usage.write();

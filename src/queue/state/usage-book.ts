@@ -54,6 +54,8 @@ export class UsageBook extends WriteBehind {
   readonly #givenUp = new Newest<number, GivenUp>(MOST_REMEMBERED);
   /** The newest of them by job. */
   readonly #givenUpOf = new Newest<string, GivenUp>(MOST_REMEMBERED);
+  /** Tokens of prompt and answer, by the fence token of the attempt that left them. */
+  readonly #kept = new Newest<number, number>(MOST_REMEMBERED);
   /** Days since 1970. */
   #rolledUpOn = -1;
 
@@ -117,6 +119,16 @@ export class UsageBook extends WriteBehind {
     const { input = 0, output = 0, wasted: before = 0 } = amounts;
     const wasted = Math.max(0, input + output + before - kept) - before;
     this.#gather(counted.atMs, { key: this.#bounded(key), amounts: { ...takenBack, wasted } });
+  }
+
+  /** An attempt is over, and the next one goes on from so many tokens of its prompt and its answer. */
+  keep(fence: number, tokens: number): void {
+    if (tokens > 0) this.#kept.set(fence, tokens);
+  }
+
+  /** Tokens that an attempt used and left to the next one. */
+  keptOf(fence: number): number {
+    return this.#kept.get(fence) ?? 0;
   }
 
   /** Runs when what the attempt used is on disk; at once where it is, or where there is nothing of it. */

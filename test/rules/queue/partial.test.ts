@@ -101,6 +101,30 @@ it('is not wasted, whatever becomes of the attempts that go on from it', () => {
   expect(usage(queue)).toMatchObject([{ requests: 1, succeeded: 1, input: 2, output: 9, wasted: 2 + 3 }]);
 });
 
+it.each([
+  ['before', 'after'],
+  ['after', 'before'],
+])('is not wasted by a worker that tells of it late, %s the next attempt', (...order) => {
+  const queue = new QueueHarness();
+  const frozen = queue.worker('frozen');
+  queue.job();
+  const { job_id, fence_token } = frozen.lastJob();
+  renew(queue, frozen, FIRST);
+  queue.drop(frozen);
+  queue.advance(20);
+  const next = () => {
+    const other = queue.worker('other');
+    const whole = { prompt_tokens: 2, completion_tokens: 9 };
+    end(queue, other, { type: 'job_result', result: {}, usage: whole });
+  };
+  const late = () => {
+    const back = queue.worker('frozen', { capacity: 0 });
+    queue.say(back, { ...LOST, job_id, fence_token, usage: { prompt_tokens: 2, completion_tokens: 5 } });
+  };
+  for (const when of order) (when === 'before' ? late : next)();
+  expect(usage(queue)).toMatchObject([{ requests: 1, succeeded: 1, input: 2, output: 9, wasted: 2 }]);
+});
+
 /** @returns the attempts of whose answers the queue asks for all parts again */
 function renew(queue: QueueHarness, worker: FakeConnection, part: object): unknown {
   const { job_id, fence_token } = worker.lastJob();
