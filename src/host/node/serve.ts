@@ -13,6 +13,7 @@ import { makeFolder, stateFolderError } from '../../state/folder.ts';
 import { followTokens } from '../../state/follow-tokens.ts';
 import { lockState, type StateLock } from '../../state/lock.ts';
 import { mostConnections, watchDescriptors } from './descriptors.ts';
+import { boundHeap } from './heap-bound.ts';
 import { acceptUpgrade } from './http/accept-upgrade.ts';
 import { directInference } from './http/direct.ts';
 import { createServer, type RunningServer } from './http/server.ts';
@@ -70,6 +71,7 @@ export async function startQueue(options: QueueOptions): Promise<RunningQueue> {
 /** The same with what an operator has set; tokens of the state folder that change meanwhile are made known to it. */
 export async function startConfiguredQueue(settings: QueueSettings, logger: Logger): Promise<RunningQueue> {
   const queue = await startQueue({ ...settings, bindings: bindingsOf(settings), logger });
+  const stopBounding = boundHeap();
   const stopFollowing = followTokens(
     settings.stateDir,
     async (tokens) => {
@@ -82,6 +84,7 @@ export async function startConfiguredQueue(settings: QueueSettings, logger: Logg
   );
   const stop = () => {
     stopFollowing();
+    stopBounding();
     return queue.stop();
   };
   return { ...queue, stop };
