@@ -36,9 +36,18 @@ export function stateFolderError(
   user = process.getuid?.(),
 ): UserError {
   const { code, message } = error as NodeJS.ErrnoException;
-  const isDenied = (code === 'EACCES' || code === 'EPERM') && user !== undefined;
-  const owner = isDenied
-    ? `Give it to the user that this runs as (chown -R ${user} ${stateDir}), or choose`
-    : 'Choose';
-  return new UserError(`Cannot ${what}: ${message}. ${owner} another folder (WORKER_VLLM_STATE or --state).`);
+  const remedy = remedyOf(code, stateDir, user);
+  const choice = remedy === null ? 'Choose' : `${remedy}, or choose`;
+  return new UserError(
+    `Cannot ${what}: ${message}. ${choice} another folder (WORKER_VLLM_STATE or --state).`,
+  );
+}
+
+/** What makes this very folder usable, as the beginning of a sentence; null: nothing that is known. */
+function remedyOf(code: string | undefined, stateDir: string, user: number | undefined): string | null {
+  if (code === 'ENOSPC' || code === 'EDQUOT') return 'Make room on its disk';
+  if ((code === 'EACCES' || code === 'EPERM') && user !== undefined) {
+    return `Give it to the user that this runs as (chown -R ${user} ${stateDir})`;
+  }
+  return null;
 }

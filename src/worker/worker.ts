@@ -179,7 +179,8 @@ export class Worker {
       if (graceSeconds === 0) this.#drain.hurry();
       return;
     }
-    this.#ports.log.info({ running: this.#jobs.running, grace_s: graceSeconds }, 'draining');
+    const shown = Math.round(graceSeconds * 10) / 10;
+    this.#ports.log.info({ running: this.#jobs.running, grace_s: shown }, 'draining');
     this.#drain = this.#createDrain(graceSeconds * 1000);
     this.#jobs.closedFor ??= 'draining';
     this.#session.drain();

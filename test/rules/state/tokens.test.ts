@@ -88,6 +88,13 @@ describe('tokens of the state folder', () => {
     expect(stateFolderError('x', '/state', denied, 1000).message).toContain('chown -R 1000 /state');
   });
 
+  it.runIf(process.platform === 'linux')('ask for room where the disk is full', async () => {
+    const full = await writeFile('/dev/full', 'x').catch((error: unknown) => error);
+    expect(stateFolderError('x', '/state', full).message).toMatch(
+      /ENOSPC.*\. Make room on its disk, or choose /,
+    );
+  });
+
   it.runIf(process.platform === 'linux')('end where no folder can be made, below /proc too', async () => {
     const refused = storeToken('/proc/no-such-folder/state', makeToken('one', ['read']).entry);
     await expect(refused).rejects.toThrow(/^Cannot store the token: ENOENT.*--state/);
