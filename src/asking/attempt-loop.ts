@@ -1,6 +1,6 @@
 import { type BrokenReason, type Failure, limits, RELEASE_REASONS } from '../protocol/index.ts';
 import type { RequestAnswer, WaitingRequest } from '../queue/rpc.ts';
-import { BROKEN_HEADER } from './broken-header.ts';
+import { brokenOf } from './broken-header.ts';
 import { GONE, type HangUp } from './hang-up.ts';
 
 /** Pause before asking again for a worker after one released the job, ms; doubles up to the second. */
@@ -33,10 +33,27 @@ export type Opened<Answer> =
     }
   | { broken: BrokenReason };
 
+/** What the loop waits by, outside of simulations. */
+export const REAL_TIME: Pick<AttemptLoopPorts<never>, 'now' | 'sleep'> = {
+  now: () => Date.now(),
+  sleep: (ms) => new Promise<void>((done) => setTimeout(done, ms)),
+};
+
+type TimeLimits = Pick<WaitingRequest, 'deadline_ms' | 'limit_ms'>;
+
+/** Returns what is left of the time limits of a request after so many ms: whoever asks anew asks with these. */
+export function timeLeft({ deadline_ms, limit_ms }: TimeLimits, passedMs: number): TimeLimits {
+  const left = (ms: number) => Math.max(0, ms - passedMs);
+  return {
+    ...(deadline_ms !== undefined && { deadline_ms: left(deadline_ms) }),
+    ...(limit_ms !== undefined && { limit_ms: left(limit_ms) }),
+  };
+}
+
 /** A stream whose relay answers with responses. */
 export function openedResponse(response: Response): Opened<Response> {
-  const broken = response.headers.get(BROKEN_HEADER);
-  if (broken !== null) return { broken: JSON.parse(broken) as BrokenReason };
+  const broken = brokenOf(response);
+  if (broken !== null) return { broken };
   return { answer: response, drop: () => void response.body?.cancel().catch(() => {}) };
 }
 
@@ -75,9 +92,8 @@ export async function runAttempts<Answer>(
   let fence: number | null = null;
   const failedAt = new Set<string>();
   while (true) {
-    const left = (ms: number | undefined) => (ms === undefined ? undefined : ms - (ports.now() - started));
-    const [deadline_ms, limit_ms] = [left(call.deadline_ms), left(call.limit_ms)];
-    if ([deadline_ms, limit_ms].some((ms) => ms !== undefined && ms <= 0)) {
+    const left = timeLeft(call, ports.now() - started);
+    if (left.deadline_ms === 0 || left.limit_ms === 0) {
       return { kind: 'failed', failure: DEADLINE_PASSED, attempts };
     }
     const again: Pick<WaitingRequest, 'earlier'> =
@@ -92,7 +108,7 @@ export async function runAttempts<Answer>(
             },
           };
     const outcome: Exclude<Outcome<Answer>, { kind: 'gone' }> | typeof GONE = await attempt(
-      { ...call, deadline_ms, limit_ms, ...again },
+      { ...call, ...left, ...again },
       hangUp,
       ports,
     );

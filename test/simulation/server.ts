@@ -240,11 +240,10 @@ export class Server {
     this.#ports.trace.say(
       `${job_id} moves from ${moved?.worker_id} at token ${moved?.tokens}: ${moved?.why}`,
     );
-    return {
-      ...elsewhere(this.env(life).objects, asked),
+    return elsewhere(this.env(life).objects, asked, {
       now: () => this.#process.now,
       sleep: (ms) => new Promise((resolve) => this.#process.after(ms, () => life.isAlive && resolve())),
-    };
+    });
   }
 
   openReplay(

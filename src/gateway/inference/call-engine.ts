@@ -1,4 +1,4 @@
-import { type Opened, type Outcome, runAttempts } from '../../asking/attempt-loop.ts';
+import { type Opened, type Outcome, REAL_TIME, runAttempts } from '../../asking/attempt-loop.ts';
 import type { HangUp } from '../../asking/hang-up.ts';
 import type { AskedFor, RelayStub } from '../../asking/objects.ts';
 import { freeBytes } from '../../durable/free-bytes.ts';
@@ -37,8 +37,7 @@ export function callEngine<Answer>(
       return open(env.objects.relay(queueId, worker_id), streamId, asked);
     },
     waitUntil: background,
-    now: () => Date.now(),
-    sleep: (ms) => new Promise<void>((done) => setTimeout(done, ms)),
+    ...REAL_TIME,
   });
   const over = () => {
     release();

@@ -1,5 +1,5 @@
-import { BROKEN_HEADER } from '../../asking/broken-header.ts';
-import { type BrokenReason, isSettled, type JobView } from '../../protocol/index.ts';
+import { brokenOf } from '../../asking/broken-header.ts';
+import { isSettled, type JobView } from '../../protocol/index.ts';
 import type { FollowedJob, ToldJob } from '../../queue/rpc.ts';
 import { BEGINNING_DROPPED } from '../../relay/calls.ts';
 import { errorResponse, HttpError } from '../errors.ts';
@@ -83,9 +83,9 @@ async function watch(
   } catch {
     return null;
   }
-  const broken = response.headers.get(BROKEN_HEADER);
+  const broken = brokenOf(response);
   if (broken === null) return new Response(response.body, response);
-  const { code, message } = JSON.parse(broken) as BrokenReason;
+  const { code, message } = broken;
   if (code === BEGINNING_DROPPED) throw new HttpError(410, `${message}.`, code);
   return null;
 }

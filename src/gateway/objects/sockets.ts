@@ -2,6 +2,7 @@ import type { OpenedWith } from '../../fleet/live-viewers.ts';
 import type { WorkerDial } from '../../queue/rpc.ts';
 import type { EndedToken, TokenEntry } from '../../settings/token-entry.ts';
 import type { Env } from '../env.ts';
+import { callFleet, callQueue } from './calls.ts';
 import { namedQueues } from './queue-ids.ts';
 import { storageFault } from './storage-faults.ts';
 
@@ -94,9 +95,11 @@ export async function endTokens(env: Env, ended: readonly EndedToken[]): Promise
   const named = namedQueues(env);
   const secrets = ended.map(({ sha256 }) => sha256);
   await Promise.allSettled([
-    ...[...new Set([...named, ...dialled.queues])].map((name) => env.objects.queue(name).endTokens(ended)),
+    ...[...new Set([...named, ...dialled.queues])].map((name) =>
+      callQueue(env, name, (queue) => queue.endTokens(ended)),
+    ),
     ...[...new Set([...named, ...dialled.fleets])].map((name) =>
-      env.objects.fleet(name).closeViewers(secrets),
+      callFleet(env, name, (fleet) => fleet.closeViewers(secrets)),
     ),
   ]);
 }

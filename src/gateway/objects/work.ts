@@ -1,7 +1,8 @@
+import { timeLeft } from '../../asking/attempt-loop.ts';
 import type { PoolChoice } from '../../fleet/rpc.ts';
 import { isUnserved, type RequestAnswer, type Unserved, type WaitingRequest } from '../../queue/rpc.ts';
 import type { Env } from '../env.ts';
-import { callQueue } from './calls.ts';
+import { callFleet, callQueue } from './calls.ts';
 
 /**
  * Asks a queue for a worker, and where none that is connected serves the model, once more with the pool that the
@@ -16,15 +17,12 @@ export function callWorker(
   now: () => number,
 ): Promise<RequestAnswer> {
   const startedAt = now();
-  const { deadline_ms, limit_ms } = wanted;
-  const left = (ms: number) => Math.max(0, ms - (now() - startedAt));
   return callQueue(env, queueId, async (queue) => {
     const ask = (known?: PoolChoice) =>
       queue.request({
         ...wanted,
+        ...timeLeft(wanted, now() - startedAt),
         ...(known && { known }),
-        ...(deadline_ms !== undefined && { deadline_ms: left(deadline_ms) }),
-        ...(limit_ms !== undefined && { limit_ms: left(limit_ms) }),
       });
     const answer = await ask();
     if (!isUnserved(answer)) return answer;
@@ -35,7 +33,7 @@ export function callWorker(
 
 /** The known pools of these models, in their order. */
 export function choosePools(env: Env, queueId: string, models: (string | null)[]): Promise<PoolChoice[]> {
-  return env.objects.fleet(queueId).choosePools(models);
+  return callFleet(env, queueId, (fleet) => fleet.choosePools(models));
 }
 
 /** The answer of a queue that was told the pool. */

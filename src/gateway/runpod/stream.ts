@@ -1,5 +1,5 @@
 import type * as z from 'zod';
-import { BROKEN_HEADER } from '../../asking/broken-header.ts';
+import { brokenOf } from '../../asking/broken-header.ts';
 import { isSettled, type JobView, keepMembers, runpodStatus } from '../../protocol/index.ts';
 import type { FollowedJob, OutputCursor, ToldJob } from '../../queue/rpc.ts';
 import type * as answers from '../openapi/answers.ts';
@@ -61,7 +61,7 @@ async function fromReplay(
   const over = sleep(WAIT_MS).then(() => null);
   const opening = openReplay(worker_id, stream_id, leave.signal).catch(() => null);
   const response = await Promise.race([opening, over]);
-  if (response?.body == null || response.headers.has(BROKEN_HEADER)) {
+  if (response?.body == null || brokenOf(response) !== null) {
     leave.abort();
     return [];
   }

@@ -1,4 +1,4 @@
-import { type AttemptLoopPorts, type Outcome, runAttempts } from '../../asking/attempt-loop.ts';
+import { type AttemptLoopPorts, type Outcome, runAttempts, timeLeft } from '../../asking/attempt-loop.ts';
 import { HangUp } from '../../asking/hang-up.ts';
 import type { AskedFor } from '../../asking/objects.ts';
 import { type BrokenReason, limits, RELEASE_REASONS } from '../../protocol/index.ts';
@@ -93,14 +93,11 @@ export class Moving implements Mover {
     }
     const { asked, openedAt } = opened;
     const passed = this.#ports.now() - openedAt;
-    const { deadline_ms, limit_ms, request_id, job_id, earlier: _, ...rest } = asked.call;
+    const { earlier: _, ...first } = asked.call;
     const call: WaitingRequest = {
-      ...rest,
-      job_id,
-      ...(request_id !== undefined && { request_id }),
-      ...(deadline_ms !== undefined && { deadline_ms: deadline_ms - passed }),
-      ...(limit_ms !== undefined && { limit_ms: limit_ms - passed }),
-      payload: continuationRequest(cut, request_id ?? job_id),
+      ...first,
+      ...timeLeft(first, passed),
+      payload: continuationRequest(cut, first.request_id ?? first.job_id),
     };
     const outcome = await runAttempts(call, move.hangUp, this.#ports.elsewhere(asked));
     if (outcome.kind === 'gone') return;

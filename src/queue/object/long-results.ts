@@ -1,3 +1,4 @@
+import { onceMore } from '../../asking/once-more.ts';
 import type { Log } from '../../durable/host.ts';
 import { type JobFileCalls, putJobFile } from '../../files/put-job-file.ts';
 import { type JobResult, limits, type Parsed, type WorkerFrame, writeJson } from '../../protocol/index.ts';
@@ -28,7 +29,7 @@ export class LongResults {
     const id = `result-${crypto.randomUUID()}`;
     const bytes = new TextEncoder().encode(writeJson(result));
     try {
-      await putJobFile((ask) => ask(this.#ports.files()), { id, job: job_id }, bytes);
+      await putJobFile((ask) => onceMore(() => ask(this.#ports.files())), { id, job: job_id }, bytes);
       return id;
     } catch (error) {
       this.#ports.log('warn', 'a long result is not in a file, but in the row of its job', {
