@@ -16,6 +16,8 @@ interface Told {
   /** Of `register` alone. */
   worker_id?: string;
   job_id?: string;
+  /** Attempts that a worker goes on with. */
+  jobs?: readonly { job_id: string }[];
   slots_free?: number;
   awaits_turn?: true;
 }
@@ -49,13 +51,17 @@ export class RetryCheck {
       if ((frame.slots_free ?? 0) > 0 && !frame.awaits_turn) this.#ready.add(worker);
       else this.#ready.delete(worker);
     }
-    if (frame.job_id !== undefined && /^job_(error|result|result_ref|release)$/.test(frame.type)) {
-      if (this.#running.get(frame.job_id) === worker) this.#running.delete(frame.job_id);
-    }
+    // The queue answers a renewal with the attempts that are lost, whose slots are free then.
+    const renewed = frame.type === 'renew' ? (frame.jobs ?? []) : [];
+    const isEnd = /^job_(error|result|result_ref|release)$/.test(frame.type);
+    for (const { job_id } of isEnd ? [{ job_id: frame.job_id! }] : renewed)
+      if (this.#running.get(job_id) === worker) this.#running.delete(job_id);
   }
 
   /** A frame was written. @param sessions of all workers, as they are after it */
   sent(worker: string, text: string, sessions: () => readonly SessionShare[]): void {
+    // It let a lease run out, and gets nothing until it is heard again.
+    if (text.startsWith('{"type":"job_revoked"') && text.includes('"lease_lost"')) this.#ready.delete(worker);
     if (!text.startsWith('{"type":"job"')) return;
     const { job_id: jobId } = JSON.parse(text) as { job_id: string };
     const retry = this.#retries.get(jobId);
