@@ -37,6 +37,7 @@ export const MOVING_BUGS: readonly Bug[] = [
     file: 'src/moving/continuation.ts',
     line: "return stage !== 'running';",
     becomes: 'return false;',
+    first_seed: 1600,
   },
   {
     name: 'moving: a worker counts the last part of a moved answer alone',
