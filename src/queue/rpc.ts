@@ -1,14 +1,12 @@
 import * as z from 'zod';
 import type { PoolChoice } from '../fleet/rpc.ts';
-import type { JobState, JobSubmission, JobView, Limits, TraceContext } from '../protocol/index.ts';
+import type { JobState, JobSubmission, JobView, Limits, ListedJob, TraceContext } from '../protocol/index.ts';
 import type { Prefix } from './prefix-rpc.ts';
 import type { WorkerToken } from './store/ports.ts';
 
-export type * from './list-rpc.ts';
-export type * from './metrics-rpc.ts';
+export * from './numbers-rpc.ts';
 export * from './payload-file.ts';
 export * from './prefix-rpc.ts';
-export * from './usage-rpc.ts';
 export * from './waiting-rpc.ts';
 
 /** Who asks about a job: the tenant that is shown its own jobs alone, to whom others do not exist; null sees all. */
@@ -148,6 +146,46 @@ export interface OutputCursor {
 
 /** `state`: only what failed or expired is tried again. */
 export type RetryAnswer = { ok: true; job: JobView } | { ok: false; state: JobState };
+
+/** Which jobs a list shows. Null: any. */
+export interface JobFilter {
+  state: string | null;
+  config_id: string | null;
+  job_type: string | null;
+  /** Its tenant; null: any. */
+  tenant: string | null;
+  /** The worker that had it last. */
+  worker_id: string | null;
+  /** Of the error with which it ended. */
+  error_code: string | null;
+}
+
+/** A place in a list: of all jobs, newest first, or of the jobs whose ids begin alike, by id. */
+type ListPlace = { created_at: number; seq: number } | { id: string };
+
+/** What is done to all jobs that match a filter. */
+export type JobsAction = 'cancel' | 'retry';
+
+/** Which jobs, and how many. Null: any. Times in epoch ms. */
+export interface JobListWanted {
+  filter: JobFilter;
+  /** What its id begins with; then they come in the order of their ids. */
+  id_prefix: string | null;
+  since: number | null;
+  /** Not included. */
+  until: number | null;
+  /** The `next` of the page before; null: the first page. */
+  before: JobPage['next'];
+  limit: number;
+  /** Whose jobs; null: everybody's. */
+  viewer: string | null;
+}
+
+export interface JobPage {
+  jobs: ListedJob[];
+  /** Where the next page begins; null: there is nothing more. A page before may be empty. */
+  next: ListPlace | null;
+}
 
 const count = z.number().int().min(0);
 export const QueueStatus = z.object({

@@ -1,6 +1,6 @@
 import type { Row, Sql, SqlValue } from '../../durable/ports.ts';
 import type { RequestRecord } from '../../protocol/index.ts';
-import { REQUEST_FILTERS, type RequestsWanted } from './rpc.ts';
+import { REQUEST_FILTERS, type RequestsWanted } from '../rpc.ts';
 
 /** Every statement on requests that have ended, numbered as they were told of. Nothing here decides. Times in epoch ms. */
 

@@ -1,7 +1,7 @@
 import type { Sql } from '../../durable/ports.ts';
 import { isNotable, type RequestRecord } from '../../protocol/index.ts';
+import type { RequestPage, RequestsWanted } from '../rpc.ts';
 import { boundRequests, forgetRequests, insertRequest, lastOf, requestsBetween } from './request-table.ts';
-import type { RequestPage, RequestsWanted } from './rpc.ts';
 
 /**
  * Requests kept of each kind: those that went well, and those that failed or were slow, which the others do not push
