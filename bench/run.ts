@@ -6,11 +6,13 @@ import { type Figure, noiseText, printFigure, saveResults } from './report.ts';
 import { type BenchRoad, startRoad, warmUp } from './road.ts';
 import { batchesOfSimulator, batchesOfVllm, memoryOfBatch } from './scenarios/batches.ts';
 import { untilItBends } from './scenarios/bends.ts';
+import { gapsBesideCommits } from './scenarios/beside-commits.ts';
 import { dispatchLatency } from './scenarios/dispatch-latency.ts';
 import { durableJobs } from './scenarios/durable-jobs.ts';
 import { firstToken } from './scenarios/first-token.ts';
 import { requestsUnderLimits } from './scenarios/limits.ts';
 import { memory } from './scenarios/memory.ts';
+import { firstRequests } from './scenarios/new-process.ts';
 import { page } from './scenarios/page.ts';
 import { peers } from './scenarios/peers.ts';
 import { processorTime } from './scenarios/processor.ts';
@@ -53,9 +55,11 @@ const SCENARIOS: Scenario[] = [
   { groups: ['P1'], needsRoad: true, run: firstToken },
   { groups: ['P1'], needsRoad: true, run: pacedStreams },
   { groups: ['P1c'], needsRoad: true, run: processorTime },
+  { groups: ['P2'], needsRoad: true, run: gapsBesideCommits },
   { groups: ['peers'], needsRoad: true, onRequest: true, run: peers },
   { groups: ['bends'], needsRoad: true, onRequest: true, run: untilItBends },
   { groups: ['P3'], run: durableJobs },
+  { groups: ['P4'], run: firstRequests },
   { groups: ['P5'], run: memory },
   { groups: ['P6'], run: dispatchLatency },
   { groups: ['P7'], run: start },
