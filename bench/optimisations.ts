@@ -20,9 +20,7 @@ const SHOWS_IN: Record<Name, string[]> = {
   gatherFrames: ['short', 'stored'],
   skipMasks: ['short', 'streams'],
   joinPieces: ['streams'],
-  payloadInHeader: ['short'],
   wholeAnswers: ['short'],
-  pullWhenFull: ['streams'],
   keepRows: ['stored'],
 };
 /** What a copy of the checkout does without, or is linked to. */

@@ -1,4 +1,4 @@
-import { parseArgs } from 'node:util';
+import { commandLine, wholeFrom } from '../scripts/command-line.ts';
 import { ensureNixl, ensureVllm, TINY_MODEL_ARGS } from '../scripts/vllm/setup.ts';
 import type { EngineCall } from '../src/engine/client/types.ts';
 import { decodeCall, prefillCall, readPrefill } from '../src/worker/prefill/request.ts';
@@ -8,11 +8,14 @@ import { type Child, startProcess } from '../test/support/processes.ts';
 /**
  * What it costs, and what others gain, that another engine prefills a prompt (docs/prefill.md): two real vLLMs on CPUs,
  * and a stream that the one which decodes has at work meanwhile. Each prompt is asked for whole and through both, in turns.
- *
- *   npm run bench:prefill [-- --rounds 7]
  */
-const { values } = parseArgs({ options: { rounds: { type: 'string', default: '7' } } });
-const ROUNDS = Number(values.rounds);
+const { rounds: ROUNDS } = commandLine(
+  'npm run bench:prefill --',
+  'measures what it costs and brings that another engine prefills a prompt, over two real vLLMs on the CPU',
+)
+  .option('--rounds <count>', 'pairs of whole and split prompts', wholeFrom(1), 7)
+  .parse()
+  .opts<{ rounds: number }>();
 const LENGTHS = [256, 512, 1024, 2048, 4096, 7168];
 const CONNECTOR = { kv_connector: 'NixlConnector', kv_role: 'kv_both', kv_load_failure_policy: 'recompute' };
 

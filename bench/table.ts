@@ -1,22 +1,38 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { commandLine } from '../scripts/command-line.ts';
 import { type Figure, format, noiseText, type Results, resultsFile } from './report.ts';
 import { median } from './statistics.ts';
 
-/** `npm run bench:table -- NAME` writes the figures of bench/results/NAME.json into docs/performance.md. */
+/** `npm run bench:table -- NAME…` writes the figures of bench/results/NAME.json, of each name, into docs/performance.md. */
 
 const DOCUMENT = fileURLToPath(new URL('../docs/performance.md', import.meta.url));
 const [BEGIN, END] = ['<!-- figures: npm run bench:table -->', '<!-- end of the figures -->'];
 
-const name = process.argv[2];
-if (!name) throw new Error('usage: npm run bench:table -- NAME (of bench/results/NAME.json)');
-const { at, machine, figures } = JSON.parse(readFileSync(resultsFile(name), 'utf8')) as Results;
+const { args: names } = commandLine(
+  'npm run bench:table --',
+  'writes the figures of runs that were kept by "npm run bench -- --save NAME" into docs/performance.md',
+)
+  .argument('<names...>', 'of the runs')
+  .parse();
+const runs = names.map((name) => JSON.parse(readFileSync(existing(name), 'utf8')) as Results);
 const text = readFileSync(DOCUMENT, 'utf8');
 const [before, rest] = text.split(BEGIN);
 const after = rest?.split(END)[1];
 if (after === undefined) throw new Error(`docs/performance.md has no place between ${BEGIN} and ${END}`);
-const head = `Measured ${at.slice(0, 10)} on ${machine.processors} cores (${machine.model}), Node ${machine.node}; over the whole run ${noiseText(machine)}.`;
-writeFileSync(DOCUMENT, `${before}${BEGIN}\n${head}\n\n${tableOf(figures)}\n${END}${after}`);
+writeFileSync(DOCUMENT, `${before}${BEGIN}\n${runs.map(textOf).join('\n\n')}\n${END}${after}`);
+
+function existing(name: string): string {
+  const file = resultsFile(name);
+  if (existsSync(file)) return file;
+  console.error(`There is no ${file}: npm run bench -- --save ${name}`);
+  process.exit(1);
+}
+
+function textOf({ at, machine, figures }: Results): string {
+  const head = `Measured ${at.slice(0, 10)} on ${machine.processors} cores (${machine.model}), Node ${machine.node}; over the whole run ${noiseText(machine)}.`;
+  return `${head}\n\n${tableOf(figures)}`;
+}
 
 function tableOf(rows: Figure[]): string {
   const head =

@@ -9,13 +9,15 @@ import { commandLine, wholeFrom } from './command-line.ts';
 /**
  * What the heartbeats of many workers cost the fleet object: commits a second, and processor time of the queue.
  */
+/** The fleet object commits what is no news within 5 s: a shorter run may see no commit at all. */
+const LEAST_SECONDS = 15;
 const given = commandLine(
   'node scripts/measure-heartbeats.ts',
   'measures what the heartbeats of many workers cost the fleet object',
 )
   .option('--workers <count>', 'workers that beat', wholeFrom(1), 1000)
   .option('--interval <seconds>', 'between two heartbeats of one', wholeFrom(1), 10)
-  .option('--seconds <count>', 'how long', wholeFrom(1), 60)
+  .option('--seconds <count>', 'how long', wholeFrom(LEAST_SECONDS), 60)
   .option('--watch', 'somebody looks at the fleet meanwhile')
   .parse()
   .opts<{ workers: number; interval: number; seconds: number; watch?: true }>();
@@ -65,7 +67,9 @@ function watch(): () => number {
 function countCommits(): { stop(): number } {
   const seen = new Set<string>();
   const look = () => {
-    for (const path of globSync(join(folder, '**/fleet.sqlite-wal'))) {
+    const logs = globSync(join(folder, '**/fleet.sqlite-wal'));
+    if (logs.length === 0) throw new Error(`no fleet.sqlite-wal lies below ${folder}: where is the log now?`);
+    for (const path of logs) {
       for (const commit of commitsIn(readFileSync(path))) seen.add(commit);
     }
   };

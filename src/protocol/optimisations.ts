@@ -1,7 +1,8 @@
 /**
  * What is done only to save processor time. A measurement sets one to false in a copy of the checkout and holds it
  * against the checkout as it is (`npm run bench:optimisations`, figures in docs/performance.md); a test may set it for
- * itself. Nothing that an operator sets, and nothing but time depends on it.
+ * itself. Nothing that an operator sets, and nothing but time depends on it. Each can be seen on Node: what only the
+ * Cloudflare host saves has no switch.
  */
 export const OPTIMISATIONS = {
   /** Frames that one event causes go in one message. */
@@ -10,12 +11,8 @@ export const OPTIMISATIONS = {
   skipMasks: true,
   /** While many streams run, events of one wait a little for one another. */
   joinPieces: true,
-  /** A short payload goes to the queue in a header, not as a body. */
-  payloadInHeader: true,
   /** An answer that is whole when it opens is no stream. */
   wholeAnswers: true,
-  /** The runtime asks for more of a stream only when it was full. */
-  pullWhenFull: true,
   /** Rows that were just written are kept, and new ones written when the command ends. */
   keepRows: true,
 };

@@ -7,7 +7,7 @@ const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as { script
 const WITH_OPTIONS = ['simulate', 'simulate:fleet', 'simulate:runpod', 'simulate:sharing']
   .concat('planted-bugs', 'fuzz', 'soak', 'abuse', 'demo-fleet', 'move')
   .concat('bench', 'bench:compare', 'bench:drain', 'bench:first-job', 'bench:optimisations')
-  .concat('bench:prefixes', 'bench:runpod');
+  .concat('bench:prefill', 'bench:prefixes', 'bench:runpod', 'bench:table');
 
 afterAll(stopAllProcesses);
 

@@ -1,4 +1,4 @@
-import { asciiJson, OPTIMISATIONS } from '../../protocol/index.ts';
+import { asciiJson } from '../../protocol/index.ts';
 import { bytesOf, type RequestAnswer, type Unserved, type WaitingRequest } from '../../queue/rpc.ts';
 
 /**
@@ -32,7 +32,7 @@ export async function askForWorker(
   { payload, ...job }: WaitingRequest,
 ): Promise<RequestAnswer | Unserved> {
   const bytes = bytesOf(payload);
-  const isShort = OPTIMISATIONS.payloadInHeader && bytes.byteLength <= SHORT_BYTES;
+  const isShort = bytes.byteLength <= SHORT_BYTES;
   const asked: Asked = { job, ...(isShort && { payload: textOf(bytes) }) };
   // The host is a placeholder.
   const response = await queue.fetch('https://queue/', {

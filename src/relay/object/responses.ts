@@ -1,6 +1,6 @@
 import { BROKEN_HEADER } from '../../asking/broken-header.ts';
 import { quietly } from '../../durable/quietly.ts';
-import { type AnswerHead, asciiJson, type BrokenReason, OPTIMISATIONS } from '../../protocol/index.ts';
+import { type AnswerHead, asciiJson, type BrokenReason } from '../../protocol/index.ts';
 import type { CallerSink } from '../stream-ports.ts';
 import { AnswerBody, answerHeaders, type BodyCarrier, isBodiless } from './answer-body.ts';
 
@@ -59,7 +59,7 @@ function streamOf(head: AnswerHead, writer: BodyWriter): ReadableStream<Uint8Arr
       pull: () => {
         const full = carrier.untilFull();
         writer.reads();
-        return OPTIMISATIONS.pullWhenFull ? full : undefined;
+        return full;
       },
       cancel: () => writer.gone(),
     },
