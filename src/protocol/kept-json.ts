@@ -72,19 +72,32 @@ function isNested(value: unknown): value is object {
   return typeof value === 'object' && value !== null;
 }
 
+/** Stands where kept JSON goes. It is drawn once a process and never leaves it, so no caller can guess it. */
+let mark: { text: string; place: RegExp } | null = null;
+
 /** Writes a value as `JSON.stringify` does, but for the JSON that was kept of it and of the values within. */
 export function writeJson(value: unknown): string {
+  const whole = keptText(value);
+  if (whole !== undefined) return whole;
+  // Not as the module is loaded: Cloudflare has no random numbers then.
+  mark ??= markOf(crypto.randomUUID());
+  const { text, place } = mark;
   const kept: string[] = [];
-  // A text that no caller can guess stands where kept JSON goes.
-  const mark = crypto.randomUUID();
   const json = JSON.stringify(value, (_, inner: unknown) => {
-    const text = isNested(inner) ? texts.get(inner) : undefined;
-    if (text === undefined) return inner;
-    kept.push(text);
-    return `${mark}${kept.length - 1}`;
+    const json = keptText(inner);
+    if (json === undefined) return inner;
+    kept.push(json);
+    return `${text}${kept.length - 1}`;
   });
-  if (kept.length === 0) return json;
-  return json.replaceAll(new RegExp(`"${mark}(\\d+)"`, 'g'), (_, index: string) => kept[Number(index)]!);
+  return kept.length === 0 ? json : json.replaceAll(place, (_, index: string) => kept[Number(index)]!);
+}
+
+function keptText(value: unknown): string | undefined {
+  return isNested(value) ? texts.get(value) : undefined;
+}
+
+function markOf(text: string) {
+  return { text, place: new RegExp(`"${text}(\\d+)"`, 'g') };
 }
 
 /** Writes a value as `writeJson` does, but on one line: the JSON that an engine gave may have several. */
