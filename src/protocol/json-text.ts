@@ -69,16 +69,39 @@ export function jsonFields<Name extends string>(
   names: readonly Name[],
   most = JSON_VALUES,
 ): Partial<Record<Name, Uint8Array>> {
-  // An escape takes at most six bytes for one character.
-  const longest = 6 * Math.max(...names.map((name) => name.length)) + 2;
   const found: Partial<Record<Name, Uint8Array>> = {};
   for (const { start, nameEnd, valueStart, end } of placesOf(json, most)) {
-    if (nameEnd - start > longest) continue;
-    const written = nameIn(json.subarray(start, nameEnd));
-    const name = names.find((known) => known === written);
+    const name = oneOf(names, json, start, nameEnd);
     if (name !== undefined) found[name] = json.subarray(valueStart, end);
   }
   return found;
+}
+
+/** Returns which of the names a key is, if any; of a key without escapes no text is made. */
+function oneOf<Name extends string>(
+  names: readonly Name[],
+  json: Uint8Array,
+  start: number,
+  end: number,
+): Name | undefined {
+  const plain = names.find((name) => isWrittenAt(name, json, start + 1, end - 1));
+  if (plain !== undefined) return plain;
+  // An escape takes at most six bytes for one character.
+  if (end - start > 6 * LONGEST_NAME + 2) return undefined;
+  const key = json.subarray(start, end);
+  if (!key.includes(BACKSLASH)) return undefined;
+  const written = nameIn(key);
+  return names.find((name) => name === written);
+}
+
+/** Longer than any name that is asked for. */
+const LONGEST_NAME = 64;
+
+/** @param name of ASCII alone */
+function isWrittenAt(name: string, json: Uint8Array, start: number, end: number): boolean {
+  if (end - start !== name.length) return false;
+  for (let n = 0; n < name.length; n++) if (json[start + n] !== name.charCodeAt(n)) return false;
+  return true;
 }
 
 /** Returns a view of the value at a path of names, or undefined. @throws JsonFault as `jsonFields` */
@@ -188,17 +211,33 @@ function pass(passed: Passed): void {
   throw new JsonFault('too_many_values', message);
 }
 
+/** Where a byte comes next. Node's search is ten times as fast as that of the language. */
+const indexOf: (bytes: Uint8Array, byte: number, from: number) => number =
+  typeof Buffer === 'undefined'
+    ? (bytes, byte, from) => bytes.indexOf(byte, from)
+    : (bytes, byte, from) => Buffer.prototype.indexOf.call(bytes, byte, from);
+
+/** The first bytes of a text are looked at here: most texts end within them, before a native search has begun. */
+const SHORT_TEXT = 32;
+
 function skipString(bytes: Uint8Array, start: number, passed: Passed): number {
   if (bytes[start] !== QUOTE) throw notJson();
   pass(passed);
-  let end = start;
+  let at = start + 1;
+  for (const most = Math.min(bytes.byteLength, start + SHORT_TEXT); at < most; at++) {
+    const byte = bytes[at] as number;
+    if (byte === QUOTE) return at + 1;
+    if (byte === BACKSLASH) at += 1;
+  }
+  // An escape may have begun with the last of them, and its second byte ends nothing.
   for (;;) {
-    end = bytes.indexOf(QUOTE, end + 1);
+    const end = indexOf(bytes, QUOTE, at);
     if (end < 0) throw notJson();
     let before = end - 1;
-    while (bytes[before] === BACKSLASH) before -= 1;
+    while (before >= at && bytes[before] === BACKSLASH) before -= 1;
+    at = end + 1;
     // An even number of backslashes escape each other.
-    if ((end - 1 - before) % 2 === 0) return end + 1;
+    if ((end - 1 - before) % 2 === 0) return at;
   }
 }
 
