@@ -1,5 +1,5 @@
 import type { ClientAnswer, ClientFrame, JobView, SettledJob, SubmissionError } from '../protocol/index.ts';
-import { fitsUtf8, isSettled, limits, writeJson } from '../protocol/index.ts';
+import { fitsUtf8, isSettled, limits, newJobId, writeJson } from '../protocol/index.ts';
 import { type ClientOptions, JobClient, type NewJob, QueueError } from './client.ts';
 import { type JobEnd, resultsOf } from './job-results.ts';
 import { KeptSocket } from './kept-socket.ts';
@@ -98,7 +98,7 @@ export class JobConnection {
   }
 
   #begin(job: NewJob): Promise<JobEnd> {
-    const id = job.id ?? crypto.randomUUID();
+    const id = job.id ?? newJobId();
     if (this.#isClosed) {
       return Promise.resolve({ id, error: new QueueError('The connection is closed.', null, 'closed') });
     }

@@ -6,6 +6,7 @@ import {
   JobSubmission,
   JsonFault,
   matchesPattern,
+  newJobId,
   openAIType,
   parseValue,
   runpodStreams,
@@ -60,7 +61,7 @@ export function readSubmission(body: unknown, bound: Bounds, idempotencyKey?: st
   return {
     ...job,
     priority,
-    id: job.id ?? idempotencyKey ?? crypto.randomUUID(),
+    id: job.id ?? idempotencyKey ?? newJobId(),
     payload: text,
     model: facts.model ?? undefined,
     ...(!mayNamePool(job.config_id, bound) && { model_only: true }),

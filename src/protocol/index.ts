@@ -24,6 +24,7 @@ export * from './fleet-view.ts';
 export * from './frame-messages.ts';
 export * from './heartbeat.ts';
 export * from './job-answers.ts';
+export * from './job-id.ts';
 export * from './jobs.ts';
 export * from './join-bytes.ts';
 export * from './json-edit.ts';

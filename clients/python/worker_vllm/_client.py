@@ -5,7 +5,6 @@ import errno
 import json
 import math
 import time
-import uuid
 from types import TracebackType
 from typing import Any, cast
 from urllib.parse import quote
@@ -13,6 +12,7 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
+from ._ids import new_job_id
 from ._types import JobView, LedgerStep, NewJob, QueueError, is_settled
 
 FIRST_PAUSE_SECONDS = 0.25
@@ -63,7 +63,7 @@ class JobClient:
 
     async def submit(self, job: NewJob) -> JobView:
         """Stores a job. The same id with the same payload answers the job that exists."""
-        body = {**job, "id": job.get("id") or str(uuid.uuid4())}
+        body = {**job, "id": job.get("id") or new_job_id()}
         return cast(JobView, await self._ask("POST", "", body=body))
 
     async def get(self, job_id: str) -> JobView:

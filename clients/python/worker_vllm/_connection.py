@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import uuid
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
 from dataclasses import dataclass
 from types import TracebackType
@@ -11,6 +10,7 @@ from typing import Any, Literal, cast
 import aiohttp
 
 from ._client import JobClient, to_json
+from ._ids import new_job_id
 from ._link import Link
 from ._results import results_of
 from ._types import JobEnd, JobView, NewJob, QueueError, is_settled
@@ -99,7 +99,7 @@ class JobConnection:
         When the task that awaits it is cancelled, the job is forgotten here and goes on at the queue.
         """
         async with self._places:
-            job_id = job.get("id") or str(uuid.uuid4())
+            job_id = job.get("id") or new_job_id()
             text = to_json({**job, "id": job_id})
             error = self._objection(job_id, text)
             if error is not None:

@@ -1,6 +1,14 @@
 import { freeBytes } from '../../durable/free-bytes.ts';
 import { putJobFile } from '../../files/put-job-file.ts';
-import { fitsUtf8, type JobView, keepTree, limits, parseJsonBytes, writeJson } from '../../protocol/index.ts';
+import {
+  fitsUtf8,
+  type JobView,
+  keepTree,
+  limits,
+  newJobId,
+  parseJsonBytes,
+  writeJson,
+} from '../../protocol/index.ts';
 import { longSuitsBase } from '../../queue/peers/base-payload.ts';
 import { payloadFileId, type SubmitJob, type ToldJob } from '../../queue/rpc.ts';
 import type { Env } from '../env.ts';
@@ -13,7 +21,7 @@ import { callFiles } from './calls.ts';
 export async function withPayloadFile(env: Env, queueId: string, given: SubmitJob): Promise<SubmitJob> {
   if (fitsUtf8(given.payload, limits.INLINE_BYTES)) return given;
   const { payload, ...job } = given;
-  const id = job.id ?? crypto.randomUUID();
+  const id = job.id ?? newJobId();
   const bytes = new TextEncoder().encode(payload) as Uint8Array<ArrayBuffer>;
   const payload_file = payloadFileId(await sha256(bytes), longSuitsBase(job.job_type, bytes));
   await storeJobFile(env, queueId, { id: payload_file, job: id }, bytes);

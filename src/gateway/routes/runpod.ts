@@ -1,4 +1,4 @@
-import { type RunpodJob, runpodStatus, traceContextOf } from '../../protocol/index.ts';
+import { newJobId, type RunpodJob, runpodStatus, traceContextOf } from '../../protocol/index.ts';
 import type { ToldJob } from '../../queue/rpc.ts';
 import { audited, auditedOfJob, stateAfter } from '../audit.ts';
 import { readerOf, viewerOf } from '../auth.ts';
@@ -42,7 +42,7 @@ export function runpodRoutes(app: Gateway): void {
     answers: { 200: { description: 'It is stored.', content: { schema: 'RunpodSubmitted' } } },
     errors: [400, 404, 413, 429, 503],
     handler: async (context) => {
-      const job = await submit(context, `${crypto.randomUUID()}-u1`);
+      const job = await submit(context, `${newJobId()}-u1`);
       return context.json({ id: job.id, status: 'IN_QUEUE' });
     },
   });
@@ -61,7 +61,7 @@ export function runpodRoutes(app: Gateway): void {
     errors: [400, 404, 413, 429, 503],
     handler: async (context) => {
       const waitMs = syncWaitOf(context.req.query('wait'));
-      const { id } = await submit(context, `sync-${crypto.randomUUID()}-u1`);
+      const { id } = await submit(context, `sync-${newJobId()}-u1`);
       const viewer = viewerOf(context.get('token'));
       const done = call(context, (queue) => queue.wait(id, waitMs, viewer)).then(async (job) =>
         jsonResponse(await shown(context, found(job, id))),

@@ -1,6 +1,6 @@
 import { type Asked, expose } from '../../durable/calls.ts';
 import type { HostedObject, HostSocket, ObjectHost } from '../../durable/host.ts';
-import { CLOSE, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
+import { CLOSE, newJobId, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
 import {
   type COMMANDS,
   EXPOSED_AT_ONCE,
@@ -183,8 +183,7 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
   }
 
   async #submission<T extends object>(jobs: SubmitJob[], submit: (ids: string[]) => T[]): Promise<T[]> {
-    // For jobs without an id.
-    const ids = jobs.map(() => crypto.randomUUID());
+    const ids = jobs.map(({ id }) => id ?? newJobId());
     const call = `submit ${jobs.map(({ id }) => id).join()}`;
     const answers = await this.#commits.submission(jobs.length, () => submit(ids), call);
     // The gateway asks the fleet object next.
