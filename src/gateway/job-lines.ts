@@ -1,8 +1,9 @@
 import { type SplitLine, splitLines } from '../batches/line-splitter.ts';
 import { limits, writeJsonLine } from '../protocol/index.ts';
-import type { SubmitAnswer, SubmitJob } from '../queue/rpc.ts';
+import type { SubmitAnswer } from '../queue/rpc.ts';
 import type { Bounds } from './bounds.ts';
 import { HttpError } from './errors.ts';
+import type { ReadJob } from './objects/read-job.ts';
 import { errorOf, parseJobs, readSubmission, submitAll } from './submissions.ts';
 
 /** Jobs as lines of JSON, and an answer of as many lines. */
@@ -14,7 +15,7 @@ const TYPES = new Set([
   'application/x-jsonlines',
 ]);
 
-type Submit = (jobs: SubmitJob[]) => Promise<SubmitAnswer[]>;
+type Submit = (jobs: ReadJob[]) => Promise<SubmitAnswer[]>;
 
 export function isLines(request: Request): boolean {
   const type = request.headers.get('content-type') ?? '';
@@ -83,7 +84,7 @@ function* partsOf(lines: readonly SplitLine[]): Iterable<SplitLine[]> {
   if (part.length > 0) yield part;
 }
 
-function readLine(line: Uint8Array, bound: Bounds): SubmitJob | HttpError {
+function readLine(line: Uint8Array, bound: Bounds): ReadJob | HttpError {
   try {
     return readSubmission(parseJobs(line), bound);
   } catch (error) {

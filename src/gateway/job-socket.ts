@@ -14,10 +14,11 @@ import {
   parseValue,
   SETTLED_WINDOW,
 } from '../protocol/index.ts';
-import type { HeardAnswer, SettledJobs, SubmitJob } from '../queue/rpc.ts';
+import type { HeardAnswer, SettledJobs } from '../queue/rpc.ts';
 import type { Bounds } from './bounds.ts';
 import { HttpError } from './errors.ts';
 import { checkBody } from './json-scan.ts';
+import type { ReadJob } from './objects/read-job.ts';
 import { errorOf, readSubmission, rejection } from './submissions.ts';
 
 /** How long one call for settled jobs waits, ms. */
@@ -36,7 +37,7 @@ export interface JobSocketPorts {
   /** What it may ask for now. */
   bound(): Bounds;
   /** @returns answers in the order of the jobs */
-  submit(jobs: SubmitJob[]): Promise<HeardAnswer[]>;
+  submit(jobs: ReadJob[]): Promise<HeardAnswer[]>;
   /** @returns ids under which there is no job */
   listen(ids: string[]): Promise<string[]>;
   nextSettled(waitMs: number): Promise<SettledJobs>;
@@ -161,7 +162,7 @@ export class JobSocket {
   }
 
   async #submit(bodies: unknown[]): Promise<void> {
-    const read: (SubmitJob | HttpError)[] = [];
+    const read: (ReadJob | HttpError)[] = [];
     const answered: (HeardAnswer | HttpError)[] = [];
     this.#submitted = new Set();
     const bound = this.#ports.bound();
@@ -169,7 +170,7 @@ export class JobSocket {
       const some = bodies
         .slice(from, from + JOBS_AT_A_TIME)
         .map((body) => (hasId(body) ? readSubmission(body, bound) : WITHOUT_ID));
-      const jobs = some.filter((job): job is SubmitJob => !(job instanceof HttpError));
+      const jobs = some.filter((job): job is ReadJob => !(job instanceof HttpError));
       for (const { id = '' } of jobs) this.#submitted.add(id);
       read.push(...some);
       if (jobs.length > 0) answered.push(...(await this.#submitOrFail(jobs)));
@@ -188,7 +189,7 @@ export class JobSocket {
   }
 
   /** The queue does not answer: each job gets that error, and the program submits it again. */
-  async #submitOrFail(jobs: SubmitJob[]): Promise<(HeardAnswer | HttpError)[]> {
+  async #submitOrFail(jobs: ReadJob[]): Promise<(HeardAnswer | HttpError)[]> {
     try {
       return await this.#ports.submit(jobs);
     } catch (error) {

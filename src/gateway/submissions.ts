@@ -13,7 +13,7 @@ import {
   schemaWords,
   writeJson,
 } from '../protocol/index.ts';
-import { bytesOf, type HeardAnswer, type SubmitAnswer, type SubmitJob } from '../queue/rpc.ts';
+import { bytesOf, type HeardAnswer, type SubmitAnswer } from '../queue/rpc.ts';
 import { RequestFault } from '../request-facts/fault.ts';
 import { type JobFacts, jobFacts } from '../request-facts/job-facts.ts';
 import { parseKeeping } from './body.ts';
@@ -28,6 +28,7 @@ import {
 import { HttpError, retryAfter } from './errors.ts';
 import { keptResponseProblem } from './inference/kept-responses.ts';
 import { toldJob } from './objects/job-files.ts';
+import { KEPT_FACTS, type ReadJob } from './objects/read-job.ts';
 
 /** Submissions of jobs as callers write them, and what callers are told about refused ones. */
 
@@ -40,7 +41,7 @@ export function parseJobs(bytes: Uint8Array): unknown {
  * @param bound what its submitter may ask for
  * @returns the error rather than throwing it, since in an array it concerns one job only
  */
-export function readSubmission(body: unknown, bound: Bounds, idempotencyKey?: string): SubmitJob | HttpError {
+export function readSubmission(body: unknown, bound: Bounds, idempotencyKey?: string): ReadJob | HttpError {
   const parsed = parseValue(JobSubmission, body);
   if (!parsed.ok) return new HttpError(400, parsed.message, 'invalid_job');
   const { payload, priority = bound.usual, ...job } = parsed.value;
@@ -65,6 +66,7 @@ export function readSubmission(body: unknown, bound: Bounds, idempotencyKey?: st
     payload: text,
     model: facts.model ?? undefined,
     ...(!mayNamePool(job.config_id, bound) && { model_only: true }),
+    ...(text.length <= KEPT_FACTS && { facts }),
   };
 }
 
@@ -139,10 +141,10 @@ function streamProblemOf(
  * @returns what became of each, in order
  */
 export async function submitAll(
-  read: readonly (SubmitJob | HttpError)[],
-  submit: (jobs: SubmitJob[]) => Promise<SubmitAnswer[]>,
+  read: readonly (ReadJob | HttpError)[],
+  submit: (jobs: ReadJob[]) => Promise<SubmitAnswer[]>,
 ): Promise<({ job: object } | { error: object })[]> {
-  const jobs = read.filter((job): job is SubmitJob => !(job instanceof HttpError));
+  const jobs = read.filter((job): job is ReadJob => !(job instanceof HttpError));
   const answers = (jobs.length > 0 ? await submit(jobs) : []).values();
   return read.map((job) => {
     if (job instanceof HttpError) return { error: errorOf(job) };

@@ -17,13 +17,14 @@ import { type ModelAliases, modelAliases } from '../model-aliases.ts';
 import { prefixOf } from '../prompt-prefix.ts';
 import { callQueue } from './calls.ts';
 import { dropJobFile, withPayloadFile } from './job-files.ts';
+import type { ReadJob } from './read-job.ts';
 import { choosePools, resolved } from './work.ts';
 
 /** Characters of payloads in one call and its commit; RPC carries 32 MiB, and up to two bytes a character. */
 const CALL_CHARACTERS = 8_000_000;
 
 /** Submits jobs. @returns answers in their order */
-export function submitJobs(env: Env, queueId: string, jobs: SubmitJob[]): Promise<SubmitAnswer[]> {
+export function submitJobs(env: Env, queueId: string, jobs: ReadJob[]): Promise<SubmitAnswer[]> {
   return submitBy(env, queueId, jobs, (queue, jobs) => queue.submit(jobs));
 }
 
@@ -31,7 +32,7 @@ export function submitJobs(env: Env, queueId: string, jobs: SubmitJob[]): Promis
 export function submitAndListen(
   env: Env,
   queueId: string,
-  jobs: SubmitJob[],
+  jobs: ReadJob[],
   listener: string,
 ): Promise<HeardAnswer[]> {
   return submitBy(env, queueId, jobs, (queue, jobs) => queue.submitAndListen(jobs, listener));
@@ -46,7 +47,7 @@ type Submit<T> = (queue: QueueStub, jobs: SubmitJob[]) => Promise<(T | Unserved)
 async function submitBy<T extends HeardAnswer>(
   env: Env,
   queueId: string,
-  given: SubmitJob[],
+  given: ReadJob[],
   submit: Submit<T>,
 ): Promise<T[]> {
   const aliases = modelAliases(env.MODEL_ALIASES);
@@ -113,16 +114,16 @@ function submitServed<T extends object>(
 async function withFacts(
   env: Env,
   queueId: string,
-  job: SubmitJob,
+  { facts: read, ...job }: ReadJob,
   aliases: ModelAliases,
 ): Promise<SubmitJob> {
   const { payload, tenant = null } = job;
   const model = job.model === undefined ? null : aliases.resolve(job.model);
   const isAlias = model !== (job.model ?? null);
   if (!job.limits && !isAlias && payload.length > MOST_LENGTH) return job;
-  const bytes = bytesOf(payload);
+  const bytes = read ? null : bytesOf(payload);
   try {
-    const facts = asHttp(() => jobFacts(job.job_type, bytes));
+    const facts = read ?? asHttp(() => jobFacts(job.job_type, bytes!));
     const prefix = payload.length > MOST_LENGTH ? undefined : prefixOf(facts.body.fields, { tenant, model });
     return {
       ...job,
@@ -131,6 +132,6 @@ async function withFacts(
       ...(job.limits && { tokens: tokensOf(facts.lengths, await lengthOfModel(env, queueId, model)) }),
     };
   } finally {
-    freeBytes(bytes);
+    if (bytes) freeBytes(bytes);
   }
 }

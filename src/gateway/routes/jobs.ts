@@ -1,5 +1,5 @@
 import { limits, traceContextOf } from '../../protocol/index.ts';
-import type { SubmitAnswer, SubmitJob } from '../../queue/rpc.ts';
+import type { SubmitAnswer } from '../../queue/rpc.ts';
 import { auditedOfJob, stateAfter } from '../audit.ts';
 import { readerOf, viewerOf } from '../auth.ts';
 import { readBody } from '../body.ts';
@@ -13,6 +13,7 @@ import { modelAliases } from '../model-aliases.ts';
 import { callQueue } from '../objects/calls.ts';
 import { jobAnswer, jsonResponse, unknownJob } from '../objects/job-files.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
+import type { ReadJob } from '../objects/read-job.ts';
 import { submitJobs } from '../objects/submit-jobs.ts';
 import { waitingOfJob } from '../objects/waiting.ts';
 import type { Parameter } from '../openapi/row.ts';
@@ -71,7 +72,7 @@ export function jobRoutes(app: Gateway): void {
       const submitter = submissionOf(context.get('token'));
       const bound = boundsOf(context.get('token'), modelAliases(context.env.MODEL_ALIASES));
       const submission = traceContextOf(request.headers);
-      const submit = (jobs: SubmitJob[]) => {
+      const submit = (jobs: ReadJob[]) => {
         const trace = submission && {
           trace: jobs.length > 1 ? { ...submission, is_link: true } : submission,
         };
@@ -222,7 +223,7 @@ export function jobRoutes(app: Gateway): void {
 async function submitMany(
   bodies: unknown[],
   bound: Bounds,
-  submit: (jobs: SubmitJob[]) => Promise<SubmitAnswer[]>,
+  submit: (jobs: ReadJob[]) => Promise<SubmitAnswer[]>,
 ) {
   if (bodies.length === 0 || bodies.length > limits.JOBS_PER_SUBMISSION) {
     throw new HttpError(
