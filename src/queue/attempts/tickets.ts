@@ -23,7 +23,7 @@ export interface FileAddresses {
   result: string;
 }
 
-/** Hex digits of the parts of a key that belong to the job and to the attempt: 128 bits each. */
+/** Hex digits of the parts of a key that belong to the job and to the attempt: 128 bits each, four numbers. */
 const PART_DIGITS = 32;
 
 /**
@@ -35,8 +35,12 @@ export function newFileKey(core: Core, before: string | null): string {
 }
 
 function randomHex(core: Core): string {
-  const word = () => Math.floor(core.random() * 2 ** 32);
-  return Array.from({ length: PART_DIGITS / 8 }, () => word().toString(16).padStart(8, '0')).join('');
+  return word(core) + word(core) + word(core) + word(core);
+}
+
+/** Eight digits: the ninth, which is cut off, keeps the zeros before the others. */
+function word({ random }: Core): string {
+  return (2 ** 32 + Math.floor(random() * 2 ** 32)).toString(16).slice(1);
 }
 
 function isOfSameJob(one: string, other: string): boolean {
