@@ -103,7 +103,7 @@ export const MOVING_BUGS: readonly Bug[] = [
   {
     name: 'moving: what is kept of a stored job is wasted too',
     file: 'src/queue/attempts/usage.ts',
-    line: 'const wasted = Math.max(0, tokensOf(usage) - kept);',
+    line: 'const wasted = Math.max(0, tokensOf(usage) - core.usage.keptOf(fence));',
     becomes: 'const wasted = tokensOf(usage);',
   },
   {
