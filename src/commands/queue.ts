@@ -23,7 +23,7 @@ export async function runQueue(options: QueueOptions, env: NodeJS.ProcessEnv): P
     log.info(`listening at ${queue.url}${also} (${asked}), the dashboard too; state in ${settings.stateDir}`);
     const ended = await Promise.race([signals.first, queue.failed]);
     if (typeof ended === 'object') {
-      log.error(`the queue ends: ${ended.message}; acknowledged jobs are kept`);
+      log.error(`the queue ends: ${ended.message}`);
       return EXIT.unexpected;
     }
     log.info(`${ended}: workers are told to reconnect; once more to end at once`);

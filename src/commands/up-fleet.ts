@@ -85,6 +85,8 @@ export async function runUpFleet(
     const parts = { queue, fleet, target, signals };
     const first = await Promise.race([signals.first, queue.failed, fleet.launcher.ended]);
     if (typeof first === 'string') print(`${first}: ending in order; once more ends at once.`);
+    else if (first instanceof Error)
+      print(`The queue failed (${first.message}); it ends, and so does the rest.`);
     else print('A part of it ended unexpectedly; so does the rest.');
     return await end(parts, typeof first === 'string');
   } finally {

@@ -109,7 +109,7 @@ async function end(
   if (typeof first === 'string') print(`${first}: ending in order; once more ends at once.`);
   else if ('supervisor' in first)
     print(`The worker ended (exit code ${first.supervisor}); so does the rest.`);
-  else print(`The queue failed (${first.message}); it ends, and so does the rest. Its jobs are kept.`);
+  else print(`The queue failed (${first.message}); it ends, and so does the rest.`);
 
   supervisor.signal('SIGTERM');
   const inOrder = supervisor.exited.then(async (exit) => {

@@ -1,4 +1,5 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { UserError } from '../process/index.ts';
@@ -7,6 +8,8 @@ import { isBusy, openDatabase } from './sqlite.ts';
 
 /** The right to use a state folder. */
 export interface StateLock {
+  /** Whether the folder is still the one that was locked: it may have been removed, replaced or unmounted. */
+  holds(): Promise<boolean>;
   release(): void;
 }
 
@@ -17,9 +20,10 @@ export interface StateLock {
  */
 export async function lockState(stateDir: string): Promise<StateLock> {
   const holder = join(stateDir, 'lock.pids');
+  const path = join(stateDir, 'lock');
   let lock: DatabaseSync | undefined;
   try {
-    lock = openDatabase(join(stateDir, 'lock'));
+    lock = openDatabase(path);
     lock.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
     writeFileSync(holder, `${process.pid}\n`);
   } catch (error) {
@@ -31,7 +35,19 @@ export async function lockState(stateDir: string): Promise<StateLock> {
         'Stop that one, or choose another folder (WORKER_VLLM_STATE or --state).',
     );
   }
-  return { release: () => lock.close() };
+  const locked = statSync(path);
+  return {
+    holds: async () => {
+      try {
+        const { dev, ino } = await stat(path);
+        return dev === locked.dev && ino === locked.ino;
+      } catch (error) {
+        // Any other error says nothing of the folder.
+        return (error as NodeJS.ErrnoException).code !== 'ENOENT';
+      }
+    },
+    release: () => lock.close(),
+  };
 }
 
 /** The process that locked the folder; empty: it is not known, which is no reason to end. */

@@ -22,6 +22,9 @@ import { createNodeObjects, type NodeObjects } from './objects/objects.ts';
 import { readPage } from './page.ts';
 import { bindingsOf, type QueueSettings } from './settings.ts';
 
+/** How often the queue looks whether its state folder is still there, ms. */
+const LOOK_EVERY_MS = 2000;
+
 /** How long answers may go on once the queue ends, ms. */
 const STOP_MS = 2000;
 
@@ -112,6 +115,7 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
     throw error;
   });
   const stopWatching = watchDescriptors(logger);
+  const stopLooking = watchFolder(lock, stateDir, failed.resolve);
   const goOn = (error: unknown) =>
     log('error', 'something failed unexpectedly', { error: (error as Error)?.stack ?? String(error) });
   // What fails outside of all that is guarded must not end what others wait for. Rejections that nobody handles come here too.
@@ -126,6 +130,7 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
     stop: () =>
       (stopping ??= stop(server, objects).finally(() => {
         stopWatching();
+        stopLooking();
         process.setUncaughtExceptionCaptureCallback(null);
         lock.release();
       })),
@@ -148,6 +153,20 @@ async function stop(server: RunningServer, objects: NodeObjects): Promise<void> 
   const closed = server.close(STOP_MS);
   await objects.close();
   await closed;
+}
+
+/**
+ * Files that were removed under a queue go on taking what it stores, and end with it: it would acknowledge jobs that no
+ * later process finds.
+ */
+function watchFolder(lock: StateLock, stateDir: string, lost: (error: Error) => void): () => void {
+  const timer = setInterval(async () => {
+    if (await lock.holds()) return;
+    clearInterval(timer);
+    lost(new Error(`the state folder ${stateDir} was removed or replaced, with all that was stored in it`));
+  }, LOOK_EVERY_MS);
+  timer.unref();
+  return () => clearInterval(timer);
 }
 
 async function makeDataFolder(stateDir: string, dataDir: string): Promise<void> {

@@ -60,6 +60,19 @@ describe('the lock of a state folder', () => {
     lock.release();
   });
 
+  it('holds the folder that it was taken in, and none that comes in its place', async () => {
+    const folder = await stateFolder();
+    const lock = await lockState(folder);
+    expect(await lock.holds()).toBe(true);
+    await rm(folder, { recursive: true });
+    expect(await lock.holds()).toBe(false);
+    await stateFolder();
+    const other = await lockState(folder);
+    expect([await lock.holds(), await other.holds()]).toEqual([false, true]);
+    lock.release();
+    other.release();
+  });
+
   it('is free as soon as its holder is killed', async () => {
     const folder = await stateFolder();
     const { child, said } = await otherProcess(folder);

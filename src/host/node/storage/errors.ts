@@ -58,7 +58,7 @@ export function withCodeOfFile(error: unknown, path: string): Error {
 
 /** The error with which the process ends. */
 export function syncFailure(path: string, cause: Error): Error {
-  const message = `what was written to ${path} cannot be synced, so this process ends: ${cause.message}`;
+  const message = `what was written to ${path} cannot be synced, so this process ends: ${cause.message}; acknowledged jobs are kept`;
   return new Error(message, { cause });
 }
 
