@@ -75,8 +75,9 @@ const garbage = Array.from({ length: 3000 }, (_, at) => String.fromCharCode((at 
 function pageOfVersion(path: string): number {
   const database = openDatabase(path, { readOnly: true });
   const row = database.prepare(`SELECT rootpage FROM sqlite_master WHERE name = 'schema_version'`).get();
+  const { page_size } = database.prepare('PRAGMA page_size').get()!;
   database.close();
-  return (Number(row!.rootpage) - 1) * 4096;
+  return (Number(row!.rootpage) - 1) * Number(page_size);
 }
 
 /** Everything below the folder, each file with a digest of its content; without the index that SQLite makes of a log. */
