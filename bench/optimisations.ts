@@ -24,7 +24,7 @@ const SHOWS_IN: Record<Name, string[]> = {
   keepRows: ['stored'],
 };
 /** What a copy of the checkout does without, or is linked to. */
-const NOT_COPIED = new Set(['.git', 'node_modules', 'dist', '.worker-vllm']);
+const NOT_COPIED = new Set(['.git', 'node_modules', 'dist', '.worker-vllm', 'bench/.peers']);
 const SWITCHES = 'src/protocol/optimisations.ts';
 
 const names = Object.keys(OPTIMISATIONS) as Name[];
