@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { until } from '../../test/support/poll.ts';
 import { freePort } from '../../test/support/ports.ts';
-import { answers, PEERS, type PeerServer } from './peer-server.ts';
+import { answers, PEERS, type PeerServer, untilExit } from './peer-server.ts';
 
 const PROGRAM = `${PEERS}/nats/bin/nats-server`;
 
@@ -22,13 +22,14 @@ export async function startNats(): Promise<PeerServer> {
     `listen: "127.0.0.1:${port}"\njetstream { store_dir: "${folder}", sync_interval: always }\n`,
   );
   const child = spawn(PROGRAM, ['--config', config], { stdio: 'ignore' });
+  const stop = untilExit(() => {
+    child.kill('SIGKILL');
+    rmSync(folder, { recursive: true, force: true });
+  });
   await until(() => answers(port), 'NATS listens');
   return {
     url: `nats://127.0.0.1:${port}`,
     pid: child.pid!,
-    stop: () => {
-      child.kill('SIGKILL');
-      rmSync(folder, { recursive: true, force: true });
-    },
+    stop,
   };
 }

@@ -12,6 +12,15 @@ export interface PeerServer {
   stop(): void;
 }
 
+/** @returns `stop`, which also runs when this process ends first, such as by a signal: nothing stays behind */
+export function untilExit(stop: () => void): () => void {
+  process.once('exit', stop);
+  return () => {
+    process.off('exit', stop);
+    stop();
+  };
+}
+
 export function answers(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1', () => {

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '../../test/support/ports.ts';
 import { killGroup } from '../../test/support/processes.ts';
+import { untilExit } from '../durable/peer-server.ts';
 import { descendantsOf } from '../machine.ts';
 import { dynamo } from './dynamo.ts';
 import { liteLlm } from './litellm.ts';
@@ -48,10 +49,10 @@ export async function startPeer(
       }),
     );
   closeSync(log);
-  const stop = () => {
+  const stop = untilExit(() => {
     for (const child of children) killGroup(child.pid);
     rmSync(folder, { recursive: true, force: true, maxRetries: 3 });
-  };
+  });
   const url = `http://127.0.0.1:${port}`;
   const deadline = performance.now() + START_MS;
   while (!(await answersChat(url))) {
