@@ -15,6 +15,7 @@ import {
   readPart,
   removePieces,
   removeStored,
+  type StoredFile,
   setExpiry,
   setJob,
   streamOf,
@@ -75,7 +76,7 @@ export class FileObject implements HostedObject {
     if (file === null) return new Response(null, { status: 404 });
     try {
       const inBucket = this.#bucketFile(id);
-      const body = inBucket.isWhole ? await inBucket.content() : streamOf(piecesOf(this.#sql, file));
+      const body = inBucket.isWhole ? await inBucket.content() : this.#stream(file);
       return new Response(body, { headers: { 'content-length': String(file.bytes) } });
     } catch (error) {
       if (!(error instanceof BucketError)) throw error;
@@ -220,6 +221,13 @@ export class FileObject implements HostedObject {
     } catch (error) {
       this.#log('warn', 'a file stays in the database: the bucket does not take it', error);
     }
+  }
+
+  /** The object is at work until it has been read. */
+  #stream(file: StoredFile): ReadableStream<Uint8Array> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#host.background(promise);
+    return streamOf(piecesOf(this.#sql, file), resolve);
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {

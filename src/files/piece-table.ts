@@ -166,14 +166,20 @@ function* piecesUntil(sql: Sql, file: number, last: number): Generator<Uint8Arra
   }
 }
 
-/** Pieces as whoever reads asks for them. */
-export function streamOf(pieces: Iterator<Uint8Array, void>): ReadableStream<Uint8Array> {
+/** Pieces as whoever reads asks for them. @param over called once nothing more is read */
+export function streamOf(pieces: Iterator<Uint8Array, void>, over: () => void): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>({
     pull: (controller) => {
-      const { value, done } = pieces.next();
-      if (done) controller.close();
-      else controller.enqueue(value);
+      try {
+        const { value, done } = pieces.next();
+        if (!done) return controller.enqueue(value);
+        controller.close();
+      } catch (error) {
+        controller.error(error);
+      }
+      over();
     },
+    cancel: over,
   });
 }
 

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ObjectHost } from '../../src/durable/host.ts';
 import { HeldObjects } from '../../src/host/node/objects/held-objects.ts';
+import { OpenObjects } from '../../src/host/node/objects/open-objects.ts';
 import { stubsOf } from '../../src/host/node/objects/stubs.ts';
 
 /** A class of objects that a host holds. */
@@ -29,6 +30,7 @@ export async function holdObject<Hosted extends object>(
   const hosts: ObjectHost<never>[] = [];
   const objects = new HeldObjects({
     dataDir,
+    open: new OpenObjects(1),
     make: (_kind, host) => {
       hosts.push(host);
       return make(host);

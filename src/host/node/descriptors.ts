@@ -11,6 +11,11 @@ const ENOUGH = 4096;
 
 /** The share of connections. */
 const CONNECTIONS = 0.8;
+/** The share of objects in which nothing happens, each of which has four. */
+const IDLE = 0.1;
+const OF_AN_OBJECT = 4;
+/** More of them take memory for nothing. */
+const MOST_IDLE = 500;
 /** Beyond this share of the limit a warning says how many are open. */
 const MUCH = 0.75;
 const LOOK_EVERY_MS = 2000;
@@ -23,6 +28,12 @@ const RAISE =
 export function mostConnections(): number | undefined {
   const limit = descriptorLimit();
   return limit === null ? undefined : Math.floor(limit * CONNECTIONS);
+}
+
+/** How many objects may stay open though nothing happens in them. */
+export function mostIdleObjects(): number {
+  const limit = descriptorLimit() ?? Number.POSITIVE_INFINITY;
+  return Math.max(1, Math.min(MOST_IDLE, Math.floor((limit * IDLE) / OF_AN_OBJECT)));
 }
 
 /** Warns of a low limit, and while most descriptors are open. Linux alone tells how many. @returns a function that ends it */

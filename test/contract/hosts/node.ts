@@ -2,6 +2,7 @@ import { mkdirSync } from 'node:fs';
 import { createServer } from '../../../src/host/node/http/server.ts';
 import { HeldObjects } from '../../../src/host/node/objects/held-objects.ts';
 import type { Caller } from '../../../src/host/node/objects/life.ts';
+import { OpenObjects } from '../../../src/host/node/objects/open-objects.ts';
 import { stubsOf } from '../../../src/host/node/objects/stubs.ts';
 import { Probe, type ProbeCalls } from '../probe.ts';
 import { answerOf } from './answer.ts';
@@ -13,6 +14,7 @@ const stubs = stubsOf({ prototype: Probe.prototype, opens: 'connect' });
 const stubOf = (queueId: string, caller: Caller | null) => stubs({ held: held.of('probe', queueId), caller });
 const held = new HeldObjects({
   dataDir: folder,
+  open: new OpenObjects(1000),
   make: (_kind, host, caller) =>
     new Probe(host, (queueId) => stubOf(queueId, caller) as unknown as ProbeCalls),
   log: (...line) => console.log(JSON.stringify(line)),

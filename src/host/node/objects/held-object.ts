@@ -3,7 +3,9 @@ import type { Log, ObjectHost } from '../../../durable/host.ts';
 import { UpgradeResponse } from '../http/upgrade.ts';
 import { ObjectDatabase } from '../storage/database.ts';
 import { type Caller, Life, ObjectEnded } from './life.ts';
+import type { OpenObjects } from './open-objects.ts';
 import { Pauses } from './pauses.ts';
+import { type Later, later } from './timer.ts';
 
 export interface HeldObjectParts {
   /** Null: its database tells it. */
@@ -14,6 +16,7 @@ export interface HeldObjectParts {
   make(host: ObjectHost<never>, caller: Caller): object | Promise<object>;
   /** The object has noticed that the clock was set back. */
   clockMoved(): void;
+  open: OpenObjects;
   /** A sync failed: the process has to end. */
   fatal(error: Error): void;
   log: Log;
@@ -21,6 +24,9 @@ export interface HeldObjectParts {
 
 /** An object that ends sooner than this, ms, would end again: the one that nobody calls waits for a while. */
 const SHORT_LIFE_MS = 10_000;
+
+/** Callers of an object that cannot be made are told so for this long before it is tried again, ms. */
+const TRIED_AGAIN_MS = 1000;
 
 /** Peers get this long to answer a close before their connections are dropped, ms. */
 const LAST_WORDS_MS = 50;
@@ -33,6 +39,7 @@ const STOPPED = 'the process of the queue ends';
 /** One object of a queue id, over all its lives. The first call makes it; where its alarm is set, nobody has to call. */
 export class HeldObject {
   readonly #parts: HeldObjectParts;
+  #queueId: string | null;
   readonly #alarmPauses = new Pauses();
   readonly #wakePauses = new Pauses();
   #database: ObjectDatabase | null = null;
@@ -41,11 +48,21 @@ export class HeldObject {
   #life: Life | null = null;
   #begins: Promise<Life> | null = null;
   #bornAt = 0;
-  #waking: NodeJS.Timeout | undefined;
+  #waking: Later | undefined;
+  /** Epoch ms for which its alarm is set, while it is closed; null: it is not set, or the object is not closed. */
+  #wakesAt: number | null = null;
+  /** Why it could not be made; told until then, by a clock that nobody sets, ms. */
+  #problem: { error: Error; until: number } | null = null;
   #hasStopped = false;
 
   constructor(parts: HeldObjectParts) {
     this.#parts = parts;
+    this.#queueId = parts.queueId;
+  }
+
+  /** It was made for what was found in the folder, and is asked for by its name now: a damaged database does not tell it. */
+  named(queueId: string): void {
+    this.#queueId ??= queueId;
   }
 
   /** Asks the object. @param waits whether the answer waits for what the object wrote before it */
@@ -80,14 +97,31 @@ export class HeldObject {
     }
   }
 
+  /** Since when nothing has been under way in it, ms of `performance.now()`; null: something is, or it is closed. */
+  get idleSince(): number | null {
+    return this.#begins ? null : (this.#life?.idleSince ?? null);
+  }
+
+  /** Gives its descriptors and memory back where nothing is under way: the next call or its alarm makes it again. */
+  closeIdle(): void {
+    const life = this.#life;
+    if (life === null || this.idleSince === null) return;
+    this.#wakesAt = life.alarm.get();
+    this.#life = null;
+    life.end(new ObjectEnded('the object was closed, since nothing happened in it'));
+    this.#closing(this.#database!.closeBesides());
+    this.#armWaking();
+  }
+
   /** The wall clock was set forward. */
   armAlarm(): void {
     this.#life?.armAlarm();
+    this.#armWaking();
   }
 
   /** The clock was set back. */
   async beginAnew(): Promise<void> {
-    if (this.#life === null) return;
+    if (this.#life === null) return this.#armWaking();
     await this.#life.endForNewClock();
     this.#alarmPauses.worked();
     this.#wakePauses.worked();
@@ -102,6 +136,7 @@ export class HeldObject {
       await sleep(LAST_WORDS_MS);
     }
     this.#hasStopped = true;
+    this.#waking?.cancel();
     this.#life?.end(new ObjectEnded(STOPPED));
     life?.dropSockets();
     const database = await this.#opens?.catch(() => null);
@@ -110,6 +145,7 @@ export class HeldObject {
   }
 
   async #begin(): Promise<Life> {
+    if (this.#problem && performance.now() < this.#problem.until) throw this.#problem.error;
     this.#begins ??= this.#beginNow().finally(() => {
       this.#begins = null;
     });
@@ -119,40 +155,50 @@ export class HeldObject {
   async #beginNow(): Promise<Life> {
     const database = await this.#open();
     if (this.#hasStopped) throw new ObjectEnded(STOPPED);
-    const { queueId, make, clockMoved, log } = this.#parts;
+    const { make, clockMoved, log } = this.#parts;
     this.#bornAt = performance.now();
+    this.#wakesAt = null;
     try {
       const life = new Life({
-        queueId,
+        queueId: this.#queueId,
         database,
         pauses: this.#alarmPauses,
         make,
         clockMoved,
-        ended: (life, wasMade) => this.#ended(life, wasMade),
+        ended: (life, wasMade, error) => this.#ended(life, wasMade, error),
         log,
       });
       if (!life.hasEnded) this.#life = life;
       return life;
     } catch (error) {
       this.#close();
+      this.#isNotMade(error as Error);
       throw error;
     }
   }
 
+  #isNotMade(error: Error): void {
+    this.#problem = { error, until: performance.now() + TRIED_AGAIN_MS };
+  }
+
   #open(): Promise<ObjectDatabase> {
-    const { path, fatal, log } = this.#parts;
-    const open = async () => {
+    const { path, open, fatal, log } = this.#parts;
+    const opening = async () => {
       await this.#closes;
+      await open.room();
+      if (this.#hasStopped) throw new ObjectEnded(STOPPED);
       this.#database = await ObjectDatabase.open(path, {
         fatal,
         lost: (error) => this.#life?.end(error),
         alarmStored: () => this.#life?.armAlarm(),
         log,
       });
+      open.opened(this);
       return this.#database;
     };
-    this.#opens ??= open().catch((error: unknown) => {
+    this.#opens ??= opening().catch((error: unknown) => {
       this.#opens = null;
+      if (!(error instanceof ObjectEnded)) this.#isNotMade(error as Error);
       throw error;
     });
     return this.#opens;
@@ -160,25 +206,46 @@ export class HeldObject {
 
   /** Nothing is made of its database, in whose place an operator may put another. */
   #close(): void {
-    const { log, path } = this.#parts;
-    this.#closes = this.#database?.close().catch((error: unknown) => {
-      log('warn', 'a database is not closed as it should', { path, error: String(error) });
-    });
+    const database = this.#database;
+    if (database !== null) this.#closing(database.close());
+  }
+
+  #closing(closes: Promise<void>): void {
+    const { log, path, open } = this.#parts;
+    this.#closes = closes
+      .catch((error: unknown) => {
+        log('warn', 'a database is not closed as it should', { path, error: String(error) });
+      })
+      .finally(() => open.closed(this));
     this.#database = null;
     this.#opens = null;
   }
 
-  #ended(life: Life, wasMade: boolean): void {
-    if (this.#life === life) this.#life = null;
+  #ended(life: Life, wasMade: boolean, error: Error): void {
+    // It was closed.
+    if (wasMade && this.#life !== life) return;
+    this.#life = null;
     if (this.#hasStopped) return;
-    if (!wasMade) this.#close();
+    if (!wasMade) {
+      this.#close();
+      if (!(error instanceof ObjectEnded)) this.#isNotMade(error);
+    }
     if (performance.now() - this.#bornAt < SHORT_LIFE_MS) this.#wakePauses.failed();
     else this.#wakePauses.worked();
     this.#wakeAfterPause();
   }
 
   #wakeAfterPause(): void {
-    clearTimeout(this.#waking);
-    this.#waking = setTimeout(() => void this.wake(), this.#wakePauses.leftMs()).unref();
+    this.#wakeLater(this.#wakePauses.leftMs());
+  }
+
+  /** A closed object is made again when its alarm is due. */
+  #armWaking(): void {
+    if (this.#wakesAt !== null) this.#wakeLater(Math.max(0, this.#wakesAt - Date.now()));
+  }
+
+  #wakeLater(ms: number): void {
+    this.#waking?.cancel();
+    this.#waking = later(ms, () => void this.wake());
   }
 }

@@ -5,11 +5,14 @@ import { queueFolder } from '../../../state/queue-folder.ts';
 import { ClockWatch } from './clock-watch.ts';
 import { HeldObject } from './held-object.ts';
 import type { Caller } from './life.ts';
+import type { OpenObjects } from './open-objects.ts';
 
 interface HeldObjectsParts {
   /** Has a folder for each queue id, with a database for each kind of object. */
   dataDir: string;
   make(kind: string, host: ObjectHost<never>, caller: Caller): object | Promise<object>;
+  /** Bounds those that are open. */
+  open: OpenObjects;
   log: Log;
   /** What was acknowledged cannot be kept any more: the process has to end. */
   fatal(error: Error): void;
@@ -44,6 +47,7 @@ export class HeldObjects {
     const known = this.#named.get(name);
     if (known) return known;
     const held = this.#at(queueFolder(queueId), kind, queueId);
+    held.named(queueId);
     this.#named.set(name, held);
     return held;
   }
@@ -75,6 +79,7 @@ export class HeldObjects {
   async stop(): Promise<void> {
     this.#hasStopped = true;
     this.#clock.end();
+    this.#parts.open.end();
     await Promise.all(Array.from(this.#held.values(), (held) => held.stop()));
   }
 
@@ -83,12 +88,13 @@ export class HeldObjects {
     const place = join(folder, `${kind}.sqlite`);
     const known = this.#held.get(place);
     if (known) return known;
-    const { dataDir, make, log, fatal } = this.#parts;
+    const { dataDir, make, open, log, fatal } = this.#parts;
     const held = new HeldObject({
       queueId,
       path: join(dataDir, place),
       make: (host, caller) => make(kind, host, caller),
       clockMoved: () => this.#clock.lookSoon(),
+      open,
       fatal,
       log,
     });

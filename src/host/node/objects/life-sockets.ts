@@ -30,6 +30,10 @@ export class LifeSockets {
     this.#ports = ports;
   }
 
+  get any(): boolean {
+    return this.#open.size > 0;
+  }
+
   all(): NodeSocket<unknown>[] {
     return [...this.#open];
   }

@@ -17,6 +17,8 @@ export interface Caller {
   leave: Leave;
   /** Does something in it, unless it has ended. */
   hears(work: () => void): void;
+  /** It is at work until this settles. */
+  during(work: Promise<unknown>): void;
 }
 
 export interface LifeParts {
@@ -28,8 +30,8 @@ export interface LifeParts {
   make(host: ObjectHost<never>, caller: Caller): object | Promise<object>;
   /** The object has noticed that the clock was set back. */
   clockMoved(): void;
-  /** Called once. @param wasMade whether the object took calls */
-  ended(life: Life, wasMade: boolean): void;
+  /** Called once. @param wasMade whether the object took calls @param error what its callers get */
+  ended(life: Life, wasMade: boolean, error: Error): void;
   log: Log;
 }
 
@@ -54,6 +56,10 @@ export class Life implements ObjectHost<unknown> {
   readonly #timers = new Set<Later>();
   /** Callers that have no answer yet: each hears of the end. */
   readonly #callers = new Set<(error: Error) => void>();
+  /** Counts calls, events, work in the background and questions to others that have not ended. */
+  #atWork = 0;
+  /** By a clock that nobody sets, ms: when something happened last. */
+  #usedAt = performance.now();
   #hosted: Hosted | null = null;
   /** What its callers are told; null: it lives. */
   #end: Error | null = null;
@@ -90,6 +96,12 @@ export class Life implements ObjectHost<unknown> {
 
   get hasEnded(): boolean {
     return this.#end !== null;
+  }
+
+  /** Since when nothing has been under way in it, ms of `performance.now()`; null: something is. */
+  get idleSince(): number | null {
+    const isAtWork = this.#hosted === null || this.#callers.size + this.#timers.size + this.#atWork > 0;
+    return isAtWork || this.#sockets.any || !this.#parts.database.isSynced ? null : this.#usedAt;
   }
 
   /** Resolves when the object takes calls; rejects if it ends before. */
@@ -142,7 +154,7 @@ export class Life implements ObjectHost<unknown> {
   }
 
   background(work: Promise<unknown>): void {
-    work.catch((error: unknown) => this.#failed('its work in the background', error));
+    this.#during(work.catch((error: unknown) => this.#failed('its work in the background', error)));
   }
 
   sockets(): HostSocket<unknown>[] {
@@ -197,6 +209,7 @@ export class Life implements ObjectHost<unknown> {
   /** Returns why no socket may be opened, a sentence, or null. */
   async mayOpen(): Promise<string | null> {
     const hosted = await this.made();
+    this.#usedAt = performance.now();
     return hosted.mayOpen?.() ?? null;
   }
 
@@ -251,7 +264,7 @@ export class Life implements ObjectHost<unknown> {
     this.#sockets.end();
     for (const reject of this.#callers) reject(error);
     this.#callers.clear();
-    ended(this, this.#hosted !== null);
+    ended(this, this.#hosted !== null, error);
   }
 
   async #make(): Promise<Hosted> {
@@ -260,6 +273,7 @@ export class Life implements ObjectHost<unknown> {
       hears: (work) => {
         if (!this.#end) work();
       },
+      during: (work) => this.#during(work),
     };
     this.#hosted = (await this.#parts.make(this as unknown as ObjectHost<never>, caller)) as Hosted;
     this.#alarmClock.arm();
@@ -281,14 +295,36 @@ export class Life implements ObjectHost<unknown> {
   }
 
   #run(work: () => unknown, done: (value: unknown) => void, failed: Failed): void {
+    const over = this.#begun();
     runWatched(
       this.#parts.database,
       work,
-      (value) => !this.#end && done(value),
+      (value) => {
+        over();
+        if (!this.#end) done(value);
+      },
       (...failure) => {
+        over();
         if (!this.#end) failed(...failure);
       },
     );
+  }
+
+  #during(work: Promise<unknown>): void {
+    const over = this.#begun();
+    work.then(over, over);
+  }
+
+  /** The object is at work until the function is called that this returns, once or more. */
+  #begun(): () => void {
+    let isOver = false;
+    this.#atWork += 1;
+    return () => {
+      if (isOver) return;
+      isOver = true;
+      this.#atWork -= 1;
+      this.#usedAt = performance.now();
+    };
   }
 
   #failed(what: string, error: unknown): void {

@@ -1,9 +1,11 @@
 import type { BatchesStub, FilesStub, FleetStub, Objects, QueueStub } from '../../../asking/objects.ts';
 import type { Log, ObjectHost, Post } from '../../../durable/host.ts';
 import type { QueueObjectSettings } from '../../../queue/object/env.ts';
+import { mostIdleObjects } from '../descriptors.ts';
 import { HeldObjects } from './held-objects.ts';
 import { KINDS, type Kind } from './kinds.ts';
 import type { Caller } from './life.ts';
+import { OpenObjects } from './open-objects.ts';
 import { Relays } from './relays.ts';
 import { leaving, stubsOf } from './stubs.ts';
 
@@ -34,6 +36,7 @@ export function createNodeObjects(options: NodeObjectsOptions): NodeObjects {
   const { dataDir, settings, post, log, fatal } = options;
   const held = new HeldObjects({
     dataDir,
+    open: new OpenObjects(mostIdleObjects()),
     make: (kind, host: ObjectHost<never>, caller) =>
       (KINDS[kind as KindName] as Kind).make(host, {
         settings,

@@ -69,10 +69,11 @@ function ask({ held, caller }: Asking, name: string, asked: unknown[], waits: bo
 export function leaving<T>(caller: Caller, ask: () => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     caller.leave(() => {
-      ask().then(
+      const heard = ask().then(
         (answer) => caller.hears(() => resolve(answer)),
         (error: unknown) => caller.hears(() => reject(error)),
       );
+      caller.during(heard);
     });
   });
 }

@@ -4,7 +4,7 @@ import type { DatabaseSync } from 'node:sqlite';
 import { promisify } from 'node:util';
 import type { Log } from '../../../durable/host.ts';
 import type { Row, SqlValue } from '../../../durable/ports.ts';
-import { openDatabase } from '../../../state/sqlite.ts';
+import { isBusy, openDatabase } from '../../../state/sqlite.ts';
 import { KeptAlarm } from './alarm.ts';
 import { checkpoint } from './checkpoint-thread.ts';
 import { isSyncError, type SqliteError, syncFailure, withCode, withCodeOfFile } from './errors.ts';
@@ -15,7 +15,7 @@ import { Statements } from './statements.ts';
 import { type ObjectStorage, storageOf } from './storage.ts';
 import { copyLog, useLog } from './write-ahead-log.ts';
 
-/** Another process that writes, such as an operator's shell, is waited for this long, ms: it holds up all queues. */
+/** Another process that writes, such as an operator's shell, is waited for this long, ms: once, since it holds up all queues. */
 const BUSY_MS = 1000;
 
 /** What a database tells the host. */
@@ -62,6 +62,8 @@ export class ObjectDatabase {
   /** Counts statements that may have written, but for those that a transaction has undone, and commits. */
   written = 0;
   commits = 0;
+  /** Another process holds the lock that a write needs, and was waited for already. */
+  #isLockedOut = false;
   /** Why no statement is taken; null while an object lives. */
   #ended: Error | null = new Error('the object has not begun');
   #closed: Promise<void> | null = null;
@@ -160,6 +162,11 @@ export class ObjectDatabase {
     if (isAlarmStored) this.#ports.alarmStored(this.#alarm!.get());
   }
 
+  /** Whether all that is written is on disk. */
+  get isSynced(): boolean {
+    return this.#outputs.isEmpty;
+  }
+
   /** Resolves when all that is written now is on disk; null: it is. Rejects if it is undone. */
   synced(): Promise<void> | null {
     if (this.#outputs.isEmpty) return null;
@@ -172,6 +179,13 @@ export class ObjectDatabase {
    */
   whenSynced(run: () => void, lost?: (error: Error) => void): void {
     this.#outputs.whenSynced({ run, lost });
+  }
+
+  /** Closes without holding other work up: SQLite would copy the log in this thread. */
+  async closeBesides(): Promise<void> {
+    await this.#bound.idle();
+    await this.#bound.copy();
+    await this.close();
   }
 
   /** Commits, syncs, copies the log into the database and closes the files. */
@@ -207,10 +221,35 @@ export class ObjectDatabase {
     this.written += 1;
     if (this.#isOpen) return;
     this.#bound.beforeBegin();
-    this.#database.exec('BEGIN IMMEDIATE');
+    this.#beginTransaction();
     this.#isOpen = true;
     this.#outputs.begun();
     if (!this.#outputs.isSyncing) this.#commitSoon();
+  }
+
+  /** Another process that has the lock is waited for once; then no write waits until one has got the lock. */
+  #beginTransaction(): void {
+    try {
+      this.#database.exec('BEGIN IMMEDIATE');
+    } catch (error) {
+      if (isBusy(error)) this.#setLockedOut(true);
+      throw error;
+    }
+    this.#setLockedOut(false);
+  }
+
+  #setLockedOut(isLockedOut: boolean): void {
+    if (isLockedOut === this.#isLockedOut) return;
+    this.#isLockedOut = isLockedOut;
+    this.#database.exec(`PRAGMA busy_timeout = ${isLockedOut ? 0 : BUSY_MS}`);
+    if (isLockedOut)
+      this.#ports.log(
+        'warn',
+        'another process holds the lock of a database: writes to it fail until it lets go',
+        {
+          path: this.#path,
+        },
+      );
   }
 
   #commitSoon(): void {

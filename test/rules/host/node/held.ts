@@ -7,6 +7,7 @@ import type { HostedObject, HostSocket, ObjectHost } from '../../../../src/durab
 import { createServer, type RunningServer } from '../../../../src/host/node/http/server.ts';
 import { HeldObjects } from '../../../../src/host/node/objects/held-objects.ts';
 import type { Caller } from '../../../../src/host/node/objects/life.ts';
+import { OpenObjects } from '../../../../src/host/node/objects/open-objects.ts';
 import { type Stub, stubsOf } from '../../../../src/host/node/objects/stubs.ts';
 
 export interface Kept {
@@ -85,6 +86,8 @@ export class Held {
   /** Each that was made, by the ids of queues. */
   readonly made: [queueId: string, object: Scripted][] = [];
   readonly fatal: Error[] = [];
+  /** Objects that stay open though nothing happens in them. */
+  mostIdle = 1000;
   /** Before each is made; throws where it cannot be. */
   onMake: (host: ObjectHost<never>) => void | Promise<void> = () => {};
   objects!: HeldObjects;
@@ -102,6 +105,7 @@ export class Held {
   start(): void {
     this.objects = new HeldObjects({
       dataDir: this.dataDir,
+      open: new OpenObjects(this.mostIdle, 10),
       make: async (_kind, host, caller) => {
         await this.onMake(host);
         const object = new Scripted(host as ObjectHost<Kept>, (queueId) => this.stub(queueId, caller));

@@ -46,17 +46,27 @@ describe('an object', () => {
     expect(lent.list).not.toBe(theirs.list);
   });
 
-  it('that cannot be made tells why, and the next call makes it', async () => {
+  it('that cannot be made tells why, is not tried again by each call, and a later one makes it', async () => {
+    let tried = 0;
     held.onMake = () => {
+      tried += 1;
       throw new Error('written by another version');
     };
-    const asked = [held.stub().keeps!(), held.stub().keeps!()];
-    for (const { status, reason } of (await Promise.allSettled(asked)) as PromiseRejectedResult[])
-      expect([status, String(reason)]).toEqual(['rejected', 'Error: written by another version']);
+    for (let time = 0; time < 20; time += 1) {
+      const asked = [held.stub().keeps!(), held.stub().keeps!()];
+      for (const { status, reason } of (await Promise.allSettled(asked)) as PromiseRejectedResult[])
+        expect([status, String(reason)]).toEqual(['rejected', 'Error: written by another version']);
+    }
+    // A busy machine may take longer than the pause.
+    expect(tried).toBeLessThan(20);
     // The operator may put another database in its place.
     await rm(join(held.dataDir, 'queue', 'queue.sqlite'));
     held.onMake = () => {};
-    expect(await held.stub().keeps!()).toEqual([]);
+    const kept = await until(
+      () => (held.stub().keeps!() as Promise<string[]>).catch(() => null),
+      'it is made',
+    );
+    expect(kept).toEqual([]);
     expect(await readdir(join(held.dataDir, 'queue'))).toContain('queue.sqlite');
   });
 

@@ -238,3 +238,22 @@ describe('a cleared database', () => {
     expect(a.committed()).toEqual([1]);
   });
 });
+
+describe('a lock of another process', () => {
+  it('holds writes up once: as long as it stays, further ones fail at once', async () => {
+    const shell = new DatabaseSync(a.path);
+    shell.exec('BEGIN IMMEDIATE');
+    // If each waited, this would take longer than a test may.
+    for (let n = 0; n < 300; n += 1) expect(() => a.put(n)).toThrow('database is locked: SQLITE_BUSY');
+    expect(a.told).toEqual([{ log: ['warn', expect.stringContaining('another process'), { path: a.path }] }]);
+    shell.exec('COMMIT');
+    a.put(1);
+    expect(a.all()).toEqual([1]);
+    // The next one waits again.
+    await a.database.synced();
+    shell.exec('BEGIN IMMEDIATE');
+    expect(() => a.put(2)).toThrow('database is locked: SQLITE_BUSY');
+    expect(a.told).toHaveLength(2);
+    shell.close();
+  });
+});
