@@ -2,7 +2,7 @@ import { PerformanceObserver } from 'node:perf_hooks';
 import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
 
 /** How much the young generation may take, both halves together, bytes. docs/decisions/package.md has the figures. */
-const YOUNG_BYTES = 32 * 2 ** 20;
+const YOUNG_BYTES = 16 * 2 ** 20;
 /** The old generation is collected when it has grown by so much, percent: V8 by itself lets it grow to four times its size. */
 const OLD_GROWTH = 60;
 

@@ -73,8 +73,8 @@ export async function startQueue(options: QueueOptions): Promise<RunningQueue> {
 
 /** The same with what an operator has set; tokens of the state folder that change meanwhile are made known to it. */
 export async function startConfiguredQueue(settings: QueueSettings, logger: Logger): Promise<RunningQueue> {
-  const queue = await startQueue({ ...settings, bindings: bindingsOf(settings), logger });
   const stopBounding = boundHeap();
+  const queue = await startQueue({ ...settings, bindings: bindingsOf(settings), logger });
   const stopFollowing = followTokens(
     settings.stateDir,
     async (tokens) => {
