@@ -18,14 +18,14 @@ export const ROAD_BUGS: readonly Bug[] = [
   {
     name: 'a request is tried again where it failed, though another worker is idle',
     file: 'src/queue/dispatch/retries.ts',
-    line: '    !job.failed_at.includes(worker.session.worker_id) &&\n',
-    becomes: '    job.failed_at.length === 0 &&\n',
+    line: 'return !job.failed_at.includes(worker.session.worker_id) && modelCost(',
+    becomes: 'return job.failed_at.length === 0 && modelCost(',
   },
   {
     name: 'a request is tried again at a worker before its failure is known',
     file: 'src/queue/dispatch/retries.ts',
-    line: 'return failed.running.has(job.id) ? HEARD_WITHIN_MS : 0;',
-    becomes: 'return 0;',
+    line: 'if (worker.running.has(job.id)) waits.push(HEARD_WITHIN_MS);',
+    becomes: '',
   },
   {
     name: 'frames leave before their commit',

@@ -8,6 +8,8 @@ interface Retry {
   model: string | null;
   failedAt: readonly string[];
   askedAt: number;
+  /** Its caller is turned away then. */
+  slotBy: number;
 }
 
 /** What the check reads of a worker's frame. */
@@ -37,9 +39,13 @@ export class RetryCheck {
     this.#now = now;
   }
 
-  asked({ job_id, model, earlier, moved }: WaitingRequest): void {
+  asked(asked: WaitingRequest): void {
+    const { job_id, model, earlier, moved } = asked;
     const failedAt = [...(earlier?.failed_at ?? []), ...(moved ? [moved.worker_id] : [])];
-    this.#retries.set(job_id, { model, failedAt, askedAt: this.#now() });
+    const askedAt = this.#now();
+    const slotWait = Math.max(asked.wait_for_slot_ms, asked.wait_for_worker_ms);
+    const slotBy = askedAt + Math.min(slotWait, asked.deadline_ms ?? slotWait, asked.limit_ms ?? slotWait);
+    this.#retries.set(job_id, { model, failedAt, askedAt, slotBy });
   }
 
   /** @param worker null: it has not registered */
@@ -69,7 +75,7 @@ export class RetryCheck {
     this.#running.set(jobId, worker);
     if (!retry?.failedAt.includes(worker)) return;
     const passed = this.#now() - retry.askedAt;
-    if (stillRuns && passed < HEARD_WITHIN_MS)
+    if (stillRuns && passed < HEARD_WITHIN_MS && retry.askedAt + HEARD_WITHIN_MS < retry.slotBy)
       this.#oracle.violated('a retry waits for the word of the worker', `${jobId} at ${worker}`);
     const idle = sessions().find((session) => this.#isIdle(session, retry));
     if (idle !== undefined && passed < ELSEWHERE_WITHIN_MS)

@@ -1,13 +1,13 @@
 import { closeIfHalfOpen } from '../attempts/half-open.ts';
 import { isBatchWork, type Job, type WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
-import { freeSlots, mayRun, type Worker } from '../state/worker.ts';
+import { awaitsTurn, freeSlots, mayRun, type Worker } from '../state/worker.ts';
 import { isAnywhere, WANTS_NOTHING, type Wants, wantsOf } from './affinity.ts';
 import { hasRoomForBatch, interactiveWorkWaits, mayBeginBatchWork, poolSlots } from './batch-work.ts';
 import { chooseWaiting, chooseWorker, isPassedOver, rivalsOf } from './choose.ts';
 import { firstJobs } from './fair-order.ts';
 import { otherModels } from './other-models.ts';
-import { holdRetry, mayHaveAgain } from './retries.ts';
+import { holdRetry, isElsewhere, mayHaveAgain } from './retries.ts';
 import { send } from './send.ts';
 import { isLeftToOthers } from './suitability.ts';
 import { holdForAwake, mayWake } from './waking.ts';
@@ -67,17 +67,16 @@ function placeWaiting(core: Core, job: WaitingJob): boolean {
   if (!core.waiting.isPending(job)) return true;
   if (job.held !== null) return false;
   const mayBegin = (worker: Worker) => !isBatchWork(job) || mayBeginBatchWork(core, worker);
+  const fits = (worker: Worker) =>
+    mayRun(worker, job.model) &&
+    !worker.declined.has(job.id) &&
+    mayHaveAgain(core, job, worker) &&
+    mayBegin(worker) &&
+    mayWake(core, job, worker);
+  const fitsElsewhere = (worker: Worker) => isElsewhere(worker, job) && !awaitsTurn(worker) && fits(worker);
   for (;;) {
-    const worker = chooseLive(
-      core,
-      (candidate) =>
-        mayRun(candidate, job.model) &&
-        !candidate.declined.has(job.id) &&
-        mayHaveAgain(core, job, candidate) &&
-        mayBegin(candidate) &&
-        mayWake(core, job, candidate),
-      job,
-    );
+    const elsewhere = job.failed_at.length > 0 ? chooseLive(core, fitsElsewhere, job) : null;
+    const worker = elsewhere ?? chooseLive(core, fits, job);
     if (!worker) {
       holdForAwake(core, job);
       holdRetry(core, job);

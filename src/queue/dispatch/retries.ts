@@ -20,35 +20,47 @@ const LOOK_AGAIN_MS = 1000;
 
 /** Whether the job may be given to this worker now, as far as its earlier attempts go. */
 export function mayHaveAgain(core: Core, job: Job, worker: Worker): boolean {
-  if (job.mode === 'stored' || !job.failed_at.includes(worker.session.worker_id)) return true;
-  const from = job.created_at + patienceMs(core, job, worker);
-  // Its caller would be turned away before that.
-  return from <= core.now() || job.slot_by <= from;
+  return job.mode === 'stored' || mayHaveAgainFrom(core, job, worker) <= core.now();
 }
 
-function patienceMs(core: Core, job: WaitingJob, failed: Worker): number {
-  if (core.workers.all().some((worker) => isBetter(worker, failed, job))) return ELSEWHERE_WITHIN_MS;
-  return failed.running.has(job.id) ? HEARD_WITHIN_MS : 0;
+/** Epoch ms. A wait is left out where the job's caller would be turned away before it ends. */
+function mayHaveAgainFrom(core: Core, job: WaitingJob, worker: Worker): number {
+  if (!job.failed_at.includes(worker.session.worker_id)) return 0;
+  const waits: number[] = [];
+  if (core.workers.all().some((other) => isBetter(other, worker, job))) waits.push(ELSEWHERE_WITHIN_MS);
+  if (worker.running.has(job.id)) waits.push(HEARD_WITHIN_MS);
+  return Math.max(0, ...waits.map((ms) => job.created_at + ms).filter((from) => from < job.slot_by));
+}
+
+/** Whether the job takes a free slot of this worker rather than one of a worker that failed. */
+export function isElsewhere(worker: Worker, job: WaitingJob): boolean {
+  return !job.failed_at.includes(worker.session.worker_id) && modelCost(worker, job.model) < ADAPTER.failed;
 }
 
 /** Whether the job is to be tried at this worker, now or when a slot frees, rather than again at the one that failed. */
 function isBetter(worker: Worker, failed: Worker, job: WaitingJob): boolean {
   return (
-    !job.failed_at.includes(worker.session.worker_id) &&
+    isElsewhere(worker, job) &&
     usableSlots(worker) > 0 &&
     mayRun(worker, job.model) &&
     !worker.declined.has(job.id) &&
     // The other way round jobs wait for an engine that is awake (waking.ts).
-    (!awaitsTurn(worker) || awaitsTurn(failed)) &&
-    modelCost(worker, job.model) < ADAPTER.failed
+    (!awaitsTurn(worker) || awaitsTurn(failed))
   );
 }
 
-/** A retry found no slot: it is looked at again soon, since a worker that leaves offers none. */
-export function holdRetry({ ready, now }: Core, job: WaitingJob): void {
+/**
+ * A retry found no slot: it is looked at again when a worker that failed may have it, and soon, since a worker that
+ * leaves offers none.
+ */
+export function holdRetry(core: Core, job: WaitingJob): void {
   if (job.failed_at.length === 0) return;
+  const { ready, workers } = core;
+  const now = core.now();
+  const failed = job.failed_at.map((id) => workers.byId(id)).filter((worker) => worker !== null);
+  const times = failed.map((worker) => mayHaveAgainFrom(core, job, worker)).filter((from) => from > now);
   ready.retries.add(job);
-  ready.retriesAt ??= now() + LOOK_AGAIN_MS;
+  ready.retriesAt = Math.min(ready.retriesAt ?? Number.POSITIVE_INFINITY, now + LOOK_AGAIN_MS, ...times);
 }
 
 /** Looks for a slot again for the retries that found none. */

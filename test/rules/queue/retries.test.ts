@@ -80,6 +80,30 @@ describe('a request whose attempt failed', () => {
     expect(answers).toMatchObject([{ kind: 'stream', worker_id: 'bad' }]);
   });
 
+  it('goes to another worker with a free slot, however short its caller waits', () => {
+    const { queue, bad, good } = failedOnce();
+    queue.request({ ...again('bad'), wait_for_slot_ms: 0 });
+    expect([ids(bad), ids(good)]).toEqual([['asked'], ['other-0', 'asked']]);
+  });
+
+  it('waits for the word of the worker where its caller does not wait for another one', () => {
+    const { queue, bad } = failedOnce({ busy: true, hears: false });
+    queue.request({ ...again('bad'), wait_for_slot_ms: ELSEWHERE_WITHIN_MS - 1 });
+    expect(ids(bad)).toEqual(['asked']);
+    fail(queue, bad);
+    expect(ids(bad)).toEqual(['asked', 'asked']);
+  });
+
+  it('is tried there in time where no word comes, though others wait longer', () => {
+    const { queue, bad } = failedOnce({ busy: true, hears: false });
+    queue.request({ job_id: 'short' });
+    queue.request(again('bad'));
+    queue.advance(0.5);
+    queue.request({ ...again('bad'), job_id: 'short', wait_for_slot_ms: HEARD_WITHIN_MS + 100 });
+    queue.advance(HEARD_WITHIN_MS / 1000);
+    expect(ids(bad)).toEqual(['asked', 'short', 'short']);
+  });
+
   it.each(['drain', 'pause'])('is tried there soon when the others take nothing any more (%s)', (type) => {
     const { queue, bad, good } = failedOnce({ busy: true });
     queue.request(again('bad'));
