@@ -4,8 +4,9 @@ const LARGE_BYTES = 16 * 1024;
 /**
  * Gives the memory of bytes back at once. V8 does so when it next collects the generation that their buffer has reached,
  * and requests of some MiB come faster than that. Neither these nor other views of their buffer can be read after it; a
- * call of the runtime that was given them before keeps what it needs.
+ * call of the runtime that was given them before keeps what it needs. A part of a buffer is left alone: the rest of it
+ * may be somebody else's, as with Node's pooled buffers.
  */
-export function freeBytes(bytes: Uint8Array): void {
-  if (bytes.byteLength > LARGE_BYTES) (bytes.buffer as ArrayBuffer).transfer(0);
+export function freeBytes({ byteLength, buffer }: Uint8Array): void {
+  if (byteLength > LARGE_BYTES && byteLength === buffer.byteLength) (buffer as ArrayBuffer).transfer(0);
 }

@@ -125,7 +125,8 @@ async function read(
     return problem === null;
   });
   if (problem !== null) throw problem;
-  return bytes.subarray(0, size);
+  // Not a part of it, which could not be freed.
+  return size === bytes.byteLength ? bytes : new Uint8Array((bytes.buffer as ArrayBuffer).transfer(size));
 }
 
 async function readShort(request: Request): Promise<Uint8Array> {
