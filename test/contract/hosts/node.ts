@@ -6,9 +6,11 @@ import { OpenObjects } from '../../../src/host/node/objects/open-objects.ts';
 import { stubsOf } from '../../../src/host/node/objects/stubs.ts';
 import { Probe, type ProbeCalls } from '../probe.ts';
 import { answerOf } from './answer.ts';
+import { endWithParent } from './end-with-parent.ts';
 
 /** Probes in one process of Node: `node.ts PORT FOLDER`. */
 const [port, folder] = process.argv.slice(2) as [string, string];
+endWithParent();
 mkdirSync(folder, { recursive: true });
 const stubs = stubsOf({ prototype: Probe.prototype, opens: 'connect' });
 const stubOf = (queueId: string, caller: Caller | null) => stubs({ held: held.of('probe', queueId), caller });

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { build } from 'esbuild';
 import { Miniflare } from 'miniflare';
 import { cloudflareConfiguration } from '../../support/cloudflare-bundle.ts';
+import { endWithParent } from './end-with-parent.ts';
 
 /** Probes as Durable Objects, in workerd as wrangler runs it locally: `workerd.ts PORT FOLDER`. */
 const [port, folder] = process.argv.slice(2) as [string, string];
@@ -37,5 +38,6 @@ const miniflare = new Miniflare({
     },
   ],
 });
+endWithParent(() => miniflare.dispose());
 await miniflare.ready;
 console.log('ready');
