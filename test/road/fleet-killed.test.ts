@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
+import { EXIT } from '../../src/process/index.ts';
 import type { LaunchState } from '../../src/protocol/index.ts';
 import {
   fleetView,
@@ -11,10 +12,13 @@ import {
   writeFleet,
 } from '../support/fleet-road.ts';
 import { until } from '../support/poll.ts';
+import { freePort } from '../support/ports.ts';
 import { stopAllProcesses } from '../support/processes.ts';
 import {
   chatJob,
+  cli,
   job,
+  processesWith,
   type QueueProcess,
   startQueue,
   stateFolder,
@@ -109,4 +113,45 @@ describe('a fleet whose queue and launcher are killed', () => {
       expect(await printed(['fleet', 'status', '--url', url])).toMatch(/^cfg +0 +0 +0 +0 /m);
     },
   );
+});
+
+describe('worker-vllm up --fleet that is killed', () => {
+  it('leaves its machines, and the next start takes them over and ends those that nobody wants any more', {
+    timeout: 300_000,
+  }, async () => {
+    const [stateDir, port] = [stateFolder(), await freePort()];
+    const url = `http://127.0.0.1:${port}`;
+    const path = join(stateFolder(), 'fleet.yaml');
+    const pool = { min: 1, max: 1 };
+    writeFleet(path, { pools: { kept: pool, dropped: pool } });
+    const start = () => cli(['up', '--fleet', path, '--port', String(port), '--state', stateDir]);
+    const launchOf = async (config: string) =>
+      (await fleetView(url)).launches.find(({ config_id }) => config_id === config);
+    const isReady = async (config: string) => (await launchOf(config))?.state === 'ready';
+    const first = start();
+    await until(async () => (await isReady('kept')) && (await isReady('dropped')), 'both are ready', SLOW);
+    const name = (await launchOf('kept'))!.name;
+    const census = new WorkerCensus(stateDir);
+    const before = await census.running();
+    expect(before).toHaveLength(2);
+
+    first.kill('SIGKILL');
+    await first.exited;
+    expect(await census.running()).toEqual(before);
+
+    writeFleet(path, { pools: { kept: pool } });
+    const next = start();
+    await until(async () => (await census.running()).length === 1, 'the one is ended', SLOW);
+    await until(() => isReady('kept'), 'the other is ready', SLOW);
+    const alive = async () => (await fleetView(url)).launches.filter(isAlive).map((one) => one.name);
+    await until(async () => (await alive()).join() === name, 'only its launch is left', SLOW);
+    expect(before).toEqual(expect.arrayContaining(await census.running()));
+    census.stop();
+    expect(census.mostOfOneName).toBe(1);
+    expect(census.mostAtOnce).toBe(2);
+
+    next.kill('SIGTERM');
+    expect((await next.exited).code).toBe(EXIT.ok);
+    expect(await processesWith(stateDir)).toEqual([]);
+  });
 });
