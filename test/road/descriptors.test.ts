@@ -1,11 +1,12 @@
 import { execFileSync } from 'node:child_process';
-import { readdirSync } from 'node:fs';
+import { readdirSync, readlinkSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
 import { freePort } from '../support/ports.ts';
 import { type Child, startProcess } from '../support/processes.ts';
+import { closeRawWorkers, RawWorker } from '../support/raw-worker.ts';
 import {
   chatJob,
   cleanEnvironment,
@@ -19,8 +20,9 @@ import {
 /** What many connections do to a queue: each takes a descriptor, and beyond a share of them others are closed. */
 const CLI = fileURLToPath(new URL('../../bin/worker-vllm.js', import.meta.url));
 const sockets: Socket[] = [];
-afterEach(() => {
+afterEach(async () => {
   for (const socket of sockets.splice(0)) socket.destroy();
+  await closeRawWorkers();
 });
 afterAll(tearDown);
 
@@ -29,11 +31,12 @@ const hardLimit = Number(execFileSync('sh', ['-c', 'ulimit -Hn'], { encoding: 'u
 /** A queue whose shell has set a limit, as in `-S -n 1024`. */
 async function queueWithin(
   limit: string,
+  env: NodeJS.ProcessEnv = {},
 ): Promise<{ process: Child; url: string; port: number; stateDir: string }> {
   const [port, stateDir] = [await freePort(), stateFolder()];
   const script = `ulimit ${limit}; exec "$0" "$@"`;
   const args = ['-c', script, process.execPath, CLI, 'queue', '--port', String(port), '--state', stateDir];
-  const queue = startProcess('sh', args, { env: cleanEnvironment() });
+  const queue = startProcess('sh', args, { env: cleanEnvironment(env) });
   await queue.waitForLine(/listening at/);
   return { process: queue, url: `http://127.0.0.1:${port}`, port, stateDir };
 }
@@ -59,6 +62,17 @@ async function isUp(url: string): Promise<boolean> {
 
 function openFiles({ pid }: Child): number {
   return readdirSync(`/proc/${pid}/fd`).length;
+}
+
+/** Whether the database of a queue id is open. */
+function isOpen({ pid }: Child, queueId: string): boolean {
+  return readdirSync(`/proc/${pid}/fd`).some((fd) => {
+    try {
+      return readlinkSync(`/proc/${pid}/fd/${fd}`).includes(`/${queueId}/queue.sqlite`);
+    } catch {
+      return false;
+    }
+  });
 }
 
 describe.runIf(process.platform === 'linux')('a crowd of connections', () => {
@@ -96,5 +110,40 @@ describe.runIf(process.platform === 'linux')('a crowd of connections', () => {
     await until(() => openFiles(queue.process) < before + 10, 'their descriptors are free', {
       timeoutMs: 40_000,
     });
+  });
+});
+
+describe.runIf(process.platform === 'linux')('many queue ids that somebody makes up', () => {
+  it('are each answered with a status, and the jobs of one that was closed meanwhile are run', async () => {
+    const queue = await queueWithin('-n 600', { QUEUE_IDS: '*' });
+    const mine = { 'x-queue-id': 'mine', 'content-type': 'application/json' };
+    const body = JSON.stringify({ ...chatJob(1), id: 'waits' });
+    expect((await fetch(`${queue.url}/api/jobs`, { method: 'POST', headers: mine, body })).status).toBe(201);
+    const request = JSON.stringify({ model: 'tiny', messages: [{ role: 'user', content: 'x' }] });
+    const ask = async (id: string) => {
+      const asked = { method: 'POST', headers: { 'x-queue-id': id }, body: request };
+      const response = await fetch(`${queue.url}/v1/chat/completions`, asked);
+      await response.text();
+      return response;
+    };
+    let most = 0;
+    for (let round = 0; round < 3; round += 1) {
+      const answers = await Promise.all(Array.from({ length: 100 }, (_, n) => ask(`made-up-${round}-${n}`)));
+      most = Math.max(most, openFiles(queue.process));
+      const busy = answers.filter(({ status }) => status === 503);
+      expect(busy.filter(({ headers }) => !Number(headers.get('retry-after')))).toEqual([]);
+      // No worker serves the model.
+      const others = answers.filter(({ status }) => status !== 503);
+      expect(others.filter(({ status }) => status !== 404)).toEqual([]);
+    }
+    // 100 of them are connections.
+    expect(most).toBeLessThan(300);
+    await until(async () => {
+      // Those that are open are closed for others.
+      if (isOpen(queue.process, 'mine')) await ask(`made-up-${Math.random()}`);
+      return !isOpen(queue.process, 'mine');
+    }, 'the object with the waiting job is closed');
+    const worker = await (await new RawWorker(queue.url).connect('mine')).register('w');
+    expect(await worker.job()).toMatchObject({ job_id: 'waits' });
   });
 });

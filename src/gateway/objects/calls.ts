@@ -50,12 +50,14 @@ async function answerOf<T>(queueId: string, call: () => Promise<T>): Promise<T> 
   try {
     return await onceMore(call);
   } catch (error) {
-    throw storageFault(error, queueId) ?? told(error);
+    throw toldFault(error, queueId);
   }
 }
 
-/** The answer to callers for an error of the queue. */
-function told(error: unknown): unknown {
+/** The answer to callers for an error of an object. */
+export function toldFault(error: unknown, queueId: string): unknown {
+  const fault = storageFault(error, queueId);
+  if (fault) return fault;
   if (isRestart(error)) {
     const message = 'The queue is restarting; try again in a moment.';
     return new HttpError(503, message, 'queue_restarting', retryAfter(1));

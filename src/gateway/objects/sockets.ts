@@ -2,9 +2,8 @@ import type { OpenedWith } from '../../fleet/live-viewers.ts';
 import type { WorkerDial } from '../../queue/rpc.ts';
 import type { EndedToken, TokenEntry } from '../../settings/token-entry.ts';
 import type { Env } from '../env.ts';
-import { callFleet, callQueue } from './calls.ts';
+import { callFleet, callQueue, toldFault } from './calls.ts';
 import { namedQueues } from './queue-ids.ts';
-import { storageFault } from './storage-faults.ts';
 
 /** Ids of queues whose objects may hold sockets that were opened here. */
 const dialled = { queues: new Set<string>(), fleets: new Set<string>() };
@@ -26,7 +25,7 @@ export async function dialQueue(
   try {
     return await objects.queue(queueId).connect(dial, request);
   } catch (error) {
-    throw storageFault(error, queueId) ?? error;
+    throw toldFault(error, queueId);
   }
 }
 
@@ -57,7 +56,7 @@ function endOf(expiresAt: string): number {
  * Passes the upgrade of a fleet's viewer to the fleet object: the socket ends with the token or the sign-in with which
  * the viewer asked for it.
  */
-export function watchFleet(
+export async function watchFleet(
   { objects }: Env,
   queueId: string,
   request: Request,
@@ -73,7 +72,11 @@ export function watchFleet(
       },
     }),
   };
-  return objects.fleet(queueId).watch(opened, request);
+  try {
+    return await objects.fleet(queueId).watch(opened, request);
+  } catch (error) {
+    throw toldFault(error, queueId);
+  }
 }
 
 /** Passes the upgrade of a worker's answer socket to its relay. */

@@ -65,16 +65,20 @@ export class HeldObject {
     this.#queueId ??= queueId;
   }
 
-  /** Asks the object. @param waits whether the answer waits for what the object wrote before it */
-  call(name: string, asked: readonly unknown[], waits: boolean): Promise<unknown> {
+  /**
+   * Asks the object.
+   * @param waits whether the answer waits for what the object wrote before it
+   * @param inLine whether the object, where it is not open, is opened behind others; rejects where these are many
+   */
+  call(name: string, asked: readonly unknown[], waits: boolean, inLine: boolean): Promise<unknown> {
     // Those that wait for its begin come first.
     if (this.#life && !this.#begins) return this.#life.call(name, asked, waits);
-    return this.#begin().then((life) => life.call(name, asked, waits));
+    return this.#begin(inLine).then((life) => life.call(name, asked, waits));
   }
 
   /** Opens a socket of the object, if it takes one more. @returns the answer to the upgrade */
   async connect(opened: unknown): Promise<Response> {
-    const life = this.#life ?? (await this.#begin());
+    const life = this.#life ?? (await this.#begin(true));
     const problem = await life.mayOpen();
     if (problem !== null) return new Response(problem, { status: 503 });
     return new UpgradeResponse((socket) => life.open(opened, socket));
@@ -83,11 +87,11 @@ export class HeldObject {
   /** Makes the object if its alarm is set. Never rejects. */
   async wake(): Promise<void> {
     try {
-      const database = await this.#open();
+      const database = await this.#open(true);
       if (this.#life || this.#begins || this.#hasStopped) return;
       // Each open database has four descriptors.
       if (database.begin().alarm.get() === null) this.#close();
-      else await (await this.#begin()).made();
+      else await (await this.#begin(false)).made();
     } catch (error) {
       if (this.#hasStopped) return;
       const { path, log } = this.#parts;
@@ -144,16 +148,18 @@ export class HeldObject {
     await this.#closes;
   }
 
-  async #begin(): Promise<Life> {
+  async #begin(inLine: boolean): Promise<Life> {
     if (this.#problem && performance.now() < this.#problem.until) throw this.#problem.error;
-    this.#begins ??= this.#beginNow().finally(() => {
+    const problem = inLine && !this.#database ? this.#parts.open.problem : null;
+    if (problem) throw problem;
+    this.#begins ??= this.#beginNow(inLine).finally(() => {
       this.#begins = null;
     });
     return await this.#begins;
   }
 
-  async #beginNow(): Promise<Life> {
-    const database = await this.#open();
+  async #beginNow(inLine: boolean): Promise<Life> {
+    const database = await this.#open(inLine);
     if (this.#hasStopped) throw new ObjectEnded(STOPPED);
     const { make, clockMoved, log } = this.#parts;
     this.#bornAt = performance.now();
@@ -181,20 +187,25 @@ export class HeldObject {
     this.#problem = { error, until: performance.now() + TRIED_AGAIN_MS };
   }
 
-  #open(): Promise<ObjectDatabase> {
+  #open(inLine: boolean): Promise<ObjectDatabase> {
     const { path, open, fatal, log } = this.#parts;
     const opening = async () => {
-      await this.#closes;
-      await open.room();
-      if (this.#hasStopped) throw new ObjectEnded(STOPPED);
-      this.#database = await ObjectDatabase.open(path, {
-        fatal,
-        lost: (error) => this.#life?.end(error),
-        alarmStored: () => this.#life?.armAlarm(),
-        log,
-      });
-      open.opened(this);
-      return this.#database;
+      // First of all, so that callers of the same turn see how many wait.
+      const over = await open.room(inLine);
+      try {
+        await this.#closes;
+        if (this.#hasStopped) throw new ObjectEnded(STOPPED);
+        this.#database = await ObjectDatabase.open(path, {
+          fatal,
+          lost: (error) => this.#life?.end(error),
+          alarmStored: () => this.#life?.armAlarm(),
+          log,
+        });
+        open.opened(this);
+        return this.#database;
+      } finally {
+        over();
+      }
     };
     this.#opens ??= opening().catch((error: unknown) => {
       this.#opens = null;
@@ -239,9 +250,10 @@ export class HeldObject {
     this.#wakeLater(this.#wakePauses.leftMs());
   }
 
-  /** A closed object is made again when its alarm is due. */
+  /** A closed object is made again when its alarm is due, and where that failed after the pause. */
   #armWaking(): void {
-    if (this.#wakesAt !== null) this.#wakeLater(Math.max(0, this.#wakesAt - Date.now()));
+    if (this.#wakesAt === null) return;
+    this.#wakeLater(Math.max(this.#wakesAt - Date.now(), this.#alarmPauses.leftMs()));
   }
 
   #wakeLater(ms: number): void {

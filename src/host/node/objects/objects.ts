@@ -47,12 +47,11 @@ export function createNodeObjects(options: NodeObjectsOptions): NodeObjects {
     log,
     fatal,
   });
-  const stubs = objectsFor(null);
-  const relays = new Relays(settings, stubs, log);
+  const relays = new Relays(settings, objectsFor(null), log);
 
-  function objectsFor(caller: Caller | null): Objects {
+  function objectsFor(caller: Caller | null, inLine = false): Objects {
     const stub = (kind: KindName, queueId: string) =>
-      makeStub[kind]({ held: held.of(kind, queueId), caller });
+      makeStub[kind]({ held: held.of(kind, queueId), caller, inLine });
     return {
       queue: (queueId) => stub('queue', queueId) as unknown as QueueStub,
       fleet: (queueId) => stub('fleet', queueId) as unknown as FleetStub,
@@ -64,7 +63,7 @@ export function createNodeObjects(options: NodeObjectsOptions): NodeObjects {
 
   void held.wakeAll();
   return {
-    stubs,
+    stubs: objectsFor(null, true),
     close: async () => {
       relays.leave();
       await held.stop();

@@ -6,8 +6,10 @@ import { plainCopy } from './plain-copy.ts';
 /** Who asks through a stub, and whom. */
 export interface Asking {
   held: HeldObject;
-  /** The object that asks; null: the gateway, which has nothing to write. */
+  /** The object that asks; null: the gateway or a relay, which have nothing to write. */
   caller: Caller | null;
+  /** It comes from outside: an object that is not open is opened behind others; left out: at once. */
+  inLine?: boolean;
 }
 
 /** Asks an object of any class by the names of its methods. */
@@ -57,9 +59,14 @@ export function stubsOf({ prototype, atOnce = [], lent = [], opens }: StubOf): (
   return (asking) => new Asks(asking) as unknown as Stub;
 }
 
-function ask({ held, caller }: Asking, name: string, asked: unknown[], waits: boolean): Promise<unknown> {
-  if (caller === null) return held.call(name, asked, waits);
-  return leaving(caller, () => held.call(name, asked, waits));
+function ask(
+  { held, caller, inLine = false }: Asking,
+  name: string,
+  asked: unknown[],
+  waits: boolean,
+): Promise<unknown> {
+  const call = () => held.call(name, asked, waits, inLine);
+  return caller === null ? call() : leaving(caller, call);
 }
 
 /**

@@ -117,8 +117,8 @@ export class Held {
     });
   }
 
-  stub(queueId = 'queue', caller: Caller | null = null): Stub {
-    return stubOf({ held: this.objects.of('queue', queueId), caller });
+  stub(queueId = 'queue', caller: Caller | null = null, inLine = false): Stub {
+    return stubOf({ held: this.objects.of('queue', queueId), caller, inLine });
   }
 
   run<T>(work: (object: Scripted) => T, queueId = 'queue'): Promise<Awaited<T>> {

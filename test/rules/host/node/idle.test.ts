@@ -48,6 +48,26 @@ describe.runIf(process.platform === 'linux')('objects that are idle', () => {
     expect(held.made.map(([id]) => id)).toEqual(['with-alarm', 'a', 'b', 'with-alarm']);
   });
 
+  it('are not made again for an alarm that failed before its pause is over', async () => {
+    const madeAt: number[] = [];
+    held.onMake = () => void madeAt.push(performance.now());
+    let failedAt = 0;
+    await held.run((object) => {
+      object.onAlarm = () => {
+        failedAt = performance.now();
+        throw new Error('not now');
+      };
+      object.host.alarm.set(object.host.now());
+    }, 'with-alarm');
+    await until(() => failedAt > 0, 'the alarm fails');
+    const queue = held.objects.of('queue', 'with-alarm');
+    await until(() => queue.idleSince !== null, 'it is idle');
+    queue.closeIdle();
+    await until(() => held.newest.alarms.length > 0 && madeAt.length === 2, 'the alarm fires again');
+    // The first pause is 2 s long; timers may come a ms early.
+    expect(madeAt[1]! - failedAt).toBeGreaterThan(1990);
+  });
+
   it('are made again for their alarms when the clock was set forward', async () => {
     await held.run((object) => object.host.alarm.set(object.host.now() + 3_600_000), 'with-alarm');
     await use('a', 'b');
@@ -92,6 +112,24 @@ describe.runIf(process.platform === 'linux')('objects that are idle', () => {
     await use('e', 'f');
     await isClosed('dialled');
     expect(held.made).toHaveLength(8);
+  });
+
+  it('are opened one after the other where many are asked for from outside, and beyond some not at all', async () => {
+    await use('a', 'b');
+    const ids = Array.from({ length: 100 }, (_, n) => `made-up-${n}`);
+    const opened: string[] = [];
+    const asked = ids.map((id) =>
+      (held.stub(id, null, true).keeps!() as Promise<unknown>).then(
+        () => void opened.push(id),
+        (error: { overloaded?: true }) => expect(error.overloaded).toBe(true),
+      ),
+    );
+    const others = ids.slice(0, 5).map((id) => held.run((object) => object.keep(id), `others-${id}`));
+    // Who has an open object does not wait at all.
+    await held.stub('b', null, true).keeps!();
+    await Promise.all([...asked, ...others]);
+    // At 10 ms each.
+    expect(opened.length).toBe(30);
   });
 
   it('answer every call while they are closed', async () => {
