@@ -41,10 +41,16 @@ export const REAL_TIME: Pick<AttemptLoopPorts<never>, 'now' | 'sleep'> = {
 
 type TimeLimits = Pick<WaitingRequest, 'deadline_ms' | 'limit_ms'>;
 
-/** Returns what is left of the time limits of a request after so many ms: whoever asks anew asks with these. */
-export function timeLeft({ deadline_ms, limit_ms }: TimeLimits, passedMs: number): TimeLimits {
+/**
+ * Returns a request with what is left of its time limits after so many ms: whoever asks anew asks with these. A request
+ * without limits, as most are, is not copied: it has some twenty fields.
+ */
+export function withTimeLeft<Call extends TimeLimits>(call: Call, passedMs: number): Call {
+  const { deadline_ms, limit_ms } = call;
+  if (deadline_ms === undefined && limit_ms === undefined) return call;
   const left = (ms: number) => Math.max(0, ms - passedMs);
   return {
+    ...call,
     ...(deadline_ms !== undefined && { deadline_ms: left(deadline_ms) }),
     ...(limit_ms !== undefined && { limit_ms: left(limit_ms) }),
   };
@@ -92,14 +98,15 @@ export async function runAttempts<Answer>(
   let fence: number | null = null;
   const failedAt = new Set<string>();
   while (true) {
-    const left = timeLeft(call, ports.now() - started);
+    const left = withTimeLeft(call, ports.now() - started);
     if (left.deadline_ms === 0 || left.limit_ms === 0) {
       return { kind: 'failed', failure: DEADLINE_PASSED, attempts };
     }
-    const again: Pick<WaitingRequest, 'earlier'> =
+    const wanted: WaitingRequest =
       fence === null
-        ? {}
+        ? left
         : {
+            ...left,
             earlier: {
               attempts,
               fence_token: fence,
@@ -108,7 +115,7 @@ export async function runAttempts<Answer>(
             },
           };
     const outcome: Exclude<Outcome<Answer>, { kind: 'gone' }> | typeof GONE = await attempt(
-      { ...call, ...left, ...again },
+      wanted,
       hangUp,
       ports,
     );

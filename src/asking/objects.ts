@@ -10,7 +10,7 @@ import type { OpenedAnswer } from '../relay/object/responses.ts';
 
 /** A relay keeps this of the request whose answer it opens, for the case that the answer has to be moved. */
 export interface AskedFor {
-  call: Omit<WaitingRequest, 'payload'>;
+  call: Omit<WaitingRequest, 'payload'> & { payload?: undefined };
   queue_id: string;
   worker_id: string;
   /** Headers of the response beside the engine's. */

@@ -1,4 +1,4 @@
-import { timeLeft } from '../../asking/attempt-loop.ts';
+import { withTimeLeft } from '../../asking/attempt-loop.ts';
 import type { PoolChoice } from '../../fleet/rpc.ts';
 import { isUnserved, type RequestAnswer, type Unserved, type WaitingRequest } from '../../queue/rpc.ts';
 import type { Env } from '../env.ts';
@@ -18,12 +18,10 @@ export function callWorker(
 ): Promise<RequestAnswer> {
   const startedAt = now();
   return callQueue(env, queueId, async (queue) => {
-    const ask = (known?: PoolChoice) =>
-      queue.request({
-        ...wanted,
-        ...timeLeft(wanted, now() - startedAt),
-        ...(known && { known }),
-      });
+    const ask = (known?: PoolChoice) => {
+      const left = withTimeLeft(wanted, now() - startedAt);
+      return queue.request(known ? { ...left, known } : left);
+    };
     const answer = await ask();
     if (!isUnserved(answer)) return answer;
     const [known] = await choosePools(env, queueId, [wanted.model]);

@@ -1,4 +1,4 @@
-import { type AttemptLoopPorts, openedResponse, REAL_TIME, timeLeft } from '../../asking/attempt-loop.ts';
+import { type AttemptLoopPorts, openedResponse, REAL_TIME, withTimeLeft } from '../../asking/attempt-loop.ts';
 import type { AskedFor, Objects } from '../../asking/objects.ts';
 import { onceMore } from '../../asking/once-more.ts';
 import { isUnserved } from '../../queue/rpc.ts';
@@ -14,7 +14,7 @@ export function elsewhere(objects: Objects, asked: AskedFor, time = REAL_TIME): 
       request: async (call) => {
         const startedAt = time.now();
         const answer = await onceMore(() =>
-          objects.queue(queue_id).request({ ...call, ...timeLeft(call, time.now() - startedAt) }),
+          objects.queue(queue_id).request(withTimeLeft(call, time.now() - startedAt)),
         );
         if (!isUnserved(answer)) return answer;
         const message = 'no worker of its model is left';

@@ -1,4 +1,4 @@
-import { type AttemptLoopPorts, type Outcome, runAttempts, timeLeft } from '../../asking/attempt-loop.ts';
+import { type AttemptLoopPorts, type Outcome, runAttempts, withTimeLeft } from '../../asking/attempt-loop.ts';
 import { HangUp } from '../../asking/hang-up.ts';
 import type { AskedFor } from '../../asking/objects.ts';
 import { type BrokenReason, limits, RELEASE_REASONS } from '../../protocol/index.ts';
@@ -95,8 +95,7 @@ export class Moving implements Mover {
     const passed = this.#ports.now() - openedAt;
     const { earlier: _, ...first } = asked.call;
     const call: WaitingRequest = {
-      ...first,
-      ...timeLeft(first, passed),
+      ...withTimeLeft(first, passed),
       payload: continuationRequest(cut, first.request_id ?? first.job_id),
     };
     const outcome = await runAttempts(call, move.hangUp, this.#ports.elsewhere(asked));
