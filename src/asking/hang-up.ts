@@ -21,6 +21,10 @@ export class HangUp {
 
   /** The promise's value, or GONE as soon as the caller has hung up. */
   or<T>(promise: Promise<T>): Promise<T | typeof GONE> {
-    return Promise.race([this.whenHappened, promise]);
+    // As Promise.race does, which makes an array, its iterator and two promises more.
+    return new Promise((resolve, reject) => {
+      void this.whenHappened.then(resolve);
+      promise.then(resolve, reject);
+    });
   }
 }
