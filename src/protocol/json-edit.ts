@@ -1,5 +1,5 @@
 import { joinBytes } from './join-bytes.ts';
-import { beginsObject, type JsonMember, membersOf } from './json-text.ts';
+import { beginsObject, membersOf } from './json-text.ts';
 
 /**
  * Adds, replaces and takes out members of JSON in its text. Every other byte stays as it was: whoever parses and writes
@@ -56,13 +56,12 @@ export function withMemberAt(json: Json, path: Path, value: Json | undefined): J
 }
 
 function lastOf(json: Uint8Array, wanted: string): Uint8Array | undefined {
-  let found: JsonMember | undefined;
-  for (const member of membersOf(json, Number.POSITIVE_INFINITY)) if (member.name === wanted) found = member;
+  const found = membersOf(json, Number.POSITIVE_INFINITY).findLast(({ name }) => name === wanted);
   return found && json.subarray(found.valueStart, found.end);
 }
 
 function edited(json: Uint8Array, edits: JsonEdits): Uint8Array<ArrayBuffer> {
-  const members = [...membersOf(json, Number.POSITIVE_INFINITY)];
+  const members = membersOf(json, Number.POSITIVE_INFINITY);
   const last = new Map(members.map(({ name }, index) => [name, index]));
   const pieces: Uint8Array[] = [];
   // The bytes before the first member stay in front, whichever member becomes the first.

@@ -49,14 +49,27 @@ export interface JsonMember {
 }
 
 /**
- * Yields the members of the outermost object in their order, also all of those that share a name: the last of them
+ * Returns the members of the outermost object in their order, also all of those that share a name: the last of them
  * counts, as for parsers.
  * @throws JsonFault as `checkJson`, and where it is no object
  */
-export function* membersOf(json: Uint8Array, most = JSON_VALUES): Generator<JsonMember> {
-  for (const { start, nameEnd, valueStart, end } of placesOf(json, most)) {
-    yield { name: nameIn(json.subarray(start, nameEnd)), start, valueStart, end };
-  }
+export function membersOf(json: Uint8Array, most = JSON_VALUES): JsonMember[] {
+  const members: JsonMember[] = [];
+  eachPlace(json, most, (start, nameEnd, valueStart, end) =>
+    members.push({ name: nameIn(json.subarray(start, nameEnd)), start, valueStart, end }),
+  );
+  return members;
+}
+
+/** Hands on the name of each member and where its value stands, without an object for it. @throws as `membersOf` */
+export function eachMember(
+  json: Uint8Array,
+  take: (name: string, valueStart: number, end: number) => void,
+  most = JSON_VALUES,
+): void {
+  eachPlace(json, most, (start, nameEnd, valueStart, end) =>
+    take(nameIn(json.subarray(start, nameEnd)), valueStart, end),
+  );
 }
 
 /**
@@ -70,10 +83,10 @@ export function jsonFields<Name extends string>(
   most = JSON_VALUES,
 ): Partial<Record<Name, Uint8Array>> {
   const found: Partial<Record<Name, Uint8Array>> = {};
-  for (const { start, nameEnd, valueStart, end } of placesOf(json, most)) {
+  eachPlace(json, most, (start, nameEnd, valueStart, end) => {
     const name = oneOf(names, json, start, nameEnd);
     if (name !== undefined) found[name] = json.subarray(valueStart, end);
-  }
+  });
   return found;
 }
 
@@ -111,11 +124,15 @@ export function jsonAt(json: Uint8Array, path: readonly string[]): Uint8Array | 
   return value;
 }
 
-/** @returns where each member stands; blanks around the object are no part of it */
-function* placesOf(
+/**
+ * Hands on where each member stands; blanks around the object are no part of it. A generator would make two objects a
+ * member, most of what a scan allocates.
+ */
+function eachPlace(
   json: Uint8Array,
   most: number,
-): Generator<Omit<JsonMember, 'name'> & { nameEnd: number }> {
+  take: (start: number, nameEnd: number, valueStart: number, end: number) => void,
+): void {
   const passed = { values: 0, most };
   let at = skipBlanks(json, 0);
   if (json[at] !== OPEN_BRACE) throw new JsonFault('invalid_json', 'The body must be a JSON object.');
@@ -129,7 +146,7 @@ function* placesOf(
       const valueStart = skipBlanks(json, at + 1);
       const end = skipValue(json, valueStart, 1, passed);
       if (end === valueStart) throw notJson();
-      yield { start, nameEnd, valueStart, end };
+      take(start, nameEnd, valueStart, end);
       at = skipBlanks(json, end);
       if (json[at] === CLOSE_BRACE) break;
       if (json[at] !== COMMA) throw notJson();

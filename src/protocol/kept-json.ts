@@ -1,6 +1,6 @@
 import { isObject } from './fields.ts';
 import { JsonFault } from './json-fault.ts';
-import { elementsOf, jsonFields, membersOf } from './json-text.ts';
+import { eachMember, elementsOf, jsonFields } from './json-text.ts';
 import { utf8Text } from './utf8.ts';
 
 /**
@@ -53,9 +53,11 @@ function keepWithin(value: unknown, json: Uint8Array, levels: number): void {
     const elements = elementsOf(json, Number.POSITIVE_INFINITY);
     for (const [index, element] of elements.entries()) keepWithin(value[index], element, levels - 1);
   } else {
-    for (const { name, valueStart, end } of membersOf(json, Number.POSITIVE_INFINITY)) {
-      keepWithin((value as Record<string, unknown>)[name], json.subarray(valueStart, end), levels - 1);
-    }
+    const keep = (name: string, valueStart: number, end: number) => {
+      const inner = (value as Record<string, unknown>)[name];
+      if (isNested(inner)) keepWithin(inner, json.subarray(valueStart, end), levels - 1);
+    };
+    eachMember(json, keep, Number.POSITIVE_INFINITY);
   }
 }
 

@@ -1,8 +1,8 @@
 import {
   beginsObject,
+  eachMember,
   JsonFault,
   jsonFields,
-  membersOf,
   parseJsonBytes,
   utf8Problem,
   withoutMark,
@@ -207,11 +207,11 @@ function fieldsOf(body: Uint8Array): Partial<Record<(typeof READ)[number], Uint8
   }
   const found: Partial<Record<(typeof READ)[number], Uint8Array>> = {};
   try {
-    for (const { name, valueStart, end } of membersOf(body)) {
+    eachMember(body, (name, valueStart, end) => {
       // The last of two counts, as it does for the parsers of vLLM, llama.cpp and Ollama.
       if (isRead(name)) found[name] = body.subarray(valueStart, end);
       else rejectOtherCase(name);
-    }
+    });
     return found;
   } catch (error) {
     const problem = error instanceof JsonFault && error.code === 'invalid_json' ? utf8Problem(body) : null;

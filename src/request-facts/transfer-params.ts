@@ -60,7 +60,7 @@ export function rejectTransferParams(fields: Fields, isOwn = false, level = 0): 
 
 /** Returns the members one by one: where a name comes twice, parsers differ in which counts. */
 function transferMembers(place: Uint8Array): Fields[] {
-  return [...membersOf(place)]
+  return membersOf(place)
     .filter(({ name }) => NAMES.has(name))
     .map(({ name, valueStart, end }) => ({ [name]: place.subarray(valueStart, end) }));
 }

@@ -58,7 +58,7 @@ describe('members of JSON', () => {
     fc.assert(
       fc.property(members, blank, (all, around) => {
         const json = bytes(`${around}${join(all)}${around}`);
-        const found = [...membersOf(json)].map(({ name, valueStart, end }) => [
+        const found = membersOf(json).map(({ name, valueStart, end }) => [
           name,
           textOf(json.subarray(valueStart, end)),
         ]);
@@ -110,14 +110,14 @@ describe('edits of JSON', () => {
         const given = join(all);
         const json = isText ? withMembers(given, wanted) : textOf(withMembers(bytes(given), wanted))!;
         JSON.parse(json);
-        const kept = [...membersOf(bytes(json))].filter(({ name }) => !Object.hasOwn(wanted, name));
+        const kept = membersOf(bytes(json)).filter(({ name }) => !Object.hasOwn(wanted, name));
         expect(kept.map(({ start, end }) => textOf(bytes(json).subarray(start, end)))).toEqual(
           all
             .filter(([, key]) => !Object.hasOwn(wanted, JSON.parse(key)))
             .map(([, key, b, json]) => `${key}${b}:${b}${json}`),
         );
         for (const [key, to] of Object.entries(wanted)) {
-          const now = [...membersOf(bytes(json))].filter(({ name }) => name === key);
+          const now = membersOf(bytes(json)).filter(({ name }) => name === key);
           expect(now.map(({ valueStart, end }) => textOf(bytes(json).subarray(valueStart, end)))).toEqual(
             to === undefined ? [] : [to],
           );
