@@ -32,11 +32,11 @@ import { tokenRoutes } from './routes/tokens.ts';
 import { usageRoutes } from './routes/usage.ts';
 
 /**
- * The gateway: every route, and the answer to any other request.
- * @param page the dashboard's files (dashboard/archive.ts); left out: there is no page
+ * Returns the gateway: every route, and the answer to any other request.
+ * @param page the dashboard's files (dashboard/archive.ts); without them there is no page
  */
 export function createApp(page?: ArrayBuffer): Gateway {
-  // With a slash at the end or without.
+  // Paths may end with a slash or not.
   const app = new Gateway({ strict: false });
   app.use(nameRequest);
   app.use(crossOrigin);
@@ -78,7 +78,7 @@ export function createApp(page?: ArrayBuffer): Gateway {
   return app;
 }
 
-/** An error as the caller of this route reads it. */
+/** Returns an error in the form that the callers of this route read. */
 function told(error: Error, context: GatewayContext): Response {
   const requestId = context.get('requestId');
   return errorResponse(toHttpError(error, requestId), { dialect: dialectOf(context.req.path), requestId });
@@ -91,7 +91,10 @@ const rejectOddHosts: MiddlewareHandler = (context, next) => {
   throw new HttpError(400, message, 'invalid_host');
 };
 
-/** Bodies are passed on as they come, and read on the way: a compressed one would be neither bounded nor readable. */
+/**
+ * Rejects compressed bodies: bodies are passed on as they come and read on the way, and a compressed one could be
+ * neither bounded nor read.
+ */
 const rejectCompressed: MiddlewareHandler = (context, next) => {
   const encoding = context.req.header('content-encoding')?.trim().toLowerCase() || 'identity';
   if (encoding === 'identity') return next();
@@ -99,7 +102,7 @@ const rejectCompressed: MiddlewareHandler = (context, next) => {
   throw new HttpError(415, message, 'unsupported_encoding', { 'accept-encoding': 'identity' });
 };
 
-/** A path that exists, asked with a method that it does not have. */
+/** Answers a path that exists with 405 where it does not have the requested method. */
 function rejectOtherMethods(app: Gateway): void {
   const methods = new Map<string, Set<string>>();
   for (const { path, method } of app.routes) {

@@ -8,20 +8,21 @@ import { callFleet, callQueue } from './objects/calls.ts';
 import { queueIdOf } from './objects/queue-ids.ts';
 import type { GatewayContext } from './routes/route.ts';
 
-/** What a person is about to do. */
+/** An action of a person, before it is done. */
 export interface AuditedAction {
   action: AuditAction;
-  /** Name or id of what it is done to. */
+  /** The name or id of the action's object. */
   target: string;
-  /** As it is now; left out: there is nothing, or nothing is told. */
+  /** The object's state before the action; left out where there is none, or where it is not recorded. */
   before?: unknown;
 }
 
 /**
- * Does what a person asked for and records it: first that it is about to be done, so that nothing is done unrecorded,
- * then what became of it. No token, hash, prompt or answer goes into `before` and `after`.
- * @param after as it became, of what `act` answered; left out: there is nothing, or nothing is told
- * @throws HttpError 503 where it cannot be recorded: then it is not done; else what `act` throws
+ * Does what a person requested and records it: first that it is about to be done, so that nothing is done unrecorded,
+ * then its outcome. No token, hash, prompt or answer goes into `before` and `after`.
+ * @param after takes the object's state after the action from the answer of `act`; left out where there is none, or
+ * where it is not recorded
+ * @throws HttpError 503 where the action cannot be recorded, and then it is not done; else what `act` throws
  */
 export async function audited<T>(
   context: GatewayContext,
@@ -43,7 +44,7 @@ export async function audited<T>(
     queue_id: queueIdOf(env, req.raw),
   };
   await callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.beginAudit(entry));
-  // It is done: the caller is told so even if the end cannot be recorded.
+  // The action is done by now: the caller gets its answer even if the end cannot be recorded.
   const end = (ended: AuditEnd) =>
     callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.endAudit(id, ended)).catch((error) => {
       const msg = `the audit does not know how ${action} of ${JSON.stringify(target)} ended`;
@@ -62,8 +63,9 @@ export async function audited<T>(
 }
 
 /**
- * The same for a tenant's property: recorded only where the tenant is not the caller's own.
- * @param owner its tenant; null: nobody's, from when no tokens were configured
+ * Does an action on a tenant's property, and records it as `audited` does, only where that tenant is not the caller's
+ * own.
+ * @param owner the property's tenant; null where nobody owns it, since it is from when no tokens were configured
  */
 export function auditedOfOthers<T>(
   context: GatewayContext,
@@ -77,14 +79,14 @@ export function auditedOfOthers<T>(
   return audited(context, { ...entry, before: { tenant: owner, ...(entry.before as object) } }, act, after);
 }
 
-/** The `after` of a job that was cancelled, or is tried again. */
+/** Returns the `after` of a job that was cancelled or is tried again. */
 export function stateAfter(job: { state: string } | null): unknown {
   return job && { state: job.state };
 }
 
 /**
- * The same for a job, whose tenant the queue tells: only a token that sees everybody's jobs can act on another
- * tenant's.
+ * Does an action on a job as `auditedOfOthers` does; the queue reports the job's tenant. Only a token that sees
+ * everybody's jobs can act on another tenant's.
  */
 export async function auditedOfJob<T>(
   context: GatewayContext,

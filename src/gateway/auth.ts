@@ -18,8 +18,8 @@ import { entryOfToken, isOpen } from './tokens.ts';
 export type AuthSettings = Pick<Env, 'TOKENS' | 'LOCAL_HOSTS' | 'objects' | 'QUEUE_IDS'>;
 
 /**
- * Who asks: the entry of a token. A page that was signed in with it adds the hash of the sign-in's id; a worker that the
- * scheduler launched adds the one queue and pool that its token is for, and what its machine costs.
+ * The caller as its token's entry. A page that was signed in with the token adds the hash of the sign-in's id; a
+ * worker that the scheduler launched adds the one queue and pool that its token is for, and the price of its machine.
  */
 export type Caller = TokenEntry & { signed_in?: string; queue_id?: string } & Partial<
     Pick<LaunchedWorker, 'config_id' | 'price_per_hour'>
@@ -29,10 +29,9 @@ export type Caller = TokenEntry & { signed_in?: string; queue_id?: string } & Pa
  * Lets a request through if its token, or the cookie of a signed-in page, has one of the scopes `anyOf`. A token goes
  * before a cookie.
  * @returns the token's entry; null where no tokens are configured
- * @throws HttpError 401 for a missing, unknown or expired token, 403 for one without the scope or for other routes, 403
- * for a change that another
- *   page than ours asks for with our cookie, and 403 where no tokens are configured and the request comes from
- *   elsewhere than this machine
+ * @throws HttpError 401 for a missing, unknown or expired token; 403 for one without the scope or for other routes,
+ * for a change that another page than ours requests with our cookie, and where no tokens are configured and the
+ * request comes from elsewhere than this machine
  */
 export async function authorize(
   request: RequestHead,
@@ -60,7 +59,7 @@ export async function authorize(
   return entry;
 }
 
-/** Returns the error 403 that says why a token may not ask for a path that needs one of these scopes, or null. */
+/** Returns the error 403 that says why a token may not request a path that needs one of these scopes, or null. */
 export function denialOf(
   { name, scopes, routes }: TokenEntry,
   anyOf: readonly Scope[],
@@ -72,7 +71,9 @@ export function denialOf(
   return new HttpError(403, message, 'scope_missing');
 }
 
-/** Headers in which other clients than OpenAI's send their key: Anthropic's, and those of Azure OpenAI. */
+/**
+ * Headers in which other clients than OpenAI's send their key: X-Api-Key for Anthropic's, Api-Key for Azure OpenAI's.
+ */
 const KEY_HEADERS = ['x-api-key', 'api-key'];
 
 /** Returns the token of a request. On RunPod's routes it may lack `Bearer`, as in RunPod's documentation. */
@@ -84,29 +85,29 @@ function tokenIn(request: RequestHead): string | undefined {
   return bearer ?? KEY_HEADERS.map((name) => headers.get(name)).find(Boolean) ?? undefined;
 }
 
-/** Whose jobs a token submits; null where no tokens are configured. */
+/** Returns the tenant whose jobs a token submits; null where no tokens are configured. */
 export function tenantOf(entry: TokenEntry | null): string | null {
   return entry && (entry.tenant ?? entry.name);
 }
 
-/** For whom a token submits: what a job remembers of it. */
+/** Returns what a job remembers of the token that submitted it. */
 export function submitterOf(entry: TokenEntry | null): { tenant: string | null; token_name: string | null } {
   return { tenant: tenantOf(entry), token_name: entry?.name ?? null };
 }
 
-/** Whose jobs a token sees: with `read` or `admin`, or without tokens, everybody's. */
+/** Returns the tenant whose jobs a token sees; null for everybody's: with `read` or `admin`, or without tokens. */
 export function viewerOf(entry: TokenEntry | null): Viewer {
   const seesAll = entry?.scopes.some((scope) => scope === 'read' || scope === 'admin') ?? true;
   return seesAll ? null : tenantOf(entry);
 }
 
-/** No tenant has an empty name. */
+/** The reader of nobody's contents: no tenant has an empty name. */
 const NOBODY = '';
 
 /**
- * Whose payloads and results a caller may read: fewer than it sees jobs of, since prompts are private. With `submit`
- * its own tenant's; with `admin`, or without tokens, everybody's, though on the page only if QUEUE_SHOW_PAYLOADS is
- * set; with `read` alone nobody's.
+ * Returns the tenant whose payloads and results a caller may read; null for everybody's. They are fewer than the jobs
+ * it sees, since prompts are private. With `submit` a caller reads its own tenant's; with `admin`, or without tokens,
+ * everybody's, though on the page only if QUEUE_SHOW_PAYLOADS is set; with `read` alone nobody's.
  */
 export function readerOf(entry: Caller | null, { SHOW_PAYLOADS }: Pick<Env, 'SHOW_PAYLOADS'>): Viewer {
   if (entry === null) return null;
@@ -137,8 +138,8 @@ export function requireQueueId(entry: Caller | null, queueId: string): void {
 }
 
 /**
- * The worker that a token was made for when it was launched; null: it is no such token.
- * @throws HttpError 401 where its launch has ended
+ * Returns the worker that a token was made for when it was launched, or null for any other token.
+ * @throws HttpError 401 where the worker's launch has ended
  */
 async function entryOfLaunch(token: string, env: AuthSettings): Promise<Caller | null> {
   const claimed = readToken(token);
@@ -155,7 +156,10 @@ async function entryOfLaunch(token: string, env: AuthSettings): Promise<Caller |
   );
 }
 
-/** What the machine of a launched worker costs, US dollars an hour; known also where no tokens are configured. */
+/**
+ * Returns the price of a launched worker's machine, US dollars an hour, also where no tokens are configured; null
+ * where it is unknown.
+ */
 export async function priceOfLaunch(
   request: RequestHead,
   env: AuthSettings,
@@ -173,7 +177,7 @@ async function launchedWith(token: string, env: AuthSettings): Promise<LaunchedW
   return await callFleet(env, queueId, (fleet) => fleet.workerOfToken(token));
 }
 
-/** Whether `authorize` would let it through. */
+/** Returns whether `authorize` would let the request through. */
 export async function isAuthorized(
   request: RequestHead,
   env: AuthSettings,
@@ -196,15 +200,15 @@ const FORWARDED_HEADERS = [
 ];
 
 /**
- * Without tokens the gateway serves this machine only, and refuses what a proxy on it passes on for others. It checks
- * the host against pages that make their own name point to this machine, and the origin against pages that simply call
- * it.
+ * Rejects requests from elsewhere. Without tokens the gateway serves this machine only, and refuses what a proxy on it
+ * passes on for others. It checks the host against pages that make their own name point to this machine, and the
+ * origin against pages that simply call it.
  * @param localHosts more names of this machine, comma-separated
  * @throws HttpError 403
  */
 export function rejectStrangers({ url, headers }: RequestHead, localHosts = ''): void {
   const host = new URL(url).hostname;
-  // Systems connect 0.0.0.0 to their loopback.
+  // Operating systems connect 0.0.0.0 to their loopback.
   const isHere =
     isLoopback(host) || host === '0.0.0.0' || localHosts.split(',').some((name) => name.trim() === host);
   if (!isHere) {

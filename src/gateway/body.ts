@@ -6,20 +6,20 @@ import { HttpError, retryAfter, tooLarge } from './errors.ts';
 import { checkBody } from './json-scan.ts';
 import { announcedLength, BODY_WITHIN_MS, discardBody, RECEIVE_BYTES, receive, tooSlow } from './receive.ts';
 
-/** Bytes of the bodies that this gateway holds at the moment: all callers share its memory. */
+/** The bytes of the bodies that this gateway holds at the moment: all callers share its memory. */
 let heldBytes = 0;
 
-/** A body in memory. Call `release` once its bytes are not read any more: it frees them. */
+/** A body in memory. Its reader calls `release`, which frees its bytes, once it reads them no more. */
 export interface HeldBody {
   bytes: Uint8Array;
   release(): void;
 }
 
 /**
- * A request's body, counted against the memory that bodies may have together.
- * @param variable that sets `maxBytes`; left out: none does
- * @throws HttpError 413 when it is longer than `maxBytes`, 503 while there is no room for it, 408 when it comes too
- *   slowly; what the caller still sends is read first and thrown away
+ * Reads a request's body and counts it against the memory that all bodies may have together.
+ * @param variable the one that sets `maxBytes`; left out where none does
+ * @throws HttpError 413 when the body is longer than `maxBytes`, 503 while there is no room for it, 408 when it comes
+ * too slowly; what the caller still sends is read first and thrown away
  */
 export async function readBody(
   request: Request,
@@ -32,7 +32,7 @@ export async function readBody(
   const held = new Reservation(Math.max(forAll, Number(env.MAX_BODY_BYTES || 0)));
   const over = () => tooLarge(maxBytes, variable);
   // The runtime drops a request whose caller breaks off: nothing that waits for its body, or for anything else, runs
-  // after this, not even a `finally`.
+  // after that, not even a `finally`.
   request.signal.addEventListener('abort', () => held.end());
   try {
     const announced = announcedLength(request);
@@ -52,7 +52,7 @@ export async function readBody(
 }
 
 /**
- * The value that a short body in JSON stands for.
+ * Returns the value of a short JSON body.
  * @throws HttpError as `readBody` and `parseBody`
  */
 export async function readValue(request: Request, env: Env, maxBytes: number): Promise<unknown> {
@@ -65,7 +65,7 @@ export async function readValue(request: Request, env: Env, maxBytes: number): P
 }
 
 /**
- * The value a JSON body stands for.
+ * Returns the value of a JSON body.
  * @throws HttpError 400
  */
 export function parseBody(bytes: Uint8Array): unknown {
@@ -82,7 +82,7 @@ export function parseBody(bytes: Uint8Array): unknown {
 
 /**
  * Parses a body as `parseBody` does; the named members keep their JSON as the caller wrote it.
- * @param names of members of an object, or of each object of an array
+ * @param names members of an object, or of each object of an array
  * @throws HttpError 400
  */
 export function parseKeeping(bytes: Uint8Array, names: readonly string[]): unknown {
@@ -98,7 +98,7 @@ async function read(
   held: Reservation,
   over: () => HttpError,
 ): Promise<Uint8Array> {
-  // In one piece or two: no need to watch it come.
+  // A body of one or two pieces need not be watched as it comes.
   if (announced !== null && announced <= RECEIVE_BYTES) return await readShort(request);
   if (!request.body) return new Uint8Array();
   let bytes = new Uint8Array(announced ?? Math.min(RECEIVE_BYTES, maxBytes));
@@ -140,8 +140,8 @@ async function readShort(request: Request): Promise<Uint8Array> {
 }
 
 /**
- * Counts a message that is no request's body against the same memory.
- * @returns releases it
+ * Counts a message that is not the body of a request against the memory of all bodies.
+ * @returns a function that releases it
  * @throws HttpError 503
  */
 export function holdBytes(env: Env, bytes: number): () => void {
@@ -150,7 +150,7 @@ export function holdBytes(env: Env, bytes: number): () => void {
   return () => held.release();
 }
 
-/** The share that one body has of that memory. */
+/** The share that one body has of the memory of all bodies. */
 class Reservation {
   bytes = 0;
   readonly #most: number;
@@ -176,7 +176,7 @@ class Reservation {
     this.bytes = 0;
   }
 
-  /** Releases it for good: the caller is gone. */
+  /** Releases the share for good: the caller has left. */
   end(): void {
     this.release();
     this.#isOver = true;

@@ -10,21 +10,26 @@ const HIGHEST = 1000;
 /** The priority of OpenAI's `service_tier: "flex"`: below interactive work, above the lines of batches. */
 const FLEX = -5;
 
-/** What a caller may ask of the queue and of engines: no caller moves to the front by asking for it. */
+/**
+ * The bounds of what a caller may request of the queue and of engines: no caller moves to the front by asking for it.
+ */
 export interface Bounds {
-  /** Highest priority of its requests and jobs. */
+  /** The highest priority of the caller's requests and jobs. */
   highest: number;
-  /** The priority of those that name none. */
+  /** The priority of the caller's requests and jobs that name none. */
   usual: number;
-  /** The name of its token; null: no tokens are configured. */
+  /** The name of the caller's token; null where no tokens are configured. */
   name: string | null;
-  /** Models that it may ask for, as patterns; null: all. */
+  /** Patterns of the models that the caller may ask for; null for all. */
   models: readonly string[] | null;
-  /** Paths that it may ask for, as patterns; null: all of its scopes. */
+  /** Patterns of the paths that the caller may request; null for all of its scopes. */
   routes: readonly string[] | null;
 }
 
-/** Without tokens, and with the scope admin, any priority may be asked for, unless the token's entry says otherwise. */
+/**
+ * Returns a caller's bounds. Without tokens, and with the scope admin, it may ask for any priority, unless its token's
+ * entry says otherwise.
+ */
 export function boundsOf(entry: TokenEntry | null, aliases: ModelAliases): Bounds {
   const isBound = entry !== null && !entry.scopes.includes('admin');
   const name = entry?.name ?? null;
@@ -33,7 +38,7 @@ export function boundsOf(entry: TokenEntry | null, aliases: ModelAliases): Bound
   return { highest, usual, name, models: modelPatterns(entry, aliases), routes: entry?.routes ?? null };
 }
 
-/** Models that a token is for, under all names that they have; null: all models. */
+/** Returns patterns of the models that a token is for, under all names that they have; null for all models. */
 function modelPatterns(entry: TokenEntry | null, aliases: ModelAliases): string[] | null {
   if (!entry?.models) return null;
   const byAlias = [...aliases.models].filter(([alias]) =>
@@ -43,8 +48,8 @@ function modelPatterns(entry: TokenEntry | null, aliases: ModelAliases): string[
 }
 
 /**
- * What is wrong with the models that a request names, in whichever places it may; null: nothing. One that names none
- * would go to whatever is there.
+ * Returns the error for the models that a request names, in whichever places it may, or null. Where models are bound,
+ * a request must name one: it would go to any that is there.
  */
 export function modelProblem(asked: readonly unknown[], { models, name }: Bounds): HttpError | null {
   if (models === null) return null;
@@ -79,12 +84,12 @@ export function routeProblem(path: string | null, { name, routes }: Pick<Bounds,
   return new HttpError(403, message, 'route_denied');
 }
 
-/** Routes that take jobs and batches, and those that only report. All others are answered by engines. */
+/** The routes that take jobs and batches, and those that only report. Engines answer all others. */
 const QUEUE_ROUTES = /^\/(?:api|v2(?!\/(?:embed|rerank))|v1\/(?:batches|files|models|organization))(?![\w-])/;
 
 /**
  * Returns the error that forbids a token to ask an engine for a path in a job or a line of a batch, or null. A token
- * whose routes name none that engines answer is for whatever its jobs ask for.
+ * whose routes include none that engines answer may ask for any path in its jobs.
  * @param path as for `routeProblem`
  */
 export function jobRouteProblem(path: string | null, bound: Pick<Bounds, 'name' | 'routes'>) {
@@ -93,8 +98,8 @@ export function jobRouteProblem(path: string | null, bound: Pick<Bounds, 'name' 
 }
 
 /**
- * Priority of a request whose caller waits: what it asks of the engine, else what its service tier stands for.
- * @param asked of the engine, as its caller wrote it; the first that is a whole number counts
+ * Returns the priority of a request whose caller waits: the one it asks of the engine, else that of its service tier.
+ * @param asked priorities for the engine, as the caller wrote them; the first whole number counts
  * @param tier OpenAI's `service_tier`
  * @throws HttpError 403 for more than the token may ask for
  */
@@ -107,14 +112,15 @@ export function requestPriority(asked: readonly unknown[], tier: string | null, 
   return tier === 'flex' ? Math.min(FLEX, bound.usual) : bound.usual;
 }
 
-/** What is wrong with a job's priority; null: nothing. */
+/** Returns the error for a job's priority, or null. */
 export function priorityProblem(asked: number, { highest, name }: Bounds): HttpError | null {
   return asked <= highest ? null : denied(`priority: the token "${name}" may ask for ${highest} at most`);
 }
 
 /**
- * What is wrong with the priority that is asked of an engine; null: nothing.
- * @param value as the caller wrote it, in a header or a body: vLLM reads texts and fractions as numbers too
+ * Returns the error for the priority that a request asks of an engine, or null.
+ * @param value the priority as the caller wrote it, in a header or a body: vLLM reads texts and fractions as numbers
+ * too
  */
 export function enginePriorityProblem(
   value: unknown,

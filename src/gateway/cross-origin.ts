@@ -5,12 +5,12 @@ import { matchesPattern } from '../protocol/index.ts';
 import type { Env } from './env.ts';
 import type { Environment } from './routes/route.ts';
 
-/** How long a browser may remember the answer, seconds: as long as Chrome does. */
+/** A browser may remember the answer for this many seconds: the most that Chrome does. */
 const REMEMBER_SECONDS = 7200;
 
 /**
- * Lets web pages of other origins call: those of this machine, and those of `QUEUE_CORS_ORIGINS`. They may send any
- * header, since clients of each API have their own, but never cookies, so that a page needs a token of its own.
+ * Lets some web pages of other origins call: those of this machine, and those of `QUEUE_CORS_ORIGINS`. They may send
+ * any header, since clients of each API have their own, but never cookies, so that a page needs a token of its own.
  */
 const answerPages = cors({
   origin: (origin, context) => (mayCall(origin, context.env) ? origin : null),
@@ -21,7 +21,7 @@ const answerPages = cors({
 
 export const crossOrigin: MiddlewareHandler<Environment> = (context, next) => {
   const { headers } = context.req.raw;
-  // WebSockets are not subject to it, and the response to an upgrade is handed back as it is.
+  // WebSockets are not subject to CORS, and the response to an upgrade is handed back as it is.
   if (!headers.has('origin') || headers.has('upgrade')) return next();
   return answerPages(context, next);
 };

@@ -1,24 +1,27 @@
 import type { Objects } from '../asking/objects.ts';
 import type { QueueSettingBindings } from '../settings/queue-settings.ts';
 
-/** What the gateway is given. The objects read the settings. */
+/** The bindings of the gateway. The objects read the settings. */
 export interface Env extends QueueSettingBindings {
   objects: Objects;
-  /** JSON array of TokenEntry (auth.ts). Empty or absent: no token is asked for, loopback only. */
+  /**
+   * A JSON array of TokenEntry (settings/token-entry.ts). Where it is empty or absent, the gateway asks for no token
+   * and serves loopback only.
+   */
   TOKENS?: string;
-  /** Key of the MACs in the addresses of payloads and results; without it the gateway answers 503 there. */
+  /** The key of the MACs in the addresses of payloads and results; without it the gateway answers 503 there. */
   FILE_KEY_SECRET?: string;
 }
 
-/** What the gateway's routes are given. */
+/** The environment of the gateway's routes. */
 export interface GatewayEnv extends Env {
-  /** Opens the gateway's end of a WebSocket that a caller asks for. */
+  /** Opens the gateway's end of a WebSocket that a caller requests. */
   acceptUpgrade(upgrade: Request): { socket: ServerSocket; response: Response };
 }
 
-/** The gateway's end of a WebSocket. Its methods never throw: a socket that is gone swallows what is sent. */
+/** The gateway's end of a WebSocket. Its methods never throw: a closed socket drops what is sent. */
 export interface ServerSocket {
-  /** Called once, before the gateway answers the upgrade. */
+  /** The gateway calls this once, before it answers the upgrade. */
   listen(heard: { message(data: string | ArrayBuffer): void; closed(): void }): void;
   send(text: string): void;
   close(code: number, reason: string): void;

@@ -1,7 +1,7 @@
 import { type ApiError, CHALLENGE, type Dialect, errorBody } from '../protocol/index.ts';
 import { log } from './log.ts';
 
-/** A request that ends with an error for its caller. Thrown anywhere below a route. */
+/** An error that ends a request, for its caller. Anything below a route may throw it. */
 export class HttpError extends Error implements ApiError {
   override name = 'HttpError';
   readonly status: number;
@@ -20,7 +20,7 @@ export class HttpError extends Error implements ApiError {
   }
 }
 
-/** The request that the error ends: decides its shape, and lets it be found again. */
+/** The request that an error ends: it decides the error's shape, and its id finds it in the log. */
 export interface ErrorOf {
   dialect: Dialect;
   requestId?: string;
@@ -28,7 +28,7 @@ export interface ErrorOf {
 
 const OPENAI: ErrorOf = { dialect: 'openai' };
 
-/** An error response in the shape of the API that its caller speaks. */
+/** Returns an error response in the shape of the API that its caller speaks. */
 export function errorResponse(error: HttpError, { dialect, requestId }: ErrorOf = OPENAI): Response {
   const { status, headers } = error;
   return Response.json(errorBody(error, dialect, requestId), {
@@ -41,7 +41,10 @@ function challengeOf(status: number): Record<string, string> {
   return status === 401 ? { 'www-authenticate': CHALLENGE } : {};
 }
 
-/** The error that a caller gets for what was thrown: an HttpError as it is, for any other where to look in the log. */
+/**
+ * Returns the error that a caller gets for what was thrown: an HttpError as it is; for any other, one that says where
+ * to look in the log.
+ */
 export function toHttpError(error: unknown, requestId: string = crypto.randomUUID()): HttpError {
   if (error instanceof HttpError) return error;
   const { stack, message } = Object(error) as Partial<Error>;
@@ -56,7 +59,7 @@ export function toHttpError(error: unknown, requestId: string = crypto.randomUUI
 /** Statuses whose responses may not have a body. */
 const BODILESS = new Set([204, 205, 304]);
 
-/** The status that an engine answered, as its worker reported it; 502 if that is no final status of HTTP. */
+/** Returns what an engine answered, as its worker reported it; 502 if its status is no final status of HTTP. */
 export function engineResponse(status: number, body: string, contentType: string): Response {
   if (!Number.isInteger(status) || status < 200 || status > 599) {
     const message = `The engine answered with the status ${status}, which is none of HTTP's.`;
@@ -68,7 +71,7 @@ export function engineResponse(status: number, body: string, contentType: string
   });
 }
 
-/** A path that exists, asked with a method that it does not have. */
+/** Returns the error for a path that exists, but does not have the requested method. */
 export function otherMethod(method: string, path: string, possible: readonly string[]): HttpError {
   const allow = possible.join(', ');
   return new HttpError(405, `${method} is not possible on ${path}; ${allow} is.`, 'method_not_allowed', {
@@ -76,7 +79,7 @@ export function otherMethod(method: string, path: string, possible: readonly str
   });
 }
 
-/** @param variable that sets the limit; left out: none does */
+/** @param variable the one that sets the limit; left out where none does */
 export function tooLarge(maxBytes: number, variable?: string): HttpError {
   const most =
     maxBytes < 1024 * 1024
@@ -86,7 +89,7 @@ export function tooLarge(maxBytes: number, variable?: string): HttpError {
   return new HttpError(413, `The body is larger than ${most}.${how}`, 'too_large');
 }
 
-/** Says when to come back; whole seconds, at least one. */
+/** Returns the header that says when to come back, in whole seconds, at least one. */
 export function retryAfter(seconds: number): Record<string, string> {
   return { 'retry-after': String(Math.max(1, Math.ceil(seconds))) };
 }

@@ -11,27 +11,30 @@ export type WorkerView = z.infer<typeof answers.WorkerView>;
 export interface ModelView {
   id: string;
   config_id: string;
-  /** What its engine says of it; null: it does not tell. */
+  /** The model's card as its engine reports it; null where the engine reports none. */
   card: ModelCard | null;
-  /** At least one worker that serves it is connected and does not drain. */
+  /** Whether at least one connected worker that serves the model does not drain. */
   available: boolean;
   /**
-   * Of its pool: `ready`, a worker takes jobs; `paused`, those that are connected take none; without a worker what
-   * the scheduler makes of that, and `gone` where it has no say in it.
+   * The state of the model's pool: `ready` where a worker takes jobs; `paused` where the connected ones take none;
+   * without a worker the scheduler's state of it, or `gone` where the scheduler has no say in it.
    */
   state: 'ready' | 'paused' | 'gone' | Exclude<PoolStart['state'], 'ready'>;
-  /** For a pool that the scheduler starts, or has stopped starting. */
+  /** The start of a pool that the scheduler starts, or has stopped starting. */
   start: PoolStart | null;
-  /** Epoch ms when a worker first served it; 0: none has yet. */
+  /** When a worker first served the model, epoch ms; 0 where none has yet. */
   first_seen_ms: number;
 }
 
-/** Every worker that is connected or was heard of within the retention time, by worker id. */
+/** Returns every worker that is connected or sent a heartbeat within the retention time, by worker id. */
 export async function workersOf(env: Env, queueId: string): Promise<WorkerView[]> {
   return (await readFleet(env, queueId, (fleet) => fleet.workers())).map(workerView);
 }
 
-/** Every model that connected workers serve, or served recently, or that the scheduler would start one for. */
+/**
+ * Returns every model that connected workers serve, or served recently, or that the scheduler would start a worker
+ * for.
+ */
 export async function modelsOf(env: Env, queueId: string): Promise<ModelView[]> {
   const [sessions, known, starts] = await readFleet(env, queueId, (fleet) =>
     Promise.all([fleet.sessions(), fleet.models(), fleet.starts()]),
@@ -39,13 +42,13 @@ export async function modelsOf(env: Env, queueId: string): Promise<ModelView[]> 
   return modelViews(known, sessions, starts);
 }
 
-/** The fleet object has heard of every session by the time it answers. */
+/** Reads from the fleet object after it has been told of every session. */
 async function readFleet<T>(env: Env, queueId: string, read: (fleet: FleetStub) => Promise<T>): Promise<T> {
   await callQueue(env, queueId, (queue) => queue.tellFleet());
   return callFleet(env, queueId, read);
 }
 
-/** A worker as `GET /api/workers` shows it. */
+/** Returns a worker in the form of `GET /api/workers`. */
 export function workerView(worker: KnownWorker): WorkerView {
   const { worker_id, config_id, session, instance, heartbeat, heartbeat_at } = worker;
   return {
@@ -72,8 +75,8 @@ export function workerView(worker: KnownWorker): WorkerView {
 }
 
 /**
- * The known models first, then those that workers serve and the fleet object no longer remembers; a base worker serves
- * its pool. Last the models of pools whose workers have not told theirs yet.
+ * Returns the known models first, then those that workers serve and the fleet object no longer remembers, where a base
+ * worker serves its pool's name; last the models of pools whose workers have not reported theirs yet.
  */
 export function modelViews(
   known: readonly KnownModel[],
@@ -89,7 +92,7 @@ export function modelViews(
   }
   const told = new Set([...models.values()].map(({ config_id }) => config_id));
   for (const { config_id, names, outdated } of starts) {
-    // Workers from before a change do not serve all models that the pool will.
+    // Workers from before a change of the spec do not serve all models that the pool will.
     if (told.has(config_id) && outdated.length === 0) continue;
     for (const id of names.length > 0 ? names : [config_id]) {
       const key = keyOf({ id, config_id });

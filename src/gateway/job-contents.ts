@@ -1,8 +1,8 @@
 import { maySee, type ToldJob, type Viewer } from '../queue/rpc.ts';
 
 /**
- * A job as a caller sees it: without its result where that caller may not read it.
- * @param reader whose contents they may read (auth.ts)
+ * Returns a job as a caller sees it: without its result where that caller may not read it.
+ * @param reader the tenant whose contents the caller may read (auth.ts)
  */
 export function withheldFrom(reader: Viewer, job: ToldJob): ToldJob {
   if (maySee(reader, job.tenant)) return job;

@@ -6,7 +6,7 @@ import { HttpError } from './errors.ts';
 import type { ReadJob } from './objects/read-job.ts';
 import { errorOf, parseJobs, readSubmission, submitAll } from './submissions.ts';
 
-/** Jobs as lines of JSON, and an answer of as many lines. */
+/** The content types of jobs as lines of JSON, whose answer has as many lines. */
 
 const TYPES = new Set([
   'application/x-ndjson',
@@ -22,15 +22,15 @@ export function isLines(request: Request): boolean {
   return TYPES.has(type.split(';', 1)[0]!.trim().toLowerCase());
 }
 
-/** Lines of one turn, and their bytes: whichever is reached first. */
+/** The most lines in one turn, and the most bytes: a turn ends where either is reached. */
 const MOST_IN_TURN = { lines: limits.JOBS_PER_SUBMISSION, bytes: 256 * 1024 };
 
 /**
- * Submits the jobs of a body, some in each commit, with other callers' turns in between. A line that is none holds up
- * no other; where the queue cannot be reached half-way, the lines that are left say so, and can be sent again: those
- * with an id are not doubled.
- * @param bound what their submitter may ask for
- * @param turn waits until so many bytes may be worked on; what it returns ends that
+ * Submits the jobs of a body, some in each commit, with other callers' turns in between. A line that is not a job
+ * holds up no other; where the queue cannot be reached half-way, the lines that are left say so, and can be sent
+ * again: those with an id are not doubled.
+ * @param bound what the submitter may ask for
+ * @param turn waits until so many bytes may be worked on, and returns a function that ends the turn
  * @returns a line for each, in order: `{"line": 3, "job": …}` or `{"line": 4, "error": …}`
  * @throws HttpError 400 for no line at all and for too many
  */
@@ -41,7 +41,7 @@ export async function submitLines(
   turn: (bytes: number) => Promise<() => void>,
 ): Promise<Response> {
   const start = { bytes: 0, lines: 0 };
-  // One line too many is enough to reject the body.
+  // The reader stops one line past the limit, which is enough to reject the body.
   const { lines } = splitLines(bytes, start, true, limits.LINES_PER_SUBMISSION);
   if (lines.length === 0 || lines.length > limits.LINES_PER_SUBMISSION) {
     const message = `The body must hold 1 to ${limits.LINES_PER_SUBMISSION} jobs, one a line; this one holds ${lines.length}.`;

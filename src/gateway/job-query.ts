@@ -4,7 +4,7 @@ import type { JobListWanted, JobPage } from '../queue/rpc.ts';
 import type { RouteRow } from './openapi/row.ts';
 import { invalidCursor, invalidParameter, timeOf } from './parameters.ts';
 
-/** Which stored jobs the query of a request selects. */
+/** The parameters by which a request's query selects stored jobs. */
 export const FILTER_PARAMETERS = {
   state: { description: 'Only those in this state.', enum: JOB_STATES },
   config_id: { description: 'Only those of this pool.' },
@@ -61,7 +61,7 @@ export function placeOf(cursor: string | undefined): JobPage['next'] {
     const byId = parseValue(PlaceById, parts);
     if (byId.ok) return { id: byId.value[0] };
   } catch {
-    // See below.
+    // A cursor that cannot be decoded is rejected below.
   }
   throw invalidCursor();
 }

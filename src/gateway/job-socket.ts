@@ -21,31 +21,34 @@ import { checkBody } from './json-scan.ts';
 import type { ReadJob } from './objects/read-job.ts';
 import { errorOf, readSubmission, rejection } from './submissions.ts';
 
-/** How long one call for settled jobs waits, ms. */
+/** One call for settled jobs waits this many ms. */
 const QUESTION_MS = 30_000;
-/** Pause after the queue did not answer, ms. */
+/** The pause after a call that the queue did not answer, ms. */
 const PAUSE_MS = 1000;
 
-/** Pings of a program that come sooner after a pong are not answered, ms: it sends one in 15 s. */
+/** Pings of a program that come within this many ms of a pong get no answer: the program sends one in 15 s. */
 const PONG_EVERY_MS = 1000;
 
-/** Jobs of a frame that are read and stored at a time: others are served between, and wait no longer than for these. */
+/**
+ * This many jobs of a frame are read and stored at a time: other callers are served in between, and wait no longer
+ * than for these.
+ */
 const JOBS_AT_A_TIME = 200;
 
-/** What the socket of one program is given. */
+/** The ports of one program's socket. */
 export interface JobSocketPorts {
-  /** What it may ask for now. */
+  /** Returns what the program may ask for now. */
   bound(): Bounds;
   /** @returns answers in the order of the jobs */
   submit(jobs: ReadJob[]): Promise<HeardAnswer[]>;
-  /** @returns ids under which there is no job */
+  /** @returns the ids under which there is no job */
   listen(ids: string[]): Promise<string[]>;
   nextSettled(waitMs: number): Promise<SettledJobs>;
   leave(): Promise<unknown>;
   cancel(id: string): Promise<unknown>;
-  /** @returns gives the bytes back. @throws HttpError when there is no room for them */
+  /** @returns a function that gives the bytes back. @throws HttpError when there is no room for them */
   hold(bytes: number): () => void;
-  /** Waits until a frame of so many bytes may be worked on. @returns ends its turn */
+  /** Waits until a frame of so many bytes may be worked on. @returns a function that ends the frame's turn */
   takeTurn(bytes: number): Promise<() => void>;
   send(text: string): void;
   close(code: number, reason: string): void;
@@ -60,19 +63,21 @@ export interface JobSocketPorts {
  */
 export class JobSocket {
   readonly #ports: JobSocketPorts;
-  /** Jobs whose ends are to be told. */
+  /** The jobs whose ends the program is to be told. */
   readonly #open = new Set<string>();
   /** The jobs of the submission that is not answered yet. */
   #submitted = new Set<string>();
   #frames: Promise<void> = Promise.resolve();
   #unacknowledged = 0;
   #isAsking = false;
-  /** The queue does not know this socket's jobs: it has said so, and they have not all been named since. */
+  /**
+   * Whether the queue does not know this socket's jobs: it has said so, and the socket has not named them all since.
+   */
   #isUnknown = false;
   #isClosed = false;
   /** Epoch ms of the last pong. */
   #pongAt = 0;
-  /** Give back the bytes of frames that are not done with, and the turn of the one at work. */
+  /** Functions that give back the bytes of unfinished frames, and the turn of the one at work. */
   readonly #held = new Set<() => void>();
 
   constructor(ports: JobSocketPorts) {
@@ -106,7 +111,7 @@ export class JobSocket {
       });
   }
 
-  /** Pongs that a program does not read pile up here, so the gateway sends one in this time, however many pings come. */
+  /** Answers a ping, at most once in PONG_EVERY_MS: pongs that a program does not read pile up here. */
   #onPing(): void {
     const now = Date.now();
     if (now < this.#pongAt + PONG_EVERY_MS) return;
@@ -116,7 +121,7 @@ export class JobSocket {
 
   onClose(): void {
     this.#isClosed = true;
-    // When a socket is gone Cloudflare drops whatever its frames wait for, so nothing else gives their bytes back.
+    // When a socket closes, Cloudflare drops whatever its frames wait for, so nothing else gives their bytes back.
     for (const release of this.#held) release();
     void this.#ports.leave().catch(() => {});
   }
@@ -146,7 +151,7 @@ export class JobSocket {
       case 'submit':
         return this.#submit(frame.jobs);
       case 'listen': {
-        // Set before any of their ends can be told.
+        // The ids are added before the program can be told of any of their ends.
         for (const id of frame.ids) this.#open.add(id);
         const unknown = await this.#ports.listen(frame.ids);
         for (const id of unknown) this.#open.delete(id);
@@ -188,7 +193,7 @@ export class JobSocket {
     this.#submitted = new Set();
   }
 
-  /** The queue does not answer: each job gets that error, and the program submits it again. */
+  /** Submits jobs. Where the queue does not answer, each job gets that error, and the program submits it again. */
   async #submitOrFail(jobs: ReadJob[]): Promise<(HeardAnswer | HttpError)[]> {
     try {
       return await this.#ports.submit(jobs);
@@ -231,7 +236,10 @@ export class JobSocket {
     this.#ports.send(`{"type":"settled","jobs":[${settled.jobs.map(({ view }) => view).join(',')}]}`);
   }
 
-  /** At the first question, and after a restart of the queue. */
+  /**
+   * Names the socket's jobs to the queue again after the queue did not know them: at the first call, and after its
+   * restart.
+   */
   async #listenAnew(): Promise<void> {
     const ids = [...this.#open];
     for (let from = 0; from < ids.length; from += limits.JOBS_PER_SUBMISSION) {

@@ -3,15 +3,18 @@ import { RequestFault } from '../request-facts/fault.ts';
 import { HttpError } from './errors.ts';
 
 /**
- * For bodies that are parsed after this.
- * @returns how many texts, keys, objects and arrays it has
+ * Checks a body that is parsed afterwards.
+ * @returns the number of its texts, keys, objects and arrays
  * @throws HttpError 400 for more than limits.JSON_DEPTH levels or limits.JSON_VALUES of them
  */
 export function checkBody(body: Uint8Array): number {
   return asHttp(() => checkJson(body));
 }
 
-/** @throws HttpError 400 where what a caller asks for cannot be read, or goes to no engine */
+/**
+ * Returns what `read` returns, and turns its faults into errors for callers.
+ * @throws HttpError 400 where a request cannot be read, or may go to no engine
+ */
 export function asHttp<T>(read: () => T): T {
   try {
     return read();

@@ -6,14 +6,14 @@ import { callFleet, callQueue } from './objects/calls.ts';
 import { namedQueues } from './objects/queue-ids.ts';
 import { allTokens, configuredTokens, isOpen } from './tokens.ts';
 
-/** What the queue is told of the limits and the weight of a token, with every request and job of it. */
+/** Every request and job of a token carries the token's limits and weight to the queue. */
 
-/** How old the known lengths of models may be, ms. */
+/** The known lengths of models may be this many ms old. */
 const FRESH_MS = 30_000;
 
 const lengths = new Map<string, { at: number; lengths: Promise<ReadonlyMap<string, number>> }>();
 
-/** The terms of all that a token submits; empty where no tokens are configured. */
+/** The terms of everything that a token submits; empty where no tokens are configured. */
 export type Terms = Pick<SubmitJob, 'limits' | 'weight'>;
 
 function termsOfToken(token: TokenEntry | null): Terms {
@@ -22,28 +22,34 @@ function termsOfToken(token: TokenEntry | null): Terms {
   return { limits, ...(weight !== undefined && { weight }) };
 }
 
-/** For whom a token submits jobs, and on which terms. */
+/** Returns a token's tenant and name, and the terms of its jobs. */
 export function submissionOf(token: TokenEntry | null): ReturnType<typeof submitterOf> & Terms {
   return { ...submitterOf(token), ...termsOfToken(token) };
 }
 
-/** Tells queues the limits of tokens: what older ones held back may be let in. @param queues left out: all of them */
+/**
+ * Tells queues the limits of tokens: jobs that older limits held back may be admitted.
+ * @param queues left out for all of them
+ */
 export async function tellLimits(
   env: Env,
   entries: readonly TokenEntry[],
   queues: readonly string[] = namedQueues(env),
 ): Promise<void> {
   const told = entries.map((entry) => ({ ...submitterOf(entry), limits: entry.limits ?? null }));
-  // A queue that does not answer learns of it with the next request.
+  // A queue that does not answer learns the limits with the token's next request.
   await Promise.allSettled(queues.map((id) => callQueue(env, id, (queue) => queue.tellLimits(told))));
 }
 
-/** The same for all tokens of a file that was read again. */
+/** Tells all queues the limits of the tokens of a file that was read again. */
 export function tellLimitsOfFile(env: Env): Promise<void> {
   return tellLimits(env, configuredTokens(env));
 }
 
-/** Tokens that prompt and answer may have together; null: no worker has told it of this model. */
+/**
+ * Returns how many tokens a prompt and its answer may have together; null where no worker has reported it for this
+ * model.
+ */
 export async function lengthOfModel(env: Env, queueId: string, model: string | null): Promise<number | null> {
   let known = lengths.get(queueId);
   if (!known || Date.now() - known.at > FRESH_MS) {
@@ -54,10 +60,10 @@ export async function lengthOfModel(env: Env, queueId: string, model: string | n
   return all.get(model ?? '') ?? (all.size === 1 ? [...all.values()][0]! : null);
 }
 
-/** By models and pools. */
+/** Returns the lengths by model. */
 async function readLengths(env: Env, queueId: string): Promise<ReadonlyMap<string, number>> {
   const found = new Map<string, number>();
-  // Without them the estimate of a request's cost is only less exact.
+  // Without the models, the estimate of a request's cost is only less exact.
   const models = await callFleet(env, queueId, (fleet) => fleet.models()).catch(() => []);
   for (const { id, card } of models) {
     const length = (card as { max_model_len?: unknown } | null)?.max_model_len;
@@ -66,13 +72,13 @@ async function readLengths(env: Env, queueId: string): Promise<ReadonlyMap<strin
   return found;
 }
 
-/** The terms of tokens by their names, for what is submitted later than asked for. */
+/** Returns the terms of tokens by their names, for jobs that are submitted later than they were requested. */
 export async function termsByName(env: Env): Promise<(tokenName: string | null) => Terms> {
   if (isOpen(env)) return () => ({});
   const entries = new Map((await allTokens(env)).map((entry) => [entry.name, entry]));
   return (tokenName) => {
     const entry = entries.get(tokenName ?? '');
-    // For a token that was taken away the last terms hold.
+    // The last terms hold for a token that was taken away.
     return entry ? termsOfToken(entry) : {};
   };
 }

@@ -1,10 +1,10 @@
 import { parseModelAliases } from '../settings/model-aliases.ts';
 
-/** Names under which callers may ask for models: `QUEUE_MODEL_ALIASES`. The engine is asked for its own name. */
+/** The names under which callers may ask for models: `QUEUE_MODEL_ALIASES`. The engine is asked for its own name. */
 export interface ModelAliases {
-  /** By alias, in the order in which they are written. */
+  /** Models by alias, in the order in which the aliases are written. */
   readonly models: ReadonlyMap<string, string>;
-  /** The model that a name stands for: itself where it is no alias. */
+  /** Returns the model that a name stands for: the name itself where it is no alias. */
   resolve<Name extends string | null>(model: Name): Name | string;
 }
 

@@ -1,9 +1,10 @@
 /**
- * A name or an address, with a port or without: the runtime makes the request's URL of whatever a caller sends here.
+ * A Host header's form: a name or an address, with a port or without. The runtime makes the request's URL of whatever
+ * a caller sends there.
  */
 const HOST = /^(?:\[[\da-f:.]+\]|[\w.-]+)(?::\d{1,5})?$/i;
 
-/** Whether a Host header is none that the gateway takes. */
+/** Returns whether the gateway refuses a Host header. */
 export function isOddHost(host: string): boolean {
   return !HOST.test(host);
 }

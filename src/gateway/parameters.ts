@@ -1,9 +1,12 @@
 import { HttpError } from './errors.ts';
 
-/** Of lists that are read page by page. */
+/** The most rows in a page of a list. */
 export const MOST_PAGE_ROWS = 500;
 
-/** A parameter of a query or form that cannot be used. @param message without its full stop: "limit: expected ..." */
+/**
+ * Returns the error for a parameter of a query or form that cannot be used. @param message without its full stop:
+ * "limit: expected ..."
+ */
 export function invalidParameter(message: string): HttpError {
   return new HttpError(400, `${message}.`, 'invalid_parameter');
 }
@@ -15,14 +18,14 @@ export function wholeNumber(name: string, text: string, least: number, most: num
   throw invalidParameter(`${name}: expected a whole number from ${least} to ${most}`);
 }
 
-/** @throws HttpError 400 for a name that a route does not take: a filter that is misspelt would show all */
+/** @throws HttpError 400 for a name that a route does not take: a misspelt filter would show everything */
 export function rejectUnknownParameters(query: Record<string, string>, names: readonly string[]): void {
   const unknown = Object.keys(query).find((name) => !names.includes(name));
   if (unknown !== undefined)
     throw invalidParameter(`${unknown}: there is no such parameter; there are ${names.join(', ')}`);
 }
 
-/** Rows of a page: as many as `limit` says, 50 where it is left out. @throws HttpError 400 */
+/** Returns the rows of a page: as many as `limit` says, 50 where it is left out. @throws HttpError 400 */
 export function pageRows(limit: string | undefined): number {
   return limit === undefined ? 50 : wholeNumber('limit', limit, 1, MOST_PAGE_ROWS);
 }
@@ -38,7 +41,7 @@ export function invalidCursor(): HttpError {
   return invalidParameter('cursor: expected the "next" of the page before');
 }
 
-/** Epoch ms of a time in ISO form, or in seconds since the epoch. @throws HttpError 400 */
+/** Returns the epoch ms of a time in ISO form, or in seconds since the epoch. @throws HttpError 400 */
 export function timeOf(name: string, text: string | undefined): number | null {
   if (text === undefined) return null;
   const ms = /^\d{1,11}(\.\d+)?$/.test(text) ? Number(text) * 1000 : Date.parse(text);

@@ -5,7 +5,7 @@ import type { Env } from '../env.ts';
 import { callFiles } from '../objects/calls.ts';
 import { batchQueue, ownModels } from './queue.ts';
 
-/** What the object of a queue id's batches asks of others: as the gateway does. */
+/** Returns the calls that the object of a queue id's batches makes to other objects, in the same way as the gateway. */
 export function batchesAsk(env: Env, queueId: string): BatchesAsk {
   return {
     queue: batchQueue(env, queueId),
@@ -15,7 +15,7 @@ export function batchesAsk(env: Env, queueId: string): BatchesAsk {
   };
 }
 
-/** The files of a queue id's batches. */
+/** Returns calls of the object that holds the files of a queue id's batches. */
 function batchFiles(env: Env, queueId: string): BatchFiles {
   return {
     size: (id) => callFiles(env, queueId, (files) => files.size(id)),

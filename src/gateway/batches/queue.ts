@@ -17,19 +17,19 @@ import { submitAndListen } from '../objects/submit-jobs.ts';
 import { waitingOfJob } from '../objects/waiting.ts';
 import { choosePools } from '../objects/work.ts';
 
-/** Below interactive work. */
+/** The priority of lines of batches: below interactive work. */
 const PRIORITY = -10;
-/** One listener for all batches of a queue. */
+/** The name of the one listener that all batches of a queue share. */
 const LISTENER = 'batches';
 
-/** The queue that runs the lines of batches. */
+/** Returns calls of the queue that runs the lines of batches. */
 export function batchQueue(env: Env, queueId: string): BatchQueue {
   return {
     submit: (jobs) => submit(env, queueId, jobs),
     listenAnew: () =>
       callQueue(env, queueId, async (queue) => {
         await queue.leaveListener(LISTENER);
-        // To the first call the queue answers that it does not know the listener.
+        // The queue answers the first call by saying that it does not know the listener.
         await queue.nextSettled(LISTENER, 0);
       }),
     listen: (ids) => callQueue(env, queueId, (queue) => queue.listen(LISTENER, ids, null)),
@@ -90,16 +90,19 @@ async function submit(env: Env, queueId: string, lines: LineJob[]): Promise<Subm
   return refusals.map((refused) => (refused === null ? answerOf(answers.next().value) : { refused }));
 }
 
-/** A line may have 20 MiB, but as the text in a payload each of its quotes and backslashes is two characters. */
+/**
+ * The error for a line that is too long as a payload: a line may have 20 MiB, but in a payload each of its quotes and
+ * backslashes is two characters.
+ */
 const TOO_LONG = `The request is longer than ${limits.PAYLOAD_BYTES / 1024 / 1024} MiB with its quotes and backslashes escaped, as the queue keeps it.`;
 
-/** Lines of batches give way to all other requests, at engines too. */
+/** The bounds of lines of batches: they give way to all other requests, at engines too. */
 const NO_HASTE = { highest: 0, usual: 0, name: null };
 const TOO_HASTY = 'priority: a line of a batch may ask for 0 at least, where the lowest number goes first.';
 
-/** Why the gateway does not pass this line on; null: it does. */
+/** Returns why the gateway does not pass this line on, or null where it does. */
 function refusalOf({ path, body, ...by }: LineJob, payload: string): string | null {
-  // No worker fetches a longer payload: it would hold up all batches.
+  // No worker fetches a longer payload, so this one would hold up all batches.
   if (!fitsUtf8(payload, limits.PAYLOAD_BYTES)) return TOO_LONG;
   try {
     const facts = asHttp(() => bodyFacts(new TextEncoder().encode(body), null));
@@ -140,7 +143,7 @@ function answerOf(answer: HeardAnswer | undefined): SubmittedLine {
   return isFinal ? { refused: answer.message } : { wait: answer.message };
 }
 
-/** A result that is too long for the list is read by itself. */
+/** Returns a job with its result, which it reads separately where it is too long for the list. */
 async function whole(env: Env, queueId: string, text: string): Promise<JobView> {
   const view = JSON.parse(text) as JobView & { has_long_result?: boolean };
   keepTree(view, new TextEncoder().encode(text), 1 + RESULT_LEVELS);
@@ -149,7 +152,7 @@ async function whole(env: Env, queueId: string, text: string): Promise<JobView> 
   return job === null ? view : await withResponse(await wholeJob(env, queueId, job));
 }
 
-/** What a base worker reports becomes an answer of its engine, as for other callers. */
+/** Turns what a base worker reports into an answer of its engine, as for other callers. */
 async function withResponse(job: JobView): Promise<JobView> {
   const result = job.result as Record<string, unknown> | null;
   if (result === null || result.response !== undefined) return job;

@@ -2,7 +2,7 @@ import type { Batch } from '../../batches/batch.ts';
 import type * as answers from '../../protocol/file-answers.ts';
 import type { Waiting } from '../../protocol/index.ts';
 
-/** A batch as OpenAI's API shows it. */
+/** Returns a batch in the form of OpenAI's API. */
 export function batchView(batch: Batch, waiting: Waiting | null = null): answers.Batch {
   const { usage, faults, total, completed, failed } = batch;
   const isClosed = (batch.completed_at ?? batch.cancelled_at ?? batch.expired_at) !== null;

@@ -9,8 +9,8 @@ import { respond } from './respond.ts';
 import { waitingPlace } from './waiting-place.ts';
 
 /**
- * The answer, begun before the engine's is there where that takes long.
- * @param afterMs when it begins; left out: as the caller's limits want it
+ * Returns the answer to a request; it begins before the engine's answer is there where that takes long.
+ * @param afterMs when the answer begins; left out, the caller's limits decide
  */
 export function answer(
   env: Env,

@@ -25,38 +25,41 @@ import { type GivenLimits, limitsOf, waitsOf } from './time-limits.ts';
 export interface Asked {
   queueId: string;
   call: WaitingRequest & { payload: Uint8Array; tenant: string | null };
-  /** Gives back the room that the body takes. */
+  /** Gives back the room that the body takes in memory. */
   release: () => void;
   facts: RequestFacts;
   errorOf: ErrorOf & { requestId: string };
-  /** Of the answer, beside the engine's. */
+  /** The answer's headers beside the engine's. */
   headers: Record<string, string>;
-  /** What the answer may begin with before the engine's is there. */
+  /** What the answer may begin with before the engine's is there; null for nothing. */
   kind: 'events' | 'json' | null;
-  /** The engine keeps the response that it makes: the gateway has to remember which worker's engine that is. */
+  /**
+   * Whether the engine keeps the response that it makes: the gateway then has to remember which worker's engine that
+   * is.
+   */
   isKept: boolean;
   given: GivenLimits;
 }
 
-/** How a request came in. */
+/** A request before its body is read. */
 export interface Incoming {
   head: RequestHead;
-  /** Its path, without the query. */
+  /** The request's path without the query. */
   pathname: string;
-  /** The same with it. */
+  /** The request's path with the query. */
   path: string;
   token: Caller | null;
-  /** The id that the gateway chose for it. */
+  /** The id that the gateway chose for the request. */
   ownId: string;
 }
 
-/** The longest body for an engine, bytes. */
+/** Returns the most bytes of a body for an engine. */
 export function mostBodyBytes(env: Env): number {
   return Number(env.MAX_BODY_BYTES || QUEUE_SETTINGS.max_body_bytes.default);
 }
 
 /**
- * Reads what the road has to know of a request.
+ * Reads what the queue has to know of a request.
  * @param readBody is called once, when nothing else is wrong with the request
  * @throws HttpError
  */
@@ -84,7 +87,7 @@ export async function readRequest(
     const bound = boundsOf(token, aliases);
     const priority = requestPriority(read.priorities, tier, bound);
     const owner = await ownerOf(env, queueId, path, previousId, viewerOf(token));
-    // What is asked about a response is asked of a model that its token was let to.
+    // A request about a kept response names no model: the token was allowed its model when the response was made.
     const denied = owner === null || model !== null ? modelProblem([model], bound) : null;
     const adapter = adapterProblem(read.facts, bound);
     if (denied ?? adapter) throw denied ?? adapter;
@@ -121,13 +124,15 @@ export async function readRequest(
   }
 }
 
-/** Returns the bounds of an answer that moves, read from its request: what its worker says of them does not count. */
+/**
+ * Returns the bounds of an answer that moves, read from its request: what its worker reports of them does not count.
+ */
 function termsOf(pathname: string, { fields, jsonBytes, priority }: BodyFacts): Asked['call']['terms'] {
   const { most } = asHttp(() => lengthsOf(pathname, jsonBytes, fields));
   return { max_tokens: most, priority: typeof priority === 'number' ? priority : null };
 }
 
-/** Routes that any engine can answer: without a model, and where there are several. */
+/** The routes that any engine can answer: without a model, even where there are several. */
 const ABOUT_ENGINES = /^\/(version|ping)(\?|$)/;
 
 async function anyModel(env: Env, queueId: string): Promise<string | null> {
@@ -135,7 +140,9 @@ async function anyModel(env: Env, queueId: string): Promise<string | null> {
   return models.find(({ available }) => available)?.id ?? null;
 }
 
-/** What an answer may begin with before it is there; null: nothing, since it may be audio or another type. */
+/**
+ * Returns what an answer may begin with before it is there; null for nothing, since it may be audio or another type.
+ */
 function earlyKind(path: string, { facts }: EngineCall): 'events' | 'json' | null {
   if (path.startsWith('/v1/audio/speech') || !isInferenceRoute('POST', path)) return null;
   if (facts.stream) return 'events';

@@ -16,10 +16,10 @@ import type { RequestFacts } from '../../request-facts/body-facts.ts';
 import { engineResponse } from '../errors.ts';
 
 /**
- * Answers made of a finished `job_result`, for workers that have no answer socket: the result holds only
- * what the base protocol reports, so the fields the OpenAI API adds are completed here.
+ * Makes an answer of a finished `job_result`, for workers that have no answer socket: the result holds only what the
+ * base protocol reports, so the fields that the OpenAI API adds are completed here.
  * @param createdSeconds epoch seconds for `created`
- * @returns null when the result holds no answer to this request; an error response where the engine told an error
+ * @returns null when the result holds no answer to this request; an error response where the engine reported an error
  */
 export function answerFromResult(
   result: Record<string, unknown>,
@@ -45,13 +45,13 @@ export function answerFromResult(
   return engineResponse(response.status, body, response.content_type ?? 'application/json');
 }
 
-/** Returns the error of the engine that its worker took for a result, or null. */
+/** Returns the engine's error that its worker took for a result, or null. */
 function errorIn(result: Record<string, unknown>): ApiError | null {
   const { failed } = saidIn(result);
   return failed && { status: failed.status, message: messageOf(failed), code: 'engine_error' };
 }
 
-/** Returns whether the engine gave up what its worker took for a result: a waiting caller can ask again. */
+/** Returns whether the engine gave up the answer that its worker took for a result: a waiting caller can ask again. */
 export function isGivenUp(result: Record<string, unknown>): boolean {
   return saidIn(result).isGivenUp;
 }
@@ -61,13 +61,13 @@ function saidIn({ completion, response }: Record<string, unknown>): ReturnType<t
   return readWholeAnswer('', completion ?? (Number(status) < 300 ? body : null));
 }
 
-/** What a job in RunPod's form yielded, in the form in which its worker streams it. */
+/** Returns what a job in RunPod's form yielded, in the form in which its worker streams it. */
 function runpodEvents(output: unknown[]): Response {
   const text = output.map((piece) => `data: ${writeJsonLine({ output: piece })}\n\n`).join('');
   return new Response(text, { headers: EVENT_STREAM });
 }
 
-/** @param model as the caller named it: the result does not */
+/** @param model the name that the caller gave, since the result has none */
 function embeddings(result: Record<string, unknown>, model: string | null): Response {
   const { prompt_tokens = 0, total_tokens = 0 } = result;
   const list = result.embeddings as { index?: number; embedding?: unknown }[];
@@ -108,7 +108,7 @@ function transcription({ text, language, duration, segments }: Record<string, un
   return Response.json({ text, language, duration, segments });
 }
 
-/** The whole answer as one chunk for each choice, then usage where it was asked for, then the end mark. */
+/** Returns the whole answer as one chunk for each choice, then usage where it was asked for, then the end mark. */
 function streamed(
   completion: ChatCompletionSummary,
   includeUsage: boolean,
@@ -119,7 +119,7 @@ function streamed(
   const events: unknown[] = choices.map(({ message, ...choice }) => ({
     ...shared,
     choices: [{ ...choice, delta: deltaOf(message) }],
-    // With usage asked for, every chunk before the last carries an empty one.
+    // Where usage is asked for, every chunk before the last carries an empty one.
     ...(includeUsage ? { usage: null } : {}),
   }));
   if (includeUsage) events.push({ ...shared, choices: [], usage });
@@ -129,7 +129,7 @@ function streamed(
   return new Response(text, { headers: EVENT_STREAM });
 }
 
-/** Tool calls in a chunk are numbered, in a message they are not. */
+/** Returns a message as a chunk's delta: tool calls are numbered in a chunk, but not in a message. */
 function deltaOf(message: Record<string, unknown>): Record<string, unknown> {
   if (!Array.isArray(message.tool_calls)) return message;
   return { ...message, tool_calls: message.tool_calls.map((call, index) => ({ index, ...call })) };

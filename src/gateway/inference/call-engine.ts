@@ -7,7 +7,7 @@ import { callQueue } from '../objects/calls.ts';
 import { callWorker } from '../objects/work.ts';
 import type { Asked } from './asked.ts';
 
-/** How the answer of an attempt is opened, and what is not awaited. */
+/** How an attempt's answer is opened, and what runs without being awaited. */
 export interface CallPorts<Answer> {
   open(relay: RelayStub, streamId: number, asked: AskedFor): Promise<Opened<Answer>>;
   background(work: Promise<unknown>): void;
@@ -42,7 +42,7 @@ export function callEngine<Answer>(
   });
   const over = () => {
     release();
-    // The queue may read the payload until it has answered, also that of a caller that is gone.
+    // The queue may read the payload until it has answered, even after the caller has left.
     void asking.then(() => freeBytes(payload));
   };
   void attempted.then(over, over);

@@ -5,29 +5,29 @@ import { type ErrorOf, errorResponse, toHttpError } from '../errors.ts';
 /**
  * An answer that takes long starts early, and something is written every second: a stream begins with comments, JSON
  * with blanks, which may stand before any value. Callers read how long they wait, connections with a limit for silence
- * stay, and the next write fails where a caller has left unseen: its machine vanished, or the host is Cloudflare, which
- * shows an orderly close to nobody (docs/decisions/early-responses.md).
+ * stay, and the next write fails where a caller has left unseen: its machine vanished, or the host is Cloudflare,
+ * which does not report an orderly close (docs/decisions/early-responses.md).
  *
  * An error after that is the only event of a stream. JSON has no such place: the gateway writes the error as the body
  * and breaks the connection before the body ends. So no client takes a 200 with an error in it for an answer, clients
  * try again, and a person who reads the body finds the cause.
  */
 
-/** A response starts after this long, ms. Engines reject bad requests within a second of accepting them. */
+/** A response starts after this many ms. Engines reject bad requests within a second of accepting them. */
 export const BEGIN_AFTER_MS = 1500;
 
 /** Time between two comments or blanks, ms. */
 const WRITE_EVERY_MS = 1000;
 
 /**
- * A caller that limits its waiting itself, to no more than this, ms, is answered with a status: its response begins
- * after that limit, with time for the answer to come back.
+ * A caller that limits its own waiting to this many ms or fewer is answered with a status: its response begins after
+ * that limit, with time for the answer to come back.
  */
 const SHORT_LIMIT_MS = 5000;
 const MARGIN_MS = 1000;
 
 /**
- * How long the host has to send an error before the response is broken off, which discards what it has not sent, ms.
+ * The host has this many ms to send an error before the response is broken off, which discards what it has not sent.
  */
 const BEFORE_BREAK_MS = 100;
 
@@ -35,34 +35,37 @@ const encoder = new TextEncoder();
 
 const BLANK = encoder.encode('\n');
 
-/** Timers of the request. They are its own, since on Cloudflare none can be shared between requests. */
+/** The timers of one request: on Cloudflare requests cannot share timers. */
 interface Timers {
   setTimeout(run: () => void, ms: number): unknown;
   clearTimeout(timer: never): void;
 }
 
 export interface EarlyParts {
-  /** What the answer will be: an event stream, or JSON. */
+  /** The answer's form: an event stream, or JSON. */
   kind: 'events' | 'json';
-  /** Of a response that begins before there is an answer. */
+  /** The headers of a response that begins before there is an answer. */
   headers: Record<string, string>;
   errorOf: ErrorOf;
   timers: Timers;
-  /** The caller is gone: stop working for it. */
+  /** Stops working for a caller that has left. */
   hangUp(): void;
-  /** Begin after this long, ms. */
+  /** The response begins after this many ms. */
   afterMs?: number;
-  /** What to tell the caller of a stream while it waits; asked before each comment. */
+  /** Returns what the caller of a stream reads while it waits; called before each comment. */
   progress?(): Promise<string>;
 }
 
-/** When the response to a request starts that comes with limits of its own, ms. */
+/** Returns after how many ms the response starts, by the limits that came with the request. */
 export function beginAfterMs(limitsMs: readonly (number | undefined)[]): number {
   const shortest = Math.min(...limitsMs.map((limit) => limit ?? Number.POSITIVE_INFINITY));
   return shortest > SHORT_LIMIT_MS ? BEGIN_AFTER_MS : Math.max(BEGIN_AFTER_MS, shortest + MARGIN_MS);
 }
 
-/** The answer itself when it comes soon, else a response with status 200 that begins now and whose body follows. */
+/**
+ * Returns the answer itself when it comes soon, else a response with status 200 that begins now and whose body
+ * follows.
+ */
 export async function respondEarly(answered: Promise<Response>, parts: EarlyParts): Promise<Response> {
   const soon = await within(answered, parts.afterMs ?? BEGIN_AFTER_MS, parts.timers);
   if (soon) return soon;
@@ -70,7 +73,7 @@ export async function respondEarly(answered: Promise<Response>, parts: EarlyPart
   const told = answered.catch((error: unknown) => {
     return errorResponse(toHttpError(error, parts.errorOf.requestId), parts.errorOf);
   });
-  // A write that fails shows that the caller is gone.
+  // A write that fails shows that the caller has left.
   void writeLate(writable, told, parts).catch(() => parts.hangUp());
   const form = parts.kind === 'events' ? EVENT_STREAM : { 'content-type': 'application/json', ...UNBUFFERED };
   return new Response(readable, { status: 200, headers: { ...form, ...parts.headers } });
@@ -94,7 +97,7 @@ async function writeLate(
   else await writable.close();
 }
 
-/** Writes the first bytes of the body behind the comments; the rest of the stream follows. */
+/** Writes the first bytes of the body after the comments; the rest of the stream follows. */
 async function writeFirst(
   writer: WritableStreamDefaultWriter<Uint8Array>,
   body: ReadableStream<Uint8Array>,
@@ -131,7 +134,7 @@ async function writeError(
   }
 }
 
-/** The promise's value, or null when it takes longer than that. */
+/** Returns the promise's value, or null when it takes longer than `ms`. */
 export function within<T>(promise: Promise<T>, ms: number, timers: Timers): Promise<T | null> {
   return new Promise((resolve, reject) => {
     const timer = timers.setTimeout(() => resolve(null), ms) as never;

@@ -13,25 +13,28 @@ import { asHttp } from '../json-scan.ts';
 import type { ModelAliases } from '../model-aliases.ts';
 import type { RequestHead } from '../request-head.ts';
 
-/** Content types that clients put on JSON when the caller names none: curl's `-d`, and `fetch` with a text. */
+/**
+ * The content types that clients put on JSON when the caller names none: those of curl's `-d`, and of `fetch` with a
+ * text.
+ */
 const UNNAMED_TYPES: readonly string[] = ['application/x-www-form-urlencoded', 'text/plain'];
 
-/** Names of models hold none; names that the queue makes up do (`workerAlone`). */
+/** Control characters: no model's name has any, but names that the queue makes up do (`workerAlone`). */
 const CONTROL = /\p{Cc}/u;
 
-/** A caller's request as it goes to an engine. */
+/** A caller's request in the form in which an engine gets it. */
 export interface EngineCall {
   /** The facts that were read from the body; their model is the one that an alias stands for. */
   facts: BodyFacts;
   /** A packed request (protocol/packed-request.ts). */
   payload: Uint8Array<ArrayBuffer>;
-  /** What it says of its priority at the engine, in a header and in the body. */
+  /** The priorities that the request asks of the engine, in a header and in the body. */
   priorities: unknown[];
-  /** What the caller calls its request, in a header or in the body; null: nothing that could go on. */
+  /** The caller's id for its request, in a header or in the body; null where there is none that could be passed on. */
   requestId: string | null;
 }
 
-/** A body as the engine is sent it, in JSON, a form or another type. */
+/** A body in the form that the engine is sent, in JSON, a form or another type. */
 interface Content {
   facts: BodyFacts;
   type: string | null;
@@ -39,9 +42,9 @@ interface Content {
 }
 
 /**
- * Reads what the road must know of a request, and packs what its engine gets: method, path, query, the headers of
- * request-headers.ts and the body, byte for byte but for the name of a model that is an alias.
- * @param path with its query
+ * Reads what the queue must know of a request, and packs what its engine gets: method, path, query, the headers of
+ * request-headers.ts, and the body byte for byte except that a model's alias is replaced.
+ * @param path the path with its query
  * @throws HttpError 400, 414
  */
 export function engineCall(
@@ -62,7 +65,7 @@ export function engineCall(
     throw new HttpError(400, 'model: expected no control characters.', 'invalid_model');
   }
   const headers = requestHeaders(request.headers);
-  // vLLM lets the header win over the body's own id.
+  // vLLM prefers the header to the body's own id.
   const requestId = [headers['x-request-id'], facts.requestId ?? undefined].find(isRequestId) ?? null;
   const head = JSON.stringify({
     method: request.method,
@@ -97,7 +100,7 @@ function readContent(request: RequestHead, bytes: Uint8Array, aliases: ModelAlia
   };
 }
 
-/** @throws HttpError 400 for what no worker would send on */
+/** @throws HttpError 400 for a type that no worker would send on */
 function checkedType(type: string | null): string | null {
   if (type === null || ContentType.safeParse(type).success) return type;
   throw new HttpError(

@@ -6,23 +6,24 @@ import { errorResponse, HttpError } from '../errors.ts';
 import { answerFromResult } from './base-answer.ts';
 import { failureResponse } from './respond.ts';
 
-/** How long one call of the queue waits for news of the job, ms. */
+/** One call of the queue waits this many ms for news of the job. */
 const WAIT_MS = 20_000;
 
 export interface FollowParts {
-  /** The job, as soon as it is settled or has an attempt after `fence`; null: there is none. */
+  /** Returns the job, as soon as it is settled or has an attempt after `fence`; null where there is none. */
   follow(fence: number, waitMs: number): Promise<FollowedJob | null>;
-  /** The relay's response for the answer of one attempt; rejects when the signal fires. */
+  /** Returns the relay's response for the answer of one attempt; rejects when the signal fires. */
   openReplay(workerId: string, streamId: number, signal: AbortSignal): Promise<Response>;
-  /** A job with its result. */
+  /** Returns a job with its result. */
   whole(job: ToldJob): Promise<JobView>;
   now(): number;
 }
 
 /**
- * The answer of a stored job that streams: live while an attempt runs, from its beginning, and out of the result once
- * it is settled. An attempt that breaks before it gave anything is followed by the next; two are never mixed.
- * @throws HttpError 404, 409 where the job does not stream, 410 where the beginning is not kept any more
+ * Returns the answer of a stored job that streams: live while an attempt runs, from its beginning, and out of the
+ * result once the job is settled. An attempt that breaks before it gave anything is followed by the next; two are
+ * never mixed.
+ * @throws HttpError 404, 409 where the job does not stream, 410 where the answer's beginning is not kept any more
  */
 export async function followJob(jobId: string, signal: AbortSignal, parts: FollowParts): Promise<Response> {
   let followed = await news(jobId, 0, signal, parts);
@@ -43,20 +44,20 @@ export async function followJob(jobId: string, signal: AbortSignal, parts: Follo
       leaveQueue.abort();
       return first;
     }
-    // This attempt gives nothing any more; next comes another attempt, or the end.
+    // This attempt gives nothing more; another attempt follows, or the job's end.
     followed = first ?? (await next);
     leaveReplay.abort();
   }
 }
 
-/** @returns once the job is settled or has an attempt after `fence` */
+/** @returns the job's news once it is settled or has an attempt after `fence` */
 async function news(
   jobId: string,
   fence: number,
   signal: AbortSignal,
   { follow }: FollowParts,
 ): Promise<FollowedJob> {
-  // The first look does not wait, so that a faulty request is refused at once.
+  // The first call does not wait, so that a faulty request is refused at once.
   for (let waitMs = 0; ; waitMs = WAIT_MS) {
     const followed = await follow(fence, waitMs);
     if (followed === null) throw new HttpError(404, `No job has the id "${jobId}".`, 'job_not_found');
@@ -70,7 +71,7 @@ async function news(
   }
 }
 
-/** @returns null: the attempt broke before it gave anything, or its relay is gone */
+/** @returns the attempt's answer; null where the attempt broke before it gave anything, or where its relay is gone */
 async function watch(
   live: FollowedJob['live'],
   signal: AbortSignal,

@@ -6,17 +6,17 @@ import { HttpError } from '../errors.ts';
 import { callFleet, callQueue } from '../objects/calls.ts';
 
 /**
- * Responses that an engine keeps (`/v1/responses`): a request about one goes to the worker whose engine has it.
- * Which that is, the fleet object remembers of the newest of them; ids stay as engines make them.
+ * The route of responses that an engine keeps (`/v1/responses`). A request about one goes to the worker whose engine
+ * has it; the fleet object remembers which that is for the newest of them. Ids stay as engines make them.
  */
 
 const MADE = '/v1/responses';
 const ABOUT_ONE = /^\/v1\/responses\/([^/?]+)(?:\/cancel)?(?:\?|$)/;
 
-/** An engine names a response in the beginning of its answer; it is looked for no further, bytes. */
+/** The gateway looks for a response's id in this many first bytes of its answer, where engines put it. */
 const LOOKED_AT_BYTES = 16 * 1024;
 
-/** What stands in place of the model in a request about a response that is kept; null: it is about none. */
+/** Returns what takes the model's place in a request about a kept response, or null for a request about none. */
 export async function ownerOf(
   env: Env,
   queueId: string,
@@ -29,17 +29,16 @@ export async function ownerOf(
   if (id === null) return null;
   const owner = await callFleet(env, queueId, (fleet) => fleet.ownerOfResponse(id, viewer));
   if (owner !== null && owner !== 'foreign') return workerAlone(owner.worker_id);
-  // The engine refuses to go on from an unknown response; it would not know that one is another tenant's.
+  // The engine refuses to go on from an unknown response; but it cannot know that a response is another tenant's.
   if (asked === null && owner === null) return null;
   const message = `No response "${id.slice(0, 128)}" is known here: engines keep those that are made with "store" for some time, and lose them when they end.`;
   throw new HttpError(404, message, 'response_not_found');
 }
 
 /**
- * Stored jobs of every submitter go to any worker: they cannot ask about a response that an engine keeps, nor go
- * on from one.
+ * Returns why a job may not ask about a response that an engine keeps, nor go on from one, or null: stored jobs of
+ * every submitter go to any worker.
  * @param previousId `previous_response_id` of the body
- * @returns what is wrong with such a request; null: nothing
  */
 export function keptResponseProblem(path: unknown, previousId: unknown): string | null {
   if (typeof path !== 'string' || !path.startsWith(MADE)) return null;
@@ -47,20 +46,21 @@ export function keptResponseProblem(path: unknown, previousId: unknown): string 
   return `a response that an engine keeps is asked about, and gone on from, by requests to ${MADE} alone, not by jobs.`;
 }
 
-/** Id of the response that a path is about; null: it is about none. */
+/** Returns the id of the response that a path is about, or null. */
 function askedAbout(path: string): string | null {
   const [, asked] = ABOUT_ONE.exec(path) ?? [];
-  // Its own renderer, not a response.
+  // `render` is a route of its own, not a response.
   return asked === undefined || asked === 'render' ? null : percentDecoded(asked);
 }
 
-/** Whether callers may ask later about the response that is requested. */
+/** Returns whether callers may ask later about the response that a request makes. */
 export function makesResponse(method: string, path: string): boolean {
   return method === 'POST' && path.split('?', 1)[0] === MADE;
 }
 
 /**
- * The answer, unchanged. Before the caller can read the id of the response, the fleet object knows which worker has it.
+ * Returns the answer, unchanged. Before the caller can read the response's id, the fleet object knows which worker has
+ * the response.
  */
 export function rememberingOwner(
   env: Env,
@@ -78,7 +78,7 @@ export function rememberingOwner(
   return new Response(answer.body.pipeThrough(idWatch(remember)), answer);
 }
 
-/** @param found awaited before the piece with the id goes on */
+/** @param found called with the id, and awaited before the piece with the id goes on */
 function idWatch(found: (id: string) => Promise<void>): TransformStream<Uint8Array, Uint8Array> {
   let beginning: string | null = '';
   const decoder = new TextDecoder('latin1');

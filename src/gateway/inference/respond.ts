@@ -4,7 +4,7 @@ import type { RequestFacts } from '../../request-facts/body-facts.ts';
 import { type ErrorOf, engineResponse, errorResponse, HttpError, retryAfter } from '../errors.ts';
 import { answerFromResult, isGivenUp } from './base-answer.ts';
 
-/** A request, beside its outcome. */
+/** A request's facts that its response needs beside its outcome. */
 export interface Asked {
   jobId: string;
   facts: RequestFacts;
@@ -13,7 +13,8 @@ export interface Asked {
 
 /** Puts a request's outcome into HTTP. */
 export function respond(outcome: Outcome, asked: Asked, nowMs: number): Response {
-  // As the relay made it, with the headers that it was told to add: another Response costs as much as a chunk.
+  // The answer stays as the relay made it, with the headers that it was told to add: another Response costs as much as
+  // a chunk.
   if (outcome.kind === 'answer') return outcome.answer;
   const response = responseOf(outcome, asked, nowMs);
   response.headers.set('x-job-id', asked.jobId);
@@ -43,7 +44,7 @@ function responseOf(
     case 'refused':
       return rejected(outcome, errorOf);
     case 'gone':
-      // The caller is gone and does not read it; proxies log such requests as 499.
+      // The caller has left and does not read this; proxies log such requests as 499.
       return errorResponse(new HttpError(499, 'The caller hung up.', 'caller_gone'), errorOf);
   }
 }
@@ -61,7 +62,10 @@ const STATUS_OF_CODE: Record<string, number> = {
   deadline: 504,
 };
 
-/** A request that failed: where the engine reported it, in the engine's words. @param attempts that were made */
+/**
+ * Returns the response to a request that failed; where the engine reported the failure, in the engine's words.
+ * @param attempts the number of attempts that were made
+ */
 export function failureResponse(failure: Failure, attempts: number, errorOf?: ErrorOf): Response {
   if (failure.http_status && failure.body !== undefined) {
     return engineResponse(failure.http_status, JSON.stringify(failure.body), 'application/json');
@@ -76,7 +80,7 @@ export function failureResponse(failure: Failure, attempts: number, errorOf?: Er
   return errorResponse(new HttpError(status, `${failure.message}${tried}`, failure.code, headers), errorOf);
 }
 
-/** An engine's status, where a failure can be told with it. */
+/** Returns an engine's status where it can go to a caller as that of a failure. */
 function errorStatus(status: number | undefined): number | undefined {
   return status !== undefined && status >= 400 && status <= 599 ? status : undefined;
 }

@@ -4,20 +4,20 @@ import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import type { RequestHead } from '../request-head.ts';
 
-/** How long a caller waits for a slot of a worker that exists, unless X-Queue-Wait says otherwise, ms. */
+/** A caller waits this many ms for a slot of a worker that exists, unless X-Queue-Wait says otherwise. */
 const WAIT_FOR_SLOT_MS = 600_000;
 
 /** The longest X-Queue-Wait, X-Queue-Deadline and X-Request-Timeout, seconds. */
 const LONGEST_WAIT_SECONDS = 3600;
 
-/** How long the request may take, ms. */
+/** A request's time limits, ms. */
 export interface GivenLimits {
   wait: number | undefined;
   deadline: number | undefined;
   limit: number | undefined;
 }
 
-/** By its headers and the queue's limits by route. @throws HttpError 400 */
+/** Returns the limits that a request's headers and the queue's limits by route give it. @throws HttpError 400 */
 export function limitsOf({ headers }: RequestHead, pathname: string, env: Env): GivenLimits {
   const limits = [secondsIn(headers, 'X-Request-Timeout'), timeoutsOf(env).of(pathname)];
   const given = limits.filter((limit) => limit !== undefined);
@@ -28,7 +28,7 @@ export function limitsOf({ headers }: RequestHead, pathname: string, env: Env): 
   };
 }
 
-/** The time limits by route, read once for each text that says them. */
+/** The time limits by route, parsed once for each text that describes them. */
 let timeouts: { text: string; read: RequestTimeouts } | null = null;
 
 function timeoutsOf({ REQUEST_TIMEOUTS: text = '' }: Env): RequestTimeouts {
@@ -36,7 +36,7 @@ function timeoutsOf({ REQUEST_TIMEOUTS: text = '' }: Env): RequestTimeouts {
   return timeouts.read;
 }
 
-/** What the queue is told of them. */
+/** Returns the time limits in the queue's form. */
 export function waitsOf({
   wait,
   deadline,
@@ -54,7 +54,7 @@ export function waitsOf({
   };
 }
 
-/** @returns ms */
+/** @returns the header's time in ms */
 function secondsIn(
   headers: RequestHead['headers'],
   name: 'X-Queue-Wait' | 'X-Queue-Deadline' | 'X-Request-Timeout',

@@ -1,18 +1,18 @@
 import type { WaitingLineView } from '../../queue/rpc.ts';
 
-/** How old the places may be that callers are told, ms. */
+/** The places that callers are told may be this many ms old. */
 const FRESH_MS = 900;
 
-/** Callers make queues by naming them, so the gateway remembers a bounded number. */
+/** The gateway remembers at most this many queues, since callers make queues by naming them. */
 const MOST_QUEUES = 1000;
 
-/** What each queue said last; data alone, which requests may share. */
+/** The newest answer of each queue; it is data alone, which requests may share. */
 const known = new Map<string, { askedAt: number; places: ReadonlyMap<string, string> }>();
 
 /**
- * What the gateway tells a waiting caller: its place in the line for its model, or how far the start of a worker is. It
- * asks the queue once a second for all callers of this gateway together.
- * @param ask the jobs that wait, as `QueueRpc.waitingLines`
+ * Returns what the gateway tells a waiting caller: its place in the line for its model, or how far the start of a
+ * worker is. It asks the queue once a second for all callers of this gateway together.
+ * @param ask returns the jobs that wait, as `QueueRpc.waitingLines`
  * @param now epoch ms
  */
 export async function waitingPlace(
@@ -27,7 +27,7 @@ export async function waitingPlace(
     if (known.size >= MOST_QUEUES) known.clear();
     // Callers that ask meanwhile get the previous answer.
     known.set(queueId, { askedAt: now(), places });
-    // A queue that restarts answers the next time.
+    // A queue that restarts now answers the next call.
     const lines = await ask().catch(() => null);
     if (lines !== null) known.set(queueId, { askedAt: now(), places: placesIn(lines) });
   }

@@ -1,12 +1,12 @@
 /**
  * Prometheus' text format 0.0.4 (prometheus.io/docs/instrumenting/exposition_formats). A library keeps its counters in
- * memory; ours are rows of the objects, so that all it takes is to write them down.
+ * memory; ours are rows of the objects, so that they need only be written down.
  */
 
 export const EXPOSITION_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
 export interface Family {
-  /** Without the prefix. */
+  /** The family's name without the prefix. */
   name: string;
   type: 'counter' | 'gauge' | 'histogram';
   help: string;
@@ -16,11 +16,11 @@ export interface Family {
 export interface Sample {
   labels: Record<string, string>;
   value: number;
-  /** `_bucket`, `_sum` and `_count` of a histogram. */
+  /** The suffix of a histogram's sample: `_bucket`, `_sum` or `_count`. */
   suffix?: string;
 }
 
-/** Before every name. */
+/** The prefix of every name. */
 const PREFIX = 'worker_vllm_';
 
 export function exposition(families: readonly Family[]): string {
@@ -28,9 +28,9 @@ export function exposition(families: readonly Family[]): string {
 }
 
 /**
- * The samples of one histogram.
- * @param bounds upper ones, s
- * @param counts for each bound what was measured up to it and above the one before, and last what was above all
+ * Returns the samples of one histogram.
+ * @param bounds upper bounds, s
+ * @param counts for each bound the measurements up to it and above the one before, and last those above all bounds
  */
 export function histogramSamples(
   labels: Record<string, string>,
@@ -65,17 +65,16 @@ function escaped(text: string): string {
   return text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n');
 }
 
-/** A family of gauges. */
 export function gauge(name: string, help: string, samples: Sample[]): Family {
   return { name, type: 'gauge', help, samples };
 }
 
-/** The same samples, of one pool. */
+/** Returns the same samples with the label of one pool. */
 export function withPool(pool: string, samples: readonly Sample[]): Sample[] {
   return samples.map(({ labels, value }) => ({ labels: { pool, ...labels }, value }));
 }
 
-/** A sample for each key. */
+/** Returns a sample for each key. */
 export function by(label: string, values: Readonly<Record<string, number>>): Sample[] {
   return Object.entries(values).map(([key, value]) => ({ labels: { [label]: key }, value }));
 }

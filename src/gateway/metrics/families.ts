@@ -9,7 +9,7 @@ import type { PoolMetrics, QueueMetrics, RelayMetrics } from '../../queue/rpc.ts
 import { by, type Family, gauge, histogramSamples, type Sample, withPool } from './exposition.ts';
 import { fleetFamilies } from './fleet-families.ts';
 
-/** Everything that `GET /metrics` shows of one queue; docs/metrics.md lists it. */
+/** Returns everything that `GET /metrics` shows of one queue; docs/metrics.md lists it. */
 export function families(
   { at, storage_bytes, relays, pools }: QueueMetrics,
   fleet: FleetView,

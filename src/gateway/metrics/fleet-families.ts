@@ -1,7 +1,7 @@
 import type { Attention, FleetView, WorkerState } from '../../protocol/index.ts';
 import { by, type Family, gauge, type Sample, withPool } from './exposition.ts';
 
-/** A submission may name any pool: pools that the queue does not count by name are `other` here too. */
+/** The pool of those that the queue does not count by name, here too: a submission may name any pool. */
 const OTHER = 'other';
 
 const STATES = Object.keys({
@@ -34,7 +34,10 @@ const ATTENTION = Object.keys({
   unknown_model: 0,
 } satisfies Record<Attention['code'], 0>) as Attention['code'][];
 
-/** What only the fleet object knows, as its view shows it: page and alerts agree. @param pools of the queue */
+/**
+ * Returns what only the fleet object knows, as its view shows it, so that page and alerts agree. @param pools of the
+ * queue
+ */
 export function fleetFamilies(fleet: FleetView, pools: ReadonlySet<string>): Family[] {
   return [...workerFamilies(fleet, pools), ...objectiveFamilies(fleet.pools)];
 }
@@ -66,7 +69,7 @@ function workerFamilies({ workers, attention }: FleetView, pools: ReadonlySet<st
   ];
 }
 
-/** How pools stand with what their callers may expect, as the page shows it. */
+/** Returns how pools stand with their objectives, as the page shows it. */
 function objectiveFamilies(pools: FleetView['pools']): Family[] {
   const each = (samples: (pool: FleetView['pools'][number]) => Sample[]) =>
     pools.flatMap((pool) => withPool(pool.config_id, samples(pool)));

@@ -5,13 +5,13 @@ import { callFleet, callQueue } from '../objects/calls.ts';
 import { exposition } from './exposition.ts';
 import { families } from './families.ts';
 
-/** A scraper that asks again within this time, ms, gets the same text. */
+/** A scraper that asks again within this many ms gets the same text. */
 const KEPT_MS = 1000;
 
-/** By queue id. */
+/** The newest text by queue id. */
 const kept = new Map<string, { at: number; text: string }>();
 
-/** `GET /metrics` of a queue: one call of each of its two objects. */
+/** Returns the answer to `GET /metrics` of a queue, from one call of each of its two objects. */
 export async function metricsText(env: Env, queueId: string): Promise<string> {
   const now = Date.now();
   for (const [id, { at }] of kept) if (now - at >= KEPT_MS || at > now) kept.delete(id);

@@ -8,8 +8,8 @@ import { storageFault } from './storage-faults.ts';
 type Asking = Pick<Env, 'objects'>;
 
 /**
- * One call of a queue object. An object that restarts in the middle is asked once more.
- * @throws HttpError 503 when the second try meets a restart too, or the queue's database cannot be used
+ * Makes one call of a queue object. If the object restarts in the middle, it is called once more.
+ * @throws HttpError 503 when the second call meets a restart too, or the queue's database cannot be used
  */
 export function callQueue<T>(
   { objects }: Asking,
@@ -19,7 +19,7 @@ export function callQueue<T>(
   return answerOf(queueId, () => call(objects.queue(queueId)));
 }
 
-/** The same for the fleet object of a queue. */
+/** Makes one call of a queue's fleet object, as `callQueue` does. */
 export function callFleet<T>(
   { objects }: Asking,
   queueId: string,
@@ -28,7 +28,7 @@ export function callFleet<T>(
   return answerOf(queueId, () => call(objects.fleet(queueId)));
 }
 
-/** The same for the object that knows the files and batches of a queue. */
+/** Makes one call of the object that knows the files and batches of a queue, as `callQueue` does. */
 export function callBatches<T>(
   { objects }: Asking,
   queueId: string,
@@ -37,7 +37,7 @@ export function callBatches<T>(
   return answerOf(queueId, () => call(objects.batches(queueId)));
 }
 
-/** The same for the object that holds the bytes of a queue's files. */
+/** Makes one call of the object that holds the bytes of a queue's files, as `callQueue` does. */
 export function callFiles<T>(
   { objects }: Asking,
   queueId: string,
@@ -54,7 +54,7 @@ async function answerOf<T>(queueId: string, call: () => Promise<T>): Promise<T> 
   }
 }
 
-/** The answer to callers for an error of an object. */
+/** Returns the error that callers get for an error of an object. */
 export function toldFault(error: unknown, queueId: string): unknown {
   const fault = storageFault(error, queueId);
   if (fault) return fault;

@@ -15,9 +15,9 @@ import type { Env } from '../env.ts';
 import { HttpError, retryAfter } from '../errors.ts';
 import { callFiles } from './calls.ts';
 
-/** Long payloads and results lie in files (files/object.ts); the queue knows what the files are called, and no more. */
+/** Long payloads and results lie in files (files/object.ts); the queue knows only the names of the files. */
 
-/** A job as the queue takes it: with a long payload in a file, which is on disk when this is done. */
+/** Returns a job as the queue takes it: a long payload is in a file, which is on disk by then. */
 export async function withPayloadFile(env: Env, queueId: string, given: SubmitJob): Promise<SubmitJob> {
   if (fitsUtf8(given.payload, limits.INLINE_BYTES)) return given;
   const { payload, ...job } = given;
@@ -29,7 +29,7 @@ export async function withPayloadFile(env: Env, queueId: string, given: SubmitJo
   return { ...job, id, payload: '', payload_file };
 }
 
-/** As `putJobFile`. */
+/** Stores a job's file as `putJobFile` does. */
 export function storeJobFile(
   env: Env,
   queueId: string,
@@ -39,14 +39,14 @@ export function storeJobFile(
   return putJobFile((ask) => callFiles(env, queueId, ask), file, bytes);
 }
 
-/** No job has this file or will have it. If this fails, the file ends by itself. */
+/** Removes a file that no job has or will have. If this fails, the file expires by itself. */
 export async function dropJobFile(env: Env, queueId: string, id: string): Promise<void> {
   await callFiles(env, queueId, (files) => files.remove(id)).catch(() => {});
 }
 
 /**
- * The bytes of a file that a job named a moment ago.
- * @param gone thrown if the file is gone because the job was forgotten meanwhile
+ * Returns the bytes of a file that a job named a moment ago.
+ * @param gone makes the error to throw if the file is gone because the job was forgotten meanwhile
  */
 export async function jobFile(
   env: Env,
@@ -60,12 +60,12 @@ export async function jobFile(
   throw response.status === 404 ? gone() : unreadable();
 }
 
-/** The own stream of Cloudflare's runtime, where there is one: bytes piped through it do not pass through JavaScript. */
+/** The stream of Cloudflare's runtime, where there is one: bytes piped through it do not pass through JavaScript. */
 const Pipe =
   (globalThis as { IdentityTransformStream?: typeof TransformStream }).IdentityTransformStream ??
   TransformStream;
 
-/** The response that shows a job to its caller. A long result goes on as bytes. */
+/** Returns the response that shows a job to its caller. A long result is passed on as bytes. */
 export async function jobAnswer(env: Env, queueId: string, told: ToldJob, status = 200): Promise<Response> {
   const { result_file } = told;
   const job = toldJob(told);
@@ -77,7 +77,7 @@ export async function jobAnswer(env: Env, queueId: string, told: ToldJob, status
   return new Response(readable, { status, headers: { 'content-type': 'application/json' } });
 }
 
-/** The same as a value, for callers that look at the result. */
+/** Returns a job with its result as a value, for callers that look at the result. */
 export async function wholeJob(env: Env, queueId: string, told: ToldJob): Promise<JobView> {
   const { result_file } = told;
   const job = toldJob(told);
@@ -90,18 +90,18 @@ export async function wholeJob(env: Env, queueId: string, told: ToldJob): Promis
 }
 
 /**
- * How many levels of a result keep their JSON: they reach the body of an engine's answer, and each output of a job in
+ * This many levels of a result keep their JSON: they reach the body of an engine's answer, and each output of a job in
  * RunPod's form.
  */
 export const RESULT_LEVELS = 2;
 
-/** A job as callers know it. Its result keeps its JSON. */
+/** Returns a job as callers know it. Its result keeps its JSON. */
 export function toldJob({ result_file: _, result_text: text, ...job }: ToldJob): JobView {
   if (text !== undefined) keepTree(job.result, new TextEncoder().encode(text), RESULT_LEVELS);
   return job;
 }
 
-/** A value, with whatever JSON is kept of it. */
+/** Returns a response of a value in JSON, with whatever JSON is kept of it. */
 export function jsonResponse(value: unknown, status = 200): Response {
   return new Response(writeJson(value), { status, headers: { 'content-type': 'application/json' } });
 }
@@ -110,7 +110,7 @@ export function unknownJob(id: string): HttpError {
   return new HttpError(404, `No job has the id "${id}".`, 'job_not_found');
 }
 
-/** A reader that leaves, and a file that breaks off, end the body before its end. */
+/** Writes `head`, `body` and `tail`. A reader that leaves, and a file that breaks off, end the body before its end. */
 async function write(
   writable: WritableStream<Uint8Array>,
   head: string,

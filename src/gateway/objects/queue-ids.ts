@@ -5,9 +5,9 @@ import { HttpError } from '../errors.ts';
 import type { RequestHead } from '../request-head.ts';
 
 /**
- * Which queue a request is for: header `X-Queue-Id`, else query `queue_id`, else the default. Each id is an object
- * with a database of its own, made by asking for it, so only ids of `QUEUE_IDS` are let through.
- * @param named in the body; goes before all
+ * Returns the queue that a request is for: header `X-Queue-Id`, else query `queue_id`, else the default. Each id is an
+ * object with a database of its own, which the first call of it makes, so only ids of `QUEUE_IDS` are allowed.
+ * @param named the id in the body; goes before all others
  * @throws HttpError 400, or 404 for a queue that may not exist
  */
 export function queueIdOf(env: Pick<Env, 'QUEUE_IDS'>, request: RequestHead, named?: string): string {
@@ -24,7 +24,7 @@ export function queueIdOf(env: Pick<Env, 'QUEUE_IDS'>, request: RequestHead, nam
   );
 }
 
-/** Whether there is, or may be made, a queue of this id. */
+/** Returns whether a queue of this id exists or may be made. */
 export function mayBeQueue(env: Pick<Env, 'QUEUE_IDS'>, id: string): boolean {
   return allowedQueues(env).some((pattern) => matchesPattern(pattern, id));
 }
@@ -33,12 +33,15 @@ function allowedQueues(env: Pick<Env, 'QUEUE_IDS'>): string[] {
   return (env.QUEUE_IDS || QUEUE_SETTINGS.queue_ids.default).split(',').map((pattern) => pattern.trim());
 }
 
-/** Queues that exist before anybody asks for them. */
+/** Returns the queues that exist before anybody names them. */
 export function namedQueues(env: Pick<Env, 'QUEUE_IDS'>): string[] {
   return [...new Set([DEFAULT_QUEUE, ...allowedQueues(env).filter((id) => !id.includes('*'))])];
 }
 
-/** A queue that exists before anybody asks for it: the default one, or one that QUEUE_IDS names without a pattern. */
+/**
+ * Returns whether a queue exists before anybody names it: it is the default one, or QUEUE_IDS names it without a
+ * pattern.
+ */
 export function isNamedQueue(env: Env, queueId: string): boolean {
   return queueId === DEFAULT_QUEUE || allowedQueues(env).includes(queueId);
 }

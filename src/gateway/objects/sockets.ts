@@ -5,13 +5,13 @@ import type { Env } from '../env.ts';
 import { callFleet, callQueue, toldFault } from './calls.ts';
 import { namedQueues } from './queue-ids.ts';
 
-/** Ids of queues whose objects may hold sockets that were opened here. */
+/** The ids of queues whose objects may hold sockets that were opened here. */
 const dialled = { queues: new Set<string>(), fleets: new Set<string>() };
 
 /**
  * Passes a worker's WebSocket upgrade to its queue, with what its token says about the worker. The queue checks
- * `register` by that, since it need not name the worker that the address names.
- * @param pricePerHour US dollars of its machine; null: it is not known
+ * `register` by that, since a `register` frame need not name the worker that the address names.
+ * @param pricePerHour the price of the worker's machine, US dollars; null where it is unknown
  */
 export async function dialQueue(
   { objects }: Env,
@@ -29,7 +29,7 @@ export async function dialQueue(
   }
 }
 
-/** The address that the worker dialled, and dials again: a proxy before us may have removed the encryption. */
+/** Returns the address that the worker dialled and dials again: a proxy before us may have removed the encryption. */
 function originOf(request: Request): string {
   const url = new URL(request.url);
   const forwarded = request.headers.get('x-forwarded-proto')?.split(',')[0]?.trim().toLowerCase();
@@ -47,14 +47,14 @@ function shown({ name, sha256, expires_at, worker_id, config_id }: TokenEntry & 
   } satisfies WorkerDial['token'];
 }
 
-/** Epoch ms. */
+/** Returns the epoch ms of a token's end. */
 function endOf(expiresAt: string): number {
   return Math.ceil(Date.parse(expiresAt));
 }
 
 /**
- * Passes the upgrade of a fleet's viewer to the fleet object: the socket ends with the token or the sign-in with which
- * the viewer asked for it.
+ * Passes the upgrade of a fleet's viewer to the fleet object. The socket closes when the token or the sign-in with
+ * which the viewer requested it ends.
  */
 export async function watchFleet(
   { objects }: Env,
@@ -90,8 +90,8 @@ export function dialRelay(
 }
 
 /**
- * Closes what was opened with these tokens, and ends what was asked for with those of them that are gone. What belongs
- * to other tokens goes on.
+ * Closes the sockets that were opened with these tokens, and ends the requests of those tokens that are gone. What
+ * belongs to other tokens goes on.
  */
 export async function endTokens(env: Env, ended: readonly EndedToken[]): Promise<void> {
   if (ended.length === 0) return;

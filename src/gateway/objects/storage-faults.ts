@@ -3,7 +3,8 @@ import { HttpError, retryAfter } from '../errors.ts';
 import { log } from '../log.ts';
 
 /**
- * What keeps a queue from its database, and what callers are told. The text of the runtime's error holds SQLite's code.
+ * The faults that keep a queue from its database, and what callers are told of each. The text of the runtime's error
+ * holds SQLite's code.
  */
 const FAULTS: { pattern: RegExp; code: string; message: string; retrySeconds: number }[] = [
   {
@@ -33,7 +34,7 @@ const FAULTS: { pattern: RegExp; code: string; message: string; retrySeconds: nu
     retrySeconds: 30,
   },
   {
-    // Cloudflare says no more of a database that cannot even be opened.
+    // Cloudflare reports no more than this of a database that cannot even be opened.
     pattern: /^internal error; reference = /,
     code: 'queue_failed',
     message: 'The queue cannot be reached in its process; the log of its machine says why.',
@@ -41,11 +42,11 @@ const FAULTS: { pattern: RegExp; code: string; message: string; retrySeconds: nu
   },
 ];
 
-/** The same fault is logged once in this time, ms: each request meets it again. */
+/** The same fault is logged once in this many ms: each request meets it again. */
 const LOG_EVERY_MS = 60_000;
 const loggedAt = new Map<string, number>();
 
-/** The error for callers if a queue's database failed, which this logs; null for any other failure. */
+/** Logs that a queue's database failed and returns the error for callers; returns null for any other failure. */
 export function storageFault(error: unknown, queueId: string): HttpError | null {
   const { message = '' } = error as Partial<Error>;
   const fault = FAULTS.find(({ pattern }) => pattern.test(message));

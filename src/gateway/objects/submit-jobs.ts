@@ -20,7 +20,7 @@ import { dropJobFile, withPayloadFile } from './job-files.ts';
 import type { ReadJob } from './read-job.ts';
 import { choosePools, resolved } from './work.ts';
 
-/** Characters of payloads in one call and its commit; RPC carries 32 MiB, and up to two bytes a character. */
+/** The most characters of payloads in one call and its commit; RPC carries 32 MiB, and up to two bytes a character. */
 const CALL_CHARACTERS = 8_000_000;
 
 /** Submits jobs. @returns answers in their order */
@@ -28,7 +28,7 @@ export function submitJobs(env: Env, queueId: string, jobs: ReadJob[]): Promise<
   return submitBy(env, queueId, jobs, (queue, jobs) => queue.submit(jobs));
 }
 
-/** The same for a listener, which hears when they settle. */
+/** Submits jobs for a listener, which learns when they settle. */
 export function submitAndListen(
   env: Env,
   queueId: string,
@@ -38,12 +38,15 @@ export function submitAndListen(
   return submitBy(env, queueId, jobs, (queue, jobs) => queue.submitAndListen(jobs, listener));
 }
 
-/** A stored job with a longer payload goes to any worker: the gateway does not look for a prompt in so much text. */
+/**
+ * The gateway looks for a prompt in at most this many characters: a stored job with a longer payload goes to any
+ * worker.
+ */
 const MOST_LENGTH = 1_000_000;
 
 type Submit<T> = (queue: QueueStub, jobs: SubmitJob[]) => Promise<(T | Unserved)[]>;
 
-/** Long payloads are in files before the queue hears of their jobs. */
+/** Submits jobs by the given call. Long payloads are in files before the queue learns of their jobs. */
 async function submitBy<T extends HeardAnswer>(
   env: Env,
   queueId: string,
@@ -81,7 +84,10 @@ async function submitSome<T extends HeardAnswer>(
   return answers;
 }
 
-/** Jobs for models that no connected worker serves are submitted once more, with the pools that are known for them. */
+/**
+ * Submits jobs, and once more those for models that no connected worker serves, with the pools that are known for
+ * them.
+ */
 function submitServed<T extends object>(
   env: Env,
   queueId: string,
@@ -107,9 +113,9 @@ function submitServed<T extends object>(
 }
 
 /**
- * Returns a job for the model that its caller's name for it stands for, with how its prompt begins and, where its token
- * has limits, with what it may cost: all read from the body that the engine will be sent. A body that cannot be read
- * was refused before.
+ * Returns a job for the model that its caller's name for it stands for, with how its prompt begins and, where its
+ * token has limits, with what it may cost. All are read from the body that the engine will be sent. A body that cannot
+ * be read was refused before.
  */
 async function withFacts(
   env: Env,

@@ -6,8 +6,8 @@ import { choosePools } from './work.ts';
 
 /**
  * Returns what a stored job waits for: the queue knows its own reasons, the fleet object those of the job's pool.
- * Returns null where the job does not wait, or where one of the two does not answer: the caller gets the job itself all
- * the same.
+ * Returns null where the job does not wait, or where one of the two does not answer: the caller still gets the job
+ * itself.
  */
 export function waitingOfJob(...asked: Parameters<typeof askForJob>): Promise<Waiting | null> {
   return askForJob(...asked).catch(() => null);
@@ -21,8 +21,8 @@ async function askForJob(env: Env, queueId: string, jobId: string, viewer: Viewe
 }
 
 /**
- * Returns what lines of batches for a model wait for that the queue does not have yet, or null where the queue or the
- * fleet object does not answer.
+ * Returns what the lines of batches for a model wait for while the queue does not have them yet, or null where the
+ * queue or the fleet object does not answer.
  */
 export function waitingOfModel(...asked: Parameters<typeof askForModel>): Promise<Waiting | null> {
   return askForModel(...asked).catch(() => null);

@@ -5,8 +5,8 @@ import type { Env } from '../env.ts';
 import { callFleet, callQueue } from './calls.ts';
 
 /**
- * Asks a queue for a worker, and where none that is connected serves the model, once more with the pool that the
- * fleet object knows for it. Asked again since it restarted, a call has what is left of its deadline.
+ * Asks a queue for a worker and, where none that is connected serves the model, once more with the pool that the fleet
+ * object knows for it. A call that is repeated because the queue restarted has what is left of its deadline.
  * @param now epoch ms
  * @throws HttpError 503, as `callQueue`
  */
@@ -29,12 +29,12 @@ export function callWorker(
   });
 }
 
-/** The known pools of these models, in their order. */
+/** Returns the known pools of these models, in their order. */
 export function choosePools(env: Env, queueId: string, models: (string | null)[]): Promise<PoolChoice[]> {
   return callFleet(env, queueId, (fleet) => fleet.choosePools(models));
 }
 
-/** The answer of a queue that was told the pool. */
+/** Returns the answer of a queue that was told the pool. */
 export function resolved<T extends object>(answer: T | Unserved | undefined): T {
   if (answer && !isUnserved(answer)) return answer;
   throw new Error('the queue asked for a pool that it was given');

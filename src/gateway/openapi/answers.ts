@@ -54,21 +54,24 @@ export const Webhook = z.object({
   }),
 });
 
-/** A worker as operators see it. */
+/** A worker in the form that operators see. */
 export const WorkerView = z.object({
   worker_id: z.string(),
   instance_id: z.string(),
   config_id: z.string().nullable(),
-  /** Connected and taking jobs, connected but not taking, or only known by heartbeat. */
+  /**
+   * Whether the worker is connected and takes jobs, is connected and takes none, drains, or is known only by its
+   * heartbeats.
+   */
   state: z.enum(['ready', 'paused', 'draining', 'disconnected']),
-  /** Of the last heartbeat; null: none came. */
+  /** The status of the worker's last heartbeat; null where none came. */
   status: z.string().nullable(),
   phase: z.string().nullable(),
   error_message: z.string().nullable(),
   protocol: z.enum(['base', 'extended']).nullable(),
   capacity: count,
   running: count,
-  /** How many requests its engine runs side by side; null where the worker does not tell. */
+  /** The number of requests that the worker's engine runs side by side; null where the worker does not report it. */
   engine_requests: count.nullable(),
   host: z.string().nullable(),
   gpu: z.string().nullable(),
@@ -84,7 +87,7 @@ export const WorkerList = z.object({ workers: z.array(WorkerView) });
 
 const numbered = { number: z.number().int().min(0).describe('For `before` and `after`.') };
 const page = { worker_id: z.string(), has_more: z.boolean() };
-// Cut where it came in.
+// The queue cuts the message of a line when it stores it.
 const message = z.string();
 export const LogPage = z.object({ ...page, logs: z.array(LogLine.extend({ ...numbered, message })) });
 export const MetricPage = z.object({ ...page, metrics: z.array(MetricSample.extend(numbered)) });
@@ -143,7 +146,7 @@ export const RunpodStream = z.object({
   stream: z.array(z.object({ output: z.unknown() })),
   error: z.string().optional(),
 });
-/** Workers of an endpoint by what they do. */
+/** Numbers of an endpoint's workers by their state. */
 export const RunpodWorkers = z.object({
   idle: count,
   initializing: count,

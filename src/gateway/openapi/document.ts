@@ -3,15 +3,16 @@ import { dialectOf } from '../../protocol/index.ts';
 import type { Answer, Content, ErrorStatus, Parameter, RouteRow } from './row.ts';
 import { SCHEMAS, type SchemaEntry, type SchemaId } from './schemas.ts';
 
-/** The OpenAPI document, made of the rows of the routes and the schemas. */
+/** The types and functions of this file make the OpenAPI document of the routes' rows and the schemas. */
 
 type Json = Record<string, unknown>;
 
 const COMPONENTS = '#/components/schemas/';
 
 /**
- * @param rows of all routes
- * @param closed objects that we send name all their fields, for tests of what is sent
+ * Returns the OpenAPI document.
+ * @param rows the rows of all routes
+ * @param closed whether objects that we send name all their fields, for tests of what is sent
  */
 export function openApiDocument(rows: readonly RouteRow[], { closed = false } = {}): Json {
   return {
@@ -37,7 +38,10 @@ export function openApiDocument(rows: readonly RouteRow[], { closed = false } = 
   };
 }
 
-/** All schemas of one direction, naming each other. Schemas of the other direction stand in them whole. */
+/**
+ * Returns all schemas of one direction, which refer to each other. Schemas of the other direction are copied into
+ * them.
+ */
 function convert(direction: SchemaEntry['direction'], closed: boolean): Record<string, Json> {
   const registry = z.registry<{ id: string }>();
   const entries = Object.entries<SchemaEntry>(SCHEMAS).filter(([, entry]) => entry.direction === direction);
@@ -46,11 +50,11 @@ function convert(direction: SchemaEntry['direction'], closed: boolean): Record<s
     io: direction === 'received' ? 'input' : 'output',
     uri: (id) => COMPONENTS + id,
     override: ({ jsonSchema }) => {
-      // Where an unknown field is refused, it stays refused.
+      // A schema that refuses unknown fields stays so, unless the gateway sends it.
       const isOpen = direction === 'sent' && !closed;
       if (isOpen && jsonSchema.additionalProperties === false) delete jsonSchema.additionalProperties;
       forgetSafeIntegers(jsonSchema);
-      // A format of zod's own; its pattern says the same.
+      // This format is zod's own; the pattern beside it says the same.
       if (jsonSchema.format === 'starts_with') delete jsonSchema.format;
     },
   });
@@ -62,7 +66,7 @@ function convert(direction: SchemaEntry['direction'], closed: boolean): Record<s
   );
 }
 
-/** zod writes the bounds of JavaScript's integers to each: they tell a reader nothing. */
+/** Removes the bounds of JavaScript's integers, which zod writes to each: they tell a reader nothing. */
 function forgetSafeIntegers(schema: { minimum?: number; maximum?: number }): void {
   if (schema.minimum === Number.MIN_SAFE_INTEGER) delete schema.minimum;
   if (schema.maximum === Number.MAX_SAFE_INTEGER) delete schema.maximum;
@@ -88,7 +92,7 @@ function operationOf(row: RouteRow, path: string): Json {
     operationId: operationId(row.method, path),
     summary,
     description: [description, needs].filter(Boolean).join(' ') || undefined,
-    // Where no tokens are configured, none is asked for.
+    // Where no tokens are configured, the gateway asks for none.
     security: scopes.length === 0 ? [] : [{ bearer: [] }, { api_key: [] }, { azure_api_key: [] }, {}],
     parameters: [...inPath, ...inQuery, ...inHeaders],
     ...(body && { requestBody: { required: true, content: contentOf(body) } }),
@@ -96,7 +100,7 @@ function operationOf(row: RouteRow, path: string): Json {
   };
 }
 
-/** `get_api_jobs_id` */
+/** Returns an id such as `get_api_jobs_id`. */
 function operationId(method: string, path: string): string {
   return `${method.toLowerCase()}${path.replaceAll(/[^\w]+/g, '_').replace(/_$/, '')}`;
 }
@@ -112,7 +116,7 @@ function parameter(name: string, place: string, given: Partial<Parameter>): Json
   };
 }
 
-/** Several bodies of one type are alternatives. */
+/** Returns a body's content by type; several of one type are alternatives. */
 function contentOf(given: Content | readonly Content[]): Json {
   const list = Array.isArray(given) ? (given as Content[]) : [given as Content];
   const types = [...new Set(list.map(({ type = 'application/json' }) => type))];
@@ -170,7 +174,7 @@ const ERRORS: Record<ErrorStatus | 401 | 403 | 415 | 500, string> = {
   504: 'The time was up; the message says where it went.',
 };
 
-/** By dialect and status. */
+/** Returns the error responses by dialect and status. */
 function errorResponses(): Record<string, Json> {
   const schemas: SchemaId[] = ['OpenAIError', 'AnthropicError', 'RunpodError'];
   return Object.fromEntries(
@@ -183,7 +187,7 @@ function errorResponses(): Record<string, Json> {
   );
 }
 
-/** A header means the same wherever it is taken. */
+/** Returns the parameters of all headers; a header means the same on every route. */
 function headerParameters(rows: readonly RouteRow[]): Record<string, Json> {
   const headers = rows.flatMap((row) => Object.entries(row.headers ?? {}));
   return Object.fromEntries(headers.map(([name, given]) => [name, parameter(name, 'header', given)]));

@@ -4,9 +4,9 @@ import type { SchemaId } from './schemas.ts';
 /** One route of the gateway as `/openapi.json` describes it. */
 export interface RouteRow {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** As it is registered: `/api/jobs/:id`. */
+  /** The path in the form in which it is registered: `/api/jobs/:id`. */
   path: string;
-  /** The group it is listed in. */
+  /** The group in which the document lists the route. */
   tag:
     | 'Inference'
     | 'Jobs'
@@ -18,18 +18,18 @@ export interface RouteRow {
     | 'RunPod'
     | 'Workers'
     | 'Documents';
-  /** What it does, in one line. */
+  /** The route's effect, in one line. */
   summary: string;
   /** Details that the summary leaves out. */
   description?: string;
-  /** A token needs one of these (or `admin`); empty: no token is asked for. */
+  /** The scopes of which a token needs one (or `admin`); empty where the route asks for no token. */
   scopes: readonly Scope[];
   query?: Record<string, Parameter>;
   headers?: Record<string, Parameter>;
   body?: Content | readonly Content[];
-  /** By status. */
+  /** The route's answers by status. */
   answers: Readonly<Record<number, Answer>>;
-  /** Statuses of errors beside 401, 403 (where a token is asked for) and 500. */
+  /** The statuses of errors beside 401, 403 (where the route asks for a token) and 500. */
   errors?: readonly ErrorStatus[];
 }
 
@@ -37,22 +37,22 @@ export type ErrorStatus = 400 | 404 | 408 | 409 | 410 | 413 | 426 | 429 | 501 | 
 
 export interface Parameter {
   description: string;
-  /** Left out: text. */
+  /** The parameter's type; left out for text. */
   type?: 'string' | 'integer' | 'number' | 'boolean';
   enum?: readonly string[];
 }
 
-/** A body. */
+/** A body's type and schema. */
 export interface Content {
-  /** Left out: `application/json`. */
+  /** The content type; left out for `application/json`. */
   type?: string;
-  /** Left out: anything. A list: an array of these. */
+  /** The body's schema; a list stands for an array of it. Left out, the body may be anything. */
   schema?: SchemaId | readonly [SchemaId];
   example?: unknown;
 }
 
 export interface Answer {
   description: string;
-  /** Left out: there is none. */
+  /** The answer's body; left out where there is none. */
   content?: Content | readonly Content[];
 }

@@ -11,19 +11,19 @@ import { AcknowledgeRequest, ControlRequest, SpecRequest } from '../scheduler-re
 import * as answers from './answers.ts';
 import * as usage from './usage-answers.ts';
 
-/** A schema at `/schemas/{id}.json`. */
+/** A schema that the gateway serves at `/schemas/{id}.json`. */
 export interface SchemaEntry {
   schema: z.ZodType;
   /**
-   * `received`: what may be sent to us, unknown fields and fields with defaults left out allowed. `sent`: what we send;
-   * readers must ignore fields they do not know.
+   * `received` for what may be sent to us: unknown fields are allowed, and fields with defaults may be left out.
+   * `sent` for what we send: readers must ignore fields they do not know.
    */
   direction: 'received' | 'sent';
   description: string;
   examples?: readonly unknown[];
 }
 
-/** Every schema that is served, by the id under which `/schemas/{id}.json` has it. */
+/** Every schema that the gateway serves, by the id under which `/schemas/{id}.json` has it, is a row of SCHEMAS. */
 
 const received = (schema: z.ZodType, description: string, ...examples: unknown[]): SchemaEntry => ({
   schema,
@@ -38,7 +38,7 @@ const sent = (schema: z.ZodType, description: string, ...examples: unknown[]): S
 
 const CHAT = { messages: [{ role: 'user', content: 'What is the capital of France?' }] };
 
-/** As JSON carries it: bytes are only in packed frames (docs/protocol.md). */
+/** An engine request in JSON: bytes are only in packed frames (docs/protocol.md). */
 const EngineRequest = protocol.EngineRequest.extend({ body: z.string().optional() });
 
 export const SCHEMAS = {

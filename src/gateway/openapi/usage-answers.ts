@@ -1,13 +1,13 @@
 import * as z from 'zod';
 import { USAGE_AMOUNTS, USAGE_KEYS } from '../../queue/rpc.ts';
 
-/** What the routes about usage answer. */
+/** The schemas of the answers of routes about usage. */
 
 const count = z.number().int();
 const { nanodollars: _, ...amounts } = Object.fromEntries(
   USAGE_AMOUNTS.map((name) => [name, count]),
 ) as Record<(typeof USAGE_AMOUNTS)[number], typeof count>;
-/** US dollars of the time of slots whose price is known; null: of none. */
+/** The cost of slots whose worker's price is known, US dollars; null where none is known. */
 const cost = { dollars: z.number().nullable() };
 const keys = Object.fromEntries(USAGE_KEYS.map((name) => [name, z.string().optional()]));
 
@@ -17,7 +17,7 @@ export const Usage = z.object({
   width: z.enum(['day', 'hour']),
   usage: z.array(z.object({ start: z.string(), ...keys, ...amounts, ...cost })),
   total: z.object({ ...amounts, ...cost }),
-  /** What launched machines of pools cost on each day beyond what was used of them. */
+  /** The cost of pools' launched machines on each day beyond what jobs used of them. */
   idle: z.array(z.object({ start: z.string(), config_id: z.string(), dollars: z.number() })),
 });
 
