@@ -2,9 +2,12 @@ import { beginsObject } from '../protocol/index.ts';
 import { BLOCK_ENDS, type Prefix } from '../queue/rpc.ts';
 import { PROMPT_FIELDS, type PromptFields, SESSION_FIELDS } from '../request-facts/prompt-fields.ts';
 
-/** How the prompt of a request begins, by which the queue finds a worker whose engine has computed it before. */
+/**
+ * The functions of this file hash how a request's prompt begins. By the hashes the queue finds a worker whose engine
+ * has computed that beginning before.
+ */
 
-/** No name of a conversation is longer. */
+/** The longest name of a conversation, bytes. */
 const SESSION_BYTES = 1024;
 
 const QUOTE = 0x22;
@@ -14,11 +17,11 @@ const PRIME = 0x01000193;
 
 const encoder = new TextEncoder();
 
-/** Whose prompt it is, and for which model: prompts of others are no prompts alike. */
+/** The tenant and the model of a prompt: prompts of others never count as alike. */
 interface Owner {
   /**
-   * Tenants share no predictions: where a request goes, and how soon, would tell one tenant what another has asked.
-   * Null: nobody's, where no tokens are configured.
+   * The prompt's tenant; null where no tokens are configured. Tenants share no predictions: where a request goes, and
+   * how soon, would tell one tenant what another has asked.
    */
   tenant: string | null;
   model: string | null;
@@ -26,7 +29,7 @@ interface Owner {
 
 /**
  * Hashes the text of a prompt, as its JSON without the blanks between values: messages, a text or the ids of tokens.
- * @returns undefined: it is shorter than a block, and no conversation is named
+ * @returns the hashes, or undefined where the prompt is shorter than a block and names no conversation
  */
 export function prefixOf(fields: PromptFields, { tenant, model }: Owner): Prefix | undefined {
   const owner = fnv(BASIS, encoder.encode(JSON.stringify([tenant, model])));
@@ -35,7 +38,7 @@ export function prefixOf(fields: PromptFields, { tenant, model }: Owner): Prefix
   return hashes.length === 0 && session === 0 ? undefined : { session, bytes, hashes };
 }
 
-/** FNV-1a, 32 bits, of the text until the end of each block. */
+/** Returns FNV-1a hashes, 32 bits, of the text until the end of each block. */
 function hashesOf(fields: PromptFields, owner: number): Pick<Prefix, 'bytes' | 'hashes'> {
   const hashes: number[] = [];
   let hash = owner;
@@ -67,7 +70,10 @@ function isEscaped(json: Uint8Array, at: number): boolean {
   return (at - 1 - before) % 2 === 1;
 }
 
-/** The whole name counts, so that `session-1` is not the beginning of `session-12`. */
+/**
+ * Returns the hash of a conversation's whole name, so that `session-1` is not the beginning of `session-12`; 0 where
+ * there is none.
+ */
 function sessionOf(fields: PromptFields, owner: number): number {
   for (const [index, name] of SESSION_FIELDS.entries()) {
     const json = fields[name];
@@ -77,7 +83,7 @@ function sessionOf(fields: PromptFields, owner: number): number {
   return 0;
 }
 
-/** Neither empty, nor null, nor too long. */
+/** Returns whether a value can name a conversation: it is neither empty, nor null, nor too long. */
 function isName(json: Uint8Array): boolean {
   return (json[0] === QUOTE ? json.byteLength > 2 : beginsObject(json)) && json.byteLength <= SESSION_BYTES;
 }

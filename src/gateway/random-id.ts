@@ -1,10 +1,10 @@
 import { randomText } from '../durable/random-text.ts';
 
 const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-/** 62^24 is more than 2^142: such an id cannot be guessed. */
+/** The digits of an id: 62^24 is more than 2^142, so an id cannot be guessed. */
 const LENGTH = 24;
 
-/** An id as OpenAI's are: a prefix that says what it is of, and random letters and digits. */
+/** Returns an id in OpenAI's form: a prefix that names the kind of object, then random letters and digits. */
 export function randomId(prefix: string): string {
   return prefix + randomText(LENGTH, DIGITS);
 }

@@ -1,53 +1,61 @@
 import { freeBytes } from '../durable/free-bytes.ts';
 import { HttpError } from './errors.ts';
 
-/** How bodies are received: in pieces, within a time; and what becomes of refused ones. */
+/** Bodies are received in pieces, within a time; refused ones are read and thrown away. */
 
 /**
- * How many bytes of a refused body the gateway reads and throws away. A client that is still sending when the answer
+ * The gateway reads and throws away this many bytes of a refused body. A client that is still sending when the answer
  * comes sees a broken connection instead of it.
  */
 const DISCARDED_BYTES = 256 * 1024 * 1024;
-/** A client that has sent nothing for this long, ms, waits for its answer; or its machine has much to do. */
+/** A client that has sent nothing for this many ms waits for its answer; or its machine has much to do. */
 const DISCARD_IDLE_MS = 5000;
 
 /**
- * A body is late after this time without a byte, ms. This many bytes give it a second more, up to the same time again.
+ * A body is late after this many ms without a byte. SLOWEST_BYTES_PER_SECOND bytes give it a second more, up to the
+ * same time again.
  */
 export const BODY_WITHIN_MS = 30_000;
 const SLOWEST_BYTES_PER_SECOND = 32 * 1024;
 
-/** While a piece is being stored, its sender is not late, ms. */
+/** While a piece is being stored, its sender is not late: the watch looks again after this many ms. */
 const LOOK_AGAIN_MS = 1000;
 
-/** Bytes of a body that are read at a time. */
+/** The gateway reads this many bytes of a body at a time. */
 export const RECEIVE_BYTES = 64 * 1024;
 /**
- * Bytes of the first buffer, until a read fills it: with large ones 500 bodies that come byte by byte would hold 32 MB.
+ * The bytes of the first buffer, until a read fills it: with large ones 500 bodies that come byte by byte would hold
+ * 32 MB.
  */
 const FIRST_BYTES = 4096;
 
 /**
- * Bodies that are read and thrown away side by side. Each leaves up to half a megabyte with its connection, where the
- * runtime's HTTP server reads ahead (docs/decisions/large-bodies.md).
+ * The most bodies that are read and thrown away side by side. Each leaves up to half a megabyte with its connection,
+ * where the runtime's HTTP server reads ahead (docs/decisions/large-bodies.md).
  */
 const MOST_DISCARDS = 4;
 /**
- * A body of up to this length is read only while no other is, and does not wait for that: the kernels between take it,
- * and its caller hears the answer.
+ * A body of up to this many bytes is discarded only while no other is, and does not wait for its turn: the kernels in
+ * between take it, and its caller receives the answer.
  */
 const KERNEL_BYTES = 4 * 1024 * 1024;
-/** Others that wait; callers of any more are answered at once, and see a broken connection instead. */
+/**
+ * The most other bodies that wait to be discarded; callers of any more are answered at once, and see a broken
+ * connection instead.
+ */
 const MOST_WAITING = 112;
-/** Each that waits looks whether it may begin after so long, ms, then after twice as long. */
+/**
+ * A body that waits to be discarded looks whether it may begin after `first` ms, then after twice as long each time,
+ * up to `most`.
+ */
 const DISCARD_POLL_MS = { first: 20, most: 1000 };
-/** Bodies that are read or wait for it, and those among them that are read. */
+/** The number of bodies that are being discarded or wait for it; `read` counts those that are being discarded. */
 let discards = 0;
 let read = 0;
 
 /**
- * Gives each piece to `take` as it comes, until that returns false: the rest can be discarded. Each lies in the same
- * buffer as the one before. The time that `take` needs is not the sender's.
+ * Gives each piece of a body to `take` as it comes, until that returns false: the rest can be discarded. Each piece
+ * lies in the same buffer as the one before. The time that `take` needs is not the sender's.
  * @throws HttpError 408
  */
 export async function receive(
@@ -63,7 +71,7 @@ export async function receive(
   const watch = () => {
     const leftMs = isTaken ? LOOK_AGAIN_MS : lateAt - Date.now();
     if (leftMs > 0) {
-      // Looked at again when a body of which nothing more comes would be late.
+      // The watch looks again when a body that sends nothing more would be late.
       timer = setTimeout(watch, leftMs);
       return;
     }
@@ -73,12 +81,12 @@ export async function receive(
   watch();
   try {
     for (;;) {
-      // A read that waits when the stream is cancelled ends, or fails on Cloudflare.
+      // A read that waits when the stream is cancelled ends, or on Cloudflare fails.
       const { done, value } = await reader.read(buffer).catch((error: unknown) => {
         throw isLate ? tooSlow() : error;
       });
       if (isLate) throw tooSlow();
-      // At the end too: an empty part of it, or none where the stream was cancelled.
+      // The last read returns the buffer too, as an empty part of it, or none where the stream was cancelled.
       if (value) buffer = new Uint8Array(value.buffer as ArrayBuffer);
       if (done) return;
       // A fast sender gets no more time than it had at the beginning, or it could then stand still.
@@ -98,18 +106,19 @@ export async function receive(
 }
 
 /**
- * Reads what comes and keeps nothing, so that a caller that is still sending hears the answer; of a flood of them only
+ * Reads a body and keeps nothing, so that a caller that is still sending receives the answer; of a flood of them only
  * as many as may wait for it. Never throws.
- * @param waitMs for its turn: others may be read first; beyond it the caller is answered at once
+ * @param waitMs how long the body waits for its turn, since others may be read first; after that the caller is
+ * answered at once
  */
 export async function discardBody(request: Request, waitMs = BODY_WITHIN_MS): Promise<void> {
   if (!request.body || request.body.locked) return;
-  // This caller has sent no body yet, and sends none once it has the answer. Reading would ask the caller for it.
+  // This caller has sent no body yet, and sends none once it has the answer. Reading would request the body.
   if (/100-continue/i.test(request.headers.get('expect') ?? '')) return;
   const length = announcedLength(request) ?? Number.POSITIVE_INFINITY;
   // Reading only the beginning would not save the answer.
   if (Number.isFinite(length) && length > DISCARDED_BYTES) return;
-  // A short body has come already, or nearly: reading it is worth the answer.
+  // A short body has arrived already, or nearly: reading it is worth the answer.
   const isShort = length <= RECEIVE_BYTES;
   const turn = length <= KERNEL_BYTES ? { beside: 0, waitMs: 0 } : { beside: MOST_DISCARDS - 1, waitMs };
   const leave = isShort ? () => {} : await takePlace(request.signal, turn);
@@ -118,7 +127,7 @@ export async function discardBody(request: Request, waitMs = BODY_WITHIN_MS): Pr
   const end = () => void reader.cancel().catch(() => {});
   const timer = setTimeout(end, BODY_WITHIN_MS);
   let idle: ReturnType<typeof setTimeout>;
-  // One buffer for all of it: a body that is refused for lack of memory must not take any.
+  // One buffer serves all of the body: a body that is refused for lack of memory must not take any.
   let buffer = new Uint8Array(RECEIVE_BYTES);
   try {
     for (let size = 0; size <= DISCARDED_BYTES; ) {
@@ -130,7 +139,7 @@ export async function discardBody(request: Request, waitMs = BODY_WITHIN_MS): Pr
       size += value.byteLength;
     }
   } catch {
-    // The sender is gone.
+    // The sender has left.
   } finally {
     freeBytes(buffer);
     leave();
@@ -142,8 +151,8 @@ export async function discardBody(request: Request, waitMs = BODY_WITHIN_MS): Pr
 
 /**
  * Waits until a body may be read and thrown away.
- * @param turn beside how many others at most, and how long it waits for that
- * @returns gives its place back; null: it may not
+ * @param turn the most others beside which it may be read, and how long it waits for that
+ * @returns a function that gives its place back, or null where it may not be read
  */
 async function takePlace(
   signal: AbortSignal,
@@ -159,9 +168,9 @@ async function takePlace(
     discards -= 1;
     if (isRead) read -= 1;
   };
-  // As in `readBody`: of a request that is dropped nothing below runs.
+  // The runtime runs nothing below for a request that it drops, as in `readBody`.
   signal.addEventListener('abort', leave);
-  // It polls: on Cloudflare no request can wait for a promise that another one resolves.
+  // This waits by polling: on Cloudflare no request can wait for a promise that another one resolves.
   const begunAt = Date.now();
   for (
     let pollMs = DISCARD_POLL_MS.first;
@@ -170,7 +179,7 @@ async function takePlace(
   ) {
     if (Date.now() - begunAt >= turn.waitMs) leave();
     if (isOver) return null;
-    // Spread at random, or all would look at the same moments and only the first would find room.
+    // The times are spread at random: otherwise all would look at the same moments, and only the first would find room.
     await new Promise((done) => setTimeout(done, pollMs * (0.5 + Math.random() / 2)));
   }
   if (isOver) return null;
@@ -179,7 +188,7 @@ async function takePlace(
   return leave;
 }
 
-/** The length of the body by the head of its request; null: it says none. */
+/** Returns the length of the body by the head of its request, or null where the head has none. */
 export function announcedLength(request: Request): number | null {
   const header = request.headers.get('content-length');
   return header !== null && /^\d{1,15}$/.test(header) ? Number(header) : null;

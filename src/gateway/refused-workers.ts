@@ -5,7 +5,7 @@ import { callFleet } from './objects/calls.ts';
 import { isNamedQueue, queueIdOf } from './objects/queue-ids.ts';
 import type { Environment } from './routes/route.ts';
 
-/** The gateway tells the fleet object at most once in this time, ms: refused workers may not cause more load. */
+/** The gateway tells the fleet object at most once in this many ms: refused workers may not cause more load. */
 const TELL_EVERY_MS = 1000;
 let toldAt = 0;
 
@@ -40,6 +40,6 @@ export const noteRefusedWorkers: MiddlewareHandler<Environment> = async (context
     toldAt = Date.now();
     await callFleet(env, queueId, (fleet) => fleet.refused(refused));
   } catch {
-    // The worker is refused in any case.
+    // The worker is refused even if this cannot be noted.
   }
 };

@@ -1,12 +1,12 @@
-/** Of a request, all but its body. */
+/** A request without its body. */
 export interface RequestHead {
   readonly method: string;
-  /** The whole address. */
+  /** The request's whole address. */
   readonly url: string;
   readonly headers: HeadersOfRequest;
 }
 
-/** Names are in small letters. */
+/** A request's headers; their names are in small letters. */
 interface HeadersOfRequest extends Iterable<[name: string, value: string]> {
   get(name: string): string | null;
   has(name: string): boolean;

@@ -3,8 +3,8 @@ import { type Dialect, dialectOf, isRequestId } from '../protocol/index.ts';
 import type { Environment } from './routes/route.ts';
 
 /**
- * Gives each request an id, the caller's own (`X-Request-Id`) where it has one, and names it in the response. It is
- * for finding a request again and need not be unique: what happens here goes by `ownId`.
+ * Gives each request an id, the caller's own (`X-Request-Id`) where it has one, and returns it in the response. The id
+ * is for finding a request again and need not be unique: the gateway itself uses `ownId`.
  */
 export const nameRequest: MiddlewareHandler<Environment> = async (context, next) => {
   const ownId = crypto.randomUUID();
@@ -13,7 +13,8 @@ export const nameRequest: MiddlewareHandler<Environment> = async (context, next)
   context.set('requestId', isRequestId(given) ? given : ownId);
   await next();
   const { res } = context;
-  // The response to an upgrade is handed back as it is; an answer of an object has these already, and may not be changed.
+  // The response to an upgrade is handed back as it is; an answer of an object has these already, and may not be
+  // changed.
   if (res.status === 101) return;
   const headers = requestIdHeaders(context.get('requestId'), dialectOf(context.req.path));
   for (const [name, value] of Object.entries(headers)) {
@@ -21,7 +22,7 @@ export const nameRequest: MiddlewareHandler<Environment> = async (context, next)
   }
 };
 
-/** What names a request in its response; Anthropic's clients look for a name of their own. */
+/** Returns the headers that carry a request's id in its response; Anthropic's clients read a header of their own. */
 export function requestIdHeaders(requestId: string, dialect: Dialect): Record<string, string> {
   const headers = { 'x-request-id': requestId };
   return dialect === 'anthropic' ? { ...headers, 'request-id': requestId } : headers;

@@ -1,12 +1,12 @@
 import * as z from 'zod';
 import { FleetSpec } from '../scheduler/spec.ts';
 
-/** Only tells what would happen. */
+/** Whether the request only asks what would happen. */
 const dry_run = z.boolean().default(false);
 
 export const SpecRequest = z.object({ spec: FleetSpec, dry_run });
 
-/** A problem of the attention list, by its id. */
+/** A request that names a problem of the attention list by its id. */
 export const AcknowledgeRequest = z.object({ id: z.string().min(1).max(1024) });
 
 export const ControlRequest = z.object({ dry_run });

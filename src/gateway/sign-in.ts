@@ -7,26 +7,30 @@ import type { RequestHead } from './request-head.ts';
 import { allTokens, hasExpired, hexOf, sha256Of, type TokenSources } from './tokens.ts';
 
 /**
- * Signing in to the page: a token is posted once, and a cookie stands for it. The cookie holds a random id; its hash
- * is kept with the token's hash by the fleet object of the default queue, whichever queue the page shows. Somebody who
- * is signed in may do what the token may, for as long as the token is configured.
+ * The functions of this file sign people in to the page: a token is posted once, and a cookie stands for it. The
+ * cookie holds a random id; the fleet object of the default queue keeps the id's hash with the token's, whichever
+ * queue the page shows. Somebody who is signed in may do what the token may, for as long as the token is configured.
  */
 
-/** How long a cookie is good for, ms: a working day. */
+/** A cookie is good for this many ms: a working day. */
 const GOOD_FOR_MS = 12 * 3_600_000;
 
-/** Browsers take `__Host-` over TLS alone, for the whole host, and from no other host of the domain. */
+/**
+ * The cookies' names. Browsers take `__Host-` over TLS alone, for the whole host, and from no other host of the
+ * domain.
+ */
 const COOKIES = { overTls: '__Host-worker-vllm', else: 'worker-vllm' };
 
 export interface SignedIn {
-  /** Epoch ms */
+  /** When the sign-in ends, epoch ms. */
   expires_at: number;
-  /** For `Set-Cookie`. */
+  /** The value of `Set-Cookie`. */
   cookie: string;
 }
 
 /**
- * @param basePath under which browsers see this gateway, "/" or "/queue/"
+ * Signs a person in with a token.
+ * @param basePath the path under which browsers see this gateway, "/" or "/queue/"
  * @param now epoch ms
  */
 export async function signIn(
@@ -43,7 +47,7 @@ export async function signIn(
   return { expires_at, cookie: cookieWith(request, id, basePath, GOOD_FOR_MS / 1000) };
 }
 
-/** @returns for `Set-Cookie`: the browser forgets it too */
+/** Signs a person out. @returns the value of `Set-Cookie` with which the browser forgets the cookie too */
 export async function signOut(
   request: RequestHead,
   env: Pick<Env, 'objects'>,
@@ -57,7 +61,10 @@ export async function signOut(
   return cookieWith(request, '', basePath, 0);
 }
 
-/** When the cookie of a request ends, and for which token it stands; null: the request has no valid cookie. */
+/**
+ * Returns the token for which the cookie of a request stands, and when the cookie ends; null where the request has no
+ * valid cookie.
+ */
 export async function signedIn(
   request: RequestHead,
   env: TokenSources,
@@ -71,15 +78,15 @@ export async function signedIn(
 }
 
 /**
- * The entry of the token for which a request's cookie stands; null: the request has no valid cookie.
- * @throws HttpError 403 for a change, or a WebSocket, that another page than ours asks for
+ * Returns the entry of the token for which a request's cookie stands; null where the request has no valid cookie.
+ * @throws HttpError 403 for a change, or a WebSocket, that another page than ours requests
  */
 export async function entryOfCookie(
   request: RequestHead,
   env: TokenSources,
 ): Promise<(TokenEntry & { signed_in: string }) | null> {
   if (idIn(request) === null) return null;
-  // Answers to others cannot be read, so only what changes something, or opens a socket, is of use to them.
+  // Other pages cannot read answers, so only what changes something, or opens a socket, is of use to them.
   const onlyReads = request.method === 'GET' || request.method === 'HEAD';
   if (!onlyReads || request.headers.has('upgrade')) requireOwnPage(request);
   const found = await signedIn(request, env);
@@ -87,13 +94,13 @@ export async function entryOfCookie(
 }
 
 /**
- * Whether a browser says that a page of this gateway asks. Pages cannot make these headers up.
+ * Checks that a browser says that a page of this gateway sent the request. Pages cannot make these headers up.
  * @throws HttpError 403 where it does not
  */
 export function requireOwnPage({ headers, url }: RequestHead): void {
   const site = headers.get('sec-fetch-site');
   const origin = headers.get('origin');
-  // Proxies often rewrite Host, and then tell it here.
+  // Proxies often rewrite Host, and then send the original in X-Forwarded-Host.
   const hosts = [headers.get('host') ?? new URL(url).host, headers.get('x-forwarded-host')];
   const isOwn =
     site !== null
@@ -107,7 +114,7 @@ export function requireOwnPage({ headers, url }: RequestHead): void {
   );
 }
 
-/** What the cookie of a request holds; null: there is none. */
+/** Returns the value of a request's cookie, or null where it has none. */
 function idIn(request: RequestHead): string | null {
   const cookies = (request.headers.get('cookie') ?? '').split(/;\s*/).map((pair) => pair.split('='));
   const value = (name: string) => cookies.find(([own]) => own === name)?.[1];
@@ -115,7 +122,7 @@ function idIn(request: RequestHead): string | null {
 }
 
 function cookieWith(request: RequestHead, id: string, basePath: string, seconds: number): string {
-  // If a proxy does not tell the truth here, the browser refuses the cookie, and nobody else is harmed.
+  // If a proxy misreports the protocol, the browser refuses the cookie, and nobody else is harmed.
   const isTls = /^https/.test(request.headers.get('x-forwarded-proto') ?? new URL(request.url).protocol);
   const name = isTls && basePath === '/' ? COOKIES.overTls : COOKIES.else;
   const secure = isTls ? '; Secure' : '';

@@ -30,7 +30,7 @@ import { keptResponseProblem } from './inference/kept-responses.ts';
 import { toldJob } from './objects/job-files.ts';
 import { KEPT_FACTS, type ReadJob } from './objects/read-job.ts';
 
-/** Submissions of jobs as callers write them, and what callers are told about refused ones. */
+/** This file reads submissions of jobs as callers write them, and makes the errors for refused ones. */
 
 /** Parses a job, or an array of jobs, and keeps their payloads as they were written. @throws HttpError 400 */
 export function parseJobs(bytes: Uint8Array): unknown {
@@ -38,6 +38,7 @@ export function parseJobs(bytes: Uint8Array): unknown {
 }
 
 /**
+ * Reads one submission.
  * @param bound what its submitter may ask for
  * @returns the error rather than throwing it, since in an array it concerns one job only
  */
@@ -86,7 +87,7 @@ export function readFacts(jobType: string, payload: string): JobFacts | HttpErro
   }
 }
 
-/** Returns the error that forbids the submitter to ask this of an engine, or null. */
+/** Returns the error that forbids the submitter to ask an engine for a job's body, or null. */
 export function factsProblem({ request, body, model }: JobFacts, bound: Bounds): HttpError | null {
   const kept = keptResponseProblem(request.path, body.previousId);
   if (kept !== null) return new HttpError(400, `payload.path: ${kept}`, 'invalid_job');
@@ -101,8 +102,8 @@ export function factsProblem({ request, body, model }: JobFacts, bound: Bounds):
 }
 
 /**
- * Returns whether the token may name the pool whatever the pool's workers serve: the name of the pool is one of those
- * that the token is for.
+ * Returns whether the token may name the pool, whatever its workers serve: the pool's name is one of those that the
+ * token is for.
  */
 function mayNamePool(pool: string | undefined, { models }: Bounds): boolean {
   return pool === undefined || models === null || models.some((pattern) => matchesPattern(pattern, pool));
@@ -121,7 +122,7 @@ function engineRequestProblem(payload: unknown): string | null {
   return `payload.path: ${method} ${path} is no inference route. Jobs reach those alone, such as POST /v1/completions; docs/protocol.md lists them.`;
 }
 
-/** Why the answer of a job cannot be read as a stream; null: it can. */
+/** Returns why the answer of a job cannot be read as a stream, or null where it can. */
 function streamProblemOf(
   jobType: string,
   { input }: Record<string, unknown>,
@@ -136,8 +137,8 @@ function streamProblemOf(
 }
 
 /**
- * Submits those that could be read, in one commit.
- * @param read in order, each a job or why it is none
+ * Submits the jobs that could be read, in one commit.
+ * @param read a job or the error for it, in order
  * @returns what became of each, in order
  */
 export async function submitAll(
@@ -162,14 +163,14 @@ const REJECTION_STATUS = {
   invalid_webhook: 400,
 } as const;
 
-/** A submission that the queue did not take. */
+/** Returns the error for a submission that the queue did not take. */
 export function rejection(answer: HeardAnswer | undefined): HttpError {
   if (!answer || answer.ok) return new HttpError(500, 'The queue did not answer for this job.');
   const headers = answer.reason === 'queue_full' ? retryAfter(answer.retry_after_seconds) : {};
   return new HttpError(REJECTION_STATUS[answer.reason], answer.message, answer.reason, headers);
 }
 
-/** An error as the entry of one job among several. */
+/** Returns an error as the entry of one job among several. */
 export function errorOf(error: HttpError) {
   const seconds = error.headers['retry-after'];
   return {

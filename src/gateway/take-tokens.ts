@@ -4,7 +4,7 @@ import { endTokens } from './objects/sockets.ts';
 import { auditConfiguredTokens, replaceTokens } from './tokens.ts';
 
 /**
- * From now on these tokens are configured; connections and requests of those that are gone end.
+ * Configures these tokens from now on; connections and requests of tokens that are not among them end.
  * @param text as `env.TOKENS`
  * @throws Error when the text is not what `worker-vllm token create` writes
  */
@@ -12,6 +12,7 @@ export async function takeTokens(env: Env, text: string): Promise<void> {
   const ended = replaceTokens(text, env);
   await tellLimitsOfFile(env);
   await endTokens(env, ended);
-  // If it cannot be recorded now, it is with the next use of a token; no token is good for longer because of that.
+  // If the audit cannot record this now, it does so with the next use of a token; no token is good for longer because
+  // of that.
   await auditConfiguredTokens(env).catch(() => {});
 }

@@ -6,11 +6,11 @@ import { entryNow, type TokenSources } from './tokens.ts';
 const EVERY_MS = 1000;
 
 /**
- * Watches the token of something that lasts, until `stop` is called. The queue itself ends the requests and the workers
- * of a token; with this the gateway ends what it holds for a caller, a long poll or a socket.
+ * Watches the token of a long poll or a socket, until the returned function is called. The queue itself ends the
+ * requests and the workers of a token; with this the gateway ends what it holds for a caller.
  * @param over called once, when the token was revoked or rotated, has expired, or may not do any more what it opened
- * @param denialOf returns why a token as it is now may not do that, or null
- * @returns stop
+ * @param denialOf returns why a token may not do that now, or null
+ * @returns a function that stops watching
  */
 export function watchToken(
   caller: TokenEntry | null,

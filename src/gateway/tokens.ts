@@ -7,23 +7,23 @@ import { HttpError } from './errors.ts';
 import { callFleet } from './objects/calls.ts';
 
 /**
- * The tokens there are: those of `TOKENS` or a token file, which the gateway is given, and those that were made with
- * `POST /api/tokens`, which the fleet object of the default queue keeps.
+ * The sources of the tokens: `TOKENS` or a token file, which the gateway is given, and the fleet object of the default
+ * queue, which keeps those that were made with `POST /api/tokens`.
  */
 
 export type TokenSources = Pick<Env, 'TOKENS' | 'objects'>;
 
-/** How old the fleet object's list may be, ms: a revoked token is refused after that. */
+/** The fleet object's list may be this many ms old: a revoked token is refused after that. */
 const FRESH_MS = 1000;
-/** Uses of tokens are reported once in this time, ms. */
+/** Uses of tokens are reported once in this many ms. */
 const TELL_USES_MS = 60_000;
 
 let parsed: { text: string; entries: TokenEntry[] } = { text: '', entries: [] };
-/** The tokens as text, where they were replaced since this process was started; null: they were not. */
+/** The tokens as text, where they were replaced since this process was started; otherwise null. */
 let replaced: string | null = null;
 
 /**
- * The tokens that are configured: those of `env.TOKENS`, unless they were replaced since.
+ * Returns the tokens that are configured: those of `env.TOKENS`, unless they were replaced since.
  * @throws Error when the text is not what `worker-vllm token create` writes: better no service than an open one
  */
 export function configuredTokens({ TOKENS: text }: Pick<Env, 'TOKENS'>): TokenEntry[] {
@@ -36,7 +36,7 @@ export function configuredTokens({ TOKENS: text }: Pick<Env, 'TOKENS'>): TokenEn
 }
 
 /**
- * From now on these are configured. A queue that asks for tokens goes on to ask, also where none is left.
+ * Configures these tokens from now on. A queue that asks for tokens goes on to ask, also where none is left.
  * @param text as `env.TOKENS`
  * @returns the tokens from before whose connections and requests have to end
  * @throws Error as `configuredTokens`
@@ -49,30 +49,30 @@ export function replaceTokens(text: string, env: Pick<Env, 'TOKENS'>): EndedToke
   return endedTokens(before, entries);
 }
 
-/** No tokens were configured when this process was started: only this machine is served. */
+/** Returns whether no tokens were configured when this process was started: then only this machine is served. */
 export function isOpen(env: Pick<Env, 'TOKENS'>): boolean {
   return replaced === null && configuredTokens(env).length === 0;
 }
 
-/** What the fleet object keeps, as this gateway last heard it. */
+/** The tokens that the fleet object keeps, as this gateway last read them. */
 let kept: { at: number; version: number | null; entries: TokenEntry[] } = {
   at: Number.NEGATIVE_INFINITY,
   version: null,
   entries: [],
 };
 
-/** How often the list was forgotten: an answer to a call from before that is out of date. */
+/** The number of times that the list was forgotten: an answer to a call from before the last time is out of date. */
 let changes = 0;
 
-/** The gateway has changed what is kept. */
+/** Forgets the list, since the gateway has changed the kept tokens. */
 export function forgetKeptTokens(): void {
   changes += 1;
   kept.at = Number.NEGATIVE_INFINITY;
 }
 
 /**
- * The tokens that the fleet object keeps, no older than a second and the time of a call. While one request asks for
- * news, the others go by what was known.
+ * Returns the tokens that the fleet object keeps, no older than a second and the time of a call. While one request
+ * reads them again, the others use the list that was known.
  * @throws HttpError 503 where they were never read, and cannot be
  */
 async function keptTokens(env: TokenSources): Promise<TokenEntry[]> {
@@ -91,12 +91,15 @@ async function keptTokens(env: TokenSources): Promise<TokenEntry[]> {
   return kept.entries;
 }
 
-/** All tokens, those of a file first. @throws HttpError as `keptTokens` */
+/** Returns all tokens, those of a file first. @throws HttpError as `keptTokens` */
 export async function allTokens(env: TokenSources): Promise<TokenEntry[]> {
   return [...configuredTokens(env), ...(await keptTokens(env))];
 }
 
-/** What a connection was opened with, as it is now; undefined: it is not good any more. Null: there were no tokens. */
+/**
+ * Returns the entry now of the token that a connection was opened with; undefined where it is not good any more, null
+ * where there were no tokens.
+ */
 export async function entryNow(
   caller: TokenEntry | null,
   env: TokenSources,
@@ -107,7 +110,8 @@ export async function entryNow(
 }
 
 /**
- * The entry of a token. It is compared with every entry, each in constant time, so that the time taken tells nothing.
+ * Returns the entry of a token. The token is compared with every entry, each in constant time, so that the time taken
+ * tells nothing.
  * @throws HttpError 401
  */
 export async function entryOfToken(token: string, env: TokenSources): Promise<TokenEntry> {
@@ -137,20 +141,20 @@ export function hasExpired({ expires_at }: TokenEntry): boolean {
   return expires_at !== undefined && Date.parse(expires_at) <= Date.now();
 }
 
-/** By the token's hash, epoch ms: uses that the fleet object has not been told of yet. */
+/** The uses that the fleet object has not been told of yet: epoch ms by the token's hash. */
 const uses = new Map<string, number>();
 let toldAt = 0;
 
 async function noteUse({ sha256 }: TokenEntry, env: TokenSources): Promise<void> {
   uses.set(sha256, Date.now());
-  // No request fails for this; a use that cannot be noted now goes with the next.
+  // No request fails for this; a use that cannot be reported now goes with the next.
   if (Date.now() - toldAt >= TELL_USES_MS) await tellUses(env).catch(() => {});
 }
 
-/** The tokens that the audit was last told of. */
+/** The configured tokens that the audit was last told of. */
 let audited: TokenEntry[] = [];
 
-/** Tells the audit which tokens are configured, where they have changed since it was told. @throws HttpError as `callFleet` */
+/** Tells the audit which tokens are configured, where they have changed since. @throws HttpError as `callFleet` */
 export async function auditConfiguredTokens(env: TokenSources): Promise<void> {
   const before = audited;
   const entries = configuredTokens(env);
@@ -164,7 +168,7 @@ export async function auditConfiguredTokens(env: TokenSources): Promise<void> {
   }
 }
 
-/** Has the fleet object note them. @returns when each token was last used, by its hash, epoch ms */
+/** Reports the uses of tokens to the fleet object. @returns when each token was last used, epoch ms by its hash */
 export async function tellUses(env: TokenSources): Promise<Record<string, number>> {
   toldAt = Date.now();
   await auditConfiguredTokens(env);
@@ -174,14 +178,14 @@ export async function tellUses(env: TokenSources): Promise<Record<string, number
   return all;
 }
 
-/** A random token with the prefix of this project's tokens. */
+/** Returns a random token with the prefix of this project's tokens. */
 export function randomToken(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(32));
   const base64 = btoa(String.fromCharCode(...bytes));
   return `wv_${base64.replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '')}`;
 }
 
-/** Lower-case hex. */
+/** Returns a text's SHA-256 in lower-case hex. */
 export async function sha256Of(text: string): Promise<string> {
   return hexOf(new Uint8Array(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text))));
 }
@@ -190,7 +194,7 @@ export function hexOf(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** Whether two texts are the same; the time it takes tells nothing but their lengths. */
+/** Returns whether two texts are the same; the time it takes tells nothing but their lengths. */
 export function equalInConstantTime(one: string, other: string): boolean {
   let difference = one.length ^ other.length;
   for (let i = 0; i < one.length; i++) difference |= one.charCodeAt(i) ^ other.charCodeAt(i);

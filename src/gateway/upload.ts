@@ -9,30 +9,33 @@ import { callFiles } from './objects/calls.ts';
 import { announcedLength, discardBody, RECEIVE_BYTES, receive } from './receive.ts';
 
 /**
- * Uploads that are on their way at a time: in all, and of one tenant. Each holds its memory as long as its sender
- * takes, so one tenant must not take all places, nor uploads the memory of other bodies.
+ * The most uploads at a time, of one tenant and in all. Each holds its memory as long as its sender takes, so one
+ * tenant must not take all places, nor uploads the memory of other bodies.
  */
 const MOST_UPLOADS = { ofTenant: 16, ofAll: 48 };
-/** Memory of one upload: the piece being filled, its copy on its way to the object, and twice the last chunk. */
+/**
+ * The memory of one upload, bytes: the piece being filled, its copy on its way to the object, and twice the last
+ * chunk.
+ */
 const UPLOAD_BYTES = 2 * (PIECE_BYTES + RECEIVE_BYTES);
 
-/** What a form has beside the bytes of its file, at most. */
+/** The most bytes that a form has beside those of its file. */
 const FORM_BYTES = 64 * 1024;
 
 const uploads = { ofAll: 0, ofTenant: new Map<string, number>() };
 
-/** An upload whose bytes are stored; it is kept only when the object is told to. */
+/** An upload whose bytes are stored; the object keeps it only when told to. */
 export interface Uploaded extends FormFields {
   bytes: number;
 }
 
 /**
  * Stores the body of a request, a form with one file or the file itself, piece by piece as it comes.
- * @param tenant whose upload it is; null: nobody's, where no tokens are configured
- * @param most bytes of the file
- * @param abandon is called when the caller is gone: nothing after this call runs then
- * @throws HttpError 400 for a body that is no such form, 408 when it comes too slowly, 413 when the file is too
- *   long, 429 and 503 while there are too many uploads
+ * @param tenant the tenant of the upload; null where no tokens are configured
+ * @param most the most bytes of the file
+ * @param abandon called when the caller has left: the runtime runs nothing after this call then
+ * @throws HttpError 400 for a body that is no such form, 408 when it comes too slowly, 413 when the file is too long,
+ * 429 and 503 while there are too many uploads
  */
 export async function storeUpload(
   request: Request,
@@ -44,7 +47,7 @@ export async function storeUpload(
   try {
     if ((announcedLength(request) ?? 0) > most + FORM_BYTES) throw tooLong(most);
     release = takePlace(env, tenant);
-    // As in `readBody`: of a request that is dropped nothing below runs.
+    // The runtime runs nothing below for a request that it drops, as in `readBody`.
     request.signal.addEventListener('abort', () => {
       release();
       abandon();
@@ -93,20 +96,20 @@ async function store(
   if (problem !== null) throw problem;
   const fields = form.end();
   cutter.end();
-  // An empty file has a piece too.
+  // An empty file has one piece, too.
   if (number === 0) stored = callFiles(env, queueId, (files) => files.put(id, 0, new Uint8Array()));
   if (!(await stored)) throw broken();
   return { ...fields, bytes: cutter.bytes };
 }
 
-/** What takes the bytes of an upload: a form, or the file as it is. */
+/** Returns the reader of an upload's bytes: a form, or the file as it is. */
 function readerOf({ headers }: Request, onFile: (bytes: Uint8Array) => void): Pick<FileForm, 'push' | 'end'> {
   const boundary = boundaryOf(headers.get('content-type'));
   if (boundary !== null) return new FileForm(boundary, onFile);
   return { push: onFile, end: () => ({ filename: '', fields: new Map() }) };
 }
 
-/** @returns gives it back, once @throws HttpError 429, 503 */
+/** Takes a place among the uploads. @returns a function that gives it back, once @throws HttpError 429, 503 */
 function takePlace(env: Env, tenant: string | null): () => void {
   const own = tenant === null ? 0 : (uploads.ofTenant.get(tenant) ?? 0);
   if (own >= MOST_UPLOADS.ofTenant) {
@@ -140,7 +143,10 @@ function tooLong(most: number): HttpError {
   return new HttpError(413, message, 'too_large');
 }
 
-/** The pieces that were stored are gone: storing one took minutes, or a caller removed the file. */
+/**
+ * Returns the error for an upload whose stored pieces are gone: storing one took minutes, or a caller removed the
+ * file.
+ */
 function broken(): HttpError {
   return new HttpError(503, 'The upload was given up: upload the file again.', 'upload_lost', retryAfter(1));
 }

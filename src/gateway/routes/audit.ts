@@ -17,7 +17,7 @@ import { type Gateway, route } from './route.ts';
 
 const PARAMETERS = ['since', 'until', 'actor', 'action', 'target', 'limit', 'cursor', 'queue_id'];
 
-/** What people did. */
+/** Registers the route that lists people's actions. */
 export function auditRoute(app: Gateway): void {
   route(app, {
     method: 'GET',
@@ -65,10 +65,10 @@ function nextOf(entries: readonly AuditEntry[], { limit }: AuditWanted): string 
   return entries.length < limit ? null : String(entries.at(-1)!.seq);
 }
 
-/** All entries, asked for page by page as they are read. */
+/** Returns all entries; they are read from the fleet object page by page as the caller reads them. */
 async function linesOf(env: Env, wanted: AuditWanted): Promise<Response> {
   const encoder = new TextEncoder();
-  // Before the response begins: what cannot be read is an error, not an empty export.
+  // The first page is read before the response begins: a list that cannot be read is an error, not an empty export.
   let page: AuditEntry[] | null = await ask(env, wanted);
   const body = new ReadableStream<Uint8Array>({
     async pull(controller) {

@@ -16,11 +16,11 @@ import { wholeNumber } from '../parameters.ts';
 import { randomId } from '../random-id.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
-/** Batches of a page: OpenAI's numbers. */
+/** The batches of a page: OpenAI's numbers. */
 const PAGE = { usual: 20, most: 100 };
 const BODY_BYTES = 64 * 1024;
 
-/** OpenAI's Batch API. */
+/** Registers OpenAI's Batch API. */
 export function batchRoutes(app: Gateway): void {
   route(app, {
     method: 'POST',
@@ -129,7 +129,7 @@ async function shown({ env, req }: GatewayContext, batch: Batch) {
 
 type BatchesStub = Parameters<Parameters<typeof callBatches>[2]>[0];
 
-/** @throws HttpError 404 */
+/** Returns what `ask` answers about the batch that the path names. @throws HttpError 404 */
 async function about(
   context: GatewayContext,
   ask: (batches: BatchesStub, id: string, viewer: string | null) => Promise<Batch | null>,
@@ -142,7 +142,9 @@ async function about(
   return batch;
 }
 
-/** Refuses faulty requests. Faults of the file show in the batch, as clients expect. */
+/**
+ * Reads the request for a new batch and refuses a faulty one. Faults of the file show in the batch, as clients expect.
+ */
 function newBatch(body: unknown, context: GatewayContext, now: number): NewBatch {
   const { env } = context;
   const parsed = parseValue(BatchRequest, body);

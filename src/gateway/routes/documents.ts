@@ -12,7 +12,10 @@ interface Documents {
   schemas: OpenApi['components']['schemas'];
 }
 
-/** What can be asked for here, for machines. Open to all: it tells nothing of this queue. */
+/**
+ * Registers the documents that describe the gateway to machines. They are open to all: they tell nothing of this
+ * queue.
+ */
 export function documentRoutes(app: Gateway): void {
   let made: Documents | null = null;
   const documents = () => {
@@ -77,7 +80,7 @@ function readDocuments(rows: readonly RouteRow[]): Documents {
   return { text, schemas: (JSON.parse(text) as OpenApi).components.schemas };
 }
 
-/** On its own, it names the others by their addresses, relative to its own. */
+/** Returns a schema on its own, which refers to the others by addresses relative to its own. */
 function standalone(id: string, schema: object): string {
   const text = JSON.stringify({
     $schema: 'https://json-schema.org/draft/2020-12/schema',

@@ -11,16 +11,16 @@ import { randomId } from '../random-id.ts';
 import { storeUpload, type Uploaded } from '../upload.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
-/** Files of a page, as asked for and at most: OpenAI's number. */
+/** The files of a page unless the caller asks for fewer, and the most: OpenAI's number. */
 const MOST_LISTED = 10_000;
 
 /** OpenAI's bounds of `expires_after[seconds]`. */
 const EXPIRES_SECONDS = { least: 3600, most: 2_592_000 };
 
-/** What callers may say that a file is for; batches make the others. */
+/** The purposes that callers may give a file; batches make the other files. */
 const UPLOADED: readonly FilePurpose[] = FILE_PURPOSES.filter((purpose) => purpose !== 'batch_output');
 
-/** OpenAI's Files API. */
+/** Registers OpenAI's Files API. */
 export function fileRoutes(app: Gateway): void {
   route(app, {
     method: 'POST',
@@ -49,7 +49,7 @@ export function fileRoutes(app: Gateway): void {
       try {
         const uploaded = await storeUpload(req.raw, env, { queueId, id, tenant, most }, abandon);
         const file = recordOf(id, uploaded, context, Date.now());
-        // In this order, a file that is listed is kept, also where the second call fails.
+        // In this order, a listed file is always kept, even where the second call fails.
         await callFiles(env, queueId, (files) => files.keep(id, file.expires_at));
         await callBatches(env, queueId, (batches) => batches.addFile(file));
         return context.json(fileView(file));
@@ -125,7 +125,7 @@ export function fileRoutes(app: Gateway): void {
     errors: [404, 503],
     handler: async (context) => {
       const { file, queueId } = await findFile(context, readerOf(context.get('token'), context.env));
-      // Of what a batch has written so far its object alone knows the length.
+      // Only the object knows the length of what a batch has written so far.
       const {
         ok,
         body,
@@ -135,7 +135,7 @@ export function fileRoutes(app: Gateway): void {
       const headers = {
         'content-type': 'application/octet-stream',
         'content-length': known.get('content-length') ?? String(file.bytes),
-        // Not for a browser to show: the file may be a web page.
+        // Browsers must not show the file: it may be a web page.
         'content-disposition': 'attachment',
       };
       return new Response(body, { headers });
@@ -184,8 +184,8 @@ async function findFile(
 }
 
 /**
- * The record of an upload, made once all of it has come: clients send the fields before the file or after it. A body
- * that is the file itself has them in the address.
+ * Returns the record of an upload, once all of it has come: clients send the fields before the file or after it. A
+ * body that is the file itself has them in the address.
  * @throws HttpError 400
  */
 function recordOf(id: string, uploaded: Uploaded, context: GatewayContext, now: number): FileRecord {
@@ -222,7 +222,7 @@ function purposeOf(text: string | undefined, possible: readonly FilePurpose[]): 
   return purpose;
 }
 
-/** A file as OpenAI's API shows it. Ready at once: its clients wait for `processed`. */
+/** Returns a file in the form of OpenAI's API. It is `processed` at once, since OpenAI's clients wait for that. */
 function fileView({ id, bytes, created_at, expires_at, filename, purpose }: FileRecord): StoredFile {
   return {
     id,

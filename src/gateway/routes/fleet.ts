@@ -16,12 +16,12 @@ import { type Gateway, type GatewayContext, requireUpgrade, route } from './rout
 /** The answer to what a worker reports. */
 export const TAKEN = { 200: { description: 'It is kept.', content: { schema: 'Ok' } } } as const;
 
-/** Bytes: far more than a heartbeat with the longest error message. */
+/** The most bytes of a heartbeat: far more than one has with the longest error message. */
 const HEARTBEAT_BYTES = 256 * 1024;
-/** Of the id of a problem. */
+/** The most bytes of a body that holds the id of a problem. */
 const ACKNOWLEDGE_BYTES = 4096;
 
-/** Heartbeats that workers post, and the fleet as operators read it. */
+/** Registers the routes for heartbeats that workers post, and for the fleet as operators read it. */
 export function fleetRoutes(app: Gateway): void {
   route(app, {
     method: 'POST',
@@ -166,7 +166,7 @@ export function fleetRoutes(app: Gateway): void {
     },
   });
 
-  // Open to probes that hold no token; they learn only that the gateway answers.
+  // These routes are open to probes that hold no token; such probes learn only that the gateway answers.
   for (const path of ['/health', '/healthz']) {
     route(app, {
       method: 'GET',
@@ -202,7 +202,7 @@ async function forget({ env }: GatewayContext, queueId: string, id: string): Pro
   }
 }
 
-/** Of the workers that are there. */
+/** Returns the models and the GPU memory of the workers that are there. */
 function enginesOf({ workers }: FleetView) {
   const present = workers.filter(({ state }) => state !== 'lost' && state !== 'stopped');
   const gpus = present.flatMap((worker) => worker.gpus);

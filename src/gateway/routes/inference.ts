@@ -12,8 +12,8 @@ import { PASSED_THROUGH } from './passed-through.ts';
 import { type Gateway, type GatewayContext, needs } from './route.ts';
 
 /**
- * Inference: the caller waits while the request is a job. One way for every route of the engine's that is on the
- * list, so this comes after all routes of the gateway's own.
+ * Registers inference: the caller waits while the request is a job. One handler serves every route of the engine that
+ * is on the list, so it comes after all routes of the gateway's own.
  */
 export function inferenceRoute(app: Gateway): void {
   app.rows.push(...PASSED_THROUGH);
@@ -21,7 +21,7 @@ export function inferenceRoute(app: Gateway): void {
 
   app.all('*', async (context, next) => {
     const { pathname, search } = new URL(context.req.raw.url);
-    // A slash at the end means the same to engines, which redirect.
+    // A slash at the end changes nothing for engines, which redirect.
     const path = pathname.replace(/(?<=.)\/$/, '');
     const methods = inferenceRoutesOf(context.env).methodsOf(path);
     if (methods.length === 0) return await next();
@@ -55,10 +55,10 @@ async function passThrough(context: GatewayContext, pathname: string, search: st
   );
   context.set('requestId', asked.errorOf.requestId);
   const hangUp = new HangUp();
-  // Cloudflare drops a request whose caller hung up: nothing that waits for anything runs after this. `readBody` gives
+  // Cloudflare drops a request whose caller hung up: nothing that waits for anything runs after that. `readBody` gives
   // back what its body held.
   req.raw.signal.addEventListener('abort', () => hangUp.happen());
-  // Not awaited: this function ends here, and holds no payload while the answer runs.
+  // The call is not awaited, so this function ends here and holds no payload while the answer runs.
   const attempted = callEngine(env, asked, hangUp, {
     open: async (relay, streamId, askedFor) =>
       openedResponse(await relay.open(streamId, askedFor.more, askedFor)),

@@ -5,7 +5,7 @@ import { jobFile } from '../objects/job-files.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
-/** A job's payload and its result, each by itself: either may have megabytes. */
+/** Registers the routes of a job's payload and result, each on its own: either may have megabytes. */
 export function jobContentsRoutes(app: Gateway): void {
   for (const what of ['payload', 'result'] as const) {
     route(app, {
@@ -23,7 +23,7 @@ export function jobContentsRoutes(app: Gateway): void {
   }
 }
 
-/** To be saved, never shown by the browser itself: others wrote it. */
+/** Returns a job's payload or result as a file to be saved. A browser must never show it itself: others wrote it. */
 async function download(context: GatewayContext, kind: 'payload' | 'result'): Promise<Response> {
   const id = context.req.param('id') as string;
   const reader = readerOf(context.get('token'), context.env);

@@ -7,11 +7,11 @@ import { queueIdOf } from '../objects/queue-ids.ts';
 import { pageRows, rejectUnknownParameters } from '../parameters.ts';
 import { type Gateway, route } from './route.ts';
 
-/** Looks at the queue for one page: each passes over a bounded number of jobs. */
+/** The most calls of the queue for one page: each passes over a bounded number of jobs. */
 const MOST_LOOKS = 20;
 const PARAMETERS = [...Object.keys(FILTER_PARAMETERS), 'limit', 'cursor', 'queue_id'];
 
-/** Many jobs at once: a list of them. */
+/** Registers the list of jobs. */
 export function jobListRoutes(app: Gateway): void {
   route(app, {
     method: 'GET',

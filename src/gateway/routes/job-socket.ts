@@ -18,7 +18,7 @@ import { type Gateway, type GatewayContext, requireUpgrade, route } from './rout
 const PATH = '/api/jobs/socket';
 const SCOPES = ['submit'] as const;
 
-/** Where programs that submit many jobs dial. */
+/** Registers the socket that programs which submit many jobs dial. */
 export function jobSocketRoute(app: Gateway): void {
   route(app, {
     method: 'GET',
@@ -41,7 +41,10 @@ function serve(context: GatewayContext): Response {
   const queueId = queueIdOf(env, context.req.raw);
   const caller = context.get('token');
   const aliases = modelAliases(env.MODEL_ALIASES);
-  /** What it was opened with, as it was with the newest frame: what a token may do is changed while it is open. */
+  /**
+   * The entry of the socket's token when the newest frame came: what a token may do can change while the socket is
+   * open.
+   */
   let token: Caller | null = caller;
   const listener = crypto.randomUUID();
   const { response, socket: server } = env.acceptUpgrade(context.req.raw);
@@ -56,7 +59,7 @@ function serve(context: GatewayContext): Response {
         listener,
       );
     },
-    // The news of a job holds its result.
+    // The reader decides here, since the news of a job holds its result.
     listen: (ids) => callQueue(env, queueId, (queue) => queue.listen(listener, ids, readerOf(token, env))),
     nextSettled: (waitMs) => callQueue(env, queueId, (queue) => queue.nextSettled(listener, waitMs)),
     leave: () => callQueue(env, queueId, (queue) => queue.leaveListener(listener)),
@@ -74,7 +77,7 @@ function serve(context: GatewayContext): Response {
   const denied = (entry: TokenEntry) => denialOf(entry, SCOPES, PATH);
   let last = Promise.resolve();
   const take = async (data: string | ArrayBuffer) => {
-    // What cannot be looked up now is as it was.
+    // While the entry cannot be read, the token counts as unchanged.
     const entry = await entryNow(caller, env).catch(() => token);
     if (entry === undefined || (entry && denied(entry)))
       return server.close(1008, 'the token of this connection is not good any more');
@@ -92,7 +95,7 @@ function serve(context: GatewayContext): Response {
     socket.onClose();
   };
   server.listen({
-    // One after another: their order counts.
+    // Frames are taken one after another: their order counts.
     message: (data) => {
       last = last.then(() => take(data));
     },

@@ -7,7 +7,7 @@ import { queueIdOf } from '../objects/queue-ids.ts';
 import { endsWithToken, whileGood } from '../token-watch.ts';
 import { type Gateway, route } from './route.ts';
 
-/** The answer of a stored job, while it is made and after. Readers change nothing for the job. */
+/** Registers the answer of a stored job, while it is made and after. Readers change nothing for the job. */
 export function jobStreamRoute(app: Gateway): void {
   route(app, {
     method: 'GET',
@@ -41,7 +41,7 @@ export function jobStreamRoute(app: Gateway): void {
         watched.headers.set('x-job-id', id);
         return watched;
       });
-      // Nobody reads what comes after the token is gone.
+      // Nobody reads what comes after the token has ended.
       named.catch(() => hungUp.abort());
       return respondEarly(named, {
         kind: 'events',

@@ -35,7 +35,7 @@ const EXAMPLE = {
   payload: { messages: [{ role: 'user', content: 'Hello' }] },
 };
 
-/** Jobs that are stored: submit, look, cancel. */
+/** Registers the routes that submit, show, retry and cancel stored jobs. */
 export function jobRoutes(app: Gateway): void {
   route(app, {
     method: 'POST',
@@ -81,7 +81,7 @@ export function jobRoutes(app: Gateway): void {
       };
       const { bytes, release } = await readBody(request, context.env);
       let endTurn = () => {};
-      // As in `readBody`: of a request that is dropped nothing below runs.
+      // The runtime runs nothing below for a request that it drops, as in `readBody`.
       request.signal.addEventListener('abort', () => endTurn());
       const turn = async (size: number) => {
         endTurn = await takeTurn(size);
@@ -140,7 +140,7 @@ export function jobRoutes(app: Gateway): void {
         return jobAnswer(context.env, queueId, waiting === null ? told : { ...told, waiting });
       };
       if (waitMs === 0) return look();
-      // Begun early, so that a caller who has left is noticed and its connection freed.
+      // The response begins early, so that a caller who has left is noticed and its connection freed.
       return respondEarly(whileGood(context.get('token'), context.env, look()), {
         kind: 'json',
         headers: {},
@@ -219,7 +219,10 @@ export function jobRoutes(app: Gateway): void {
   });
 }
 
-/** Valid jobs go in one commit; each place of the answer holds what became of the job in that place. */
+/**
+ * Submits several jobs. The valid ones go in one commit; each place of the answer holds what became of the job in that
+ * place.
+ */
 async function submitMany(
   bodies: unknown[],
   bound: Bounds,

@@ -10,14 +10,21 @@ import type { ActedOnJobs } from '../openapi/answers.ts';
 import { invalidCursor, invalidParameter, rejectUnknownParameters } from '../parameters.ts';
 import { type Gateway, route } from './route.ts';
 
-/** Jobs of one command, all in one commit: others get their turn between two. A purge of 8,000 in one took 1.3 s. */
+/**
+ * The jobs of one command, all in one commit: others get their turn between two. A purge of 8,000 in one took 1.3 s.
+ */
 const BITE_JOBS = 100;
-/** Looks at the queue in one request, each over 2,000 jobs at most; so a request changes 4,000 jobs at most. */
+/**
+ * The most calls of the queue in one request, each over 2,000 jobs at most; so a request changes 4,000 jobs at most.
+ */
 const MOST_LOOKS = 40;
-/** Ids that an answer names. */
+/** The most ids that an answer names. */
 const MOST_NAMED = 20;
 
-/** The states that it is for, in the order of a job's life: a job that moves on meanwhile is found in the next. */
+/**
+ * The states of the jobs that each action is for, in the order of a job's life: a job that changes its state meanwhile
+ * is found in the next.
+ */
 const STATES: Record<JobsAction, readonly string[]> = {
   cancel: ['pending', 'leased'],
   retry: ['failed', 'expired'],
@@ -31,7 +38,7 @@ const SUMMARIES: Record<JobsAction, string> = {
 
 type Acted = z.infer<typeof ActedOnJobs>;
 
-/** What is done to many jobs at once. */
+/** Registers the routes that act on many jobs at once. */
 export function matchingJobsRoutes(app: Gateway): void {
   for (const action of ['cancel', 'retry'] as const) {
     route(app, {
@@ -83,7 +90,7 @@ interface Place {
   before: JobPage['next'];
 }
 
-/** Looks at the queue, changes what it found, and looks again; from one state to the next. */
+/** Changes the jobs that match, a call of the queue at a time, from one state to the next. */
 async function actOnMatching(
   env: Env,
   queueId: string,
@@ -113,7 +120,7 @@ async function actOnMatching(
   return { ...acted, next: place ? `${place.state}.${place.before ? cursorOf(place.before) : ''}` : null };
 }
 
-/** @throws HttpError 400 for what is not the "next" of such a request */
+/** Returns where a request begins. @throws HttpError 400 for a cursor that is not the "next" of such a request */
 function startOf(action: JobsAction, state: string | null, cursor: string | undefined): Place {
   if (cursor === undefined) return { state: state ?? STATES[action][0]!, before: null };
   const [at = '', place] = cursor.split('.');

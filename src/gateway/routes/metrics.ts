@@ -6,7 +6,7 @@ import { callFleet, callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { type Gateway, route } from './route.ts';
 
-/** Numbers for machines: Prometheus, autoscalers. */
+/** Registers the numbers for machines: Prometheus, autoscalers. */
 export function metricsRoutes(app: Gateway): void {
   route(app, {
     method: 'GET',
@@ -42,7 +42,7 @@ export function metricsRoutes(app: Gateway): void {
         callQueue(context.env, queueId, (queue) => queue.poolNow(config_id)),
         callFleet(context.env, queueId, (fleet) => fleet.wantedWorkers(config_id)),
       ]);
-      // What the scheduler's rule wants, where a fleet's file names the pool.
+      // The scheduler's rule says how many workers it wants, where a fleet's file names the pool.
       return context.json({ config_id, ...scaleOf(now), ...(wanted !== null && { wanted_workers: wanted }) });
     },
   });

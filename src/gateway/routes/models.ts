@@ -6,7 +6,10 @@ import { modelAliases } from '../model-aliases.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
-/** Models that are served, or for which a worker would be started, as their engines tell of them, and their aliases. */
+/**
+ * Registers the models that are served, or for which a worker would be started, as their engines report them, and
+ * their aliases.
+ */
 export function modelRoutes(app: Gateway): void {
   route(app, {
     method: 'GET',
@@ -22,7 +25,7 @@ export function modelRoutes(app: Gateway): void {
     },
   });
 
-  // Names of models hold slashes, written as they are or as %2F.
+  // Names of models hold slashes, which callers write as they are or as %2F.
   route(app, {
     method: 'GET',
     path: '/v1/models/:id{.+}',
@@ -55,7 +58,7 @@ async function readModels({ env, req }: GatewayContext) {
   return { all, listed: [...served.map(openAIModel), ...aliases] };
 }
 
-/** The engine's own fields, where it tells them, and the pool beside them. */
+/** Returns the engine's own fields, where it reports them, and the pool beside them. */
 function openAIModel({ id, card, first_seen_ms, config_id, state, start }: ModelView) {
   const pool = { id: config_id, state, ...(start && startOf(start)) };
   if (card) return { ...card, pool };
@@ -63,7 +66,7 @@ function openAIModel({ id, card, first_seen_ms, config_id, state, start }: Model
   return { id, object: 'model', created, owned_by: config_id, pool };
 }
 
-/** How far a worker's start is, or why none is started. */
+/** Returns how far a worker's start is, or why none is started. */
 function startOf({ state, progress, text }: PoolStart) {
   if (state === 'scaled_to_zero') return {};
   return { ...(state === 'starting' && { progress }), detail: text };

@@ -6,7 +6,7 @@ import { pagePath } from '../page-path.ts';
 import { isOpen } from '../tokens.ts';
 import type { Environment, Gateway, GatewayContext } from './route.ts';
 
-/** Addresses of the page's views (src/dashboard/router.ts tells them apart). */
+/** The addresses of the page's views (src/dashboard/router.ts tells them apart). */
 const VIEWS = [
   '/',
   '/workers/:id',
@@ -25,8 +25,8 @@ const VIEWS = [
 const IMMUTABLE = 'public, max-age=31536000, immutable';
 
 /**
- * The dashboard: one document for all of its views, and the files that it loads.
- * @returns what a browser is shown at an address that is none of all routes': the same document, as a 404
+ * Registers the dashboard: one document for all of its views, and the files that it loads.
+ * @returns the handler for an address of no route, which shows a browser the same document as a 404
  */
 export function pageRoutes(app: Gateway, packed: ArrayBuffer): MiddlewareHandler<Environment> {
   const page = unpackPage(packed);
@@ -45,7 +45,7 @@ export function pageRoutes(app: Gateway, packed: ArrayBuffer): MiddlewareHandler
   return async (context, next) => (isBrowser(context) ? documentOf(page, context, 404) : await next());
 }
 
-/** A person's, not a client of the API. */
+/** Returns whether a person's browser sent a request, and not a client of the API. */
 function isBrowser({ req }: GatewayContext): boolean {
   return /\btext\/html\b/.test(req.header('accept') ?? '');
 }
@@ -57,9 +57,12 @@ function forBrowsers(path: string): HttpError {
   return new HttpError(404, message, 'route_not_found');
 }
 
-/** @throws HttpError 403 where no tokens are configured and the request comes from elsewhere than this machine */
+/**
+ * Returns the page's document.
+ * @throws HttpError 403 where no tokens are configured and the request comes from elsewhere than this machine
+ */
 function documentOf({ index, version }: Page, { req, env }: GatewayContext, status = 200): Response {
-  // Its API would refuse them everything.
+  // The page's API would refuse strangers everything.
   if (isOpen(env)) rejectStrangers(req.raw, env.LOCAL_HOSTS);
   const root = pagePath(req.raw);
   const etag = `"${version}${root.replaceAll(/[^\w./-]/g, '')}"`;
@@ -78,7 +81,10 @@ function documentOf({ index, version }: Page, { req, env }: GatewayContext, stat
   return new Response(index.replaceAll('{{root}}', root), { status, headers });
 }
 
-/** Nothing of another host, nothing inline. Safari before 15.4 does not take a WebSocket for `'self'`. */
+/**
+ * Returns a policy that allows nothing of another host and nothing inline. Safari before 15.4 does not take a
+ * WebSocket for `'self'`.
+ */
 function contentSecurityPolicy(request: Request): string {
   const { host } = new URL(request.url);
   return [
@@ -95,7 +101,7 @@ function contentSecurityPolicy(request: Request): string {
   ].join('; ');
 }
 
-/** The name changes with the content, so it never has to be asked for again. */
+/** Returns a file of the page. Its name changes with its content, so a browser never has to request it again. */
 function asset({ contentType, plain, brotli }: PageFile, accepted: string): Response {
   const headers = {
     'content-type': contentType,

@@ -10,7 +10,7 @@ const headers: RouteRow['headers'] = {
   traceparent: { description: 'The trace it belongs to, as W3C Trace Context writes it.' },
 };
 
-/** Where an example helps: what stands in it is the engine's matter. */
+/** Examples for the routes where one helps: the engine decides what a body may hold. */
 const EXAMPLES: Record<string, unknown> = {
   'POST /v1/chat/completions': { model: 'qwen-small', messages: [{ role: 'user', content: 'Hello' }] },
   'POST /v1/completions': { model: 'qwen-small', prompt: 'Hello', max_tokens: 16 },
@@ -26,7 +26,7 @@ const EXAMPLES: Record<string, unknown> = {
 /** Routes that the gateway answers itself. */
 const OWN = new Set(['GET /v1/models', 'GET /v1/models/{id}']);
 
-/** The routes of the engine, passed through unread but for the model and whether a stream is asked for. */
+/** The rows of the engine's routes, whose bodies the gateway passes through unread but for what the queue must know. */
 export const PASSED_THROUGH: RouteRow[] = INFERENCE_ROUTES.filter((route) => !OWN.has(route)).map((route) => {
   const [method, path] = route.split(' ') as [RouteRow['method'], string];
   return {

@@ -21,8 +21,8 @@ const TICKET: RouteRow['query'] = {
 };
 
 /**
- * Payloads and results too large for a frame, fetched and put by workers. No token is asked for: the address
- * carries a key of its own, which a base worker needs, since it sends no header.
+ * Registers the routes by which workers fetch payloads and put results that are too large for a frame. They need no
+ * token: the address carries a key of its own, which a base worker needs, since it sends no header.
  */
 export function payloadRoutes(app: Gateway): void {
   route(app, {
@@ -63,14 +63,14 @@ export function payloadRoutes(app: Gateway): void {
       const { queueId, ticket } = await addressOf(context);
       const may = await callQueue(context.env, queueId, (queue) => queue.mayStoreResult(ticket));
       if (!may.ok) {
-        // Read without being kept: a client that is still sending would not hear the answer.
+        // The body is read without being kept: a client that is still sending would not receive the answer.
         await discardBody(context.req.raw);
         throw rejection(may.reason, ticket.job_id);
       }
       const file = { id: `result-${crypto.randomUUID()}`, job: ticket.job_id };
       const { bytes, release } = await readBody(context.req.raw, context.env);
       let endTurn = () => {};
-      // As in `readBody`: of a request that is dropped nothing below runs.
+      // The runtime runs nothing below for a request that it drops, as in `readBody`.
       context.req.raw.signal.addEventListener('abort', () => endTurn());
       try {
         endTurn = await takeTurn(bytes.byteLength);
@@ -108,9 +108,10 @@ function rejectNoObject(bytes: Uint8Array): void {
 }
 
 /**
- * What the address says, once its key shows that a queue gave it out. A made-up key touches no object, and
- * hears the same whether queue and job exist or not.
- * @throws HttpError 404 for another key; 503 where no secret is configured, so that no key can be told from another
+ * Returns the queue and the ticket that the address names, once its key shows that a queue gave it out. A made-up key
+ * touches no object, and gets the same answer whether queue and job exist or not.
+ * @throws HttpError 404 for a key that no queue gave out; 503 where no secret is configured, so that keys cannot be
+ * checked
  */
 async function addressOf(context: GatewayContext): Promise<{ queueId: string; ticket: FileTicket }> {
   const { env, req } = context;

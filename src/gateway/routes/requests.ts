@@ -12,9 +12,9 @@ import {
 } from '../parameters.ts';
 import { type Gateway, route } from './route.ts';
 
-/** Looks at the list for one page: each passes over a bounded number of requests. */
+/** The most calls of the fleet object for one page: each passes over a bounded number of requests. */
 const MOST_LOOKS = 25;
-/** Parameters that are columns, by their names there. */
+/** The parameters that select by a column, with the column's name. */
 const EXACT = {
   outcome: 'outcome',
   kind: 'kind',
@@ -39,7 +39,7 @@ const PARAMETERS = [
 ];
 const CHOICES: Record<string, readonly string[]> = { outcome: REQUEST_OUTCOMES, kind: REQUEST_KINDS };
 
-/** Requests of every kind that have ended, as the fleet object keeps them. */
+/** Registers the list of requests of every kind that have ended, as the fleet object keeps them. */
 export function requestRoutes(app: Gateway): void {
   route(app, {
     method: 'GET',

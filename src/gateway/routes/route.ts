@@ -5,23 +5,23 @@ import type { GatewayEnv } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import type { RouteRow } from '../openapi/row.ts';
 
-/** Hono's view of the gateway. */
+/** The types of the gateway for Hono. */
 export interface Environment {
   Bindings: GatewayEnv;
   Variables: {
     /** The caller's token; null where no tokens are configured. */
     token: Caller | null;
-    /** The id of this request alone, which the gateway chose. */
+    /** The id that the gateway chose for this request alone. */
     ownId: string;
-    /** For finding this request again: the caller's, else `ownId`. */
+    /** The id for finding this request again: the caller's, else `ownId`. */
     requestId: string;
   };
 }
 export type GatewayContext = Context<Environment>;
 
-/** The router, and what it says of its routes. */
+/** The router, with the rows that describe its routes. */
 export class Gateway extends Hono<Environment> {
-  /** For `/openapi.json`. */
+  /** The rows of all routes, for `/openapi.json`. */
   readonly rows: RouteRow[] = [];
 }
 

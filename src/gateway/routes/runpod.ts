@@ -22,7 +22,10 @@ import { rejection } from '../submissions.ts';
 import { whileGood } from '../token-watch.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
-/** How long `runsync` waits for the end of a job, ms: what RunPod allows, and what it does where nothing is said. */
+/**
+ * `runsync` waits this many ms for the end of a job: the bounds that RunPod allows, and the time that it takes where
+ * the caller gives none.
+ */
 const SYNC_WAIT_MS = { least: 1000, most: 300_000, usual: 90_000 };
 
 const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
@@ -30,7 +33,7 @@ const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
 const SUBMISSION = { schema: 'RunpodSubmission', example: { input: { prompt: 'Hello' } } } as const;
 const JOB = { 200: { description: 'The job.', content: { schema: 'RunpodJob' } } } as const;
 
-/** The endpoints of RunPod's platform, docs/runpod.md. `{endpoint}` is a pool, a model, or "default". */
+/** Registers the endpoints of RunPod's platform, docs/runpod.md. `{endpoint}` is a pool, a model, or "default". */
 export function runpodRoutes(app: Gateway): void {
   route(app, {
     method: 'POST',
@@ -66,7 +69,7 @@ export function runpodRoutes(app: Gateway): void {
       const done = call(context, (queue) => queue.wait(id, waitMs, viewer)).then(async (job) =>
         jsonResponse(await shown(context, found(job, id))),
       );
-      // Begun early, so that a caller who has left is noticed and its connection freed; the job goes on.
+      // The response begins early, so that a caller who has left is noticed and its connection freed; the job goes on.
       return respondEarly(whileGood(context.get('token'), context.env, done), {
         kind: 'json',
         headers: {},
@@ -77,7 +80,7 @@ export function runpodRoutes(app: Gateway): void {
     },
   });
 
-  // RunPod's clients ask with either.
+  // RunPod's clients use either method.
   for (const method of ['GET', 'POST'] as const) {
     route(app, {
       method,
@@ -215,7 +218,7 @@ export function runpodRoutes(app: Gateway): void {
     },
   });
 
-  // The same as without the prefix, as OpenAI's API has it, its errors included.
+  // The rest of the path is a route of OpenAI's API; it answers as without the prefix, its errors included.
   app.all('/v2/:endpoint/openai/v1/*', (context) => {
     const url = new URL(context.req.url);
     url.pathname = url.pathname.replace(/^\/v2\/[^/]+\/openai/, '');
@@ -271,7 +274,7 @@ function endpointOf(context: GatewayContext): string {
   return modelAliases(context.env.MODEL_ALIASES).resolve(context.req.param('endpoint') as string);
 }
 
-/** @throws HttpError 404 also for a job that was not submitted in RunPod's form */
+/** @throws HttpError 404, also for a job that was not submitted in RunPod's form */
 async function jobOf(context: GatewayContext): Promise<ToldJob> {
   const id = context.req.param('id') as string;
   const job = await call(context, (queue) => queue.get(id, viewerOf(context.get('token'))));

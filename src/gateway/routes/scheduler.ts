@@ -11,10 +11,10 @@ import { queueIdOf } from '../objects/queue-ids.ts';
 import { ControlRequest, SpecRequest } from '../scheduler-requests.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
-/** Lists of some ten thousand machines. */
+/** The most bytes of a launcher's report: room for lists of some ten thousand machines. */
 const REPORT_BYTES = 8 * 1024 * 1024;
 const SPEC_BYTES = 1024 * 1024;
-/** Faults that one answer names. */
+/** The most faults that one answer names. */
 const MOST_FAULTS = 50;
 
 const CONTROLS: Record<PoolAction, string> = {
@@ -25,7 +25,7 @@ const CONTROLS: Record<PoolAction, string> = {
   resume: 'Lets the rule decide again for a pool that was paused or drained, or whose starts failed',
 };
 
-/** What operators tell the scheduler, and what launchers and it say to each other. */
+/** Registers what operators tell the scheduler, and what it and launchers tell each other. */
 export function schedulerRoutes(app: Gateway): void {
   route(app, {
     method: 'GET',
@@ -146,7 +146,7 @@ export function schedulerRoutes(app: Gateway): void {
   });
 }
 
-/** @throws HttpError 400 that names every fault; as `readBody` */
+/** Returns a request's body. @throws HttpError 400 that names every fault; as `readBody` */
 async function bodyOf<T>(
   { req, env }: GatewayContext,
   schema: z.ZodType<T>,
@@ -171,7 +171,7 @@ async function bodyOf<T>(
   throw new HttpError(400, [...faults.slice(0, MOST_FAULTS), ...more].join('\n'), code);
 }
 
-/** What the audit tells of a fleet's file. */
+/** Returns what the audit records of a fleet's file. */
 function inShort({ budget, pools }: FleetSpec): object {
   const short = ([id, { model, min, max }]: [string, PoolSpec]) => [id, { model, min, max }];
   return { budget, pools: Object.fromEntries(Object.entries(pools).map(short)) };

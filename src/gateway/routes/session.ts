@@ -9,12 +9,12 @@ import { requireOwnPage, signedIn, signIn, signOut } from '../sign-in.ts';
 import { entryOfToken, isOpen } from '../tokens.ts';
 import { type Gateway, route } from './route.ts';
 
-/** Far more than a token. */
+/** The most bytes of a sign-in: far more than a token has. */
 const SIGN_IN_BYTES = 8192;
 
 const SESSION = { schema: 'SessionView' } as const;
 
-/** Signing in to the page and out again. */
+/** Registers the routes that sign a person in to the page and out again. */
 export function sessionRoutes(app: Gateway): void {
   route(app, {
     method: 'GET',
@@ -96,7 +96,10 @@ function viewOf({ name, scopes }: Pick<SessionView, 'name' | 'scopes'>, expiresA
   return { asks_for_token: true, name, scopes, expires_at: new Date(expiresAt).toISOString() };
 }
 
-/** Where the page is for browsers, as far as is known: behind a proxy that strips a path unsaid, the whole host. */
+/**
+ * Returns the path of the page for browsers, as far as it is known: the whole host behind a proxy that strips a path
+ * without saying so.
+ */
 function basePathOf(request: Request): string {
   const path = pagePath(request);
   return path.startsWith('/') ? path : '/';

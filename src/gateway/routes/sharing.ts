@@ -2,7 +2,7 @@ import { callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { type Gateway, route } from './route.ts';
 
-/** What tenants have of the pools that they share. */
+/** Registers the route that shows what tenants have of the pools that they share. */
 export function sharingRoute(app: Gateway): void {
   route(app, {
     method: 'GET',

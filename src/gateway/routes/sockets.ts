@@ -6,7 +6,9 @@ import { dialQueue, dialRelay } from '../objects/sockets.ts';
 import { noteRefusedWorkers } from '../refused-workers.ts';
 import { type Gateway, requireUpgrade, route } from './route.ts';
 
-/** Where workers dial. A denied token is an HTTP 401 or 403, which the dialling side sees as such. */
+/**
+ * Registers the sockets that workers dial. A denied token is an HTTP 401 or 403, which the dialling side sees as such.
+ */
 export function socketRoutes(app: Gateway): void {
   app.use('/ws', noteRefusedWorkers);
   route(app, {
@@ -57,7 +59,7 @@ export function socketRoutes(app: Gateway): void {
       const queueId = queueIdOf(context.env, context.req.raw);
       requireQueueId(context.get('token'), queueId);
       const sessionId = context.req.query('session_id') ?? '';
-      // Otherwise any worker could answer the callers of any other.
+      // Without this check any worker could answer the callers of any other.
       if (!(await callQueue(context.env, queueId, (queue) => queue.hasSession(workerId, sessionId)))) {
         const message = `The worker "${workerId}" has no such session (any more): dial the newest answers_url.`;
         throw new HttpError(409, message, 'stale_session');

@@ -10,10 +10,10 @@ import type { RouteRow } from '../openapi/row.ts';
 import { TAKEN } from './fleet.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
-/** A thousand lines of the longest kind in any script. */
+/** The most bytes of a batch: a thousand lines of the longest kind in any script. */
 const BATCH_BYTES = 16 * 1024 * 1024;
 
-/** Items of a page, unless the caller asks for another number, and the most. */
+/** The items of a page unless the caller asks for another number, and the most. */
 const PAGE_ITEMS = { usual: 200, most: 1000 };
 
 const PAGE: RouteRow['query'] = {
@@ -22,7 +22,7 @@ const PAGE: RouteRow['query'] = {
   after: { description: 'The first items with a greater number.', type: 'integer' },
 };
 
-/** Log lines and samples that workers post, and where they can be read. */
+/** Registers the routes where workers post log lines and samples, and where operators read them. */
 export function telemetryRoutes(app: Gateway): void {
   route(app, {
     method: 'POST',

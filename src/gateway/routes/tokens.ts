@@ -26,7 +26,7 @@ const BODY_BYTES = 64 * 1024;
 
 const NEW = { schema: 'NewToken' } as const;
 
-/** Tokens that are made, renewed and taken away while everything runs, for all queues. */
+/** Registers the routes that make, change and take away tokens while everything runs, for all queues. */
 export function tokenRoutes(app: Gateway): void {
   route(app, {
     method: 'GET',
@@ -122,7 +122,7 @@ export function tokenRoutes(app: Gateway): void {
     handler: async (context) => {
       const { env } = context;
       const queueId = queueIdOf(env, context.req.raw);
-      // One that has not been used yet is known to the gateway alone.
+      // Only the gateway knows a token that has not been used yet.
       await tellLimits(env, await allTokens(env), [queueId]);
       return context.json({ limits: await callQueue(env, queueId, (queue) => queue.limits()) });
     },
@@ -182,7 +182,9 @@ const refusals = {
     new HttpError(404, `There is no token named "${name}". GET /api/tokens lists them.`, 'token_not_found'),
 };
 
-/** @throws HttpError 409: a first token made so would lock out everybody who has none */
+/**
+ * @throws HttpError 409 where no tokens are configured: a first token made here would lock out everybody who has none
+ */
 function requireTokens(env: Env): void {
   if (!isOpen(env)) return;
   throw new HttpError(
@@ -199,7 +201,10 @@ const ACTIONS = {
   revoke: 'token.revoke',
 } as const;
 
-/** @throws HttpError 404 where there is none of that name, 409 where it is taken or there are too many */
+/**
+ * Changes a token, and records it. @throws HttpError 404 where there is none of that name, 409 where it is taken or
+ * there are too many
+ */
 function change(context: GatewayContext, before: TokenEntry | null, asked: TokenChange): Promise<TokenEntry> {
   const target = asked.kind === 'add' ? asked.entry.name : asked.name;
   return audited(
@@ -214,13 +219,13 @@ function change(context: GatewayContext, before: TokenEntry | null, asked: Token
   );
 }
 
-/** What the audit tells of a token. */
+/** Returns what the audit records of a token. */
 function inAudit({ sha256: _, ...entry }: TokenEntry): object {
   return entry;
 }
 
 /**
- * The entry of the token that the path names.
+ * Returns the entry of the token that the path names.
  * @throws HttpError 404 where there is none, 409 where it stands in a file: the gateway cannot write it
  */
 async function keptEntry({ env, req }: GatewayContext): Promise<TokenEntry> {
@@ -230,7 +235,7 @@ async function keptEntry({ env, req }: GatewayContext): Promise<TokenEntry> {
     const { entries } = await callFleet(env, DEFAULT_QUEUE, (fleet) => fleet.tokens(null));
     const kept = entries?.find((entry) => entry.name === name);
     if (kept) return kept;
-    // An unknown name is not recorded: it may be the token itself.
+    // An unknown name is not recorded: the caller may have put the token itself there.
     throw refusals.token_not_found(name);
   }
   throw new HttpError(
@@ -240,7 +245,10 @@ async function keptEntry({ env, req }: GatewayContext): Promise<TokenEntry> {
   );
 }
 
-/** Ends what the token had open and may not go on. @param now its entry as it is now, or none where it is gone */
+/**
+ * Ends what the token had open and may not go on with. @param now the token's entry now, or none where the token was
+ * taken away
+ */
 async function endConnections(env: Env, before: TokenEntry, now: TokenEntry[]): Promise<void> {
   forgetKeptTokens();
   await endTokens(env, endedTokens([before], now));
@@ -278,7 +286,7 @@ function viewOf(entry: TokenEntry, source: TokenView['source'], lastUsed: number
 /** @throws HttpError 400, 413 */
 async function requestOf<T>(context: GatewayContext, schema: z.ZodType<T>): Promise<T> {
   const value = await readValue(context.req.raw, context.env, BODY_BYTES);
-  // Schemas ignore a member of this name without a word.
+  // Schemas ignore a member of this name silently.
   if (protoIn(value) !== null)
     throw new HttpError(400, 'Not a token: "__proto__" is no name of anything.', 'invalid_token');
   const parsed = parseValue(schema, value);

@@ -10,15 +10,15 @@ import { type Gateway, type GatewayContext, route } from './route.ts';
 
 const HOUR = 3600;
 const DAY = 24 * HOUR;
-/** As many as days are kept. */
+/** The most days of an answer: as many as the queue keeps. */
 const MOST_DAYS = 400;
-/** Sums that the queue gives at most. */
+/** The most sums that the queue returns. */
 const MOST_SUMS = 10_000;
 
 type Filter = Partial<Record<keyof UsageKey, string[]>>;
 
 interface Wanted {
-  /** Epoch s, the end exclusive. */
+  /** The first second, epoch s; `to` is the end, exclusive. */
   from: number;
   to: number;
   width: number;
@@ -37,7 +37,7 @@ const KEYS: Record<keyof UsageKey, Parameter> = {
   },
 };
 
-/** Tokens and requests that were counted: in our form, and in that of OpenAI's usage API. */
+/** Registers the routes of counted tokens and requests: in our form, and in that of OpenAI's usage API. */
 export function usageRoutes(app: Gateway): void {
   route(app, {
     method: 'GET',
@@ -103,7 +103,7 @@ export function usageRoutes(app: Gateway): void {
   });
 }
 
-/** What launched machines cost beyond what was used of them, for those who see what everybody used. */
+/** Returns what launched machines cost beyond what jobs used of them, for those who see everybody's usage. */
 async function idleIn(context: GatewayContext, queueId: string, { from, to, filter }: Wanted) {
   const { env } = context;
   if (viewerOf(context.get('token')) !== null) return [];
@@ -117,7 +117,7 @@ async function idleIn(context: GatewayContext, queueId: string, { from, to, filt
   return idleOf(spent, used).filter(({ day, config_id }) => day < to && (pools?.includes(config_id) ?? true));
 }
 
-/** What the token may see: with `submit` alone its tenant's. */
+/** Returns the usage that the token may see: with `submit` alone its tenant's. */
 async function usageOf(
   context: GatewayContext,
   queueId: string,
@@ -170,12 +170,12 @@ function daysOf(text = '7'): number {
   return wholeNumber('days', text, 1, MOST_DAYS);
 }
 
-/** Buckets of a page: their width in s, how many unless the caller says, and at most. */
+/** Buckets of a page: their width in s, how many unless the caller says, and the most. */
 const WIDTHS: Record<string, { width: number; usual: number; most: number }> = {
   '1h': { width: HOUR, usual: 24, most: 168 },
   '1d': { width: DAY, usual: 7, most: 31 },
 };
-/** OpenAI's names; null: a group of its own that does not exist here. */
+/** Our keys by OpenAI's names of groups; null for a group that does not exist here. */
 const GROUPS: Record<string, keyof UsageKey | null> = {
   project_id: 'tenant',
   api_key_id: 'token_name',
@@ -191,7 +191,7 @@ const FILTERS: Record<string, keyof UsageKey> = {
 };
 
 interface OpenAIWanted extends Wanted {
-  /** Epoch s: the end of all pages. */
+  /** The end of all pages, epoch s. */
   end: number;
 }
 
@@ -237,7 +237,7 @@ function secondsOf(name: string, text: string | null): number | null {
   return Number(text);
 }
 
-/** OpenAI's page: every bucket of it, also those in which nothing was used. */
+/** Returns a page in OpenAI's form: every bucket of it, also those in which nothing was used. */
 function pageOf({ from, to, end, width }: OpenAIWanted, sums: readonly UsageSum[]) {
   const starts: number[] = [];
   for (let start = from; start < to; start += width) starts.push(start);
@@ -255,7 +255,10 @@ function pageOf({ from, to, end, width }: OpenAIWanted, sums: readonly UsageSum[
   };
 }
 
-/** OpenAI knows batches and the rest, whose callers waited or not. */
+/**
+ * Joins the sums of callers that waited and of stored jobs, which OpenAI does not tell apart; lines of batches stay
+ * separate.
+ */
 function joined(sums: readonly UsageSum[]): UsageSum[] {
   const groups = Map.groupBy(sums, ({ start, tenant, token_name, model, mode }) =>
     JSON.stringify([start, tenant, token_name, model, mode === 'batch']),

@@ -5,8 +5,9 @@ import type { ModelView, WorkerView } from '../fleet-views.ts';
 import type { RunpodWorkers } from '../openapi/answers.ts';
 
 /**
- * The pool that an endpoint stands for: its own name, a model that it serves, or "default" for the only one.
- * @throws HttpError 404 that lists those there are
+ * Returns the pool that an endpoint stands for: the pool's own name, a model that it serves, or "default" for the only
+ * one.
+ * @throws HttpError 404 that lists the endpoints there are
  */
 export function poolOfEndpoint(endpoint: string, models: readonly ModelView[]): string {
   const found = models.find(({ id, config_id }) => id === endpoint || config_id === endpoint);
@@ -17,13 +18,13 @@ export function poolOfEndpoint(endpoint: string, models: readonly ModelView[]): 
   throw unknownEndpoint(endpoint, pools.length > 0 ? `Endpoints there are: ${listNames(pools)}.` : null);
 }
 
-/** @param there null: none are known */
+/** @param there the sentence that lists the endpoints; null where none are known */
 export function unknownEndpoint(endpoint: string, there: string | null): HttpError {
   const known = there ?? 'No worker is known here.';
   return new HttpError(404, `There is no endpoint "${shortName(endpoint)}". ${known}`, 'endpoint_not_found');
 }
 
-/** Those of one pool. */
+/** Returns the numbers of one pool's workers by RunPod's states. */
 export function runpodWorkers(
   configId: string,
   workers: readonly WorkerView[],
@@ -42,5 +43,5 @@ export function runpodWorkers(
   };
 }
 
-/** The last state of a worker that did not end as it should. */
+/** The last states of workers that did not end normally. */
 const BROKEN = new Set(['error', 'failed', 'fatal']);

@@ -5,30 +5,33 @@ import type { FollowedJob, OutputCursor, ToldJob } from '../../queue/rpc.ts';
 import type * as answers from '../openapi/answers.ts';
 import { outputOf } from './job.ts';
 
-/** How long a call waits for something new, or goes on with what comes, ms: less than the shortest time limit of RunPod's clients. */
+/**
+ * A call waits this many ms for outputs, and collects those that come: less than the shortest time limit of RunPod's
+ * clients.
+ */
 const WAIT_MS = 2000;
-/** What comes within this time of each other goes into one answer, ms. */
+/** Outputs that come within this many ms of each other go into one answer. */
 const QUIET_MS = 20;
 
 type RunpodStream = z.infer<typeof answers.RunpodStream>;
 
 export interface StreamParts {
-  /** The job, as soon as it is settled or has an attempt after `fence`; null: there is none. */
+  /** Returns the job, as soon as it is settled or has an attempt after `fence`; null where there is none. */
   follow(fence: number, waitMs: number): Promise<FollowedJob | null>;
-  /** The relay's response for the answer of one attempt; rejects when the signal fires. */
+  /** Returns the relay's response for the answer of one attempt; rejects when the signal fires. */
   openReplay(workerId: string, streamId: number, signal: AbortSignal): Promise<Response>;
-  /** Moves the cursor on; false: another call has taken these outputs. */
+  /** Moves the cursor on; returns false where another call has taken these outputs. */
   take(from: OutputCursor, to: OutputCursor): Promise<boolean>;
-  /** A job with its result. */
+  /** Returns a job with its result. */
   whole(job: ToldJob): Promise<JobView>;
   sleep(ms: number): Promise<void>;
 }
 
 /**
- * The outputs of a job that no call has taken yet: of a job that runs from its replay buffer, of one that is
- * over from its result. Waits a moment where there are none. Outputs of two attempts are never mixed: if an attempt
- * broke after some of its outputs were taken, the stream has failed, even if the job succeeds.
- * @returns null: there is no such job
+ * Returns the outputs of a job that no call has taken yet: from its replay buffer while it runs, from its result once
+ * it has ended. Waits a moment where there are none. Outputs of two attempts are never mixed: if an attempt broke
+ * after some of its outputs were taken, the stream has failed, even if the job succeeds.
+ * @returns null where there is no such job
  */
 export async function nextOutputs(jobId: string, parts: StreamParts): Promise<RunpodStream | null> {
   let followed = await parts.follow(0, 0);
@@ -51,7 +54,7 @@ export async function nextOutputs(jobId: string, parts: StreamParts): Promise<Ru
   return { id: jobId, status, stream: isMine ? outputs.map((output) => ({ output })) : [], ...error };
 }
 
-/** @param taken outputs that are left out */
+/** @param taken the number of outputs that are left out */
 async function fromReplay(
   { worker_id, stream_id }: NonNullable<FollowedJob['live']>,
   taken: number,
@@ -72,7 +75,7 @@ async function fromReplay(
   const outputs: unknown[] = [];
   for (;;) {
     const waits = outputs.length > 0 ? [over, sleep(QUIET_MS).then(() => null)] : [over];
-    // A replay buffer that ends within an event ends with an error.
+    // A replay buffer that breaks off within an event fails the read.
     const read = await Promise.race([...waits, reader.read().catch(() => null)]);
     if (read?.value === undefined) break;
     text += decoder.decode(read.value, { stream: true });
@@ -85,7 +88,7 @@ async function fromReplay(
   return outputs;
 }
 
-/** What an event of a worker holds; none: a comment, or the relay's own word that the attempt broke. */
+/** Returns the output in a worker's event; none for a comment, or for the relay's own event that the attempt broke. */
 function outputsIn(event: string): unknown[] {
   if (!event.startsWith('data: {"output":')) return [];
   const json = event.slice('data: '.length);

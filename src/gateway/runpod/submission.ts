@@ -12,10 +12,10 @@ import { type Bounds, modelProblem } from '../bounds.ts';
 import { HttpError } from '../errors.ts';
 import { factsProblem, readFacts } from '../submissions.ts';
 
-/** Jobs with `lowPriority` run after all others. */
+/** The priority of jobs with `lowPriority`, which run after all others. */
 const LOW_PRIORITY = -1;
 
-/** Body of `run` and `runsync`. */
+/** The body of `run` and `runsync`. */
 export const RunpodSubmission = RunpodPayload.extend({
   webhook: z.string('expected a URL').max(2048).nullish(),
   s3Config: z
@@ -25,10 +25,10 @@ export const RunpodSubmission = RunpodPayload.extend({
 });
 
 /**
- * A body of `run` or `runsync` as a stored job.
+ * Reads the body of `run` or `runsync` as a stored job.
  * @param endpoint a pool, a model, or "default"
- * @param bound what its submitter may ask for
- * @throws HttpError 400 that names the field, 403 for a priority that is not the submitter's to ask for
+ * @param bound what the submitter may ask for
+ * @throws HttpError 400 that names the field, 403 for a priority that the submitter may not ask for
  */
 export function readRunpodSubmission(body: unknown, id: string, endpoint: string, bound: Bounds): SubmitJob {
   const parsed = parseValue(RunpodSubmission, body);
@@ -42,7 +42,7 @@ export function readRunpodSubmission(body: unknown, id: string, endpoint: string
   const denied =
     factsProblem({ ...facts, model }, bound) ?? (named === null ? null : modelProblem([named], bound));
   if (denied) throw denied;
-  // The worker puts the endpoint into a body that names no model, where the endpoint is a model.
+  // Where the endpoint is a model, the worker puts it into a body that names none.
   const payload = writeJson(facts.model === model ? asGiven : { ...asGiven, model });
   return {
     id,
