@@ -66,7 +66,7 @@ function change(core: Core, launch: LaunchRecord, decision: Exclude<Decision, { 
   }
 }
 
-/** Ends a launch: a ready worker is drained, others are terminated since they have no jobs to lose. */
+/** Ends a launch: a ready worker is drained; others are terminated, since they have no jobs to lose. */
 export function giveUp(core: Core, launch: LaunchRecord): void {
   const { state } = launch;
   if (isFinal(launch) || state === 'draining' || state === 'terminating') return;

@@ -2,10 +2,10 @@ import type { Core } from './core.ts';
 import { type LaunchRecord, moved, terminated } from './launch.ts';
 import type { Machines } from './machines.ts';
 
-/** How long a worker that drains or is to be terminated may finish its jobs, ms. */
+/** A worker that drains or is to be terminated may take this many ms to finish its jobs. */
 const DRAIN_LIMIT_MS = 3_600_000;
 
-/** Moves launches on whose workers have connected. */
+/** Advances launches whose workers have connected. */
 export function join({ launches, now }: Core, machines: Machines): void {
   const at = now();
   for (const { launch, session } of machines.values()) {
@@ -21,14 +21,14 @@ export function join({ launches, now }: Core, machines: Machines): void {
 }
 
 /**
- * Clears machines for termination whose workers run nothing any more.
- * @param cordoned the queue's answer to the cordon; null: there is none
+ * Clears for termination the machines whose workers run nothing any more.
+ * @param cordoned the queue's answer to the cordon, or null where there is none
  */
 export function clear(core: Core, machines: Machines, cordoned: Record<string, number> | null): void {
   for (const { name, launch, orphans } of machines.values()) {
     const isIdle = cordoned?.[name] === 0;
     if (launch) clearOne(core, launch, isIdle);
-    // Beside a machine that a launch wants, an orphan is taken to run nothing.
+    // An orphan beside a machine that a launch wants is assumed to run nothing.
     for (const orphan of orphans) clearOne(core, orphan, isIdle || launch !== null);
   }
 }

@@ -2,7 +2,9 @@ import type { Controls } from './control-table.ts';
 import type { Core } from './core.ts';
 import type { LaunchRecord } from './launch.ts';
 
-/** By the queue's clock and of the past; `started_at` and `ended_at` are the provider's. */
+/**
+ * The fields of a launch that are past times by the queue's clock; `started_at` and `ended_at` are by the provider's.
+ */
 const PAST = [
   'state_at',
   'intended_at',
@@ -18,7 +20,7 @@ const PAST = [
 ] as const satisfies (keyof LaunchRecord)[];
 
 /**
- * When the clock was set back, stored times lie in the future: all of them move back until none does. Otherwise no order
+ * Moves all stored times back when the clock was set back, until none of them lies in the future. Otherwise no order
  * would be repeated, and no machine found to be gone, until the clock has caught up.
  */
 export function followClock({ launches, now }: Core, controls: Controls): void {
@@ -29,7 +31,7 @@ export function followClock({ launches, now }: Core, controls: Controls): void {
   controls.moveBack(byMs);
 }
 
-/** Epoch ms; 0: there are none. */
+/** Returns the newest time, epoch ms; 0 where there is none. */
 function newest(launches: readonly LaunchRecord[]): number {
   let latest = 0;
   for (const launch of launches) for (const field of PAST) latest = Math.max(latest, launch[field] ?? 0);

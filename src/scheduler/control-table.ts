@@ -3,22 +3,25 @@ import type { ScalingControl } from '../protocol/index.ts';
 import type { PoolSpec } from './spec.ts';
 import { readState, writeState } from './state-table.ts';
 
-/** What operators have ordered for a pool, and what has changed since. */
+/** An operator's orders for a pool, and the pool's changes since. */
 export interface Control {
   control: ScalingControl;
-  /** When an operator last resumed or changed it: earlier failures no longer count. */
+  /** When an operator last resumed or changed the pool, epoch ms: earlier failures no longer count. */
   forgiven_at: number | null;
-  /** Workers asked for by hand are kept until then. */
+  /** The number of workers that an operator requested, and until when they are kept. */
   at_least: { workers: number; until: number } | null;
-  /** Grows with each change of what its workers are started with. */
+  /** A number that grows with each change of what the pool's workers are started with. */
   revision: number;
-  /** Its part of the spec when it was taken out of the fleet's file: its workers may still drain when it is put in again. */
+  /**
+   * The pool's part of the spec when it was taken out of the fleet's file: its workers may still drain when it is put
+   * in again.
+   */
   removed?: PoolSpec;
 }
 
 const UNTOUCHED: Control = { control: 'automatic', forgiven_at: null, at_least: null, revision: 0 };
 
-/** By pool, in one row, which is read once. */
+/** The controls by pool, in one row, which is read once. */
 export class Controls {
   readonly #sql: Sql;
   #known: Record<string, Control> | null = null;
@@ -35,7 +38,7 @@ export class Controls {
     this.changeAll(new Map([[configId, change]]));
   }
 
-  /** @param changes by pool */
+  /** @param changes the changes by pool */
   changeAll(changes: ReadonlyMap<string, Partial<Control>>): void {
     if (changes.size === 0) return;
     const all = { ...this.#all() };
@@ -44,7 +47,7 @@ export class Controls {
     this.#known = all;
   }
 
-  /** The clock was set back. */
+  /** Moves all times back after the clock was set back. */
   moveBack(byMs: number): void {
     this.changeAll(
       new Map(
@@ -59,7 +62,7 @@ export class Controls {
     );
   }
 
-  /** After a commit that was rolled back. */
+  /** Forgets what was read, after a commit was rolled back. */
   reload(): void {
     this.#known = null;
   }

@@ -2,12 +2,12 @@ import type { Sql } from '../durable/ports.ts';
 import type { Launches } from './launch-table.ts';
 import type { Providers } from './providers.ts';
 
-/** What the parts of the scheduler work on. */
+/** The parts of the scheduler that its functions share. */
 export interface Core {
   sql: Sql;
-  /** Epoch ms */
+  /** Returns epoch ms. */
   now(): number;
-  /** Ten lower-case letters and digits, at random. */
+  /** Returns ten lower-case letters and digits, at random. */
   newId(): string;
   launches: Launches;
   providers: Providers;

@@ -4,17 +4,17 @@ import type { SpentOnDay } from './rpc.ts';
 
 const DAY_MS = 24 * 3_600_000;
 const HOUR_MS = 3_600_000;
-/** Days that are remembered. */
+/** The cost of this many days is kept. */
 const KEPT_DAYS = 31;
 
-/** Midnight UTC before it. */
+/** Returns the midnight UTC before a time, epoch ms. */
 function dayOf(at: number): number {
   return at - (at % DAY_MS);
 }
 
 /**
- * US dollars of a launch within a span of time. By the provider's own times where it tells them; before that from when it
- * accepted the launch.
+ * Returns the cost of a launch within a span of time, US dollars. The launch runs by the provider's own times where it
+ * reports them, else from when the provider accepted it.
  */
 function costWithin(launch: Launch, from: number, to: number): number {
   const since = launch.started_at ?? launch.accepted_at;
@@ -24,12 +24,12 @@ function costWithin(launch: Launch, from: number, to: number): number {
   return (Math.max(0, end - begin) / HOUR_MS) * launch.price_per_hour;
 }
 
-/** US dollars so far, or in all. */
+/** Returns the cost of a launch so far, or in all once it has ended, US dollars. */
 export function costOf(launch: Launch, now: number): number {
   return costWithin(launch, 0, now);
 }
 
-/** Books what a launch that has just ended has cost, on each day that it ran. */
+/** Books the cost of a launch that has just ended on each day that it ran. */
 export function bookCost(sql: Sql, launch: Launch, now: number): void {
   const since = launch.started_at ?? launch.accepted_at;
   if (since === null) return;
@@ -48,8 +48,8 @@ export function bookCost(sql: Sql, launch: Launch, now: number): void {
 }
 
 /**
- * What each pool has cost by day of UTC, since the day of a time, those of launches that still run included. A pool
- * that cost nothing on a day is left out; a machine without a known price costs nothing here.
+ * Returns the cost of each pool by day of UTC, since the day of a time, launches that still run included. A pool that
+ * cost nothing on a day is left out; a machine without a known price costs nothing here.
  */
 export function spentByDay(sql: Sql, alive: readonly Launch[], from: number, now: number): SpentOnDay[] {
   const spent = new Map<string, SpentOnDay>();
@@ -69,7 +69,7 @@ export function spentByDay(sql: Sql, alive: readonly Launch[], from: number, now
   return [...spent.values()];
 }
 
-/** US dollars since midnight UTC by pool, those of launches that still run included. */
+/** Returns the cost since midnight UTC by pool, US dollars, launches that still run included. */
 export function spentToday(sql: Sql, alive: readonly Launch[], now: number): Map<string, number> {
   const today = spentByDay(sql, alive, now, now).filter(({ day }) => day === dayOf(now) / 1000);
   return new Map(today.map(({ config_id, dollars }) => [config_id, dollars]));

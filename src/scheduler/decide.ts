@@ -5,14 +5,14 @@ import { learnSpeeds } from './rule/learned.ts';
 import { decidePool } from './rule/pool.ts';
 import type { Decided, Observed, PoolDecided, RuleState } from './rule-types.ts';
 
-/** Before the first decision, or where what was remembered is lost. */
+/** The rule's state before the first decision, or where the stored one is lost. */
 export const EMPTY_STATE: RuleState = { pools: {}, tokens_per_second: {} };
 
 /**
- * Which machines to launch, drain, take back and terminate now. Pure: the same observations, state and time always give
- * the same decisions. To be called every 5 s, every second while a launch is under way; what it decides is to be
- * written, in one commit, before the next call, whose `observed.launches` must show it. The rule in words, and what it
- * was measured against: docs/scheduling.md.
+ * Decides which machines to launch, drain, take back and terminate now. It is pure: the same observations, state and
+ * time always give the same decisions. The caller runs it every 5 s, and every second while a launch is under way, and
+ * writes its decisions in one commit before the next call, whose `observed.launches` must show them.
+ * docs/scheduling.md has the rule in words, and the measurements that it is based on.
  * @param now epoch ms by the queue's clock
  */
 export function decide(observed: Observed, state: RuleState, now: number): Decided {
@@ -46,7 +46,7 @@ export function decide(observed: Observed, state: RuleState, now: number): Decid
   return decided;
 }
 
-/** If the budget does not pay for all, pools that have nothing yet come first. */
+/** Sorts the pools: those that have nothing yet come first, in case the budget does not pay for all. */
 function inOrderOfNeed({ pools, launches }: Observed): Observed['pools'] {
   const served = new Set(launches.filter((launch) => !isFinal(launch)).map(({ config_id }) => config_id));
   return [...pools].sort(

@@ -1,17 +1,18 @@
-/** What the scheduler and the command line have to know about a driver; its code is in src/providers. */
+/** The facts about a driver that the scheduler and the command line have to know; its code is in src/providers. */
 interface DriverFacts {
-  /** Its machines are only to be reached from the launcher's own machine: orders for them stay there. */
+  /** Whether only the launcher's own machine can reach the driver's machines: orders for them stay there. */
   isBoundToHost: boolean;
   /**
-   * Its machines are paid for by the hour, and only the provider knows how much: where there is a budget, nothing is
-   * launched before it has told. The others are one's own and cost nothing unless the file says so.
+   * Whether the driver's machines are paid for by the hour, and only the provider knows the price: where there is a
+   * budget, nothing is launched before the provider has reported it. Other drivers' machines are one's own and cost
+   * nothing unless the file says so.
    */
   tellsPrices: boolean;
-  /** The variable that usually holds its key, where it needs one. */
+  /** The variable that usually holds the driver's key; null where it needs none. */
   keyVariable: string | null;
 }
 
-/** Every driver that a fleet's file may name: a spec whose driver is missing here does not compile. */
+/** The facts of every driver that a fleet's file may name: a spec whose driver is missing here does not compile. */
 export const DRIVERS = {
   process: { isBoundToHost: true, tellsPrices: false, keyVariable: null },
   docker: { isBoundToHost: true, tellsPrices: false, keyVariable: null },

@@ -1,17 +1,17 @@
-/** What the fleet object tells the scheduler of workers and queue. Times are epoch ms. */
+/** The facts that the fleet object gives the scheduler about workers and queue. Times are epoch ms. */
 export interface FleetFacts {
   /** Whether all of the queue's numbers are known: it has reported them since the object started, and still answers. */
   isKnown: boolean;
-  /** By pool id; one that the queue does not mention has nothing. */
+  /** Facts by pool id; a pool that the queue does not mention has no work. */
   pools: ReadonlyMap<string, PoolFacts>;
-  /** By name, which is their id. */
+  /** Facts of workers by name, which is their id. */
   workers: ReadonlyMap<string, WorkerFacts>;
 }
 
 export interface WorkerFacts {
-  /** Its connection to the queue; null: there is none. */
+  /** The worker's connection to the queue; null where it has none. */
   session: SessionFacts | null;
-  /** Of its newest heartbeat; null: it has sent none. */
+  /** The worker's newest heartbeat; null where it has sent none. */
   heartbeat: HeartbeatFacts | null;
 }
 
@@ -25,10 +25,10 @@ export interface SessionFacts {
 }
 
 export interface PoolFacts {
-  /** Jobs that wait, lines of batches included. */
+  /** The number of waiting jobs, lines of batches included. */
   waiting: number;
   running: number;
-  /** Lines of batches that wait at the queue: jobs that give way to all others. */
+  /** The number of lines of batches that wait at the queue: jobs that give way to all others. */
   waiting_in_background: number;
   submitted: number;
   submitted_in_background: number;
@@ -39,13 +39,13 @@ export interface HeartbeatFacts {
   phase: string | null;
   progress: number | null;
   tokens_per_second: number | null;
-  /** When its start last advanced: a new phase, or more progress in one. */
+  /** When the worker's start last advanced: a new phase, or more progress in one. */
   progressed_at: number;
 }
 
-/** What other objects have answered this time; null: they did not, and no decision depends on it. */
+/** The answers of other objects this time; null where one did not answer, and then no decision depends on it. */
 export interface Answers {
-  /** By the cordon: jobs that each of these workers still holds. */
+  /** The number of jobs that each cordoned worker still holds. */
   cordoned: Record<string, number> | null;
   /** Lines of batches, by the pool that they are for. */
   backlog: ReadonlyMap<string, BacklogFacts> | null;
@@ -53,6 +53,6 @@ export interface Answers {
 
 export interface BacklogFacts {
   batches: { lines: number; ends_at: number }[];
-  /** Lines that the queue has, waiting or running. */
+  /** The number of lines that the queue has, waiting or running. */
   in_queue: number;
 }

@@ -2,11 +2,14 @@ import type { Sql } from '../durable/ports.ts';
 import { bookCost } from './cost.ts';
 import { isFinal, type LaunchRecord } from './launch.ts';
 
-/** Ended launches are kept so long, ms, and so many of them: the rule reads failures and start times off them. */
+/**
+ * Ended launches are kept for this many ms, and at most KEPT of them: the rule computes failures and start times from
+ * them.
+ */
 const KEPT_MS = 24 * 3_600_000;
 const KEPT = 1000;
 
-/** Every launch and orphan that may be alive and the newest ended launches, in memory as they are in their rows. */
+/** The launches and orphans that may be alive, and the newest ended launches, in memory as in their rows. */
 export class Launches {
   readonly #sql: Sql;
   readonly #byId = new Map<string, LaunchRecord>();
@@ -16,7 +19,7 @@ export class Launches {
     this.reload();
   }
 
-  /** After a commit that was rolled back. */
+  /** Reads all rows again, after a commit was rolled back. */
   reload(): void {
     this.#byId.clear();
     for (const { launch } of this.#sql.exec(`SELECT launch FROM launches`)) {
@@ -29,17 +32,17 @@ export class Launches {
     return [...this.#byId.values()];
   }
 
-  /** All but orphans. */
+  /** Returns every launch without the orphans. */
   launched(): LaunchRecord[] {
     return this.all().filter(({ is_orphan }) => !is_orphan);
   }
 
-  /** Launches that have a machine, or may get one. */
+  /** Returns the launches that have a machine, or may get one. */
   alive(): LaunchRecord[] {
     return this.launched().filter((launch) => !isFinal(launch));
   }
 
-  /** The same with orphans: all that may run under one of our names. */
+  /** Returns every launch and orphan that may run under one of our names. */
   machines(): LaunchRecord[] {
     return this.all().filter((launch) => !isFinal(launch));
   }
@@ -49,7 +52,8 @@ export class Launches {
   }
 
   /**
-   * If the launch ends with this, its cost is booked in the same commit. The row of an orphan that is gone is deleted.
+   * Writes a launch. If the launch ends with this, its cost is booked in the same commit. The row of an orphan that is
+   * gone is deleted.
    */
   save(launch: LaunchRecord): void {
     if (launch.is_orphan && isFinal(launch)) return this.#remove(launch.id);
@@ -63,7 +67,7 @@ export class Launches {
     );
   }
 
-  /** Forgets what ended long ago, and the longest ended beyond a number. */
+  /** Deletes launches that ended long ago, and the longest ended ones beyond KEPT. */
   bound(now: number): void {
     const endedFirst = this.all()
       .filter(isFinal)

@@ -3,9 +3,10 @@ import { type FailureCause, isFinal, type Launch, type LaunchState } from '../pr
 export { type FailureCause, isFinal, type Launch, type LaunchState };
 
 /**
- * One machine that the scheduler wants or has wanted: written before any provider is called, kept until it is known to
- * be gone. Its name at the provider, `nameOf`, is also its worker's id, so the provider's list, the worker's
- * registration and this row join on one key whichever of the three is missing.
+ * The steps between the states of a launch: one machine that the scheduler wants or has wanted. A launch is written
+ * before any provider is called, and kept until its machine is known to be gone. Its name at the provider, `nameOf`,
+ * is also its worker's id, so the provider's list, the worker's registration and this row join on one key whichever of
+ * the three is missing.
  *
  * ```
  * intended    → requested                       a launcher has the order
@@ -27,10 +28,9 @@ export { type FailureCause, isFinal, type Launch, type LaunchState };
  *             → failed(cause)                   the same, where a cause was noted on the way
  * ```
  * An orphan begins as `terminating`: a machine under one of our names that no launch wants. Its order goes out once a
- * second list, `listsApartMs` later, shows it too; when it is gone its row goes as well.
- * A launch that is requested or accepted, and whose machine was made and not started, is ordered again.
- * `gone` and `failed` are final. Whatever state it is in once it was asked for, what two complete lists do not show is
- * gone or failed.
+ * second list, `listsApartMs` later, shows it too; when it is gone its row is deleted. A launch that is requested or
+ * accepted, and whose machine was made but not started, is ordered again. `gone` and `failed` are final. A launch that
+ * was requested and that two complete lists do not show is gone or failed, whatever its state.
  */
 export const TRANSITIONS: Record<LaunchState, readonly LaunchState[]> = {
   intended: ['requested', 'gone'],
@@ -44,24 +44,24 @@ export const TRANSITIONS: Record<LaunchState, readonly LaunchState[]> = {
   failed: [],
 };
 
-/** At most 60 characters: what every provider takes. */
+/** Returns a machine's name of at most 60 characters, which every provider takes. */
 export function nameOf(installation: string, configId: string, id: string): string {
   return `wv-${installation}-${configId.slice(0, 32)}-${id}`;
 }
 
-/** The pool of a name, cut to 32 characters. */
+/** Returns the pool in a machine's name, cut to 32 characters. */
 export function poolIn(name: string, installation: string): string {
   return name.slice(prefixOf(installation).length, name.lastIndexOf('-'));
 }
 
-/** Every name of an installation begins so, and no name of another. */
+/** Returns the beginning of every name of this installation, and of no name of another. */
 export function prefixOf(installation: string): string {
   return `wv-${installation}-`;
 }
 
 /**
- * Two complete lists that do not show a machine, or show one that no launch wants, count when they are so far apart, ms:
- * lists of providers lag. What runs on a launcher's own machine is listed as it is.
+ * Two complete lists that do not show a machine, or show one that no launch wants, count when they are this many ms
+ * apart: providers' lists lag. Lists of a launcher's own machine do not.
  */
 const LISTS_APART_MS = { elsewhere: 60_000, onHost: 5000 };
 
@@ -71,30 +71,35 @@ export function listsApartMs(host: string | null): number {
 
 /** A launch with the fields that only orders and the reaper use. */
 export interface LaunchRecord extends Launch {
-  /** No launch made it: a list showed it under one of our names. */
+  /** Whether no launch made the machine: a list showed it under one of our names. */
   is_orphan: boolean;
-  /** Counts orders given out for it, so that an answer to an older order is told from one to the newest. */
+  /** The number of orders given out for the launch, which tells an answer to an older order from one to the newest. */
   order: number;
-  /** Complete lists in a row that did not show it, and when the first of them was made. */
+  /**
+   * The number of complete lists in a row that did not show the machine; `missed_since` is when the first of them was
+   * made.
+   */
   missed_lists: number;
   missed_since: number | null;
-  /** As its order says. */
+  /** The machine as the order names it. */
   machine: { instance_type: string; gpus: number; disk_gb: number | null; price_per_hour: number | null };
-  /** The numbers that its reason follows from, in words. */
+  /** The numbers that the launch's reason follows from, in words. */
   inputs: string;
-  /** Revision of the pool's part of the spec; a launch of an older revision serves until it is replaced. */
+  /** The revision of the pool's part of the spec; a launch of an older revision serves until it is replaced. */
   revision: number;
-  /** The machine whose launcher has the order, where the provider is a machine itself; null: any launcher will do. */
+  /**
+   * The machine whose launcher has the order, where the provider is a machine itself; null where any launcher will do.
+   */
   host: string | null;
-  /** When its order is given out, or given out again; null: nothing is to be ordered. */
+  /** When the launch's order is due, or due again; null where nothing is to be ordered. */
   order_due_at: number | null;
   /** When the newest order was given out. */
   ordered_at: number | null;
-  /** When the queue had answered that its worker runs nothing and is given nothing more: it may be terminated. */
+  /** When the queue answered that the worker runs nothing and gets no more jobs, so that it may be terminated. */
   clear_at: number | null;
 }
 
-/** What a launch says when it reaches a state, at the time of this. */
+/** The field that takes the time at which a launch reaches a state. */
 const REACHED = {
   requested: 'requested_at',
   accepted: 'accepted_at',
@@ -119,7 +124,7 @@ type Decided = Pick<
 >;
 type Begun = Decided & Pick<LaunchRecord, 'instance_type' | 'state' | 'state_at' | 'intended_at'>;
 
-/** The fields of a launch of which nothing is known yet. */
+/** The fields of a launch before anything is known of it. */
 const NOTHING_KNOWN: Omit<LaunchRecord, keyof Begun> = {
   is_orphan: false,
   external_id: null,
@@ -157,8 +162,9 @@ export function newLaunch(of: Decided, now: number): LaunchRecord {
 }
 
 /**
- * A machine under one of our names that no launch wants. It is told to end once a second list shows it.
- * @param seenAt when the first list that shows it was made, epoch ms
+ * Returns the row of a machine under one of our names that no launch wants. The machine is terminated once a second
+ * list shows it.
+ * @param seenAt when the first list that shows the machine was made, epoch ms
  */
 export function newOrphan(
   seen: Pick<LaunchRecord, 'id' | 'name' | 'config_id' | 'provider' | 'host' | 'external_id'>,
@@ -183,8 +189,8 @@ export function newOrphan(
 }
 
 /**
- * The launch in another state, with the time of it.
- * @throws Error for a step that there is not
+ * Returns the launch in another state, with the time of the step.
+ * @throws Error for a step that TRANSITIONS does not have
  */
 export function moved<L extends LaunchRecord>(
   launch: L,
@@ -203,12 +209,12 @@ export function moved<L extends LaunchRecord>(
   return next;
 }
 
-/** A list or a connection has shown its machine. */
+/** Returns whether a list or a connection has shown the launch's machine. */
 export function exists({ external_id, registered_at }: Launch): boolean {
   return external_id !== null || registered_at !== null;
 }
 
-/** Its end, once nothing of it is left: `failed` where a cause was noted. */
+/** Returns the launch as ended, once nothing of it is left: `failed` where a cause was noted, else `gone`. */
 export function ended<L extends LaunchRecord>(
   launch: L,
   now: number,
@@ -219,7 +225,9 @@ export function ended<L extends LaunchRecord>(
 
 const NOTHING_DUE = { order_due_at: null } as const;
 
-/** It is to end. The order waits until the queue has answered that its worker runs nothing. */
+/**
+ * Returns the launch as one to terminate. The order waits until the queue has answered that its worker runs nothing.
+ */
 export function terminated<L extends LaunchRecord>(
   launch: L,
   now: number,

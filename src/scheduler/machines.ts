@@ -2,18 +2,18 @@ import type { FleetFacts, WorkerFacts } from './facts.ts';
 import type { LaunchRecord } from './launch.ts';
 import type { Launches } from './launch-table.ts';
 
-/** All that there is under one name, which is a machine's at its provider and its worker's at the queue. */
+/** Everything under one name, which is a machine's at its provider and its worker's at the queue. */
 interface Machine extends WorkerFacts {
   name: string;
-  /** The launch that wants it; null: none does. */
+  /** The launch that wants the machine; null where none does. */
   launch: LaunchRecord | null;
-  /** Machines of this name that are to end since no launch wants them; names are not unique at every provider. */
+  /** Machines of this name that are terminated since no launch wants them; names are not unique at every provider. */
   orphans: LaunchRecord[];
 }
 
 export type Machines = ReadonlyMap<string, Machine>;
 
-/** Everything that may run, launched or not, and every worker that is known, by name. */
+/** Returns every machine that may run, launched or not, and every known worker, by name. */
 export function machinesOf(launches: Launches, { workers }: FleetFacts): Machines {
   const machines = new Map<string, Machine>();
   const at = (name: string): Machine => {
@@ -32,10 +32,13 @@ export function machinesOf(launches: Launches, { workers }: FleetFacts): Machine
   return machines;
 }
 
-/** Workers that the queue must give no more jobs: those that drain or end, and those of ours without a launch. */
+/**
+ * Returns the workers that the queue must give no more jobs: those that drain or end, and those of ours without a
+ * launch.
+ */
 export function cordonOf(machines: Machines, prefix: string): string[] {
   const isCordoned = ({ name, launch, orphans, session }: Machine) => {
-    // It is unknown which machine of a name runs the worker's jobs: the wanted one is taken to.
+    // It is unknown which machine of a name runs the worker's jobs; the wanted one is assumed to.
     if (launch) return launch.state === 'draining' || launch.state === 'terminating';
     return orphans.length > 0 || (session !== null && name.startsWith(prefix));
   };

@@ -8,7 +8,7 @@ import type { AppliedSpec } from './rpc.ts';
 import type { Demand, Observed, ObservedPool } from './rule-types.ts';
 import type { ProviderSpec } from './spec.ts';
 
-/** The spec by which a pool is observed that is no longer in the fleet's file. */
+/** The spec that stands for a pool that is no longer in the fleet's file. */
 const REMOVED: ObservedPool['spec'] = {
   slots: 1,
   min: 0,
@@ -20,7 +20,7 @@ const REMOVED: ObservedPool['spec'] = {
 };
 
 export interface Known {
-  /** Null: it was taken back. */
+  /** The fleet's file; null where it was taken back. */
   applied: AppliedSpec | null;
   providers: Readonly<Record<string, ProviderSpec>>;
   controls: Controls;
@@ -109,12 +109,12 @@ function demandOf(pool: PoolFacts | undefined, backlog: BacklogFacts | undefined
     running_batch,
     submitted: pool.submitted - pool.submitted_in_background,
     ended: pool.ended,
-    // Lines that run are no longer backlog.
+    // Lines that run no longer belong to the backlog.
     batches: withoutRunning(batches, running_batch),
   };
 }
 
-/** Batches whose window ends first run first. */
+/** Takes the running lines off the batches, those whose window ends first before others, since they run first. */
 function withoutRunning(batches: Demand['batches'], running: number): Demand['batches'] {
   let left = running;
   return batches.flatMap((batch) => {

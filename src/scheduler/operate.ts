@@ -3,7 +3,7 @@ import type { Controls } from './control-table.ts';
 import type { Core } from './core.ts';
 import type { AppliedSpec, ControlAnswer, PoolAction } from './rpc.ts';
 
-/** A worker that was asked for by hand is kept so long, ms, whether there is work or not. */
+/** A worker that an operator requested is kept for this many ms, whether there is work or not. */
 const HELD_MS = 10 * 60_000;
 
 interface Subject {
@@ -12,7 +12,7 @@ interface Subject {
   applied: AppliedSpec | null;
 }
 
-/** What an operator wants of one pool. */
+/** Carries out an operator's action on one pool. */
 export function control(
   { core, controls, applied }: Subject,
   configId: string,

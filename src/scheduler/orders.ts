@@ -4,13 +4,13 @@ import { hostOf } from './providers.ts';
 import type { LauncherReport, Order, OrderResult } from './rpc.ts';
 import type { FleetSpec, ProviderSpec } from './spec.ts';
 
-/** An unanswered order is repeated after this long, ms. A launcher drops an order that it could not begin sooner. */
+/** An unanswered order is repeated after this many ms. A launcher drops an order that it could not begin sooner. */
 const AGAIN_AFTER_MS = 60_000;
-/** An order whose effect is unknown is repeated after this long, ms. */
+/** An order whose effect is unknown is repeated after this many ms. */
 const AGAIN_AFTER_UNKNOWN_MS = 15_000;
-/** How often a launcher checks whether a terminated machine is gone, ms: another may wait for its place. */
+/** A launcher checks every so many ms whether a terminated machine is gone: another may wait for its place. */
 const AGAIN_AFTER_TERMINATING_MS = 5000;
-/** Most orders for one launch; after that only the provider's lists show what became of it. */
+/** The most orders for one launch; after that only the provider's lists show what became of it. */
 const MOST_LAUNCH_ORDERS = 3;
 
 /** An order without the fields that only the host can make. */
@@ -19,12 +19,12 @@ export type DueOrder = Exclude<Order, { kind: 'launch' }> | Omit<Extract<Order, 
 interface Taker {
   launcherId: string;
   report: Pick<LauncherReport, 'drivers' | 'host'>;
-  /** Those of the spec, and those that still have machines. */
+  /** The providers of the spec, and those that still have machines. */
   providers: Readonly<Record<string, ProviderSpec>>;
   pools: FleetSpec['pools'];
 }
 
-/** The orders that are due for a launcher, recorded as given out in the same commit. */
+/** Returns the orders that are due for a launcher, recorded as given out in the same commit. */
 export function takeOrders(core: Core, taker: Taker): DueOrder[] {
   const now = core.now();
   return core.launches
@@ -33,7 +33,10 @@ export function takeOrders(core: Core, taker: Taker): DueOrder[] {
     .flatMap((launch) => giveOut(core, launch, taker) ?? []);
 }
 
-/** A launcher gets orders for the providers it has drivers for, and host-bound ones only for its own host. */
+/**
+ * Returns whether a launcher may get a launch's order: one for a provider that it has a driver for and, where the
+ * provider is bound to a host, for its own host.
+ */
 function mayTake(core: Core, { launcherId, report, providers }: Taker, of: LaunchRecord): boolean {
   const driver = providers[of.provider]?.driver;
   if (driver === undefined || !report.drivers.includes(driver)) return false;
@@ -57,7 +60,7 @@ function giveOut(core: Core, launch: LaunchRecord, { report, providers, pools }:
     return { kind: 'terminate', launch_id, order, provider, name, external_id };
   }
   const pool = pools[config_id];
-  // The rule ends it soon.
+  // The rule ends a launch without a pool soon.
   if (!pool) return null;
   const order_due_at = order < MOST_LAUNCH_ORDERS ? now + AGAIN_AFTER_MS : null;
   const host = hostOf(providers[provider]!.driver, report);
@@ -93,7 +96,7 @@ export function takeResult(core: Core, { launch_id, order, outcome }: OrderResul
       const known = { ...launch, external_id, price_per_hour };
       const isAsked = launch.state === 'requested';
       if (isAsked) return core.launches.save(moved(known, 'accepted', now, { order_due_at: null }));
-      // Its machine was made and not started, and the launch ordered again.
+      // The launch was ordered again after its machine was made but not started.
       if (launch.state === 'accepted') known.order_due_at = null;
       return core.launches.save(known);
     }
@@ -102,7 +105,8 @@ export function takeResult(core: Core, { launch_id, order, outcome }: OrderResul
       if (launch.state !== 'requested' || !isNewest) return;
       return core.launches.save(ended({ ...launch, detail: outcome.detail }, now, outcome.kind));
     case 'terminated':
-      // It was not told to end: its launcher has ended, and the launcher's processes with it.
+      // A launch that was not ordered to end is gone where its launcher has ended, and the launcher's processes with
+      // it.
       if (launch.state === 'intended') return;
       return core.launches.save(ended(launch, now));
     case 'terminating':

@@ -1,15 +1,15 @@
 import * as z from 'zod';
 
 /**
- * What an operator adds to the pods of a fleet: a PodSpec of Kubernetes in which any field may be left out, since it is
- * merged into ours. In these parts a name that Kubernetes does not know is refused, since an API server, and its client,
- * would drop it without a word. What the fields hold, and the parts beside these
- * (probes, affinity, sources of volumes), are left to the API server.
+ * `PodSpec` is what an operator adds to the pods of a fleet: a PodSpec of Kubernetes in which any field may be left
+ * out, since it is merged into ours. In these parts a name that Kubernetes does not know is refused, since an API
+ * server, and its client, would drop it silently. What the fields hold, and the parts beside these (probes, affinity,
+ * sources of volumes), are left to the API server.
  */
 
 const LABEL_VALUE = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
 
-/** The value of a label, of a node or of anything else. */
+/** The value of a label of Kubernetes, of a node or of anything else. */
 export const LabelValue = z
   .string()
   .regex(
@@ -17,7 +17,10 @@ export const LabelValue = z
     'expected the value of a label of Kubernetes: up to 63 letters, digits, hyphens, underscores and dots, such as NVIDIA-L4',
   );
 
-/** @param names of fields that may hold anything @param known what the others hold */
+/**
+ * Returns the schema of an object of Kubernetes. @param names fields that may hold anything @param known the other
+ * fields and their schemas
+ */
 function fields(names: string, known: Record<string, z.ZodType> = {}) {
   const loose = Object.fromEntries(names.split(/\s+/).map((name) => [name, z.unknown()]));
   return z.strictObject({ ...loose, ...known }).partial();

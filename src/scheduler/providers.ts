@@ -2,30 +2,30 @@ import type { ScalingLauncher } from '../protocol/index.ts';
 import { DRIVERS, type DriverName } from './drivers.ts';
 import type { LauncherReport, MachineList } from './rpc.ts';
 
-/** A list older than this is stale, in intervals between lists. */
+/** A list older than this many intervals between lists is stale. */
 const FRESH_LISTS = 3;
-/** How often a provider is listed, ms. */
+/** A provider is listed every so many ms. */
 export const LIST_EVERY_MS = 15_000;
-/** A launcher that has not synced for this long is forgotten, ms. */
+/** A launcher that has not synced for this many ms is forgotten. */
 const LAUNCHER_KEPT_MS = 3_600_000;
 
 interface Listed {
-  /** When the call of the newest complete list began, epoch ms; null: none was complete. */
+  /** When the call of the newest complete list began, epoch ms; null where none was complete. */
   complete_at: number | null;
-  /** Why the newest list failed; null: it did not. */
+  /** Why the newest list failed; null where it did not. */
   error: string | null;
 }
 
 /**
- * What launchers have reported of providers and of themselves. Only in memory: after a restart no provider is fresh, and
+ * The reports of launchers about providers and themselves, only in memory: after a restart no provider is fresh, and
  * the rule decides nothing about its machines until a list comes.
  */
 export class Providers {
   readonly #launchers = new Map<string, ScalingLauncher>();
-  /** By provider, then by host; '': it is the same everywhere. */
+  /** The newest lists by provider, then by host; the host is '' where every launcher sees the same machines. */
   readonly #listed = new Map<string, Map<string, Listed>>();
   readonly #prices = new Map<string, Map<string, number>>();
-  /** By provider and launcher: its newest list, epoch ms. */
+  /** When the newest list of each provider came from each launcher, epoch ms. */
   readonly #tried = new Map<string, Map<string, { at: number; isComplete: boolean }>>();
 
   heard(launcherId: string, { drivers, host, prices }: LauncherReport, now: number): void {
@@ -59,8 +59,8 @@ export class Providers {
   }
 
   /**
-   * This launcher could not list the provider, for lack of a key, a daemon or the network, and another one can: orders
-   * go to that one.
+   * Returns whether this launcher could not list the provider, for lack of a key, a daemon or the network, while
+   * another one can: orders go to that one.
    */
   isOutOfReach(launcherId: string, provider: string, now: number): boolean {
     const tried = this.#tried.get(provider);
@@ -69,13 +69,13 @@ export class Providers {
     return [...tried.values()].some(({ at, isComplete }) => isComplete && isFresh(at));
   }
 
-  /** Whether a launcher made a complete list of the provider recently. */
+  /** Returns whether a launcher made a complete list of the provider recently. */
   isFresh(provider: string, now: number): boolean {
     const newest = this.#newest(provider);
     return newest?.complete_at != null && now - newest.complete_at <= FRESH_LISTS * LIST_EVERY_MS;
   }
 
-  /** From the newest complete list. */
+  /** Returns when the provider's newest complete list was made, and the error of the newest one. */
   standing(provider: string): { listed_at: number | null; error: string | null } {
     const newest = this.#newest(provider);
     return { listed_at: newest?.complete_at ?? null, error: newest?.error ?? null };
@@ -95,7 +95,7 @@ export class Providers {
   }
 }
 
-/** Where the machines of a driver are, as this launcher sees them; null: it is the same from everywhere. */
+/** Returns the host of a driver's machines for this launcher, or null where every launcher sees the same machines. */
 export function hostOf(driver: DriverName, report: Pick<LauncherReport, 'host'>): string | null {
   return DRIVERS[driver].isBoundToHost ? (report.host ?? null) : null;
 }

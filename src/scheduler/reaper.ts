@@ -12,10 +12,10 @@ import {
 import type { Machines } from './machines.ts';
 import type { Machine } from './rpc.ts';
 
-/** A machine that is created but not started this long after its order will not start by itself, ms. */
+/** A machine that is created but not started this many ms after its order will not start by itself. */
 const START_AGAIN_AFTER_MS = 15_000;
 
-/** A provider's complete list. */
+/** A provider's complete list of machines. */
 export interface CompleteList {
   provider: string;
   /** The host that the list covers; null where every launcher sees the same machines. */
@@ -23,9 +23,9 @@ export interface CompleteList {
   /** When the call began, epoch ms by the queue's clock: later changes may be missing from the list. */
   begun_at: number;
   machines: readonly Machine[];
-  /** Part of the names of this installation's machines. */
+  /** The installation's id, which the names of its machines contain. */
   installation: string;
-  /** The launches as they were before the list came. */
+  /** The launches before the list came. */
   known: Machines;
 }
 
@@ -62,8 +62,9 @@ export function takeList(core: Core, list: CompleteList): void {
 }
 
 /**
- * Names are not unique at every provider: of several machines, the one whose id the launch has. Another takes its place
- * only until the launch is cleared for termination: what a launcher answers then is about the machine it was told of.
+ * Returns the machine of a launch among those of its name, since names are not unique at every provider: the one whose
+ * id the launch has. Another takes its place only until the launch is cleared for termination: what a launcher answers
+ * after that is about the machine it was ordered to end.
  */
 function machineOf(launch: LaunchRecord, machines: readonly Machine[]): Machine | null {
   const { name, external_id, clear_at } = launch;
@@ -73,24 +74,27 @@ function machineOf(launch: LaunchRecord, machines: readonly Machine[]): Machine 
   return named[0] ?? null;
 }
 
-/** The launcher that made the list may not be the one that the launch is bound to. */
+/**
+ * Returns whether a launch outside this list wants the machine: the list's launcher may not be the one that the launch
+ * is bound to.
+ */
 function isWantedElsewhere(machine: Machine, { provider, host, known }: CompleteList): boolean {
   const launch = known.get(machine.name)?.launch;
   if (!launch) return false;
   return launch.state === 'intended' || (launch.provider === provider && launch.host !== host);
 }
 
-/** Records what the provider lists of a launch's machine. */
+/** Records what the provider reports of a launch's machine. */
 function takeMachine(core: Core, launch: LaunchRecord, machine: Machine): void {
   const now = core.now();
   const told: Partial<LaunchRecord> = {
     external_id: machine.external_id,
     price_per_hour: machine.price_per_hour ?? launch.price_per_hour,
-    // A provider that restarts a container bills it meanwhile.
+    // The first start counts: a provider that restarts a container bills it meanwhile.
     started_at: launch.started_at ?? machine.started_at,
     ended_at: machine.ended_at ?? launch.ended_at,
     exit_code: machine.exit_code ?? launch.exit_code,
-    // Why a launch failed stays, whatever its machine says while it is being ended.
+    // The reason why a launch failed stays, whatever its machine reports while it is being ended.
     detail: launch.cause === null ? (machine.detail ?? launch.detail) : (launch.detail ?? machine.detail),
   };
   const heard = { missed_lists: 0, missed_since: null, ...told };
@@ -99,7 +103,7 @@ function takeMachine(core: Core, launch: LaunchRecord, machine: Machine): void {
   else if (next.state === 'requested') next = moved(next, 'accepted', now, { order_due_at: null });
   else if (next.state === 'accepted') next = { ...next, order_due_at: null };
   if (machine.state === 'ended' && next.state !== 'terminating') {
-    // A machine that was told to end has not failed.
+    // A machine that was ordered to end has not failed.
     const failure = machine.no_capacity ? 'no_capacity' : 'exited';
     const cause = next.state === 'draining' ? null : failure;
     next = terminated({ ...next, ended_at: next.ended_at ?? now }, now, { cause });
@@ -107,18 +111,20 @@ function takeMachine(core: Core, launch: LaunchRecord, machine: Machine): void {
   if (JSON.stringify(next) !== JSON.stringify(launch)) core.launches.save(next);
 }
 
-/** Its worker has not registered, and it has not been told to end. */
+/** Returns whether the launch's worker has not registered and the launch has not been terminated. */
 function isAwaited({ state }: LaunchRecord): boolean {
   return state === 'requested' || state === 'accepted';
 }
 
-/** The launcher that made its machine may be about to start it. */
+/** Returns when to start a machine again: the launcher that made it may be about to start it. */
 function startAgainAt({ ordered_at, order_due_at }: LaunchRecord, now: number): number {
   const again = Math.max(now, (ordered_at ?? now) + START_AGAIN_AFTER_MS);
   return Math.min(order_due_at ?? again, again);
 }
 
-/** A list lacks a launch's machine. Two such lists, some time apart, mean that it does not exist. */
+/**
+ * Records that a list lacks a launch's machine. Two such lists, some time apart, mean that the machine does not exist.
+ */
 function miss(core: Core, launch: LaunchRecord, { begun_at, known, host }: CompleteList): void {
   const isTooOld = begun_at <= (launch.ordered_at ?? launch.state_at);
   // The order is repeated soon, and the driver then looks the machine up by name.
@@ -136,7 +142,10 @@ function causeOfLoss({ state, cause }: LaunchRecord): LaunchRecord['cause'] {
   return state === 'ready' ? 'lost' : 'vanished';
 }
 
-/** A machine of this installation without a launch. Lists lag, so it is ended once a second list shows it too. */
+/**
+ * Records a machine of this installation that has no launch. Lists lag, so it is ended once a second list shows it
+ * too.
+ */
 function takeOrphan(core: Core, known: LaunchRecord | undefined, machine: Machine, list: CompleteList): void {
   const { provider, host, begun_at, installation } = list;
   if (!known) {

@@ -4,45 +4,48 @@ import { PoolScaling } from '../protocol/scaling-schemas.ts';
 import { type FleetSpec, KnownProviderSpec } from './spec.ts';
 
 /**
- * US dollars an hour that any machine may cost, many times what the dearest does: with less than nothing, or as much as
- * one likes, a report would outweigh every budget.
+ * The most that any machine may cost, US dollars an hour: many times the price of the dearest. With a negative price,
+ * or any price at all, a report would outweigh every budget.
  */
 export const MOST_PRICE_PER_HOUR = 10_000;
 const ReportedPrice = z.number().min(0).max(MOST_PRICE_PER_HOUR);
 
 /**
- * What a launcher and the scheduler say to each other: `POST /api/launchers/{id}/sync` with a token of the scope
- * `launcher`. The launcher keeps nothing: it tells what it has, what its providers list and what came of its orders,
- * and gets the orders that are due. Everything may be told twice.
+ * A launcher's part of its exchange with the scheduler: `POST /api/launchers/{id}/sync` with a token of the scope
+ * `launcher`. The launcher stores nothing: it reports its drivers, its providers' lists and the results of its orders,
+ * and gets the orders that are due. Everything may be reported twice.
  */
 export const LauncherReport = z.object({
-  /** Drivers that it has: it is given orders for their providers alone. */
+  /** The launcher's drivers: it gets orders for their providers alone. */
   drivers: z.array(z.string().max(32)).max(32),
-  /** `process` and `docker` on one machine: which machine; its orders stay with it. */
+  /** The launcher's own machine, for `process` and `docker`: orders for machines on it stay with it. */
   host: z.string().max(256).optional(),
-  /** Lists made since the last report. */
+  /** The lists made since the last report. */
   lists: z
     .array(
       z.object({
         provider: z.string().max(32),
-        /** Epoch ms by the launcher's clock when the call began, and how long ago that is. */
+        /** How many ms ago the call began, by the launcher's clock. */
         age_ms: z.number().int().min(0),
-        /** Null: the provider did not answer. Never taken for an empty list. */
+        /** The listed machines; null where the provider did not answer, which never counts as an empty list. */
         machines: z
           .array(
             z.object({
               external_id: z.string().max(256),
               name: z.string().max(256),
-              /** `unknown`: a state that the driver does not know, never taken for an end. */
+              /** `unknown` is a state that the driver does not know; it never counts as an end. */
               state: z.enum(['starting', 'running', 'ended', 'unknown']),
-              /** With `ended`: there was no room for it, or none any more. As a launch answered `no_capacity`. */
+              /**
+               * Whether an `ended` machine had no room, or none any more; it counts as a launch answered with
+               * `no_capacity`.
+               */
               no_capacity: z.boolean().optional(),
               /**
-               * With `starting`: it was made and not started, as when its launcher was killed in between.
-               * Its launch is ordered again.
+               * Whether a `starting` machine was made but not started, as when its launcher was killed in between. Its
+               * launch is ordered again.
                */
               unstarted: z.boolean().optional(),
-              /** Epoch ms by the provider's clock. */
+              /** Epoch ms by the provider's clock, as the next two. */
               created_at: z.number().nullable(),
               started_at: z.number().nullable(),
               ended_at: z.number().nullable(),
@@ -53,7 +56,7 @@ export const LauncherReport = z.object({
           )
           .max(5000)
           .nullable(),
-        /** Why it did not answer. */
+        /** Why the provider did not answer. */
         error: z.string().max(2000).nullable(),
       }),
     )
@@ -71,17 +74,19 @@ export const LauncherReport = z.object({
           }),
           z.object({ kind: z.literal('no_capacity'), detail: z.string().max(2000) }),
           z.object({ kind: z.literal('rejected'), detail: z.string().max(2000) }),
-          /** It is gone. */
+          /** The machine is gone. */
           z.object({ kind: z.literal('terminated') }),
-          /** The provider was told to end it and has not yet: it still takes its place, and may be paid for. */
+          /**
+           * The provider was told to end the machine and has not yet: it still takes its place, and may be paid for.
+           */
           z.object({ kind: z.literal('terminating') }),
-          /** It may or may not have happened. */
+          /** The order may or may not have taken effect. */
           z.object({ kind: z.literal('unknown'), detail: z.string().max(2000) }),
         ]),
       }),
     )
     .max(1000),
-  /** Prices an hour that providers tell: provider, instance type, US dollars. */
+  /** The prices that providers report, US dollars an hour by provider and instance type. */
   prices: z
     .array(
       z.object({
@@ -100,28 +105,34 @@ export type LaunchOutcome = OrderResult['outcome'];
 
 const OrderOf = {
   launch_id: z.string(),
-  /** Counts the orders of a launch. */
+  /** The order's number among those of its launch. */
   order: z.number().int().min(1),
-  /** Key of `providers` in the spec. */
+  /** The provider's key in `providers` of the spec. */
   provider: z.string(),
-  /** Idempotency key at the provider, the worker's id, and the key by which it is found again. */
+  /**
+   * The machine's name: the idempotency key at the provider, the worker's id, and the key by which the machine is
+   * found again.
+   */
   name: z.string().min(1),
 };
 
 const LaunchOrder = z.object({
   kind: z.literal('launch'),
   ...OrderOf,
-  /** The order was given before, to this launcher or another: ask by name before anything is created. */
+  /**
+   * Whether the order was given before, to this launcher or another: the driver then looks for the name before it
+   * creates anything.
+   */
   may_exist: z.boolean(),
   machine: z.object({
     instance_type: z.string(),
     gpus: z.number().int().min(0),
     disk_gb: z.number().nullable(),
-    /** Not accepted above this, US dollars an hour; null: any. */
+    /** The most that the machine may cost, US dollars an hour; null for any price. */
     price_per_hour: z.number().nullable(),
   }),
   config_id: z.string(),
-  /** What its worker is started with, as the spec has it. */
+  /** What the worker is started with, from the spec. */
   pool: z.object({
     engine: z.string(),
     model: z.string(),
@@ -131,35 +142,35 @@ const LaunchOrder = z.object({
     slots: z.number().int().min(1),
     adapters: Adapters.default([]),
   }),
-  /** The worker's own token, void when the launch has ended. Where the queue asks for none, it takes any. */
+  /** The worker's own token, void when the launch has ended. Where the queue asks for no token, any will do. */
   token: z.string(),
 });
 
 const TerminateOrder = z.object({
   kind: z.literal('terminate'),
   ...OrderOf,
-  /** Null: every machine of that name. */
+  /** The machine's id at the provider; null for every machine of that name. */
   external_id: z.string().nullable(),
 });
 
 const Order = z.discriminatedUnion('kind', [LaunchOrder, TerminateOrder]);
 export type Order = z.output<typeof Order>;
 
-/** What a launcher is to do. It costs money, and the queue may be of another version: launchers parse it. */
+/** A launcher's work. It costs money, and the queue may be of another version, so launchers parse it. */
 export const LauncherAnswer = z.object({
-  /** Names of this installation's machines begin with it: what a driver lists. */
+  /** The beginning of the names of this installation's machines, which drivers list. */
   prefix: z.string().min(1),
-  /** Providers of the spec that this launcher has drivers for: they are to be listed. Empty without a spec. */
+  /** The spec's providers that this launcher has drivers for, which it is to list. Empty without a spec. */
   providers: z.array(
     z.object({
       name: z.string(),
       spec: KnownProviderSpec,
-      /** Kinds of machines that the spec's pools name there: their prices are asked for. */
+      /** The kinds of machines that the spec's pools name at the provider: the launcher asks for their prices. */
       instance_types: z.array(z.string()),
     }),
   ),
   orders: z.array(Order),
-  /** When to come again, and how often to list each provider, ms. */
+  /** When the launcher syncs again, ms from now; `list_every_ms` is how often it lists each provider. */
   sync_after_ms: z.number().min(0),
   list_every_ms: z.number().min(0),
 });
@@ -169,53 +180,53 @@ export type LauncherAnswer = z.output<typeof LauncherAnswer>;
 export interface LaunchedWorker {
   worker_id: string;
   config_id: string;
-  /** US dollars of its machine; null: nobody has told it. */
+  /** The price of the worker's machine, US dollars an hour; null where nobody has reported it. */
   price_per_hour: number | null;
 }
 
-/** US dollars, more than 0. */
+/** A pool's cost on a day, US dollars, more than 0. */
 export interface SpentOnDay {
-  /** Its midnight UTC, epoch s. */
+  /** The day's midnight UTC, epoch s. */
   day: number;
   config_id: string;
   dollars: number;
 }
 
-/** As `/schemas/Fleet.json` has it. */
+/** The spec in the form of `/schemas/fleet.json`. */
 const Spec: z.ZodType<FleetSpec> = z.any().meta({ type: 'object' });
 export const AppliedSpec = z.object({
   spec: Spec,
-  /** Epoch ms */
+  /** When the spec was applied, epoch ms. */
   applied_at: z.number(),
 });
 export type AppliedSpec = z.infer<typeof AppliedSpec>;
 
-/** `refused`: why it is not put in force; nothing has changed. */
+/** The result of a new spec; `refused` says why it is not put in force, and then nothing has changed. */
 export type SpecAnswer = SpecChange | { refused: string };
 
 const Dollars = z.number().min(0);
 export const SpecChange = z.object({
-  /** False: it was a dry run. */
+  /** Whether the spec is in force; false after a dry run. */
   applied: z.boolean(),
-  /** A sentence each; empty: it is the same. */
+  /** The changes, a sentence each; empty where the spec is the same. */
   changes: z.array(z.string()),
-  /** US dollars an hour of all pools at their least and at their most, each on its first machine. */
+  /** The price of all pools at their least and at their most, each on its first machine, US dollars an hour. */
   price_per_hour: z.object({ min: Dollars, max: Dollars }),
 });
 export type SpecChange = z.infer<typeof SpecChange>;
 
 /**
- * - `launch`: one worker more, now, within `max` and the budget
- * - `drain`: ends all its workers, busy ones when they have finished, and launches none until it is resumed
- * - `pause`: holds what there is: launches none, ends none
+ * - `launch`: launches one worker more, now, within `max` and the budget
+ * - `drain`: ends all workers of the pool, busy ones when they have finished, and launches none until it is resumed
+ * - `pause`: holds the pool's workers: launches none, ends none
  * - `resume`: ends a pause or a drain, and lets the breaker try again
  */
 export const POOL_ACTIONS = ['launch', 'drain', 'pause', 'resume'] as const;
 export type PoolAction = (typeof POOL_ACTIONS)[number];
 
-/** `text`: what was done, or would be. */
+/** An action's result; `text` says what was done, or would be. */
 export const Controlled = z.object({ text: z.string(), control: PoolScaling.shape.control });
 export type ControlAnswer =
   | ({ ok: true } & z.infer<typeof Controlled>)
-  /** `refused`: the budget, `max` or its machines do not allow it. */
+  /** `refused` where the budget, `max` or the pool's machines do not allow the action. */
   | { ok: false; reason: 'unknown_pool' | 'refused'; message: string };

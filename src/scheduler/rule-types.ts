@@ -3,31 +3,31 @@ import type { FailureCause, Launch } from './launch.ts';
 import type { CandidateSpec, PoolSpec } from './spec.ts';
 
 /**
- * All that the rule knows when it decides. It holds no guesses: an unknown fact is null, and the rule shrinks, launches
- * and terminates nothing that it is not told about. Times are epoch ms by the queue's clock, money is US dollars.
+ * All that the rule knows when it decides. It holds no guesses: an unknown fact is null, and where a fact is unknown
+ * the rule shrinks, launches and terminates nothing. Times are epoch ms by the queue's clock, money is US dollars.
  */
 export interface Observed {
-  /** From the spec. */
+  /** The spec's budget. */
   budget: { per_hour?: number; per_day?: number };
-  /** What all launches have cost since midnight UTC, by the providers' own times, those that still run included. */
+  /** The cost of all launches since midnight UTC, by the providers' own times, those that still run included. */
   spent_today: number;
   /** Every pool of the spec, and those taken out of it that still have a launch alive (`removed`). */
   pools: ObservedPool[];
   /** Every provider of the spec. */
   providers: ObservedProvider[];
   /**
-   * Every launch that is not final, and the newest final ones: a day's, at most 1,000. Breakers, back-off and start
-   * times are read off them each time, so none of that is remembered anywhere else.
+   * Every launch that is not final, and the newest final ones: a day's, at most 1,000. The rule computes breakers,
+   * back-off and start times from them each time, so none of that is stored elsewhere.
    */
   launches: Launch[];
   /**
-   * By name, those of other starters too. That one is not connected is taken at its word only where `demand` is known. A start
-   * whose worker's heartbeats show that it moves on is given more time.
+   * Workers by name, those that others started too. That a worker is not connected counts only where `demand` is
+   * known. A start whose worker's heartbeats show that it advances gets more time.
    */
   workers: FleetFacts['workers'];
   /**
-   * What the queue's answer to the newest cordon said: worker id → jobs it still runs. Workers that are not among them
-   * may get jobs.
+   * The queue's answer to the newest cordon: worker id → jobs it still runs. Workers that are not among them may get
+   * jobs.
    */
   cordoned: Record<string, number>;
   /** Launches that an operator drains, and those of older settings, by id: the rule never takes their drain back. */
@@ -50,66 +50,71 @@ export interface ObservedPool {
     | 'batch_only'
     | 'machines'
   >;
-  /** By an operator: nothing is launched for it and nothing drained. What is under way ends as it began. */
+  /** Whether an operator paused the pool: nothing is launched for it and nothing drained. What is under way goes on. */
   paused: boolean;
-  /** It is no longer in the spec: what it has is drained and terminated. */
+  /** Whether the pool is no longer in the spec: what it has is drained and terminated. */
   removed: boolean;
-  /** Until then an operator's own number counts as `min`, epoch ms; null: the file's does. */
+  /** Until when an operator's own number counts as `min`, epoch ms; null where the file's counts. */
   by_hand_until: number | null;
-  /** When an operator last resumed it or changed its part of the spec: failures before then no longer count. */
+  /** When an operator last resumed the pool or changed its part of the spec: failures before then no longer count. */
   forgiven_at: number | null;
-  /** Null: the queue's numbers are not known to be true now (it did not answer this time). All stays as it is. */
+  /** The pool's demand; null where the queue did not answer this time. Everything then stays as it is. */
   demand: Demand | null;
 }
 
-/** Of one pool. A pool that the queue does not mention has zeros. */
+/** The demand of one pool. A pool that the queue does not mention has zeros. */
 export interface Demand {
-  /** Jobs that wait for a worker: callers on a connection and stored jobs; not the lines of batches. */
+  /** The number of jobs that wait for a worker: callers on a connection and stored jobs, but not lines of batches. */
   waiting: number;
-  /** Jobs that workers hold, lines of batches included. */
+  /** The number of jobs that workers hold, lines of batches included. */
   running: number;
-  /** How many of these are lines of batches. */
+  /** The number of running jobs that are lines of batches. */
   running_batch: number;
   /**
-   * Jobs submitted since the queue was made, lines of batches left out (`totals.submitted` less what the batches object
-   * has submitted). Arrivals over a minute and over five are differences of it.
+   * The number of jobs submitted since the queue was made, lines of batches left out (`totals.submitted` less what the
+   * batches object has submitted). Arrivals over a minute and over five are differences of it.
    */
   submitted: number;
-  /** Jobs that ran to their end since the queue was made (`totals.succeeded + totals.failed`), lines included. */
+  /**
+   * The number of jobs that ran to their end since the queue was made (`totals.succeeded + totals.failed`), lines
+   * included.
+   */
   ended: number;
   batches: BatchBacklog[];
 }
 
-/** Lines of one batch that have not begun to run, whether the queue has them already or not. */
+/** The lines of one batch that have not begun to run, whether the queue has them already or not. */
 export interface BatchBacklog {
   lines: number;
-  /** End of its completion window. */
+  /** The end of the batch's completion window. */
   ends_at: number;
 }
 
-/** Lines of batches that wait until more work pays for a start, or their last moment has come. */
+/** Lines of batches that wait until more work pays for a start, or until the latest moment at which one must begin. */
 export interface BatchWait {
   lines: number;
-  /** When a worker is launched for them at the latest, epoch ms. */
+  /** When a worker is launched for the lines at the latest, epoch ms. */
   until: number;
 }
 
 export interface ObservedProvider {
-  /** Key of `providers` in the spec. */
+  /** The provider's key in `providers` of the spec. */
   name: string;
-  /** Machines of all pools there at once; null: no limit. */
+  /** The most machines of all pools there at once; null for no limit. */
   max: number | null;
-  /** A launcher made a complete list of it lately: younger than three times `list_every_ms`. */
+  /**
+   * Whether a launcher made a complete list of the provider recently: it is younger than three times `list_every_ms`.
+   */
   is_fresh: boolean;
-  /** What it last told, by instance type. */
+  /** The provider's newest prices, by instance type. */
   prices: Record<string, number>;
-  /** Its machines cost what it says; others cost what the spec says, or nothing. */
+  /** Whether the provider sets the prices of its machines; otherwise they cost what the spec says, or nothing. */
   tells_prices: boolean;
 }
 
-/** What to do, with why in words. Nothing is decided twice: what is under way shows in the launches. */
+/** One decision, with its reason in words. Nothing is decided twice: what is under way shows in the launches. */
 export type Decision =
-  /** Write a row in the state `intended`. */
+  /** Writes a row in the state `intended`. */
   | (Why & {
       kind: 'launch';
       config_id: string;
@@ -117,57 +122,60 @@ export type Decision =
       price_per_hour: number;
       replaces: string | null;
     })
-  /** `ready → draining`, and cordon it. */
+  /** Moves the launch from `ready` to `draining`, and cordons its worker. */
   | (Why & { kind: 'drain'; launch_id: string })
-  /** `draining → ready`, and take it out of the cordon. */
+  /** Moves the launch from `draining` to `ready`, and takes its worker out of the cordon. */
   | (Why & { kind: 'take_back'; launch_id: string })
   /**
-   * To `terminating` (an `intended` one to `gone`), with the cause noted where there is one. Its worker may have become
-   * ready and been given a job since this was observed: it is cordoned too, and the order goes out only when the queue
-   * has answered that it runs nothing.
+   * Moves the launch to `terminating` (an `intended` one to `gone`), and notes the cause where there is one. The
+   * worker may have become ready and been given a job since it was observed: it is cordoned too, and the order goes
+   * out only when the queue has answered that the worker runs nothing.
    */
   | (Why & { kind: 'terminate'; launch_id: string; cause: FailureCause | null });
 
 interface Why {
-  /** One sentence. */
+  /** The reason for the decision, one sentence. */
   reason: string;
-  /** The numbers it follows from, in words, to be kept beside it. */
+  /** The numbers that the reason follows from, in words, stored beside it. */
   inputs: string;
 }
 
 export interface Decided {
   decisions: Decision[];
-  /** One for each pool observed, also where nothing is done. */
+  /** One entry for each observed pool, also where nothing is done. */
   pools: PoolDecided[];
-  /** All launches that are not final together, after these decisions. */
+  /** The price of all launches that are not final together, after these decisions. */
   price_per_hour: number;
-  /** The budget that prevents a launch; null: none does. */
+  /** The budget that prevents a launch; null where none does. */
   stopped_by_budget: 'hour' | 'day' | null;
   state: RuleState;
 }
 
 export interface PoolDecided {
   config_id: string;
-  /** Workers wanted now; null: unknown, and nothing changes. */
+  /** The number of workers wanted now; null where it is unknown, and then nothing changes. */
   wanted: number | null;
-  /** Workers that take jobs, those that the scheduler did not start too. */
+  /** The number of workers that take jobs, those that the scheduler did not start too. */
   ready: number;
-  /** Launches on their way to be ready. */
+  /** The number of launches that are not ready yet. */
   starting: number;
   draining: number;
   waiting: number | null;
   batch_wait: BatchWait | null;
   price_per_hour: number;
-  /** One sentence: what is done or why nothing is. */
+  /** One sentence: what is done, or why nothing is. */
   text: string;
-  /** It is not launched any more until an operator resumes it or changes its spec; why, in one sentence. */
+  /**
+   * Why the pool is not launched any more until an operator resumes it or changes its spec, one sentence; null where
+   * it is.
+   */
   breaker: string | null;
   /**
-   * Why there is no room to replace the pool's only worker, which keeps the settings from before a change; null: there
-   * is room, or no worker keeps such settings.
+   * Why there is no room to replace the pool's only worker, which keeps the settings from before a change; null where
+   * there is room, or where no worker keeps such settings.
    */
   exchange_stuck: string | null;
-  /** What was learnt of each of its machines, in the order in which they are tried. */
+  /** What the rule learnt of each of the pool's machines, in the order in which they are tried. */
   machines: LearnedMachine[];
 }
 
@@ -175,20 +183,20 @@ export interface LearnedMachine {
   provider: string;
   instance_type: string;
   price_per_hour: number;
-  /** Seconds from the launch to ready; of how many starts. */
+  /** The time from the launch to ready, s, and the number of starts that it is computed from. */
   start: { p50: number; p80: number; p90: number; count: number };
-  /** Of one worker under load; null: not measured yet. */
+  /** The speed of one worker under load; null where it is not measured yet. */
   tokens_per_second: number | null;
   dollars_per_million_tokens: number | null;
-  /** Epoch ms until which it is passed over; null: it is not. */
+  /** Until when the machine is skipped, epoch ms; null where it is not. */
   skipped_until: number | null;
-  /** Why. */
+  /** Why the machine is skipped. */
   skipped_because: string | null;
 }
 
 /**
- * What the rule remembers from one decision to the next: plain JSON. To be kept with the launches, but it may be
- * written late or lost: the rule then waits for a whole window before it shrinks anything, and is wrong in nothing.
+ * The rule's memory from one decision to the next: plain JSON, stored with the launches. It may be written late or
+ * lost: the rule then waits for a whole window before it shrinks anything, and makes no wrong decision.
  */
 export interface RuleState {
   pools: Record<string, PoolMemory>;
@@ -197,19 +205,21 @@ export interface RuleState {
 }
 
 export interface PoolMemory {
-  /** When it was observed last, and since when without a gap. */
+  /** When the pool was observed last; `since` is since when without a gap. */
   at: number;
   since: number;
-  /** `submitted` at each reconciliation, epoch ms first, oldest first, five minutes back. */
+  /** `submitted` at each reconciliation with its epoch ms, oldest first, five minutes back. */
   submitted: [at: number, total: number][];
-  /** Workers that arrivals needed within the scale-down window; only values larger than all later ones. */
+  /** The workers that arrivals needed within the scale-down window; only values larger than all later ones. */
   peaks: [at: number, workers: number][];
-  /** Sums from which the time of a job in a slot is learnt; they fade over time. */
+  /**
+   * Busy slots over time; with `ended`, the sum from which the time of a job in a slot is learnt. Both fade over time.
+   */
   busy_slot_ms: number;
   ended: number;
   /** `ended` and `running` at the last reconciliation. */
   last: { ended: number; running: number } | null;
-  /** When it last had work for callers. */
+  /** When the pool last had work for callers. */
   active_at: number;
   /** Worker id → since when it has run nothing. */
   idle_since: Record<string, number>;

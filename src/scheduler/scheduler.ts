@@ -31,29 +31,30 @@ import { Specs } from './specs.ts';
 import { readState, writeState } from './state-table.ts';
 import { type LastDecision, lastDecision, launchRows, pricesOf, scalingOf } from './view.ts';
 
-/** How often the scheduler reconciles, and how often while a launch is under way, ms. */
+/** The scheduler reconciles every so many ms; BUSY_RECONCILE_MS is for while a launch is under way. */
 const RECONCILE_MS = 5000;
 const BUSY_RECONCILE_MS = 1000;
-/** How often launchers sync when nothing is under way, and otherwise, ms. */
+/** Launchers sync every so many ms; BUSY_SYNC_MS is for while a launch is under way. */
 const SYNC_MS = 2000;
 const BUSY_SYNC_MS = 1000;
-/** How often the rule's memory is written, ms. Losing it only delays the next scale-down. */
+/** The rule's memory is written every so many ms. Losing it only delays the next scale-down. */
 const SAVE_RULE_MS = 60_000;
 
 export interface SchedulerPorts {
   sql: Sql;
-  /** Epoch ms */
+  /** Returns epoch ms. */
   now(): number;
-  /** Lower-case letters and digits, at random. */
+  /** Returns lower-case letters and digits, at random. */
   randomName(length: number): string;
-  /** What the fleet object knows of workers and queue now. */
+  /** Returns what the fleet object knows of workers and queue now. */
   facts(): FleetFacts;
 }
 
 /**
- * The scheduler of one queue: launches as rows, and the decisions over them. Every method is synchronous, so that its
- * writes are one commit: a decision is on disk before any launcher can see it. After a crash the scheduler continues
- * from its rows. Its memory holds only recent reports, and it waits for new ones before it acts on what they say.
+ * The scheduler of one queue: it stores launches as rows and decides about them. Every method is synchronous, so that
+ * its writes are one commit: a decision is on disk before any launcher can see it. After a crash the scheduler
+ * continues from its rows. Its memory holds only recent reports, and it waits for new ones before it acts on what they
+ * say.
  */
 export class Scheduler {
   readonly #ports: SchedulerPorts;
@@ -107,7 +108,7 @@ export class Scheduler {
     return this.specs.current()?.spec.pools[configId] ? this.#controls.of(configId).control : null;
   }
 
-  /** Takes a launcher's report, and answers with its orders. */
+  /** Takes a launcher's report, and returns its orders. */
   sync(launcherId: string, report: LauncherReport): Omit<LauncherAnswer, 'orders'> & { orders: DueOrder[] } {
     const now = this.#ports.now();
     const providers = this.specs.providers();
@@ -125,12 +126,12 @@ export class Scheduler {
     };
   }
 
-  /** Names of the workers that the queue must give no more jobs. */
+  /** Returns the names of the workers that the queue must give no more jobs. */
   cordon(): string[] {
     return cordonOf(this.#machines(), prefixOf(this.#secrets.installation));
   }
 
-  /** Observes, decides and writes the decisions. @param answers what queue and batches answered just before */
+  /** Observes, decides and writes the decisions. @param answers the newest answers of queue and batches */
   reconcile(answers: Answers): void {
     const core = this.#core;
     const facts = this.#ports.facts();
@@ -147,19 +148,19 @@ export class Scheduler {
     this.#remember(decided);
   }
 
-  /** When to reconcile next, epoch ms; null: there is neither a spec nor a machine. */
+  /** Returns when to reconcile next, epoch ms; null where there is neither a spec nor a machine. */
   nextReconcile(): number | null {
     if (this.specs.current() === null && this.#core.launches.machines().length === 0) return null;
     if (this.#reconciledAt === null) return this.#ports.now();
     return this.#reconciledAt + (this.#isBusy ? BUSY_RECONCILE_MS : RECONCILE_MS);
   }
 
-  /** When it last reconciled, epoch ms; 0: not since it started. */
+  /** When the scheduler last reconciled, epoch ms; 0 where it has not since it started. */
   get reconciledAt(): number {
     return this.#reconciledAt ?? 0;
   }
 
-  /** The worker of a launch that was ordered and has not ended; null: there is none. */
+  /** Returns the worker of a launch that was ordered and has not ended, or null. */
   workerOf(launchId: string): LaunchedWorker | null {
     const launch = this.#core.launches.find(launchId);
     if (!launch || isFinal(launch) || launch.state === 'intended') return null;
@@ -167,7 +168,7 @@ export class Scheduler {
     return { worker_id: launch.name, config_id: launch.config_id, price_per_hour };
   }
 
-  /** Key of the tokens of launched workers. */
+  /** The key of the tokens of launched workers. */
   get tokenSecret(): string {
     return this.#secrets.token;
   }
@@ -186,7 +187,7 @@ export class Scheduler {
     return launchRows(this.#core, this.#ports.facts().workers, this.#last);
   }
 
-  /** US dollars an hour of each pool's machines. */
+  /** Returns the price of each pool's machines, US dollars an hour. */
   prices(): ReadonlyMap<string, number> {
     const applied = this.specs.current();
     return applied ? pricesOf(this.#core, applied.spec) : new Map();
@@ -207,7 +208,7 @@ export class Scheduler {
     });
   }
 
-  /** As they are now, launches and workers. */
+  /** Returns the launches and workers now, by name. */
   #machines(facts = this.#ports.facts()): Machines {
     return machinesOf(this.#core.launches, facts);
   }

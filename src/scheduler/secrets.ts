@@ -1,7 +1,7 @@
 import type { Sql } from '../durable/ports.ts';
 import { readState, writeState } from './state-table.ts';
 
-/** What is made once, at random, and kept. */
+/** Random names that the scheduler makes once and stores. */
 export class Secrets {
   readonly #sql: Sql;
   readonly #randomName: (length: number) => string;
@@ -11,12 +11,12 @@ export class Secrets {
     this.#randomName = randomName;
   }
 
-  /** Tells the machines of this queue from those of others at the same provider. */
+  /** The installation's id, which tells the machines of this queue from those of others at the same provider. */
   get installation(): string {
     return this.#kept('installation', 8);
   }
 
-  /** Key of the tokens of launched workers. */
+  /** The key of the tokens of launched workers. */
   get token(): string {
     return this.#kept('token_secret', 50);
   }

@@ -1,15 +1,15 @@
 import type { SpecChange } from './rpc.ts';
 import type { FleetSpec, PoolSpec, ProviderSpec } from './spec.ts';
 
-/** Fields that a worker is started with: where one changes, the rule replaces running workers, one at a time. */
+/** The fields that a worker is started with: where one changes, the rule replaces running workers, one at a time. */
 const STARTED_WITH = ['engine', 'model', 'image', 'env', 'secrets', 'slots', 'adapters'] as const;
 
-/** Whether workers of the one do not do for the other. */
+/** Returns whether the pool's workers have to be replaced after the change. */
 export function isAnotherWorker(before: PoolSpec, after: PoolSpec): boolean {
   return STARTED_WITH.some((field) => !isSame(before[field], after[field]));
 }
 
-/** What says where a provider's machines are: its daemon, cluster or account. */
+/** The fields that say where a provider's machines are: its daemon, cluster or account. */
 const PLACE = [
   'driver',
   'host',
@@ -22,9 +22,9 @@ const PLACE = [
 ];
 
 /**
- * Machines are listed and ended by the name of their provider: under that name they have to stay within reach.
- * @param machines those that are there
- * @returns why the file cannot be put in force; null: it can
+ * Returns why a file cannot be put in force, or null: machines are listed and ended by the name of their provider, so
+ * under that name they have to stay within reach.
+ * @param machines the machines that exist
  */
 export function movedAway(
   before: Readonly<Record<string, ProviderSpec>>,
@@ -52,8 +52,8 @@ export function isSame(one: unknown, other: unknown): boolean {
 const NOTHING: FleetSpec = { budget: {}, providers: {}, pools: {} };
 
 /**
- * What changes from one spec to another, a sentence each.
- * @param alive how many machines of a pool there are
+ * Returns what changes from one spec to another, a sentence each.
+ * @param alive returns how many machines a pool has
  */
 export function changesBetween(
   before: FleetSpec | null,
@@ -86,13 +86,13 @@ export function changesBetween(
   return changes;
 }
 
-/** US dollars an hour of all pools at their least and at their most, on their first machines. */
+/** Returns the price of all pools at their least and at their most, on their first machines, US dollars an hour. */
 export function priceOf(spec: FleetSpec | null, learned: (provider: string, instanceType: string) => number) {
   const price: SpecChange['price_per_hour'] = { min: 0, max: 0 };
   for (const { machines, min, max } of Object.values(spec?.pools ?? {})) {
     const [first] = machines;
     if (!first) continue;
-    // Providers tell the price of one GPU.
+    // Providers report the price of one GPU.
     const each =
       first.price_per_hour ?? learned(first.provider, first.instance_type) * Math.max(1, first.gpus);
     price.min += min * each;

@@ -2,7 +2,10 @@ import type * as z from 'zod';
 import { expectationWords, fieldsOf } from '../protocol/index.ts';
 import { LabelValue } from './pod-spec.ts';
 
-/** What no field shows by itself. The value may be anything yet: its own faults are reported beside these. */
+/**
+ * Reports the faults that no field shows by itself. The value may be anything yet: its own faults are reported beside
+ * these.
+ */
 export function checkReferences(value: unknown, context: z.core.$RefinementCtx): void {
   const { providers, pools } = fieldsOf(value);
   const known = Object.keys(fieldsOf(providers));
@@ -46,11 +49,14 @@ export function checkReferences(value: unknown, context: z.core.$RefinementCtx):
   }
 }
 
-/** By the name's end: MAX_TOKENS and TOKENIZER are none. Of GOOGLE_APPLICATION_CREDENTIALS the value is a path. */
+/**
+ * Names of variables that hold a secret, by their end: MAX_TOKENS and TOKENIZER do not match. The value of
+ * GOOGLE_APPLICATION_CREDENTIALS is a path.
+ */
 const HOLDS_A_SECRET =
   /(?:^|_)(?:TOKEN|API_?KEY|ACCESS_KEY|PRIVATE_KEY|SECRET(?:_KEY)?|PASSWORD|PASSWD|(?<!APPLICATION_)CREDENTIALS?)$/i;
 
-/** Every token that may read the fleet may read its spec. */
+/** Reports secrets in the spec, since every token that may read the fleet may read its spec. */
 export function checkSecrets(value: unknown, context: z.core.$RefinementCtx): void {
   for (const [id, pool] of Object.entries(fieldsOf(fieldsOf(value).pools))) {
     for (const name of Object.keys(fieldsOf(fieldsOf(pool).env)).filter((name) =>

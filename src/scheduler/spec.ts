@@ -5,10 +5,10 @@ import { PodSpec } from './pod-spec.ts';
 import { checkReferences, checkSecrets } from './spec-checks.ts';
 
 /**
- * What an operator writes in fleet.yaml: which models are served, on what machines, for how much at most. The command
- * line checks it and gives it to the queue as JSON; from these types come the JSON Schema at `/schemas/fleet.json` and
- * the messages of `worker-vllm fleet check`. No secret stands here, only the names of variables that hold one where the
- * launcher runs.
+ * The types of this file describe fleet.yaml, where an operator writes which models are served, on what machines, for
+ * how much at most. The command line checks it and gives it to the queue as JSON; from these types come the JSON
+ * Schema at `/schemas/fleet.json` and the messages of `worker-vllm fleet check`. The file holds no secret, only the
+ * names of variables that hold one where the launcher runs.
  */
 
 /** A name that providers accept within the names of machines. */
@@ -24,12 +24,12 @@ const VariableName = z
 const DURATION = /^(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)?$/;
 const UNIT_SECONDS = { ms: 0.001, s: 1, m: 60, h: 3600, d: 86_400 } as const;
 
-/** Seconds as a number, or `90s`, `5m`, `2h`, `1d`. The value is in seconds. */
+/** A duration: seconds as a number, or `90s`, `5m`, `2h`, `1d`. The value is in seconds. */
 const Duration = z
   .union([z.number().min(0), z.string().regex(DURATION, 'expected a duration such as 30s, 5m or 2h')])
   .transform((given) => (typeof given === 'number' ? given : secondsOf(given)));
 
-/** US dollars an hour. */
+/** A price in US dollars an hour. */
 const Price = z.number().min(0);
 
 function secondsOf(text: string): number {
@@ -149,7 +149,7 @@ const PROVIDERS = [
   }),
 ] as const;
 
-/** Where machines come from: one of the drivers in src/providers, with what it needs to know. */
+/** A source of machines: one of the drivers in src/providers, with what it needs to know. */
 export const ProviderSpec = z.discriminatedUnion('driver', PROVIDERS);
 export type ProviderSpec = z.output<typeof ProviderSpec>;
 
@@ -246,14 +246,14 @@ export const FleetSpec = z
       .record(Name, PoolSpec)
       .describe('What is served, by the name that workers have as CASOLA_CONFIG_ID.'),
   })
-  // Beside all other faults, so that one check reports them all.
+  // The checks run even where there are other faults, so that one check reports them all.
   .superRefine(checkReferences, { when: () => true })
   .superRefine(checkSecrets, { when: () => true });
 export type FleetSpec = z.output<typeof FleetSpec>;
 
 /**
- * A provider as a queue or a scheduler of another version has written it: what it lacks has its default, and what is
- * not known here is left out. A pod's fields are for the API server to judge by then.
+ * A provider as a queue or a scheduler of another version has written it: a missing field has its default, and an
+ * unknown one is left out. A pod's fields are for the API server to judge by then.
  */
 export const KnownProviderSpec = z.discriminatedUnion(
   'driver',

@@ -7,14 +7,14 @@ import type { FleetSpec, ProviderSpec } from './spec.ts';
 import { changesBetween, isAnotherWorker, isSame, movedAway, priceOf } from './spec-change.ts';
 import { readState, removeState, writeState } from './state-table.ts';
 
-/** Row of the providers that an earlier spec named and that may still have machines. */
+/** The row of the providers that an earlier spec named and that may still have machines. */
 const FORMER_PROVIDERS = 'providers_before';
 
-/** The spec in force, and what changes when an operator puts in another one. */
+/** The spec in force; an operator can replace it. */
 export class Specs {
   readonly #core: Core;
   readonly #controls: Controls;
-  /** As stored; undefined: not read yet. It is read many times a second, and changed only by an operator. */
+  /** The stored spec; undefined before it is read. It is read many times a second, and changed only by an operator. */
   #current: AppliedSpec | null | undefined;
 
   constructor(core: Core, controls: Controls) {
@@ -22,12 +22,12 @@ export class Specs {
     this.#controls = controls;
   }
 
-  /** After a commit was rolled back. */
+  /** Forgets what was read, after a commit was rolled back. */
   reload(): void {
     this.#current = undefined;
   }
 
-  /** Null: none is in force. */
+  /** Returns the spec in force, or null where there is none. */
   current(): AppliedSpec | null {
     if (this.#current === undefined) this.#current = readState<AppliedSpec>(this.#core.sql, 'spec');
     return this.#current;
@@ -39,7 +39,7 @@ export class Specs {
     return refused === null ? this.#change(spec, dryRun) : { refused };
   }
 
-  /** Every launched machine is drained and terminated. */
+  /** Takes the spec back: every launched machine is drained and terminated. */
   remove(dryRun: boolean): SpecChange | null {
     return this.current() ? this.#change(null, dryRun) : null;
   }
@@ -63,7 +63,7 @@ export class Specs {
         const isAnother = isAnotherWorker(known, pool);
         changed.set(id, { forgiven_at: now(), revision: isAnother ? revision + 1 : revision });
         if (!isAnother) continue;
-        // Workers that serve do so until the rule has replaced them.
+        // Ready workers serve until the rule has replaced them.
         const isStarting = ({ config_id, state }: LaunchRecord) => config_id === id && state !== 'ready';
         for (const launch of alive.filter(isStarting)) giveUp(this.#core, launch);
       }
@@ -75,7 +75,7 @@ export class Specs {
       if (after) writeState(sql, 'spec', { spec: after, applied_at: now() } satisfies AppliedSpec);
       else removeState(sql, 'spec');
       this.reload();
-      // The scheduler still lists and ends the machines there.
+      // The scheduler still lists and ends the machines of former providers.
       writeState(sql, FORMER_PROVIDERS, this.#stillUsed(providers, after));
     }
     const learned = (provider: string, instanceType: string) =>
@@ -83,7 +83,7 @@ export class Specs {
     return { applied: !dryRun, changes, price_per_hour: priceOf(after, learned) };
   }
 
-  /** The spec's providers, and former ones that still have machines of this installation. */
+  /** Returns the spec's providers, and former ones that still have machines of this installation. */
   providers(): Record<string, ProviderSpec> {
     const before = readState<Record<string, ProviderSpec>>(this.#core.sql, FORMER_PROVIDERS) ?? {};
     const after = this.current()?.spec ?? null;

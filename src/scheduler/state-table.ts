@@ -1,6 +1,6 @@
 import type { Sql } from '../durable/ports.ts';
 
-/** What is stored under a name. @returns null: nothing is */
+/** @returns what is stored under a name, or null */
 export function readState<T>(sql: Sql, name: string): T | null {
   const row = sql.exec(`SELECT value FROM scheduler WHERE name = ?`, name)[0];
   return row ? (JSON.parse(String(row.value)) as T) : null;

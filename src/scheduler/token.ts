@@ -1,24 +1,24 @@
 import { bytesOfBase64 } from '../protocol/text.ts';
 
-/** Tokens of launched workers, which the gateway tells from all others by their form. */
+/** The beginning of launched workers' tokens, by which the gateway tells them from all others. */
 const PREFIX = 'wvl_';
 
-/** Who a token says it is. */
+/** The launch that a token names. */
 export interface TokenOfLaunch {
   queue_id: string;
   launch_id: string;
 }
 
 /**
- * `wvl_<queue id>.<launch id>.<HMAC>`: nothing of it is stored. Whether it is good is for the fleet object of that queue
- * to say, which knows the secret and whether the launch is alive.
+ * Returns the token `wvl_<queue id>.<launch id>.<HMAC>`; nothing of it is stored. The fleet object of that queue
+ * decides whether it is good: it knows the secret and whether the launch is alive.
  */
 export async function tokenOf(secret: string, of: TokenOfLaunch): Promise<string> {
   const text = textOf(of);
   return `${PREFIX}${text}.${await macOf(secret, text)}`;
 }
 
-/** What a token claims; null: it is none of a launch. */
+/** Returns what a token claims, or null where it is not a launch's. */
 export function readToken(token: string): TokenOfLaunch | null {
   const [queue, launch_id, mac] = token.slice(PREFIX.length).split('.');
   if (!token.startsWith(PREFIX) || !queue || !launch_id || !mac) return null;
@@ -29,7 +29,7 @@ export function readToken(token: string): TokenOfLaunch | null {
   }
 }
 
-/** In a time that tells nothing of how much of it is right. */
+/** Returns whether a token is genuine, in a time that tells nothing of how much of it is right. */
 export async function isGenuine(secret: string, token: string, of: TokenOfLaunch): Promise<boolean> {
   const expected = await tokenOf(secret, of);
   let difference = expected.length ^ token.length;

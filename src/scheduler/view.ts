@@ -8,25 +8,25 @@ import type { AppliedSpec } from './rpc.ts';
 import type { Decided, PoolDecided } from './rule-types.ts';
 import type { FleetSpec, ProviderSpec } from './spec.ts';
 
-/** Ended launches that are shown. */
+/** The most ended launches that are shown. */
 const MOST_ENDED = 100;
-/** What grows with time alone is shown as it was at the last full minute, so that rows do not change every second. */
+/** Values that grow with time alone are shown as of the last full step, so that rows do not change every second. */
 const COST_STEP_MS = 60_000;
 const SEEN_STEP_MS = 10_000;
-/** Launchers silent for longer are not shown, ms. */
+/** Launchers silent for longer than this many ms are not shown. */
 const LAUNCHER_SHOWN_MS = 3_600_000;
 
 const isStarting = ({ state }: LaunchRecord) =>
   state === 'intended' || state === 'requested' || state === 'accepted' || state === 'registered';
 const isLeaving = ({ state }: LaunchRecord) => state === 'draining' || state === 'terminating';
 
-/** What was decided last, and since when in so many words. */
+/** The last decision, and since when each pool's text has said the same. */
 export interface LastDecision {
   decided: Decided;
   texts: ReadonlyMap<string, { at: number; text: string }>;
 }
 
-/** @param changed pools of which something was decided */
+/** @param changed the pools about which something was decided */
 export function lastDecision(
   decided: Decided,
   changed: ReadonlySet<string | undefined>,
@@ -41,13 +41,13 @@ export function lastDecision(
   return { decided, texts: new Map(texts) };
 }
 
-/** Whether two texts differ in their numbers alone, which change all the time and are no news. */
+/** Returns whether two texts differ in their numbers alone, which change all the time and are no news. */
 function saysNoMore(text: string, before: string): boolean {
   const shape = (of: string) => of.replace(/(?<=\D)\d+(\.\d+)?/g, '#');
   return shape(before).startsWith(shape(text));
 }
 
-/** Those that may be alive and the newest that have ended. */
+/** Returns the launches that may be alive, and the newest that have ended. */
 export function launchRows(
   core: Core,
   workers: FleetFacts['workers'],
@@ -83,10 +83,10 @@ function launchRow(
   };
 }
 
-/** Until then the rule reckons with more than any start of this pool took. */
+/** Until this many starts the rule assumes more time than any start of this pool took. */
 const ENOUGH_STARTS = 3;
 
-/** How long the half of its starts took at most, ms; null: too few were seen, and the page shows no guesses. */
+/** Returns the median time of the pool's starts, ms; null where too few were seen, since the page shows no guesses. */
 function expectedMs(
   { config_id, provider, instance_type }: LaunchRecord,
   last: LastDecision | null,
@@ -108,7 +108,7 @@ export interface Shown {
   last: LastDecision | null;
 }
 
-/** The pools of the spec, and everything together. */
+/** Returns how each pool of the spec stands, and all of them together. */
 export function scalingOf(core: Core, shown: Shown) {
   const { applied, installation, providers, controls, last } = shown;
   const now = core.now();
@@ -157,7 +157,7 @@ export function scalingOf(core: Core, shown: Shown) {
   return { summary, pools: new Map(pools) };
 }
 
-/** US dollars an hour of each pool of the spec. */
+/** Returns the price of each pool of the spec, US dollars an hour. */
 export function pricesOf(core: Core, { pools }: FleetSpec): Map<string, number> {
   const alive = Map.groupBy(core.launches.alive(), ({ config_id }) => config_id);
   return new Map(Object.keys(pools).map((id) => [id, cents(priceOf(alive.get(id) ?? []))]));
@@ -181,7 +181,7 @@ function priceOf(launches: readonly LaunchRecord[]): number {
   return launches.reduce((sum, { price_per_hour }) => sum + price_per_hour, 0);
 }
 
-/** To a hundredth of a cent: sums of prices are not exact. */
+/** Rounds to a hundredth of a cent: sums of prices are not exact. */
 function cents(dollars: number): number {
   return Math.round(dollars * 10_000) / 10_000;
 }

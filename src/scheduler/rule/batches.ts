@@ -1,30 +1,30 @@
 import type { BatchBacklog } from '../rule-types.ts';
 
-/** A start pays off for this many times its own length of work. */
+/** Batches launch a worker when their work takes this many times as long as a start. */
 const STARTS_WORTH = 3;
 
 export interface BatchWorkers {
-  /** Workers that batches need. */
+  /** The number of workers that batches need. */
   workers: number;
-  /** Running workers that batches keep, 0 or 1. */
+  /** The number of running workers that batches keep, 0 or 1. */
   floor: number;
-  /** Slot-seconds. */
+  /** The work of all lines, slot-seconds. */
   backlog: number;
-  /** Lines that have not begun to run. */
+  /** The number of lines that have not begun to run. */
   lines: number;
-  /** Slot-seconds from which on the lines are worth a start. */
+  /** The work from which on the lines are worth a start, slot-seconds. */
   worth: number;
-  /** When a worker is launched for the lines, however few there are, epoch ms; null: there are none. */
+  /** When a worker is launched for the lines, however few there are, epoch ms; null where there are none. */
   begins_by: number | null;
   why: string;
 }
 
 /**
- * How many workers the lines of batches need. A start for one line costs more than the line, so batches launch a worker
- * only when there is work for several starts, or when a batch has to begin now to end within its window. The rule plans
- * to finish in half the time that is left.
- * @param service seconds a line occupies a slot
- * @param slots of a worker
+ * Returns how many workers the lines of batches need. A start for one line costs more than the line, so batches launch
+ * a worker only when there is work for several starts, or when a batch has to begin now to end within its window. The
+ * rule plans to finish in half the time that is left.
+ * @param service seconds that a line occupies a slot
+ * @param slots the slots of a worker
  * @param start seconds from the decision to ready
  */
 export function workersForBatches(

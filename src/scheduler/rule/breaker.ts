@@ -3,13 +3,13 @@ import { failureAndCause } from '../../protocol/scaling.ts';
 import type { Launch } from '../launch.ts';
 import { classifiedAt, type FailureClass, failureClass } from './failure-class.ts';
 
-/** Consecutive failures after which launches stop until an operator resumes the pool. */
+/** This many consecutive failures stop launches until an operator resumes the pool. */
 const STOP_AFTER = 5;
 const FIRST_DELAY_MS = 15_000;
 const LONGEST_DELAY_MS = 10 * 60_000;
 
 /**
- * Whether to launch a pool again after its consecutive failures.
+ * The state that says whether a pool is launched again after its consecutive failures.
  *
  * ```
  * closed  → waiting   a start failed
@@ -48,14 +48,15 @@ export function poolBreaker(launches: Launch[], forgivenAt: number | null, now: 
   return now < until ? { kind: 'waiting', failures, until, why } : { kind: 'closed', failures };
 }
 
-/** ms */
+/** Returns the delay in ms. */
 export function delayAfter(failures: number): number {
   return doubling(FIRST_DELAY_MS, LONGEST_DELAY_MS, failures);
 }
 
 /**
- * Failures of one class since the last sound launch, newest first. Launches that failed side by side count as one: each
- * launch in the answer was begun after the next one in it had failed. Launches of other classes are skipped.
+ * Returns the failures of one class since the last sound launch, newest first. Launches that failed side by side count
+ * as one: each launch in the answer was begun after the next one in it had failed. Launches of other classes are
+ * skipped.
  */
 export function consecutiveFailures(
   launches: Launch[],

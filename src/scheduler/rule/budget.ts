@@ -1,14 +1,14 @@
 import { isFinal, type Launch } from '../launch.ts';
 
-/** A launch needs a daily budget that pays for all machines and itself for this much longer, ms. */
+/** A launch needs a daily budget that pays for all machines and itself for this many ms more. */
 const LAUNCH_RESERVE_MS = 30 * 60_000;
-/** How long before the daily budget is spent every worker begins to drain, ms. */
+/** Every worker begins to drain this many ms before the daily budget is spent. */
 const DRAIN_RESERVE_MS = 5 * 60_000;
 const HOUR_MS = 3_600_000;
 
-/** The remaining budget, counted down as launches are decided. */
+/** The remaining budget, which each decided launch reduces. */
 export class Budget {
-  /** An hour, by everything that is not known to have ended. */
+  /** The price of everything that is not known to have ended, US dollars an hour. */
   perHour: number;
   /** The limit that prevented a launch. */
   stoppedBy: 'hour' | 'day' | null = null;
@@ -44,7 +44,7 @@ export class Budget {
     return false;
   }
 
-  /** The daily budget is used up, and every worker is drained. */
+  /** Whether the daily budget is used up, so that every worker is drained. */
   get isSpent(): boolean {
     const { per_day } = this.#limits;
     if (per_day === undefined || this.perHour === 0) return false;
@@ -53,7 +53,7 @@ export class Budget {
     return true;
   }
 
-  /** By then, today. */
+  /** Returns today's cost after `ms` more. */
   #spentIn(ms: number, perHour: number): number {
     return this.#spentToday + (perHour * Math.min(ms, this.#leftOfDayMs)) / HOUR_MS;
   }

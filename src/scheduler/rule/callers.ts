@@ -1,43 +1,43 @@
-/** What callers ask of a pool, and what it has. Times in s. */
+/** The demand of a pool's callers, and the workers that it has. Times are in s. */
 export interface CallerDemand {
-  /** Jobs a second. */
+  /** Jobs that arrive a second. */
   arrivals: number;
-  /** How long a job occupies a slot. */
+  /** The time that a job occupies a slot. */
   service: number;
   waiting: number;
   /** Running jobs, without lines of batches. */
   running: number;
   ready: number;
-  /** For each starting worker, the time until it is expected to be ready. */
+  /** The time until each starting worker is expected to be ready. */
   ready_in: number[];
-  /** Slots of a worker. */
+  /** The slots of a worker. */
   slots: number;
-  /** Planned share of busy slots: u. */
+  /** The planned share of busy slots: u. */
   utilization: number;
-  /** How long a job should wait at most: G. */
+  /** The time that a job should wait at most: G. */
   wanted_wait: number;
-  /** From the decision to ready: C. */
+  /** The time from the decision to ready: C. */
   start: number;
 }
 
 export interface CallerWorkers {
-  /** Workers that arrivals need. */
+  /** The workers that arrivals need. */
   sustained: number;
-  /** `sustained`, and those that work off the backlog. */
+  /** `sustained`, and the workers that work off the backlog. */
   workers: number;
-  /** Slots that arrivals keep busy. */
+  /** The slots that arrivals keep busy. */
   busy: number;
-  /** Slot-seconds of waiting jobs. */
+  /** The work of waiting jobs, slot-seconds. */
   backlog: number;
 }
 
-/** The shortest wait that is planned for, s: over less time a worker's slots amount to nothing. */
+/** The shortest wait that is planned for, s: in less time a worker's slots achieve next to nothing. */
 const LEAST_WAIT = 5;
 
 /**
- * How many workers callers need: enough for arrivals, and for a backlog, enough to have worked it off by the time that a
- * worker launched now has been ready for `wanted_wait`. A starting worker counts from when it is expected to be ready,
- * so that no second one is launched in its place.
+ * Returns how many workers callers need: enough for arrivals and, where jobs wait, enough to have worked off the
+ * backlog by the time that a worker launched now has been ready for `wanted_wait`. A starting worker counts from when
+ * it is expected to be ready, so that no second one is launched in its place.
  */
 export function workersForCallers(inputs: CallerDemand): CallerWorkers {
   const { arrivals, service, waiting, running, ready, ready_in, slots, utilization, start } = inputs;
@@ -53,7 +53,7 @@ export function workersForCallers(inputs: CallerDemand): CallerWorkers {
   );
   const left = Math.max(0, backlog + busy * horizon - capacity);
   const more = ready + ready_in.length + Math.ceil(left / (slots * wait) - 1e-9);
-  // More slots than jobs would stand idle, whatever rate a few arrivals suggest.
+  // More slots than jobs would be idle, whatever rate a few arrivals suggest.
   const useful = Math.ceil((waiting + running) / slots);
   return { sustained, workers: Math.max(sustained, Math.min(more, useful)), busy, backlog };
 }

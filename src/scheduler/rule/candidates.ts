@@ -7,37 +7,40 @@ import { consecutiveFailures, delayAfter } from './breaker.ts';
 import { classifiedAt, type FailureClass } from './failure-class.ts';
 import { startSeconds } from './starts.ts';
 
-/** How long a sold-out instance type is skipped, doubled each time, ms. */
+/** A sold-out instance type is skipped for this many ms, doubled each time. */
 const SOLD_OUT_MS = 15 * 60_000;
 const LONGEST_SOLD_OUT_MS = 4 * 3_600_000;
-/** When all instance types are sold out, they are tried again after this, doubled each round, ms. */
+/** When all instance types are sold out, they are tried again after this many ms, doubled each round. */
 const ROUND_MS = 30_000;
 const LONGEST_ROUND_MS = 10 * 60_000;
 /** An instance type with this many consecutive failures is tried once an hour only. */
 const BAD_AFTER = 5;
 const BAD_MS = 3_600_000;
 
-/** One instance type for a pool, with what the scheduler has learned of it. */
+/** One instance type for a pool, with what the scheduler has learnt of it. */
 export interface Candidate {
   machine: CandidateSpec;
   learned: LearnedMachine;
-  /** It is skipped only for being sold out; it is tried anyway when every other candidate is skipped too. */
+  /**
+   * Whether the instance type is skipped only for being sold out; it is tried anyway when every other one is skipped
+   * too.
+   */
   isSoldOut: boolean;
-  /** The provider has as many machines as the file allows. */
+  /** Whether the provider has as many machines as the file allows. */
   isFull: boolean;
-  /** When the provider last answered that it is sold out, and how many times consecutively. */
+  /** When the provider last answered that the instance type is sold out, and how many times consecutively. */
   refusals: { at: number; count: number };
 }
 
-/** What all candidates of a decision have in common. */
+/** The facts that all candidates of a decision share. */
 export interface Market {
   providers: ObservedProvider[];
   launches: Launch[];
-  /** By `learnedKey`. */
+  /** Tokens a second of one worker, by `learnedKey`. */
   tokensPerSecond: Record<string, number>;
-  /** Provider → machines there that are not known to have ended, including launches decided now. */
+  /** The number of machines at each provider that are not known to have ended, launches decided now included. */
   taken: Map<string, number>;
-  /** A budget limits launches, so that their prices have to be known. */
+  /** Whether a budget limits launches, so that their prices have to be known. */
   hasBudget: boolean;
   now: number;
 }
@@ -46,7 +49,9 @@ export function candidatesOf(pool: ObservedPool, market: Market): Candidate[] {
   return pool.spec.machines.map((machine) => candidate(machine, pool, market)).sort(byPricePerToken);
 }
 
-/** Measured candidates come first, cheapest per token first; the others stay in the order of the spec. */
+/**
+ * Compares candidates: measured ones come first, cheapest per token first; the others stay in the order of the spec.
+ */
 function byPricePerToken(one: Candidate, other: Candidate): number {
   const cost = ({ learned }: Candidate) => learned.dollars_per_million_tokens ?? Number.POSITIVE_INFINITY;
   return cost(one) === cost(other) ? 0 : cost(one) - cost(other);
@@ -66,7 +71,7 @@ function candidate(
 ): Candidate {
   const { provider, instance_type } = machine;
   const offered = providers.find(({ name }) => name === provider);
-  // Providers tell the price of one GPU.
+  // Providers report the price of one GPU.
   const price = machine.price_per_hour ?? (offered?.prices[instance_type] ?? 0) * Math.max(1, machine.gpus);
   const ofType = launches.filter(
     (launch) => launch.provider === provider && launch.instance_type === instance_type,
@@ -102,7 +107,7 @@ function candidate(
 
 interface Skip {
   why: string;
-  /** Null: not known. */
+  /** Until when the candidate is skipped, epoch ms; null where that is unknown. */
   until: number | null;
   failureClass: FailureClass | null;
 }
@@ -120,7 +125,7 @@ function full(provider: ObservedProvider | undefined, taken: Map<string, number>
   };
 }
 
-/** A machine without a price would count as free, and be launched beyond any budget. */
+/** Returns why a machine without a price is skipped: it would count as free, and be launched beyond any budget. */
 function unpriced(
   { instance_type, price_per_hour }: CandidateSpec,
   provider: ObservedProvider | undefined,
@@ -149,12 +154,12 @@ function backOff(failed: Launch[], delayMs: (failures: number) => number, now: n
   };
 }
 
-/** Which candidate to launch now. */
+/** The candidate to launch now, or why there is none. */
 export type Choice =
   | { kind: 'chosen'; candidate: Candidate }
   | { kind: 'none'; why: string; until: number | null };
 
-/** The first candidate that is not skipped. When all are sold out, they are tried again sooner. */
+/** Returns the first candidate that is not skipped. When all are sold out, they are tried again sooner. */
 export function choose(candidates: Candidate[], now: number): Choice {
   const free = candidates.find(({ learned }) => learned.skipped_because === null);
   if (free) return { kind: 'chosen', candidate: free };

@@ -3,28 +3,28 @@ import type { Launch } from '../launch.ts';
 
 import { isReliedUpon, isStarting, type StartSeconds } from './starts.ts';
 
-/** A ready worker that is disconnected for this long no longer counts as capacity, ms. */
+/** A ready worker that is disconnected for this many ms no longer counts as capacity. */
 const AWAY_MS = 60_000;
-/** After this long it is terminated: its container may run, but it serves no jobs. */
+/** A ready worker that is disconnected for this many ms is terminated: its container may run, but it serves no jobs. */
 const LOST_MS = 10 * 60_000;
 
 /** The workers of a pool, by what can be expected of them. */
 export interface Capacity {
   /** Launches that take jobs. */
   ready: Launch[];
-  /** Workers that take jobs and were not launched by the scheduler. */
+  /** The number of workers that take jobs and were not launched by the scheduler. */
   others: number;
-  /** Starting, and expected to become ready. */
+  /** Launches that are starting, and expected to become ready. */
   starting: Launch[];
-  /** Starting for much longer than usual. */
+  /** Launches that have been starting for much longer than usual. */
   late: Launch[];
-  /** May be taken back. */
+  /** Draining launches, which may be taken back. */
   draining: Launch[];
-  /** Ready before, and disconnected for too long. */
+  /** Launches that were ready before, and have been disconnected for too long. */
   lost: Launch[];
 }
 
-/** @param isHeard whether its provider has told lately what it has */
+/** @param isHeard returns whether the launch's provider has a fresh list */
 export function capacityOf(
   launches: Launch[],
   sessions: SessionFacts[],

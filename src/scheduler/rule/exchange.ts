@@ -11,8 +11,8 @@ export function endReplaced({ exchange }: Round): Step[] {
 
 /**
  * Launches a replacement where none is on its way and there is room for one. Where there is no room, and more than one
- * worker serves, one goes first. A replacement that fails counts as any start: the breaker stops the next.
- * @param steps decided before
+ * worker serves, one is drained first. A replacement that fails counts as any start: the breaker stops the next.
+ * @param steps the steps decided before
  */
 export function goOnExchanging(round: Round, memory: PoolMemory, steps: readonly Step[]): Plan {
   const { pool, mine, capacity, exchange } = round;

@@ -1,10 +1,10 @@
 import { EXIT } from '../../process/exit-codes.ts';
 import type { Launch } from '../launch.ts';
 
-/** A worker that was ready this long proves that pool and machine work, whatever ended it, ms. */
+/** A worker that was ready for this many ms proves that pool and machine work, whatever ended it. */
 const PROVEN_MS = 10 * 60_000;
 
-/** The pool's files, variables or model are wrong: another start of it fails the same way. */
+/** The exit codes of a pool whose files, variables or model are wrong: another start of it fails the same way. */
 const FAULTS_OF_POOL = new Set<number>([EXIT.configuration, EXIT.badModel]);
 
 /**
@@ -27,12 +27,12 @@ export function failureClass(launch: Launch, now: number): FailureClass {
   if (lasted >= PROVEN_MS) return 'sound';
   if (exit_code === EXIT.badHost) return 'machine';
   if (exit_code !== null && FAULTS_OF_POOL.has(exit_code)) return 'pool_at_once';
-  // It vanished without an exit code: the provider took the machine, and the pool is not the cause.
+  // The worker vanished without an exit code: the provider took the machine, and the pool is not the cause.
   if (cause === 'lost' && exit_code === null) return 'machine';
   return 'pool';
 }
 
-/** When the outcome became known, epoch ms. */
+/** Returns when the outcome became known, epoch ms. */
 export function classifiedAt(launch: Launch): number {
   return launch.terminating_at ?? launch.state_at;
 }

@@ -1,10 +1,13 @@
 import type { Observed } from '../rule-types.ts';
 import { learnedKey } from './candidates.ts';
 
-/** Weight of one reconciliation: the average spans some minutes of load. */
+/** The weight of one reconciliation: the average spans some minutes of load. */
 const WEIGHT = 0.05;
 
-/** Tokens a second of one worker by pool and instance type, from those whose slots are half busy at least. */
+/**
+ * Returns the tokens a second of one worker by pool and instance type, from workers whose slots are at least half
+ * busy.
+ */
 export function learnSpeeds(
   before: Record<string, number>,
   { workers, launches }: Observed,

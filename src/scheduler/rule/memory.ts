@@ -2,21 +2,24 @@ import type { SessionFacts } from '../facts.ts';
 import type { Launch } from '../launch.ts';
 import type { Demand, PoolMemory } from '../rule-types.ts';
 
-/** Observations further apart than this, or a clock set back, break the continuous record, ms. */
+/** Observations more than this many ms apart, or a clock set back, break the continuous record. */
 const GAP_MS = 60_000;
-/** How far back arrivals are counted, ms. */
+/** Arrivals are counted this many ms back. */
 const LONG_MS = 300_000;
 const SHORT_MS = 60_000;
 const BURST_MS = 15_000;
 
-/** What a job is taken to occupy a slot for before any has ended, and how many jobs that counts for. */
+/**
+ * Before any job has ended, a job is assumed to occupy a slot for this many ms; the assumption weighs as much as
+ * PRIOR_JOBS jobs.
+ */
 const PRIOR_SERVICE_MS = 10_000;
 const PRIOR_JOBS = 5;
-/** After so many jobs the older ones count half: what is learnt follows a change of the work. */
+/** After this many jobs the older ones count half: what is learnt follows a change of the work. */
 const FADE_AFTER_JOBS = 500;
 
 /**
- * What the rule remembers of a pool after a reconciliation. The argument `before` is not changed.
+ * Returns what the rule remembers of a pool after a reconciliation. The argument `before` is not changed.
  * @param ready launches whose workers should be connected
  */
 export function remember(
@@ -65,17 +68,17 @@ function fresh(now: number): PoolMemory {
 
 function countArrivals(memory: PoolMemory, total: number, now: number): void {
   const newest = memory.submitted.at(-1);
-  // A smaller total: another queue's, or one restored from a copy.
+  // A smaller total is another queue's, or one restored from a copy.
   const samples = newest && newest[1] > total ? [] : memory.submitted;
   const kept = samples.filter(([at], index) => {
     const next = samples[index + 1];
     return at >= now - LONG_MS || (next !== undefined && next[0] > now - LONG_MS) || next === undefined;
   });
-  // Nothing new: the newest sample still says what the total is, so that an idle pool's memory does not change.
+  // Where nothing new was submitted, the newest sample stays valid, so that an idle pool's memory does not change.
   memory.submitted = kept.at(-1)?.[1] === total ? kept : [...kept, [now, total]];
 }
 
-/** Busy slots over time by Little's law: the mean number of running jobs is arrivals × time in a slot. */
+/** Adds up busy slots over time. By Little's law, the mean number of running jobs is arrivals × time in a slot. */
 function learnService(memory: PoolMemory, { running, ended }: Demand, elapsedMs: number): void {
   const { last } = memory;
   if (last !== null && ended >= last.ended) {
@@ -89,14 +92,14 @@ function learnService(memory: PoolMemory, { running, ended }: Demand, elapsedMs:
   memory.last = { ended, running };
 }
 
-/** How long a job occupies a slot, s. */
+/** Returns the time that a job occupies a slot, s. */
 export function serviceSeconds({ busy_slot_ms, ended }: PoolMemory): number {
   return (busy_slot_ms + PRIOR_JOBS * PRIOR_SERVICE_MS) / (ended + PRIOR_JOBS) / 1000;
 }
 
 /**
- * Jobs a second: the most of what came over five minutes, over one, and over the last seconds, of which only so much
- * counts as chance does not explain.
+ * Returns the rate of arrivals, jobs a second: the highest of those over five minutes, over one, and over the last
+ * seconds, where only what chance does not explain counts.
  * @param mostMs older jobs do not count: after that long without any the rate is 0
  */
 export function arrivalsPerSecond(memory: PoolMemory, mostMs: number, now: number): number {
@@ -107,7 +110,8 @@ export function arrivalsPerSecond(memory: PoolMemory, mostMs: number, now: numbe
   };
   const rate = (longest: number) => {
     const ms = Math.max(BURST_MS, Math.min(longest, mostMs));
-    // Observed for less than that: what came is spread over what was observed, though not over an instant.
+    // Where the pool was observed for less than that, the jobs are spread over the observed time, though not over an
+    // instant.
     return within(ms) / Math.min(ms, Math.max(now - memory.since, BURST_MS));
   };
   const burst = within(BURST_MS);

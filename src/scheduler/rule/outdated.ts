@@ -3,21 +3,25 @@ import type { Observed } from '../rule-types.ts';
 import type { Capacity } from './capacity.ts';
 
 /**
- * Workers that were started with what the fleet's file said of their pool before it was changed. They serve until
- * others are ready: one is launched in the place of one of them, which is drained when that one takes jobs, and so on.
+ * The workers of a pool that were started before its part of the fleet's file was changed, and their replacements.
+ * They serve until others are ready: one is launched in the place of one of them, which is drained when that one takes
+ * jobs, and so on.
  */
 export interface Exchange {
-  /** Outdated workers that serve on. */
+  /** Outdated workers that still serve. */
   outdated: Launch[];
   /** Outdated workers whose replacements take jobs. */
   replaced: Launch[];
-  /** Replacements on their way, each in the place of a worker that serves on: they add no capacity beside that one. */
+  /**
+   * Replacements that are starting, each in the place of a worker that still serves: they add no capacity beside that
+   * one.
+   */
   replacing: Launch[];
 }
 
 export const NO_EXCHANGE: Exchange = { outdated: [], replaced: [], replacing: [] };
 
-/** @param isHeard whether the launch's provider has told lately what it has */
+/** @param isHeard returns whether the launch's provider has a fresh list */
 export function exchangeOf(
   observed: Observed,
   { ready, starting, late }: Capacity,
@@ -39,7 +43,7 @@ export function exchangeOf(
   };
 }
 
-/** Returns the capacity without workers that are drained now and starts that take the place of one that serves. */
+/** Returns the capacity without workers that are drained now, and without starts that replace one that serves. */
 export function capacityBeside({ replaced, replacing }: Exchange, capacity: Capacity): Capacity {
   const isOther = (launch: Launch) => !replaced.includes(launch) && !replacing.includes(launch);
   const { ready, starting, late } = capacity;

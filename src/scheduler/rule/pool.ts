@@ -21,7 +21,7 @@ import {
 import { startSeconds } from './starts.ts';
 import { canShrink, floorOf, type Target, targetOf } from './target.ts';
 
-/** The rule for one pool: compares the workers it needs with those it has, and decides what to change. */
+/** Decides for one pool: compares the workers it needs with those it has. */
 export function decidePool(asked: Asked): Answer {
   const { pool, observed, market, budget } = asked;
   const mine = observed.launches.filter(({ config_id }) => config_id === pool.config_id);
@@ -36,14 +36,14 @@ export function decidePool(asked: Asked): Answer {
   const awaySince = memory?.away_since ?? {};
   const all = capacityOf(mine, sessions, awaySince, start, isTold, market.now);
   const isOver = pool.removed || budget.isSpent;
-  // A pool that is to end whole, or to stay as it is, exchanges no workers.
+  // A pool that is ended, or stays as it is, exchanges no workers.
   const exchange =
     isOver || pool.paused || !demand ? NO_EXCHANGE : exchangeOf(observed, all, awaySince, isTold);
   const capacity = capacityBeside(exchange, all);
   const have = capacity.ready.length + capacity.starting.length + capacity.others;
   const breaker = poolBreaker(mine, pool.forgiven_at, market.now);
   const round: Round = { ...asked, mine, start, capacity, exchange, have, breaker };
-  // What they cost and why they are passed over, before anything is decided.
+  // The machines' costs, and why they are skipped, before anything is decided.
   const machines = candidatesOf(pool, market).map(({ learned }) => learned);
   const answer = (
     wanted: number | null,
@@ -96,7 +96,9 @@ export function decidePool(asked: Asked): Answer {
   );
 }
 
-/** Up to the target at once, down to what was needed lately. @param failed decided before */
+/**
+ * Plans growth to the target at once, or shrinking to what was needed recently. @param failed the steps decided before
+ */
 function planFor(round: Round, target: Target, memory: PoolMemory, failed: readonly Step[]): Plan {
   const { pool, start, capacity, have, market } = round;
   const { spec, demand } = pool;
@@ -109,7 +111,7 @@ function planFor(round: Round, target: Target, memory: PoolMemory, failed: reado
   // The limit may have been lowered since the recent peak.
   if (have > most) return shrinkTo(round, most, `${spec.max} at most are to run`, memory, failed);
   if (target.workers > have && target.isPressing) return growTo(round, target.workers, target.why);
-  // With work waiting none is drained: a worker that is paused by a full cache may take jobs again soon.
+  // While jobs wait no worker is drained: one that is paused by a full cache may take jobs again soon.
   if (!isWaiting && floor < have && canShrink(spec, memory, start, market.now)) {
     return shrinkTo(round, floor, `no more than ${floor} were needed lately`, memory, failed);
   }

@@ -13,7 +13,7 @@ export interface Asked {
   pool: ObservedPool;
   observed: Observed;
   market: Market;
-  /** Counts down as launches are decided. */
+  /** The remaining budget, which each decided launch reduces. */
   budget: Budget;
   memory: PoolMemory | undefined;
 }
@@ -24,29 +24,29 @@ export interface Answer {
   memory: PoolMemory | undefined;
 }
 
-/** One pool in one reconciliation: what was asked, and what that shows. */
+/** One pool in one reconciliation: the question, and what it shows. */
 export interface Round extends Asked {
-  /** Its launches. */
+  /** The pool's launches. */
   mine: Launch[];
   start: StartSeconds;
   capacity: Capacity;
   exchange: Exchange;
-  /** Workers that take jobs, and those that are starting. */
+  /** The number of workers that take jobs or are starting. */
   have: number;
   breaker: Breaker;
 }
 
 type WithoutInputs<D> = D extends unknown ? Omit<D, 'inputs'> : never;
-/** A decision; the numbers that it follows from are those of the whole round. */
+/** A decision without its numbers, which are those of the whole round. */
 export type Step = WithoutInputs<Decision>;
 
 export interface Plan {
   steps: Step[];
-  /** What the rule does or why it does nothing; empty: there is nothing to tell. */
+  /** What the rule does, or why it does nothing; empty where there is nothing to report. */
   text: string;
-  /** Nothing is launched for want of a place or of money, which the end of a worker would free. */
+  /** Whether nothing is launched for want of a place or of money, which the end of a worker would free. */
   isFull?: boolean;
-  /** The reason why a worker with the settings from before a change stays until an operator sees to it. */
+  /** The reason why a worker with the settings from before a change stays until an operator acts. */
   stuck?: string;
 }
 
@@ -64,7 +64,7 @@ export function endFailed({ mine, observed, market, start, capacity }: Round): S
   ];
 }
 
-/** Terminates drained workers that run nothing any more. @param steps decided before */
+/** Terminates drained workers that run nothing any more. @param steps the steps decided before */
 export function endDrained({ mine, observed }: Round, steps: readonly Step[]): Step[] {
   const decided = launchesOf(steps);
   return mine
@@ -74,7 +74,7 @@ export function endDrained({ mine, observed }: Round, steps: readonly Step[]): S
     .map((launch) => end(launch, null, 'It is drained: it runs nothing any more.'));
 }
 
-/** Takes draining workers back, and launches what is missing then. */
+/** Takes draining workers back, then launches those that are still missing. */
 export function growTo(round: Round, target: number, why: string): Plan {
   const { pool, observed, mine, capacity, have, breaker } = round;
   const takenBack = capacity.draining
@@ -82,12 +82,12 @@ export function growTo(round: Round, target: number, why: string): Plan {
     .slice(0, Math.max(0, target - have));
   const missing = target - have - takenBack.length;
   const alive = mine.filter((launch) => !isFinal(launch)).length;
-  // With no ready worker and a failed start, one probe at a time shows as much as many.
+  // Where no worker is ready and a start has failed, one probe at a time shows as much as many.
   const isProbe = breaker.failures > 0 && capacity.ready.length === 0;
   const most = isProbe ? 1 - capacity.starting.length : Math.max(2, have);
   const launched = launches(round, Math.min(missing, pool.spec.max - alive, most), why);
   const count = launched.steps.length;
-  // Otherwise both machines would start.
+  // Without this, both machines would start.
   const replaced = capacity.late.filter(isUnanswered).slice(0, count);
   const reason = 'Nobody has answered its order, and another was launched in its place.';
   const steps: Step[] = [
@@ -103,7 +103,7 @@ export function growTo(round: Round, target: number, why: string): Plan {
   return { steps, text: `${why} Places are free ${places}.` };
 }
 
-/** Gives up what is too much. @param steps decided before */
+/** Gives up surplus workers. @param steps the steps decided before */
 export function shrinkTo(
   round: Round,
   target: number,
@@ -126,7 +126,7 @@ export function shrinkTo(
   };
 }
 
-/** Returns the launches among these that may be ended, in the order in which they are. */
+/** Returns those of these launches that may be ended, in the order in which they are. */
 export function victimsIn({ observed, market }: Round, memory: PoolMemory, among: Launch[]): Launch[] {
   const costOf = (launch: Launch) => {
     const speed = market.tokensPerSecond[learnedKey(launch.config_id, launch)];
@@ -137,8 +137,8 @@ export function victimsIn({ observed, market }: Round, memory: PoolMemory, among
 }
 
 /**
- * Plans `count` launches, or as many of them as may be; the text says why there are no more.
- * @param replaces the launch in whose place the new one is
+ * Plans `count` launches, or as many of them as are allowed; the text says why there are no more.
+ * @param replaces the launch that the new one replaces
  */
 export function launches(
   { pool, market, budget, breaker }: Round,
@@ -181,7 +181,7 @@ function launchesOf(steps: readonly Step[]): Set<string> {
   return new Set(steps.flatMap((step) => ('launch_id' in step ? step.launch_id : [])));
 }
 
-/** Whether the launch's provider has a fresh list; without one its machines are left alone. */
+/** Returns whether the launch's provider has a fresh list; without one its machines are left alone. */
 export function isHeard({ providers }: Observed, { provider }: Launch): boolean {
   return providers.find(({ name }) => name === provider)?.is_fresh ?? false;
 }

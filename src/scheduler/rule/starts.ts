@@ -1,27 +1,27 @@
 import type { Launch } from '../launch.ts';
 
-/** Assumed length of a start until three were seen, s. */
+/** The assumed length of a start until three were seen, s. */
 const PRIOR_SECONDS = 180;
 const ENOUGH = 3;
-/** Upper bound of a start's length, since the clock may have jumped meanwhile, s. */
+/** The upper bound of a start's length, s, since the clock may have jumped meanwhile. */
 const LONGEST_SECONDS = 30 * 60;
-/** How many of the newest starts count. */
+/** This many of the newest starts count. */
 const NEWEST = 30;
-/** A start is never given up before this, ms. */
+/** A start is never given up in fewer ms than this. */
 const LEAST_DEADLINE_MS = 10 * 60_000;
 /** A start that makes progress gets this many deadlines in all. */
 const MOVING_DEADLINES = 6;
 
-/** Seconds from the decision to a healthy engine. */
+/** The seconds from the decision to a healthy engine. */
 export interface StartSeconds {
   p50: number;
   p80: number;
   p90: number;
-  /** Of how many starts. */
+  /** The number of starts. */
   count: number;
 }
 
-/** How long these launches took to start: those of a pool, or of one instance type. */
+/** Returns how long these launches took to start: those of a pool, or of one instance type. */
 export function startSeconds(launches: Launch[]): StartSeconds {
   const seen = launches
     .filter(({ ready_at }) => ready_at !== null)
@@ -42,15 +42,15 @@ export function isStarting({ state }: Launch): boolean {
   return STARTING.has(state);
 }
 
-/** No launcher has answered the order yet, so whether a machine exists is unknown. */
+/** Returns whether no launcher has answered the order yet, so that it is unknown whether a machine exists. */
 export function isUnanswered({ state }: Launch): boolean {
   return state === 'intended' || state === 'requested';
 }
 
 /**
- * Whether a launch counts as coming capacity. One that takes much longer than usual does not, unless its order is merely
- * unanswered while its provider has a fresh list: the order is repeated soon, or lists show that there is no machine, and
- * another launch meanwhile would be a second machine.
+ * Returns whether a launch counts as coming capacity. One that takes much longer than usual does not, unless its order
+ * is merely unanswered while its provider has a fresh list: the order is repeated soon, or lists show that there is no
+ * machine, and another launch meanwhile would be a second machine.
  */
 export function isReliedUpon(launch: Launch, start: StartSeconds, isHeard: boolean, now: number): boolean {
   if (isUnanswered(launch) && isHeard) return true;
@@ -59,8 +59,8 @@ export function isReliedUpon(launch: Launch, start: StartSeconds, isHeard: boole
 }
 
 /**
- * Whether to terminate a start: it is neither ready in time nor makes progress.
- * @param progressedAt when its worker last reported progress, epoch ms; null: never
+ * Returns whether to terminate a start: it is neither ready in time nor makes progress.
+ * @param progressedAt when its worker last reported progress, epoch ms; null where it never did
  */
 export function isOverdue(
   launch: Launch,
@@ -74,7 +74,7 @@ export function isOverdue(
   return now - moved > deadline || now - launch.accepted_at > MOVING_DEADLINES * deadline;
 }
 
-/** Seconds until the launch is expected to be ready; a tenth of a start when it is late already. */
+/** Returns the seconds until the launch is expected to be ready; a tenth of a start when it is late already. */
 export function readyIn({ intended_at }: Launch, { p80 }: StartSeconds, now: number): number {
   return Math.max(0.1 * p80, p80 - (now - intended_at) / 1000);
 }

@@ -7,26 +7,29 @@ import type { Asked } from './round.ts';
 import { readyIn, type StartSeconds } from './starts.ts';
 import { plural, timeOfDay } from './words.ts';
 
-/** Default of `scale_down_after`, unless two starts take longer, ms. */
+/** The default of `scale_down_after`, ms, unless two starts take longer. */
 const LEAST_WINDOW_MS = 300_000;
-/** Upper bound, since a clock that jumped or a silent queue makes starts look longer than they are, ms. */
+/**
+ * The upper bound of that default, ms, since a clock that jumped or a silent queue makes starts look longer than they
+ * are.
+ */
 const LONGEST_WINDOW_MS = 30 * 60_000;
-/** While nothing waits, workers are enough as long as arrivals keep no larger share of their slots busy. */
+/** While nothing waits, a pool has enough workers as long as arrivals keep at most this share of their slots busy. */
 const ENOUGH = 0.95;
 
-/** How many workers a pool should have. */
+/** The number of workers that a pool should have. */
 export interface Target {
-  /** A launch is worth it where there are fewer workers than this. */
+  /** The number of workers below which a launch is worth it. */
   workers: number;
-  /** The number of workers that is told: `workers`, or the one that stays up for lines of batches. */
+  /** The number of workers that is reported: `workers`, or the one that stays for lines of batches. */
   wanted: number;
-  /** Workers that arrivals need, without those that only work off the backlog. */
+  /** The number of workers that arrivals need, without those that only work off the backlog. */
   sustained: number;
-  /** Worth a launch; otherwise running workers are only kept. */
+  /** Whether the need is worth a launch; otherwise running workers are only kept. */
   isPressing: boolean;
-  /** Running workers are kept up to this number, for batches. */
+  /** The number of running workers that are kept for batches. */
   floor: number;
-  /** Lines of batches for which no worker is launched yet, and until when; null: there are none. */
+  /** Lines of batches for which no worker is launched yet, and until when; null where there are none. */
   batch_wait: BatchWait | null;
   why: string;
   inputs: string;
@@ -59,7 +62,7 @@ export function targetOf(asked: Asked, memory: PoolMemory, capacity: Capacity, s
   const workers = bounded(callers.workers);
   const floor = have > 0 ? Math.min(batch.floor, most) : 0;
   const wanted = Math.max(workers, floor);
-  // A worker that is up takes the lines, and so does one that comes for others.
+  // A running worker takes the lines, and so does one that is launched for other jobs.
   const isWaiting = batch.begins_by !== null && batch.workers === 0 && have === 0 && workers === 0;
   const because = () => {
     if (batch.workers > forCallers)
@@ -90,7 +93,7 @@ export function targetOf(asked: Asked, memory: PoolMemory, capacity: Capacity, s
   };
 }
 
-/** Says why at least so many workers are to run. */
+/** Returns why at least so many workers are to run. */
 function leastInWords({ pool: { spec, by_hand_until }, market }: Asked): string {
   const least = `at least ${spec.min} ${spec.min === 1 ? 'is' : 'are'} to run`;
   return by_hand_until === null
@@ -98,7 +101,7 @@ function leastInWords({ pool: { spec, by_hand_until }, market }: Asked): string 
     : `${least}, as an operator asked, until ${timeOfDay(by_hand_until, market.now)}`;
 }
 
-/** Says what lines of batches wait for while nothing else needs a worker. */
+/** Returns what lines of batches wait for while nothing else needs a worker. */
 function linesInWords({ lines, backlog, worth, begins_by }: BatchWorkers, now: number): string {
   const of = `${Math.round(backlog)} of the ${Math.round(worth)} slot-seconds that pay for a start`;
   return `${plural(lines, 'line')} of batches ${lines === 1 ? 'waits' : 'wait'}, ${of}; one is launched for them at ${timeOfDay(begins_by!, now)} at the latest`;
@@ -109,9 +112,7 @@ function callersInWords(busy: number, waiting: number): string {
   return `callers keep ${busy.toFixed(1)} slots busy and ${waiting} wait`;
 }
 
-/**
- * How many workers are kept: the peak of recent targets, and the last worker as long as `keep_warm` says.
- */
+/** Returns how many workers are kept: the peak of recent targets, and the last worker as long as `keep_warm` says. */
 export function floorOf(
   { pool, market }: Asked,
   memory: PoolMemory,
@@ -136,7 +137,9 @@ function windowOf({ scale_down_after }: Windowed, start: StartSeconds): number {
   return Math.min(LONGEST_WINDOW_MS, Math.max(LEAST_WINDOW_MS, 2000 * start.p80));
 }
 
-/** A worker is known to be superfluous only after a whole window of observation. */
+/**
+ * Returns whether workers may be ended: a worker is known to be superfluous only after a whole window of observation.
+ */
 export function canShrink(spec: Windowed, memory: PoolMemory, start: StartSeconds, now: number): boolean {
   return now - memory.since >= windowOf(spec, start);
 }

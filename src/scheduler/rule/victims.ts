@@ -3,10 +3,10 @@ import type { Observed } from '../rule-types.ts';
 import { isStarting } from './starts.ts';
 
 /**
- * The order in which workers are ended: those not yet registered, youngest first, since they have cost least; then those
- * that start; then those whose pool has been changed since; then idle ones, idle for longest first; then the least busy;
- * dearest per token first among equals.
- * @param cost of a launch, per token where it is known
+ * Returns the launches in the order in which they are ended: those not yet registered, youngest first, since they have
+ * cost least; then others that are starting; then those whose pool has been changed since; then idle ones, idle for
+ * longest first; then the least busy. Among equals, the dearest per token is first.
+ * @param cost returns the cost of a launch, per token where it is known
  */
 export function inOrderOfVictims(
   launches: Launch[],
