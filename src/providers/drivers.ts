@@ -3,7 +3,7 @@ import type { Driver, DriverPorts, MakeDriver } from './driver.ts';
 
 type Kind = ProviderSpec['driver'];
 
-/** Every driver; each is loaded when a provider of the spec asks for it. */
+/** Loads each driver when a provider of the spec needs it. */
 const DRIVERS: { [K in Kind]: () => Promise<MakeDriver<K>> } = {
   process: async () => {
     const { ProcessDriver } = await import('./process/driver.ts');
@@ -19,10 +19,10 @@ const DRIVERS: { [K in Kind]: () => Promise<MakeDriver<K>> } = {
   vast: async () => (await import('./vast/vast.ts')).makeVast,
 };
 
-/** Names of the drivers there are. */
+/** The names of all drivers. */
 export const DRIVER_NAMES = Object.keys(DRIVERS) as Kind[];
 
-/** @throws UserError when it cannot work here */
+/** @throws UserError when the driver cannot work here */
 export async function makeDriver(spec: ProviderSpec, ports: DriverPorts): Promise<Driver> {
   const load = DRIVERS[spec.driver] as () => Promise<MakeDriver>;
   return await (await load())(spec, ports);

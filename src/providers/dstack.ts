@@ -7,7 +7,7 @@ import { lookAfter } from './look-after.ts';
 import { Pace } from './pace.ts';
 import { type Answer, CALL_LIMIT_MS, keyOf, RestApi, unknownFrom } from './rest.ts';
 
-/** The fields that are used, as dstack 0.22 has them. */
+/** The fields of a run that this driver reads, as dstack 0.22 has them. */
 const Run = z.object({
   id: z.string(),
   status: z.string(),
@@ -52,13 +52,13 @@ const STATES: Record<string, Machine['state']> = {
 };
 const FINISHED = new Set(['terminated', 'failed', 'done']);
 const ENDED_BY_US = new Set(['stopped_by_user', 'aborted_by_user']);
-/** No machine was found, or the one that it ran on was taken back. */
+/** The reasons of runs for which no machine was found, or whose machine was taken back. */
 const NO_CAPACITY = new Set(['failed_to_start_due_to_no_capacity', 'interrupted_by_no_capacity']);
 
-/** dstack's limit, `^[a-z][a-z0-9-]{1,40}$`. */
+/** The longest name that dstack takes, `^[a-z][a-z0-9-]{1,40}$`. */
 const MAX_NAME = 41;
 const PAGE = 100;
-/** Between looks by name after a submission whose outcome is not known. */
+/** The pause between looks by name after a submission with an unknown outcome, ms. */
 const LOOK_PAUSE_MS = 2000;
 
 type Spec = Parameters<MakeDriver<'dstack'>>[0];
@@ -69,9 +69,9 @@ export const makeDstack: MakeDriver<'dstack'> = (spec, ports) => {
 };
 
 /**
- * Runs of dstack, which has some twenty clouds behind it. A run's name is unique in its project, and an apply that
- * expects no run fails where there is one: that is the key. dstack finds the machine after it has taken the run, so
- * that there is no room for one is often known from the list alone.
+ * A driver for runs of dstack, which has some twenty clouds behind it. A run's name is unique in its project, and an
+ * apply that expects no run fails where one exists: the name is the idempotency key. dstack looks for a machine after
+ * it has taken the run, so often only the list shows that there is no room for it.
  */
 class Dstack implements Driver {
   readonly #spec: Spec;
@@ -120,7 +120,7 @@ class Dstack implements Driver {
       const answer = await this.#inProject('apply', body, until);
       const refusal = this.#refusalOf(what, answer);
       if (!refusal) return { ...launched(this.#api.read(what, answer, Run)), price_per_hour: price };
-      // Of several reasons for a 400 one is that the name was taken meanwhile.
+      // A 400 may mean that the name was taken meanwhile.
       const run = answer.status === 400 ? await this.#find(request.name, until) : null;
       return run ? launched(run) : refusal;
     } catch (error) {
@@ -153,7 +153,9 @@ class Dstack implements Driver {
     return this.#api.read('the request for a run', answer, Run);
   }
 
-  /** All active runs, and of the ended ones the newest: those cost nothing, and are kept for what they say. */
+  /**
+   * Lists all active runs, and the newest of the ended ones: those cost nothing, and are listed for what they report.
+   */
   async list(prefix: string): Promise<Machine[]> {
     const until = this.#ports.clock.now() + CALL_LIMIT_MS;
     const [active, newest] = [await this.#activeRuns(until), await this.#page(false, undefined, until)];
@@ -188,11 +190,11 @@ class Dstack implements Driver {
     const what = `the end of run ${runNameOf(name)}`;
     try {
       const run = await this.#find(name, until);
-      // Runs are ended by name: another one of that name is not what was meant.
+      // Runs are ended by name: another run of that name must stay.
       if (!run || (external_id !== null && run.id !== external_id)) return { kind: 'terminated' };
       const names = { runs_names: [runNameOf(name)] };
       const hasEnded = FINISHED.has(run.status);
-      // A stop is only the order to end. What has ended is forgotten, so that it is listed no more.
+      // A stop is only the order to end. A run that has ended is deleted, so that it is listed no more.
       const answer = hasEnded
         ? await this.#inProject('delete', names, until)
         : await this.#inProject('stop', { ...names, abort: false }, until);
@@ -226,14 +228,14 @@ class Dstack implements Driver {
   }
 }
 
-/** The pool is left out of a name that is too long: the id at its end is unique in the installation. */
+/** Returns the run's name. A name that is too long loses its pool: the id at its end is unique in the installation. */
 function runNameOf(name: string): string {
   if (name.length <= MAX_NAME) return name;
   const parts = name.split('-');
   return [parts[0], parts[1], parts.at(-1)].join('-');
 }
 
-/** The whole name, which the run's own may be short for. */
+/** Returns the whole name, for which the run's own may be short. */
 function nameOf({ run_spec: { run_name, configuration } }: Run): string {
   const told = configuration.env?.CASOLA_INSTANCE_ID;
   return typeof told === 'string' && runNameOf(told) === run_name ? told : run_name;
@@ -249,23 +251,23 @@ function runSpecOf(request: LaunchRequest) {
   const configuration = {
     type: 'task',
     ...(name ? { name: runNameOf(name) } : {}),
-    // Without commands the image starts as it is.
+    // Without commands the image starts unchanged.
     image: image ?? DEFAULT_IMAGE,
     env,
     resources: { gpu: gpusOf(request), disk: `${disk_gb ?? DEFAULT_DISK_GB}GB..` },
     spot_policy: 'on-demand',
-    // The scheduler is the policy, and waits for no machine.
+    // The scheduler decides about new tries, and waits for no machine.
     retry: false,
     max_duration: 'off',
     stop_duration: secondsToEnd(env),
-    // A machine that no run is on would go on being paid for.
+    // An idle machine without a run would still cost money.
     idle_duration: 0,
     ...(price_per_hour === null ? {} : { max_price: price_per_hour }),
   };
   return { run_name: runNameOf(name), configuration };
 }
 
-/** Ended as it was ordered, or forgotten since: nothing of it is left. */
+/** Returns whether nothing is left of a run: it ended as ordered, or was deleted since. */
 function isOver({ status, termination_reason, deleted }: Run): boolean {
   return Boolean(deleted) || (FINISHED.has(status) && ENDED_BY_US.has(termination_reason ?? ''));
 }

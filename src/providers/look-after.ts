@@ -3,13 +3,13 @@ import type { LaunchOutcome } from '../scheduler/rpc.ts';
 import type { DriverPorts } from './driver.ts';
 import { NotSentError, unknownFrom } from './rest.ts';
 
-/** Looks by name after a create whose outcome is not known. */
+/** The number of looks by name after a create with an unknown outcome. */
 const LOOKS = 3;
 
 /**
- * Whether the machine is there although its create was not answered as it should be.
- * @param find by its name; null: it is not listed. That the provider does not answer is no answer either
- * @param cause why its create is in doubt
+ * Looks whether a machine exists although its create did not get the expected answer.
+ * @param find returns the machine of that name, or null where it is not listed; a look that fails counts as not listed
+ * @param cause why the outcome of the create is unknown
  */
 export async function lookAfter(
   clock: DriverPorts['clock'],

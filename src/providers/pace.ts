@@ -1,14 +1,17 @@
 import { type Clock, sleep } from '../process/clock.ts';
 
-/** A provider's interval is measured where requests arrive: two may come closer together than they were sent. */
+/**
+ * The factor on a provider's interval: the provider measures where requests arrive, and two may come closer together
+ * than they were sent.
+ */
 const MARGIN = 1.1;
 
 /**
- * Requests to one endpoint in their order, each at least an interval after the one before, and none before the provider
- * takes requests again.
+ * Spaces the requests to one endpoint: each follows at least an interval after the one before, in their order, and
+ * none is sent before the provider takes requests again.
  */
 export class Pace {
-  /** After a 429 that does not say how long to wait. */
+  /** The pause after a 429 that does not say how long to wait, ms. */
   readonly penaltyMs: number;
   readonly #clock: Clock;
   readonly #intervalMs: number;
@@ -22,9 +25,9 @@ export class Pace {
   }
 
   /**
-   * Waits for its turn.
+   * Waits for a request's turn.
    * @param until epoch ms
-   * @returns false at once if the turn would come later than that
+   * @returns false at once if the turn would come later than `until`
    */
   async turn(until: number): Promise<boolean> {
     while (true) {
@@ -33,12 +36,12 @@ export class Pace {
       if (at > until) return false;
       this.#nextAt = at + this.#intervalMs;
       if (at > now) await sleep(this.#clock, at - now);
-      // Another request may have been told to wait meanwhile.
+      // An answer to another request may have asked for a pause meanwhile.
       if (this.#heldUntil <= this.#clock.now()) return true;
     }
   }
 
-  /** The provider said that it takes nothing for so long. */
+  /** Sends nothing for `ms`, since the provider takes nothing for that long. */
   hold(ms: number): void {
     this.#heldUntil = Math.max(this.#heldUntil, this.#clock.now() + ms);
   }

@@ -9,18 +9,20 @@ import type { LaunchOutcome } from '../scheduler/rpc.ts';
 import type { DriverPorts } from './driver.ts';
 import type { Pace } from './pace.ts';
 
-/** For everything that one call of a driver asks of its provider, ms. */
+/** The time limit for all requests of one call of a driver, ms. */
 export const CALL_LIMIT_MS = 30_000;
-/** A single request; what is left of the call's time is for finding out by name what came of it. */
+/**
+ * The time limit of a single request, ms; the driver uses the rest of the call's time to look by name for its outcome.
+ */
 const REQUEST_LIMIT_MS = 20_000;
 const SHOWN_CHARACTERS = 500;
-/** Of an answer: lists of some ten thousand machines. */
+/** The most bytes of an answer: room for lists of some ten thousand machines. */
 const MOST_ANSWER_BYTES = 32 * 1024 * 1024;
 
 export interface Answer {
   status: number;
   headers: Headers;
-  /** Parsed where it is JSON, else the text. */
+  /** The answer's value where it is JSON, else its text. */
   body: unknown;
 }
 
@@ -31,20 +33,23 @@ export interface RestRequest {
   pace: Pace;
   /** When the driver's call ends, epoch ms. */
   until: number;
-  /** Whether a 429 says that a quota is used up: no wait within the call helps. Left out: none does. */
+  /**
+   * Returns whether a 429 says that a quota is used up, so that no wait within the call helps. Left out, none says
+   * that.
+   */
   isUsedUp?(answer: Answer): boolean;
 }
 
 /**
- * The provider may or may not have carried the call out: it did not answer, or not in a way that shows it.
- * Its message is for the operator.
+ * The error where the provider may or may not have carried the call out: it did not answer, or not in a way that shows
+ * it. Its message is for the operator.
  */
 export class NoAnswerError extends Error {}
 
-/** The provider takes no more requests for now: it was not asked. */
+/** The error where the provider takes no more requests for now, so that this one was not sent. */
 export class NotSentError extends NoAnswerError {}
 
-/** One provider's HTTP interface. Answers 429 are waited out; every other answer is the caller's to judge. */
+/** One provider's HTTP interface. It waits after an answer of 429; the caller judges every other answer. */
 export class RestApi {
   readonly provider: string;
   readonly #ports: DriverPorts;
@@ -58,7 +63,7 @@ export class RestApi {
     this.#headers = { authorization: `Bearer ${api.token}`, accept: 'application/json' };
   }
 
-  /** @throws NoAnswerError when there was no answer in time, NotSentError when none could be asked for */
+  /** @throws NoAnswerError when no answer came in time, NotSentError when the request could not be sent */
   async ask(request: RestRequest): Promise<Answer> {
     const { method, path, pace, until } = request;
     while (true) {
@@ -105,8 +110,8 @@ export class RestApi {
   }
 
   /**
-   * An answer of 200 in the form that the driver knows.
-   * @throws NoAnswerError for any other
+   * Returns the body of a 2xx answer in the form that the driver knows.
+   * @throws NoAnswerError for any other answer
    */
   read<Schema extends z.ZodType>(what: string, answer: Answer, schema: Schema): z.output<Schema> {
     if (answer.status < 200 || answer.status > 299) throw new NoAnswerError(this.said(what, answer));
@@ -119,7 +124,7 @@ export class RestApi {
     );
   }
 
-  /** What the provider said, for people. */
+  /** Returns what the provider answered, for people. */
   said(what: string, { status, body }: Answer): string {
     const words = wordsOf(body).slice(0, SHOWN_CHARACTERS);
     return `${this.provider} answered ${what} with ${status}${words ? `: ${words}` : ''}`;
@@ -139,18 +144,18 @@ export function keyOf({ env }: DriverPorts, variable: string, what: string): str
   return key;
 }
 
-/** A driver's answer for a call with an unknown outcome. @throws any other error */
+/** Returns a driver's outcome for an error that leaves the effect unknown. @throws any other error */
 export function unknownFrom(error: unknown): LaunchOutcome {
   if (error instanceof NoAnswerError) return { kind: 'unknown', detail: error.message };
   throw error;
 }
 
-/** @throws Error when it is longer than any answer that a driver asks for */
+/** @throws Error when the text is longer than any answer that a driver needs */
 async function textOf({ body }: Response): Promise<string> {
   const decoder = new TextDecoder();
   let text = '';
   let bytes = 0;
-  // Leaving the loop cancels what is still to come.
+  // Leaving the loop cancels the rest of the body.
   for await (const piece of body ?? []) {
     bytes += piece.length;
     if (bytes > MOST_ANSWER_BYTES) throw new Error(`the answer is longer than ${MOST_ANSWER_BYTES} bytes`);
@@ -178,12 +183,12 @@ function asText(value: unknown): string {
   return asText(fieldsOf(value).msg ?? JSON.stringify(value));
 }
 
-/** Ids and filters are of no use in a message. */
+/** Returns a path without its query: ids and filters are of no use in a message. */
 function shownPath(path: string): string {
   return path.replace(/\?.*$/, '');
 }
 
-/** How long the provider wants to be left alone, ms; null: it did not say. */
+/** Returns how long the provider wants no requests, ms; null where it did not say. */
 function holdOf({ headers }: Answer): number | null {
   const seconds = [retryAfterOf(headers), ...usedUpWindows(headers.get('ratelimit') ?? '')];
   const longest = Math.max(...seconds.filter((one) => one !== null && Number.isFinite(one)).map(Number), 0);
@@ -196,8 +201,8 @@ function retryAfterOf(headers: Headers): number | null {
 }
 
 /**
- * Windows with no request left, each as the seconds until it is over. The field is a list with one member a window,
- * `"minute";r=0;t=12, "hour";r=2800;t=1812` (draft-ietf-httpapi-ratelimit-headers).
+ * Returns the windows with no request left, each as the seconds until it ends. The field is a list with one member a
+ * window, `"minute";r=0;t=12, "hour";r=2800;t=1812` (draft-ietf-httpapi-ratelimit-headers).
  */
 function usedUpWindows(field: string): number[] {
   return field.split(',').flatMap((window) => {

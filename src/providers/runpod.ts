@@ -6,12 +6,12 @@ import { lookAfter } from './look-after.ts';
 import { Pace } from './pace.ts';
 import { type Answer, CALL_LIMIT_MS, keyOf, RestApi, unknownFrom } from './rest.ts';
 
-/** The fields that are used, as RunPod's schema of REST v2 has them; others may come and go. */
+/** The fields of a pod that this driver reads, by RunPod's schema of REST v2; others may come and go. */
 const Pod = z.object({
   id: z.string().min(1),
   name: z.string(),
   status: z.string(),
-  /** US dollars an hour, as billed now. */
+  /** The current price of the pod, US dollars an hour. */
   cost: z.number().nullish(),
   createdAt: z.string().nullish(),
   startedAt: z.string().nullish(),
@@ -20,7 +20,7 @@ const Pod = z.object({
 type Pod = z.output<typeof Pod>;
 const PodList = z.object({
   pods: z.array(Pod),
-  // RunPod's other lists have pages. A part of the pods is no list, so one that says there is more is refused.
+  // RunPod's other lists have pages. A part of the pods is not a list, so an answer that announces more is refused.
   pagination: z.object({ hasNextPage: z.literal(false) }).nullish(),
 });
 
@@ -28,7 +28,7 @@ const Catalog = z.object({
   gpus: z.array(
     z.object({
       id: z.string(),
-      /** US dollars an hour for one GPU. */
+      /** The price of one GPU, US dollars an hour. */
       price: z.object({ secure: z.number().nullish(), community: z.number().nullish() }),
       availability: z.string().nullish(),
     }),
@@ -40,21 +40,23 @@ const STATES: Record<string, Machine['state']> = {
   PROVISIONING: 'starting',
   STARTING: 'starting',
   RUNNING: 'running',
-  // It still pays for its disk, and may come back without a GPU.
+  // An exited pod still pays for its disk, and may come back without a GPU.
   EXITED: 'ended',
   ERROR: 'ended',
   TERMINATED: 'ended',
 };
 
-/** The text of a 400 for an instance type that is out of stock. Every other 400 is a request that breaks a rule. */
+/**
+ * The text of a 400 for an instance type that is out of stock. Every other 400 means that the request breaks a rule.
+ */
 const OUT_OF_STOCK = /no longer any instances|capacity|in stock|not available|unavailable|no available/i;
 
-/** RunPod's limit. */
+/** The most variables that RunPod takes. */
 const MAX_VARIABLES = 50;
-/** Where users of RunPod's images expect a network volume, and where the worker looks for one. */
+/** The path where users of RunPod's images expect a network volume, and where the worker looks for one. */
 const VOLUME_PATH = '/runpod-volume';
 const CATALOG_FOR_MS = 60_000;
-/** Between looks by name after a create whose outcome is not known. */
+/** The pause between looks by name after a create with an unknown outcome, ms. */
 const LOOK_PAUSE_MS = 2000;
 
 type Spec = Parameters<MakeDriver<'runpod'>>[0];
@@ -65,17 +67,17 @@ export const makeRunpod: MakeDriver<'runpod'> = (spec, ports) => {
 };
 
 /**
- * Pods of RunPod, by its REST interface v2: one GPU type a call, no idempotency key, names are not unique. So a create
- * is never repeated before the list was asked for its name, and a pod is only ever terminated: a stopped one keeps
- * paying for its disk. RunPod starts a container that ended anew, whatever its exit code, so pods do not end by
- * themselves: the scheduler's start deadline ends those that never become ready.
+ * A driver for pods of RunPod, by its REST interface v2: a call names one GPU type, there is no idempotency key, and
+ * names are not unique. So a create is never repeated before the list was searched for its name, and a pod is only
+ * ever terminated: a stopped one keeps paying for its disk. RunPod restarts a container that ended, whatever its exit
+ * code, so pods do not end by themselves: the scheduler's start deadline ends those that never become ready.
  */
 class RunPod implements Driver {
   readonly #spec: Spec;
   readonly #ports: DriverPorts;
   readonly #api: RestApi;
   readonly #pace: Pace;
-  /** By the number of GPUs that RunPod reports stock for. */
+  /** The catalogs by the number of GPUs for which RunPod reports stock. */
   readonly #catalogs = new Map<number, { askedAt: number; gpus: Promise<Catalog['gpus']> }>();
 
   constructor(spec: Spec, ports: DriverPorts, token: string) {
@@ -86,7 +88,7 @@ class RunPod implements Driver {
       url: spec.url ?? 'https://api.runpod.io/v2',
       token,
     });
-    // All limits are per account and minute, hour or day: RunPod tells how much of them is left.
+    // All limits are per account and minute, hour or day: RunPod reports how much of them is left.
     this.#pace = new Pace(ports.clock, 0);
   }
 
@@ -102,7 +104,7 @@ class RunPod implements Driver {
       const scarcity = await this.#scarcityOf(request, until);
       if (scarcity) return { kind: 'no_capacity', detail: scarcity };
     } catch (error) {
-      // Nothing was created in this call.
+      // This call created nothing.
       return unknownFrom(error);
     }
     return await this.#create(request, until);
@@ -138,7 +140,7 @@ class RunPod implements Driver {
     }
   }
 
-  /** The catalog tells list prices; this is what the pod costs. */
+  /** Checks the price of a new pod: the catalog has list prices, and this is what the pod costs. */
   async #accept(request: LaunchRequest, pod: Pod, until: number): Promise<LaunchOutcome> {
     const limit = request.price_per_hour;
     if (limit === null || pod.cost == null || pod.cost <= limit) return launched(pod);
@@ -155,7 +157,7 @@ class RunPod implements Driver {
     });
   }
 
-  /** The oldest of that name. @throws NoAnswerError */
+  /** Returns the oldest pod of that name. @throws NoAnswerError */
   async #find(name: string, until: number): Promise<Pod | null> {
     const pods = (await this.#pods(until)).filter((pod) => pod.name === name && pod.status !== 'TERMINATED');
     return pods.toSorted((a, b) => (timeOf(a.createdAt) ?? 0) - (timeOf(b.createdAt) ?? 0))[0] ?? null;
@@ -207,8 +209,8 @@ class RunPod implements Driver {
   }
 
   /**
-   * What speaks against asking for a pod of this instance type: a reading of the catalog, which is no reservation. Null where
-   * there is none of it, so that an unknown instance type or a catalog out of order leaves the verdict to the create.
+   * Returns why a pod of this instance type is not worth a request, by the catalog, which is no reservation. Null
+   * where nothing speaks against it, so that for an unknown instance type, or without the catalog, the create decides.
    */
   async #scarcityOf(
     { instance_type, gpus, price_per_hour }: LaunchRequest,
@@ -224,11 +226,11 @@ class RunPod implements Driver {
 
   #priceOf(gpu: Catalog['gpus'][number] | undefined): number | null {
     const price = this.#spec.cloud === 'SECURE' ? gpu?.price.secure : gpu?.price.community;
-    // 0 where that cloud has none of them.
+    // The price is 0 where that cloud has none of the GPUs.
     return price || null;
   }
 
-  /** The catalog as it was at most a minute ago. */
+  /** Returns the catalog, which is at most a minute old. */
   #gpus(count: number, until: number): Promise<Catalog['gpus']> {
     const now = this.#ports.clock.now();
     const known = this.#catalogs.get(count);
@@ -251,8 +253,8 @@ class RunPod implements Driver {
       name,
       cloud,
       image: image ?? DEFAULT_IMAGE,
-      // No `entrypoint` and no `args`: the image starts as it is.
-      // A host with an older driver is found out only when the engine starts there, and billed until then.
+      // No `entrypoint` and no `args`: the image starts unchanged. A host with an older driver shows only when the
+      // engine starts there, and is billed until then.
       gpu: { id: instance_type, count: gpus, minCudaVersion: min_cuda_version },
       disk: disk_gb ?? DEFAULT_DISK_GB,
       env,
@@ -293,7 +295,7 @@ function launched(pod: Pod): LaunchOutcome {
   return { kind: 'launched', external_id: pod.id, price_per_hour: pod.cost ?? null };
 }
 
-/** Epoch ms. */
+/** @returns epoch ms */
 function timeOf(text: string | null | undefined): number | null {
   const at = Date.parse(text ?? '');
   return Number.isNaN(at) ? null : at;

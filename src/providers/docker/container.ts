@@ -6,14 +6,14 @@ import type { ListedContainer } from './engine.ts';
 
 type DockerSpec = Extract<ProviderSpec, { driver: 'docker' }>;
 
-/** By which our containers are found. The value is the name, which is the container's too. */
+/** The label by which our containers are found. Its value is the name, which is the container's too. */
 export const NAME_LABEL = 'worker-vllm.name';
-/** Indices of its GPUs: Docker reserves none. */
+/** The label with the indices of a container's GPUs: Docker reserves none. */
 export const GPUS_LABEL = 'worker-vllm.gpus';
-/** Seconds that its worker has to finish its jobs. */
+/** The label with the seconds that the worker has to finish its jobs. */
 const GRACE_LABEL = 'worker-vllm.grace';
 
-/** What the daemon is asked to create. */
+/** Returns the container that the daemon is asked to create. */
 export function containerOf(request: LaunchRequest, gpus: number[], { network, volumes }: DockerSpec) {
   const { name, env } = request;
   const grace = String(env.CASOLA_SHUTDOWN_GRACE_PERIOD ?? GRACE_SECONDS);
@@ -33,9 +33,9 @@ export function containerOf(request: LaunchRequest, gpus: number[], { network, v
       IpcMode: 'host',
       Binds: volumes,
       ...(network ? { NetworkMode: network } : {}),
-      // So that workers reach a queue on the host.
+      // With this host name, workers reach a queue on the host.
       ...(network === 'host' ? {} : { ExtraHosts: ['host.docker.internal:host-gateway'] }),
-      // The scheduler is the policy; exit code and log are wanted.
+      // The scheduler decides what runs; exit code and log of an ended container are needed.
       RestartPolicy: { Name: 'no' },
       AutoRemove: false,
       Init: true,
@@ -43,7 +43,7 @@ export function containerOf(request: LaunchRequest, gpus: number[], { network, v
   };
 }
 
-/** How long it may take to end, s. */
+/** Returns how long a container may take to end, s. */
 export function graceOf({ Labels }: ListedContainer): number {
   return secondsToStop(Labels[GRACE_LABEL]);
 }

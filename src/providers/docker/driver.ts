@@ -22,24 +22,24 @@ const STATES: Record<string, Machine['state']> = {
   dead: 'ended',
 };
 
-/** A launch waits so long for its image, so that a refused image is reported at once, ms. */
+/** A launch waits this many ms for its image, so that a refused image is reported at once. */
 const PULL_WAIT_MS = 15_000;
 const SHOWN_LINES = 15;
 
-/** A launch whose image is being pulled. There is no container yet; it is listed all the same. */
+/** A launch whose image is being pulled. It has no container yet, but is listed. */
 interface Pending {
   since: number;
   gpus: number[];
   progress: string;
-  /** Why there will be none. */
+  /** Why the launch will get no container; null while it still may. */
   failed: string | null;
   failedAt: number;
   pull: AbortController;
 }
 
 /**
- * Containers of one Docker daemon. A container's name is the idempotency key, and serves as its external id: the daemon
- * takes names wherever it takes ids, and a name exists before the container does.
+ * A driver for the containers of one Docker daemon. A container's name is the idempotency key, and serves as its
+ * external id: the daemon takes names wherever it takes ids, and a name exists before the container does.
  */
 export class DockerDriver implements Driver {
   readonly #spec: DockerSpec;
@@ -81,7 +81,7 @@ export class DockerDriver implements Driver {
   async terminate({ name }: MachineKey): Promise<LaunchOutcome> {
     try {
       this.#pending.get(name)?.pull.abort();
-      // One that is being created at this moment is there when its turn is over.
+      // A container that is being created at this moment exists when its turn has ended.
       await this.#inTurn(async () => void this.#pending.delete(name));
       const [container] = await this.#engine.list(`${NAME_LABEL}=${name}`);
       if (!container) {
@@ -100,7 +100,7 @@ export class DockerDriver implements Driver {
     for (const { pull } of this.#pending.values()) pull.abort();
   }
 
-  /** GPUs are chosen and taken in one turn, so that no two launches choose the same. */
+  /** Creates a container. GPUs are chosen and taken in one turn, so that no two launches choose the same. */
   #create(request: LaunchRequest): Promise<LaunchOutcome> {
     const { name } = request;
     const choose = async (): Promise<LaunchOutcome | number[]> => {
@@ -123,12 +123,15 @@ export class DockerDriver implements Driver {
     );
   }
 
-  /** Answers as soon as the pull has failed, or has been at it for a while: then it goes on in the background. */
+  /**
+   * Pulls the image and creates the container. The answer comes as soon as the pull has failed, or has taken a while:
+   * then it goes on in the background.
+   */
   async #pullAndCreate(request: LaunchRequest, gpus: number[]): Promise<LaunchOutcome> {
     const { name } = request;
     const { clock, log } = this.#ports;
     const pending = this.#pending.get(name);
-    // It was terminated before its turn was over.
+    // The launch was terminated before its turn ended.
     if (!pending) return { kind: 'rejected', detail: 'it was terminated before it was launched' };
     log.info({ name, image: imageOf(request) }, 'pulling the image');
     const whole = this.#whole(request, gpus, pending);
@@ -162,7 +165,7 @@ export class DockerDriver implements Driver {
     }
   }
 
-  /** Its launch was answered long ago: the next list reports that it failed. */
+  /** Takes the outcome of a launch that was answered long ago: where it failed, the next list reports that. */
   #endedLate(name: string, pending: Pending, outcome: LaunchOutcome): void {
     if (outcome.kind === 'launched') this.#pending.delete(name);
     else if ('detail' in outcome) {
@@ -171,13 +174,16 @@ export class DockerDriver implements Driver {
     }
   }
 
-  /** A name is given once, so what has our label is what was asked for. */
+  /**
+   * Takes an existing container for the launch's. A name is given once, so a container with our label is the requested
+   * one.
+   */
   async #adopt(name: string, { state, labels }: FoundContainer): Promise<LaunchOutcome> {
     if (labels[NAME_LABEL] !== name) return { kind: 'rejected', detail: notOurs(name) };
     return state.Status === 'created' ? await this.#start(name) : launched(name);
   }
 
-  /** GPUs that are missing, a runtime that is not installed: such faults show only here, and the container stays. */
+  /** Starts a container, and removes it where that fails: missing GPUs and a missing runtime show only here. */
   async #start(name: string): Promise<LaunchOutcome> {
     try {
       await this.#engine.start(name);
@@ -192,7 +198,7 @@ export class DockerDriver implements Driver {
   async #shown(container: ListedContainer): Promise<Machine | null> {
     const name = nameOf(container);
     const state = (await this.#engine.find(name))?.state;
-    // It went away since it was listed.
+    // The container was removed after it was listed.
     if (!state) return null;
     const shown = STATES[state.Status] ?? 'unknown';
     const hasEnded = shown === 'ended';
@@ -200,7 +206,7 @@ export class DockerDriver implements Driver {
       external_id: name,
       name,
       state: shown,
-      // Where this driver is about to start it, ordering its launch again does no harm.
+      // Where this driver is about to start the container, a repeated order of its launch does no harm.
       ...(state.Status === 'created' ? { unstarted: true } : {}),
       created_at: container.Created * 1000,
       started_at: timeOf(state.StartedAt),
@@ -217,10 +223,10 @@ export class DockerDriver implements Driver {
     return [state.Error, killed, log].filter(Boolean).join('\n') || null;
   }
 
-  /** As many as are wanted; null: so many are not free. */
+  /** Returns the indices of `count` free GPUs, or null where fewer are free. */
   async #freeGpus(count: number): Promise<number[] | null> {
     const all = this.#spec.gpus;
-    // Which GPUs there are is not said: workers get none.
+    // The spec names no GPUs, so workers get none.
     if (!all) return [];
     const containers = await this.#engine.list(GPUS_LABEL);
     const taken = containers.filter(({ State }) => STATES[State] !== 'ended').flatMap(gpusOf);
@@ -239,7 +245,7 @@ export class DockerDriver implements Driver {
     return { since, gpus, progress: '', failed: null, failedAt: 0, pull: new AbortController() };
   }
 
-  /** One after the other. */
+  /** Runs calls one after the other. */
   #inTurn<T>(run: () => Promise<T>): Promise<T> {
     const mine = this.#turn.then(run);
     this.#turn = mine.catch(() => {});
@@ -263,7 +269,7 @@ function shownPending([name, { since, progress, failed, failedAt }]: [string, Pe
 
 function timeOf(text: string): number | null {
   const at = Date.parse(text);
-  // The year 1: it has not happened.
+  // Docker gives the year 1 for what has not happened.
   return at > 0 ? at : null;
 }
 
@@ -271,7 +277,10 @@ function launched(name: string): LaunchOutcome {
   return { kind: 'launched', external_id: name, price_per_hour: null };
 }
 
-/** A server error says nothing of what happened, and passes; anything else is about the request. */
+/**
+ * Returns the outcome for an error of the daemon. A server error says nothing of what happened, and passes; any other
+ * is about the request.
+ */
 function refusal({ status, message }: EngineError, what?: string): LaunchOutcome {
   return { kind: status >= 500 ? 'unknown' : 'rejected', detail: what ? `${what}: ${message}` : message };
 }

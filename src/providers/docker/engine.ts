@@ -7,17 +7,17 @@ import { withoutCredentials } from '../../process/environment.ts';
 import { UserError } from '../../process/exit-codes.ts';
 import { withTimeout } from '../../process/timeout.ts';
 
-/** What the daemon is asked, as far as this driver does: https://docs.docker.com/reference/api/engine/ */
+/** `Engine` makes the calls that this driver needs of the daemon: https://docs.docker.com/reference/api/engine/ */
 
-/** A call that the daemon answers at once, ms. */
+/** The time limit of a call that the daemon answers at once, ms. */
 const CALL_MS = 15_000;
-/** A start waits for the runtime to make the GPUs ready, ms. */
+/** The time limit of a start, ms: the runtime first makes the GPUs ready. */
 const START_MS = 60_000;
-/** An image of some ten gigabytes over a slow line, ms. */
+/** The time limit of a pull, ms: an image has some ten gigabytes, and the line may be slow. */
 const PULL_MS = 2 * 3600_000;
 const TLS_PORT = '2376';
 
-/** The daemon answered with a status that means failure. */
+/** An answer of the daemon with a status that means failure. */
 export class EngineError extends Error {
   readonly status: number;
   constructor(status: number, message: string) {
@@ -26,10 +26,10 @@ export class EngineError extends Error {
   }
 }
 
-/** Of `GET /containers/json`. */
+/** A container in the answer of `GET /containers/json`. */
 export type ListedContainer = Pick<Docker.ContainerInfo, 'Id' | 'Names' | 'Created' | 'State' | 'Labels'>;
 
-/** Of `GET /containers/{name}/json`. */
+/** A container in the answer of `GET /containers/{name}/json`. */
 export interface FoundContainer {
   state: ContainerState;
   labels: Record<string, string>;
@@ -40,7 +40,7 @@ export interface ContainerState {
   ExitCode: number;
   OOMKilled: boolean;
   Error: string;
-  /** ISO 8601; the year 1 where it has not happened. */
+  /** When the container started, ISO 8601; the year 1 where it has not. The same holds for `FinishedAt`. */
   StartedAt: string;
   FinishedAt: string;
 }
@@ -49,8 +49,8 @@ export class Engine {
   readonly #docker: Docker;
 
   /**
-   * @param host as DOCKER_HOST; undefined: what the environment says
-   * @throws UserError when it cannot be read
+   * @param host an address as in DOCKER_HOST; undefined where the environment decides
+   * @throws UserError when the address cannot be read
    */
   constructor(host: string | undefined, env: NodeJS.ProcessEnv) {
     this.#docker = new Docker(optionsOf(host ?? env.DOCKER_HOST, env));
@@ -59,7 +59,7 @@ export class Engine {
   /** @throws EngineError 404 without the image, 409 where the name is taken */
   async create(name: string, body: Docker.ContainerCreateOptions): Promise<void> {
     await call(CALL_MS, (abortSignal) =>
-      // As query and body: dockerode would put the environment into the address too.
+      // Query and body are separate: dockerode would put the environment into the address too.
       this.#docker.createContainer({
         _query: { name },
         _body: body,
@@ -68,14 +68,17 @@ export class Engine {
     );
   }
 
-  /** One that runs already is fine. */
+  /** Starts a container. One that runs already counts as started. */
   async start(name: string): Promise<void> {
     await unless([304], () =>
       call(START_MS, (abortSignal) => this.#docker.getContainer(name).start({ abortSignal })),
     );
   }
 
-  /** Returns once it has ended: SIGTERM, then SIGKILL after `seconds`. One that is gone or has ended is fine. */
+  /**
+   * Stops a container, by SIGTERM, then by SIGKILL after `seconds`, and returns once it has ended. One that is gone or
+   * has ended counts as stopped.
+   */
   async stop(name: string, seconds: number): Promise<void> {
     await unless([304, 404], () =>
       call(seconds * 1000 + CALL_MS, (abortSignal) =>
@@ -84,7 +87,7 @@ export class Engine {
     );
   }
 
-  /** Kills it where it runs. One that is gone is fine. */
+  /** Removes a container, and kills it if it runs. One that is gone counts as removed. */
   async remove(name: string): Promise<void> {
     await unless([404], () =>
       call(CALL_MS, (abortSignal) =>
@@ -93,7 +96,7 @@ export class Engine {
     );
   }
 
-  /** Null: there is none. The container may be another launcher's. */
+  /** Returns a container by its name, or null. It may be another launcher's. */
   async find(name: string): Promise<FoundContainer | null> {
     const found = await unless([404], () =>
       call(CALL_MS, (abortSignal) => this.#docker.getContainer(name).inspect({ abortSignal })),
@@ -101,14 +104,14 @@ export class Engine {
     return found && { state: found.State, labels: found.Config.Labels ?? {} };
   }
 
-  /** All with a label, whatever their state. */
+  /** Returns all containers with a label, whatever their state. */
   async list(label: string): Promise<ListedContainer[]> {
     return await call(CALL_MS, (abortSignal) =>
       this.#docker.listContainers({ all: true, filters: { label: [label] }, abortSignal }),
     );
   }
 
-  /** The end of what it wrote, both streams. */
+  /** Returns the last lines that a container wrote to both streams. */
   async log(name: string, lines: number): Promise<string> {
     const bytes = await call(CALL_MS, (abortSignal) =>
       this.#docker
@@ -120,9 +123,9 @@ export class Engine {
 
   /**
    * Downloads an image.
-   * @param onProgress what to show of it: `Downloading`, `Extracting`, …
-   * @throws EngineError 4xx where the registry refuses it, 5xx for anything else, a registry that does not
-   *   answer for one
+   * @param onProgress takes the step that is under way: `Downloading`, `Extracting`, …
+   * @throws EngineError 4xx where the registry refuses the image, 5xx for anything else, such as a registry that does
+   * not answer
    */
   async pull(image: string, onProgress: (text: string) => void, ended: AbortSignal): Promise<void> {
     await told(() =>
@@ -144,8 +147,9 @@ export class Engine {
 }
 
 /**
- * The daemon answers 500 to what a registry refuses too, or tells of it within a body of 200. By the codes of the
- * registry's interface (OCI distribution, "Error Codes"), and the daemon's own words.
+ * The messages of a pull that the registry refused: the codes of the registry's interface (OCI distribution, "Error
+ * Codes"), and the daemon's own words. The daemon answers such a pull with 500 too, or reports it within a body of
+ * 200.
  */
 const REFUSED =
   /manifest unknown|not found|denied|unauthorized|authentication required|no matching manifest/i;
@@ -162,7 +166,7 @@ async function told(pull: () => Promise<void>): Promise<void> {
 }
 
 function optionsOf(host: string | undefined, env: NodeJS.ProcessEnv): Docker.DockerOptions | undefined {
-  // dockerode's own search: /var/run/docker.sock, or the one of Docker Desktop.
+  // Without a host, dockerode searches itself: /var/run/docker.sock, or the one of Docker Desktop.
   if (!host) return undefined;
   if (host.startsWith('unix://')) return { socketPath: host.slice('unix://'.length) };
   const url = URL.canParse(host) ? new URL(host) : null;
@@ -201,7 +205,7 @@ async function call<T>(
   }
 }
 
-/** Null where the daemon answered one of these. */
+/** Returns what `ask` returns, or null where the daemon answered with one of these statuses. */
 async function unless<T>(statuses: number[], ask: () => Promise<T>): Promise<T | null> {
   try {
     return await ask();
@@ -211,7 +215,10 @@ async function unless<T>(statuses: number[], ask: () => Promise<T>): Promise<T |
   }
 }
 
-/** Without a terminal each piece has a head of eight bytes: the stream, three zeros, its length (API, "attach"). */
+/**
+ * Returns the text of a log. Without a terminal each piece has a head of eight bytes: the stream, three zeros, its
+ * length (API, "attach").
+ */
 function textOf(bytes: Buffer): string {
   const pieces: Buffer[] = [];
   for (let at = 0; at + 8 <= bytes.length; ) {

@@ -23,13 +23,13 @@ const PodList = z.object({
   metadata: z.object({ _continue: z.string().nullish() }).nullish(),
   items: z.array(PodShape),
 });
-/** An error of the API server. */
+/** The body of an error of the API server. */
 const Status = z.object({ reason: z.string().catch(''), message: z.string().catch('') });
 
 const SERVICE_ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount';
 const REQUEST_LIMIT_MS = 10_000;
 const PAGE = 500;
-/** Looks by name after a create whose outcome is not known. */
+/** The number of looks by name after a create with an unknown outcome. */
 const LOOKS = 3;
 const LOOK_PAUSE_MS = 1000;
 
@@ -42,8 +42,8 @@ export const makeKubernetes: MakeDriver<'kubernetes'> = (spec, ports) => {
 };
 
 /**
- * The service account inside a cluster, whose token is read again as it changes, else a kubeconfig.
- * @throws UserError when there is neither, or not the context
+ * Returns the service account inside a cluster, whose token is read again as it changes, else a kubeconfig.
+ * @throws UserError when neither exists, or the context does not
  */
 function configOf({ context }: Spec, env: NodeJS.ProcessEnv): KubeConfig {
   const config = new KubeConfig();
@@ -64,7 +64,7 @@ function configOf({ context }: Spec, env: NodeJS.ProcessEnv): KubeConfig {
   }
   const cluster = config.getCurrentCluster();
   if (!cluster) throw new UserError('The kubeconfig names no cluster: set KUBECONFIG.');
-  // The client would refuse each call.
+  // With another address the client would refuse each call.
   if (
     !cluster.server?.startsWith('https://') &&
     !(cluster.server?.startsWith('http://') && cluster.skipTLSVerify)
@@ -77,8 +77,8 @@ function configOf({ context }: Spec, env: NodeJS.ProcessEnv): KubeConfig {
 }
 
 /**
- * A pod for each launch. Its name is the key: the API server refuses a second one. A container that ended is not
- * started again, so that its exit code stays readable until the pod is deleted.
+ * A driver that makes a pod for each launch. The pod's name is the idempotency key: the API server refuses a second
+ * one. A container that ended is not started again, so that its exit code stays readable until the pod is deleted.
  */
 class Kubernetes implements Driver {
   readonly #api: CoreV1Api;
@@ -111,7 +111,7 @@ class Kubernetes implements Driver {
     const { status, reason, message: detail } = error;
     if (status === 409) return await this.#lookAfter(name, new NoAnswerError(detail));
     if (status === 429) return { kind: 'unknown', detail };
-    // Of a ResourceQuota: others of the namespace have it now.
+    // A ResourceQuota is exceeded: others of the namespace use it now.
     if (status === 403 && /exceeded quota/i.test(detail)) return { kind: 'no_capacity', detail };
     if (status >= 400 && status < 500) {
       const hint =
@@ -121,7 +121,7 @@ class Kubernetes implements Driver {
     return await this.#lookAfter(name, new NoAnswerError(detail));
   }
 
-  /** Whether the pod is there although its create was not answered as it should be. */
+  /** Looks whether the pod exists although its create did not get the expected answer. */
   async #lookAfter(name: string, cause: unknown): Promise<LaunchOutcome> {
     for (let look = 0; look < LOOKS; look++) {
       if (look > 0) await sleep(this.#ports.clock, LOOK_PAUSE_MS);
@@ -153,7 +153,10 @@ class Kubernetes implements Driver {
     return pods.filter(({ metadata }) => metadata.name.startsWith(prefix)).map((pod) => machineOf(pod, now));
   }
 
-  /** Pages are of the moment of the first one, which the API server forgets after minutes: 410 then. */
+  /**
+   * Returns all pods. The pages show the moment of the first one, which the API server forgets after minutes: then it
+   * answers 410.
+   */
   async #pods(): Promise<PodShape[]> {
     const pods: PodShape[] = [];
     let _continue: string | undefined;
@@ -177,18 +180,18 @@ class Kubernetes implements Driver {
   }
 
   /**
-   * A delete that was accepted ends nothing yet: the pod is there until its node says that its containers have ended,
-   * at once where it has none, within its grace, or never while the node is lost.
+   * Deletes the pod. A delete that was accepted ends nothing yet: the pod is there until its node says that its
+   * containers have ended, at once where it has none, within its grace, or never while the node is lost.
    */
   async terminate({ name, external_id }: MachineKey): Promise<LaunchOutcome> {
     const namespace = this.#namespace;
-    // Another pod of that name is not what was meant.
+    // A pod of that name with another id must stay.
     const body = external_id === null ? {} : { preconditions: { uid: external_id } };
     try {
       await this.#call('delete a pod', (options) =>
         this.#api.deleteNamespacedPod({ name, namespace, body }, options),
       ).catch((error) => {
-        // What is there now tells whether it was another pod's id.
+        // The look that follows shows whether the id was another pod's.
         if (!(isNotFound(error) || (error instanceof RefusedError && error.status === 409))) throw error;
       });
       const pod = await this.#find(name);
@@ -199,7 +202,7 @@ class Kubernetes implements Driver {
     }
   }
 
-  /** @throws RefusedError for an answer that says no, NoAnswerError when there was none */
+  /** @throws RefusedError where the API server refused, NoAnswerError when it did not answer */
   async #call<T>(what: string, send: (options: ConfigurationOptions) => Promise<T>): Promise<T> {
     const until = this.#ports.clock.now() + CALL_LIMIT_MS;
     while (true) {
@@ -221,14 +224,14 @@ class Kubernetes implements Driver {
   }
 }
 
-/** The API server said no, and why. */
+/** A refusal of the API server, with its reason. */
 class RefusedError extends NoAnswerError {
   readonly status: number;
   readonly reason: string;
 
   constructor(what: string, { code, body }: ApiException<unknown>) {
     const { reason, message } = Status.catch({ reason: '', message: '' }).parse(
-      // The client hands over the text of an error.
+      // The client returns the body of an error as text.
       typeof body === 'string' ? jsonOrText(body) : body,
     );
     super(`the Kubernetes API answered the request to ${what} with ${code}${message ? `: ${message}` : ''}`);
@@ -237,7 +240,7 @@ class RefusedError extends NoAnswerError {
   }
 }
 
-/** By the API server's own word: a proxy before it has 404s too. */
+/** Returns whether the API server itself says that the pod does not exist: a proxy before it has 404s too. */
 function isNotFound(error: unknown): boolean {
   return error instanceof RefusedError && error.status === 404 && error.reason === 'NotFound';
 }

@@ -4,15 +4,17 @@ import type { LaunchRequest } from '../driver.ts';
 import { FAR_GRACE_SECONDS, secondsToEnd } from '../grace.ts';
 import { DEFAULT_IMAGE } from '../image.ts';
 
-/** All pods of all installations have it; the name tells whose one is. */
+/** The label of all pods of all installations; a pod's name tells its installation. */
 export const MANAGED_BY = { label: 'app.kubernetes.io/managed-by', value: 'worker-vllm-launcher' };
 export const CONTAINER = 'worker';
-/** Of a candidate that does not name one: any node will do. */
+/** The instance type of a candidate that names none: any node will do. */
 const ANY_INSTANCE_TYPE = 'local';
 
 type Plain = Record<string, unknown>;
 
-/** A pod for one worker, as deploy/kubernetes/worker.yaml has it. @param extra merged into its spec */
+/**
+ * Returns a pod for one worker, as in deploy/kubernetes/worker.yaml. @param extra fields that are merged into its spec
+ */
 export function podOf(request: LaunchRequest, extra: Plain = {}): V1Pod {
   const { name, instance_type, gpus, disk_gb, image, env } = request;
   const given = { HOME: '/home/worker', CASOLA_SHUTDOWN_GRACE_PERIOD: String(FAR_GRACE_SECONDS), ...env };
@@ -24,9 +26,9 @@ export function podOf(request: LaunchRequest, extra: Plain = {}): V1Pod {
     restartPolicy: 'Never',
     terminationGracePeriodSeconds: secondsToEnd(given),
     automountServiceAccountToken: false,
-    // Kubernetes would add the variables VLLM_PORT and the like for a Service named vllm.
+    // With it, Kubernetes would add the variables VLLM_PORT and the like for a Service named vllm.
     enableServiceLinks: false,
-    // As the NVIDIA GPU operator labels nodes.
+    // The NVIDIA GPU operator gives nodes this label.
     ...(instance_type === ANY_INSTANCE_TYPE
       ? {}
       : { nodeSelector: { 'nvidia.com/gpu.product': instance_type } }),
@@ -71,7 +73,7 @@ export function podOf(request: LaunchRequest, extra: Plain = {}): V1Pod {
   };
 }
 
-/** Objects field by field, lists of named things by name, other lists one after the other. */
+/** Merges objects field by field and lists of named things by name; other lists are appended. */
 function merged(base: unknown, extra: unknown): unknown {
   if (Array.isArray(base) && Array.isArray(extra)) return mergedLists(base, extra);
   if (!isObject(base) || !isObject(extra)) return extra;
@@ -88,7 +90,7 @@ function mergedLists(base: unknown[], extra: unknown[]): unknown[] {
   return [
     ...base.map((one) => {
       const same = named(nameOf(one));
-      // A volume is of one type: what is given takes the place of ours.
+      // A volume is of one type: the given volume replaces ours.
       return same === undefined ? one : isObject(one) && 'emptyDir' in one ? same : merged(one, same);
     }),
     ...extra.filter((one) => nameOf(one) === undefined || !names.has(nameOf(one))),

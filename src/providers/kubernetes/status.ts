@@ -2,7 +2,7 @@ import * as z from 'zod';
 import type { Machine } from '../../scheduler/rpc.ts';
 import { CONTAINER } from './pod.ts';
 
-/** The client makes dates of what the server calls a time. */
+/** A time of the API server, which the client turns into a date. */
 const Time = z.date().nullish();
 const ContainerState = z.object({
   waiting: z.object({ reason: z.string().nullish(), message: z.string().nullish() }).nullish(),
@@ -18,7 +18,7 @@ const ContainerState = z.object({
     .nullish(),
 });
 
-/** The fields that are used. */
+/** The fields of a pod that this driver reads. */
 export const PodShape = z.object({
   metadata: z.object({
     name: z.string(),
@@ -49,7 +49,7 @@ export const PodShape = z.object({
 });
 export type PodShape = z.output<typeof PodShape>;
 
-/** Reasons for which a container waits that no waiting ends. */
+/** The reasons for waiting that no waiting removes. */
 const HOPELESS = new Set([
   'ImagePullBackOff',
   'InvalidImageName',
@@ -59,10 +59,10 @@ const HOPELESS = new Set([
   'RunContainerError',
 ]);
 
-/** A node autoscaler may be at it for so long, ms. */
+/** A node autoscaler may take this many ms to make room. */
 const UNSCHEDULABLE_MS = 15 * 60_000;
 
-/** A pod that was to be gone before so long is on a node that does not answer, ms. */
+/** A pod that still exists this many ms after it was to be gone is on a node that does not answer. */
 const LATE_MS = 30_000;
 
 /** @param now epoch ms */
@@ -83,7 +83,7 @@ export function machineOf(pod: PodShape, now: number): Machine {
   };
 }
 
-/** The time of its deletion is the end of its grace. */
+/** Returns why a deleted pod still exists. The time of its deletion is the end of its grace. */
 function whyStillThere({ metadata: { deletionTimestamp } }: PodShape, now: number): { detail?: string } {
   if (!deletionTimestamp || now - deletionTimestamp.getTime() < LATE_MS) return {};
   const due = deletionTimestamp.toISOString();
@@ -96,7 +96,7 @@ function judge(pod: PodShape, now: number): Pick<Machine, 'state' | 'no_capacity
   const { status } = pod;
   const { waiting, terminated } =
     status?.containerStatuses?.find(({ name }) => name === CONTAINER)?.state ?? {};
-  // A pod tells a reason of its own only where its node ended it (Evicted, DeadlineExceeded); its container may never
+  // A pod has a reason of its own only where its node ended it (Evicted, DeadlineExceeded); its container may never
   // have run.
   const end = {
     state: 'ended' as const,
@@ -107,7 +107,7 @@ function judge(pod: PodShape, now: number): Pick<Machine, 'state' | 'no_capacity
     case 'Failed':
       return end;
     case 'Running':
-      // Containers beside it, such as a mesh's proxy, keep the pod running.
+      // Other containers, such as a mesh's proxy, keep the pod running after the worker's has ended.
       return terminated ? end : { state: 'running', detail: null };
     case 'Pending':
       if (waiting?.reason && HOPELESS.has(waiting.reason)) {

@@ -18,8 +18,8 @@ import { type ProcessRecord, ProcessRecords } from './records.ts';
 type ProcessSpec = Extract<ProviderSpec, { driver: 'process' }>;
 
 /**
- * Runs the supervisor and keeps its exit code, also when the launcher that started it is gone by then. A signal to the
- * group reaches both; the shell waits on.
+ * The shell script that runs the supervisor and keeps its exit code, even when the launcher that started it is gone by
+ * then. A signal to the group reaches both; the shell waits on.
  */
 const KEEPS_EXIT_CODE = `
 trap : TERM INT HUP
@@ -27,15 +27,15 @@ trap : TERM INT HUP
 echo $? > "$0.new" && mv "$0.new" "$0"
 `;
 
-/** After SIGKILL, ms. */
+/** A process may take this many ms to end after SIGKILL. */
 const KILL_MS = 2000;
 const LOOK_EVERY_MS = 50;
-/** What ended so long ago is listed no more when a launcher starts, ms. */
+/** A process that ended more than this many ms before the launcher starts is not listed any more. */
 const FORGOTTEN_MS = 24 * 3600_000;
 
 /**
- * Workers as processes of this machine: containers without a container. Each is a supervisor in a process group of its
- * own, with its GPUs and a free port for its engine. What was started is kept on disk before it is trusted.
+ * A driver for workers as processes of this machine. Each is a supervisor in a process group of its own, with its GPUs
+ * and a free port for its engine. A process is recorded on disk before it is started.
  */
 export class ProcessDriver implements Driver {
   readonly #spec: ProcessSpec;
@@ -44,8 +44,8 @@ export class ProcessDriver implements Driver {
   readonly #records: ProcessRecords;
 
   /**
-   * @param program what is run; the supervisor unless a test says otherwise
-   * @throws UserError when nothing can be kept in the state folder
+   * @param program the program to run: the supervisor, unless a test gives another
+   * @throws UserError when nothing can be stored in the state folder
    */
   constructor(
     spec: ProcessSpec,
@@ -64,7 +64,7 @@ export class ProcessDriver implements Driver {
         `Cannot keep what is started here in ${folder}: ${message}. Choose another state folder.`,
       );
     }
-    // Its installation is gone, or its launcher would have ended it.
+    // The installation of so old a process is gone, or its launcher would have ended the record.
     for (const record of this.#records.all()) {
       const exit = this.#pidOf(record) === null ? this.#records.exitOf(record.name) : null;
       if (exit && ports.clock.now() - exit.at > FORGOTTEN_MS) this.#records.remove(record.name);
@@ -74,7 +74,7 @@ export class ProcessDriver implements Driver {
   async launch(request: LaunchRequest): Promise<LaunchOutcome> {
     const { name } = request;
     const port = await freePort();
-    // From here to the record nothing waits: no other launch gets the same GPUs or the same name.
+    // From here to the record nothing is awaited, so no other launch gets the same GPUs or the same name.
     if (this.#records.find(name)) return launched(name);
     const gpus = this.#freeGpus(request.gpus);
     if (!gpus) return { kind: 'no_capacity', detail: this.#noGpus(request.gpus) };
@@ -97,7 +97,7 @@ export class ProcessDriver implements Driver {
       return { kind: 'rejected', detail: `the worker's process cannot be started: ${error.message}` };
     }
     this.#known(record, child.pid);
-    // It outlives this process.
+    // The child outlives this process.
     child.unref();
     return launched(name);
   }
@@ -142,7 +142,7 @@ export class ProcessDriver implements Driver {
     }
   }
 
-  /** SIGTERM, once; SIGKILL to the group when its time is over. @returns whether it has ended */
+  /** Ends a process: SIGTERM, once, then SIGKILL to the group when its time is over. @returns whether it has ended */
   async #end(record: ProcessRecord, pid: number): Promise<boolean> {
     const { clock } = this.#ports;
     const askedAt = record.asked_to_end_at ?? clock.now();
@@ -165,11 +165,11 @@ export class ProcessDriver implements Driver {
     return true;
   }
 
-  /** Of its group's leader; null: it has ended, or never was. */
+  /** Returns the process id of the group's leader, or null where it has ended, or never ran. */
   #pidOf(record: ProcessRecord): number | null {
     const { process: known, token } = record;
     if (known) return isProcess(known.pid, known.start_time, token) ? known.pid : null;
-    // The launcher was killed between the start and its note of it.
+    // The launcher was killed between starting the process and recording that.
     const pid = leaderWithToken(token);
     if (pid !== null) this.#known(record, pid);
     return pid;
@@ -177,7 +177,7 @@ export class ProcessDriver implements Driver {
 
   #known(record: ProcessRecord, pid: number): void {
     const known = this.#processOf(record, pid);
-    // A process that has ended already shows in its exit code.
+    // Where the process has ended already, its exit code shows that.
     if (known) this.#records.put({ ...record, process: known });
   }
 
@@ -203,10 +203,10 @@ export class ProcessDriver implements Driver {
     };
   }
 
-  /** The indices of as many GPUs as are wanted; null: so many are not free. */
+  /** Returns the indices of `count` free GPUs, or null where fewer are free. */
   #freeGpus(count: number): number[] | null {
     const all = this.#spec.gpus;
-    // Which GPUs there are is not said: workers get none.
+    // The spec names no GPUs, so workers get none.
     if (!all) return [];
     const used = new Set(
       this.#records

@@ -2,16 +2,16 @@ import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 
 /**
- * Which process a number means. Numbers are used again, so a process is told by its number, by when it started, and by
- * a random token in its environment, all three; where there is no /proc, by the first two.
+ * Process ids are used again, so a process is identified by its id, its start time, and a random token in its
+ * environment, all three; where there is no /proc, by the first two.
  */
 
-/** Holds the token. */
+/** The variable that holds the token. */
 export const TOKEN_VARIABLE = 'WORKER_VLLM_PROCESS_TOKEN';
 
 const HAS_PROC = process.platform === 'linux';
 
-/** When a process started, in a form that only compares with itself; null: it does not run. */
+/** Returns when a process started, in a form that only compares with itself; null where it does not run. */
 export function startTimeOf(pid: number): string | null {
   try {
     if (!HAS_PROC)
@@ -27,14 +27,14 @@ export function startTimeOf(pid: number): string | null {
   }
 }
 
-/** Whether this is the process that was started with the token, at that time. */
+/** Returns whether this is the process that was started with the token, at that time. */
 export function isProcess(pid: number, startTime: string, token: string): boolean {
   return startTimeOf(pid) === startTime && (!HAS_PROC || hasToken(pid, token));
 }
 
 /**
- * The leader of the process group that was started with a token; null: there is none, or it cannot be told here. Groups
- * of its children have the token too, and started later.
+ * Returns the leader of the process group that was started with a token; null where there is none, or where there is
+ * no /proc. Groups of its children have the token too, but started later.
  */
 export function leaderWithToken(token: string): number | null {
   if (!HAS_PROC) return null;
@@ -60,9 +60,12 @@ function hasToken(pid: number, token: string): boolean {
   }
 }
 
-/** proc_pid_stat(5). `startTime` is field 22, in clock ticks since boot. @throws Error when there is no such process */
+/**
+ * Reads proc_pid_stat(5). `startTime` is field 22, in clock ticks since boot. @throws Error when the process does not
+ * exist
+ */
 function statOf(pid: number): { state: string; group: number; startTime: number } {
-  // The name stands in brackets and may hold anything. After it come the fields from the third on.
+  // The name stands in brackets and may hold anything. The fields from the third on follow it.
   const [, rest = ''] = /^.*\) (.*)$/s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? [];
   const fields = rest.split(' ');
   return { state: fields[0]!, group: Number(fields[5 - 3]), startTime: Number(fields[22 - 3]) };

@@ -13,32 +13,32 @@ import {
 import { join } from 'node:path';
 import * as z from 'zod';
 
-/** What is kept of one worker process, so that it is known again after the launcher was killed. */
+/** The record of one worker process, by which the process is found again after the launcher was killed. */
 const ProcessRecord = z.object({
   name: z.string(),
-  /** Random, in the environment of the process. */
+  /** The random token in the environment of the process. */
   token: z.string(),
-  /** Null until the process has been started; it may run all the same if the launcher was killed at that moment. */
+  /** Null until the process has been started; if the launcher was killed at that moment, the process may still run. */
   process: z.object({ pid: z.number().int(), start_time: z.string() }).nullable(),
   gpus: z.array(z.number().int()),
-  /** Where its engine listens. */
+  /** The port on which the worker's engine listens. */
   port: z.number().int(),
-  /** Epoch ms. */
+  /** When the record was made, epoch ms. */
   created_at: z.number(),
-  /** Between SIGTERM and SIGKILL, ms. */
+  /** The time between SIGTERM and SIGKILL, ms. */
   grace_ms: z.number(),
-  /** When SIGTERM was sent, epoch ms: a second one would end it at once. */
+  /** When SIGTERM was sent, epoch ms: a second one would end the process at once. */
   asked_to_end_at: z.number().nullable(),
 });
 export type ProcessRecord = z.infer<typeof ProcessRecord>;
 
-/** How much of the end of a log is shown. */
+/** At most this much of the end of a log is shown. */
 const SHOWN_LINES = 15;
 const SHOWN_BYTES = 8192;
-/** Logs of workers that are over. */
+/** The logs of this many ended workers are kept. */
 const KEPT_LOGS = 50;
 
-/** The folder of all records: `NAME.json`, beside it `NAME.log` and, once it has ended, `NAME.exit`. */
+/** The folder of all records: `NAME.json`, beside it `NAME.log` and, once the process has ended, `NAME.exit`. */
 export class ProcessRecords {
   readonly #folder: string;
 
@@ -48,7 +48,7 @@ export class ProcessRecords {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
   }
 
-  /** Those that can be read; a file that was cut short by a crash is of a process that was never started. */
+  /** Returns the records that can be read; a file that a crash cut short is of a process that was never started. */
   all(): ProcessRecord[] {
     return this.#names('.json').flatMap((name) => this.find(name) ?? []);
   }
@@ -67,7 +67,7 @@ export class ProcessRecords {
     renameSync(`${path}.new`, path);
   }
 
-  /** Its log stays, with those of the newest others. */
+  /** Removes a record. Its log stays, with those of the newest others. */
   remove(name: string): void {
     rmSync(this.#path(name, 'json'), { force: true });
     rmSync(this.#path(name, 'exit'), { force: true });
@@ -79,7 +79,7 @@ export class ProcessRecords {
     for (const { other } of oldestLast.slice(KEPT_LOGS)) rmSync(this.#path(other, 'log'), { force: true });
   }
 
-  /** The exit code that was kept, and when it was; null: none was. */
+  /** Returns the stored exit code of a process, and when it ended; null where there is none. */
   exitOf(name: string): { code: number; at: number } | null {
     try {
       const path = this.#path(name, 'exit');
@@ -98,7 +98,7 @@ export class ProcessRecords {
     return this.#path(name, 'log');
   }
 
-  /** The last lines of a log, as text; null: it has none. */
+  /** Returns the last lines of a log, or null where it has none. */
   endOfLog(name: string): string | null {
     let file: number | undefined;
     try {

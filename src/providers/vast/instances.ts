@@ -1,21 +1,21 @@
 import * as z from 'zod';
 import type { Machine } from '../../scheduler/rpc.ts';
 
-/** The fields that are used; a state is four of them, and a message for people. */
+/** The fields of an instance that this driver reads; its state is four of them, and a message for people. */
 export const VastInstance = z.object({
   id: z.number().int(),
   label: z.string().nullish(),
   machine_id: z.number().int().nullish(),
-  /** Of the container; null while the machine is being found. */
+  /** The container's state; null while Vast looks for the machine. */
   actual_status: z.string().nullish(),
-  /** Of the contract: running, stopped or unloaded. */
+  /** The contract's state: running, stopped or unloaded. */
   cur_state: z.string().nullish(),
   next_state: z.string().nullish(),
-  /** What its owner wants. */
+  /** The state that the instance's owner wants. */
   intended_status: z.string().nullish(),
   status_msg: z.string().nullish(),
   dph_total: z.number().nullish(),
-  /** Epoch s. */
+  /** When the instance started, epoch s. */
   start_date: z.number().nullish(),
 });
 export type VastInstance = z.output<typeof VastInstance>;
@@ -27,7 +27,7 @@ const STATES: Record<string, Machine['state']> = {
   rebooting: 'starting',
   exited: 'ended',
   stopped: 'ended',
-  // Vast bills its GPUs all the same, and this driver does not thaw it.
+  // Vast still bills the GPUs of a frozen instance, and this driver does not thaw it.
   frozen: 'ended',
 };
 
@@ -51,22 +51,25 @@ function isPlain(state: Machine['state']): boolean {
   return state === 'running' || state === 'starting';
 }
 
-/** What is not listed here is no end: `offline` and `unknown` only say that Vast has not heard of the host lately. */
+/**
+ * Returns the state of an instance. A state that STATES lacks is no end: `offline` and `unknown` only say that Vast
+ * has not heard of the host recently.
+ */
 function stateOf({ actual_status, cur_state, next_state, intended_status, status_msg }: VastInstance) {
-  // Outbid, or the money is gone: it would pay for its disk for ever.
+  // The instance was outbid, or the money is used up: it would pay for its disk for ever.
   if ([cur_state, next_state, intended_status].every((state) => state === 'stopped')) return 'ended';
   if (actual_status === 'created' && status_msg?.includes('OCI runtime create failed')) return 'ended';
   return actual_status == null ? 'starting' : (STATES[actual_status] ?? 'unknown');
 }
 
-/** A machine that has not started by then is slow. */
+/** A machine that has not started after this many ms is slow. */
 const SLOW_AFTER_MS = 300_000;
 
-/** Which machine each instance is on that had not started when it was last listed: a hint for the next choice. */
+/** The machines of the instances that had not started when they were last listed: a hint for the next choice. */
 export class StartingMachines {
   #machines = new Map<number, { machineId: number; since: number }>();
 
-  /** @param machines as the instances are listed */
+  /** @param machines those of the instances, in the same order */
   keep(instances: VastInstance[], machines: Machine[]): void {
     const starting = instances.flatMap(({ id, machine_id }, index) => {
       const { state, created_at } = machines[index] ?? {};

@@ -7,7 +7,7 @@ import { type Answer, NoAnswerError, type RestApi } from '../rest.ts';
 const Offer = z.object({
   id: z.number().int(),
   machine_id: z.number().int().nullish(),
-  /** US dollars an hour for the whole machine, its disk included. */
+  /** The price of the whole machine, its disk included, US dollars an hour. */
   dph_total: z.number(),
 });
 export type Offer = z.output<typeof Offer>;
@@ -15,18 +15,21 @@ const Offers = z.object({ offers: z.array(Offer) });
 
 export type Wanted = Pick<LaunchRequest, 'instance_type' | 'gpus' | 'price_per_hour'> & { disk_gb: number };
 
-/** Ten searches a minute. */
+/** The interval between searches, ms: Vast allows ten a minute. */
 const SEARCH_EVERY_MS = 6000;
 const OFFERS_PER_SEARCH = 20;
-/** Launches at once share the offers of one search. */
+/** Launches within this many ms of a search share its offers. */
 const FRESH_MS = 30_000;
-/** An offer that this driver has asked for is left alone for so long: it is rented, or was taken by another customer. */
+/**
+ * An offer that this driver has requested is left alone for this many ms: it is rented, or was taken by another
+ * customer.
+ */
 const CLAIMED_MS = 120_000;
-/** A machine that did not start in time comes last for so long. */
+/** A machine that did not start in time comes last for this many ms. */
 const SLOW_MS = 6 * 3600_000;
 const DAY_MS = 86_400_000;
 
-/** What can be asked of a machine for models; the spec's `search` adds to it and replaces it. */
+/** The filters that a machine for models must pass; the spec's `search` adds to them and replaces them. */
 const FILTERS = {
   verified: { eq: true },
   rentable: { eq: true },
@@ -34,7 +37,7 @@ const FILTERS = {
   external: { eq: false },
   reliability: { gte: 0.98 },
   cuda_max_good: { gte: 12.8 },
-  // A slow line makes the start of a large model last hours.
+  // With a slow line, the start of a large model would take hours.
   inet_down: { gte: 500 },
   // An expired contract ends its machine.
   duration: { gte: DAY_MS / 1000 },
@@ -45,18 +48,21 @@ interface Search {
   offers: Promise<Offer[]>;
 }
 
-/** The market: what can be rented now, cheapest first. Searches are few and counted by the day, so they are shared. */
+/**
+ * The market of offers that can be rented now, cheapest first. Vast allows few searches, and counts them by the day,
+ * so launches share them.
+ */
 export class OfferMarket {
   readonly #ports: DriverPorts;
   readonly #api: RestApi;
   readonly #filters: Record<string, unknown>;
   readonly #pace: Pace;
   readonly #searches = new Map<string, Search>();
-  /** When a search was last answered, and with what. */
+  /** The newest offers found for each search. */
   readonly #answers = new Map<string, Offer[]>();
   readonly #claimed = new Map<number, number>();
   readonly #slow = new Map<number, number>();
-  /** Epoch ms. */
+  /** Until when Vast allows no search, epoch ms. */
   #noSearchUntil = 0;
 
   constructor(ports: DriverPorts, api: RestApi, filters: Record<string, unknown> = {}) {
@@ -72,7 +78,8 @@ export class OfferMarket {
   }
 
   /**
-   * The cheapest offer that no other launch has asked for, which is the caller's now; null: there is none.
+   * Returns the cheapest offer that no other launch has requested, and reserves it for the caller; null where there is
+   * none.
    * @throws NoAnswerError
    */
   async claim(wanted: Wanted, until: number): Promise<Offer | null> {
@@ -89,13 +96,16 @@ export class OfferMarket {
     return offer ?? null;
   }
 
-  /** The cheapest of what was last found; searches where nothing was for this instance type. @throws NoAnswerError */
+  /**
+   * Returns the cheapest of the newest offers; searches where there are none yet for this instance type. @throws
+   * NoAnswerError
+   */
   async cheapest(wanted: Wanted, until: number): Promise<Offer | null> {
     const known = this.#answers.get(keyOf(wanted));
     return (known ?? (await (this.#freshSearch(wanted) ?? this.#search(wanted, until)).offers))[0] ?? null;
   }
 
-  /** The machine did not start in time: offers change their ids, machines keep theirs. */
+  /** Puts a machine that did not start in time last: offers change their ids, machines keep theirs. */
   avoid(machineId: number): void {
     this.#slow.set(machineId, this.#ports.clock.now() + SLOW_MS);
   }
@@ -152,12 +162,12 @@ export class OfferMarket {
   }
 }
 
-/** The search is refused as it is. */
+/** The error for a search that Vast refuses. */
 export class BadSearchError extends NoAnswerError {}
 
 function filtersOf({ instance_type, gpus, disk_gb, price_per_hour }: Wanted): Record<string, unknown> {
   return {
-    // As `vastai search offers` takes it, too: blanks as underscores.
+    // The spec may have underscores in place of blanks, as `vastai search offers` takes.
     gpu_name: { in: [instance_type.replaceAll('_', ' ')] },
     num_gpus: { eq: gpus },
     disk_space: { gte: disk_gb },
@@ -165,7 +175,7 @@ function filtersOf({ instance_type, gpus, disk_gb, price_per_hour }: Wanted): Re
     type: 'on-demand',
     order: [['dph_total', 'asc']],
     limit: OFFERS_PER_SEARCH,
-    // The price is to include it.
+    // With this, the price includes the disk.
     allocated_storage: disk_gb,
   };
 }
@@ -174,7 +184,7 @@ function keyOf(wanted: Wanted): string {
   return JSON.stringify([wanted.instance_type, wanted.gpus, wanted.disk_gb, wanted.price_per_hour]);
 }
 
-/** Searches may be used up for the day. */
+/** Returns whether the day's searches are used up. */
 function isUsedUp({ body }: Answer): boolean {
   return fieldsOf(body).error === 'search_quota_exceeded';
 }

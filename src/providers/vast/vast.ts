@@ -12,16 +12,16 @@ import { BadSearchError, type Offer, OfferMarket } from './offers.ts';
 const Created = z.object({ success: z.literal(true), new_contract: z.number().int() });
 const Page = z.object({ instances: z.array(VastInstance), next_token: z.string().nullish() });
 
-/** Vast has a least interval between requests of one kind, ms, and a penalty for those that come sooner. */
+/** Vast demands a least interval between requests of one kind, ms, and a pause after those that come sooner. */
 const CREATE_EVERY_MS = 4500;
 const CREATE_PENALTY_MS = 12_000;
 const DESTROY_EVERY_MS = 3000;
 const LIST_EVERY_MS = 1000;
-/** The most that Vast gives. */
+/** The longest page that Vast gives. */
 const PAGE = 25;
-/** All names and values together. */
+/** The most characters of all names and values together that Vast takes. */
 const MAX_ENV_CHARACTERS = 32_768;
-/** The least that Vast takes, GB. */
+/** The smallest disk that Vast takes, GB. */
 const MIN_DISK_GB = 8;
 
 export const makeVast: MakeDriver<'vast'> = (spec, ports) => {
@@ -30,9 +30,9 @@ export const makeVast: MakeDriver<'vast'> = (spec, ports) => {
 };
 
 /**
- * Machines of Vast's market: search, accept an offer, destroy. The label is the key. An offer can be rented once, so
- * the next one is tried only where the one before is known not to have been; and since Vast may answer an error and
- * create all the same, every error is searched for the id of an instance.
+ * A driver for machines of Vast's market: it searches, accepts an offer, destroys. The label is the idempotency key.
+ * An offer can be rented once, so the next one is tried only where the one before is known not to have been rented;
+ * and since Vast may answer with an error and create all the same, every error is searched for the id of an instance.
  */
 class Vast implements Driver {
   readonly #spec: Parameters<MakeDriver<'vast'>>[0];
@@ -92,7 +92,7 @@ class Vast implements Driver {
     return `Vast has no more offers of ${what} that pass the filters${gone}${why}`;
   }
 
-  /** @returns `taken`: another customer has it, and nothing was created */
+  /** @returns `taken` where another customer has the offer, and nothing was created */
   async #rent(request: LaunchRequest, offer: Offer, until: number): Promise<LaunchOutcome | 'taken'> {
     let answer: Answer;
     try {
@@ -149,7 +149,7 @@ class Vast implements Driver {
     return instances.filter(({ label }) => label === name).toSorted((a, b) => a.id - b.id);
   }
 
-  /** All pages. @throws NoAnswerError when one is missing */
+  /** Returns the instances of all pages. @throws NoAnswerError when one is missing */
   async #instances(filters: object, until: number): Promise<VastInstance[]> {
     const found = new Map<number, VastInstance>();
     const query = new URLSearchParams({ limit: String(PAGE), select_filters: JSON.stringify(filters) });
@@ -180,7 +180,7 @@ class Vast implements Driver {
     }
   }
 
-  /** A stopped instance would keep paying for its disk. */
+  /** Destroys an instance: a stopped one would keep paying for its disk. */
   async #destroy(id: number, until: number): Promise<LaunchOutcome> {
     try {
       const answer = await this.#ask('DELETE', `/v0/instances/${id}/`, 'destroy', until);
@@ -193,7 +193,7 @@ class Vast implements Driver {
     }
   }
 
-  /** Of one GPU, the cheapest that was found last: searches are counted, so an old answer will do. */
+  /** Returns the price of the newest cheapest offer of one GPU: searches are counted, so an old answer will do. */
   async prices(instance_types: string[]): Promise<{ instance_type: string; price_per_hour: number }[]> {
     const until = this.#ports.clock.now() + CALL_LIMIT_MS;
     const found: { instance_type: string; price_per_hour: number }[] = [];
@@ -233,10 +233,10 @@ function bodyOf(request: LaunchRequest): object {
     image: request.image ?? DEFAULT_IMAGE,
     label: request.name,
     disk: diskOf(request),
-    // Keeps the image's entry; the modes ssh and jupyter replace it.
+    // This type keeps the image's entry point; the modes ssh and jupyter replace it.
     runtype: 'args',
     env: request.env,
-    // Else it would wait for its machine, in a queue that is not ours.
+    // Without this, the request would wait for its machine in Vast's own queue.
     cancel_unavail: true,
   };
 }
