@@ -6,17 +6,17 @@ import { backoffMs } from './pauses.ts';
 import type { LauncherPorts, LauncherSettings } from './ports.ts';
 import { Provider } from './provider.ts';
 
-/** How long the launcher waits at its end for calls in progress, ms: longer than any provider's call limit. */
+/** At its end the launcher waits this many ms for calls in progress: longer than any provider's call limit. */
 const FINISH_MS = 40_000;
-/** How often prices are fetched, which hardly change, ms. */
+/** Prices are fetched every so many ms; they hardly change. */
 const PRICES_EVERY_MS = 10 * 60_000;
 
 /**
- * Carries out the scheduler's orders with its drivers. It keeps nothing on disk: the scheduler repeats orders that were
- * under way when the launcher ended, with `may_exist`.
+ * Carries out the scheduler's orders with its drivers. It stores nothing on disk: the scheduler repeats orders that
+ * were under way when the launcher ended, with `may_exist`.
  *
- * Its reports stay in memory until a sync has delivered them. If a result is lost all the same, the provider's list shows
- * the machine.
+ * Its reports stay in memory until a sync has delivered them. If a result is lost all the same, the provider's list
+ * shows the machine.
  */
 export class Launcher {
   readonly #ports: LauncherPorts;
@@ -75,14 +75,14 @@ export class Launcher {
     };
   }
 
-  /** The queue has it. */
+  /** Drops the results and lists that the queue has received. */
   #forget(told: LauncherReport): void {
     const taken = new Set(told.results);
     this.#results = this.#results.filter((result) => !taken.has(result));
     for (const list of told.lists) this.#providers.get(list.provider)?.listTaken();
   }
 
-  /** The providers of the spec as it is now. */
+  /** Takes over the providers of the spec in force. */
   async #adopt({ providers, prefix }: LauncherAnswer): Promise<void> {
     this.#prefix = prefix;
     const named = new Map(providers.map((provider) => [provider.name, provider]));
@@ -129,7 +129,8 @@ export class Launcher {
     ]);
     over.abort();
     if (this.#settings.endsMachines) await Promise.all(providers.map((one) => one.endAll(this.#prefix)));
-    // Reports their results, and lists without the ended machines. The answer's orders are for the next launcher.
+    // This sync reports the results, and lists without the ended machines. The orders in its answer are for the next
+    // launcher.
     if (providers.length > 0) await this.#ports.sync(this.#report()).catch(() => {});
     for (const provider of providers) await provider.close();
   }

@@ -1,27 +1,27 @@
 import type { Clock } from '../process/clock.ts';
 import type { LaunchOutcome, Order, OrderResult } from '../scheduler/rpc.ts';
 
-/** Most concurrent calls to one provider. */
+/** The most concurrent calls to one provider. */
 const AT_ONCE = 8;
 /**
- * A launch that could not begin for this long is dropped, ms: after a minute without an answer the scheduler repeats the
- * order, maybe to another launcher, and two launchers must not carry it out at once.
+ * A launch that could not begin for this many ms is dropped: after a minute without an answer the scheduler repeats
+ * the order, maybe to another launcher, and two launchers must not carry it out at once.
  */
 const GOOD_FOR_MS = 25_000;
 
 interface Call {
-  /** The newest that it answers. */
+  /** The newest order that the call answers. */
   order: Order;
   isRunning: boolean;
-  /** Epoch ms of the call that brought the order began. */
+  /** When the sync that brought the order began, epoch ms. */
   since: number;
   /** The order to carry out next under this name. */
   next: { order: Order; since: number } | null;
 }
 
 /**
- * The orders of one provider: one call a name at a time, a bounded number side by side, terminations first since they
- * stop a bill.
+ * The orders of one provider. A name has one call at a time, a bounded number of calls run side by side, and
+ * terminations come first since they end costs.
  */
 export class Orders {
   readonly #clock: Clock;
@@ -43,7 +43,7 @@ export class Orders {
     this.#keep = keep;
   }
 
-  /** @param since when the sync that brought it began, epoch ms */
+  /** @param since when the sync that brought the order began, epoch ms */
   take(order: Order, since: number): void {
     if (this.#isStopped) return;
     const call = this.#calls.get(order.name);
@@ -58,7 +58,7 @@ export class Orders {
     this.#isStopped = true;
   }
 
-  /** Settles when no call is in progress. */
+  /** Resolves when no call is in progress. */
   async idle(): Promise<void> {
     while (this.#running > 0) await this.#idle.promise;
   }
@@ -79,7 +79,7 @@ export class Orders {
     this.#running++;
     const outcome = await this.#carryOut(order);
     this.#running--;
-    // A repeated order means the same machine, and this result answers it.
+    // A repeated order is for the same machine, so this result answers it.
     this.#keep({ launch_id: order.launch_id, order: call.order.order, outcome });
     this.#after(call);
     if (this.#running > 0) return;

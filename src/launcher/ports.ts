@@ -4,37 +4,40 @@ import type { Driver } from '../providers/driver.ts';
 import type { LauncherAnswer, LauncherReport } from '../scheduler/rpc.ts';
 import type { ProviderSpec } from '../scheduler/spec.ts';
 
-/** How launched workers reach the queue. */
+/** The address by which launched workers reach the queue. */
 export interface WorkerRoad {
-  /** `http:` or `https:`, as it is reached from where the workers run. */
+  /** The queue's URL from where the workers run, `http:` or `https:`. */
   url: string;
   queueId: string;
 }
 
-/** Everything outside itself that the launcher touches: real in production, virtual in tests and the simulation. */
+/**
+ * The launcher's ports, for everything that it touches outside itself: real in production, virtual in tests and the
+ * simulation.
+ */
 export interface LauncherPorts {
   clock: Clock;
   /**
-   * `POST /api/launchers/{id}/sync`.
+   * Posts to `/api/launchers/{id}/sync`.
    * @throws Error when the queue does not answer; another call may succeed
    */
   sync(report: LauncherReport): Promise<LauncherAnswer>;
-  /** @throws Error when there is no such driver, or it cannot work here; it is shown to the operator */
+  /** @throws Error for the operator, when the driver does not exist or cannot work here */
   makeDriver(spec: ProviderSpec): Promise<Driver>;
-  /** 0 (inclusive) to 1 (exclusive). */
+  /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   random: () => number;
   log: Log;
 }
 
 export interface LauncherSettings {
-  /** Drivers that it offers. */
+  /** The drivers that the launcher offers. */
   drivers: string[];
-  /** The machine that `process` and `docker` mean. */
+  /** The machine that `process` and `docker` stand for. */
   host: string;
-  /** How launched workers reach the queue. */
+  /** The address by which launched workers reach the queue. */
   road: WorkerRoad;
   /** The launcher's own environment, from which launched workers get the secrets that their pool names. */
   env: NodeJS.ProcessEnv;
-  /** Whether all machines end with the launcher. */
+  /** Whether the launcher ends all machines when it ends. */
   endsMachines: boolean;
 }

@@ -15,13 +15,13 @@ import { backoffMs } from './pauses.ts';
 import type { LauncherPorts, LauncherSettings } from './ports.ts';
 import { missingSecrets, workerEnvironment } from './worker-environment.ts';
 
-/** Most characters of one text in a report. */
+/** The most characters of one text in a report. */
 const DETAIL_CHARS = 2000;
 const AS_WANTED = new Set<LaunchOutcome['kind']>(['launched', 'terminating', 'terminated']);
-/** When prices could not be fetched, the next try comes after this, ms. */
+/** When prices could not be fetched, the next try comes after this many ms. */
 const PRICES_AGAIN_MS = 30_000;
 
-/** One provider of the spec: its driver, the orders for it, and what it listed last. */
+/** One provider of the spec: its driver, the orders for it, and its newest list. */
 export class Provider {
   readonly #name: string;
   readonly #ports: LauncherPorts;
@@ -53,7 +53,7 @@ export class Provider {
     this.#orders = new Orders(ports.clock, (order) => this.#carryOut(order), keep);
   }
 
-  /** The spec as it is now; calls in progress end with the driver that began them. */
+  /** Takes over the spec in force; calls in progress end with the driver that began them. */
   async use(spec: ProviderSpec): Promise<void> {
     if (JSON.stringify(spec) === JSON.stringify(this.#spec)) return;
     this.#spec = spec;
@@ -79,7 +79,7 @@ export class Provider {
     return this.#orders.idle();
   }
 
-  /** The newest list that no sync has delivered yet. */
+  /** Returns the newest list that no sync has delivered yet. */
   newestList(): MachineList | null {
     this.#toldList = this.#list;
     if (!this.#list) return null;
@@ -109,7 +109,7 @@ export class Provider {
     });
   }
 
-  /** @returns whether it is complete */
+  /** @returns whether the list is complete */
   async #makeList(prefix: string): Promise<boolean> {
     const beganAt = this.#ports.clock.now();
     try {
@@ -153,7 +153,7 @@ export class Provider {
       await Promise.all(
         machines.map(async (machine) => {
           const outcome = await driver.terminate(machine);
-          // The scheduler did not order this end, and would take the machine for lost.
+          // The scheduler did not order this end, and would otherwise count the machine as lost.
           const launch_id = machine.name.slice(machine.name.lastIndexOf('-') + 1);
           const about = { name: machine.name, provider: this.#name };
           if (outcome.kind === 'terminated') this.#keep({ launch_id, order: 1, outcome });
@@ -189,7 +189,7 @@ export class Provider {
     try {
       driver = await this.#useDriver();
     } catch (error) {
-      // The provider was not called. Lists show what already runs there, once the driver can be made.
+      // The provider was not called. Once the driver can be made, lists show what already runs there.
       const kind = order.kind === 'launch' && !order.may_exist ? 'rejected' : 'unknown';
       return { kind, detail: reasonOf(error) };
     }
@@ -210,7 +210,7 @@ export class Provider {
     }
   }
 
-  /** Made anew at the next use if it could not be made. */
+  /** Returns the driver; one that could not be made is made again at the next use. */
   #useDriver(): Promise<Driver> {
     if (this.#driver) return this.#driver;
     const made = this.#ports.makeDriver(this.#spec);
@@ -233,7 +233,7 @@ function priceOf(told: number | null): number | null {
   return told !== null && told >= 0 && told <= MOST_PRICE_PER_HOUR ? told : null;
 }
 
-/** Providers quote requests, and so secrets, in their errors. */
+/** Masks secrets in an outcome: providers quote requests, and so secrets, in their errors. */
 function tellable(outcome: LaunchOutcome, secrets: string[]): LaunchOutcome {
   if (outcome.kind === 'launched') return { ...outcome, price_per_hour: priceOf(outcome.price_per_hour) };
   if (!('detail' in outcome)) return outcome;

@@ -13,32 +13,35 @@ import { LauncherAnswer, type LauncherReport } from '../scheduler/rpc.ts';
 import { Launcher } from './launcher.ts';
 
 export interface LauncherOptions {
-  /** The queue: `http://…` or `https://…`. */
+  /** The queue's URL: `http://…` or `https://…`. */
   url: string;
-  /** With the scope `launcher`; left out where the queue asks for none. */
+  /** A token with the scope `launcher`; left out where the queue asks for none. */
   token?: string | undefined;
-  /** Default `vllm-queue`. */
+  /** The queue's id; default `vllm-queue`. */
   queueId?: string | undefined;
-  /** The queue as launched workers reach it; default `url`. */
+  /** The queue's URL for launched workers; default `url`. */
   workerUrl?: string | undefined;
-  /** Names this launcher and its machine; default: the host's name. It must be the same after a restart. */
+  /** The name of this launcher and its machine; default: the host's name. It must be the same after a restart. */
   id?: string | undefined;
-  /** Drivers that it offers; default: all. */
+  /** The drivers that the launcher offers; default: all. */
   drivers?: string[] | undefined;
-  /** Where the driver `process` keeps what it started, and its logs. */
+  /** The folder where the driver `process` keeps its records and logs. */
   stateDir: string;
-  /** What was launched ends with this launcher. */
+  /** Whether the launcher ends the machines when it ends. */
   endsMachines?: boolean;
 }
 
 export interface RunningLauncher {
-  /** The exit code, once it has ended: by `stop`, or because the queue refuses it. */
+  /** Resolves to the exit code once the launcher has ended: by `stop`, or because the queue refuses it. */
   ended: Promise<number>;
   /** Finishes the calls in progress and hands in their results; machines run on, unless `endsMachines`. */
   stop(): void;
 }
 
-/** Keys of providers under their usual names; a fleet's file may name others, which are read when it asks for them. */
+/**
+ * The keys of providers under their usual names; a fleet's file may name others, which are read when a provider needs
+ * them.
+ */
 const providerKeys = Object.fromEntries(
   Object.values(DRIVERS).flatMap(({ keyVariable }) =>
     keyVariable === null ? [] : [[keyVariable, variable.header().optional()]],
@@ -46,11 +49,11 @@ const providerKeys = Object.fromEntries(
 );
 
 const SYNC_LIMIT_MS = 20_000;
-/** Never goes back: by a clock that was, no provider would be called until it is there again. */
+/** A clock that never goes back: after one that did, no provider would be called until it has caught up. */
 const CLOCK = { ...systemClock, now: () => Math.floor(systemClock.now()) };
 
 /**
- * A launcher in this process.
+ * Starts a launcher in this process.
  * @throws UserError when an option or a provider's key is wrong
  */
 export function startLauncher(
@@ -89,7 +92,7 @@ export function startLauncher(
   return { ended, stop: () => stopped.abort() };
 }
 
-/** @throws Error when the queue does not answer with orders */
+/** Posts a report to the queue. @throws Error when the queue does not answer with orders */
 function sync(
   url: string,
   report: LauncherReport,
@@ -108,7 +111,7 @@ function sync(
   });
 }
 
-/** @throws Error when this launcher does not know the form: nothing of it is carried out */
+/** Parses the orders. @throws Error when this launcher does not know their form: none is carried out */
 function ordersIn(body: unknown): LauncherAnswer {
   const parsed = LauncherAnswer.safeParse(body, { error: schemaWords });
   if (parsed.success) return parsed.data;

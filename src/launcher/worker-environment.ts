@@ -3,12 +3,12 @@ import type { WorkerRoad } from './ports.ts';
 
 type LaunchOrder = Extract<Order, { kind: 'launch' }>;
 
-/** The scheduler decides by their reports. */
+/** The interval of heartbeats, s; it is short because the scheduler decides by them. */
 const HEARTBEAT_SECONDS = '10';
-/** A worker that has not reached its queue for so long ends its machine itself. */
+/** A worker that has not reached its queue for this many seconds ends its machine itself. */
 const QUEUE_LOST_SECONDS = '900';
 
-/** The whole environment of a launched worker's container. @param nowMs epoch ms */
+/** Returns the whole environment of a launched worker's container. @param nowMs epoch ms */
 export function workerEnvironment(
   order: LaunchOrder,
   { url, queueId }: WorkerRoad,
@@ -29,7 +29,7 @@ export function workerEnvironment(
     CASOLA_QUEUE_ID: queueId,
     CASOLA_CONFIG_ID: config_id,
     CASOLA_INSTANCE_ID: name,
-    // The name that base workers know.
+    // Base workers read their id from this variable.
     CASOLA_WORKER_ID: name,
     CASOLA_MAX_JOBS: String(pool.slots),
     CASOLA_CREATED_AT: String(Math.floor(nowMs / 1000)),
@@ -40,7 +40,7 @@ export function workerEnvironment(
   };
 }
 
-/** The error for the operator when a secret is missing; null: none is. */
+/** Returns the error for the operator when a secret is missing, or null. */
 export function missingSecrets(order: LaunchOrder, env: NodeJS.ProcessEnv): string | null {
   const missing = order.pool.secrets.filter((name) => !env[name]);
   if (missing.length === 0) return null;
