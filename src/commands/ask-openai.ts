@@ -4,13 +4,16 @@ import { type QueueTarget, refusal, unreachable } from './ask-queue.ts';
 /**
  * Calls OpenAI's API at a queue.
  * @throws UnreachableQueue where the same call may succeed later; UserError where the queue refuses it;
- *   APIUserAbortError where its signal ended it
+ * APIUserAbortError where the call's signal ended it
  */
 export type AskOpenAI = <T>(call: (client: OpenAI) => Promise<T>) => Promise<T>;
 
-/** OpenAI's own client, for a queue. What the environment holds for OpenAI is kept from the queue. */
+/**
+ * Returns calls by OpenAI's own client to a queue. The variables that the environment holds for OpenAI do not reach
+ * the queue.
+ */
 export function openAIAt({ url, token, queueId }: QueueTarget): AskOpenAI {
-  // The client sends these with every request, and has no option against it.
+  // The client sends these headers with every request, and has no option against it.
   delete process.env.OPENAI_CUSTOM_HEADERS;
   const client = new OpenAI({
     baseURL: `${url.replace(/\/+$/, '')}/v1`,

@@ -3,7 +3,7 @@ import { EXIT, UserError } from '../process/index.ts';
 import { fieldsOf, jsonOrText } from '../protocol/index.ts';
 import type { Scope } from '../settings/scopes.ts';
 
-/** The queue that a command speaks to, and who speaks. */
+/** The queue that a command calls, and the token that it sends. */
 export interface QueueTarget {
   url: string;
   token?: string | undefined;
@@ -12,17 +12,17 @@ export interface QueueTarget {
 
 interface Request {
   method?: 'POST' | 'PATCH' | 'DELETE';
-  /** Sent as JSON. */
+  /** The body, sent as JSON. */
   body?: unknown;
-  /** What the token must allow, to be named where it is refused. */
+  /** The scope that the token needs, which the error names where the token is refused. */
   scope?: Scope;
 }
 
-/** It may be there again in a moment. */
+/** The error of a queue that did not answer: it may do so again in a moment. */
 export class UnreachableQueue extends UserError {}
 
 /**
- * One request to a queue's HTTP API, answered in JSON.
+ * Sends one request to a queue's HTTP API, and returns its answer's JSON.
  * @throws UnreachableQueue where the same request may succeed later; UserError where the queue refuses it
  */
 export async function askQueueJson<T>(
@@ -46,7 +46,7 @@ export async function askQueueJson<T>(
   throw refusal(response.status, messageIn(await response.text()), scope);
 }
 
-/** The error of a command whose queue did not answer. */
+/** Returns the error of a command whose queue did not answer. */
 export function unreachable(url: string, error: Error): UnreachableQueue {
   return new UnreachableQueue(
     `The queue at ${url} cannot be reached: ${reasonOf(error)}. Start one with "npm start", or give its --url.`,
@@ -54,9 +54,9 @@ export function unreachable(url: string, error: Error): UnreachableQueue {
 }
 
 /**
- * The error of a command whose queue answered with an error.
- * @param message of the answer's body
- * @param scope that the token needs
+ * Returns the error of a command whose queue answered with an error.
+ * @param message the message in the answer's body
+ * @param scope the scope that the token needs
  */
 export function refusal(status: number, message = 'The queue does not say why.', scope?: Scope): UserError {
   const text = `${message.replace(/([^.!?])$/, '$1.')} (The queue answered ${status}.)`;

@@ -7,7 +7,7 @@ import { print, printNote } from './print.ts';
 const LISTED = 20;
 const NONE: OpenAI.BatchRequestCounts = { total: 0, completed: 0, failed: 0 };
 
-/** `worker-vllm batch list`: the newest batches, one a line. */
+/** Runs `worker-vllm batch list`: prints the newest batches, one a line. */
 export async function listBatches(target: QueueTarget): Promise<number> {
   const { data: batches } = await openAIAt(target)((client) => client.batches.list({ limit: LISTED }));
   if (batches.length === 0) printNote('There are no batches.');
@@ -15,14 +15,14 @@ export async function listBatches(target: QueueTarget): Promise<number> {
   return EXIT.ok;
 }
 
-/** `worker-vllm batch status ID`: one batch as JSON. */
+/** Runs `worker-vllm batch status ID`: prints one batch as JSON. */
 export async function showBatch(id: string, target: QueueTarget): Promise<number> {
   const batch = await openAIAt(target)((client) => client.batches.retrieve(id));
   print(JSON.stringify(batch, null, 2));
   return EXIT.ok;
 }
 
-/** `worker-vllm batch cancel ID`. */
+/** Runs `worker-vllm batch cancel ID`. */
 export async function cancelBatch(id: string, target: QueueTarget): Promise<number> {
   const { status } = await openAIAt(target)((client) => client.batches.cancel(id));
   printNote(`Batch ${id} is ${status.replace('_', ' ')}.`);

@@ -18,27 +18,27 @@ import type { Counts } from './results-file.ts';
 import { WaitingLine } from './waiting-line.ts';
 
 export interface BatchRunOptions extends QueueTarget {
-  /** Where the answers go; beside the file if left out. */
+  /** The file for the answers; beside the input where left out. */
   output?: string;
-  /** Completion window: "24h". */
+  /** The batch's completion window: "24h". */
   window: string;
 }
 
 const POLL_MS = 1000;
-/** Files of gigabytes take as long as they take. */
+/** The time limit of an upload, ms: files may have gigabytes. */
 const LONGEST_UPLOAD_MS = 24 * 3600 * 1000;
 const OVER = ['completed', 'failed', 'cancelled', 'expired'];
 
-/** Kept beside the input while its batch runs. */
+/** The note beside the input while its batch runs. */
 interface Running {
   batch_id: string;
-  /** Of the input: another one is another batch. */
+  /** The input's hash: another input is another batch. */
   sha256: string;
 }
 
 /**
- * `worker-vllm batch run FILE.jsonl`: uploads the file, runs it as a batch and writes its answers when it has ended.
- * The same command goes on with a batch that it left running.
+ * Runs `worker-vllm batch run FILE.jsonl`: uploads the file, runs it as a batch and writes its answers when it has
+ * ended. The same command goes on with a batch that it left running.
  * @returns the exit code: not 0 when a line failed, the batch did not complete, or the command was stopped
  * @throws UserError when the file cannot be used, or the queue refuses
  */
@@ -70,7 +70,7 @@ export async function runBatch(file: string, options: BatchRunOptions): Promise<
   }
 }
 
-/** @returns null: it was stopped during the upload */
+/** @returns the batch, or null where the command was stopped during the upload */
 async function begin(
   ask: AskOpenAI,
   file: string,
@@ -95,7 +95,7 @@ async function begin(
   return { batch, lines };
 }
 
-/** @returns the batch as it ended. A queue that is away for a moment is waited for */
+/** Waits for the end of a batch, also while the queue is away for a moment. @returns the ended batch */
 async function watch(ask: AskOpenAI, first: OpenAI.Batch, progress: Progress): Promise<OpenAI.Batch> {
   let batch = first;
   const waiting = new WaitingLine((text) => progress.say(text));
@@ -128,7 +128,7 @@ async function upload(ask: AskOpenAI, path: string, signal: AbortSignal): Promis
   return (await ask((client) => client.files.create({ file, purpose: 'batch' }, options))).id;
 }
 
-/** Writes a file's content beside `path` first, so that `path` is whole whenever it is there. */
+/** Writes a file's content beside `path` first, so that a file at `path` is always whole. */
 async function download(ask: AskOpenAI, fileId: string, path: string): Promise<void> {
   const { body } = await ask((client) => client.files.content(fileId));
   const partial = `${path}.part`;
@@ -165,7 +165,7 @@ async function finish(
   return batch.status === 'completed' && failed === 0 ? EXIT.ok : EXIT.unexpected;
 }
 
-/** What has to be known of the input before it is uploaded. Its lines are checked by the queue. */
+/** Returns what has to be known of the input before it is uploaded. The queue checks its lines. */
 async function survey(file: string): Promise<{ sha256: string; lines: number; endpoint: string }> {
   const hash = createHash('sha256');
   let lines = 0;

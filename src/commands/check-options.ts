@@ -2,7 +2,7 @@ import type { Command, Option } from 'commander';
 import * as z from 'zod';
 import { readEnvironment, variable } from '../process/environment.ts';
 
-/** Options that become addresses, headers and paths, and the variables that stand in for them. */
+/** The options that become addresses, headers and paths, and the variables that stand in for them. */
 const OPTIONS = {
   url: { kind: variable.baseUrl('http:', 'https:'), variable: 'QUEUE_URL' },
   workerUrl: { kind: variable.baseUrl('http:', 'https:'), variable: null },
@@ -14,8 +14,8 @@ const OPTIONS = {
 type Checked = keyof typeof OPTIONS;
 
 /**
- * Checks what a command will send before it does anything, and gives the command the values as they were checked:
- * without blanks around them, and from variables where no option says otherwise.
+ * Checks what a command will send before it does anything, and gives the command the checked values: without blanks
+ * around them, and from variables where no option is given.
  * @throws UserError that names the option or variable, and shows no token
  */
 export function checkOptions(command: Command, env: NodeJS.ProcessEnv): void {

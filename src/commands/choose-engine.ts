@@ -1,20 +1,20 @@
 import { findProgram, readEngineConfiguration } from '../engine/command/configuration.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
 
-/** The engine for a road on this machine. */
+/** The engine that a command runs on this machine. */
 export interface ChosenEngine {
-  /** The environment, completed so that the supervisor chooses the same. */
+  /** The environment, completed so that the supervisor chooses the same engine. */
   env: NodeJS.ProcessEnv;
   isSimulated: boolean;
-  /** What the user is told of the choice. */
+  /** The line that tells the user which engine was chosen. */
   announcement: string;
 }
 
-/** The simulator's model when none is named. */
+/** The simulator's model where none is named. */
 const SIMULATED_MODEL = 'simulated';
 
 /**
- * `ENGINE_URL` attaches to an engine that runs, `VLLM_MODEL` asks for vLLM, nothing means the simulator.
+ * Chooses an engine: `ENGINE_URL` attaches to one that runs, `VLLM_MODEL` asks for vLLM, neither means the simulator.
  * `ENGINE` decides where it is set.
  * @throws UserError when a variable is bad or vLLM is not installed; never chooses something else silently
  */
@@ -29,7 +29,7 @@ export function chooseEngine(env: NodeJS.ProcessEnv): ChosenEngine {
   return { env: completed, isSimulated, announcement: announcementOf(configuration) };
 }
 
-/** The environment with the engine in it that nothing else was asked for. */
+/** Returns the environment with the simulator in it where no other engine was asked for. */
 export function withEngine(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const isSimulated = env.ENGINE
     ? env.ENGINE === 'simulator'
@@ -38,7 +38,7 @@ export function withEngine(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return { ...env, ENGINE: 'simulator', VLLM_MODEL: env.VLLM_MODEL?.trim() || SIMULATED_MODEL };
 }
 
-/** How to leave the simulator. */
+/** The hint on how to leave the simulator. */
 export const REAL_ENGINE_HINT = `
   Answers are SIMULATED: no model runs here. For real ones, either
     VLLM_MODEL=Qwen/Qwen3-0.6B npm start             serves a model with vLLM (pip install vllm)

@@ -1,11 +1,11 @@
 import type { Command } from 'commander';
 
-/** What the command lines of all commands share. */
+/** The options that the command lines of all commands share. */
 
 export const DEFAULT_QUEUE_URL = 'http://127.0.0.1:8788';
 export const DEFAULT_STATE = '.worker-vllm';
 
-/** Ends at once with the command's code: a child that is stuck must not keep this process. */
+/** Ends the process at once with the command's code: a child that is stuck must not keep it. */
 export async function finish(code: Promise<number>): Promise<never> {
   process.exit(await code);
 }
@@ -15,7 +15,7 @@ export function withStateOption(command: Command): Command {
   return command.option('--state <dir>', what, DEFAULT_STATE);
 }
 
-/** What an option lists, separated by commas. */
+/** Returns the parts of an option's list, which are separated by commas. */
 export function list(text: string): string[] {
   return text
     .split(',')

@@ -8,7 +8,7 @@ const POOL_ACTIONS = [
   ['resume', 'Let workers of a pool start and end by need again, also after too many failed starts.'],
 ] as const;
 
-/** `launcher` and `fleet …`. */
+/** Adds the commands `launcher` and `fleet …`. */
 export function addFleetCommands(program: Command): void {
   const { env } = process;
   const fleet = program.command('fleet').description('See to workers that start and end by themselves.');

@@ -7,14 +7,14 @@ import { dialableHost } from '../process/network.ts';
 import { DEFAULT_QUEUE_URL } from './command-line.ts';
 import { print } from './print.ts';
 
-/** Below the time-out of the images' HEALTHCHECK, ms. */
+/** The time limit of the probe, ms: less than that of the images' HEALTHCHECK. */
 const PROBE_MS = 4000;
 
 /**
- * `worker-vllm health`, for a container's health check: whether what runs in it does its work. That is read off the
- * command line of process 1, since both images run several commands and a check is part of the image: a queue has to
- * answer, a launcher has to reach its queue, a worker's engine has to be healthy.
- * @returns 0 when it is healthy, 1 when it is not: Docker knows no other codes
+ * Runs `worker-vllm health`, for a container's health check: whether the container's program does its work. The
+ * command line of process 1 says which program runs, since both images run several and the check is part of the image:
+ * a queue has to answer, a launcher has to reach its queue, a worker's engine has to be healthy.
+ * @returns 0 when the program is healthy, 1 when it is not: Docker knows no other codes
  */
 export async function runHealth(env: NodeJS.ProcessEnv): Promise<number> {
   const commandLine = commandLineOfFirst();
@@ -53,7 +53,7 @@ async function answers(url: string): Promise<number> {
   }
 }
 
-/** Without `/proc` there is no container. */
+/** Returns the command line of process 1; empty without `/proc`, where there is no container. */
 function commandLineOfFirst(): string[] {
   try {
     return readFileSync('/proc/1/cmdline', 'utf8').split('\0');

@@ -12,9 +12,9 @@ export interface JobDefaults {
 }
 
 /**
- * Reads a file of jobs once before anything is submitted: a mistake in its last line should not cost a night. Each line
- * is a job as for `POST /api/jobs`, or only its payload.
- * @throws UserError when it cannot be read, or a line is no JSON object
+ * Reads a file of jobs once before anything is submitted: a mistake in its last line should not cost a night. Each
+ * line is a job as for `POST /api/jobs`, or only its payload.
+ * @throws UserError when the file cannot be read, or a line is not a JSON object
  */
 export async function surveyFile(file: string): Promise<{ jobs: number; sha256: string }> {
   const hash = createHash('sha256');
@@ -33,7 +33,7 @@ export async function surveyFile(file: string): Promise<{ jobs: number; sha256: 
   return { jobs, sha256: hash.digest('hex') };
 }
 
-/** The jobs of a file with the numbers of their lines, from 1. */
+/** Yields the jobs of a file with the numbers of their lines, from 1. */
 export async function* readJobs(
   file: string,
   defaults: JobDefaults,
@@ -68,7 +68,7 @@ function jobOf(value: Record<string, unknown>, { jobType, configId, model }: Job
   } as NewJob;
 }
 
-/** A payload that names a model, and keeps its JSON. */
+/** Returns a payload that names a model, and keeps its JSON. */
 export function withModel(payload: object, model: string | undefined): object {
   if (!model || 'model' in payload) return payload;
   return keepJson({ ...payload, model }, withMembers(writeJson(payload), { model: JSON.stringify(model) }));

@@ -2,14 +2,17 @@ import { createReadStream } from 'node:fs';
 import { UserError } from '../process/index.ts';
 import { JsonFault, outsideStrings, utf8Text } from '../protocol/index.ts';
 
-/** JSON in files that users give to commands: strictly UTF-8, since a job with other characters than theirs would succeed. */
+/**
+ * JSON in files that users give to commands must be valid UTF-8: a job with other characters than theirs would still
+ * succeed.
+ */
 
 const LINE_FEED = 0x0a;
 
 /**
- * The text of JSON that a user gave, without a byte order mark.
- * @param source what it is called in messages
- * @throws UserError that names the encoding, or the first byte that is no UTF-8
+ * Returns the text of JSON that a user gave, without a byte order mark.
+ * @param source the name of the JSON in messages
+ * @throws UserError that names the encoding, or the first byte that is not UTF-8
  */
 export function textOfJson(bytes: Uint8Array, source: string): string {
   try {
@@ -21,8 +24,8 @@ export function textOfJson(bytes: Uint8Array, source: string): string {
 }
 
 /**
- * The lines of a file with their numbers, from 1; those without text are left out.
- * @param seen is given every piece of the file
+ * Yields the lines of a file with their numbers, from 1; empty lines are left out.
+ * @param seen called with every piece of the file
  * @throws UserError as `textOfJson`
  */
 export async function* jsonLines(
@@ -51,7 +54,7 @@ export async function* jsonLines(
   if (read.text.trim() !== '') yield read;
 }
 
-/** JSON for people, as `JSON.stringify` indents it, its numbers and texts as they are written. */
+/** Returns JSON for people, indented as by `JSON.stringify`; its numbers and texts stay as they are written. */
 export function indentedJson(json: string): string {
   const compact = outsideStrings(json, (part) => part.replaceAll(/\s+/g, ''));
   let depth = 0;

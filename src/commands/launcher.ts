@@ -9,13 +9,13 @@ import { print, printNote } from './print.ts';
 
 export interface LauncherCommand extends QueueTarget, Pick<LauncherOptions, 'workerUrl' | 'id' | 'drivers'> {
   state: string;
-  /** Only prints what the file would change. */
+  /** Whether the command only prints what the file would change. */
   dryRun?: boolean;
 }
 
 /**
- * `worker-vllm launcher [FILE]`: carries out what a queue's scheduler orders, until a signal, or until the queue refuses
- * its token. Given a fleet's file, it applies that first, and again whenever the file changes.
+ * Runs `worker-vllm launcher [FILE]`: carries out the orders of a queue's scheduler, until a signal, or until the
+ * queue refuses its token. Given a fleet's file, it applies that first, and again whenever the file changes.
  * @returns the exit code
  * @throws UserError when an option, the file, the queue or the token is not in order
  */

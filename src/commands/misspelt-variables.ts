@@ -2,14 +2,17 @@ import { queueVariables } from '../host/node/settings.ts';
 import { closestName } from '../protocol/spelling.ts';
 import { containerShape } from '../supervisor/variables.ts';
 
-/** What the names of our variables begin with. */
+/** The prefixes of our variables' names. */
 const OURS = /^(?:CASOLA|ENGINE|GATEWAY|QUEUE|VLLM|WORKER)_/;
-/** Fewer than for a typed word: of vLLM's own 300 names none is so near to one of ours. */
+/**
+ * A misspelt name differs from ours in at most this many letters, fewer than for a typed word: none of vLLM's own 300
+ * names is so near to one of ours.
+ */
 const MOST_LETTERS_OFF = 2;
-/** Read by commands that have options for them. */
+/** The variables that commands read which have options for them. */
 const OF_COMMANDS = ['QUEUE_URL'];
 
-/** A line for each variable that nothing reads and that is spelt almost like one that something does. */
+/** Returns a line for each variable that nothing reads and that is spelt almost like one that something does. */
 export function misspeltVariables(env: NodeJS.ProcessEnv): string[] {
   const known = new Set([
     ...Object.keys(containerShape(env)),

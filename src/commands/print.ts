@@ -1,6 +1,9 @@
 import { printable } from '../protocol/text.ts';
 
-/** Commands print with these, for people and as JSON: names and messages from elsewhere steer no terminal. */
+/**
+ * Commands print with these functions, for people and as JSON, so that names and messages from elsewhere cannot steer
+ * the terminal.
+ */
 
 /** Prints lines on stdout. */
 export function print(text: string): void {

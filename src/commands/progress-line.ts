@@ -1,11 +1,11 @@
 import { printable } from '../protocol/text.ts';
 
-/** Between two states that are written, ms. */
+/** The time between two states that are written, ms. */
 const EVERY_MS = { terminal: 100, elsewhere: 10_000 };
 
 const CLEAR = '\r\x1b[2K';
 
-/** How far something has come: one line that is drawn anew on a terminal, a line now and then elsewhere. */
+/** A line that shows how far something is: redrawn on a terminal, written now and then elsewhere. */
 export class ProgressLine {
   readonly #out: NodeJS.WriteStream;
   readonly #everyMs: number;
@@ -24,7 +24,7 @@ export class ProgressLine {
     if (performance.now() - this.#drawnAt >= this.#everyMs) this.#draw();
   }
 
-  /** The last state stays on the screen. */
+  /** Leaves the last state on the screen. */
   keep(): void {
     if (this.#text === '') return;
     this.#draw();

@@ -5,7 +5,7 @@ import type { Counts } from './results-file.ts';
 
 const BAR_CHARACTERS = 30;
 
-/** How far many jobs have come: a bar on a terminal, a line now and then elsewhere. */
+/** Shows how many of many jobs have ended: as a bar on a terminal, as a line now and then elsewhere. */
 export class Progress {
   readonly #total: number;
   readonly #before: number;
@@ -13,7 +13,7 @@ export class Progress {
   readonly #line: ProgressLine;
   readonly #startedAt = performance.now();
 
-  /** @param before what an earlier command had done */
+  /** @param before the counts of an earlier command */
   constructor(total: number, before: Counts, out: NodeJS.WriteStream) {
     this.#total = total;
     this.#before = before.succeeded + before.failed;
@@ -28,8 +28,9 @@ export class Progress {
   }
 
   /**
+   * Shows the counts.
    * @param more text shown after the rest
-   * @param isWaiting whether nothing runs: what was done before does not tell how long the rest takes
+   * @param isWaiting whether nothing runs: then the rate so far does not tell how long the rest takes
    */
   show(counts: Counts, more = '', isWaiting = false): void {
     const done = counts.succeeded + counts.failed;
@@ -38,13 +39,13 @@ export class Progress {
     this.#line.show(more === '' ? text : `${text}  ${more}`);
   }
 
-  /** The last state stays on the screen. */
+  /** Leaves the last state on the screen. */
   end(): void {
     this.#line.keep();
   }
 }
 
-/** `[#####-----] 50/100  12.5/s  4 s left  2 failed` @param perSecond null: nothing runs */
+/** Returns a line such as `[#####-----] 50/100  12.5/s  4 s left  2 failed` @param perSecond null where nothing runs */
 export function progressText(done: number, failed: number, total: number, perSecond: number | null): string {
   const filled = Math.floor((done / total) * BAR_CHARACTERS);
   const bar = '#'.repeat(filled).padEnd(BAR_CHARACTERS, '-');

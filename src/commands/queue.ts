@@ -4,7 +4,7 @@ import { createLogger, EXIT, endSignals, unlessSignalled } from '../process/inde
 import { isEverywhere } from '../process/network.ts';
 
 /**
- * `worker-vllm queue`: queue and gateway alone, for workers elsewhere.
+ * Runs `worker-vllm queue`: queue and gateway alone, for workers elsewhere.
  * @returns the exit code
  * @throws UserError before anything was started
  */

@@ -5,36 +5,36 @@ import { createInterface } from 'node:readline';
 import { UserError } from '../process/index.ts';
 import { writeJsonLine } from '../protocol/index.ts';
 
-/** Ends of jobs so far. */
+/** The numbers of jobs that have ended so far. */
 export interface Counts {
   succeeded: number;
   failed: number;
 }
 
-/** How one job ended. */
+/** The result of one job. */
 export interface ResultLine {
-  /** Of the input, from 1. */
+  /** The job's line in the input, from 1. */
   line: number;
   id: string;
-  /** As the queue has it, or `rejected`: the queue did not take it. */
+  /** The job's state in the queue, or `rejected` where the queue did not take it. */
   state: string;
   result: unknown;
   error: unknown;
 }
 
-/** What is kept beside the results until they are complete. */
+/** The note beside the results until they are complete. */
 interface Run {
-  /** In front of the ids of its jobs. */
+  /** The prefix of the ids of the run's jobs. */
   run: string;
-  /** Of the lines that are submitted. */
+  /** The hash of the lines that are submitted. */
   sha256: string;
 }
 
 /**
- * Results, a line of JSON each, in the order in which jobs end; beside them, until all are there, the ids of the
- * run (`RESULTS.run`).
- * @param sha256 of the file's jobs
- * @throws UserError when there are results already that this run does not go on with
+ * Opens a file of results: a line of JSON each, in the order in which jobs end. Until all are there, the ids of the
+ * run are beside it (`RESULTS.run`).
+ * @param sha256 the hash of the file's jobs
+ * @throws UserError when the file holds results that this run does not go on with
  */
 export async function openResults(file: string, sha256: string, output?: string): Promise<Results> {
   const path = output ?? `${file.replace(/\.(jsonl|ndjson)$/i, '')}.results.jsonl`;
@@ -58,7 +58,7 @@ export async function openResults(file: string, sha256: string, output?: string)
 export class Results {
   readonly path: string;
   readonly run: string;
-  /** Lines of the input that have a result. */
+  /** The lines of the input that have a result. */
   readonly lines = new Set<number>();
   readonly counts: Counts = { succeeded: 0, failed: 0 };
   readonly #runPath: string;
@@ -70,7 +70,7 @@ export class Results {
     this.#runPath = runPath;
   }
 
-  /** Reads what an earlier command wrote; a line that it could not finish is cut off. */
+  /** Reads the results of an earlier command, and cuts off a line that it could not finish. */
   async open(): Promise<void> {
     if (await exists(this.path)) await truncate(this.path, await this.#readBack());
     this.#file = await open(this.path, 'a');
@@ -86,12 +86,12 @@ export class Results {
     this.#file = null;
   }
 
-  /** Every line has its result. */
+  /** Removes the note: every line has its result. */
   async complete(): Promise<void> {
     await rm(this.#runPath, { force: true });
   }
 
-  /** @returns bytes of the lines that are whole */
+  /** @returns the bytes of the lines that are whole */
   async #readBack(): Promise<number> {
     let bytes = 0;
     for await (const text of createInterface({ input: createReadStream(this.path, 'utf8') })) {
@@ -106,7 +106,7 @@ export class Results {
     }
     const { size } = await stat(this.path);
     if (bytes <= size) return bytes;
-    // The last line is whole, but for its end.
+    // The last line is whole except for its line feed.
     await writeFile(this.path, '\n', { flag: 'a' });
     return bytes;
   }

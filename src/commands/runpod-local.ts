@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { textOfJson } from './json-files.ts';
 
-/** What RunPod's SDK takes on the command line of a handler. */
+/** The options that RunPod's SDK takes on the command line of a handler. */
 export interface RunpodOptions {
   test_input?: string;
   rp_serve_api?: boolean;
@@ -13,12 +13,12 @@ export interface RunpodOptions {
 }
 
 const TEST_FILE = 'test_input.json';
-/** The API has the port that engines have. */
+/** The engine's port in the mode `--rp_serve_api`, where the API may take the usual port of engines. */
 const ENGINE_PORT = '8100';
 
 /**
- * The environment of a supervisor in one of the local modes of RunPod's SDK: `--test_input`, `--rp_serve_api`, or a file
- * `test_input.json` where there is no queue.
+ * Returns the environment of a supervisor in one of the local modes of RunPod's SDK: `--test_input`, `--rp_serve_api`,
+ * or a file `test_input.json` where there is no queue.
  */
 export function withLocalMode(env: NodeJS.ProcessEnv, options: RunpodOptions): NodeJS.ProcessEnv {
   const { test_input, rp_serve_api, rp_api_host = 'localhost', rp_api_port = '8000' } = options;

@@ -9,9 +9,9 @@ import { ProgressLine } from './progress-line.ts';
 import { jobsText } from './state.ts';
 
 /**
- * `worker-vllm state backup DIR`: copies the state of a queue, which may be running.
+ * Runs `worker-vllm state backup DIR`: copies the state of a queue, which may be running.
  * @returns the exit code
- * @throws UserError when it cannot be copied, or DIR is not empty
+ * @throws UserError when the state cannot be copied, or DIR is not empty
  */
 export async function runStateBackup(to: string, options: { state: string }): Promise<number> {
   const [stateDir, folder] = [resolve(options.state), resolve(to)];
@@ -26,9 +26,9 @@ export async function runStateBackup(to: string, options: { state: string }): Pr
 }
 
 /**
- * `worker-vllm state restore DIR`: makes a state folder of a backup.
+ * Runs `worker-vllm state restore DIR`: makes a state folder of a backup.
  * @returns the exit code
- * @throws UserError where the backup is not whole, or the state folder holds something
+ * @throws UserError where the backup is not whole, or the state folder is not empty
  */
 export async function runStateRestore(from: string, options: { state: string }): Promise<number> {
   const [stateDir, folder] = [resolve(options.state), resolve(from)];
@@ -39,7 +39,7 @@ export async function runStateRestore(from: string, options: { state: string }):
   return EXIT.ok;
 }
 
-/** Of all databases together. */
+/** Returns the numbers of jobs of all databases together, by state. */
 function jobsOf(reports: DatabaseReport[]): Record<string, number> {
   const counts: Record<string, number> = {};
   for (const [state, count] of reports.flatMap(({ jobs }) => Object.entries(jobs ?? {})))
@@ -47,7 +47,7 @@ function jobsOf(reports: DatabaseReport[]): Record<string, number> {
   return counts;
 }
 
-/** Tells on stderr how much was done. */
+/** Shows on stderr how much was done. */
 function progress(what: string) {
   const line = new ProgressLine(process.stderr);
   return {

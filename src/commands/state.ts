@@ -11,7 +11,7 @@ import { stateFolderError } from '../state/folder.ts';
 import { print } from './print.ts';
 
 /**
- * `worker-vllm state check`: says of each database what is wrong with it and what can be saved. It changes nothing,
+ * Runs `worker-vllm state check`: prints what is wrong with each database and what can be saved. It changes nothing,
  * and a queue may be running.
  * @returns the exit code: `badState` where a queue could not use the folder
  * @throws UserError when the folder cannot be read
@@ -32,7 +32,7 @@ export async function runStateCheck(options: { state: string }): Promise<number>
   return reports.some(({ problem }) => problem) ? EXIT.badState : EXIT.ok;
 }
 
-/** The findings for people. */
+/** Returns the findings for people. */
 export function stateText(stateDir: string, reports: readonly DatabaseReport[]): string {
   if (reports.length === 0) return `${stateDir} holds no state: a queue that starts there begins anew.`;
   const bad = reports.filter(({ problem }) => problem);
@@ -48,7 +48,7 @@ export function stateText(stateDir: string, reports: readonly DatabaseReport[]):
   return [`${stateDir}:`, ...lines, verdict].join('\n');
 }
 
-/** `3 succeeded, 1 pending`. */
+/** Returns counts as `3 succeeded, 1 pending`. */
 export function jobsText(jobs: Record<string, number>): string {
   return (
     Object.entries(jobs)

@@ -7,7 +7,7 @@ import { openResults, type ResultLine, type Results } from './results-file.ts';
 import { explained } from './submit.ts';
 import { WaitingLine } from './waiting-line.ts';
 
-/** The command asks this often what the jobs wait for, ms. */
+/** Every so many ms the command asks what the jobs wait for. */
 const LOOK_MS = 3000;
 
 export interface SubmitFileOptions {
@@ -16,16 +16,16 @@ export interface SubmitFileOptions {
   model?: string;
   jobType: string;
   configId?: string;
-  /** Where results go; beside the file if left out. */
+  /** The file for the results; beside the input where left out. */
   output?: string;
-  /** Jobs in flight at a time. */
+  /** The number of jobs in flight at a time. */
   inFlight: number;
 }
 
 /**
- * `worker-vllm submit FILE.jsonl`: stores a job a line and writes each result as its job ends. The same command
+ * Runs `worker-vllm submit FILE.jsonl`: stores a job a line and writes each result as its job ends. The same command
  * goes on where an earlier one stopped: job ids are kept beside the results, so no line runs twice.
- * @returns the exit code: not 0 when a job failed, or when it was stopped before the end
+ * @returns the exit code: not 0 when a job failed, or when the command was stopped before the end
  * @throws UserError when the file cannot be used, or the queue cannot be reached
  */
 export async function runSubmitFile(file: string, options: SubmitFileOptions): Promise<number> {
@@ -83,7 +83,7 @@ async function submitAll(
   return 'done';
 }
 
-/** Tells what the oldest job that has not ended waits for. @returns what ends that */
+/** Prints what the oldest job that has not ended waits for. @returns a function that ends that */
 function tellWaiting(
   { url, token }: SubmitFileOptions,
   open: ReadonlySet<string>,
@@ -117,7 +117,7 @@ function stop(connection: JobConnection, file: string, results: Results, jobs: n
   return EXIT.forced;
 }
 
-/** A connection dials for as long as it takes: what can be told at once is told before. */
+/** Checks the queue first: a connection dials for ever, so errors that show at once are reported before it does. */
 async function checkQueue({ url, token }: SubmitFileOptions): Promise<void> {
   try {
     await new JobClient({ url, token, retries: 1 }).get('-');

@@ -11,7 +11,7 @@ import { print, printNote } from './print.ts';
 import { traceText } from './trace.ts';
 import { WaitingLine } from './waiting-line.ts';
 
-/** The command asks this often what a job waits for. */
+/** The command asks what a job waits for every so many seconds. */
 const LOOK_SECONDS = 5;
 
 export interface SubmitOptions {
@@ -23,14 +23,14 @@ export interface SubmitOptions {
   file?: string;
   /** Seconds to wait for the result; 0 prints the job and returns. */
   wait: number;
-  /** Prints the text of the answer alone. */
+  /** Whether only the text of the answer is printed. */
   text?: boolean;
-  /** Prints what happened to the job, step by step, on stderr. */
+  /** Whether the job's ledger is printed on stderr. */
   trace?: boolean;
 }
 
 /**
- * `worker-vllm submit`: stores one job and prints its result as JSON.
+ * Runs `worker-vllm submit`: stores one job and prints its result as JSON.
  * @returns the exit code: not 0 when the job failed, or was not done in time
  * @throws UserError when the queue cannot be reached or refuses the job
  */
@@ -53,7 +53,7 @@ export async function runSubmit(prompt: string | undefined, options: SubmitOptio
   }
 }
 
-/** Waits until the job has settled or the time is over, and says on stderr what the job waits for. */
+/** Waits until the job has settled or the time is over, and prints on stderr what the job waits for. */
 async function waitFor(client: JobClient, submitted: JobView, seconds: number): Promise<JobView> {
   const waiting = new WaitingLine(printNote);
   const until = performance.now() + seconds * 1000;
@@ -65,7 +65,7 @@ async function waitFor(client: JobClient, submitted: JobView, seconds: number): 
   return job;
 }
 
-/** The error of a command whose client could not have what it asked for. */
+/** Returns the error of a command whose client failed. */
 export function explained(error: QueueError): UserError {
   if (error.status === null) {
     // The client's message names only a code; people who mend a proxy or a certificate need the reason.
@@ -84,7 +84,7 @@ function report(job: JobView, options: SubmitOptions): number {
       printNote(`The result of job ${job.id} has no text; all of it:`);
     }
     const shown = `${answer ?? indentedJson(writeJson(job.result))}\n`;
-    // A file or another program gets the result as it is.
+    // A file or another program gets the result unchanged.
     process.stdout.write(process.stdout.isTTY ? printable(shown) : shown);
     return EXIT.ok;
   }
@@ -106,10 +106,10 @@ function report(job: JobView, options: SubmitOptions): number {
   return EXIT.unexpected;
 }
 
-/** What a payload may be. */
+/** The hint on the form of a payload. */
 const PAYLOAD_HINT = 'A payload is one such as {"messages": [{"role": "user", "content": "Say hello."}]}.';
 
-/** The answer in a result: of a chat or a completion, or what a worker gives as text; null: there is none. */
+/** Returns the answer in a result: of a chat or a completion, or a worker's text; null where there is none. */
 function textIn(result: unknown): string | null {
   const { choices, text, completion } = Object(result) as {
     choices?: { message?: { content?: unknown }; text?: unknown }[];
@@ -121,7 +121,7 @@ function textIn(result: unknown): string | null {
   return completion === undefined ? null : textIn(completion);
 }
 
-/** From the prompt, else the file, else stdin; `--model` fills in what they leave out. */
+/** Returns the payload from the prompt, else the file, else stdin; `--model` fills in what they leave out. */
 async function payloadOf(prompt: string | undefined, options: SubmitOptions): Promise<object> {
   const model = options.model ? { model: options.model } : {};
   if (prompt !== undefined) return { messages: [{ role: 'user', content: prompt }], ...model };

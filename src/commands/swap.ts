@@ -14,16 +14,16 @@ import { printNote } from './print.ts';
 
 /** One of the engines that share a GPU. */
 interface Member {
-  /** Its worker's id. */
+  /** The id of the engine's worker. */
   name: string;
   env: NodeJS.ProcessEnv;
 }
 
 /**
- * Starts a supervisor for each file of variables, and gives their engines turns at the GPU: one is awake at a time. The
- * first starts at once; the next when the one before it sleeps, since a start needs the memory too.
+ * Starts a supervisor for each file of variables, and gives their engines turns at the GPU: one is awake at a time.
+ * The first starts at once; the next when the one before it sleeps, since a start needs the memory too.
  * @returns the exit code of the first that ended
- * @throws UserError for a file that cannot be read, or two that do not go together
+ * @throws UserError for a file that cannot be read, or for two that do not fit together
  */
 export async function runSwap(files: readonly string[], env: NodeJS.ProcessEnv): Promise<number> {
   const folder = mkdtempSync(join(tmpdir(), 'worker-vllm-swap-'));
@@ -43,7 +43,7 @@ export async function runSwap(files: readonly string[], env: NodeJS.ProcessEnv):
   }
 }
 
-/** What each is started with. */
+/** Returns the engines with the environment that each is started with. */
 function membersOf(files: readonly string[], env: NodeJS.ProcessEnv, path: string): Member[] {
   if (files.length < 2) throw wrong('name two files of variables at least, one for each model');
   const members = files.map((file, index): Member => {
@@ -52,14 +52,14 @@ function membersOf(files: readonly string[], env: NodeJS.ProcessEnv, path: strin
     return {
       name,
       env: {
-        // Apart from each other, and from the ports beside them that some engines take.
+        // The ports are apart from each other, and from the ports beside them that some engines take.
         VLLM_PORT: String(8000 + 10 * index),
-        // One that sleeps keeps a little of the memory.
+        // An engine that sleeps keeps a little of the memory.
         GPU_CHECK: 'warn',
         ...own,
         CASOLA_INSTANCE_ID: name,
         ENGINE_TURNS: path,
-        // It would load its weights while another one is awake.
+        // An engine that restarts would load its weights while another one is awake.
         ENGINE_RESTARTS: '0',
       },
     };
@@ -102,7 +102,7 @@ class Swap {
     tell: (name, word) => {
       const member = this.#members.find((one) => one.name === name);
       const isStart = word === 'wake' && member && !this.#children.has(name);
-      // When all end none is started: it has its turn until it is passed over.
+      // While all end, none is started: this one keeps its turn until it is passed over.
       if (isStart && this.#code === null) this.#start(member);
       else this.#sockets.get(name)?.write(`${word}\n`);
     },
@@ -130,14 +130,17 @@ class Swap {
     this.#passOver();
   }
 
-  /** Those that run finish what they have, each in its turn; those that have ended or were never started have none. */
+  /**
+   * Takes the turns of those that have ended or were never started; those that run finish their work, each in its
+   * turn.
+   */
   #passOver(): void {
     for (const { name } of this.#members) if (!this.#children.has(name)) this.#turns.gone(name);
     if (this.#code !== null && this.#children.size === 0) this.#ended.resolve(this.#code);
   }
 
   #start({ name, env }: Member): void {
-    // A group of its own: a Ctrl-C of the terminal comes to it once, from here.
+    // Each supervisor has a group of its own: a Ctrl-C of the terminal reaches it once, from this process.
     const options = { env, stdio: 'inherit', detached: true } as const;
     const child = spawn(process.execPath, programArguments('supervisor'), options);
     this.#children.set(name, child);
@@ -147,7 +150,7 @@ class Swap {
       this.#code ??= code ?? EXIT.unexpected;
       if (signal !== null) printNote(`swap: ${name} was ended by ${signal}`);
       if (isFirst) this.end('SIGTERM');
-      // Not told again: a second signal would cut off what the others finish.
+      // The others are not signalled again: a second signal would cut off what they finish.
       else this.#passOver();
     });
   }
@@ -159,7 +162,7 @@ class Swap {
       if (name !== null) return this.#take(name, line as TurnRequest);
       name = line;
       this.#sockets.set(name, socket);
-      // It may have been wanted before it could hear so.
+      // The engine may have been wanted before its socket was open.
       if (this.#turns.holder === name && this.#turns.isWanted) socket.write('wanted\n');
     });
   }

@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { SCOPES } from '../settings/scopes.ts';
 import { finish, list, withStateOption } from './command-line.ts';
 
-/** `token …`: who may use a queue. */
+/** Adds the commands `token …`, which say who may use a queue. */
 export function addTokenCommands(program: Command): void {
   const token = program
     .command('token')

@@ -7,17 +7,18 @@ import { drawLive, untilStopped } from './top/live.ts';
 import { fleetLines } from './top/screen.ts';
 
 export interface TopOptions extends QueueTarget {
-  /** Prints the frames of the live connection, a line each. */
+  /** Whether the command prints the frames of the live connection, a line each. */
   json?: boolean;
 }
 
 /**
- * `worker-vllm top`: the fleet in a terminal, live, until it is stopped. Elsewhere than on a terminal it is printed once.
+ * Runs `worker-vllm top`: shows the fleet in a terminal, live, until it is stopped. Elsewhere than on a terminal the
+ * fleet is printed once.
  * @returns the exit code
  * @throws UserError when the queue cannot be reached, or the token may not look
  */
 export async function runTop(options: TopOptions): Promise<number> {
-  // Says what is wrong, which a WebSocket does not.
+  // This call reports what is wrong, which a WebSocket does not.
   const first = await readFleet(options);
   if (options.json) return printFrames(options);
   if (process.stdout.isTTY) {

@@ -2,7 +2,7 @@ import type { LedgerStep } from '../client/index.ts';
 import { printable, type Waiting } from '../protocol/index.ts';
 import { waitingLine } from './waiting-line.ts';
 
-/** A ledger for people: a line a step, its time since the first, s. */
+/** Returns a ledger for people: a line a step, with its time since the first, s. */
 export function traceText(jobId: string, steps: readonly LedgerStep[], waiting?: Waiting): string {
   const start = Date.parse(steps[0]?.at ?? '');
   const lines = steps.map((step) => {

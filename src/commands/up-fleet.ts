@@ -24,7 +24,7 @@ import { queueIds } from './queue-ids.ts';
 import { readFleet } from './top/connection.ts';
 import { requestsForFleet } from './welcome.ts';
 
-/** How long machines elsewhere may take to end, ms. */
+/** Machines elsewhere may take this many ms to end. */
 const MACHINES_END_MS = 60_000;
 const POLL_MS = 500;
 
@@ -36,8 +36,8 @@ interface Parts {
 }
 
 /**
- * `worker-vllm up --fleet FILE`: a queue, and a launcher for the fleet of the file, until a signal. Nothing of the
- * fleet is left then.
+ * Runs `worker-vllm up --fleet FILE`: a queue, and a launcher for the fleet of the file, until a signal. Nothing of
+ * the fleet is left after that.
  * @returns the exit code
  * @throws UserError before anything was started
  */
@@ -59,7 +59,7 @@ export async function runUpFleet(
     const own = makeToken('up', ['admin']);
     const asksForTokens = settings.tokens.length > 0;
     if (asksForTokens) addToken(settings, own.entry);
-    // It prints what happens in sentences.
+    // The command prints what happens in sentences, so the log has warnings only.
     const logger = createLogger('queue', { ...env, LOG_LEVEL: env.LOG_LEVEL || 'warn' });
     const queue = await unlessSignalled(startConfiguredQueue(settings, logger), signals);
     if (typeof queue === 'string') {
@@ -94,7 +94,7 @@ export async function runUpFleet(
   }
 }
 
-/** Workers first, so that they can release their jobs; then the queue. */
+/** Ends the workers first, so that they can release their jobs; then the queue. */
 async function end({ queue, fleet, target, signals }: Parts, isWanted: boolean): Promise<number> {
   fleet.stop();
   const inOrder = (async () => {

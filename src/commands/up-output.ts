@@ -3,12 +3,12 @@ import { PHASE_SAID } from '../engine/kinds/report.ts';
 import { type LogDestination, type Logger, localDestination, prettyLines } from '../process/index.ts';
 import { ProgressLine } from './progress-line.ts';
 
-/** A log that has grown to this is put aside as `NAME.1`, bytes. */
+/** A log that has grown to this many bytes is put aside as `NAME.1`. */
 const MOST_BYTES = 64 * 1024 ** 2;
-/** A start that takes long is seen to go on, ms. */
+/** Every so many ms the line is redrawn, so that a long start is seen to go on. */
 const TICK_MS = 1000;
 
-/** The log of engine and worker in a file, begun anew with each start. */
+/** The log of engine and worker in a file, which each start begins anew. */
 export class LogFile {
   readonly path: string;
   readonly #mostBytes: number;
@@ -35,7 +35,7 @@ export class LogFile {
   }
 }
 
-/** What `up` shows while it starts: how far the engine is, in one line, below the lines of the logs. */
+/** The terminal of `up`: while it starts, one line below the logs shows how far the engine is. */
 export class UpTerminal implements LogDestination {
   readonly #lines: LogDestination;
   readonly #progress = new ProgressLine(process.stdout);
@@ -53,7 +53,7 @@ export class UpTerminal implements LogDestination {
     this.#lines.write(line);
   }
 
-  /** @param phase of the engine's start */
+  /** @param phase the phase of the engine's start */
   showPhase(phase: string): void {
     if (!this.#isStarting) return;
     this.#phase = phase;
@@ -61,7 +61,7 @@ export class UpTerminal implements LogDestination {
     this.#draw();
   }
 
-  /** The start is over, well or badly: the line of its progress goes. */
+  /** Removes the line of progress: the start is over, successful or not. */
   started(): void {
     this.#isStarting = false;
     clearInterval(this.#tick);
@@ -74,7 +74,7 @@ export class UpTerminal implements LogDestination {
   }
 }
 
-/** Sorts the lines of supervisor, worker and engine: all of them into the file, what matters to the terminal. */
+/** Sorts the lines of supervisor, worker and engine: all of them go to the file, the important ones to the terminal. */
 export class WorkerOutput {
   readonly #file: LogFile;
   readonly #terminal: UpTerminal;
@@ -82,14 +82,14 @@ export class WorkerOutput {
   readonly #pretty = prettyLines(false);
   #isFileLost = false;
 
-  /** @param logger whose level the terminal's lines have */
+  /** @param logger the logger whose level the terminal's lines have */
   constructor(file: LogFile, terminal: UpTerminal, logger: Logger) {
     this.#file = file;
     this.#terminal = terminal;
     this.#logger = logger;
   }
 
-  /** @param line JSON of a logger; anything else goes to the terminal as it is */
+  /** @param line JSON of a logger; any other text goes to the terminal unchanged */
   take(line: string): void {
     const said = parsed(line);
     this.#keep(said ? this.#pretty(line) : `${line}\n`);

@@ -23,16 +23,16 @@ import { queueIds } from './queue-ids.ts';
 import { LogFile, UpTerminal, WorkerOutput } from './up-output.ts';
 import { firstRequest } from './welcome.ts';
 
-/** A supervisor that was forced gets this long before it is killed, ms. */
+/** A supervisor that was forced gets this many ms before it is killed. */
 const FORCED_MS = 2000;
-/** Once it has ended, its last lines are waited for so long, ms. */
+/** Once the supervisor has ended, its last lines are awaited for this many ms. */
 const LAST_LINES_MS = 500;
-/** Should this process be killed, the supervisor gets this long to end before it is killed too. */
+/** Should this process be killed, the supervisor gets this many seconds to end before it is killed too. */
 const ORPHAN_SECONDS = 2;
 
-/** Requests side by side, where one machine serves one person. */
+/** The requests side by side, where one machine serves one person. */
 const JOBS_SIDE_BY_SIDE = '8';
-/** A person may watch the page, and one worker costs nothing. */
+/** The interval of heartbeats, s: a person may watch the page, and one worker costs nothing. */
 const HEARTBEAT_SECONDS = '5';
 
 interface Supervisor {
@@ -41,7 +41,7 @@ interface Supervisor {
 }
 
 /**
- * `worker-vllm up`: the whole road on this machine, until a signal, or until a part of it ends.
+ * Runs `worker-vllm up`: queue, worker and engine on this machine, until a signal, or until a part of it ends.
  * @returns the exit code
  * @throws UserError before anything was started
  */
@@ -71,7 +71,7 @@ export async function runUp(options: QueueOptions, env: NodeJS.ProcessEnv): Prom
     const output = new WorkerOutput(log, terminal, logger);
     const supervisor = startSupervisor(
       {
-        // One folder holds the state of the whole road.
+        // One folder holds the state of queue and worker.
         WORKER_SPOOL_DIR: join(resolve(settings.stateDir), 'spool'),
         ...workerEnvironment(queue.url, engine.env, enginePort, token),
       },
@@ -91,7 +91,7 @@ export async function runUp(options: QueueOptions, env: NodeJS.ProcessEnv): Prom
   }
 }
 
-/** What queue, supervisor, worker and engine would refuse one after the other, in one list. @throws UserError */
+/** Reports in one list what queue, supervisor, worker and engine would refuse one after the other. @throws UserError */
 function checkVariables(options: QueueOptions, env: NodeJS.ProcessEnv, enginePort: string): void {
   const all = workerEnvironment('http://127.0.0.1', withEngine(withOptions(options, env)), enginePort);
   const { QUEUE_TOKENS } = env;
@@ -100,7 +100,7 @@ function checkVariables(options: QueueOptions, env: NodeJS.ProcessEnv, enginePor
 
 type Ending = NodeJS.Signals | Awaited<RunningQueue['failed']> | { supervisor: number };
 
-/** Worker first, so that it can release its jobs; then the queue. */
+/** Ends the worker first, so that it can release its jobs; then the queue. */
 async function end(
   first: Ending,
   parts: { queue: RunningQueue; supervisor: Supervisor; signals: EndSignals },
@@ -128,7 +128,10 @@ async function end(
   return code;
 }
 
-/** In a group of its own: the terminal's Ctrl-C reaches this process alone, which ends all in order. */
+/**
+ * Starts the supervisor in a group of its own: the terminal's Ctrl-C reaches this process alone, which ends all in
+ * order.
+ */
 function startSupervisor(env: NodeJS.ProcessEnv, output: WorkerOutput): Supervisor {
   const child = spawn(process.execPath, programArguments('supervisor'), {
     env: { ...env, LOG_FORMAT: 'json' },
@@ -139,7 +142,7 @@ function startSupervisor(env: NodeJS.ProcessEnv, output: WorkerOutput): Supervis
   createInterface({ input: child.stdout }).on('line', (line) => output.take(line));
   const read = once(child, 'close');
   const exited = exitCodeOf(child).then(async (code) => {
-    // What is left of the group may hold the output open.
+    // Processes that are left of the group may hold the output open.
     await Promise.race([read, sleep(LAST_LINES_MS)]);
     child.stdout.destroy();
     group.release();
@@ -148,7 +151,7 @@ function startSupervisor(env: NodeJS.ProcessEnv, output: WorkerOutput): Supervis
   return { exited, signal: group.signal };
 }
 
-/** The environment of supervisor, worker and engine on this road. */
+/** Returns the environment of supervisor, worker and engine. */
 function workerEnvironment(
   url: string,
   env: NodeJS.ProcessEnv,
@@ -163,7 +166,7 @@ function workerEnvironment(
     CASOLA_LOGS_URL: env.CASOLA_LOGS_URL || `${url}/api/logs`,
     CASOLA_METRICS_URL: env.CASOLA_METRICS_URL || `${url}/api/metrics`,
     CASOLA_HEARTBEAT_INTERVAL: env.CASOLA_HEARTBEAT_INTERVAL || HEARTBEAT_SECONDS,
-    // Nothing that the engine should see.
+    // The engine should see no tokens.
     QUEUE_TOKENS: undefined,
     CASOLA_CONFIG_ID: env.CASOLA_CONFIG_ID || 'local',
     CASOLA_MAX_JOBS: env.CASOLA_MAX_JOBS || (env.CASOLA_CAPACITY ? undefined : JOBS_SIDE_BY_SIDE),
@@ -173,7 +176,7 @@ function workerEnvironment(
   };
 }
 
-/** How to make the first request, as soon as a model is served; null when it is over before. */
+/** Returns how to make the first request, as soon as a model is served; null when `over` is aborted before. */
 async function announce(
   url: string,
   token: string | undefined,
@@ -187,7 +190,7 @@ async function announce(
       const { data } = (await response.json()) as { data: { id: string }[] };
       if (data[0]) return firstRequest({ url, model: data[0].id, asksForTokens: !!token, isSimulated });
     } catch {
-      // The queue is ending; the loop's condition sees it.
+      // The queue is ending; the loop's condition ends the loop.
     }
     await sleep(50, undefined, { signal: over }).catch(() => {});
   }

@@ -1,10 +1,10 @@
 import { exactTime } from '../dashboard/format.ts';
 import { type Waiting, waitingText } from '../protocol/index.ts';
 
-/** Causes that are not told: the command's own progress shows them, or they are over in a moment. */
+/** The causes that are not printed: the command's own progress shows them, or they are over in a moment. */
 const UNTOLD: ReadonlySet<Waiting['code']> = new Set(['busy', 'batch_room', 'turn']);
 
-/** Says on a terminal what something waits for, once each time that it waits for something else. */
+/** Prints what something waits for, once each time that it waits for something else. */
 export class WaitingLine {
   readonly #say: (text: string) => void;
   #told: string | null = null;
@@ -14,8 +14,8 @@ export class WaitingLine {
   }
 
   /**
-   * @param waiting null or left out: it waits for nothing
-   * @returns whether it waits for something that is told
+   * @param waiting null or left out where it waits for nothing
+   * @returns whether it waits for something that is printed
    */
   show(waiting: Waiting | null | undefined): boolean {
     const shape = waiting && !UNTOLD.has(waiting.code) ? shapeOf(waiting) : null;
@@ -25,12 +25,12 @@ export class WaitingLine {
   }
 }
 
-/** `Waits because it has no worker. Start a worker with …` */
+/** Returns a line such as `Waits because it has no worker. Start a worker with …` */
 export function waitingLine(waiting: Waiting): string {
   return `Waits because ${waitingText(waiting, (at) => exactTime(at))}`;
 }
 
-/** Replaces numbers: a change of numbers alone, as while a start goes on, is no news. */
+/** Replaces numbers: a change of numbers alone, as during a start, is no news. */
 function shapeOf({ code, for: clause }: Waiting): string {
   return `${code} ${clause.replace(/\d+(\.\d+)?/g, '#')}`;
 }

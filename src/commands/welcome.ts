@@ -1,14 +1,14 @@
 import { REAL_ENGINE_HINT } from './choose-engine.ts';
 
 interface Welcome {
-  /** Of the queue, without a trailing slash. */
+  /** The queue's URL, without a trailing slash. */
   url: string;
   model: string;
   asksForTokens: boolean;
   isSimulated: boolean;
 }
 
-/** What starts the workers of a fleet: one request, and many side by side. */
+/** Returns requests that start the workers of a fleet: one, and many side by side. */
 export function requestsForFleet({ url, model, asksForTokens }: Omit<Welcome, 'isSimulated'>): string {
   const chat = (content: string) => {
     const body = JSON.stringify({ model, messages: [{ role: 'user', content }] });
@@ -28,7 +28,7 @@ Ctrl-C ends everything in order.
 `;
 }
 
-/** The address, and a first request by curl and by the OpenAI SDK that work when pasted. */
+/** Returns the address, and a first request by curl and by the OpenAI SDK that work when pasted. */
 export function firstRequest({ url, model, asksForTokens, isSimulated }: Welcome): string {
   const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'Say hello.' }] });
   const key = asksForTokens ? 'process.env.TOKEN' : "'none'";
@@ -56,7 +56,7 @@ function authorizationOf(asksForTokens: boolean): string {
   return asksForTokens ? ` -H "authorization: Bearer $TOKEN"` : '';
 }
 
-/** For a shell. */
+/** Quotes a text for a shell. */
 function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }

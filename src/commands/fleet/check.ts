@@ -9,7 +9,7 @@ import { readFleetFile } from './file.ts';
 const HOURS_A_DAY = 24;
 
 /**
- * `worker-vllm fleet check FILE`: warnings on stderr, what it costs on stdout.
+ * Runs `worker-vllm fleet check FILE`: prints warnings on stderr, and what the fleet costs on stdout.
  * @returns the exit code
  * @throws UserError with all faults
  */
@@ -21,7 +21,7 @@ export async function runFleetCheck(path: string, env: NodeJS.ProcessEnv): Promi
   return EXIT.ok;
 }
 
-/** What a fleet costs at `min` and at `max`, US dollars, and what of it the budget allows. */
+/** Returns what a fleet costs at `min` and at `max`, US dollars, and how much of that the budget allows. */
 export function costLines(spec: FleetSpec): string[] {
   const row = (name: string, min: number, max: number, costs: [string, string, string, string]) => {
     const [minHour, minDay, maxHour, maxDay] = costs;

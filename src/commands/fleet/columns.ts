@@ -1,7 +1,10 @@
-/** `3`, `2.07–3.00`, `2.07 or more`, and what stands for a number that is not known. */
+/** A number in a cell: `3`, `2.07–3.00`, `2.07 or more`, or the sign for an unknown one. */
 const NUMBER = /^[\d.–?]+(?: or more)?$/;
 
-/** Rows in columns as wide as their widest cell, the first row being the titles. Numbers stand to the right. */
+/**
+ * Returns rows with columns as wide as their widest cell; the first row has the titles. Numbers are aligned to the
+ * right.
+ */
 export function columns(rows: readonly (readonly string[])[]): string[] {
   const [head = [], ...body] = rows;
   const widths = head.map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0)));

@@ -8,7 +8,7 @@ interface ControlOptions extends QueueTarget {
   dryRun?: boolean;
 }
 
-/** `worker-vllm fleet launch|drain|pause|resume CONFIG`. @throws UserError when the queue refuses */
+/** Runs `worker-vllm fleet launch|drain|pause|resume CONFIG`. @throws UserError when the queue refuses */
 export async function runFleetControl(
   action: PoolAction,
   configId: string,
@@ -24,7 +24,7 @@ export async function runFleetControl(
   return EXIT.ok;
 }
 
-/** `worker-vllm fleet remove`: all that was launched is drained and terminated. */
+/** Runs `worker-vllm fleet remove`: all that was launched is drained and terminated. */
 export async function runFleetRemove({ dryRun = false, ...target }: ControlOptions): Promise<number> {
   print(changeLines(await removeFleet(target, dryRun)).join('\n'));
   return EXIT.ok;
@@ -35,13 +35,13 @@ export function removeFleet(target: QueueTarget, dryRun = false): Promise<SpecCh
   return askQueueJson(target, path, { method: 'DELETE', scope: 'admin' });
 }
 
-/** Puts a fleet in force. @param spec as it was written @throws UserError, UnreachableQueue */
+/** Puts a fleet in force. @param spec the spec as the file has it @throws UserError, UnreachableQueue */
 export function applyFleet(target: QueueTarget, spec: unknown, dryRun = false): Promise<SpecChange> {
   const body = { spec, dry_run: dryRun };
   return askQueueJson(target, '/api/fleet/spec', { method: 'POST', scope: 'admin', body });
 }
 
-/** What has changed, or would, and what it costs. */
+/** Returns what has changed, or would, and what it costs. */
 export function changeLines({ applied, changes, price_per_hour }: SpecChange): string[] {
   const { min, max } = price_per_hour;
   return [

@@ -1,16 +1,16 @@
 import { DRIVERS } from '../../scheduler/drivers.ts';
 import type { CandidateSpec, FleetSpec, PoolSpec } from '../../scheduler/spec.ts';
 
-/** What workers cost, US dollars an hour. */
+/** The cost of workers, US dollars an hour. */
 export interface Cost {
-  /** On the cheapest of the machines that a pool may run on, and on the dearest. */
+  /** The cost on the cheapest of the machines that a pool may run on; `to` is that on the dearest. */
   from: number;
   to: number;
-  /** The price of some of them only the provider knows: they are in neither. */
+  /** Whether only the provider knows the price of some of them: they are in neither sum. */
   isPartial: boolean;
 }
 
-/** Of so many workers of a pool. */
+/** Returns the cost of so many workers of a pool. */
 export function costOf(spec: FleetSpec, pool: PoolSpec, workers: number): Cost {
   const prices = pool.machines.map((machine) => priceOf(spec, machine));
   const known = prices.filter((price) => price !== null);
@@ -19,7 +19,7 @@ export function costOf(spec: FleetSpec, pool: PoolSpec, workers: number): Cost {
   return { from: Math.min(...known) * workers, to: Math.max(...known) * workers, isPartial };
 }
 
-/** Of all pools together. */
+/** Returns the cost of all pools together. */
 export function totalCost(spec: FleetSpec, workersOf: (pool: PoolSpec) => number): Cost {
   const costs = Object.values(spec.pools).map((pool) => costOf(spec, pool, workersOf(pool)));
   const sum = (of: (cost: Cost) => number) => costs.reduce((total, cost) => total + of(cost), 0);
@@ -27,14 +27,17 @@ export function totalCost(spec: FleetSpec, workersOf: (pool: PoolSpec) => number
   return { from: sum(({ from }) => from), to: sum(({ to }) => to), isPartial };
 }
 
-/** Null: only the provider knows. A machine of one's own costs nothing unless the file says otherwise. */
+/**
+ * Returns the price of a machine, or null where only the provider knows it. A machine of one's own costs nothing
+ * unless the file says otherwise.
+ */
 function priceOf(spec: FleetSpec, { provider, price_per_hour }: CandidateSpec): number | null {
   if (price_per_hour !== undefined) return price_per_hour;
   const driver = spec.providers[provider]?.driver;
   return driver === undefined || DRIVERS[driver].tellsPrices ? null : 0;
 }
 
-/** `2.07`, `2.07–3.00`, `at least 2.07`, `?`. */
+/** Returns a cost as `2.07`, `2.07–3.00`, `2.07 or more` or `?`. */
 export function costText({ from, to, isPartial }: Cost, hours = 1): string {
   const [least, most] = [dollars(from * hours), dollars(to * hours)];
   if (isPartial) return to === 0 ? '?' : `${least} or more`;

@@ -10,22 +10,22 @@ import { type Remark, remarksOf } from './issues.ts';
 import { impossible } from './possible.ts';
 import { environmentRemarks, secretRemarks } from './variables.ts';
 
-/** More faults or warnings than these are counted and not shown. */
+/** At most this many faults or warnings are shown; all are counted. */
 const MOST_TOLD = 50;
 
-/** Something to be said about one place of the file. Lines and columns count from 1. */
+/** A fault or warning about one place of the file. Lines and columns count from 1. */
 interface Finding {
   line: number;
   column: number;
-  /** `pools.llama.machines[0].provider`; empty: the file as a whole. */
+  /** The path of the place, such as `pools.llama.machines[0].provider`; empty for the file as a whole. */
   path: string;
   text: string;
 }
 
 export interface FleetText {
-  /** Null: there are faults. */
+  /** The spec; null where there are faults. */
   spec: FleetSpecType | null;
-  /** As it was written, as plain data: what a queue is given. */
+  /** The file's content as plain data, in the form that a queue is given. */
   document: unknown;
   faults: Finding[];
   warnings: Finding[];
@@ -34,13 +34,13 @@ export interface FleetText {
 export interface FleetFile {
   spec: FleetSpecType;
   document: unknown;
-  /** A line each, with its place. */
+  /** The warnings, a line each, with their places. */
   warnings: string[];
 }
 
 /**
  * Reads fleet.yaml.
- * @param env where the secrets are looked for that the file names
+ * @param env the environment that should hold the secrets which the file names
  * @throws UserError with all faults, a line each: `fleet.yaml:12:7: pools.llama.model: …`
  */
 export async function readFleetFile(path: string, env: NodeJS.ProcessEnv): Promise<FleetFile> {
@@ -57,7 +57,7 @@ export async function readFleetFile(path: string, env: NodeJS.ProcessEnv): Promi
   return { spec, document, warnings: linesOf(name, warnings.slice(0, MOST_TOLD)) };
 }
 
-/** What is wrong with a text, and what is odd about it. */
+/** Returns the spec of a text, with its faults and warnings. */
 export function readFleetText(text: string, env: NodeJS.ProcessEnv): FleetText {
   const counter = new LineCounter();
   const unread = (faults: { offset: number; message: string }[]): FleetText => ({
@@ -75,7 +75,7 @@ export function readFleetText(text: string, env: NodeJS.ProcessEnv): FleetText {
   try {
     document = tree.toJS();
   } catch (error) {
-    // Aliases of aliases, which stand for more than any memory holds.
+    // Aliases of aliases may stand for more than any memory holds.
     return unread([{ offset: 0, message: (error as Error).message }]);
   }
   const placed = (remarks: Remark[]) => inOrder(remarks.map((remark) => findingOf(remark, tree, counter)));
@@ -94,7 +94,7 @@ export function readFleetText(text: string, env: NodeJS.ProcessEnv): FleetText {
   return { spec: parsed.success && faults.length === 0 ? parsed.data : null, document, faults, warnings };
 }
 
-/** As editors and terminals make links of it. */
+/** Returns findings as lines that editors and terminals turn into links. */
 function linesOf(name: string, findings: readonly Finding[]): string[] {
   return findings.map(({ line, column, path, text }) =>
     [`${name}:${line}:${column}`, ...(path ? [path] : []), text].join(': '),
@@ -105,7 +105,7 @@ function findingOf({ path, of, text }: Remark, tree: Document, counter: LineCoun
   return { ...placeAt(counter, offsetOf(tree, path, of)), path: pathText(path), text };
 }
 
-/** Where a value begins, or its key; of what is not there: where the nearest thing around it is named. */
+/** Returns where a value begins, or its key; where neither exists, the place of the nearest thing around it. */
 function offsetOf(tree: Document, path: readonly PropertyKey[], of: Remark['of']): number {
   let node = tree.contents as Node | null;
   let key: Node | null = null;
@@ -131,7 +131,7 @@ function startOf(node: Node | null): number {
 
 function placeAt(counter: LineCounter, offset: number): { line: number; column: number } {
   const { line, col } = counter.linePos(offset);
-  // An empty text has no lines.
+  // An empty text has no lines, so line and column are at least 1.
   return { line: Math.max(1, line), column: Math.max(1, col) };
 }
 

@@ -7,24 +7,24 @@ import { type FleetFile, readFleetFile } from './file.ts';
 export interface FollowedFile {
   path: string;
   env: NodeJS.ProcessEnv;
-  /** @throws UnreachableQueue to be called again, UserError for a file that the queue refuses */
+  /** @throws UnreachableQueue for another try, UserError for a file that the queue refuses */
   apply(file: FleetFile): Promise<void>;
   say(text: string): void;
 }
 
-/** Editors write a file in several steps. */
+/** A change is read after this many ms: editors write a file in several steps. */
 const SETTLE_MS = 200;
 const RETRY_MS = 3000;
 
 /**
- * Applies a fleet file now and whenever it changes. A file that cannot be applied leaves the earlier one in force, and
- * says so.
+ * Applies a fleet file now and whenever it changes. Where a file cannot be applied, it says so, and the earlier one
+ * stays in force.
  */
 export class FileFollower {
   readonly #followed: FollowedFile;
   #watcher: FSWatcher | null = null;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** What was applied or refused last. */
+  /** The fingerprint of the file that was last applied, or the message of the last refusal. */
   #seen = '';
   #isBusy = false;
   #isStopped = false;
@@ -33,7 +33,7 @@ export class FileFollower {
     this.#followed = followed;
   }
 
-  /** @throws UserError when the file as it is now cannot be applied; a queue that is away is waited for */
+  /** Waits for a queue that is away. @throws UserError when the file cannot be applied now */
   async start(): Promise<void> {
     const { path, say } = this.#followed;
     const file = await this.#read();
@@ -45,7 +45,7 @@ export class FileFollower {
       say(`${error.message} Trying again every ${RETRY_MS / 1000} s.`);
       this.#later(RETRY_MS);
     }
-    // The folder, since editors put a new file in the old one's place, and Kubernetes a new link named `..data`.
+    // It watches the folder, since editors replace the file, and Kubernetes replaces a link named `..data`.
     this.#watcher = watch(dirname(resolve(path)), (_event, name) => {
       if (name === null || name === basename(path) || name.startsWith('..')) this.#later(SETTLE_MS);
     });
@@ -54,7 +54,7 @@ export class FileFollower {
     );
   }
 
-  /** Reads it again now, changed or not. */
+  /** Reads the file again now, changed or not. */
   again(): void {
     this.#seen = '';
     this.#later(0);
@@ -89,7 +89,7 @@ export class FileFollower {
     if (this.#isStopped) return;
     const { path, say } = this.#followed;
     if (error instanceof UnreachableQueue) return this.#later(RETRY_MS);
-    // The same faults are told once.
+    // The same faults are reported once.
     if (error.message === this.#seen) return;
     this.#seen = error.message;
     say(

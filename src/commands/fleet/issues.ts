@@ -2,11 +2,14 @@ import * as z from 'zod';
 import { didYouMean, shown } from '../../protocol/schema-words.ts';
 import { FleetSpec } from '../../scheduler/spec.ts';
 
-/** Turns what the schema of a fleet's file finds wrong with one into remarks on its places. */
+/** A remark on one place of a fleet's file, made of a fault that its schema found. */
 
 export interface Remark {
   path: PropertyKey[];
-  /** What it is about; of a key that is not there: what lies around it. */
+  /**
+   * The part of the place that the remark is about, its key or its value; of a missing key, the thing around it is
+   * shown.
+   */
   of: 'key' | 'value';
   text: string;
 }
@@ -28,7 +31,7 @@ export function remarksOf(issues: readonly z.core.$ZodIssue[], document: unknown
   });
 }
 
-/** What a document holds there; undefined: nothing. */
+/** Returns what a document holds at a path; undefined where it holds nothing. */
 function valueAt(document: unknown, path: readonly PropertyKey[]): unknown {
   return path.reduce<unknown>((value, part) => fieldOf(value, part), document);
 }
@@ -42,7 +45,7 @@ function unknownKey(key: string, known: readonly string[]): string {
   return `is not known here${didYouMean(key, known) || `; possible are ${known.join(', ')}`}`;
 }
 
-/** Says what is wrong with a value. The schema's own messages say what was expected, and not what was given. */
+/** Returns what is wrong with a value. The schema's own messages say what was expected, but not what was given. */
 function textOf({ code, message }: z.core.$ZodIssue, given: unknown): string {
   if (given === undefined && code !== 'custom' && code !== 'invalid_key') return 'is missing';
   const isWhole = code !== 'invalid_format' || message.includes(', not ');
@@ -57,7 +60,7 @@ interface JsonSchema {
   const?: unknown;
 }
 
-/** The names that are possible at a place of the document. */
+/** Returns the names that are possible at a place of the document. */
 function knownKeys(path: readonly PropertyKey[], document: unknown): string[] {
   let schema = z.toJSONSchema(FleetSpec, { io: 'input' }) as JsonSchema | undefined;
   let value = document;
@@ -70,7 +73,7 @@ function knownKeys(path: readonly PropertyKey[], document: unknown): string[] {
   return keys.filter((key) => key !== '$schema');
 }
 
-/** The driver says which kind of provider it is. */
+/** Returns the alternative of a schema that fits: the driver decides which kind a provider is. */
 function alternativeFor(schema: JsonSchema | undefined, value: unknown): JsonSchema | undefined {
   if (!schema?.oneOf) return schema;
   return schema.oneOf.find(({ properties }) => properties?.driver?.const === fieldOf(value, 'driver'));

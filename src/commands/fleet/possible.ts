@@ -5,7 +5,7 @@ import type { Remark } from './issues.ts';
 
 const HOURS_A_DAY = 24;
 
-/** What a fleet asks for and cannot get. It is applied all the same: the rest of it works. */
+/** Returns what a fleet asks for and cannot get. The fleet is applied all the same: the rest of it works. */
 export function impossible(spec: FleetSpec): Remark[] {
   return [...budgetBelowMin(spec), ...gpusMissing(spec), ...providersTooSmall(spec), ...imagesMissing(spec)];
 }
@@ -23,7 +23,7 @@ function budgetBelowMin({ budget, ...spec }: FleetSpec): Remark[] {
   });
 }
 
-/** Machines of one's own have the GPUs that the file names. */
+/** Returns remarks on pools that need more GPUs than the file names for one's own machines. */
 function gpusMissing(spec: FleetSpec): Remark[] {
   return everyMachine(spec).flatMap(({ path, pool, machine, isOnly }) => {
     const provider = spec.providers[machine.provider];
@@ -52,10 +52,10 @@ function providersTooSmall(spec: FleetSpec): Remark[] {
   });
 }
 
-/** Drivers whose machines pull what they run from a registry. */
+/** The drivers whose machines pull their image from a registry. */
 const PULLING: readonly string[] = ['runpod', 'vast', 'dstack', 'kubernetes'];
 
-/** Finds pools that name no image but pull one: none is published under the name that builds have by default. */
+/** Returns remarks on pools that name no image but pull one: none is published under the default name of builds. */
 function imagesMissing({ pools, providers }: FleetSpec): Remark[] {
   return Object.entries(pools).flatMap(([id, { image, machines }]) => {
     const elsewhere = machines.find(({ provider }) => PULLING.includes(providers[provider]?.driver ?? ''));

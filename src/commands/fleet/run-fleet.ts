@@ -12,13 +12,14 @@ export interface RunningFleet {
   launcher: RunningLauncher;
   /** Reads the file again. */
   reload(): void;
-  /** Follows the file no longer, and says nothing more; the launcher goes on. */
+  /** Stops following the file and printing; the launcher goes on. */
   stop(): void;
 }
 
 /**
- * Applies a fleet's file to a queue, now and whenever it changes, with a launcher of its own, and says what happens.
- * @throws UserError when the file as it is now cannot be applied; a queue that is away is waited for
+ * Applies a fleet's file to a queue, now and whenever it changes, starts a launcher, and prints what happens. Waits
+ * for a queue that is away.
+ * @throws UserError when the file cannot be applied now
  */
 export async function runFleet(
   path: string,
@@ -37,7 +38,7 @@ export async function runFleet(
     },
   });
   await follower.start();
-  // It prints what it does in sentences.
+  // The command prints what it does in sentences, so the log has warnings only.
   const log = createLogger('launcher', { ...env, LOG_LEVEL: env.LOG_LEVEL || 'warn' });
   const launcher = startLauncher({ ...options, ...target }, env, log);
   let before: FleetView | null = null;

@@ -5,10 +5,10 @@ import { columns } from './columns.ts';
 import { dollars } from './cost.ts';
 import { sentence } from './story.ts';
 
-/** How long a launcher may be silent, ms: it comes every few seconds. */
+/** A launcher may be silent for this many ms: it syncs every few seconds. */
 const SILENT_MS = 60_000;
 
-/** The scheduler's part of a fleet as lines of text. @param now epoch ms of the server's clock */
+/** Returns the scheduler's part of a fleet as lines of text. @param now epoch ms of the server's clock */
 export function statusLines({ scaling, pools }: FleetView, now: number): string[] {
   if (scaling === null) {
     return ['No fleet is applied to this queue: "worker-vllm launcher fleet.yaml" applies one.'];

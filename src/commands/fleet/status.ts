@@ -12,7 +12,7 @@ export interface FleetStatusOptions extends QueueTarget {
 }
 
 /**
- * `worker-vllm fleet status`: what the scheduler wants, has and has decided, by pool.
+ * Runs `worker-vllm fleet status`: prints what the scheduler wants, has and has decided, by pool.
  * @returns the exit code
  * @throws UserError when the queue cannot be reached, or the token may not look
  */
@@ -33,7 +33,7 @@ export async function runFleetStatus({ json, watch, ...target }: FleetStatusOpti
   return EXIT.ok;
 }
 
-/** The parts of `GET /api/fleet` that the scheduler makes. */
+/** Returns the parts of `GET /api/fleet` that the scheduler makes. */
 function scalingOf({ at, scaling, pools, launches }: FleetView) {
   return {
     at,

@@ -9,8 +9,9 @@ import {
 import { dollars } from './cost.ts';
 
 /**
- * What the scheduler and its machines did between two views of a fleet, a sentence each, for somebody who watches.
- * @param before null: this is the first view, which is summed up
+ * Returns what the scheduler and its machines did between two views of a fleet, a sentence each, for somebody who
+ * watches.
+ * @param before null where `after` is the first view, which is summed up
  */
 export function happenings(before: FleetView | null, after: FleetView): string[] {
   if (before === null) return after.pools.flatMap((pool) => presentOf(pool));
@@ -29,14 +30,14 @@ export function happenings(before: FleetView | null, after: FleetView): string[]
   ];
 }
 
-/** `3 of 4`. */
+/** Returns how many workers of a pool are ready, in a sentence. */
 function presentOf({ config_id, scaling }: PoolRow): string[] {
   if (!scaling || scaling.ready + scaling.starting === 0) return [];
   const starting = scaling.starting > 0 ? `, ${scaling.starting} starting` : '';
   return [`${config_id}: ${scaling.ready} of at most ${scaling.max} workers ready${starting}.`];
 }
 
-/** Launches of one pool that were decided together are one sentence. */
+/** Returns a sentence for each pool's launches that were decided together. */
 function startsOf(begun: LaunchRow[], view: FleetView): string[] {
   const byPool = Map.groupBy(begun, ({ config_id }) => config_id);
   return [...byPool].map(([configId, launches]) => {
@@ -58,7 +59,7 @@ function stepOf(launch: LaunchRow, before: LaunchRow | undefined, view: FleetVie
   if (state === 'draining') return [`${id}: draining a worker. ${decisionOf(id, view)}`.trimEnd()];
   if (state === 'gone') return [`${id}: a worker has ended${costOf(launch)}.`];
   if (state === 'failed') return [`${id}: ${failureAndCause(launch)}${costOf(launch)}.`];
-  // What was never ready and is ended all the same, or failed: the end says the rest.
+  // This worker failed, or was ended before it was ever ready: its end says the rest.
   if (state === 'terminating' && launch.cause !== null)
     return [`${id}: ${failureAndCause(launch)}; ending it.`];
   return [];
@@ -98,7 +99,7 @@ const CONTROLS = {
 function providerTrouble(before: FleetView, after: FleetView): string[] {
   return (after.scaling?.providers ?? []).flatMap(({ name, error }) => {
     const earlier = before.scaling?.providers.find((provider) => provider.name === name);
-    // The words may differ each time.
+    // Only the first error is reported: the words may differ each time.
     if ((error === null) === ((earlier?.error ?? null) === null)) return [];
     return error === null
       ? [`Provider ${name}: it answers again.`]
@@ -115,12 +116,14 @@ function changed(
   return before === null ? [said(after)] : [];
 }
 
-/** The numbers that a decision follows from are on the dashboard: here they would hide what happens. */
+/**
+ * Removes the numbers that a decision follows from: the dashboard shows them, and here they would hide what happens.
+ */
 function withoutInputs(reason: string): string {
   return reason.replace(/(?<=\.) \(.*\)\.?$/s, '');
 }
 
-/** With a capital at its beginning and a full stop at its end. */
+/** Returns a text with a capital at its beginning and a full stop at its end. */
 export function sentence(text: string): string {
   const trimmed = text.trim();
   return `${trimmed.charAt(0).toUpperCase()}${trimmed.slice(1)}${/[.!?]$/.test(trimmed) ? '' : '.'}`;

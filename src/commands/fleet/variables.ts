@@ -7,9 +7,9 @@ import { DRIVERS } from '../../scheduler/drivers.ts';
 import { containerShape } from '../../supervisor/variables.ts';
 import { fieldOf, type Remark } from './issues.ts';
 
-/** Messages about the variables that a fleet gives to its workers. */
+/** This file makes remarks on the variables that a fleet gives to its workers. */
 
-/** The launcher sets them, from what a pool says elsewhere. */
+/** Why a pool cannot give these variables: the launcher sets them from other fields. */
 const SET_BY_THE_LAUNCHER: Record<string, string> = {
   CASOLA_WS_URL: 'the launcher sets it to its own queue',
   CASOLA_API_URL: 'the launcher sets it to its own queue',
@@ -29,12 +29,12 @@ const SET_BY_THE_LAUNCHER: Record<string, string> = {
   ENGINE_ADAPTERS: 'write it as "adapters" of the pool',
 };
 
-/** Variables of this project alone begin so: an unknown one is a misspelt one. */
+/** Only this project's variables begin so: an unknown one is misspelt. */
 const OUR_PREFIX = /^(?:CASOLA|WORKER|ENGINE)_/;
-/** Known, but not read through the table of the container's variables. */
+/** Variables of this project that the table of the container's variables does not have. */
 const ALSO_OURS = ['LOCAL_MODEL_ARGS', 'BASE_PATH', 'LOG_FORMAT', 'WORKER_CUDA_VERSION'];
 
-/** Of all pools' `env`. */
+/** Returns remarks on the `env` of all pools. */
 export function environmentRemarks(document: unknown): { faults: Remark[]; warnings: Remark[] } {
   const faults: Remark[] = [];
   const warnings: Remark[] = [];
@@ -54,8 +54,8 @@ export function environmentRemarks(document: unknown): { faults: Remark[]; warni
 }
 
 /**
- * Lists secrets that the environment lacks, or that cannot be used. They need not be set here, because the launcher may
- * run elsewhere.
+ * Returns remarks on secrets that the environment lacks, or that cannot be used. They need not be set here, because
+ * the launcher may run elsewhere.
  */
 export function secretRemarks(document: unknown, env: NodeJS.ProcessEnv): Remark[] {
   const remark = (path: PropertyKey[], name: unknown, shape: z.ZodRawShape): Remark[] => {
@@ -91,7 +91,10 @@ function nameFault(name: string, shape: z.ZodRawShape): string | null {
   return `is no variable of a worker${didYouMean(name, known)}`;
 }
 
-/** Flags of an engine are known to the engine alone, and a driver's or a library's variables to them. */
+/**
+ * Returns warnings about a name that no table has. Only the engine knows its flags, and only a driver or a library its
+ * variables.
+ */
 function nameWarnings(name: string): string[] {
   const became = whatBecameOf(name);
   if (became !== null) return [`newer engines have no such flag: ${became}`];
@@ -100,7 +103,7 @@ function nameWarnings(name: string): string[] {
   return hint ? [`will be taken for a flag of the engine${hint}`] : [];
 }
 
-/** Returns why a secret cannot be used where it goes, without quoting it, or null where it can be. */
+/** Returns why a secret cannot be used where it goes, without quoting it, or null where it can. */
 function unusable(name: string, value: string, shape: z.ZodRawShape): string | null {
   const parsed = Object.hasOwn(shape, name)
     ? (shape[name] as z.ZodType).safeParse(value, { error: expectationWords })

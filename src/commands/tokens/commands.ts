@@ -9,23 +9,23 @@ import { clean } from '../top/terminal.ts';
 import { LIMIT_FLAGS, type LimitOptions, limitsIn } from './limit-options.ts';
 import { type NewSecret, randomName, type TokenPlace, tokensOfFolder, tokensOfQueue } from './places.ts';
 
-/** Which tokens a command is about. */
+/** The place of the tokens that a command is about. */
 export interface PlaceOptions {
   state: string;
-  /** Of a queue that runs; left out: the tokens of the state folder. */
+  /** The address of a running queue; left out for the tokens of the state folder. */
   url?: string;
   token?: string;
 }
 
-/** What `create` and `set` say of a token, as texts; for `set` also `none`. */
+/** The terms that `create` and `set` take for a token, as texts; for `set` also `none`. */
 export interface TermOptions extends LimitOptions {
   weight?: string;
   priority?: string;
   highestPriority?: string;
-  /** Comma-separated patterns. */
+  /** Patterns of models, which were comma-separated. */
   models?: string[];
   routes?: string[];
-  /** `90d`, `12h`, or an ISO time. */
+  /** When the token expires: `90d`, `12h`, or an ISO time. */
   expires?: string;
 }
 
@@ -33,12 +33,12 @@ export interface CreateOptions extends PlaceOptions, TermOptions {
   scope: Scope[];
   name?: string;
   tenant?: string;
-  /** Id of the only worker that may use it, or a pattern of ids: `runpod-*`. */
+  /** The id of the only worker that may use the token, or a pattern of ids: `runpod-*`. */
   workerId?: string;
 }
 
 /**
- * `token create`: the token alone on stdout, so that a script can take it; the rest on stderr.
+ * Runs `token create`: prints the token alone on stdout, so that a script can take it; the rest on stderr.
  * @throws UserError for options that do not make a token
  */
 export async function runTokenCreate(options: CreateOptions): Promise<number> {
@@ -57,7 +57,7 @@ export async function runTokenCreate(options: CreateOptions): Promise<number> {
   return 0;
 }
 
-/** `token set`: other limits, models, routes, priorities, another weight or end; the secret stays. @throws UserError */
+/** Runs `token set`: changes limits, models, routes, priorities, weight or end; the secret stays. @throws UserError */
 export async function runTokenSet(name: string, options: PlaceOptions & TermOptions): Promise<number> {
   const place = placeOf(options);
   const token = (await place.list()).find((one) => one.name === name);
@@ -82,7 +82,7 @@ export async function runTokenSet(name: string, options: PlaceOptions & TermOpti
   return 0;
 }
 
-/** `token list` and `token show`. */
+/** Runs `token list` and `token show`. */
 export async function runTokenList(name: string | undefined, options: PlaceOptions & { json?: boolean }) {
   const place = placeOf(options);
   const all = await place.list();
@@ -99,14 +99,18 @@ export async function runTokenList(name: string | undefined, options: PlaceOptio
 const USE_HINT =
   'When each was last used is known to the queue that runs: add --url http://127.0.0.1:8788 and --token with the scope admin.';
 
-/** `token rotate`: another secret, as `token create` shows it; the old one is refused from now on. */
+/**
+ * Runs `token rotate`: makes another secret and shows it as `token create` does; the old one is refused from now on.
+ */
 export async function runTokenRotate(name: string, options: PlaceOptions): Promise<number> {
   const place = placeOf(options);
   showOnce(await place.rotate(name), 'has a new secret; the old one is refused', place);
   return 0;
 }
 
-/** `token revoke`: its jobs go on unless `cancel` is set, and its batches in any case. @throws UserError */
+/**
+ * Runs `token revoke`: the token's jobs go on unless `cancel` is set, and its batches in any case. @throws UserError
+ */
 export async function runTokenRevoke(
   name: string,
   options: PlaceOptions & { cancel?: boolean },
@@ -142,7 +146,7 @@ async function ownTenantOf(name: string, place: TokenPlace, { url }: PlaceOption
   );
 }
 
-/** Cancels the jobs of a tenant that wait or run in the queue that `target` names. @returns how many */
+/** Cancels the jobs of a tenant that wait or run in the queue that `target` names. @returns their number */
 async function cancelJobsOf(tenant: string, target: QueueTarget): Promise<number> {
   let cancelled = 0;
   for (let cursor: string | null = ''; cursor !== null; ) {
@@ -206,7 +210,10 @@ const EXPECTED: Record<string, string> = {
   routes: "paths, comma-separated, with * for any characters, such as '/v1/embeddings'",
 };
 
-/** What `set` says of models, routes and the end; `none` takes it away. @throws UserError that names the option */
+/**
+ * Returns what `set` changes of models, routes and the end; `none` removes one. @throws UserError that names the
+ * option
+ */
 function boundsToChange({ models, routes, expires }: TermOptions, now: number): TokenChanges {
   const given = {
     ...(models && { models: isNone(models) ? null : models }),
@@ -242,7 +249,7 @@ const NUMBERS: Record<
   },
 };
 
-/** @returns null for what is to be taken away @throws UserError that names the option */
+/** @returns null for a number to remove @throws UserError that names the option */
 function numbersIn(options: TermOptions): Numbers {
   const numbers: Numbers = {};
   for (const name of Object.keys(NUMBERS) as (keyof Numbers)[]) {
@@ -263,7 +270,7 @@ function withoutNulls(numbers: Numbers): Partial<TokenBounds> {
 
 const UNITS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** @returns ISO @throws UserError */
+/** @returns an ISO time @throws UserError */
 function timeIn(text: string, now: number): string {
   const [, amount, unit] = /^(\d{1,5})([mhd])$/.exec(text) ?? [];
   const at = unit === undefined ? Date.parse(text) : now + Number(amount) * UNITS[unit]!;

@@ -3,7 +3,7 @@ import { type Budgets, Limits, type RateLimits, schemaWords } from '../../protoc
 
 type LimitName = keyof RateLimits;
 
-/** By the names of the options as commander has them: which limit each is, and how it is written. */
+/** The limit of each option, and its flag, by the option's name in commander. */
 const OPTIONS = {
   requestsPerMinute: { name: 'requests_per_minute', flag: '--requests-per-minute' },
   tokensPerMinute: { name: 'tokens_per_minute', flag: '--tokens-per-minute' },
@@ -14,7 +14,7 @@ const OPTIONS = {
   running: { name: 'running', flag: '--running' },
 } as const satisfies Record<string, { name: LimitName; flag: string }>;
 
-/** The same of the tenant: for all models alone. */
+/** The limits of the tenant by option: a tenant has them for all models alone. */
 const TENANT_OPTIONS = {
   tenantTokensPerDay: { name: 'tokens_per_day', flag: '--tenant-tokens-per-day' },
   tenantTokensPerMonth: { name: 'tokens_per_month', flag: '--tenant-tokens-per-month' },
@@ -22,17 +22,17 @@ const TENANT_OPTIONS = {
   tenantDollarsPerMonth: { name: 'dollars_per_month', flag: '--tenant-dollars-per-month' },
 } as const satisfies Record<string, { name: keyof Budgets; flag: string }>;
 
-/** Options of `token create` and `token set`, as they are written: `60`, `600,qwen-*=60` by model, `none`. */
+/** The options of `token create` and `token set` as texts: `60`, `600,qwen-*=60` by model, `none`. */
 export type LimitOptions = { [Key in keyof typeof OPTIONS | keyof typeof TENANT_OPTIONS]?: string };
 
-/** All of them. */
+/** The flags of all limits. */
 export const LIMIT_FLAGS = [...Object.values(OPTIONS), ...Object.values(TENANT_OPTIONS)].map(
   ({ flag }) => flag,
 );
 
 /**
- * The limits of a token with those that the options name in the place of what it had of the same kind.
- * @returns null: it has none; undefined: no option names any
+ * Returns the limits of a token, where those that the options name replace earlier ones of the same kind.
+ * @returns null where the token has none; undefined where no option names any
  * @throws UserError that names the option
  */
 export function limitsIn(options: LimitOptions, before: Limits | null): Limits | null | undefined {
@@ -66,7 +66,7 @@ export function limitsIn(options: LimitOptions, before: Limits | null): Limits |
   return isEmpty(all) ? null : all;
 }
 
-/** Those of these options that are there. */
+/** Returns those of these options that are given. */
 function given<Name extends LimitName>(
   known: Record<string, { name: Name; flag: string }>,
   options: Record<string, unknown>,
@@ -84,7 +84,7 @@ const DOLLARS = {
   expected: 'US dollars, 0.01 at the least',
 };
 
-/** None for `none`. @throws UserError */
+/** Returns the amounts in an option's text; none for `none`. @throws UserError */
 function amountsIn(
   text: string,
   name: LimitName,

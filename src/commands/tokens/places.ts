@@ -10,23 +10,23 @@ import {
 import { changeTokenFile, makeToken, readTokenFile, storeToken } from '../../state/tokens.ts';
 import { askQueueJson, type QueueTarget } from '../ask-queue.ts';
 
-/** Where tokens are kept: in the state folder of a queue, or in a queue that runs, which is asked over HTTP. */
+/** A place that keeps tokens: the state folder of a queue, or a running queue, which is called over HTTP. */
 export interface TokenPlace {
   create(name: string, bounds: TokenBounds): Promise<NewSecret>;
   list(): Promise<TokenView[]>;
   set(name: string, changes: TokenChanges): Promise<void>;
   rotate(name: string): Promise<NewSecret>;
   revoke(name: string): Promise<void>;
-  /** What a person is told of a token that was made. */
+  /** The sentence for a person whose token was made. */
   note: string;
   /** Whether the place knows when each token was last used. */
   knowsUse: boolean;
 }
 
-/** Shown this once. */
+/** A new secret, which is shown only once. */
 export type NewSecret = Pick<NewToken, 'token' | 'name'>;
 
-/** @throws UserError in each, as those of state/tokens.ts */
+/** Returns the tokens of a state folder. @throws UserError in each method, as those of state/tokens.ts */
 export function tokensOfFolder(stateDir: string): TokenPlace {
   return {
     note: `${stateDir}/tokens.json keeps its SHA-256. A queue that runs on this folder knows it in a moment, unless it was started without any token.`,
@@ -53,7 +53,7 @@ export function tokensOfFolder(stateDir: string): TokenPlace {
   };
 }
 
-/** @throws UserError in each, as `askQueueJson` */
+/** Returns the tokens of a running queue. @throws UserError in each method, as `askQueueJson` */
 export function tokensOfQueue(target: QueueTarget): TokenPlace {
   const ask = <T>(path: string, init: Parameters<typeof askQueueJson>[2] = {}) =>
     askQueueJson<T>(target, `/api/tokens${path}`, { ...init, scope: 'admin' });

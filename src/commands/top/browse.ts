@@ -7,17 +7,20 @@ import { REQUEST_ORDERS } from './requests.ts';
 import { type ShownFleet, topLines, WORKER_ORDERS } from './screen.ts';
 import type { Screen } from './terminal.ts';
 
-/** While requests are shown, they are asked for so often, ms. */
+/** While requests are shown, they are read every so many ms. */
 const REQUESTS_EVERY_MS = 2000;
 const MOST_REQUESTS = 200;
 
-/** What somebody at a terminal has chosen to see of a fleet and its requests. */
+/** What a person at a terminal has chosen to see of a fleet and its requests. */
 export class Browsing implements Keys {
   readonly #target: QueueTarget;
   #changed: () => void = () => {};
   #state: TopState = FIRST_STATE;
   #requests: RequestRecord[] | string | null = null;
-  /** The one whose course is shown, and its steps, or why they are not there. */
+  /**
+   * The request whose course is shown, and its steps: an error's text where they could not be read; null while they
+   * are read.
+   */
   #course: { request: RequestRecord; steps: LedgerStep[] | string | null } | null = null;
   #asking: NodeJS.Timeout | undefined;
 
@@ -34,7 +37,7 @@ export class Browsing implements Keys {
     return topLines({ ...shown, state: this.#state, requests, course: this.#course }, screen);
   }
 
-  /** @returns whether it goes on */
+  /** @returns false where the key quits */
   press(key: string): boolean {
     const rows = this.#rows();
     const orders =

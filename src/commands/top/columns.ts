@@ -24,7 +24,7 @@ import {
 } from '../../protocol/index.ts';
 import type { Colour, Column } from './terminal.ts';
 
-/** What is shown of workers, pools and launches. Shape and word tell a state; colour only supports them. */
+/** Columns of workers, pools and launches. Shape and word tell a state; colour only supports them. */
 
 const STATES: Record<WorkerState, { shape: string; colour: Colour }> = {
   starting: { shape: '○', colour: 'quiet' },
@@ -39,7 +39,10 @@ const STATES: Record<WorkerState, { shape: string; colour: Colour }> = {
   stopped: { shape: '○', colour: 'quiet' },
 };
 
-/** Calls a worker that runs nothing idle: the first line counts those that run something as ready too. */
+/**
+ * Returns the word for a state. A worker that runs nothing is `idle`: the first line counts those that run something
+ * as ready too.
+ */
 function wordOf(state: WorkerState): string {
   return state === 'ready' ? 'idle' : state;
 }
@@ -100,7 +103,7 @@ export const POOL_COLUMNS: Column<PoolRow>[] = [
   },
 ];
 
-/** The same of a fleet that the scheduler starts and ends. */
+/** The columns of pools in a fleet that the scheduler starts and ends. */
 export const SCALED_COLUMNS: Column<PoolRow>[] = POOL_COLUMNS.flatMap((column) => {
   if (column.title !== 'SLOTS') return [column];
   const of = (title: string, text: (scaling: PoolScaling) => string, drop: number): Column<PoolRow> => ({
@@ -146,7 +149,7 @@ export const LAUNCH_COLUMNS: Column<LaunchRow>[] = [
   { title: 'WHY', text: ({ reason }) => reason, isLeft: true, drop: 4 },
 ];
 
-/** "load 62 % 1 min 12 s of ~2 min 40 s". */
+/** Returns a start's phase, such as "load 62 % 1 min 12 s of ~2 min 40 s". */
 function phaseOf({ state, phase, progress, start, expected_start_ms }: WorkerRow, now: number): string {
   if (state !== 'starting' && state !== 'loading') return '';
   const created = start.created_ms ?? start.engine_started_ms;

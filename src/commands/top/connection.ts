@@ -3,27 +3,27 @@ import type { FleetFrame, FleetView } from '../../protocol/index.ts';
 import { askQueueJson, type QueueTarget } from '../ask-queue.ts';
 
 export interface Watched {
-  /** The newest; its clock is the server's. */
+  /** Called with the newest frame and view, whose clock is the server's. */
   onFrame(frame: FleetFrame, view: FleetView): void;
-  /** "live", or what is the matter. */
+  /** Called with "live", or with what is wrong. */
   onState(state: string): void;
 }
 
 /**
- * The fleet once, by HTTP.
+ * Reads the fleet once, by HTTP.
  * @throws UserError when the queue cannot be reached, or the token may not look
  */
 export function readFleet(target: QueueTarget): Promise<FleetView> {
   return askQueueJson(target, '/api/fleet', { scope: 'read' });
 }
 
-/** Watches until stopped. */
+/** Watches the fleet until the feed is stopped. */
 export function watchFleet(target: QueueTarget, watched: Watched): FleetFeed {
   let told = '';
   const feed = new FleetFeed({
     open: () => openLive(target),
     read: () => readFleet(target),
-    // An operator may put the token right meanwhile: it is tried again like anything else.
+    // A denied token is tried again like any other failure: an operator may correct it meanwhile.
     isDenied: () => false,
     onView: (view, frame) => watched.onFrame(frame, view),
     onConfirmed: () => {},
@@ -41,7 +41,7 @@ function openLive({ url, token, queueId }: QueueTarget): WebSocket {
   const address = new URL(`${url.replace(/\/+$/, '')}/api/fleet/live`);
   address.protocol = address.protocol.replace('http', 'ws');
   if (queueId) address.searchParams.set('queue_id', queueId);
-  // Node's WebSocket takes headers.
+  // Node's WebSocket takes headers, which the type does not have.
   const options = token ? { headers: { authorization: `Bearer ${token}` } } : {};
   return new WebSocket(address, options as unknown as string[]);
 }

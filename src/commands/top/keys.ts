@@ -1,16 +1,16 @@
-/** What `top` shows and how, and what keys make of it. */
+/** This file has the state of what `top` shows, and what keys change in it. */
 
 type TopView = 'fleet' | 'requests' | 'request' | 'help';
 
 export interface TopState {
   view: TopView;
-  /** Only rows in which this stands: of a model, a pool, a worker. */
+  /** The text that shown rows contain, in the name of a model, a pool or a worker. */
   filter: string;
-  /** Keys are text of the filter. */
+  /** Whether keys are text of the filter. */
   isTyping: boolean;
-  /** Index into the sort orders of the view; 0: as they come. */
+  /** The index into the sort orders of the view; 0 for the given order. */
   sort: number;
-  /** Of the requests that are shown. */
+  /** The index of the selected request among those that are shown. */
   selected: number;
 }
 
@@ -22,7 +22,7 @@ export const FIRST_STATE: TopState = {
   selected: 0,
 };
 
-/** What help lists. */
+/** The keys that the help lists. */
 export const KEYS: [keys: string, meaning: string][] = [
   ['f', 'the fleet: pools and workers'],
   ['r', 'requests that have ended, newest first'],
@@ -46,11 +46,11 @@ const BACK: Record<TopView, TopView> = {
 };
 
 /**
- * What a key makes of it.
- * @param key as a terminal sends it
- * @param rows requests that are shown
- * @param orders of the view
- * @returns null: quit
+ * Returns the state after a key.
+ * @param key the key as a terminal sends it
+ * @param rows the number of requests that are shown
+ * @param orders the number of the view's sort orders
+ * @returns null where the key quits
  */
 export function pressed(
   state: TopState,
@@ -98,11 +98,11 @@ function typed(state: TopState, key: string): TopState {
   if (key === '\r') return { ...state, isTyping: false };
   if (key === '\x1b') return { ...state, isTyping: false, filter: '' };
   if (key === '\x7f' || key === '\b') return { ...state, filter: state.filter.slice(0, -1) };
-  // Arrows and the like are no text.
+  // Arrows and other control sequences are no text.
   return /^\P{Cc}+$/u.test(key) ? { ...state, filter: state.filter + key } : state;
 }
 
-/** What one read of a terminal holds, key by key: a paste is many. */
+/** Returns the keys in one read of a terminal: a paste has many. */
 export function keysIn(text: string): string[] {
   const keys: string[] = [];
   for (let rest = text; rest !== ''; rest = rest.slice(keys.at(-1)!.length)) {
@@ -112,7 +112,7 @@ export function keysIn(text: string): string[] {
   return keys;
 }
 
-/** Whether the filter lets a row with these names through. */
+/** Returns whether a row with these names passes the filter. */
 export function matches(filter: string, names: readonly (string | null)[]): boolean {
   const wanted = filter.toLowerCase();
   return names.some((name) => name?.toLowerCase().includes(wanted));

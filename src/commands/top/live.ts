@@ -10,11 +10,11 @@ const SHOW_SCREEN = '\x1b[?1049h\x1b[?25l';
 const LEAVE_SCREEN = '\x1b[?25h\x1b[?1049l';
 const REDRAW_MS = 1000;
 
-/** What keys do to what is drawn. */
+/** A handler of keys that changes what is drawn. */
 export interface Keys {
-  /** @returns whether it goes on */
+  /** @returns false where the key quits */
   press(key: string): boolean;
-  /** @param changed to be called when something else is to be drawn */
+  /** @param changed called when something else is to be drawn */
   onChange(changed: () => void): void;
   stop(): void;
 }
@@ -68,7 +68,7 @@ export async function drawLive(
   }
 }
 
-/** Reads keys as they are pressed. @returns gives the terminal back */
+/** Reads keys as they are pressed. @returns a function that gives the terminal back */
 function readKeys(onKey: (key: string) => void, isWanted: boolean): () => void {
   const { stdin } = process;
   if (!isWanted || !stdin.isTTY) return () => {};
@@ -86,7 +86,7 @@ function readKeys(onKey: (key: string) => void, isWanted: boolean): () => void {
   };
 }
 
-/** @param quit where something else than a signal may end it */
+/** @param quit resolves where something else than a signal ends it */
 export async function untilStopped(connection: { stop(): void }, quit?: Promise<void>): Promise<number> {
   const signals = endSignals();
   await Promise.race([signals.first, ...(quit ? [quit] : [])]);

@@ -5,7 +5,7 @@ import type { RequestRecord } from '../../protocol/index.ts';
 import { traceText } from '../trace.ts';
 import { type Colour, type Column, clean, colour, cut, type Screen, table } from './terminal.ts';
 
-/** Requests that have ended, and the course of one. */
+/** Requests that have ended, and the course of one, as lines of text. */
 
 const OUTCOMES: Record<string, Colour> = { succeeded: 'good', failed: 'bad', expired: 'bad' };
 
@@ -30,7 +30,7 @@ const COLUMNS: Column<RequestRecord>[] = [
   { title: 'ERROR', text: ({ error }) => error ?? '', isLeft: true, drop: 7 },
 ];
 
-/** Orders of the requests, by name; the first is as they come. */
+/** The sort orders of the requests, by name; the first is the order in which they come. */
 export const REQUEST_ORDERS: [name: string, value: (request: RequestRecord) => number][] = [
   ['newest', ({ ended_at }) => ended_at],
   ['total time', ({ total_ms }) => total_ms],
@@ -38,7 +38,7 @@ export const REQUEST_ORDERS: [name: string, value: (request: RequestRecord) => n
   ['tokens out', ({ tokens_out }) => tokens_out ?? 0],
 ];
 
-/** A table of which one row is marked and in view. */
+/** Returns a table of requests in which one row is marked and in view. */
 export function requestLines(
   requests: readonly RequestRecord[],
   selected: number,
@@ -56,7 +56,7 @@ export function requestLines(
 const BARS = { wait: '·', prefill: '▒', decode: '█', run: '█' } as const;
 const BAR_COLUMNS = 50;
 
-/** A request, its attempts to scale, and its ledger step by step. @param steps null: they are being asked for */
+/** Returns a request, its attempts to scale, and its ledger step by step. @param steps null while they are read */
 export function courseLines(
   request: RequestRecord,
   steps: readonly LedgerStep[] | string | null,
@@ -85,7 +85,7 @@ export function courseLines(
 function laneLine({ attempt, worker_id, spans, end }: Lane, from: number, to: number): string {
   const at = (ms: number) => Math.round(((ms - from) / (to - from)) * BAR_COLUMNS);
   let bar = ' '.repeat(at(spans[0]?.from ?? from));
-  // What is too short to be seen is seen all the same.
+  // A span too short to be seen still gets one column.
   for (const { to: ends, activity } of spans.filter((span) => span.to > span.from))
     bar = bar.padEnd(Math.max(bar.length + 1, at(ends)), BARS[activity]);
   const who = attempt === 0 ? 'no attempt' : `attempt ${attempt} ${worker_id ?? ''}`;

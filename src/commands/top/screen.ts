@@ -8,25 +8,28 @@ import { KEYS, matches, type TopState } from './keys.ts';
 import { courseLines, REQUEST_ORDERS, requestLines } from './requests.ts';
 import { clean, colour, cut, type Screen, table } from './terminal.ts';
 
-/** A fleet and its requests as lines of text. */
+/** A fleet that is drawn as lines of text. */
 
 export interface ShownFleet {
   view: FleetView;
   /** Epoch ms of the server's clock. */
   now: number;
-  /** How fresh it is: "live", "reconnecting in 3 s". */
+  /** How fresh the view is: "live", "reconnecting in 3 s". */
   connection: string;
 }
 
-/** What a terminal shows that takes keys. */
+/** What a terminal that takes keys shows. */
 export interface Shown extends ShownFleet {
   state: TopState;
-  /** Those that the filter lets through, in their order; a text: why there are none; null: they are being asked for. */
+  /**
+   * The requests that pass the filter, in their order; an error's text where they could not be read; null while they
+   * are read.
+   */
   requests: RequestRecord[] | string | null;
   course: { request: RequestRecord; steps: LedgerStep[] | string | null } | null;
 }
 
-/** Orders of the workers, by name. */
+/** The sort orders of the workers, by name. */
 export const WORKER_ORDERS: [name: string, value: (worker: WorkerRow) => number | string][] = [
   ['trouble', ({ state, worker_id }) => `${TROUBLE[state]} ${worker_id}`],
   ['name', ({ worker_id }) => worker_id],
@@ -36,7 +39,7 @@ export const WORKER_ORDERS: [name: string, value: (worker: WorkerRow) => number 
   ['KV cache', ({ kv_cache_usage }) => -(kv_cache_usage ?? -1)],
 ];
 
-/** As many lines as the screen has, none wider than it, the last of them the keys. */
+/** Returns as many lines as the screen has, none wider than it; the last one shows the keys. */
 export function topLines(shown: Shown, screen: Screen): string[] {
   const body = bodyLines(shown, { ...screen, rows: screen.rows - 1 }).slice(0, screen.rows - 1);
   const room = Array.from({ length: Math.max(0, screen.rows - 1 - body.length) }, () => '');
@@ -60,7 +63,7 @@ function bodyLines(shown: Shown, screen: Screen): string[] {
   }
 }
 
-/** The fleet as far as the filter lets it through, its workers in the order that was chosen. */
+/** Returns the part of the fleet that passes the filter, its workers in the chosen order. */
 function chosen({ view, state: { filter, sort } }: Shown): FleetView {
   const [, value] = WORKER_ORDERS[sort] ?? WORKER_ORDERS[0]!;
   const compare = (a: number | string, b: number | string) => (a < b ? -1 : a > b ? 1 : 0);
@@ -89,7 +92,7 @@ function footerOf({ state: { view, filter, isTyping, sort }, connection }: Shown
   ].join(' · ');
 }
 
-/** As many lines as the screen has, none wider than it. */
+/** Returns at most as many lines as the screen has, none wider than it. */
 export function fleetLines({ view, now, connection }: ShownFleet, screen: Screen): string[] {
   const { summary, attention, pools, workers, launches, scaling } = view;
   const head = [

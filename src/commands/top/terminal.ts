@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from 'node:util';
 import { printable } from '../../protocol/text.ts';
 
-/** Tables of text for a terminal, no wider than it. */
+/** The size of a terminal, which tables of text must fit. */
 
 export interface Screen {
   columns: number;
@@ -12,9 +12,9 @@ export interface Screen {
 export interface Column<Row> {
   title: string;
   text(row: Row, now: number): string;
-  /** Text rather than numbers. */
+  /** Whether the column has text rather than numbers, and is aligned to the left. */
   isLeft?: boolean;
-  /** Of those that do not fit, the highest go first; 0: never. */
+  /** Where columns do not fit, those with the highest number are dropped first; 0 is never dropped. */
   drop: number;
   colour?(row: Row): Colour;
 }
@@ -48,7 +48,7 @@ export function table<Row>(
   ];
 }
 
-/** Columns are dropped until the rest fits; the last one may be cut. */
+/** Drops columns until the rest fits; the last one may be cut. */
 function fitting<Filled extends { column: { drop: number }; width: number }>(
   all: Filled[],
   columns: number,
@@ -68,7 +68,7 @@ export type Colour = 'good' | 'busy' | 'bad' | 'quiet';
 const ESCAPE = '\x1b';
 const RESET = `${ESCAPE}[0m`;
 
-/** SGR codes: of the terminal's own sixteen colours, so that its theme decides. */
+/** The SGR codes of the terminal's own sixteen colours, so that its theme decides. */
 const CODES: Record<Colour, number> = { good: 32, busy: 33, bad: 31, quiet: 2 };
 
 export function colour({ hasColours }: Screen, name: Colour, text: string): string {
@@ -82,7 +82,7 @@ export function clean(text: string): string {
 
 const SEQUENCE_OR_CHARACTER = new RegExp(`${ESCAPE}\\[\\d+m|.`, 'gsu');
 
-/** To so many characters on the screen; sequences of colour take none. */
+/** Cuts a line to so many characters on the screen; sequences of colour take none. */
 export function cut(line: string, columns: number): string {
   if (stripVTControlCharacters(line).length <= columns) return line;
   let width = 0;
