@@ -9,7 +9,7 @@ const OURS = /^(?:CASOLA|ENGINE|GATEWAY|QUEUE|VLLM|WORKER)_/;
  * names is so near to one of ours.
  */
 const MOST_LETTERS_OFF = 2;
-/** The variables that commands read which have options for them. */
+/** Further variables, which commands read in place of an option. */
 const OF_COMMANDS = ['QUEUE_URL'];
 
 /** Returns a line for each variable that nothing reads and that is spelt almost like one that something does. */

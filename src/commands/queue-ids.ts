@@ -1,8 +1,8 @@
 import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
 
 /**
- * Returns the ids of queues that may exist: the queue of this machine's workers needs no permission by name, nor does
- * that of callers that name none.
+ * Returns the ids of the queues that may exist, with the queues of this machine's workers and of callers that name
+ * none, which need no permission.
  */
 export function queueIds(env: NodeJS.ProcessEnv): string | undefined {
   const own = env.CASOLA_QUEUE_ID;

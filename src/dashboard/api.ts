@@ -1,9 +1,9 @@
 import { at } from './router.ts';
 
-/** What the API answered instead of what was asked for. */
+/** The error that the API answered in place of the result. */
 export class ApiFailure extends Error {
   override name = 'ApiFailure';
-  /** 0: nothing answered. */
+  /** The answer's HTTP status; 0 where nothing answered. */
   readonly status: number;
   readonly code: string | null;
   constructor(status: number, message: string, code: string | null) {
@@ -14,7 +14,7 @@ export class ApiFailure extends Error {
 }
 
 /**
- * Asks this page's own gateway.
+ * Calls this page's own gateway and returns its answer's value.
  * @param path without a slash first: `api/fleet`
  * @throws ApiFailure
  */
@@ -22,7 +22,7 @@ export async function ask<T>(path: string, init: RequestInit = {}): Promise<T> {
   return parse(await (await request(path, init)).text()) as T;
 }
 
-/** The same, with its body still to be read. @throws ApiFailure */
+/** Calls this page's own gateway and returns its response, whose body is still to be read. @throws ApiFailure */
 export async function request(path: string, init: RequestInit = {}): Promise<Response> {
   let response: Response;
   try {

@@ -22,7 +22,7 @@ import { TryView } from './views/try.tsx';
 import { UsageView } from './views/usage.tsx';
 import { WorkerView } from './views/worker.tsx';
 
-/** A view that is about all of a kind, and one that is about one of them. */
+/** A view's components: `all` shows all of a kind, `one` shows one of them. */
 interface Drawn {
   all?: FunctionComponent;
   one?: FunctionComponent<{ id: string }>;
@@ -42,7 +42,7 @@ const DRAWN = new Map<string, Drawn>([
   ['audit', { all: AuditView }],
 ]);
 
-// Tabs and histories are told apart by it.
+// The title tells tabs and entries of the history apart.
 effect(() => {
   const [view = '', id] = segments.value;
   document.title = `${id ?? VIEWS[view]?.name ?? 'No such page'} · worker-vllm`;

@@ -1,21 +1,22 @@
 /**
- * The page's files as one block of bytes, so that a runtime embeds one module whatever the files are called: the
- * length of the head in four bytes, the head as JSON, then the bytes of all files one after the other.
+ * One of the page's files. They are packed into one block of bytes, so that a runtime embeds one module whatever the
+ * files are called: the length of the head in four bytes, the head as JSON, then the bytes of all files one after the
+ * other.
  */
 
 export interface PageFile {
-  /** With a hash of what is in it: `main-3F2A.js`. */
+  /** The file's name, with a hash of its content: `main-3F2A.js`. */
   name: string;
   contentType: string;
-  /** As it is, and compressed by brotli. */
+  /** The file's bytes; `brotli` has them compressed. */
   plain: Uint8Array;
   brotli: Uint8Array;
 }
 
 export interface Page {
-  /** Changes with every file of it. */
+  /** The page's version, which changes with every file. */
   version: string;
-  /** `index.html`, in which `{{root}}` stands for the way from the address shown to the page's root. */
+  /** The text of `index.html`, in which `{{root}}` stands for the path from the shown address to the page's root. */
   index: string;
   files: PageFile[];
 }
@@ -52,7 +53,7 @@ export function packPage({ version, index, files }: Page): Uint8Array {
   return packed;
 }
 
-/** The files are views of `packed`, not copies. */
+/** Returns the page in `packed`; its files are views of those bytes, not copies. */
 export function unpackPage(packed: ArrayBuffer): Page {
   let at = LENGTH_BYTES;
   const next = (length: number) => {

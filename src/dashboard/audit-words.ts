@@ -1,6 +1,6 @@
 import type { AuditAction, AuditEntry } from '../protocol/audit.ts';
 
-/** What the audit tells, in words. */
+/** The actions of the audit, in words. */
 export const ACTION_WORDS: Record<AuditAction, string> = {
   'token.create': 'made a token',
   'token.change': 'changed a token',
@@ -23,21 +23,21 @@ export const ACTION_WORDS: Record<AuditAction, string> = {
   'queue.purge': 'purged the queue',
 };
 
-/** Whose it was: a token, or where there is none, why. */
+/** Returns the name of the token that acted or, where there is none, why. */
 export function actorInWords({ actor, route }: Pick<AuditEntry, 'actor' | 'route'>): string {
   return actor ?? (route === 'token file' ? 'a token file' : 'no token asked for');
 }
 
-/** The target and the time of the entry say them. */
+/** Fields that are left out: the target and the time of the entry show them. */
 const SAID_ALREADY = ['name', 'created_at', 'text'];
 
 /**
- * What became another, a clause for each field: `scopes read → submit`. Of what was there before alone or came to be,
- * its fields.
+ * Returns what an action changed, a clause for each field: `scopes read → submit`. Of a thing that was made or
+ * removed, it returns the fields.
  */
 export function changeInWords({ before, after }: Pick<AuditEntry, 'before' | 'after'>): string {
   const [was, is] = [fieldsOf(before), fieldsOf(after)];
-  // A fleet's file tells what has changed in sentences.
+  // The audit records the changes of a fleet's file in sentences.
   if (Array.isArray(is.changes)) return is.changes.join('; ');
   const names = [...new Set([...Object.keys(was), ...Object.keys(is)])].filter(
     (name) => !SAID_ALREADY.includes(name),
@@ -51,7 +51,7 @@ export function changeInWords({ before, after }: Pick<AuditEntry, 'before' | 'af
   return clauses.join(', ');
 }
 
-/** A token's entries in a file are a list, of one as a rule. */
+/** Returns the fields of a value. A token's entries in a file are a list, usually of one. */
 function fieldsOf(value: unknown): Record<string, unknown> {
   const one = Array.isArray(value) && value.length === 1 ? value[0] : value;
   if (typeof one === 'object' && one !== null && !Array.isArray(one)) return { ...one };

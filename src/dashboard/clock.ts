@@ -1,15 +1,15 @@
 import { computed, signal } from '@preact/signals';
 
-/** What the server's clock is ahead of this machine's, ms: learnt from whatever it sends. */
+/** How far the server's clock is ahead of this machine's, ms: learnt from whatever the server sends. */
 let offset = 0;
 
 /** Epoch ms by the server's clock; changes once a second while the tab is visible. */
 export const now = signal(Date.now());
 
-/** @param at when the server made what has just arrived, epoch ms */
+/** Learns the server's clock. @param at when the server made what has just arrived, epoch ms */
 export function learnClock(at: number): void {
   const next = at - Date.now();
-  // What an answer takes on its way makes the server's clock look late, never early.
+  // The time that an answer travels makes the server's clock look late, never early.
   if (next > offset || Math.abs(next - offset) > 2000) offset = next;
   tick();
 }
@@ -30,7 +30,7 @@ export function switchUtc(): void {
 
 export const timeZone = computed(() => (isUtc.value ? 'UTC' : undefined));
 
-/** One timer for all that ticks on the page. */
+/** Starts the one timer for everything that ticks on the page. */
 export function startClock(): void {
   setInterval(() => {
     if (!document.hidden) tick();

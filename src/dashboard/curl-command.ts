@@ -1,10 +1,10 @@
-/** A longer one is no argument to a program: Linux takes 128 KiB. */
+/** The longest argument that a command gets: Linux takes 128 KiB. */
 const MOST_ARGUMENT_CHARACTERS = 40_000;
 
 /**
- * A command to be pasted into a shell.
- * @param asksForToken whether the queue asks for one: it is taken from the environment
- * @param body of a POST; left out: a GET
+ * Returns a command to be pasted into a shell.
+ * @param asksForToken whether the queue asks for a token, which the command takes from the environment
+ * @param body the body of a POST; left out for a GET
  */
 export function curlCommand(url: string, asksForToken: boolean, body?: unknown): string {
   const lines = [`curl ${quoted(url)}`];
@@ -13,7 +13,7 @@ export function curlCommand(url: string, asksForToken: boolean, body?: unknown):
   const text = JSON.stringify(body, null, 2);
   lines.push(`-H 'Content-Type: application/json'`);
   if (text.length <= MOST_ARGUMENT_CHARACTERS) return [...lines, `-d ${quoted(text)}`].join(' \\\n  ');
-  // No line of JSON is that word.
+  // No line of JSON is the word END.
   return `${[...lines, `-d @- <<'END'`].join(' \\\n  ')}\n${text}\nEND`;
 }
 

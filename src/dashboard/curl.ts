@@ -3,7 +3,7 @@ import { at } from './router.ts';
 import { session } from './session.ts';
 
 /**
- * A command that asks what the page asked, to be pasted into a shell.
+ * Returns a command that makes the page's own call, to be pasted into a shell.
  * @param path without a slash first
  */
 export function curlOf(path: string): string {

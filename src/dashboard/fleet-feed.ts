@@ -3,10 +3,11 @@ import type { FleetFrame, FleetView, FleetViewerFrame } from '../protocol/fleet-
 import { applyFrame } from './frames.ts';
 
 /**
+ * The state of the feed:
  * - `connecting`: nothing came over the WebSocket yet
- * - `live`: by the WebSocket
+ * - `live`: views come over the WebSocket
  * - `polling`: something between here and the queue refuses WebSockets
- * - `lost`: it was one of these, and is tried again
+ * - `lost`: the feed was in one of these states, and tries again
  * - `denied`: the API wants another token; only `retry` tries again
  *
  * connecting → live | polling | lost | denied; live, polling → lost | denied; lost, denied → live | polling.
@@ -16,28 +17,28 @@ export type FeedState = 'connecting' | 'live' | 'polling' | 'lost' | 'denied';
 export interface FleetFeedPorts {
   /** Dials `/api/fleet/live`. */
   open(): WebSocket;
-  /** `GET /api/fleet`. */
+  /** Reads `GET /api/fleet`. */
   read(signal: AbortSignal): Promise<FleetView>;
-  /** Whether what `read` threw says that another token is wanted. */
+  /** Returns whether an error that `read` threw says that another token is wanted. */
   isDenied(error: unknown): boolean;
-  /** The newest view, and the frame that brought it. */
+  /** Called with the newest view, and the frame that brought it. */
   onView(view: FleetView, frame: FleetFrame): void;
-  /** The server is there and has nothing newer. */
+  /** Called where the server answers and has nothing newer. */
   onConfirmed(): void;
   /**
-   * @param retryAtMs when the next try comes, by this machine's clock; null: none is planned
-   * @param error what `read` threw last; null: nothing was asked, or it answered
+   * @param retryAtMs when the next try comes, by this machine's clock; null where none is planned
+   * @param error what `read` last threw; null where it was not called, or succeeded
    */
   onState(state: FeedState, retryAtMs: number | null, error: unknown): void;
 }
 
-/** A frame or an answer to a ping is due in this time, ms; a proxy may have dropped the connection unsaid. */
+/** A frame or an answer to a ping is due within this many ms; a proxy may have dropped the connection silently. */
 const SILENCE_MS = 25_000;
 const PING_MS = 10_000;
 const POLL_MS = 5_000;
-/** Upgrades that fail before polling takes over. */
+/** After this many failed upgrades polling takes over. */
 const SOCKET_TRIES = 3;
-/** While polling, a socket is tried again after so many ms. */
+/** While polling, a socket is tried again after this many ms. */
 const RETRY_SOCKET_MS = 60_000;
 const BACKOFF_MS = { first: 500, most: 10_000 };
 
@@ -49,7 +50,7 @@ export class FleetFeed {
   #socket: WebSocket | null = null;
   #isHidden = false;
   #isStopped = false;
-  /** Dials that brought nothing, in a row. */
+  /** The number of dials in a row that brought nothing. */
   #failures = 0;
   #heardAt = 0;
   #isPinged = false;
@@ -61,7 +62,7 @@ export class FleetFeed {
     this.#ports = ports;
   }
 
-  /** @param known what was read of the API before: the socket then brings only what changed since */
+  /** @param known a view that was read from the API before: the socket then brings only what changed since */
   start(known: FleetView | null = null): void {
     if (known) this.#show(known, { type: 'full', view: known }, 'connecting');
     this.#connect();
@@ -75,7 +76,7 @@ export class FleetFeed {
     this.#hangUp();
   }
 
-  /** The page is hidden: the feed asks for nothing. */
+  /** Pauses the feed while the page is hidden. */
   hide(): void {
     this.#isHidden = true;
     this.#send({ type: 'pause' });
@@ -113,7 +114,7 @@ export class FleetFeed {
     socket.onmessage = ({ data }) => {
       if (this.#socket === socket) this.#take(String(data));
     };
-    // Told by its close event too.
+    // The close event reports an error too.
     socket.onerror = () => {};
     socket.onclose = () => {
       if (this.#socket !== socket) return;
@@ -128,7 +129,7 @@ export class FleetFeed {
     socket?.close();
   }
 
-  /** Says what is known here, so that only what changed since has to come. */
+  /** Sends the version of the known view, so that only what changed since has to come. */
   #watch(): void {
     const view = this.#view;
     this.#send({ type: 'watch', ...(view && { epoch: view.epoch, version: view.version }) });
@@ -162,7 +163,7 @@ export class FleetFeed {
     this.#ports.onState(state, retryAtMs, error);
   }
 
-  /** A browser does not tell why an upgrade failed, so the API is asked. */
+  /** Calls the API, since a browser does not tell why an upgrade failed. */
   async #afterClose(): Promise<void> {
     this.#failures += 1;
     let error: unknown = null;
@@ -216,7 +217,7 @@ export class FleetFeed {
   #watchSilence(): void {
     if (!this.#isOpen || this.#isHidden) return;
     if (Date.now() - this.#heardAt > SILENCE_MS) return this.#socket?.close();
-    // None before the last one was answered.
+    // No ping is sent before the last one was answered.
     if (this.#isPinged) return;
     this.#isPinged = true;
     this.#socket?.send('ping');

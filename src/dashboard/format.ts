@@ -1,21 +1,21 @@
 import * as spelled from '../protocol/duration.ts';
 
-/** What stands for a value that is not known; never 0. */
+/** The sign for a value that is not known; never 0. */
 export const UNKNOWN = '–';
 
 type Known<T> = T | null | undefined;
 
-/** `850 ms`, `4.2 s`, `1 min 05 s`, `12 min`, `3 h 12 min`, `2 d 4 h`. */
+/** Returns a duration such as `850 ms`, `4.2 s`, `1 min 05 s`, `12 min`, `3 h 12 min`, `2 d 4 h`. */
 export function duration(ms: Known<number>): string {
   return ms == null || !Number.isFinite(ms) ? UNKNOWN : spelled.duration(ms);
 }
 
-/** An age that ticks: whole seconds at its smallest. */
+/** Returns an age that ticks: in whole seconds at its smallest. */
 export function age(ms: Known<number>): string {
   return ms == null || !Number.isFinite(ms) ? UNKNOWN : spelled.age(ms);
 }
 
-/** `1,284`. */
+/** Returns a whole number such as `1,284`. */
 export function count(value: Known<number>): string {
   return value == null || !Number.isFinite(value) ? UNKNOWN : Math.round(value).toLocaleString('en-US');
 }
@@ -28,11 +28,11 @@ const SCALES: [number, string][] = [
   [1, ''],
 ];
 
-/** Three significant figures: `0.42`, `9.5`, `312`, `12.4 k`, `1.2 M`. */
+/** Returns a number with three significant figures: `0.42`, `9.5`, `312`, `12.4 k`, `1.2 M`. */
 export function amount(value: Known<number>): string {
   if (value == null || !Number.isFinite(value)) return UNKNOWN;
   const size = Math.abs(value);
-  // What rounds to the next unit is shown in it.
+  // A value that rounds to the next unit is shown in that unit.
   const [scale, unit] = SCALES.find(([from]) => size >= from * 0.9995) ?? [1, ''];
   return `${threeFigures(value / scale)}${unit}`;
 }
@@ -43,7 +43,7 @@ function threeFigures(value: number): string {
   return size < 0.005 ? '0' : value.toFixed(size >= 0.995 ? 1 : 2);
 }
 
-/** So many in a span: `12.4 k/s`, `3.1/s`, and where that would be nothing, `4/min` or `4/h`. */
+/** Returns the rate of a count in a span: `12.4 k/s`, `3.1/s`, and where that would be nothing, `4/min` or `4/h`. */
 export function rate(counted: Known<number>, seconds: number): string {
   if (counted == null || !Number.isFinite(counted)) return UNKNOWN;
   const aSecond = counted / seconds;
@@ -53,32 +53,32 @@ export function rate(counted: Known<number>, seconds: number): string {
   return `${count(Math.max(1, aSecond * 3600))}/h`;
 }
 
-/** `3.4 k/s`. */
+/** Returns a rate such as `3.4 k/s`. */
 export function perSecond(value: Known<number>): string {
   return value == null ? UNKNOWN : `${amount(value)}/s`;
 }
 
-/** `3.4 k tokens/s`. */
+/** Returns a rate such as `3.4 k tokens/s`. */
 export function tokenRate(aSecond: Known<number>): string {
   return `${amount(aSecond)} tokens/s`;
 }
 
-/** `1.2 s, n 340`: a percentile, and of how many. */
+/** Returns a percentile and its number of measurements: `1.2 s, n 340`. */
 export function percentile(ms: Known<number>, n: Known<number>): string {
   return ms == null ? UNKNOWN : `${duration(ms)}, n ${many(n)}`;
 }
 
-/** How many of something, however many: `20`, `12.4 k`. */
+/** Returns a count of any size: `20`, `12.4 k`. */
 export function many(value: Known<number>): string {
   return value != null && Math.abs(value) < 999.5 ? count(value) : amount(value);
 }
 
-/** GB are 10⁹ bytes. */
+/** Returns a size in bytes; GB are 10⁹ bytes. */
 export function bytes(value: Known<number>): string {
   return value == null ? UNKNOWN : `${amount(value)}${Math.abs(value) >= 999.5 ? '' : ' '}B`;
 }
 
-/** `61/80 GB`. */
+/** Returns used and total memory, such as `61/80 GB`. */
 export function memory(used: Known<number>, total: Known<number>): string {
   if (used == null && total == null) return UNKNOWN;
   const gigabytes = (value: Known<number>) => (value == null ? UNKNOWN : String(Math.round(value / 1e9)));
@@ -88,30 +88,33 @@ export function memory(used: Known<number>, total: Known<number>): string {
 /** @param share from 0 to 1 */
 export function percent(share: Known<number>): string {
   if (share == null || !Number.isFinite(share)) return UNKNOWN;
-  // Neither all nor nothing is claimed before it is so.
+  // Neither all nor nothing is shown before it is true.
   const rounded = Math.round(share * 100);
   if (rounded === 100 && share < 1) return '99 %';
   if (rounded === 0 && share > 0) return '<1 %';
   return `${rounded} %`;
 }
 
-/** `$1.84/h`. */
+/** Returns a price such as `$1.84/h`. */
 export function price(dollarsAnHour: Known<number>): string {
   return dollarsAnHour == null ? UNKNOWN : `$${dollarsAnHour.toFixed(2)}/h`;
 }
 
-/** `$12.40`, `<$0.01`. */
+/** Returns an amount such as `$12.40` or `<$0.01`. */
 export function money(dollars: Known<number>): string {
   if (dollars == null || !Number.isFinite(dollars)) return UNKNOWN;
   return dollars > 0 && dollars < 0.005 ? '<$0.01' : `$${dollars.toFixed(2)}`;
 }
 
-/** The first 12 characters of an id, as lists show it. */
+/** Returns the first 12 characters of an id, as lists show it. */
 export function shortId(id: string): string {
   return id.length > 12 ? `${id.slice(0, 12)}…` : id;
 }
 
-/** `14:02:11 CET`, with the day before it where that is another. @param timeZone left out: this machine's */
+/**
+ * Returns a time such as `14:02:11 CET`, after its day where that is not today. @param timeZone left out for this
+ * machine's
+ */
 export function exactTime(at: Known<number>, timeZone?: string, now = Date.now()): string {
   if (at == null) return UNKNOWN;
   const { day, time } = formatters(timeZone);
@@ -119,7 +122,7 @@ export function exactTime(at: Known<number>, timeZone?: string, now = Date.now()
   return date === day.format(now) ? time.format(at) : `${date} ${time.format(at)}`;
 }
 
-/** `14:02:11 CET`. */
+/** Returns a time such as `14:02:11 CET`. */
 export function clockTime(at: number, timeZone?: string): string {
   return formatters(timeZone).time.format(at);
 }
@@ -129,7 +132,7 @@ interface Formatters {
   time: Intl.DateTimeFormat;
 }
 
-/** Making one takes longer than all else in drawing a row. */
+/** The formatters by time zone: making one takes longer than all else in drawing a row. */
 const made = new Map<string | undefined, Formatters>();
 
 function formatters(timeZone: string | undefined): Formatters {
@@ -151,7 +154,7 @@ function formatters(timeZone: string | undefined): Formatters {
   return formatters;
 }
 
-/** `1 worker`, `3 workers`. */
+/** Returns a count with its noun: `1 worker`, `3 workers`. */
 export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`;
 }

@@ -1,6 +1,9 @@
 import type { FleetFrame, FleetView } from '../protocol/fleet-view.ts';
 
-/** The view after a frame; rows that it does not name stay the same objects. Null: a frame is missing before it. */
+/**
+ * Returns the view after a frame, or null where a frame before it is missing; rows that the frame does not name stay
+ * the same objects.
+ */
 export function applyFrame(view: FleetView | null, frame: FleetFrame): FleetView | null {
   if (frame.type === 'full') return frame.view;
   if (!view) return null;

@@ -1,8 +1,8 @@
 import type { GpuReading } from '../protocol/heartbeat.ts';
 
-/** All GPUs of a machine as one: memory and power added, utilization as the mean, the highest temperature. */
+/** The GPUs of a machine as one: memory and power added, utilization as the mean, the highest temperature. */
 export interface GpuTotals {
-  /** `H100 ×2`; null: none is known. */
+  /** The GPUs' name and number, such as `H100 ×2`; null where none is known. */
   name: string | null;
   memoryUsed: number | null;
   memoryTotal: number | null;
@@ -32,7 +32,7 @@ function nameOf(gpus: readonly GpuReading[]): string | null {
   return gpus.length > 1 ? `${shortGpuName(name)} ×${gpus.length}` : shortGpuName(name);
 }
 
-/** `NVIDIA H100 80GB HBM3` is H100: what people call it. */
+/** Returns the name that people use: `NVIDIA H100 80GB HBM3` is H100. */
 export function shortGpuName(name: string): string {
   const own = name
     .replace(/^(?:NVIDIA|AMD|Intel(?:\(R\))?)\s+/i, '')

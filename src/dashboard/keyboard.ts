@@ -2,12 +2,12 @@ import { signal } from '@preact/signals';
 import { switchUtc } from './clock.ts';
 import { go, VIEWS } from './router.ts';
 
-/** Paths of views by the second key, after `g`. */
+/** The paths of views by the second key, after `g`. */
 const PATHS = new Map(
   Object.entries(VIEWS).flatMap(([path, { key }]): [string, string][] => (key ? [[key, path]] : [])),
 );
 
-/** What the help lists; the keys work as soon as the page is loaded. */
+/** The shortcuts that the help lists; they work as soon as the page is loaded. */
 export const SHORTCUTS: [keys: string, meaning: string][] = [
   ['/', 'search'],
   ...[...PATHS].map(([key, path]): [string, string] => [`g ${key}`, VIEWS[path]!.name.toLowerCase()]),
@@ -22,14 +22,14 @@ export const SHORTCUTS: [keys: string, meaning: string][] = [
 
 export const isHelpOpen = signal(false);
 
-/** The second key of a pair counts for so long, ms. */
+/** The second key of a pair counts for this many ms. */
 const PAIR_MS = 1500;
 
-/** What a table with rows does on `j` and `k`; the one shown last counts. */
+/** A table's action on `j` and `k`; the table that was shown last has them. */
 export type MoveRow = (by: 1 | -1) => void;
 let moveRow: MoveRow | null = null;
 
-/** @returns takes it away again */
+/** Sets the action on `j` and `k`. @returns a function that removes it */
 export function onMoveRow(move: MoveRow): () => void {
   moveRow = move;
   return () => {
@@ -59,7 +59,7 @@ function isTyping(target: EventTarget | null): boolean {
   return target instanceof Element && target.matches('input, textarea, select, [contenteditable]');
 }
 
-/** @returns whether the key means something */
+/** @returns whether the key has a meaning */
 function act(key: string): boolean {
   switch (key) {
     case '/':
@@ -86,7 +86,7 @@ function act(key: string): boolean {
   }
 }
 
-/** Of the row that has the focus, else of what the view is about. */
+/** Copies the id of the focused row, else that of the view's subject. */
 function copyId(): boolean {
   const row = document.activeElement?.closest<HTMLElement>('[data-id]');
   const id = (row ?? document.querySelector<HTMLElement>('main [data-id]:not(tr)'))?.dataset.id;

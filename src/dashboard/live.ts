@@ -8,18 +8,18 @@ import { at } from './router.ts';
 export const connection = signal<FeedState>('connecting');
 /** The newest view of the fleet; null before the first. */
 export const fleet = signal<FleetView | null>(null);
-/** Epoch ms of this machine when the next try comes; null: none is planned. */
+/** When the next try comes, epoch ms of this machine; null where none is planned. */
 export const retryAt = signal<number | null>(null);
-/** Why nothing is shown, where the API says why. */
+/** The API's answer that says why nothing is shown. */
 export const denial = signal<ApiFailure | null>(null);
-/** When the server last told that the view holds, epoch ms of its clock. */
+/** When the server last confirmed the view, epoch ms of its clock. */
 const confirmedAt = signal<number | null>(null);
-/** How old what is shown is, ms; null before the first view. */
+/** The age of what is shown, ms; null before the first view. */
 export const dataAge = computed(() =>
   confirmedAt.value === null ? null : Math.max(0, now.value - confirmedAt.value),
 );
 
-/** The first view is waited for no longer. */
+/** The first view is awaited for at most this many ms. */
 const FIRST_VIEW_MS = 5000;
 
 const feed = new FleetFeed({
@@ -47,11 +47,11 @@ const feed = new FleetFeed({
 });
 
 /**
- * Keeps `fleet` current until the page is closed. The document has asked for the first view already, beside these
- * programs, and it comes compressed, which frames of a WebSocket are not.
+ * Keeps `fleet` current until the page is closed. The document has requested the first view already, while these
+ * programs loaded, and it comes compressed, which frames of a WebSocket are not.
  */
 export async function startLive(): Promise<void> {
-  // The feed asks again where there is none, and says why.
+  // Where the first view does not come, the feed reads it again, and reports why.
   const signal = AbortSignal.timeout(FIRST_VIEW_MS);
   const first = await ask<FleetView>('api/fleet', { signal }).catch(() => null);
   if (document.hidden) feed.hide();
@@ -60,7 +60,7 @@ export async function startLive(): Promise<void> {
   addEventListener('online', resume);
 }
 
-/** Tries again at once: after signing in, and when the user asks for it. */
+/** Tries again at once: after signing in, and when the user wants it. */
 export function resume(): void {
   feed.retry();
 }

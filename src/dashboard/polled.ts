@@ -5,22 +5,22 @@ import { ApiFailure, ask } from './api.ts';
 export interface Polled<T> {
   /** The newest answer; null before the first. */
   data: T | null;
-  /** Why there is none, or none newer. */
+  /** Why there is no answer, or no newer one; null where the newest call succeeded. */
   failure: ApiFailure | null;
 }
 
 /**
- * Returns what a part of the page says about its own failure, or null: that the queue does not answer is said
- * once, by the bar at the top of the page.
+ * Returns the text of a part's own failure, or null where the queue does not answer: the bar at the top of the page
+ * says that once.
  */
 export function ownFailure(failure: ApiFailure | null): string | null {
   return failure === null || failure.status === 0 ? null : failure.message;
 }
 
 /**
- * What the API answers at a path, asked again so long after each answer; a hidden tab asks nothing.
- * @param path null: nothing is asked
- * @param again another one than before: it is asked again at once
+ * Returns the API's answer at a path, which is read again so long after each answer; a hidden tab reads nothing.
+ * @param path null where nothing is to be read
+ * @param again a number that, when it changes, causes a read at once
  */
 export function usePolled<T>(path: string | null, everyMs: number, again = 0): Signal<Polled<T>> {
   const asked = useRef(path);
@@ -41,9 +41,9 @@ export function usePolled<T>(path: string | null, everyMs: number, again = 0): S
 }
 
 /**
- * Acts at once, and again so long after each end, while the tab is seen.
- * @param act gets a signal that ends with the last call
- * @returns ends it
+ * Acts at once, and again so long after each end, while the tab is visible.
+ * @param act gets a signal that aborts when the repetition ends
+ * @returns a function that ends the repetition
  */
 export function repeat(everyMs: number, act: (signal: AbortSignal) => Promise<void>): () => void {
   const over = new AbortController();

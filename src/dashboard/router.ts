@@ -1,18 +1,18 @@
 import { computed, signal } from '@preact/signals';
 import { percentDecoded } from '../protocol/text.ts';
 
-/** The page's root, as the gateway wrote it into the document; it stands when the address changes. */
+/** The page's root, as the gateway wrote it into the document; it stays when the address changes. */
 const ROOT = new URL(
   document.querySelector('meta[name="base"]')?.getAttribute('content') || './',
   location.href,
 );
 
-/** The address of a path of the page or its API, whatever path a proxy puts in front. @param path without a slash first */
+/** Returns the address of a path of the page or its API, behind any proxy. @param path without a slash first */
 export function at(path: string): string {
   return new URL(path, ROOT).href;
 }
 
-/** The same, without the page's own scheme and host, for links. */
+/** Returns an address without the page's own scheme and host, for links. */
 export function href(path: string): string {
   const url = new URL(path, ROOT);
   return url.pathname + url.search;
@@ -30,21 +30,21 @@ export const VIEWS: Record<string, { name: string; key?: string; isForAdmins?: t
   try: { name: 'Try it', key: 't' },
   tokens: { name: 'Tokens', key: 'k', isForAdmins: true },
   audit: { name: 'Audit', key: 'a', isForAdmins: true },
-  // Of one at a time: the fleet's rows lead there.
+  // The view of one worker, which the fleet's rows lead to.
   workers: { name: 'Worker' },
 };
 
 interface Place {
-  /** From the page's root, without a slash first or last: `workers/vast-17`. */
+  /** The path from the page's root, without a slash first or last: `workers/vast-17`. */
   path: string;
-  /** Filters, as they stand in the address. */
+  /** The filters in the address. */
   query: URLSearchParams;
 }
 
 const place = signal(readPlace());
 
 export const path = computed(() => place.value.path);
-/** `['workers', 'vast-17']`: the view, and the id of what it is about. */
+/** The view, and the id of its subject: `['workers', 'vast-17']`. */
 export const segments = computed(() => path.value.split('/').map(percentDecoded));
 export const query = computed(() => place.value.query);
 
@@ -55,7 +55,7 @@ function readPlace(): Place {
   return { path: rest.replaceAll(/^\/|\/$/g, ''), query: new URLSearchParams(location.search) };
 }
 
-/** Where each address was scrolled to, so that going back shows the same rows. */
+/** The scroll position of each address, so that going back shows the same rows. */
 const scrolled = new Map<string, number>();
 history.scrollRestoration = 'manual';
 
@@ -65,11 +65,11 @@ export function go(to: string): void {
   history.pushState(null, '', at(to));
   place.value = readPlace();
   scrollTo(0, 0);
-  // Tab goes on in the new view, and screen readers begin there.
+  // Tab then goes on in the new view, and screen readers begin there.
   document.getElementById('content')?.focus({ preventScroll: true });
 }
 
-/** Changes the address's filters without a step in the history; null or '' takes one out. */
+/** Changes the address's filters without a step in the history; null or '' removes one. */
 export function filter(changes: Record<string, string | null>): void {
   const changed = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(changes)) {
@@ -81,7 +81,7 @@ export function filter(changes: Record<string, string | null>): void {
   place.value = readPlace();
 }
 
-/** Follows the browser's buttons, and links of the page without loading it anew. */
+/** Follows the browser's buttons, and links of the page without loading it again. */
 export function startRouter(): void {
   addEventListener('popstate', () => {
     place.value = readPlace();
@@ -108,7 +108,7 @@ function follow(event: Event, url: URL): void {
   go(to + url.search);
 }
 
-/** Not a file or an answer of the API. */
+/** Returns whether a path is a view, and not a file or an answer of the API. */
 function isView(to: string): boolean {
   const [view, , ...rest] = to.replace(/\/$/, '').split('/');
   return Object.hasOwn(VIEWS, view!) && rest.length === 0;

@@ -3,44 +3,44 @@ import type { SessionView } from '../protocol/sign-in.ts';
 import { ask } from './api.ts';
 import { denial, resume } from './live.ts';
 
-/** Whom the page acts for; null: not known yet. */
+/** The session that the page acts for; null before it is known. */
 export const session = signal<SessionView | null>(null);
 
-/** Whether a token is asked for before anything is shown. */
+/** Whether the page asks for a token before anything is shown. */
 export const isSignedOut = computed(
   () => session.value?.asks_for_token === true && session.value.name === null,
 );
 
-/** Whether jobs may be submitted, cancelled and run again from here. */
+/** Whether the page may submit, cancel and retry jobs. */
 export const maySubmit = computed(
   () => session.value?.scopes.some((scope) => scope === 'submit' || scope === 'admin') ?? false,
 );
 
-/** Whether what concerns all tenants is shown. */
+/** Whether the page shows what concerns all tenants. */
 export const mayRead = computed(
   () => session.value?.scopes.some((scope) => scope === 'read' || scope === 'admin') ?? false,
 );
 
-/** Whether workers may be launched and drained from here. */
+/** Whether the page may launch and drain workers. */
 export const isAdmin = computed(() => session.value?.scopes.includes('admin') ?? false);
 
-/** Asks who is signed in. Without an answer nothing changes: the page's connection says so already. */
+/** Reads who is signed in. Without an answer nothing changes: the page's connection reports that already. */
 export async function loadSession(): Promise<void> {
   session.value = await ask<SessionView>('api/session').catch(() => session.peek());
 }
 
-// A sign-in ends after hours, or with its token, while the page stays open: then a token is asked for again.
+// A sign-in ends after hours, or with its token, while the page stays open; the page then asks for a token again.
 effect(() => {
   if (denial.value?.status === 401) void loadSession();
 });
 
-/** @throws ApiFailure where the token is not taken */
+/** @throws ApiFailure where the token is refused */
 export async function signIn(token: string): Promise<void> {
   session.value = await ask<SessionView>('api/session', { method: 'POST', body: JSON.stringify({ token }) });
   resume();
 }
 
-/** Everything that was shown goes with it. */
+/** Signs out and loads the page again, which removes everything that was shown. */
 export async function signOut(): Promise<void> {
   await ask('api/session', { method: 'DELETE' });
   location.reload();

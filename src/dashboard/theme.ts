@@ -1,6 +1,6 @@
 import { computed, effect, signal } from '@preact/signals';
 
-/** What the page may look like, in the order of the switch. */
+/** The themes of the page, in the order of the switch. */
 const THEMES = ['system', 'light', 'dark'] as const;
 export type Theme = (typeof THEMES)[number];
 
@@ -10,9 +10,9 @@ function stored(): Theme {
   return THEMES.find((theme) => theme === localStorage.getItem(STORED)) ?? 'system';
 }
 
-/** As the user wants it, also the next time. */
+/** The user's theme, which is kept for the next visit. */
 export const theme = signal<Theme>(stored());
-/** What the switch does next. */
+/** The theme that the switch sets next. */
 export const nextTheme = computed(() => THEMES[(THEMES.indexOf(theme.value) + 1) % THEMES.length]!);
 
 export function switchTheme(): void {
@@ -29,7 +29,7 @@ export const isDark = computed(() =>
   theme.value === 'system' ? isSystemDark.value : theme.value === 'dark',
 );
 
-// Colours are by `light-dark()` and follow it.
+// Colours use `light-dark()` and follow the document's colour scheme.
 effect(() => {
   document.documentElement.style.colorScheme = theme.value === 'system' ? '' : theme.value;
 });

@@ -1,9 +1,9 @@
 export type TypedJson =
   | { value: unknown }
-  /** What is wrong, for the person who typed it, and in front of which character. */
+  /** The fault's text for the person who typed it, and the position of the character after it. */
   | { fault: string; at: number };
 
-/** JSON as somebody typed it. */
+/** Parses JSON that somebody typed. */
 export function typedJson(text: string): TypedJson {
   try {
     return { value: JSON.parse(text) };
@@ -16,7 +16,7 @@ const TOKEN =
   // biome-ignore lint/suspicious/noControlCharactersInRegex: strings of JSON must not hold them
   /\s*(?:([{}[\],:])|("(?:[^"\\\u0000-\u001f]|\\(?:["\\/bfnrt]|u[\da-fA-F]{4}))*")|(-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null))/y;
 
-/** What may come next, and what it is called. */
+/** The kinds of tokens that may come next, and their names. */
 const NAMES = {
   value: 'a value',
   valueOrEnd: 'a value or ]',
@@ -27,7 +27,10 @@ const NAMES = {
   nothing: 'nothing more',
 };
 
-/** Browsers tell the place of only some errors, each in its own words. @param text no JSON */
+/**
+ * Returns the first fault of a text and its position: browsers tell the position of only some errors, each in its own
+ * words. @param text text that is not JSON
+ */
 function syntaxFault(text: string): TypedJson {
   const open: string[] = [];
   let wanted: keyof typeof NAMES = 'value';
@@ -52,7 +55,7 @@ function foundAt(text: string, at: number): string {
   return `"${text[at]}" stands there`;
 }
 
-/** @param open brackets that are, changed here @returns null: that token may not stand there */
+/** @param open the open brackets, changed here @returns null where that token may not stand there */
 function nextAfter(
   [, sign, string]: RegExpExecArray,
   wanted: keyof typeof NAMES,

@@ -2,11 +2,11 @@ import type { PoolSharing } from '../protocol/sharing.ts';
 import type { LimitView, RateLimits } from '../protocol/token-limits.ts';
 import * as format from './format.ts';
 
-/** What is told of usage and sharing, put together and in words. */
+/** This file combines what the API reports of usage and sharing, and puts it into words. */
 
-/** A sum of `GET /api/usage`. */
+/** A sum in the answer of `GET /api/usage`. */
 export interface UsageRow {
-  /** ISO */
+  /** The beginning of the sum's day or hour, ISO. */
   start: string;
   tenant?: string;
   token_name?: string;
@@ -18,10 +18,10 @@ export interface UsageRow {
   cached: number;
   output: number;
   wasted: number;
-  /** Time that its attempts held slots, and of it that of workers whose price is not known. */
+  /** The time that attempts held slots; `unpriced_slot_ms` is the part of workers whose price is not known. */
   slot_ms: number;
   unpriced_slot_ms: number;
-  /** Of the part whose price is known; null: of nothing. */
+  /** The cost of the part whose price is known, US dollars; null where none is known. */
   dollars: number | null;
 }
 
@@ -31,7 +31,7 @@ export interface UsageAnswer {
   idle: { start: string; config_id: string; dollars: number }[];
 }
 
-/** By what usage is put together, by its name in the address. */
+/** The fields by which usage is grouped, by their names in the address. */
 export const BY = {
   tenant: 'tenant',
   token_name: 'token',
@@ -44,15 +44,15 @@ export type By = keyof typeof BY;
 /** One row of the table. */
 export interface UsageGroup extends Omit<UsageRow, 'start'> {
   name: string;
-  /** What launched machines cost beyond what was used of them: nobody's. */
+  /** Whether the row is the cost of launched machines beyond what jobs used of them, which belongs to nobody. */
   isIdle: boolean;
-  /** Of all tokens, from 0 to 1; null: nobody had any. */
+  /** The row's share of all tokens, from 0 to 1; null where there were none. */
   share: number | null;
 }
 
 type Amounts = Omit<UsageRow, 'start' | 'tenant' | 'token_name' | 'model' | 'config_id'>;
 
-/** Sums of days, put together: days by time, anything else by tokens, the most first; what was idle is the last. */
+/** Groups the sums of days: days by time, other groups by tokens, the most first; the idle row is the last. */
 export function groupsOf({ usage, total, idle }: UsageAnswer, by: By): UsageGroup[] {
   const groups = Map.groupBy(usage, (row) => (by === 'day' ? row.start.slice(0, 10) : (row[by] ?? '')));
   const all = tokensOf(total);
@@ -99,7 +99,7 @@ function tokensOf({ input, output }: Pick<UsageRow, 'input' | 'output'>): number
   return input + output;
 }
 
-/** `$3.20`; `unknown`, never zero; `≥ $3.20` where the price of a part is not known. */
+/** Returns a cost: `$3.20`; `unknown`, never zero; `≥ $3.20` where the price of a part is not known. */
 export function costInWords({ dollars, slot_ms, unpriced_slot_ms }: Amounts): string {
   if (dollars === null) return slot_ms === 0 ? format.UNKNOWN : 'unknown';
   return unpriced_slot_ms > 0 ? `≥ ${format.money(dollars)}` : format.money(dollars);
@@ -128,7 +128,10 @@ export function sharingInWords({ tenants, tokens, next }: PoolSharing): string |
   return `${had}${who} with ${jobs}${then}.`;
 }
 
-/** Names a tenant within a sentence. @param tenant null or empty: its jobs came before tokens were configured */
+/**
+ * Returns the name of a tenant within a sentence. @param tenant null or empty where its jobs came before tokens were
+ * configured
+ */
 function subjectOf(tenant: string | null): string {
   return tenant || 'callers without a token';
 }
@@ -137,12 +140,12 @@ function waitsOf(tenant: string | null): string {
   return `${subjectOf(tenant)} ${tenant ? 'waits' : 'wait'}`;
 }
 
-/** Whole below a thousand: they are counted, not measured. */
+/** Returns a number of tokens: whole below a thousand, since tokens are counted, not measured. */
 export function tokensInWords(tokens: number | null): string {
   return format.many(tokens);
 }
 
-/** @param tenant null or empty: no tokens were configured */
+/** @param tenant null or empty where no tokens were configured */
 export function nameOf(tenant: string | null): string {
   return tenant || 'no tenant';
 }
@@ -152,7 +155,7 @@ const NEAR_END = 0.8;
 
 type Amount = (amount: number | null) => string;
 
-/** Limits that renew within a minute or with the next answer come first, then budgets. */
+/** The limits in their order: those that renew within a minute or with the next answer come first, then budgets. */
 const RATES: [key: keyof RateLimits, name: string, words: Amount][] = [
   ['requests_per_minute', 'requests a minute', format.count],
   ['tokens_per_minute', 'tokens a minute', format.count],
@@ -171,8 +174,8 @@ export interface NearEnd {
 }
 
 /**
- * Returns null where the limit has room and holds nothing back. A limit is named only where it is nearly used: room may
- * be reserved.
+ * Returns a limit that is nearly used or holds jobs back, or null for any other. A limit is named only where it is
+ * nearly used: room may be reserved.
  */
 export function nearEnd(limit: LimitView): NearEnd | null {
   const { token_name, tenant, models, held } = limit;

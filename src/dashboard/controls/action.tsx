@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 
-/** Something that a person sets off: whether it is under way, and what went wrong with it last. */
+/** Returns the state of an action that a person starts: whether it is under way, and what last went wrong with it. */
 export function useAction() {
   const [problem, setProblem] = useState<string | null>(null);
   const [isActing, setActing] = useState(false);
@@ -14,7 +14,7 @@ export function useAction() {
   return { act, isActing, problem };
 }
 
-/** What went wrong; nothing where nothing did. */
+/** Shows what went wrong; nothing where nothing did. */
 export function Problem({ text }: { text: string | null }) {
   return (
     text && (

@@ -1,7 +1,10 @@
 import { now, timeZone } from '../clock.ts';
 import * as format from '../format.ts';
 
-/** How long ago something was; it ticks, and tells the exact time on hover. @param at epoch ms of the server's clock */
+/**
+ * Shows how long ago something was; it ticks, and shows the exact time on hover. @param at epoch ms of the server's
+ * clock
+ */
 export function Age({ at }: { at: number | null }) {
   if (at === null) return <span class="number">{format.UNKNOWN}</span>;
   return (
@@ -15,7 +18,7 @@ export function Age({ at }: { at: number | null }) {
   );
 }
 
-/** The exact time; how long ago that was on hover. */
+/** Shows an exact time, and on hover how long ago it was. */
 export function Time({ at }: { at: number | null }) {
   if (at === null) return <span class="number">{format.UNKNOWN}</span>;
   return (

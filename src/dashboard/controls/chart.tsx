@@ -9,25 +9,25 @@ interface ChartProps {
   at: readonly number[];
   series: readonly Series[];
   format(value: number | null): string;
-  /** Highest value of the axis; left out: as high as the values are. */
+  /** The highest value of the axis; left out, the values decide. */
   most?: number;
-  /** Nothing between two whole numbers means anything. */
+  /** Whether the values are whole numbers, so that the axis marks nothing between two of them. */
   isWhole?: boolean;
-  /** Over days rather than hours. */
+  /** Whether the chart spans days rather than hours. */
   isLong?: boolean;
-  /** How many were measured, of percentiles. */
+  /** The number of measurements, for percentiles. */
   n?: number;
-  /** Charts with the same one move their cursors together. */
+  /** The key of the cursor: charts with the same key move theirs together. */
   cursor?: string;
   marks?: readonly TimeMark[];
-  /** The user dragged over a span of time, epoch ms. */
+  /** Called where the user dragged over a span of time, epoch ms. */
   onSelect?(from: number, to: number): void;
 }
 
-/** Steps that those read who do not see the chart. */
+/** The table for those who do not see the chart has this many steps. */
 const TABLE_STEPS = 20;
 
-/** How far a key moves the cursor. */
+/** How many steps a key moves the cursor. */
 const STEPS: Record<string, number> = {
   ArrowLeft: -1,
   ArrowRight: 1,
@@ -43,7 +43,7 @@ async function draw(root: HTMLElement, options: PlotOptions) {
   return (await import('./plot.ts')).plot(root, options);
 }
 
-/** Lines over time, and the same as a table for those who do not see them. */
+/** Shows lines over time, and the same as a table for those who do not see them. */
 export function Chart(props: ChartProps) {
   const { title, at, series, format, isLong, n } = props;
   const root = useRef<HTMLDivElement>(null);
@@ -53,7 +53,7 @@ export function Chart(props: ChartProps) {
   const newest = useRef(options);
   newest.current = options;
   const isEmpty = series.every(({ values }) => values.every((value) => value === null));
-  /** The newest step of which something is known. */
+  /** The newest step with a known value. */
   const last = Math.max(0, ...series.map(({ values }) => values.findLastIndex((value) => value !== null)));
   useEffect(() => {
     if (isEmpty || !root.current) return;
@@ -64,7 +64,7 @@ export function Chart(props: ChartProps) {
         drawn.current = chart;
         chart.update(newest.current);
       },
-      // A newer version of the page has other files; the table is there.
+      // A newer version of the page has other files; the table is still shown.
       () => {},
     );
     return () => {
@@ -112,7 +112,7 @@ export function Chart(props: ChartProps) {
         />
       )}
       {!isEmpty && (
-        // A table by itself grows to its contents, which widen the page.
+        // A table on its own grows to its contents, which would widen the page.
         <div class="unseen">
           <Values at={at} series={series} format={format} title={title} />
         </div>
@@ -121,7 +121,7 @@ export function Chart(props: ChartProps) {
   );
 }
 
-/** "14:02:11 CET: p50 850 ms, p95 1.2 s". */
+/** Returns the values at a step: "14:02:11 CET: p50 850 ms, p95 1.2 s". */
 function valueText({ at, series, format }: ChartProps, index: number): string {
   const values = series.map(({ name, values: all }) => `${name} ${format(all[index] ?? null)}`);
   return `${at[index] === undefined ? '' : clockTime(at[index], timeZone.value)}: ${values.join(', ')}`;

@@ -1,13 +1,13 @@
 interface ChipsProps<Value extends string> {
-  /** What is chosen, for those who do not see it. */
+  /** What the buttons choose, for those who do not see it. */
   label: string;
   chosen: Value;
-  /** What may be chosen, and what it is called. */
+  /** The names of the values that may be chosen. */
   options: Readonly<Record<Value, string>>;
   onChoose(value: Value): void;
 }
 
-/** Buttons of which one is pressed. */
+/** Shows buttons of which one is pressed. */
 export function Chips<Value extends string>({ label, chosen, options, onChoose }: ChipsProps<Value>) {
   return (
     <fieldset class="chips">

@@ -1,19 +1,19 @@
 import type { ComponentChildren } from 'preact';
 
-/** Of a table. */
+/** A column of a table. */
 export interface Column<Row> {
   key: string;
   head: string;
-  /** Of the head, where it is short for something. */
+  /** The full text of a head that is shortened. */
   title?: string;
-  /** px; one column without takes what is left. */
+  /** The column's width, px; one column without a width takes the rest. */
   width?: number;
-  /** The same where the table is as narrow as on a phone. */
+  /** The column's width where the table is as narrow as on a phone, px. */
   narrow?: number;
   isNumber?: boolean;
-  /** Narrow tables leave columns out, the lowest number first. */
+  /** Narrow tables drop columns, the lowest number first. */
   drop?: 1 | 2 | 3 | 4 | 5;
-  /** Its head sorts by it. */
+  /** Whether the column's head sorts by it. */
   isSortable?: boolean;
   cell(row: Row): ComponentChildren;
 }

@@ -1,9 +1,9 @@
 import { useEffect, useState } from 'preact/hooks';
 
-/** Says "Copied" for so long, ms. */
+/** The button says "Copied" for this many ms. */
 const SAID_MS = 1500;
 
-/** @param what is copied, named for those who do not see it: "the command" */
+/** Copies a text. @param what names the text for those who do not see it: "the command" */
 export function CopyButton({ text, what }: { text: string; what: string }) {
   const [said, setSaid] = useState<string | null>(null);
   useEffect(() => {
@@ -24,7 +24,7 @@ export function CopyButton({ text, what }: { text: string; what: string }) {
   );
 }
 
-/** Browsers have no clipboard for pages that came over plain HTTP from another machine. */
+/** Copies a text. Browsers have no clipboard for pages that came over plain HTTP from another machine. */
 async function copyText(text: string): Promise<void> {
   if (navigator.clipboard) return await navigator.clipboard.writeText(text);
   const area = document.createElement('textarea');
@@ -38,12 +38,12 @@ async function copyText(text: string): Promise<void> {
 
 interface CommandProps {
   text: string;
-  /** Shorter than what is copied. */
+  /** The shown text, where it is shorter than the copied one. */
   shown?: string;
   what?: string;
 }
 
-/** A command to be pasted elsewhere, with the button that copies it whole. */
+/** Shows a command to be pasted elsewhere, with the button that copies all of it. */
 export function Command({ text, shown = text, what = 'the command' }: CommandProps) {
   return (
     <div class="command">

@@ -1,4 +1,4 @@
-/** One of a list of numbers, with what it counts. */
+/** Shows one of a list of numbers, with its name. */
 export function Figure({ name, children }: { name: string; children: preact.ComponentChildren }) {
   return (
     <div>

@@ -1,4 +1,4 @@
-/** Makes a span that moves one that does not, so that its address shows the same to others. */
+/** Shows the button that fixes a moving span of time, so that its address shows the same to others. */
 export function HoldTime({ onHold }: { onHold(): void }) {
   return (
     <button type="button" onClick={onHold} title="Makes this span part of the address, for others to see">

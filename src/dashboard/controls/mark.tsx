@@ -1,14 +1,14 @@
-/** Shape tells a state, beside its word; colour only supports both. */
+/** The shape of a mark, which tells a state beside its word; colour only supports both. */
 export type Shape = 'full' | 'tick' | 'ring' | 'hollow' | 'half' | 'bar' | 'triangle' | 'cross' | 'dashed';
 
-/** Circumference of the ring, so that shares of it can be drawn. */
+/** The circumference of the ring, so that shares of it can be drawn. */
 const RING = 2 * Math.PI * 4.5;
 
 interface MarkProps {
   shape: Shape;
-  /** How much of a ring is filled, from 0 to 1; left out: unknown. */
+  /** The share of a ring that is filled, from 0 to 1; left out where it is unknown. */
   share?: number | null;
-  /** Read aloud where no word stands beside it. */
+  /** The text that is read aloud where no word stands beside the mark. */
   label?: string;
 }
 

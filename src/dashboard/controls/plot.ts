@@ -1,12 +1,12 @@
 import uPlot from 'uplot';
 
-/** Of one line. */
+/** The name and values of one line. */
 export interface Series {
   name: string;
   values: readonly (number | null)[];
 }
 
-/** Something that happened at a moment, epoch ms. */
+/** An event at a moment, epoch ms. */
 export interface TimeMark {
   at: number;
   kind: 'launched' | 'started' | 'ended' | 'failed';
@@ -14,31 +14,31 @@ export interface TimeMark {
 }
 
 export interface PlotOptions {
-  /** Start of each step, epoch ms. */
+  /** The start of each step, epoch ms. */
   at: readonly number[];
   series: readonly Series[];
   format(value: number | null): string;
-  /** Highest value of the axis; left out: as high as the values are. */
+  /** The highest value of the axis; left out, the values decide. */
   most?: number | undefined;
-  /** Nothing between two whole numbers means anything. */
+  /** Whether the values are whole numbers, so that the axis marks nothing between two of them. */
   isWhole?: boolean | undefined;
-  /** Over days rather than hours. */
+  /** Whether the chart spans days rather than hours. */
   isLong?: boolean | undefined;
-  /** Charts with the same one move their cursors together. */
+  /** The key of the cursor: charts with the same key move theirs together. */
   cursor?: string | undefined;
   marks?: readonly TimeMark[] | undefined;
-  /** The user dragged over a span of time, epoch ms. */
+  /** Called where the user dragged over a span of time, epoch ms. */
   onSelect?: ((from: number, to: number) => void) | undefined;
   timeZone: string | undefined;
 }
 
-/** Its types leave out that the charts beside it can be told. */
+/** The chart with the third parameter of `setCursor`, which uPlot's types lack: whether synced charts are told. */
 interface ToldCursor {
   setCursor(at: { left: number; top: number }, firesHook: boolean, tellsOthers: boolean): void;
 }
 
 const HEIGHT = 150;
-/** Colours of the lines, and dashes by which they are told apart without them. */
+/** The lines' colours, and the dashes that tell the lines apart without them. */
 const LINES = [
   { color: '--accent', dash: [] },
   { color: '--drain', dash: [6, 4] },
@@ -47,7 +47,10 @@ const LINES = [
   { color: '--bad', dash: [1, 2] },
 ];
 
-/** Draws into an element; loaded only where there is something to draw. @returns changes its data, and ends it */
+/**
+ * Draws a chart into an element; this module is loaded only where there is something to draw. @returns functions that
+ * change the chart's data, move its cursor and end it
+ */
 export function plot(root: HTMLElement, options: PlotOptions) {
   let newest = options;
   const chart = new uPlot(
@@ -64,7 +67,7 @@ export function plot(root: HTMLElement, options: PlotOptions) {
       chart.setData(dataOf(next));
       if (chart.cursor.idx == null) showNewest(chart);
     },
-    /** Moves the cursor to a step, as a pointer would; null: away. */
+    /** Moves the cursor to a step, as a pointer would; null removes it. */
     moveTo: (index: number | null) => {
       const at = index === null ? undefined : newest.at[index];
       const left = at === undefined ? -10 : chart.valToPos(at / 1000, 'x');
@@ -121,7 +124,7 @@ function uPlotOptions(
         ...(isWhole && { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] }),
       },
     ],
-    // Without a pointer over it, the legend shows the newest values.
+    // While no pointer is over the chart, the legend shows the newest values.
     hooks: {
       ready: [
         (chart) =>
@@ -153,7 +156,7 @@ function uPlotOptions(
           width: 1.5,
           dash,
           spanGaps: false,
-          // A value between two gaps has no line.
+          // A value between two gaps has no line, so it is drawn as a point.
           points: { show: true, size: 3, filter: isolated },
           value: (_: uPlot, value: number | null) => format(value),
         };
@@ -165,7 +168,7 @@ function uPlotOptions(
 const SVG = 'http://www.w3.org/2000/svg';
 const KEY = { width: 22, height: 8 };
 
-/** The legend shows each line as it is drawn, dashes included. */
+/** Shows each line in the legend as it is drawn, dashes included. */
 function showLines(chart: uPlot, lines: { stroke: string; dash: number[] }[]): void {
   const markers = chart.root.querySelectorAll<HTMLElement>('.u-series:not(:first-child) .u-marker');
   for (const [i, marker] of [...markers].entries()) {
@@ -175,7 +178,7 @@ function showLines(chart: uPlot, lines: { stroke: string; dash: number[] }[]): v
     const [x2, y] = [KEY.width, KEY.height / 2];
     set(line, { x1: 0, x2, y1: y, y2: y, stroke, 'stroke-width': 2, 'stroke-dasharray': dash.join(' ') });
     svg.append(line);
-    // The line takes the place of a box in the line's colour.
+    // The line replaces a box in the line's colour.
     Object.assign(marker.style, { border: '0', background: 'none' });
     marker.replaceChildren(svg);
   }
@@ -185,9 +188,9 @@ function set(element: Element, attributes: Record<string, string | number>): voi
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
 }
 
-/** Height of a tick at the top, px; a failure is drawn through the whole chart. */
+/** The height of a tick at the top, px; a failure is drawn through the whole chart. */
 const TICK = 7;
-/** Marks of a kind that are nearer to each other than this are drawn as one, px. */
+/** Marks of one kind that are nearer to each other than this many px are drawn as one. */
 const APART = 4;
 
 function drawMarks(chart: uPlot, marks: readonly TimeMark[], colors: Record<TimeMark['kind'], string>): void {
@@ -211,20 +214,20 @@ function drawMarks(chart: uPlot, marks: readonly TimeMark[], colors: Record<Time
   ctx.restore();
 }
 
-/** Tells of a span that was dragged over. */
+/** Reports a span that was dragged over. */
 function select(chart: uPlot, { onSelect }: PlotOptions): void {
   const { left, width } = chart.select;
   if (width <= 0) return;
   const [from, to] = [left, left + width].map((x) => Math.round(chart.posToVal(x, 'x') * 1000));
   chart.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-  // A chart that only follows another one's cursor tells nothing.
+  // A chart that only follows another one's cursor reports nothing.
   if (chart === dragged) onSelect?.(from!, to!);
 }
 
-/** The chart in which the mouse was pressed last. */
+/** The chart in which the mouse was last pressed. */
 let dragged: uPlot | null = null;
 
-/** The values of a line that have none beside them. */
+/** Returns the steps of a line whose value has none beside it. */
 function isolated(chart: uPlot, line: number): number[] {
   const values = chart.data[line] ?? [];
   return [...values.keys()].filter(
@@ -232,7 +235,7 @@ function isolated(chart: uPlot, line: number): number[] {
   );
 }
 
-/** A canvas does not know `light-dark()`: what it is at the moment. */
+/** Returns what a colour is at the moment, since a canvas does not know `light-dark()`. */
 function resolved(root: HTMLElement, color: string): string {
   const probe = document.createElement('span');
   probe.style.color = color;

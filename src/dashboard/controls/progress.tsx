@@ -1,6 +1,6 @@
 import { percent } from '../format.ts';
 
-/** How much of something is done; null: nothing tells. @param share from 0 to 1 */
+/** Shows how much of something is done; nothing where that is unknown. @param share from 0 to 1, or null */
 export function Progress({ share, label }: { share: number | null; label: string }) {
   if (share === null) return null;
   return (

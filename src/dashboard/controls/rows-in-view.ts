@@ -1,20 +1,20 @@
 import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import { onMoveRow } from '../keyboard.ts';
 
-/** Rows that are there above and below those in view. */
+/** The number of rows in the document above and below those in view. */
 const OVERSCAN = 10;
-/** Rows that are scrolled before others are drawn: few at a time, so that no frame is late for them. */
+/** Other rows are drawn after this many have scrolled: few at a time, so that no frame is late for them. */
 const STEP = 5;
 
 type Body = { current: HTMLTableSectionElement | null };
 
-/** Which rows are in view, or near it: [first, last). */
+/** Returns the rows in view, or near it: [first, last). */
 export function useRowsInView(body: Body, rows: number, rowHeight: number): [number, number] {
   const [first, setFirst] = useState(0);
   const inView = Math.ceil(innerHeight / rowHeight);
   const measure = () => {
     const top = body.current?.getBoundingClientRect().top ?? 0;
-    // In steps, so that few scrolls draw anew.
+    // The first row moves in steps, so that few scrolls redraw.
     const row = Math.floor(-top / rowHeight / STEP) * STEP;
     setFirst(Math.max(0, row - OVERSCAN));
   };
@@ -31,7 +31,10 @@ export function useRowsInView(body: Body, rows: number, rowHeight: number): [num
   return [from, Math.min(rows, from + inView + 2 * OVERSCAN)];
 }
 
-/** `j` and `k` move the focus from row to row, also to those that are not in view yet. @param rows null: not here */
+/**
+ * Lets `j` and `k` move the focus from row to row, also to those that are not in view yet. @param rows the number of
+ * rows, or null where the keys belong to another table
+ */
 export function useRowKeys(body: Body, rows: number | null, rowHeight: number): void {
   useEffect(() => {
     if (rows === null) return;
@@ -43,7 +46,7 @@ export function useRowKeys(body: Body, rows: number | null, rowHeight: number): 
       const wanted = current ? Number(current) - 2 + by : firstInView(table, rowHeight);
       const next = Math.max(0, Math.min(rows - 1, wanted));
       bringIntoView(table, next, rowHeight);
-      // What is scrolled to is drawn in the frame after.
+      // A row that is scrolled into view is drawn in the frame after.
       requestAnimationFrame(() =>
         requestAnimationFrame(() =>
           table.querySelector<HTMLElement>(`[aria-rowindex="${next + 2}"] a`)?.focus({ preventScroll: true }),
@@ -53,7 +56,7 @@ export function useRowKeys(body: Body, rows: number | null, rowHeight: number): 
   }, [rows, rowHeight]);
 }
 
-/** px at the top that the bar and the table's head cover. */
+/** The px at the top that the bar and the table's head cover. */
 const COVERED = 80;
 
 function firstInView(table: HTMLElement, rowHeight: number): number {

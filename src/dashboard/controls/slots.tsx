@@ -1,10 +1,10 @@
 import { count } from '../format.ts';
 
-/** More slots than a person would count are a bar. */
+/** More slots than a person would count are drawn as a bar. */
 const MOST_BOXES = 16;
 const BOX = { width: 6, height: 12, step: 8 };
 
-/** Places for jobs: those that run are filled. */
+/** Shows places for jobs: those in use are filled. */
 export function Slots({ running, slots }: { running: number | null; slots: number | null }) {
   const taken = Math.max(0, Math.min(running ?? 0, slots ?? 0));
   return (

@@ -1,14 +1,14 @@
 interface SparklineProps {
-  /** Oldest first; null: nothing is known of that time. */
+  /** The values, oldest first; null where nothing is known of that time. */
   values: readonly (number | null)[];
-  /** What it shows, for those who do not see it. */
+  /** The line's meaning, for those who do not see it. */
   label: string;
 }
 
-/** The course of a number, without axes: a path is drawn faster than a chart, and a table has many. */
+/** Shows a number over time, without axes: a path is drawn faster than a chart, and a table has many. */
 export function Sparkline({ values, label }: SparklineProps) {
   const known = values.filter((value) => value !== null);
-  // Less would be a speck.
+  // Fewer values would be a speck.
   if (known.length < 3) return <span class="sparkline" />;
   const most = Math.max(...known, Number.EPSILON);
   const line = values

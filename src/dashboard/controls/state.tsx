@@ -23,12 +23,12 @@ export const WORKER_LOOKS: Record<WorkerState, Look> = {
   loading: { word: 'Loading', shape: 'ring', tone: 'work' },
   draining: { word: 'Draining', shape: 'half', tone: 'drain' },
   running: { word: 'Running', shape: 'ring', tone: 'work' },
-  // In the verdict and by pool, "ready" also counts workers that run something.
+  // The word is not "Ready": in the verdict and by pool, "ready" also counts workers that run something.
   ready: { word: 'Idle', shape: 'full', tone: 'good' },
   stopped: { word: 'Stopped', shape: 'bar', tone: 'drain' },
 };
 
-/** Worst first, as lists are sorted. */
+/** The states of workers, worst first, as lists are sorted. */
 export const WORKER_STATES = Object.keys(WORKER_LOOKS) as WorkerState[];
 
 const JOB_LOOKS: Record<JobState, Look> = {
@@ -78,7 +78,7 @@ const LAUNCH_LOOKS: Record<LaunchState, Look> = {
   failed: { word: 'Failed', shape: 'cross', tone: 'bad' },
 };
 
-/** @param share how much of its progress, or of its slots, is filled */
+/** @param share the filled share of the worker's progress, or of its slots */
 export function WorkerMark({ state, share }: { state: WorkerState; share?: number | null }) {
   return <State look={WORKER_LOOKS[state]} share={share} />;
 }

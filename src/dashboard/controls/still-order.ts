@@ -2,8 +2,8 @@ import { useRef } from 'preact/hooks';
 import { keepPlaces } from './still-places.ts';
 
 /**
- * Rows keep their order while somebody points at what holds them: then a new one takes the place of one that has gone,
- * or comes last.
+ * Returns the rows in the order in which they were shown while somebody points at what holds them: a new row then
+ * takes the place of one that has gone, or comes last.
  */
 export function useStillOrder<Row>(
   holder: { current: Element | null },
@@ -14,7 +14,7 @@ export function useStillOrder<Row>(
   let shown = rows;
   if (holder.current?.matches(':hover')) {
     const { rows: before, shown: held } = last.current;
-    // The same rows are drawn again and again while they are scrolled.
+    // The same rows are drawn again and again during scrolling.
     shown = before === rows ? held : inOrderOf(held, rows, idOf);
   }
   last.current = { rows, shown };

@@ -2,8 +2,8 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 
 /**
- * What comes and goes here does not move what stands below: the room that it once took is kept, until the view is left
- * or the window has another width.
+ * Keeps the most room that its contents once took, so that they can come and go without moving what is below, until
+ * the view is left or the window has another width.
  */
 export function Still({ children }: { children: ComponentChildren }) {
   const outer = useRef<HTMLDivElement>(null);

@@ -5,9 +5,9 @@ import { type Column, dropClass } from './column.ts';
 interface RowProps<Row> {
   row: Row;
   columns: readonly Column<Row>[];
-  /** px */
+  /** The row's height, px. */
   rowHeight: number;
-  /** Among all rows of the table. */
+  /** The row's index among all rows of the table. */
   index: number;
   id: string;
   path: string | undefined;
@@ -15,8 +15,9 @@ interface RowProps<Row> {
 }
 
 /**
- * One row of a table. It is drawn again only once it is another object, since rows are never changed: of all rows in
- * view a frame of the live connection brings few. What ticks in a cell is a signal, which draws that cell by itself.
+ * Shows one row of a table. It is drawn again only once it is another object, since rows are never changed: a frame of
+ * the live connection replaces few of the rows in view. Whatever ticks in a cell is a signal, which draws that cell
+ * alone.
  */
 export function TableRow<Row>(props: RowProps<Row>) {
   return useMemo(() => <DrawnRow {...props} />, Object.values(props));

@@ -5,24 +5,24 @@ import { useStillOrder } from './still-order.ts';
 import { TableRow } from './table-row.tsx';
 
 interface TableProps<Row> {
-  /** What it lists, for those who do not see it. */
+  /** What the table lists, for those who do not see it. */
   label: string;
   columns: readonly Column<Row>[];
   rows: readonly Row[];
-  /** px, the same for all. */
+  /** The height of every row, px. */
   rowHeight: number;
   idOf(row: Row): string;
-  /** Where a click on the row leads, from the page's root. */
+  /** Returns where a click on the row leads, from the page's root. */
   pathOf?(row: Row): string;
   classOf?(row: Row): string;
-  /** Key of the column it is sorted by; with a minus first: downwards. */
+  /** The key of the column that the table is sorted by, with a minus first for descending. */
   sort?: string | null;
   onSort?(sort: string): void;
-  /** One of several: the keys for rows are another's. */
+  /** Whether the table is one of several, and the keys for rows belong to another one. */
   isAside?: boolean;
 }
 
-/** A table of any length: only rows in view, and some around them, are in the document. */
+/** Shows a table of any length: only rows in view, and some around them, are in the document. */
 export function Table<Row>(props: TableProps<Row>) {
   const { label, columns, rowHeight, idOf, pathOf, classOf } = props;
   const body = useRef<HTMLTableSectionElement>(null);
@@ -64,7 +64,7 @@ function px(length: number | undefined): string {
   return length === undefined ? 'auto' : `${length}px`;
 }
 
-/** Stands for the rows that are not there. */
+/** Fills the height of rows that are not in the document. */
 function Spacer({ height }: { height: number }) {
   if (height <= 0) return null;
   return (

@@ -2,7 +2,10 @@ import { workerName } from '../../protocol/worker-name.ts';
 import { UNKNOWN } from '../format.ts';
 import { href } from '../router.ts';
 
-/** A worker by the name that it has everywhere; its id on hover. Null: it is not known, or there is none. */
+/**
+ * Shows a worker by the name that it has everywhere, and its id on hover. @param id null where there is none, or where
+ * it is not known
+ */
 export function WorkerLink({ id }: { id: string | null }) {
   if (id === null) return UNKNOWN;
   return (

@@ -1,32 +1,32 @@
 import type { FleetHistory } from '../../protocol/fleet-view.ts';
 import * as format from '../format.ts';
 
-/** A chart of a history, and what it is drawn from. */
+/** A chart of a history, with the values that it is drawn from. */
 export interface CourseChart {
   title: string;
-  /** What the lines are called, and their values. */
+  /** The lines' names and values. */
   lines: { name: string; values: (number | null)[] }[];
   format(value: number | null): string;
   most?: number;
   isWhole?: boolean;
-  /** How many were measured, of percentiles. */
+  /** The number of measurements, for percentiles. */
   n?: number;
 }
 
 const PERCENTILES = ['p50', 'p95', 'p99'] as const;
 
-/** Rates and counts of a step that still goes on are shown once it has gone on for this long, ms. */
+/** Rates and counts of the current step are shown once it has lasted this many ms. */
 const TOLD_AFTER_MS = 30_000;
 
 /**
- * The charts of the fleet, a pool or a model; those that a kind has no series for are left out.
+ * Returns the charts of the fleet, a pool or a model; those for which it has no series are left out.
  * @param now epoch ms of the server's clock: only the part of the newest step that has passed counts
  */
 export function chartsOf({ series, at, step_ms }: FleetHistory, now: number): CourseChart[] {
   const of = (name: string) => series[name] ?? at.map(() => null);
   const passed = Math.min(step_ms, now - (at.at(-1) ?? now));
   const isTold = passed === step_ms || passed >= TOLD_AFTER_MS;
-  /** Leaves out the count of a step that has just begun: what has come so far would look like a fall. */
+  /** Leaves out the count of a step that has just begun, which would look like a fall. */
   const counted = (key: string) => (isTold ? of(key) : [...of(key).slice(0, -1), null]);
   const has = (name: string) => series[name] !== undefined;
   const line = (name: string, key: string) => ({ name, values: of(key) });
@@ -115,7 +115,7 @@ export function chartsOf({ series, at, step_ms }: FleetHistory, now: number): Co
   ];
 }
 
-/** Nothing where nothing came. */
+/** Returns the shares of parts in wholes; null where nothing came. */
 function shares(parts: (number | null)[], wholes: (number | null)[]): (number | null)[] {
   return parts.map((part, i) => (wholes[i] ? (part ?? 0) / wholes[i] : null));
 }

@@ -9,13 +9,13 @@ import { ownFailure, usePolled } from '../polled.ts';
 import { filter, go, href, query } from '../router.ts';
 import { chartsOf } from './charts.ts';
 
-/** Of whom; neither: of the whole fleet. */
+/** The pool or the model that the charts are of; with neither, the whole fleet. */
 export interface CourseOf {
   config_id?: string | null;
   model?: string | null;
 }
 
-/** How far back, by its name in the address and the API. */
+/** The spans of time, by their names in the address and the API. */
 const RANGES = {
   '15m': '15 min',
   '1h': '1 hour',
@@ -28,12 +28,12 @@ type Range = keyof typeof RANGES;
 const USUAL: Range = '1h';
 
 const HOUR_MS = 3_600_000;
-/** Of a history in steps of a minute or more nothing new comes sooner, ms. */
+/** The longest interval between two reads, ms: a history in steps of a minute or more has nothing new sooner. */
 const MOST_REFRESH_MS = 60_000;
 const MOST_MARKS = 6;
 
 type Kind = FleetHistory['marks'][number]['kind'];
-/** Meanings of the marks: each is a tick at the top of each chart, but a failure is a line through all of it. */
+/** The meanings of the marks: each is a tick at the top of each chart, but a failure is a line through all of it. */
 const KIND_WORDS: Record<Kind, string> = {
   launched: 'machine launched',
   started: 'worker ready',
@@ -42,7 +42,7 @@ const KIND_WORDS: Record<Kind, string> = {
 };
 const KINDS = Object.keys(KIND_WORDS) as Kind[];
 
-/** Charts of what happened, with one cursor; dragging over a span of time opens its requests. */
+/** Shows charts of what happened, with one cursor; dragging over a span of time opens its requests. */
 export function OverTime(of: CourseOf) {
   const root = useRef<HTMLElement>(null);
   const isSeen = useSeen(root);
@@ -125,7 +125,10 @@ function Courses({ of, history }: { of: CourseOf; history: FleetHistory }) {
   );
 }
 
-/** Makes the span one that does not move, so that its address shows the same to others, and lets it go again. */
+/**
+ * Shows the button that fixes the moving span, so that its address shows the same to others, or the one that releases
+ * it.
+ */
 function HeldTime({ until }: { until: string | null }) {
   if (until === null) {
     return <HoldTime onHold={() => filter({ until: new Date(now.peek()).toISOString() })} />;
@@ -143,7 +146,7 @@ function nameOf({ config_id, model }: CourseOf): string {
   return model ? `, ${model}` : '';
 }
 
-/** @param to epoch ms; null: until now */
+/** @param to epoch ms; null for now */
 function requestsPath({ config_id, model }: CourseOf, from: number, to: number | null): string {
   const asked = new URLSearchParams({ since: new Date(from).toISOString() });
   if (to !== null) asked.set('until', new Date(to).toISOString());
@@ -152,7 +155,7 @@ function requestsPath({ config_id, model }: CourseOf, from: number, to: number |
   return `requests?${asked}`;
 }
 
-/** Whether it was ever near the window: what is below it asks for nothing and draws nothing. */
+/** Returns whether an element was ever near the window: one below it reads nothing and draws nothing. */
 function useSeen(root: { current: Element | null }): boolean {
   const [isSeen, setSeen] = useState(false);
   useEffect(() => {

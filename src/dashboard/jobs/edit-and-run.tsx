@@ -7,7 +7,7 @@ import { type TypedJson, typedJson } from '../typed-json.ts';
 import { readContents } from './read-contents.ts';
 import { submitCopy } from './submit-copy.ts';
 
-/** A larger payload is not edited here: typing in it would lag. */
+/** A payload of more bytes is not edited here: typing in it would lag. */
 const MOST_EDITED_BYTES = 1_000_000;
 
 interface Props {
@@ -15,7 +15,7 @@ interface Props {
   onClose(): void;
 }
 
-/** A job's payload in an editor; what comes of it is submitted as another job, whose page is shown then. */
+/** Shows a job's payload in an editor; the edited payload is submitted as another job, whose page is shown then. */
 export function EditAndRun({ job, onClose }: Props) {
   const [text, setText] = useState<string | null>(null);
   const [isTooLarge, setTooLarge] = useState(false);

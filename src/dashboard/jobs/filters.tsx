@@ -4,14 +4,14 @@ import { HoldTime } from '../controls/hold-time.tsx';
 import * as format from '../format.ts';
 import { filter } from '../router.ts';
 
-/** A filter of a list, as the address and the form have it. */
+/** A filter of a list, in the address and the form. */
 export interface FilterField {
-  /** In the address. */
+  /** The filter's name in the address. */
   name: string;
-  /** What the API calls it. */
+  /** The API's name of the parameter. */
   parameter: string;
   label: string;
-  /** What may be chosen, and what it is called here; left out: anything may be typed. */
+  /** The values that may be chosen; left out, anything may be typed. `words` has their names. */
   options?: readonly string[];
   words?: Record<string, string>;
 }
@@ -19,23 +19,23 @@ export interface FilterField {
 interface FiltersProps {
   params: URLSearchParams;
   fields: readonly FilterField[];
-  /** Those that are asked for less often. */
+  /** Further filters, which are used less often. */
   more?: readonly FilterField[];
-  /** Of the choice of a time: "Submitted". */
+  /** The label of the choice of a time: "Submitted". */
   timeLabel: string;
 }
 
-/** How far back, by its name in the address. */
+/** The spans of time, by their names in the address. */
 const RANGES: Record<string, { ms: number; name: string }> = {
   '15m': { ms: 900_000, name: 'in the last 15 minutes' },
   '1h': { ms: 3_600_000, name: 'in the last hour' },
   '24h': { ms: 86_400_000, name: 'in the last 24 hours' },
   '7d': { ms: 7 * 86_400_000, name: 'in the last 7 days' },
 };
-/** A span of time that does not move, ISO. */
+/** The ends of a fixed span of time, ISO. */
 const SPAN = ['since', 'until'];
 
-/** What the API is asked; `range_ms` counts from when it is asked. */
+/** Returns the API's query for the filters; `range_ms` counts back from when it is sent. */
 export function apiQuery(params: URLSearchParams, fields: readonly FilterField[]): string {
   const asked = new URLSearchParams();
   for (const { name, parameter } of fields) {
@@ -51,7 +51,7 @@ export function apiQuery(params: URLSearchParams, fields: readonly FilterField[]
   return asked.toString();
 }
 
-/** Filters that are set, as words; empty: none is. */
+/** Returns the filters that are set, in words. */
 export function chosen(
   params: URLSearchParams,
   fields: readonly FilterField[],
@@ -72,7 +72,7 @@ export function chosen(
   ];
 }
 
-/** A form for all that the address takes. */
+/** Shows a form for all filters that the address takes. */
 export function Filters({ params, fields, more = [], timeLabel }: FiltersProps) {
   const set = (name: string) => (event: Event) =>
     filter({ [name]: (event.currentTarget as HTMLInputElement).value || null });
@@ -121,7 +121,7 @@ export function Filters({ params, fields, more = [], timeLabel }: FiltersProps) 
   );
 }
 
-/** Makes a span that moves one that does not: its address then shows the same to others. */
+/** Fixes a moving span of time: its address then shows the same to others. */
 function hold(ms: number): void {
   const iso = (at: number) => new Date(at).toISOString();
   filter({ range: null, since: iso(now.peek() - ms), until: iso(now.peek()) });
@@ -166,11 +166,11 @@ interface NothingProps {
   what: string;
   params: URLSearchParams;
   fields: readonly FilterField[];
-  /** What is said where no filter is set. */
+  /** The text where no filter is set. */
   children: ComponentChildren;
 }
 
-/** Says which filter leaves nothing, and takes it away. */
+/** Shows which filter leaves nothing, and a button that removes it. */
 export function NothingFits({ what, params, fields, children }: NothingProps) {
   const set = chosen(params, fields);
   if (set.length === 0) return <p class="notice">{children}</p>;

@@ -8,13 +8,16 @@ import { submitCopy } from './submit-copy.ts';
 
 interface Props {
   job: Omit<JobView, 'result'>;
-  /** It is another than before. */
+  /** Called when the job has changed. */
   onChange(): void;
-  /** It is to be run again with another payload. */
+  /** Called when the job is to be run again with another payload. */
   onEdit(): void;
 }
 
-/** Cancels a job that is not over, runs again one that is; any can be edited and run beside it. */
+/**
+ * Shows buttons that cancel a job which has not ended, or run again one that has; any job can be edited and run as
+ * another one.
+ */
 export function JobActions({ job, onChange, onEdit }: Props) {
   const { act, isActing, problem } = useAction();
   if (!maySubmit.value) return null;

@@ -12,7 +12,7 @@ function Duration({ value }: { value: number | null }) {
   return <>{format.duration(value)}</>;
 }
 
-/** How long it waited for its newest attempt; of one that waits still, so far. */
+/** Shows how long a job waited for its newest attempt, or how long it has waited so far. */
 function Waited({ job }: { job: ListedJob }) {
   if (job.state === 'pending') return <Age at={ms(job.created_at)} />;
   return <Duration value={between(job.created_at, job.leased_at ?? job.settled_at)} />;
@@ -24,7 +24,7 @@ function Ran({ job }: { job: ListedJob }) {
   return <>{format.age(now.value - Date.parse(job.leased_at))}</>;
 }
 
-/** What stands of a stored job in a list, left to right. */
+/** The columns of a list of stored jobs, left to right. */
 export const JOB_COLUMNS: Column<ListedJob>[] = [
   { key: 'state', head: 'State', width: 110, narrow: 92, cell: ({ state }) => <JobMark state={state} /> },
   {

@@ -6,15 +6,15 @@ import { bytes } from '../format.ts';
 import { at } from '../router.ts';
 import { type Read, readContents } from './read-contents.ts';
 
-/** More of a payload or a result is not shown: tabs have died of that. */
+/** At most this many bytes of a payload or a result are shown: more has crashed tabs. */
 const MOST_SHOWN_BYTES = 65_536;
 
-/** Lines in view; the rest scrolls. */
+/** The number of lines in view; the rest scrolls. */
 const MOST_ROWS = 24;
 
 type Job = Pick<JobView, 'id' | 'state'>;
 
-/** What was submitted and what came of it, folded: it is read only when it is opened. */
+/** Shows a job's payload and result, folded: each is read only when it is opened. */
 export function JobContents({ job }: { job: Job }) {
   return (
     <>

@@ -3,7 +3,7 @@ import type { PagedList } from './paged-list.ts';
 
 type Shown = Pick<PagedList<unknown>, 'news' | 'rows' | 'hasMore' | 'isLoading' | 'showNews' | 'loadMore'>;
 
-/** New rows that came while the user reads further down. */
+/** Shows the number of new rows that came while the user reads further down. */
 export function News({ list: { news, showNews } }: { list: Shown }) {
   if (news === 0) return null;
   return (
@@ -13,7 +13,7 @@ export function News({ list: { news, showNews } }: { list: Shown }) {
   );
 }
 
-/** The way to older rows, or that there are none. */
+/** Shows the button for older rows, or that there are none. */
 export function ListEnd({ list, what }: { list: Shown; what: string }) {
   const { rows, hasMore, isLoading, loadMore } = list;
   if (!hasMore)

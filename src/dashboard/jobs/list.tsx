@@ -9,29 +9,29 @@ import { type Listed, type PagedList, usePagedList } from './paged-list.ts';
 
 interface ListProps<Row> {
   listed: Listed<Row>;
-  /** What it lists, for those who do not see it. */
+  /** What the list holds, for those who do not see it. */
   label: string;
-  /** One row of it: "job". */
+  /** The noun for one row: "job". */
   what: string;
-  /** The same where none fits; left out: as `what`. */
+  /** The noun where no row fits; left out, it is `what`. */
   whatFits?: string;
   columns: readonly Column<Row>[];
-  /** px */
+  /** The row's height, px. */
   rowHeight: number;
-  /** Where a click on a row leads, from the page's root. */
+  /** Returns where a click on a row leads, from the page's root. */
   pathOf?(row: Row): string;
   fields: readonly FilterField[];
-  /** Those that are asked for less often. */
+  /** Further filters, which are used less often. */
   more?: readonly FilterField[];
-  /** Of the choice of a time: "Submitted". */
+  /** The label of the choice of a time: "Submitted". */
   timeLabel: string;
-  /** What there is to say about the rows, above them. */
+  /** Returns notes about the rows, which are shown above them. */
   notesOf?(list: PagedList<Row>): ComponentChildren;
-  /** What is said where there are no rows and no filter is set. */
+  /** The text where there are no rows and no filter is set. */
   children: ComponentChildren;
 }
 
-/** A list that is read page by page, with the filters that the address has. */
+/** Shows a list that is read page by page, with the filters in the address. */
 export function List<Row>(props: ListProps<Row>) {
   const { listed, label, what, columns, rowHeight, pathOf, fields, more = [], timeLabel } = props;
   const params = query.value;

@@ -31,7 +31,7 @@ interface Acted {
   next: string | null;
 }
 
-/** What may be done to all jobs that match the filters of the list; nothing without a filter. */
+/** Shows the actions on all jobs that match the filters of the list; nothing without a filter. */
 export function MatchingActions({ fields }: { fields: readonly FilterField[] }) {
   const [asked, setAsked] = useState<{ action: Action; query: string; words: string } | null>(null);
   const params = query.value;
@@ -40,7 +40,7 @@ export function MatchingActions({ fields }: { fields: readonly FilterField[] }) 
   const state = params.get('state');
   const open = (action: Action) => {
     const query = new URLSearchParams(withSince(apiQuery(params, fields)));
-    // No job joins between the dry run and the act.
+    // The end of the span keeps jobs from joining between the dry run and the action.
     if (!query.has('until')) query.set('until', new Date().toISOString());
     setAsked({ action, query: query.toString(), words: filters.map(({ text }) => text).join(', ') });
   };
@@ -61,12 +61,12 @@ export function MatchingActions({ fields }: { fields: readonly FilterField[] }) 
 interface DialogProps {
   action: Action;
   query: string;
-  /** The filter, as people read it. */
+  /** The filter in words. */
   words: string;
   onClose(): void;
 }
 
-/** First says how many and which, then does it. */
+/** Shows how many jobs match and which, then acts on them. */
 function MatchingDialog({ action, query, words, onClose }: DialogProps) {
   const { name, would, done } = ACTIONS[action];
   const dialog = useRef<HTMLDialogElement>(null);
@@ -80,7 +80,7 @@ function MatchingDialog({ action, query, words, onClose }: DialogProps) {
     void act(() => all(action, `${query}&dry_run=true`, closed.current.signal, setFound));
     return () => closed.current.abort();
   }, []);
-  // The button that was pressed is gone, and the focus with it.
+  // The pressed button is removed, and the focus with it, so the text takes the focus.
   useEffect(() => said.current?.focus(), [changed === null]);
   const shown = changed ?? found;
   return (
@@ -117,7 +117,7 @@ function MatchingDialog({ action, query, words, onClose }: DialogProps) {
   );
 }
 
-/** A request does a part of it; each tells how far it is. @throws ApiFailure */
+/** Acts on all jobs, a request for each part, and reports the sum after each. @throws ApiFailure */
 async function all(action: Action, query: string, signal: AbortSignal, tell: (sum: Acted) => void) {
   let jobs = 0;
   let ids: string[] = [];

@@ -5,14 +5,20 @@ import { fleet } from '../live.ts';
 import { repeat } from '../polled.ts';
 
 const PAGE_ROWS = 100;
-/** The most that the API gives at a time: of more than these, older ones are as they were when they were read. */
+/** The most rows that the API returns at a time: beyond these, older ones stay as they were when they were read. */
 const MOST_ROWS = 500;
-/** Between two looks for news, ms. */
+/** The time between two looks for news, ms. */
 const LOOK_MS = 2000;
-/** Scrolled further than this, or where somebody points at a row, new ones wait: they would move what is being read. */
+/**
+ * New rows wait where the list is scrolled further than this, or where somebody points at a row: they would move what
+ * is being read.
+ */
 const AT_TOP_PX = 120;
 
-/** Changes when a job or a request somewhere did: lists are asked for again then, and cost nothing while nothing happens. */
+/**
+ * A text that changes when a job or a request somewhere did: only then are lists read again, so that they cost nothing
+ * while nothing happens.
+ */
 const activity = computed(() => {
   const view = fleet.value;
   if (!view) return null;
@@ -25,13 +31,13 @@ const activity = computed(() => {
 
 /** A list of the API that is read page by page, newest first. */
 export interface Listed<Row> {
-  /** `api/jobs` */
+  /** The list's path, such as `api/jobs`. */
   path: string;
   rowsOf(answer: Record<string, unknown>): Row[];
   idOf(row: Row): string;
-  /** It changes by what people do: whether jobs come says nothing of it. */
+  /** Whether the list changes by people's actions: whether jobs come says nothing of it. */
   isOfPeople?: true;
-  /** What the list is in the order of; times, so that of two the newer is greater. */
+  /** Returns the time by which the list is ordered; the newer of two is greater. */
   timeOf(row: Row): number;
 }
 
@@ -42,29 +48,29 @@ interface PageOf<Row> {
 
 export interface PagedList<Row> {
   rows: Row[];
-  /** How many new ones wait to be shown. */
+  /** The number of new rows that wait to be shown. */
   news: number;
   isLoading: boolean;
   hasMore: boolean;
-  /** Why there is no list. */
+  /** Why there is no list; null where nothing is wrong. */
   problem: string | null;
   showNews(): void;
   loadMore(): void;
 }
 
 /**
- * Rows by filter, page by page, and what is new among them.
- * @param asked query of the API; `range_ms` counts from now
+ * Returns the rows that pass a filter, page by page, and the new ones among them.
+ * @param asked the query of the API; `range_ms` counts back from now
  */
 export function usePagedList<Row>(listed: Listed<Row>, asked: string): PagedList<Row> {
   const { idOf, timeOf } = listed;
   const [rows, setRows] = useState<Row[]>([]);
-  /** The newest page, for a user who reads further down; null: no new rows came. */
+  /** The newest page, for a user who reads further down; null where no new rows came. */
   const [newest, setNewest] = useState<(PageOf<Row> & { news: number }) | null>(null);
   const [next, setNext] = useState<string | null>(null);
   const [isLoading, setLoading] = useState(true);
   const [problem, setProblem] = useState<string | null>(null);
-  /** Of the activity at the newest look; null: none was made yet. */
+  /** The activity at the newest look; null before the first. */
   const seen = useRef<string | null>(null);
   const isFirst = useRef(true);
   const shown = useRef(rows);
@@ -88,7 +94,7 @@ export function usePagedList<Row>(listed: Listed<Row>, asked: string): PagedList
     const current = listed.isOfPeople ? null : activity.peek();
     if (!isFirst.current && current !== null && current === seen.current) return;
     try {
-      // All that is shown may be another than it was, not only what is new.
+      // All shown rows may have changed, not only new ones.
       const limit = isFirst.current
         ? PAGE_ROWS
         : Math.max(PAGE_ROWS, Math.min(MOST_ROWS, shown.current.length));
@@ -109,7 +115,10 @@ export function usePagedList<Row>(listed: Listed<Row>, asked: string): PagedList
     setNewest(null);
   };
 
-  /** At the top the list is the page: added to what is known it would grow for ever, and miss what came in between. */
+  /**
+   * Takes a page over. At the top the page becomes the list: added to the known rows it would grow for ever, and miss
+   * what came in between.
+   */
   const take = (page: PageOf<Row>) => {
     if (isFirst.current || (scrollY <= AT_TOP_PX && !isPointedAt())) {
       isFirst.current = false;
@@ -119,7 +128,7 @@ export function usePagedList<Row>(listed: Listed<Row>, asked: string): PagedList
     const news = page.rows.filter((row) => !ids.has(idOf(row))).length;
     setNewest(news > 0 ? { ...page, news } : null);
     const newer = new Map(page.rows.map((row) => [idOf(row), row]));
-    // What the page would hold and does not no longer fits the filter.
+    // A known row in the page's span that the page lacks no longer fits the filter.
     const oldest = page.rows.at(-1);
     const last = page.next === null || !oldest ? 0 : timeOf(oldest);
     setRows((known) => known.flatMap((row) => newer.get(idOf(row)) ?? (timeOf(row) > last ? [] : row)));
@@ -154,12 +163,12 @@ export function usePagedList<Row>(listed: Listed<Row>, asked: string): PagedList
   };
 }
 
-/** Somebody points at a row, or is at one with the keyboard: new ones above it would move it. */
+/** Returns whether somebody points at a row, or has one focused: new ones above it would move it. */
 function isPointedAt(): boolean {
   return document.querySelector('main tbody:hover, main tbody:focus-within') !== null;
 }
 
-/** The query with the time that `range_ms` counts back to. */
+/** Returns the query with the time that `range_ms` counts back to. */
 export function withSince(asked: string): string {
   const params = new URLSearchParams(asked);
   const range = Number(params.get('range_ms'));

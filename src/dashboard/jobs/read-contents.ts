@@ -1,16 +1,16 @@
 import { request } from '../api.ts';
 
 export interface Read {
-  /** Indented where it is whole. */
+  /** The text, indented where it is whole. */
   text: string;
-  /** False: there is more than was asked for, and the text ends anywhere. */
+  /** Whether the text is whole; otherwise it was cut at the wanted length. */
   isWhole: boolean;
 }
 
 /**
- * A job's payload or result, as much of it as is wanted; the rest is not even received.
- * @param path of it, without a slash first
- * @throws Error with what to tell
+ * Reads a job's payload or result, up to a length; the rest is not even received.
+ * @param path the path of the payload or result, without a slash first
+ * @throws Error with a message for the person
  */
 export async function readContents(path: string, mostBytes: number): Promise<Read> {
   const stop = new AbortController();

@@ -3,7 +3,7 @@ import { ask } from '../api.ts';
 
 type Copied = Pick<JobView, 'job_type' | 'config_id' | 'priority' | 'max_attempts' | 'stream'>;
 
-/** Submits another job like one that stays as it is. @returns its id @throws ApiFailure */
+/** Submits another job like this one, which stays as it is. @returns the other job's id @throws ApiFailure */
 export async function submitCopy(job: Copied, payload: unknown): Promise<string> {
   const { job_type, config_id, priority, max_attempts, stream } = job;
   const copy = { job_type, config_id, priority, max_attempts, payload, ...(stream && { stream }) };

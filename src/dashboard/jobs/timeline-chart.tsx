@@ -9,7 +9,7 @@ export const ACTIVITIES: Record<Activity, string> = {
   run: 'ran',
 };
 
-/** A job's attempts drawn to scale, a lane each. */
+/** Shows a job's attempts to scale, a lane each. */
 export function TimelineChart({ timeline }: { timeline: Timeline }) {
   const { from, to, lanes } = timeline;
   const length = to - from;
@@ -69,12 +69,12 @@ function LaneName({ lane: { attempt, worker_id } }: { lane: Lane }) {
   );
 }
 
-/** The lane in words, with its reason. */
+/** Shows a lane in words, with the reason of its end. */
 function LaneWords({ lane: { spans, end } }: { lane: Lane }) {
   const lengths = spans
     .filter(({ from, to }) => to > from)
     .map(({ activity, from, to }) => `${ACTIVITIES[activity]} ${format.duration(to - from)}`);
-  // "Moved from w1 at token 131: …"
+  // The detail of a moved attempt continues the sentence: "Moved from w1 at token 131: …"
   const colon = end?.step === 'moved' ? ' ' : ': ';
   const ending =
     end &&

@@ -1,22 +1,22 @@
 import type { LedgerStep } from '../../protocol/job-answers.ts';
 
-/** What a job does for a while. */
+/** A job's activity in a span of time. */
 export type Activity = 'wait' | 'prefill' | 'decode' | 'run';
 
 export interface Span {
   activity: Activity;
-  /** Epoch ms */
+  /** The span's beginning, epoch ms. */
   from: number;
   to: number;
 }
 
 /** An attempt at a job, or the time before the first one. */
 export interface Lane {
-  /** From 1; 0: no worker had it. */
+  /** The attempt's number, from 1; 0 where no worker had the job. */
   attempt: number;
   worker_id: string | null;
   spans: Span[];
-  /** Why it ended; null: it goes on. */
+  /** Why the attempt ended; null where it goes on. */
   end: { step: string; detail: string | null } | null;
 }
 
@@ -24,11 +24,11 @@ export interface Timeline {
   from: number;
   to: number;
   lanes: Lane[];
-  /** Two attempts on the same worker. */
+  /** Whether two attempts were on the same worker. */
   repeatsWorker: boolean;
 }
 
-/** Steps that end an attempt, or the wait for one, in words. */
+/** The steps that end an attempt, or the wait for one, in words. */
 export const ENDS: Record<string, string> = {
   released: 'Released by its worker',
   returned: 'Taken back',
@@ -42,9 +42,9 @@ export const ENDS: Record<string, string> = {
 };
 
 /**
- * A job's ledger as lanes, one for each attempt: the wait for it, and what it did. A step that only repeats or refuses
- * what is over has no length, and is left to the list of steps.
- * @param now epoch ms: where what goes on ends for now
+ * Returns a job's ledger as lanes, one for each attempt: the wait for it, and its activities. A step that only repeats
+ * an end, or refuses a result after it, has no length, and is left to the list of steps.
+ * @param now epoch ms: where an attempt that goes on ends for now
  */
 export function timelineOf(steps: readonly LedgerStep[], now: number): Timeline | null {
   const first = steps[0];
@@ -52,7 +52,7 @@ export function timelineOf(steps: readonly LedgerStep[], now: number): Timeline 
   const from = Date.parse(first.at);
   const lanes: Lane[] = [];
   let current: (Lane & { since: number; firstToken: number | null }) | null = null;
-  /** Since when no worker has it. */
+  /** Since when no worker has had the job; null while one has it. */
   let waits: number | null = from;
   const close = (at: number) => {
     if (!current) return;
@@ -70,7 +70,7 @@ export function timelineOf(steps: readonly LedgerStep[], now: number): Timeline 
     } else if (step === 'first_token' && current) current.firstToken = at;
     else if (step === 'retried') waits = at;
     else if (step === 'moved') {
-      // The queue may have heard before that the attempt is over.
+      // The queue may have learnt before that the attempt is over.
       if (current) current.end = { step, detail };
       else if (lanes.length > 0) lanes.at(-1)!.end = { step, detail };
       close(at);
@@ -104,7 +104,7 @@ export function timelineOf(steps: readonly LedgerStep[], now: number): Timeline 
   return { from, to, lanes, repeatsWorker: new Set(workers).size < workers.length };
 }
 
-/** The end of a job tells once more how its last attempt failed: nothing was waited for. */
+/** Returns whether the end of a job only repeats how its last attempt failed: then nothing was waited for. */
 function repeatsFailure(last: Lane | undefined, step: string, detail: string | null): boolean {
   const hasFailed = last?.end?.step === 'attempt_failed' || last?.end?.step === 'lease_expired';
   return hasFailed && step === 'settled' && detail?.startsWith('failed') === true;
@@ -114,7 +114,10 @@ function isLast(step: string): boolean {
   return step === 'settled' || step === 'cancelled' || step === 'expired' || step === 'refused';
 }
 
-/** Until its first token an attempt reads its prompt; without one, as where nothing is streamed, all of it is one run. */
+/**
+ * Returns the spans of an attempt. It reads its prompt until its first token; without one, as where nothing is
+ * streamed, all of it is one run.
+ */
 function attemptSpans(since: number, firstToken: number | null, end: number): Span[] {
   if (firstToken === null) return [{ activity: 'run', from: since, to: end }];
   return [
@@ -123,7 +126,7 @@ function attemptSpans(since: number, firstToken: number | null, end: number): Sp
   ];
 }
 
-/** Round times from 0 on, some five of them. @param length ms */
+/** Returns about five round times from 0 on. @param length ms */
 export function ticksOf(length: number): number[] {
   const rough = length / 5;
   const power = 10 ** Math.floor(Math.log10(Math.max(rough, 1)));

@@ -8,7 +8,7 @@ import * as format from '../format.ts';
 import { href } from '../router.ts';
 import { doingNow, LAUNCH_STEPS, stepsDone } from './launch-steps.ts';
 
-/** What stands of a launch, left to right. */
+/** This file has the columns of launches, left to right. */
 const STATE: Column<LaunchRow> = {
   key: 'state',
   head: 'State',
@@ -67,7 +67,7 @@ const COST: Column<LaunchRow> = {
   ),
 };
 
-/** The figures behind it stand in brackets at its end: they are told on hover. */
+/** The reason's figures stand in brackets at its end, which are shown on hover only. */
 const REASON: Column<LaunchRow> = {
   key: 'reason',
   head: 'Why it was launched',
@@ -79,7 +79,7 @@ const REASON: Column<LaunchRow> = {
   ),
 };
 
-/** Of those that may be alive. */
+/** The columns of launches that may be alive. */
 export const LAUNCH_COLUMNS: Column<LaunchRow>[] = [
   STATE,
   LAUNCH,
@@ -98,7 +98,7 @@ export const LAUNCH_COLUMNS: Column<LaunchRow>[] = [
   },
 ];
 
-/** Of those that have ended too. */
+/** The columns of launches that have ended too. */
 export const RECENT_COLUMNS: Column<LaunchRow>[] = [
   STATE,
   LAUNCH,
@@ -126,7 +126,7 @@ export const RECENT_COLUMNS: Column<LaunchRow>[] = [
   },
 ];
 
-/** `▰▰▰▱▱ load 62 % 1:12 of ~2:40`: amber once it takes longer than usual. */
+/** Shows a start such as `▰▰▰▱▱ load 62 % 1:12 of ~2:40`, amber once it takes longer than usual. */
 function Phase({ launch }: { launch: LaunchRow }) {
   const { state, loading, intended_at, ready_at, ready_expected_at, detail } = launch;
   const isStarting = !isFinal(launch) && ready_at === null && state !== 'terminating';
@@ -152,7 +152,7 @@ function Phase({ launch }: { launch: LaunchRow }) {
   );
 }
 
-/** A segment for each step, filled once it is behind. */
+/** Shows a segment for each step, filled once the step is done. */
 function Steps({ launch }: { launch: LaunchRow }) {
   const done = stepsDone(launch);
   const isOver = isFinal(launch) || launch.state === 'terminating';
@@ -173,7 +173,7 @@ function Steps({ launch }: { launch: LaunchRow }) {
   );
 }
 
-/** How it ended, or what it does. */
+/** Shows how a launch ended, or what it does. */
 function Outcome({ launch }: { launch: LaunchRow }) {
   const { state, cause, detail, ready_at, ended_at, state_at } = launch;
   const worked =

@@ -1,9 +1,9 @@
 import { failureInWords, type LaunchRow } from '../../protocol/scaling.ts';
 
-/** The way of a launch to a worker that takes jobs, in order: a worker registers once its engine has loaded. */
+/** The steps of a launch to a worker that takes jobs, in order: a worker registers once its engine has loaded. */
 export const LAUNCH_STEPS = ['Accepted', 'Container', 'Loading', 'Registered', 'Ready'] as const;
 
-/** How many of the steps are behind it; a later one that was told stands for those before it. */
+/** Returns how many of the steps are done; a reported step implies those before it. */
 export function stepsDone(launch: LaunchRow): number {
   if (launch.ready_at !== null) return LAUNCH_STEPS.length;
   if (launch.registered_at !== null) return 4;
@@ -11,7 +11,7 @@ export function stepsDone(launch: LaunchRow): number {
   return launch.accepted_at === null ? 0 : 1;
 }
 
-/** What goes on now, in a few words. */
+/** Returns what a launch does now, in a few words. */
 export function doingNow(launch: LaunchRow): string {
   const { state, loading, provider, ready_at } = launch;
   switch (state) {
@@ -46,12 +46,12 @@ const UNDER_WAY: LaunchRow['state'][] = [
   'terminating',
 ];
 
-/** Its machine starts or ends. */
+/** Returns whether the launch's machine is starting or ending. */
 export function isUnderWay({ state }: LaunchRow): boolean {
   return UNDER_WAY.includes(state);
 }
 
-/** Starting ones first, then those that end, then those that work or are over; the newest first. */
+/** Sorts launches: starting ones first, then those that end, then those that work or have ended; the newest first. */
 export function sortLaunches(launches: readonly LaunchRow[]): LaunchRow[] {
   const rank = ({ state }: LaunchRow) =>
     UNDER_WAY.includes(state) ? UNDER_WAY.indexOf(state) : UNDER_WAY.length;
@@ -59,9 +59,9 @@ export function sortLaunches(launches: readonly LaunchRow[]): LaunchRow[] {
 }
 
 /**
- * The launches that there is room for: those under way, and the newest others in what they leave. One that was shown
- * keeps its place until it is no longer under way and another needs it, so that no row moves.
- * @param before as they were last shown
+ * Returns the launches that there is room for: those under way, and the newest others in the room that is left. A
+ * shown launch keeps its place until it is no longer under way and another needs it, so that no row moves.
+ * @param before the launches that were last shown
  */
 export function keepLaunches(
   before: readonly LaunchRow[],

@@ -19,7 +19,7 @@ const ACTIONS: Record<Action, { name: string; effect: string }> = {
   },
 };
 
-/** What an admin may do with a pool by hand; each is told before it is done. */
+/** Shows the actions of an admin on a pool; each shows its effect before it is done. */
 export function PoolActions({ pool }: { pool: PoolRow }) {
   const [isOpen, setOpen] = useState(false);
   if (!isAdmin.value || !pool.scaling) return null;
@@ -33,10 +33,10 @@ export function PoolActions({ pool }: { pool: PoolRow }) {
   );
 }
 
-/** What is asked before it is done, and what has come of it. */
+/** An action that is confirmed before it is done, and its result. */
 interface Asked {
   action: Action;
-  /** What the scheduler says that it would do, or has done; null: it has not answered yet. */
+  /** What the scheduler would do, or has done; null before its answer. */
   text: string | null;
   isDone: boolean;
   problem: string | null;
@@ -102,7 +102,7 @@ interface ConfirmationProps {
 
 function Confirmation({ asked: { action, text, isDone, problem }, onConfirm, onBack }: ConfirmationProps) {
   const said = useRef<HTMLParagraphElement>(null);
-  // The button that was pressed is gone, and the focus with it.
+  // The pressed button is removed, and the focus with it, so the text takes the focus.
   useEffect(() => said.current?.focus(), [isDone]);
   return (
     <div class="confirm">

@@ -25,7 +25,7 @@ function counted(
   return { ...common, ...(drop && { drop }), cell: ({ scaling }) => format.count(of(scaling)) };
 }
 
-/** What the scheduler makes of a pool, left to right. */
+/** The columns of the scheduler's pools, left to right. */
 export const SCALING_COLUMNS: Column<ScaledPool>[] = [
   {
     key: 'pool',
@@ -86,7 +86,7 @@ export const SCALING_COLUMNS: Column<ScaledPool>[] = [
   },
 ];
 
-/** What keeps the rule from what it would do; else how far it may go. */
+/** Shows what keeps the rule from acting, else the pool's limits. */
 function Held({ scaling: { control, breaker, min, max } }: { scaling: PoolScaling }) {
   if (breaker !== null) {
     return (

@@ -1,13 +1,13 @@
 import type { FleetView, PoolRow, WorkerRow } from '../../protocol/fleet-view.ts';
 import { isFinal, type LaunchRow } from '../../protocol/scaling.ts';
 
-/** What machines cost, summed for a pool or a provider; US dollars. */
+/** The cost of machines, summed for a pool or a provider; US dollars. */
 export interface Spend {
   machines: number;
   per_hour: number;
-  /** Of that, for slots of ready workers that nothing runs in. */
+  /** The part of `per_hour` for unused slots of ready workers. */
   idle_per_hour: number;
-  /** Over the newest hour. */
+  /** The cost of the newest hour. */
   last_hour: number;
 }
 
@@ -28,23 +28,26 @@ export function spendOf(launches: readonly LaunchRow[], workers: readonly Worker
   };
 }
 
-/** US dollars for a million generated tokens over the newest hour; null: none was, or nothing was paid. */
+/**
+ * Returns US dollars for a million generated tokens over the newest hour; null where none was generated, or nothing
+ * was paid.
+ */
 export function perMillionTokens(pool: PoolRow, { last_hour }: Spend): number | null {
   const { tokens_out } = pool.hour;
   return tokens_out === 0 || last_hour === 0 ? null : (last_hour / tokens_out) * 1e6;
 }
 
-/** Launches that have ended, and those that are ready; the newest first. */
+/** Returns launches that have ended, and those that are ready; the newest first. */
 export function recentLaunches({ launches }: FleetView): LaunchRow[] {
   return [...launches].sort((a, b) => b.intended_at - a.intended_at);
 }
 
-/** Share of its slots in which jobs run; unknown counts as all. */
+/** Returns the share of a worker's slots in which jobs run; unknown counts as all. */
 function busyShare({ running, slots }: WorkerRow): number {
   return running === null || !slots ? 1 : Math.min(1, running / slots);
 }
 
-/** Hours for which it was paid between two times, epoch ms. */
+/** Returns the hours for which a launch was paid between two times, epoch ms. */
 function hoursWithin(launch: LaunchRow, from: number, to: number): number {
   const began = launch.started_at ?? launch.accepted_at;
   if (began === null) return 0;

@@ -12,16 +12,16 @@ import { fleet } from '../live.ts';
 import { href, path } from '../router.ts';
 import { isAdmin } from '../session.ts';
 
-/** So many are shown of those that a fleet has, so that its workers are in view below them. */
+/** At most this many problems are shown at first, so that the workers below are in view. */
 const MOST = isLow ? 2 : 3;
 
-/** Problems that need an operator, worst first when the view is opened; empty without one. */
+/** Shows problems that need an operator, worst first when the view is opened; nothing without one. */
 export function Attention() {
   const [isWhole, setWhole] = useState(false);
   const items = fleet.value?.attention ?? [];
   if (path.value === '')
     return (
-      // Another one for each length: what the whole list took is given back.
+      // The key changes with the length, so that the room of the whole list is given back.
       <Still key={String(isWhole)}>
         {items.length > 0 && <List items={items} isWhole={isWhole} onWhole={setWhole} />}
       </Still>
@@ -31,7 +31,7 @@ export function Attention() {
 
 interface ListProps {
   items: Item[];
-  /** All are shown, each with all of its text. */
+  /** Whether all problems are shown, each with all of its text. */
   isWhole: boolean;
   onWhole(isWhole: boolean): void;
 }
@@ -40,7 +40,7 @@ function List({ items, isWhole, onWhole }: ListProps) {
   const shown = useRef<Place<Item>[]>([]);
   const most = isWhole ? undefined : MOST;
   shown.current = keepPlaces(shown.current, items, keyOf, most);
-  // A new error is not hidden behind warnings so that these may stay where they are.
+  // A new error must not be hidden behind warnings that keep their places.
   const isError = ({ item }: Place<Item>) => item.severity === 'error';
   const isErrorHidden = shown.current.slice(MOST).some(isError);
   if (isErrorHidden && !shown.current.slice(0, MOST).every(isError))
@@ -64,7 +64,7 @@ function List({ items, isWhole, onWhole }: ListProps) {
   );
 }
 
-/** On a view that is about something else: the worst in a line, and all of it on a click. */
+/** Shows the worst problem in a line, and all of them on a click, on a view about something else. */
 function Brief({ items }: { items: Item[] }) {
   const worst = items[0]!;
   return (
@@ -118,7 +118,7 @@ function Row({ item, isOver = false }: { item: Item; isOver?: boolean }) {
   );
 }
 
-/** Who sees to it, or the way to say that one does. */
+/** Shows who takes care of a problem, or the button to say that one does. */
 function Acknowledged({ item: { id, acknowledged } }: { item: Item }) {
   const { act, isActing, problem } = useAction();
   if (acknowledged) {
@@ -144,7 +144,7 @@ function Acknowledged({ item: { id, acknowledged } }: { item: Item }) {
   );
 }
 
-/** One step to where the cause is. */
+/** Shows the link that leads to the cause. */
 function Open({ item: { worker_id, config_id, code } }: { item: Item }) {
   if (worker_id !== null) {
     return (

@@ -4,7 +4,7 @@ import { clockTime } from '../format.ts';
 import { connection, dataAge, denial, fleet, resume, retryAt } from '../live.ts';
 import { isSignedOut } from '../session.ts';
 
-/** Numbers older than this are shown as old, ms. */
+/** Numbers older than this many ms are shown as old. */
 const OLD_MS = 10_000;
 
 effect(() => {
@@ -14,15 +14,15 @@ effect(() => {
   );
 });
 
-/** Seconds to the next try; it ticks with the page's clock, which follows the server's. */
+/** The seconds to the next try; it ticks with the page's clock, which follows the server's. */
 const retryIn = computed(() => {
   void now.value;
   return retryAt.value === null ? null : Math.max(0, Math.ceil((retryAt.value - Date.now()) / 1000));
 });
 
-/** Says so when what is shown is not how it is now. */
+/** Shows a message while the shown data is not current. */
 export function ConnectionBar() {
-  // The view asks for a token then.
+  // The view asks for a token in this case.
   if (isSignedOut.value) return null;
   if (connection.value === 'denied') {
     return (

@@ -1,7 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks';
 import { isHelpOpen, SHORTCUTS } from '../keyboard.ts';
 
-/** The shortcuts, on `?`. */
+/** Shows the shortcuts, on `?`. */
 export function Help() {
   const dialog = useRef<HTMLDialogElement>(null);
   const isOpen = isHelpOpen.value;

@@ -13,7 +13,7 @@ const VERDICTS: Record<Verdict, { word: string; shape: Shape; tone: string }> = 
   empty: { word: 'No workers yet', shape: 'hollow', tone: 'idle' },
 };
 
-/** Whether what is shown is how it is now. */
+/** Whether the shown data is current. */
 const isCurrent = computed(() => connection.value !== 'lost' && connection.value !== 'denied');
 
 /** The text that replaces the verdict where nothing is known. */
@@ -23,7 +23,7 @@ const whyNothing = computed(() => {
   return connection.value === 'lost' ? 'The queue does not answer.' : 'Asking the queue …';
 });
 
-/** The verdict on everything, in view wherever one is. */
+/** Shows the verdict on the whole fleet, in view on every page and scroll position. */
 export function StatusBar() {
   const view = fleet.value;
   return (
@@ -71,7 +71,7 @@ function Figure({ name, value, to }: { name: string; value: string; to: string }
   );
 }
 
-/** How old what is shown is, and how it comes. */
+/** Shows how old the shown data is, and how it comes. */
 function Freshness() {
   const isOld = !isCurrent.value;
   const shape = connection.value === 'live' ? 'full' : isOld ? 'dashed' : 'ring';

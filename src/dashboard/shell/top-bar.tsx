@@ -9,16 +9,16 @@ import { nextTheme, switchTheme, type Theme, theme } from '../theme.ts';
 
 const THEME_SHAPES: Record<Theme, Shape> = { system: 'half', light: 'hollow', dark: 'full' };
 
-/** Of a fleet of a thousand, more would not be read. */
+/** The most suggestions: in a fleet of a thousand, nobody would read more. */
 const MOST_SUGGESTIONS = 12;
 
-/** Where one can go: the views, and any id. */
+/** Shows the ways to all views, and the search for any id. */
 export function TopBar() {
   const views = Object.entries(VIEWS).filter(
     ([path, { key, isForAdmins }]) =>
       key !== undefined &&
       (!isForAdmins || isAdmin.value) &&
-      // Without tokens there are none to list.
+      // A queue without tokens has none to list.
       (path !== 'tokens' || session.value?.asks_for_token),
   );
   const current = path.value.split('/')[0]!.replace('workers', '');
@@ -80,7 +80,10 @@ export function TopBar() {
   );
 }
 
-/** A worker's id opens it; anything else is looked for among the requests, or where its job is stored and not over, the jobs. */
+/**
+ * Shows the search: a worker's id opens the worker; any other id opens its request, or its job where that is stored
+ * and has not ended.
+ */
 function Search() {
   const [text, setText] = useState('');
   const wanted = text.trim();

@@ -3,12 +3,12 @@ import type { Message } from './request.ts';
 interface Props {
   messages: readonly Message[];
   model: string;
-  /** Of the last answer. */
+  /** The reasoning of the last answer. */
   reasoning: string;
   isRunning: boolean;
 }
 
-/** What was said so far. */
+/** Shows the chat so far. */
 export function ChatList({ messages, model, reasoning, isRunning }: Props) {
   return (
     <ol class="chat" aria-label="Chat" aria-live="polite" aria-busy={isRunning}>
@@ -38,7 +38,7 @@ function Said({ content, isRunning }: { content: Message['content']; isRunning: 
         ) : part.image_url.url.startsWith('data:') ? (
           <img key="image" src={part.image_url.url} alt="Sent with it" />
         ) : (
-          // Images of other hosts are not loaded: the page asks no other host for anything.
+          // An image of another host is not loaded: the page requests nothing from any other host.
           <p key="image" class="id">
             {part.image_url.url}
           </p>

@@ -3,18 +3,18 @@ import { request } from '../api.ts';
 import { addToolCalls, type ChatRequest, type ToolCall } from './request.ts';
 
 export interface ChatNews {
-  /** Id under which the gateway has the request's ledger. */
+  /** The id under which the gateway has the request's ledger. */
   jobId?: string | null;
-  /** More of the answer. */
+  /** The next part of the answer. */
   text?: string;
-  /** What a reasoning model thinks before it answers. */
+  /** The thoughts of a reasoning model before it answers. */
   reasoning?: string;
-  /** All that were called so far, as far as they are known. */
+  /** All tool calls so far, as far as they are known. */
   toolCalls?: ToolCall[];
   usage?: { prompt_tokens: number; completion_tokens: number };
 }
 
-/** Of a message that comes at once, or a part of it. */
+/** The fields of a whole message, or of a part of one. */
 interface Said {
   content?: string | null;
   reasoning?: string | null;
@@ -29,8 +29,8 @@ interface Answer {
 }
 
 /**
- * Asks as an application would, over the same road.
- * @throws Error with what to tell; AbortError where it was stopped
+ * Makes the request as an application would, over the same road.
+ * @throws Error with a message for the person; AbortError where the request was stopped
  */
 export async function chat(
   body: ChatRequest,
@@ -64,7 +64,7 @@ export async function chat(
   }
 }
 
-/** The data of server-sent events, one by one; comments, such as the place in the queue, are left out. */
+/** Yields the data of server-sent events, one by one; comments, such as the place in the queue, are left out. */
 async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   const reader = body.getReader();

@@ -2,16 +2,16 @@ import { useRef } from 'preact/hooks';
 import { Problem, useAction } from '../controls/action.tsx';
 import { bytes } from '../format.ts';
 
-/** A request may have 20 MiB, and an image in it is a third larger. */
+/** The most bytes of an image: a request may have 20 MiB, and an image in it is a third larger. */
 const MOST_IMAGE_BYTES = 10_000_000;
 
 interface Props {
-  /** Its address; a file's is a data: address with all of it. Empty: there is none. */
+  /** The image's address; a file's is a data: address with all of it. Empty where there is none. */
   image: string;
   onChange(image: string): void;
 }
 
-/** An image that goes with the next message: a file, or an address that the engine fetches. */
+/** Shows the field for an image that goes with the next message: a file, or an address that the engine fetches. */
 export function ImageField({ image, onChange }: Props) {
   const { act, problem } = useAction();
   const file = useRef<HTMLInputElement>(null);

@@ -2,13 +2,13 @@ import { typedJson } from '../typed-json.ts';
 
 export type Part = { type: 'text'; text: string } | { type: 'image_url'; image_url: { url: string } };
 
-/** One thing that was said. */
+/** One message of the chat. */
 export interface Message {
   role: 'system' | 'user' | 'assistant';
   content: string | Part[];
 }
 
-/** Body of `POST /v1/chat/completions`. */
+/** The body of `POST /v1/chat/completions`. */
 export interface ChatRequest {
   model: string;
   messages: Message[];
@@ -24,7 +24,7 @@ export interface ChatRequest {
   stop?: string[];
 }
 
-/** Fields of numbers, in the order of the form, and what they are called there. */
+/** The fields of numbers, in the order of the form, and their labels. */
 export const NUMBERS = {
   temperature: 'Temperature',
   top_p: 'top_p',
@@ -34,12 +34,12 @@ export const NUMBERS = {
   frequency_penalty: 'Frequency penalty',
 } as const satisfies Partial<Record<keyof ChatRequest, string>>;
 
-/** As they were typed; what is empty is not sent. */
+/** The settings as they were typed; an empty one is not sent. */
 export type Settings = Record<keyof typeof NUMBERS | 'system' | 'stop' | 'tools', string> & {
   stream: boolean;
 };
 
-/** Enough tokens for a look, and a simulator or a small GPU is not kept long. */
+/** The settings at first: enough tokens for a look, which do not keep a simulator or a small GPU busy for long. */
 export const USUAL: Settings = {
   system: '',
   temperature: '',
@@ -53,7 +53,7 @@ export const USUAL: Settings = {
   stream: true,
 };
 
-/** What is wrong with the settings, for the person who typed them; null: nothing. */
+/** Returns what is wrong with the settings, for the person who typed them, or null. */
 export function faultOf(settings: Settings): string | null {
   for (const [name, label] of Object.entries(NUMBERS) as [keyof typeof NUMBERS, string][]) {
     const text = settings[name].trim();
@@ -88,7 +88,10 @@ export function requestOf(model: string, said: readonly Message[], settings: Set
   };
 }
 
-/** What a person says, with an image where there is one. @param image its address, or all of it in a data: address */
+/**
+ * Returns a person's message, with an image where there is one. @param image its address, or all of it in a data:
+ * address
+ */
 export function userMessage(text: string, image: string): Message {
   if (image === '') return { role: 'user', content: text };
   return {
@@ -102,11 +105,11 @@ export function userMessage(text: string, image: string): Message {
 
 export interface ToolCall {
   name: string;
-  /** JSON, as far as it has come. */
+  /** The arguments in JSON, as far as they have come. */
   arguments: string;
 }
 
-/** Calls as far as they are known, and what came of them: a stream tells them in parts. */
+/** Returns the known calls with the news added: a stream brings them in parts. */
 export function addToolCalls(
   known: readonly ToolCall[],
   news: readonly { index?: number; function?: { name?: string | null; arguments?: string | null } }[],
@@ -122,7 +125,7 @@ export function addToolCalls(
   return calls;
 }
 
-/** `get_weather({"city": "Paris"})`, a line each. */
+/** Returns the calls as text, such as `get_weather({"city": "Paris"})`, a line each. */
 export function callsAsText(calls: readonly ToolCall[]): string {
   return calls.map((call) => `${call.name}(${call.arguments})`).join('\n');
 }

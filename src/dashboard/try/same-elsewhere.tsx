@@ -8,7 +8,7 @@ import { SNIPPETS } from './snippets.ts';
 
 const NAMES = Object.fromEntries(Object.entries(SNIPPETS).map(([key, { name }]) => [key, name]));
 
-/** The request as a program of somebody else would make it. */
+/** Shows the request as another program would make it. */
 export function SameElsewhere({ body }: { body: ChatRequest }) {
   const [language, setLanguage] = useState('curl');
   const target = { baseUrl: at('v1'), asksForToken: session.value?.asks_for_token === true };

@@ -6,7 +6,7 @@ interface Props {
   onChange(settings: Settings): void;
 }
 
-/** What a request has besides what is said. */
+/** Shows the form for everything in a request except the messages. */
 export function SettingsForm({ settings, onChange }: Props) {
   const field = (name: Exclude<keyof Settings, 'stream'>) => ({
     value: settings[name],

@@ -1,13 +1,13 @@
 import { curlCommand } from '../curl-command.ts';
 import type { ChatRequest } from './request.ts';
 
-/** Where requests go, without a slash last: `http://127.0.0.1:8788/v1`, and whether a token is asked for there. */
+/** The address of requests, without a slash last: `http://127.0.0.1:8788/v1`, and whether it asks for a token. */
 export interface Target {
   baseUrl: string;
   asksForToken: boolean;
 }
 
-/** The same request in each language, to be run as it is. */
+/** The programs that make a request, by language, ready to run. */
 export const SNIPPETS: Record<string, { name: string; of(target: Target, body: ChatRequest): string }> = {
   curl: {
     name: 'curl',
@@ -79,7 +79,7 @@ const JAVASCRIPT: Language = {
   words: {},
 };
 
-/** A value of JSON as source; a string of JSON is one of either language. */
+/** Returns a value of JSON as source; strings of JSON are valid in either language. */
 function literal(value: unknown, language: Language, depth: number): string {
   if (typeof value !== 'object' || value === null) {
     const text = JSON.stringify(value);

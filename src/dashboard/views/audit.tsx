@@ -34,7 +34,7 @@ const ENTRIES: Listed<AuditEntry> = {
   timeOf: ({ seq }) => seq,
 };
 
-/** What people did, newest first. */
+/** Shows people's actions, newest first. */
 export function AuditView() {
   return (
     <section class="view" aria-labelledby="audit-title">
@@ -60,7 +60,7 @@ export function AuditView() {
   );
 }
 
-/** All that fits the filters, beyond what is listed too, a line of JSON each. */
+/** Shows the button that saves all entries that pass the filters, also beyond the listed ones, a line of JSON each. */
 function Export() {
   const { act, isActing, problem } = useAction();
   const save = () =>
@@ -79,7 +79,7 @@ function Export() {
   );
 }
 
-/** A way to all entries of the same. */
+/** Shows a link to all entries with the same value. */
 function Only({ name, value, text = value }: { name: string; value: string; text?: string }) {
   return (
     <a href={href(`audit?${name}=${encodeURIComponent(value)}`)} title={`${text}: show only this`}>

@@ -3,12 +3,12 @@ import { ANY_ENDPOINT, urlOfLine } from '../../protocol/batch-lines.ts';
 import { ask } from '../api.ts';
 import { Problem, useAction } from '../controls/action.tsx';
 
-/** Of a file, what says which routes its lines ask for, bytes. */
+/** The bytes at a file's beginning that show which routes its lines name. */
 const BEGINNING_BYTES = 1024 * 1024;
 
 const WINDOWS = ['1h', '4h', '24h', '7d'];
 
-/** Uploads a file of requests and runs it as a batch. @param onStart a batch more is there */
+/** Uploads a file of requests and runs it as a batch. @param onStart called when there is a new batch */
 export function BatchStart({ onStart }: { onStart(): void }) {
   const form = useRef<HTMLFormElement>(null);
   const [said, setSaid] = useState<string | null>(null);
@@ -48,7 +48,7 @@ export function BatchStart({ onStart }: { onStart(): void }) {
   );
 }
 
-/** @throws Error with what to tell */
+/** @throws Error with a message for the person */
 async function run(file: File, completion_window: string, say: (doing: string) => void): Promise<void> {
   const endpoint = await endpointOf(file);
   say('Uploading …');
@@ -64,7 +64,7 @@ async function run(file: File, completion_window: string, say: (doing: string) =
   await ask('v1/batches', { method: 'POST', body, headers });
 }
 
-/** The route that all lines ask for, as far as a beginning tells; the queue checks the rest. */
+/** Returns the route that all lines name, judging by the file's beginning; the queue checks the rest. */
 async function endpointOf(file: File): Promise<string> {
   const beginning = await file.slice(0, BEGINNING_BYTES).text();
   const [url, ...others] = beginning.trim().split('\n').map(urlOfLine);

@@ -14,13 +14,13 @@ import { at } from '../router.ts';
 import { maySubmit } from '../session.ts';
 import { BatchStart } from './batch-start.tsx';
 
-/** Batches that are shown: as many as a page of the API has. */
+/** The most batches that are shown: as many as a page of the API has. */
 const MOST_SHOWN = 100;
 const LOOK_MS = 2000;
 
-/** The batches there are, newest first. */
+/** Shows the batches, newest first. */
 export function BatchesView() {
-  // Asked for again at once when one was started here.
+  // The list is read again at once when a batch was started here.
   const [started, setStarted] = useState(0);
   const { data, failure } = usePolled<BatchList>(`v1/batches?limit=${MOST_SHOWN}`, LOOK_MS, started).value;
   return (
@@ -87,10 +87,13 @@ function BatchCard({ batch }: { batch: Batch }) {
   );
 }
 
-/** Faults of a file that are shown; the API tells a hundred. */
+/** The most faults of a file that are shown; the API reports a hundred. */
 const MOST_FAULTS = 10;
 
-/** Lines a second since it began; while it runs also when it will have ended at that pace, or its window will. */
+/**
+ * Shows lines a second since the batch began; while it runs, also when it will end at that pace, and when its window
+ * will.
+ */
 function Pace({ batch, done }: { batch: Batch; done: number }) {
   const { status, in_progress_at, finalizing_at, cancelling_at, expires_at, request_counts } = batch;
   if (in_progress_at === null) return null;

@@ -3,7 +3,7 @@ import { now } from '../clock.ts';
 import { Time } from '../controls/age.tsx';
 import * as format from '../format.ts';
 
-/** From each step to the next, and what goes on meanwhile. */
+/** The steps of a start, with the name of what happens before each. */
 const STEPS = [
   { to: 'engine_started_ms', name: 'Preparing' },
   { to: 'weights_loaded_ms', name: 'Loading weights' },
@@ -13,13 +13,13 @@ const STEPS = [
 
 interface Step {
   name: string;
-  /** ms; of one that goes on: until now. */
+  /** The step's length, ms; that of the current one counts until now. */
   length: number;
-  /** `rest`: what is usually still to come. `failed`: the start ended in it. */
+  /** `rest` is a step that usually is still to come; in a `failed` one the start ended. */
   state: 'done' | 'now' | 'rest' | 'failed';
 }
 
-/** The start of its container, step by step, to scale, beside how long that usually takes. */
+/** Shows the start of a worker's container, step by step, to scale, beside how long that usually takes. */
 export function ColdStart({ worker }: { worker: WorkerRow }) {
   const { start, expected_start_ms, state } = worker;
   const created = start.created_ms ?? start.engine_started_ms;
@@ -51,7 +51,10 @@ export function ColdStart({ worker }: { worker: WorkerRow }) {
   );
 }
 
-/** Steps whose end is not told are part of the next one whose end is. @param isOver whether the start has ended */
+/**
+ * Returns the steps; one whose end was not reported is part of the next one whose end was. @param isOver whether the
+ * start has ended
+ */
 function stepsOf(worker: WorkerRow, now: number, isOver: boolean): Step[] {
   const { start, expected_start_ms, state_since, heartbeat_at } = worker;
   const steps: Step[] = [];

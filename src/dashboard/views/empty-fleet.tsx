@@ -4,7 +4,7 @@ import { fleet } from '../live.ts';
 import { at } from '../router.ts';
 import { session } from '../session.ts';
 
-/** What a first-time visitor is to type, with this page's own address filled in. */
+/** Shows the commands that a first-time visitor types, with this page's own address filled in. */
 export function EmptyFleet() {
   const url = at('').replace(/\/$/, '');
   return (
@@ -20,7 +20,7 @@ export function EmptyFleet() {
   );
 }
 
-/** A queue without tokens serves this machine alone. */
+/** Shows the commands for this machine, since a queue without tokens serves it alone. */
 function OnThisMachine({ url }: { url: string }) {
   return (
     <ul>
@@ -89,7 +89,7 @@ function Anywhere({ url }: { url: string }) {
   );
 }
 
-/** The variables that lead a worker here. */
+/** Returns the variables that lead a worker to this queue. */
 function reaches(url: string): string {
   return `CASOLA_WS_URL=${webSocketOf(url)} CASOLA_API_URL=${url} \\\nCASOLA_LOGS_URL=${url}/api/logs CASOLA_CONFIG_ID=first`;
 }
@@ -102,7 +102,7 @@ function simulated(variables: string): string {
   return `${variables} \\\nENGINE=simulator VLLM_MODEL=simulated VLLM_PORT=8001 CASOLA_MAX_JOBS=8 npx worker-vllm supervise`;
 }
 
-/** What has come of it so far. */
+/** Shows whether a worker has tried to connect so far. */
 function Waiting() {
   const refused = fleet.value?.attention.find(({ code }) => code === 'token_refused');
   return (

@@ -12,7 +12,7 @@ import { engineWords, sortWorkers, WORKER_COLUMNS } from './worker-columns.tsx';
 
 const ROW_HEIGHT = 44;
 
-/** Every worker: a row each, the worst first. */
+/** Shows every worker, a row each, the worst first. */
 export function FleetView() {
   const view = fleet.value;
   if (!view) return null;
@@ -54,7 +54,7 @@ export function FleetView() {
   );
 }
 
-/** Says which filter leaves nothing, and takes it away. */
+/** Shows which filter leaves nothing, and a button that removes it. */
 function NoneShown({ hidden, state }: { hidden: number; state: WorkerState | null }) {
   if (hidden === 0) return <p class="notice">No worker is there.</p>;
   const pool = query.value.get('config_id');
@@ -74,7 +74,7 @@ function NoneShown({ hidden, state }: { hidden: number; state: WorkerState | nul
   );
 }
 
-/** The states that there are, with how many are in each. */
+/** Shows the states of the workers, with how many are in each. */
 function StateFilter({ workers, chosen }: { workers: WorkerRow[]; chosen: WorkerState | null }) {
   const counts = Map.groupBy(workers, ({ state }) => state);
   return (
@@ -101,7 +101,9 @@ function StateFilter({ workers, chosen }: { workers: WorkerRow[]; chosen: Worker
   );
 }
 
-/** Finds what the browser's own search cannot: rows that are not in view are not in the document. */
+/**
+ * Shows the field that finds what the browser's own search cannot: rows that are not in view are not in the document.
+ */
 function TextFilter({ text }: { text: string }) {
   return (
     <input
@@ -115,7 +117,7 @@ function TextFilter({ text }: { text: string }) {
   );
 }
 
-/** Whether a text stands in what is shown of it. */
+/** Returns whether a text occurs in what is shown of a worker. */
 function says(worker: WorkerRow, text: string): boolean {
   const { worker_id, config_id, models, gpus, error } = worker;
   const wanted = text.trim().toLowerCase();

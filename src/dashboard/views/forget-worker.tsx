@@ -4,7 +4,7 @@ import { Problem, useAction } from '../controls/action.tsx';
 import { go } from '../router.ts';
 import { isAdmin } from '../session.ts';
 
-/** A button that takes a worker that is gone out of lists, verdict and attention. */
+/** Shows the button that removes a worker that is gone from lists, verdict and attention. */
 export function ForgetWorker({ worker: { worker_id, state, connected_at } }: { worker: WorkerRow }) {
   const { act, isActing, problem } = useAction();
   const isGone = state === 'error' || state === 'lost' || state === 'stopped' || state === 'late';

@@ -21,28 +21,31 @@ import { TimelineChart } from '../jobs/timeline-chart.tsx';
 import { ownFailure, repeat } from '../polled.ts';
 import { href } from '../router.ts';
 
-/** While a job is not over, it is looked at this often, ms. */
+/** While a job has not ended, it is read every so many ms. */
 const LOOK_MS = 1000;
-/** So often a live request is still looked at after its end: its record is listed a moment later, or never where it was left out of a sample. */
+/**
+ * After its end, a live request is read this many times more: its record is listed a moment later, or never where it
+ * was left out of a sample.
+ */
 const LAST_LOOKS = 10;
 
 type Job = Omit<JobFields, 'result'>;
 
-/** One job: what happened to it, and what can be done about it. */
+/** Shows one job: what happened to it, and what can be done about it. */
 export function JobView({ id }: { id: string }) {
   const [job, setJob] = useState<Job | null>(null);
   const [steps, setSteps] = useState<LedgerStep[] | null>(null);
-  /** As the list of requests has it, once it is over; of a stored job its own view says more. */
+  /** The record in the list of requests, once the request has ended; for a stored job, its own fields say more. */
   const [record, setRecord] = useState<RequestRecord | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
   const [looks, setLooks] = useState(0);
   const [isEdited, setEdited] = useState(false);
-  /** The answer that a request with a ledger is no stored job: it is not asked for again. */
+  /** The answer that a request with a ledger is no stored job, which is then not read again. */
   const notStored = useRef<ApiFailure | null>(null);
   const looksAfterEnd = useRef(0);
   const path = `api/jobs/${encodeURIComponent(id)}`;
 
-  /** @returns whether nothing more will happen to it */
+  /** @returns whether nothing more will happen to the job */
   const look = async (signal: AbortSignal) => {
     const [found, ledger, ended] = await Promise.allSettled([
       notStored.current ? Promise.reject(notStored.current) : ask<Job>(`${path}?result=0`, { signal }),
@@ -50,7 +53,7 @@ export function JobView({ id }: { id: string }) {
       ask<{ requests: RequestRecord[] }>(`api/requests?id=${encodeURIComponent(id)}&limit=1`, { signal }),
     ]);
     if (signal.aborted) return true;
-    // A request that waited for its answer has a ledger, and is stored nowhere.
+    // A request that waited for its answer has a ledger, but is stored nowhere.
     if (ledger.status === 'fulfilled') setSteps(ledger.value.steps);
     if (found.status === 'fulfilled') setJob(found.value);
     else if (ledger.status === 'fulfilled' && isNotFound(found.reason)) notStored.current = found.reason;
@@ -210,7 +213,7 @@ function Facts({ job }: { job: Job }) {
   );
 }
 
-/** How it ended, and where to see whether others did so too. */
+/** Shows how a job failed, and a link to others that did so too. */
 function Failure({ job: { error, state } }: { job: Job }) {
   if (!error) return null;
   return (

@@ -31,7 +31,7 @@ const JOBS: Listed<ListedJob> = {
   timeOf: ({ created_at }) => Date.parse(created_at),
 };
 
-/** The stored jobs, newest first. */
+/** Shows the stored jobs, newest first. */
 export function JobsView() {
   const pools = (fleet.value?.pools ?? []).map(({ config_id }) => config_id);
   const fields = FIELDS.map((field) => (field.name === 'config_id' ? { ...field, options: pools } : field));

@@ -1,6 +1,6 @@
 import { href, path } from '../router.ts';
 
-/** An address that is none of the page's. */
+/** Shows that an address is none of the page's. */
 export function NotFoundView() {
   const wanted = decoded(path.value);
   const id = wanted.split('/').at(-1)!;

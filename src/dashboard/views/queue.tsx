@@ -12,12 +12,12 @@ import { fleet } from '../live.ts';
 import { filter, href, query } from '../router.ts';
 import { PoolActions } from '../scaling/pool-actions.tsx';
 
-/** The span over which figures are told, by its name in the address. */
+/** The spans over which figures are shown, by their names in the address. */
 const SPANS = { now: 'Last minute', hour: 'Last hour', day: 'Last 24 hours' } as const;
 type Span = keyof typeof SPANS;
 const SECONDS: Record<Span, number> = { now: 60, hour: 3600, day: 86_400 };
 
-/** What waits in each pool, why, and how quickly the rest goes through. */
+/** Shows what waits in each pool, why, and how quickly the rest goes through. */
 export function QueueView() {
   const root = useRef<HTMLElement>(null);
   const view = fleet.value;
@@ -67,7 +67,7 @@ export function QueueView() {
   );
 }
 
-/** Pools in which jobs wait for long come first, then by name. */
+/** Sorts pools: those in which jobs wait for long come first, then by name. */
 function inOrder(pools: PoolRow[]): PoolRow[] {
   return pools.sort(
     (a, b) => Number(waitsLong(b)) - Number(waitsLong(a)) || (a.config_id < b.config_id ? -1 : 1),
@@ -140,7 +140,7 @@ function Pool({ pool, span }: { pool: PoolRow; span: Span }) {
   );
 }
 
-/** Who waits: callers on a connection and stored jobs, and where priorities differ how many of each. */
+/** Shows who waits: callers on a connection and stored jobs, and where priorities differ, how many of each. */
 function Priorities({ pool: { pending, by_priority } }: { pool: PoolRow }) {
   if (pending.waiting + pending.stored === 0) return null;
   const isPlain = by_priority.length <= 1 && (by_priority[0]?.priority ?? 0) === 0;
@@ -180,7 +180,7 @@ function Rates({ rates, seconds, configId }: { rates: PoolRates; seconds: number
   );
 }
 
-/** How long jobs of the pool took to a slot, and to their first token. */
+/** Shows how long jobs of the pool took to a slot, and to their first token. */
 function Latency({ rates: { wait_ms, first_token_ms } }: { rates: PoolRates }) {
   return (
     <table class="latency">

@@ -20,12 +20,12 @@ const SLOW_WORDS = { true: 'slow ones', false: 'the others' };
 const REQUESTS: Listed<RequestRecord> = {
   path: 'api/requests',
   rowsOf: ({ requests }) => requests as RequestRecord[],
-  // A job that is tried again by hand ends twice.
+  // A job that is retried by hand ends twice, so its id alone is not unique.
   idOf: ({ id, ended_at }) => `${id} ${ended_at}`,
   timeOf: ({ ended_at }) => ended_at,
 };
 
-/** Requests of every kind that have ended, newest first. */
+/** Shows requests of every kind that have ended, newest first. */
 export function RequestsView() {
   const fields = fieldsOf();
   return (
@@ -51,7 +51,7 @@ export function RequestsView() {
   );
 }
 
-/** Which requests are not in the list. */
+/** Shows which requests are not in the list. */
 function Notes({ list: { rows, isLoading } }: { list: PagedList<RequestRecord> }) {
   const id = query.value.get('id');
   const sampled = Math.max(1, ...rows.map(({ stands_for }) => stands_for));

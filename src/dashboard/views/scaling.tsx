@@ -11,10 +11,10 @@ import { isScaled, SCALING_COLUMNS } from '../scaling/scaling-columns.tsx';
 const ROW_HEIGHT = 48;
 const HEAD_HEIGHT = 30;
 
-/** There is room for so many launches, whether or not there are: one more does not push the workers below. */
+/** The number of launches for which room is kept: one more does not push the workers below. */
 const LAUNCHES = isLow ? 1 : 3;
 
-/** What the scheduler wants, has and does; nothing where no fleet's file was applied. */
+/** Shows what the scheduler wants, has and does; nothing where no fleet's file was applied. */
 export function Scaling({ view }: { view: FleetView }) {
   if (!view.scaling) return null;
   return (

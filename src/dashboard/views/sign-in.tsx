@@ -3,7 +3,7 @@ import { Problem, useAction } from '../controls/action.tsx';
 import { Command } from '../controls/copy-button.tsx';
 import { signIn } from '../session.ts';
 
-/** Asks for a token, once; a cookie stands for it from then on. */
+/** Shows the form that asks for a token, once; a cookie stands for it from then on. */
 export function SignInView() {
   const [token, setToken] = useState('');
   const { act, isActing, problem } = useAction();

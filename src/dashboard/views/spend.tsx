@@ -17,10 +17,10 @@ import { costInWords, type UsageAnswer } from '../usage.ts';
 
 const ROW_HEIGHT = 48;
 const LINE_HEIGHT = 36;
-/** The page asks this often, ms. */
+/** The page reads usage every so many ms. */
 const LOOK_MS = 5000;
 
-/** What the fleet costs, for what, and what became of the newest launches. */
+/** Shows what the fleet costs, for what, and how the newest launches ended. */
 export function SpendView() {
   const view = fleet.value;
   if (!view) return null;
@@ -32,7 +32,10 @@ export function SpendView() {
   );
 }
 
-/** Workers that no launcher started may say what they cost; usage is priced by that. */
+/**
+ * Shows that no launches are counted. Workers that no launcher started may still report a price, by which their usage
+ * is priced.
+ */
 function Nothing() {
   const { data } = usePolled<UsageAnswer>('api/usage?days=1', LOOK_MS).value;
   const isPriced = data !== null && data.total.dollars !== null;
@@ -155,7 +158,7 @@ interface TotalProps {
   name: string;
   value: string;
   used: number;
-  /** The budget; null: there is none. */
+  /** The budget; null where there is none. */
   most: number | null;
 }
 

@@ -7,7 +7,7 @@ import { Problem, useAction } from '../controls/action.tsx';
 
 const SCOPES = ['submit', 'read', 'submit+read', 'worker', 'launcher', 'admin'];
 
-/** All of them may be left out. */
+/** The fields of numbers, each of which may be left out. */
 const NUMBERS = [
   { name: 'requests_per_minute', label: 'Requests a minute, at most', min: 1 },
   { name: 'tokens_per_minute', label: 'Tokens a minute, at most', min: 1 },
@@ -21,7 +21,7 @@ const NUMBERS = [
   { name: 'highest_priority', label: 'Highest priority, 0 unless set', min: -10, max: 1000 },
 ] as const;
 
-/** Of all tokens of its tenant together: the fields of `limits.tenant`. */
+/** The fields for all tokens of the tenant together: those of `limits.tenant`. */
 const TENANT_NUMBERS = NUMBERS.filter(({ name }) => /_per_(?:day|month)$/.test(name)).map((field) => ({
   ...field,
   name: field.name as keyof Budgets,
@@ -29,7 +29,7 @@ const TENANT_NUMBERS = NUMBERS.filter(({ name }) => /_per_(?:day|month)$/.test(n
 }));
 const PRIORITIES = ['weight', 'default_priority', 'highest_priority'] as const;
 
-/** Comma-separated. */
+/** The fields of comma-separated lists. */
 const LISTS = [
   { name: 'models', label: 'Models, all unless named', placeholder: 'qwen-*, llama' },
   { name: 'routes', label: 'Routes, all unless named', placeholder: '/v1/embeddings' },
@@ -54,14 +54,14 @@ function NumberField({ label, value, ...input }: NumberProps) {
 }
 
 interface Props {
-  /** The one that is changed; null: another one is made. */
+  /** The token that is changed; null where a new one is made. */
   token: TokenView | null;
-  /** @param made null: one was changed */
+  /** @param made the new token; null where one was changed */
   onDone(made: NewToken | null): void;
   onCancel(): void;
 }
 
-/** Makes a token, or changes what one may use, in force within a second. */
+/** Shows the form that makes a token, or changes what one may use, in force within a second. */
 export function TokenForm({ token, onDone, onCancel }: Props) {
   const form = useRef<HTMLFormElement>(null);
   const { act, isActing, problem } = useAction();
@@ -164,7 +164,7 @@ export function TokenForm({ token, onDone, onCancel }: Props) {
   );
 }
 
-/** What is filled in. Of one that is changed null takes away what was emptied; what is left out stays. */
+/** Returns the terms in the form. For a changed token, null removes an emptied one; a term that is left out stays. */
 function termsIn(fields: FormData, token: TokenView | null): Record<string, unknown> {
   const text = (name: string) => String(fields.get(name) ?? '').trim();
   const numbers = (names: readonly string[], prefix = '') =>
@@ -184,7 +184,7 @@ function termsIn(fields: FormData, token: TokenView | null): Record<string, unkn
   );
   const limits = {
     ...numbers(RATE_LIMITS),
-    // Limits by model have no fields here.
+    // The form has no fields for limits by model.
     ...(token?.limits?.models && { models: token.limits.models }),
     ...(Object.keys(tenant).length > 0 && { tenant }),
   };
@@ -194,7 +194,7 @@ function termsIn(fields: FormData, token: TokenView | null): Record<string, unkn
     tenant: text('tenant') || null,
     models: list('models'),
     routes: list('routes'),
-    // The field has no time of day.
+    // The field has no time of day, so an unchanged day keeps the exact time.
     ...(text('expires') !== dayOf(token) && {
       expires_at: text('expires') ? new Date(text('expires')).toISOString() : null,
     }),
@@ -208,7 +208,7 @@ function tenantOf(token: TokenView | null): string {
   return token === null || token.tenant === token.name ? '' : token.tenant;
 }
 
-/** In UTC, as the field's day is read. */
+/** Returns the day when a token expires, in UTC, as the field's day is read. */
 function dayOf(token: TokenView | null): string {
   return token?.expires_at?.slice(0, 10) ?? '';
 }

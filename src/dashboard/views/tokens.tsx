@@ -14,7 +14,7 @@ import { TokenForm } from './token-form.tsx';
 const ROW_HEIGHT = 40;
 const LOOK_MS = 5000;
 
-/** Who may use the queue: tokens, what they may do, and when each was last used. */
+/** Shows who may use the queue: tokens, what they may do, and when each was last used. */
 export function TokensView() {
   const [changes, setChanges] = useState(0);
   const [made, setMade] = useState<NewToken | null>(null);
@@ -86,7 +86,7 @@ function isOfFolder({ source }: TokenView): boolean {
   return source === 'file';
 }
 
-/** The one time that it is shown. */
+/** Shows a new token, this one time. */
 function Made({ token: { name, token } }: { token: NewToken }) {
   return (
     <p class="notice" role="status">
@@ -145,7 +145,7 @@ function columnsWith(
   ];
 }
 
-/** A second click takes it away. */
+/** Shows a token's actions; revoking takes a second click. */
 function Actions({
   token,
   changed,

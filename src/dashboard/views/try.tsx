@@ -22,7 +22,7 @@ import { SettingsForm } from '../try/settings-form.tsx';
 
 interface Measured {
   jobId: string | null;
-  /** ms after sending. */
+  /** The time of the first token, ms after sending. */
   firstTokenMs: number | null;
   totalMs: number | null;
   usage: ChatNews['usage'] | null;
@@ -32,7 +32,7 @@ const NOTHING: Measured = { jobId: null, firstTokenMs: null, totalMs: null, usag
 
 const EXAMPLE: Message[] = [{ role: 'user', content: 'Say hello.' }];
 
-/** A chat over the same road as any application's, and programs that do the same. */
+/** Shows a chat over the same road as any application's, and programs that do the same. */
 export function TryView() {
   const models = useModels();
   const [model, setModel] = useState('');
@@ -75,7 +75,7 @@ export function TryView() {
         if (more || thought || toolCalls)
           setMeasured((known) => ({ ...known, firstTokenMs: known.firstTokenMs ?? after() }));
         if (more) answer += more;
-        // What was called stands in the chat as text: what the tools return is not asked for here.
+        // Tool calls stand in the chat as text: this page does not ask for the tools' results.
         else if (toolCalls) answer = callsAsText(toolCalls);
         else return;
         setMessages([...asked, { role: 'assistant', content: answer }]);
@@ -84,13 +84,13 @@ export function TryView() {
       if (!stop.signal.aborted) setProblem((error as Error).message);
     } finally {
       setMeasured((known) => ({ ...known, totalMs: after() }));
-      // An answer that never began is nothing to go on from.
+      // An answer that never began cannot be continued, so the chat returns to its state before.
       if (answer === '') setMessages(messages);
       setRunning(null);
     }
   };
 
-  // What is typed would be sent so; while nothing is, what was sent last.
+  // The programs show the request that the typed text would make; while nothing is typed, the last one sent.
   const isTyped = text.trim() !== '' && faultOf(settings) === null;
   const next = isTyped
     ? requestOf(chosen, [...messages, userMessage(text.trim(), image)], settings)
@@ -171,7 +171,7 @@ interface PromptProps {
   onSend(event: Event): void;
 }
 
-/** Enter sends, Shift and Enter is a new line. */
+/** Shows the field for a message: Enter sends, Shift and Enter is a new line. */
 function Prompt({ text, onText, onSend }: PromptProps) {
   const area = useRef<HTMLTextAreaElement>(null);
   return (
@@ -216,7 +216,10 @@ function Measures({ measured, isRunning }: { measured: Measured; isRunning: bool
   );
 }
 
-/** The names that requests may have, as an application reads them; asked again when the fleet serves others. */
+/**
+ * Returns the models that requests may name, as an application reads them; they are read again when the fleet serves
+ * others.
+ */
 function useModels(): string[] {
   const [models, setModels] = useState<string[]>([]);
   const served = (fleet.value?.pools ?? []).map(({ config_id, models, ready_workers }) =>

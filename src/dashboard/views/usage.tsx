@@ -24,7 +24,7 @@ import {
 } from '../usage.ts';
 
 const LINE_PX = 36;
-/** Between two looks, ms. */
+/** The time between two reads, ms. */
 const LOOK_MS = 5000;
 const DAYS: Record<string, string> = {
   '1': 'Today',
@@ -38,7 +38,7 @@ const BY_WORDS = Object.fromEntries(Object.entries(BY).map(([by, word]) => [by, 
   string
 >;
 
-/** Who used what, for how much; who waits for whom; whose limits are near their end. */
+/** Shows who used what, for how much; who waits for whom; whose limits are near their end. */
 export function UsageView() {
   const given = query.value;
   const days = given.get('days') ?? '7';
@@ -183,7 +183,7 @@ function number(
   return { key, head, width: 100, narrow: 76, isNumber: true, ...(drop && { drop }), cell: used };
 }
 
-/** Pools with somebody who waits. */
+/** Shows pools in which somebody waits. */
 function Sharing() {
   const { data } = usePolled<{ pools: PoolSharing[] }>('api/sharing', LOOK_MS).value;
   const pools = (data?.pools ?? []).flatMap((pool) => {
@@ -226,7 +226,7 @@ function Sharing() {
 
 const MOST_SHARES = 8;
 
-/** Tokens whose limits are nearly used, or hold something back. */
+/** Shows tokens whose limits are nearly used, or hold something back. */
 function NearLimits() {
   const { data } = usePolled<{ limits: LimitView[] }>('api/limits', LOOK_MS).value;
   const near = (data?.limits ?? []).flatMap((limit) => nearEnd(limit) ?? []);

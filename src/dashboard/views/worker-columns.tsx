@@ -13,12 +13,12 @@ import { gpuTotals } from '../gpus.ts';
 import { href } from '../router.ts';
 import { TROUBLE } from '../worker/trouble.ts';
 
-/** A column, and what it is sorted by. */
+/** A column, and the value that it is sorted by. */
 interface WorkerColumn extends Column<WorkerRow> {
   sortBy?(worker: WorkerRow): number | string | null;
 }
 
-/** What stands of a worker in the fleet, left to right. */
+/** The columns of a worker in the fleet, left to right. */
 export const WORKER_COLUMNS: WorkerColumn[] = [
   {
     key: 'state',
@@ -147,7 +147,7 @@ export const WORKER_COLUMNS: WorkerColumn[] = [
   },
 ];
 
-/** What fills the ring of its mark. */
+/** Returns the share that fills the ring of a worker's mark. */
 export function shareOf({ state, progress, running, slots }: WorkerRow): number | null {
   if (state === 'loading') return progress;
   return running !== null && slots ? Math.min(1, running / slots) : 1;
@@ -177,7 +177,7 @@ function Memory({ gpus }: { gpus: GpuReading[] }) {
   );
 }
 
-/** Its model, and under it how its start goes, or what is the matter with it. */
+/** Shows a worker's model and, under it, how its start goes, or what is wrong with it. */
 function Doing({ worker }: { worker: WorkerRow }) {
   const { models, state, was_doing, error, disconnected } = worker;
   const model = models[0];
@@ -209,14 +209,17 @@ function Doing({ worker }: { worker: WorkerRow }) {
   );
 }
 
-/** `asleep`, or `sql, french`: the step of its start, whether it has the GPU that it shares, the adapters it has loaded. */
+/**
+ * Returns words such as `asleep` or `sql, french`: the step of the worker's start, whether its engine has the shared
+ * GPU, and its loaded adapters.
+ */
 export function engineWords({ phase, engine_asleep, adapters }: WorkerRow): string {
   const turn = engine_asleep === null ? null : engine_asleep ? 'asleep' : 'awake';
   const loaded = adapters === null ? null : adapters.loaded.join(', ');
   return [phase, turn, loaded].filter(Boolean).join(' · ');
 }
 
-/** `load ▇▇▇▁ 1:12 of ~2:40`: amber once it takes longer than usual. */
+/** Shows a start such as `load ▇▇▇▁ 1:12 of ~2:40`, amber once it takes longer than usual. */
 export function StartOf({ worker }: { worker: WorkerRow }) {
   const { phase, progress, start, state_since, expected_start_ms } = worker;
   const since = start.created_ms ?? state_since;
@@ -234,7 +237,7 @@ export function StartOf({ worker }: { worker: WorkerRow }) {
   );
 }
 
-/** By trouble, unless a column is chosen, then by name; what is not known comes last. */
+/** Sorts workers by the chosen column, else by trouble, then by name; unknown values come last. */
 export function sortWorkers(workers: readonly WorkerRow[], sort: string | null): WorkerRow[] {
   const isDown = sort?.startsWith('-') ?? false;
   const column = WORKER_COLUMNS.find(({ key }) => key === sort?.replace('-', ''));

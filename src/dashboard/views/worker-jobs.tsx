@@ -8,10 +8,10 @@ const SHOWN = 20;
 const REFRESH_MS = 5000;
 const ROW_HEIGHT = 32;
 
-/** All of one worker's, so that it need not be named. */
+/** The columns without pool and worker, since all jobs are one worker's. */
 const COLUMNS = JOB_COLUMNS.filter(({ key }) => key !== 'pool' && key !== 'worker');
 
-/** Its newest stored jobs. */
+/** Shows a worker's newest stored jobs. */
 export function WorkerJobs({ workerId }: { workerId: string }) {
   const worker = encodeURIComponent(workerId);
   const path = `api/jobs?worker_id=${worker}&limit=${SHOWN}`;

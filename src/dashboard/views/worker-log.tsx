@@ -6,12 +6,12 @@ import { ownFailure } from '../polled.ts';
 import { filter, query } from '../router.ts';
 import { LEVELS, type Line, lineOfFile, matching, useLog } from '../worker/log-lines.ts';
 
-/** So many are in the document; all are searched and downloaded. */
+/** At most this many lines are in the document; all are searched and downloaded. */
 const MOST_SHOWN = 500;
-/** px from the end at which it still counts as there. */
+/** Within this many px from its end, the log counts as scrolled to the end. */
 const NEAR_END = 24;
 
-/** What is kept of what the worker and its engine said; it follows, unless it was scrolled up. */
+/** Shows the stored log lines of a worker and its engine; it follows new ones, unless it was scrolled up. */
 export function WorkerLog({ workerId }: { workerId: string }) {
   const { lines, failure } = useLog(workerId);
   const text = query.value.get('log') ?? '';
@@ -121,7 +121,7 @@ function LineOfLog({ line: { level, source, message, timestamp }, text }: { line
   );
 }
 
-/** A message with what was looked for marked in it. */
+/** Shows a message with the searched text marked in it. */
 function Found({ message, text }: { message: string; text: string }) {
   if (text === '') return <>{message}</>;
   const [where, wanted] = [message.toLowerCase(), text.toLowerCase()];

@@ -19,14 +19,14 @@ import { StartOf, shareOf } from './worker-columns.tsx';
 import { WorkerJobs } from './worker-jobs.tsx';
 import { WorkerLog } from './worker-log.tsx';
 
-/** One worker: what it does, how it started, what it said last. */
+/** Shows one worker: what it does, how it started, its last log lines. */
 export function WorkerView({ id }: { id: string }) {
   if (!fleet.value) return null;
   return <WorkerPage id={id} worker={fleet.value.workers.find(({ worker_id }) => worker_id === id)} />;
 }
 
 function WorkerPage({ id, worker }: { id: string; worker: WorkerRow | undefined }) {
-  // It stays where it was when the page was opened, whatever becomes of the worker meanwhile.
+  // The log stays where it was when the page was opened, whatever happens to the worker meanwhile.
   const [isLogFirst] = useState(worker?.state === 'error' || worker?.state === 'lost');
   return (
     <article class="view worker" aria-labelledby="worker-title">
@@ -66,7 +66,7 @@ function WorkerPage({ id, worker }: { id: string; worker: WorkerRow | undefined 
   );
 }
 
-/** What is the matter with it, and what to do. */
+/** Shows what is wrong with a worker, and what to do. */
 function Trouble({ worker: { error, was_doing, disconnected, state } }: { worker: WorkerRow }) {
   if (error) {
     return (
@@ -131,7 +131,7 @@ function Facts({ worker }: { worker: WorkerRow }) {
           </div>
         ))}
         {worker.gpus.map((gpu, i) => (
-          // GPUs have no name of their own but their place.
+          // GPUs have no id, so their index is the key.
           <div key={i}>
             <dt title={gpu.name}>
               GPU {i} {gpu.name && `· ${shortGpuName(gpu.name)}`}
@@ -151,7 +151,10 @@ function Facts({ worker }: { worker: WorkerRow }) {
   );
 }
 
-/** What became of the long prompts that it had others compute; nothing of a worker that hands none over. */
+/**
+ * Returns the results of the long prompts that the worker had others compute; nothing for a worker that hands none
+ * over.
+ */
 function prefillFacts({ prefills }: WorkerRow): [name: string, value: ComponentChildren][] {
   if (prefills === null) return [];
   const { done = 0, ...whole } = prefills.results;
@@ -161,13 +164,13 @@ function prefillFacts({ prefills }: WorkerRow): [name: string, value: ComponentC
   return [['Long prompts', [handed, ...(words.length > 0 ? [`whole: ${words.join(', ')}`] : [])].join('; ')]];
 }
 
-/** Whether its engine is awake, of those that share a GPU; nothing of a worker whose engine has its own. */
+/** Returns whether the engine is awake, where engines share a GPU; nothing for a worker whose engine has its own. */
 function turnFacts({ engine_asleep }: WorkerRow): [name: string, value: ComponentChildren][] {
   if (engine_asleep === null) return [];
   return [['Shared GPU', engine_asleep ? 'asleep: another model has it' : 'awake']];
 }
 
-/** Which adapters its engine has loaded, and which it could not load; nothing of a worker that has none. */
+/** Returns which adapters the engine has loaded, and which it could not load; nothing for a worker that has none. */
 function adapterFacts({ adapters }: WorkerRow): [name: string, value: ComponentChildren][] {
   if (adapters === null) return [];
   const { loaded, room, failed, names } = adapters;

@@ -7,7 +7,7 @@ import { ownFailure, repeat } from '../polled.ts';
 import { compare, type Measure, type Side } from './compare.ts';
 
 const SPAN_MS = 3_600_000;
-/** Of the worker, and of its pool. */
+/** The most requests that are read of the worker, and of its pool. */
 const MOST_REQUESTS = 500;
 const REFRESH_MS = 30_000;
 
@@ -17,7 +17,7 @@ const FORMATS: Record<Measure['kind'], (value: number | null) => string> = {
   share: format.percent,
 };
 
-/** Whether a worker is slower than the others of its pool, or fails more. */
+/** Shows whether a worker is slower than the others of its pool, or fails more. */
 export function AgainstPool({ workerId, configId }: { workerId: string; configId: string }) {
   const { measures, failure } = useMeasures(workerId, configId);
   return (
@@ -63,7 +63,7 @@ function SideCell({ side: { value, n }, kind }: { side: Side; kind: Measure['kin
   );
 }
 
-/** `2.3 times the pool's`. */
+/** Returns a comparison such as `2.3 times the pool's`. */
 function comparison({ times, worker, pool }: Pick<Measure, 'times' | 'worker' | 'pool'>): string {
   if (worker.n === 0 || pool.n === 0) return format.UNKNOWN;
   if (worker.value === pool.value) return 'as the pool';

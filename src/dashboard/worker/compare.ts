@@ -1,9 +1,9 @@
 import { perTokenMs, type RequestRecord, tokensPerSecond } from '../../protocol/request-record.ts';
 
 export interface Side {
-  /** A median, or a share from 0 to 1; null: nothing is known. */
+  /** A median, or a share from 0 to 1; null where nothing is known. */
   value: number | null;
-  /** Requests that it is made of. */
+  /** The number of requests that the value is computed from. */
   n: number;
 }
 
@@ -12,21 +12,21 @@ export interface Measure {
   kind: 'duration' | 'rate' | 'share';
   worker: Side;
   pool: Side;
-  /** How many times the pool's; null where that says nothing. */
+  /** How many times the pool's value the worker's is; null where that says nothing. */
   times: number | null;
-  /** Far worse than the pool, in enough requests to tell. */
+  /** Whether the worker is far worse than the pool, in enough requests to tell. */
   isWorse: boolean;
 }
 
-/** Worse by less than this is chance. */
+/** A difference below this factor is chance. */
 const FAR = 1.5;
 const ENOUGH = 10;
-/** So few failures are chance, however many requests there were. */
+/** Fewer failures than these are chance, however many requests there were. */
 const ENOUGH_FAILURES = 5;
 
 /**
- * What requests took at a worker, beside what they took at the other workers of its pool.
- * @param worker requests that ended there
+ * Compares the times of requests at a worker with those at the other workers of its pool.
+ * @param worker requests that ended at the worker
  * @param pool requests of its pool; those of the worker are left out
  */
 export function compare(
@@ -34,7 +34,7 @@ export function compare(
   worker: readonly RequestRecord[],
   pool: readonly RequestRecord[],
 ): Measure[] {
-  // Those that got no worker say nothing of one.
+  // Requests that got no worker say nothing of one.
   const others = pool.filter(({ worker_id }) => worker_id !== null && worker_id !== workerId);
   const medians = (of: (record: RequestRecord) => number | null) => [median(worker, of), median(others, of)];
   const rows: [name: string, kind: Measure['kind'], sides: Side[]][] = [
@@ -66,7 +66,7 @@ function firstTokenMs({ first_token_ms, wait_ms }: RequestRecord): number | null
   return first_token_ms === null ? null : Math.max(0, first_token_ms - wait_ms);
 }
 
-/** Each counts as often as it stands for. */
+/** Returns the median, where each record counts as often as it stands for. */
 function median(records: readonly RequestRecord[], of: (record: RequestRecord) => number | null): Side {
   const known = records
     .flatMap((record) => {
@@ -83,7 +83,9 @@ function median(records: readonly RequestRecord[], of: (record: RequestRecord) =
   return { value: null, n: 0 };
 }
 
-/** Callers that hung up are no failures, and a deadline that passed is not the worker's. */
+/**
+ * Returns the share of failures. Callers that hung up are no failures, and a deadline that passed is not the worker's.
+ */
 function failed(records: readonly RequestRecord[]): Side {
   const sum = (some: readonly RequestRecord[]) => some.reduce((sum, { stands_for }) => sum + stands_for, 0);
   const ended = records.filter(({ outcome }) => outcome === 'succeeded' || outcome === 'failed');

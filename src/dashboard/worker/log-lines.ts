@@ -5,24 +5,24 @@ import { repeat } from '../polled.ts';
 
 export type Line = LogLine & { number: number };
 
-/** As many as the queue keeps of a worker. */
+/** The most lines: as many as the queue keeps of a worker. */
 const MOST_LINES = 2000;
 const PAGE_LINES = 1000;
 const REFRESH_MS = 2000;
 
-/** Names of levels in the address, each with those that it shows. */
+/** The names of levels in the address, each with the levels that it shows. */
 export const LEVELS: Record<string, { name: string; levels: readonly Line['level'][] }> = {
   warning: { name: 'Warnings and errors', levels: ['warning', 'error'] },
   error: { name: 'Errors', levels: ['error'] },
 };
 
 export interface Log {
-  /** In order; null before the first answer. */
+  /** The lines in order; null before the first answer. */
   lines: readonly Line[] | null;
   failure: ApiFailure | null;
 }
 
-/** All lines that are kept of a worker; after the first time only those that came since are asked for. */
+/** Returns all lines that are kept of a worker; after the first time only newer ones are read. */
 export function useLog(workerId: string): Log {
   const [log, setLog] = useState<Log>({ lines: null, failure: null });
   useEffect(() => {
@@ -57,8 +57,8 @@ export function useLog(workerId: string): Log {
 }
 
 /**
- * Lines of a level in which a text stands, whatever its case.
- * @param level of LEVELS; any other: all
+ * Returns the lines of a level that contain a text, whatever its case.
+ * @param level one of LEVELS; any other means all
  */
 export function matching(lines: readonly Line[], text: string, level: string): readonly Line[] {
   const wanted = text.toLowerCase();
@@ -70,12 +70,12 @@ export function matching(lines: readonly Line[], text: string, level: string): r
   );
 }
 
-/** A line of the file that is downloaded: `2026-11-25T03:04:05.000Z error vllm message`. */
+/** Returns a line of the file that is downloaded: `2026-11-25T03:04:05.000Z error vllm message`. */
 export function lineOfFile({ timestamp, level, source, message }: Line): string {
   return `${new Date(timestamp * 1000).toISOString()} ${level} ${source} ${message}\n`;
 }
 
-/** Without the colours of a terminal. */
+/** Removes the colours of a terminal. */
 function plain(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what it is about
   return text.replaceAll(/\u001b\[[\d;?]*[a-zA-Z]/g, '');

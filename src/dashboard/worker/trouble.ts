@@ -1,8 +1,8 @@
 import type { WorkerState } from '../../protocol/fleet-view.ts';
 
 /**
- * How much it needs somebody, most first. Those that work are one, whether or not jobs run there just now: rows change
- * their places only when something is the matter.
+ * The rank of a worker's state by how much it needs somebody, most first. Working states share one rank, whether or
+ * not jobs run there just now: rows change their places only when something is wrong.
  */
 export const TROUBLE: Record<WorkerState, number> = {
   error: 0,
