@@ -74,7 +74,7 @@ export function adapterProblem(
 
 /**
  * Returns the error that forbids a path to a token, or null.
- * @param path with or without a query, or null where none is asked for
+ * @param path with or without a query; null where the request names none
  */
 export function routeProblem(path: string | null, { name, routes }: Pick<Bounds, 'name' | 'routes'>) {
   if (routes === null || path === null) return null;

@@ -56,9 +56,9 @@ export interface JobSocketPorts {
 }
 
 /**
- * A socket on which one program submits jobs and hears of their ends.
+ * A socket on which one program submits jobs and learns of their ends.
  *
- * Frames are handled in order. One call at a time asks the queue for settled jobs. There is none while the socket
+ * Frames are handled in order. One call at a time asks the queue for settled jobs. No such call runs while the socket
  * listens for no job, or while the program has not acknowledged the last ones: results wait in their rows.
  */
 export class JobSocket {
