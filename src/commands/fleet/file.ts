@@ -10,7 +10,7 @@ import { type Remark, remarksOf } from './issues.ts';
 import { impossible } from './possible.ts';
 import { environmentRemarks, secretRemarks } from './variables.ts';
 
-/** At most this many faults or warnings are shown; all are counted. */
+/** At most this many faults or warnings are shown; the message counts all faults. */
 const MOST_TOLD = 50;
 
 /** A fault or warning about one place of the file. Lines and columns count from 1. */

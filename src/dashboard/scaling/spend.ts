@@ -37,7 +37,7 @@ export function perMillionTokens(pool: PoolRow, { last_hour }: Spend): number | 
   return tokens_out === 0 || last_hour === 0 ? null : (last_hour / tokens_out) * 1e6;
 }
 
-/** Returns launches that have ended, and those that are ready; the newest first. */
+/** Returns all launches, the newest first. */
 export function recentLaunches({ launches }: FleetView): LaunchRow[] {
   return [...launches].sort((a, b) => b.intended_at - a.intended_at);
 }
