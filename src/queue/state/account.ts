@@ -4,7 +4,7 @@ import type { Job } from './job.ts';
 import type { Core } from './state.ts';
 import { adapterOf, type Worker } from './worker.ts';
 
-/** Whom and what an attempt is counted for. */
+/** Returns the tenant, token, pool, model and mode that an attempt's usage is counted under. */
 export function keyOf(core: Core, job: Job, usage: Usage | undefined): UsageKey & { mode: UsageMode } {
   const worker = job.worker_id === null ? null : core.workers.byId(job.worker_id);
   const asked = job.mode === 'waiting' && workerNamed(job.model) === null ? job.model : null;
@@ -21,7 +21,7 @@ function modeOf({ mode, id }: Job): UsageMode {
   return lineOfJob(id) === null ? mode : 'batch';
 }
 
-/** The name of what it serves; null: that is not one thing. */
+/** Returns the worker's only model, or null if it serves none or several. */
 export function onlyModel({ models }: Worker): string | null {
   return models.length === 1 ? models[0]! : null;
 }

@@ -4,29 +4,29 @@ import type { Ports } from '../store/ports.ts';
 import { newCounts, type PoolCounts, type TenantCost } from './pool-counts.ts';
 import { WriteBehind } from './write-behind.ts';
 
-/** A submission may name any pool: pools beyond so many are counted together, as `other`. */
+/** The most pools counted by name, since a submission may name any pool; the others are counted together as `other`. */
 const MOST_POOLS = 200;
 const OTHER_POOLS = 'other';
-/** The same of the tenants of one pool. */
+/** The most tenants of one pool counted by name; the others are counted together as `other`. */
 const MOST_TENANTS = 50;
 const OTHER_TENANTS = 'other';
 
-/** A pool without a job for so long gives its place to a new one, ms. */
+/** A pool that had no job for this many ms gives its place to a new one. */
 const IDLE_MS = 24 * 3600 * 1000;
 
 interface Place {
   counts: PoolCounts;
-  /** Epoch ms */
+  /** The last change, epoch ms. */
   changedAt: number;
 }
 
-/** What happened to jobs, counted by pool since the queue was made; a row each. */
+/** Counts what happened to the jobs of each pool since the queue was made; one row per pool. */
 export class Counts extends WriteBehind {
   readonly #places = new Map<string, Place>();
-  /** Not written as they are now. */
+  /** Pools whose row is older than their counts in memory. */
   readonly #changed = new Set<string>();
   readonly #dropped = new Set<string>();
-  /** Of each pool's counts: its costs by tenant. */
+  /** The costs in each pool's counts, by tenant. */
   readonly #costs = new WeakMap<PoolCounts, Map<string, TenantCost>>();
 
   constructor(ports: Ports) {
@@ -36,7 +36,7 @@ export class Counts extends WriteBehind {
     }
   }
 
-  /** The counts of a pool, which the caller is about to change. @param isStored by a job that is a row */
+  /** Returns the counts of a pool for the caller to change. @param isStored whether a stored job changes them */
   change(configId: string, isStored: boolean): PoolCounts {
     const name = this.nameOf(configId);
     const now = this.ports.now();
@@ -53,7 +53,10 @@ export class Counts extends WriteBehind {
     return place.counts;
   }
 
-  /** Tokens and the time of slots, as they are counted for the usage of a token. @param isStored of a job that is a row */
+  /**
+   * Counts tokens and slot time, as the usage of a token counts them.
+   * @param isStored whether a stored job used them
+   */
   used({ config_id, tenant }: UsageKey, amounts: Partial<UsageAmounts>, isStored: boolean): void {
     if (config_id === '') return;
     const counts = this.change(config_id, isStored);
@@ -68,7 +71,7 @@ export class Counts extends WriteBehind {
     for (const name of SLOT_AMOUNTS) cost[name] += amounts[name] ?? 0;
   }
 
-  /** Of this tenant, or of all others. */
+  /** Returns the cost of this tenant, or the common one of all tenants beyond MOST_TENANTS. */
   #costOf(counts: PoolCounts, tenant: string): TenantCost {
     const costs = this.#costs.get(counts) ?? new Map(counts.cost.map((cost) => [cost.tenant, cost]));
     this.#costs.set(counts, costs);
@@ -81,18 +84,18 @@ export class Counts extends WriteBehind {
     return fresh;
   }
 
-  /** Under which name a pool is counted: its own, or `other`. */
+  /** Returns the name that a pool is counted under: its own, or `other`. */
   nameOf(configId: string): string {
     if (this.#places.has(configId) || this.#places.size < MOST_POOLS) return configId;
     return this.#idlest() === null ? OTHER_POOLS : configId;
   }
 
-  /** Null: nothing was counted of it. */
+  /** Returns the counts under this name, or null if there are none. */
   of(name: string): PoolCounts | null {
     return this.#places.get(name)?.counts ?? null;
   }
 
-  /** Names of what had a job within a day. */
+  /** Returns the names under which jobs were counted within a day. */
   recent(): string[] {
     const since = this.ports.now() - IDLE_MS;
     return [...this.#places].filter(([, { changedAt }]) => changedAt > since).map(([name]) => name);
@@ -113,7 +116,7 @@ export class Counts extends WriteBehind {
     this.#dropped.clear();
   }
 
-  /** Makes room for one more. */
+  /** Forgets the longest idle pool if a new one would find no place. */
   #dropIdle(name: string): void {
     if (this.#places.size < MOST_POOLS || name === OTHER_POOLS) return;
     const idlest = this.#idlest();
@@ -123,7 +126,7 @@ export class Counts extends WriteBehind {
     this.#dropped.add(idlest);
   }
 
-  /** The pool that has been idle longest, and for long enough to be forgotten. */
+  /** Returns the pool that has been idle longest, or null if none has been idle for IDLE_MS. */
   #idlest(): string | null {
     let [idlest, since]: [string | null, number] = [null, this.ports.now() - IDLE_MS];
     for (const [name, { changedAt }] of this.#places) {

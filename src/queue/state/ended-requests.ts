@@ -1,18 +1,18 @@
 import type { RequestRecord } from '../../protocol/index.ts';
 
-/** Over which the rate is measured, ms. */
+/** The length of the window in which the rate is measured, ms. */
 export const WINDOW_MS = 10_000;
-/** Successful requests of a window that are all kept; more are sampled. */
+/** Successful requests of one window that are all kept; above this number they are sampled. */
 export const ORDINARY_A_WINDOW = 500;
-/** The same for requests that failed or were slow: far more than a healthy queue has. */
+/** Failed or slow requests of one window that are all kept: far more than a healthy queue has. */
 const NOTABLE_A_WINDOW = 5000;
-/** Kept until the fleet object is told; beyond it the oldest go. */
+/** Records that are kept at least until the fleet object takes them; at twice this number the oldest are dropped. */
 const MOST_RECORDS = 20_000;
 
 /**
- * Which of many requests are kept: all of them up to a number in ten seconds, and above it every second, fourth, eighth
- * … by the hash of its id. A second look at an id gets the same answer at the same rate, and what is kept at a
- * high rate is kept at any lower one.
+ * Decides which of many requests are kept: all of them up to a budget per window, and above it every second, fourth,
+ * eighth … by the hash of the request's id. A second look at an id gets the same answer at the same rate, and what is
+ * kept at a high rate is kept at any lower one.
  */
 export class Sampler {
   readonly #budget: number;
@@ -20,12 +20,12 @@ export class Sampler {
   #seen = 0;
   #seenBefore = 0;
 
-  /** @param budget kept whole in a window */
+  /** @param budget requests of one window that are all kept */
   constructor(budget: number) {
     this.#budget = budget;
   }
 
-  /** @returns how many it stands for; 0: it is not kept */
+  /** Decides whether to keep a request. @returns how many requests it stands for; 0 if it is not kept */
   keep(id: string, now: number): number {
     const window = Math.floor(now / WINDOW_MS);
     if (window !== this.#window) {
@@ -41,13 +41,13 @@ export class Sampler {
   }
 }
 
-/** Requests that have ended and that the fleet object does not know of yet. In memory alone. */
+/** Requests that have ended and that the fleet object does not know of yet, in memory alone. */
 export class EndedRequests {
   readonly #ordinary = new Sampler(ORDINARY_A_WINDOW);
   readonly #notable = new Sampler(NOTABLE_A_WINDOW);
   #records: RequestRecord[] = [];
 
-  /** Asked first, since a busy queue makes records of only a few. @returns how many it stands for; 0: not kept */
+  /** Decides on a request before its record is made, since a busy queue makes few. @returns as of `Sampler.keep` */
   keep(id: string, isNotable: boolean, now: number): number {
     return (isNotable ? this.#notable : this.#ordinary).keep(id, now);
   }
@@ -57,7 +57,7 @@ export class EndedRequests {
     if (this.#records.length > 2 * MOST_RECORDS) this.#records = this.#records.slice(-MOST_RECORDS);
   }
 
-  /** All of them, oldest first. */
+  /** Takes all records, oldest first. */
   take(): RequestRecord[] {
     const records = this.#records;
     if (records.length > 0) this.#records = [];
@@ -65,7 +65,7 @@ export class EndedRequests {
   }
 }
 
-/** FNV-1a, with the last step of MurmurHash3: ids that differ in their last character differ in the high bits. */
+/** Hashes by FNV-1a with MurmurHash3's last step: ids that differ in their last character differ in the high bits. */
 function hash(text: string): number {
   let value = 0x811c9dc5;
   for (let at = 0; at < text.length; at++) value = Math.imul(value ^ text.charCodeAt(at), 0x01000193);

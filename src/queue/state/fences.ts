@@ -2,7 +2,7 @@ import type { JobView } from '../../protocol/index.ts';
 import { reserveFences } from '../store/jobs-table.ts';
 import type { Sql } from '../store/ports.ts';
 
-/** Tokens reserved with one row; a restart skips the rest of its block. */
+/** Fence tokens that one write reserves; a restart skips the rest of its block. */
 const BLOCK = 65_536;
 
 /**
@@ -27,12 +27,14 @@ export class Fences {
   }
 }
 
-/** The relay knows a stream by 32 bits of its fence token: unique among all that can be alive together. */
+/**
+ * Returns the 32 bits of a fence token by which the relay knows a stream, unique among all that can be alive together.
+ */
 export function streamIdOf(fenceToken: number): number {
   return fenceToken % 2 ** 32;
 }
 
-/** Where the answer of a job that streams can be read while it is made; null: it does not run, or does not stream. */
+/** Returns where a streamed answer can be read while it is made; null if the job does not run or does not stream. */
 export function liveAnswerOf(job: JobView): { worker_id: string; stream_id: number } | null {
   if (!job.stream || job.state !== 'leased' || job.worker_id === null) return null;
   return { worker_id: job.worker_id, stream_id: streamIdOf(job.fence_token) };

@@ -1,7 +1,9 @@
-/** A histogram as it is kept: what was measured up to each bound, and above the last; not cumulative. */
+/**
+ * A histogram as it is stored: the number of values up to each bound and above the bound before, last those above all.
+ */
 export interface Histogram {
   counts: number[];
-  /** Of all that was measured, s. */
+  /** The sum of all values, s. */
   sum: number;
 }
 
@@ -9,7 +11,7 @@ export function newHistogram(bounds: readonly number[]): Histogram {
   return { counts: new Array(bounds.length + 1).fill(0), sum: 0 };
 }
 
-/** @param ms below 0 counts as 0: clocks are set back */
+/** Adds a value. @param ms counts as 0 if below 0, which clocks that are set back cause */
 export function observe(histogram: Histogram, bounds: readonly number[], ms: number): void {
   const seconds = Math.max(0, ms) / 1000;
   let at = 0;
@@ -18,7 +20,7 @@ export function observe(histogram: Histogram, bounds: readonly number[], ms: num
   histogram.sum += seconds;
 }
 
-/** For each bound what was measured up to it, and last all; empty: nothing was measured. */
+/** Returns the number of values up to each bound, and last of all values; empty if there are none. */
 export function cumulative({ counts }: Histogram): number[] {
   let all = 0;
   const sums = counts.map((count) => (all += count));

@@ -8,43 +8,43 @@ import { nextReadyId } from '../store/pending-table.ts';
 import type { Sql } from '../store/ports.ts';
 import type { Lease } from './job.ts';
 
-/** The oldest beyond so many are read from the table again. */
+/** The most rows kept in memory; older ones are read from the table again. */
 const MOST_ROWS = 1000;
-/** A longer text is read from its row when it is sent. */
+/** The most characters of a text kept in memory; a longer text is read from its row when it is sent. */
 const MOST_CHARACTERS = 4096;
 
 const NO_ERRORS = '[]';
 
 interface Kept {
   job: StoredJob;
-  /** The payload before a lease, the result after success, as it lies in the row; null: it is not known. */
+  /** The row's payload before a lease, its result after success; null if it must be read from the row. */
   text: string | null;
-  /** The key to the files of the attempt that a new row was leased for. */
+  /** The key to the files of the attempt that a new row was leased for; null without one. */
   fileKey: string | null;
-  /** False: the row is new, and not in the table yet. */
+  /** Whether the row is in the table already. */
   isWritten: boolean;
 }
 
 /**
- * The rows of stored jobs. Those that this object wrote a moment ago are kept, since reading one back takes longer than
- * writing it: from the insertion over the lease to success, the way that nearly all jobs go. Any other change of a row
- * is made in the table, and has the row forgotten here.
+ * The rows of stored jobs. Rows that this object wrote a moment ago stay in memory from insertion over lease to
+ * success, the way that nearly all jobs go, since reading a row back takes longer than writing it. Any other change is
+ * made in the table and makes this object forget the row.
  *
- * Most new jobs are given out by the command that stores them. So their rows are written when it ends, once, instead of
- * being written, found and written again. `sql` writes them sooner for whatever uses the table before that.
+ * Most new jobs are given out by the command that stores them. So their rows are written once, when that command ends,
+ * instead of being written, found and written again. `sql` writes them sooner for whatever uses the table before that.
  */
 export class JobRows {
   readonly #tables: Sql;
   readonly #kept = new Map<string, Kept>();
   readonly #unwritten = new Set<Kept>();
-  /** Null: no row was inserted yet in this life of the object. */
+  /** The `seq` of the newest row; null until this object inserts its first row. */
   #lastSeq: number | null = null;
 
   constructor(tables: Sql) {
     this.#tables = tables;
   }
 
-  /** The tables with the new rows in them. */
+  /** Runs statements on the tables, after writing the new rows into them. */
   readonly sql: Sql = {
     exec: (query, ...bindings) => {
       if (this.#unwritten.size > 0) this.flush();
@@ -63,7 +63,7 @@ export class JobRows {
     return job;
   }
 
-  /** Writes what is new. */
+  /** Writes the new rows. */
   flush(): void {
     for (const kept of this.#unwritten) {
       insertJob(this.#tables, kept.job, kept.text, kept.fileKey);
@@ -78,8 +78,8 @@ export class JobRows {
   }
 
   /**
-   * Returns the oldest ready job of a tenant, without those in `except` and those that name one of these models.
-   * @param ready how many it has, new ones included
+   * Returns the tenant's oldest ready job, without those in `except` and those that name one of these models.
+   * @param ready how many ready jobs the tenant has, new ones included
    */
   nextReady(
     place: Placed,
@@ -87,7 +87,7 @@ export class JobRows {
     except: ReadonlySet<string>,
     models: ReadonlySet<string>,
   ): StoredJob | null {
-    // New ones are younger, and beside a backlog the oldest is in the table: no need to look through them.
+    // New rows are younger than those in the table, so beside a backlog there is no need to look through them.
     const fresh = ready > this.#unwritten.size ? null : this.#newReady(place);
     const id =
       fresh === null || ready > fresh.length ? nextReadyId(this.#tables, place, except, models) : null;
@@ -96,7 +96,7 @@ export class JobRows {
     return (fresh ?? this.#newReady(place)).find((job) => !isLeft(job)) ?? null;
   }
 
-  /** Writes a lease. @param job as it is with it */
+  /** Writes a lease. @param job the job as it is with the lease */
   lease(job: StoredJob, lease: Lease): void {
     const kept = this.#kept.get(job.id);
     if (kept?.isWritten === false) {
@@ -108,12 +108,18 @@ export class JobRows {
     }
   }
 
-  /** A job has succeeded, in the table already. @param result as it lies in the row, where it is read soon */
+  /**
+   * Notes that a job has succeeded, in the table already.
+   * @param result the row's result if it will be read soon, else null
+   */
   settled(job: StoredJob, result: string | null): void {
     if (this.#kept.has(job.id)) this.#put(job, result);
   }
 
-  /** The payload of a job that is sent now, or the result of one that is told: once. @returns null: read the row */
+  /**
+   * Takes the payload of a job to be sent, or the result of one to be reported, once.
+   * @returns null if only the row has it
+   */
   takeText(id: string): string | null {
     const kept = this.#kept.get(id);
     if (!kept) return null;
@@ -132,14 +138,14 @@ export class JobRows {
     this.#kept.clear();
   }
 
-  /** Those of a tenant that are not in the table, the oldest first. */
+  /** Returns a tenant's ready jobs that are not in the table yet, oldest first. */
   #newReady(place: Placed): StoredJob[] {
     const jobs = [...this.#unwritten].map(({ job }) => job);
     return jobs.filter((job) => job.state === 'pending' && isAt(job, place) && !isHeld(job));
   }
 
   #put(job: StoredJob, text: string | null): void {
-    // An attempt that failed may have left long messages in its row; few jobs have one.
+    // A failed attempt may leave long messages in its row; few jobs have any, so such rows are not kept.
     if (job.attempt_errors !== NO_ERRORS || !OPTIMISATIONS.keepRows) return this.forget(job.id);
     this.#keep({ job, text: shortOrNull(text), fileKey: null, isWritten: true });
   }

@@ -5,55 +5,53 @@ import type { StoredJob } from '../store/jobs-table.ts';
 import type { ORPHANED } from '../store/leases-table.ts';
 
 /**
- * A job. Its mode says whether it survives a restart: `stored` is a row; `waiting` is kept in memory for the caller that
- * waits over a connection, costs no commit, and is asked for again under the same id should the queue
- * restart. What both have (id, state, fence, holder, lease, deadline, attempts) means the same in both, and every
- * command treats them alike; the store of each mode does what differs.
+ * A job. Its mode says whether it survives a restart: `stored` is a row; `waiting` is kept in memory for the caller
+ * that waits over a connection, costs no commit, and is asked for again by the gateway under the same id if the queue
+ * restarts. Fields that both modes have (id, state, fence, holder, lease, deadline, attempts) mean the same in both,
+ * and every command treats them alike; the store of each mode does what differs.
  */
 export type Job = StoredJob | WaitingJob;
 
-/** What a job may cost by what its caller asks for; its row keeps it as JSON. */
+/** What a job may cost, as far as its caller's request tells; its row keeps it as JSON. */
 export interface Cost {
-  /** The model that it asks for; null: it names none. */
+  /** The model that the job names; null if it names none. */
   model: string | null;
-  /**
-   * The model that answers where the job names none, or only its pool; left out: the job names one, or no worker tells.
-   */
+  /** The model that answers where the job names none, or only its pool; left out if unknown or if it names one. */
   served?: string;
-  /** Of prompt and answer, at most, as far as can be told before it runs. */
+  /** The most tokens of prompt and answer, as far as can be known before the job runs. */
   tokens: number;
 }
 
-/** Whether it gives way to interactive work: lines of batches, and all else with a priority below 0. */
+/** Whether a job gives way to interactive work: lines of batches, and all else with a priority below 0. */
 export function isBatchWork({ priority }: Pick<Job, 'priority'>): boolean {
   return priority < 0;
 }
 
-/** How its prompt begins; null: nothing is known of it. */
+/** Returns how the job's prompt begins, or null if that is unknown. */
 export function prefixOf({ prefix }: Pick<Job, 'prefix'>): Prefix | null {
   return typeof prefix === 'string' ? (JSON.parse(prefix) as Prefix) : prefix;
 }
 
 /**
- * A job whose caller waits over a connection. Of its states (protocol/jobs.ts) only `pending` and `leased` are seen:
- * a settled one is gone. It has one attempt: whether another is made is the gateway's to decide.
+ * A job whose caller waits over a connection. It is only ever `pending` or `leased` (protocol/jobs.ts): a settled one
+ * is removed. It has one attempt; the gateway decides whether another is made.
  */
 export interface WaitingJob {
   readonly mode: 'waiting';
   id: string;
-  /** What its caller calls the request; null: as the job. */
+  /** The caller's own id for the request; null if the caller gave none. */
   request_id: string | null;
   job_type: string;
   route: string;
-  /** Bytes lie outside the heap of V8, which strings would fill: it has a limit whatever the machine has. */
+  /** The payload as bytes, which lie outside V8's heap: strings would fill that heap, whose limit no machine raises. */
   payload: Uint8Array<ArrayBuffer>;
-  /** The model that it waits for; null: any. */
+  /** The model that the job waits for; null for any. */
   model: string | null;
-  /** The pool that it is counted for; empty: no pool is known to serve the model. */
+  /** The pool that the job is counted for; empty if no pool is known to serve the model. */
   config_id: string;
   tenant: string | null;
   token_name: string | null;
-  /** The weight of that token: the larger it is, the less its tenant is charged for the job (docs/sharing.md). */
+  /** The weight of the job's token: the larger it is, the less its tenant is charged for the job (docs/sharing.md). */
   weight: number;
   state: 'pending' | 'leased';
   priority: number;
@@ -62,46 +60,51 @@ export interface WaitingJob {
   readonly attempt_errors: '[]';
   fence_token: number;
   worker_id: string | null;
-  /** Times in epoch ms. */
+  /** When the gateway last asked for the job, epoch ms. */
   created_at: number;
-  /** When its caller's request came: before `created_at` where the gateway asks again. */
+  /** When the caller's request came, epoch ms: before `created_at` if the gateway asks again. */
   submitted_at: number;
+  /** When the newest lease began, epoch ms. */
   leased_at: number | null;
+  /** When the job is given up, as its worker knows, epoch ms. */
   deadline_at: number | null;
-  /** When the queue ends it, pending or leased; its worker is not told this time. */
+  /** When the queue ends the job, pending or leased, epoch ms; its worker is not told this time. */
   limit_at: number | null;
-  /** Null while its holder is connected: the connection is its lease. */
+  /** When the lease ends, epoch ms; null while the worker is connected, since the connection is the lease. */
   lease_expires_at: number | null;
-  /** When it is rejected while it waits: for want of a worker, and for want of a free slot. */
+  /** When the pending job is rejected for want of a worker, epoch ms. */
   worker_by: number;
+  /** When the pending job is rejected for want of a free slot, epoch ms. */
   slot_by: number;
-  /** Its caller set no limit to its waiting: it also waits as long as the start of a worker may take. */
+  /** Whether the job also waits as long as a worker's start may take, since its caller set no limit to its waiting. */
   waits_for_start: boolean;
-  /** Whether the limits of waiting jobs let it in. */
+  /** Whether the limits of waiting jobs admitted the job. */
   is_admitted: boolean;
-  /** The gateway asked for it before, or it was released: it is counted once. */
+  /** Whether the gateway asked for the job before, or it was released; it is counted once. */
   is_repeat: boolean;
-  /** Null: its token has no limits. */
+  /** What the job may cost; null if its token has no limits. */
   cost: Cost | null;
-  /** The limit of its token that holds it back; null: it is let in, or there are no limits. */
+  /** The limit of its token that holds the job back; null if it is admitted, or there are no limits. */
   held: OverLimit | null;
-  /** Epoch ms when they let it in. */
+  /** When the limits of its token admitted the job, epoch ms. */
   let_in_at: number | null;
-  /** How its prompt begins; null: nothing is known of it. */
+  /** How the prompt begins; null if that is unknown. */
   prefix: Prefix | null;
-  /** How often a later job got the slot that it was next for (dispatch/warmth.ts). */
+  /** How often a later job got the slot that this job was next for (dispatch/warmth.ts). */
   passed_over: number;
-  /** The key to its payload, where that goes by reference. */
+  /** The key to the payload's file, if the payload is sent by reference; else null. */
   file_key: string | null;
-  /** An earlier attempt that the gateway lost and a worker may still run: it ends when this one goes elsewhere. */
+  /** An earlier attempt that the gateway lost and a worker may still run; it ends when this one goes elsewhere. */
   older: { worker_id: string; fence_token: number } | null;
-  /** What the gateway tells of earlier attempts; null: there were none. */
+  /** What the gateway reports of earlier attempts; null if there were none. */
   earlier: EarlierAttempts | null;
-  /** Workers at which attempts failed, or whose answer is moved (dispatch/retries.ts). */
+  /** Workers at which attempts of the job failed, or whose answer is moved (dispatch/retries.ts). */
   failed_at: readonly string[];
-  /** Of an answer that was moved, epoch ms: when its first worker was given it, and its caller its first token. */
+  /**
+   * When a moved answer's first worker got the job and its caller the first token, epoch ms; null if it was not moved.
+   */
   begun: { given_at: number; first_token_at: number } | null;
-  /** Tells the gateway; null once told, at dispatch where a relay carries the answer. */
+  /** Answers the gateway; null once it has, which is at dispatch if a relay carries the answer. */
   reply: ((answer: RequestAnswer) => void) | null;
 }
 
@@ -111,30 +114,30 @@ export interface Lease {
   worker_id: string;
   leased_at: number;
   lease_expires_at: number;
-  /** The key to the files of this attempt; null: it has none. */
+  /** The key to the files of this attempt; null if it has none. */
   file_key: string | null;
 }
 
-/** How an attempt that was released or failed leaves its job. */
+/** What a released or failed attempt changes in its job. */
 export interface Release {
   attempts: number;
-  /** JSON of every attempt's error */
+  /** JSON of the errors of all attempts. */
   attempt_errors: string;
-  /** Epoch ms before which it is not given out again; null: it is ready. */
+  /** Epoch ms before which the job is not given out again; null if it is ready. */
   run_after: number | null;
-  /** Of a stored job: JSON of the KeptPartial that the next attempt goes on from; null: it stays as it is. */
+  /** JSON of the KeptPartial that a stored job's next attempt goes on from; null leaves the row's own. */
   kept: string | null;
 }
 
-/** Who ended a job or an attempt; unless it was the worker, the relay does not know yet. */
+/** Who ended a job or an attempt. The relay knows of the end already only if it was the worker. */
 export type EndedBy = 'worker' | 'caller' | 'queue';
 
 /** How a job ends. */
 export type Ending = {
-  /** The worker that had it at its end; null: none had it. */
+  /** The worker that had the job at its end; null if none had it. */
   worker_id: string | null;
   attempts: number;
-  /** JSON of every attempt's error */
+  /** JSON of the errors of all attempts. */
   attempt_errors: string;
 } & (
   | { state: 'succeeded'; result: Record<string, unknown> | null; error: null }
@@ -142,20 +145,23 @@ export type Ending = {
 );
 
 /**
- * The store of all jobs of one mode. It makes the transitions that its caller has decided on, and notifies all that
- * depends on them: the alarm, the counts of pending jobs, the next dispatch pass, the job's waiters.
+ * Stores all jobs of one mode. It makes the transitions that its caller has decided on, and notifies all that depends
+ * on them: the alarm, the counts of pending jobs, the next dispatch pass, the job's waiters.
  */
 export interface JobStore<J extends Job> {
-  /** `pending` → `leased`. @returns the job as it is now */
+  /** Moves a job from `pending` to `leased`. @returns the job as it is now */
   lease(job: J, lease: Lease): J;
-  /** `leased`, or `pending` without a new worker since → `leased`: its worker goes on. @param expiresAt epoch ms */
+  /**
+   * Keeps a job `leased`, or leases a `pending` one again, to the worker that goes on with it.
+   * @param expiresAt epoch ms
+   */
   extend(job: J, workerId: string, expiresAt: number): void;
-  /** Its worker is gone: the lease waits for it. @param expiresAt epoch ms */
+  /** Lets the lease of a worker that is gone wait for it. @param expiresAt epoch ms */
   orphan(job: J, expiresAt: number, by: (typeof ORPHANED)[keyof typeof ORPHANED]): void;
-  /** `leased`, or `pending` → `pending`. */
+  /** Makes a `leased` or `pending` job `pending`. */
   release(job: J, change: Release): void;
-  /** Any state → settled; its waiters are answered. */
+  /** Settles a job from any state, and answers its waiters. */
   end(job: J, ending: Ending): void;
-  /** The key to the files of its newest attempt; null before the first. */
+  /** Returns the key to the files of the job's newest attempt, or null before the first. */
   fileKey(job: J): string | null;
 }

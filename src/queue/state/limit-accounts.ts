@@ -9,37 +9,40 @@ import type { Cost } from './job.ts';
 import { type Counted, type Holder, LimitHolders } from './limit-holders.ts';
 import type { UsageEntry } from './usage-entry.ts';
 
-/** What limits look at of a job of either mode. */
+/** The fields that limits look at of a job of either mode. */
 export interface Limited {
   id: string;
   token_name: string | null;
   config_id: string;
-  /** Or its JSON; null: its token had no limits when it was submitted. */
+  /** What the job may cost, or JSON of it; null if its token had no limits when the job was submitted. */
   cost: Cost | string | null;
 }
 
-/** A request that is let in, or a stored job. */
+/** A request or stored job that is admitted. */
 interface LetIn {
   token_name: string;
   tenant: string;
   weighed: Weighed;
-  /** Epoch ms; null: it is a stored job, whose row tells that it is counted. */
+  /** When the request was admitted, epoch ms; null for a stored job, whose row tells that it is counted. */
   at: number | null;
 }
 
 /**
- * What tokens with limits have used and may use, and their tenants where a token has a budget of its tenant. What is used
- * is written together with the usage that it comes from (UsageBook), and which requests it has counted that go on; whom
- * they have let in of stored jobs their rows tell, and which requests from before a restart run their workers.
+ * Keeps what tokens with limits have used and may use, and the same of tenants where a token has a budget of its
+ * tenant. What is used, and the counted requests that go on, are written together with the usage that they come from
+ * (UsageBook). Rows tell which stored jobs are admitted, and workers tell which requests from before a restart they
+ * run.
  */
 export class LimitAccounts {
   readonly #ports: Ports;
   readonly #holders: LimitHolders;
-  /** Tokens of which something is to be written. */
+  /** Tokens whose row is to be written. */
   readonly #changed = new Set<string>();
-  /** By job: whom it was let in for. */
+  /** Admitted requests and stored jobs, by job id. */
   readonly #letIn = new Map<string, LetIn>();
-  /** Requests of before a restart: who was let in, which workers still run, and workers that may tell of more. */
+  /**
+   * Requests from before a restart: which were admitted, which workers still run, and which workers may report more.
+   */
   readonly earlier: EarlierRequests;
   #whenChanged: (isStored: boolean) => void = () => {};
 
@@ -57,23 +60,23 @@ export class LimitAccounts {
     }
   }
 
-  /** @param unwritten what the usage book has counted and not written yet */
+  /** @param unwritten returns what the usage book has counted and not written yet */
   set unwritten(unwritten: (counted: Counted) => Used[]) {
     this.#holders.unwritten = unwritten;
   }
 
-  /** @param write the usage book has something to write, and when: with the commit of a stored job, or soon */
+  /** @param write makes the usage book write soon, or with the commit of a stored job */
   set whenChanged(write: (isStored: boolean) => void) {
     this.#whenChanged = write;
   }
 
-  /** What the gateway says of a token; what it said last counts for all that it has submitted. */
+  /** Takes the limits that the gateway reports of a token; the newest count for all that the token has submitted. */
   tell({ token_name, tenant, limits }: Partial<ToldLimits>): void {
     if (!token_name || limits === undefined) return;
     if (this.#holders.tell(token_name, tenant, limits)) this.#change(token_name, true);
   }
 
-  /** What keeps it from being let in now; null: nothing does, or its token has no limits. */
+  /** Returns the limit that forbids admitting the job now; null if none does or its token has no limits. */
   over(job: Limited): OverLimit | null {
     const holder = this.#holderOf(job);
     if (!holder || Object.keys(holder.account.limits).length === 0) return null;
@@ -87,26 +90,27 @@ export class LimitAccounts {
     return longer(account.over(weighed, now), ofTenant);
   }
 
-  /** Lets it in, if nothing keeps it. @returns what does */
+  /** Admits the job if no limit forbids it. @returns the limit that does, or null */
   letIn(job: Limited): OverLimit | null {
     const over = this.over(job);
     if (over === null) this.#enter(job, this.letInAt(job), this.letInBefore(job) !== null);
     return over;
   }
 
-  /** Epoch ms at which a request that is let in now was let in. */
+  /** Returns when a request that is admitted now was first admitted, epoch ms. */
   letInAt(job: Pick<Limited, 'id' | 'token_name'>): number {
     return this.letInBefore(job) ?? this.#ports.now();
   }
 
-  /** Epoch ms at which a request was let in before the queue started, and counted; null: it was not. */
+  /** Returns when a request was admitted and counted before the queue started, epoch ms; null if it was not. */
   letInBefore({ id, token_name }: Pick<Limited, 'id' | 'token_name'>): number | null {
     return this.earlier.letInAt(token_name ?? '', id);
   }
 
   /**
-   * The same of a stored job, whose request is written in the commit that gives it to a worker.
-   * @param isCounted it was let in before, and is no other request
+   * Admits a stored job if no limit forbids it; its request is written in the commit that gives the job to a worker.
+   * @param isCounted whether the job was admitted before, so that its request is counted already
+   * @returns the limit that forbids it, or null
    */
   letInStored(job: Limited, isCounted: boolean): OverLimit | null {
     const over = this.over(job);
@@ -117,68 +121,74 @@ export class LimitAccounts {
   }
 
   /**
-   * It was let in before and counted, and is again whatever has happened meanwhile.
-   * @param at epoch ms of a request; null: it is a stored job
+   * Re-admits a job that was admitted before, whatever the limits are now, without counting it again.
+   * @param at when the request was admitted, epoch ms; null for a stored job
    */
   letInAgain(job: Limited, at: number | null): void {
     this.#enter(job, at, true);
   }
 
-  /** A worker goes on with a request of before the restart. @param letInAt epoch ms */
+  /** Admits a request from before the restart that a worker goes on with. @param letInAt epoch ms */
   resume(job: Limited & { tenant: string }, letInAt: number, workerId: string): void {
     const { id, token_name, tenant } = job;
     if (this.#letIn.has(id) || token_name === null) return;
-    // Its limits come with the next request, where they were not written yet.
+    // A token whose limits are not stored yet gets them with its next request.
     this.#holders.add(token_name, tenant);
     this.#enter(job, letInAt, this.letInBefore(job) !== null);
     this.earlier.add(id, workerId);
   }
 
-  /** So many tokens of its attempt have come by now. */
+  /** Notes how many tokens of the job's attempt have come so far. */
   generated(jobId: string, tokens: number): void {
     for (const account of this.#accountsLetIn(jobId)) account.generated(jobId, tokens, this.#ports.now());
   }
 
-  /** It is over; what it held is free. */
+  /** Frees what a job held that is over. */
   end(jobId: string): void {
     for (const account of this.#accountsLetIn(jobId)) account.end(jobId, this.#ports.now());
     this.#letIn.delete(jobId);
     this.earlier.delete(jobId);
   }
 
-  /** The same of a request of before the restart, which no job is known of. @returns whether it is one */
+  /**
+   * Frees what a request from before the restart held, if no job is known of it.
+   * @returns whether it is such a request
+   */
   endResumed(jobId: string): boolean {
     const isResumed = this.earlier.delete(jobId);
     if (isResumed) this.end(jobId);
     return isResumed;
   }
 
-  /** It has registered, and goes on with these. */
+  /**
+   * Ends the earlier requests that a worker does not go on with, once it has registered.
+   * @param running those it goes on with
+   */
   heardWorker(workerId: string, running: ReadonlyMap<string, number>): void {
     for (const jobId of this.earlier.heardWorker(workerId, running)) this.end(jobId);
   }
 
-  /** Workers are not back in time: what they went on with holds nothing any more. */
+  /** Ends the earlier requests of workers that are not back in time. */
   endLost(): void {
     for (const jobId of this.earlier.takeLost(this.#ports.now())) this.end(jobId);
   }
 
-  /** What was used, as it is written into the usage book. @param at epoch ms at which it was counted */
+  /** Charges usage as it is counted in the usage book. @param at epoch ms at which it was counted */
   charge(entry: UsageEntry, at: number): void {
     if (this.#holders.charge(entry, at)) this.#changed.add(entry.key.token_name);
   }
 
-  /** How every token with limits stands, and its tenant to the budgets that the token has of that. */
+  /** Returns how every token with limits stands, and how its tenant stands to the token's budgets of its tenant. */
   standings(): ReturnType<LimitHolders['standings']> {
     return this.#holders.standings((tokenName) => this.heldOf(tokenName));
   }
 
-  /** Those that a job of these names is under; none where its token has no limits. */
+  /** Returns the rates that limit such a job; none if its token has no limits. */
   ratesOf(job: Limited): Rates[] {
     return this.#holderOf(job)?.account.rates(this.#ports.now(), weigh(job).names) ?? [];
   }
 
-  /** In the commit that usage is written in. */
+  /** Writes the changed tokens, in the commit that writes usage. */
   save(): void {
     const { sql, now } = this.#ports;
     for (const token_name of this.#changed) {
@@ -195,7 +205,7 @@ export class LimitAccounts {
     }
   }
 
-  /** That are let in: id and epoch ms of each. */
+  /** Returns the admitted requests of an account: id and epoch ms of each. */
   #requestsOf({ running }: Account): [id: string, at: number][] {
     return running.flatMap((id) => {
       const at = this.#letIn.get(id)?.at ?? null;
@@ -207,7 +217,7 @@ export class LimitAccounts {
     this.#changed.clear();
   }
 
-  /** Jobs of the token that are held back. */
+  /** Returns how many jobs of the token are held back. */
   protected heldOf(_tokenName: string): number {
     return 0;
   }
@@ -216,13 +226,13 @@ export class LimitAccounts {
     return this.#holders.size > 0;
   }
 
-  /** Whether something is held back only where this has changed; null: the token has no limits. */
+  /** Returns a number that changes when a limit may have gained room other than by time; null without limits. */
   protected freedOf({ token_name }: Pick<Limited, 'token_name'>): number | null {
     const holder = this.#holders.of(token_name ?? '');
     return holder ? holder.account.freed + (this.#holders.ofTenant(holder.tenant)?.freed ?? 0) : null;
   }
 
-  /** @param at epoch ms; null: it is a stored job @param isCounted it was let in before, and is no other request */
+  /** Admits a job. @param at epoch ms; null for a stored job @param isCounted whether its request is counted already */
   #enter(job: Limited, at: number | null, isCounted: boolean): void {
     const holder = this.#holderOf(job);
     if (!holder) return;
@@ -242,7 +252,7 @@ export class LimitAccounts {
     return accounts.filter((account) => account !== undefined);
   }
 
-  /** Undefined: there are no limits that hold for it. */
+  /** Returns the holder whose limits apply to the job; undefined if there is none. */
   #holderOf({ token_name, cost }: Pick<Limited, 'token_name' | 'cost'>): Holder | undefined {
     return token_name === null || cost === null ? undefined : this.#holders.of(token_name);
   }

@@ -5,7 +5,7 @@ import type { Ports } from '../store/ports.ts';
 import type { WaitingJob } from './job.ts';
 import { LimitAccounts, type Limited, weigh } from './limit-accounts.ts';
 
-/** Where a stored job is in line: those of a token, a pool and a priority are let in one after another. */
+/** A stored job's line: jobs of one token, pool and priority are admitted one after another. */
 interface Place {
   token_name: string | null;
   config_id: string;
@@ -14,25 +14,25 @@ interface Place {
 
 interface HeldLine {
   place: Place;
-  /** How many. */
+  /** How many jobs of the line are held back. */
   jobs: number;
-  /** What kept its first job when it was last looked at, at this time and with so much freed; null: it has not been. */
+  /** The limit found to hold the first job back, when (epoch ms) and at which `freed`; null if not looked for yet. */
   kept: { over: OverLimit; at: number; freed: number } | null;
 }
 
-/** What keeps a line is looked at again after this time, ms, where no more room was told of. */
+/** Re-checks a held line after this many ms even if nothing freed capacity. */
 const LOOK_AGAIN_MS = 1000;
 
-/** The limits of tokens: what each has used, who is let in (LimitAccounts), and who is held back. */
+/** The limits of tokens: what each has used, what is admitted (LimitAccounts), and what is held back. */
 export class LimitBook extends LimitAccounts {
   readonly #ports: Ports;
-  /** Requests that are held back, by token and by what they ask for, in their order. */
+  /** Requests that are held back, by token and by line, in their order. */
   readonly #waiting = new Map<string, Map<string, Set<WaitingJob>>>();
-  /** Stored jobs that are held back, by their line. */
+  /** Lines with stored jobs that are held back, by the line's name. */
   readonly #held = new Map<string, HeldLine>();
-  /** The one stored job of a line that waits for a slot. */
+  /** The one stored job of each line that waits for a slot, by the line's name. */
   readonly #next = new Map<string, string>();
-  /** Epoch ms at which the next one that is held back may be let in; null: something has to end first. */
+  /** Epoch ms at which the next held request or job may be admitted; null if something has to end first. */
   opensAt: number | null = null;
 
   constructor(ports: Ports) {
@@ -46,19 +46,19 @@ export class LimitBook extends LimitAccounts {
     }
   }
 
-  /** Whether anything is held back by its token's limits. */
+  /** Whether the limits of any token hold something back. */
   get hasHeld(): boolean {
     return this.#waiting.size > 0 || this.#held.size > 0;
   }
 
-  /** A request waits for its minute. */
+  /** Holds a request back until its limits have room. */
   hold(job: WaitingJob): void {
     const models = this.#waiting.get(job.token_name!) ?? new Map<string, Set<WaitingJob>>();
     this.#waiting.set(job.token_name!, models);
     models.set(lineNameOf(job), (models.get(lineNameOf(job)) ?? new Set()).add(job));
   }
 
-  /** It is let in, or waits no more. */
+  /** Forgets a request that is admitted or waits no more. */
   unhold(job: WaitingJob): void {
     const models = this.#waiting.get(job.token_name ?? '');
     const jobs = models?.get(lineNameOf(job));
@@ -67,14 +67,16 @@ export class LimitBook extends LimitAccounts {
     if (models.size === 0) this.#waiting.delete(job.token_name!);
   }
 
-  /** Requests that are held back: by token the lines of those under the same limits, in order. */
+  /** Returns the requests that are held back: for each token, the lines of requests under the same limits, in order. */
   waiting(): ReadonlySet<WaitingJob>[][] {
     return [...this.#waiting.values()].map((models) =>
       [...models.values()].sort((one, other) => (goesBefore(firstOf(one), firstOf(other)) ? -1 : 1)),
     );
   }
 
-  /** What keeps those that wait already, and this one with them; null: it may be let in before them. */
+  /**
+   * Returns the limit that holds earlier requests of the token, and so this one, back; null if it may go before them.
+   */
   keptWith(job: WaitingJob): OverLimit | null {
     for (const jobs of this.#waiting.get(job.token_name ?? '')?.values() ?? []) {
       const { held, priority } = firstOf(jobs);
@@ -83,44 +85,45 @@ export class LimitBook extends LimitAccounts {
     return null;
   }
 
-  /** Whether what keeps another one keeps this one too. What was let in before the queue started is kept by nothing. */
+  /** Whether a limit that holds another request holds this one too, unless it was admitted before the queue started. */
   isKeptBy(over: OverLimit, job: WaitingJob): boolean {
     return this.letInBefore(job) === null && isKeptBy(over, weigh(job).names);
   }
 
-  /** Whether a stored job must be held back: one of its line waits for a slot, or is held back too. */
+  /** Whether a stored job must be held back, since another one of its line waits for a slot or is held back. */
   mustHold(job: Place): boolean {
     if (this.freedOf(job) === null) return false;
     return this.#next.has(lineOf(job)) || this.#held.has(lineOf(job));
   }
 
-  /** A stored job came to be held back, or waits for a slot or ended. */
+  /** Counts a stored job that is held back from now on. */
   holdStored(job: Place): void {
     this.#hold(job, 1);
   }
 
+  /** Uncounts a stored job that was held back and now waits for a slot or has ended. */
   unholdStored(job: Place): void {
     this.#hold(job, -1);
   }
 
-  /** A stored job waits for a slot, and is let in when it is given one. */
+  /** Notes that a stored job waits for a slot; it is admitted when it is given one. */
   waitsForSlot(job: Place & Limited): void {
     if (job.cost !== null && this.freedOf(job) !== null) this.#next.set(lineOf(job), job.id);
   }
 
-  /** It waits for no slot any more. */
+  /** Notes that a stored job waits for a slot no more. */
   leftLine(job: Place & Pick<Limited, 'id'>): void {
     if (this.#next.get(lineOf(job)) === job.id) this.#next.delete(lineOf(job));
   }
 
-  /** Lines that hold jobs back and have none that waits for a slot; the highest priority first. */
+  /** Returns the lines that hold jobs back and have none that waits for a slot, highest priority first. */
   openLines(): HeldLine[] {
     const open: HeldLine[] = [];
     for (const [line, held] of this.#held) if (!this.#next.has(line)) open.push(held);
     return open.length < 2 ? open : open.sort((one, other) => other.place.priority - one.place.priority);
   }
 
-  /** What keeps the first job of a line, as it was found before; null: it has to be looked at. */
+  /** Returns the limit last found to hold the first job of a line back; null if the line has to be looked at. */
   stillKept({ place, kept }: HeldLine): OverLimit | null {
     if (kept === null || this.freedOf(place) !== kept.freed) return null;
     const until = Math.min(kept.at + LOOK_AGAIN_MS, kept.over.opens_at ?? Number.POSITIVE_INFINITY);
@@ -128,19 +131,19 @@ export class LimitBook extends LimitAccounts {
   }
 
   /**
-   * Returns the limit that keeps the first stored job of the job's line; null: a job of the line waits for a slot, or
-   * the line has to be looked at.
+   * Returns the limit that holds back the first stored job of the job's line; null if a job of the line waits for a
+   * slot, or the line has to be looked at.
    */
   heldBy(job: Place): OverLimit | null {
     return this.#held.get(lineOf(job))?.kept?.over ?? null;
   }
 
-  /** What keeps it was found. */
+  /** Records the limit that was found to hold the first job of a line back. */
   keep(held: HeldLine, over: OverLimit): void {
     held.kept = { over, at: this.#ports.now(), freed: this.freedOf(held.place) ?? 0 };
   }
 
-  /** Stored jobs of a pool and a priority that limits hold back. */
+  /** Returns how many stored jobs of a pool and a priority the limits hold back. */
   heldOfPool(configId: string, priority: number): number {
     let held = 0;
     for (const { place, jobs } of this.#held.values())
@@ -159,18 +162,18 @@ export class LimitBook extends LimitAccounts {
     const place = { token_name, config_id, priority };
     const line = lineOf(place);
     const jobs = (this.#held.get(line)?.jobs ?? 0) + change;
-    // Another one may be the first.
+    // Another job may be the line's first now.
     if (jobs > 0) this.#held.set(line, { place, jobs, kept: null });
     else this.#held.delete(line);
   }
 }
 
-/** JSON: names may have any characters in them. */
+/** Returns the name of a stored job's line as JSON, since names may have any characters in them. */
 function lineOf({ token_name, config_id, priority }: Place): string {
   return JSON.stringify([token_name, config_id, priority]);
 }
 
-/** Those of one priority under the same limits. */
+/** Returns the name of a request's line: requests of one priority under the same limits. */
 function lineNameOf({ cost, config_id, priority }: WaitingJob): string {
   return JSON.stringify([cost?.model ?? '', config_id, priority]);
 }
@@ -181,7 +184,7 @@ function goesBefore(one: WaitingJob, other: WaitingJob): boolean {
     : one.priority > other.priority;
 }
 
-/** No line is empty. */
+/** Returns the first job of a line, which is never empty. */
 export function firstOf(jobs: ReadonlySet<WaitingJob>): WaitingJob {
   const [first] = jobs;
   return first!;

@@ -8,14 +8,14 @@ import type { UsageEntry } from './usage-entry.ts';
 
 /** A token with limits. */
 export interface Holder {
-  /** Whose it is, as it was last told. */
+  /** The token's tenant, as last reported. */
   tenant: string;
   account: Account;
-  /** JSON of its limits: every request tells them. */
+  /** JSON of the token's limits, which every request reports. */
   told: string;
 }
 
-/** What was counted of a token or of a tenant. */
+/** The token or the tenant that usage was counted for. */
 export type Counted = Partial<Pick<UsageKey, 'token_name' | 'tenant'>>;
 
 /** The accounts of tokens with limits, and of their tenants where a token has a budget of its tenant. */
@@ -23,12 +23,14 @@ export class LimitHolders {
   readonly #ports: Ports;
   readonly #addRunning: (tenant: string, account: Account) => void;
   readonly #tokens = new Map<string, Holder>();
-  /** By tenant; all that its tokens with limits run is in it, and all that was counted for it. */
+  /**
+   * Accounts by tenant; each has all that the tenant's tokens with limits run, and all that was counted for the tenant.
+   */
   readonly #tenants = new Map<string, Account>();
-  /** What the usage book has counted and not written yet. */
+  /** Returns what the usage book has counted and not written yet. */
   unwritten: (counted: Counted) => Used[] = () => [];
 
-  /** @param addRunning adds to a tenant's new account what runs by its tokens with limits */
+  /** @param addRunning adds to a tenant's new account what its tokens with limits run */
   constructor(ports: Ports, addRunning: (tenant: string, account: Account) => void) {
     this.#ports = ports;
     this.#addRunning = addRunning;
@@ -46,7 +48,7 @@ export class LimitHolders {
     return this.#tenants.get(tenant);
   }
 
-  /** At the start: a token as it was written. @param state of its account, as JSON */
+  /** Restores a token as it was written, when the queue starts. @param state JSON of its account's state */
   restore(tokenName: string, { tenant, told, state }: { tenant: string; told: string; state: string }): void {
     const account = new Account(JSON.parse(told), JSON.parse(state), this.#ports.now());
     this.#tokens.set(tokenName, { tenant, account, told });
@@ -54,13 +56,17 @@ export class LimitHolders {
     this.#openTenant(tenant, account.limits);
   }
 
-  /** A token whose limits come with its next request. */
+  /** Adds a token whose limits come with its next request. */
   add(tokenName: string, tenant: string): void {
     if (this.#tokens.has(tokenName)) return;
     this.#tokens.set(tokenName, { tenant, account: new Account({}), told: '{}' });
   }
 
-  /** What the gateway says of a token. @param limits null: it has none @returns whether that is new */
+  /**
+   * Takes the limits that the gateway reports of a token.
+   * @param limits null if it has none
+   * @returns whether they are new
+   */
   tell(tokenName: string, tenant: string | null | undefined, limits: Limits | null): boolean {
     const known = this.#tokens.get(tokenName);
     const whose = tenant ?? known?.tenant ?? '';
@@ -69,7 +75,7 @@ export class LimitHolders {
     if (known?.tenant === whose && known.told === told) return false;
     const holder = known ?? { tenant: whose, account: new Account({}), told };
     [holder.tenant, holder.told] = [whose, told];
-    // Without limits nothing is held back: `letIn` lets all in.
+    // A token without limits holds nothing back: `LimitAccounts.letIn` admits all of its jobs.
     holder.account.setLimits(limits ?? {}, this.#ports.now());
     this.#tokens.set(tokenName, holder);
     this.#readBudgets(holder.account, { token_name: tokenName });
@@ -81,7 +87,7 @@ export class LimitHolders {
     this.#tokens.delete(tokenName);
   }
 
-  /** What was used, as it is written into the usage book. @returns whether its token is among them */
+  /** Charges usage as it is counted in the usage book. @returns whether its token has limits */
   charge({ key, amounts, job_id }: UsageEntry, at: number): boolean {
     const { input = 0, output = 0, nanodollars = 0 } = amounts;
     const used = { tokens: input + output, nanodollars };
@@ -93,8 +99,8 @@ export class LimitHolders {
   }
 
   /**
-   * How every token with limits stands, and its tenant to the budgets that the token has of that.
-   * @param heldOf jobs of a token that are held back
+   * Returns how every token with limits stands, and how its tenant stands to the token's budgets of its tenant.
+   * @param heldOf returns how many jobs of a token are held back
    */
   *standings(heldOf: (tokenName: string) => number): Generator<{
     token_name: string;
@@ -111,7 +117,7 @@ export class LimitHolders {
     }
   }
 
-  /** The first budget of a tenant: what runs by its tokens with limits counts from now on. */
+  /** Opens a tenant's account at its first budget; what its tokens with limits run counts from then on. */
   #openTenant(tenant: string, limits: Limits): void {
     if (!limits.tenant || this.#tenants.has(tenant)) return;
     const account = new Account({});
@@ -120,7 +126,7 @@ export class LimitHolders {
     this.#readBudgets(account, { tenant });
   }
 
-  /** What was used since the day and the month began: with all that is counted and not written yet. */
+  /** Sets what was used since the day and the month began, including what is counted and not written yet. */
   #readBudgets(account: Account, whose: Counted): void {
     if ('token_name' in whose && !hasBudget(account.limits)) return;
     const now = this.#ports.now();

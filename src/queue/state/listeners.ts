@@ -1,4 +1,5 @@
 /**
+ * Answers a listener's question.
  * @param why `settled`: the listener may take settled jobs, if there are any. `superseded`: it may take none, since it
  * asked anew or left. `leaving`: the queue's process is about to end, and answers no more
  */
@@ -7,17 +8,17 @@ type Answer = (why: 'settled' | 'superseded' | 'leaving') => void;
 /** A program that listens for many jobs. */
 interface Listener {
   readonly watched: Set<string>;
-  /** Jobs that are settled and not told yet, oldest first. */
+  /** Jobs that are settled and not reported yet, oldest first. */
   readonly settled: Set<string>;
-  /** Its question that waits for an answer. */
+  /** The listener's question that waits for an answer until then, epoch ms; null if there is none. */
   asked: { until: number; answer: Answer } | null;
-  /** It was told to name its jobs. */
+  /** Whether the listener was told to name its jobs. */
   hasAsked: boolean;
-  /** Epoch ms after which it is forgotten, should it not ask again. */
+  /** Epoch ms after which the listener is forgotten if it does not ask again. */
   forgotten_at: number;
 }
 
-/** A listener that does not ask again within this time is gone, ms. */
+/** A listener that does not ask again within this many ms is gone. */
 const FORGOTTEN_AFTER_MS = 60_000;
 
 /**
@@ -36,7 +37,7 @@ export class Listeners {
     this.#now = now;
   }
 
-  /** @param isSettled it is over already: told with the next answer */
+  /** Makes a listener listen for a job. @param isSettled whether the job is over, so that the next answer reports it */
   listen(id: string, jobId: string, isSettled: boolean): void {
     const listener = this.#byId.get(id) ?? this.#add(id);
     if (isSettled) return this.#settle(listener, jobId);
@@ -46,12 +47,12 @@ export class Listeners {
     else this.#byJob.set(jobId, new Set([listener]));
   }
 
-  /** Whether any of them listens for the job. */
+  /** Whether any listener listens for the job. */
   hear(jobId: string): boolean {
     return this.#byJob.has(jobId);
   }
 
-  /** A job is over. */
+  /** Marks a job as settled for all that listen for it. */
   settled(jobId: string): void {
     const listeners = this.#byJob.get(jobId);
     if (!listeners) return;
@@ -65,8 +66,9 @@ export class Listeners {
   /**
    * Asks for what is settled. A listener has one question at a time: a newer one ends the older with nothing.
    * @param until epoch ms at which it is answered in any case
-   * @param answer is called once, by `answerAll`; then `take` says what there is
-   * @returns false: it has not asked before, so jobs that it named earlier may be forgotten, and it has to name them again
+   * @param answer is called once; after `settled`, `take` says what there is
+   * @returns false if the listener has not asked before: jobs that it named earlier may be forgotten, and it has to
+   * name them again
    */
   ask(id: string, until: number, answer: Answer): boolean {
     const listener = this.#byId.get(id) ?? this.#add(id);
@@ -80,7 +82,7 @@ export class Listeners {
     return true;
   }
 
-  /** The oldest job that is settled and was not taken yet; null: there is none. */
+  /** Takes the oldest settled job that was not taken yet; null if there is none. */
   take(id: string): string | null {
     const settled = this.#byId.get(id)?.settled;
     for (const jobId of settled ?? []) {
@@ -90,7 +92,7 @@ export class Listeners {
     return null;
   }
 
-  /** Answers listeners of which a job has settled. Called after every commit. */
+  /** Answers listeners that have a settled job. Called after every commit. */
   answerAll(): void {
     for (const listener of this.#toAnswer) this.#answer(listener);
     this.#toAnswer.clear();
@@ -105,7 +107,7 @@ export class Listeners {
     }
   }
 
-  /** It listens no more. */
+  /** Forgets a listener that listens no more. */
   leave(id: string): void {
     const listener = this.#byId.get(id);
     if (!listener) return;
@@ -119,7 +121,7 @@ export class Listeners {
     }
   }
 
-  /** The process ends: every listener that waits is answered so. */
+  /** Answers every listener that waits with `leaving`, since the process ends. */
   endAll(): void {
     for (const { asked } of this.#byId.values()) asked?.answer('leaving');
     this.#byId.clear();
@@ -127,7 +129,7 @@ export class Listeners {
     this.#toAnswer.clear();
   }
 
-  /** Epoch ms at which `expire` may have something to do; null: never. */
+  /** Epoch ms at which `expire` may have something to do; null if there is no listener. */
   get soonest(): number | null {
     let soonest: number | null = null;
     for (const { asked, forgotten_at } of this.#byId.values()) {

@@ -5,15 +5,15 @@ import type { Core } from './state.ts';
 import { servesModel } from './worker.ts';
 
 /**
- * The pool that a request for this model is for, by the workers that are connected or expected back any moment, and by
- * the pools that the scheduler starts workers for. "default" and no name mean the only pool there is. Only where none
- * of these has the model does the gateway ask the fleet object, which knows earlier pools too.
- * @param model null: the request names none
- * @returns null where the fleet object is to be asked
+ * Returns the pool that a request for this model is for, by the workers that are connected or expected back any moment,
+ * and by the pools that the scheduler starts workers for. "default" and no name mean the only pool there is. Only where
+ * none of these has the model does the gateway ask the fleet object, which knows earlier pools too.
+ * @param model null if the request names none
+ * @returns null if the fleet object is to be asked
  */
 export function livePool(core: Core, model: string | null): PoolChoice | null {
   const workers = core.workers.present(core.now());
-  // One may be called "default" itself.
+  // A model may be called "default" itself.
   const named =
     model === null
       ? null
@@ -32,15 +32,15 @@ export function livePool(core: Core, model: string | null): PoolChoice | null {
   return { kind: 'ambiguous', models: listNames(models), pools: listNames(pools) };
 }
 
-/** Whether a model of this name is asked for, rather than the only one there is. */
+/** Whether a request names a model, rather than meaning the only one there is. */
 export function isNamed(model: string | null): model is string {
   return model !== null && model !== 'default';
 }
 
 /**
- * Returns what a job may cost, and the model that answers it: where the job names none, or its pool, that is what the
- * engines of the pool serve.
- * @param configId the job's pool; null: none is known
+ * Returns what a job may cost, and the model that answers it: where the job names none or only its pool, that is what
+ * the engines of the pool serve.
+ * @param configId the job's pool; null if none is known
  */
 export function costOfModel(core: Core, model: string | null, tokens: number, configId: string | null): Cost {
   if (isNamed(model) && model !== configId) return { model, tokens };

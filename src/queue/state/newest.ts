@@ -1,4 +1,4 @@
-/** The newest entries: beyond `most` the oldest is forgotten. One that is set again is the newest. */
+/** A map of the newest entries: beyond `most` it forgets the oldest. A key that is set again is the newest. */
 export class Newest<K, V> extends Map<K, V> {
   readonly #most: number;
 

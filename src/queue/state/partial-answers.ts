@@ -5,23 +5,23 @@ type Attempt = Pick<StoredJob, 'id' | 'fence_token'>;
 
 interface Known {
   fence: number;
-  /** Empty: too much was kept already. */
+  /** The parts reported so far, in order; empty if there was no room for them. */
   parts: AnswerPart[];
   bytes: number;
-  /** Of the attempt. */
+  /** The attempt's timing, as its first part reported it. */
   timing: Timing | undefined;
 }
 
 /**
- * What workers tell of the answers that they are making of stored jobs, with the renewals of their leases: what is left
- * when a worker is lost (docs/moving.md). In memory alone: it costs no write, and a worker tells a queue that has
- * restarted all of it again.
+ * The parts of unfinished answers that workers report with the renewals of stored jobs' leases: what is left when a
+ * worker is lost (docs/moving.md). They are in memory alone, which costs no write; a worker reports all of them again
+ * to a queue that has restarted.
  */
 export class PartialAnswers {
   readonly #byJob = new Map<string, Known>();
   #bytes = 0;
 
-  /** @returns false: what came before is not known, and all of it is to be told again */
+  /** Adds a part. @returns false if parts before it are missing, so that the worker must report all of them again */
   add({ id, fence_token }: Attempt, part: AnswerPart, timing: Timing | undefined): boolean {
     if (part.after === 0) this.#begin(id, fence_token, timing);
     const known = this.#known({ id, fence_token });
@@ -39,7 +39,7 @@ export class PartialAnswers {
     return true;
   }
 
-  /** Of its newest attempt; undefined: nothing was told, or kept. */
+  /** Returns the partial answer of an attempt; undefined if nothing was reported or kept. */
   of(attempt: Attempt): PartialAnswer | undefined {
     const { parts = [] } = this.#known(attempt) ?? {};
     const [first] = parts;
@@ -55,12 +55,12 @@ export class PartialAnswers {
     };
   }
 
-  /** Of its newest attempt, as of a settlement; undefined: it was not told. */
+  /** Returns an attempt's timing, in the form that a settlement has; undefined if it was not reported. */
   timingOf(attempt: Attempt): Timing | undefined {
     return this.#known(attempt)?.timing;
   }
 
-  /** Its attempt is over. */
+  /** Forgets a job's parts, since its attempt is over. */
   forget(id: string): void {
     this.#bytes -= this.#byJob.get(id)?.bytes ?? 0;
     this.#byJob.delete(id);
@@ -77,7 +77,7 @@ export class PartialAnswers {
   }
 }
 
-/** At most, about. */
+/** Returns about how many bytes a part takes at most. */
 function bytesOf({ ids, text, reasoning, logprobs }: AnswerPart): number {
   return (
     8 * ids.length +

@@ -7,9 +7,8 @@ import type { WaitingJob } from './job.ts';
 type Place = Pick<StoredJob, 'config_id' | 'tenant' | 'priority' | 'run_after'>;
 
 /**
- * How many stored jobs are pending, in all, by pool and by tenant, and in the backlog those that are ready. Counted once
- * from the table, when first asked for, then updated by every move of a job into or out of `pending`; a restart counts
- * again.
+ * Counts pending stored jobs, in all, by pool and by tenant, and the ready ones in the backlog. It counts once from the
+ * table, when first asked, and is then updated by every move of a job into or out of `pending`; a restart counts again.
  */
 export class Pending {
   readonly #sql: Sql;
@@ -26,7 +25,7 @@ export class Pending {
     this.#backlog = backlog;
   }
 
-  /** The backlog knows what is ready from now on. */
+  /** Counts the table, so that the backlog knows what is ready from now on. */
   load(): void {
     this.#counted();
   }
@@ -39,7 +38,7 @@ export class Pending {
     return this.#counted().pools.get(configId) ?? 0;
   }
 
-  /** How many jobs of each priority wait, by pool. */
+  /** Returns how many jobs of each priority are pending, by pool. */
   priorities(): ReadonlyMap<string, ReadonlyMap<number, number>> {
     return this.#counted().priorities;
   }
@@ -56,7 +55,7 @@ export class Pending {
     this.#move(job, -1);
   }
 
-  /** A job that is pending already became ready. */
+  /** Notes that a job that is pending already became ready. */
   ready(place: Placed): void {
     if (this.#counts) this.#backlog.stored(place, 1);
   }
@@ -90,7 +89,7 @@ export class Pending {
   }
 }
 
-/** Changes one of several counts; one at 0 is forgotten. */
+/** Changes one of several counts, and forgets a count of 0. */
 export function add<K>(counts: Map<K, number>, key: K, change: number): void {
   const count = (counts.get(key) ?? 0) + change;
   if (count === 0) counts.delete(key);

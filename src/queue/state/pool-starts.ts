@@ -1,14 +1,14 @@
 import type { PoolStart } from '../../fleet/rpc.ts';
 
 /**
- * Pools that the scheduler starts workers for, as the fleet object last told. In memory alone: it tells them with
- * every answer to a report, and with the pool of a model that no connected worker serves.
+ * Pools that the scheduler starts workers for, as the fleet object last reported. They are in memory alone: the fleet
+ * object reports them with every answer to a report, and with the pool of a model that no connected worker serves.
  */
 export class PoolStarts {
   #byId = new Map<string, PoolStart>();
   #text = '';
 
-  /** All there are. @returns whether that is news */
+  /** Replaces all pools. @returns whether they differ from those before */
   replace(starts: readonly PoolStart[]): boolean {
     const text = JSON.stringify(starts);
     if (text === this.#text) return false;
@@ -17,7 +17,7 @@ export class PoolStarts {
     return true;
   }
 
-  /** Keeps what the fleet object has just told of one pool. */
+  /** Adds a pool that the fleet object has just reported. */
   add(start: PoolStart): void {
     this.#byId.set(start.config_id, start);
     this.#text = '';
@@ -31,7 +31,7 @@ export class PoolStarts {
     return this.#byId.get(configId) ?? null;
   }
 
-  /** The pool that callers mean by this name. */
+  /** Returns the pool that callers mean by this name. */
   named(model: string): PoolStart | null {
     return this.of(model) ?? this.all().find(({ names }) => names.includes(model)) ?? null;
   }

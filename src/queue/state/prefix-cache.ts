@@ -1,20 +1,22 @@
 import type { Prefix } from '../rpc.ts';
 
 /**
- * Hashes that are remembered of one worker: about as much text as fits into the cache of an engine, 2 MiB in prompts
- * of a few kilobytes; 200 kB of memory.
+ * The most hashes remembered of one worker: about as much text as fits into the cache of an engine, 2 MiB in prompts of
+ * a few kilobytes. They take 200 kB of memory.
  */
 const MOST_HASHES = 4096;
 
 /**
- * The newest prompts and conversations that the queue gave to a worker, and its engine's cache supposedly still holds.
- * They are forgotten with the worker's process, since the engine's cache is gone then too.
+ * The newest prompts and conversations that the queue gave to a worker and that its engine's cache supposedly still
+ * holds. They are forgotten with the worker's process, since the engine's cache is gone then too.
  */
 export class PrefixCache {
-  /** In the order of use. A block is never older than those after it in a prompt, so what is left is a beginning. */
+  /**
+   * Hashes in the order of use. A block is never older than those after it in a prompt, so what is left is a beginning.
+   */
   readonly #hashes = new Set<number>();
 
-  /** The worker computes this prompt now. */
+  /** Notes that the worker computes this prompt now. */
   add({ session, hashes }: Prefix): void {
     for (let at = hashes.length - 1; at >= 0; at--) this.#touch(hashes[at]!);
     if (session !== 0) this.#touch(session);
@@ -24,7 +26,7 @@ export class PrefixCache {
     }
   }
 
-  /** The engine started anew. */
+  /** Forgets all hashes, since the engine's cache is empty. */
   clear(): void {
     this.#hashes.clear();
   }
@@ -33,7 +35,7 @@ export class PrefixCache {
     return session !== 0 && this.#hashes.has(session);
   }
 
-  /** How many blocks of the prompt, from the first, it has. */
+  /** Returns how many blocks of the prompt, from the first, the cache has. */
   blocksOf({ hashes }: Prefix): number {
     let [known, unknown] = [0, hashes.length];
     while (known < unknown) {

@@ -11,35 +11,34 @@ export class ReadySet {
   #jobs = new Set<WaitingJob>();
   /** Pools whose batch work was held back though a slot was free: an event at any worker may let it go on. */
   readonly heldBack = new Set<string>();
-  /** Epoch ms at which a job may wake an engine that waits for an awake worker (dispatch/waking.ts); null: none waits so. */
+  /** When a job that waits for an awake worker may wake an engine, epoch ms (dispatch/waking.ts); null if none does. */
   wakesAt: number | null = null;
-  /**
-   * Pools with jobs that one worker left to others (dispatch/other-models.ts); the queue looks at them again at
-   * `looksAt`, epoch ms.
-   */
+  /** Pools with jobs that one worker left to others (dispatch/other-models.ts). */
   readonly leftToOthers = new Set<string>();
+  /** When the queue looks at `leftToOthers` again, epoch ms. */
   looksAt: number | null = null;
-  /** Requests to be tried again that found no slot (dispatch/retries.ts); looked at again at `retriesAt`, epoch ms. */
+  /** Requests to be tried again that found no slot (dispatch/retries.ts). */
   readonly retries = new Set<WaitingJob>();
+  /** When the queue looks at `retries` again, epoch ms. */
   retriesAt: number | null = null;
 
-  /** The worker may take more than before: a slot is free again, or it registered, resumed or eased. */
+  /** Notes that a worker may take more than before: it has a free slot again, or it registered, resumed or eased. */
   worker(worker: Worker): void {
     this.#workers.add(worker);
   }
 
-  /** A stored job of this pool is ready, or may be given out that was held back. */
+  /** Notes that a stored job of this pool is ready, or that one that was held back may be given out. */
   pool(configId: string): void {
     this.#pools.add(configId);
     this.heldBack.delete(configId);
   }
 
-  /** A caller waits for a slot. */
+  /** Notes that a waiting job needs a slot. */
   job(job: WaitingJob): void {
     this.#jobs.add(job);
   }
 
-  /** All of it, once; null: nothing has changed. */
+  /** Takes all that was noted; null if nothing has changed. */
   take(): { workers: Set<Worker>; pools: Set<string>; jobs: Set<WaitingJob> } | null {
     if (this.#workers.size + this.#pools.size + this.#jobs.size === 0) return null;
     const taken = { workers: this.#workers, pools: this.#pools, jobs: this.#jobs };

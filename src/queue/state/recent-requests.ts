@@ -5,43 +5,45 @@ import { Newest } from './newest.ts';
 import type { Outcome } from './pool-counts.ts';
 import type { UsageEntry } from './usage-entry.ts';
 
-/** A request comes at most this long after its cancellation, ms. */
+/** A cancellation overtakes its request by at most this many ms. */
 const GONE_MS = 60_000;
-/** The gateway asks again within a second, or not at all; ms. */
+/** A request counts as ended after this many ms: the gateway asks again within a second, or not at all. */
 const DECIDED_AFTER_MS = 5000;
-/** Entries of the kinds that take a few bytes. */
+/** The most entries of each kind that takes a few bytes. */
 const MOST = 10_000;
-/** Of the newest jobs; a busy gateway makes as many in seconds, and a ledger takes about a kilobyte. */
+/**
+ * The most jobs that are kept with more: a busy gateway makes as many in seconds, and a ledger takes about a kilobyte.
+ */
 const MOST_JOBS = 1000;
-/** A job that is released again and again keeps its first steps. */
+/** The most steps of one ledger: a job that is released again and again keeps its first steps. */
 const MOST_STEPS = 100;
 
 export interface UndecidedJob {
   id: string;
   config_id: string;
-  /** Epoch ms when its caller's request came. */
+  /** When the caller's request came, epoch ms. */
   submitted_at: number;
-  /** How it ended, unless the gateway asks again. */
+  /** How the job ended, unless the gateway asks again. */
   outcome: Outcome;
-  /** As it will be listed, but for its outcome. */
+  /** The record to be listed, but for its outcome. */
   record?: RequestRecord;
 }
 
 /**
- * What is remembered of callers' requests beside their jobs, by id and in memory, like those jobs:
+ * What is remembered of callers' requests beside their jobs, by job id and in memory alone:
  *
- * | what                               | how long               | since                                             |
+ * | what                               | how long               | why                                               |
  * | ---------------------------------- | ---------------------- | ------------------------------------------------- |
  * | its caller hung up                 | 60 s                   | the cancellation may overtake the request         |
  * | its attempt failed or was released | 5 s, or asked for again | the gateway alone knows whether it makes another |
- * | what it was counted as             | the newest 1,000       | nobody got that if the gateway asks again         |
+ * | what it was counted as             | the newest 1,000       | if the gateway asks again, nobody got that answer |
  * | its ledger                         | the newest 1,000       | it shows where the time of a request went         |
  */
 export class RecentRequests {
   readonly #now: () => number;
-  /** Epoch ms of the cancellation. */
+  /** When each caller hung up, epoch ms, by job id. */
   readonly #gone = new Newest<string, number>(MOST);
-  /** The oldest first. */
+  /** Jobs whose attempt failed or was released, by id, the oldest first. */
   readonly #undecided = new Map<string, UndecidedJob & { until: number }>();
   readonly #counted = new Newest<string, { atMs: number; entry: UsageEntry }>(MOST_JOBS);
   readonly #ledgers = new Newest<string, { tenant: string | null; steps: LedgerStep[] }>(MOST_JOBS);
@@ -50,7 +52,7 @@ export class RecentRequests {
     this.#now = now;
   }
 
-  /** The gateway cancels an id only when its caller is gone, and never asks again under it. */
+  /** Notes that a caller is gone: the gateway cancels an id only then, and never asks again under it. */
   callerGone(jobId: string): void {
     this.#gone.set(jobId, this.#now());
   }
@@ -60,7 +62,7 @@ export class RecentRequests {
     return at !== undefined && this.#now() - at <= GONE_MS;
   }
 
-  /** Its attempt failed, or was released. */
+  /** Adds a job whose attempt failed or was released. */
   addUndecided(job: UndecidedJob): void {
     this.#undecided.delete(job.id);
     this.#undecided.set(job.id, { ...job, until: this.#now() + DECIDED_AFTER_MS });
@@ -75,14 +77,14 @@ export class RecentRequests {
     if (job) job.record = record;
   }
 
-  /** It is asked for again. @returns null: it was not undecided */
+  /** Takes a job that the gateway asks for again. @returns null if it was not undecided */
   takeUndecided(jobId: string): UndecidedJob | null {
     const job = this.#undecided.get(jobId) ?? null;
     this.#undecided.delete(jobId);
     return job;
   }
 
-  /** Takes those that nobody asked for again. */
+  /** Takes the jobs that the gateway did not ask for again. */
   takeDecided(): UndecidedJob[] {
     const decided: UndecidedJob[] = [];
     for (const job of this.#undecided.values()) {
@@ -93,13 +95,13 @@ export class RecentRequests {
     return decided;
   }
 
-  /** Epoch ms at which `takeDecided` has one; null: none is undecided. */
+  /** Epoch ms at which `takeDecided` has a job; null if none is undecided. */
   get nextDecided(): number | null {
     for (const { until } of this.#undecided.values()) return until;
     return null;
   }
 
-  /** It ended, and was counted as this. */
+  /** Notes what a job that ended was counted as. */
   counted(jobId: string, entry: UsageEntry): void {
     this.#counted.set(jobId, { atMs: this.#now(), entry });
   }
@@ -108,19 +110,19 @@ export class RecentRequests {
     return this.#counted.has(jobId);
   }
 
-  /** The request is there again. @returns what it was counted as, and when; null: it was not counted */
+  /** Takes what a request that came again was counted as, and when. @returns null if it was not counted */
   takeCounted(jobId: string): { atMs: number; entry: UsageEntry } | null {
     const counted = this.#counted.get(jobId) ?? null;
     this.#counted.delete(jobId);
     return counted;
   }
 
-  /** Its ledger in order; null: no such job, or too long ago. */
+  /** Returns the job's ledger in order; null if there is no such job or it ended too long ago. */
   steps(jobId: string): readonly LedgerStep[] | null {
     return this.#ledgers.get(jobId)?.steps ?? null;
   }
 
-  /** Whose job it is; null: nobody's. */
+  /** Returns the job's tenant; null if it has none. */
   tenantOf(jobId: string): string | null {
     return this.#ledgers.get(jobId)?.tenant ?? null;
   }

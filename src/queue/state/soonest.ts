@@ -1,13 +1,14 @@
 /**
  * The soonest of many times, kept without looking at all of them after every event. It is never too late. It may be too
- * early, after the entry that it came from is gone: then there is nothing to do at that time, and it is computed again.
+ * early, if the entry that it came from is gone: then there is nothing to do at that time, and it is computed again.
  */
 export class Soonest {
   #atMs: number | null = null;
   #version = 0;
 
   /**
-   * @param version of whatever else the times depend on: another one than last time makes them old
+   * Returns the soonest time.
+   * @param version of whatever else the times depend on; a change makes the stored time stale
    * @param find looks at all of them
    */
   get(version: number, find: () => number): number {
@@ -21,7 +22,7 @@ export class Soonest {
     if (this.#atMs !== null) this.#atMs = Math.min(this.#atMs, atMs);
   }
 
-  /** The times that it came from are over. */
+  /** Forgets the soonest time, since what it came from is over. */
   forget(): void {
     this.#atMs = null;
   }

@@ -61,17 +61,17 @@ export function createCore(given: Ports, settings: QueueSettings): Core {
   };
 }
 
-/** The job of this id, waiting or stored; null: there is none. A settled one is found only where it was stored. */
+/** Finds a job by its id, waiting or stored; null if there is none. A settled job is found only if it was stored. */
 export function findJob(core: Core, id: string): Job | null {
   return core.waiting.find(id) ?? core.stored.find(id);
 }
 
-/** The store of this job. */
+/** Returns the store of the job's mode. */
 export function storeOf(core: Core, job: Job): JobStore<Job> {
   return job.mode === 'stored' ? core.stored : core.waiting;
 }
 
-/** Every job that was given to this worker and is not over. */
+/** Returns every job that was given to this worker and is not over. */
 export function leasedBy(core: Core, workerId: string): Job[] {
   const waiting = core.waiting
     .all()

@@ -35,7 +35,7 @@ import type { ReadySet } from './ready-set.ts';
 import { Waiters } from './waiters.ts';
 import { Webhooks } from './webhooks.ts';
 
-/** Columns that every lease sets alike. */
+/** Columns that every lease sets to the same values. */
 const AT_LEASE = {
   state: 'leased',
   started_at: null,
@@ -46,18 +46,18 @@ const AT_LEASE = {
   result_file: null,
 } as const;
 
-/** Jobs that are rows. */
+/** The stored jobs, which are rows. */
 export class StoredJobs implements JobStore<StoredJob> {
   readonly pending: Pending;
-  /** Calls answered when a job settles. */
+  /** Calls that are answered when a job settles. */
   readonly waiters = new Waiters();
-  /** Calls answered also when a job is given to a worker. */
+  /** Calls that are answered when a job settles or is given to a worker. */
   readonly followers = new Waiters();
   readonly listeners: Listeners;
   /** The number of the newest settlement; numbers only grow. */
   #latestSettlement: number;
   readonly webhooks: Webhooks;
-  /** Of attempts that run. */
+  /** The partial answers of attempts that run. */
   readonly partials = new PartialAnswers();
   readonly #rows: JobRows;
   readonly #ports: Ports;
@@ -65,7 +65,7 @@ export class StoredJobs implements JobStore<StoredJob> {
   readonly #ready: ReadySet;
   readonly #limits: LimitBook;
 
-  /** @param ports whose `sql` is that of `rows` */
+  /** @param ports with the `sql` of `rows` */
   constructor(
     ports: Ports,
     rows: JobRows,
@@ -90,8 +90,8 @@ export class StoredJobs implements JobStore<StoredJob> {
   }
 
   /**
-   * Returns the oldest ready job of a tenant, without those in `except` and those that name one of these models.
-   * @param ready how many it has, new ones included
+   * Returns the tenant's oldest ready job, without those in `except` and those that name one of these models.
+   * @param ready how many ready jobs the tenant has, new ones included
    */
   nextReady(
     place: Placed,
@@ -102,7 +102,7 @@ export class StoredJobs implements JobStore<StoredJob> {
     return this.#rows.nextReady(place, ready, except, models);
   }
 
-  /** Retry delays that are over. */
+  /** Makes the jobs ready whose retry delay is over. */
   wake(): void {
     for (const place of wakeDelayed(this.#ports.sql, this.#ports.now())) {
       this.pending.ready(place);
@@ -110,31 +110,31 @@ export class StoredJobs implements JobStore<StoredJob> {
     }
   }
 
-  /** The payload of a job that is sent now; null: it lies in a file. */
+  /** Takes the payload of a job that is sent now; null if it lies in a file. */
   takePayload(id: string): string | null {
     return this.#rows.takeText(id) ?? readPayload(this.#ports.sql, id);
   }
 
-  /** What the next attempt goes on from; null: it begins anew. */
+  /** Returns what the job's next attempt goes on from; null if it begins anew. */
   kept({ id, fence_token }: StoredJob): KeptPartial | null {
-    // The first attempt, as nearly all are.
+    // Nearly every attempt is its job's first, which has nothing to go on from.
     const text = fence_token === 0 ? null : readKept(this.#ports.sql, id);
     return text === null ? null : (JSON.parse(text) as KeptPartial);
   }
 
-  /** The result of a job that is about to be told. Null: there is none, or it lies in a file. */
+  /** Takes the result of a job that is about to be reported; null if there is none or it lies in a file. */
   takeResult(id: string): string | null {
     return this.#rows.takeText(id) ?? readResult(this.#ports.sql, id);
   }
 
-  /** Ready to be given out, unless the limits of its token hold it back. Its row is written at the end of the command. */
+  /** Adds a job that is ready unless its token's limits hold it back. The end of the command writes its row. */
   insert(row: Omit<NewJobRow, 'run_after'>): StoredJob {
     const job = this.#rows.insert({ ...row, run_after: this.#heldUntil(row) });
     this.#added(job);
     return job;
   }
 
-  /** At the end of every command. */
+  /** Writes the new rows, at the end of every command. */
   writeNew(): void {
     this.#rows.flush();
   }
@@ -147,15 +147,15 @@ export class StoredJobs implements JobStore<StoredJob> {
     this.#ready.pool(job.config_id);
   }
 
-  /** Its `run_after`. */
+  /** Returns a new or retried job's `run_after`: whether its token's limits hold it back. */
   #heldUntil(job: Pick<StoredJob, 'id' | 'token_name' | 'config_id' | 'priority' | 'cost'>): number | null {
     return this.#limits.mustHold(job) || this.#limits.over(job) !== null ? HELD : null;
   }
 
   /**
-   * The next job that the limits of its token hold back in a pool and a priority waits for a slot, if they have room.
-   * @returns what keeps it; null: nothing does
-   * @throws where there is none: what is counted as held back is not what is stored
+   * Lets the next held job of a token, pool and priority wait for a slot, if the token's limits have room.
+   * @returns the limit that forbids it, or null
+   * @throws if no job is held back there: the count of held jobs differs from what is stored
    */
   unholdNext(place: Pick<StoredJob, 'token_name' | 'config_id' | 'priority'>): OverLimit | null {
     const id = nextHeldId(this.#ports.sql, place);
@@ -173,9 +173,9 @@ export class StoredJobs implements JobStore<StoredJob> {
   }
 
   /**
-   * The job is about to be given to a worker. Only now does it take from its token's limits, so that a waiting job
-   * never holds up others of the token.
-   * @returns false: others have used the limit up meanwhile, and it is held back
+   * Admits a job that is about to be given to a worker. Only now does it take from its token's limits, so that a
+   * pending job never holds up others of the token.
+   * @returns false if others have used the limit up meanwhile, so that the job is held back
    */
   letIn(job: StoredJob): boolean {
     if (this.#limits.letInStored(job, job.leased_at !== null) === null) return true;
@@ -213,25 +213,25 @@ export class StoredJobs implements JobStore<StoredJob> {
     due(this.#ports, expiresAt);
   }
 
-  /** @param isOverdue whether its lease was found overdue now, and expires at the new time, epoch ms */
+  /** Lets a lease expire later. @param expiresAt epoch ms @param isOverdue whether the lease was found overdue now */
   postpone(job: StoredJob, expiresAt: number, isOverdue: boolean): void {
     this.#rows.forget(job.id);
     postponeLease(this.#ports.sql, job, expiresAt, isOverdue);
   }
 
-  /** Every lease that was not found overdue. */
+  /** Postpones every lease that was not found overdue. */
   postponeAll(byMs: number): void {
     this.#rows.forgetAll();
     postponeLeases(this.#ports.sql, byMs);
   }
 
-  /** Null: unchanged. */
+  /** Stores the progress of the job's attempt; null leaves a value unchanged. */
   progress({ id, fence_token }: StoredJob, progress: number | null, text: string | null): void {
     this.#rows.forget(id);
     setProgress(this.#ports.sql, id, fence_token, progress, text);
   }
 
-  /** The result of its newest attempt lies in a file. */
+  /** Notes that the result of the job's newest attempt lies in a file. */
   setResultFile({ id, fence_token }: StoredJob, file: string): void {
     this.#rows.forget(id);
     setResultFile(this.#ports.sql, id, fence_token, file);
@@ -270,7 +270,7 @@ export class StoredJobs implements JobStore<StoredJob> {
     this.#limits.leftLine(job);
   }
 
-  /** @param text of the result as it lies in the row */
+  /** Keeps the row of a job that succeeded, and forgets any other. @param text of the result as it lies in the row */
   #ended(job: StoredJob, ending: Ending, now: number, text: string | null): void {
     if (ending.state !== 'succeeded') return this.#rows.forget(job.id);
     const { result: _, ...columns } = ending;
@@ -278,7 +278,7 @@ export class StoredJobs implements JobStore<StoredJob> {
     this.#rows.settled(settled, this.listeners.hear(job.id) ? text : null);
   }
 
-  /** Failed or expired → pending, ready to be given out, with as much time as it had. @returns the job as it is now */
+  /** Makes a failed or expired job pending, with as much time as it had. @returns the job as it is now */
   retry(job: StoredJob): StoredJob {
     const { deadline_at, created_at } = job;
     const deadlineAt = deadline_at === null ? null : this.#ports.now() + deadline_at - created_at;
@@ -291,7 +291,7 @@ export class StoredJobs implements JobStore<StoredJob> {
     return retried;
   }
 
-  /** Settled long ago. */
+  /** Deletes jobs that settled long ago. */
   remove(jobs: readonly Pick<StoredJob, 'seq' | 'id'>[]): void {
     for (const { id } of jobs) this.#rows.forget(id);
     deleteJobs(

@@ -2,19 +2,19 @@ import type { Timing } from '../../protocol/index.ts';
 import type { StoredJob } from '../store/jobs-table.ts';
 import type { Job, WaitingJob } from './job.ts';
 
-/** When its caller asked for it, epoch ms: the first time, however often the gateway asks again. */
+/** Returns when the caller asked for the job, epoch ms: the first time, however often the gateway asks again. */
 export function submittedAt(job: Job): number {
   return job.mode === 'stored' ? job.created_at : job.submitted_at;
 }
 
-/** When a worker was first given it, epoch ms; null: none was. */
+/** Returns when a worker was first given the job, epoch ms; null if none was. */
 export function givenAt(job: Job): number | null {
   return beginningOf(job)?.given_at ?? job.leased_at;
 }
 
 /**
- * When its caller had its first token, epoch ms; null: it is not known.
- * @param at when the attempt ended that told this timing
+ * Returns when the caller had its first token, epoch ms; null if that is not known.
+ * @param at when the attempt ended that reported this timing, epoch ms
  */
 export function firstTokenAt(job: Job, at: number, timing: Timing | undefined): number | null {
   const begun = beginningOf(job);
@@ -23,7 +23,7 @@ export function firstTokenAt(job: Job, at: number, timing: Timing | undefined): 
   return Math.min(at, Math.round(job.leased_at + timing.first_token_ms));
 }
 
-/** The worker reports durations since the job came to it: clocks of two machines are never compared. */
+/** Returns an attempt's times from the durations its worker reports: clocks of two machines are never compared. */
 export function timesOf(
   { leased_at }: Pick<StoredJob, 'leased_at'>,
   now: number,
@@ -34,7 +34,7 @@ export function timesOf(
   return { started_at: at(timing.started_ms), first_token_at: at(timing.first_token_ms) };
 }
 
-/** Of an answer that was moved: its newest worker tells only of the rest. */
+/** Returns how a moved answer began, since its newest worker reports only the rest; null if it was not moved. */
 function beginningOf(job: Job): WaitingJob['begun'] {
   return job.mode === 'waiting' ? job.begun : null;
 }

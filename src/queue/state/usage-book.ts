@@ -10,53 +10,55 @@ import { Newest } from './newest.ts';
 import type { UsageEntry } from './usage-entry.ts';
 import { WriteBehind } from './write-behind.ts';
 
-/** Attempts whose usage waits to be written where it cannot be; more are not remembered. */
+/** The most attempts remembered while their usage cannot be written. */
 const MOST_UNWRITTEN = 10_000;
-/** Models told apart of one pool, in one life of the object: some engines repeat whatever name they are asked for. */
+/** Models told apart of one pool, in one life of the object: some engines repeat whatever name a request has. */
 const MODELS_A_POOL = 64;
 const OTHER_MODEL = 'other';
-/** Attempts given up whose workers may be heard again. */
+/** The most attempts given up that are remembered, since their workers may report again. */
 const MOST_REMEMBERED = 1000;
 
 const DAY_MS = 24 * 3600 * 1000;
 
 interface GivenUp {
   key: UsageKey;
-  /** Tokens of its prompt and its answer that its caller has got; those who go on with the answer count them. */
+  /**
+   * Tokens of the prompt and the answer that the caller has got; the attempts that go on with the answer count them.
+   */
   kept: number;
-  /** Null: another attempt follows, or its job failed. */
+  /** What is known of the cancellation; null if another attempt follows or the job failed. */
   cancelled: Cancelled | null;
 }
 
-/** An attempt whose job was cancelled while it ran: its worker has yet to tell what it used. */
+/** An attempt whose job was cancelled while it ran, and whose worker has yet to report what it used. */
 export interface Cancelled {
-  /** Tokens of its answer that are counted already. */
+  /** Tokens of the attempt's answer that are counted already. */
   told: number;
-  /** What its tenant was charged for it; null: that is not known. */
+  /** What the tenant was charged for the attempt; null if that is not known. */
   charge: Charge<WaitingJob> | null;
 }
 
 /**
- * What is used, each thing once. What waiting jobs used is written together with the fence tokens of the attempts it
- * came from, and only then does the queue acknowledge their settlements. A worker without an acknowledgement settles
- * again, with the queue's next process too, which finds the fence token or does not.
+ * Counts what is used, each thing once. What waiting jobs used is written together with the fence tokens of the
+ * attempts it came from, and only then does the queue acknowledge their settlements. A worker without an
+ * acknowledgement settles again, with the queue's next process too, which looks the fence token up.
  */
 export class UsageBook extends WriteBehind {
   readonly #counts: Counts;
   readonly #limits: LimitBook;
   readonly #models = new Map<string, Set<string>>();
-  /** Not written yet, by hour and key. */
+  /** Usage that is not written yet, by hour and key. */
   readonly #gathered = new Map<string, { atMs: number; key: UsageKey; amounts: UsageAmounts }>();
-  /** Attempts that it came from. */
+  /** Fence tokens of the attempts whose usage is not written yet. */
   readonly #fences = new Set<number>();
   #effects: (() => void)[] = [];
   /** Attempts that were given up while they ran, by fence token: what they still report is wasted, or was cancelled. */
   readonly #givenUp = new Newest<number, GivenUp>(MOST_REMEMBERED);
-  /** The newest of them by job. */
+  /** The newest given-up attempt of each job, by job id. */
   readonly #givenUpOf = new Newest<string, GivenUp>(MOST_REMEMBERED);
-  /** Tokens of prompt and answer, by the fence token of the attempt that left them. */
+  /** Tokens of prompt and answer that each attempt left to the next one, by the fence token of the former. */
   readonly #kept = new Newest<number, number>(MOST_REMEMBERED);
-  /** Days since 1970. */
+  /** The day of the last roll-up, in days since 1970. */
   #rolledUpOn = -1;
 
   constructor(ports: Ports, counts: Counts, limits: LimitBook) {
@@ -67,7 +69,7 @@ export class UsageBook extends WriteBehind {
     limits.unwritten = (whose) => this.#unwrittenOf(whose);
   }
 
-  /** In the commit of the command at work, which happens once: `beforeCommit` writes what all its commands used. */
+  /** Counts usage in the command's commit, which happens once: `beforeCommit` writes what all its commands used. */
   add(entry: UsageEntry): void {
     const { key, amounts } = entry;
     this.#gather(this.ports.now(), { ...entry, key: this.#bounded(key) });
@@ -75,7 +77,7 @@ export class UsageBook extends WriteBehind {
     this.changed(true);
   }
 
-  /** For a command without a commit. @param fence of the attempt; null: no worker got it */
+  /** Counts usage for a command without a commit. @param fence of the attempt; null if no worker got it */
   gather(entry: UsageEntry, fence: number | null): void {
     const { key, amounts } = entry;
     this.#gather(this.ports.now(), { ...entry, key: this.#bounded(key) });
@@ -83,12 +85,12 @@ export class UsageBook extends WriteBehind {
     if (fence !== null) this.#fences.add(fence);
   }
 
-  /** Whether what this attempt used is counted. Asked only where nothing else tells that it cannot be. */
+  /** Whether what this attempt used is counted. Called only where nothing else tells that it cannot be. */
   isCounted(fence: number): boolean {
     return this.#fences.has(fence) || wasCounted(this.ports.sql, fence);
   }
 
-  /** An attempt that only its worker still runs: no caller gets its result. */
+  /** Notes an attempt that only its worker still runs: no caller gets its result. */
   giveUp(fence: number, jobId: string, key: UsageKey, cancelled: Cancelled | null): void {
     this.changed(false);
     this.#fences.add(fence);
@@ -97,7 +99,7 @@ export class UsageBook extends WriteBehind {
     this.#givenUpOf.set(jobId, givenUp);
   }
 
-  /** Whom a given-up attempt is counted for, which is asked once; null: it was not given up, or long ago. */
+  /** Takes a given-up attempt, once; null if it was not given up, or too long ago. */
   takeGivenUp(fence: number): GivenUp | null {
     const givenUp = this.#givenUp.get(fence) ?? null;
     this.#givenUp.delete(fence);
@@ -105,9 +107,9 @@ export class UsageBook extends WriteBehind {
   }
 
   /**
-   * A request is there, maybe one that seemed to have ended.
-   * @param kept as of what was given up
-   * @param counted what it was counted as, and when; null: it was not
+   * Corrects the counts for a request that came again, maybe after it seemed to have ended.
+   * @param kept the tokens that its caller has got, as in GivenUp
+   * @param counted what the request was counted as, and when; null if it was not
    */
   asked(jobId: string, kept: number, counted: { atMs: number; entry: UsageEntry } | null): void {
     const givenUp = this.#givenUpOf.get(jobId);
@@ -121,17 +123,17 @@ export class UsageBook extends WriteBehind {
     this.#gather(counted.atMs, { key: this.#bounded(key), amounts: { ...takenBack, wasted } });
   }
 
-  /** An attempt is over, and the next one goes on from so many tokens of its prompt and its answer. */
+  /** Notes that an attempt is over, and that the next one goes on from so many tokens of its prompt and its answer. */
   keep(fence: number, tokens: number): void {
     if (tokens > 0) this.#kept.set(fence, tokens);
   }
 
-  /** Tokens that an attempt used and left to the next one. */
+  /** Returns how many tokens an attempt used and left to the next one. */
   keptOf(fence: number): number {
     return this.#kept.get(fence) ?? 0;
   }
 
-  /** Runs when what the attempt used is on disk; at once where it is, or where there is nothing of it. */
+  /** Calls `effect` when what the attempt used is on disk: at once if it is, or if there is nothing of it. */
   whenWritten(fence: number, effect: () => void): void {
     if (this.#fences.has(fence)) this.#effects.push(effect);
     else effect();
@@ -197,7 +199,7 @@ export class UsageBook extends WriteBehind {
   }
 }
 
-/** What a settlement tells of a request. The time of a slot was used, whatever became of the answer. */
+/** The amounts that a settlement reports of a request; not slot time, which was used whatever became of the answer. */
 const TOLD = USAGE_AMOUNTS.filter((name) => !SLOT_AMOUNTS.some((other) => other === name));
 
 const NOTHING = Object.fromEntries(USAGE_AMOUNTS.map((name) => [name, 0])) as UsageAmounts;

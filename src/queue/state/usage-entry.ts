@@ -1,9 +1,9 @@
 import type { UsageAmounts, UsageKey } from '../rpc.ts';
 
-/** What is counted at a time, and for whom. */
+/** The amounts that are counted at one time, and whom they are counted for. */
 export interface UsageEntry {
   key: UsageKey;
   amounts: Partial<UsageAmounts>;
-  /** What ends with it: its limits have counted what had come of it. */
+  /** The job that ends with this entry, if one does; its limits have counted its tokens as they came. */
   job_id?: string;
 }

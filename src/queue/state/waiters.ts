@@ -1,7 +1,7 @@
 import type { JobView } from '../../protocol/index.ts';
 
 interface Waiter {
-  /** Epoch ms at which it is answered whatever the state. */
+  /** When the call is answered whatever the job's state is, epoch ms. */
   until: number;
   answer(view: JobView | null): void;
 }
@@ -9,7 +9,7 @@ interface Waiter {
 /** Calls that are answered when a job settles. */
 export class Waiters {
   readonly #byJob = new Map<string, Waiter[]>();
-  /** Epoch ms before which no waiter's time is over: never too late, too early where a waiter was answered since. */
+  /** Epoch ms before which no waiter's time is over: never too late, but too early if a waiter was answered since. */
   #soonest = Number.POSITIVE_INFINITY;
 
   add(jobId: string, waiter: Waiter): void {
@@ -19,7 +19,7 @@ export class Waiters {
     this.#soonest = Math.min(this.#soonest, waiter.until);
   }
 
-  /** Answers all waiters of this job; `view` is called only if there is one. */
+  /** Answers all waiters of this job; calls `view` only if there is one. */
   tell(jobId: string, view: () => JobView | null): void {
     const waiters = this.#byJob.get(jobId);
     if (!waiters) return;
@@ -43,7 +43,7 @@ export class Waiters {
     }
   }
 
-  /** Epoch ms at which `expire` may have something to do; null: never. */
+  /** Epoch ms at which `expire` may have something to do; null if there is no waiter. */
   get soonest(): number | null {
     return this.#byJob.size === 0 ? null : this.#soonest;
   }

@@ -6,10 +6,10 @@ import type { ReadySet } from './ready-set.ts';
 import { Soonest } from './soonest.ts';
 import { WaitingLine } from './waiting-line.ts';
 
-/** Waiting jobs: nothing here costs a statement or a commit. */
+/** The waiting jobs; nothing here costs a statement or a commit. */
 export class WaitingJobs implements JobStore<WaitingJob> {
   readonly line: WaitingLine;
-  /** Epoch ms at which the next one that runs has reached its time limit. */
+  /** Epoch ms at which the next running job has reached its time limit. */
   readonly #nextLimit = new Soonest();
   readonly #ready: ReadySet;
   readonly #limits: LimitBook;
@@ -29,7 +29,7 @@ export class WaitingJobs implements JobStore<WaitingJob> {
     return this.#jobs.get(id) ?? null;
   }
 
-  /** A copy: jobs may end while it is gone through. */
+  /** Returns a copy, since jobs may end while the caller goes through it. */
   all(): WaitingJob[] {
     return [...this.#jobs.values()];
   }
@@ -38,14 +38,14 @@ export class WaitingJobs implements JobStore<WaitingJob> {
     return job.state === 'pending' && this.#jobs.get(job.id) === job;
   }
 
-  /** A job that waits for a slot. */
+  /** Adds a job that waits for a slot. */
   add(job: WaitingJob): void {
     this.#jobs.set(job.id, job);
     this.line.enter(job);
     this.#ready.job(job);
   }
 
-  /** The limits of its token let it in at last. @param at epoch ms */
+  /** Admits a job that its token's limits held back. @param at epoch ms */
   letIn(job: WaitingJob, at: number): void {
     job.let_in_at = at;
     this.#limits.unhold(job);
@@ -53,7 +53,7 @@ export class WaitingJobs implements JobStore<WaitingJob> {
     this.#ready.job(job);
   }
 
-  /** It is over, and its caller was told. */
+  /** Removes a job that is over or released. */
   remove(job: WaitingJob): void {
     this.line.leave(job);
     if (this.#jobs.get(job.id) !== job) return;
@@ -62,12 +62,12 @@ export class WaitingJobs implements JobStore<WaitingJob> {
     this.#limits.end(job.id);
   }
 
-  /** Epoch ms at which one that runs may have reached its time limit; infinite: none has one. */
+  /** Epoch ms at which a running job may have reached its time limit; infinite if none has one. */
   get nextLimit(): number {
     return this.#nextLimit.get(0, () => Math.min(...this.all().map(limitOf)));
   }
 
-  /** Those that had reached their limit are over. */
+  /** Forgets the next time limit, since the jobs that had reached it are over. */
   forgetLimits(): void {
     this.#nextLimit.forget();
   }
@@ -86,7 +86,10 @@ export class WaitingJobs implements JobStore<WaitingJob> {
     job.lease_expires_at = expiresAt;
   }
 
-  /** If a relay carries the answer, it has told the gateway, which asks again; else the job waits again. */
+  /**
+   * Removes the job; if a relay carries the answer, it has told the gateway, which asks again, else the job waits
+   * again.
+   */
   release(job: WaitingJob): void {
     this.remove(job);
     if (job.reply === null) return;
@@ -112,7 +115,7 @@ export class WaitingJobs implements JobStore<WaitingJob> {
   }
 }
 
-/** Of a job that runs; the waiting line rejects the others in time (waiting/admission.ts). */
+/** Returns the time limit of a running job; the waiting line rejects pending ones in time (waiting/admission.ts). */
 function limitOf({ limit_at }: WaitingJob): number {
   return limit_at ?? Number.POSITIVE_INFINITY;
 }

@@ -8,7 +8,7 @@ import { Soonest } from './soonest.ts';
  * leaves out those that the limits of their tokens hold back.
  */
 export class WaitingLine {
-  /** Epoch ms at which the next one is to be rejected. */
+  /** Epoch ms at which the next job is to be rejected. */
   readonly nextRejection = new Soonest();
   readonly #backlog: Backlog<WaitingJob>;
   readonly #byModel = new Map<string | null, Set<WaitingJob>>();
@@ -25,27 +25,27 @@ export class WaitingLine {
     return this.#size;
   }
 
-  /** By the model that they wait for, null: any; of each the oldest first. */
+  /** Yields the waiting jobs by the model that they wait for, each model's oldest first; null stands for any model. */
   *byModel(): Generator<[model: string | null, jobs: WaitingJob[]]> {
     for (const [model, jobs] of this.#byModel) yield [model, [...jobs]];
   }
 
-  /** How many wait for a slot of this pool. */
+  /** Returns how many jobs wait for a slot of this pool. */
   ofPool(configId: string): number {
     return this.#ofPool.get(configId) ?? 0;
   }
 
-  /** How many of this tenant wait, in all pools. */
+  /** Returns how many jobs of this tenant wait, in all pools. */
   ofTenant(tenant: string): number {
     return this.#ofTenant.get(tenant)?.jobs ?? 0;
   }
 
-  /** Bytes of all payloads that wait. */
+  /** Bytes of all waiting payloads. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Bytes of this tenant's payloads that wait. */
+  /** Returns the bytes of this tenant's waiting payloads. */
   bytesOfTenant(tenant: string): number {
     return this.#ofTenant.get(tenant)?.bytes ?? 0;
   }
@@ -58,7 +58,7 @@ export class WaitingLine {
     this.#count(job, 1);
   }
 
-  /** Does nothing where it does not wait. */
+  /** Removes a job; does nothing if it does not wait. */
   leave(job: WaitingJob): void {
     const jobs = this.#byModel.get(job.model);
     if (!jobs?.delete(job)) return;
@@ -67,7 +67,7 @@ export class WaitingLine {
     this.#count(job, -1);
   }
 
-  /** The limits of its token hold it back no more. */
+  /** Enters a job into the backlog that the limits of its token hold back no more. */
   letIn(job: WaitingJob): void {
     job.held = null;
     this.#backlog.enter(job);

@@ -11,36 +11,38 @@ import {
   type Webhook,
 } from '../store/webhooks-table.ts';
 
-/** Settlements of this long go out together, ms. */
+/** Settlements of this many ms are posted together. */
 const GATHER_MS = 100;
-/** Posts on their way: in all, to one host, and to a host whose last one failed. */
+/** The most posts on their way at once. */
 const MOST_AT_ONCE = 32;
+/** The most posts on their way to one host. */
 const MOST_TO_HOST = 8;
+/** The most posts on their way to a host that did not take its last one. */
 const MOST_TO_FAILING = 1;
-/** Hosts looked at in one event. */
+/** The most hosts looked at in one event. */
 const BITE_HOSTS = 100;
-/** A post of which nothing is heard for so long was lost with its process, ms: its own limit is much shorter. */
+/** A post that nothing is heard of for this many ms was lost with its process: its own limit is much shorter. */
 const AGAIN_MS = 60_000;
-/** Before each further try, ms; sixteen hours in all. */
+/** Pauses before each further try, ms; sixteen hours in all. */
 const PAUSES_MS = [5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800].map((seconds) => seconds * 1000);
-/** Kept at a time: a receiver that is gone must not fill the disk. */
+/** The most posts kept at a time: a receiver that is gone must not fill the disk. */
 const MOST_KEPT = 100_000;
 
 type WebhookPorts = Pick<Ports, 'sql' | 'alarm' | 'now' | 'random' | 'log'>;
 
 /**
- * Posts of settlements: written in the commit that settles the job, sent by the object around the rules, tried again
- * until the receiver takes them or PAUSES_MS are over. Each host has its own share of the posts on their way, so that a
- * host that does not answer holds up no other.
+ * Posts of settlements. The commit that settles a job writes its post, and the object around the rules sends it, again
+ * and again until the receiver takes it or PAUSES_MS are over. Each host has its own share of the posts on their way,
+ * so that a host that does not answer holds up no other.
  */
 export class Webhooks {
   readonly #ports: WebhookPorts;
   readonly #onTheirWay = new Map<string, number>();
-  /** Hosts that did not take the last post. */
+  /** Hosts that did not take their last post. */
   readonly #failing = new Set<string>();
   #kept: number;
   #isFull = false;
-  /** The last host that was looked at: the next look goes on after it. */
+  /** The last host that was looked at; the next look goes on after it. */
   #host = '';
 
   constructor(ports: WebhookPorts) {
@@ -49,7 +51,7 @@ export class Webhooks {
     if (this.#kept > 0) due(ports, ports.now());
   }
 
-  /** A job is settled now. @param settlement its number among the settlements of this queue */
+  /** Writes the post of a job that is settled now. @param settlement its number among the settlements of this queue */
   settled(job: StoredJob, settlement: number): void {
     const url = job.webhook;
     if (url === null) return;
@@ -60,13 +62,13 @@ export class Webhooks {
       return;
     }
     this.#kept += 1;
-    // Another state of this queue, after this one is lost, counts from 1 again.
+    // The number alone could repeat: if this queue's state is lost, the next state counts from 1 again.
     const id = `msg_${settlement}_${Math.floor(random() * 2 ** 32).toString(16)}`;
     insertWebhook(sql, { id, job_id: job.id, host: new URL(url).host, url }, now());
     due(this.#ports, now() + GATHER_MS);
   }
 
-  /** The posts that are due now. The caller sends them after the commit. */
+  /** Takes the posts that are due now. The caller sends them after the commit. */
   take(): Webhook[] {
     if (this.#kept === 0) return [];
     const { sql } = this.#ports;
@@ -92,19 +94,19 @@ export class Webhooks {
       taken.push(...posts);
       due(this.#ports, now + AGAIN_MS);
     }
-    // There are more hosts.
+    // More hosts are left to look at.
     due(this.#ports, now + GATHER_MS);
     return taken;
   }
 
-  /** The receiver took it, or it is not to be sent any more. */
+  /** Deletes a post that the receiver took, or that is not to be sent any more. */
   done({ id, host }: Webhook): void {
     this.#arrived(host);
     this.#failing.delete(host);
     this.#forget(id);
   }
 
-  /** The receiver did not take it: it is posted again later, or given up. */
+  /** Postpones a post that the receiver did not take, or gives it up. */
   failed(webhook: Webhook, reason: string): void {
     const { id, job_id, host } = webhook;
     const { sql, log, now, random } = this.#ports;
@@ -133,7 +135,7 @@ export class Webhooks {
     const left = (this.#onTheirWay.get(host) ?? 1) - 1;
     if (left === 0) this.#onTheirWay.delete(host);
     else this.#onTheirWay.set(host, left);
-    // Others may have waited for its place.
+    // Another post may have waited for the place that is free now.
     due(this.#ports, this.#ports.now() + GATHER_MS);
   }
 

@@ -12,61 +12,65 @@ import type { Served } from '../store/session-table.ts';
 import { isBatchWork, type Job, type WaitingJob } from './job.ts';
 import { PrefixCache } from './prefix-cache.ts';
 
-/** A registered worker and the jobs it holds. One live connection per worker id: the newest. */
+/** A registered worker and the jobs it holds. A worker id has one live connection: the newest. */
 export interface Worker {
   connection: Connection;
   session: Session;
   models: string[];
-  /** Fence token of each job that it runs, by the job's id. */
+  /** Fence token of each job that the worker runs, by job id. */
   running: Map<string, number>;
-  /** Ids of those jobs that are batch work. */
+  /** Ids of the running jobs that are batch work. */
   batchJobs: Set<string>;
   load: Load | null;
-  /** The adapters that it can load, and has loaded; null: it loads none. */
+  /** The adapters that the worker can load, and has loaded; null if it loads none. */
   adapters: AdapterState | null;
-  /** The adapters of jobs that it runs, by the job's id: it loads them if it has not yet. */
+  /** Adapters of the running jobs, by job id; the worker loads one that it has not loaded yet. */
   adapterJobs: Map<string, string>;
   /**
-   * The most jobs it takes by its own word: those it ran when its last `load` frame came, and `slots_free`.
-   * Each dispatch uses one of these up and each end gives one back; null before the first frame.
+   * The most jobs that the worker takes by its own word: those it ran when its last `load` frame came, and
+   * `slots_free`. Each dispatch uses one of these up and each end gives one back; null before the first frame.
    */
   ceiling: number | null;
   /**
-   * Jobs it released because it cannot meet their deadline at its present load; for a base worker, those that it leaves
-   * to others.
+   * Jobs that the worker released because it cannot meet their deadline at its present load; for a base worker, those
+   * that it leaves to others.
    */
   declined: Set<string>;
-  /** Prompts that its engine has computed, as the queue supposes. */
+  /** Prompts that the worker's engine has computed, as the queue supposes. */
   prefixes: PrefixCache;
-  /** Share of the prompt that it was supposed to have when it got a job that it runs, by the job's id; no entry: 0. */
+  /**
+   * Share of each running job's prompt that the engine supposedly had when the job came, by job id; no entry means 0.
+   */
   predicted: Map<string, number>;
-  /** What the tenants of the jobs that it runs were charged for them, by their fence tokens. */
+  /** What the tenants of the running jobs were charged for them, by fence token. */
   charges: Map<number, Charge<WaitingJob>>;
-  /** Epoch ms from which on attempts that it runs hold slots that is not counted yet, by their fence tokens. */
+  /** Epoch ms from which on the slot time of each running attempt is not counted yet, by fence token. */
   heldSince: Map<number, number>;
-  /** An extended peer that let a lease run out and has said nothing since: it gets nothing until it does. */
+  /** Whether an extended peer let a lease run out and has said nothing since: it gets no job until it does. */
   unresponsive: boolean;
-  /** The scheduler wants it to end: it gets no more jobs and finishes what it runs, without knowing of the cordon. */
+  /**
+   * Whether the scheduler wants the worker to end: it gets no more jobs and finishes its own, unaware of the cordon.
+   */
   cordoned: boolean;
 }
 
-/** What tells which models a worker serves. */
+/** What determines the models that a worker serves. */
 export interface Serving {
   session: Pick<Session, 'worker_id' | 'config_id'>;
   models: string[];
 }
 
-/** It takes no more jobs, and is on its way out. */
+/** Whether the worker takes no more jobs and is on its way out. */
 export function isLeaving({ session, cordoned }: Worker): boolean {
   return session.draining || cordoned;
 }
 
-/** Slots that may be filled now. */
+/** Returns how many slots may be filled now. */
 export function freeSlots(worker: Worker): number {
   return Math.max(0, usableSlots(worker) - worker.running.size);
 }
 
-/** Slots that run something, or may be filled now; 0 where nothing more is given to the worker. */
+/** Returns how many slots run something or may be filled now; 0 where nothing more is given to the worker. */
 export function usableSlots(worker: Worker): number {
   const { session, unresponsive, ceiling } = worker;
   if (session.paused || isLeaving(worker) || unresponsive) return 0;
@@ -74,15 +78,15 @@ export function usableSlots(worker: Worker): number {
 }
 
 /**
- * Its engine shares a GPU that another one has, or gets next: a job that it is given waits, and makes it ask for its
- * turn.
+ * Whether the worker's engine shares a GPU that another engine has, or gets next: a job given to the worker waits, and
+ * makes it ask for its turn.
  */
 export function awaitsTurn({ load }: Worker): boolean {
   return load?.awaits_turn === true;
 }
 
 /**
- * The worker runs this attempt from now on, until its slot is freed (`Workers.freeSlot`).
+ * Notes that the worker runs this attempt, until its slot is freed (`Workers.freeSlot`).
  * @param since epoch ms from which on its time is to be counted
  */
 export function occupySlot(
@@ -98,8 +102,8 @@ export function occupySlot(
 }
 
 /**
- * The worker's gauges. A frame that crossed a dispatch says too much, and the worker releases what it
- * cannot take; one that crossed a revocation says too little, until the next frame a second later.
+ * Takes the gauges that a worker reports. A frame that crossed a dispatch says too much, and the worker releases what
+ * it cannot take; one that crossed a revocation says too little, until the next frame a second later.
  */
 export function setLoad(worker: Worker, load: Load): void {
   const eased =
@@ -116,17 +120,17 @@ export function servesModel({ session, models }: Serving, model: string): boolea
   return session.config_id === model || models.includes(model) || workerAlone(session.worker_id) === model;
 }
 
-/** Whether it may run what asks for this model, now or when a slot frees. @param model null: any */
+/** Whether the worker may run a job for this model, now or when a slot frees. @param model null for any */
 export function mayRun(worker: Serving, model: string | null): boolean {
   return model === null || servesModel(worker, model);
 }
 
-/** The adapter that a model's name is at this worker; null: it is none. */
+/** Returns the adapter that a model's name means at this worker; null if it means none. */
 export function adapterOf({ adapters }: Worker, model: string | null): string | null {
   return model !== null && adapters?.names.includes(model) ? model : null;
 }
 
-/** A worker that has just registered, or whose session was read back. It runs nothing yet. */
+/** Creates a worker that has just registered, or whose session was read back. It runs nothing yet. */
 export function newWorker(connection: Connection, session: Session, { models, adapters }: Served): Worker {
   return {
     connection,
@@ -148,7 +152,7 @@ export function newWorker(connection: Connection, session: Session, { models, ad
   };
 }
 
-/** How its protocol differs from the others. */
+/** Returns how the worker's protocol differs from the others. */
 export function profileOf({ session }: { session: Pick<Session, 'extended'> }): WorkerProfile {
   return session.extended ? EXTENDED_WORKER : BASE_WORKER;
 }

@@ -5,9 +5,9 @@ import { isLeaving, profileOf, type Serving, type Worker } from './worker.ts';
 /** A worker that lost its connection and may be back. */
 interface Away {
   serving: Serving;
-  /** Null: the queue has started again since it was connected. */
+  /** The worker as it was; null if the queue has restarted since it was connected. */
   worker: Worker | null;
-  /** Epoch ms */
+  /** Epoch ms until which the worker may be back. */
   until: number;
 }
 
@@ -18,18 +18,22 @@ export class Workers {
   readonly #ready: ReadySet;
   readonly #byConnection = new Map<string, Worker>();
   readonly #byId = new Map<string, Worker>();
-  /** By id. */
+  /** Workers that may reconnect, by worker id. */
   readonly #away = new Map<string, Away>();
   /** Ids of workers that get no more jobs, whether or not they are connected. */
   #cordon: ReadonlySet<string> = new Set();
 
-  /** Epoch ms before which silence is no sign of death: the queue stood still, and its clock may have leapt. */
+  /**
+   * Epoch ms before which a worker's silence is no sign of death: the queue stood still, and its clock may have leapt.
+   */
   silenceCountsFrom = 0;
 
-  /** The models that each pool serves, as last computed; null: nobody has asked yet. */
+  /** The models that each pool serves, as last computed; null if nobody has asked yet. */
   #models: { changes: number; until: number; byPool: Map<string, Set<string>> } | null = null;
 
-  /** Counts every arrival, departure, start of a drain and cordon; what was computed from all workers is stale after each. */
+  /**
+   * Counts every arrival, departure, start of a drain and cordon; each makes what was computed from all workers stale.
+   */
   changes = 0;
 
   constructor(ready: ReadySet) {
@@ -57,13 +61,16 @@ export class Workers {
     return true;
   }
 
-  /** A worker lost its connection without announcing that it leaves: it may be back. @param until epoch ms */
+  /** Notes that a worker lost its connection; unless it was leaving, it may be back. @param until epoch ms */
   expect(worker: Worker, until: number): void {
     this.changes += 1;
     if (!isLeaving(worker)) this.#away.set(worker.session.worker_id, { serving: worker, worker, until });
   }
 
-  /** The same of one whose connection went with an earlier process of the queue. @param until epoch ms */
+  /**
+   * Notes that a worker whose connection went with an earlier process of the queue may be back.
+   * @param until epoch ms
+   */
   expectAgain(serving: Serving, until: number): void {
     const { worker_id } = serving.session;
     if (!this.#cordon.has(worker_id)) this.#away.set(worker_id, { serving, worker: null, until });
@@ -74,7 +81,7 @@ export class Workers {
     for (const away of this.#away.values()) away.until = Math.max(away.until, until);
   }
 
-  /** Epoch ms until which one of these workers may reconnect; 0: none may. */
+  /** Returns the epoch ms until which one of these workers may reconnect; 0 if none may. */
   expectedUntil(now: number, isWanted: (worker: Serving) => boolean): number {
     let latest = 0;
     for (const [id, { serving, until }] of this.#away) {
@@ -84,7 +91,7 @@ export class Workers {
     return latest;
   }
 
-  /** Forgets a connection; a newer connection of the same worker stays. @returns the worker, null if unknown */
+  /** Forgets a connection; a newer connection of the same worker stays. @returns the worker; null if unknown */
   remove(connection: Connection): Worker | null {
     const worker = this.#byConnection.get(connection.id);
     if (!worker) return null;
@@ -95,7 +102,7 @@ export class Workers {
     return worker;
   }
 
-  /** Workers of the base protocol decline only what they leave to others (dispatch/suitability.ts). */
+  /** Clears what base workers declined, which is only what they leave to others (dispatch/suitability.ts). */
   #takeBackWhatWasLeft(): void {
     for (const worker of this.#byId.values()) {
       if (profileOf(worker).takesAnyJob || worker.declined.size === 0) continue;
@@ -112,7 +119,7 @@ export class Workers {
     return this.#byId.get(workerId) ?? null;
   }
 
-  /** One that is connected, or was since the queue started and may reconnect. */
+  /** Returns the worker that is connected, or was since the queue started and may reconnect. */
   lastOf(workerId: string): Worker | null {
     return this.byId(workerId) ?? this.#away.get(workerId)?.worker ?? null;
   }
@@ -121,16 +128,16 @@ export class Workers {
     return [...this.#byId.values()];
   }
 
-  /** Workers that are connected or may reconnect. @param now epoch ms */
+  /** Returns the workers that are connected or may reconnect. @param now epoch ms */
   present(now: number): Serving[] {
     const away = [...this.#away.values()].filter(({ until }) => until > now);
     return [...this.#byId.values(), ...away.map(({ serving }) => serving)];
   }
 
-  /** Returns the models that workers of a pool serve which take jobs, or may be back. @param now epoch ms */
+  /** Returns the models that those workers of a pool serve that take jobs or may be back. @param now epoch ms */
   modelsOf(configId: string, now: number): ReadonlySet<string> {
     const known = this.#models;
-    // The queue gives up workers that are away as time goes by.
+    // No change is counted when a worker that is away is given up: time alone does that.
     if (known === null || known.changes !== this.changes || now >= known.until) {
       this.#models = { changes: this.changes, until: now + 1000, byPool: this.#modelsByPool(now) };
     }
