@@ -1,6 +1,6 @@
 import type { Sql } from '../../durable/ports.ts';
 
-/** Which workers get no more jobs, by id: one row of `meta`. */
+/** Returns the ids of the workers that get no more jobs; they are one row of `meta`. */
 export function readCordon(sql: Sql): string[] {
   const row = sql.exec(`SELECT value FROM meta WHERE key = 'cordon'`)[0];
   return row ? (JSON.parse(String(row.value)) as string[]) : [];

@@ -1,12 +1,12 @@
 import type { Sql } from './ports.ts';
 import { rows } from './rows.ts';
 
-/** What happened to jobs, counted by pool; a row each. */
+/** The row with what happened to the jobs of one pool. */
 export interface CountsRow {
   config_id: string;
   /** JSON of PoolCounts */
   counts: string;
-  /** Epoch ms */
+  /** When the counts last changed, epoch ms. */
   changed_at: number;
 }
 

@@ -9,7 +9,7 @@ import { readResult, type StoredJob } from './jobs-table.ts';
 import type { Sql } from './ports.ts';
 
 /**
- * A job as the API shows it, but for a result that lies in a file.
+ * Returns a job as the API shows it, but for a result that lies in a file.
  * @param withResult false leaves the result out: many together would not fit one answer
  */
 export function viewOf(sql: Sql, job: StoredJob, withResult = true): ToldJob {
@@ -31,7 +31,7 @@ function traceIdOf({ trace }: StoredJob): string | null {
   return is_link ? null : (parseTraceparent(traceparent)?.traceId ?? null);
 }
 
-/** What a job's view and its entry in a list both show. */
+/** Returns what a job's view and its entry in a list both show. */
 export function summaryOf(job: StoredJob) {
   const at = (ms: number | null) => (ms === null ? null : iso(ms));
   return {
@@ -57,36 +57,35 @@ export function summaryOf(job: StoredJob) {
 }
 
 /**
- * Attempts made so far, from 0 to `max_attempts`: failed ones, and the newest if it runs, succeeded, or was cut short by
- * a cancellation or the deadline. Released attempts do not count.
+ * Returns how many attempts were made so far, from 0 to `max_attempts`: failed ones, and the newest if it runs,
+ * succeeded, or was cut short by a cancellation or the deadline. Released attempts do not count.
  */
 function attemptsOf(job: StoredJob): number {
   const { state, worker_id, attempts } = job;
-  // The row of a pending job still names its last worker; what failed was charged.
+  // The row of a pending job still names its last worker; `attempts` has what failed and was charged.
   if (state === 'pending' || state === 'failed' || worker_id === null) return attempts;
   return newestAttempt(job);
 }
 
-/** The number of the newest attempt, from 1. One whose lease ran out was charged, and may be resumed or succeed yet. */
+/**
+ * Returns the newest attempt's number, from 1. One whose lease ran out was charged, and may be resumed or succeed yet.
+ */
 export function newestAttempt(job: StoredJob): number {
   const charged = attemptErrors(job).find(({ fence_token }) => fence_token === job.fence_token);
   return charged?.attempt ?? job.attempts + 1;
 }
 
-/** Of a message where jobs are listed, characters. */
+/** The most characters of an error message where jobs are listed. */
 const SHORT_MESSAGE = 500;
 
-/**
- * The error of a job in an answer with several: without the engine's body, and with only the beginning of a long
- * message.
- */
+/** Returns the error of a job for an answer with several jobs: without the engine's body, a long message cut short. */
 export function shortErrorOf({ error }: StoredJob): { code: string; message: string } | null {
   if (error === null) return null;
   const { code, message } = JSON.parse(error) as Failure;
   return { code, message: message.length > SHORT_MESSAGE ? `${message.slice(0, SHORT_MESSAGE)} …` : message };
 }
 
-/** The error of every attempt that was charged, in order. */
+/** Returns the error of every attempt that was charged, in order. */
 export function attemptErrors(job: { attempt_errors: string }): AttemptError[] {
   return JSON.parse(job.attempt_errors) as AttemptError[];
 }

@@ -3,10 +3,9 @@ import type { Sql } from './ports.ts';
 import { row, rows } from './rows.ts';
 
 /**
- * Statements on the table of jobs; new rows are in new-jobs.ts, leases in leases-table.ts, what waits in
- * pending-table.ts.
- * Nothing here decides; the caller has decided. Statements that end or release an attempt name the fence token in their
- * WHERE, so that a late caller changes nothing even if its check was wrong.
+ * Statements on the table of jobs; new rows are in new-jobs.ts, leases in leases-table.ts, pending jobs in
+ * pending-table.ts. Nothing here decides; the caller has decided. Statements that end or release an attempt name the
+ * fence token in their WHERE, so that a late caller changes nothing even if its check was wrong.
  */
 
 /** A row of `jobs`; times in epoch ms. */
@@ -22,7 +21,9 @@ export interface StoredJob {
   attempts: number;
   max_attempts: number;
   fence_token: number;
-  /** The worker that holds it; of a pending job the last one that did, which alone may still settle or resume it. */
+  /**
+   * The worker that holds the job; of a pending job the last one that did, which alone may still settle or resume it.
+   */
   worker_id: string | null;
   attempt_errors: string;
   error: string | null;
@@ -30,44 +31,48 @@ export interface StoredJob {
   status_message: string | null;
   created_at: number;
   leased_at: number | null;
-  /** When the newest attempt reached the engine, and its first token came; null where its worker did not tell. */
+  /** When the newest attempt reached the engine; null if its worker did not report it. */
   started_at: number | null;
+  /** When the newest attempt's first token came; null if its worker did not report it. */
   first_token_at: number | null;
   settled_at: number | null;
   run_after: number | null;
   deadline_at: number | null;
   lease_expires_at: number | null;
-  /** One of ORPHANED: the lease waits for who was gone; 0: it does not. OVERDUE is added once it was found overdue. */
+  /** One of ORPHANED if the lease waits for who was gone, else 0; OVERDUE is added once the lease was found overdue. */
   lease_orphaned: number;
-  /** Whose job it is, and the name of the token that submitted it; null where no tokens are configured. */
+  /** The tenant that owns the job; null where no tokens are configured. */
   tenant: string | null;
+  /** The name of the token that submitted the job; null where no tokens are configured. */
   token_name: string | null;
   /** The weight of that token: the larger it is, the less its tenant is charged for the job (docs/sharing.md). */
   weight: number;
-  /** 1: a relay carries the answer too, while it is made. */
+  /** 1 if a relay carries the answer too, while it is made. */
   stream: 0 | 1;
-  /** Where its settlement is posted; null: nowhere, or where the queue's setting says. */
+  /** The address that the settlement is posted to; null if it is not posted. */
   webhook: string | null;
-  /** JSON of the TraceContext that came with its submission. */
+  /** JSON of the TraceContext that came with the job's submission. */
   trace: string | null;
-  /** JSON of the Prefix of its prompt; null: nothing is known of it. */
+  /** JSON of the Prefix of the job's prompt; null if nothing is known of it. */
   prefix: string | null;
-  /** The model that it names; null: none. */
+  /** The model that the job names; null if it names none. */
   model: string | null;
-  /** JSON of its Cost, by which it is let in by the limits of its token; null: that had none when it was submitted. */
+  /** JSON of the job's Cost, by which its token's limits admit it; null if the token had none at submission. */
   cost: string | null;
-  /** The file that holds the payload; null: it is in the row. */
+  /** The file that holds the payload; null if the row holds it. */
   payload_file: string | null;
-  /** The file that holds the result of the newest attempt, settled or not yet; null: there is none. */
+  /** The file that holds the result of the newest attempt, settled or not yet; null if there is none. */
   result_file: string | null;
 }
 
-/** Payload and result are left out: they can be megabytes, so they are read only where they are used. */
+/**
+ * The columns of a job, without payload and result: they can be megabytes, so they are read only where they are used.
+ */
 export const COLUMNS = `'stored' AS mode, seq, id, job_type, config_id, state, priority, attempts, max_attempts, fence_token, worker_id,
   attempt_errors, error, progress, status_message, created_at, leased_at, started_at, first_token_at, settled_at,
   run_after, deadline_at, lease_expires_at, lease_orphaned, tenant, token_name, weight, stream, webhook, trace, prefix, model, cost, payload_file, result_file`;
 
-// Put together once: a text that is made anew for each call is looked up by all of its characters.
+// Built once: a text that is built anew for each call is looked up by all of its characters.
 const FIND = `SELECT ${COLUMNS} FROM jobs WHERE id = ?`;
 
 export function findJob(sql: Sql, id: string): StoredJob | null {
@@ -91,7 +96,9 @@ export function setProgress(
   );
 }
 
-/** Back to pending, with what the attempt cost it, and what the next one goes on from where this one tells it. */
+/**
+ * Makes a job pending again, with what the attempt cost it, and with what the next one goes on from if that is given.
+ */
 export function releaseJob(
   sql: Sql,
   { id, fence_token }: StoredJob,
@@ -111,10 +118,10 @@ export function releaseJob(
 }
 
 /**
- * Settles a job. A result is null where there is none, or where it lies in a file.
- * @returns the result as it lies in the row
+ * Settles a job. Its result is null where there is none, or where it lies in a file.
  * @param now epoch ms
- * @param settlement its number among the settlements
+ * @param settlement the job's number among the settlements
+ * @returns the result as it lies in the row
  */
 export function endJob(
   sql: Sql,
@@ -154,7 +161,7 @@ export function endJob(
   return text;
 }
 
-/** A settled job becomes pending, as if it had only been submitted; its time of submission stays. */
+/** Makes a settled job pending, as if it had only been submitted; its time of submission stays. */
 export function retryJob(
   sql: Sql,
   id: string,
@@ -176,29 +183,29 @@ export function deleteJobs(sql: Sql, seqs: readonly number[]): void {
   sql.exec(`DELETE FROM jobs WHERE seq IN (SELECT value FROM json_each(?))`, JSON.stringify(seqs));
 }
 
-/** Null: it lies in a file. */
+/** Returns the job's payload; null if it lies in a file. */
 export function readPayload(sql: Sql, id: string): string | null {
   return row<{ payload: string | null }>(sql, `SELECT payload FROM jobs WHERE id = ?`, id)?.payload ?? null;
 }
 
-/** Null: there is none, or it lies in a file. */
+/** Returns the job's result; null if there is none or it lies in a file. */
 export function readResult(sql: Sql, id: string): string | null {
   return row<{ result: string | null }>(sql, `SELECT result FROM jobs WHERE id = ?`, id)?.result ?? null;
 }
 
-/** JSON of the KeptPartial that the next attempt goes on from; null: it begins anew. */
+/** Returns JSON of the KeptPartial that the next attempt goes on from; null if it begins anew. */
 export function readKept(sql: Sql, id: string): string | null {
   return row<{ partial: string | null }>(sql, `SELECT partial FROM jobs WHERE id = ?`, id)?.partial ?? null;
 }
 
-/** The key to the files of the newest attempt; null before the first. */
+/** Returns the key to the files of the newest attempt; null before the first. */
 export function readFileKey(sql: Sql, id: string): string | null {
   return (
     row<{ file_key: string | null }>(sql, `SELECT file_key FROM jobs WHERE id = ?`, id)?.file_key ?? null
   );
 }
 
-/** The result of this attempt lies in a file. */
+/** Notes that the result of this attempt lies in a file. */
 export function setResultFile(sql: Sql, id: string, fenceToken: number, file: string): void {
   sql.exec(
     `UPDATE jobs SET result_file = ? WHERE id = ? AND fence_token = ? AND settled_at IS NULL`,
@@ -216,7 +223,7 @@ export function deadlinesDue(sql: Sql, now: number): StoredJob[] {
   );
 }
 
-/** Epoch ms of the next thing the alarm must look at; null: nothing. */
+/** Returns the epoch ms of the next thing that the alarm must look at; null if there is none. */
 export function nextDue(sql: Sql): number | null {
   const next = row<{ at: number | null }>(
     sql,
@@ -228,7 +235,7 @@ export function nextDue(sql: Sql): number | null {
   return next?.at ?? null;
 }
 
-/** Reserves a block of fence tokens, so that no restart can hand one out twice. */
+/** Reserves a block of fence tokens, so that no restart can hand one out twice. @returns the first of them */
 export function reserveFences(sql: Sql, count: number): number {
   const reserved = row<{ value: number }>(
     sql,

@@ -28,7 +28,9 @@ export function leaseJob(
   );
 }
 
-/** Also takes back a job whose lease ran out, if no other worker got it: its fence token is still the newest. */
+/**
+ * Extends a lease. Also takes back a job whose lease ran out, if no other worker got it: its fence token is the newest.
+ */
 export function extendLease(
   sql: Sql,
   id: string,
@@ -61,10 +63,10 @@ export function leasedJobs(sql: Sql): StoredJob[] {
 /** Who was gone when a lease began to wait: its worker, which can be blamed, or the queue, which cannot. */
 export const ORPHANED = { byWorker: 1, byQueue: 2 } as const;
 
-/** Beside one of ORPHANED. */
+/** A flag beside one of ORPHANED: the lease was found overdue. */
 export const OVERDUE = 4;
 
-/** @param isOverdue whether it was found overdue now, and expires at the new time */
+/** Lets a lease expire later. @param isOverdue whether it was found overdue now, and expires at the new time */
 export function postponeLease(sql: Sql, row: StoredJob, expiresAt: number, isOverdue: boolean): void {
   sql.exec(
     `UPDATE jobs SET lease_expires_at = ?, lease_orphaned = ? WHERE id = ? AND fence_token = ? AND state = 'leased'`,

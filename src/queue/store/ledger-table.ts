@@ -3,7 +3,7 @@ import { rows } from './rows.ts';
 
 /** Statements on the steps of stored jobs that their rows do not keep (events/ledger.ts). */
 
-/** One thing that happened to a job, of a stored job a row; `at` in epoch ms. */
+/** One thing that happened to a job, `at` in epoch ms; for a stored job it is a row. */
 export interface LedgerStep {
   at: number;
   step: string;
@@ -13,7 +13,7 @@ export interface LedgerStep {
   detail: string | null;
 }
 
-/** @param job its `seq` @returns how many steps the job has had */
+/** Writes one step. @param job the job's `seq` @returns how many steps the job has had */
 export function insertStep(sql: Sql, job: number, row: LedgerStep): number {
   const [written] = sql.exec(
     `INSERT INTO ledger (job, n, at, step, attempt, fence_token, worker_id, detail)
@@ -29,24 +29,24 @@ export function insertStep(sql: Sql, job: number, row: LedgerStep): number {
   return Number(written?.n);
 }
 
-/** @param n the number of the step, from 1 */
+/** Deletes one step. @param n the number of the step, from 1 */
 export function deleteStep(sql: Sql, job: number, n: number): void {
   sql.exec(`DELETE FROM ledger WHERE job = ? AND n = ?`, job, n);
 }
 
-/** In the order in which they were written. */
+/** Returns a job's steps in the order in which they were written. */
 export function readSteps(sql: Sql, job: number): LedgerStep[] {
   const columns = 'at, step, attempt, fence_token, worker_id, detail';
   return rows(sql, `SELECT ${columns} FROM ledger WHERE job = ? ORDER BY n`, job);
 }
 
-/** Names of the steps of one attempt. */
+/** Returns the names of one attempt's steps. */
 export function stepsOfAttempt(sql: Sql, job: number, fenceToken: number): Set<string> {
   const query = `SELECT step FROM ledger WHERE job = ? AND fence_token = ?`;
   return new Set(rows<{ step: string }>(sql, query, job, fenceToken).map(({ step }) => step));
 }
 
-/** @param seqs of jobs, a JSON array */
+/** Deletes the steps of these jobs. @param seqs a JSON array of each job's `seq` */
 export function forgetLedger(sql: Sql, seqs: string): void {
   sql.exec(`DELETE FROM ledger WHERE job IN (SELECT value FROM json_each(?))`, seqs);
 }

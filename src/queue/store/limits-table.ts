@@ -4,9 +4,9 @@ import { rows } from './rows.ts';
 
 /** Statements on the limits of tokens, and on the stored jobs that they hold back. */
 
-/** `run_after` of a job that its token's limits hold back, and that is let in by them alone. A clock set back moves it. */
+/** The `run_after` of a job that its token's limits hold back, and that they alone admit. A clock set back moves it. */
 export const HELD = 8_000_000_000_000_000;
-/** In statements as it stands in the partial index. */
+/** The condition in statements, as it stands in the partial index. */
 const IS_HELD = `state = 'pending' AND run_after >= 4000000000000000`;
 
 export function isHeld({ run_after }: { run_after: number | null }): boolean {
@@ -20,7 +20,7 @@ interface LimitsRow {
   limits: string;
   /** JSON of AccountState. */
   state: string;
-  /** JSON of the requests that were let in and had not ended, which `state` has counted: id and epoch ms of each. */
+  /** JSON of the admitted requests that had not ended, which `state` has counted: id and epoch ms of each. */
   let_in: string;
 }
 
@@ -43,7 +43,7 @@ export function deleteLimits(sql: Sql, tokenName: string): void {
   sql.exec(`DELETE FROM limits WHERE token_name = ?`, tokenName);
 }
 
-/** Jobs that are held back, by token, pool and priority. */
+/** Counts the jobs that are held back, by token, pool and priority. */
 export function countHeld(
   sql: Sql,
 ): { token_name: string; config_id: string; priority: number; n: number }[] {
@@ -54,7 +54,7 @@ export function countHeld(
   );
 }
 
-/** The oldest job of a token, a pool and a priority that is held back. */
+/** Returns the oldest job of a token, a pool and a priority that is held back. */
 export function nextHeldId(
   sql: Sql,
   { token_name, config_id, priority }: Pick<StoredJob, 'token_name' | 'config_id' | 'priority'>,
@@ -70,17 +70,17 @@ export function nextHeldId(
   return next?.id ?? null;
 }
 
-/** A pending job is held back. */
+/** Holds a pending job back. */
 export function holdJob(sql: Sql, id: string): void {
   sql.exec(`UPDATE jobs SET run_after = ? WHERE id = ? AND state = 'pending'`, HELD, id);
 }
 
-/** It is held back no more. */
+/** Makes a job ready that was held back. */
 export function unholdJob(sql: Sql, id: string): void {
   sql.exec(`UPDATE jobs SET run_after = NULL WHERE id = ? AND ${IS_HELD}`, id);
 }
 
-/** Stored jobs of tokens with limits that run, or are next in their lines for a slot. */
+/** Returns the stored jobs of tokens with limits that run, or are next in their lines for a slot. */
 export function limitedJobs(
   sql: Sql,
 ): { id: string; token_name: string; config_id: string; priority: number; cost: string; runs: 0 | 1 }[] {

@@ -5,7 +5,7 @@ import { rows } from './rows.ts';
 
 /** What an index tells of a job, without a look at its row. */
 export interface Looked {
-  /** Empty where jobs are not in the order of their ids: other indexes do not hold them. */
+  /** The job's id; empty where jobs are not in the order of their ids, since other indexes do not hold it. */
   id: string;
   created_at: number;
   seq: number;
@@ -13,24 +13,21 @@ export interface Looked {
 
 type Indexed = Looked & Pick<JobFilter, 'config_id' | 'tenant' | 'job_type'>;
 
-/** Jobs that were looked at in the order asked for. */
+/** The jobs that were looked at, in the requested order. */
 export interface Look {
-  /** Those that the filter lets through, as far as the index tells. */
+  /** The jobs that pass the filter, as far as the index tells. */
   found: Looked[];
-  /** The one that was looked at last; null: there are no more. */
+  /** The job that was looked at last; null if there are no more. */
   last: Looked | null;
 }
 
 /**
- * The jobs that ended badly are few, so an index of their own finds them however many went well. `cancelled`, `expired`
- * and `failed` come before the other states in the alphabet.
+ * The condition of an index of its own for jobs that ended badly: they are few, so it finds them however many went
+ * well. `cancelled`, `expired` and `failed` come before the other states in the alphabet.
  */
 const ENDED_BADLY = `state < 'leased'`;
 
-/**
- * The jobs that pass the filter among the `most` that follow a place, newest first.
- * @param since epoch ms
- */
+/** Returns the jobs that pass the filter among the `most` that follow a place, newest first. @param since epoch ms */
 export function jobsBefore(
   sql: Sql,
   { created_at, seq }: { created_at: number; seq: number },
@@ -51,8 +48,8 @@ export function jobsBefore(
 }
 
 /**
- * The same of jobs whose ids begin alike, in the order of their ids.
- * @param after the id of the last one; null: from the first
+ * Returns the jobs that pass the filter among the next `most` whose ids begin alike, in the order of their ids.
+ * @param after the id of the last job of the look before; null to begin with the first
  */
 export function jobsByPrefix(
   sql: Sql,
@@ -67,7 +64,7 @@ export function jobsByPrefix(
     `SELECT id, created_at, seq, config_id, tenant, job_type FROM jobs
        WHERE id >= ? AND id < ? AND id > ? AND created_at >= ? AND created_at < ? ORDER BY id LIMIT ?`,
     prefix,
-    // Ids are ASCII.
+    // Ids are ASCII, so every id with this prefix comes before this text.
     `${prefix}\u{10ffff}`,
     after ?? '',
     since,
@@ -77,7 +74,7 @@ export function jobsByPrefix(
   return sifted(looked, filter, most);
 }
 
-/** Those of the jobs that the filter lets through, in the order of their places. */
+/** Returns the jobs at these places that pass the filter, in the order of the places. */
 export function listedJobs(sql: Sql, places: readonly Looked[], filter: JobFilter): StoredJob[] {
   const found = rows<StoredJob>(
     sql,
@@ -92,7 +89,7 @@ export function listedJobs(sql: Sql, places: readonly Looked[], filter: JobFilte
   return places.map(({ seq }) => bySeq.get(seq)).filter((job) => job !== undefined);
 }
 
-/** The index that has fewest jobs to look at. Jobs that run are never more than there are slots. */
+/** Returns the index that has fewest jobs to look at. Jobs that run are never more than there are slots. */
 function sourceFor({ state, error_code }: JobFilter): string {
   if (state === 'leased') return `jobs INDEXED BY jobs_leased WHERE state = 'leased'`;
   if (state === 'failed' || state === 'cancelled' || state === 'expired') {

@@ -5,12 +5,12 @@ import { row } from './rows.ts';
 
 /* Rows of jobs that are written for the first time. */
 
-/** The newest number of a row that there ever was. */
+/** Returns the highest `seq` that any row ever had. */
 export function lastSeq(sql: Sql): number {
   return row<{ seq: number }>(sql, `SELECT seq FROM sqlite_sequence WHERE name = 'jobs'`)?.seq ?? 0;
 }
 
-/** What a job brings along, beside its payload. */
+/** The columns that a job brings along, beside its payload. */
 const BROUGHT = [
   'seq',
   'id',
@@ -33,10 +33,12 @@ const BROUGHT = [
   'run_after',
 ] as const satisfies (keyof StoredJob)[];
 
-/** A job as it is submitted: `run_after` is HELD, or null where it is ready. Its payload is null where it lies in `payload_file`. */
+/**
+ * A job as it is submitted. `run_after` is HELD, or null if it is ready; `payload` is null if `payload_file` holds it.
+ */
 export type NewJobRow = Omit<Pick<StoredJob, (typeof BROUGHT)[number]>, 'seq'> & { payload: string | null };
 
-/** What its first lease adds, beside the key to its files. */
+/** The columns that a first lease adds, beside the key to its files. */
 const LEASE = [
   'fence_token',
   'worker_id',
@@ -52,7 +54,7 @@ function insertion(columns: readonly string[], state: JobState): string {
 }
 
 /**
- * Inserts the row of a job that waits, or was leased once.
+ * Inserts the row of a job that is pending or was leased once.
  * @param payload as it lies in the row
  * @param fileKey the key to the files of its attempt, if it is leased
  */
@@ -62,7 +64,7 @@ export function insertJob(sql: Sql, job: StoredJob, payload: string | null, file
   else sql.exec(INSERT_LEASED, ...brought, payload, ...LEASE.map((column) => job[column]), fileKey);
 }
 
-/** The row as it is once it is written: reading it back would cost more than writing it. */
+/** Returns the row as it is once it is written: reading it back would cost more than writing it. */
 export function newJob({ payload: _, ...given }: NewJobRow, seq: number): StoredJob {
   return { ...NEW, ...given, seq };
 }

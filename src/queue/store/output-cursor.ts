@@ -11,7 +11,7 @@ export function readOutputCursor(sql: Sql, jobId: string): OutputCursor {
   return { fence_token: found?.output_fence ?? 0, taken: found?.output_taken ?? 0 };
 }
 
-/** Moves the cursor on from where it was read; false: another call has moved it. */
+/** Moves the cursor on from where it was read. @returns false if another call has moved it */
 export function moveOutputCursor(sql: Sql, jobId: string, from: OutputCursor, to: OutputCursor): boolean {
   const moved = sql.exec(
     `UPDATE jobs SET output_fence = ?, output_taken = ?

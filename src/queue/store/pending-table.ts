@@ -2,10 +2,10 @@ import { COLUMNS, type StoredJob } from './jobs-table.ts';
 import type { Sql } from './ports.ts';
 import { row, rows } from './rows.ts';
 
-/** Where a job stands. */
+/** The pool, priority and tenant by which pending jobs are looked up. */
 type Place = Pick<StoredJob, 'config_id' | 'priority' | 'tenant'>;
 
-/** Statements on the jobs that wait: for a slot (`jobs_ready`), or for their next attempt (`jobs_delayed`). */
+/** Statements on pending jobs, which wait for a slot (`jobs_ready`) or for their next attempt (`jobs_delayed`). */
 
 function nextReady(tenant: 'IS NULL' | 'IN (?)', more = ''): string {
   return `SELECT id FROM jobs
@@ -19,9 +19,9 @@ const OF_NOBODY = { any: nextReady('IS NULL'), butThese: nextReady('IS NULL', NO
 const OF_TENANT = { any: nextReady('IN (?)'), butThese: nextReady('IN (?)', NOT_THESE) };
 
 /**
- * Returns the oldest ready job of a tenant, without those in `except` and those that name one of these models. It uses
- * `IN` and `IS NULL`, since SQLite compiles a statement anew whenever a value is bound that the choice of a partial
- * index may depend on, and takes `config_id = ?` and `tenant IS ?` for that: 7 µs instead of 20.
+ * Returns the id of a tenant's oldest ready job, without those in `except` and those that name one of these models. The
+ * statement has `IN` and `IS NULL`, since SQLite compiles a statement anew whenever a value is bound that the choice of
+ * a partial index may depend on, and takes `config_id = ?` and `tenant IS ?` for that: 7 µs instead of 20.
  */
 export function nextReadyId(
   sql: Sql,
@@ -44,7 +44,7 @@ export function nextReadyId(
   return next?.id ?? null;
 }
 
-/** Pending jobs of a pool, out of the two indexes alone. @param tenant null: everybody's */
+/** Returns pending jobs of a pool, out of the two indexes alone. @param tenant null for every tenant */
 export function pendingOfPool(sql: Sql, configId: string, tenant: string | null, most: number): StoredJob[] {
   const those = `config_id = ?1 AND (?2 IS NULL OR tenant = ?2) AND state = 'pending'`;
   return rows<StoredJob>(
@@ -59,7 +59,7 @@ export function pendingOfPool(sql: Sql, configId: string, tenant: string | null,
   );
 }
 
-/** Jobs whose retry delay is over become ready. @returns where each is */
+/** Makes the jobs ready whose retry delay is over. @returns the place of each */
 export function wakeDelayed(sql: Sql, now: number): Place[] {
   return rows(
     sql,
@@ -68,7 +68,9 @@ export function wakeDelayed(sql: Sql, now: number): Place[] {
   );
 }
 
-/** Pending jobs by pool, priority and tenant, out of the two indexes alone; of those that are not ready some time. */
+/**
+ * Counts pending jobs by place, out of the two indexes alone; `run_after` of jobs that are not ready is their latest.
+ */
 export function countPending(sql: Sql): (Place & { run_after: number | null; n: number })[] {
   return rows(
     sql,
@@ -80,8 +82,8 @@ export function countPending(sql: Sql): (Place & { run_after: number | null; n: 
 }
 
 /**
- * Epoch ms when the job that waits longest for a slot was submitted; null: none waits, but for its next attempt. Goes
- * from tenant to tenant, not from job to job.
+ * Returns when the job that waits longest for a slot was submitted, epoch ms; null if none waits for one. It goes from
+ * tenant to tenant, not from job to job.
  */
 export function oldestPending(sql: Sql, configId: string, priority: number): number | null {
   const those = `state = 'pending' AND run_after IS NULL AND config_id = ?1 AND priority = ?2`;

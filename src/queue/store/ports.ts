@@ -8,9 +8,9 @@ export type { Row, Sql, SqlValue } from '../../durable/ports.ts';
 export interface Storage {
   sql: Sql;
   alarm: Alarm;
-  /** Runs work that may fail on a full disk, and undoes its writes then. @returns why it failed; null: it did not */
+  /** Runs work that may fail on a full disk, and undoes its writes then. @returns why it failed; null if it did not */
   undoable(work: () => void): string | null;
-  /** Epoch ms. In one life of the object it never goes back. */
+  /** Returns epoch ms; in one life of the object they never go back. */
   now(): number;
 }
 
@@ -19,9 +19,9 @@ export interface Storage {
  * simulation hand them node:sqlite and sockets of their own.
  */
 export interface Ports extends Storage {
-  /** 0..1, with 32 random bits, in production from a cryptographic source. */
+  /** Returns a number of 0..1 with 32 random bits, in production from a cryptographic source. */
   random(): number;
-  /** Every open control socket, those from before a hibernation included. */
+  /** Returns every open control socket, those from before a hibernation included. */
   connections(): Connection[];
   /** Tells the relay of a worker that one of its streams is lost. Best effort. */
   breakStream(workerId: string, stream: number, reason: BrokenReason): void;
@@ -35,20 +35,20 @@ export interface Ports extends Storage {
 /** One control socket. Sends never throw: a socket that is gone swallows them. */
 export interface Connection {
   readonly id: string;
-  /** Scheme, host and port that its peer dialled; absent where that is not known. */
+  /** Scheme, host and port that the peer dialled; absent where that is not known. */
   readonly origin?: string;
-  /** The token it was dialled with; null or absent where no tokens are configured. */
+  /** The token that the socket was dialled with; null or absent where no tokens are configured. */
   readonly token?: WorkerToken | null;
-  /** What the scheduler pays for its machine, US dollars; null or absent: it launched none, or knows no price. */
+  /** What the worker's machine costs, US dollars; null or absent if the scheduler launched none, or knows no price. */
   readonly price_per_hour?: number | null;
-  /** Survives hibernation; at most 16 KiB serialised. */
+  /** Returns the session, which survives hibernation; it has at most 16 KiB serialised. */
   load(): Session | null;
-  /** Null: the connection is given up. */
+  /** Stores the session; null gives the connection up. */
   save(session: Session | null): void;
-  /** Epoch ms of the last frame or ping of its peer; the host answers pings by itself. */
+  /** Returns when the peer's last frame or ping came, epoch ms; the host answers pings by itself. */
   lastHeardMs(): number;
   send(frame: Exclude<QueueFrame, { type: 'job' }>): void;
-  /** A `job` frame as text or in UTF-8; its payload is passed on unparsed. */
+  /** Sends a `job` frame, as text or in UTF-8; its payload is passed on unparsed. */
   sendJob(frame: string | Uint8Array<ArrayBuffer>): void;
   close(code: number, reason: string): void;
 }
@@ -57,11 +57,11 @@ export interface WorkerToken {
   name: string;
   /** SHA-256 of the secret; left out for a launched worker, whose token ends with its launch. */
   sha256?: string;
-  /** Epoch ms; left out: it does not expire. */
+  /** When the token expires, epoch ms; left out if it does not. */
   expires_at?: number;
-  /** Pattern of the worker ids that may use it; null: any. */
+  /** Pattern of the worker ids that may use the token; null for any. */
   worker_ids: string | null;
-  /** The only pool whose jobs it may be given; null: any. */
+  /** The only pool whose jobs a worker with this token may be given; null for any. */
   config_id: string | null;
 }
 
@@ -71,15 +71,15 @@ export interface Session {
   worker_id: string;
   config_id: string;
   capacity: number;
-  /** US dollars of its machine; null: it is not known. */
+  /** What the worker's machine costs, US dollars; null if that is not known. */
   price_per_hour: number | null;
-  /** False: the worker speaks only the base protocol. */
+  /** Whether the worker speaks the extensions of the protocol; a base worker does not. */
   extended: boolean;
   paused: boolean;
   draining: boolean;
   boot_id: string | null;
-  /** The machine that the worker runs on; null: the worker does not tell. */
+  /** The machine that the worker runs on; null if the worker does not report it. */
   machine_id: string | null;
-  /** Epoch ms */
+  /** When the worker connected, epoch ms. */
   connected_at: number;
 }

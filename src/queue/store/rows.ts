@@ -1,11 +1,11 @@
 import type { Sql, SqlValue } from './ports.ts';
 
-/** The rows of a statement, typed by its columns: the one place that takes such a type on trust. */
+/** Returns the rows of a statement, typed by its columns: the one place that takes such a type on trust. */
 export function rows<T>(sql: Sql, query: string, ...bindings: SqlValue[]): T[] {
   return sql.exec(query, ...bindings) as unknown as T[];
 }
 
-/** The first row; null: there is none. */
+/** Returns the first row; null if there is none. */
 export function row<T>(sql: Sql, query: string, ...bindings: SqlValue[]): T | null {
   return rows<T>(sql, query, ...bindings)[0] ?? null;
 }

@@ -3,8 +3,8 @@ import type { Sql } from './ports.ts';
 import { rows } from './rows.ts';
 
 /**
- * Every statement on what is stored of workers' connections: what a reconnect and a hibernation need. What is
- * known of workers beyond that is with the fleet object. Nothing here decides. All times in epoch ms.
+ * Every statement on what is stored of workers' connections: what a reconnect and a hibernation need. What else is
+ * known of workers is with the fleet object. Nothing here decides. All times in epoch ms.
  */
 
 export interface SessionRow {
@@ -13,26 +13,26 @@ export interface SessionRow {
   models: string[];
 }
 
-/** What its slots cost together. */
+/** A worker's slots, and what they cost together. */
 export interface Priced {
-  /** Slots. */
+  /** The number of slots. */
   capacity: number;
-  /** US dollars of its machine; null: it is not known. */
+  /** What the worker's machine costs, US dollars; null if that is not known. */
   price_per_hour: number | null;
 }
 
-/** What a worker told that it serves. */
+/** What a worker reported that it serves. */
 export interface Served {
   models: string[];
-  /** Null: it loads none. */
+  /** The adapters that the worker can load, and has loaded; null if it loads none. */
   adapters: AdapterState | null;
 }
 
-/** Who registered. */
+/** The process and the token of a worker that registers. */
 interface Registrant {
-  /** Of its process; null: it speaks only the base protocol. */
+  /** The id of the worker's process; null if it speaks only the base protocol. */
   boot_id: string | null;
-  /** Null: no tokens are configured. */
+  /** The token that the worker registers with; null if no tokens are configured. */
   token_name: string | null;
 }
 
@@ -60,46 +60,46 @@ export function beginSession(
   );
 }
 
-/** They have changed since it registered. */
+/** Stores the adapters of a worker, which have changed since it registered. */
 export function setAdapters(sql: Sql, workerId: string, adapters: AdapterState): void {
   sql.exec(`UPDATE sessions SET adapters = ? WHERE worker_id = ?`, JSON.stringify(adapters), workerId);
 }
 
-/** It was connected until now. */
+/** Notes that the worker was connected until now. */
 export function endSession(sql: Sql, workerId: string, now: number): void {
   sql.exec(`UPDATE sessions SET is_connected = 0, heard_at = ? WHERE worker_id = ?`, now, workerId);
 }
 
-/** When its connection ended, epoch ms; null: it is connected, or never was. */
+/** Returns when the worker's connection ended, epoch ms; null if it is connected, or never was. */
 export function endedAt(sql: Sql, workerId: string): number | null {
   const row = sql.exec(`SELECT heard_at FROM sessions WHERE worker_id = ? AND is_connected = 0`, workerId)[0];
   return (row?.heard_at ?? null) as number | null;
 }
 
-/** It still is connected. */
+/** Notes that the worker is still connected. */
 export function touchSession(sql: Sql, workerId: string, now: number): void {
   sql.exec(`UPDATE sessions SET heard_at = ? WHERE worker_id = ?`, now, workerId);
 }
 
-/** The process that last registered under this id; null: none did, or it told no id. */
+/** Returns the id of the process that last registered as this worker; null if none did, or it told no id. */
 export function findBootId(sql: Sql, workerId: string): string | null {
   const row = sql.exec(`SELECT boot_id FROM sessions WHERE worker_id = ?`, workerId)[0];
   return (row?.boot_id ?? null) as string | null;
 }
 
-/** Name of the token it last registered with; null: none was asked for, or there is no such worker. */
+/** Returns the token that the worker last registered with; null if none was required, or there is no such worker. */
 export function findTokenName(sql: Sql, workerId: string): string | null {
   const row = sql.exec(`SELECT token_name FROM sessions WHERE worker_id = ?`, workerId)[0];
   return (row?.token_name ?? null) as string | null;
 }
 
-/** Of the worker that was connected last under this id; null: there was none. */
+/** Returns slots and price of the worker that was connected last under this id; null if there was none. */
 export function findPrice(sql: Sql, workerId: string): Priced | null {
   const row = sql.exec(`SELECT capacity, price_per_hour FROM sessions WHERE worker_id = ?`, workerId)[0];
   return (row ?? null) as Priced | null;
 }
 
-/** What every worker serves, connected or not, by id. */
+/** Returns what every worker serves, connected or not, by worker id. */
 export function servedBySession(sql: Sql): Map<string, Served> {
   const rows = sql.exec(`SELECT worker_id, models, adapters FROM sessions`);
   return new Map(
@@ -113,7 +113,7 @@ export function servedBySession(sql: Sql): Map<string, Served> {
   );
 }
 
-/** Sessions whose end the queue did not see. */
+/** Returns the sessions whose end the queue did not see. */
 export function openSessions(sql: Sql): SessionRow[] {
   return sql.exec(`SELECT worker_id, config_id, models FROM sessions WHERE is_connected = 1`).map((row) => ({
     worker_id: String(row.worker_id),
@@ -122,7 +122,7 @@ export function openSessions(sql: Sql): SessionRow[] {
   }));
 }
 
-/** Workers that are away since then, or later. Those of the base protocol do not tell what they go on with. */
+/** Returns the workers that went away after `since`, without base workers, which do not report what they go on with. */
 export function sessionsEndedSince(sql: Sql, since: number): { worker_id: string; heard_at: number }[] {
   return rows(
     sql,
@@ -131,7 +131,7 @@ export function sessionsEndedSince(sql: Sql, since: number): { worker_id: string
   );
 }
 
-/** Connected workers not touched since then. */
+/** Returns the connected workers not touched since `before`. */
 export function untouchedSessions(sql: Sql, before: number): string[] {
   return sql
     .exec(`SELECT worker_id FROM sessions WHERE is_connected = 1 AND heard_at <= ?`, before)
@@ -143,9 +143,10 @@ export function forgetSessions(sql: Sql, before: number): void {
 }
 
 /**
- * Epoch ms at which the next job or session is to be forgotten, or a worker told to be connected; null: there is none.
+ * Returns the epoch ms at which the next job or session is to be forgotten, or a worker to be reported as connected;
+ * null if there is none.
  * @param retentionMs after which a settled job, or a session that is gone, is forgotten
- * @param connectedMs after which a connected worker is told of again
+ * @param connectedMs after which a connected worker is reported again
  */
 export function nextToForget(sql: Sql, retentionMs: number, connectedMs: number): number | null {
   const row = sql.exec(

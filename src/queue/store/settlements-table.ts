@@ -2,11 +2,11 @@ import type { Sql } from './ports.ts';
 import { row, rows } from './rows.ts';
 
 /**
- * Settlements in their order. Each has a number, written in the commit that settles its job, so the order holds when the
- * clock was set back.
+ * Statements on settlements in their order. Each settlement has a number, written in the commit that settles its job,
+ * so the order holds when the clock was set back.
  */
 
-/** Returns the number of the newest settlement whose job is kept; 0: there is none. */
+/** Returns the number of the newest settlement whose job is kept; 0 if there is none. */
 export function latestSettlement(sql: Sql): number {
   const newest = row<{ n: number }>(
     sql,
@@ -15,7 +15,7 @@ export function latestSettlement(sql: Sql): number {
   return newest?.n ?? 0;
 }
 
-/** Epoch ms of the oldest settlement whose job is kept; null: there is none. */
+/** Returns the epoch ms of the oldest settlement whose job is kept; null if there is none. */
 export function oldestSettledAt(sql: Sql): number | null {
   const oldest = row<{ at: number }>(
     sql,
@@ -27,11 +27,11 @@ export function oldestSettledAt(sql: Sql): number | null {
 export interface OldJob {
   seq: number;
   id: string;
-  /** Epoch ms. */
+  /** When the job was settled, epoch ms. */
   settled_at: number;
 }
 
-/** The jobs that were settled first, in that order. */
+/** Returns the jobs that were settled first, in that order. */
 export function oldestSettled(sql: Sql, limit: number): OldJob[] {
   return rows<OldJob>(
     sql,

@@ -1,14 +1,17 @@
-/** `jobs` is the one truth about a job; the partial indexes keep dispatch flat however many are settled. */
+/**
+ * A queue's tables. `jobs` alone says how a job stands; partial indexes keep dispatch flat however many are settled.
+ */
 export const QUEUE_TABLES: readonly string[] = [
   `CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID`,
-  // settlement: its number in the order of settlements (settlements-table.ts). webhook: where that is posted.
-  // started_at, first_token_at: of the newest attempt, told by its settlement (ledger.ts). file_key: the key to the
-  // files of the newest attempt (tickets.ts). output_*: how much was taken of it (output-cursor.ts).
-  // stream 1: a relay carries the answer too, while it is made. token_name: it was submitted with. weight: of
-  // that token, as jobs of its tenant are charged. trace: see protocol/trace-context.ts. prefix: prefix-rpc.ts. model: that it
-  // names. cost: state/job.ts, of tokens with limits. payload_file: where a payload lies that is too long for the row.
-  // result_file: where the newest attempt, or the one that settled the job, put its result. partial: JSON of the
-  // KeptPartial that the next attempt goes on from (state/kept-partial.ts). All times in epoch ms.
+  // settlement: the job's number in the order of settlements (settlements-table.ts). webhook: where its settlement is
+  // posted. started_at, first_token_at: times of the newest attempt, reported by its settlement (ledger.ts). file_key:
+  // the key to the files of the newest attempt (tickets.ts). output_*: how much was taken of that attempt's output
+  // (output-cursor.ts). stream 1: a relay carries the answer too, while it is made. token_name: the token that
+  // submitted the job. weight: the token's, as jobs of its tenant are charged. trace: see protocol/trace-context.ts.
+  // prefix: see prefix-rpc.ts. model: the model that the job names. cost: see state/job.ts, for tokens with limits.
+  // payload_file: the file with a payload that is too long for the row. result_file: the file with the result of the
+  // newest attempt, or of the one that settled the job. partial: JSON of the KeptPartial that the next attempt goes on
+  // from (state/kept-partial.ts). All times in epoch ms.
   `CREATE TABLE jobs (
      seq INTEGER PRIMARY KEY AUTOINCREMENT,
      id TEXT NOT NULL UNIQUE,
@@ -52,26 +55,27 @@ export const QUEUE_TABLES: readonly string[] = [
      cost TEXT,
      partial TEXT
    )`,
-  // With the tenant in them, what is pending is counted without a look at the rows (pending-table.ts), and before `seq`
-  // the oldest job of any tenant is found, however many others have.
+  // With the tenant in these indexes, pending jobs are counted without a look at their rows (pending-table.ts). With
+  // the tenant before `seq`, a tenant's oldest job is found however many others have.
   `CREATE INDEX jobs_ready ON jobs (config_id, priority DESC, tenant, seq)
      WHERE state = 'pending' AND run_after IS NULL`,
   `CREATE INDEX jobs_delayed ON jobs (run_after, config_id, tenant)
      WHERE state = 'pending' AND run_after IS NOT NULL`,
-  // Of tokens with limits: what they hold back, in the order in which it is let in, and what they have let in.
+  // Jobs of tokens with limits: those held back, in the order in which they are admitted, and those not settled.
   `CREATE INDEX jobs_held ON jobs (token_name, config_id, priority DESC, seq)
      WHERE state = 'pending' AND run_after >= 4000000000000000`,
   `CREATE INDEX jobs_limited ON jobs (token_name) WHERE cost IS NOT NULL AND settled_at IS NULL`,
   `CREATE INDEX jobs_leased ON jobs (lease_expires_at) WHERE state = 'leased'`,
   `CREATE INDEX jobs_deadline ON jobs (deadline_at) WHERE deadline_at IS NOT NULL AND settled_at IS NULL`,
-  // They hold the columns of the filters, so a job that does not pass costs no read of its row.
+  // These indexes hold the columns of the filters, so a job that does not pass costs no read of its row.
   `CREATE INDEX jobs_settled ON jobs (settlement, settled_at, config_id, tenant) WHERE settlement IS NOT NULL`,
   `CREATE INDEX jobs_listed ON jobs (created_at, seq, config_id, tenant, job_type)`,
-  // Lists of what went wrong, and nothing to write for a job that goes well. `cancelled`, `expired` and `failed` come
-  // before the other states in the alphabet; with a list of them every change of a job cost 4 µs more (measured).
+  // This index lists what went wrong, and a job that goes well writes nothing to it. `cancelled`, `expired` and
+  // `failed` come before the other states in the alphabet; naming the three made every change of a job 4 µs slower
+  // (measured).
   `CREATE INDEX jobs_ended_badly ON jobs (created_at, seq, state, config_id, tenant, job_type)
      WHERE state < 'leased'`,
-  // What happened to each job, step by step (ledger-table.ts); `job` is jobs.seq.
+  // The ledger of each job, step by step (ledger-table.ts); `job` is jobs.seq.
   `CREATE TABLE ledger (
      job INTEGER NOT NULL,
      n INTEGER NOT NULL,
@@ -83,8 +87,8 @@ export const QUEUE_TABLES: readonly string[] = [
      detail TEXT,
      PRIMARY KEY (job, n)
    ) WITHOUT ROWID`,
-  // What a worker's reconnect needs. token_name: it registered with; null: none was asked for. adapters: JSON of its
-  // AdapterState; null: it loads none.
+  // What a worker's reconnect needs. token_name: the token that the worker registered with; null if none was required.
+  // adapters: JSON of the worker's AdapterState; null if it loads none.
   `CREATE TABLE sessions (
      worker_id TEXT PRIMARY KEY,
      config_id TEXT NOT NULL,
@@ -107,7 +111,7 @@ export const QUEUE_TABLES: readonly string[] = [
      due_at INTEGER NOT NULL
    ) WITHOUT ROWID`,
   `CREATE INDEX webhooks_due ON webhooks (host, due_at)`,
-  // Tokens and requests, by the hour and, once that is long ago, by the day (usage-table.ts); start in epoch s, UTC.
+  // Tokens and requests by hour, and by day once the hours are long ago (usage-table.ts); start in epoch s, UTC.
   `CREATE TABLE usage (
      span TEXT NOT NULL,
      start INTEGER NOT NULL,
@@ -131,7 +135,7 @@ export const QUEUE_TABLES: readonly string[] = [
      nanodollars INTEGER NOT NULL,
      PRIMARY KEY (span, start, tenant, token_name, config_id, model, mode)
    ) WITHOUT ROWID`,
-  // Attempts whose usage was counted though no row of a job says so: fence tokens as ",1,2,", a row a write.
+  // Attempts whose usage was counted though no job's row says so: fence tokens as ",1,2,", one row per write.
   `CREATE TABLE counted_attempts (
      n INTEGER PRIMARY KEY AUTOINCREMENT,
      first_fence INTEGER NOT NULL,

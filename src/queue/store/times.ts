@@ -4,12 +4,12 @@ import { row } from './rows.ts';
 
 /** Statements on the times that rows hold, for when the queue stood still or its clock is set back. All in epoch ms. */
 
-/** Until when the queue lived, which nothing stored tells better. @param at epoch ms */
+/** Stores until when the queue lived, where nothing else that is stored tells better. @param at epoch ms */
 export function rememberTime(sql: Sql, at: number): void {
   sql.exec(`INSERT OR REPLACE INTO meta (key, value) VALUES ('latest_time', ?)`, at);
 }
 
-/** Epoch ms of the latest thing known to have happened; null: nothing has. The runtime joins five selects at most. */
+/** Returns the epoch ms of the latest thing known to have happened, or null. The runtime joins five selects at most. */
 export function latestTime(sql: Sql): number | null {
   const latest = row<{ at: number | null }>(
     sql,
@@ -25,7 +25,9 @@ export function latestTime(sql: Sql): number | null {
   return latest?.at ?? null;
 }
 
-/** The clock went back: what is not settled, or was since, keeps its distances, and nothing is of the future. */
+/**
+ * Moves times back with the clock: jobs not settled, or settled since, keep their distances, and no time lies ahead.
+ */
 export function moveTimesBack(sql: Sql, byMs: number, now: number): void {
   const columns = ['created_at', 'leased_at', 'started_at', 'first_token_at', 'settled_at'];
   const moving = [...columns, 'run_after', 'deadline_at', 'lease_expires_at'];
@@ -41,7 +43,7 @@ export function moveTimesBack(sql: Sql, byMs: number, now: number): void {
   sql.exec(`DELETE FROM meta WHERE key = 'latest_time'`);
 }
 
-/** All leases but those that were found overdue, which are judged at their new time. */
+/** Postpones all leases but those that were found overdue, which are judged at their new time. */
 export function postponeLeases(sql: Sql, byMs: number): void {
   sql.exec(
     `UPDATE jobs SET lease_expires_at = lease_expires_at + ? WHERE state = 'leased' AND lease_orphaned < ?`,

@@ -12,9 +12,9 @@ import { row, rows } from './rows.ts';
 
 const HOUR = 3600;
 const DAY = 24 * HOUR;
-/** More than a year, so that a month can be compared with that of the year before. */
+/** Days are kept for more than a year, so that a month can be compared with that of the year before. */
 const DAYS_KEPT = 400;
-/** Rows of attempts that were counted: at one write a second a quarter of an hour, while a worker repeats at once. */
+/** The most rows of counted attempts: at one write a second, a quarter of an hour, while a worker repeats at once. */
 const WRITES_KEPT = 900;
 
 const COLUMNS = [...USAGE_KEYS, ...USAGE_AMOUNTS].join(', ');
@@ -22,7 +22,7 @@ const ADD = `INSERT INTO usage (span, start, ${COLUMNS})
   VALUES ('hour', ?, ${[...USAGE_KEYS, ...USAGE_AMOUNTS].map(() => '?').join(', ')})
   ON CONFLICT DO UPDATE SET ${USAGE_AMOUNTS.map((name) => `${name} = ${name} + excluded.${name}`).join(', ')}`;
 
-/** @param atMs epoch ms: the hour it is counted in */
+/** Adds usage to its hour. @param atMs epoch ms */
 export function addUsage(sql: Sql, atMs: number, key: UsageKey, amounts: UsageAmounts): void {
   sql.exec(
     ADD,
@@ -32,13 +32,13 @@ export function addUsage(sql: Sql, atMs: number, key: UsageKey, amounts: UsageAm
   );
 }
 
-/** Epoch s at which the hour of this time begins. @param atMs epoch ms */
+/** Returns the epoch s at which the hour of this time begins. @param atMs epoch ms */
 export function hourOf(atMs: number): number {
   const at = Math.floor(atMs / 1000);
   return at - (at % HOUR);
 }
 
-/** Hours that are long ago become days, and days that are long ago are forgotten. */
+/** Turns hours that are long ago into days, and forgets days that are long ago. */
 export function rollUpUsage(sql: Sql, nowMs: number): void {
   const today = Math.floor(nowMs / 1000 / DAY) * DAY;
   const before = today - HOURS_KEPT_DAYS * DAY;
@@ -54,7 +54,7 @@ export function rollUpUsage(sql: Sql, nowMs: number): void {
   sql.exec(`DELETE FROM usage WHERE span = 'day' AND start < ?`, today - DAYS_KEPT * DAY);
 }
 
-/** @param most rows that are read @returns in the order of time and keys */
+/** Sums usage by time and keys. @param most the most sums to return @returns sums in the order of time and keys */
 export function sumUsage(
   sql: Sql,
   { from, to, width, groupBy, filter }: UsageWanted,
@@ -76,7 +76,7 @@ export function sumUsage(
   );
 }
 
-/** What budgets look at. */
+/** Usage as budgets look at it. */
 export interface Used {
   model: string;
   config_id: string;
@@ -84,7 +84,7 @@ export interface Used {
   nanodollars: number;
 }
 
-/** What was counted for a token, or for a tenant. @param from epoch ms, where a day begins */
+/** Returns what was counted for a token, or for a tenant. @param from epoch ms, where a day begins */
 export function usedBy(
   sql: Sql,
   whose: Partial<Pick<UsageKey, 'token_name' | 'tenant'>>,
@@ -100,7 +100,7 @@ export function usedBy(
   );
 }
 
-/** @param fences at least one */
+/** Notes attempts as counted. @param fences at least one */
 export function insertCounted(sql: Sql, fences: readonly number[]): void {
   const first = fences.reduce((least, fence) => Math.min(least, fence));
   const last = fences.reduce((most, fence) => Math.max(most, fence));
@@ -114,7 +114,7 @@ export function insertCounted(sql: Sql, fences: readonly number[]): void {
   sql.exec(`DELETE FROM counted_attempts WHERE n <= ?`, inserted!.n - WRITES_KEPT);
 }
 
-/** Whether the attempt was counted, or is older than what is remembered: what may have been is not counted again. */
+/** Whether the attempt was counted, or is too old to be known: what may have been counted is not counted again. */
 export function wasCounted(sql: Sql, fence: number): boolean {
   const found = row(
     sql,

@@ -1,16 +1,16 @@
 import type { Sql } from './ports.ts';
 import { row, rows } from './rows.ts';
 
-/** Posts of settlements that no receiver has taken yet. */
+/** Statements on posts of settlements that no receiver has taken yet. */
 
 /** One post; its id is the same however often it is tried. */
 export interface Webhook {
   id: string;
   job_id: string;
-  /** As in its address, port included. */
+  /** The host of the post's address, port included. */
   host: string;
   url: string;
-  /** That failed. */
+  /** The number of tries that failed. */
   tries: number;
 }
 
@@ -29,7 +29,7 @@ export function countWebhooks(sql: Sql): number {
   return row<{ n: number }>(sql, `SELECT count(*) AS n FROM webhooks`)!.n;
 }
 
-/** The next host in alphabetical order, and when the first of its posts is due, epoch ms; null: there is none. */
+/** Returns the next host in alphabetical order, and when its first post is due, epoch ms; null if there is none. */
 export function hostAfter(sql: Sql, host: string): { host: string; due_at: number } | null {
   return row(sql, `SELECT host, due_at FROM webhooks WHERE host > ? ORDER BY host, due_at LIMIT 1`, host);
 }
@@ -55,7 +55,7 @@ export function postponeWebhook(sql: Sql, id: string, tries: number, dueAt: numb
   sql.exec(`UPDATE webhooks SET tries = ?, due_at = ? WHERE id = ?`, tries, dueAt, id);
 }
 
-/** @returns whether it was there */
+/** Deletes a post. @returns whether it was there */
 export function deleteWebhook(sql: Sql, id: string): boolean {
   return rows(sql, `DELETE FROM webhooks WHERE id = ? RETURNING id`, id).length > 0;
 }
