@@ -25,7 +25,7 @@ export function toCounts(core: Core, event: JobEvent): void {
   if (wasRetried(event)) counts.retried += 1;
 }
 
-/** Whether an attempt was charged before the one that the job ended with, or in, where it was cancelled or expired. */
+/** Whether an attempt was charged before the last one, in which the job may have been cancelled or have expired. */
 function wasRetried({ ending }: JobEvent): boolean {
   if (!ending) return false;
   const { state, worker_id, attempts } = ending;
@@ -33,7 +33,7 @@ function wasRetried({ ending }: JobEvent): boolean {
   return (isLastCharged ? attempts - 1 : attempts) > 0;
 }
 
-/** Counts requests that failed and were not asked for again: they are over. */
+/** Counts requests that failed and that the gateway did not ask for again: they are over. */
 export function countDecided(core: Core): void {
   for (const job of core.requests.takeDecided()) {
     const outcome = core.requests.isCallerGone(job.id) ? 'cancelled' : job.outcome;
@@ -42,7 +42,7 @@ export function countDecided(core: Core): void {
   }
 }
 
-/** A submission that was turned away: there is no job to emit events for. */
+/** Counts a submission that was turned away, for which there is no job to emit events for. */
 export function countRejected(core: Core, configId: string): void {
   const counts = core.counts.change(configId, true);
   counts.submitted.stored += 1;
@@ -128,7 +128,9 @@ function failed(counts: PoolCounts, { job, ending }: JobEvent, core: Core): void
   } else counts.settled[job.mode].failed += 1;
 }
 
-/** If a relay was to carry the answer, the gateway asks again; other jobs wait again by themselves. */
+/**
+ * Counts a release. If a relay was to carry the answer, the gateway asks again; other jobs wait again by themselves.
+ */
 function released(counts: PoolCounts, { job }: JobEvent, core: Core): void {
   counts.attempts.released += 1;
   if (job.mode === 'stored' || job.reply !== null) return;

@@ -15,7 +15,7 @@ const SINKS: readonly ((core: Core, event: JobEvent) => void)[] = [
   toRequests,
 ];
 
-/** Something happened to a job. Ledgers, log lines and counts all learn of it here. */
+/** Tells ledgers, log, counts and request records what happened to a job; all of them learn of it here. */
 export function emit(
   core: Core,
   job: Job,

@@ -6,21 +6,21 @@ import type { Ending, Job } from '../state/job.ts';
  * What can happen to a job. These are the steps of its ledger.
  *
  * - `submitted`, `dispatched` (to the worker named)
- * - `started`            its request went to the engine; of a base worker, its first progress
- * - `first_token`        where the engine streams the answer. These two are told by the settlement, afterwards
+ * - `started`            the job's request went to the engine; a base worker's first progress
+ * - `first_token`        the engine streamed its first token; the settlement reports this and `started`, afterwards
  * - `renewed_late`       a renewal came when less than half of what renewing in time leaves of a lease was left
  * - `disconnected`       the worker's socket closed, or the queue restarted; its lease lasts the reconnect grace
  * - `resumed`            the worker is back and goes on
- * - `released`           the worker released it: why; nothing charged
- * - `returned`           the queue took it back: why; nothing charged
- * - `attempt_failed`, `lease_expired`   charged: why, and when it is tried again
- * - `settled`            succeeded or failed
+ * - `released`           the worker gave the job back, and why; nothing is charged
+ * - `returned`           the queue took the job back, and why; nothing is charged
+ * - `attempt_failed`, `lease_expired`   the attempt is charged: why, and when the job is tried again
+ * - `settled`            the job succeeded or failed
  * - `cancelled`, `expired`
- * - `refused`            a caller that waited got no worker: why
- * - `moved`, `not_moved` the rest of its answer is made by another worker, or not: why
- * - `retried`            failed or expired, and its caller asked for it to be tried again
+ * - `refused`            a caller that waited got no worker, and why
+ * - `moved`, `not_moved` another worker makes the rest of the answer, or not, and why
+ * - `retried`            the job had failed or expired, and its caller asked for another try
  * - `acknowledged_again` the worker repeated its settlement
- * - `refused_stale`      a settlement of an older attempt, or of a job that is over: it changed nothing
+ * - `refused_stale`      a settlement of an older attempt, or of a job that is over, changed nothing
  */
 export type JobStep =
   | 'submitted'
@@ -44,33 +44,33 @@ export type JobStep =
   | 'acknowledged_again'
   | 'refused_stale';
 
-/** What its worker told of an attempt when it ended. */
+/** What the worker reported of an attempt when it ended. */
 export interface Told {
   timing?: Timing | undefined;
   usage?: Usage | undefined;
-  /** What another attempt at a stored job goes on from. */
+  /** The partial answer that another attempt at a stored job goes on from. */
   partial?: PartialAnswer | undefined;
 }
 
 /** What `detail` says in words, as data for the counts. */
 export interface Facts {
-  /** Of `settled`, `cancelled` and `expired`. */
+  /** How the job ended, for `settled`, `cancelled` and `expired`. */
   ending?: Ending;
-  /** Of `released`: the worker's own reason. */
+  /** The worker's own reason for `released`. */
   reason?: ReleaseReason;
-  /** Of `refused`. */
+  /** The reason for `refused`. */
   refusal?: RefusalReason;
-  /** Of `moved`: when the attempt that broke off gave its first token, epoch ms; null: it gave nothing. */
+  /** For `moved`, when the attempt that broke off gave its first token, epoch ms; null if it gave none. */
   firstTokenAt?: number | null;
-  /** Of `dispatched`: the job was given to nobody before. */
+  /** For `dispatched`, whether the job was given to nobody before. */
   isFirst?: boolean;
 }
 
 export interface JobEvent extends Told, Facts {
-  /** As it stood during the attempt that the event is about. */
+  /** The job as it stood during the attempt that the event is about. */
   job: Job;
   step: JobStep;
   detail: string | null;
-  /** Epoch ms */
+  /** When the event happened, epoch ms. */
   at: number;
 }

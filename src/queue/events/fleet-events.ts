@@ -10,7 +10,7 @@ import {
   untouchedSessions,
 } from '../store/session-table.ts';
 
-/** What the fleet object is told, and when. */
+/** What the queue reports of its workers to the fleet object, and when. */
 
 export function tellRegistered(core: Core, worker: Worker, instance: Instance | null): void {
   core.tellFleet({ kind: 'registered', ...about(worker, core.now()), instance: bounded(instance) });
@@ -20,7 +20,7 @@ export function tellDisconnected(core: Core, worker: Worker, reason: string): vo
   core.tellFleet({ kind: 'disconnected', ...about(worker, core.now()), reason });
 }
 
-/** How often the fleet object hears that a worker is still connected, ms: before it would forget it. */
+/** Returns how often the fleet object hears that a worker is still connected, ms: before it would forget the worker. */
 export function stillConnectedMs(core: Core): number {
   return Math.min(core.settings.retention_seconds, limits.MODEL_KNOWN_SECONDS) * 500;
 }
@@ -35,8 +35,8 @@ export function tellStillConnected(core: Core): void {
 }
 
 /**
- * At the start of the object: sessions whose sockets went with an earlier process ended unseen. Their workers dial again
- * in a moment, and callers wait for them as for any that lost its connection.
+ * Ends, at the start of the object, sessions whose sockets went unseen with an earlier process. Their workers dial
+ * again in a moment, and callers wait for them as for any that lost its connection.
  */
 export function endLostSessions(core: Core): void {
   const now = core.now();
@@ -55,7 +55,7 @@ function about({ session, models }: Worker, at: number) {
   return remembered({ worker_id: session.worker_id, config_id: session.config_id, models }, at);
 }
 
-/** The worker of an event, with as many of its models as are remembered. */
+/** Returns the worker of an event, with as many of its models as the fleet object remembers. */
 function remembered(
   { worker_id, config_id, models }: SessionRow,
   at: number,

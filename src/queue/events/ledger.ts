@@ -9,14 +9,14 @@ import type { JobEvent, JobStep } from './event.ts';
 /**
  * What happened to each stored job, step by step: why it ran twice, where its time went.
  *
- * The job's row tells its submission, its newest attempt and its end; the table `ledger` holds what the row
- * does not keep, written in the commit of the command that takes the step. A job that runs through without a
- * hitch has no row there: three rows for each job would cost a quarter of the queue's rate (measured).
+ * The job's row tells its submission, its newest attempt and its end. The table `ledger` holds what the row does not,
+ * written in the commit of the command that takes the step. A job that runs through without a hitch has no row there:
+ * three rows for each job would cost a quarter of the queue's rate (measured).
  */
 
 /**
- * Steps that the job's row keeps, so that the ledger need not; `started` where the worker reports it as it settles. Of a
- * dispatch about which there is something to say the row keeps the time alone.
+ * Steps that the job's row keeps, so that the ledger need not. A dispatch with a detail goes into the ledger too, since
+ * the row keeps only its time; `started` does if the worker reports it before it settles.
  */
 const KEPT_BY_ROW: ReadonlySet<JobStep> = new Set([
   'submitted',
@@ -27,7 +27,9 @@ const KEPT_BY_ROW: ReadonlySet<JobStep> = new Set([
   'expired',
 ]);
 
-/** Steps that give the job to another worker: its row then forgets who had it. */
+/**
+ * Steps that end an attempt, so that the row forgets its worker: a ledger row keeps what the row said of the attempt.
+ */
 const ENDS_ATTEMPT: ReadonlySet<JobStep> = new Set([
   'released',
   'returned',
@@ -36,25 +38,27 @@ const ENDS_ATTEMPT: ReadonlySet<JobStep> = new Set([
   'retried',
 ]);
 
-/** A longer ledger keeps its first and its newest steps: the middle of a thousand repeats tells nothing. */
+/** The first steps that a longer ledger keeps: the middle of a thousand repeats tells nothing. */
 const FIRST_STEPS = 50;
+/** The newest steps that a longer ledger keeps. */
 const NEWEST_STEPS = 450;
 
 type Step = LedgerView['steps'][number];
 
-/** Writes one step. */
+/** Writes one step of a stored job, unless the job's row keeps it. */
 export function toLedger(core: Core, { job, step, detail, at }: JobEvent): void {
   const isKept = KEPT_BY_ROW.has(step) && (step !== 'dispatched' || detail === null);
   if (job.mode !== 'stored' || isKept) return;
   if (ENDS_ATTEMPT.has(step)) {
-    // A worker that comes back after its lease had run out may lose the job once more.
+    // If the worker came back after its lease had run out, it may lose the job a second time: these steps are written
+    // already.
     const known = stepsOfAttempt(core.sql, job.seq, job.fence_token);
     for (const [kept, at] of keptByRow(job)) if (!known.has(kept)) insert(core, job, kept, at, null);
   }
   insert(core, job, step, at, detail);
 }
 
-/** The steps of a stored job in their order; null: there is no such job. */
+/** Returns the steps of a stored job in order; null if there is no such job, or this viewer may not see it. */
 export function ledgerOf(core: Core, jobId: string, viewer: Viewer): LedgerView | null {
   const row = findJob(core.sql, jobId);
   if (!row || !maySee(viewer, row.tenant)) return null;
@@ -83,7 +87,7 @@ function insert(core: Core, row: StoredJob, step: JobStep, at: number, detail: s
   if (n > FIRST_STEPS + NEWEST_STEPS) deleteStep(core.sql, row.seq, n - NEWEST_STEPS);
 }
 
-/** What the row says about its newest attempt, with times in epoch ms. */
+/** Returns what the row says about its newest attempt, with times in epoch ms. */
 function keptByRow(row: StoredJob): [JobStep, number][] {
   const kept: [JobStep, number | null][] = [
     ['dispatched', row.leased_at],
@@ -93,7 +97,7 @@ function keptByRow(row: StoredJob): [JobStep, number][] {
   return kept.filter((step): step is [JobStep, number] => step[1] !== null);
 }
 
-/** By time; within a millisecond by attempt, and there as they follow on each other. */
+/** Compares steps by time, within a millisecond by attempt, and within an attempt as they follow on each other. */
 function inOrder(one: Step, other: Step): number {
   if (one.at !== other.at) return one.at < other.at ? -1 : 1;
   return one.fence_token - other.fence_token || rank(one) - rank(other);
@@ -107,7 +111,7 @@ function rank({ step }: Step): number {
   return step === 'acknowledged_again' || step === 'refused_stale' ? 5 : 3;
 }
 
-/** The attempt a row is in, or was in last; 0 before the first. */
+/** Returns the attempt that the row's job is in, or was in last; 0 before the first. */
 function attemptOf(row: StoredJob): number {
   return row.fence_token === 0 ? 0 : newestAttempt(row);
 }

@@ -1,7 +1,7 @@
 import type { Core } from '../state/state.ts';
 import type { JobEvent } from './event.ts';
 
-/** Logs what an operator should see of stored jobs; a waiting caller is answered. */
+/** Logs what an operator should see of stored jobs. Waiting jobs are left out: their callers get an answer. */
 export function toLog(core: Core, { job, step, detail }: JobEvent): void {
   if (job.mode !== 'stored') return;
   const { id: job_id, worker_id, fence_token } = job;

@@ -5,21 +5,21 @@ import type { Core } from '../state/state.ts';
 import type { JobEvent, JobStep } from './event.ts';
 import { ledgerOf } from './ledger.ts';
 
-/** What is kept of a worker's words, characters. */
+/** The most characters kept of a worker's words. */
 const MOST_DETAIL = 4096;
 
 /**
- * The ledger of the newest waiting jobs, to show where the time of a request went. It is in memory like
- * those jobs themselves: it costs no commit. Every request of the gateway under one id is in one ledger.
+ * Keeps the ledger of the newest waiting jobs, to show where the time of a request went. It is in memory like those
+ * jobs themselves, and costs no commit. All requests of the gateway under one id share one ledger.
  */
 export function toRecent(core: Core, { job, step, detail, at, timing, firstTokenAt }: JobEvent): void {
   if (job.mode !== 'waiting') return;
   const steps = core.requests.steps(job.id);
-  // Asked for again: the same request.
+  // The gateway asks again: it is the same request.
   if (step === 'submitted' && steps !== null) return;
-  // Asked for again, as the worker that it was moved to failed.
+  // The gateway asks again, since the worker that the answer was moved to failed: the move is in the ledger already.
   if (step === 'moved' && steps?.some((before) => before.step === step && before.detail === detail)) return;
-  // The step before says so already, and the gateway may ask again.
+  // The `attempt_failed` before says so already, and the gateway may ask again.
   if (step === 'settled' && steps?.at(-1)?.step === 'attempt_failed') return;
   const toldAt = (ms: number) => Math.min(at, Math.round((job.leased_at ?? at) + ms));
   if (timing?.started_ms !== undefined) push(core, job, 'started', null, toldAt(timing.started_ms));
@@ -29,7 +29,7 @@ export function toRecent(core: Core, { job, step, detail, at, timing, firstToken
   push(core, job, step, detail, at);
 }
 
-/** Null: no such job is stored, nor among the newest of those whose caller waited, or none to this viewer. */
+/** Returns a job's ledger; null if it is neither stored nor among the newest waiting jobs, or not for this viewer. */
 export function ledger(core: Core, jobId: string, viewer: Viewer): LedgerView | null {
   return ledgerOf(core, jobId, viewer) ?? recentLedgerOf(core, jobId, viewer);
 }
@@ -37,12 +37,12 @@ export function ledger(core: Core, jobId: string, viewer: Viewer): LedgerView | 
 function recentLedgerOf(core: Core, jobId: string, viewer: Viewer): LedgerView | null {
   const steps = core.requests.steps(jobId);
   if (steps === null || !maySee(viewer, core.requests.tenantOf(jobId))) return null;
-  // Some are told afterwards.
+  // Workers report some steps afterwards.
   const inOrder = steps.toSorted((one, other) => one.at - other.at);
   return { job_id: jobId, steps: inOrder.map((step) => ({ ...step, at: iso(step.at) })) };
 }
 
-/** Of the newest attempt, unless its worker has told of it. */
+/** Adds the first token of the newest attempt, unless its worker has reported it. */
 function pushFirstToken(core: Core, job: WaitingJob, at: number): void {
   const steps = core.requests.steps(job.id) ?? [];
   const given = steps.findLastIndex(({ step }) => step === 'dispatched');

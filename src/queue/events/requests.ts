@@ -10,15 +10,17 @@ import type { Core } from '../state/state.ts';
 import { firstTokenAt, givenAt, submittedAt } from '../state/times.ts';
 import type { JobEvent } from './event.ts';
 
-/** Longer than this to the first token, or where none is told to the slot, and a caller notices; ms. */
+/**
+ * A request is slow if its first token, or its slot where no first token is reported, takes longer than this many ms.
+ */
 const SLOW_MS = 2000;
 
-/** A request has ended: the fleet object lists it, if it is kept. */
+/** Records a request that has ended, if it is kept: the fleet object lists it. */
 export function toRequests(core: Core, event: JobEvent): void {
   const { job, at } = event;
   const outcome = outcomeOf(event);
   if (outcome === null) return;
-  // The outcome is known once the gateway has not asked again.
+  // The outcome is known only when the gateway has not asked again in time.
   if (core.requests.isUndecided(job.id))
     return core.requests.noteUndecided(job.id, recordOf(core, event, outcome));
   keep(core, job.id, isNotable({ outcome, is_slow: isSlow(event) }), at, () =>
@@ -26,7 +28,7 @@ export function toRequests(core: Core, event: JobEvent): void {
   );
 }
 
-/** A request that failed and was not asked for again. */
+/** Records a request that failed and that the gateway did not ask for again. */
 export function decidedRequest(core: Core, { id, record }: UndecidedJob, outcome: RequestOutcome): void {
   if (record === undefined) return;
   const ended = { ...record, outcome };
@@ -38,7 +40,7 @@ function keep(core: Core, id: string, notable: boolean, at: number, record: () =
   if (standsFor > 0) core.ended.add({ ...record(), stands_for: standsFor });
 }
 
-/** Null: it goes on. */
+/** Returns how a request ended with this event; null if it goes on. */
 function outcomeOf({ job, step, ending }: JobEvent): RequestOutcome | null {
   switch (step) {
     case 'settled':
@@ -51,14 +53,14 @@ function outcomeOf({ job, step, ending }: JobEvent): RequestOutcome | null {
       return 'rejected';
     case 'released':
     case 'returned':
-      // A relay was to carry it: asking again is its gateway's to do.
+      // If a relay was to carry the answer, only the gateway can ask again.
       return job.mode === 'waiting' && job.reply === null ? 'rejected' : null;
     default:
       return null;
   }
 }
 
-/** The status of an answer that is the engine's error, carried to its caller as any answer is; null: it is none. */
+/** Returns the status of an answer that is the engine's error, carried to its caller like any answer; else null. */
 function refusalOf(result: Record<string, unknown> | null): number | null {
   const status = Number(result?.http_status ?? 0);
   return status >= 400 ? status : null;
@@ -102,11 +104,11 @@ function recordOf(core: Core, event: JobEvent, outcome: RequestOutcome): Request
   };
 }
 
-/** Made in all, the one that it ended in included. */
+/** Returns how many attempts were made in all, including the one that the request ended in. */
 function attemptsOf({ job, ending }: JobEvent): number {
   const ran = job.leased_at === null || job.worker_id === null ? 0 : 1;
   if (job.mode === 'waiting') return (job.earlier?.attempts ?? 0) + ran;
-  // What failed was charged; what ran otherwise when its job ended was not.
+  // An attempt that failed was charged; one that ran when its job ended otherwise was not.
   const charged = ending?.attempts ?? job.attempts;
   return ending?.state === 'failed' || ending?.worker_id === null ? charged : charged + 1;
 }
