@@ -1,25 +1,25 @@
-/** Names a call and its arguments: a repeated call has the same name. */
+/** The name of a call with its arguments: a repeated call has the same name. */
 export type CallName = string;
 
 interface CommitPorts {
-  /** The last work of a group. */
+  /** Does the last work of a group. */
   beforeCommit(): void;
-  /** After every group of work. */
+  /** Runs after every group of work. */
   done(): void;
   /** Resolves when the events that were waiting have come, and what was committed before is on disk. */
   gathered(): Promise<void>;
   /**
-   * Work threw: no more is done. Its writes must not be committed, so the object has to be reset at once.
-   * @param call that threw
+   * Resets the object at once, since work threw: its writes must not be committed, and no more work is done.
+   * @param call the call that threw
    */
   failed(error: unknown, call: CallName | null): void;
-  /** The error for which this very call had the object reset a moment ago; null: it did not. */
+  /** Returns the error for which this very call had the object reset a moment ago; null if it did not. */
   failureOf(call: CallName): Error | null;
 }
 
 /**
- * Jobs that one group stores, unless one submission has more. They take some 20 ms, the longest that other callers wait
- * for a program's submission; more jobs to a commit would gain nothing.
+ * The most jobs that one group stores, unless a single submission has more. They take some 20 ms, the longest that
+ * other callers wait for a program's submission; more jobs to a commit would gain nothing.
  */
 const MOST_JOBS = 250;
 
@@ -29,30 +29,31 @@ interface Work {
   call: CallName | null;
 }
 
-/** The submission of a program. */
+/** A program's submission of stored jobs. */
 interface Submission extends Work {
   jobs: number;
 }
 
 /**
- * The order in which a queue object works: group commit. Work that arrives while a commit is on its way to disk gathers
- * in one group, which is done and committed together.
+ * Orders the work of a queue object by group commit: work that arrives while a commit is on its way to disk gathers in
+ * one group, which is done and committed together.
  *
- * Submissions of programs wait apart, and each group takes a bounded part of them: frames of workers and calls of people
- * go with the next group, however much is submitted.
+ * Submissions of programs wait apart, and each group takes a bounded part of them: frames of workers and calls of
+ * people go with the next group, however much is submitted.
  *
- * Effects that leave the object are deferred to the end of the group: all frames for one peer go in one message.
+ * Effects that leave the object are deferred to the end of the group, so that all frames for one peer go in one
+ * message.
  *
- * Work that throws leaves wrong rows and wrong memory behind. A transaction around each group could undo the rows, at an
- * eighth of the time of a stored job, since it copies every page that is written. So the object is reset at once, before
- * anything is committed, and all callers ask again; the caller of that work gets the error then.
+ * Work that throws leaves wrong rows and wrong memory behind. A transaction around each group could undo the rows, but
+ * takes an eighth of the time of a stored job, since it copies every page that is written. So the object is reset at
+ * once, before anything is committed, and all callers ask again; the caller of the work that threw gets the error then.
  */
 export class Commits {
   readonly #ports: CommitPorts;
   #group: Work[] = [];
   readonly #submissions: Submission[] = [];
   #gathers = false;
-  /** Effects of the group at work; null between groups. */
+  /** Effects that the group at work has deferred; null between groups. */
   #deferred: (() => void)[] | null = null;
   #hasFailed = false;
 
@@ -62,13 +63,13 @@ export class Commits {
 
   /**
    * Does the work together with whatever else arrives until nothing more does: one commit for all of it.
-   * @param call whose caller asks again after a reset; null: no caller is told an error
+   * @param call the call whose caller asks again after a reset; null if no caller is told an error
    */
   together<T>(work: () => T, call: CallName | null = null): Promise<T> {
     return this.#enqueue(call, (rest) => this.#group.push({ ...rest, run: work }));
   }
 
-  /** The same for what a program submits: when its turn comes. */
+  /** Does the work of a program's submission when its turn comes, in a commit that it may share. */
   submission<T>(jobs: number, work: () => T, call: CallName): Promise<T> {
     return this.#enqueue(call, (rest) => this.#submissions.push({ ...rest, run: work, jobs }));
   }
@@ -82,7 +83,7 @@ export class Commits {
     });
   }
 
-  /** Work waits for its group: later work may not overtake it. */
+  /** Whether work waits for its group, so that later work may not overtake it. */
   get isGathering(): boolean {
     return this.#group.length > 0;
   }
@@ -97,7 +98,7 @@ export class Commits {
     });
   }
 
-  /** Asks at once, for an answer that may come later. @param call as in `together` */
+  /** Does work at once whose answer may come later. @param call as in `together` */
   answered<T>(call: CallName | null, ask: (answer: (value: T) => void) => void): Promise<T> {
     return new Promise((resolve, reject) => {
       const answer = (value: T) => this.defer(() => resolve(value));
@@ -105,7 +106,7 @@ export class Commits {
     });
   }
 
-  /** Does something that leaves the object, once the group at work is done. */
+  /** Defers an effect that leaves the object until the group at work is done. */
   defer(effect: () => void): void {
     if (this.#deferred) this.#deferred.push(effect);
     else effect();
@@ -113,7 +114,7 @@ export class Commits {
 
   async #gather(): Promise<void> {
     this.#gathers = true;
-    // Where it fails, what has come so far is done without the rest.
+    // If the wait fails, the work that has come so far is done without the rest.
     await this.#ports.gathered().catch(() => {});
     const group = [...this.#group, ...this.#someSubmissions()];
     this.#group = [];

@@ -6,25 +6,25 @@ import type { RelayCalls } from '../../relay/calls.ts';
 import type { QueueSettingBindings } from '../../settings/queue-settings.ts';
 import type { RelayMetrics } from '../rpc.ts';
 
-/** Whom the object asks. */
+/** The other objects that the queue object asks. */
 export interface Asks {
   fleet(queueId: string): Pick<CallsOf<FleetObject>, 'record'>;
   files(queueId: string): JobFileCalls;
   relay(queueId: string, workerId: string): RelayCalls;
 }
 
-/** What the object needs beside its host. */
+/** What the queue object needs beside its host. */
 export interface QueueEnv {
   settings: QueueObjectSettings;
   objects: Asks;
-  /** How webhooks leave. */
+  /** Posts webhooks. */
   post: Post;
-  /** Of all relays of this queue id; left out: the host does not know them. */
+  /** Returns the metrics of all relays of this queue id; left out if the host does not know them. */
   relayMetrics?(): RelayMetrics;
 }
 
-/** Settings the object reads. */
+/** The settings that the queue object reads. */
 export interface QueueObjectSettings extends QueueSettingBindings {
-  /** Key of the MACs in the addresses of payloads and results. */
+  /** The key of the MACs in the addresses of payloads and results. */
   FILE_KEY_SECRET?: string;
 }

@@ -2,46 +2,46 @@ import type { FleetEvent, PoolStart, QueueShare, RecordAnswer } from '../../flee
 import type { RequestRecord } from '../../protocol/index.ts';
 import { ShareChanges } from './share-changes.ts';
 
-/** The first event after a quiet second waits this long for others to share its call, ms; viewers notice no delay. */
+/** The first event after a quiet second waits this many ms for others to share its call; viewers notice no delay. */
 const SEND_AFTER_MS = 100;
-/** Between two calls, ms. */
+/** The pause between two calls, ms. */
 const PAUSE_MS = 1000;
-/** In one call, which carries 32 MiB. */
+/** The most events in one call, which carries 32 MiB. */
 const EVENTS_A_CALL = 200;
-/** Kept while the fleet object cannot be reached; beyond it the oldest go. */
+/** The most events kept while the fleet object cannot be reached; beyond this number the oldest are dropped. */
 const MOST_EVENTS = 2000;
-/** The same of requests that have ended. */
+/** The most ended requests kept meanwhile, likewise. */
 const MOST_ENDED = 20_000;
 
 export interface FleetReportPorts {
   send(events: FleetEvent[], share: QueueShare | undefined, ended: RequestRecord[]): Promise<RecordAnswer>;
-  /** All of the queue's numbers as they are now. */
+  /** Returns all of the queue's numbers as they are now. */
   share(): QueueShare;
-  /** Requests that have ended since it was last asked. */
+  /** Takes the requests that have ended since the last call. */
   takeEnded(): RequestRecord[];
-  /** Callers wait for a worker to be started, or none is started: the answer is worth a call that tells nothing. */
+  /** Whether callers wait for a worker's start, or starts have stopped: the answer is worth a call without news. */
   awaitsStart(): boolean;
-  /** What is answered of starts. */
+  /** Takes the starts that the fleet object answers with. */
   hearStarts(starts: PoolStart[]): void;
-  /** Runs something later, ms. */
+  /** Runs something after `ms`. */
   after(ms: number, run: () => void): void;
-  /** Called at the first call that fails, not again before one works. */
+  /** Is called with the first call that fails, and not again before one works. */
   failed(error: unknown): void;
 }
 
 /**
- * What the queue tells its fleet object: events in order, with what has changed of its numbers and the requests that
- * have ended; at most one call a second, and sent again when a call fails.
- * Nothing waits for it but who reads the fleet.
+ * Reports to the queue's fleet object: events in order, with what has changed of the queue's numbers and the requests
+ * that have ended. It makes at most one call a second, and reports again when a call fails. Only readers of the fleet
+ * wait for it.
  */
 export class FleetReport {
   readonly #ports: FleetReportPorts;
   readonly #changes = new ShareChanges();
   #events: FleetEvent[] = [];
   #ended: RequestRecord[] = [];
-  /** A call is planned, or the pause after one is not over. */
+  /** Whether a call is planned, or the pause after one is not over. */
   #isPlanned = false;
-  /** Something came since the last planned call. */
+  /** Whether something came since the last planned call. */
   #isDue = false;
   #isFailing = false;
   #sending: Promise<void> = Promise.resolve();
@@ -55,23 +55,23 @@ export class FleetReport {
     this.#plan();
   }
 
-  /** Numbers may have changed. */
+  /** Plans a call, since numbers may have changed. */
   changed(): void {
     this.#plan();
   }
 
-  /** The fleet object has lost the numbers that it was told: it is told all of them next. */
+  /** Makes the next call report all numbers, since the fleet object has lost those that it was told. */
   forget(): void {
     this.#changes.forget();
   }
 
-  /** Sends what is waiting at once; done when the fleet object has heard of all that was told so far, or did not answer. */
+  /** Sends what is waiting at once; resolves when the fleet object has all that was told so far, or did not answer. */
   flush(): Promise<void> {
     this.#sending = this.#sending.then(() => this.#send());
     return this.#sending;
   }
 
-  /** Soon after a quiet second, else when the second since the last call is over. */
+  /** Plans a call: soon after a quiet second, else when the second since the last call is over. */
   #plan(): void {
     this.#isDue = true;
     if (this.#isPlanned) return;

@@ -13,7 +13,7 @@ export class Hearing {
   readonly #queue: Queue;
   readonly #commits: Commits;
   readonly #longResults: LongResults;
-  /** The messages of connections that brought a long result, while its file is written. */
+  /** Resolves, for each connection that brought a long result, when its last message is taken; by connection id. */
   readonly #busy = new Map<string, Promise<void>>();
 
   constructor(queue: Queue, commits: Commits, longResults: LongResults) {
@@ -22,11 +22,11 @@ export class Hearing {
     this.#longResults = longResults;
   }
 
-  /** @param text of one message of the control socket */
+  /** Takes a message of a control socket. @param text the message, with one or more frames */
   async hear(connection: Connection, text: string): Promise<void> {
     const frames = parseFrames(WorkerFrame, text, 'result');
     const busy = this.#busy.get(connection.id);
-    // A short message holds no long result.
+    // A short message holds no long result, so it is taken at once.
     if (!busy && text.length <= limits.ROW_RESULT_CHARACTERS) return this.#take(connection, frames);
     const hearing = (async () => {
       await busy?.catch(() => {});

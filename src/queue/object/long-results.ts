@@ -4,7 +4,7 @@ import { type JobFileCalls, putJobFile } from '../../files/put-job-file.ts';
 import { type JobResult, limits, type Parsed, type WorkerFrame, writeJson } from '../../protocol/index.ts';
 
 interface LongResultPorts {
-  /** A stub that failed once stays broken. */
+  /** Returns a stub, a new one for each try: a stub that failed once stays broken. */
   files(): JobFileCalls;
   log: Log;
 }
@@ -17,14 +17,14 @@ export class LongResults {
     this.#ports = ports;
   }
 
-  /** The settlement with such a result; null: the frame is none. */
+  /** Returns the frame's settlement if its result is too long for a row, else null. */
   in(frame: Parsed<WorkerFrame>): JobResult | null {
     if (!frame.ok || frame.value.type !== 'job_result') return null;
     const { value } = frame;
     return writeJson(value.result).length > limits.ROW_RESULT_CHARACTERS ? value : null;
   }
 
-  /** @returns the file that holds it now; null: it could not be stored, and stays in the frame */
+  /** Puts a result into a file. @returns the file's id; null if it could not be stored, and stays in the frame */
   async put({ job_id, result }: JobResult): Promise<string | null> {
     const id = `result-${crypto.randomUUID()}`;
     const bytes = new TextEncoder().encode(writeJson(result));

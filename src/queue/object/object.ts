@@ -37,13 +37,13 @@ import { WebhookSender } from './webhook-sender.ts';
 type Commands = typeof COMMANDS;
 type Settings = ConstructorParameters<typeof Queue>[1];
 
-/** The class makes methods of tables of calls. */
+/** A base class whose methods the tables of calls become. */
 const Exposing = class {} as new () => ExposedCalls;
 
 /**
- * The object around the rules of a queue: hands them storage, sockets, alarm and clock of its host, and shares commits
- * (commits.ts); the host holds every reply and frame back until the commit is on disk. Its methods are what others may ask
- * of a queue: arguments and answers are plain data, and mistakes of callers are answers, not exceptions.
+ * The object around the rules of a queue. It hands them storage, sockets, alarm and clock of its host, and shares
+ * commits (commits.ts); the host holds every reply and frame back until the commit is on disk. Its methods are what
+ * others may ask of a queue: arguments and answers are plain data, and mistakes of callers are answers, not exceptions.
  */
 export class QueueObject extends Exposing implements HostedObject<WorkerDial, KeptOfWorker> {
   static {
@@ -73,7 +73,7 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
   readonly #hearing: Hearing;
   readonly #fleet: FleetReport;
   readonly #webhooks: WebhookSender;
-  /** For all that only memory knows of. */
+  /** The timer for all that only memory knows of. */
   readonly #timer: Timer;
 
   static async create(host: ObjectHost<KeptOfWorker>, env: QueueEnv): Promise<QueueObject> {
@@ -141,7 +141,7 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
     if (heard !== null) await this.#hearing.hear(heard.connection, heard.text);
   }
 
-  /** The rules hear of it once they have taken all that the worker has sent. */
+  /** Tells the rules that a socket closed, once they have taken all that its worker has sent. */
   async closed(socket: HostSocket<KeptOfWorker>): Promise<void> {
     const connection = this.#sockets.connection(socket);
     await this.#hearing.heard(connection);
@@ -153,7 +153,7 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
       this.#queue.onAlarm(setFor);
       return this.#queue.webhooks.take();
     });
-    // Not awaited: no lease expires while the alarm runs.
+    // The sending is not awaited, since no lease expires while the alarm runs.
     this.#host.background(this.#webhooks.send(webhooks));
   }
 
@@ -163,21 +163,21 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
 
   /** Asks for a worker for a caller that waits. The payload is not read after the call has been answered. */
   async request(job: WaitingRequest): Promise<RequestAnswer | Unserved> {
-    // Without a commit: a dispatch writes nothing, and the caller waits for its first token.
+    // No commit is made: a dispatch writes nothing, and the caller waits for its first token.
     const said = await this.#commits.answered<RequestAnswer | Unserved>(`request ${job.job_id}`, (answer) =>
       this.#queue.do('request', job, answer),
     );
-    // The gateway asks the fleet object next.
+    // The gateway asks the fleet object next, so that object must have heard all news.
     if (isUnserved(said)) await this.#fleet.flush();
     return said;
   }
 
-  /** Persisted jobs, all in one commit; answers stand in the order of the jobs. */
+  /** Stores jobs, all in one commit; answers stand in the order of the jobs. */
   submit(jobs: SubmitJob[]): Promise<(SubmitAnswer | Unserved)[]> {
     return this.#submission(jobs, (ids) => this.#queue.submit(jobs, ids));
   }
 
-  /** The same for a listener, which hears when they settle (`nextSettled`). */
+  /** Stores jobs for a listener, which hears when they settle (`nextSettled`). */
   submitAndListen(jobs: SubmitJob[], listener: string): Promise<(HeardAnswer | Unserved)[]> {
     return this.#submission(jobs, (ids) => this.#queue.do('submitAndListen', jobs, ids, listener));
   }
@@ -186,7 +186,7 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
     const ids = jobs.map(({ id }) => id ?? newJobId());
     const call = `submit ${jobs.map(({ id }) => id).join()}`;
     const answers = await this.#commits.submission(jobs.length, () => submit(ids), call);
-    // The gateway asks the fleet object next.
+    // The gateway asks the fleet object next, so that object must have heard all news.
     if (answers.some(isUnserved)) await this.#fleet.flush();
     return answers;
   }
@@ -202,7 +202,7 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
     return this.#command('cordon', workerIds).finally(() => this.#fleet.flush());
   }
 
-  /** Returns all its numbers, for machines. */
+  /** Returns all numbers of the queue, for machines. */
   async metrics(): Promise<QueueMetrics> {
     return {
       ...this.#queue.read('metrics'),
@@ -219,7 +219,7 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
       this.#sockets.connection(socket).close(CLOSE.restarting, 'queue restarting');
   }
 
-  /** A command in the next commit. */
+  /** Runs a command in the next commit. */
   #command<Name extends keyof Commands>(
     name: Name,
     ...asked: Asked<Commands[Name]>

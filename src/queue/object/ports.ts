@@ -6,17 +6,17 @@ import type { KeptOfWorker } from './sockets.ts';
 interface PortParts extends Pick<Ports, 'tellFleet'> {
   objects: Pick<Asks, 'relay'>;
   connection(socket: HostSocket<KeptOfWorker>): Connection;
-  /** Does something that leaves the object once the work that asks for it is through. */
+  /** Does something that leaves the object, once the work that wants it is done. */
   defer(effect: () => void): void;
 }
 
-/** The ports of the rules, made of the host. */
+/** Makes the ports of the rules from the host. */
 export function portsOf(
   host: ObjectHost<KeptOfWorker>,
   { objects, connection, defer, tellFleet }: PortParts,
 ): Ports {
   const relayOf = (workerId: string) => objects.relay(host.queueId, workerId);
-  /** A relay that cannot be reached has lost its streams. */
+  /** Asks a relay, whose failure is ignored: a relay that cannot be reached has lost its streams. */
   const tell = (ask: () => Promise<void>) => defer(() => host.background(ask().catch(() => {})));
   return {
     sql: host.sql,
@@ -39,7 +39,7 @@ export function portsOf(
   };
 }
 
-/** Drawn in advance: a stored job takes eight numbers, and a call for one costs as much as a call for many. */
+/** Returns random numbers drawn in advance: a stored job takes eight, and drawing one costs as much as drawing many. */
 function randomNumbers(): () => number {
   const words = new Uint32Array(256);
   let left = 0;

@@ -2,7 +2,7 @@ import type { ObjectHost } from '../../durable/host.ts';
 import type { Asks } from './env.ts';
 import { FleetReport, type FleetReportPorts } from './fleet-report.ts';
 
-/** Reports to the fleet object of this queue id. */
+/** Makes the report to the fleet object of this queue id. */
 export function reportToFleet(
   host: Pick<ObjectHost, 'queueId' | 'after' | 'log'>,
   objects: Pick<Asks, 'fleet'>,

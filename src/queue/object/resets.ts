@@ -4,17 +4,17 @@ import type { CallName } from './commits.ts';
 const AFTER_ERROR = 'the queue starts again after an error';
 
 /**
- * A call for which an object was reset is refused for so long, ms: its caller hears why, and a program that repeats it
+ * A call for which an object was reset is refused for this many ms: its caller hears why, and a program that repeats it
  * each second does not reset the object each second.
  */
 const REFUSED_MS = 30_000;
-/** Such calls that are remembered. */
+/** The most failed calls that are remembered. */
 const MOST_FAILURES = 100;
 
-/** The failures by queue id and call, oldest first: the memory of a process outlives its objects. */
+/** Failures by queue id and call, oldest first. They are global, since the memory of a process outlives its objects. */
 const failures = new Map<string, { message: string; at: number }>();
 
-/** How a queue object ends itself where its work throws: it loses memory and connections and keeps its tables. */
+/** Ends a queue object whose work threw: the object loses memory and connections and keeps its tables. */
 export class Resets {
   readonly #host: Pick<ObjectHost, 'queueId' | 'now' | 'restart' | 'log'>;
 
@@ -23,9 +23,10 @@ export class Resets {
   }
 
   /**
-   * Only a reset makes memory, disk and workers agree again: workers redial and list what they hold. It is immediate, so
-   * nothing written since the last commit is committed. Callers are not told why, and ask again.
-   * @param call that was the error; null: no caller is told
+   * Resets the object, which alone makes memory, disk and workers agree again: workers redial and list what they hold.
+   * The reset is immediate, so nothing written since the last commit is committed. Callers are not told why, and ask
+   * again.
+   * @param call the call that threw; null if no caller is told
    */
   afterError(error: unknown, call: CallName | null): void {
     const { message = String(error), stack = String(error) } = error as Partial<Error>;
@@ -40,7 +41,7 @@ export class Resets {
     this.#host.restart(AFTER_ERROR);
   }
 
-  /** The error for which this very call had the object reset a moment ago; null: it did not. */
+  /** Returns the error for which this very call had the object reset a moment ago; null if it did not. */
   failureOf(call: CallName): Error | null {
     const failure = failures.size > 0 ? failures.get(this.#keyOf(call)) : undefined;
     if (failure === undefined || this.#host.now() - failure.at > REFUSED_MS) return null;

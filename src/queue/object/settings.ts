@@ -3,7 +3,7 @@ import { settingsFromBindings } from '../../settings/queue-settings.ts';
 import type { Queue } from '../queue.ts';
 import type { QueueObjectSettings } from './env.ts';
 
-/** The settings of the queue with this id, read from the bindings. */
+/** Reads the settings of the queue with this id from the bindings. */
 export async function givenSettings(
   settings: QueueObjectSettings,
   queue_id: string,

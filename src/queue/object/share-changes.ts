@@ -1,15 +1,15 @@
 import type { QueueShare } from '../../fleet/rpc.ts';
 
-/** What the fleet object has been told of the queue's numbers, so that it is told only of changes. */
+/** The numbers that the fleet object has been told of the queue, so that it is told only of changes. */
 export class ShareChanges {
-  /** JSON by id; null: nobody knows, and the next share is whole. */
+  /** The told numbers, as JSON by id; null if they are not known, so that the next share is whole. */
   #told: { sessions: Map<string, string>; pools: Map<string, string> } | null = null;
 
   /**
-   * What of the share is new, and told from now on: after a call that fails `forget` is due, since the fleet object may
-   * have taken it or not.
+   * Returns what of the share is new, which counts as told from now on: after a call that fails `forget` is due, since
+   * the fleet object may or may not have taken it.
    * @param share a whole one
-   * @returns undefined: nothing
+   * @returns undefined if nothing is new
    */
   of(share: QueueShare): QueueShare | undefined {
     const before = this.#told;
@@ -28,7 +28,7 @@ export class ShareChanges {
     return { at: share.at, full: false, sessions, gone, pools };
   }
 
-  /** The fleet object has lost it, or may not have been told. */
+  /** Forgets what was told, since the fleet object has lost it or may not have got it. */
   forget(): void {
     this.#told = null;
   }

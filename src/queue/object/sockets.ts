@@ -16,7 +16,9 @@ export class Sockets {
   readonly #host: Pick<ObjectHost, 'now'>;
   readonly #defer: (effect: () => void) => void;
   readonly #connections = new WeakMap<Socket, Connection>();
-  /** Epoch ms of the last frame; the host answers pings without waking this object, and counts them. */
+  /**
+   * When each socket's last frame came, epoch ms; the host answers pings without waking this object, and counts them.
+   */
   readonly #heardAt = new WeakMap<Socket, number>();
 
   /** @param defer holds frames back until the commit that they report is on disk (commits.ts) */
@@ -63,7 +65,9 @@ export class Sockets {
     return connection;
   }
 
-  /** After a hibernation only the host still knows when it last heard the peer, by its pings. */
+  /**
+   * Returns when the peer was last heard, epoch ms; after a hibernation only the host still knows, by the peer's pings.
+   */
   #lastHeardMs(socket: Socket): number {
     const heardAt = Math.max(socket.pingedAt(), this.#heardAt.get(socket) ?? 0);
     return heardAt || (socket.load().session?.connected_at ?? 0);
@@ -74,7 +78,7 @@ export class Sockets {
 class Said {
   readonly #socket: Socket;
   readonly #defer: (effect: () => void) => void;
-  /** Texts to which more may be added. */
+  /** The texts of the next message, while more may be added; else null. */
   #open: string[] | null = null;
   takesSeveral: boolean;
 
@@ -86,7 +90,7 @@ class Said {
 
   send(frame: string | Uint8Array<ArrayBuffer>): void {
     if (typeof frame !== 'string' || !this.takesSeveral) {
-      // Later texts must not overtake it.
+      // Later texts must not overtake this frame, so they begin a new message.
       this.#open = null;
       this.#defer(() => this.#socket.send(frame));
     } else if (this.#open) this.#open.push(frame);

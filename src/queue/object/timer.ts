@@ -1,30 +1,33 @@
-/** What a timer counts on. */
+/** The clocks that a timer counts on. */
 export interface TimerClock {
-  /** Epoch ms by the wall clock. */
+  /** Returns epoch ms by the wall clock. */
   now(): number;
-  /** Runs it once, `ms` from now by a clock that nobody sets. @returns takes it back */
+  /** Runs `run` once, `ms` from now by a clock that nobody sets. @returns what cancels it */
   after(ms: number, run: () => void): () => void;
 }
 
-/** Later than this, ms, a timer is not for want of a free core: the wall clock was set forward. */
+/** A timer later than this many ms is not late for want of a free core: the wall clock was set forward. */
 const LATE_MS = 1000;
 
 /**
- * One timer, moved forward when something is due earlier. It does not come earlier by itself when the wall clock is set
- * forward, and all that is due later would wait for it: so it is set anew then.
+ * One timer, moved forward when something is due earlier. When the wall clock is set forward it does not fire earlier
+ * by itself, and all that is due later would wait for it, so it is set anew.
  */
 export class Timer {
   readonly #run: (at: number) => void;
   readonly #clock: TimerClock;
   #set: { at: number; firesAt: number; cancel: () => void } | null = null;
 
-  /** @param run told when it was due, epoch ms */
+  /** @param run is told when it was due, epoch ms */
   constructor(run: (at: number) => void, clock: TimerClock) {
     this.#run = run;
     this.#clock = clock;
   }
 
-  /** To be called after every event. @param at epoch ms; null: nothing is due, and the timer stays as it is */
+  /**
+   * Sets the timer; to be called after every event.
+   * @param at epoch ms; null if nothing is due, which leaves the timer as it is
+   */
   arm(at: number | null): void {
     if (at === null) return;
     const now = this.#clock.now();

@@ -5,12 +5,12 @@ import { webhookKey, webhookProblem, webhookReach } from '../../settings/webhook
 import type { Queue } from '../queue.ts';
 import type { Webhook } from '../store/webhooks-table.ts';
 
-/** The receiver wants no more posts: https://www.standardwebhooks.com. */
+/** The status by which a receiver wants no more posts: https://www.standardwebhooks.com. */
 const GONE = 410;
 
 interface WebhookSenderPorts {
   queue: Queue;
-  /** Runs what writes and commits it. */
+  /** Runs work that writes, and commits it. */
   commit<T>(work: () => T): Promise<T>;
   post: Post;
   host: Pick<ObjectHost, 'now' | 'log'>;
@@ -48,7 +48,7 @@ export class WebhookSender {
         problem === null ? queue.webhooks.done(webhook) : queue.webhooks.failed(webhook, problem),
       );
     } catch (error) {
-      // The object restarts, and posts it once more.
+      // The object restarts, and posts the webhook once more.
       host.log('warn', 'a webhook could not be noted as sent', {
         job_id: webhook.job_id,
         error: String(error),
@@ -56,7 +56,7 @@ export class WebhookSender {
     }
   }
 
-  /** @returns why the receiver did not take it; null: it did, or wants no more of it */
+  /** Posts once. @returns why the receiver did not take it; null if it did, or wants no more posts */
   async #post({ id, url }: Webhook, body: string): Promise<string | null> {
     const { WEBHOOK_HOSTS: hosts = '', WEBHOOK_SECRET: secret = '' } = this.#settings;
     const { post, host } = this.#ports;
@@ -76,7 +76,7 @@ export class WebhookSender {
   }
 }
 
-/** HMAC-SHA256 in base64. */
+/** Returns the HMAC-SHA256 in base64. */
 async function hmac(key: Uint8Array<ArrayBuffer>, text: string): Promise<string> {
   const algorithm = { name: 'HMAC', hash: 'SHA-256' };
   const imported = await crypto.subtle.importKey('raw', key, algorithm, false, ['sign']);
