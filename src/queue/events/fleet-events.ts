@@ -20,7 +20,7 @@ export function tellDisconnected(core: Core, worker: Worker, reason: string): vo
   core.tellFleet({ kind: 'disconnected', ...about(worker, core.now()), reason });
 }
 
-/** Returns how often the fleet object hears that a worker is still connected, ms: before it would forget the worker. */
+/** Returns how often a connected worker is reported to the fleet object, ms: before that would forget the worker. */
 export function stillConnectedMs(core: Core): number {
   return Math.min(core.settings.retention_seconds, limits.MODEL_KNOWN_SECONDS) * 500;
 }

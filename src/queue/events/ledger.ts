@@ -9,7 +9,7 @@ import type { JobEvent, JobStep } from './event.ts';
 /**
  * What happened to each stored job, step by step: why it ran twice, where its time went.
  *
- * The job's row tells its submission, its newest attempt and its end. The table `ledger` holds what the row does not,
+ * The job's row has its submission, its newest attempt and its end. The table `ledger` holds what the row does not,
  * written in the commit of the command that takes the step. A job that runs through without a hitch has no row there:
  * three rows for each job would cost a quarter of the queue's rate (measured).
  */

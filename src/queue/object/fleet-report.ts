@@ -60,12 +60,12 @@ export class FleetReport {
     this.#plan();
   }
 
-  /** Makes the next call report all numbers, since the fleet object has lost those that it was told. */
+  /** Makes the next call report all numbers, since the fleet object has lost those reported before. */
   forget(): void {
     this.#changes.forget();
   }
 
-  /** Sends what is waiting at once; resolves when the fleet object has all that was told so far, or did not answer. */
+  /** Sends what is waiting at once; resolves when the fleet object has all reported so far, or did not answer. */
   flush(): Promise<void> {
     this.#sending = this.#sending.then(() => this.#send());
     return this.#sending;

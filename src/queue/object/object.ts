@@ -177,7 +177,7 @@ export class QueueObject extends Exposing implements HostedObject<WorkerDial, Ke
     return this.#submission(jobs, (ids) => this.#queue.submit(jobs, ids));
   }
 
-  /** Stores jobs for a listener, which hears when they settle (`nextSettled`). */
+  /** Stores jobs for a listener, which is told when they settle (`nextSettled`). */
   submitAndListen(jobs: SubmitJob[], listener: string): Promise<(HeardAnswer | Unserved)[]> {
     return this.#submission(jobs, (ids) => this.#queue.do('submitAndListen', jobs, ids, listener));
   }

@@ -1,13 +1,13 @@
 import type { QueueShare } from '../../fleet/rpc.ts';
 
-/** The numbers that the fleet object has been told of the queue, so that it is told only of changes. */
+/** The queue's numbers as reported to the fleet object, so that only changes are reported. */
 export class ShareChanges {
-  /** The told numbers, as JSON by id; null if they are not known, so that the next share is whole. */
+  /** The reported numbers, as JSON by id; null if they are not known, so that the next share is whole. */
   #told: { sessions: Map<string, string>; pools: Map<string, string> } | null = null;
 
   /**
-   * Returns what of the share is new, which counts as told from now on: after a call that fails `forget` is due, since
-   * the fleet object may or may not have taken it.
+   * Returns what of the share is new, which counts as reported from now on: after a call that fails `forget` is due,
+   * since the fleet object may or may not have taken it.
    * @param share a whole one
    * @returns undefined if nothing is new
    */
@@ -28,7 +28,7 @@ export class ShareChanges {
     return { at: share.at, full: false, sessions, gone, pools };
   }
 
-  /** Forgets what was told, since the fleet object has lost it or may not have got it. */
+  /** Forgets what was reported, since the fleet object has lost it or may not have got it. */
   forget(): void {
     this.#told = null;
   }

@@ -12,7 +12,7 @@ import type { ORPHANED } from '../store/leases-table.ts';
  */
 export type Job = StoredJob | WaitingJob;
 
-/** What a job may cost, as far as its caller's request tells; its row keeps it as JSON. */
+/** What a job may cost, as far as its caller's request shows; its row stores it as JSON. */
 export interface Cost {
   /** The model that the job names; null if it names none. */
   model: string | null;
@@ -43,7 +43,7 @@ export interface WaitingJob {
   request_id: string | null;
   job_type: string;
   route: string;
-  /** The payload as bytes, which lie outside V8's heap: strings would fill that heap, whose limit no machine raises. */
+  /** The payload as bytes, outside V8's heap: the heap's limit is the same on any machine, and strings would fill it. */
   payload: Uint8Array<ArrayBuffer>;
   /** The model that the job waits for; null for any. */
   model: string | null;
@@ -60,7 +60,7 @@ export interface WaitingJob {
   readonly attempt_errors: '[]';
   fence_token: number;
   worker_id: string | null;
-  /** When the gateway last asked for the job, epoch ms. */
+  /** When the gateway last requested the job, epoch ms. */
   created_at: number;
   /** When the caller's request came, epoch ms: before `created_at` if the gateway asks again. */
   submitted_at: number;
@@ -80,7 +80,7 @@ export interface WaitingJob {
   waits_for_start: boolean;
   /** Whether the limits of waiting jobs admitted the job. */
   is_admitted: boolean;
-  /** Whether the gateway asked for the job before, or it was released; it is counted once. */
+  /** Whether the gateway requested the job before, or it was released; it is counted once. */
   is_repeat: boolean;
   /** What the job may cost; null if its token has no limits. */
   cost: Cost | null;

@@ -23,14 +23,14 @@ interface LetIn {
   token_name: string;
   tenant: string;
   weighed: Weighed;
-  /** When the request was admitted, epoch ms; null for a stored job, whose row tells that it is counted. */
+  /** When the request was admitted, epoch ms; null for a stored job, whose row shows that it is counted. */
   at: number | null;
 }
 
 /**
  * Keeps what tokens with limits have used and may use, and the same of tenants where a token has a budget of its
  * tenant. What is used, and the counted requests that go on, are written together with the usage that they come from
- * (UsageBook). Rows tell which stored jobs are admitted, and workers tell which requests from before a restart they
+ * (UsageBook). Rows show which stored jobs are admitted, and workers report which requests from before a restart they
  * run.
  */
 export class LimitAccounts {

@@ -2,7 +2,7 @@ import type { Timing } from '../../protocol/index.ts';
 import type { StoredJob } from '../store/jobs-table.ts';
 import type { Job, WaitingJob } from './job.ts';
 
-/** Returns when the caller asked for the job, epoch ms: the first time, however often the gateway asks again. */
+/** Returns when the caller requested the job, epoch ms: the first time, however often the gateway asks again. */
 export function submittedAt(job: Job): number {
   return job.mode === 'stored' ? job.created_at : job.submitted_at;
 }

@@ -12,7 +12,7 @@ import { WriteBehind } from './write-behind.ts';
 
 /** The most attempts remembered while their usage cannot be written. */
 const MOST_UNWRITTEN = 10_000;
-/** Models told apart of one pool, in one life of the object: some engines repeat whatever name a request has. */
+/** The most models of a pool told apart in one life of the object: some engines repeat any name that a request has. */
 const MODELS_A_POOL = 64;
 const OTHER_MODEL = 'other';
 /** The most attempts given up that are remembered, since their workers may report again. */
@@ -85,7 +85,7 @@ export class UsageBook extends WriteBehind {
     if (fence !== null) this.#fences.add(fence);
   }
 
-  /** Whether what this attempt used is counted. Called only where nothing else tells that it cannot be. */
+  /** Whether what this attempt used is counted. Called only where nothing else rules it out. */
   isCounted(fence: number): boolean {
     return this.#fences.has(fence) || wasCounted(this.ports.sql, fence);
   }

@@ -76,7 +76,7 @@ export class Workers {
     if (!this.#cordon.has(worker_id)) this.#away.set(worker_id, { serving, worker: null, until });
   }
 
-  /** Gives every worker that may reconnect at least until then. @param until epoch ms */
+  /** Gives every worker that may reconnect time until then at least. @param until epoch ms */
   postponeReturns(until: number): void {
     for (const away of this.#away.values()) away.until = Math.max(away.until, until);
   }

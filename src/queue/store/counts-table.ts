@@ -4,7 +4,7 @@ import { rows } from './rows.ts';
 /** The row with what happened to the jobs of one pool. */
 export interface CountsRow {
   config_id: string;
-  /** JSON of PoolCounts */
+  /** The pool's counts, JSON of PoolCounts. */
   counts: string;
   /** When the counts last changed, epoch ms. */
   changed_at: number;

@@ -45,7 +45,7 @@ export interface StoredJob {
   tenant: string | null;
   /** The name of the token that submitted the job; null where no tokens are configured. */
   token_name: string | null;
-  /** The weight of that token: the larger it is, the less its tenant is charged for the job (docs/sharing.md). */
+  /** The submitting token's weight: the larger it is, the less its tenant is charged for the job (docs/sharing.md). */
   weight: number;
   /** 1 if a relay carries the answer too, while it is made. */
   stream: 0 | 1;

@@ -3,7 +3,7 @@ import { COLUMNS, type StoredJob } from './jobs-table.ts';
 import type { Sql } from './ports.ts';
 import { rows } from './rows.ts';
 
-/** What an index tells of a job, without a look at its row. */
+/** What an index holds of a job, without a look at its row. */
 export interface Looked {
   /** The job's id; empty where jobs are not in the order of their ids, since other indexes do not hold it. */
   id: string;
@@ -15,7 +15,7 @@ type Indexed = Looked & Pick<JobFilter, 'config_id' | 'tenant' | 'job_type'>;
 
 /** The jobs that were looked at, in the requested order. */
 export interface Look {
-  /** The jobs that pass the filter, as far as the index tells. */
+  /** The jobs that pass the filter, as far as the index shows. */
   found: Looked[];
   /** The job that was looked at last; null if there are no more. */
   last: Looked | null;

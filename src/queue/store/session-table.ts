@@ -81,7 +81,7 @@ export function touchSession(sql: Sql, workerId: string, now: number): void {
   sql.exec(`UPDATE sessions SET heard_at = ? WHERE worker_id = ?`, now, workerId);
 }
 
-/** Returns the id of the process that last registered as this worker; null if none did, or it told no id. */
+/** Returns the id of the process that last registered as this worker; null if none did, or it reported no id. */
 export function findBootId(sql: Sql, workerId: string): string | null {
   const row = sql.exec(`SELECT boot_id FROM sessions WHERE worker_id = ?`, workerId)[0];
   return (row?.boot_id ?? null) as string | null;

@@ -4,7 +4,7 @@ import { row } from './rows.ts';
 
 /** Statements on the times that rows hold, for when the queue stood still or its clock is set back. All in epoch ms. */
 
-/** Stores until when the queue lived, where nothing else that is stored tells better. @param at epoch ms */
+/** Stores until when the queue lived, since nothing else that is stored shows it as well. @param at epoch ms */
 export function rememberTime(sql: Sql, at: number): void {
   sql.exec(`INSERT OR REPLACE INTO meta (key, value) VALUES ('latest_time', ?)`, at);
 }
