@@ -15,7 +15,7 @@ const SINKS: readonly ((core: Core, event: JobEvent) => void)[] = [
   toRequests,
 ];
 
-/** Tells ledgers, log, counts and request records what happened to a job; all of them learn of it here. */
+/** Passes what happened to a job on to ledgers, log, counts and request records, which all learn of it here. */
 export function emit(
   core: Core,
   job: Job,

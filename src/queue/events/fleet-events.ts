@@ -35,8 +35,8 @@ export function tellStillConnected(core: Core): void {
 }
 
 /**
- * Ends, at the start of the object, sessions whose sockets went unseen with an earlier process. Their workers dial
- * again in a moment, and callers wait for them as for any that lost its connection.
+ * Ends, when the object starts, sessions whose sockets went with an earlier process, which saw no end of them. Their
+ * workers dial again in a moment, and callers wait for them as for any that lost its connection.
  */
 export function endLostSessions(core: Core): void {
   const now = core.now();

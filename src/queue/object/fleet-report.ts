@@ -10,7 +10,7 @@ const PAUSE_MS = 1000;
 const EVENTS_A_CALL = 200;
 /** The most events kept while the fleet object cannot be reached; beyond this number the oldest are dropped. */
 const MOST_EVENTS = 2000;
-/** The most ended requests kept meanwhile, likewise. */
+/** The most ended requests kept while the fleet object cannot be reached; beyond it the oldest are dropped. */
 const MOST_ENDED = 20_000;
 
 export interface FleetReportPorts {

@@ -43,7 +43,7 @@ export interface WaitingJob {
   request_id: string | null;
   job_type: string;
   route: string;
-  /** The payload as bytes, outside V8's heap: the heap's limit is the same on any machine, and strings would fill it. */
+  /** The payload as bytes, outside V8's heap: strings would fill the heap, whose limit is the same on any machine. */
   payload: Uint8Array<ArrayBuffer>;
   /** The model that the job waits for; null for any. */
   model: string | null;

@@ -147,7 +147,7 @@ export class StoredJobs implements JobStore<StoredJob> {
     this.#ready.pool(job.config_id);
   }
 
-  /** Returns a new or retried job's `run_after`: whether its token's limits hold it back. */
+  /** Returns a new or retried job's `run_after`: HELD if its token's limits hold it back, else null. */
   #heldUntil(job: Pick<StoredJob, 'id' | 'token_name' | 'config_id' | 'priority' | 'cost'>): number | null {
     return this.#limits.mustHold(job) || this.#limits.over(job) !== null ? HELD : null;
   }

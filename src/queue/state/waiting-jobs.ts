@@ -86,7 +86,7 @@ export class WaitingJobs implements JobStore<WaitingJob> {
     job.lease_expires_at = expiresAt;
   }
 
-  /** Removes the job. If a relay carries the answer, it told the gateway, which asks again; else the job waits again. */
+  /** Removes the job. If a relay carries its answer, the gateway knows and asks again; else the job waits again. */
   release(job: WaitingJob): void {
     this.remove(job);
     if (job.reply === null) return;
