@@ -36,12 +36,12 @@ import { awaitsStart, hearStarts } from './waiting/starts.ts';
 import { waitingJob } from './waiting/stored-job.ts';
 
 /*
- * What can be asked of a queue, by the kind of call. Each is a function of the core and its own arguments, with its
- * documentation; `Queue` calls them by name. Of those that are exposed the object makes itself a method each; what it
- * does more for is a method of its class, and where that asks the rules they are found here too.
+ * The calls that a queue answers, by their kind. Each is a function of the core and its own arguments, with its
+ * documentation; `Queue` calls them by name. The object turns each exposed call into a method of its own; where the
+ * object does more for a call, its class has a method for it, and the rule that this method asks is listed here too.
  */
 
-/** Exposed, and done with the next commit. */
+/** The exposed calls that are done with the next commit. */
 export const EXPOSED_COMMANDS = {
   actOnJobs,
   cancel,
@@ -55,13 +55,13 @@ export const EXPOSED_COMMANDS = {
   usage,
 };
 
-/** Exposed, and done at once: they change nothing that is stored. */
+/** The exposed calls that are done at once, since they change nothing that is stored. */
 export const EXPOSED_AT_ONCE = {
   leaveListener,
   listen,
 };
 
-/** Changes the queue, so a dispatch pass follows, in the same commit. */
+/** The calls that change the queue, so a dispatch pass follows each in the same commit. */
 export const COMMANDS = {
   ...EXPOSED_COMMANDS,
   ...EXPOSED_AT_ONCE,
@@ -72,7 +72,7 @@ export const COMMANDS = {
   submitAndListen,
 };
 
-/** Exposed, and answered at once. */
+/** The exposed calls that read the queue and are answered at once. */
 export const EXPOSED_VIEWS = {
   batchSlots,
   contents,
@@ -93,7 +93,7 @@ export const EXPOSED_VIEWS = {
   waitingLines,
 };
 
-/** Reads, and changes nothing. */
+/** The calls that read the queue and change nothing. */
 export const VIEWS = {
   ...EXPOSED_VIEWS,
   awaitsStart,
@@ -104,13 +104,16 @@ export const VIEWS = {
   webhookBody,
 };
 
-/** Exposed, and answered at once or later, by the last argument. It frees no slot and makes no job ready. */
+/**
+ * The exposed calls that are answered at once or later, by their last argument. They free no slot and make no job
+ * ready.
+ */
 export const WAITS = {
   follow,
   nextSettled,
   wait,
 };
 
-/** The methods that the object makes itself of these tables. */
+/** The methods that the object derives from these tables. */
 export type ExposedCalls = Exposed<typeof EXPOSED_COMMANDS & typeof EXPOSED_AT_ONCE & typeof EXPOSED_VIEWS> &
   Answered<typeof WAITS>;

@@ -9,10 +9,10 @@ import { profileOf, setLoad, type Worker } from './state/worker.ts';
 import type { Connection } from './store/ports.ts';
 import { setAdapters } from './store/session-table.ts';
 
-/** Unknown types of frames that are remembered. */
+/** Bounds the unknown types of frames that are remembered. */
 const UNKNOWN_TYPES = { most: 100, characters: 64 };
 
-/** Takes the frames of workers to the commands that they ask for. */
+/** Passes the frames of workers to the commands that they request. */
 export class Frames {
   readonly #core: Core;
   readonly #loggedTypes = new Set<string>();
@@ -22,8 +22,8 @@ export class Frames {
   }
 
   /**
-   * Whether what a frame asks for leaves the tables alone: it ends an attempt at a waiting job, or tells the load,
-   * and no stored job waits for the slot.
+   * Says whether a frame leaves the tables alone: it ends an attempt at a waiting job or reports the load, and no
+   * stored job waits for the slot.
    */
   staysInMemory(connection: Connection, parsed: Parsed<WorkerFrame>): boolean {
     if (!parsed.ok) return false;
@@ -44,7 +44,7 @@ export class Frames {
     }
   }
 
-  /** @param newSessionId used if the frame registers the connection */
+  /** Handles one frame of a worker. @param newSessionId used if the frame registers the connection */
   hear(connection: Connection, parsed: Parsed<WorkerFrame>, newSessionId: string): void {
     const worker = this.#core.workers.byConnection(connection);
     if (!parsed.ok) {
@@ -89,7 +89,7 @@ export class Frames {
         setAdapters(core.sql, worker.session.worker_id, worker.adapters);
         return core.ready.worker(worker);
       case 'drain':
-        // The worker ends when all its settlements are acknowledged.
+        // The worker's process ends when all its settlements are acknowledged.
         core.usage.write();
         return setDispatch(core, worker, { draining: true });
       case 'pause':

@@ -6,7 +6,7 @@ export interface QueueMetrics {
   at: number;
   /** Bytes of the object's database. */
   storage_bytes: number;
-  /** Of the relays that the queue's object holds; null: each has an object of its own. */
+  /** The numbers of the relays that the queue's object holds; null: each relay has an object of its own. */
   relays: RelayMetrics | null;
   pools: PoolMetrics[];
 }
@@ -18,31 +18,31 @@ export interface RelayMetrics {
   received_bytes: number;
 }
 
-/** One pool; those beyond 200 together, as `other`. */
+/** The numbers of one pool; pools beyond the first 200 are summed up as `other`. */
 export interface PoolMetrics {
   config_id: string;
   now: PoolNow;
   counts: PoolCounts;
 }
 
-/** How a pool stands. Times in epoch ms. */
+/** The present state of a pool. Times are in epoch ms. */
 export interface PoolNow {
   pending: Pending[];
-  /** Of callers on a connection, and of stored jobs, when the one that waits longest was submitted; null: none waits. */
+  /** When the longest pending job was submitted, by the jobs' mode; null: none is pending. */
   oldest_since: { waiting: number | null; stored: number | null };
   running: { waiting: number; stored: number };
   workers: { ready: number; paused: number; draining: number };
-  /** `paused`: of workers that take no more jobs than they run, for now or for good. */
+  /** The slots by their use. `paused`: those of workers that accept no more jobs, for now or for good. */
   slots: { busy: number; free: number; paused: number };
-  /** Of a worker, by those that are connected, else by the last that was; null: none ever was. */
+  /** The slots of an average worker that is connected, else of the last that was; null: none ever was. */
   slots_per_worker: number | null;
-  /** Workers that could run at once all that waits and runs. */
+  /** The number of workers that could run all pending and running jobs at once. */
   wanted_workers: number;
 }
 
 /** The slots of one pool that batch work may use: all but those kept free for, or used by, interactive requests. */
 export interface BatchSlots {
-  /** Null: no worker that is here serves the model. */
+  /** The pool whose slots these are; null: no connected worker serves the model. */
   config_id: string | null;
   slots: number;
 }
@@ -55,12 +55,15 @@ export interface Pending {
 }
 
 /**
- * The time that attempts held slots, ms; of it that of workers whose price is not known, and what the rest cost, in
- * billionths of a US dollar: sums of whole numbers are exact.
+ * The amounts of slot time: all of it, ms; the part at workers whose price is not known, ms; and the cost of the rest,
+ * in billionths of a US dollar, since sums of whole numbers are exact.
  */
 export const SLOT_AMOUNTS = ['slot_ms', 'unpriced_slot_ms', 'nanodollars'] as const;
 
-/** What is counted. Tokens are sums; cached ones are among the input, those of reasoning among the output. */
+/**
+ * The amounts that usage is counted in. Tokens are sums; cached tokens are part of the input, reasoning tokens part of
+ * the output.
+ */
 export const USAGE_AMOUNTS = [
   'requests',
   'succeeded',
@@ -76,29 +79,35 @@ export const USAGE_AMOUNTS = [
 ] as const;
 export type UsageAmounts = Record<(typeof USAGE_AMOUNTS)[number], number>;
 
-/** What it is counted by, beside the time. An empty text: unknown, or none. */
+/** The keys that usage is counted by, beside the time. An empty text: unknown, or none. */
 export const USAGE_KEYS = ['tenant', 'token_name', 'config_id', 'model', 'mode'] as const;
-/** Values of the key `mode`: a caller waited on a connection, or the job was stored, as a line of a batch or by itself. */
+/**
+ * The values of the key `mode`: a caller waited on a connection, or the job was stored, by itself or as a line of a
+ * batch.
+ */
 export const USAGE_MODES = ['waiting', 'stored', 'batch'] as const;
 export type UsageMode = (typeof USAGE_MODES)[number];
 export type UsageKey = Record<(typeof USAGE_KEYS)[number], string>;
 
-/** A sum over rows. Keys that it was not grouped by are missing. */
+/** A sum of usage over rows. Keys that it was not grouped by are missing. */
 export interface UsageSum extends UsageAmounts, Partial<UsageKey> {
-  /** Epoch s at which its hour or day begins, UTC. */
+  /** The epoch s at which the sum's hour or day begins, UTC. */
   start: number;
 }
 
 export interface UsageWanted {
-  /** Epoch s, the start inclusive, the end exclusive. */
+  /** The period, epoch s: the start is included, the end is not. */
   from: number;
   to: number;
-  /** Width of what is summed up, s: 3600 or 86400; of more than HOURS_KEPT_DAYS ago there are only days. */
+  /** The width of each sum, s: 3600 or 86400. Usage of more than HOURS_KEPT_DAYS ago is kept only by day. */
   width: number;
   groupBy: (keyof UsageKey)[];
-  /** Each must be one of these. */
+  /** The values that each key may have. */
   filter: Partial<Record<keyof UsageKey, string[]>>;
 }
 
-/** Hours are kept for this long, so that "today" can be told in any time zone; then they become days of UTC. */
+/**
+ * Usage is kept by the hour for this many days, so that "today" can be told in any time zone; after that by the day of
+ * UTC.
+ */
 export const HOURS_KEPT_DAYS = 14;

@@ -1,12 +1,21 @@
-/** What the gateway tells the queue of the beginning of a prompt, and of the conversation that it belongs to. */
+/**
+ * Describes the beginning of a prompt, and the conversation that the prompt belongs to, as the gateway reports them.
+ */
 
-/** A block of 512 bytes is 128 tokens or so: fewer take an engine less time than anything done about them. */
+/**
+ * The bytes of the first block, 128 tokens or so: an engine computes fewer tokens in less time than matching them
+ * takes.
+ */
 const FIRST_BLOCK_BYTES = 512;
 
-/** 44 of them end at 300 kB, 75,000 tokens or so. What agrees until there is warm enough, whatever comes then. */
+/**
+ * The number of blocks: 44 end at 300 kB, 75,000 tokens or so. Prompts that agree up to there count as equally warm.
+ */
 const MOST_BLOCKS = 44;
 
-/** Where blocks of a prompt end, bytes. The first are short, later ones an eighth of what is before them. */
+/**
+ * The ends of a prompt's blocks, bytes. The first blocks are short; each later one is an eighth of the bytes before it.
+ */
 export const BLOCK_ENDS: readonly number[] = blockEnds();
 
 function blockEnds(): number[] {
@@ -24,10 +33,12 @@ function blockEnds(): number[] {
  * tenant, so two prompts agree as far as their hashes do.
  */
 export interface Prefix {
-  /** Of the conversation, where the caller names it; 0: it does not. */
+  /** The hash of the conversation, if the caller names one; otherwise 0. */
   session: number;
-  /** Of the whole prompt as far as blocks go. */
+  /** The length of the prompt, as far as blocks reach. */
   bytes: number;
-  /** 30 bits each, which engines of JavaScript keep as they are; none for a prompt shorter than the first block. */
+  /**
+   * The hashes, 30 bits each, which JavaScript engines store unboxed; none for a prompt shorter than the first block.
+   */
   hashes: readonly number[];
 }

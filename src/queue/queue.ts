@@ -23,9 +23,9 @@ import { waitOrReject } from './waiting/admission.ts';
 import { letInHeld } from './waiting/limits.ts';
 
 /**
- * One queue: its calls (calls.ts) by name, and the events of its object. Every method is synchronous, so that its writes
- * are one commit; the object holds replies back until that commit is on disk. No command dispatches: one dispatch pass
- * follows it, over the slots that it freed and the jobs that it made ready.
+ * Runs one queue: its calls (calls.ts) by name, and the events of its object. Every method is synchronous, so that its
+ * writes are one commit; the object holds replies back until that commit is on disk. No command dispatches: one
+ * dispatch pass follows it, over the slots that it freed and the jobs that it made ready.
  */
 export class Queue {
   readonly #core: Core;
@@ -46,12 +46,12 @@ export class Queue {
     this.#standstill.mayJudge(nextDue(ports.sql));
   }
 
-  /** The one command whose answers tell what its dispatch pass did. */
+  /** Stores jobs. This is the one command whose answers tell what its dispatch pass did. */
   submit(jobs: readonly SubmitJob[], ids: readonly string[]): (SubmitAnswer | Unserved)[] {
     return this.#do(() => submit(this.#core, jobs, ids)).map((answer) => answer());
   }
 
-  /** A call that changes the queue, and the dispatch pass that ends it. */
+  /** Makes a call that changes the queue, then the dispatch pass that ends the call. */
   do<Name extends keyof typeof COMMANDS>(
     name: Name,
     ...asked: Asked<(typeof COMMANDS)[Name]>
@@ -59,7 +59,7 @@ export class Queue {
     return this.#do(() => call(this.#core, COMMANDS[name], asked));
   }
 
-  /** A call that changes nothing. */
+  /** Makes a call that changes nothing. */
   read<Name extends keyof typeof VIEWS>(
     name: Name,
     ...asked: Asked<(typeof VIEWS)[Name]>
@@ -67,36 +67,33 @@ export class Queue {
     return call(this.#core, VIEWS[name], asked);
   }
 
-  /** A call that is answered at once or later, by its last argument. */
+  /** Makes a call that is answered at once or later, by its last argument. */
   wait<Name extends keyof typeof WAITS>(name: Name, ...asked: Asked<(typeof WAITS)[Name]>): void {
     call(this.#core, WAITS[name], asked);
   }
 
-  /** For the object around it, which sends them and records the outcome of each. */
+  /** The webhooks that the object around the queue sends, recording the outcome of each. */
   get webhooks(): Webhooks {
     return this.#core.stored.webhooks;
   }
 
-  /** Requests that have ended since this was last asked, for the fleet object. */
+  /** Takes, for the fleet object, the requests that have ended since the last call. */
   takeEnded(): RequestRecord[] {
     return this.#core.ended.take();
   }
 
-  /** Once all work of a commit is done: what is to be written with it. */
+  /** Writes counts that belong into the commit, once all its other work is done. */
   beforeCommit(): void {
     this.#core.usage.beforeCommit();
     this.#core.counts.beforeCommit();
   }
 
-  /** After every commit: one answer tells a listener of all that settled in it. */
+  /** Answers listeners after every commit: one answer tells a listener all of its jobs that settled in the commit. */
   answerListeners(): void {
     this.#core.stored.listeners.answerAll();
   }
 
-  /**
-   * One frame from a worker.
-   * @param newSessionId used if the frame registers the connection
-   */
+  /** Handles one frame from a worker. @param newSessionId used if the frame registers the connection */
   onFrame(connection: Connection, frame: Parsed<WorkerFrame>, newSessionId: string): void {
     this.#do(() => this.frames.hear(connection, frame, newSessionId));
   }
@@ -105,18 +102,21 @@ export class Queue {
     if (!this.#isLeaving) this.#do(() => loseConnection(this.#core, connection, 'the connection closed'));
   }
 
-  /** This process is about to end: a socket that closes from now on says nothing of its worker. */
+  /** Prepares for the end of this process: a socket that closes from now on says nothing about its worker. */
   leave(): void {
     this.#isLeaving = true;
     this.#core.stored.listeners.endAll();
   }
 
-  /** The clock was set back, and another object starts. */
+  /** Notes the time, since the clock was set back and another object starts. */
   clockSetBack(): void {
     noteTime(this.#core);
   }
 
-  /** @param setFor epoch ms; null: not known any more */
+  /**
+   * Does the work of the alarm.
+   * @param setFor the epoch ms that the alarm was set for; null if that is not known any more
+   */
   onAlarm(setFor: number | null): void {
     const core = this.#core;
     const due = nextDue(core.sql);
@@ -126,31 +126,35 @@ export class Queue {
   }
 
   /**
-   * What only memory knows of: waits and deadlines that are over, workers that are not heard or did not come back.
-   * @param dueAt epoch ms, as `nextTick` said
+   * Does what only memory knows to be due: waits and deadlines that are over, workers that are not heard or did not
+   * come back.
+   * @param dueAt epoch ms, as `nextTick` returned it
    */
   onTick(dueAt: number): void {
     if (this.#standstill.mayJudge(dueAt)) this.#do(() => runDue(this.#core));
   }
 
-  /** Whether writes that waited for a commit need one of their own now. */
+  /** Says whether writes that waited for another commit now need one of their own. */
   get isWriteDue(): boolean {
     const { usage, counts, now } = this.#core;
     return [usage.dueAt, counts.dueAt].some((at) => at !== null && at <= now());
   }
 
-  /** In a commit. */
+  /** Writes the counted usage, within a commit. */
   writeUsage(): void {
     this.#core.usage.write();
   }
 
-  /** Epoch ms at which `onTick` wants to run; null: nothing is kept in memory. Asked after every event. */
+  /**
+   * Returns the epoch ms at which `onTick` wants to run; null if memory holds nothing due. The object asks after every
+   * event.
+   */
   nextTick(): number | null {
     const next = nextTimed(this.#core);
     return next === null ? null : Math.max(next, this.#standstill.judgesFrom);
   }
 
-  /** One command, and the dispatch pass that ends it. */
+  /** Runs one command, then the dispatch pass that ends it. */
   #do<T>(command: () => T): T {
     this.#standstill.eventCame();
     const answer = command();
@@ -162,7 +166,7 @@ export class Queue {
   }
 }
 
-/** The types of a table's calls are checked where they are asked for by name. */
+/** Calls a function of a table. The methods that take its name check the types. */
 function call<T>(core: Core, run: (core: Core, ...asked: never[]) => unknown, asked: readonly unknown[]): T {
   return (run as (core: Core, ...asked: readonly unknown[]) => T)(core, ...asked);
 }

@@ -9,17 +9,22 @@ export * from './payload-file.ts';
 export * from './prefix-rpc.ts';
 export * from './waiting-rpc.ts';
 
-/** Who asks about a job: the tenant that is shown its own jobs alone, to whom others do not exist; null sees all. */
+/**
+ * Who asks about a job: a tenant, which sees its own jobs alone and for which others do not exist; null sees all jobs.
+ */
 export type Viewer = string | null;
 
-/** @param tenant of the job; null: it was submitted while no tokens were configured */
+/**
+ * Says whether the viewer may see a job.
+ * @param tenant the job's tenant; null: it was submitted while no tokens were configured
+ */
 export function maySee(viewer: Viewer, tenant: string | null | undefined): boolean {
   return viewer === null || viewer === tenant;
 }
 
 /**
- * No worker that is connected, or expected back, serves the model: the gateway asks the fleet object for the pool and
- * calls again with it. The queue has reported all its workers to the fleet object by then.
+ * The answer where no worker that is connected, or expected back, serves the model: the gateway asks the fleet object
+ * for the pool and calls again with it. The queue has reported all its workers to the fleet object by then.
  */
 export const UNSERVED = { ok: false, kind: 'unserved' } as const;
 export type Unserved = typeof UNSERVED;
@@ -28,21 +33,21 @@ export function isUnserved(answer: object | undefined): answer is Unserved {
   return (answer as Partial<Unserved> | undefined)?.kind === UNSERVED.kind;
 }
 
-/** The gateway tells the queue this of a worker that dials its control socket. */
+/** What the gateway tells the queue about a worker that dials its control socket. */
 export interface WorkerDial {
-  /** Scheme, host and port that the worker dialled, and dials again. */
+  /** The scheme, host and port that the worker dialled and will dial again. */
   origin: string;
-  /** Null where no tokens are configured. */
+  /** The worker's token; null where no tokens are configured. */
   token: WorkerToken | null;
-  /** US dollars of its machine; null: it is not known. */
+  /** The price of the worker's machine, US dollars per hour; null: unknown. */
   price_per_hour: number | null;
 }
 
-/** A job as the queue tells it. */
+/** A job as the queue's calls return it. */
 export interface ToldJob extends JobView {
-  /** The file that holds the result, which is null here; left out where it is none. */
+  /** The file that holds the result; `result` is null then. Left out where the result is in no file. */
   result_file?: string;
-  /** The JSON of the result, where the JSON of its value is another; a call carries values alone. */
+  /** The result's own JSON text where serializing its value would give another text; a call carries only values. */
   result_text?: string;
 }
 
@@ -55,9 +60,9 @@ export interface JobOwner {
 /** The limits of a token, as the gateway last read them. */
 export interface ToldLimits {
   token_name: string | null;
-  /** Whose token it is. */
+  /** The tenant whose token this is. */
   tenant: string | null;
-  /** Null: it has none, or none any more. */
+  /** The limits; null: the token has none, or none any more. */
   limits: Limits | null;
 }
 
@@ -68,122 +73,130 @@ export type Contents = { text: string } | { file: string };
 export interface SubmitJob extends Omit<JobSubmission, 'payload' | 'priority'> {
   priority: number;
   payload: string;
-  /** The file that holds the payload, which is empty then (payload-file.ts): a long one is in no row. */
+  /** The file that holds the payload (payload-file.ts), since no row holds a long one; `payload` is empty then. */
   payload_file?: string;
-  /** The model that the body for the engine asks for; left out: the job takes whatever the engine serves. */
+  /** The model that the engine request's body names; left out: the job accepts whatever the engine serves. */
   model?: string;
-  /** A pool, a model or "default", which chooses the pool in place of the model. */
+  /** A pool, a model or "default" that chooses the pool in place of the job's model. */
   endpoint?: string;
-  /** The token is for certain models: the job may only wait in a pool that serves its model. */
+  /** True where the token is for certain models: the job may only wait in a pool that serves its model. */
   model_only?: boolean;
-  /** What the fleet object knows for the model; left out the first time. */
+  /** The pool that the fleet object knows for the model; left out of the first call. */
   known?: PoolChoice;
-  /** The trace that its submission belongs to. */
+  /** The trace that the job's submission belongs to. */
   trace?: TraceContext;
-  /** How its prompt begins; left out: nothing is known of it. */
+  /** The beginning of the job's prompt; left out: unknown. */
   prefix?: Prefix;
-  /** Whose job it is; another's of the same id is a conflict. Null or left out where no tokens are configured. */
+  /**
+   * The job's tenant; a job of another tenant under the same id is a conflict. Null or left out where no tokens are
+   * configured.
+   */
   tenant?: string | null;
-  /** Name of the token that submits it. */
+  /** The name of the token that submits the job. */
   token_name?: string | null;
-  /** The limits of its token; null: it has none; left out: as they were last told. */
+  /** The limits of the job's token; null: it has none; left out: they are as last reported. */
   limits?: Limits | null;
-  /** What it may cost at most, as far as can be told; left out: nothing. */
+  /** The most tokens that the job may cost, as far as can be told; left out: 0. */
   tokens?: number;
-  /** The weight of its token among the jobs of other tenants; left out: 1. */
+  /** The weight of the job's token among the jobs of other tenants; left out: 1. */
   weight?: number;
 }
 
 export type SubmitAnswer<Told = ToldJob> =
-  /** `has_file`: the file of this submission is the job's. */
+  /** The job is stored. `has_file`: the job uses the file of this submission. */
   | { ok: true; job: Told; created: boolean; has_file: boolean }
   | { ok: false; reason: 'conflict' | 'no_pool' | 'unknown_pool' | 'invalid_webhook'; message: string }
-  /** Too much is pending for the pool or the tenant. */
+  /** Too many jobs are pending for the pool or the tenant. */
   | { ok: false; reason: 'queue_full'; message: string; retry_after_seconds: number };
 
-/** The answer to a submission of a listener, which hears of the end: it leaves out how the job stands now. */
+/**
+ * The answer to a listener's submission. It leaves out the job's state, since the listener is told when the job ends.
+ */
 export type HeardAnswer = SubmitAnswer<Pick<JobView, 'id'>>;
 
-/** What the address of a payload or result says: which attempt it belongs to, and the key to it. */
+/** The contents of a payload's or result's address: the attempt that it belongs to, and the key. */
 export interface FileTicket {
   job_id: string;
   fence_token: number;
   key: string;
 }
 
-/** `stale`: the attempt is over. `unknown`: no such job, or another key. */
+/** The answer to an upload. `stale`: the attempt is over. `unknown`: there is no such job, or the key is another. */
 export type FileUploadAnswer = { ok: true } | { ok: false; reason: 'stale' | 'unknown' };
-/** `bytes`: of a caller that waits, in UTF-8. */
+/** The answer to a download of a payload. `bytes`: the payload of a waiting job, in UTF-8. */
 export type PayloadAnswer =
   | { ok: true; job_type: string; payload: Contents | { bytes: Uint8Array<ArrayBuffer> } }
   | Extract<FileUploadAnswer, { ok: false }>;
 
-/** A job with where its answer can be read while it is made (null: it does not run, or does not stream). */
+/**
+ * A job with the place where its answer can be read while it is generated; `live` is null where the job does not run,
+ * or does not stream.
+ */
 export interface FollowedJob {
   job: ToldJob;
   live: { worker_id: string; stream_id: number } | null;
   cursor: OutputCursor;
 }
 
-/** Jobs that have settled for a listener. Each is told once. */
+/** The jobs that have settled for a listener. Each job is reported once. */
 export interface SettledJobs {
   /**
-   * `unknown`: its first question since the queue started or forgot it, so it must name all its jobs. `leaving`: the
-   * queue's process is about to end.
+   * The listener's standing. `unknown`: the listener asks for the first time since the queue started or forgot it, so
+   * it must name all its jobs. `leaving`: the queue's process is about to end.
    */
   listener: 'known' | 'unknown' | 'leaving';
-  /** `view`: a JobView as JSON text. */
+  /** The settled jobs; `view` is a JobView as JSON text. */
   jobs: { id: string; view: string }[];
 }
 
-/** How much of the output of a job its caller has taken. */
+/** How much of a job's output its caller has taken. */
 export interface OutputCursor {
-  /** Of the attempt that it was taken from; 0: nothing was. */
+  /** The fence token of the attempt whose output was taken; 0: none was. */
   fence_token: number;
-  /** Outputs, as RunPod has them: each is what the handler yielded once. */
+  /** The number of outputs taken, in RunPod's sense: each is what the handler yielded once. */
   taken: number;
 }
 
-/** `state`: only what failed or expired is tried again. */
+/** The answer to a retry. `state`: the job is in this state, and only failed or expired jobs are tried again. */
 export type RetryAnswer = { ok: true; job: JobView } | { ok: false; state: JobState };
 
-/** Which jobs a list shows. Null: any. */
+/** The jobs that a list shows; a field that is null allows any. */
 export interface JobFilter {
   state: string | null;
   config_id: string | null;
   job_type: string | null;
-  /** Its tenant; null: any. */
+  /** The job's tenant. */
   tenant: string | null;
-  /** The worker that had it last. */
+  /** The worker that had the job last. */
   worker_id: string | null;
-  /** Of the error with which it ended. */
+  /** The code of the error with which the job ended. */
   error_code: string | null;
 }
 
 /** A place in a list: of all jobs, newest first, or of the jobs whose ids begin alike, by id. */
 type ListPlace = { created_at: number; seq: number } | { id: string };
 
-/** What is done to all jobs that match a filter. */
+/** The action that is applied to all jobs that match a filter. */
 export type JobsAction = 'cancel' | 'retry';
 
-/** Which jobs, and how many. Null: any. Times in epoch ms. */
+/** The jobs that a list request wants, and how many. Null: any. Times are in epoch ms. */
 export interface JobListWanted {
   filter: JobFilter;
-  /** What its id begins with; then they come in the order of their ids. */
+  /** The prefix of the jobs' ids; with it, jobs come in the order of their ids. */
   id_prefix: string | null;
   since: number | null;
-  /** Not included. */
+  /** The end of the period, excluded. */
   until: number | null;
-  /** The `next` of the page before; null: the first page. */
+  /** The previous page's `next`; null: the first page. */
   before: JobPage['next'];
   limit: number;
-  /** Whose jobs; null: everybody's. */
+  /** The tenant that asks, which sees its own jobs alone; null sees all jobs. */
   viewer: string | null;
 }
 
 export interface JobPage {
   jobs: ListedJob[];
-  /** Where the next page begins; null: there is nothing more. A page before may be empty. */
+  /** The place where the next page begins; null: this page is the last. A page that is not the last may be empty. */
   next: ListPlace | null;
 }
 
@@ -197,7 +210,7 @@ export const QueueStatus = z.object({
 });
 export type QueueStatus = z.infer<typeof QueueStatus>;
 
-/** Jobs of one pool; those that ended are counted since the queue was made. */
+/** The numbers of jobs of one pool; jobs that ended are counted since the queue was created. */
 export interface PoolJobs {
   in_queue: number;
   in_progress: number;
@@ -206,7 +219,7 @@ export interface PoolJobs {
   retried: number;
 }
 
-/** A time as the API shows it. */
+/** Formats a time as the API shows it. */
 export function iso(ms: number): string {
   return new Date(ms).toISOString();
 }

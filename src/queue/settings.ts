@@ -1,13 +1,13 @@
 import { completeQueueSettings, type QueueSettingValues } from '../settings/queue-settings.ts';
 
-/** Durations and limits of one queue, from the table of settings. */
+/** The durations and limits of one queue, from the table of settings. */
 export type QueueSettings = {
   queue_id: string;
-  /** What the keys of its files begin with (protocol/file-keys.ts); empty where no secret is configured. */
+  /** The beginning of the keys of the queue's files (protocol/file-keys.ts); empty where no secret is configured. */
   file_key_mac: string;
 } & QueueSettingValues;
 
-/** Settings as given; those left out have their defaults. */
+/** The settings that were given; those left out have their defaults. */
 export type GivenSettings = Partial<QueueSettings> & Pick<QueueSettings, 'queue_id'>;
 
 export function completeSettings(given: GivenSettings): QueueSettings {

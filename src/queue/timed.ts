@@ -8,17 +8,20 @@ import type { Core } from './state/state.ts';
 import type { Waiters } from './state/waiters.ts';
 import { nextRejection, rejectOverdue } from './waiting/admission.ts';
 
-/** While callers wait, the object looks around this often, ms; it also keeps it from being evicted. */
+/**
+ * The interval, ms, at which the object checks waiting jobs while callers wait; it also keeps the object from being
+ * evicted.
+ */
 const TICK_MS = 2000;
 
 interface Timed {
-  /** Epoch ms at which `run` may have something to do, never too late; null: nothing is kept. */
+  /** Returns the epoch ms at which `run` may have something to do, never too late; null if there is nothing. */
   dueAt(core: Core): number | null;
   /** Does what is due now. */
   run(core: Core): void;
 }
 
-/** Everything that is due at a time that only memory knows, in the order in which it is done; leases have the alarm. */
+/** All work that is due at a time that only memory knows, in the order in which it is done; leases have the alarm. */
 const TIMED: readonly Timed[] = [
   { dueAt: nextRejection, run: rejectOverdue },
   {
@@ -45,7 +48,7 @@ function waiting(of: (core: Core) => Waiters): Timed {
   };
 }
 
-/** Epoch ms at which `runDue`, a write or a dispatch pass is wanted; null: nothing is kept in memory. */
+/** Returns the epoch ms at which `runDue`, a write or a dispatch pass is wanted; null if memory holds nothing due. */
 export function nextTimed(core: Core): number | null {
   const { usage, counts, limits } = core;
   const times = [...TIMED.map(({ dueAt }) => dueAt(core)), usage.dueAt, counts.dueAt, limits.opensAt];

@@ -2,17 +2,17 @@ import type { PoolChoice } from '../fleet/rpc.ts';
 import type { Failure, Limits, Waiting } from '../protocol/index.ts';
 import type { Prefix } from './prefix-rpc.ts';
 
-/** How the gateway asks for a worker for a caller that waits, and what it is answered. */
+/** Describes how the gateway requests a worker for a caller that waits, and what the queue answers. */
 
 /**
- * In place of a model: this worker alone, whose engine keeps the response that the request is about. The gateway lets no
- * caller write such a name.
+ * Makes a name that stands in place of a model for this worker alone, whose engine keeps the response that the request
+ * is about. The gateway rejects such a name from callers.
  */
 export function workerAlone(workerId: string): string {
   return `\0${workerId}`;
 }
 
-/** The worker that such a name stands for; null: it is a model. */
+/** Returns the worker that a name made by `workerAlone` stands for; null if the name is a model. */
 export function workerNamed(model: string | null): string | null {
   return model?.startsWith('\0') ? model.slice(1) : null;
 }
@@ -22,109 +22,112 @@ export function bytesOf(text: WaitingRequest['payload']): Uint8Array<ArrayBuffer
 }
 
 export interface WaitingRequest {
-  /** The gateway's own id; becomes the engine's request id. */
+  /** The gateway's own id for the job; it becomes the engine's request id. */
   job_id: string;
   job_type: string;
-  /** What it asks the engine for, `/v1/chat/completions`, as lists of requests show it; left out: as `job_type`. */
+  /** The engine's route, such as `/v1/chat/completions`, as lists of requests show it; left out: `job_type`. */
   route?: string;
-  /** JSON text of an EngineRequest; bytes are UTF-8. */
+  /** The JSON text of an EngineRequest; bytes are UTF-8. */
   payload: string | Uint8Array<ArrayBuffer>;
-  /** The model the caller asked for; null: any (allowed when there is only one). */
+  /** The model that the caller requested; null: any (allowed when there is only one). */
   model: string | null;
-  /** What the fleet object knows for the model; left out the first time. */
+  /** The pool that the fleet object knows for the model; left out of the first call. */
   known?: PoolChoice;
-  /** Who asks; null or left out where no tokens are configured. */
+  /** The caller's tenant; null or left out where no tokens are configured. */
   tenant?: string | null;
-  /** Name of the caller's token. */
+  /** The name of the caller's token. */
   token_name?: string | null;
-  /** The limits of its token; null: it has none; left out: as they were last told. */
+  /** The limits of the caller's token; null: it has none; left out: they are as last reported. */
   limits?: Limits | null;
-  /** What it may cost at most, as far as can be told; left out: nothing. */
+  /** The most tokens that the request may cost, as far as can be told; left out: 0. */
   tokens?: number;
-  /** The weight of its token among the requests of other tenants; left out: 1. */
+  /** The weight of the caller's token among the requests of other tenants; left out: 1. */
   weight?: number;
   priority: number;
-  /** How its prompt begins; left out: nothing is known of it. */
+  /** The beginning of the request's prompt; left out: unknown. */
   prefix?: Prefix;
-  /** How long to wait for a worker to exist at all, ms. */
+  /** The caller waits at most this many ms for a worker to exist at all. */
   wait_for_worker_ms: number;
-  /** Wait also as long as the start of a worker may take, where the scheduler starts one (`PoolStart`). */
+  /**
+   * True where the caller also waits as long as the start of a worker may take, if the scheduler starts one
+   * (`PoolStart`).
+   */
   waits_for_start?: boolean;
-  /** How long to wait for a free slot of a worker that exists, ms. */
+  /** The caller waits at most this many ms for a free slot of a worker that exists. */
   wait_for_slot_ms: number;
-  /** Overall time the caller gives, ms; travels to the worker, which declines what it cannot end by then. */
+  /** The caller's overall deadline, ms from now. The worker learns it and declines what it cannot end by then. */
   deadline_ms?: number;
-  /** Time after which the request is ended whatever it is doing, ms. No worker declines it for that. */
+  /** The time limit, ms, after which the request ends in whatever state. No worker declines the request for that. */
   limit_ms?: number;
-  /** What its caller calls the request, where that is not the id of the job. */
+  /** The caller's own id for the request, where it differs from the job's. */
   request_id?: string;
-  /** What the request's own body sets, kept for the case that another worker is asked for the rest of its answer. */
+  /** The values that the request's own body sets, kept in case another worker is asked for the rest of its answer. */
   terms?: { max_tokens: number | null; priority: number | null };
-  /** Left out: it is the first attempt. */
+  /** The earlier attempts at the request; left out: this is the first. */
   earlier?: EarlierAttempts;
-  /** It asks for the rest of an answer that broke off elsewhere; left out: for the whole of it. */
+  /** The answer that broke off elsewhere, whose rest is requested; left out: the whole answer is. */
   moved?: Moved;
 }
 
-/** How a request came to ask for the rest of an answer. */
+/** The facts about an answer that is moved: how a request came to ask for its rest. */
 interface Moved {
-  /** Whose answer it was. */
+  /** The worker that the answer is moved from. */
   worker_id: string;
-  /** Tokens that its caller had been given. */
+  /** The tokens of the answer that the caller had been given. */
   tokens: number;
-  /** The same and the tokens of its prompt: the worker that goes on counts all of them again. */
+  /** Those tokens and the prompt's: the worker that goes on counts all of them again. */
   kept: number;
   why: string;
-  /** How often the answer has been moved, this time included. */
+  /** The number of moves of the answer, this one included. */
   moves: number;
-  /** How often because an attempt failed, and not because its worker leaves. */
+  /** The number of these moves that were made because an attempt failed, not because its worker leaves. */
   failures: number;
-  /** How long ago its first worker was given it, ms. */
+  /** The time since the answer's first worker was given the request, ms. */
   given_ms_ago: number;
-  /** How long ago its caller was given its first token, ms. */
+  /** The time since the caller was given the answer's first token, ms. */
   first_token_ms_ago: number;
-  /** The same of the worker that it is moved from; null: that one gave nothing of it. */
+  /** The time since the worker that the answer is moved from gave its first token, ms; null: it gave none. */
   newest_first_token_ms_ago: number | null;
 }
 
-/** Jobs of callers that wait for the same model. */
+/** The jobs of callers that wait for the same model. */
 export interface WaitingLineView {
-  /** In the order in which they get a slot. */
+  /** The ids of the jobs, in the order in which they get a slot. */
   job_ids: string[];
-  /** What the scheduler does to get them a worker, as their callers are told; null: they wait for a slot. */
+  /** What the scheduler does to get these callers a worker, as they are told; null: they wait for a slot. */
   start: string | null;
 }
 
-/** A stored job that waits. */
+/** The facts about a stored job that waits. */
 export interface WaitingJobFacts {
   config_id: string;
   /** The model that the job names; null: none. */
   model: string | null;
-  /** The job gives way to requests. */
+  /** True if the job gives way to requests. */
   is_batch: boolean;
   /** What the job itself waits for; null: it waits for its pool. */
   own: Waiting | null;
 }
 
-/** Attempts at the request of a waiting caller that broke before they gave anything. */
+/** The attempts at a waiting caller's request that broke before they gave anything. */
 export interface EarlierAttempts {
-  /** Those that count; a worker may also have released it. */
+  /** The number of attempts that count; releases by a worker do not. */
   attempts: number;
-  /** Of the newest; 0: it is not known. */
+  /** The fence token of the newest attempt; 0: unknown. */
   fence_token: number;
-  /** Since the first was asked for. */
+  /** The time since the first attempt was requested, ms. */
   elapsed_ms: number;
-  /** Workers at which the attempts that count failed; left out: they are not known. */
+  /** The workers at which the attempts that count failed; left out: unknown. */
   failed_at?: readonly string[];
 }
 
 export type RefusalReason = Extract<RequestAnswer, { kind: 'refused' }>['reason'];
 
-/** Of the caller's response, beside those of the engine and the gateway. */
+/** Headers of the caller's response, beside those of the engine and the gateway. */
 type ResponseHeaders = Record<string, string>;
 
 export type RequestAnswer =
-  /** Dispatched: the relay of this worker will have the answer under `stream_id`. */
+  /** The job was dispatched: the relay of this worker will have the answer under `stream_id`. */
   | {
       kind: 'stream';
       stream_id: number;
@@ -132,7 +135,7 @@ export type RequestAnswer =
       worker_id: string;
       headers?: ResponseHeaders;
     }
-  /** A base worker finished it: its `job_result.result`. */
+  /** A base worker finished the job: its `job_result.result`. */
   | { kind: 'result'; result: Record<string, unknown>; worker_id: string; headers?: ResponseHeaders }
   | { kind: 'error'; failure: Failure; worker_id: string }
   /**

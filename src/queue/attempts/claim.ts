@@ -18,26 +18,29 @@ import type { Worker } from '../state/worker.ts';
  */
 export type Claim = 'held' | 'lapsed' | 'settled_by_it' | 'stale' | 'unknown';
 
-/** What a job, stored or in memory, tells about its newest attempt. */
+/** The facts about a job, stored or in memory, that decide what its newest attempt may do. */
 export interface Claimed {
   state: JobState;
   fence_token: number;
-  /** The worker of that attempt, also when it is over. */
+  /** The worker of the newest attempt, even when the attempt is over. */
   worker_id: string | null;
-  /** JSON of the failure that settled it. */
+  /** JSON of the failure that settled the job. */
   error?: string | null;
 }
 
-/** What this worker may still do with an attempt. */
+/** Returns what this worker may still do with an attempt. */
 export function claimOf(job: Claimed | null, worker: Worker, attempt: Pick<JobRef, 'fence_token'>): Claim {
   if (job !== null && job.worker_id !== worker.session.worker_id) return 'stale';
   return claimByToken(job, attempt);
 }
 
-/** The same where something else proves who the worker is, as the key to an attempt's files does. */
+/**
+ * Does the work of `claimOf` where something other than the session proves who the worker is, as the key to an
+ * attempt's files does.
+ */
 export function claimByToken(job: Claimed | null, { fence_token }: Pick<JobRef, 'fence_token'>): Claim {
   if (job === null) return 'unknown';
-  // 0 is the token of a job that no worker was ever given.
+  // A job that no worker was ever given has the token 0.
   if (job.fence_token !== fence_token || fence_token === 0) return 'stale';
   if (job.state === 'leased') return 'held';
   if (job.state === 'pending') return 'lapsed';
@@ -45,8 +48,8 @@ export function claimByToken(job: Claimed | null, { fence_token }: Pick<JobRef, 
 }
 
 /**
- * Whether the worker itself reported the end. A job that the queue failed because its worker was gone may still run
- * there.
+ * Says whether the worker itself reported the job's end. A job that the queue failed because its worker was gone may
+ * still run there.
  */
 function isSettledByWorker({ state, error }: Claimed): boolean {
   if (state !== 'failed' || error == null) return state === 'succeeded';

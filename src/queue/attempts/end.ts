@@ -11,7 +11,7 @@ import { countEnd } from './usage.ts';
 
 export const CANCELLED = 'cancelled by the caller';
 
-/** The one way for a job to end: frees its slot, breaks off its stream and settles it in its store. */
+/** Ends a job, as nothing else may: frees its slot, breaks off its stream and settles it in its store. */
 export function endJob(core: Core, job: Job, ending: Ending, by: EndedBy, told: Told = {}): void {
   const { timing, usage } = told;
   emit(core, job, stepOf(ending), detailOf(core, job, ending, told), { timing, usage, ending });
@@ -23,7 +23,7 @@ export function endJob(core: Core, job: Job, ending: Ending, by: EndedBy, told: 
   storeOf(core, job).end(job, ending);
 }
 
-/** Ends an unfinished job; the worker that runs it is told to stop. */
+/** Ends an unfinished job and tells the worker that runs it to stop. */
 export function endUnfinished(
   core: Core,
   job: Job,
@@ -40,7 +40,7 @@ export function endUnfinished(
   endJob(core, job, { state, worker_id, attempts, attempt_errors, result: null, error }, by);
 }
 
-/** Breaks off the answer that a relay carries: its caller, or a reader of a stored job, still waits for it. */
+/** Breaks off the answer that a relay carries, since the caller, or a reader of a stored job, still waits for it. */
 export function breakAnswer(core: Core, job: Job, reason: Failure): void {
   if (job.state !== 'leased') return;
   const isRelayed = job.mode === 'waiting' ? job.reply === null : job.stream === 1;
@@ -48,7 +48,10 @@ export function breakAnswer(core: Core, job: Job, reason: Failure): void {
   breakStream(core, job.worker_id ?? '', job.fence_token, reason);
 }
 
-/** The same for a request from before the queue restarted, whose caller is gone: a relay may outlive the queue. */
+/**
+ * Breaks off the answer to a request from before the queue restarted, whose caller is gone: a relay may outlive the
+ * queue.
+ */
 export function breakUnknown(core: Core, workerId: string, fence: number): void {
   breakStream(core, workerId, fence, { message: CANCELLED, code: 'cancelled', retryable: false });
 }

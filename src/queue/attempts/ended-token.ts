@@ -3,7 +3,7 @@ import type { Core } from '../state/state.ts';
 import type { Connection } from '../store/ports.ts';
 import { loseConnection } from './lost-connection.ts';
 
-/** Sockets of workers end with the token that they were opened with. */
+/** Closes workers' sockets when the token that opened them ends. */
 
 export function hasExpired(core: Core, { token }: Connection): boolean {
   return token?.expires_at !== undefined && token.expires_at <= core.now();
@@ -16,15 +16,15 @@ export function closeExpired(core: Core): void {
   }
 }
 
-/** Returns when the next token of a worker expires, epoch ms; null: none does. */
+/** Returns when the next token of a connected worker expires, epoch ms; null if none does. */
 export function nextExpiry(core: Core): number | null {
   const times = core.workers.all().flatMap(({ connection }) => connection.token?.expires_at ?? []);
   return times.length === 0 ? null : times.reduce((next, time) => Math.min(next, time));
 }
 
 /**
- * Closes both sockets of a worker, which dials again and is let in if its token is good.
- * @param why as a close frame takes it
+ * Closes both sockets of a worker, which dials again and is admitted if its token is good.
+ * @param why the reason, at most as long as a close frame allows
  */
 export function closeForToken(core: Core, connection: Connection, why: string): void {
   const worker = core.workers.byConnection(connection);

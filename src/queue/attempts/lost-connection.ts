@@ -6,8 +6,8 @@ import type { Connection } from '../store/ports.ts';
 import { endSession } from '../store/session-table.ts';
 
 /**
- * A control socket closed. Its worker may only have lost the network: its jobs wait for it until the reconnect grace is
- * over.
+ * Handles the close of a control socket. The worker may only have lost the network: its jobs wait for it until the
+ * reconnect grace is over.
  */
 export function loseConnection(core: Core, connection: Connection, reason: string): void {
   const worker = core.workers.remove(connection);

@@ -21,19 +21,22 @@ import { countSlotTime, countWasted } from './usage.ts';
 const FIRST_DELAY_MS = 1000;
 const LONGEST_DELAY_MS = 60_000;
 
-/** Delay before the attempt after `attempts` failures, ms: doubles from 1 s to 60 s, half of it random. */
+/**
+ * Returns the delay before the attempt after `attempts` failures, ms: it doubles from 1 s to 60 s, and half of it is
+ * random.
+ */
 function retryDelayMs(attempts: number, random: number): number {
   const full = doubling(FIRST_DELAY_MS, LONGEST_DELAY_MS, attempts);
   return Math.round(full * (0.5 + random / 2));
 }
 
 /**
- * Charges a failure to the job: another attempt later if it may have one, else it fails with all its errors. An attempt
- * is charged once, although one that resumed after a reconnect may fail a second time, or its worker may repeat the
- * failure.
+ * Charges a failure to the job, which gets another attempt later if it may have one and otherwise fails with all its
+ * errors. An attempt is charged once, although one that resumed after a reconnect may fail a second time, or its worker
+ * may repeat the failure.
  */
 export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, more: Told = {}): void {
-  // A waiting caller gets all of the engine's own words.
+  // A waiting caller gets the engine's words in full.
   const failure =
     job.mode === 'stored' ? shortened(told, limits.JOB_ROW_ERROR_CHARACTERS / job.max_attempts) : told;
   const now = core.now();
@@ -75,53 +78,59 @@ export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, mo
   );
 }
 
-/** With the times that its worker told beside a renewal, unless it has told them with its last word. */
+/** Adds the times that the worker reported beside a renewal, unless the attempt's last frame reported them. */
 function timed(core: Core, job: Job): Job {
   if (job.mode === 'waiting' || job.first_token_at !== null) return job;
   const timing = core.stored.partials.timingOf(job);
   return timing ? { ...job, ...timesOf(job, core.now(), timing) } : job;
 }
 
-/** What its worker made of the answer, as far as it told with its last word, or else before. */
+/**
+ * Returns the part of the answer that the worker reported with the attempt's last frame or, failing that, beside its
+ * renewals.
+ */
 function partialOf(core: Core, job: Job, told: PartialAnswer | undefined): PartialAnswer | undefined {
   return job.mode === 'waiting' ? undefined : (told ?? core.stored.partials.of(job));
 }
 
-/** Tokens of prompt and answer that the next attempt need not make again. */
+/** Counts the tokens of prompt and answer that the next attempt need not compute again. */
 function tokensKept(core: Core, job: Job, told: PartialAnswer | undefined): number {
   if (job.mode === 'waiting') return 0;
   return (partialOf(core, job, told) ?? core.stored.kept(job)?.partial)?.ids.length ?? 0;
 }
 
-/** The gateway decides whether a waiting job gets another attempt. */
+/**
+ * Words what follows the failure, for the ledger. For a waiting job it is empty: the gateway decides about another
+ * attempt.
+ */
 function nextOf({ mode }: Job, again: boolean, delayMs: number): string {
   if (mode === 'waiting') return '';
   return again ? `; again in ${duration(delayMs)}` : '; not tried again';
 }
 
-/** The failure, its body left out and its message cut where it would be longer than `most` as JSON. */
+/** Returns the failure without its body, and with its message cut, where it would be longer than `most` as JSON. */
 function shortened(failure: Failure, most: number): Failure {
   if (JSON.stringify(failure).length <= most) return failure;
   const bodiless = failure.body === undefined ? failure : { ...failure, body: '(too long to be kept)' };
   if (JSON.stringify(bodiless).length <= most) return bodiless;
-  // Escaped, a character takes up to six.
+  // A character takes up to six when it is escaped.
   return { ...bodiless, message: `${failure.message.slice(0, most / 8)} … (too long to be kept)` };
 }
 
-/** How a worker releases a job. */
+/** A worker's release of a job. */
 interface Released {
   reason: ReleaseReason;
-  /** Keeps the job from bouncing straight back to it. */
+  /** The delay, ms, that keeps the job from bouncing straight back to the worker. */
   delayMs?: number;
-  /** What the next attempt goes on from. */
+  /** The part of the answer from which the next attempt goes on. */
   partial?: PartialAnswer | undefined;
 }
 
 /**
- * Puts a job back to pending and charges nothing. If a relay carries the answer to a waiting job, the gateway asks for
- * it again.
- * @param why for the ledger
- * @param released left out: the queue takes it back, its worker did not release it
+ * Puts a job back to pending without charging its attempt. If a relay carries the answer to a waiting job, the gateway
+ * requests the job again.
+ * @param why the reason, for the ledger
+ * @param released the worker's release; left out where the queue takes the job back itself
  */
 export function releaseAttempt(core: Core, job: Job, why: string, released?: Released): void {
   const { reason, delayMs = 0, partial } = released ?? {};
@@ -130,7 +139,7 @@ export function releaseAttempt(core: Core, job: Job, why: string, released?: Rel
   takeBackCharge(core, job);
   countSlotTime(core, job);
   core.workers.freeSlot(job.worker_id, job.id, job.fence_token);
-  // The worker itself tells the relay of jobs that it released.
+  // The worker itself informs the relay about a job that it released.
   if (!released) breakAnswer(core, job, { message: why, code: 'worker_died', retryable: true });
   const { attempts, attempt_errors } = job;
   const run_after = delayMs > 0 ? core.now() + delayMs : null;

@@ -7,29 +7,26 @@ import { readPayload } from '../store/jobs-table.ts';
 import { claimByToken } from './claim.ts';
 
 /**
- * Payloads and results by reference: what is too large for a frame goes over HTTP, and its address is the right to it;
- * a base worker sends no token along. The key in an address has three parts: the MAC of the queue's id, by which the
- * gateway rejects made-up keys (protocol/file-keys.ts); the job's, which stays the same, so that only a worker that
- * once had the job learns that another has it now; and the attempt's, made anew for each. A key is void as soon as
- * another attempt begins or the job is settled, so it needs no date.
+ * Serves payloads and results by reference: what is too large for a frame goes over HTTP, and its address is the right
+ * to it, since a base worker sends no token along. The key in an address has three parts: the MAC of the queue's id, by
+ * which the gateway rejects made-up keys (protocol/file-keys.ts); the job's part, which stays the same, so that only a
+ * worker that once had the job learns that another has it now; and the attempt's part, made anew for each attempt. A
+ * key is void as soon as another attempt begins or the job is settled, so it needs no date.
  *
- * The bytes lie with the object of files (files/object.ts); a job names its files. A result is named by the attempt
- * that put it, and forgotten with it: a `job_result_ref` of the same attempt settles the job with it.
+ * The object of files holds the bytes (files/object.ts); a job names its files. A result file belongs to the attempt
+ * that put it and is forgotten with that attempt: a `job_result_ref` of the same attempt settles the job with it.
  */
 
-/** Where one attempt may fetch its payload and put its result. */
+/** The addresses at which one attempt may fetch its payload and put its result. */
 export interface FileAddresses {
   payload: string;
   result: string;
 }
 
-/** Hex digits of the parts of a key that belong to the job and to the attempt: 128 bits each, four numbers. */
+/** Hex digits of the job's part of a key, and of the attempt's: 128 bits each, made of four numbers. */
 const PART_DIGITS = 32;
 
-/**
- * The key of a job's next attempt.
- * @param before key of its last attempt; null: there was none
- */
+/** Makes the key of a job's next attempt. @param before the key of its last attempt; null if it had none */
 export function newFileKey(core: Core, before: string | null): string {
   return (before?.slice(0, -PART_DIGITS) || core.settings.file_key_mac + randomHex(core)) + randomHex(core);
 }
@@ -38,7 +35,7 @@ function randomHex(core: Core): string {
   return word(core) + word(core) + word(core) + word(core);
 }
 
-/** Eight digits: the ninth, which is cut off, keeps the zeros before the others. */
+/** Makes eight random hex digits; the ninth, which is cut off, keeps the zeros at their front. */
 function word({ random }: Core): string {
   return (2 ** 32 + Math.floor(random() * 2 ** 32)).toString(16).slice(1);
 }
@@ -48,8 +45,8 @@ function isOfSameJob(one: string, other: string): boolean {
 }
 
 /**
- * The addresses in the form this worker understands: relative to the queue's for an extended peer, whole for one of
- * the base. Null for a base worker whose connection does not tell what it dialled.
+ * Returns the addresses in the form that this worker understands: relative to the queue's for an extended peer, whole
+ * for a base worker. Null for a base worker whose connection does not know which address was dialled.
  */
 export function fileAddresses(core: Core, worker: Worker, ticket: FileTicket): FileAddresses | null {
   const { connection } = worker;
@@ -67,12 +64,12 @@ export function fileAddresses(core: Core, worker: Worker, ticket: FileTicket): F
 
 type Rejection = Extract<FileUploadAnswer, { ok: false }>;
 
-/** Whether a text is too long for a frame, so that the worker fetches it. */
+/** Says whether a text is too long for a frame, so that the worker must fetch it. */
 export function isLarge(text: string): boolean {
   return !fitsUtf8(text, limits.INLINE_BYTES);
 }
 
-/** The payload of an attempt, in the form in which it was submitted. */
+/** Returns the payload of an attempt, in the form in which it was submitted. */
 export function payloadOf(core: Core, ticket: FileTicket): PayloadAnswer {
   const job = findJob(core, ticket.job_id);
   const rejection = judge(core, job, ticket);
@@ -83,44 +80,44 @@ export function payloadOf(core: Core, ticket: FileTicket): PayloadAnswer {
   }
   const text = job.mode === 'waiting' ? payloadText(job.payload) : readPayload(core.sql, job.id);
   if (text === null) return { ok: false, reason: 'unknown' };
-  // RPC carries 32 MiB, where a text may have two bytes a character.
+  // RPC carries 32 MiB, and a text may take two bytes a character there.
   const payload = job.mode === 'waiting' ? { bytes: bytesOf(text) } : { text };
   return { ok: true, job_type, payload };
 }
 
-/** Whether this attempt may put its result into a file now. */
+/** Says whether this attempt may put its result into a file now. */
 export function mayStoreResult(core: Core, ticket: FileTicket): FileUploadAnswer {
   return judge(core, core.stored.find(ticket.job_id), ticket) ?? { ok: true };
 }
 
-/** Notes the file that holds the result of this attempt, until the worker announces it; a newer file replaces it. */
+/** Notes the file that holds this attempt's result until the worker announces the result; a newer file replaces it. */
 export function storeResult(core: Core, ticket: FileTicket, file: string): FileUploadAnswer {
   const answer = mayStoreResult(core, ticket);
   if (answer.ok) noteResult(core, ticket, file);
   return answer;
 }
 
-/** Whether a result of this attempt would settle a stored job. */
+/** Says whether a result of this attempt would settle a stored job. */
 export function mayHaveResult(core: Core, attempt: JobRef): boolean {
   const claim = claimByToken(core.stored.find(attempt.job_id), attempt);
   return claim === 'held' || claim === 'lapsed';
 }
 
 /**
- * The same as `storeResult` for a result that came in a frame. Its settlement, which is judged, follows in the same
- * commit.
+ * Notes the file of a result that came in a frame. No answer is needed: the settlement, which is judged, follows in the
+ * same commit.
  */
 export function noteResult(core: Core, attempt: JobRef, file: string): void {
   const job = core.stored.find(attempt.job_id);
   if (job !== null && mayHaveResult(core, attempt)) core.stored.setResultFile(job, file);
 }
 
-/** A job that is not settled keeps its files for at least this long, ms; then the object of files asks again. */
+/** An unsettled job keeps its files for at least this long, ms; then the object of files asks again. */
 const UNSETTLED_MS = 3_600_000;
-/** The queue may forget a job a little after its time, ms. */
+/** A settled job's files outlive its retention by this margin, ms, since the queue may forget the job a little late. */
 const MARGIN_MS = 60_000;
 
-/** As `JobFiles` says. */
+/** Answers for each file until when its job needs it, epoch ms, as `JobFiles` specifies; null if the job does not. */
 export function filesKeptUntil(
   { stored, settings, now }: Core,
   files: readonly { file: string; job: string }[],

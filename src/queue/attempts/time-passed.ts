@@ -1,6 +1,9 @@
 import type { WaitingJob } from '../state/job.ts';
 
-/** Why a request ends that has reached its deadline or its time limit, and where its time went. @param now epoch ms */
+/**
+ * Says, for the caller, that the request reached its deadline or time limit, and where its time went.
+ * @param now epoch ms
+ */
 export function timePassed({ created_at, leased_at, worker_id, state }: WaitingJob, now: number): string {
   const began = state === 'leased' ? leased_at : null;
   const waited = `it waited ${seconds((began ?? now) - created_at)} for a slot`;

@@ -17,25 +17,25 @@ import type { Claim } from './claim.ts';
 import { takeSlotTime, takeSlotTimeOf } from './slot-time.ts';
 
 /**
- * What is counted when (docs/usage.md):
+ * Counts what attempts use (docs/usage.md):
  *
  * | what happens to an attempt                                 | requests, and as what          | tokens             |
  * | ---------------------------------------------------------- | ------------------------------ | ------------------ |
  * | it ends its job: succeeded, or its caller hung up          | one: succeeded, or cancelled   | input and output   |
- * | it runs when its job is cancelled                          | one: cancelled                 | output that had come; the rest when its worker tells |
- * | it runs when the deadline of its job passes                | one: failed                    | as in the rows above |
+ * | it runs when its job is cancelled                          | one: cancelled                 | output generated so far; the rest when its worker reports it |
+ * | it runs when the deadline of its job passes                | one: failed                    | as in the row above |
  * | it ends its job otherwise                                  | one: failed                    | wasted             |
  * | it fails and another follows, or it was given up before    | none                           | wasted             |
- * | the same is told again                                     | none                           | none               |
- * | a request ends and its gateway asks again                  | that is taken back             | wasted             |
- * | its answer is moved, or a stored job goes on from it       | as in the two rows above       | wasted, but for what its caller, or the job's row, has |
+ * | its end is reported again                                  | none                           | none               |
+ * | its request ends and the gateway requests it again         | the count is taken back        | wasted             |
+ * | its answer is moved, or a stored job goes on from it       | as in the two rows above       | wasted, except what its caller, or the job's row, has |
  *
  * The time that an attempt held its slot is counted whenever it ends (slot-time.ts).
  */
 
 type Settlement = JobResult | JobResultRef | JobError;
 
-/** Counts the end of a job: in the commit that ends it, or for a waiting job in the next one. */
+/** Counts the end of a job, in the commit that ends it or, for a waiting job, in the next one. */
 export function countEnd(core: Core, job: Job, ending: Ending, by: EndedBy, usage: Usage | undefined): void {
   const as = endOf(ending);
   const isCallers = isEndedByCaller(as, ending.error?.code);
@@ -53,7 +53,7 @@ export function countEnd(core: Core, job: Job, ending: Ending, by: EndedBy, usag
   if (by !== 'worker') countGivenUp(core, job, cancelled);
 }
 
-/** Null: no worker runs it. */
+/** Returns what is known of the running attempt that is cancelled; null if no worker runs the job. */
 function cancelledNow(core: Core, job: Job): Cancelled | null {
   if (job.state !== 'leased') return null;
   const charge = chargeOf(core, job);
@@ -64,7 +64,7 @@ function usageSoFar({ told }: Cancelled): Usage {
   return { prompt_tokens: 0, completion_tokens: told, estimated: true };
 }
 
-/** The usage that a base worker reports, within the result of a chat. */
+/** Reads the usage that a base worker reports within the result of a chat. */
 export function usageIn(result: Record<string, unknown> | null): Usage | undefined {
   const { usage, model } = Object(result?.completion) as { usage?: unknown; model?: unknown };
   if (usage === undefined) return undefined;
@@ -72,16 +72,16 @@ export function usageIn(result: Record<string, unknown> | null): Usage | undefin
   return told.success ? told.data : undefined;
 }
 
-/** Counts how long an attempt held its slot, where the attempt ends without ending its job. */
+/** Counts how long an attempt held its slot if the attempt ends without ending its job. */
 export function countSlotTime(core: Core, job: Job): void {
   const amounts = takeSlotTime(core, job);
   if (!amounts.slot_ms) return;
   core.usage.gather({ key: keyOf(core, job, undefined), amounts }, null);
-  // A stored job's command has a commit.
+  // The command of a stored job has a commit, so the count is written with it.
   if (job.mode === 'stored') core.usage.write();
 }
 
-/** A waiting job ends, or the gateway asks for it anew, while an attempt at it runs. */
+/** Counts an attempt that still runs when its waiting job ends or the gateway requests the job anew. */
 export function countGivenUp(core: Core, job: WaitingJob, cancelled: Cancelled | null = null): void {
   countSlotTime(core, job);
   giveUp(core, job, cancelled);
@@ -92,7 +92,7 @@ function giveUp(core: Core, job: Job, cancelled: Cancelled | null): void {
   core.usage.giveUp(job.fence_token, job.id, keyOf(core, job, undefined), cancelled);
 }
 
-/** Counts a settlement that ends no job. */
+/** Counts the usage that a settlement reports without ending a job. */
 export function countAside(
   core: Core,
   worker: Worker,
@@ -120,7 +120,7 @@ export function countAside(
     countWasted(core, job, fence_token, usage);
 }
 
-/** What is counted with the last word of its worker, its request being counted. */
+/** Returns what the worker's last frame adds for a cancelled attempt, whose request was counted already. */
 function restOfCancelled(
   core: Core,
   { told, charge }: Cancelled,
@@ -132,28 +132,28 @@ function restOfCancelled(
   return { ...tokens, output: Math.max(0, tokens.output - told) };
 }
 
-/** A worker cannot report another worker's newest attempt. */
+/** Says whether the attempt may be this worker's: a worker cannot report another worker's newest attempt. */
 function isOwnAttempt(job: Job, { session }: Worker, fence: number): boolean {
   return fence < job.fence_token || job.worker_id === session.worker_id;
 }
 
-/** An attempt whose tokens no caller gets, but for those that the next one goes on from. */
+/** Counts as wasted the tokens of an attempt that no caller gets, except those from which the next attempt goes on. */
 export function countWasted(core: Core, job: Job, fence: number, usage: Usage | undefined): void {
   if (usage === undefined || core.usage.isCounted(fence)) return;
   const wasted = Math.max(0, tokensOf(usage) - core.usage.keptOf(fence));
   core.usage.gather({ key: keyOf(core, job, usage), amounts: { wasted } }, fence);
-  // A stored job's command has a commit.
+  // The command of a stored job has a commit, so the count is written with it.
   if (job.mode === 'stored') core.usage.write();
 }
 
-/** Counts the settlement of a request from before the queue restarted, of which only the worker knows. */
+/** Counts the settlement of a request from before the queue restarted, about which only the worker knows. */
 function countUnknown(core: Core, worker: Worker, frame: Settlement): void {
   const { fence_token, usage, account } = frame;
   if (core.usage.isCounted(fence_token)) return;
   const [tenant = '', token_name = ''] = accountIn(account);
   const model = usage?.model ?? onlyModel(worker) ?? '';
   const key = { tenant, token_name, config_id: worker.session.config_id, model, mode: 'waiting' };
-  // Where the gateway has asked again since the restart, the newer attempt is the one that counts as the request.
+  // If the gateway has requested the job again since the restart, the newer attempt counts as the request.
   const isOlder = core.requests.steps(frame.job_id) !== null || core.requests.wasCounted(frame.job_id);
   const as = endToldBy(frame);
   const isCallers = isEndedByCaller(as, frame.type === 'job_error' ? frame.code : undefined);
@@ -164,7 +164,7 @@ function countUnknown(core: Core, worker: Worker, frame: Settlement): void {
   if (!isOlder && as !== 'cancelled') core.requests.counted(frame.job_id, entry);
 }
 
-/** What a job's frame says for `countUnknown`; null: nothing has to be said. */
+/** Returns the account that a job's frame carries so that `countUnknown` gets it back; null if it needs none. */
 export function accountOf(job: Job): string | null {
   const { mode, tenant, token_name } = job;
   if (mode === 'stored' || tenant === null) return null;
@@ -177,15 +177,18 @@ function accountIn(account: string | undefined): string[] {
   return partsOf(account).map((name) => String(name).slice(0, 256));
 }
 
-/** Epoch ms at which its worker was given a request of before the queue's restart; null: that is not known. */
+/**
+ * Reads from the account when the worker was given a request from before the queue's restart, epoch ms; null if
+ * unknown.
+ */
 export function givenAt(account: string | undefined): number | null {
   const at = partsOf(account)[2];
   return typeof at === 'number' ? at : null;
 }
 
 /**
- * A worker goes on with a request from before the queue restarted: the request still holds its part of its token's
- * limits.
+ * Restores the part of its token's limits that a request from before the queue restarted still holds, since its worker
+ * goes on with it.
  */
 export function resumeLimits(core: Core, worker: Worker, jobId: string, account: string | undefined): void {
   const [tenant, token_name, , letInAt, tokens, model] = partsOf(account);
@@ -208,7 +211,10 @@ function partsOf(account: string | undefined): unknown[] {
 
 type CountedAs = 'succeeded' | 'failed' | 'cancelled';
 
-/** Where the relay reports first that the caller hung up, the attempt has failed. */
+/**
+ * Returns how a job's end is counted. If the relay reports first that the caller hung up, the attempt has failed with
+ * the code `cancelled`.
+ */
 function endOf({ state, error, result }: Ending): CountedAs {
   if (state === 'succeeded') return isRefusal(result) ? 'failed' : 'succeeded';
   if (state === 'cancelled') return state;
@@ -220,17 +226,24 @@ function endToldBy(frame: Settlement): CountedAs {
   return frame.type === 'job_result' && isRefusal(frame.result) ? 'failed' : 'succeeded';
 }
 
-/** Its caller ended it, or set the deadline that did: what had come until then is used, and not wasted. */
+/**
+ * Says whether the caller ended the job or set the deadline that did: then the tokens generated so far are used, not
+ * wasted.
+ */
 function isEndedByCaller(as: CountedAs, code: string | undefined): boolean {
   return as === 'cancelled' || code === 'deadline';
 }
 
-/** An answer that a relay carried may be an error of the engine. */
+/** Says whether a result is an error of the engine, as an answer that a relay carried may be. */
 function isRefusal(result: Record<string, unknown> | null): boolean {
   return Number(result?.http_status ?? 0) >= 400;
 }
 
-/** @param ran whether the attempt may have used something that was not told */
+/**
+ * Returns the request and tokens that an ended job counts as.
+ * @param ran whether the attempt may have used something that was not reported
+ * @param isCallers whether the caller ended the job, or its deadline did
+ */
 function amountsOf(
   as: CountedAs,
   usage: Usage | undefined,

@@ -7,20 +7,20 @@ import { closeIfHalfOpen } from './half-open.ts';
 
 export interface Denial {
   code: number;
-  /** At most 123 bytes of UTF-8, as a close frame takes. */
+  /** The close frame's text: at most 123 bytes of UTF-8. */
   reason: string;
-  /** For the error frame before it. */
+  /** The text of the error frame that is sent before the close frame. */
   message: string;
 }
 
-/** Why this connection may not be the worker of that id and pool; null: it may. */
+/** Returns why this connection may not be the worker of that id and pool; null if it may. */
 export function denyWorker(core: Core, connection: Connection, frame: Register): Denial | null {
   return denyToken(core, connection, frame) ?? denyOtherMachine(core, connection, frame);
 }
 
 /**
- * Denies an id that is held by a worker of another machine which is connected and heard of: often both have the host
- * name for an id. A worker that starts again, or dials again, is on the machine that it was on, and takes over at once.
+ * Denies an id that is held by a connected worker of another machine that still answers: often both use the host name
+ * as their id. A worker that restarts or reconnects is on the machine that it was on, and takes over at once.
  */
 function denyOtherMachine(
   core: Core,
@@ -47,7 +47,7 @@ function denyToken(
   const { token } = connection;
   if (!token) return null;
   if (hasExpired(core, connection)) {
-    // The worker dials again, and the gateway says why it is refused.
+    // The worker dials again, and the gateway then says why it refuses the worker.
     const reason = 'the token of this worker has expired';
     return { code: CLOSE.restarting, reason, message: `the token "${token.name}" has expired` };
   }
@@ -58,7 +58,7 @@ function denyToken(
       message: `the token "${token.name}" is for workers named "${token.worker_ids}", not "${workerId}"`,
     };
   }
-  // Otherwise it would be given the prompts of another pool.
+  // Without this check the worker would be given the prompts of another pool.
   if (token.config_id && token.config_id !== config_id) {
     return {
       code: CLOSE.forbidden,
@@ -75,7 +75,7 @@ function denyToken(
   };
 }
 
-/** Name of the token under which an id is in use: its worker is connected, or may come back to its jobs. */
+/** Returns the name of the token under which an id is in use: its worker is connected, or may come back to its jobs. */
 function holderOf(core: Core, workerId: string): string | null {
   const worker = core.workers.byId(workerId);
   if (worker) return worker.connection.token?.name ?? null;

@@ -3,29 +3,32 @@ import type { Core } from '../state/state.ts';
 import { due } from '../store/alarm.ts';
 import { leasedJobs } from '../store/leases-table.ts';
 
-/** No check is this late while the queue runs, ms: alarms may come some seconds late. */
+/** No check is later than this while the queue runs, ms: alarms may come some seconds late. */
 const STANDSTILL_MS = 5000;
-/** A check that is later than this, ms, may be late because the queue stood still: leases last that much longer. */
+/**
+ * A check that is later than this, ms, may be late because the queue stood still, so leases are extended by the delay.
+ */
 const PUNCTUAL_MS = 500;
-/** A frame that gives a job away leaves with its commit, which takes no longer than this, ms. */
+/** A frame that dispatches a job leaves with its commit, which takes no longer than this, ms. */
 const COMMIT_MS = 1000;
-/** From when something is found overdue until it is judged, ms: enough to read what lies in the sockets. */
+/** The time from finding something overdue to judging it, ms: enough to read what lies in the sockets. */
 export const SECOND_LOOK_MS = 1000;
 
 /**
- * No worker is blamed for time in which the queue did not run: its process was stopped, its machine slept or had no core
- * for it, or its clock was set forward. A check that comes long after it was due shows that. Frames that workers sent
- * meanwhile are still unread in their sockets, so the queue judges nothing then: all leases and graces begin anew, and
- * it checks again a moment later, when it has read the sockets.
+ * Keeps workers from being blamed for time in which the queue did not run: its process was stopped, its machine slept
+ * or had no core for it, or its clock was set forward. A check that comes long after it was due shows that. Frames that
+ * workers sent meanwhile are still unread in their sockets, so the queue judges nothing then: all leases and graces
+ * begin anew, and it checks again a moment later, when it has read the sockets.
  */
 export class Standstill {
   readonly #core: Core;
-  /** Epoch ms of the last event, and the newest time without any that was long enough to have been a standstill. */
+  /** The epoch ms of the last event. */
   #lastAt: number;
+  /** The newest period without events that was long enough to have been a standstill. */
   #quiet = { from: 0, until: 0 };
-  /** The overdue alarm that was set again, epoch ms. */
+  /** The overdue alarm that was set again, epoch ms; null: none was. */
   #hurried: number | null = null;
-  /** Epoch ms; before, nothing that is overdue is judged. */
+  /** The epoch ms before which nothing overdue is judged. */
   judgesFrom = 0;
 
   constructor(core: Core) {
@@ -33,7 +36,7 @@ export class Standstill {
     this.#lastAt = core.now();
   }
 
-  /** To be called at every event, before it is handled. */
+  /** Notes an event; to be called before the event is handled. */
   eventCame(): void {
     const now = this.#core.now();
     if (now - this.#lastAt > PUNCTUAL_MS) this.#quiet = { from: this.#lastAt, until: now };
@@ -42,8 +45,9 @@ export class Standstill {
   }
 
   /**
-   * The runtime's alarm counts on a clock that nobody sets. Where the wall clock was set forward it is overdue long before
-   * it fires, and nothing that is due later moves it. The runtime fires at once what is set for a time that is over.
+   * Sets an overdue alarm again. The runtime's alarm counts on a clock that nobody sets: if the wall clock was set
+   * forward, the alarm is overdue long before it fires, and nothing that is due later moves it. The runtime fires an
+   * alarm at once when its time is over.
    */
   #hurryAlarm(now: number): void {
     const { alarm } = this.#core;
@@ -54,7 +58,7 @@ export class Standstill {
   }
 
   /**
-   * Whether what is overdue may be judged now.
+   * Says whether what is overdue may be judged now.
    * @param dueAt epoch ms at which this check was due; null: nothing was due
    */
   mayJudge(dueAt: number | null): boolean {
@@ -67,7 +71,8 @@ export class Standstill {
       this.judgesFrom = now + SECOND_LOOK_MS;
     } else if (lateMs > PUNCTUAL_MS) {
       this.#core.stored.postponeAll(lateMs);
-      // It stood still for longer than this check was late, and jobs that it gave away just before left only afterwards.
+      // The queue stood still for longer than this check was late, and frames of jobs that it dispatched just before
+      // left only after the standstill.
       if (this.#quiet.until > now - lateMs) beginLeasesAnew(this.#core, this.#quiet.from - COMMIT_MS);
     }
     return now >= this.judgesFrom;
@@ -75,8 +80,8 @@ export class Standstill {
 }
 
 /**
- * Every lease lasts as if its worker had been heard, or lost, just now.
- * @param since epoch ms: only those that were given from then on; 0: all, and the silences and graces of workers too
+ * Restarts every lease as if its worker had been heard, or lost, just now.
+ * @param since epoch ms: only leases given from then on; 0: all leases, and the silences and graces of workers too
  */
 function beginLeasesAnew(core: Core, since: number): void {
   const now = core.now();

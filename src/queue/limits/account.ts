@@ -19,59 +19,62 @@ import {
 } from './scope.ts';
 import { SlidingWindow, type WindowSlot } from './sliding-window.ts';
 
-/** What one token, or all of one tenant, has used and may use. Pure: time is given. */
+/**
+ * Counts what one token, or all of one tenant, has used and says what it may still use. Pure: the caller passes the
+ * time.
+ */
 
-/** A request or a stored job, as limits look at it. */
+/** The facts about a request or a stored job that limits depend on. */
 export interface Weighed {
   id: string;
-  /** Names that patterns of models are compared with: the model that is asked for, and the pool. */
+  /** The names that patterns of models are compared with: the requested model, and the pool. */
   names: readonly string[];
-  /** Tokens that it may cost at most, as far as can be told before it runs. */
+  /** The most tokens that the request may cost, as far as can be told before it runs. */
   tokens: number;
 }
 
-/** How the limits a minute of a token, or of one pattern of its models, stand. */
+/** The usage of the limits per minute of a token, or of one pattern of its models. */
 export interface Rates {
   limits: RateLimits;
   requests: number;
-  /** Counted and reserved. */
+  /** The tokens that are counted or reserved. */
   tokens: number;
-  /** Epoch ms from which on nothing counts any more but what runs. */
+  /** The epoch ms from which only reserved tokens and running requests still count. */
   requests_reset_at: number;
   tokens_reset_at: number;
 }
 
-/** The same of all its limits. */
+/** The usage of all limits of a token, or of one pattern of its models. */
 export interface Standing extends Rates {
   models: string | null;
-  /** Since the day or the month of each began, in tokens with what is reserved, in US dollars without. */
+  /** The usage since each budget's day or month began: tokens including reserved ones, US dollars without. */
   budgets: Record<keyof Budgets, number>;
   running: number;
 }
 
-/** As it is stored: by pattern of models, '' for all of them. */
+/** The stored form of an account: its windows by pattern of models, where '' stands for all models. */
 export type AccountState = Record<string, { requests: WindowSlot[]; tokens: WindowSlot[] }>;
 
-/** Something that is let in. */
+/** A request or stored job that was admitted and has not ended. */
 interface Running extends Weighed, Come {}
 
-/** Of all models. */
+/** The pattern of the limits that hold for all models. */
 const ALL = '';
 
 /**
- * A request reserves what it may cost when it is let in. Its tokens are counted as they come, out of what it has
- * reserved and then beyond it, and its usage puts that right when it ends. So what was counted within any 60 s and what
- * is reserved are never more than the limit together, and a limit is exceeded by no more than what those that run cost
- * beyond what they reserved.
+ * Reserves what a request may cost when it is admitted. Its tokens are counted as they are generated, first out of what
+ * it has reserved and then beyond it, and its usage corrects the count when it ends. So the tokens counted within any
+ * 60 s and the reserved ones never exceed the limit when a request is admitted, and running requests exceed the limit
+ * by no more than what they cost beyond what they reserved.
  */
 export class Account {
   #limits: Limits = {};
   readonly #scopes = new Map<string, Scope>();
-  /** The same as a list. */
+  /** The entries of `#scopes`, as a list. */
   #all: readonly [pattern: string, scope: Scope][] = [];
-  /** What is let in and has not ended, by id. */
+  /** The requests and stored jobs that were admitted and have not ended, by id. */
   readonly #running = new Map<string, Running>();
-  /** Rises whenever there may be more room than before, but for time that goes by. */
+  /** A number that rises whenever something other than the passing of time may have freed capacity. */
   freed = 0;
 
   constructor(limits: Limits, state: AccountState = {}, now = 0) {
@@ -89,7 +92,7 @@ export class Account {
     return this.#limits;
   }
 
-  /** What was used before counts on; of a new pattern only what runs does. */
+  /** Replaces the limits. Earlier usage still counts; a new pattern counts only the requests that run. */
   setLimits(limits: Limits, now: number): void {
     const { models = {}, tenant: _, ...all } = limits;
     this.#limits = limits;
@@ -111,12 +114,12 @@ export class Account {
     }
   }
 
-  /** Ids of those that are let in and have not ended. */
+  /** The ids of requests and stored jobs that were admitted and have not ended. */
   get running(): string[] {
     return [...this.#running.keys()];
   }
 
-  /** What keeps it from being let in now; null: nothing does. */
+  /** Returns the limit that forbids admitting a request now, or null. */
   over({ names, tokens }: Omit<Weighed, 'id'>, now: number): OverLimit | null {
     let over: OverLimit | null = null;
     for (const [pattern, scope] of this.#matching(names)) {
@@ -127,13 +130,16 @@ export class Account {
     return over;
   }
 
-  /** Which of these budgets is used up, by all that is counted here; null: none is. @param tenant whose account it is */
+  /**
+   * Returns which of these budgets is used up by all usage counted here, or null.
+   * @param tenant the tenant whose account this is
+   */
   overBudget(most: Budgets, tenant: string, now: number): OverLimit | null {
     const found = overBudget(this.#scopes.get(ALL)!, most, now);
     return found && { ...found, models: null, tenant };
   }
 
-  /** Lets it in. @param at epoch ms of the request; null: it was counted before */
+  /** Admits a request or stored job. @param at epoch ms of the request; null if it was counted before */
   letIn(weighed: Weighed, at: number | null): void {
     if (this.#running.has(weighed.id)) return;
     const running = { ...weighed, come: 0, counted: new SlidingWindow() };
@@ -143,7 +149,7 @@ export class Account {
     for (const [, scope] of this.#matching(weighed.names)) scope.requests.add(at, 1);
   }
 
-  /** So many tokens of its attempt have come by now. */
+  /** Counts the tokens that the attempt has generated by now. @param tokens their total */
   generated(id: string, tokens: number, now: number): void {
     const running = this.#running.get(id);
     if (!running || tokens <= running.come) return;
@@ -155,7 +161,10 @@ export class Account {
     this.charge(running.names, ofTokens(fresh), now);
   }
 
-  /** It is over, whatever became of it: of what had come only what its usage told counts. */
+  /**
+   * Ends a request or stored job, whatever became of it. Of the tokens it generated, only those in its reported usage
+   * still count.
+   */
   end(id: string, now: number): void {
     this.#endAttempt(id, [], 0, now);
     const running = this.#running.get(id);
@@ -165,8 +174,9 @@ export class Account {
   }
 
   /**
-   * @param at epoch ms; of what is less than 0 that at which it was counted
-   * @param id what ends with this; what had come of it counts from when it came, and not once more
+   * Charges an amount.
+   * @param at epoch ms; for a negative amount, the time at which it was counted
+   * @param id the request that ends with this charge; its tokens count from when they were generated, and not twice
    */
   charge(names: readonly string[], used: Amounts, at: number, id?: string): void {
     if (used.tokens < 0) this.freed += 1;
@@ -175,7 +185,11 @@ export class Account {
     if (id !== undefined) this.#endAttempt(id, scopes, used.tokens, at);
   }
 
-  /** @param told scopes that have counted its usage now, of so many `tokens` */
+  /**
+   * Ends the attempt, whose generated tokens now count as its usage or not at all.
+   * @param told the scopes that have just counted its usage
+   * @param tokens the tokens in that usage
+   */
   #endAttempt(id: string, told: readonly (readonly [string, Scope])[], tokens: number, now: number): void {
     const running = this.#running.get(id);
     if (!running || running.come === 0) return;
@@ -189,8 +203,8 @@ export class Account {
   }
 
   /**
-   * What was used of its budgets before, as far as it has ended.
-   * @param used since the day or the month began, by the names that patterns are compared with
+   * Sets the earlier usage of the budgets of one unit, by requests that have ended.
+   * @param used the usage since the day or the month began, with the names that patterns are compared with
    */
   setUsed(unit: CalendarUnit, used: readonly (Amounts & { names: readonly string[] })[], now: number): void {
     this.freed += 1;
@@ -204,7 +218,7 @@ export class Account {
     }
   }
 
-  /** All of them first. */
+  /** Returns the usage by pattern of models; that of all models comes first. */
   standings(now: number): Standing[] {
     return [...this.#scopes].map(([pattern, scope]) => ({
       ...ratesOf(scope, now),
@@ -214,12 +228,12 @@ export class Account {
     }));
   }
 
-  /** Of those whose limits hold for these names. Every answer is told them. */
+  /** Returns the usage of the limits that hold for these names. Every answer reports it to its caller. */
   rates(now: number, names: readonly string[]): Rates[] {
     return this.#matching(names).map(([, scope]) => ratesOf(scope, now));
   }
 
-  /** Without what has come of those that run: workers tell that again. */
+  /** Returns the stored form, without the tokens of running attempts: workers report those again. */
   state(now: number): AccountState {
     const states = [...this.#scopes].map(([pattern, { requests, tokens }]) => {
       const told = new SlidingWindow(tokens.slots(now), now);
@@ -234,7 +248,7 @@ export class Account {
     return running.filter(({ names, come }) => come > 0 && (pattern === ALL || fits(pattern, names)));
   }
 
-  /** Changes what has come of one that runs, and with it what it still has reserved. */
+  /** Changes the generated tokens of a running request, and with them what it still has reserved. */
   #change(running: Running, change: () => void): void {
     this.#reserve(running, -1);
     change();
@@ -250,7 +264,7 @@ export class Account {
   }
 
   #matching(names: readonly string[]): readonly [pattern: string, scope: Scope][] {
-    // Most tokens have limits of all models alone.
+    // Most access tokens have limits for all models alone.
     if (this.#all.length === 1) return this.#all;
     return this.#all.filter(([pattern]) => pattern === ALL || fits(pattern, names));
   }
@@ -274,7 +288,7 @@ function fits(pattern: string, names: readonly string[]): boolean {
   return names.some((name) => matchesPattern(pattern, name));
 }
 
-/** Whether what keeps one from being let in keeps another one too. */
+/** Says whether a limit that forbids one request also forbids another with these names. */
 export function isKeptBy(over: OverLimit, names: readonly string[]): boolean {
   return over.models === null || fits(over.models, names);
 }

@@ -2,7 +2,7 @@ import type { Budgets } from '../../protocol/index.ts';
 
 export type CalendarUnit = 'day' | 'month';
 
-/** All budgets there are, in the order in which they are looked at. */
+/** All budgets, in the order in which they are checked. */
 export const BUDGETS = [
   'dollars_per_month',
   'tokens_per_month',
@@ -14,7 +14,10 @@ export function isBudget(limit: string): limit is keyof Budgets {
   return BUDGETS.some((name) => name === limit);
 }
 
-/** Whether it is in money, which is counted in billionths of a US dollar: sums of whole numbers are exact. */
+/**
+ * Says whether a budget is in money, which is counted in billionths of a US dollar, since sums of whole numbers are
+ * exact.
+ */
 export function isMoney(budget: keyof Budgets): boolean {
   return budget.startsWith('dollars');
 }
@@ -25,7 +28,7 @@ export function unitOf(budget: keyof Budgets): CalendarUnit {
   return budget.endsWith('_day') ? 'day' : 'month';
 }
 
-/** What was used since the day or the month began, in UTC. */
+/** The sum of what was used since the current day or month began, in UTC. */
 export class CalendarSum {
   readonly #unit: CalendarUnit;
   /** Epoch ms at which the next day or month begins. */
@@ -37,7 +40,7 @@ export class CalendarSum {
     this.#end = endOf(unit, now);
   }
 
-  /** @param amount less than 0: so much was too much */
+  /** Adds an amount. @param amount below 0, it corrects an amount that was too large */
   add(now: number, amount: number): void {
     this.#turn(now);
     this.#sum += amount;
@@ -48,25 +51,25 @@ export class CalendarSum {
     return this.#sum;
   }
 
-  /** What was used before is read anew. */
+  /** Replaces the sum by one that was read anew. */
   set(now: number, amount: number): void {
     this.#end = endOf(this.#unit, now);
     this.#sum = amount;
   }
 
-  /** A clock that is set back goes on with the sum that there is. */
+  /** Begins a new sum once the day or month is over. If the clock was set back, the sum stays. */
   #turn(now: number): void {
     if (now >= this.#end) this.set(now, 0);
   }
 }
 
-/** Epoch ms at which the day or the month of this time began, in UTC. */
+/** Returns the epoch ms at which the day or the month of this time began, in UTC. */
 export function startOf(unit: CalendarUnit, now: number): number {
   const at = new Date(now);
   return Date.UTC(at.getUTCFullYear(), at.getUTCMonth(), unit === 'day' ? at.getUTCDate() : 1);
 }
 
-/** Epoch ms at which the next one begins. */
+/** Returns the epoch ms at which the next day or month begins, in UTC. */
 export function endOf(unit: CalendarUnit, now: number): number {
   const at = new Date(now);
   return unit === 'day'

@@ -1,6 +1,6 @@
 import type { Rates } from './account.ts';
 
-/** Whole names: putting them together for every answer takes longer than all the rest here. */
+/** The headers' whole names: composing them for every answer would take longer than the rest of this file. */
 const NAMES = {
   requests: {
     limit: 'requests_per_minute',
@@ -15,8 +15,9 @@ const NAMES = {
 } as const;
 
 /**
- * OpenAI's headers on how far a caller is from its limits: of requests and of tokens, each by the limit that has least
- * left. @param rates of all limits that hold for the request
+ * Makes OpenAI's headers on how far a caller is from its limits of requests and tokens, each for the limit that has the
+ * least left.
+ * @param rates the usage of all limits that hold for the request
  */
 export function rateLimitHeaders(rates: readonly Rates[], now: number): Record<string, string> {
   const headers: Record<string, string> = {};
@@ -45,7 +46,7 @@ function addHeaders(
   headers[names[2]] = durationText(tightest.resetAt - now);
 }
 
-/** As OpenAI writes it: `350ms`, `12.5s`, `1m0s`. */
+/** Writes a duration as OpenAI does: `350ms`, `12.5s`, `1m0s`. */
 function durationText(ms: number): string {
   if (ms < 1000) return `${Math.max(0, Math.ceil(ms))}ms`;
   const minutes = Math.floor(ms / 60_000);

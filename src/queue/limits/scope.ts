@@ -2,30 +2,32 @@ import type { Budgets, RateLimits } from '../../protocol/index.ts';
 import { BUDGETS, CalendarSum, endOf, isMoney, NANO, unitOf } from './calendar-sum.ts';
 import { SlidingWindow, type WindowSlot } from './sliding-window.ts';
 
-/** Why something is not let in now. */
+/** The limit that forbids admitting a request now. */
 export interface OverLimit {
-  /** `unknown`: the queue has started again and does not know yet what workers go on with. */
+  /**
+   * The limit's name. `unknown`: the queue has restarted and does not know yet which requests its workers go on with.
+   */
   limit: keyof RateLimits | 'unknown';
   most: number;
-  /** The pattern of models that the limit is of; null: it is of all. */
+  /** The pattern of models that the limit holds for; null: all models. */
   models: string | null;
-  /** The tenant whose budget it is; null: it is the token's own limit. */
+  /** The tenant whose budget the limit is; null: the token's own limit. */
   tenant: string | null;
-  /** Epoch ms from which on it may be let in; null: as soon as something that runs ends. */
+  /** The epoch ms from which the request may be admitted; null: as soon as a running request ends. */
   opens_at: number | null;
 }
 
 type Found = Pick<OverLimit, 'limit' | 'most' | 'opens_at'>;
 
-/** What was used of limits of one kind, all of a token's or those of one pattern of its models. */
+/** The usage of a token's limits, either those for all models or those of one pattern of models. */
 export interface Scope {
   limits: RateLimits;
   requests: SlidingWindow;
   tokens: SlidingWindow;
-  /** Since the day or the month of each budget began. */
+  /** The usage of each budget since its day or month began. */
   budgets: Record<keyof Budgets, CalendarSum>;
   running: number;
-  /** Tokens. */
+  /** The tokens that running requests have reserved and not generated yet. */
   reserved: number;
 }
 
@@ -41,40 +43,43 @@ export function newScope(limits: RateLimits, now: number): Scope {
   };
 }
 
-/** What is counted; less than 0: so much was counted too much. */
+/** An amount to be counted; below 0, it corrects an amount that was too large. */
 export interface Amounts {
   tokens: number;
   nanodollars: number;
 }
 
-/** @param at epoch ms; of what is less than 0 that at which it was counted */
+/** Counts an amount. @param at epoch ms; for a negative amount, the time at which it was counted */
 export function count({ tokens: window, budgets }: Scope, used: Amounts, at: number): void {
   window.add(at, used.tokens);
   for (const name of BUDGETS) budgets[name].add(at, amountOf(name, used));
 }
 
-/** What has come of an attempt that runs. */
+/** The tokens that a running attempt has generated. */
 export interface Come {
-  /** Tokens of it that are counted, until its usage tells all of them. */
+  /** The attempt's tokens that are counted, until its usage reports all of them. */
   come: number;
-  /** Those of the last minute, by when they were counted. */
+  /** The attempt's counted tokens of the last minute, by when they were counted. */
   counted: SlidingWindow;
 }
 
-/** A new scope counts what has come before. */
+/** Counts a running attempt's earlier tokens in a new scope. */
 export function countCome({ tokens: window, budgets }: Scope, { come, counted }: Come, now: number): void {
   for (const name of BUDGETS) budgets[name].add(now, isMoney(name) ? 0 : come);
   for (const [second, amount] of counted.slots(now)) window.add(second * 1000, amount);
 }
 
-/** @param again so many of these tokens were counted once more now, with its usage */
+/**
+ * Takes back a running attempt's tokens as its usage replaces them.
+ * @param again the number of these tokens that the usage has just counted once more
+ */
 export function takeBackCome(scope: Scope, { come, counted }: Come, again: number, now: number): void {
   for (const name of BUDGETS) scope.budgets[name].add(now, isMoney(name) ? 0 : -come);
   scope.tokens.add(now, -again);
   takeBack(scope.tokens, counted.slots(now), come - again);
 }
 
-/** Takes back so much of what was added in these seconds, the newest first. */
+/** Takes back this amount from what was added in these seconds, the newest first. */
 export function takeBack(window: SlidingWindow, slots: readonly WindowSlot[], amount: number): void {
   let left = amount;
   for (const [second, added] of slots.toReversed()) {
@@ -84,12 +89,12 @@ export function takeBack(window: SlidingWindow, slots: readonly WindowSlot[], am
   }
 }
 
-/** Of what was used that which a budget is of. */
+/** Returns the part of an amount that a budget counts. */
 export function amountOf(budget: keyof Budgets, { tokens, nanodollars }: Amounts): number {
   return isMoney(budget) ? nanodollars : tokens;
 }
 
-/** What was used of each budget in its own unit, with what those that run have reserved, which is tokens alone. */
+/** Returns the usage of each budget in its own unit, including the tokens that running requests have reserved. */
 export function usedOf({ budgets, reserved }: Scope, now: number): Record<keyof Budgets, number> {
   const used = BUDGETS.map((name) => {
     const sum = budgets[name].sum(now);
@@ -98,7 +103,7 @@ export function usedOf({ budgets, reserved }: Scope, now: number): Record<keyof 
   return Object.fromEntries(used) as Record<keyof Budgets, number>;
 }
 
-/** What keeps a request that may cost so many tokens from being let in now; null: nothing does. */
+/** Returns the limit that forbids admitting a request that may cost this many tokens, or null. */
 export function overScope(scope: Scope, tokens: number, now: number): Found | null {
   const { running, requests_per_minute, tokens_per_minute } = scope.limits;
   if (running !== undefined && scope.running >= running) {
@@ -107,7 +112,7 @@ export function overScope(scope: Scope, tokens: number, now: number): Found | nu
   const budget = overBudget(scope, scope.limits, now);
   if (budget !== null) return budget;
   if (tokens_per_minute !== undefined) {
-    // One that may cost more than a minute has is let in when nothing else is.
+    // A request that may cost more than a minute's tokens is admitted when no other tokens count.
     const room = tokens_per_minute - Math.min(tokens, tokens_per_minute);
     if (scope.tokens.sum(now) + scope.reserved > room) {
       const opens_at = scope.reserved > room ? null : scope.tokens.fallsTo(room - scope.reserved, now);
@@ -122,8 +127,9 @@ export function overScope(scope: Scope, tokens: number, now: number): Found | nu
 }
 
 /**
- * Whatever the request itself may cost, so that a budget can be used up: it is exceeded by no more than that of those
- * that run. Those of the month first: that of the day opens sooner.
+ * Returns the budget that is used up, or null. What the request itself may cost does not matter, so that a budget can
+ * be used up: it is exceeded by no more than what running requests cost. Budgets of the month come first, since those
+ * of the day reset sooner.
  */
 export function overBudget({ budgets, reserved }: Scope, given: Budgets, now: number): Found | null {
   for (const limit of BUDGETS) {
@@ -137,7 +143,10 @@ export function overBudget({ budgets, reserved }: Scope, given: Budgets, now: nu
   return null;
 }
 
-/** Of two the one that keeps it longer. Of what runs nobody knows when it ends. */
+/**
+ * Returns the limit of two that forbids the request for longer: one that opens when a running request ends, since
+ * nobody knows when that is, or else the one that opens later.
+ */
 export function longer<Over extends Found>(one: Over | null, other: Over | null): Over | null {
   if (one === null || other === null) return one ?? other;
   if (one.opens_at === null) return one;

@@ -1,28 +1,34 @@
-/** Seconds that an amount counts for, after the end of its own second. */
+/** The seconds for which an amount counts after the end of its own second. */
 const COUNTS_SECONDS = 60;
 
-/** Of one second: when it began, epoch s, and what was added in it. */
+/** One second: when it began, epoch s, and the amount that was added in it. */
 export type WindowSlot = [second: number, amount: number];
 
 /**
- * What was used within the last minute. An amount counts until 60 s after the end of the second that it was added in,
- * so that no 60 s, wherever they begin, have more than the sum ever was; what is used is forgotten up to a second late.
+ * Sums what was used within the last minute. An amount counts until 60 s after the end of the second that it was added
+ * in, so that no 60 s, wherever they begin, have more than the sum ever was; an amount is forgotten up to a second
+ * late.
  */
 export class SlidingWindow {
-  /** Oldest first. */
+  /** The seconds that still count, the oldest first. */
   readonly #slots: WindowSlot[];
   #sum: number;
 
-  /** @param slots of an earlier window @param now epoch ms: a clock that was set back leaves nothing in the future */
+  /**
+   * Continues an earlier window.
+   * @param slots the seconds of that window
+   * @param now epoch ms; slots later than this, from before a clock was set back, move to it
+   */
   constructor(slots: readonly WindowSlot[] = [], now = 0) {
     this.#slots = slots.map(([second, amount]) => [Math.min(second, secondOf(now)), amount]);
     this.#sum = this.#slots.reduce((sum, [, amount]) => sum + amount, 0);
   }
 
   /**
+   * Adds an amount.
    * @param at epoch ms
-   * @param amount less than 0: so much of what was added in the same second was too much. Nothing is taken from other
-   * seconds: what others have used would be forgotten before its minute is over.
+   * @param amount below 0, it corrects what was added in the same second. Nothing is taken from other seconds, since
+   * usage of others would then be forgotten before its minute is over.
    */
   add(at: number, amount: number): void {
     this.sum(at);
@@ -46,7 +52,7 @@ export class SlidingWindow {
     return this.#sum;
   }
 
-  /** Epoch ms from which on no more than this is in it, if nothing is added. @param most at least 0 */
+  /** Returns the epoch ms from which the sum is at most this, if nothing is added. @param most at least 0 */
   fallsTo(most: number, now: number): number {
     let left = this.sum(now);
     for (const slot of this.#slots) {
@@ -57,14 +63,14 @@ export class SlidingWindow {
     return now;
   }
 
-  /** Epoch ms from which on nothing is in it, if nothing is added. */
+  /** Returns the epoch ms from which the sum is 0, if nothing is added. */
   emptyAt(now: number): number {
     this.sum(now);
     const newest = this.#slots.at(-1);
     return newest === undefined ? now : endOf(newest);
   }
 
-  /** What a window of the object's next life is made of. */
+  /** Returns the seconds that still count, from which the object's next life makes its window. */
   slots(now: number): WindowSlot[] {
     this.sum(now);
     return this.#slots;
@@ -75,7 +81,7 @@ function secondOf(now: number): number {
   return Math.floor(now / 1000);
 }
 
-/** Epoch ms at which it counts no more. */
+/** Returns the epoch ms at which a second counts no more. */
 function endOf([second]: WindowSlot): number {
   return (second + 1 + COUNTS_SECONDS) * 1000;
 }

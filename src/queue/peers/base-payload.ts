@@ -7,41 +7,44 @@ import {
   withMembers,
 } from '../../protocol/index.ts';
 
-/** Engine routes a base worker knows, by the `task` its payload must name. */
+/** The engine routes that a base worker knows, each with the `task` that its payload must name. */
 export const TASKS: Record<string, string> = {
   '/v1/chat/completions': BASE_TASKS.chat,
   '/v1/embeddings': BASE_TASKS.embeddings,
   '/v1/audio/speech': BASE_TASKS.speech,
 };
 
-/** Types of jobs that are one task; any other type is the name of its own. A `task` of the payload goes before. */
+/**
+ * The types of jobs that stand for the chat task; any other type is the name of its own task. A `task` in the payload
+ * takes precedence.
+ */
 const CHAT_TYPES = new Set(['chat_completion', 'llm_inference']);
 
 /**
- * The payload in the form a base worker takes (fields of the request beside `task`);
- * null when it cannot run this job.
+ * Returns the payload in the form that a base worker takes (fields of the request beside `task`); null when it cannot
+ * run this job.
  */
 export function basePayload(jobType: string, payload: string): string | null {
   const request = baseRequest(jobType, payload);
   if (request === null) return null;
-  // The payload gets one `task` alone: base workers make another job of a payload whose task is empty, and parsers
+  // The payload gets only one `task`: base workers make another job of a payload whose task is empty, and parsers
   // differ in which of two they take.
   const body = withMembers(request.body, { task: undefined });
   const fields = body.trim().slice(1).trimStart();
   return `{"task":${JSON.stringify(request.task)}${fields === '}' ? '' : ','}${fields}`;
 }
 
-/** Whether `basePayload` gives one. */
+/** Says whether a base worker can run this payload, so that `basePayload` returns one. */
 export function suitsBase(jobType: string, payload: string): boolean {
   return baseRequest(jobType, payload) !== null;
 }
 
-/** Characters of a body that show how it begins, blanks before it included. */
+/** The bytes of a body that show how it begins, including blanks before it. */
 const BEGINNING_BYTES = 64;
 
 /**
- * The same of a long payload, without parsing it: a body that begins as an object and is none is found when a worker
- * fetches it.
+ * Says whether a base worker can run a long payload, without parsing all of it: a body that begins as an object and is
+ * none is found when a worker fetches it.
  * @param payload JSON of an object
  */
 export function longSuitsBase(jobType: string, payload: Uint8Array): boolean {
@@ -57,7 +60,7 @@ export function longSuitsBase(jobType: string, payload: Uint8Array): boolean {
   return /^"(\\[nrt]|\s)*\{/.test(new TextDecoder().decode(body.subarray(0, BEGINNING_BYTES)));
 }
 
-/** @returns `body` as JSON text of an object */
+/** Returns the task, and the body as JSON text of an object; null when a base worker cannot run the payload. */
 function baseRequest(jobType: string, payload: string): { task: string; body: string } | null {
   if (jobType === 'runpod') return null;
   if (jobType !== 'engine_request') return { task: taskOf(jobType, payload), body: payload };
@@ -78,7 +81,10 @@ function taskOf(jobType: string, payload: string): string {
   return CHAT_TYPES.has(jobType) ? BASE_TASKS.chat : jobType;
 }
 
-/** The body of an engine's request passes through as text: nobody has looked at it before. */
+/**
+ * Says whether a text is a JSON object: nobody has checked the body of an engine request before, as it passes through
+ * as text.
+ */
 function holdsObject(text: string): boolean {
   try {
     return text.trimStart().startsWith('{') && typeof JSON.parse(text) === 'object';

@@ -10,7 +10,7 @@ import {
 } from '../../protocol/index.ts';
 import { basePayload, TASKS } from './base-payload.ts';
 
-/** What a `job` frame says; `payload` is JSON text and goes in as it is, never parsed on the way. */
+/** The contents of a `job` frame. `payload` is JSON text that goes in as it is, never parsed on the way. */
 export interface JobFrame {
   job_id: string;
   mode: 'transient' | 'persisted';
@@ -22,20 +22,20 @@ export interface JobFrame {
   lease_seconds: number;
   deadline_ms: number | null;
   stream_id: number | null;
-  /** Where to fetch the payload, which is left out then; null: it is here. */
+  /** The address to fetch the payload from, which the frame then leaves out; null: the frame holds the payload. */
   payload_url: string | null;
-  /** Where a large result may be put; null: nowhere. */
+  /** The address to put a large result at; null: none. */
   result_upload_url: string | null;
-  /** Whom its tokens are counted for, if the worker is to say it again; null: it is not. */
+  /** The account that the job's tokens are counted for, which the worker returns; null: it need not. */
   account: string | null;
   priority: number;
-  /** What an earlier attempt has generated; null: nothing is kept. */
+  /** The part of the answer that an earlier attempt generated; null: none is kept. */
   partial: PartialAnswer | null;
-  /** Null: it says nothing of a trace. */
+  /** The job's trace; null: the frame says nothing of one. */
   trace: JobTrace | null;
 }
 
-/** Why a worker cannot be given a job. */
+/** The reason why a worker cannot be given a job. */
 export interface UnfitJob {
   message: string;
   code: Extract<FailureCode, 'too_large' | 'unsupported_by_worker'>;
@@ -46,17 +46,20 @@ const TOO_LARGE: UnfitJob = {
   code: 'too_large',
 };
 
-/** Stands where a payload was left out. */
+/** The text in place of a payload that was left out. */
 const LEFT_OUT = '{}';
 
 const CLOSING_BRACE = 0x7d;
 
-/** The frame for an extended peer. */
+/** Writes the frame for an extended peer. */
 export function extendedJobFrame(frame: JobFrame): string {
   return `${extendedHead(frame)}${frame.payload_url === null ? frame.payload : LEFT_OUT}}`;
 }
 
-/** The same in UTF-8, for a payload that is kept as bytes: no string of it is made. A packed one gives a packed frame. */
+/**
+ * Writes the frame for an extended peer in UTF-8, from a payload kept as bytes, without making a string of it. A packed
+ * payload gives a packed frame.
+ */
 export function extendedJobBytes(frame: JobFrame, payload: Uint8Array): Uint8Array<ArrayBuffer> {
   const request = unpack(payload);
   if (request) return pack(`${extendedHead(frame)}${request.head}}`, request.body);
@@ -68,7 +71,7 @@ export function extendedJobBytes(frame: JobFrame, payload: Uint8Array): Uint8Arr
   return bytes;
 }
 
-/** Up to the payload. */
+/** Writes the frame up to the payload. */
 function extendedHead(frame: JobFrame): string {
   const {
     payload,
@@ -97,10 +100,10 @@ function extendedHead(frame: JobFrame): string {
 }
 
 /**
- * The frame for a worker that speaks only the base: it knows none of the extension fields.
- * @param suitsBase of a payload that cannot be looked at: whether `basePayload` gives one
- * @param mostBytes the largest frame that it takes
- * @returns its text, or why the worker cannot be given the job
+ * Writes the frame for a worker that speaks only the base protocol and knows none of the extension fields.
+ * @param suitsBase for a payload that is not at hand: whether `basePayload` returns one
+ * @param mostBytes the largest frame that the worker takes
+ * @returns the frame's text, or why the worker cannot be given the job
  */
 export function baseJobFrame(
   frame: JobFrame,
@@ -123,7 +126,7 @@ export function baseJobFrame(
   return { text };
 }
 
-/** A base worker knows its table of tasks and nothing beside it. */
+/** Explains that a base worker knows its table of tasks and nothing else. */
 function unsupported({ job_type, payload }: JobFrame): UnfitJob {
   const request = parseJson(EngineRequest, payload);
   const what = request.ok

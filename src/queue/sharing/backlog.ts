@@ -1,29 +1,29 @@
 import { FairLine } from './fair-line.ts';
 import type { Share } from './share.ts';
 
-/** Whose a job is, and among which others. */
+/** A job's place among others: its pool, priority and tenant. */
 export interface Placed {
   config_id: string;
   priority: number;
   tenant: string | null;
 }
 
-/** One whose caller waits. */
+/** A job whose caller waits. */
 export interface PlacedRequest extends Placed {
-  /** Null: any. */
+  /** The model that the caller requested; null: any. */
   model: string | null;
-  /** Of its token. */
+  /** The weight of the job's token. */
   weight: number;
 }
 
 /**
- * All that waits for a slot: by pool, priority and tenant, in the order of fair share. Of stored jobs it knows how many
- * there are, of those whose callers wait which.
+ * Holds all that waits for a slot: by pool, priority and tenant, in the order of fair share. It counts the stored jobs,
+ * and lists those whose callers wait.
  */
 export class Backlog<J extends PlacedRequest> {
-  /** By pool and priority; a line stays when it is empty, since it knows what its tenants were served. */
+  /** The lines by pool and priority; an empty line stays, since it knows what its tenants were served. */
   readonly #lines = new Map<string, Map<number, FairLine<J>>>();
-  /** How many callers wait, by the model that they wait for and the pool that they are counted for. */
+  /** The number of waiting callers, by the model that they wait for and the pool that they are counted for. */
   readonly #models = new Map<string | null, Map<string, number>>();
   #order = 0;
 
@@ -37,12 +37,12 @@ export class Backlog<J extends PlacedRequest> {
     return line;
   }
 
-  /** By pool and priority. */
+  /** Returns the lines by pool and priority. */
   lines(): ReadonlyMap<string, ReadonlyMap<number, FairLine<J>>> {
     return this.#lines;
   }
 
-  /** A job whose caller waits. */
+  /** Adds a job whose caller waits. */
   enter(job: J): void {
     this.#change(job, (share) => share.enter(job.model, job, ++this.#order));
     this.#count(job, 1);
@@ -53,14 +53,14 @@ export class Backlog<J extends PlacedRequest> {
     this.#count(job, -1);
   }
 
-  /** More stored jobs are ready by this many, or fewer. */
+  /** Changes the number of ready stored jobs by this much. */
   stored(place: Placed, change: number): void {
     this.#change(place, (share) => {
       share.stored += change;
     });
   }
 
-  /** Pools for which callers are counted that wait for one of these models. */
+  /** Returns the pools that callers who wait for one of these models are counted for. */
   poolsOf(models: Iterable<string | null>): Set<string> {
     const pools = new Set<string>();
     for (const model of models) for (const pool of this.#models.get(model)?.keys() ?? []) pools.add(pool);
@@ -68,8 +68,8 @@ export class Backlog<J extends PlacedRequest> {
   }
 
   /**
-   * Jobs whose callers wait, in the order in which they would be given to workers if all were as the jobs of their
-   * tenants before them.
+   * Returns the jobs whose callers wait, in the order in which workers would get them if each cost as much as its
+   * tenant's earlier jobs.
    */
   order(): J[] {
     const found: { job: J; at: number; order: number }[] = [];

@@ -1,10 +1,10 @@
 import { Share } from './share.ts';
 import { ShareHeap } from './share-heap.ts';
 
-/** Beyond so many tenants those that have nothing waiting are forgotten, and come as if for the first time. */
+/** The number of tenants beyond which those with nothing waiting are forgotten, and return as newcomers. */
 const MOST_SHARES = 10_000;
 
-/** The jobs of one pool and priority that wait, by tenant, and what their tenants were served there. */
+/** Holds the waiting jobs of one pool and priority, by tenant, and what their tenants were served there. */
 export class FairLine<J> {
   readonly #shares = new Map<string | null, Share<J>>();
   readonly #backlog = new ShareHeap<J>();
@@ -16,7 +16,7 @@ export class FairLine<J> {
   #floor = 0;
   #entries = 0;
 
-  /** Tenants that have something waiting. */
+  /** The number of tenants that have something waiting. */
   get size(): number {
     return this.#backlog.size;
   }
@@ -30,10 +30,10 @@ export class FairLine<J> {
     return share;
   }
 
-  /** What waits of this tenant has changed, from this many jobs. */
+  /** Handles a change in the number of this tenant's waiting jobs. @param before the number before the change */
   changed(share: Share<J>, before: number): void {
     if (before === 0 && share.jobs > 0) {
-      // A tenant does not save up service that it did not ask for.
+      // A tenant does not save up service that it did not request.
       const least = this.#backlog.first?.counter ?? this.#floor;
       share.counter = Math.max(share.counter, least, this.#floor);
       share.since = ++this.#entries;
@@ -41,17 +41,20 @@ export class FairLine<J> {
     } else if (before > 0 && share.jobs === 0) this.#backlog.remove(share);
   }
 
-  /** Tenants that have something waiting, in the order in which they go. Nothing may change meanwhile. */
+  /** Returns the tenants that have something waiting, in the order in which they go. Nothing may change meanwhile. */
   inOrder(): Iterable<Share<J>> {
     return this.#backlog.inOrder();
   }
 
-  /** A job of this tenant is given to a worker. */
+  /** Handles the dispatch of a job of this tenant. */
   serve(share: Share<J>): void {
     this.#floor = Math.max(this.#floor, share.counter);
   }
 
-  /** @param tokens weighted, divided by its weight; below 0: it was charged too much */
+  /**
+   * Charges a tenant.
+   * @param tokens weighted tokens divided by the tenant's weight; below 0: it was charged too much
+   */
   charge(share: Share<J>, tokens: number): void {
     const tenants = this.#backlog.size + (share.place < 0 ? 1 : 0);
     this.#floor += tokens / tenants;

@@ -1,16 +1,19 @@
-/** An hour, in steps of five minutes. */
+/** The width of one step, ms: an hour is counted in twelve steps of five minutes. */
 const STEP_MS = 300_000;
 const STEPS = 12;
 
 /** Tokens by the number of their step. */
 type Steps = Map<number, number>;
 
-/** Tokens that tenants were served of late, by pool, as they came. In memory: a queue that starts knows of none. */
+/**
+ * Counts the tokens that tenants were served in the last hour, by pool, when they were served. The counts are in
+ * memory: a queue that starts has none.
+ */
 export class Served {
   readonly #pools = new Map<string, Map<string | null, Steps>>();
   #sweptAt = 0;
 
-  /** @param now epoch ms */
+  /** Counts tokens that a tenant was served. @param now epoch ms */
   add(
     { config_id, tenant }: { config_id: string; tenant: string | null },
     tokens: number,
@@ -26,13 +29,13 @@ export class Served {
     steps.set(step, (steps.get(step) ?? 0) + tokens);
   }
 
-  /** Pools that served any tenant within the last hour. @param now epoch ms */
+  /** Returns the pools that served any tenant within the last hour. @param now epoch ms */
   pools(now: number): Iterable<string> {
     this.#sweep(now);
     return this.#pools.keys();
   }
 
-  /** Of the last hour, by tenant, the most first. @param now epoch ms */
+  /** Returns the tokens of the last hour by tenant, the most first. @param now epoch ms */
   of(configId: string, now: number): { tenant: string | null; tokens: number }[] {
     this.#sweep(now);
     const tenants = [...(this.#pools.get(configId) ?? [])];
@@ -40,7 +43,7 @@ export class Served {
     return sums.filter(({ tokens }) => tokens > 0).sort((one, other) => other.tokens - one.tokens);
   }
 
-  /** Once in a step. */
+  /** Forgets the steps that are over an hour old, once in a step. */
   #sweep(now: number): void {
     const step = Math.floor(now / STEP_MS);
     if (step === this.#sweptAt) return;

@@ -1,6 +1,9 @@
 import type { Share } from './share.ts';
 
-/** Tenants that have something waiting, the least served first: a binary heap in which each knows its place. */
+/**
+ * Holds the tenants that have something waiting, the least served first: a binary heap in which each tenant knows its
+ * place.
+ */
 export class ShareHeap<J> {
   readonly #shares: Share<J>[] = [];
 
@@ -18,7 +21,7 @@ export class ShareHeap<J> {
     this.#rise(share);
   }
 
-  /** Does nothing where it is not in the heap. */
+  /** Removes a tenant, if it is in the heap. */
   remove(share: Share<J>): void {
     const { place } = share;
     if (place < 0) return;
@@ -29,14 +32,17 @@ export class ShareHeap<J> {
     this.moved(last);
   }
 
-  /** Its counter has changed. */
+  /** Restores the heap's order after a change of this tenant's counter. */
   moved(share: Share<J>): void {
     if (share.place < 0) return;
     this.#rise(share);
     this.#sink(share);
   }
 
-  /** All of them in order. The heap stays as it is meanwhile. Going on costs the logarithm of how far one has come. */
+  /**
+   * Yields the tenants in order. The heap must not change meanwhile. Each step costs the logarithm of the number of
+   * tenants yielded before.
+   */
   *inOrder(): Generator<Share<J>, void, undefined> {
     const next: Share<J>[] = this.#shares.slice(0, 1);
     for (let share = next.pop(); share !== undefined; share = next.pop()) {
@@ -80,7 +86,7 @@ export class ShareHeap<J> {
   }
 }
 
-/** Into a list that ends with what goes first. */
+/** Inserts a tenant into a list that ends with the tenant that goes first. */
 function insert<J>(list: Share<J>[], share: Share<J>): void {
   let [low, high] = [0, list.length];
   while (low < high) {
@@ -91,7 +97,7 @@ function insert<J>(list: Share<J>[], share: Share<J>): void {
   list.splice(low, 0, share);
 }
 
-/** The rule of fair share: who was served less goes first; of equals, who has waited longer. */
+/** Applies the rule of fair share: who was served less goes first; of equals, who has waited longer. */
 function goesBefore(one: Share<unknown>, other: Share<unknown>): boolean {
   return one.counter === other.counter ? one.since < other.since : one.counter < other.counter;
 }

@@ -1,53 +1,54 @@
 /**
- * Fair share: within a priority the tenant that was served least goes next. What a tenant was served is a virtual
- * counter of tokens (Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024): input and output weighted,
- * divided by the tenant's weight, charged as tokens come (attempts/charge.ts), and lifted to that of the others when it
- * comes back from having nothing to do (fair-line.ts). docs/sharing.md says what that promises.
+ * Implements fair share: within a priority, the tenant that was served least goes next. What a tenant was served is a
+ * virtual counter of tokens (Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024): input and output
+ * weighted, divided by the tenant's weight, charged as tokens are generated (attempts/charge.ts), and lifted to that of
+ * the others when the tenant comes back from having nothing to do (fair-line.ts). docs/sharing.md says what fair share
+ * promises.
  */
 
-/** An output token costs an engine more than one of the prompt: the weights of the paper. */
+/** The weights of the paper: an output token costs an engine more than an input token. */
 const INPUT_WEIGHT = 1;
 const OUTPUT_WEIGHT = 2;
 
-/** What an engine does for these, in tokens of a prompt. */
+/** Returns the work of an engine for these tokens, in input tokens. */
 export function costOf(input: number, output: number): number {
   return INPUT_WEIGHT * input + OUTPUT_WEIGHT * output;
 }
 
-/** Weight of the newest job in what a tenant's next is expected to be. */
+/** The weight of a tenant's newest job in the expectation of its next. */
 const NEWEST = 1 / 8;
 
-/** One tenant among the jobs of one pool and priority. */
+/** Holds one tenant's part in the jobs of one pool and priority. */
 export class Share<J> {
-  /** Null: no tokens are configured. */
+  /** The tenant; null: no access tokens are configured. */
   readonly tenant: string | null;
-  /** What it was served: weighted tokens, divided by its weight. */
+  /** What the tenant was served: weighted tokens, divided by its weight. */
   counter: number;
-  /** Its place in the heap of those who have something waiting; below 0: it has nothing. */
+  /** The tenant's place in the heap of those who have something waiting; below 0: it has nothing waiting. */
   place = -1;
-  /** Number of its entry among those. */
+  /** The number of the tenant's latest entry into that heap: of equals, the earlier entry goes first. */
   since = 0;
-  /** Its stored jobs that are ready. */
+  /** The number of the tenant's stored jobs that are ready. */
   stored = 0;
-  /** Those of its jobs whose callers wait, with the numbers of their entries, by model and in order. */
+  /** The tenant's jobs whose callers wait, by model, in order, with the numbers of their entries. */
   readonly waiting = new Map<string | null, Map<J, number>>();
   #waitingJobs = 0;
-  /** Of its jobs: what the next one is expected to be, tokens; null: nothing is known. */
+  /** The tokens that the tenant's next job is expected to use; null: unknown. */
   #input: number | null = null;
   #output: number | null = null;
 
-  /** @param counter that of the others */
+  /** Makes the share of a newcomer. @param counter the counter of the other tenants */
   constructor(tenant: string | null, counter: number) {
     this.tenant = tenant;
     this.counter = counter;
   }
 
-  /** Jobs that wait, of both modes. */
+  /** The number of the tenant's waiting jobs, of both modes. */
   get jobs(): number {
     return this.stored + this.#waitingJobs;
   }
 
-  /** Of its next job; never 0, so that of several one goes after another. */
+  /** The expected cost of the tenant's next job; never 0, so that its jobs take turns with those of others. */
   get expectedCost(): number {
     return Math.max(1, costOf(this.expectedInput, this.expectedOutput));
   }
@@ -74,7 +75,7 @@ export class Share<J> {
     this.#waitingJobs -= 1;
   }
 
-  /** Its first jobs that wait for one of these models, in order. */
+  /** Returns the tenant's first jobs that wait for one of these models, in order. */
   firstFor(models: Iterable<string | null>, most: number, isWanted: (job: J) => boolean): J[] {
     const found: [J, number][] = [];
     for (const model of models) {
@@ -90,7 +91,7 @@ export class Share<J> {
     return found.slice(0, most).map(([job]) => job);
   }
 
-  /** A job of it used so many tokens. */
+  /** Adjusts the expectation to the tokens that one of the tenant's jobs used. */
   used(input: number, output: number): void {
     this.#input = this.#input === null ? input : this.#input + (input - this.#input) * NEWEST;
     this.#output = this.#output === null ? output : this.#output + (output - this.#output) * NEWEST;

@@ -3,7 +3,9 @@ import type { BatchSlots } from '../rpc.ts';
 import { livePool } from '../state/live-pool.ts';
 import type { Core } from '../state/state.ts';
 
-/** Whose workers run the lines of a batch, and in how many slots. In order of the models. */
+/**
+ * Returns the pools that run batch lines for these models, and the slots that they have for it, in the models' order.
+ */
 export function batchSlots(core: Core, models: readonly (string | null)[]): BatchSlots[] {
   return models.map((model) => {
     const choice = livePool(core, model);

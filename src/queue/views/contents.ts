@@ -3,9 +3,8 @@ import type { Core } from '../state/state.ts';
 import { readPayload, readResult } from '../store/jobs-table.ts';
 
 /**
- * The payload or the result of a stored job.
+ * Returns the payload or the result of a stored job; null if there is none, or none for this reader.
  * @param reader whose contents may be read
- * @returns null: there is none, or none for this reader
  */
 export function contents(
   core: Core,

@@ -4,7 +4,7 @@ import type { PoolCounts } from '../state/pool-counts.ts';
 import type { Core } from '../state/state.ts';
 import { isLeaving, profileOf, type Worker } from '../state/worker.ts';
 
-/** The connected workers as others see them. */
+/** Shows the connected workers to other parts of the system. */
 
 export function sessions(core: Core): SessionShare[] {
   return core.workers.all().map((worker) => ({
@@ -20,7 +20,7 @@ export function sessions(core: Core): SessionShare[] {
   }));
 }
 
-/** Whether a worker is connected under this session. */
+/** Says whether a worker is connected under this session. */
 export function hasSession(core: Core, workerId: string, sessionId: string): boolean {
   return core.workers.byId(workerId)?.session.session_id === sessionId;
 }
@@ -36,7 +36,7 @@ export function status(core: Core): QueueStatus {
   };
 }
 
-/** How the jobs of a pool stand. */
+/** Counts the jobs of a pool by their state. */
 export function poolJobs(core: Core, configId: string): PoolJobs {
   const workers = core.workers.all().filter(({ session }) => session.config_id === configId);
   return {

@@ -5,12 +5,12 @@ import { shortErrorOf, summaryOf } from '../store/job-view.ts';
 import type { StoredJob } from '../store/jobs-table.ts';
 import { jobsBefore, jobsByPrefix, type Look, listedJobs } from '../store/list-table.ts';
 
-/** Jobs passed over in one look: a filter that fits few of many must not hold up the queue. */
+/** Bounds the jobs that one call looks at: a filter that fits few of many must not hold up the queue. */
 const MOST_LOOKED_AT = 2000;
 
 /**
- * A page of all jobs, newest first, or of the jobs whose ids begin alike, by id. One call looks at a bounded number of
- * rows, so a page may be short, or empty, before the end: only a page whose `next` is null is the last.
+ * Returns a page of all jobs, newest first, or of the jobs whose ids begin alike, by id. One call looks at a bounded
+ * number of rows, so a page may be short, or empty, before the end: only a page whose `next` is null is the last.
  */
 export function list(core: Core, wanted: JobListWanted): JobPage {
   const { viewer, filter: asked } = wanted;
@@ -19,7 +19,7 @@ export function list(core: Core, wanted: JobListWanted): JobPage {
   const filter = { ...asked, tenant: viewer ?? asked.tenant };
   const { found, last } = look(core, wanted, filter);
   const jobs: StoredJob[] = [];
-  // In bites: rows are wide, and all that were found may be in the state asked for.
+  // The rows are read in bites, since they are wide and all jobs found may be in the requested state.
   let taken = 0;
   while (taken < found.length && jobs.length < wanted.limit) {
     const bite = found.slice(taken, taken + wanted.limit);

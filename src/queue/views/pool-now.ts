@@ -3,10 +3,10 @@ import type { Core } from '../state/state.ts';
 import { freeSlots, isLeaving, type Worker } from '../state/worker.ts';
 import { oldestPending } from '../store/pending-table.ts';
 
-/** The oldest job is looked for in so many priorities, the lowest first: a statement each. */
+/** Bounds the priorities in which the oldest job is looked for, the lowest first: each takes a statement. */
 const MOST_PRIORITIES = 50;
 
-/** How every pool stands of which there are workers, jobs or counts, by the name it is counted under. */
+/** Returns the present state of every pool that has workers, jobs or counts, by the name it is counted under. */
 export function poolsNow(core: Core): Map<string, PoolNow> {
   const pools = new Map<string, PoolNow>();
   const of = (configId: string) => {
@@ -32,14 +32,16 @@ export function poolsNow(core: Core): Map<string, PoolNow> {
   return pools;
 }
 
-/** How one pool stands, or that there is nothing of it. */
+/** Returns the present state of one pool, or an empty state. */
 export function poolNow(core: Core, configId: string): PoolNow {
   const name = core.counts.nameOf(configId);
   const slots_per_worker = core.counts.of(name)?.slots_per_worker ?? null;
   return poolsNow(core).get(name) ?? { ...nothing(), slots_per_worker };
 }
 
-/** Workers that could run at once what waits and runs. One is the least for which it can be said. */
+/**
+ * Returns how many workers could run all pending and running jobs at once. One is the least for which that can be said.
+ */
 function wantedWorkers(jobs: number, slotsPerWorker: number | null): number {
   return Math.ceil(jobs / Math.max(1, slotsPerWorker ?? jobs));
 }
@@ -61,7 +63,7 @@ function addStored(
   priorities: ReadonlyMap<number, number>,
 ): void {
   for (const [priority, jobs] of priorities) {
-    // What limits hold back no worker could run.
+    // No worker could run the jobs that limits hold back.
     const ready = jobs - core.limits.heldOfPool(configId, priority);
     if (ready > 0) line(now, priority).stored += ready;
   }

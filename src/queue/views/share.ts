@@ -6,7 +6,7 @@ import type { Core } from '../state/state.ts';
 import { sessions } from './fleet-views.ts';
 import { poolsNow } from './pool-now.ts';
 
-/** Everything that machines ask of the queue but the size of its database. */
+/** Returns everything that machines ask of the queue except the size of its database. */
 export function metrics(core: Core): Omit<QueueMetrics, 'storage_bytes' | 'relays'> {
   const pools = [...poolsNow(core)].map(([config_id, now]) => {
     return { config_id, now, counts: core.counts.of(config_id) ?? newCounts() };
@@ -14,7 +14,7 @@ export function metrics(core: Core): Omit<QueueMetrics, 'storage_bytes' | 'relay
   return { at: core.now(), pools };
 }
 
-/** All of the queue's numbers that the fleet object shows. */
+/** Returns all numbers of the queue that the fleet object shows. */
 export function share(core: Core): QueueShare {
   const { at, pools } = metrics(core);
   return { at, full: true, sessions: sessions(core), gone: [], pools: pools.map(poolShare) };

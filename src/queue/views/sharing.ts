@@ -1,7 +1,10 @@
 import { type PoolSharing, SHARES_TOLD } from '../../protocol/index.ts';
 import type { Core } from '../state/state.ts';
 
-/** Who waits for whom: of each pool whose jobs go next, what each tenant waits for and what it had of late. */
+/**
+ * Shows fair share at work: for each pool, the tenant that goes next, each tenant's waiting jobs and the tokens that it
+ * was served in the last hour.
+ */
 export function sharing(core: Core): PoolSharing[] {
   core.stored.pending.load();
   const now = core.now();

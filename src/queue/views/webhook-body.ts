@@ -4,9 +4,9 @@ import { viewOf } from '../store/job-view.ts';
 import { readResult, type StoredJob } from '../store/jobs-table.ts';
 
 /**
- * The body of the post about a settled job; null: the job is forgotten. It holds a result that lies in the row of the
- * job; of a longer one it has the address, relative to the queue's. A job in RunPod's form is posted in that form to
- * its own webhook; the queue's webhook gets all jobs in one form.
+ * Returns the body of the post about a settled job; null if the job is forgotten. It holds a result that lies in the
+ * row of the job, or the address of a longer result, relative to the queue's. A job in RunPod's form is posted in that
+ * form to its own webhook; the queue's webhook gets all jobs in one form.
  */
 export function webhookBody(core: Core, jobId: string): string | null {
   const job = core.stored.find(jobId);
@@ -18,7 +18,7 @@ export function webhookBody(core: Core, jobId: string): string | null {
   return `${head},${resultOf(core, job)}}}`;
 }
 
-/** As RunPod posts it: the job as its API shows it. */
+/** Writes the body as RunPod posts it: the job as its API shows it. */
 function runpodBody({ sql, settings }: Core, job: StoredJob): string {
   const result = job.state === 'succeeded' ? readResult(sql, job.id) : null;
   const output = result === null ? null : outputIn(result);
@@ -34,7 +34,7 @@ function outputIn(json: string): unknown[] {
   return runpodOutput(result);
 }
 
-/** The last field of `data`. */
+/** Writes the last field of `data`. */
 function resultOf(core: Core, { id, state }: StoredJob): string {
   if (state !== 'succeeded') return '"result":null';
   const result = readResult(core.sql, id);

@@ -9,12 +9,12 @@ import type { Core } from '../state/state.ts';
 import { isLeaving, mayRun, type Worker } from '../state/worker.ts';
 import { hasWaited, refusal } from './over-limit.ts';
 
-/** Whether a job may wait and until when, and the answer to its caller when it may not. */
+/** Decides whether a job may wait and until when, and words the answer to its caller when it may not. */
 
-/** Retry-After of answers that are worth retrying, s. */
+/** The `Retry-After` of answers that are worth retrying, s. */
 export const RETRY_AFTER_SECONDS = 5;
 
-/** How many wait, the one in question among them, and how many may. */
+/** The number of jobs that wait, including the one in question, and the most that may. */
 interface Depth {
   ofPool: number;
   ofTenant: number;
@@ -23,9 +23,9 @@ interface Depth {
 }
 
 /**
- * Waiting jobs are bounded for each pool and each tenant.
- * @returns null: there is room
- * @param what in words, for the pool and for the tenant: `jobs of pool "a" are pending`
+ * Checks the bounds on the jobs of each pool and each tenant.
+ * @param what the words for the pool and for the tenant: `jobs of pool "a" are pending`
+ * @returns the bound that is exceeded, in words, or null
  */
 export function fullness(
   { ofPool, ofTenant, most, mostOfTenant }: Depth,
@@ -37,12 +37,15 @@ export function fullness(
   return `the queue is full for the token "${tenant}": ${mostOfTenant} ${what.tenant}`;
 }
 
-/** How much of a limit one tenant may take: at least one, so that a small share shuts no tenant out. */
+/** Returns how much of a limit one tenant may take: at least one, so that a small share shuts no tenant out. */
 export function mostOfTenant(limit: number, { tenant_share }: Core['settings']): number {
   return Math.max(1, Math.floor(limit * tenant_share));
 }
 
-/** A job that found no slot at once: it waits if a worker may still take it and there is room, else it is rejected. */
+/**
+ * Handles a job that found no slot at once: it waits if a worker may still take it and there is room; otherwise it is
+ * rejected.
+ */
 export function waitOrReject(core: Core, job: WaitingJob): void {
   const workers = workersFor(core, job.model);
   if (rejectIfUnserviceable(core, job, workers)) return;
@@ -66,7 +69,7 @@ export function rejectOverdue(core: Core): void {
   core.waiting.line.nextRejection.forget();
 }
 
-/** Epoch ms at which `rejectOverdue` may have something to do; null: never. */
+/** Returns the epoch ms at which `rejectOverdue` may have something to do; null if never. */
 export function nextRejection(core: Core): number | null {
   const { line } = core.waiting;
   if (line.size === 0) return null;
@@ -80,7 +83,7 @@ export function nextRejection(core: Core): number | null {
   });
 }
 
-/** The waiting line by model: which jobs wait, in order, and what the scheduler does about it. */
+/** Returns the waiting line by model: which jobs wait, in order, and what the scheduler does for them. */
 export function waitingLines(core: Core): WaitingLineView[] {
   const lines = Map.groupBy(core.backlog.order(), ({ model }) => model);
   return [...lines].map(([model, jobs]) => {
@@ -98,7 +101,7 @@ export function ambiguous(models: string): Rejection {
   };
 }
 
-/** Rejects a waiting job whose time is over, or that every worker has declined. True: it was rejected. */
+/** Rejects a waiting job whose time is over, or that every worker has declined. @returns whether it was rejected */
 function rejectIfUnserviceable(core: Core, job: WaitingJob, workers: readonly Worker[]): boolean {
   if (workers.length > 0 && workers.every(({ declined }) => declined.has(job.id))) {
     for (const { declined } of workers) declined.delete(job.id);
@@ -114,8 +117,9 @@ function rejectIfUnserviceable(core: Core, job: WaitingJob, workers: readonly Wo
 }
 
 /**
- * Epoch ms. A worker that lost its connection has its grace to come back, and one that is being started has its time:
- * callers wait that long. If the scheduler starts none, no caller waits for it.
+ * Returns the epoch ms at which the job is rejected. Callers wait for a worker that lost its connection until its grace
+ * is over, and for a worker that is being started until its start should be done. If the scheduler starts none, no
+ * caller waits for a start.
  */
 function rejectedAt(core: Core, job: WaitingJob, workers: readonly Worker[]): number {
   const start = startOf(core, job);
@@ -127,7 +131,10 @@ function rejectedAt(core: Core, job: WaitingJob, workers: readonly Worker[]): nu
   return Math.min(slotBy, Math.max(job.worker_by, backBy, startBy));
 }
 
-/** What the scheduler does for a pool; null: it starts none, or those that it started serve another model. */
+/**
+ * Returns what the scheduler does for the job's pool; null if it starts no workers, or those that it started serve
+ * another model.
+ */
 function startOf(core: Core, { config_id, model }: WaitingJob): PoolStart | null {
   const start = core.starts.of(config_id);
   if (start === null || workersFor(core, model).length > 0) return start;
@@ -135,19 +142,19 @@ function startOf(core: Core, { config_id, model }: WaitingJob): PoolStart | null
 }
 
 /**
- * Returns workers that were started with the pool as it is now: those from before a change say nothing of what it
- * serves.
+ * Returns the workers that were started with the pool as it is now: workers from before a change say nothing about what
+ * the pool serves.
  */
 function startedFor(core: Core, { config_id, outdated }: PoolStart): Worker[] {
   return workersFor(core, config_id).filter(({ session }) => !outdated.includes(session.worker_id));
 }
 
-/** Epoch ms. */
+/** Returns the job's deadline or time limit, whichever is earlier, epoch ms. */
 function endOf({ deadline_at, limit_at }: WaitingJob): number {
   return Math.min(deadline_at ?? Number.POSITIVE_INFINITY, limit_at ?? Number.POSITIVE_INFINITY);
 }
 
-/** The job's own time is over, rather than its wait. */
+/** Says whether the job's own time is over, not only its wait. */
 function isOver(job: WaitingJob, now: number): boolean {
   return endOf(job) <= now;
 }
@@ -158,7 +165,7 @@ export function reject(core: Core, job: WaitingJob, answer: Rejection): void {
   job.reply?.(answer);
 }
 
-/** Connected workers that may run it, now or when a slot frees. */
+/** Returns the connected workers that may run the model, now or when a slot frees. */
 function workersFor(core: Core, model: string | null): Worker[] {
   return core.workers.all().filter((worker) => !isLeaving(worker) && mayRun(worker, model));
 }
@@ -235,7 +242,9 @@ function retryOr(job: WaitingJob, waiting: string): string {
   return hasWaited(job) ? 'retry' : `retry, or ${waiting}`;
 }
 
-/** Lists the models that present workers serve: one that none of them serves is no help to whoever asks for another. */
+/**
+ * Lists the models that connected workers serve: a name that none of them serves does not help who asks for another.
+ */
 function servedNow(core: Core): string {
   const serving = core.workers.all().filter((worker) => !isLeaving(worker));
   const names = serving.flatMap(({ models, session }) => (models.length > 0 ? models : [session.config_id]));

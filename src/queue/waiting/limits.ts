@@ -8,14 +8,14 @@ import { due } from '../store/alarm.ts';
 import { reject } from './admission.ts';
 import { mayWait, type Refused, refusal } from './over-limit.ts';
 
-/** Who is let in by the limits of its token, and who waits for that. */
+/** Admits requests by the limits of their tokens, and holds the others back. */
 
 /**
- * A request has come: its token's limits let it in, or it waits until they do, where it may wait so long.
- * @returns the answer to its caller where it does neither
+ * Handles a new request: its token's limits admit it, or it waits until they do if it may wait that long.
+ * @returns the answer to its caller if it is neither admitted nor held
  */
 export function letInOrHold(core: Core, job: WaitingJob): Refused | null {
-  // What waits already goes first.
+  // Requests that are held already go first.
   const over = core.limits.keptWith(job) ?? core.limits.letIn(job);
   if (over === null) {
     job.let_in_at = core.limits.letInAt(job);
@@ -27,7 +27,7 @@ export function letInOrHold(core: Core, job: WaitingJob): Refused | null {
   return null;
 }
 
-/** It was let in before. */
+/** Re-admits a job that was admitted before, without counting it again. */
 export function letInAgain(core: Core, job: WaitingJob, at: number | null): null {
   job.let_in_at = at ?? core.limits.letInAt(job);
   core.limits.letInAgain(job, job.let_in_at);
@@ -35,8 +35,8 @@ export function letInAgain(core: Core, job: WaitingJob, at: number | null): null
 }
 
 /**
- * Lets in what was held back and has room now; of stored jobs one of each token in a pool may wait for a slot, and
- * another once that has found one.
+ * Admits held jobs that now have room. Of each token's stored jobs in a pool, one at a time may wait for a slot;
+ * another follows once it has found one.
  * @returns whether there is anything new for a dispatch pass
  */
 export function letInHeld(core: Core): boolean {
@@ -46,7 +46,7 @@ export function letInHeld(core: Core): boolean {
   }
   const { unknownUntil } = core.limits.earlier;
   if (unknownUntil !== null) {
-    // Once that is over the next tick ends it, or postpones it where the queue stood still.
+    // Once this time is over, the next tick ends it, or postpones it if the queue stood still.
     openAt(core, unknownUntil > core.now() ? unknownUntil : null);
     return false;
   }
@@ -78,16 +78,17 @@ function openAt(core: Core, next: number | null): void {
 }
 
 /**
- * Of one token. What a limit keeps waits for nobody that another limit keeps.
- * @param lines by model, in order of age
- * @returns when those open that have some left; null: not by time
+ * Admits held requests of one token. A request that one limit holds does not delay a request that only another limit
+ * would hold.
+ * @param lines the requests by model, the oldest first
+ * @returns the epoch ms at which each limit that still holds requests opens; null for one that time alone does not open
  */
 function letInWaiting(core: Core, lines: readonly ReadonlySet<WaitingJob>[]): (number | null)[] {
   const kept: OverLimit[] = [];
   for (const jobs of lines) {
     let isKept = false;
     for (const job of jobs) {
-      // What was held since the queue started is asked for the first time whether it may wait.
+      // A request held since the queue started is asked here for the first time whether it may wait.
       if (isKept && job.held?.limit !== 'unknown') break;
       const over = kept.find((before) => core.limits.isKeptBy(before, job)) ?? core.limits.letIn(job);
       if (over === null) core.waiting.letIn(job, core.limits.letInAt(job));

@@ -5,28 +5,28 @@ import type { RequestAnswer } from '../rpc.ts';
 import type { WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 
-/** A request that the limits of its token do not let in: whether it may wait for them, and what it is answered if not. */
+/** Decides whether a request that its token's limits forbid may wait for them, and words the answer if it may not. */
 
-/** When something ends that runs nobody knows, s. */
+/** The `Retry-After` where a running request has to end first, s: nobody knows when it will. */
 const RETRY_WHEN_BUSY_SECONDS = 1;
 
 export type Refused = Extract<RequestAnswer, { kind: 'refused' }>;
 
 /**
- * Whether its caller said how long it waits, and that is long enough. While nobody knows what runs all wait: it is for
- * some seconds, and no doing of theirs.
+ * Says whether the caller stated how long it waits, and the limit opens within that time. While the queue does not know
+ * what runs, all requests wait: it takes only some seconds and is not the callers' fault.
  */
 export function mayWait(core: Core, job: WaitingJob, over: OverLimit): boolean {
   if (over.limit === 'unknown') return true;
   return hasWaited(job) && (over.opens_at ?? core.now()) < job.slot_by;
 }
 
-/** Whether the caller said how long it waits, and so need not be told that it could. */
+/** Says whether the caller stated how long it waits, so that it need not be told that it could. */
 export function hasWaited({ waits_for_start }: WaitingJob): boolean {
   return !waits_for_start;
 }
 
-/** Why it is refused, and when asking again may help. */
+/** Words why the request is refused, and when a retry may help. */
 export function refusal(core: Core, job: WaitingJob, over: OverLimit): Refused {
   const now = core.now();
   const seconds = over.opens_at === null ? RETRY_WHEN_BUSY_SECONDS : (over.opens_at - now) / 1000;
@@ -53,7 +53,7 @@ const WHAT: Record<Exclude<OverLimit['limit'], 'unknown'>, string> = {
   running: 'requests at a time',
 };
 
-/** A clause: `the token "a" has reached its limit of 60 requests a minute`. */
+/** Words the limit as a clause: `the token "a" has reached its limit of 60 requests a minute`. */
 export function overText(tokenName: string, { limit, most, models, tenant }: OverLimit): string {
   if (limit === 'unknown')
     return `the queue has started again and does not know yet what runs for the token "${tokenName}"`;

@@ -3,8 +3,8 @@ import type { Core } from '../state/state.ts';
 import { rejectOverdue, waitingLines } from './admission.ts';
 
 /**
- * Whether to ask the fleet object about starts though there is nothing to tell it: callers wait for a start, or the
- * next caller would be turned away because there is none.
+ * Says whether to ask the fleet object about starts although the queue has nothing to report: callers wait for a start,
+ * or the next caller would be rejected because there is none.
  */
 export function awaitsStart(core: Core): boolean {
   const starts = core.starts.all();
@@ -12,7 +12,10 @@ export function awaitsStart(core: Core): boolean {
   return starts.length > 0 && waitingLines(core).some(({ start }) => start !== null);
 }
 
-/** The fleet object reports the pools that the scheduler starts workers for: some callers need not wait any longer. */
+/**
+ * Takes the fleet object's report of the pools that the scheduler starts workers for: some callers need not wait any
+ * longer.
+ */
 export function hearStarts(core: Core, starts: readonly PoolStart[]): void {
   if (!core.starts.replace(starts)) return;
   core.waiting.line.nextRejection.forget();

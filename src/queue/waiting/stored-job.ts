@@ -13,8 +13,8 @@ import { overText } from './over-limit.ts';
 const MOST_OF_ERROR = 200;
 
 /**
- * Returns what a stored job waits for, as far as the queue alone knows: `own`, which is null where the job waits for
- * its pool. Null: there is no such job, or it does not wait.
+ * Returns what a stored job waits for, as far as the queue alone knows; `own` is null where the job waits for its pool.
+ * Null if there is no such job, or it does not wait.
  */
 export function waitingJob(core: Core, jobId: string, viewer: Viewer): WaitingJobFacts | null {
   const job = core.stored.find(jobId);
