@@ -5,8 +5,8 @@ import type { Core } from '../state/state.ts';
 import { retry } from './retry.ts';
 
 /**
- * Cancels stored jobs, or has them tried again, all in one commit: its caller keeps them few. A job whose state does
- * not allow it any more, that is gone, or that this viewer may not see stays as it is.
+ * Cancels stored jobs, or has them tried again, all in one commit: the caller keeps them few. A job whose state no
+ * longer allows it, that is gone, or that this viewer may not see stays as it is.
  * @returns how many were changed
  */
 export function actOnJobs(core: Core, action: JobsAction, ids: readonly string[], viewer: Viewer): number {

@@ -5,7 +5,10 @@ import { maySee, type ToldJob, type Viewer } from '../rpc.ts';
 import { type Core, findJob } from '../state/state.ts';
 import { viewOf } from '../store/job-view.ts';
 
-/** Ends a job at its caller's wish. A settled job stays as it is; null: there is no such job, or none to this viewer. */
+/**
+ * Ends a job at its caller's wish. A settled job stays as it is. Returns null if there is no such job, or none for this
+ * viewer.
+ */
 export function cancel(
   core: Core,
   jobId: string,
@@ -21,7 +24,7 @@ export function cancel(
   return viewOf(core.sql, core.stored.find(jobId) ?? job);
 }
 
-/** A request from before a restart of the queue, which a worker still runs: only its worker knows of it. */
+/** Revokes a request from before a restart of the queue, which only the worker that still runs it knows. */
 function revokeUnknown(core: Core, jobId: string): void {
   for (const { session, running, heldSince } of core.workers.all()) {
     const fence = running.get(jobId);
@@ -30,7 +33,7 @@ function revokeUnknown(core: Core, jobId: string): void {
     breakUnknown(core, session.worker_id, fence);
     const since = heldSince.get(fence);
     core.workers.freeSlot(session.worker_id, jobId, fence);
-    // Whom it was for its worker tells with what it used.
+    // The time stays noted: the worker reports whom the request was for together with its usage.
     if (since !== undefined) heldSince.set(fence, since);
     core.limits.endResumed(jobId);
   }

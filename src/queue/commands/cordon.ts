@@ -3,8 +3,8 @@ import { saveCordon } from '../store/cordon-table.ts';
 import { endedAt } from '../store/session-table.ts';
 
 /**
- * These workers and no others get no more jobs. What they hold they finish. A worker that is connected again, or for
- * the first time, is cordoned as well.
+ * Cordons these workers and no others: they get no more jobs and finish those that they hold. A worker that connects
+ * again, or for the first time, is cordoned as well.
  * @returns how many jobs each of them holds, connected or not; a worker is left out while the queue does not know yet
  * what it holds
  */
@@ -19,8 +19,8 @@ export function cordon(core: Core, workerIds: readonly string[]): Record<string,
 }
 
 /**
- * Null: the queue does not know yet. Waiting jobs are in memory; after a restart only their worker knows them, and
- * lists them when it registers again, within its grace.
+ * Counts the jobs that a worker holds; null if the queue does not know yet. Waiting jobs are in memory; after a restart
+ * only their worker knows them, and lists them when it registers again, within its grace.
  */
 function heldBy(core: Core, workerId: string): number | null {
   const leased = leasedBy(core, workerId).length;

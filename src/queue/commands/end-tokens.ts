@@ -4,8 +4,8 @@ import { closeForToken } from '../attempts/ended-token.ts';
 import type { Core } from '../state/state.ts';
 
 /**
- * Ends what depends on tokens that were revoked or rotated, or may do something else than before: their workers dial
- * again, and requests that wait with a secret that is gone end. Stored jobs go on, as do all other tenants.
+ * Ends what depends on tokens that were revoked, rotated or given other rights: their workers dial again, and requests
+ * that wait with a secret that is gone end. Stored jobs go on, as do all other tenants.
  */
 export function endTokens(core: Core, ended: readonly EndedToken[]): void {
   const secrets = new Set(ended.map(({ sha256 }) => sha256));

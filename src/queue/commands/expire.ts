@@ -16,8 +16,8 @@ const DEADLINE_PASSED = 'the deadline passed before the job was done';
 
 /**
  * Does the work of the alarm: expires leases and deadlines, ends retry delays, closes half-open sockets and those whose
- * tokens have expired, and forgets old jobs. An alarm fires at least once and may fire late or twice, so this looks at
- * what is due now, whatever it was set for.
+ * tokens have expired, and forgets old jobs. An alarm fires at least once and may fire late or twice, so this checks
+ * what is due now, whatever the alarm was set for.
  */
 export function expire(core: Core): void {
   const now = core.now();
@@ -29,7 +29,7 @@ export function expire(core: Core): void {
   }
   for (const job of leasesDue(core.sql, now)) {
     if (job.lease_orphaned & OVERDUE) expireLease(core, job);
-    // A renewal may lie in its socket: the queue may have stood still until now.
+    // A renewal may still lie in its worker's socket: the queue may have stood still until now.
     else core.stored.postpone(job, now + SECOND_LOOK_MS, true);
   }
   core.alarm.clear();
@@ -38,7 +38,7 @@ export function expire(core: Core): void {
   sweep(core);
 }
 
-/** What only memory knows of: waiting jobs whose worker did not come back, or whose time is over. */
+/** Ends waiting jobs whose worker did not come back, or whose time is over: only memory knows of them. */
 export function expireInMemory(core: Core): void {
   closeHalfOpen(core);
   const now = core.now();
@@ -54,13 +54,19 @@ export function expireInMemory(core: Core): void {
   core.waiting.forgetLimits();
 }
 
-/** A worker whose answers a relay carries watches deadlines itself, and knows of no time limit. */
+/**
+ * Says whether the queue must end the job for its time. A worker whose answers a relay carries watches deadlines
+ * itself, but knows of no time limit.
+ */
 function isOverdue({ reply, deadline_at, limit_at }: WaitingJob, now: number): boolean {
   if (limit_at !== null && limit_at <= now) return true;
   return reply !== null && deadline_at !== null && deadline_at <= now;
 }
 
-/** The attempt is charged, unless the queue itself was gone: then the worker may well still have the job. */
+/**
+ * Ends the lease of an overdue job. The attempt is charged unless the queue itself was down: then the worker may well
+ * still have the job.
+ */
 function expireLease(core: Core, job: StoredJob): void {
   if (job.lease_orphaned & ORPHANED.byQueue) {
     releaseAttempt(core, job, 'the queue was down and the worker did not come back in time');

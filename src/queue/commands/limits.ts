@@ -2,12 +2,12 @@ import type { LimitView } from '../../protocol/index.ts';
 import type { ToldLimits } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
 
-/** Limits of tokens were changed, without a request of theirs. */
+/** Takes changed limits of tokens that arrive without a request. */
 export function tellLimits(core: Core, changed: readonly ToldLimits[]): void {
   for (const told of changed) core.limits.tell(told);
 }
 
-/** How every token with limits stands. */
+/** Returns the usage and limits of every token that has limits. */
 export function limits(core: Core): LimitView[] {
   return [...core.limits.standings()].flatMap(({ standings, ...whose }) =>
     standings

@@ -3,12 +3,12 @@ import { maySee, type SettledJobs, type Viewer } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
 import { viewOf } from '../store/job-view.ts';
 
-/** Characters that one answer holds, about; the rest comes with the next. */
+/** The most characters that one answer holds, about; the rest comes with the next. */
 const ANSWER_CHARACTERS = 4_000_000;
-/** Results in files that one answer may name: the gateway reads them side by side, all in memory. */
+/** The most results in files that one answer may name: the gateway reads them side by side, all in memory. */
 const LONG_RESULTS = 4;
 
-/** Listens for jobs by id. @returns ids under which there is no job, or none to this viewer */
+/** Listens for jobs by id. @returns the ids under which there is no job, or none for this viewer */
 export function listen(core: Core, listener: string, jobIds: readonly string[], viewer: Viewer): string[] {
   return jobIds.filter((id) => {
     const job = core.stored.find(id);
@@ -18,7 +18,7 @@ export function listen(core: Core, listener: string, jobIds: readonly string[], 
   });
 }
 
-/** The listener is gone. */
+/** Forgets a listener that is gone. */
 export function leaveListener(core: Core, listener: string): void {
   core.stored.listeners.leave(listener);
 }
@@ -47,7 +47,7 @@ function takeSettled(core: Core, listener: string): SettledJobs['jobs'] {
     const jobId = core.stored.listeners.take(listener);
     if (jobId === null) break;
     const told = settledText(core, jobId);
-    // The queue has forgotten it meanwhile.
+    // The queue has forgotten the job meanwhile.
     if (told === null) continue;
     jobs.push({ id: jobId, view: told.view });
     characters += told.view.length;
@@ -57,7 +57,7 @@ function takeSettled(core: Core, listener: string): SettledJobs['jobs'] {
 }
 
 /**
- * A settled job as JSON, its result as the text in the row.
+ * Writes a settled job as JSON, with the text of the result in its row.
  * @returns `isLong`: the result is left out; the program reads it at the job's own address
  */
 function settledText(core: Core, jobId: string): { view: string; isLong: boolean } | null {

@@ -22,7 +22,7 @@ import { due } from '../store/alarm.ts';
 import type { Connection, Session } from '../store/ports.ts';
 import { beginSession, findBootId } from '../store/session-table.ts';
 
-/** A worker offers its slots: it takes over from its own older connection, resumes what it still runs, gets work. */
+/** Registers a worker, which takes over from its own older connection, resumes what it still runs and gets jobs. */
 export function register(core: Core, connection: Connection, frame: Register, sessionId: string): void {
   const older = core.workers.byConnection(connection);
   if (older && older.session.worker_id !== frame.worker_id) {
@@ -79,7 +79,7 @@ function forgetCharges({ charges, heldSince, running }: Worker): void {
     for (const fence of map.keys()) if (!fences.has(fence)) map.delete(fence);
 }
 
-/** A base worker does not tell. */
+/** Says whether the worker's process is the same as before. A base worker does not report it. */
 function isSameProcess(before: Session, now: Session): boolean {
   return now.boot_id !== null && before.boot_id === now.boot_id;
 }
@@ -117,8 +117,8 @@ function remember(core: Core, { session, models, adapters, connection }: Worker)
 }
 
 /**
- * Jobs that the worker lists: it keeps each that no other worker has been given since.
- * @param isUnknown the queue has not heard of this worker since it started
+ * Resumes the jobs that the worker lists: it keeps each that no other worker has been given since.
+ * @param isUnknown whether the queue has not heard from this worker since it started
  */
 function resumeListed(
   core: Core,
@@ -135,11 +135,11 @@ function resumeListed(
     const isUnwanted = job === null && core.requests.isCallerGone(job_id);
     if (claim === 'stale' || isUnwanted) lost.push({ job_id, reason: whyLost(job, attempt) });
     if (isUnwanted) breakUnknown(core, worker.session.worker_id, fence_token);
-    // Settled: the acknowledgement was lost, the settlement comes again and is acknowledged.
+    // The acknowledgement of a settled attempt was lost: its settlement comes again and is acknowledged.
     if (claim === 'stale' || claim === 'settled_by_it' || isUnwanted) continue;
     if (job) resume(core, worker, job, leaseSecondsFor(core, worker));
     else {
-      // What is counted has ended: its worker has not heard that.
+      // An attempt that is counted has ended, but its worker has not heard that.
       if (!core.usage.isCounted(fence_token)) resumeLimits(core, worker, job_id, attempt.account);
       if (isUnknown) worker.heldSince.set(fence_token, givenAt(attempt.account) ?? core.now());
     }
@@ -149,16 +149,19 @@ function resumeListed(
   return resumed;
 }
 
-/** A job that was cancelled under it, or else given to others. */
+/**
+ * Returns why the worker lost a job: its caller is gone, it was cancelled while the worker had it, or others were given
+ * it.
+ */
 function whyLost(job: Job | null, { fence_token }: Pick<JobRef, 'fence_token'>): RevokeReason {
   if (job === null) return 'caller_gone';
   return job.state === 'cancelled' && job.fence_token === fence_token ? 'cancelled' : 'superseded';
 }
 
-/** Also a job whose lease ran out, as long as no other worker has it. */
+/** Resumes a job at the worker, even one whose lease ran out, as long as no other worker has it. */
 function resume(core: Core, worker: Worker, job: Job, leaseSeconds: number): void {
   const { worker_id } = worker.session;
-  // Until its lease ran out it is counted.
+  // The slot time of a job that is pending again was counted when its lease ran out.
   const since = job.state === 'pending' ? null : (worker.heldSince.get(job.fence_token) ?? job.leased_at);
   storeOf(core, job).extend(job, worker_id, core.now() + leaseSeconds * 1000);
   emit(core, job, 'resumed');
@@ -166,9 +169,9 @@ function resume(core: Core, worker: Worker, job: Job, leaseSeconds: number): voi
 }
 
 /**
- * A base worker lists nothing: it goes on with what it has, but drops what it finishes while it has no connection. Soon
- * after it is back it names the stored jobs that it still has, which renews their leases. The gateway asks again for
- * the waiting jobs.
+ * Resumes the jobs of a base worker, which lists none: it goes on with what it has, but drops what it finishes while it
+ * has no connection. Soon after it is back it names the stored jobs that it still has, which renews their leases. The
+ * gateway requests the waiting jobs again.
  */
 function resumeAll(core: Core, worker: Worker, isNewConnection: boolean): void {
   const leaseSeconds = isNewConnection ? limits.BASE_NAMED_WITHIN_SECONDS : leaseSecondsFor(core, worker);
@@ -181,8 +184,8 @@ function resumeAll(core: Core, worker: Worker, isNewConnection: boolean): void {
 }
 
 /**
- * Jobs the queue thinks this worker holds but the worker does not list. If it is the same process, the frame never
- * arrived: nothing is charged. If it is another, the process died with them.
+ * Takes back the jobs that the queue thinks this worker holds but that it does not list. If the worker is the same
+ * process, the frame never arrived and nothing is charged. If it is another, the earlier process died with them.
  */
 function reclaimUnlisted(core: Core, worker: Worker, sameProcess: boolean): void {
   for (const job of leasedBy(core, worker.session.worker_id)) {

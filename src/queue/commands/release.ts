@@ -7,14 +7,14 @@ import { type Core, findJob } from '../state/state.ts';
 import { timesOf } from '../state/times.ts';
 import { isLeaving, type Worker } from '../state/worker.ts';
 
-/** A worker that releases a job and stays does not get it back for this long, ms. */
+/** A worker that releases a job without leaving does not get the job back for this long, ms. */
 const RELEASED_DELAY_MS = 1000;
-/** A job whose deadline no worker can meet is offered again after this long, as long as there is time, ms. */
+/** A job whose deadline no worker can meet is offered again after this many ms, as long as there is time. */
 const DECLINED_BY_ALL_DELAY_MS = 5000;
-/** Declined jobs kept of one worker; they are forgotten when its load eases. */
+/** The most declined jobs that are remembered of one worker; they are forgotten when its load eases. */
 const MOST_DECLINED = 1000;
 
-/** The worker releases an unfinished job: it becomes pending again, and no attempt is charged. */
+/** Takes back an unfinished job that the worker releases: it becomes pending again, and no attempt is charged. */
 export function release(core: Core, worker: Worker, frame: JobRelease): void {
   const { job_id, fence_token, reason, timing } = frame;
   if (reason === 'deadline') decline(worker, job_id);
@@ -25,14 +25,14 @@ export function release(core: Core, worker: Worker, frame: JobRelease): void {
     if (reason === 'deadline') offerElsewhere(core, job);
     else {
       const delayMs = reason === 'draining' ? 0 : RELEASED_DELAY_MS;
-      // Of a request the gateway tells it when it asks for the rest.
+      // The times of a waiting job are reported by the gateway when it requests the rest of the answer.
       const timed = timing && job.mode === 'stored' ? { ...job, ...timesOf(job, core.now(), timing) } : job;
       releaseAttempt(core, timed, reason, { reason, delayMs, partial: frame.partial });
     }
   }
   core.workers.freeSlot(worker.session.worker_id, job_id, fence_token);
-  // The gateway may have heard of it from the relay and asked again already: this worker may have been the last that
-  // could take it.
+  // The gateway may have learned of the release from the relay and requested the job again already: this worker may
+  // have been the last that could run it.
   const again = core.waiting.find(job_id);
   if (again) core.ready.job(again);
 }
@@ -43,8 +43,8 @@ function decline(worker: Worker, jobId: string): void {
 }
 
 /**
- * The job goes to a worker of the pool that has not declined it, once one has a slot. Where all have declined it, it is
- * offered to all of them later, or the waiting caller is told so.
+ * Offers the job to a worker of the pool that has not declined it, once one has a slot. If all have declined it, it is
+ * offered to all of them later, or its waiting caller is told so.
  */
 function offerElsewhere(core: Core, job: Job): void {
   const workers = core.workers.all().filter(({ session }) => session.config_id === job.config_id);

@@ -7,13 +7,13 @@ import type { Job } from '../state/job.ts';
 import { type Core, findJob, storeOf } from '../state/state.ts';
 import { profileOf, type Worker } from '../state/worker.ts';
 
-/** Share of a lease: a renewal that finds less of it left came late. Renewing in time leaves twice as much. */
+/** The share of a lease below which a renewal came late. A renewal in time leaves twice as much. */
 const LATE_SHARE = (1 - limits.RENEW_SHARE) / 2;
 
-/** Extends every lease the worker lists; answers which it no longer holds. */
+/** Extends every lease that the worker lists, and answers which jobs it no longer holds. */
 export function renew(core: Core, worker: Worker, frame: Renew): void {
   const lost = frame.jobs.filter((attempt) => !keep(core, worker, attempt)).map(refOf);
-  // The worker drops these without a word.
+  // The worker drops these jobs without reporting it.
   for (const job of lost) core.workers.freeSlot(worker.session.worker_id, job.job_id, job.fence_token);
   const again = frame.jobs.filter((attempt) => !addPart(core, worker, attempt)).map(refOf);
   worker.connection.send({
@@ -28,18 +28,21 @@ function refOf({ job_id, fence_token }: JobRef): JobRef {
   return { job_id, fence_token };
 }
 
-/** @returns false: what came before this part is not known */
+/**
+ * Adds a part of the answer that the worker sent beside a renewal.
+ * @returns false if the parts before this one are unknown
+ */
 function addPart(core: Core, worker: Worker, { part, timing, ...attempt }: Renew['jobs'][number]): boolean {
   const job = part === undefined ? null : core.stored.find(attempt.job_id);
   if (part === undefined || job === null || claimOf(job, worker, attempt) !== 'held') return true;
   return core.stored.partials.add(job, part, timing);
 }
 
-/** Progress, for people to see. It is a base worker's only way to renew. */
+/** Stores progress for people to see. It is a base worker's only way to renew. */
 export function progress(core: Core, worker: Worker, frame: JobProgress): void {
   const job = core.stored.find(frame.job_id);
   if (job === null) return;
-  // The base SDK says 0 where its caller gives no token.
+  // The base SDK sends 0 where its caller gives no token.
   const isUntold = profileOf(worker).sendsZeroFence && frame.fence_token === 0;
   const fence_token = isUntold ? job.fence_token : frame.fence_token;
   if (claimOf(job, worker, { fence_token }) !== 'held') return;
@@ -47,13 +50,14 @@ export function progress(core: Core, worker: Worker, frame: JobProgress): void {
   let { progress = null, status_message = null } = frame;
   if (job.progress === null && job.status_message === null) {
     emit(core, job, 'started', status_message);
-    // A sign of life and nothing more: handled once, like any other.
+    // A report with neither progress nor message is stored as progress 0, so that the next one does not count as a
+    // start.
     if (status_message === null) progress ??= 0;
   }
   core.stored.progress(job, progress, status_message);
 }
 
-/** Whether the attempt is still this worker's own; if so its lease is extended. */
+/** Extends the attempt's lease if the worker still holds it. @returns whether the worker keeps the attempt */
 function keep(core: Core, worker: Worker, attempt: JobRef): boolean {
   const job = findJob(core, attempt.job_id);
   const claim = claimOf(job, worker, attempt);

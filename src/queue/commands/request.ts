@@ -7,7 +7,7 @@ import type { Core } from '../state/state.ts';
 import { ambiguous, reject } from '../waiting/admission.ts';
 import { letInAgain, letInOrHold, withHeaders } from '../waiting/limits.ts';
 
-/** No caller reads this answer: it hung up before the request came. */
+/** The answer to a request that arrives after its caller hung up: nobody reads it. */
 const CANCELLED = {
   kind: 'refused',
   reason: 'cancelled',
@@ -16,7 +16,7 @@ const CANCELLED = {
 } as const;
 
 /**
- * Takes a job whose caller waits: the dispatch pass that follows finds it a slot, or `waitOrReject` decides what
+ * Accepts a job whose caller waits: the dispatch pass that follows finds it a slot, or `waitOrReject` decides what
  * becomes of it.
  */
 export function request(
@@ -32,7 +32,7 @@ export function request(
   const configId = choice.kind === 'pool' ? choice.config_id : null;
   const now = core.now();
   const earlier = core.waiting.find(asked.job_id) ?? core.requests.takeUndecided(asked.job_id);
-  // A request from before a restart: the attempt that its worker goes on with is no other request.
+  // If the request is from before a restart, the attempt that its worker goes on with is part of the same request.
   const wasResumed = core.limits.endResumed(asked.job_id);
   const wasLetIn = wasResumed || (earlier !== null && (!('held' in earlier) || earlier.held === null));
   const letInAt = earlier && 'let_in_at' in earlier ? earlier.let_in_at : null;
@@ -113,8 +113,8 @@ function begunAt(
 }
 
 /**
- * The attempt at this job that a worker may still run: the gateway asks again only after it has lost that attempt's
- * answer.
+ * Removes the job's earlier request and returns the attempt that a worker may still run: the gateway asks again only
+ * after it has lost that attempt's answer.
  */
 function takeOver(core: Core, jobId: string): WaitingJob['older'] {
   const before = core.waiting.find(jobId);

@@ -5,7 +5,7 @@ import { readCordon } from '../store/cordon-table.ts';
 import { leasedByWorker, leasedJobs, ORPHANED } from '../store/leases-table.ts';
 import { servedBySession, sessionsEndedSince } from '../store/session-table.ts';
 
-/** After a hibernation the sockets are still there and memory is not: the queue reads workers and jobs back from both stores. */
+/** Reads workers and jobs back from both stores after a hibernation, which leaves the sockets and loses the memory. */
 export function restoreFleet(core: Core): void {
   core.workers.cordon(readCordon(core.sql));
   const sessions = core.connections().flatMap((connection) => {
@@ -14,7 +14,7 @@ export function restoreFleet(core: Core): void {
   });
   if (sessions.length === 0) return;
   const served = servedBySession(core.sql);
-  // Oldest first, so that the newest connection of a worker id is the one that counts.
+  // The oldest session comes first, so that the newest connection of a worker id is the one that counts.
   sessions.sort((a, b) => a.session.connected_at - b.session.connected_at);
   for (const { connection, session } of sessions) {
     const worker = newWorker(
@@ -29,12 +29,12 @@ export function restoreFleet(core: Core): void {
 }
 
 /**
- * At the start of the object: holders of leases that have no socket here, since the queue itself was down, get one grace
- * to come back. So do those that had lost theirs before: they dialled in vain.
+ * Orphans leases at the start of the object: holders that have no socket here, since the queue itself was down, get one
+ * grace to come back. So do holders that had lost theirs before, since they dialled in vain.
  */
 export function orphanAfterRestart(core: Core): void {
   const graceEnds = core.now() + core.settings.reconnect_grace_seconds * 1000;
-  // A hibernation leaves the other sockets open, and who dials ends it: nobody dialled in vain.
+  // A hibernation leaves the other sockets open, and a worker that dials ends it: no worker dialled in vain.
   const isCounted = core.connections().length > 0 ? ORPHANED.byQueue | ORPHANED.byWorker : ORPHANED.byQueue;
   for (const job of leasedJobs(core.sql)) {
     if (job.lease_orphaned & isCounted || (job.worker_id !== null && core.workers.byId(job.worker_id)))
@@ -45,8 +45,8 @@ export function orphanAfterRestart(core: Core): void {
 }
 
 /**
- * Workers that lost their connections with the earlier process, or shortly before, may go on with requests that they
- * alone know of.
+ * Awaits workers that lost their connections with the earlier process, or shortly before: they may go on with requests
+ * that they alone know of.
  */
 export function awaitEarlierRequests(core: Core): void {
   const graceMs = core.settings.reconnect_grace_seconds * 1000;

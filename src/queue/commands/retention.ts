@@ -5,9 +5,9 @@ import { forgetLedger } from '../store/ledger-table.ts';
 import { forgetSessions, nextToForget } from '../store/session-table.ts';
 import { type OldJob, oldestSettled, oldestSettledAt } from '../store/settlements-table.ts';
 
-/** Settled jobs deleted in one event, so that no event takes long. */
+/** The most settled jobs that are deleted in one event, so that no event takes long. */
 const BITE_JOBS = 200;
-/** Between two such events, ms, so that other work gets its turn. */
+/** The pause between two such events, ms, so that other work gets its turn. */
 const PAUSE_MS = 50;
 
 /**

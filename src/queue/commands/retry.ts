@@ -7,7 +7,7 @@ import { viewOf } from '../store/job-view.ts';
 /**
  * Tries a stored job that failed or expired again, at its caller's wish: under its id, with all its attempts and as
  * much time as it had.
- * @returns null: there is no such job, or none to this viewer
+ * @returns null if there is no such job, or none for this viewer
  */
 export function retry(core: Core, jobId: string, viewer: Viewer): RetryAnswer | null {
   const job = core.stored.find(jobId);

@@ -18,12 +18,12 @@ import { type Core, findJob } from '../state/state.ts';
 import { timesOf } from '../state/times.ts';
 import { profileOf, type Worker } from '../state/worker.ts';
 
-/** A job succeeded: the queue checks the fence, settles the job in its store and acknowledges, all in one commit. */
+/** Settles a job that succeeded: checks the fence, settles the job in its store and acknowledges, all in one commit. */
 export function settleResult(core: Core, worker: Worker, frame: JobResult): void {
   settle(core, worker, frame, 'succeeded', (job) => succeed(core, job, frame, frame.result));
 }
 
-/** The same for a result that lies in a file, which this attempt has named before. */
+/** Settles a job that succeeded with a result in a file, which this attempt has named before. */
 export function settleResultRef(core: Core, worker: Worker, frame: JobResultRef): void {
   const { job_id } = frame;
   settle(core, worker, frame, 'succeeded', (job) => {
@@ -34,7 +34,7 @@ export function settleResultRef(core: Core, worker: Worker, frame: JobResultRef)
   if (profileOf(worker).wantsEcho) worker.connection.send({ type: 'job_result_ref', job_id });
 }
 
-/** An attempt failed: the job fails, or gets another attempt later. */
+/** Handles a failed attempt: the job fails, or gets another attempt later. */
 export function settleError(core: Core, worker: Worker, frame: JobError): void {
   const error = failureOf(worker, frame);
   if (error.code === 'engine_died') worker.prefixes.clear();
@@ -89,14 +89,15 @@ function settle(
   core.workers.freeSlot(worker.session.worker_id, job_id, fence_token);
   if (job === null) core.limits.endResumed(job_id);
   forgetDeclined(core, worker);
-  // Not before the usage is written: a worker whose settlement was acknowledged does not repeat it.
+  // The acknowledgement waits until the usage is written: a worker whose settlement was acknowledged does not repeat
+  // it.
   core.usage.whenWritten(fence_token, () =>
     acknowledge(worker, frame, outcome === 'settle' ? 'accepted' : outcome),
   );
   if (worker.session.draining) core.usage.write();
 }
 
-/** What an attempt used that was revoked since its job was over: there is nothing new in it about the job. */
+/** Says whether a settlement only reports the usage of an attempt that was revoked because its job was over. */
 function isOfCancelled(
   job: Job | null,
   { session }: Worker,
@@ -106,13 +107,16 @@ function isOfCancelled(
   return job === null || (job.fence_token === frame.fence_token && job.worker_id === session.worker_id);
 }
 
-/** A base worker keeps no fence token of waiting jobs and sends 0: it counts if the worker holds the job. */
+/**
+ * Returns the attempt that the frame means. A base worker keeps no fence token of waiting jobs and sends 0, which
+ * counts if the worker holds the job.
+ */
 function attemptMeant(worker: Worker, job: Job | null, { fence_token }: JobRef): Pick<JobRef, 'fence_token'> {
   const isUntold = profileOf(worker).sendsZeroFence && fence_token === 0 && job?.mode === 'waiting';
   return { fence_token: isUntold ? job.fence_token : fence_token };
 }
 
-/** What the verdict on a settlement means for the job. */
+/** Returns what the verdict on a settlement means for the job. */
 function outcomeOf(
   claim: Claim,
   job: Job | null,
@@ -131,12 +135,12 @@ function outcomeOf(
     case 'stale':
       return 'stale';
     case 'unknown':
-      // The worker kept it over a restart of the queue: nothing is stored of the job, but it holds a slot.
+      // The worker kept the job over a restart of the queue: nothing is stored of the job, but it holds a slot.
       return worker.running.get(job_id) === fence_token ? 'accepted' : 'unknown';
   }
 }
 
-/** The worker has less to do than when it declined them. */
+/** Forgets the jobs that the worker declined, since it now has less to do than it had then. */
 function forgetDeclined(core: Core, worker: Worker): void {
   if (worker.declined.size === 0) return;
   worker.declined.clear();
@@ -148,7 +152,10 @@ function acknowledge(worker: Worker, { job_id, fence_token }: JobRef, outcome: A
   worker.connection.send({ type: 'ack', job_id, fence_token, outcome });
 }
 
-/** A base worker sends only a text: the engine's status is parsed from it, and the rest follows. */
+/**
+ * Returns the failure of a settlement. A base worker sends only a text: the engine's status is parsed from it, and the
+ * rest follows from that.
+ */
 function failureOf(worker: Worker, frame: JobError): Failure {
   const status = frame.http_status ?? parseEngineError(frame.error)?.status ?? null;
   const retryable =

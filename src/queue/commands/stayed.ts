@@ -1,6 +1,6 @@
 import type { Core } from '../state/state.ts';
 
-/** The answer to a waiting caller broke off where no other worker could go on with it: its ledger tells why. */
+/** Notes in the job's ledger why the answer to a waiting caller broke off where no other worker could go on with it. */
 export function stayed(core: Core, jobId: string, why: string): void {
   const last = core.requests.steps(jobId)?.at(-1);
   if (!last) return;

@@ -19,15 +19,15 @@ import { viewOf } from '../store/job-view.ts';
 import { readPayload, type StoredJob } from '../store/jobs-table.ts';
 import { fullness, mostOfTenant, RETRY_AFTER_SECONDS } from '../waiting/admission.ts';
 
-/** Another tenant's job is answered so, too: the caller learns only that the id is taken. */
+/** Words a conflict, even with another tenant's job: the caller learns only that the id is taken. */
 const OTHER_PAYLOAD = 'exists with another payload';
 
 /**
- * Stores jobs, all in one commit. A known id with the same payload is answered with the job there is; with another
+ * Stores jobs, all in one commit. A known id with the same payload is answered with the existing job; with another
  * payload it is a conflict. An answer for several jobs leaves their results out, since a thousand of them would not
  * fit: callers read them one by one.
  * @param ids new ids for jobs that bring none, in order
- * @returns the answers, to be made when the jobs are dispatched: they tell how each stands when the commit is done
+ * @returns the answers, to be made when the jobs are dispatched: they tell the state of each when the commit is done
  */
 export function submit(
   core: Core,
@@ -45,7 +45,7 @@ export function submit(
 }
 
 /**
- * The same for a listener: it hears of the ends of its jobs, so the answers leave out how they stand now.
+ * Stores jobs for a listener, which is told when its jobs end, so the answers leave out their state.
  * @returns the answers
  */
 export function submitAndListen(
@@ -62,11 +62,11 @@ export function submitAndListen(
   });
 }
 
-/** A job that is stored now, or was before. */
+/** A submitted job that is stored, now or since before. */
 interface Taken {
   row: StoredJob;
   created: boolean;
-  /** The file that came with the submission is the job's. */
+  /** True if the job uses the file that came with the submission. */
   has_file: boolean;
 }
 
@@ -80,7 +80,7 @@ function takeEach<T>(
   return jobs.map((job, index) => answer(take(core, job, ids[index]!, placed)));
 }
 
-/** @param newId for a job that brings none */
+/** Stores one submitted job, unless it is known or rejected. @param newId the id for a job that brings none */
 function take(core: Core, job: SubmitJob, newId: string, placed: Placed): Taken | Rejection | Unserved {
   const existing = existingJob(core, job);
   if (existing) return repeated(core, existing, job);
@@ -92,8 +92,8 @@ function take(core: Core, job: SubmitJob, newId: string, placed: Placed): Taken 
 }
 
 /**
- * Jobs of one submission for which there are free slots: the dispatch pass that follows gives them out, and they
- * count as pending no longer.
+ * Counts the jobs of one submission for which there are free slots: the dispatch pass that follows sends them, so they
+ * do not count as pending.
  */
 class Placed {
   readonly #core: Core;
@@ -134,9 +134,9 @@ function existingJob(core: Core, job: SubmitJob): StoredJob | null {
   return job.id === undefined ? null : core.stored.find(job.id);
 }
 
-/** The pool whose workers may take the job, or why it is rejected. */
+/** Returns the pool whose workers may take the job, or why it is rejected. */
 function admit(core: Core, job: SubmitJob, placed: Placed): Pool {
-  // Settlements name only the id.
+  // A request in progress may not share the id, since settlements name only the id.
   const request = job.id === undefined ? null : core.waiting.find(job.id);
   if (request) {
     const isOwn = maySee(job.tenant ?? null, request.tenant);
@@ -176,7 +176,7 @@ function insert(core: Core, job: SubmitJob, id: string, configId: string): Store
   return row;
 }
 
-/** Pending jobs are bounded for each pool and each tenant. */
+/** Rejects a job where the pool or the tenant has too many pending jobs. */
 function rejectWhenFull(
   core: Core,
   configId: string,
@@ -189,7 +189,7 @@ function rejectWhenFull(
   return { ok: false, reason: 'queue_full', message, retry_after_seconds: RETRY_AFTER_SECONDS };
 }
 
-/** Jobs for which a slot is free do not count. */
+/** Returns the bound that is exceeded, in words, or null. Jobs for which a slot is free do not count. */
 function pendingFullness(
   { stored: { pending }, settings }: Core,
   configId: string,

@@ -3,8 +3,8 @@ import type { Core } from '../state/state.ts';
 import { moveOutputCursor } from '../store/output-cursor.ts';
 
 /**
- * A caller takes some of a job's outputs, so that the next time it gets those after them.
- * @returns false: another took them meanwhile, or there is no such job
+ * Takes some of a job's outputs for a caller, which next time gets those after them.
+ * @returns false if another caller took them meanwhile, or there is no such job
  */
 export function takeOutput(
   core: Core,

@@ -2,7 +2,7 @@ import type { UsageSum, UsageWanted } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
 import { sumUsage } from '../store/usage-table.ts';
 
-/** Of an answer about usage: more must be asked for in parts. */
+/** The most rows of an answer about usage; more must be requested in parts. */
 const MOST_ROWS = 10_000;
 
 /** Writes what is still counted in memory, and sums everything that was used until now. */

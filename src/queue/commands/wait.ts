@@ -7,13 +7,13 @@ import { readOutputCursor } from '../store/output-cursor.ts';
 
 type Answer = (view: ToldJob | null) => void;
 
-/** A stored job as it is. @param viewer to whom another tenant's job does not exist */
+/** Returns a stored job in its present state; null if there is none, or none for this viewer. */
 export function get(core: Core, jobId: string, viewer: Viewer): ToldJob | null {
   const job = core.stored.find(jobId);
   return job === null || !maySee(viewer, job.tenant) ? null : viewOf(core.sql, job);
 }
 
-/** Answers as soon as the job is settled, or after `waitMs` with how it stands then. */
+/** Answers as soon as the job is settled, or after `waitMs` with its state at that time. */
 export function wait(core: Core, jobId: string, waitMs: number, viewer: Viewer, answer: Answer): void {
   const view = get(core, jobId, viewer);
   if (view === null || isSettled(view.state) || waitMs <= 0) answer(view);
@@ -21,9 +21,9 @@ export function wait(core: Core, jobId: string, waitMs: number, viewer: Viewer, 
 }
 
 /**
- * Answers as soon as the job is settled or has an attempt newer than `fence`, or after `waitMs` with how it stands then:
- * also where its output can be read while it is made, and how much of that was taken.
- * @param fence of the newest attempt that is known; 0: none
+ * Answers as soon as the job is settled or has an attempt newer than `fence`, or after `waitMs` with its state at that
+ * time. The answer also says where the job's output can be read while it is generated, and how much of it was taken.
+ * @param fence the token of the newest attempt that the caller knows; 0: none
  */
 export function follow(
   core: Core,

@@ -5,9 +5,9 @@ import { warmth } from './warmth.ts';
 
 /** The properties of a job that decide at which of several workers it does best. */
 export interface Wants {
-  /** How its prompt begins; null: nothing is known of it. */
+  /** The beginning of the job's prompt; null: unknown. */
   prefix: Prefix | null;
-  /** Null: any. */
+  /** The model that the job asks for; null: any. */
   model: string | null;
 }
 
@@ -17,19 +17,22 @@ export function wantsOf(job: Job): Wants {
   return { prefix: prefixOf(job), model: job.model };
 }
 
-/** No worker suits the job better than this one. */
+/** Says whether no worker suits the job better than this one. */
 export function isAnywhere(worker: Worker, { prefix, model }: Wants): boolean {
   return prefix === null && adapterOf(worker, model) === null;
 }
 
 /**
- * What an adapter costs at a worker, the least first: nothing where it is loaded, one load where there is room, two
- * where another adapter is unloaded for it and loaded again later. A worker with one of the last two costs is taken
- * only where there is no other.
+ * Rates the cost of an adapter at a worker, the least first: nothing where it is loaded, one load where there is room,
+ * two where another adapter is unloaded for it and loaded again later. A worker with one of the last two costs is
+ * chosen only where there is no other.
  */
 export const ADAPTER = { loaded: 0, fits: 1, evicts: 2, waits: 3, failed: 4 } as const;
 
-/** What the model costs at a worker, as `ADAPTER` says: nothing where it is no adapter, or is loaded from the start. */
+/**
+ * Returns the cost of the model at a worker, as `ADAPTER` rates it: nothing where the model is no adapter, or is loaded
+ * from the start.
+ */
 export function modelCost(worker: Worker, model: string | null): number {
   const { adapters, adapterJobs } = worker;
   const adapter = adapterOf(worker, model);
@@ -43,7 +46,9 @@ export function modelCost(worker: Worker, model: string | null): number {
   return inUse.size < adapters.room ? ADAPTER.evicts : ADAPTER.waits;
 }
 
-/** Above 0 where a job does better at the first worker than at the second, below 0 where it does worse. */
+/**
+ * Compares two workers for a job: above 0 where the job does better at the first, below 0 where it does worse there.
+ */
 export function compareAffinity(one: Worker, other: Worker, { prefix, model }: Wants): number {
   const cost = modelCost(other, model) - modelCost(one, model);
   return cost !== 0 || prefix === null ? cost : warmth(one, prefix) - warmth(other, prefix);

@@ -5,7 +5,7 @@ import { awaitsTurn, profileOf, usableSlots, type Worker } from '../state/worker
 import { firstJobs } from './fair-order.ts';
 
 /**
- * Batch work leaves room for interactive work: it never gets the last slots of a pool, so that an interactive request
+ * Keeps room for interactive work: batch work never gets the last slots of a pool, so that an interactive request
  * begins at once beside a batch of any length. No running job is interrupted.
  */
 
@@ -16,7 +16,7 @@ export interface PoolSlots {
   interactive: number;
 }
 
-/** Slots in which batch work may run beside what interactive jobs run now. */
+/** Returns the number of slots in which batch work may run beside what interactive jobs run now. */
 export function slotsForBatches({ usable, interactive }: PoolSlots): number {
   return Math.max(0, usable - Math.max(interactive, reservedSlots(usable)));
 }
@@ -27,7 +27,7 @@ export function hasRoomForBatch({ usable, batch }: PoolSlots): boolean {
 
 export function poolSlots(core: Core, configId: string): PoolSlots {
   const slots: PoolSlots = { usable: 0, batch: 0, interactive: 0 };
-  // Jobs of a worker that takes no more do not count against the slots of the others.
+  // The jobs of a worker that accepts no more do not count against the slots of the others.
   const taking = core.workers
     .all()
     .filter((worker) => worker.session.config_id === configId && usableSlots(worker) > 0);
@@ -42,14 +42,14 @@ export function poolSlots(core: Core, configId: string): PoolSlots {
   return slots;
 }
 
-/** Whether this worker may begin batch work. */
+/** Says whether this worker may begin batch work. */
 export function mayBeginBatchWork(core: Core, worker: Worker): boolean {
   return hasRoomForBatch(poolSlots(core, worker.session.config_id)) && !interactiveWorkWaits(core, worker);
 }
 
 /**
- * Whether an interactive job waits that the worker could run but has declined: other work would keep it from that job.
- * A job that a base worker declines it cannot run at all.
+ * Says whether an interactive job waits that the worker could run but has declined: other work would keep the worker
+ * from that job. A job that a base worker has declined does not count, since the base worker cannot run it at all.
  */
 export function interactiveWorkWaits(core: Core, worker: Worker): boolean {
   if (worker.declined.size === 0 || !profileOf(worker).takesAnyJob) return false;

@@ -3,9 +3,9 @@ import { ADAPTER, compareAffinity, modelCost, WANTS_NOTHING, type Wants } from '
 import { MOST_PASSED_OVER, mayBePreferred, shareInUse } from './warmth.ts';
 
 /**
- * The best of the workers that fit and have a free slot, those that are awake before all others: of those that are not much busier than the others the one at
- * which the job does best, else the least loaded; the first of equals. So an adapter or a beginning of prompts that many
- * ask for is soon at several workers.
+ * Chooses the best worker of those that fit and have a free slot. Awake workers go before all others. Of workers that
+ * are not much busier than the others, it is the one at which the job does best, else the least loaded; the first of
+ * equals. So an adapter or a beginning of prompts that many ask for is soon at several workers.
  */
 export function chooseWorker(
   workers: readonly Worker[],
@@ -26,7 +26,10 @@ export function chooseWorker(
     : bestFor(workers, may, wants, least);
 }
 
-/** The workers that fit and need not wait for an adapter; all that fit if none of those has a free slot. */
+/**
+ * Returns the check for workers that fit and need not wait for an adapter, or for all that fit if none of those has a
+ * free slot.
+ */
 function thatRunIt(
   workers: readonly Worker[],
   fits: (worker: Worker) => boolean,
@@ -52,15 +55,16 @@ function bestFor(
   return best;
 }
 
-/** The properties of a waiting job that `chooseWaiting` looks at. */
+/** The properties of a waiting job that `chooseWaiting` depends on. */
 interface Waiting extends Wants {
   passed_over: number;
 }
 
 /**
- * Which of the first that wait gets a slot of this worker: the first that does not do better at one of the others, so
- * that a new prompt is passed over by none; where all do, the first. Those before it are passed over once more.
- * @param line in the order of dispatch, never empty
+ * Chooses which of the first waiting jobs gets a slot of this worker: the first that does not do better at one of the
+ * other workers, so that a new prompt is passed over by none; if all do better elsewhere, the first. The jobs before
+ * the chosen one are counted as passed over once more.
+ * @param line the first waiting jobs in the order of dispatch, never empty
  */
 export function chooseWaiting<J extends Waiting>(
   line: readonly J[],
@@ -76,7 +80,7 @@ export function chooseWaiting<J extends Waiting>(
   return first!;
 }
 
-/** The others of its pool that a job may be left to. @param workers all that are connected */
+/** Returns the other workers of the worker's pool that a job may be left to. @param workers all connected workers */
 export function rivalsOf(worker: Worker, workers: readonly Worker[]): Worker[] {
   const { config_id } = worker.session;
   return workers.filter(
@@ -88,20 +92,20 @@ export function rivalsOf(worker: Worker, workers: readonly Worker[]): Worker[] {
   );
 }
 
-/** It does better at another worker, and has not been passed over too often. */
+/** Says whether the job is left to another worker: it does better there, and has not been passed over too often. */
 export function isPassedOver(job: Waiting, worker: Worker, rivals: readonly Worker[]): boolean {
   return (
     job.passed_over < MOST_PASSED_OVER && rivals.some((rival) => compareAffinity(rival, worker, job) > 0)
   );
 }
 
-/** The one that was created first; of equals the first. Null where both are. */
+/** Returns the one that was created first, the first of equals; null where both are null. */
 export function olderOf<A extends Created, B extends Created>(one: A | null, other: B | null): A | B | null {
   if (one === null || other === null) return one ?? other;
   return one.created_at <= other.created_at ? one : other;
 }
 
 interface Created {
-  /** Epoch ms */
+  /** The time of creation, epoch ms. */
   created_at: number;
 }

@@ -14,8 +14,9 @@ import { holdForAwake, mayWake } from './waking.ts';
 import { MOST_LOOKED_AT } from './warmth.ts';
 
 /**
- * Who runs what next: one pass at the end of every command, over what the command freed or made ready, so that between
- * events no slot is free while a job that fits it is ready. A new slot or job need not be compared with the rest.
+ * Decides who runs what next, in one pass at the end of every command over what the command freed or made ready, so
+ * that between events no slot is free while a job that fits it is ready. So a new slot or job need not be compared with
+ * the rest.
  * @returns waiting jobs for which this pass found no slot
  */
 export function dispatch(core: Core): WaitingJob[] {
@@ -45,7 +46,7 @@ function fillWorker(core: Core, worker: Worker): void {
 
 /** Spreads ready jobs over the workers of a pool. */
 function fillPool(core: Core, configId: string): void {
-  /** Those that declined all that is ready, or serve no model that is waited for. */
+  /** The workers that declined all that is ready, or serve no requested model. */
   const unwilling = new Set<Worker>();
   const fits = (worker: Worker) => worker.session.config_id === configId && !unwilling.has(worker);
   for (;;) {
@@ -62,7 +63,7 @@ function fillPool(core: Core, configId: string): void {
   }
 }
 
-/** A slot for a job whose caller waits, if one is free. */
+/** Sends a waiting job to a worker with a free slot. @returns whether the job no longer waits */
 function placeWaiting(core: Core, job: WaitingJob): boolean {
   if (!core.waiting.isPending(job)) return true;
   if (job.held !== null) return false;
@@ -91,7 +92,8 @@ function placeWaiting(core: Core, job: WaitingJob): boolean {
 }
 
 /**
- * Closes the sockets of workers that are not heard any more: a job given to one would wait for its lease to run out.
+ * Chooses a worker, closing the sockets of those that are not heard any more: a job given to one would wait for its
+ * lease to run out.
  */
 function chooseLive(
   core: Core,
@@ -118,15 +120,18 @@ function mayHave(core: Core, worker: Worker, job: Job): boolean {
   return job.model === null || !otherModels(core, worker).has(job.model);
 }
 
-/** A job that is left to other workers, or that its token's limits hold back after all, makes room for the next. */
+/**
+ * Sends a job to the worker. If the job is left to other workers, or its token's limits hold it back after all, it
+ * makes room for the next.
+ */
 function sendOrPass(core: Core, worker: Worker, job: Job): void {
   if (isLeftToOthers(core, worker, job) || (job.mode === 'stored' && !core.stored.letIn(job))) return;
   send(core, worker, job);
 }
 
 /**
- * The first of the jobs whose callers wait, unless it does better at another worker. Only then are those behind it
- * looked at: there may be as many as tenants.
+ * Returns the first job, unless it does better at another worker; only then are the waiting jobs behind it considered,
+ * as there may be as many as tenants.
  */
 function suitedBest(
   core: Core,
@@ -139,17 +144,17 @@ function suitedBest(
   return chooseWaiting(firstJobs(core, worker, MOST_LOOKED_AT, isOpen) as WaitingJob[], worker, rivals);
 }
 
-/** Null: the worker may begin none. */
+/** Returns the next job for a worker; null if the worker may begin none. */
 function nextFor(core: Core, worker: Worker): Job | null {
   const { config_id } = worker.session;
   let isHeldBack = false;
-  // Skips the jobs where all of them are batch work without room, as is the case after every line of a batch.
+  // Skips the jobs of a priority that is batch work without room, as is the case after every line of a batch.
   const mayBegin = (priority: number) => {
     isHeldBack = isBatchWork({ priority }) && !hasRoomForBatch(poolSlots(core, config_id));
     return !isHeldBack;
   };
   const [first] = firstJobs(core, worker, 1, mayBegin);
-  // The caller has just asked whether there is room.
+  // `mayBegin` has just checked that there is room.
   if (first !== undefined && isBatchWork(first)) isHeldBack = interactiveWorkWaits(core, worker);
   if (isHeldBack) core.ready.heldBack.add(config_id);
   if (first === undefined || isHeldBack) return null;

@@ -9,8 +9,9 @@ import { lookAgain, otherModels } from './other-models.ts';
 import { mayHaveAgain } from './retries.ts';
 
 /**
- * Which jobs may be given to a worker next: of the highest priority there is, those of the tenant that was served least
- * (sharing/share.ts), the oldest first. Fairness comes before the warmth of prompts, which chooses within this list.
+ * Finds the jobs that may be given to a worker next: of the highest priority there is, those of the tenant that was
+ * served least (sharing/share.ts), the oldest first. Fairness comes before the warmth of prompts, which chooses within
+ * this list.
  */
 
 /**
@@ -20,8 +21,8 @@ import { mayHaveAgain } from './retries.ts';
 export const WARM_SLACK = 2000;
 
 /**
- * The jobs that go first, one of which is to be chosen; where that is a stored one, it alone.
- * @param most how many jobs of callers that wait
+ * Returns the jobs that go first, one of which is to be chosen; a stored job that goes first is returned alone.
+ * @param most the most waiting jobs to return
  * @param isOpen whether jobs of this priority may begin now
  */
 export function firstJobs(
@@ -39,7 +40,7 @@ export function firstJobs(
     let first: Job[] = [];
     for (const pool of pools) {
       const jobs = fairJobs(core, worker, models, { config_id: pool, priority }, most);
-      // Counters of different pools cannot be compared: between them age decides.
+      // The counters of different pools cannot be compared, so age decides between pools.
       if (jobs.length > 0 && olderOf(first[0] ?? null, jobs[0]!) === jobs[0]) first = jobs;
     }
     if (first.length > 0) return first;
@@ -47,7 +48,7 @@ export function firstJobs(
   return [];
 }
 
-/** The priorities that wait in these pools, the highest first. */
+/** Returns the priorities of the jobs that wait in these pools, the highest first. */
 function prioritiesOf({ backlog }: Core, pools: Iterable<string>): number[] {
   const found = new Set<number>();
   for (const pool of pools)
@@ -86,8 +87,8 @@ function fairJobs(
 }
 
 /**
- * Returns the next stored job for a worker. Stored jobs are for workers of their pool alone, and there for those that
- * serve the model that they name.
+ * Returns the next stored job for a worker. Stored jobs are only for workers of their pool, and there only for those
+ * that serve the model that the job names.
  */
 function nextStored(core: Core, worker: Worker, place: Place, { tenant, stored }: Share<WaitingJob>) {
   const { config_id } = worker.session;

@@ -24,7 +24,7 @@ import { due } from '../store/alarm.ts';
 import { attemptNumber, traceOf } from './trace.ts';
 import { predictedShare } from './warmth.ts';
 
-/** A worker closes its socket for a frame that is too long. */
+/** The reason for rejecting a frame that is too long, for which a worker would close its socket. */
 const TOO_LARGE: UnfitJob = {
   message: 'the request is larger than a worker takes in one frame',
   code: 'too_large',
@@ -33,7 +33,7 @@ const TOO_LARGE: UnfitJob = {
 /** Gives one job to one worker: `pending` → `leased`. A stored job's lease and its frame are in one commit. */
 export function send(core: Core, worker: Worker, job: Job): void {
   if (job.mode === 'waiting' && job.older) stopOlder(core, job.id, job.older, worker);
-  // Before a waiting job is changed by its lease.
+  // These are read before the lease changes a waiting job.
   const isFirst = job.fence_token === 0 && !(job.mode === 'waiting' && job.is_repeat);
   const [attempt, trace] = [attemptNumber(job), traceOf(job, core.now())];
   const kept = job.mode === 'stored' && worker.session.extended ? core.stored.kept(job) : null;
@@ -68,7 +68,7 @@ export function send(core: Core, worker: Worker, job: Job): void {
   if (leased.mode === 'waiting' && isStreamed(worker, leased)) tellStream(leased);
 }
 
-/** A frame for one worker, or why it cannot be given the job. */
+/** A frame for one worker, or the reason why it cannot be given the job. */
 type Written = { text: string | Uint8Array<ArrayBuffer> } | UnfitJob;
 
 function textFrame(worker: Worker, frame: JobFrame, suitsBase: boolean): Written {
@@ -86,7 +86,7 @@ function lease(core: Core, worker: Worker, job: Job): { leased: Job; files: File
   const { worker_id } = worker.session;
   const { pingsAreHeard, resolvesAddresses } = profileOf(worker);
   const store = storeOf(core, job);
-  // A waiting job's payload goes in the frame, however long: one that the worker fetched would come later.
+  // A waiting job's payload goes in the frame, however long, since it would come later if the worker had to fetch it.
   const hasFiles = job.mode === 'stored' || !resolvesAddresses;
   const file_key = hasFiles ? newFileKey(core, store.fileKey(job)) : null;
   const fence_token = core.fences.next();
@@ -101,7 +101,7 @@ function lease(core: Core, worker: Worker, job: Job): { leased: Job; files: File
   return { leased, files };
 }
 
-/** The worker's engine computes the prompt now. */
+/** Notes that the worker's engine computes the prompt now. */
 function warm(worker: Worker, job: Job): void {
   const prefix = prefixOf(job);
   if (prefix === null) return;
@@ -110,14 +110,19 @@ function warm(worker: Worker, job: Job): void {
   worker.prefixes.add(prefix);
 }
 
-/** The payload as bytes, which lie outside the heap: as strings, many large ones would fill it. */
+/**
+ * Returns the payload as bytes if it is sent as such; else null. Bytes lie outside the heap, which many large strings
+ * would fill.
+ */
 function payloadBytes(worker: Worker, job: Job): Uint8Array | null {
   if (job.mode !== 'waiting' || !worker.session.extended) return null;
   const isSentAsBytes = unpack(job.payload) !== null || job.payload.byteLength > limits.INLINE_BYTES;
   return isSentAsBytes ? job.payload : null;
 }
 
-/** The payload, if it goes in the frame or must be looked at; null: it lies in a file, which the worker fetches. */
+/**
+ * Returns the payload, if it goes in the frame or must be checked; null if it lies in a file, which the worker fetches.
+ */
 function payloadFor(core: Core, job: Job): { payload: string | null; suitsBase: boolean } {
   if (job.mode === 'waiting') {
     const text = payloadText(job.payload);
@@ -127,12 +132,15 @@ function payloadFor(core: Core, job: Job): { payload: string | null; suitsBase: 
   return { payload: core.stored.takePayload(job.id), suitsBase: true };
 }
 
-/** Whether a relay carries the answer. */
+/** Says whether a relay carries the answer. */
 function isStreamed(worker: Worker, job: Job): boolean {
   return worker.session.extended && (job.mode === 'waiting' || job.stream === 1);
 }
 
-/** The gateway opens the stream itself; a repeated request brings its payload along. */
+/**
+ * Reports the stream to the gateway, which opens it itself, and drops the payload, which a repeated request brings
+ * along.
+ */
 function tellStream(job: WaitingJob): void {
   const worker_id = job.worker_id ?? '';
   job.reply?.({
@@ -146,7 +154,7 @@ function tellStream(job: WaitingJob): void {
 }
 
 /**
- * If another worker has the older attempt, it is told to abort; the same worker replaces the older by the newer one.
+ * Stops the older attempt if another worker has it; the same worker replaces the older attempt by the newer one itself.
  */
 function stopOlder(core: Core, jobId: string, older: NonNullable<WaitingJob['older']>, newer: Worker): void {
   const worker = core.workers.byId(older.worker_id);

@@ -7,8 +7,8 @@ import { mayRun, profileOf, type Worker } from '../state/worker.ts';
 import { readPayload } from '../store/jobs-table.ts';
 
 /**
- * Whether a base worker, which cannot run this job, leaves it to a connected worker that can; the job then counts as
- * declined by the base worker. Where there is no such worker the job is sent, and fails with the reason.
+ * Says whether a base worker, which cannot run this job, leaves it to a connected worker that can; the job then counts
+ * as declined by the base worker. Where there is no such worker the job is sent, and fails with the reason.
  */
 export function isLeftToOthers(core: Core, worker: Worker, job: Job): boolean {
   if (profileOf(worker).takesAnyJob || !othersMayRun(core, job) || isSuited(core, job)) return false;

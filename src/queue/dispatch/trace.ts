@@ -2,8 +2,8 @@ import { type JobTrace, limits, type TraceContext } from '../../protocol/index.t
 import type { Job } from '../state/job.ts';
 
 /**
- * What the frame of a job says of its trace: the context of its submission, and what the spans of gateway and queue
- * are made of.
+ * Returns what the job's frame says of its trace: the context of its submission, and the facts from which the spans of
+ * gateway and queue are made.
  * @param job as it is before its dispatch
  * @param now epoch ms
  */
@@ -20,12 +20,12 @@ export function traceOf(job: Job, now: number): JobTrace {
   };
 }
 
-/** Of the attempt that a dispatch would begin, from 1. */
+/** Returns the number of the attempt that a dispatch would begin, from 1. */
 export function attemptNumber(job: Job): number {
   return 1 + (job.mode === 'stored' ? job.attempts : (job.earlier?.attempts ?? 0));
 }
 
-/** The gateway repeats the requests of callers that wait. */
+/** Returns how many attempts the job may have; the gateway repeats the requests of waiting callers. */
 function mostAttempts(job: Job): number {
   return job.mode === 'stored' ? job.max_attempts : limits.CALL_ATTEMPTS;
 }

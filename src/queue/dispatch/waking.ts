@@ -3,22 +3,19 @@ import type { Core } from '../state/state.ts';
 import { awaitsTurn, mayRun, usableSlots, type Worker } from '../state/worker.ts';
 
 /**
- * When a job may wake the engine of a worker that shares its GPU. What such a worker is given makes it ask for its turn,
- * and puts another model to sleep. So where another worker of the same model is awake a job goes there, and waits a
- * little for a slot; where none is, it wakes one at once.
+ * Decides when a job may wake the engine of a worker that shares its GPU. Any job makes such a worker ask for its turn,
+ * and so puts another model to sleep. So while another worker of the same model is awake, a job goes there and waits a
+ * little for a slot; if none is awake, the job wakes an engine at once.
  */
 
-/** A swap takes about as long, ms. */
+/** A job waits this many ms for a slot of an awake worker, about as long as a swap takes. */
 export const WAKE_AFTER_MS = 5000;
 
-/**
- * Epoch ms from when on the job may be given to this worker.
- * @param workers all that are connected
- */
+/** Returns the epoch ms from which the job may be given to this worker. @param workers all connected workers */
 function mayWakeFrom(job: Job, worker: Worker, workers: readonly Worker[]): number {
   if (!awaitsTurn(worker)) return 0;
   const from = job.created_at + WAKE_AFTER_MS;
-  // Otherwise the job would be turned away.
+  // A job that may not wait so long would be rejected before.
   if (job.mode === 'waiting' && job.slot_by <= from) return 0;
   return workers.some((other) => isAwakeFor(other, job)) ? from : 0;
 }
@@ -28,12 +25,12 @@ function isAwakeFor(worker: Worker, job: Job): boolean {
   return job.mode === 'stored' ? worker.session.config_id === job.config_id : mayRun(worker, job.model);
 }
 
-/** Whether it may now. */
+/** Says whether the job may be given to this worker now, even if that wakes its engine. */
 export function mayWake({ workers, now }: Core, job: Job, worker: Worker): boolean {
   return !awaitsTurn(worker) || mayWakeFrom(job, worker, workers.all()) <= now();
 }
 
-/** The job waits for a slot of an awake worker: `wakeOverdue` looks at it again. */
+/** Keeps the job waiting for a slot of an awake worker, until `wakeOverdue` checks it again. */
 export function holdForAwake({ workers, ready, now }: Core, job: Job): void {
   const all = workers.all();
   for (const worker of all) {
@@ -42,7 +39,7 @@ export function holdForAwake({ workers, ready, now }: Core, job: Job): void {
   }
 }
 
-/** Lets sleeping workers have the jobs that have waited long enough. */
+/** Makes the jobs that have waited long enough ready for sleeping workers. */
 export function wakeOverdue({ workers, ready, now }: Core): void {
   if (ready.wakesAt === null || ready.wakesAt > now()) return;
   ready.wakesAt = null;
