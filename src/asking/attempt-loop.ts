@@ -3,14 +3,16 @@ import type { RequestAnswer, WaitingRequest } from '../queue/rpc.ts';
 import { brokenOf } from './broken-header.ts';
 import { GONE, type HangUp } from './hang-up.ts';
 
-/** Pause before asking again for a worker after one released the job, ms; doubles up to the second. */
+/**
+ * The pause before the loop requests a worker again after one released the job, ms; it doubles up to the second value.
+ */
 const RELEASE_PAUSE_MS = { first: 20, most: 1000 };
 
-/** @typeParam Answer what carries the answer of an engine */
+/** The ports of the attempt loop. @typeParam Answer what carries the answer of an engine */
 export interface AttemptLoopPorts<Answer> {
   queue: {
     request(job: WaitingRequest): Promise<RequestAnswer>;
-    /** Its caller is gone. */
+    /** Cancels a job whose caller closed its connection. */
     cancel(jobId: string): Promise<unknown>;
   };
   /** Opens one stream at the worker's relay. */
@@ -24,16 +26,16 @@ export interface AttemptLoopPorts<Answer> {
   sleep(ms: number): Promise<void>;
 }
 
-/** A stream that has opened, or broke before it gave anything. */
+/** A stream that has opened, or that broke before it gave anything. */
 export type Opened<Answer> =
   | {
       answer: Answer;
-      /** Nobody reads it. */
+      /** Drops an answer that nobody reads. */
       drop(): void;
     }
   | { broken: BrokenReason };
 
-/** What the loop waits by, outside of simulations. */
+/** The clock and timers that the loop uses outside of simulations. */
 export const REAL_TIME: Pick<AttemptLoopPorts<never>, 'now' | 'sleep'> = {
   now: () => Date.now(),
   sleep: (ms) => new Promise<void>((done) => setTimeout(done, ms)),
@@ -56,20 +58,20 @@ export function withTimeLeft<Call extends TimeLimits>(call: Call, passedMs: numb
   };
 }
 
-/** A stream whose relay answers with responses. */
+/** Makes the opened stream of a relay's response. */
 export function openedResponse(response: Response): Opened<Response> {
   const broken = brokenOf(response);
   if (broken !== null) return { broken };
   return { answer: response, drop: () => void response.body?.cancel().catch(() => {}) };
 }
 
-/** How one caller's request ended, before any of it is put into HTTP. */
+/** The end of one caller's request, before any of it is put into HTTP. */
 export type Outcome<Answer = Response> =
   /** The engine's own answer; its body may still be on its way. */
   | { kind: 'answer'; answer: Answer }
-  /** A worker without an answer socket finished it. */
+  /** A worker without an answer socket finished the job. */
   | Extract<RequestAnswer, { kind: 'result' }>
-  /** Final, or the last of the attempts. */
+  /** The last attempt failed: its failure is final, or no further attempt is allowed. */
   | { kind: 'failed'; failure: Failure; attempts: number; fence?: number; worker_id?: string }
   | Extract<RequestAnswer, { kind: 'refused' }>
   /** The caller hung up: the answer is not read. */
@@ -82,9 +84,9 @@ const DEADLINE_PASSED: Failure = {
 };
 
 /**
- * Takes one request from the queue to an answer: asks for a worker, opens the answer's stream, and asks again
- * when an attempt broke before it gave anything. Attempts released by a worker are not counted; they end
- * with the time the caller would wait for a slot.
+ * Takes one request from the queue to an answer: requests a worker, opens the answer's stream, and starts again when an
+ * attempt broke before it gave anything. Attempts released by a worker are not counted; they end with the time the
+ * caller would wait for a slot.
  */
 export async function runAttempts<Answer>(
   call: WaitingRequest,
@@ -94,7 +96,7 @@ export async function runAttempts<Answer>(
   const started = ports.now();
   let attempts = 0;
   let pause = RELEASE_PAUSE_MS.first;
-  /** Of the newest attempt that failed; 0: it is not known. */
+  /** The fence token of the newest attempt that failed; 0: unknown; null: none failed. */
   let fence: number | null = null;
   const failedAt = new Set<string>();
   while (true) {
@@ -162,7 +164,7 @@ async function attempt<Answer>(
       ...(dispatched.headers && { headers: dispatched.headers }),
     });
     opened = await hangUp.or(opening);
-    // Nobody reads an answer that opens after that.
+    // Nobody reads an answer that opens after the caller hung up.
     if (opened === GONE) void opening.then((late) => 'answer' in late && late.drop()).catch(() => {});
   } catch (error) {
     if (hangUp.hasHappened) return GONE;
@@ -174,7 +176,10 @@ async function attempt<Answer>(
   return { ...failed(opened.broken), fence: dispatched.fence_token };
 }
 
-/** A deadline that a worker cannot meet is a release, and retryable; one that passed is neither. */
+/**
+ * Says whether a failure is a release. A deadline that a worker cannot meet is a release, and retryable; a deadline
+ * that passed is neither.
+ */
 function isRelease(failure: Failure): boolean {
   return failure.retryable && (RELEASE_REASONS as readonly string[]).includes(failure.code);
 }

@@ -1,6 +1,9 @@
 export const GONE = Symbol('caller gone');
 
-/** Whether a request's caller has hung up. An AbortController and its listeners cost the runtime ten times as much. */
+/**
+ * Tells whether a request's caller has hung up. An AbortController and its listeners cost the runtime ten times as
+ * much.
+ */
 export class HangUp {
   readonly #happening = Promise.withResolvers<typeof GONE>();
   #hasHappened = false;
@@ -9,7 +12,7 @@ export class HangUp {
     return this.#hasHappened;
   }
 
-  /** Resolves when it happens. */
+  /** Resolves when the caller hangs up. */
   get whenHappened(): Promise<typeof GONE> {
     return this.#happening.promise;
   }
@@ -19,7 +22,7 @@ export class HangUp {
     this.#happening.resolve(GONE);
   }
 
-  /** The promise's value, or GONE as soon as the caller has hung up. */
+  /** Resolves to the promise's value, or to GONE as soon as the caller has hung up. */
   or<T>(promise: Promise<T>): Promise<T | typeof GONE> {
     // As Promise.race does, which makes an array, its iterator and two promises more.
     return new Promise((resolve, reject) => {

@@ -8,19 +8,19 @@ import type { WaitingRequest, WorkerDial } from '../queue/rpc.ts';
 import type { RelayCalls } from '../relay/calls.ts';
 import type { OpenedAnswer } from '../relay/object/responses.ts';
 
-/** A relay keeps this of the request whose answer it opens, for the case that the answer has to be moved. */
+/** What a relay keeps of the request whose answer it opens, in case the answer has to be moved. */
 export interface AskedFor {
   call: Omit<WaitingRequest, 'payload'> & { payload?: undefined };
   queue_id: string;
   worker_id: string;
-  /** Headers of the response beside the engine's. */
+  /** The headers of the response, beside the engine's. */
   more: Record<string, string>;
 }
 
 /**
- * How the gateway and the objects reach the objects of a queue id. Each host makes one (host/node, host/cloudflare).
- * A call that fails because its object ended rejects with an error whose `retryable` is true: asked again, it reaches
- * the next object. Ask for a stub anew for every call, since one that failed once may stay broken.
+ * Gives the gateway and the objects access to the objects of a queue id. Each host makes one (host/node,
+ * host/cloudflare). A call that fails because its object ended rejects with an error whose `retryable` is true: made
+ * again, it reaches the next object. Ask for a stub anew for every call, since one that failed once may stay broken.
  */
 export interface Objects {
   queue(queueId: string): QueueStub;
@@ -31,12 +31,12 @@ export interface Objects {
 }
 
 export interface QueueStub extends CallsOf<QueueObject> {
-  /** Opens the control socket of a worker. @param upgrade the worker's request @returns the answer to it */
+  /** Opens the control socket of a worker. @param upgrade the worker's request @returns the response to it */
   connect(dial: WorkerDial, upgrade: Request): Promise<Response>;
 }
 
 export interface FleetStub extends CallsOf<FleetObject> {
-  /** Opens the socket of a viewer. @returns the answer to its request */
+  /** Opens the socket of a viewer. @returns the response to its request */
   watch(opened: OpenedWith, upgrade: Request): Promise<Response>;
 }
 
@@ -45,13 +45,13 @@ export type BatchesStub = CallsOf<BatchesObject>;
 export type FilesStub = CallsOf<FileObject>;
 
 export interface RelayStub extends RelayCalls {
-  /** Opens the answer socket of the worker. @returns the answer to its request */
+  /** Opens the answer socket of the worker. @returns the response to its request */
   connect(upgrade: Request): Promise<Response>;
   /**
-   * The answer of one attempt, as soon as it opens: the engine's own status, headers and body, or a response with
-   * BROKEN_HEADER. Cancelling its body cancels the stream.
+   * Returns the answer of one attempt as soon as it opens: the engine's own status, headers and body, or a response
+   * with BROKEN_HEADER. Cancelling its body cancels the stream.
    * @param more headers of the response beside the engine's
-   * @param asked what is asked elsewhere if the answer breaks off; null: it is not moved
+   * @param asked the request to make elsewhere if the answer breaks off; null: the answer is not moved
    */
   open(stream: number, more: Record<string, string>, asked: AskedFor | null): Promise<Response>;
   /** Opens the answer of one attempt as `open` does, without a Response. Only a relay in the asking process has it. */
