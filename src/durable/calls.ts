@@ -1,9 +1,9 @@
 import type { HostedObject } from './host.ts';
 
-/** Calls by name: each is a function of what its object works on, and of what its caller gives. */
+/** A table of calls by name: each is a function of what its object works on, and of what its caller gives. */
 export type Table = Record<string, (on: never, ...asked: never[]) => unknown>;
 
-/** What the caller of a function of a table gives. */
+/** The arguments that the caller of a function of a table gives. */
 export type Asked<Call> = Call extends (on: never, ...asked: infer Given) => unknown ? Given : never;
 
 /** The methods that `expose` makes of a table. */
@@ -11,18 +11,21 @@ export type Exposed<Calls extends Table> = {
   [Name in keyof Calls]: (...asked: Asked<Calls[Name]>) => Promise<ReturnType<Calls[Name]>>;
 };
 
-/** The same, where the last argument of each function is a function that is given the answer, at once or later. */
+/**
+ * The methods made of a table whose functions take as last argument a function that is given the answer, at once or
+ * later.
+ */
 export type Answered<Calls extends Table> = {
   [Name in keyof Calls]: Asked<Calls[Name]> extends [...infer Given, (answer: infer Answer) => void]
     ? (...asked: Given) => Promise<Answer>
     : never;
 };
 
-/** All calls of a hosted object: its methods, but for those that its host alone calls. Its stubs have them. */
+/** The calls of a hosted object: its methods, except those that its host alone calls. Its stubs have them. */
 export type CallsOf<Hosted> = Omit<Hosted, keyof HostedObject>;
 
 /**
- * Gives a class a method of each name of a table of calls, which forwards its call. To be called in the class's static
+ * Gives a class a method for each name in a table of calls, which forwards its call. To be called in the class's static
  * block.
  */
 export function expose<Exposing extends object, Calls extends object>(
@@ -38,7 +41,7 @@ export function expose<Exposing extends object, Calls extends object>(
   }
 }
 
-/** Names of the calls of a class of hosted objects, as `CallsOf` has them. */
+/** Returns the names of the calls of a class of hosted objects, as `CallsOf` has them. */
 export function callsOf(prototype: object): string[] {
   const own = Object.getOwnPropertyDescriptors(prototype);
   return Object.keys(own).filter(
@@ -47,7 +50,7 @@ export function callsOf(prototype: object): string[] {
   );
 }
 
-/** All members of `HostedObject`: no stub has them. */
+/** The members of `HostedObject`, which no stub has. */
 const TOLD_BY_HOST: Record<keyof HostedObject, true> = {
   pings: true,
   alarm: true,

@@ -27,7 +27,7 @@ export async function deliver(
   }
 }
 
-/** Of a status that says that the receiver has it. */
+/** Says whether a status means that the receiver has accepted the post. */
 export function isTaken(status: number): boolean {
   return status >= 200 && status < 300;
 }

@@ -15,21 +15,23 @@ export interface ObjectHost<Kept = never> {
   readonly queueId: string;
   readonly sql: Sql;
   readonly alarm: Alarm;
-  /** Epoch ms. It never goes back within one life of the object. */
+  /** Returns the time, epoch ms. It never goes back within one life of the object. */
   now(): number;
-  /** Epoch ms as the machine tells it: behind `now` while its clock has been set back. */
+  /** Returns the machine's time, epoch ms: behind `now` while its clock has been set back. */
   machineTime(): number;
-  /** Size of the database, bytes. */
+  /** Returns the size of the database, bytes. */
   databaseBytes(): number;
   /** Runs synchronous work and undoes its writes if it throws; the error is thrown on. */
   transaction<T>(work: () => T): T;
-  /** Resolves when the events that were waiting have been handed to the object, and the commit before has been synced. */
+  /**
+   * Resolves when the events that were waiting have been handed to the object, and the earlier commit has been synced.
+   */
   gathered(): Promise<void>;
-  /** Runs something after `ms`, unless the object has ended by then. @returns takes it back */
+  /** Runs something after `ms`, unless the object has ended by then. @returns a function that cancels it */
   after(ms: number, run: () => void): () => void;
   /** Keeps the object at work until this settles; its error is logged. */
   background(work: Promise<unknown>): void;
-  /** Every open socket of the object, those from before a hibernation included. */
+  /** Returns every open socket of the object, including those from before a hibernation. */
   sockets(): HostSocket<Kept>[];
   /**
    * Ends this object at once: nothing that it wrote since the last commit is kept, its timers and sockets end, its
@@ -46,7 +48,7 @@ export interface ObjectHost<Kept = never> {
 }
 
 /**
- * How requests leave for addresses that are not ours.
+ * Sends requests to addresses that are not ours.
  * @param reach `public`: only addresses that anybody can reach; `private`: those of the operator's network too
  */
 export type Post = (reach: 'public' | 'private') => (url: string, init: RequestInit) => Promise<Response>;
@@ -60,38 +62,44 @@ export type Log = (
 
 /** The object's end of a WebSocket. Its methods never throw: a socket that is gone swallows what is sent. */
 export interface HostSocket<Kept> {
-  /** Unique, and the same after a hibernation. */
+  /** The socket's unique id, which a hibernation does not change. */
   readonly id: string;
-  /** Whether either side has closed it: messages that come after that do not count. */
+  /** True once either side has closed the socket: later messages do not count. */
   readonly isClosing: boolean;
   load(): Kept;
   save(kept: Kept): void;
-  /** Bytes must not be read or changed after that: the host may free them. */
+  /** Sends a message. Bytes must not be read or changed afterwards: the host may free them. */
   send(message: string | Uint8Array<ArrayBuffer>): void;
   close(code: number, reason: string): void;
-  /** Epoch ms of its peer's last ping, which the host answers by itself; 0: none came. */
+  /** Returns the epoch ms of the peer's last ping, which the host answers by itself; 0 if none came. */
   pingedAt(): number;
 }
 
 /**
- * A host tells an object of events by these methods, beside its calls. A host runs one of these methods at a time until its first await.
- * @typeParam Opened what the gateway says of a socket's peer: plain data
+ * The methods by which a host informs an object about events, beside the object's calls. A host runs one of these
+ * methods at a time until its first await. @typeParam Opened what the gateway says of a socket's peer: plain data
  */
 export interface HostedObject<Opened = never, Kept = never> {
-  /** The text by which a peer of its sockets asks whether they hold, and the answer, which the host gives by itself. */
+  /**
+   * The ping text by which a peer of the object's sockets asks whether they hold, and the answer, which the host sends
+   * by itself.
+   */
   readonly pings?: { ping: string; pong: string };
-  /** @param setFor the time for which the alarm was set, epoch ms; null: the host does not know it any more */
+  /**
+   * Handles the alarm.
+   * @param setFor the time for which the alarm was set, epoch ms; null: the host does not know it any more
+   */
   alarm?(setFor: number | null): Promise<void>;
-  /** Returns why no further socket may be opened, a sentence, or null; the host then answers 503 with it. */
+  /** Returns why no further socket may be opened, as a sentence, or null; the host then answers 503 with it. */
   mayOpen?(): string | null;
-  /** A socket has been opened: `save` what it is to keep. */
+  /** Handles a socket that has been opened, in which the object `save`s what the socket is to keep. */
   opened?(socket: HostSocket<Kept>, opened: Opened): void;
   message?(socket: HostSocket<Kept>, message: string | Uint8Array<ArrayBuffer>): Promise<void>;
-  /** @param code as the peer gave it; null: the connection broke */
+  /** Handles the close of a socket. @param code the peer's code; null: the connection broke */
   closed?(socket: HostSocket<Kept>, code: number | null): Promise<void>;
   /**
-   * The clock of the machine was set back, and the host restarts the object after this: timers and alarms are set for
-   * times that are far away by the new clock. The object writes what the next one has to know.
+   * Handles a clock of the machine that was set back. The host restarts the object after this, since timers and alarms
+   * are set for times that are far away by the new clock. The object writes what the next one has to know.
    */
   clockSetBack?(): void;
 }

@@ -1,12 +1,15 @@
 import type { Sql } from './ports.ts';
 
 /**
- * Of the tables of all objects together, and stored in each database. A release that changes any table raises it:
- * before 1.0 no version reads the state of another one.
+ * The version of the tables of all objects together, stored in each database. A release that changes any table raises
+ * it: before 1.0 no version reads the state of another one.
  */
 const STATE_VERSION = 25;
 
-/** In the message of an object that cannot start on what another version wrote: RPC keeps nothing else. */
+/**
+ * The words by which callers recognise an object that cannot start on what another version wrote: RPC keeps only the
+ * message of an error.
+ */
 export const OTHER_VERSION = 'written by another version of worker-vllm';
 
 /**
@@ -24,7 +27,7 @@ export function createTables(sql: Sql, statements: readonly string[]): void {
   sql.exec(`INSERT INTO schema_version (version) VALUES (?)`, STATE_VERSION);
 }
 
-/** What keeps this version from a database, as a clause, or null. */
+/** Returns what keeps this version from using a database, as a clause, or null. */
 export function versionProblem(stored: number): string | null {
   if (stored === STATE_VERSION) return null;
   return `was ${OTHER_VERSION} (state version ${stored}, this one reads ${STATE_VERSION} only)`;
