@@ -15,40 +15,40 @@ import { PROMPT_FIELDS, type PromptFields, SESSION_FIELDS } from './prompt-field
 import { rejectTransferParams, TRANSFER_NAMES } from './transfer-params.ts';
 
 /**
- * Facts of the body that an engine is sent, read from its very bytes: every decision about a request depends on them,
- * and on nothing that stands beside the body. JSON is not parsed; the engine says what is wrong with parts that nothing
- * here looks at. A body that an engine might read as another one is refused.
+ * The facts about the body that an engine is sent, read from its very bytes: every decision about a request depends on
+ * them, and on nothing that stands beside the body. JSON is not parsed; the engine reports what is wrong with parts
+ * that nothing here reads. A body that an engine might read as another one is refused.
  */
 export interface BodyFacts {
-  /** The form in which engines read it; `other`: as bytes, such as audio. */
+  /** The form in which engines read the body; `other`: as bytes, such as audio. */
   kind: 'none' | 'json' | 'form' | 'other';
   /** The model that the body names; null: none. */
   model: string | null;
   /** The field by which the body names an adapter beside the model; null: none does. */
   adapterField: string | null;
-  /** The JSON of the model, a view of the body. */
+  /** The JSON of the model, as a view of the body. */
   modelValue: Uint8Array | undefined;
   stream: boolean;
   includeUsage: boolean;
   /** The body's own `request_id`. */
   requestId: string | null;
-  /** The body's own `priority`, for engines that schedule by it; as it is written there, whatever it is. */
+  /** The body's own `priority`, whatever its value, for engines that schedule by it. */
   priority: unknown;
-  /** OpenAI's `service_tier`; null: it names none. */
+  /** OpenAI's `service_tier`; null: the body names none. */
   tier: string | null;
-  /** The response, kept by an engine, that the request goes on from. */
+  /** The id of the response, kept by an engine, that the request continues. */
   previousId: string | null;
-  /** Whether the engine may keep the response that it makes. */
+  /** True if the engine may keep the response that it makes. */
   isKept: boolean;
-  /** Embeddings are asked for as bytes (`encoding_format` of vLLM). */
+  /** True if embeddings are requested as bytes (`encoding_format` of vLLM). */
   mayBeBytes: boolean;
-  /** Fields that make up the prompt and bound the answer, as views of the body; empty where the body is no JSON. */
+  /** The fields that make up the prompt and bound the answer, as views of the body; empty if the body is no JSON. */
   fields: PromptFields & LengthFields;
-  /** Bytes of JSON; 0: the body is no JSON. */
+  /** The length of the JSON, bytes; 0: the body is no JSON. */
   jsonBytes: number;
 }
 
-/** The facts that matter until the answer ends; they hold nothing of the body. */
+/** The facts that matter until the answer ends; they hold no views of the body. */
 export type RequestFacts = Pick<BodyFacts, 'model' | 'stream' | 'includeUsage'>;
 
 const NOTHING: BodyFacts = {
@@ -68,14 +68,14 @@ const NOTHING: BodyFacts = {
   jsonBytes: 0,
 };
 
-/** Names of models are shorter. They appear in errors and logs. */
+/** The longest name of a model that is accepted: real names are shorter, and they appear in errors and logs. */
 const MODEL_BYTES = 4096;
 const ID_BYTES = 256;
 /** The longest `priority` that is read: no number that a caller means is longer. */
 const PRIORITY_BYTES = 64;
 
 /**
- * Fields that name what engines answer with in place of the model: SGLang, TensorRT-LLM, llama.cpp and vLLM-Omni,
+ * The fields that name what engines answer with in place of the model: SGLang, TensorRT-LLM, llama.cpp and vLLM-Omni,
  * LoRAX.
  */
 const ADAPTER_FIELDS = ['lora_path', 'lora_request', 'lora', 'adapter_id'] as const;
@@ -104,9 +104,10 @@ const [QUOTE, OPEN_BRACE] = [0x22, 0x7b];
 const decoder = new TextDecoder();
 
 /**
- * @param contentType as the engine is told it; null: none, which engines take for JSON
- * @param isOwn whether the worker itself asks for the rest of an answer
- * @throws RequestFault for a body that cannot be read, and one with fields that are the engines' own
+ * Reads the facts of a body.
+ * @param contentType as the engine gets it; null: none, which engines take for JSON
+ * @param isOwn whether the worker itself requests the rest of an answer
+ * @throws RequestFault for a body that cannot be read, and for one with fields that are the engines' own
  */
 export function bodyFacts(body: Uint8Array, contentType: string | null, isOwn = false): BodyFacts {
   if (body.byteLength === 0) return NOTHING;
@@ -135,7 +136,10 @@ function kindOf(type: string, body: Uint8Array): BodyFacts['kind'] {
   return isObject || type === '' || /^(?:text\/plain|.*[/+]json)$/.test(type) ? 'json' : 'other';
 }
 
-/** Some engines decode by the charset. These write ASCII as ASCII, so nothing that is judged is read otherwise. */
+/**
+ * Charsets that write ASCII as ASCII: some engines decode by the charset, and with these they read no judged field
+ * otherwise.
+ */
 const READ_ALIKE = /^(?:utf-?8|(?:us-)?ascii|iso-8859-\d{1,2}|latin-?1|windows-125\d)$/i;
 
 function rejectCharset(contentType: string): void {
@@ -148,7 +152,7 @@ function rejectCharset(contentType: string): void {
   }
 }
 
-/** Whether the body begins as an object, behind blanks and a byte order mark where it has them. */
+/** Says whether the body begins as an object, after blanks and a byte order mark if it has them. */
 function mayBeObject(body: Uint8Array): boolean {
   let at = body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf ? 3 : 0;
   while (at < body.byteLength && (body[at] as number) <= 0x20) at += 1;

@@ -1,6 +1,6 @@
 import { JsonFault } from '../protocol/index.ts';
 
-/** Refuses a request or a job, which then goes to no engine. The message tells the caller what to change. */
+/** Refuses a request or a job, which then goes to no engine. The message says what the caller has to change. */
 export class RequestFault extends Error {
   override name = 'RequestFault';
   readonly code: string;

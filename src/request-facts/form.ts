@@ -2,9 +2,9 @@ import { FormError, FormParser, type FormPart, strictPart } from '../protocol/in
 import { RequestFault } from './fault.ts';
 
 /**
- * The fields of a form for an engine. Parsers of forms differ in what they make of odd headers, of a name that comes
- * twice, of a file among the fields, and of a form that is not whole: whatever two of them would read as two things is
- * refused, so that the engine reads what was judged here.
+ * Reads the fields of a form for an engine. Parsers of forms differ in what they make of odd headers, of a name that
+ * occurs twice, of a file among the fields, and of a form that is not whole: whatever two parsers would read
+ * differently is refused, so that the engine reads what was judged here.
  */
 
 /**
@@ -31,8 +31,9 @@ function countIn(boundary: string): number {
 }
 
 /**
- * @param judged names of which a form may have one each, and none as a file
- * @returns the fields that are no files, as views of the body; of those that are not judged the newest
+ * Reads the fields of a form.
+ * @param judged the names of fields that a form may have once each, and not as a file
+ * @returns the fields that are no files, as views of the body; of several unjudged ones with the same name, the last
  * @throws RequestFault
  */
 export function formFieldsOf(

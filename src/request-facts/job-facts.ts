@@ -14,7 +14,7 @@ import { CHAT_PATH, encoded, isNull, type JobRequest, textIn } from './job-reque
 import { type Lengths, lengthsOf } from './lengths.ts';
 import { runpodRequest } from './runpod-request.ts';
 
-/** Facts that were read of a job. */
+/** The facts that were read of a job. */
 export interface JobFacts {
   request: JobRequest;
   body: BodyFacts;
@@ -25,7 +25,7 @@ export interface JobFacts {
 
 const VIDEO_PATH = '/v1/videos/generations';
 
-/** Routes of the base protocol's tasks, whose bodies are their payloads. */
+/** The routes of the base protocol's tasks, whose bodies are their payloads. */
 const TASK_PATHS: Readonly<Record<string, string>> = {
   [BASE_TASKS.chat]: CHAT_PATH,
   [BASE_TASKS.embeddings]: '/v1/embeddings',
@@ -38,6 +38,7 @@ const TASK_PATHS: Readonly<Record<string, string>> = {
 const CHAT_TYPES = ['chat_completion', 'llm_inference'];
 
 /**
+ * Reads the facts of a job.
  * @param payload JSON of an object
  * @throws RequestFault for a job that is sent to no engine
  */
@@ -55,7 +56,10 @@ export function jobFacts(jobType: string, payload: Uint8Array): JobFacts {
   };
 }
 
-/** Refuses a model beside the body that the body does not name: the worker does not put it in. @throws RequestFault */
+/**
+ * Refuses a model beside the body that the body does not name, since the worker does not put it in.
+ * @throws RequestFault
+ */
 function rejectOtherModel(besides: string | null, { kind, model }: BodyFacts): void {
   if (besides === null || besides === model || (model === null && kind !== 'json')) return;
   const named = model === null ? 'none' : JSON.stringify(model);
@@ -65,7 +69,7 @@ function rejectOtherModel(besides: string | null, { kind, model }: BodyFacts): v
   );
 }
 
-/** Whether the body names no bound, not even one that cannot be read. */
+/** Says whether the body names no bound of its answer, not even one that cannot be read. */
 function isUnbounded({ fields: { max_tokens, max_completion_tokens } }: BodyFacts): boolean {
   return [max_tokens, max_completion_tokens].every((json) => json === undefined || isNull(json));
 }
@@ -96,7 +100,7 @@ function engineRequest(payload: Uint8Array): JobRequest {
     isText: true,
     otherwiseModel: textIn(fields.model) || null,
     otherwiseTokens: null,
-    // A name in two cases makes two headers, of which the worker sends the last.
+    // A header's name in two cases makes two headers, of which the worker sends the last.
     priorities: Object.entries(headers).flatMap(([name, value]) =>
       name.toLowerCase() === 'x-vllm-priority' ? [value] : [],
     ),

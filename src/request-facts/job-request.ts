@@ -2,27 +2,28 @@ import { parseJsonBytes } from '../protocol/index.ts';
 import { readingJson } from './fault.ts';
 
 /**
- * The one request that a stored job makes of an engine, out of its payload, in any of its forms. The worker makes the same
- * request of it; so models, limits and priorities are judged by what the engine will read.
+ * The one request that a stored job makes to an engine, out of its payload, in any of its forms. The worker makes the
+ * same request; so models, limits and priorities are judged by what the engine will read.
  */
 export interface JobRequest {
-  /** The path on the engine; null: the payload names none that could be asked for. */
+  /** The path on the engine; null: the payload names none that a worker could request. */
   path: string | null;
-  /** The body in UTF-8; empty: there is none. */
+  /** The body in UTF-8; empty: none. */
   body: Uint8Array;
   /** The content type; null: none is named, which means JSON. */
   contentType: string | null;
   /**
-   * The names, from the outermost, under which the payload holds the body, or those fields of it that the payload has.
+   * The names, from the outermost, under which the payload holds the body, or those fields of the body that the payload
+   * has.
    */
   place: readonly string[];
-  /** The body stands there as a text. */
+  /** True if the payload holds the body as a text. */
   isText: boolean;
-  /** The model that the worker puts into a body which names none; null: whatever the engine serves. */
+  /** The model that the worker puts into a body that names none; null: whatever the engine serves. */
   otherwiseModel: string | null;
-  /** The bound of an answer that the worker puts into a body which has none; null: it puts none. */
+  /** The bound of the answer that the worker puts into a body that has none; null: it puts none. */
   otherwiseTokens: number | null;
-  /** Priorities that the job asks for beside the body, such as in each `X-Vllm-Priority` of its headers. */
+  /** The priorities that the job requests beside the body, such as in each `X-Vllm-Priority` of its headers. */
   priorities: readonly unknown[];
 }
 

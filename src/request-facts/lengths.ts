@@ -4,8 +4,8 @@ import { isNull } from './job-request.ts';
 
 /**
  * Estimates what a request may cost in tokens from its body, before it runs: the prompts by their bytes, the answers by
- * the caller's bound. Only those fields count that engines read on the route: another one would be a bound that holds
- * nothing. What the request did cost is counted when it ends (docs/sharing.md).
+ * the caller's bound. Only those fields count that engines read on the route: any other field would be a bound without
+ * effect. What the request did cost is counted when it ends (docs/sharing.md).
  */
 
 export const LENGTH_FIELDS = [
@@ -31,23 +31,23 @@ export const LENGTH_FIELDS = [
   'items',
 ] as const;
 
-/** Fields of a body, as JSON. */
+/** The fields of a body that decide lengths, as JSON. */
 export type LengthFields = Partial<Record<(typeof LENGTH_FIELDS)[number], Uint8Array>>;
 
-/** Lengths of the prompts of a request, and bounds of its answers. */
+/** The lengths of a request's prompts, and the bounds of its answers. */
 export interface Lengths {
   /** Estimated tokens of all prompts together. */
   input: number;
   prompts: number;
-  /** Answers that are generated to all prompts; 0: nothing is generated. */
+  /** The number of answers that are generated to all prompts; 0: nothing is generated. */
   answers: number;
-  /** Tokens of one answer; null: its caller sets no bound. */
+  /** The most tokens of one answer; null: the caller sets no bound. */
   most: number | null;
 }
 
 /** Estimated bytes of JSON for each token of a prompt: English has four characters a token, most others fewer. */
 const BYTES_A_TOKEN = 4;
-/** Tokens of an answer whose caller sets no bound, where the model's length is not known. */
+/** The tokens assumed for an answer whose caller sets no bound, where the model's length is unknown. */
 const UNBOUNDED = 4096;
 /** The longest number that is read: no number that a caller means is longer. */
 const NUMBER_BYTES = 32;
@@ -63,11 +63,14 @@ type Field = (typeof LENGTH_FIELDS)[number];
 
 /** The fields that engines read on a route. */
 interface Reads {
-  /** Bounds of an answer; of several that are given the largest counts, since engines differ in which goes first. */
+  /**
+   * The fields that bound an answer; of several that are given the largest counts, since engines differ in which takes
+   * precedence.
+   */
   bounds: readonly Field[];
-  /** Answers to one prompt. */
+  /** The fields that say how many answers one prompt gets. */
   answers: readonly Field[];
-  /** Fields that may hold several prompts. */
+  /** The fields that may hold several prompts. */
   prompts: readonly Field[];
 }
 
@@ -82,7 +85,7 @@ const COMPLETIONS: Reads = {
   prompts: ['prompt', 'prompt_embeds'],
 };
 
-/** Routes whose answers are generated token by token, by how their paths end. */
+/** The routes whose answers are generated token by token, by how their paths end. */
 const ROUTES: readonly (readonly [RegExp, Reads])[] = [
   [/\/chat\/completions$/, CHAT],
   [/\/chat\/completions\/batch$/, { ...CHAT, prompts: ['messages'] }],
@@ -92,7 +95,7 @@ const ROUTES: readonly (readonly [RegExp, Reads])[] = [
   [/\/inference\/v1\/generate$/, { bounds: ['max_tokens'], answers: ['n'], prompts: [] }],
 ];
 
-/** Fields that may be lists of prompts where nothing is generated: texts to embed, to classify, to compare. */
+/** The fields that may be lists of prompts where nothing is generated: texts to embed, to classify, to compare. */
 const TEXTS: readonly Field[] = [
   'input',
   'inputs',
@@ -104,12 +107,13 @@ const TEXTS: readonly Field[] = [
   'items',
   'prompt',
 ];
-/** Engines read a single text of these again with each of the texts that it is compared with. */
+/** The fields whose single text engines read again with each of the texts that it is compared with. */
 const COMPARED: readonly Field[] = ['query', 'queries', 'text_1'];
 
 /**
+ * Estimates the lengths of a request.
  * @param path with or without a query
- * @param bytes of the body; 0 where it is no JSON
+ * @param bytes the length of the body; 0 where it is no JSON
  * @throws RequestFault where a part of the JSON cannot be read
  */
 export function lengthsOf(path: string, bytes: number, given: LengthFields): Lengths {
@@ -141,13 +145,17 @@ function withoutAnswers(bytes: number, given: LengthFields): Lengths {
   return { input, prompts, answers: 0, most: null };
 }
 
-/** @param modelLength tokens that prompt and answer may have together; null: it is not known */
+/**
+ * Estimates the most tokens that a request may cost.
+ * @param modelLength the tokens that prompt and answer may have together; null: unknown
+ */
 export function tokensOf({ input, prompts, answers, most }: Lengths, modelLength: number | null): number {
   const longest = modelLength ?? Number.POSITIVE_INFINITY;
   const asked = Math.min(input, longest * prompts);
   if (answers === 0) return Math.min(asked, MOST_TOKENS);
   const output = Math.min(most ?? modelLength ?? UNBOUNDED, longest);
-  // A body of many bytes may hold a shorter prompt: then its answers have the room that the prompt seems to fill.
+  // A body of many bytes may hold a shorter prompt, so its answers are counted with the room that the prompt seems to
+  // fill.
   const prompt = Math.min(asked, Math.max(0, longest - output) * prompts);
   return Math.min(prompt + output * answers, MOST_TOKENS);
 }
@@ -162,7 +170,9 @@ function samplingIn({ sampling_params }: LengthFields): LengthFields {
   return beginsObject(sampling_params) ? readingJson(() => jsonFields(sampling_params, LENGTH_FIELDS)) : {};
 }
 
-/** Counts prompts: a text or a list of token ids is one; in a list of either, or of conversations, each is one. */
+/**
+ * Counts prompts: a text or a list of token ids is one; in a list of texts, of lists or of conversations, each is one.
+ */
 function promptsIn(name: Field, json: Uint8Array | undefined): number {
   if (json === undefined || isNull(json)) return 0;
   if (json[0] !== OPEN_BRACKET) return 1;
@@ -170,7 +180,7 @@ function promptsIn(name: Field, json: Uint8Array | undefined): number {
   return name === 'messages' ? lists : texts + lists + objects + (hasIds ? 1 : 0);
 }
 
-/** Counts what an array holds, without a view of each of a hundred thousand token ids. */
+/** Counts what an array holds, without making a view of each of perhaps a hundred thousand token ids. */
 function elementsOf(array: Uint8Array) {
   const found = { texts: 0, lists: 0, objects: 0, hasIds: false };
   let depth = 0;
@@ -190,8 +200,8 @@ function elementsOf(array: Uint8Array) {
 }
 
 /**
- * Reads a number as engines do, which take texts and `true` for some too; undefined: there is none. A value that cannot
- * be read sets no bound: the engine refuses it, or takes it for none.
+ * Reads a number as engines do, some of which accept texts and `true` too; undefined if there is none. A value that
+ * cannot be read sets no bound: the engine refuses it, or ignores it.
  */
 function numberIn(json: Uint8Array | undefined): number | undefined {
   if (json === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** Fields that make up an engine's prompt, in the order in which chat templates write them. */
+/** The fields that make up an engine's prompt, in the order in which chat templates write them. */
 export const PROMPT_FIELDS = [
   'tools',
   'system',
@@ -9,10 +9,10 @@ export const PROMPT_FIELDS = [
   'input',
 ] as const;
 
-/** Fields that name a conversation: the first of them that a body has counts. */
+/** The fields that name a conversation: the first of them that a body has counts. */
 export const SESSION_FIELDS = ['conversation', 'prompt_cache_key', 'user'] as const;
 
-/** Fields of a body, as JSON. */
+/** The fields of a body that make up its prompt or name its conversation, as JSON. */
 export type PromptFields = Partial<
   Record<(typeof PROMPT_FIELDS)[number] | (typeof SESSION_FIELDS)[number], Uint8Array>
 >;

@@ -28,8 +28,8 @@ const INPUT = [
 type Input = Partial<Record<(typeof INPUT)[number], Uint8Array>>;
 
 /**
- * Returns the request that an input of RunPod's makes, in the order of RunPod's worker: `openai_input` or
- * `openai_route`, then `route`, then `messages` or `prompt`. A body may be JSON, or a text of JSON.
+ * Returns the request that an input of RunPod's makes, in the order in which RunPod's worker reads it: `openai_input`
+ * or `openai_route`, then `route`, then `messages` or `prompt`. A body may be JSON, or a text of JSON.
  * @param payload JSON of `{input, model?}`
  * @throws RequestFault
  */
@@ -45,7 +45,7 @@ export function runpodRequest(payload: Uint8Array): JobRequest {
     contentType: null,
     otherwiseModel: textIn(model) || null,
     otherwiseTokens: null,
-    // No worker reads this priority, so its sender expects what does not happen.
+    // No worker reads this priority, so its sender expects what does not happen: it is reported to be judged.
     priorities: fields.priority ? [readingJson(() => parseJsonBytes(fields.priority!))] : [],
   };
   if (isOpenAI) {
@@ -62,7 +62,10 @@ function bodyOf(value: Uint8Array | undefined): Pick<JobRequest, 'body' | 'isTex
   return text === null ? { body: value, isText: false } : { body: encoded(text), isText: true };
 }
 
-/** The sampling parameters are fields of the body; those that stand beside them in the input are not. */
+/**
+ * Makes the request of `messages` or `prompt`. The sampling parameters are fields of the body; parameters beside them
+ * in the input are not.
+ */
 function shorthand(fields: Input): Pick<JobRequest, 'path' | 'body'> {
   const { messages, prompt, sampling_params, apply_chat_template, use_openai_format } = fields;
   const given = isGiven(messages) ? messages : isGiven(prompt) ? prompt : undefined;
@@ -80,8 +83,8 @@ function isGiven(json: Uint8Array | undefined): json is Uint8Array {
 }
 
 /**
- * Whether a value counts as true in the worker's JavaScript: objects and lists do, even empty ones, and 0 does not,
- * however long.
+ * Says whether a value counts as true in the worker's JavaScript: objects and lists do, even empty ones, and 0 does
+ * not, however long it is written.
  */
 function isTrue(json: Uint8Array | undefined): boolean {
   if (json === undefined) return false;

@@ -3,8 +3,8 @@ import { RequestFault, readingJson } from './fault.ts';
 import { isNull } from './job-request.ts';
 
 /**
- * Fields by which engines hand caches to each other. A value that a caller made up ends an engine with a connector for
- * everybody, or has it connect to an address of the caller's; a stale one may give another prompt's answer.
+ * The fields by which engines hand caches to each other. A value that a caller made up ends an engine with a connector
+ * for everybody, or has it connect to an address of the caller's; a stale one may give another prompt's answer.
  */
 const TRANSFER_PARAMS = [
   // vLLM
@@ -22,9 +22,9 @@ const TRANSFER_PARAMS = [
   'migration_request',
 ] as const;
 
-/** Engines also take these parameters from objects under these names in the body, and within each other. */
+/** The objects under these names, in the body and within each other, from which engines also read these parameters. */
 const PLACES = ['vllm_xargs', 'sampling_params', 'extra_args', 'extra_body'] as const;
-/** Engines look no deeper; each level is another scan of all that stands in it. */
+/** The levels of nesting to read: engines read no deeper, and each level is another scan of all that stands in it. */
 const MOST_LEVELS = 4;
 
 export const TRANSFER_NAMES = [...TRANSFER_PARAMS, ...PLACES] as const;
@@ -33,8 +33,9 @@ const NAMES: ReadonlySet<string> = new Set(TRANSFER_NAMES);
 type Fields = Partial<Record<string, Uint8Array>>;
 
 /**
- * @param fields members of a body, as JSON
- * @param isOwn whether the worker itself asks for the rest of an answer: the prompt may be given as token ids
+ * Refuses parameters that hand caches over.
+ * @param fields the members of a body, as JSON
+ * @param isOwn whether the worker itself requests the rest of an answer: then the prompt may be given as token ids
  * @throws RequestFault
  */
 export function rejectTransferParams(fields: Fields, isOwn = false, level = 0): void {
@@ -58,14 +59,14 @@ export function rejectTransferParams(fields: Fields, isOwn = false, level = 0): 
   }
 }
 
-/** Returns the members one by one: where a name comes twice, parsers differ in which counts. */
+/** Returns the members one by one: where a name occurs twice, parsers differ in which one counts. */
 function transferMembers(place: Uint8Array): Fields[] {
   return membersOf(place)
     .filter(({ name }) => NAMES.has(name))
     .map(({ name, valueStart, end }) => ({ [name]: place.subarray(valueStart, end) }));
 }
 
-/** Whether the parameter only gives the token ids of the prompt, and so hands over no cache. */
+/** Says whether the parameter only gives the token ids of the prompt, and so hands over no cache. */
 function isPromptIds(json: Uint8Array): boolean {
   if (!beginsObject(json)) return false;
   const names = Object.keys(Object(readingJson(() => parseJsonBytes(json))));
