@@ -1,10 +1,10 @@
 import type { Sql } from '../durable/ports.ts';
 import { PieceCutter } from './piece-cutter.ts';
 
-/** Parts of one upload must have one length, at least 5 MiB; only the last may be shorter. */
+/** The length of an upload's parts: all must have one length, at least 5 MiB; only the last may be shorter. */
 const PART_BYTES = 8 * 1024 * 1024;
 
-/** The part of an R2Bucket that is used here. */
+/** The part of an R2Bucket's interface that is used here. */
 export interface FileBucket {
   put(key: string, bytes: Uint8Array): Promise<unknown>;
   get(
@@ -23,7 +23,7 @@ interface MultipartUpload {
   abort(): Promise<void>;
 }
 
-/** The bucket does not do what it is asked; the message is for the operator. */
+/** The error of a bucket that fails a request; the message is for the operator. */
 export class BucketError extends Error {
   override name = 'BucketError';
 }
@@ -37,14 +37,15 @@ interface Part {
   etag: string;
 }
 
-/** The bucket has nothing under the key of a file that was put there. */
+/** The error of a bucket that has nothing under the key of a file that was put there. */
 export class LostError extends BucketError {
   override name = 'LostError';
 }
 
 /**
- * The bytes of one file in the bucket. A row says what may lie there, and is committed before anything does: with the id
- * of the upload while it is not complete, so that the object can end it after a crash; without, it is whole.
+ * Stores the bytes of one file in the bucket. A row says what may lie in the bucket, and is committed before anything
+ * does: with the id of the upload while the upload is not complete, so that the object can end it after a crash;
+ * without an id, the file is whole.
  */
 export class BucketFile {
   readonly #sql: Sql;
@@ -52,7 +53,7 @@ export class BucketFile {
   readonly #id: string;
   readonly #key: string;
 
-  /** @param bucket null: none is bound, so that nothing is put there, and what is there cannot be had */
+  /** @param bucket null: none is bound, so nothing is put there, and files that are there cannot be read */
   constructor(sql: Sql, bucket: FileBucket | null, id: string) {
     this.#sql = sql;
     this.#bucket = bucket;
@@ -64,12 +65,12 @@ export class BucketFile {
     return this.#uploadId === null;
   }
 
-  /** Whether bytes of it may lie there. */
+  /** True if bytes of the file may lie in the bucket. */
   get isThere(): boolean {
     return this.#uploadId !== undefined;
   }
 
-  /** Takes the file's bytes. A file that was begun before must have been removed. */
+  /** Makes a writer for the file's bytes. A file that was begun before must have been removed. */
   writer(): BucketWriter {
     return new BucketWriter(this.#bound, this.#key, (uploadId) =>
       this.#sql.exec(`INSERT OR REPLACE INTO in_bucket (id, upload_id) VALUES (?, ?)`, this.#id, uploadId),
@@ -87,12 +88,12 @@ export class BucketFile {
     return new Uint8Array(await (await this.#get({ range: { offset, length } })).arrayBuffer());
   }
 
-  /** Aborts an unfinished upload, deletes a whole file. May be repeated. */
+  /** Aborts the file's unfinished upload, or deletes the whole file. May be repeated. */
   async remove(): Promise<void> {
     const uploadId = this.#uploadId;
     if (uploadId === undefined) return;
     if (uploadId) {
-      // It may have been completed, or aborted before.
+      // The upload may have been completed or aborted before.
       const upload = this.#bound.resumeMultipartUpload(this.#key, uploadId);
       await upload.abort().catch(() => {});
     }
@@ -106,7 +107,9 @@ export class BucketFile {
     return found;
   }
 
-  /** Undefined: nothing of it is there; null: all of it. */
+  /**
+   * The id of the file's unfinished upload, '' for a simple one; null: the file is whole; undefined: nothing is there.
+   */
   get #uploadId(): string | null | undefined {
     return this.#sql.exec(`SELECT upload_id FROM in_bucket WHERE id = ?`, this.#id)[0]?.upload_id as
       | string
@@ -120,13 +123,13 @@ export class BucketFile {
   }
 }
 
-/** Sends a file's bytes to the bucket a part at a time; one that is no longer than a part goes at once. */
+/** Sends a file's bytes to the bucket a part at a time; a file no longer than one part is sent at once. */
 class BucketWriter {
   readonly #bucket: FileBucket;
   readonly #key: string;
   readonly #note: (uploadId: string | null) => void;
   readonly #cutter = new PieceCutter(PART_BYTES, (piece) => this.#full.push(piece.slice()));
-  /** Parts that are full and have not been sent. */
+  /** The parts that are full and have not been sent. */
   #full: Uint8Array[] = [];
   #upload: MultipartUpload | null = null;
   readonly #parts: Part[] = [];
@@ -146,7 +149,7 @@ class BucketWriter {
     await this.#send().catch(asBucketError);
   }
 
-  /** The file is whole. @throws BucketError */
+  /** Sends the rest of the file, which is whole then. @throws BucketError */
   async end(): Promise<void> {
     await this.#end().catch(asBucketError);
   }
@@ -164,7 +167,7 @@ class BucketWriter {
   async #end(): Promise<void> {
     this.#cutter.end();
     if (this.#upload === null && this.#full.length <= 1) {
-      // Noted as one that may be there: after a crash it is deleted.
+      // The file is noted as one that may be there, so that it is deleted after a crash.
       this.#note('');
       await this.#bucket.put(this.#key, this.#full[0] ?? new Uint8Array());
     } else {

@@ -1,29 +1,29 @@
 import { FormError, FormParser, type FormPart, joinBytes } from '../protocol/index.ts';
 
-/** What a form says beside its file's bytes. */
+/** The fields of a form beside its file's bytes. */
 export interface FormFields {
-  /** Null: no file came. */
+  /** The name of the form's file; null: the form has no file. */
   filename: string | null;
-  /** Fields that are no files, the newest of each name. */
+  /** The fields that are no files; of several with the same name, the last. */
   fields: Map<string, string>;
 }
 
-/** Most that the value of one field has. */
+/** The longest value of one field, bytes. */
 const FIELD_BYTES = 8192;
-/** Fields beside the file: the clients send three. */
+/** The most parts of a form; the clients send three fields beside the file. */
 const MOST_PARTS = 32;
 
 /**
- * A form with one file, within limits: whatever its length, only the bytes that have just come are in memory. Clients
- * differ in their order: OpenAI's for Node sends the file before the fields that say what it is for, the one for Python
- * after them.
+ * Reads a form with one file, within limits: whatever its length, only the bytes that have just arrived are in memory.
+ * Clients differ in the order of parts: OpenAI's for Node sends the file before the fields that say what it is for, the
+ * one for Python after them.
  */
 export class FileForm {
   readonly #form: FormParser;
   readonly #onFile: (bytes: Uint8Array) => void;
   #parts = 0;
   #filename: string | null = null;
-  /** The field whose value comes; null: it is the file. */
+  /** The field whose value is being read; null: the file is being read. */
   #fieldName: string | null = null;
   #field = new Uint8Array();
   readonly #fields = new Map<string, string>();

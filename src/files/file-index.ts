@@ -16,14 +16,14 @@ export const FILE_INDEX_TABLES = [
   `CREATE INDEX files_expire ON files (expires_at) WHERE expires_at IS NOT NULL`,
 ];
 
-/** Which files a list shows. */
+/** The files that a list shows. */
 export interface FilesWanted {
   purpose: FilePurpose | null;
-  /** The last one of the page before. */
+  /** The last file of the previous page; null: the first page is wanted. */
   after: string | null;
   order: 'asc' | 'desc';
   limit: number;
-  /** Whose; null: everybody's. */
+  /** The tenant that asks, which sees its own files alone; null sees all files. */
   viewer: string | null;
 }
 
@@ -46,7 +46,11 @@ export function addFile(sql: Sql, file: FileRecord): void {
   );
 }
 
-/** @param viewer null sees all @param now epoch ms: one whose time is over is not there */
+/**
+ * Finds a file that the viewer may see.
+ * @param viewer null sees all
+ * @param now epoch ms: a file that has expired by then is not found
+ */
 export function findFile(sql: Sql, id: string, viewer: string | null, now: number): FileRecord | null {
   const [row] = sql.exec(
     `SELECT * FROM files WHERE id = ? AND (expires_at IS NULL OR expires_at > ?)`,
@@ -57,7 +61,7 @@ export function findFile(sql: Sql, id: string, viewer: string | null, now: numbe
   return file !== null && (viewer === null || viewer === file.tenant) ? file : null;
 }
 
-/** @returns null where `after` is no file of the viewer's */
+/** Returns a page of the files that the viewer may see; null if `after` is no file of the viewer's. */
 export function listFiles(sql: Sql, wanted: FilesWanted, now: number): FilePage | null {
   const { purpose, after, order, limit, viewer } = wanted;
   const from =
@@ -85,7 +89,10 @@ export function removeFile(sql: Sql, id: string): void {
   sql.exec(`DELETE FROM files WHERE id = ?`, id);
 }
 
-/** Those whose time is over; their objects end by themselves. @returns when the next one's is, epoch ms */
+/**
+ * Forgets the files that have expired; the bytes end by themselves.
+ * @returns when the next file expires, epoch ms; null: none does
+ */
 export function forgetExpired(sql: Sql, now: number): number | null {
   sql.exec(`DELETE FROM files WHERE expires_at <= ?`, now);
   return (sql.exec(`SELECT min(expires_at) AS at FROM files`)[0]?.at ?? null) as number | null;

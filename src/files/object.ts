@@ -22,43 +22,43 @@ import {
 } from './piece-table.ts';
 import { type JobFiles, READ_BYTES } from './rpc.ts';
 
-/** An upload without a new piece for this long was broken off, ms: a sender is late long before. */
+/** An upload that gets no new piece for this long has broken off, ms: a sender is late long before. */
 const UNFINISHED_MS = 300_000;
 
-/** When a failed removal from the bucket is tried again, ms. */
+/** The time until a failed removal from the bucket is tried again, ms. */
 const REMOVED_AGAIN_MS = 600_000;
 
 /**
- * How long a file is kept for a job before the queue is asked whether the job has it, ms: no call of the queue that names
- * the file takes so long.
+ * The time for which a file is kept for a job before the queue is asked whether the job has it, ms: no call of the
+ * queue that names the file takes so long.
  */
 const UNASKED_MS = 3_600_000;
-/** When a queue that did not answer is asked again, ms. */
+/** The time until a queue that did not answer is asked again, ms. */
 const ASK_AGAIN_MS = 60_000;
-/** Files whose time is over that one alarm looks at, so that other work gets its turn. */
+/** The most expired files that one alarm handles, so that other work gets its turn. */
 const BITE_FILES = 500;
 
-/** Whom the object asks. */
+/** The objects that this object asks. */
 interface Asked {
   queue(queueId: string): JobFiles;
 }
 
 /**
- * The object that holds the bytes of a queue id's files. Which files there are, whose they are and how long they are
- * kept, file-index.ts knows. There is one object for all of them, since each object has a database of its own. Bytes
- * come into rows; where there is a bucket, those of a file to which nothing is added any more go there, one file at a
+ * Holds the bytes of a queue id's files. file-index.ts knows which files there are, whose they are and how long they
+ * are kept. There is one object for the bytes of all files, since each object has a database of its own. Bytes arrive
+ * in rows; if there is a bucket, the bytes of a file to which nothing more is added are moved there, one file at a
  * time.
  *
- * Payloads and results of jobs are stored before the queue names them. The queue never says when it needs them no more:
- * this object asks, when their time is over. So a crash between two steps leaves a file that ends by itself, and no job
- * without its file. Every call may be made twice with the same effect as once.
+ * Payloads and results of jobs are stored before the queue names them. The queue never says when it no longer needs
+ * them: this object asks, when their time is over. So a crash between two steps leaves a file that ends by itself, and
+ * no job without its file. Every call may be made twice with the same effect as once.
  */
 export class FileObject implements HostedObject {
   readonly #host: ObjectHost;
   readonly #objects: Asked;
   readonly #bucket: FileBucket | null;
   readonly #sql: Sql;
-  /** Work on the bucket, one file after another, so that it needs the memory of one. */
+  /** The work on the bucket, which handles one file after another, so that it needs the memory of one. */
   #inBucket: Promise<unknown> = Promise.resolve();
 
   /** @param bucket null: all bytes lie in rows */
@@ -70,7 +70,7 @@ export class FileObject implements HostedObject {
     createTables(this.#sql, FILE_TABLES);
   }
 
-  /** The content of a file: 404 where there is none, 503 where the bucket does not give it. */
+  /** Responds with the content of a file: 404 if there is no such file, 503 if the bucket fails. */
   async content(id: string): Promise<Response> {
     const file = findStored(this.#sql, id);
     if (file === null) return new Response(null, { status: 404 });
@@ -86,9 +86,9 @@ export class FileObject implements HostedObject {
   }
 
   /**
-   * Stores a piece of an upload, which is removed unless the next piece, or `keep`, comes within minutes.
+   * Stores a piece of an upload, which is removed unless the next piece, `keep` or `keepForJob` follows within minutes.
    * @param number from 0; the first begins the file
-   * @returns false: what came before is gone
+   * @returns false if the earlier pieces are gone
    */
   async put(id: string, number: number, piece: Uint8Array): Promise<boolean> {
     const file = number === 0 ? makeStored(this.#sql, id) : findStored(this.#sql, id);
@@ -99,7 +99,10 @@ export class FileObject implements HostedObject {
     return true;
   }
 
-  /** Nothing is added to it any more, and it is kept until then, epoch ms; null: until it is removed. */
+  /**
+   * Completes a file, to which nothing is added any more.
+   * @param expiresAt the epoch ms until which it is kept; null: until it is removed
+   */
   async keep(id: string, expiresAt: number | null): Promise<void> {
     setExpiry(this.#sql, id, expiresAt);
     this.#arm();
@@ -107,9 +110,9 @@ export class FileObject implements HostedObject {
   }
 
   /**
-   * Nothing is added to it any more, and it is the payload or a result of that job: kept for an hour, and then as long
-   * as the queue says (`JobFiles`).
-   * @returns false: what was put is gone
+   * Completes a file that is the payload or a result of a job: it is kept for an hour, and then as long as the queue
+   * says (`JobFiles`).
+   * @returns false if the pieces are gone
    */
   async keepForJob(id: string, jobId: string): Promise<boolean> {
     if (!setJob(this.#sql, id, jobId, this.#host.now() + UNASKED_MS)) return false;
@@ -118,18 +121,20 @@ export class FileObject implements HostedObject {
     return true;
   }
 
-  /** Returns its bytes, or null where nothing was ever stored under this id, or it is gone. */
+  /** Returns the number of bytes of a file; null if nothing was ever stored under this id, or the file is gone. */
   async size(id: string): Promise<number | null> {
     return findStored(this.#sql, id)?.bytes ?? null;
   }
 
-  /** A part of an uploaded file, at most READ_BYTES; shorter at its end, and empty where its bytes are lost. */
+  /**
+   * Reads a part of an uploaded file, at most READ_BYTES; shorter at the file's end, and empty if its bytes are lost.
+   */
   async read(id: string, offset: number, length: number): Promise<Uint8Array<ArrayBuffer>> {
     const [part] = await this.readLines(id, [{ offset, length: Math.min(length, READ_BYTES) }]);
     return part!;
   }
 
-  /** Lines of an uploaded file, together at most READ_BYTES, or a single one; each as `read`. */
+  /** Reads lines of an uploaded file, together at most READ_BYTES, or a single longer one; each as `read` does. */
   async readLines(
     id: string,
     lines: { offset: number; length: number }[],
@@ -150,7 +155,7 @@ export class FileObject implements HostedObject {
     return await Promise.all(read);
   }
 
-  /** Adds lines whose keys it does not have yet, in one commit. @returns its bytes */
+  /** Adds lines whose keys the file does not have yet, in one commit. @returns the number of the file's bytes */
   async append(id: string, lines: { key: number; bytes: Uint8Array }[]): Promise<number> {
     const file = makeStored(this.#sql, id);
     for (const { key, bytes } of lines) addBytes(this.#sql, file, key, bytes);
@@ -161,12 +166,12 @@ export class FileObject implements HostedObject {
     const file = findStored(this.#sql, id);
     if (file === null) return;
     removePieces(this.#sql, file);
-    // If the bucket does not delete it now, the alarm deletes or aborts it later.
+    // If the bucket does not delete the file now, the alarm deletes or aborts it later.
     setExpiry(this.#sql, id, this.#host.now() + REMOVED_AGAIN_MS);
     this.#arm();
     if (this.#bucket || this.#bucketFile(id).isThere) await this.#inTurn(() => this.#bucketFile(id).remove());
     removeStored(this.#sql, file);
-    // A database keeps the room of what is deleted for what comes next; with nothing in it the disk has it back.
+    // A database keeps the room of deleted rows for later ones; once it is empty, the disk gets that room back.
     if (!hasFiles(this.#sql)) await this.#host.clear(() => createTables(this.#sql, FILE_TABLES));
     this.#arm();
   }
@@ -178,7 +183,7 @@ export class FileObject implements HostedObject {
     this.#arm();
   }
 
-  /** Of those whose time is over. What jobs have, or may have, gets more time. */
+  /** Returns the expired files that are to be removed. Files that jobs have, or may have, get more time. */
   async #ended(due: readonly { id: string; job: string | null }[]): Promise<string[]> {
     const ended = due.flatMap(({ id, job }) => (job === null ? [id] : []));
     const asked = due.flatMap(({ id, job }) => (job === null ? [] : [{ file: id, job }]));
@@ -202,7 +207,7 @@ export class FileObject implements HostedObject {
     return await this.#objects.queue(this.#host.queueId).filesKeptUntil(files);
   }
 
-  /** A file that the bucket does not take stays in rows. */
+  /** Moves a file's bytes to the bucket; a file that the bucket rejects stays in rows. */
   async #moveToBucket(id: string): Promise<void> {
     const file = findStored(this.#sql, id);
     if (file === null || !hasPieces(this.#sql, file)) return;
@@ -223,7 +228,7 @@ export class FileObject implements HostedObject {
     }
   }
 
-  /** The object is at work until it has been read. */
+  /** Streams a file's rows; the object stays at work until they have been read. */
   #stream(file: StoredFile): ReadableStream<Uint8Array> {
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#host.background(promise);
@@ -240,7 +245,7 @@ export class FileObject implements HostedObject {
     return new BucketFile(this.#sql, this.#bucket, id);
   }
 
-  /** The alarm comes when the next file's time is over. */
+  /** Sets the alarm to the time at which the next file expires. */
   #arm(): void {
     const at = nextExpiry(this.#sql);
     if (at === this.#host.alarm.get()) return;

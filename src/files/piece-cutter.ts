@@ -4,7 +4,7 @@ export class PieceCutter {
   readonly #take: (piece: Uint8Array) => void;
   #piece: Uint8Array;
   #filled = 0;
-  /** All that came. */
+  /** The number of bytes pushed so far. */
   bytes = 0;
 
   /** @param take is given each piece, which is valid only during the call */

@@ -2,10 +2,10 @@ import type { Row, Sql } from '../durable/ports.ts';
 import { joinBytes } from '../protocol/index.ts';
 import { PIECE_BYTES } from './rpc.ts';
 
-/** Statements on the bytes of files. Nothing here decides. All times in epoch ms. */
+/** The statements on the bytes of files. Nothing here decides. All times are in epoch ms. */
 
 export const FILE_TABLES: readonly string[] = [
-  // job: whose payload or result it is, if it is one.
+  // job: the job whose payload or result the file is; null: it is neither.
   `CREATE TABLE files (
      seq INTEGER PRIMARY KEY,
      id TEXT NOT NULL UNIQUE,
@@ -14,7 +14,7 @@ export const FILE_TABLES: readonly string[] = [
      job TEXT
    )`,
   `CREATE INDEX files_expire ON files (expires_at) WHERE expires_at IS NOT NULL`,
-  // key: number of a piece of an upload, or of the line that a batch wrote; a long line has several parts.
+  // key: the number of a piece of an upload, or of the line that a batch wrote; a long line has several parts.
   `CREATE TABLE pieces (
      seq INTEGER PRIMARY KEY,
      file INTEGER NOT NULL,
@@ -23,9 +23,10 @@ export const FILE_TABLES: readonly string[] = [
      bytes BLOB NOT NULL,
      UNIQUE (file, key, part)
    )`,
-  // In the order in which they came.
+  // This index yields pieces in the order in which they were stored.
   `CREATE INDEX pieces_file ON pieces (file)`,
-  // upload_id: of a multipart upload that is not complete, or '' of a simple one; null: the whole file is there.
+  // upload_id: the id of a multipart upload that is not complete, or '' for a simple one; null: the whole file is
+  // there.
   `CREATE TABLE in_bucket (id TEXT PRIMARY KEY, upload_id TEXT) WITHOUT ROWID`,
 ];
 
@@ -44,12 +45,12 @@ export function makeStored(sql: Sql, id: string): StoredFile {
   return findStored(sql, id)!;
 }
 
-/** @param expiresAt null: it does not */
+/** Sets when a file expires. @param expiresAt null: never */
 export function setExpiry(sql: Sql, id: string, expiresAt: number | null): void {
   sql.exec(`UPDATE files SET expires_at = ? WHERE id = ?`, expiresAt, id);
 }
 
-/** @returns false: there is no such file */
+/** Notes the job that a file belongs to. @returns false if there is no such file */
 export function setJob(sql: Sql, id: string, job: string, expiresAt: number): boolean {
   const set = sql.exec(
     `UPDATE files SET job = ?, expires_at = ? WHERE id = ? RETURNING id`,
@@ -60,7 +61,7 @@ export function setJob(sql: Sql, id: string, job: string, expiresAt: number): bo
   return set.length > 0;
 }
 
-/** Those whose time is over, so many at most; with the job that may have it, if one may. */
+/** Returns at most `most` expired files, each with the job that may have it, if one may. */
 export function expired(sql: Sql, now: number, most: number): { id: string; job: string | null }[] {
   const due = sql.exec(
     `SELECT id, job FROM files WHERE expires_at <= ? ORDER BY expires_at LIMIT ?`,
@@ -70,7 +71,7 @@ export function expired(sql: Sql, now: number, most: number): { id: string; job:
   return due.map(({ id, job }) => ({ id: String(id), job: job as string | null }));
 }
 
-/** When the next one's time is over; null: none expires. */
+/** Returns when the next file expires; null if none does. */
 export function nextExpiry(sql: Sql): number | null {
   return (sql.exec(`SELECT min(expires_at) AS at FROM files`)[0]?.at ?? null) as number | null;
 }
@@ -79,7 +80,7 @@ export function hasFiles(sql: Sql): boolean {
   return sql.exec(`SELECT 1 FROM files LIMIT 1`).length > 0;
 }
 
-/** Where this key has nothing yet. */
+/** Adds bytes under a key that has none yet; does nothing under one that has. */
 export function addBytes(sql: Sql, { seq }: StoredFile, key: number, bytes: Uint8Array): void {
   const insert = (part: number) => {
     const at = part * PIECE_BYTES;
@@ -96,7 +97,10 @@ export function addBytes(sql: Sql, { seq }: StoredFile, key: number, bytes: Uint
   sql.exec(`UPDATE files SET bytes = bytes + ? WHERE seq = ?`, bytes.byteLength, seq);
 }
 
-/** A part of an uploaded file: all of its pieces but the last have one length. Shorter where pieces are gone. */
+/**
+ * Reads a part of an uploaded file, whose pieces all have one length except the last. Returns fewer bytes where pieces
+ * are gone.
+ */
 export function readPart(
   sql: Sql,
   { seq }: StoredFile,
@@ -107,7 +111,8 @@ export function readPart(
   let at = 0;
   while (at < length) {
     const key = Math.floor((offset + at) / PIECE_BYTES);
-    // Of a long piece for a short line no more than that: its whole would be garbage at once. They count from 1.
+    // Only the wanted bytes of a long piece are read, since the whole piece would be garbage at once. They count from
+    // 1.
     const [piece] = sql.exec(
       `SELECT substr(bytes, ?, ?) AS bytes FROM pieces WHERE file = ? AND key = ? AND part = 0`,
       offset + at - key * PIECE_BYTES + 1,
@@ -120,16 +125,16 @@ export function readPart(
     read.set(bytes, at);
     at += bytes.byteLength;
   }
-  // Not a part of a buffer: a call would carry all of it.
+  // The part is copied, since a call would carry the whole buffer.
   return at === length ? read : read.slice(0, at);
 }
 
-/** Pieces that are read at once. */
+/** The most pieces that are read at once. */
 const PIECES_A_READ = 64;
-/** No further piece is read at once with so many bytes. */
+/** Once this many bytes are to be read at once, no further piece is added. */
 const READ_AT_LEAST = 1024 * 1024;
 
-/** All pieces in the order in which they came, but for those that come after this call. */
+/** Yields all pieces in the order in which they were stored, except those stored after this call. */
 export function piecesOf(sql: Sql, { seq: file }: StoredFile): Generator<Uint8Array, void> {
   const [newest] = sql.exec(`SELECT max(seq) AS seq FROM pieces WHERE file = ?`, file);
   return piecesUntil(sql, file, Number(newest?.seq));
@@ -137,7 +142,7 @@ export function piecesOf(sql: Sql, { seq: file }: StoredFile): Generator<Uint8Ar
 
 function* piecesUntil(sql: Sql, file: number, last: number): Generator<Uint8Array, void> {
   for (let after = 0; ; ) {
-    // Its length alone needs no reading of a long piece.
+    // The length of a long piece can be had without reading it.
     const lengths = sql.exec(
       `SELECT seq, length(bytes) AS bytes FROM pieces WHERE file = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?`,
       file,
@@ -160,13 +165,13 @@ function* piecesUntil(sql: Sql, file: number, last: number): Generator<Uint8Arra
     );
     after = until;
     const pieces = rows.map(bytesOf);
-    // A write to the reader costs more than a copy of short lines.
+    // Short lines are joined, since a write to the reader costs more than copying them.
     if (bytes < READ_AT_LEAST) yield joinBytes(pieces);
     else yield* pieces;
   }
 }
 
-/** Pieces as whoever reads asks for them. @param over called once nothing more is read */
+/** Streams pieces as the reader asks for them. @param over called once nothing more is read */
 export function streamOf(pieces: Iterator<Uint8Array, void>, over: () => void): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>({
     pull: (controller) => {
@@ -183,7 +188,7 @@ export function streamOf(pieces: Iterator<Uint8Array, void>, over: () => void): 
   });
 }
 
-/** Hosts differ in how they give bytes. */
+/** Returns a row's bytes in one form, since hosts differ in how they return them. */
 function bytesOf(row: Row | undefined): Uint8Array {
   const bytes = row?.bytes ?? new ArrayBuffer();
   return bytes instanceof ArrayBuffer ? new Uint8Array(bytes) : (bytes as Uint8Array);

@@ -2,16 +2,16 @@ import type { CallsOf } from '../durable/calls.ts';
 import { freeBytes } from '../durable/free-bytes.ts';
 import type { FileObject } from './object.ts';
 
-/** Bytes of one call. */
+/** The most bytes of one call. */
 const CALL_BYTES = 1024 * 1024;
 
-/** What storing one asks of the object of files. */
+/** The calls of the object of files by which a job's file is stored. */
 export type JobFileCalls = Pick<CallsOf<FileObject>, 'put' | 'keepForJob'>;
 
 /**
- * Stores the payload or a result of a job: durable when this is done, and kept for an hour for the queue to name it.
- * @param call asks the object of files, once more where it restarted
- * @throws Error where its pieces were gone before all of them had come
+ * Stores the payload or a result of a job: durable when this resolves, and kept for an hour for the queue to name it.
+ * @param call calls the object of files, once more if it restarted
+ * @throws Error where earlier pieces were gone before all had arrived
  */
 export async function putJobFile(
   call: <T>(ask: (files: JobFileCalls) => Promise<T>) => Promise<T>,
@@ -20,7 +20,7 @@ export async function putJobFile(
 ): Promise<void> {
   let isThere = true;
   for (let at = 0, number = 0; isThere && at < bytes.byteLength; at += CALL_BYTES, number++) {
-    // Not a part of a buffer: a call would carry all of it.
+    // The piece is copied, since a call would carry the whole buffer.
     const piece = bytes.slice(at, at + CALL_BYTES);
     isThere = await call((files) => files.put(file.id, number, piece));
     freeBytes(piece);
