@@ -5,7 +5,7 @@ import type { Backlog } from './rpc.ts';
 
 const MINUTE_MS = 60_000;
 
-/** Windows that end within the same minute are one. */
+/** Sums up the open lines of batches by model and window; windows that end within the same minute are one. */
 export function backlog(sql: Sql): Backlog[] {
   const windowEnds = new Map<number, number>();
   for (const { seq, batch } of activeBatches(sql)) {

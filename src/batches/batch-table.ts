@@ -1,7 +1,7 @@
 import type { Row, Sql } from '../durable/ports.ts';
 import { type Batch, isOver } from './batch.ts';
 
-/** Every statement on batches. Nothing here decides. */
+/** The statements on batches. Nothing here decides. */
 
 /** A batch with the number of its row, by which its lines are found. */
 export interface StoredBatch {
@@ -10,10 +10,10 @@ export interface StoredBatch {
 }
 
 export interface BatchesWanted {
-  /** The last one of the page before. */
+  /** The last batch of the previous page; null: the first page is wanted. */
   after: string | null;
   limit: number;
-  /** Whose; null: everybody's. */
+  /** The tenant that asks, which sees its own batches alone; null sees all batches. */
   viewer: string | null;
 }
 
@@ -39,7 +39,7 @@ export function saveBatch(sql: Sql, { seq, batch }: StoredBatch): void {
   );
 }
 
-/** @param viewer null sees all */
+/** Finds a batch that the viewer may see. @param viewer null sees all */
 export function findBatch(sql: Sql, id: string, viewer: string | null): StoredBatch | null {
   const found = first(sql.exec(`SELECT seq, batch FROM batches WHERE id = ?`, id));
   return found !== null && (viewer === null || viewer === found.batch.tenant) ? found : null;
@@ -49,7 +49,7 @@ export function findByIdempotencyKey(sql: Sql, key: string): StoredBatch | null 
   return first(sql.exec(`SELECT seq, batch FROM batches WHERE idempotency_key = ?`, key));
 }
 
-/** Newest first. @returns null where `after` is no batch */
+/** Returns a page of batches, the newest first; null if `after` is no batch. */
 export function listBatches(
   sql: Sql,
   { after, limit, viewer }: BatchesWanted,
@@ -66,12 +66,12 @@ export function listBatches(
   return { batches: rows.slice(0, limit).map((row) => storedOf(row).batch), has_more: rows.length > limit };
 }
 
-/** Those that have not ended, oldest first. */
+/** Returns the batches that have not ended, the oldest first. */
 export function activeBatches(sql: Sql): StoredBatch[] {
   return sql.exec(`SELECT seq, batch FROM batches WHERE is_over = 0 ORDER BY seq`).map(storedOf);
 }
 
-/** Whether a batch that has not ended reads this file. */
+/** Says whether a batch that has not ended reads this file. */
 export function isRead(sql: Sql, fileId: string): boolean {
   return sql.exec(`SELECT 1 FROM batches WHERE input_file_id = ? AND is_over = 0 LIMIT 1`, fileId).length > 0;
 }

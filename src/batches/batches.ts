@@ -15,13 +15,13 @@ import type { RemoveFileAnswer } from './rpc.ts';
 
 type Ports = Pick<BatchPorts, 'sql' | 'now'>;
 
-/** @returns null: there is no such file */
+/** Creates a batch, or finds the one under the same idempotency key. @returns null if there is no such input file */
 export function createBatch(
   { sql, now }: Ports,
   asked: NewBatch,
   idempotencyKey: string | null,
 ): Batch | null {
-  // Keys are their tenants' own.
+  // Each tenant has idempotency keys of its own.
   const key = idempotencyKey === null ? null : JSON.stringify([asked.tenant, idempotencyKey]);
   const existing = key === null ? null : findByIdempotencyKey(sql, key);
   if (existing !== null) return existing.batch;
@@ -55,7 +55,7 @@ export function createBatch(
   return batch;
 }
 
-/** @returns null: there is none. One that is over, or ends already, stays as it is */
+/** Cancels a batch; one that is over, or ends already, stays as it is. @returns null if there is none */
 export function cancelBatch({ sql, now }: Ports, id: string, viewer: string | null): Batch | null {
   const stored = findBatch(sql, id, viewer);
   if (stored === null) return null;
@@ -68,7 +68,7 @@ export function cancelBatch({ sql, now }: Ports, id: string, viewer: string | nu
   return batch;
 }
 
-/** A file that is listed, or what a batch has written so far to one that will be. */
+/** Returns a file that is listed, or what a batch has written so far to one that will be. */
 export function fileOf({ sql, now }: Ports, id: string, viewer: string | null): FileRecord | null {
   const listed = findFile(sql, id, viewer, now());
   if (listed !== null) return listed;
@@ -79,7 +79,7 @@ export function fileOf({ sql, now }: Ports, id: string, viewer: string | null): 
   return null;
 }
 
-/** The files of a batch that have lines. @param endsAt when it ended, or will have ended; epoch ms */
+/** Returns the files of a batch that have lines. @param endsAt when the batch ended, or will have ended; epoch ms */
 export function writtenFiles(batch: Batch, endsAt: number): FileRecord[] {
   const files = [
     { id: batch.output_file_id, name: 'output', lines: batch.output_lines, bytes: batch.output_bytes },
@@ -98,7 +98,7 @@ export function writtenFiles(batch: Batch, endsAt: number): FileRecord[] {
     }));
 }
 
-/** Removes it from the list; the caller removes its bytes. */
+/** Removes a file from the list; the caller removes its bytes. */
 export function unlistFile(ports: Ports, id: string, viewer: string | null): RemoveFileAnswer {
   const { sql, now } = ports;
   if (fileOf(ports, id, viewer) === null) return 'unknown';

@@ -10,20 +10,20 @@ import type { BatchPorts, BatchSlots, LineJob } from './ports.ts';
 import { record } from './record.ts';
 import { type Contender, shareOut } from './share-out.ts';
 
-/** How much one step does. */
+/** Bounds for the work of one step. */
 export interface RunnerSizes {
-  /** Lines of a pool that are in the queue: enough to keep its slots busy, few to call back. */
+  /** The lines of a pool that are in the queue: enough to keep its slots busy, few to call back. */
   window: { least: number; slots: number };
-  /** Lines submitted in one call, and outcomes written in one. */
+  /** The most lines that one call submits, and the most outcomes that one records. */
   mostAtOnce: number;
 }
 
-/** Bytes of lines submitted in one call; one line may have more. */
+/** The most bytes of lines submitted in one call; one line may have more. */
 const MOST_BYTES = 8 * 1024 * 1024;
-/** Before lines that the queue did not take are submitted again, ms. */
+/** The pause before lines that the queue did not accept are submitted again, ms. */
 const PAUSE_MS = 2000;
 
-/** Lines of a batch for one model. */
+/** The lines of a batch for one model. */
 interface Candidate extends Contender {
   stored: StoredBatch;
   model: string;
@@ -39,9 +39,12 @@ export class Feeder {
   readonly #ports: BatchPorts;
   readonly #pace: Pace;
   readonly #sizes: RunnerSizes;
-  /** By model and tenant: the queue takes no more of it until then, epoch ms. After that a single line asks again. */
+  /**
+   * The epoch ms until which the queue accepts no more lines, and why, by model and tenant. After that a single line
+   * tries again.
+   */
   readonly #paused = new Map<string, { until: number; why: string }>();
-  /** By batch: its file cannot be read until then, epoch ms. */
+  /** The epoch ms until which a batch's file cannot be read, by batch id. */
   readonly #unreadable = new Map<string, number>();
 
   constructor(ports: BatchPorts, pace: Pace, sizes: RunnerSizes) {
@@ -50,7 +53,7 @@ export class Feeder {
     this.#sizes = sizes;
   }
 
-  /** @param active those that are in progress */
+  /** Submits the next lines of all pools. @param active the batches that are in progress */
   async feed(active: readonly StoredBatch[]): Promise<void> {
     const { window, mostAtOnce } = this.#sizes;
     const counts = lineCounts(this.#ports.sql);
@@ -60,7 +63,7 @@ export class Feeder {
     const slotsOf = new Map(models.map((model, index) => [model, slots[index]!]));
     const batches = new Map(active.map((stored) => [stored.seq, stored]));
     const byPool = Map.groupBy(counts, ({ model }) => poolOf(model, slotsOf.get(model)!));
-    // Together: a batch may name a thousand models that no worker serves.
+    // Lines for models that no worker serves are submitted together, since a batch may name a thousand such models.
     let unserved = new Map<Candidate, number>();
     for (const [pool, lines] of byPool) {
       const { config_id, slots: usable } = slotsOf.get(lines[0]!.model)!;
@@ -103,7 +106,8 @@ export class Feeder {
     const { sql, queue } = this.#ports;
     const chosen = await this.#read(this.#choose(shares));
     const jobs = chosen.flatMap(({ job }) => job ?? []);
-    // Noted before the queue has them: after a crash in between, the queue is asked which of them it knows.
+    // The lines are noted before the queue has them: after a crash in between, the queue is asked which of them it
+    // knows.
     for (const [{ stored }, lines] of Map.groupBy(chosen, ({ candidate }) => candidate)) {
       const readable = lines.filter(({ job }) => job !== null).map(({ line }) => line);
       moveLines(sql, stored.seq, readable, 'submitted');
@@ -126,7 +130,7 @@ export class Feeder {
     }
   }
 
-  /** As many of the shares as one call carries. */
+  /** Chooses as many lines of the shares as one call carries. */
   #choose(shares: ReadonlyMap<Candidate, number>): Chosen[] {
     const chosen: Chosen[] = [];
     let bytes = 0;
@@ -146,16 +150,16 @@ export class Feeder {
   }
 
   /**
-   * Returns why the queue does not take this tenant's lines for a model, as a clause, or null where it takes them or
-   * was not asked yet.
+   * Returns why the queue does not accept this tenant's lines for a model, as a clause, or null where it accepts them
+   * or was not asked yet.
    */
   whyNotTaken(model: string, tenant: string | null): string | null {
     return this.#paused.get(pauseKey({ model, tenant }))?.why ?? null;
   }
 
   /**
-   * Their jobs, by one call to each file; those of a file that cannot be read now are left out. Null: the line cannot be
-   * read any more.
+   * Makes the jobs of lines, by one call to each file, without the lines of a file that cannot be read now. A job is
+   * null if its line can never be read again.
    */
   async #read(chosen: readonly Chosen[]): Promise<(Chosen & { job: LineJob | null })[]> {
     const read = [...Map.groupBy(chosen, ({ candidate }) => candidate.stored)].map(
@@ -173,7 +177,7 @@ export class Feeder {
     return (await Promise.all(read)).flat();
   }
 
-  /** No other batch waits for its file. */
+  /** Puts off a batch whose file cannot be read, so that no other batch waits for it. */
   #putOff(batch: Batch, error: unknown): void {
     this.#unreadable.set(batch.id, this.#ports.now() + PAUSE_MS);
     this.#ports.log('warn', 'a batch waits: its file cannot be read', {
@@ -209,7 +213,10 @@ function requestIn(line: Uint8Array): ReturnType<typeof requestOf> | null {
   }
 }
 
-/** Models of one pool share its window; a model that no worker serves now has one of its own. */
+/**
+ * Returns the pool of a model: models of one pool share its window, and a model that no worker serves now has a window
+ * of its own.
+ */
 function poolOf(model: string, { config_id }: BatchSlots): string {
   return config_id ?? `\0${model}`;
 }

@@ -2,22 +2,23 @@ import { withoutMark } from '../protocol/index.ts';
 
 const LINE_FEED = 0x0a;
 
-/** A line of a file: where it stands, without its line end. */
+/** A line of a file, and where it stands, without its line end. */
 export interface SplitLine {
-  /** From 1, blank lines counted too. */
+  /** The line's number, from 1, counting blank lines too. */
   number: number;
   offset: number;
   length: number;
-  /** A view of the piece, without a byte order mark. */
+  /** The line as a view of the piece, without a byte order mark. */
   bytes: Uint8Array;
 }
 
 /**
- * The lines of a piece of a file, blank ones left out. What follows the last line end belongs to the next piece.
- * @param before bytes and lines of the file that stand before the piece
- * @param isLast it ends with the file: what is left is a line too
- * @param most lines; it stops when there is one more
- * @returns `taken`: bytes that are dealt with; `passed`: lines, also blank ones
+ * Splits a piece of a file into its lines, leaving blank ones out. What follows the last line end belongs to the next
+ * piece.
+ * @param before the bytes and lines of the file that stand before the piece
+ * @param isLast whether the piece ends with the file: then the remainder is a line too
+ * @param most the most lines to return; splitting stops at one more
+ * @returns `taken`: the bytes that were split; `passed`: the lines, including blank ones
  */
 export function splitLines(
   piece: Uint8Array,

@@ -1,32 +1,32 @@
 import type { Row, Sql } from '../durable/ports.ts';
 
-/** Every statement on the lines of batches, and on how many there are of each kind. Nothing here decides. */
+/** The statements on the lines of batches, and on how many there are of each kind. Nothing here decides. */
 
 /** A line of a batch's input, and where its text stands there. */
 export interface StoredLine {
   number: number;
   custom_id: string;
-  /** Empty: it names none. */
+  /** The model that the line names; empty: none. */
   model: string;
   offset: number;
   length: number;
 }
 
-/** Lines of a batch that ask for one model and are not done. */
+/** The numbers of a batch's lines that ask for one model and are not done. */
 export interface LineCounts {
-  /** Row of the batch. */
+  /** The number of the batch's row. */
   batch: number;
   model: string;
   waiting: number;
-  /** They are in the queue. */
+  /** The lines that are in the queue. */
   submitted: number;
 }
 
-/** `waiting` to be submitted, `submitted` to the queue, or `done`. */
+/** A line is `waiting` to be submitted, `submitted` to the queue, or `done`. */
 type LineState = 'waiting' | 'submitted' | 'done';
 const STATES: Record<LineState, number> = { waiting: 0, submitted: 1, done: 2 };
 
-/** Its counts are kept by `countNew`. @returns false: the batch has a line with this custom_id already */
+/** Stores a line, which `countNew` counts. @returns false if the batch already has a line with this custom_id */
 export function insertLine(sql: Sql, batch: number, line: StoredLine & { prefix: number }): boolean {
   const rows = sql.exec(
     `INSERT OR IGNORE INTO lines (batch, number, custom_id, model, offset, length, prefix)
@@ -42,14 +42,14 @@ export function insertLine(sql: Sql, batch: number, line: StoredLine & { prefix:
   return rows.length > 0;
 }
 
-/** Lines that were inserted. @param models of each */
+/** Counts lines that were inserted. @param models the model of each line */
 export function countNew(sql: Sql, batch: number, models: readonly string[]): void {
   for (const [model, lines] of Map.groupBy(models, (model) => model)) {
     changeCounts(sql, batch, model, lines.length, 0);
   }
 }
 
-/** The next lines of a model to be submitted, those with the same beginning side by side. */
+/** Returns the next lines of a model to be submitted, those with the same beginning side by side. */
 export function nextLines(sql: Sql, batch: number, model: string, most: number): StoredLine[] {
   return sql
     .exec(
@@ -61,12 +61,12 @@ export function nextLines(sql: Sql, batch: number, model: string, most: number):
     .map(lineOf);
 }
 
-/** Lines that wait, of any model. */
+/** Returns lines of any model that wait to be submitted. */
 export function waitingLines(sql: Sql, batch: number, most: number): StoredLine[] {
   return sql.exec(`SELECT * FROM lines WHERE batch = ? AND state = 0 LIMIT ?`, batch, most).map(lineOf);
 }
 
-/** The first lines of a batch, whatever their state. */
+/** Returns the first lines of a batch, whatever their state. */
 export function firstLines(sql: Sql, batch: number, most: number): StoredLine[] {
   return sql.exec(`SELECT * FROM lines WHERE batch = ? ORDER BY number LIMIT ?`, batch, most).map(lineOf);
 }
@@ -75,7 +75,7 @@ export function submittedLines(sql: Sql, batch: number, most = -1): StoredLine[]
   return sql.exec(`SELECT * FROM lines WHERE batch = ? AND state = 1 LIMIT ?`, batch, most).map(lineOf);
 }
 
-/** Of all batches, or of one. */
+/** Returns the counts of all batches, or of one. */
 export function lineCounts(sql: Sql, batch: number | null = null): LineCounts[] {
   return sql
     .exec(`SELECT * FROM line_counts WHERE ?1 IS NULL OR batch = ?1 ORDER BY batch, model`, batch)
@@ -91,13 +91,16 @@ export function hasOpenLines(sql: Sql, batch: number): boolean {
   return sql.exec(`SELECT 1 FROM line_counts WHERE batch = ? LIMIT 1`, batch).length > 0;
 }
 
-/** @returns null: the batch has none of this number, or it is done */
+/** Finds a line that is not done. @returns null if the batch has none of this number */
 export function findOpenLine(sql: Sql, batch: number, number: number): StoredLine | null {
   const [row] = sql.exec(`SELECT * FROM lines WHERE batch = ? AND number = ? AND state < 2`, batch, number);
   return row ? lineOf(row) : null;
 }
 
-/** Lines that are done, or stand so already, stay as they are. @returns those that were moved */
+/**
+ * Moves lines to another state; lines that are done, or in that state already, stay as they are.
+ * @returns those that were moved
+ */
 export function moveLines(
   sql: Sql,
   batch: number,
@@ -122,7 +125,7 @@ export function moveLines(
   return moved;
 }
 
-/** Null: the batch has no such line, or it is done. */
+/** Returns the state of a line that is not done, or null. */
 function openState(sql: Sql, batch: number, number: number): 'waiting' | 'submitted' | null {
   const [row] = sql.exec(`SELECT state FROM lines WHERE batch = ? AND number = ?`, batch, number);
   return (['waiting', 'submitted'] as const).find((state) => STATES[state] === row?.state) ?? null;

@@ -12,27 +12,33 @@ import {
 } from '../protocol/index.ts';
 import type { LineFault } from './batch.ts';
 
-/** A line of a batch's input that is in order. */
+/** A valid line of a batch's input. */
 export interface Line {
   custom_id: string;
-  /** Empty: it names none. */
+  /** The model that the line names; empty: none. */
   model: string;
-  /** Lines with the same beginning of their prompts have the same number: run together they share the engine's cache. */
+  /**
+   * A number that lines with the same beginning of their prompts share: run together, they share the engine's cache.
+   */
   prefix: number;
 }
 
 const CUSTOM_ID_CHARACTERS = 512;
-/** Of a custom_id, method or url: longer ones are not in order, and are not read. Six for each character, and quotes. */
+/**
+ * The longest JSON of a custom_id, method or url that is read; longer ones are invalid. A character takes up to six
+ * bytes, and quotes two more.
+ */
 const SHORT_BYTES = 6 * 2048 + 2;
-/** Lines of no more values than this are parsed once, so that what is malformed in them is told before the batch begins. */
+/** Lines of no more values than this are parsed once, so that malformed parts are reported before the batch begins. */
 const PARSED_VALUES = 10_000;
 
 /**
- * A line is not made into objects where it may have many: everybody waits for as long as that takes.
- * @param bytes of the line
- * @param number of the line, from 1
- * @param endpoint of the batch
- * @param routes of which lines may ask for any where the endpoint says so
+ * Reads and checks a line. A line that may have many values is not parsed into objects, since everybody would wait for
+ * that.
+ * @param bytes the line
+ * @param number the line's number, from 1
+ * @param endpoint the batch's endpoint
+ * @param routes the routes of which lines may ask for any, if the endpoint says so
  */
 export function readLine(
   bytes: Uint8Array,
@@ -63,7 +69,7 @@ export function readLine(
       return fault('invalid_parameter', message, 'custom_id');
     }
     if (!custom_id.isWellFormed()) {
-      // It would come back as another one: files are UTF-8.
+      // The custom_id would come back as another one, since files are UTF-8.
       return fault('invalid_parameter', 'custom_id: half of a surrogate pair stands in it.', 'custom_id');
     }
     if (fields.method !== undefined && shortOf(fields.method) !== 'POST')
@@ -95,7 +101,7 @@ export function isFault(line: Line | LineFault): line is LineFault {
   return 'code' in line;
 }
 
-/** The request of a line that was found in order, its body as it was written. @throws JsonFault */
+/** Returns the request of a valid line, its body as it was written. @throws JsonFault */
 export function requestOf(line: Uint8Array): { path: string; body: string; model: string | null } {
   const { url, body } = jsonFields(withoutMark(line), ['url', 'body']);
   if (url === undefined || body === undefined) throw new JsonFault('invalid_json', 'The line has no body.');
@@ -109,19 +115,19 @@ export function requestOf(line: Uint8Array): { path: string; body: string; model
 
 const IN_BODY = ['stream', 'model', 'messages', 'instructions', 'prompt', 'input'] as const;
 
-/** The value of a short field; of a long one undefined. */
+/** Returns the value of a short field; undefined for a long one. */
 function shortOf(json: Uint8Array | undefined): unknown {
   return json === undefined || json.byteLength > SHORT_BYTES ? undefined : parseJsonBytes(json);
 }
 
-/** Empty where it is no text. */
+/** Returns the model that the JSON names; empty if it is no text. */
 function modelOf(json: Uint8Array | undefined): string {
   return json?.[0] === QUOTE ? (parseJsonBytes(json) as string) : '';
 }
 
 const QUOTE = 0x22;
 
-/** A hash of the system prompt, or of what a prompt without one begins with. */
+/** Hashes the system prompt, or the beginning of a prompt without one. */
 function prefixOf({ messages, instructions, prompt, input }: Beginnings): number {
   const first = messages?.[0] === OPEN_BRACKET ? firstElement(messages) : (instructions ?? prompt ?? input);
   return hash(first?.subarray(0, PREFIX_BYTES) ?? new Uint8Array());
@@ -132,7 +138,7 @@ type Beginnings = Partial<Record<'messages' | 'instructions' | 'prompt' | 'input
 const OPEN_BRACKET = 0x5b;
 const PREFIX_BYTES = 20_000;
 
-/** FNV-1a, 32 bits. */
+/** Hashes by FNV-1a, 32 bits. */
 function hash(bytes: Uint8Array): number {
   let value = 0x811c9dc5;
   for (const byte of bytes) value = Math.imul(value ^ byte, 0x01000193);

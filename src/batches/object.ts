@@ -12,15 +12,15 @@ import { BatchRunner } from './runner.ts';
 import { BATCHES_TABLES } from './tables.ts';
 import { lookAfter } from './upkeep.ts';
 
-/** The object asks others through these ports. */
+/** The ports through which the object asks others. */
 export interface BatchesAsk extends Pick<BatchPorts, 'queue' | 'files' | 'routes'> {
   /** Returns the models that callers' names for them stand for. */
   ownModels(models: readonly (string | null)[]): (string | null)[];
 }
 
 /**
- * The object that knows the files and runs the batches of a queue id, one for each. What the gateway may ask of it are its
- * methods: arguments and answers are plain data.
+ * Knows the files and runs the batches of a queue id; there is one such object for each queue. Its methods are the
+ * calls of the gateway: arguments and answers are plain data.
  */
 export class BatchesObject implements HostedObject {
   readonly #host: ObjectHost;
@@ -47,18 +47,18 @@ export class BatchesObject implements HostedObject {
     this.#look();
   }
 
-  /** A file that was uploaded is there from now on. */
+  /** Lists a file that was uploaded. */
   async addFile(file: FileRecord): Promise<void> {
     addFile(this.#ports.sql, file);
     this.#look();
   }
 
-  /** @param viewer whose files are seen; null sees all */
+  /** Finds a file. @param viewer the tenant whose files are seen; null sees all */
   async findFile(id: string, viewer: string | null): Promise<FileRecord | null> {
     return fileOf(this.#ports, id, viewer);
   }
 
-  /** Null: `after` is no file. */
+  /** Returns a page of files; null if `after` is no file. */
   async listFiles(wanted: FilesWanted): Promise<FilePage | null> {
     return listFiles(this.#ports.sql, wanted, this.#host.now());
   }
@@ -68,8 +68,8 @@ export class BatchesObject implements HostedObject {
   }
 
   /**
-   * Begins a batch; its input is read afterwards. Null: there is no such file.
-   * @param idempotencyKey one that is there under this key is answered instead
+   * Begins a batch; its input is read afterwards. Returns null if there is no such file.
+   * @param idempotencyKey an existing batch under this key is returned instead
    */
   async createBatch(asked: NewBatch, idempotencyKey: string | null): Promise<Batch | null> {
     const batch = createBatch(this.#ports, asked, idempotencyKey);
@@ -87,19 +87,19 @@ export class BatchesObject implements HostedObject {
     return stored === null ? null : this.#runner.nextLine(stored);
   }
 
-  /** Null: `after` is no batch. */
+  /** Returns a page of batches; null if `after` is no batch. */
   async listBatches(wanted: BatchesWanted): Promise<{ batches: Batch[]; has_more: boolean } | null> {
     return listBatches(this.#ports.sql, wanted);
   }
 
-  /** Null: there is none. One that is over, or ends already, stays as it is. */
+  /** Cancels a batch; one that is over, or ends already, stays as it is. Returns null if there is none. */
   async cancelBatch(id: string, viewer: string | null): Promise<Batch | null> {
     const batch = cancelBatch(this.#ports, id, viewer);
     this.#look();
     return batch;
   }
 
-  /** Returns what all batches have still to run, the window that ends first before the others. */
+  /** Returns what all batches still have to run; the window that ends first comes first. */
   async backlog(): Promise<Backlog[]> {
     const left = backlog(this.#ports.sql);
     const models = this.#ask.ownModels(left.map(({ model }) => model));

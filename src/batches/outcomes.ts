@@ -4,8 +4,8 @@ import type { StoredLine } from './line-table.ts';
 import { type LineOutcome, type NOT_RUN, notRun, outcomeOf } from './output-line.ts';
 
 /**
- * What became of a line whose job has settled. It follows from what is stored alone: it may be in its file already, and
- * is counted as what it was then.
+ * Returns the outcome of a line whose job has settled. It follows from what is stored alone, since the line may be in
+ * its file already, and is counted as what it was then.
  * @param waited what lines of the batch waited for when it ended early, a clause; null: nobody can tell
  */
 export function settledOutcome(
@@ -18,12 +18,12 @@ export function settledOutcome(
   const isCancelled = job.state === 'cancelled';
   const cause = job.leased_at === null ? waited : null;
   if (isCancelled && batch.status === 'cancelling') return notRun(line.custom_id, id, 'cancelled', cause);
-  // Else an operator cancelled the job itself, or purged the queue: its error says so.
+  // Otherwise an operator cancelled the job itself, or purged the queue: the job's error says so.
   const isExpired = job.state === 'expired' || (isCancelled && batch.is_expiring);
   return isExpired ? notRun(line.custom_id, id, 'expired', cause) : outcomeOf(line.custom_id, id, job);
 }
 
-/** Returns the outcome of a line whose job the queue would never take, or that names a model which nobody serves. */
+/** Returns the outcome of a line whose job the queue would never accept, or that names a model that nobody serves. */
 export function refusal(
   batch: Batch,
   line: StoredLine,
@@ -61,7 +61,7 @@ function requestId(batch: Batch, line: StoredLine): string {
   return `batch_req_${batch.id.slice('batch_'.length)}_${line.number}`;
 }
 
-/** Kinds of errors that are told apart. */
+/** The most kinds of errors that are counted separately. */
 const MOST_KINDS = 20;
 
 /** Adds a line that was written to the counts of its batch. */

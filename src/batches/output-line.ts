@@ -1,13 +1,13 @@
 import { type JobView, writeJsonLine } from '../protocol/index.ts';
 import type { BatchUsage } from './batch.ts';
 
-/** What became of one line, as it is written. */
+/** The outcome of one line, as it is written. */
 export interface LineOutcome {
-  /** Which file it goes to. */
+  /** The file that the line is written to. */
   file: 'output' | 'error';
-  /** It was tried: what was never run counts neither as completed nor as failed. */
+  /** True if the line was tried: a line that was never run counts neither as completed nor as failed. */
   isTried: boolean;
-  /** Of an error: the status of its answer, or its code. */
+  /** The status of an error's answer, or its code; null: the line succeeded. */
   kind: string | null;
   text: string;
   usage: BatchUsage;
@@ -20,7 +20,7 @@ export const NO_USAGE: BatchUsage = {
   reasoning_tokens: 0,
 };
 
-/** Why a line was not run: codes of OpenAI's error files. */
+/** The reasons why a line was not run, with the codes of OpenAI's error files. */
 export const NOT_RUN = {
   cancelled: { code: 'batch_cancelled', message: 'The batch was cancelled before this line was run.' },
   expired: {
@@ -29,7 +29,7 @@ export const NOT_RUN = {
   },
 } as const;
 
-/** @param requestId a name for the line's request */
+/** Returns the outcome of a line whose job ended. @param requestId a name for the line's request */
 export function outcomeOf(customId: string, requestId: string, job: JobView): LineOutcome {
   const response = (job.result as { response?: EngineResponse } | null)?.response;
   if (job.state === 'succeeded' && response !== undefined && response.status < 400) {
@@ -92,7 +92,7 @@ function lineText(
   return `${writeJsonLine({ id, custom_id, response, error })}\n`;
 }
 
-/** Tokens as chat completions and as responses tell them. */
+/** Reads the tokens of an answer as chat completions and as responses report them. */
 function usageOf(body: unknown): BatchUsage {
   const usage = Object(Object(body).usage) as Record<string, unknown>;
   const input = Object(usage.prompt_tokens_details ?? usage.input_tokens_details);

@@ -5,10 +5,13 @@ import { count } from './outcomes.ts';
 import type { LineOutcome } from './output-line.ts';
 import type { BatchPorts } from './ports.ts';
 
-/** Most bytes that one call appends; one line may have more. */
+/** The most bytes that one call appends; one line may have more. */
 const APPEND_BYTES = 8 * 1024 * 1024;
 
-/** Writes down what became of lines: those that are in their file already are not added again, then one commit notes and counts them. */
+/**
+ * Records the outcomes of lines: those that are in their file already are not added again, then one commit notes and
+ * counts all of them.
+ */
 export async function record(
   { sql, files }: Pick<BatchPorts, 'sql' | 'files'>,
   { seq, batch }: StoredBatch,
@@ -21,7 +24,7 @@ export async function record(
       .map(([{ number }, { text }]) => ({ key: number, bytes: new TextEncoder().encode(text) }));
     for (const some of inCalls(lines)) bytes[file] = await files.append(fileIdOf(batch, file), some);
   }
-  // Read again: it may have been cancelled meanwhile.
+  // The batch is read again, since it may have been cancelled meanwhile.
   const stored = findBatch(sql, batch.id, null);
   if (stored === null) return;
   const lines = outcomes.map(([line]) => line);

@@ -25,40 +25,43 @@ import { checkAgain, failUnserved } from './unserved.ts';
 import { validate } from './validate.ts';
 
 const SIZES: RunnerSizes = { window: { least: 64, slots: 4 }, mostAtOnce: 256 };
-/** How long one question for what has settled waits, ms: a new batch is seen to afterwards. */
+/** The time that one request for settled jobs waits, ms: a new batch is handled only afterwards. */
 const QUESTION_MS = 1000;
-/** What settles is gathered for so long, ms, but for no more than a quarter of the least window: the slots stay busy. */
+/**
+ * Settled jobs are gathered for this long, ms, but for no more than a quarter of the least window takes: the slots stay
+ * busy.
+ */
 const GATHER_MS = 200;
-/** After a call that failed, ms. */
+/** The pause after a call that failed, ms. */
 const PAUSE_MS = 2000;
-/** What runs when a batch is cancelled may end within this time, ms: it is paid for already. */
+/** Lines that run when a batch is cancelled may end within this time, ms: they are paid for already. */
 const MAY_END_MS = 30_000;
 
 /**
- * Runs all batches of a queue id, one after another a step each. Whatever it does it can do again: jobs and lines of
- * files have names that follow from their line, and what is done is noted in the same commit that counts it.
+ * Runs all batches of a queue id, one step of each after another. Every step can be repeated: jobs and lines of files
+ * have names that follow from their line, and what is done is noted in the same commit that counts it.
  */
 export class BatchRunner {
   readonly #ports: BatchPorts;
   readonly #sizes: RunnerSizes;
   #isRunning = false;
-  /** The queue tells what settles of the lines that it was given. */
+  /** True while the queue reports the ends of the lines that it was given. */
   #isListening = false;
   readonly #pace = new Pace();
   readonly #feeder: Feeder;
-  /** Batches whose last step failed, which is repeated then, epoch ms: no other waits for it. */
+  /** The epoch ms at which the failed step of a batch is repeated, by batch id; no other batch waits for it. */
   readonly #failing = new Map<string, number>();
-  /** What the lines of each batch that ends early waited for, a clause by batch id; null: nobody can tell. */
+  /** What the lines of each batch that ends early waited for, as a clause, by batch id; null: nobody can tell. */
   readonly #waited = new Map<string, string | null>();
 
-  /** @param sizes others than in production make a small world meet what a large one does */
+  /** @param sizes smaller ones than in production let a small test meet what a large installation does */
   constructor(ports: BatchPorts, sizes = SIZES) {
     this.#ports = ports;
     this.#sizes = sizes;
     this.#feeder = new Feeder(ports, this.#pace, sizes);
   }
 
-  /** There is, or may be, something to do. */
+  /** Starts the runner, unless it runs, because there may be something to do. */
   wake(): void {
     if (this.#isRunning) return;
     this.#isRunning = true;
@@ -68,7 +71,7 @@ export class BatchRunner {
     this.#ports.background(run);
   }
 
-  /** Returns the next line of a batch, one that the queue has before the others, or null where there is none. */
+  /** Returns the next line of a batch, preferring one that the queue has; null if there is none. */
   nextLine({ seq, batch }: StoredBatch): NextLine | null {
     const { sql } = this.#ports;
     if (batch.status !== 'in_progress' || batch.unserved) return null;
@@ -101,7 +104,9 @@ export class BatchRunner {
     }
   }
 
-  /** After a start of this object, or of the queue: lines that the queue does not know are submitted again. */
+  /**
+   * Listens anew after a start of this object, or of the queue: lines that the queue does not know are submitted again.
+   */
   async #listenAgain(active: readonly StoredBatch[]): Promise<void> {
     const { mostAtOnce } = this.#sizes;
     await this.#ports.queue.listenAnew();
@@ -159,11 +164,11 @@ export class BatchRunner {
     const waitMs = goesOn ? 0 : QUESTION_MS;
     const open = lineCounts(sql);
     if (open.every(({ submitted }) => submitted === 0)) {
-      // Nothing can settle.
+      // No line is in the queue, so none can settle.
       if (waitMs > 0) await this.#ports.sleep(waitMs);
       return;
     }
-    // The calls and commits of a round cost the same for one line and for many.
+    // Settled jobs are gathered, since the calls and commits of a round cost the same for one line and for many.
     if (waitMs > 0 && open.some(({ waiting }) => waiting > 0))
       await this.#ports.sleep(
         Math.min(GATHER_MS, this.#pace.leastTimeFor(this.#sizes.window.least / 4, this.#ports.now())),
@@ -194,7 +199,10 @@ export class BatchRunner {
     await record(this.#ports, stored, outcomes);
   }
 
-  /** Noted before any line is called back: what is written of one holds, also when the clock is set back. */
+  /**
+   * Ends a batch whose window is over. That is noted before any line is called back, so that what is written of a line
+   * stays true even if the clock is set back.
+   */
   async #expire(stored: StoredBatch): Promise<void> {
     if (!stored.batch.is_expiring) {
       stored.batch.is_expiring = true;
@@ -203,11 +211,11 @@ export class BatchRunner {
     await this.#callBack(stored, 'expired');
   }
 
-  /** Ends early: what runs is called back, what has not begun is written down as not run. */
+  /** Ends a batch early: lines that the queue has are called back, others are recorded as not run. */
   async #callBack(stored: StoredBatch, why: 'cancelled' | 'expired'): Promise<void> {
     const { sql, now, queue } = this.#ports;
     const { seq, batch } = stored;
-    // Its lines were not all read, and none was begun.
+    // The batch's lines were not all read, and none was begun.
     if (batch.in_progress_at === null) return await this.#close(stored, why);
     const waited = await this.#whyWaited(stored);
     const waiting = waitingLines(sql, seq, this.#sizes.mostAtOnce);
@@ -220,7 +228,7 @@ export class BatchRunner {
     }
     const mayRunUntil = (batch.cancelling_at ?? 0) + MAY_END_MS;
     const submitted = submittedLines(sql, seq);
-    // All at once: a slot that one of them frees is not given to the next.
+    // All lines are cancelled at once, so that a slot that one of them frees is not given to the next.
     await Promise.all(
       submitted.map(async ({ number }) => {
         const jobId = lineJobId(batch.id, number);
@@ -241,7 +249,7 @@ export class BatchRunner {
     return why;
   }
 
-  /** Its files are complete: from now on they are listed. */
+  /** Closes a batch, whose files are complete and listed from now on. */
   async #close({ batch: { id } }: StoredBatch, status: 'completed' | 'cancelled' | 'expired'): Promise<void> {
     const { sql, now, files } = this.#ports;
     const { seq, batch } = findBatch(sql, id, null)!;
@@ -269,7 +277,7 @@ export class BatchRunner {
   }
 }
 
-/** Whether it goes on without waiting for any of its lines. */
+/** Says whether a batch goes on without waiting for any of its lines. */
 function hasNextStep({ sql, now }: BatchPorts, { seq, batch }: StoredBatch): boolean {
   const { status } = batch;
   if (status === 'validating' || status === 'finalizing' || batch.unserved) return true;
@@ -278,7 +286,7 @@ function hasNextStep({ sql, now }: BatchPorts, { seq, batch }: StoredBatch): boo
   return open.length === 0 || (isEnding && open.some(({ waiting }) => waiting > 0));
 }
 
-/** Those whose window is over have begun to end. */
+/** Returns the batches in progress; those whose window is over have begun to end. */
 function inProgress({ sql, now }: BatchPorts): StoredBatch[] {
   return activeBatches(sql).filter(
     ({ batch }) => batch.status === 'in_progress' && !isExpiring(batch, now()),

@@ -1,17 +1,17 @@
-/** Lines of one batch for one model, as they compete for the next places of their pool in the queue. */
+/** The lines of one batch for one model, which compete for the next places of their pool in the queue. */
 export interface Contender {
-  /** Null where no tokens are configured. */
+  /** The batch's tenant; null where no tokens are configured. */
   tenant: string | null;
   waiting: number;
   submitted: number;
-  /** When the first of what is left must begin for all of it to be done within the window, epoch ms. */
+  /** The epoch ms by which the first of the remaining lines must begin for all of them to be done within the window. */
   latest_start: number;
 }
 
 /**
- * Gives out places: one after another to the tenant that has the fewest lines in the queue, and of its batches to the one
- * that must begin first.
- * @returns how many each gets; those that get none are left out
+ * Gives out places, each to the tenant that has the fewest lines in the queue, and among its batches to the one that
+ * must begin first.
+ * @returns the number of places of each contender; those that get none are left out
  */
 export function shareOut<C extends Contender>(contenders: readonly C[], places: number): Map<C, number> {
   const shares = new Map<C, number>();
@@ -36,7 +36,7 @@ export function shareOut<C extends Contender>(contenders: readonly C[], places: 
 
 interface Tenant {
   submitted: number;
-  /** Its contenders that have lines left, never empty here. */
+  /** The tenant's contenders that have lines left, never empty in `goesBefore`. */
   line: readonly Contender[];
 }
 

@@ -2,7 +2,7 @@ import { FILE_INDEX_TABLES } from '../files/file-index.ts';
 
 export const BATCHES_TABLES: readonly string[] = [
   ...FILE_INDEX_TABLES,
-  // batch: the whole Batch as JSON; the other columns are what rows are found by.
+  // batch: the whole Batch as JSON; the other columns are those that rows are found by.
   `CREATE TABLE batches (
      seq INTEGER PRIMARY KEY,
      id TEXT NOT NULL UNIQUE,
@@ -15,7 +15,7 @@ export const BATCHES_TABLES: readonly string[] = [
    )`,
   `CREATE INDEX batches_active ON batches (seq) WHERE is_over = 0`,
   `CREATE INDEX batches_input ON batches (input_file_id) WHERE is_over = 0`,
-  // state: 0 waits to be submitted, 1 submitted, 2 done. Gone with the end of their batch.
+  // state: 0 waits to be submitted, 1 submitted, 2 done. The rows are deleted at the end of their batch.
   `CREATE TABLE lines (
      batch INTEGER NOT NULL,
      number INTEGER NOT NULL,
@@ -29,7 +29,8 @@ export const BATCHES_TABLES: readonly string[] = [
    ) WITHOUT ROWID`,
   `CREATE UNIQUE INDEX lines_custom_id ON lines (batch, custom_id)`,
   `CREATE INDEX lines_open ON lines (batch, state, model, prefix, number) WHERE state < 2`,
-  // How many lines of a model wait to be submitted, and how many are: told often, so they are not counted.
+  // The numbers of lines of a model that wait to be submitted, and that are submitted: stored, since they are read
+  // often.
   `CREATE TABLE line_counts (
      batch INTEGER NOT NULL,
      model TEXT NOT NULL,

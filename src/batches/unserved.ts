@@ -6,7 +6,7 @@ import type { LineOutcome } from './output-line.ts';
 import type { BatchPorts, Unserved } from './ports.ts';
 import { record } from './record.ts';
 
-/** Lines for models that nobody serves fail at once, and do not wait until the window of their batch ends. */
+/** Fails lines for models that nobody serves at once, so that they do not wait until the window of their batch ends. */
 
 type UnservedModel = { model: string } & Unserved;
 
@@ -40,7 +40,7 @@ export async function checkAgain(ports: BatchPorts, given: StoredBatch): Promise
   saveBatch(ports.sql, stored);
 }
 
-/** Writes some lines of the first such model down as failed; where none is left, goes on to the next model. */
+/** Records some lines of the first unserved model as failed; if none is left, goes on to the next model. */
 export async function failUnserved(ports: BatchPorts, stored: StoredBatch, most: number): Promise<void> {
   const { seq, batch } = stored;
   const [first, ...others] = batch.unserved ?? [];

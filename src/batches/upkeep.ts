@@ -3,14 +3,14 @@ import { forgetExpired } from '../files/file-index.ts';
 import { activeBatches, forgetBatches } from './batch-table.ts';
 import type { BatchPorts } from './ports.ts';
 
-/** While batches run the alarm is set this often, ms: it starts an object again that the runtime has ended. */
+/** The interval of the alarm while batches run, ms: it restarts an object that the runtime has ended. */
 const LOOK_AGAIN_MS = 30_000;
-/** How long what is known of a batch is kept after it was made, ms. */
+/** The time for which a batch is remembered after it was created, ms. */
 const BATCH_KEPT_MS = 365 * 86_400_000;
 
 /**
- * Forgets what is too old, and sees to it that the alarm comes again: at the start of the object, after whatever may
- * have begun a batch, and when the alarm comes.
+ * Forgets what is too old, and makes sure that the alarm comes again: called at the start of the object, after whatever
+ * may have begun a batch, and when the alarm comes.
  * @returns whether there are batches to be run
  */
 export function lookAfter({ sql, now }: Pick<BatchPorts, 'sql' | 'now'>, alarm: Alarm): boolean {

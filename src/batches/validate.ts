@@ -8,25 +8,25 @@ import { countNew, firstLines, forgetLines, insertLine, lineCounts } from './lin
 import type { BatchPorts } from './ports.ts';
 import { noteUnserved, unservedModels } from './unserved.ts';
 
-/** How long after its window the last line of a batch may have been read, ms. */
+/** The time after a batch's window at which its last line may still be read, ms. */
 const MOST_LATE_MS = 3_600_000;
-/** Bytes that are read and judged at a time: of more, the garbage of each step is what makes the process large. */
+/** The bytes that are read and checked at a time: with more, the garbage of each step would make the process large. */
 const PIECE_BYTES = 1024 * 1024;
-/** Most that are told of one batch. */
+/** The most faults that are reported of one batch. */
 const MOST_FAULTS = 100;
-/** The queue is asked about each of them again and again. */
+/** The most models of one batch: the queue is asked about each of them again and again. */
 const MOST_MODELS = 1000;
-/** A longer line could not be submitted: the body of a request is bounded. */
+/** The longest line, since a longer one could not be submitted: the body of a request is bounded. */
 const LINE_BYTES = 20 * 1024 * 1024;
 
 /**
- * Reads a piece of a batch's input, notes its lines, and where the input ends says whether the batch begins or has
- * failed. Called until it is no longer `validating`; how far it came is in the row.
+ * Reads a piece of a batch's input and stores its lines; at the input's end, begins or fails the batch. Called until
+ * the batch is no longer `validating`; its row says how far the input was read.
  */
 export async function validate(ports: BatchPorts, given: StoredBatch): Promise<void> {
   const { sql, files } = ports;
   const { input_file_id, scanned_bytes } = given.batch;
-  // Its time may be over before the batch is.
+  // The input file may expire before the batch does.
   if (scanned_bytes === 0) await keepInput(ports, given.batch);
   const size = await files.size(input_file_id);
   const piece = size === null ? null : await readPiece(ports, input_file_id, scanned_bytes, size);
@@ -65,11 +65,11 @@ export async function validate(ports: BatchPorts, given: StoredBatch): Promise<v
   await begin(ports, stored);
 }
 
-/** The batch reads its input until its end; what is listed of it may be gone before. */
+/** Keeps the bytes of a batch's input until the batch ends; the file may vanish from the list before. */
 async function keepInput({ sql, files, now }: BatchPorts, batch: Batch): Promise<void> {
   const file = findFile(sql, batch.input_file_id, null, now());
   if (file === null || file.expires_at === null || file.expires_at > batch.expires_at) return;
-  // Others read it as well, with longer windows.
+  // Other batches may read the file as well, with longer windows.
   const ends = activeBatches(sql).flatMap(({ batch: one }) =>
     one.input_file_id === file.id ? [one.expires_at] : [],
   );
@@ -84,7 +84,7 @@ async function readPiece(
 ): Promise<Uint8Array> {
   const pieces: Uint8Array[] = [];
   let length = 0;
-  // One line may be longer than what one call brings.
+  // One line may be longer than what one call returns.
   while (offset + length < size && length <= LINE_BYTES) {
     const piece = await files.read(fileId, offset + length, PIECE_BYTES);
     pieces.push(piece);
@@ -94,7 +94,7 @@ async function readPiece(
   return pieces.length === 1 ? pieces[0]! : joinBytes(pieces);
 }
 
-/** @returns the line, which is noted, or what is wrong with it */
+/** Stores a line. @returns the line, or what is wrong with it */
 function noteLine(
   { sql, routes }: BatchPorts,
   { seq, batch }: StoredBatch,
@@ -106,7 +106,7 @@ function noteLine(
   return { code: 'duplicate_custom_id', message, param: 'custom_id', line: number };
 }
 
-/** Returns what is wrong with the input as a whole, or null where it is in order. */
+/** Returns what is wrong with the input as a whole, or null. */
 function faultsIn(
   { sql }: BatchPorts,
   { seq, batch }: StoredBatch,
