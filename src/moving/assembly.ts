@@ -15,34 +15,38 @@ type Fields = Record<string, unknown>;
 
 const NO_TEXT_OF_ITS_OWN = { refusal: null, annotations: null, audio: null, function_call: null };
 
-/** What an event says that no assembled answer has: only the engine can make one piece of it. */
+/** The fields of an event that no assembled answer has: only the engine can make one piece of them. */
 const PARSED: readonly string[] = ['reasoning_content', 'tool_calls'];
 const ENCODED: readonly string[] = ['routed_experts', 'sampling_mask'];
 
 const NOTHING = { ids: 0, characters: 0, reasoning: 0, logprobs: 0, size: 0 };
 
-/** The answer is to be asked for in one piece: the parsers of its engine make it otherwise than its stream. */
+/**
+ * Thrown where the answer must be requested in one piece, since the parsers of its engine make it otherwise than its
+ * stream.
+ */
 export class PartsOfItsOwn extends Error {
   override name = 'PartsOfItsOwn';
 }
 
 /**
- * Makes the answer in one piece, field by field as vLLM writes it, out of the events that it streams of the same
- * request (docs/moving.md). What has come of it may be continued elsewhere, and one that is continued begins with that.
+ * Assembles an answer in one piece, field by field as vLLM writes it, from the events that it streams for the same
+ * request (docs/moving.md). The part that has arrived may be continued elsewhere, and a continued answer begins with
+ * the part before it.
  */
 export class Assembly {
   readonly #route: Route;
   readonly #before: PartialAnswer | null;
   readonly #decoder = new TextDecoder();
-  /** Of prompt and answer; null: they are not known, or not any more. */
+  /** The token ids of prompt and answer; null: they are not known, or not any more. */
   #ids: number[] | null = null;
   #promptTokens = 0;
-  /** Of all that is generated, where this attempt began. */
+  /** The number of generated tokens at the beginning of this attempt. */
   #given = 0;
-  /** Most tokens that this attempt generates; null: as many as fit. */
+  /** The most tokens that this attempt generates; null: as many as fit. */
   #most: number | null = null;
   #stage: Stage = 'running';
-  /** It could go on elsewhere behind what has come. */
+  /** True if the answer could go on elsewhere after what has arrived. */
   #mayBeCut = true;
   #id: unknown;
   #created: unknown;
@@ -58,12 +62,13 @@ export class Assembly {
   #stopReason: unknown = null;
   #tokenIds: number[] = [];
   #weightVersions: unknown = null;
-  /** How much of it the queue has been told, and in how many characters of JSON. */
+  /** How much of the answer was reported to the queue, and in how many characters of JSON. */
   #told = NOTHING;
 
   /**
-   * @param before what an earlier attempt generated of it; null: it is generated from the beginning
-   * @param untold what the events of tokens do not tell, and their answer in one piece does
+   * @param before the part that an earlier attempt generated; null: this attempt generates the answer from the
+   * beginning
+   * @param untold what the events of the route `tokens` lack and the answer in one piece has
    */
   constructor(route: Route, before: PartialAnswer | null, untold: { model: unknown; created: number }) {
     this.#route = route;
@@ -73,7 +78,7 @@ export class Assembly {
     this.#created = untold.created;
   }
 
-  /** As of an `AnswerStream`: the answer may go on elsewhere. */
+  /** Takes the plan by which the answer may go on elsewhere, as `AnswerStream` reports it. */
   moves({ plan, prompt_tokens }: Moves, promptIds: readonly number[]): void {
     this.#ids = [...promptIds];
     this.#promptTokens = plan.first_prompt ?? prompt_tokens;
@@ -85,11 +90,11 @@ export class Assembly {
     this.#text = text;
     this.#reasoning = reasoning;
     this.#tokenIds = promptIds.slice(this.#promptTokens);
-    // Some tokens at its end may be generated again: those that were no whole character yet.
+    // The last tokens may be generated again, if they were no whole character yet.
     this.#logprobs = logprobs?.slice(0, this.#given) ?? null;
   }
 
-  /** As of an `AnswerStream`: what the events say that are written next. */
+  /** Takes what the next events say of their tokens, as `AnswerStream` reports it. */
   tell(ids: readonly number[] | null, stage: Stage, mayBeCut: boolean): void {
     this.#mayBeCut = mayBeCut;
     if (ids === null) this.#ids = null;
@@ -97,7 +102,7 @@ export class Assembly {
     this.#stage = stage;
   }
 
-  /** @param events whole ones @throws PartsOfItsOwn */
+  /** Adds events. @param events whole ones @throws PartsOfItsOwn */
   write(events: Uint8Array): void {
     for (const line of this.#decoder.decode(events).split('\n')) {
       const json = jsonIn(line);
@@ -105,25 +110,27 @@ export class Assembly {
     }
   }
 
-  /** Characters that it takes, about. */
+  /** The characters that the answer takes, about. */
   get size(): number {
     const tokens = 7 * this.#tokenIds.length + 100 * (this.#logprobs?.length ?? 0);
     return this.#text.length + this.#reasoning.length + tokens;
   }
 
-  /** Tokens that this attempt has generated, and how many may come yet; null: that is not known. */
+  /**
+   * The number of tokens that this attempt has generated, and of those that may follow (null: unknown); null: unknown.
+   */
   get tokens(): { made: number; left: number | null } | null {
     if (this.#ids === null) return null;
     const made = this.#ids.length - this.#promptTokens - this.#given;
     return { made, left: this.#most === null ? null : Math.max(0, this.#most - made) };
   }
 
-  /** As of an `AnswerStream`: the rest of it could be generated elsewhere. */
+  /** True if the rest of the answer could be generated elsewhere. */
   get isMovable(): boolean {
     return this.#ids !== null && this.#mayBeCut && this.#stage === 'running';
   }
 
-  /** What another attempt could go on from; null: there is nothing, or it is too long to be kept. */
+  /** Returns the part from which another attempt could go on; null if there is none, or it is too long to be stored. */
   partial(): PartialAnswer | null {
     if (this.#ids === null || !this.isMovable || this.#ids.length <= this.#promptTokens) return null;
     const partial = {
@@ -138,8 +145,8 @@ export class Assembly {
   }
 
   /**
-   * What has come since `told`, of what another attempt could go on from, and how many characters of JSON it takes;
-   * null: nothing has, or no more of it is kept.
+   * Returns the part that has arrived since `told`, from which another attempt could go on, and its characters of JSON;
+   * null if nothing has arrived, or no more of the answer can be stored.
    */
   part(): { part: AnswerPart; characters: number } | null {
     const { ids, characters, reasoning, logprobs, size } = this.#told;
@@ -158,7 +165,7 @@ export class Assembly {
     return size + length <= limits.PARTIAL_ANSWER_CHARACTERS ? { part, characters: length } : null;
   }
 
-  /** The queue has been told of this part. @param size its characters */
+  /** Notes that this part was reported to the queue. @param size its characters of JSON */
   told(part: AnswerPart, size: number): void {
     const { ids, characters, reasoning, logprobs, size: before } = this.#told;
     this.#told = {
@@ -170,12 +177,12 @@ export class Assembly {
     };
   }
 
-  /** The queue may know nothing of it. */
+  /** Makes the next part begin anew, since the queue may know nothing of the answer. */
   tellAgain(): void {
     this.#told = NOTHING;
   }
 
-  /** The whole answer, once all its events have come. */
+  /** Returns the whole answer, once all its events have arrived. */
   answer(): Fields {
     const usage = this.#usage ?? {};
     const common = {

@@ -4,7 +4,7 @@ import { routeOf } from './plan.ts';
 
 const encoder = new TextEncoder();
 
-/** What a chat's messages are where they are not looked at. */
+/** The messages of a continued chat, which engines do not read. */
 const UNREAD_MESSAGES = [{ role: 'user', content: '.' }];
 
 /** A request for the rest of an answer, whose body is JSON. */
@@ -12,7 +12,9 @@ type Continuation = Required<Pick<EngineRequest, 'method' | 'path' | 'content_ty
   body: string;
 };
 
-/** The request for the rest of an answer: the same sampling, and as prompt the ids of all that there is. */
+/**
+ * Makes the request for the rest of an answer: the same sampling, with the ids of prompt and answer so far as prompt.
+ */
 export function continuationOf(cut: Cut): Continuation {
   const { plan } = cut;
   return {
@@ -25,8 +27,8 @@ export function continuationOf(cut: Cut): Continuation {
 }
 
 /**
- * The same packed as a caller's (protocol/packed-request.ts).
- * @param requestId under which engines know it
+ * Makes the request for the rest of an answer, packed like a caller's (protocol/packed-request.ts).
+ * @param requestId the id under which engines know the request
  */
 export function continuationRequest(cut: Cut, requestId: string): Uint8Array<ArrayBuffer> {
   const { body, ...request } = continuationOf(cut);
@@ -51,12 +53,12 @@ function bodyOf(cut: Cut): Record<string, unknown> {
   return { ...rest, token_ids: ids, sampling_params: { ...sampling, ...left } };
 }
 
-/** Whether there is nothing left to generate: what is missing of the answer is known. */
+/** Says whether nothing is left to generate, since what is missing of the answer is known. */
 export function isGenerated({ stage }: Cut): boolean {
   return stage !== 'running';
 }
 
-/** The events that an answer lacks which is generated. */
+/** Returns the events that a fully generated answer still lacks. */
 export function closingEvents(cut: Cut): Uint8Array {
   const { plan, identity, stage, promptTokens } = cut;
   const completion = tokensGiven(cut);

@@ -3,22 +3,22 @@ import type { Cut } from './cut.ts';
 import { routeOf, TEXT_TOKENS } from './plan.ts';
 import { unknownMember } from './sampling.ts';
 
-/** More tokens than the context of any engine holds. */
+/** The most tokens that a plan may name, more than the context of any engine holds. */
 const MOST_TOKENS = 1e8;
 
 /** The terms that the gateway read from the request itself. */
 export interface OwnTerms {
   route?: string | undefined;
   model: string | null;
-  /** Left out where the gateway knows nothing of them. */
+  /** The lengths and priority that the gateway read; left out where it knows nothing of them. */
   terms?: { max_tokens: number | null; priority: number | null } | undefined;
 }
 
 /**
- * Returns the cut on the terms of its own request. What is known of an answer comes from its worker, which may lie: so
- * model, lengths and priority are those that the gateway read, and other workers are asked for nothing that is not
- * known here.
- * @returns a text where the answer is not moved, which says why
+ * Returns the cut on the terms of the caller's own request. What is known of an answer comes from its worker, which may
+ * lie: so model, lengths and priority are those that the gateway read, and other workers are asked for nothing that is
+ * not known here.
+ * @returns a text that says why where the answer is not moved
  */
 export function onOwnTerms(cut: Cut, { route, model, terms }: OwnTerms): Cut | string {
   const { plan, promptTokens } = cut;

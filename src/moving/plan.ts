@@ -3,8 +3,8 @@ import { unknownMember } from './sampling.ts';
 import { stopsOf } from './stop-hold.ts';
 
 /**
- * Which answers may be moved: what was generated elsewhere goes on exactly as it would have here (docs/moving.md). All
- * is read from the caller's request, before the engine has it.
+ * Decides which answers may be moved: those whose rest is generated elsewhere exactly as it would be here
+ * (docs/moving.md). All is read from the caller's request, before the engine has it.
  */
 
 export type Route = 'chat' | 'text' | 'tokens';
@@ -15,15 +15,18 @@ const ROUTES: ReadonlyMap<string, Route> = new Map([
   ['/inference/v1/generate', 'tokens'],
 ]);
 
-/** What a route answers in; undefined: its answers are not moved. @param path of a request, or of its plan */
+/**
+ * Returns the form of a route's answers; undefined if they are not moved.
+ * @param path the path of a request, or of its plan
+ */
 export function routeOf(path: string): Route | undefined {
   return ROUTES.get(path);
 }
 
-/** What OpenAI's older route generates when its caller names no number. */
+/** The tokens that OpenAI's older route generates when its caller names no number. */
 export const TEXT_TOKENS = 16;
 
-/** Fields that are about the prompt, which goes on as ids, and those that a continuation says anew. */
+/** The fields about the prompt, which goes on as ids, and those that a continuation states anew. */
 const LEFT_OUT: readonly string[] = [
   'messages',
   'prompt',
@@ -48,7 +51,7 @@ const LEFT_OUT: readonly string[] = [
 
 type KeptBy = readonly [field: string, stays: (value: unknown) => boolean, why: string];
 
-/** Why a request with such a field stays where it is, whatever its route. */
+/** The fields for which a request stays where it is, whatever its route, each with the reason. */
 const KEPT_ANYWHERE: readonly KeptBy[] = [
   ['seed', isGiven, 'a seed begins anew'],
   ['presence_penalty', isNonZero, 'presence_penalty counts the output of one engine'],
@@ -87,7 +90,7 @@ const KEPT_BY: Record<Route, readonly KeptBy[]> = {
   chat: [
     ...KEPT_ANYWHERE,
     WANTS_NO_IDS,
-    // vLLM tells no ids then of the whole answer.
+    // With hidden reasoning, vLLM sends no ids for the whole answer.
     ['include_reasoning', (value) => isGiven(value) && value !== true, 'its reasoning is hidden'],
   ],
   text: [
@@ -95,7 +98,7 @@ const KEPT_BY: Record<Route, readonly KeptBy[]> = {
     WANTS_NO_IDS,
     ['logprobs', isGiven, 'its logprobs count characters from its beginning'],
   ],
-  // Its caller has each token at once, also where the engine holds its text back.
+  // A caller of this route gets each token at once, even where the engine holds its text back.
   tokens: [
     ...KEPT_ANYWHERE,
     ['stop', isFilled, 'a stop string may have begun before the cut'],
@@ -105,7 +108,7 @@ const KEPT_BY: Record<Route, readonly KeptBy[]> = {
   ],
 };
 
-/** The plan of a request that may be moved, or why it stays where it is. */
+/** Returns the plan of a request that may be moved, or why it stays where it is. */
 export function movePlan(path: string, body: string | Uint8Array | undefined): MovePlan | string {
   const route = routeOf(path);
   if (route === undefined) return 'answers of its route are not moved';
@@ -151,7 +154,7 @@ function hasOneText(route: Route, { messages, prompt, token_ids }: Record<string
   return route === 'chat' ? isTextOnly(messages) : isOnePrompt(route === 'text' ? prompt : token_ids);
 }
 
-/** Images and sounds are not among the ids of a prompt. */
+/** Says whether all messages are text: images and sounds are not among the ids of a prompt. */
 function isTextOnly(messages: unknown): boolean {
   return Array.isArray(messages) && messages.every((message) => isText(Object(message).content));
 }
@@ -161,7 +164,7 @@ function isText(content: unknown): boolean {
   return Array.isArray(content) && content.every((part) => Object(part).type === 'text');
 }
 
-/** A text, or the ids of one. */
+/** Says whether a prompt is one text, or the ids of one. */
 function isOnePrompt(prompt: unknown): boolean {
   if (typeof prompt === 'string') return true;
   return Array.isArray(prompt) && prompt.length > 0 && prompt.every((id) => typeof id === 'number');

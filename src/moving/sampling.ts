@@ -1,8 +1,8 @@
 import { isObject } from '../protocol/index.ts';
 
-/** No number of a request is larger. */
+/** The largest number that a request may hold. */
 const MOST = 1e9;
-/** A list of token ids may name a whole vocabulary, which has no more ids than this. */
+/** The longest list of token ids: it may name a whole vocabulary, and no vocabulary is larger. */
 const MOST_IDS = 300_000;
 const MOST_ENTRIES = 1024;
 const MOST_CHARACTERS = 4096;
@@ -71,8 +71,8 @@ function checksOf(table: typeof SAMPLING): ReadonlyMap<string, Check> {
 }
 
 /**
- * Returns why a request with these members is not asked again elsewhere, or null where all of them are known and in
- * bounds. An unknown member might change how the answer goes on, or have an engine do something else.
+ * Returns why a request with these members is not made again elsewhere, or null where all of them are known and in
+ * bounds. An unknown member might change how the answer goes on, or make an engine do something else.
  */
 export function unknownMember(rest: Record<string, unknown>): string | null {
   const { sampling_params, ...request } = rest;

@@ -7,20 +7,20 @@ type Fields = Record<string, unknown>;
 const encoder = new TextEncoder();
 
 /**
- * Makes the events of a continuation those of the answer that it continues: what all its events have in common stays,
- * the role is told once, and usage counts both parts.
+ * Turns the events of a continuation into those of the answer that it continues: the fields that all events share stay
+ * the same, the role is told once, and usage counts both parts.
  */
 export class Stitcher {
   readonly #cut: Cut;
   readonly #decoder = new TextDecoder();
-  /** Of an event that is not whole yet. */
+  /** The text of an event that is not whole yet. */
   #held = '';
 
   constructor(cut: Cut) {
     this.#cut = cut;
   }
 
-  /** @returns the events that are whole with this piece; empty: none is */
+  /** Stitches a piece of the continuation. @returns the events that this piece completes; empty if it completes none */
   push(piece: Uint8Array): Uint8Array {
     const text = this.#held + this.#decoder.decode(piece, { stream: true });
     const events = splitEvents(text);
@@ -45,7 +45,10 @@ export class Stitcher {
   }
 }
 
-/** Spans of tokens (of `/inference/v1/generate`) count from the beginning of the answer; undefined: there are none. */
+/**
+ * Shifts spans of tokens (of `/inference/v1/generate`) so that they count from the beginning of the answer; undefined
+ * if there are none.
+ */
 export function countedFrom(given: number, spans: unknown): Fields[] | undefined {
   if (!Array.isArray(spans)) return undefined;
   return (spans as { start: number; end: number }[]).map((span) => ({
@@ -56,9 +59,9 @@ export function countedFrom(given: number, spans: unknown): Fields[] | undefined
 }
 
 /**
- * The usage of a whole answer, from that of its last part: what the prompt of that has beside the caller's was generated,
- * as far as it was kept.
- * @param promptTokens of the caller's prompt
+ * Returns the usage of a whole answer from that of its last part: tokens of that part's prompt beyond the caller's were
+ * generated before.
+ * @param promptTokens the tokens of the caller's prompt
  */
 export function wholeUsageOf(usage: Fields, promptTokens: number): Fields {
   const completion = Number(usage.completion_tokens ?? 0) + Number(usage.prompt_tokens ?? 0) - promptTokens;
@@ -69,12 +72,12 @@ export function wholeUsageOf(usage: Fields, promptTokens: number): Fields {
     prompt_tokens: promptTokens,
     completion_tokens: completion,
     ...(isObject(details) && { prompt_tokens_details: { ...details, cached_tokens: cached } }),
-    // How much of the first part was reasoning nobody has counted.
+    // Nobody has counted how much of the first part was reasoning.
     ...(usage.completion_tokens_details !== undefined && { completion_tokens_details: null }),
   };
 }
 
-/** A choice without what stands at the beginning of an answer alone; null: it is nothing else. */
+/** Returns a choice without what only the beginning of an answer has; null if nothing else is left. */
 function withoutBeginning(choice: Fields): Fields | null {
   const { delta, ...rest } = choice;
   if (!isObject(delta)) return choice.prompt_token_ids ? { ...choice, prompt_token_ids: null } : choice;

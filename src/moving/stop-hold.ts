@@ -3,15 +3,18 @@ import { jsonIn, objectIn } from './event-json.ts';
 
 type Fields = Record<string, unknown>;
 
-/** Of all stop strings together: each event is held against all their beginnings. */
+/** The most characters of all stop strings together: each event is compared with all their beginnings. */
 const MOST_STOP_CHARACTERS = 1024;
 
-/** Where the text of a choice may stand. */
+/** The fields that may hold the text of a choice. */
 const TEXTS = ['content', 'reasoning', 'reasoning_content'] as const;
 
 const encoder = new TextEncoder();
 
-/** The stop strings of a request; null: they cannot be looked for, being none that an engine takes, or too long. */
+/**
+ * Returns the stop strings of a request; null if they cannot be looked for, as no engine accepts them or they are too
+ * long.
+ */
 export function stopsOf(stop: unknown): string[] | null {
   const stops = stop === undefined || stop === null ? [] : Array.isArray(stop) ? stop : [stop];
   if (!stops.every((one) => typeof one === 'string')) return null;
@@ -19,20 +22,20 @@ export function stopsOf(stop: unknown): string[] | null {
   return total > MOST_STOP_CHARACTERS ? null : stops.filter((one) => one !== '');
 }
 
-/** So many events are held back; only text that is all beginnings of stop strings has more. */
+/** The most events that are held back; only text that consists of beginnings of stop strings has more. */
 const MOST_HELD = 64;
 
 interface Held {
   event: string;
   text: string;
-  /** Characters at the end of the text so far that may begin a stop string. */
+  /** The number of characters at the end of the text so far that may begin a stop string. */
   begun: number;
 }
 
-/** Events that may go on their way. */
+/** The events that may be passed on. */
 interface Released {
   events: Uint8Array;
-  /** A stop string may have begun in what was released: another engine would miss it, so the answer stays. */
+  /** True if a stop string may have begun in what was released: another engine would miss it, so the answer stays. */
   stays: boolean;
 }
 
@@ -43,17 +46,17 @@ interface Released {
  */
 export class StopHold {
   readonly #stops: readonly string[];
-  /** Of the longest beginning of a stop string. */
+  /** The length of the longest beginning of a stop string. */
   readonly #longest: number;
-  /** The caller wants to see the stop string. */
+  /** True if the caller wants to see the stop string. */
   readonly #isShown: boolean;
-  /** The end of the text that has come. */
+  /** The end of the text that has arrived. */
   #tail = '';
   #held: Held[] = [];
   #stays = false;
   #isFinished = false;
 
-  /** Null: the request has no stop strings. */
+  /** Makes the hold for a request; null if the request has no stop strings. */
   static of({ rest }: MovePlan): StopHold | null {
     const stops = stopsOf(rest.stop) ?? [];
     return stops.length === 0 ? null : new StopHold(stops, rest.include_stop_str_in_output === true);
@@ -65,7 +68,11 @@ export class StopHold {
     this.#isShown = isShown;
   }
 
-  /** @param events whole ones @returns null: nothing may go yet */
+  /**
+   * Takes events and releases those that may be passed on.
+   * @param events whole ones
+   * @returns null if none may be passed on yet
+   */
   push(events: Uint8Array): Released | null {
     if (this.#isFinished) return { events, stays: this.#stays };
     for (const event of splitEvents(new TextDecoder().decode(events))) this.#take(event);
@@ -74,7 +81,7 @@ export class StopHold {
     return { events: this.#release(released), stays: this.#stays };
   }
 
-  /** What is held at the end of an answer that has not finished. */
+  /** Releases what is held at the end of an answer that has not finished. */
   rest(): Uint8Array | null {
     return this.#held.length === 0 ? null : this.#release(this.#held.length);
   }
@@ -90,7 +97,7 @@ export class StopHold {
     if (stop && !this.#isShown) this.#takeOut(stop);
   }
 
-  /** How many characters at the end of the text are the longest beginning of a stop string. */
+  /** Returns the length of the longest beginning of a stop string at the end of the text. */
   #begun(): number {
     let most = 0;
     for (const stop of this.#stops) {
@@ -101,19 +108,19 @@ export class StopHold {
     return most;
   }
 
-  /** How many events may go: until the last behind which no stop string has begun. */
+  /** Returns how many events may be passed on: up to the last after which no stop string has begun. */
   #clean(): number {
     const clean = this.#held.findLastIndex(({ begun }) => begun === 0) + 1;
     if (clean > 0 || this.#held.length <= MOST_HELD) return clean;
     this.#stays = true;
-    // What may have to be taken out is held on to.
+    // Events that the stop string may have to be cut from are still held.
     const { begun } = this.#held.at(-1)!;
     let count = this.#held.length;
     for (let after = 0; after < begun; count--) after += this.#held[count - 1]!.text.length;
     return count;
   }
 
-  /** From the end of what is held, if it is there. */
+  /** Removes the stop string from the end of the held events, if it is there. */
   #takeOut(stop: string): void {
     const whole = this.#held.map(({ text }) => text).join('');
     let left = whole.endsWith(stop) ? stop.length : 0;
@@ -136,7 +143,7 @@ export class StopHold {
   }
 }
 
-/** Null: it is a comment, an end mark, a usage, or an error. */
+/** Returns the choice in an event; null if the event is a comment, an end mark, a usage, or an error. */
 function choiceIn(event: string): Fields | null {
   const json = jsonIn(event);
   if (json === null) return null;

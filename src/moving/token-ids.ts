@@ -1,41 +1,44 @@
 import { type AnswerIdentity, isObject, limits, STAGES, type Stage, splitEvents } from '../protocol/index.ts';
 import { jsonIn, objectIn } from './event-json.ts';
 
-/** Of the prompt, or of tokens. */
+/** Matches the token ids of the prompt, or of generated tokens. */
 const IDS = /"(prompt_)?token_ids"\s*:\s*(\[[\d,\s]*\])/g;
-/** In one pass: whether events say more than the text of a token. It finds a little more than what is looked for then. */
+/** Matches, in one pass, events that say more than the text of a token, and a few that do not. */
 const MARKS = /_reason"\s*:\s*"|usage"|\[DONE\]|_calls"|reasoning|delta"\s*:\s*\{\s*\}/;
 const FINISH = /"finish_reason"\s*:\s*"[^"]/;
 const USAGE = /"usage"\s*:\s*\{/;
 const DONE = /(?:^|\n)data: ?\[DONE\]/;
 const NO_DELTA = /"delta"\s*:\s*\{\s*\}/;
 const LOGPROBS = /"logprobs"\s*:\s*\{/;
-/** A parser is at work that would begin anew. */
+/** Matches calls of tools: their parser would begin anew elsewhere. */
 const TOOL_CALLS = /"tool_calls"\s*:\s*\[\s*\{/;
 const REASONING = /"(?:reasoning|reasoning_content)"\s*:\s*"[^"]/;
-/** More than blanks: parsers of reasoning pass on what comes behind it as it is. */
+/** Matches content other than blanks: parsers of reasoning pass on what follows it unchanged. */
 const CONTENT = /"content"\s*:\s*"(?:\s|\\[nrt])*(?:[^"\\\s]|\\[^nrt])/;
 
-/** What some whole events of an answer say of its tokens. */
+/** What some whole events of an answer say about its tokens. */
 export interface TokensTold {
   /** The events as their caller gets them. */
   text: string;
-  /** Of what is generated in them; null: not all ids are known any more, so the answer stays where it is. */
+  /**
+   * The ids of the tokens generated in the events; null: not all ids are known any more, so the answer stays where it
+   * is.
+   */
   ids: number[] | null;
-  /** The answer may be cut off behind them. */
+  /** True if the answer may be cut off after these events. */
   mayBeCut: boolean;
   stage: Stage;
 }
 
-/** What the first events of an answer say that can be moved. */
+/** What the first events of a movable answer say. */
 export interface Beginning {
   identity: AnswerIdentity;
   promptIds: readonly number[];
 }
 
 /**
- * Reads the ids out of an answer's events, and takes them out where its caller did not ask for them.
- * Inside a JSON string the quotes would be escaped, so a match is real.
+ * Reads the token ids out of an answer's events, and removes them where the caller did not request them. Inside a JSON
+ * string the quotes would be escaped, so a match is real.
  */
 export class TokenIds {
   readonly #isAsked: boolean;
@@ -45,20 +48,20 @@ export class TokenIds {
   #isLost = false;
   #isReasoning = false;
   #hasContent = false;
-  /** Null until the first events have come, and where they do not tell it. */
+  /** The beginning of the answer; null before its first events, and where they do not tell it. */
   beginning: Beginning | null = null;
   #hasBegun = false;
 
   /**
-   * @param isAsked the caller wants to see them
-   * @param prompt ids that the caller wrote; null: the engine tells them
+   * @param isAsked whether the caller wants to see the ids
+   * @param prompt the ids that the caller wrote; null: the engine tells them
    */
   constructor(isAsked: boolean, prompt: readonly number[] | null = null) {
     this.#isAsked = isAsked;
     this.#prompt = prompt;
   }
 
-  /** @param text of whole events, a character for each byte */
+  /** Reads and cleans events. @param text whole events, one character for each byte */
   push(text: string): TokensTold {
     if (!this.#hasBegun) this.#begin(Buffer.from(text, 'latin1').toString());
     const isMarked = MARKS.test(text);
@@ -86,7 +89,7 @@ export class TokenIds {
     this.beginning = { identity, promptIds };
   }
 
-  /** @returns the ids; null: not all are known any more */
+  /** Follows the tokens of events. @returns their ids; null if not all ids are known any more */
   #follow(text: string, ids: number[], isMarked: boolean): number[] | null {
     if (this.#isLost || this.beginning === null) return null;
     this.#known += ids.length;
@@ -96,7 +99,7 @@ export class TokenIds {
     return this.#isLost ? null : ids;
   }
 
-  /** Reasoning that comes behind content is that of a parser which begins again. */
+  /** Follows reasoning: if it follows content, its parser has begun again, and the answer stays. */
   #followReasoning(text: string): void {
     for (const event of splitEvents(text)) {
       const reasons = REASONING.test(event);
@@ -115,7 +118,7 @@ function identityOf(event: Record<string, unknown>): AnswerIdentity | null {
   return typeof request_id === 'string' ? { request_id, output_mode: String(output_mode) } : null;
 }
 
-/** The ids of the tokens in events, and the events without them and without those of the prompt. */
+/** Returns the ids of the tokens in events, and the events without these ids and without the prompt's. */
 function taken(events: string): { ids: number[]; rest: string } {
   const ids: number[] = [];
   const rest = events.replace(IDS, (_, prompt: string | undefined, list: string) => {
@@ -131,7 +134,10 @@ function forCaller(events: string): string {
   return splitEvents(events).filter(isForCaller).join('');
 }
 
-/** Of tokens that a parser makes no text of vLLM tells nothing, unless it is asked for their ids. */
+/**
+ * Says whether a caller that requested no ids would get this event: vLLM sends none for tokens of which a parser makes
+ * no text, unless their ids are requested.
+ */
 function isForCaller(event: string): boolean {
   return !NO_DELTA.test(event) || FINISH.test(event) || LOGPROBS.test(event);
 }
@@ -146,12 +152,12 @@ function laterOf(one: Stage, other: Stage): Stage {
   return STAGES.indexOf(one) > STAGES.indexOf(other) ? one : other;
 }
 
-/** Whether the events of a continuation begin with the prompt that it was asked for. */
+/** Says whether the events of a continuation begin with the prompt that was sent. */
 export function continuesFrom({ promptIds }: Beginning, asked: readonly number[]): boolean {
   return promptIds.length === asked.length && asked.every((id, at) => promptIds[at] === id);
 }
 
-/** The ids that a request brings as its prompt; null: it brings none. */
+/** Returns the ids that a request has as its prompt; null if it has none. */
 export function idsAsked(body: unknown): number[] | null {
   if (!isObject(body)) return null;
   const ids = Object(body.kv_transfer_params).prompt_token_ids ?? body.prompt ?? body.token_ids;

@@ -4,8 +4,8 @@ import { onceMore } from '../../asking/once-more.ts';
 import { isUnserved } from '../../queue/rpc.ts';
 
 /**
- * Asks queue and relays for another attempt, as the gateway asked for the first.
- * @param time by which it waits
+ * Makes the ports that request another attempt from queue and relays, as the gateway requested the first.
+ * @param time the clock and timers of these ports
  */
 export function elsewhere(objects: Objects, asked: AskedFor, time = REAL_TIME): AttemptLoopPorts<Response> {
   const { queue_id, more } = asked;
@@ -31,7 +31,10 @@ export function elsewhere(objects: Objects, asked: AskedFor, time = REAL_TIME): 
   };
 }
 
-/** Tells the ledger why an answer that broke off was not moved; a queue that cannot be told goes without. */
+/**
+ * Reports to the ledger why an answer that broke off was not moved; if the queue cannot be reached, the ledger goes
+ * without.
+ */
 export function stayed(objects: Objects, { queue_id, call }: AskedFor, why: string): void {
   void onceMore(() => objects.queue(queue_id).stayed(call.job_id, why)).catch(() => {});
 }

@@ -10,11 +10,11 @@ import { onOwnTerms } from '../own-terms.ts';
 import { Stitcher } from '../stitch.ts';
 
 export interface MovingPorts {
-  /** How the queue and other relays are asked. */
+  /** Makes the ports by which queue and other relays are asked. */
   elsewhere(asked: AskedFor): AttemptLoopPorts<Response>;
-  /** An answer broke off and was not moved: its ledger tells why. */
+  /** Reports, for the ledger, why an answer that broke off was not moved. */
   stayed(asked: AskedFor, why: string): void;
-  /** As of `Relay`. */
+  /** Passes on events of a moved answer, as `Relay` defines it. */
   goOn(id: number, events: Uint8Array): boolean;
   movedTo(id: number, reason: BrokenReason | null): void;
   now(): number;
@@ -25,14 +25,14 @@ type Beginning = Pick<
   'given_ms_ago' | 'first_token_ms_ago' | 'newest_first_token_ms_ago'
 >;
 
-/** An answer that is moved. */
+/** A move of an answer. */
 interface Move {
   hangUp: HangUp;
-  /** Its caller reads again. */
+  /** Resolves when the caller reads again. */
   reads: PromiseWithResolvers<void>;
 }
 
-/** Gets the rest of answers that broke off from other workers, and passes it on as theirs (docs/moving.md). */
+/** Gets the rest of broken answers from other workers, and passes it on as theirs (docs/moving.md). */
 export class Moving implements Mover {
   readonly #ports: MovingPorts;
   readonly #moves = new Map<number, Move>();
@@ -85,7 +85,7 @@ export class Moving implements Mover {
   }
 
   async #run(id: number, cut: Cut, reason: BrokenReason, opened: Opened, move: Move): Promise<void> {
-    // What broke it off is still at work.
+    // The code that broke off the answer is still running.
     await null;
     if (isGenerated(cut)) {
       this.#ports.goOn(id, closingEvents(cut));
@@ -121,16 +121,16 @@ export class Moving implements Mover {
   }
 }
 
-/** What is kept with a stream. */
+/** What the relay stores with a stream. */
 interface Opened {
   asked: AskedFor;
-  /** Epoch ms */
+  /** When the stream was opened, epoch ms. */
   openedAt: number;
-  /** Epoch ms when the first of it came; null: nothing has. */
+  /** When the first of the answer arrived, epoch ms; null: nothing has. */
   answeredAt: number | null;
 }
 
-/** When the answer began, at the first and at the newest of its workers. */
+/** Returns how long ago the answer began, at its first and at its newest worker. */
 function beginning({ asked, openedAt, answeredAt }: Opened, now: number): Beginning {
   const { moved } = asked.call;
   const sinceOpened = now - openedAt;
@@ -146,7 +146,7 @@ function beginning({ asked, openedAt, answeredAt }: Opened, now: number): Beginn
   };
 }
 
-/** Why there is no answer; null: there is one. */
+/** Returns why there is no answer to pass on, or null. */
 async function problemOf(outcome: Outcome): Promise<string | null> {
   switch (outcome.kind) {
     case 'answer': {
