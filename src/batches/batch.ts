@@ -93,7 +93,7 @@ export interface Batch extends NewBatch {
 }
 
 const UNITS_MS = { m: 60_000, h: 3_600_000, d: 86_400_000 };
-/** A longer window would outlive the batch's files. */
+/** The longest window, since a longer one would outlive the batch's files, ms. */
 const LONGEST_WINDOW_MS = 30 * UNITS_MS.d;
 
 /** Returns a completion window in ms; null if the text is none. "24h" is OpenAI's only window, others are ours. */

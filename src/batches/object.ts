@@ -14,7 +14,7 @@ import { lookAfter } from './upkeep.ts';
 
 /** The ports through which the object asks others. */
 export interface BatchesAsk extends Pick<BatchPorts, 'queue' | 'files' | 'routes'> {
-  /** Returns the models that callers' names for them stand for. */
+  /** Returns the models that these names, as callers use them, stand for. */
   ownModels(models: readonly (string | null)[]): (string | null)[];
 }
 

@@ -64,7 +64,7 @@ function requestId(batch: Batch, line: StoredLine): string {
 /** The most kinds of errors that are counted separately. */
 const MOST_KINDS = 20;
 
-/** Adds a line that was written to the counts of its batch. */
+/** Counts a line that was written, in the numbers of its batch. */
 export function count(batch: Batch, { file, isTried, kind, usage }: LineOutcome): void {
   if (file === 'output') {
     batch.output_lines += 1;

@@ -21,8 +21,8 @@ export interface BatchQueue {
   /** Submits the jobs of lines; `nextSettled` reports their ends. Returns the answers in the order of the jobs. */
   submit(jobs: LineJob[]): Promise<SubmittedLine[]>;
   /**
-   * Starts listening anew, for no job yet. The queue forgets earlier listening, and answers the question that this object
-   * had open before a restart, which would otherwise receive what settles from now on.
+   * Starts listening anew, for no job yet. The queue forgets earlier listening, and answers the question that this
+   * object had open before a restart, which would otherwise receive what settles from now on.
    */
   listenAnew(): Promise<void>;
   /** Listens for jobs that were submitted before. @returns the ids under which there is no job */

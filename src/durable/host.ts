@@ -1,8 +1,8 @@
 import type { Alarm, Sql } from './ports.ts';
 
 /**
- * A host hands this to each of its objects: storage, clock, timers, sockets. An object is one instance of a class for one
- * queue id, with a database of its own. There are two hosts: `host/node` runs all objects in one process, and
+ * What a host hands to each of its objects: storage, clock, timers, sockets. An object is one instance of a class for
+ * one queue id, with a database of its own. There are two hosts: `host/node` runs all objects in one process, and
  * `host/cloudflare` runs each as a Durable Object.
  *
  * Both hosts promise the same: statements between two awaits are one commit, and a reply, a message on a socket or a

@@ -1,4 +1,4 @@
-/** The storage that a host gives the rules of an object. */
+/** Describes the storage that a host gives the rules of an object. */
 
 export type SqlValue = string | number | null | Uint8Array;
 /** A row of a result. Bytes are read as an ArrayBuffer on Cloudflare, and as a Uint8Array on Node. */

@@ -3,6 +3,6 @@ export function quietly(use: () => void): void {
   try {
     use();
   } catch {
-    // The event reports it.
+    // A close or cancel event reports the error.
   }
 }

@@ -61,7 +61,7 @@ export class FileObject implements HostedObject {
   /** The work on the bucket, which handles one file after another, so that it needs the memory of one. */
   #inBucket: Promise<unknown> = Promise.resolve();
 
-  /** @param bucket null: all bytes lie in rows */
+  /** @param bucket null: all bytes stay in rows */
   constructor(host: ObjectHost, objects: Asked, bucket: FileBucket | null) {
     this.#host = host;
     this.#objects = objects;

@@ -40,9 +40,9 @@ interface Released {
 }
 
 /**
- * Holds back the events in which a stop string may have begun. An engine holds text back itself, and then its events say
- * less than the tokens whose ids they bring; so the worker asks it to show stop strings
- * (`include_stop_str_in_output`), holds back what may be one, and takes it out.
+ * Holds back the events in which a stop string may have begun. An engine holds text back itself, and then its events
+ * say less than the tokens whose ids they bring; so the worker asks it to show stop strings
+ * (`include_stop_str_in_output`), holds back what may be one, and removes it.
  */
 export class StopHold {
   readonly #stops: readonly string[];

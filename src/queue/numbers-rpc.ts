@@ -2,9 +2,9 @@ import type { PoolCounts } from './state/pool-counts.ts';
 
 /** The numbers of a queue, for machines: `GET /metrics` and `GET /api/scale`. */
 export interface QueueMetrics {
-  /** Epoch ms of the queue's clock. */
+  /** The time by the queue's clock, epoch ms. */
   at: number;
-  /** Bytes of the object's database. */
+  /** The size of the object's database, bytes. */
   storage_bytes: number;
   /** The numbers of the relays that the queue's object holds; null: each relay has an object of its own. */
   relays: RelayMetrics | null;
@@ -12,9 +12,9 @@ export interface QueueMetrics {
 }
 
 export interface RelayMetrics {
-  /** Answers on their way to callers, or kept for readers. */
+  /** The number of answers on their way to callers, or kept for readers. */
   streams: number;
-  /** Bytes that workers sent since the object started. */
+  /** The bytes that workers sent since the object started. */
   received_bytes: number;
 }
 
@@ -47,7 +47,7 @@ export interface BatchSlots {
   slots: number;
 }
 
-/** Jobs of one priority that have no worker yet, by their mode. */
+/** The numbers of jobs of one priority that have no worker yet, by their mode. */
 export interface Pending {
   priority: number;
   waiting: number;

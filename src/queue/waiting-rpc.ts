@@ -139,11 +139,11 @@ export type RequestAnswer =
   | { kind: 'result'; result: Record<string, unknown>; worker_id: string; headers?: ResponseHeaders }
   | { kind: 'error'; failure: Failure; worker_id: string }
   /**
-   * `unknown_model`: no pool is known to serve it. `ambiguous_model`: the request names none and there are several.
-   * `no_worker`: the pool is known, but all its workers are gone. `no_slot`: no slot became free in time.
-   * `worker_gone`: the request was for one worker alone (`workerAlone`), which is gone. `queue_full`: too many wait
-   * already. `deadline`: every worker has declined it, since none can meet its deadline. `over_limit`: its token has
-   * reached a limit.
+   * The job is rejected. `unknown_model`: no pool is known to serve the model. `ambiguous_model`: the request names no
+   * model and there are several. `no_worker`: the pool is known, but all its workers are gone. `no_slot`: no slot
+   * became free in time. `worker_gone`: the request was for one worker alone (`workerAlone`), which is gone.
+   * `queue_full`: too many wait already. `deadline`: every worker has declined the job, since none can meet its
+   * deadline. `over_limit`: the caller's token has reached a limit.
    */
   | {
       kind: 'refused';

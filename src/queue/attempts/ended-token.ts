@@ -29,7 +29,7 @@ export function nextExpiry(core: Core): number | null {
 export function closeForToken(core: Core, connection: Connection, why: string): void {
   const worker = core.workers.byConnection(connection);
   connection.close(CLOSE.restarting, why);
-  // A peer that does not answer the close stays in the host's list of sockets, without a session.
+  // The session is dropped, since a peer that does not answer the close stays in the host's list of sockets.
   connection.save(null);
   if (worker) core.closeAnswers(worker.session.worker_id);
   loseConnection(core, connection, why);

@@ -52,7 +52,7 @@ export function awaitEarlierRequests(core: Core): void {
   const graceMs = core.settings.reconnect_grace_seconds * 1000;
   const now = core.now();
   for (const { worker_id, heard_at } of sessionsEndedSince(core.sql, now - graceMs)) {
-    // The clock may have been set back since.
+    // The clock may have been set back since that time was stored.
     core.limits.earlier.awaitWorker(worker_id, Math.min(heard_at, now) + graceMs);
   }
 }

@@ -39,7 +39,7 @@ export function settleError(core: Core, worker: Worker, frame: JobError): void {
   const error = failureOf(worker, frame);
   if (error.code === 'engine_died') worker.prefixes.clear();
   settle(core, worker, frame, 'failed', (job) => {
-    // The worker's clock was faster than the alarm.
+    // The worker saw the deadline pass before the queue's alarm did.
     if (error.code === 'deadline' && job.deadline_at !== null) {
       const { worker_id, attempts, attempt_errors } = job;
       endJob(
@@ -85,7 +85,7 @@ function settle(
     else emit(core, told, 'refused_stale', `its token was ${fence_token}`);
   }
   if (outcome !== 'settle' && worker.session.extended) countAside(core, worker, job, claim, outcome, frame);
-  // The gateway may have asked again before the worker reported this end: then only the old slot is freed.
+  // The gateway may have requested the job again before the worker reported this end: then only the old slot is freed.
   core.workers.freeSlot(worker.session.worker_id, job_id, fence_token);
   if (job === null) core.limits.endResumed(job_id);
   forgetDeclined(core, worker);

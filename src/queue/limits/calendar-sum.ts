@@ -31,7 +31,7 @@ export function unitOf(budget: keyof Budgets): CalendarUnit {
 /** The sum of what was used since the current day or month began, in UTC. */
 export class CalendarSum {
   readonly #unit: CalendarUnit;
-  /** Epoch ms at which the next day or month begins. */
+  /** The epoch ms at which the next day or month begins. */
   #end: number;
   #sum = 0;
 

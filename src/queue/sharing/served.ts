@@ -2,7 +2,7 @@
 const STEP_MS = 300_000;
 const STEPS = 12;
 
-/** Tokens by the number of their step. */
+/** A tenant's tokens, by the number of the step in which they were served. */
 type Steps = Map<number, number>;
 
 /**

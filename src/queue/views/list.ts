@@ -14,7 +14,7 @@ const MOST_LOOKED_AT = 2000;
  */
 export function list(core: Core, wanted: JobListWanted): JobPage {
   const { viewer, filter: asked } = wanted;
-  // Others' jobs do not exist for a tenant: a filter for them finds nothing.
+  // Jobs of other tenants do not exist for a tenant: a filter for them finds nothing.
   if (viewer !== null && asked.tenant !== null && asked.tenant !== viewer) return { jobs: [], next: null };
   const filter = { ...asked, tenant: viewer ?? asked.tenant };
   const { found, last } = look(core, wanted, filter);
