@@ -1,7 +1,9 @@
 import * as z from 'zod';
 import { KNOWN_MODELS_PER_WORKER } from './limits.ts';
 
-/** More have no place beside the model among the names that are remembered of a worker. */
+/**
+ * The most adapters of one worker: more would leave no room for its models among the names that are remembered of it.
+ */
 const MOST_ADAPTERS = KNOWN_MODELS_PER_WORKER - 4;
 
 const name = z.string().min(1).max(256);
@@ -33,15 +35,15 @@ export const Adapters = z
     error: 'expected each name once',
   });
 
-/** What a worker says of its adapters, whole each time. */
+/** What a worker reports of its adapters, the whole state each time. */
 export const AdapterState = z.object({
-  /** All that it can load. */
+  /** The names of all adapters that the worker can load. */
   names,
-  /** What its engine has loaded, the one that was not used for the longest first. */
+  /** The names of the adapters that its engine has loaded, the least recently used first. */
   loaded: names,
-  /** So many are loaded at once: for another one the first that is not in use is unloaded. */
+  /** The most adapters loaded at once; to load another one, the worker unloads the first that is not in use. */
   room: z.number().int().min(1),
-  /** Those that could not be loaded, until another try. */
+  /** The adapters that could not be loaded, until the next try. */
   failed: z.array(z.object({ name, reason: z.string().max(1000) })).max(MOST_ADAPTERS),
 });
 export type AdapterState = z.infer<typeof AdapterState>;

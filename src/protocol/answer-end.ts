@@ -2,31 +2,31 @@ import { type Dialect, engineMessage } from './api-errors.ts';
 import { fieldsOf, isObject, jsonOrText } from './fields.ts';
 
 /**
- * The one place that says what an end and an error of an engine's answer are, in a stream or in one piece, for all kinds
- * of engines (test/support/recorded-streams has what each of them writes).
+ * Decides for all kinds of engines what ends an answer and what is an error in it, in a stream or in one piece
+ * (test/support/recorded-streams has what each engine writes).
  *
- * - A stream is finished by its closing event. Without one it is finished where every choice has told a reason, or a
+ * - A stream is finished by its closing event. Without one it is finished where every choice has given a reason, or a
  *   message its reason to stop, and the body ended in order: TGI, ik_llama.cpp and mlc-llm write no `[DONE]`.
- * - It has failed with an `error` at an event's top or in a choice, with `object: "error"`, an event of that name or
- *   type, or the reason "error".
- * - It was given up with a reason that means that the engine did not get to the end.
- * - Else it is cut.
+ * - An answer has failed with an `error` at an event's top or in a choice, with `object: "error"`, an event of that
+ *   name or type, or the reason "error".
+ * - An answer was given up if its reason means that the engine did not get to the end.
+ * - Any other answer was cut off.
  */
 
 /**
  * The finish reasons of generations that were given up: vLLM's, FastDeploy's for one that it lost in a recovery, and
- * two of TensorRT-LLM.
+ * two of TensorRT-LLM's.
  */
 const GIVEN_UP: readonly string[] = ['abort', 'recover_stop', 'cancelled', 'timeout'];
 
-/** Matches finish reasons that tell an error, also with a word before it: GLM's servers say `network_error`. */
+/** Matches finish reasons that mean an error, also with a word before it: GLM's servers say `network_error`. */
 const ERROR_REASON = /^(?:\w+_)?error$/i;
 
-/** Routes whose streams have an end to look for. */
+/** The routes whose streams have a closing event. */
 const CLOSED_STREAMS =
   /^\/(?:v1\/(?:(?:chat\/)?completions|messages|responses)|inference\/v1\/generate)\/?(?:\?|$)/;
 
-/** The list, by route, that whole answers have and errors in any form do not have. */
+/** The list that whole answers of a route have and errors in any form lack. */
 const LISTS: readonly (readonly [route: RegExp, list: string])[] = [
   [/^\/(?:v1\/(?:chat\/)?completions|inference\/v1\/generate)\/?(?:\?|$)/, 'choices'],
   [/^\/v1\/messages\/?(?:\?|$)/, 'content'],
@@ -34,10 +34,12 @@ const LISTS: readonly (readonly [route: RegExp, list: string])[] = [
   [/^\/v1\/embeddings\/?(?:\?|$)/, 'data'],
 ];
 
-/** Matches the routes of a stored response: an error in it is its own, not that of the request that reads it. */
+/**
+ * Matches the routes of a stored response: an error in it is the response's own, not that of the request that reads it.
+ */
 const STORED = /^\/v1\/responses\//;
 
-/** HTTP statuses of errors that engines name but give no status; all other errors are the engine's fault. */
+/** HTTP statuses of errors that engines name without a status; all other errors are the engine's fault. */
 const STATUS_OF: Readonly<Record<string, number>> = {
   // These names are Anthropic's and OpenAI's.
   invalid_request_error: 400,
@@ -57,12 +59,12 @@ const STATUS_OF: Readonly<Record<string, number>> = {
   overloaded: 429,
 };
 
-/** Returns whether a stream of this route is incomplete without its end. @param path with or without a query */
+/** Returns whether a stream of this route is incomplete without a closing event. @param path with or without a query */
 export function hasEnd(path: string): boolean {
   return CLOSED_STREAMS.test(path);
 }
 
-/** An engine's own error within its answer. */
+/** An error that an engine reports within its answer. */
 export interface EngineError {
   /** The error as the engine wrote it; a text becomes the message of an object. */
   error: unknown;
@@ -70,13 +72,13 @@ export interface EngineError {
   status: number;
 }
 
-/** What one event of a stream tells apart from its text. */
+/** What one event of a stream says apart from its text. */
 export interface EventSays {
   failed: EngineError | null;
   /** Whether clients of the API see the error when they read the event. */
   isRaised: boolean;
   isGivenUp: boolean;
-  /** The numbers of the choices that end with it; a message counts as one. */
+  /** The numbers of the choices that end with this event; a message counts as one. */
   finished: readonly number[];
 }
 
@@ -86,7 +88,7 @@ const NOTHING: EventSays = { failed: null, isRaised: false, isGivenUp: false, fi
 export function readEvent(event: string, dialect: Dialect): EventSays {
   const { name, data, comment, isOdd } = partsOf(event);
   if (data === '[DONE]' || (data === '' && name !== 'error')) return NOTHING;
-  // Dynamo tells an error in a comment; clients do not see an event without data.
+  // Dynamo reports an error in a comment; clients do not see an event without data.
   if (data === '')
     return { ...NOTHING, failed: engineError(comment === '' ? NO_REASON : { message: comment }) };
   const value = lenientJson(data);
@@ -114,13 +116,13 @@ export function readWholeAnswer(path: string, body: unknown): Pick<EventSays, 'f
   };
 }
 
-/** Returns whether a route that answers with a list gave something else. */
+/** Returns whether a body lacks the list that answers of its route have. */
 function isNoAnswer(path: string, body: unknown): boolean {
   const list = listIn(path);
   return list !== null && (!isObject(body) || isOther(body, list));
 }
 
-/** Returns whether an object lacks this list and tells an error in its place. */
+/** Returns whether an object has an error in place of this list. */
 function isOther(body: Record<string, unknown>, list: string): boolean {
   if (Array.isArray(body[list])) return false;
   return engineMessage(body) !== null || isSaid(body.errors) || body.success === false;
@@ -132,8 +134,8 @@ export function listIn(path: string): string | null {
 }
 
 /**
- * Makes an error of what stands in place of an answer: an error in a form of its own, the page of a proxy, a part of an
- * answer, or nothing.
+ * Makes an error of a body that is no answer: an error in an unknown form, the page of a proxy, a part of an answer, or
+ * nothing.
  */
 export function noAnswer(body: unknown): EngineError {
   const text = typeof body === 'string' ? body.trim() : (engineMessage(body) ?? JSON.stringify(body));
@@ -150,7 +152,9 @@ export function choicesAsked(body: unknown): number {
   return isList ? each * Math.max(1, prompt.length) : each;
 }
 
-/** Returns whether a finish reason ends a choice: some engines write an empty reason into every event. */
+/**
+ * Returns whether a finish reason ends a choice; the empty reason that some engines write into every event does not.
+ */
 export function isFinish(reason: unknown): boolean {
   return isObject(reason) || (typeof reason === 'string' && reason !== '');
 }
@@ -176,7 +180,7 @@ function errorOf(given: unknown, name: string | null): EngineError | null {
   return engineError(isSaid(choice.error) ? asObject(choice.error, {}) : NO_REASON);
 }
 
-/** Returns whether there is an error: where there is none, engines write `"error": null` or an empty one. */
+/** Returns whether the value is an error: where there is none, engines write `"error": null` or an empty one. */
 function isSaid(error: unknown): boolean {
   if (typeof error === 'object' && error !== null) return Object.keys(error).length > 0;
   return Boolean(error);
@@ -187,7 +191,7 @@ function isErrorReason(reason: unknown): boolean {
 }
 
 /**
- * Makes an object of an error. TGI writes a text, and its kind beside it; other engines write `true`, or a number, and
+ * Makes an object of an error. TGI writes a text, and its kind beside it; other engines write `true` or a number, and
  * the message beside it.
  */
 function asObject(error: unknown, beside: Record<string, unknown>): unknown {
@@ -236,8 +240,8 @@ interface EventParts {
   /** The comments of the event, without the blanks around them. */
   comment: string;
   /**
-   * Whether clients do not take the event for what it is: JSON without a name (Ollama), a field `error` (llama.cpp
-   * until 2025), or a name with blanks behind it.
+   * Whether clients do not recognise the event: JSON without a name (Ollama), a field `error` (llama.cpp until 2025),
+   * or a name with blanks behind it.
    */
   isOdd: boolean;
 }
@@ -268,7 +272,7 @@ export function eventData(event: string): string {
   return partsOf(event).data;
 }
 
-/** Parses the JSON of an event, also where Python wrote numbers into it that JSON does not have. */
+/** Parses the JSON of an event; the numbers NaN and Infinity that Python writes into it become null. */
 function lenientJson(text: string): unknown {
   const value = jsonOrText(text);
   return typeof value === 'string' ? jsonOrText(text.replaceAll(/-?\b(?:NaN|Infinity)\b/g, 'null')) : value;

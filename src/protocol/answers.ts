@@ -15,20 +15,23 @@ const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const ASCII = /^[\t\x20-\x7e]*$/;
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
-/** What a response can be made of. */
+/** The status and the headers of an answer, and how the relay treats it. */
 export const AnswerHead = z.object({
   status: z.number().int().min(200).max(599),
   headers: z.record(z.string().regex(HEADER_NAME), z.string().regex(HEADER_VALUE)),
-  /** Of a stored job: the relay keeps it for readers, of which there may be none. */
+  /** Whether the answer is a stored job's: the relay keeps it for readers, of which there may be none. */
   replayed: z.boolean().optional(),
-  /** Of an event stream: in what form it ends with an error. Left out, or of a newer peer: `openai`. */
+  /** The API whose form an error at the end of an event stream takes; `openai` if left out or not known here. */
   dialect: z.enum(DIALECTS).optional().catch(undefined),
-  /** Of an event stream that no other worker could go on with: why. */
+  /** Why no other worker could continue this event stream. */
   stays: z.string().optional(),
 });
 export type AnswerHead = z.infer<typeof AnswerHead>;
 
-/** Those headers of an engine that reach a caller unchanged: Cloudflare's runtime would write bytes beyond ASCII anew, as UTF-8. */
+/**
+ * Returns those headers of an engine that reach a caller unchanged; Cloudflare's runtime would re-encode bytes beyond
+ * ASCII as UTF-8.
+ */
 export function passableHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
   const passable = ([name, value]: [string, string]) => HEADER_NAME.test(name) && ASCII.test(value);
   return Object.fromEntries(Object.entries(headers).filter(passable));
@@ -39,7 +42,7 @@ export const BrokenReason = z.object({
   message: z.string(),
   /** One of FAILURE_CODES, or a release reason. */
   code: z.string(),
-  /** Another attempt may succeed. */
+  /** Whether another attempt may succeed. */
   retryable: z.boolean(),
   http_status: z.number().int().min(100).max(599).optional(),
 });
@@ -48,12 +51,14 @@ export type BrokenReason = z.infer<typeof BrokenReason>;
 export type AnswerRecord =
   | { type: 'head'; stream: number; head: AnswerHead }
   | { type: 'bytes'; stream: number; offset: number; data: Uint8Array }
-  /** `size` is the whole length of the answer, so a relay can tell that nothing is missing. */
+  /** `size` is the length of the whole answer, so that a relay notices missing bytes. */
   | { type: 'end'; stream: number; size: number }
   | { type: 'broken'; stream: number; reason: BrokenReason }
-  /** The answer may be moved. */
+  /** Says that another worker may continue the answer. */
   | { type: 'moves'; stream: number; moves: Moves }
-  /** The ids of what the bytes up to `offset` say; `before` of them came earlier. They follow those bytes. */
+  /**
+   * The token ids of the bytes up to `offset`, sent after those bytes; `before` ids of the answer were sent earlier.
+   */
   | { type: 'ids'; stream: number; offset: number; before: number; stage: Stage; ids: readonly number[] }
   | { type: 'pause'; stream: number }
   | { type: 'resume'; stream: number }
@@ -78,23 +83,23 @@ const TYPE_NAME = Object.fromEntries(
 
 const HEADER_BYTES = 9;
 const OFFSET_BYTES = 8;
-/** Of an `ids` record: how many came before, the stage, and each id. */
+/** The size of each number of an `ids` record: how many ids came before, the stage, and each id. */
 const NUMBER_BYTES = 4;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 const NOTHING = new Uint8Array(0);
 
-/** A message that is not a run of whole, known records. */
+/** Thrown for a message that is not a run of whole, known records. */
 export class AnswerFormatError extends Error {}
 
 class RecordError extends Error {}
 
-/** Bytes one record will take in a message. */
+/** Returns how many bytes one record will take in a message. */
 export function recordBytes(dataBytes: number): number {
   return HEADER_BYTES + OFFSET_BYTES + dataBytes;
 }
 
-/** One binary message out of many records. */
+/** Encodes many records as one binary message. */
 export function encodeRecords(records: readonly AnswerRecord[]): Uint8Array<ArrayBuffer> {
   const bodies = records.map(bodyOf);
   let size = 0;
@@ -120,9 +125,9 @@ export function encodeRecords(records: readonly AnswerRecord[]): Uint8Array<Arra
 }
 
 /**
- * The records of one message. `bytes` are views into it, not copies.
- * @param malformed told of a record whose content cannot be read, which concerns its stream alone, and is left out;
- *   without it such a record is thrown
+ * Decodes the records of one message. `bytes` are views into it, not copies.
+ * @param malformed called with a record whose content cannot be read, which concerns its stream alone and is left out;
+ *   without it such a record throws
  * @throws AnswerFormatError when the message is cut short or holds a record of no known type
  */
 export function decodeRecords(
@@ -152,7 +157,7 @@ export function decodeRecords(
   return records;
 }
 
-/** Bytes of the numbers that stand before the body of a record. */
+/** Returns how many bytes of numbers stand before the body of a record. */
 function numberBytes(record: AnswerRecord): number {
   switch (record.type) {
     case 'bytes':
@@ -234,7 +239,9 @@ function bytesIn(body: DataView): Uint8Array {
   return new Uint8Array(body.buffer, body.byteOffset + OFFSET_BYTES, body.byteLength - OFFSET_BYTES);
 }
 
-/** The head that was read last: answers of one engine begin alike, and to check one costs as much as all the rest. */
+/**
+ * The head that was read last: answers of one engine begin alike, and checking a head costs as much as all the rest.
+ */
 let newestHead: { text: string; head: AnswerHead } | null = null;
 
 function headIn(body: DataView): AnswerHead {

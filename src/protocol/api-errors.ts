@@ -6,7 +6,7 @@ import { fieldsOf, jsonOrText } from './fields.ts';
  */
 
 /**
- * Which API a route belongs to, as far as its errors differ. `responses` is OpenAI's with event streams of its own,
+ * Which API a route belongs to, as far as errors differ. `responses` is OpenAI's API with event streams of its own,
  * `runpod` that of RunPod's endpoints, which stream nothing.
  */
 export const DIALECTS = ['openai', 'responses', 'anthropic', 'runpod'] as const;
@@ -15,7 +15,7 @@ export type Dialect = (typeof DIALECTS)[number];
 const RUNPOD_ROUTE =
   /^\/v2\/[^/]+\/(?:run|runsync|purge-queue|health|(?:status|stream|cancel|retry)\/[^/]+)(?=\?|$)/;
 
-/** @param path of a route, wherever it is mounted, with or without a query */
+/** Returns the API that a route belongs to. @param path wherever it is mounted, with or without a query */
 export function dialectOf(path: string): Dialect {
   if (RUNPOD_ROUTE.test(path)) return 'runpod';
   const name = /\/v1\/(messages|responses)(?=[/?]|$)/.exec(path)?.[1];
@@ -27,23 +27,23 @@ export function dialectOf(path: string): Dialect {
 export const CHALLENGE = 'Bearer realm="worker-vllm"';
 
 export interface ApiError {
-  /** The HTTP status, also where it is too late to send it. */
+  /** The HTTP status, even where it is too late to send it. */
   status: number;
   message: string;
-  /** Left out: what the API calls errors of this status. */
+  /** The kind of error; left out, it is what the API calls errors of this status. */
   type?: string | undefined;
   code: string | number | null;
   param?: string | null;
 }
 
-/** The error body of the OpenAI API. */
+/** Makes the error body of the OpenAI API. */
 export function openAIError({ status, message, type, param, code }: ApiError): {
   error: { message: string; type: string; param: string | null; code: string | number | null };
 } {
   return { error: { message, type: type ?? openAIType(status), param: param ?? null, code } };
 }
 
-/** The body of an error response. @param requestId told where the API has a place for it */
+/** Makes the body of an error response. @param requestId included where the API has a place for it */
 export function errorBody(error: ApiError, dialect: Dialect, requestId?: string): object {
   if (dialect === 'runpod') return { error: error.message };
   if (dialect !== 'anthropic') return openAIError(error);
@@ -55,14 +55,14 @@ export function errorBody(error: ApiError, dialect: Dialect, requestId?: string)
   };
 }
 
-/** The last events of a stream that ends with an error: clients of each API raise it as they raise a status. */
+/** Writes the last events of a stream that ends with an error: clients of each API raise it as they raise a status. */
 export function errorEvents(error: ApiError, dialect: Dialect, requestId?: string): string {
   if (dialect === 'anthropic') return errorEvent(errorBody(error, dialect, requestId));
   const { error: shown } = openAIError(error);
   const detailed = { ...shown, status: error.status };
   if (dialect !== 'responses') return `data: ${JSON.stringify({ error: detailed })}\n\ndata: [DONE]\n\n`;
   // The reference has these fields beside `type`, OpenAI's servers put them under `error`, and its clients look there.
-  // Events are not counted here, and no client is known to check the number.
+  // The sequence number is always 0: no client is known to check it.
   const { message, code, param } = shown;
   return errorEvent({ type: 'error', sequence_number: 0, code, message, param, error: detailed });
 }
@@ -72,11 +72,11 @@ function errorEvent(data: object): string {
 }
 
 /**
- * What an engine says with an error status, in whichever shape.
- * @param text its body
+ * Reads what an engine answered with an error status, in whichever shape.
+ * @param text the engine's body
  */
 export function readApiError(status: number, text: string): ApiError {
-  // Plain text is a message too.
+  // A body of plain text is a message too.
   const body = jsonOrText(text);
   const { error, detail } = fieldsOf(body);
   const { type, code, param } = Object(error ?? detail) as Record<string, unknown>;
@@ -90,7 +90,8 @@ export function readApiError(status: number, text: string): ApiError {
 }
 
 /**
- * Engines say `{error: {message}}`, `{error: text}`, the same with `detail`, `{message}` or plain text.
+ * Returns the message in an engine's error: `{error: {message}}`, `{error: text}`, the same with `detail`, `{message}`
+ * or plain text.
  * @param body parsed where it was JSON, else its text
  */
 export function engineMessage(body: unknown): string | null {
@@ -104,13 +105,16 @@ export function engineMessage(body: unknown): string | null {
   return typeof said === 'string' ? said : JSON.stringify(said);
 }
 
-/** Validation errors of Python servers are a list: it stays whole. */
+/**
+ * Returns the `message` of an error's part, or the part itself: validation errors of Python servers are a list, which
+ * stays whole.
+ */
 function innerMessage(part: unknown): unknown {
   if (typeof part !== 'object' || part === null || Array.isArray(part)) return part;
   return (part as Record<string, unknown>).message ?? part;
 }
 
-/** The `type` OpenAI's API gives errors of a status. */
+/** Returns the `type` that OpenAI's API gives errors of a status. */
 export function openAIType(status: number): string {
   if (status === 401) return 'authentication_error';
   if (status === 403) return 'permission_error';
@@ -121,7 +125,7 @@ export function openAIType(status: number): string {
   return status >= 500 ? 'api_error' : 'invalid_request_error';
 }
 
-/** Anthropic's table; 529 is its status for an overload, which is 503 here. */
+/** Anthropic's error types by status; its status for an overload is 529, which is 503 here. */
 const ANTHROPIC_TYPES: Record<number, string> = {
   401: 'authentication_error',
   403: 'permission_error',

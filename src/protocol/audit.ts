@@ -12,16 +12,16 @@ export const AUDIT_ACTIONS = [
   'pool.drain',
   'pool.pause',
   'pool.resume',
-  /** Of a problem of the attention list. */
+  /** Says that somebody sees to a problem of the attention list. */
   'attention.acknowledge',
   /** Makes the fleet forget a worker that is gone. */
   'worker.forget',
-  /** Of another tenant's job, as are the next three of another tenant's batch or file. */
+  /** Cancels another tenant's job; the next three are likewise for another tenant's job, batch or file. */
   'job.cancel',
   'job.retry',
   'batch.cancel',
   'file.delete',
-  /** Of all stored jobs that match a filter. */
+  /** Cancels all stored jobs that match a filter. */
   'jobs.cancel',
   'jobs.retry',
   'queue.purge',
@@ -29,39 +29,48 @@ export const AUDIT_ACTIONS = [
 export type AuditAction = (typeof AUDIT_ACTIONS)[number];
 
 /**
- * `begun`: it was about to be done, and its end was not recorded, as when the queue was killed in between: it may have
- * been done. It becomes one of the others, once. `refused`: nothing was changed. `failed`: it may have been done in part.
+ * What became of an action. `begun`: the action was about to be done, and its end was not recorded, as when the queue
+ * was killed in between: it may have been done. `begun` becomes one of the others, once. `refused`: nothing was
+ * changed. `failed`: the action may have been done in part.
  */
 const AUDIT_OUTCOMES = ['begun', 'done', 'refused', 'failed'] as const;
 export type AuditOutcome = (typeof AUDIT_OUTCOMES)[number];
 
-/** One action of a person, as `GET /api/audit` tells it. Times are ISO. Never a token, a hash, a prompt or an answer. */
+/**
+ * One action of a person, as `GET /api/audit` lists it. Times are ISO. An entry never holds a token's value, a hash, a
+ * prompt or an answer.
+ */
 export const AuditEntry = z.object({
-  /** Rises with each entry. */
+  /** The entry's number, which rises with each entry. */
   seq: z.number().int(),
   at: z.string(),
-  /** Name of the token; null: none was asked for, or it is what a token file or `TOKENS` says. */
+  /** The name of the token; null if none was required, or if a token file or `TOKENS` changed. */
   actor: z.string().nullable(),
-  /** Tenant of the token. */
+  /** The tenant of the token. */
   tenant: z.string().nullable(),
   action: z.enum(AUDIT_ACTIONS),
-  /** Name or id of what it was done to: a token, a pool, a job, a batch, a file; of a fleet's file its queue; of all jobs that match, the filter; of a problem its id. */
+  /**
+   * The name or id of what was acted on: a token, a pool, a job, a batch, a file; for a fleet's file its queue, for all
+   * jobs that match the filter, for a problem its id.
+   */
   target: z.string(),
-  /** As it was and as it became, what of it counts; null: there was nothing, or nothing is told. */
+  /** The relevant part of the target as it was and as it became; null: there was nothing, or nothing is shown. */
   before: z.unknown(),
   after: z.unknown(),
   outcome: z.enum(AUDIT_OUTCOMES),
-  /** Code of the error that it was answered with. */
+  /** The code of the error that the action was answered with. */
   error: z.string().nullable(),
   ended_at: z.string().nullable(),
-  /** `POST /api/tokens`; `token file`: a token file, QUEUE_TOKENS or the secret TOKENS has changed. */
+  /**
+   * The route, such as `POST /api/tokens`; `token file` if a token file, QUEUE_TOKENS or the secret TOKENS has changed.
+   */
   route: z.string(),
-  /** Tokens are of all queues: the one that was asked through. */
+  /** The queue that was asked; of tokens, which belong to all queues, the queue they were changed through. */
   queue_id: z.string(),
 });
 export type AuditEntry = z.infer<typeof AuditEntry>;
 
-/** Answer of `GET /api/audit`, newest first. */
+/** The answer of `GET /api/audit`, newest first. */
 export const AuditPage = z.object({
   entries: z.array(AuditEntry),
   /** The cursor of the next page; null: this is the last one. */

@@ -7,33 +7,45 @@ import {
 } from './limits.ts';
 
 /**
- * What a peer that speaks only the base protocol (Casola's deployed queues and workers) does otherwise than
- * one that agreed on the extensions. Each side asks the profile of its peer for the difference that it means,
- * rather than which protocol the peer speaks.
+ * What a peer that speaks only the base protocol (Casola's deployed queues and workers) does differently from one that
+ * agreed on the extensions. Each side asks the profile of its peer for the difference that it means, rather than which
+ * protocol the peer speaks.
  */
 
-/** What a queue has to know of a worker. */
+/** What a queue has to know of a worker; "it" in a field is the worker. */
 export interface WorkerProfile {
   readonly protocol: 'base' | 'extended';
-  /** Length of its leases, seconds; null: as the queue is set. */
+  /** The length of the worker's leases, seconds; null: as the queue is set. */
   readonly leaseSeconds: number | null;
-  /** The largest frame it takes, bytes. */
+  /** The largest frame that the worker takes, bytes. */
   readonly frameBytes: number;
-  /** It settles with the fence token 0 where it was told none, or forgot it: the attempt that it holds is meant. */
+  /**
+   * Whether the worker settles with the fence token 0 where it was told none, or forgot it: the attempt that it holds
+   * is meant.
+   */
   readonly sendsZeroFence: boolean;
-  /** On a new connection it lists the jobs that it holds; else it has kept its stored jobs and no others. */
+  /**
+   * Whether the worker lists the jobs that it holds on a new connection; if not, it has kept its stored jobs and no
+   * others.
+   */
   readonly listsJobs: boolean;
-  /** The queue hears its pings, so silence proves that it is gone; else only a whole lease of silence does. */
+  /**
+   * Whether the queue sees the worker's pings, so that silence proves that it is gone; if not, only a whole lease of
+   * silence does.
+   */
   readonly pingsAreHeard: boolean;
-  /** It takes any job as submitted; else chat, embeddings and speech, with a `task` in the payload. */
+  /**
+   * Whether the worker takes any job as submitted; if not, it takes chat, embeddings and speech, with a `task` in the
+   * payload.
+   */
   readonly takesAnyJob: boolean;
-  /** Its files have addresses relative to the socket that it dialled; else it needs them whole. */
+  /** Whether files have addresses relative to the socket that the worker dialled; if not, it needs whole addresses. */
   readonly resolvesAddresses: boolean;
-  /** An upload it announced is confirmed by an echo of `job_result_ref`, not by `ack`. */
+  /** Whether an upload that the worker announced is confirmed by an echo of `job_result_ref`, not by `ack`. */
   readonly wantsEcho: boolean;
-  /** Its failures say no `retryable`: without the engine's status, another attempt may succeed. */
+  /** Whether the worker's failures lack `retryable`: without the engine's status, another attempt may succeed. */
   readonly retriesUnknownFailures: boolean;
-  /** A frame of a type that the queue does not know is one of a newer version, and no mistake. */
+  /** Whether a frame of an unknown type comes from a newer version, and is no mistake. */
   readonly mayBeNewer: boolean;
 }
 
@@ -68,28 +80,34 @@ export const EXTENDED_WORKER: WorkerProfile = {
 /** What a worker has to know of a queue. */
 export interface QueueProfile {
   readonly protocol: 'base' | 'extended';
-  /** The largest frame it takes, bytes. */
+  /** The largest frame that the queue takes, bytes. */
   readonly frameBytes: number;
-  /** It answers `register` with what it grants; else silence is the answer. */
+  /** Whether the queue answers `register` with what it grants; if not, silence is the answer. */
   readonly answersRegister: boolean;
-  /** It acknowledges settlements; else what was sent is settled. */
+  /** Whether the queue acknowledges settlements; if not, what was sent is settled. */
   readonly acknowledges: boolean;
-  /** It takes the extension's fields of a settlement: timing, and what a failure means. */
+  /** Whether the queue takes the extension's fields of a settlement: timing, and what a failure means. */
   readonly takesSettlementDetails: boolean;
-  /** It takes a second `register` on a connection, to offer other slots. */
+  /** Whether the queue takes a second `register` on a connection, which offers a different number of slots. */
   readonly reregisters: boolean;
-  /** It answers text pings; else it is sent WebSocket pings. */
+  /** Whether the queue answers text pings; if not, it is sent WebSocket pings. */
   readonly answersTextPings: boolean;
   /**
-   * It gives a worker jobs for models that its engine serves; else the payload's `model` is what the caller wrote, and
-   * the engine's own model answers.
+   * Whether the queue gives a worker only jobs for models that its engine serves; if not, the payload's `model` is what
+   * the caller wrote, and the engine's own model answers.
    */
   readonly choosesByModel: boolean;
-  /** It counts tokens, so the worker asks its engine for them where the caller did not. */
+  /** Whether the queue counts tokens, so that the worker asks its engine for the counts where the caller did not. */
   readonly countsUsage: boolean;
-  /** It makes another attempt at a job that failed for a reason that may pass; else the worker asks its engine again. */
+  /**
+   * Whether the queue makes another attempt at a job that failed for a reason that may pass; if not, the worker asks
+   * its engine again.
+   */
   readonly repeatsAttempts: boolean;
-  /** It gives a released job to another worker at once; else a job is kept for as long as it may yet end. */
+  /**
+   * Whether the queue gives a released job to another worker at once; if not, the worker keeps a job for as long as it
+   * may yet end.
+   */
   readonly takesReleases: boolean;
 }
 
@@ -121,7 +139,9 @@ export const EXTENDED_QUEUE: QueueProfile = {
   takesReleases: true,
 };
 
-/** RunPod's queue, as the worker sees it (worker/runpod/): a job that fails or is released is not given to another. */
+/**
+ * RunPod's queue, as the worker sees it (worker/runpod/): it gives a job that fails or is released to no other worker.
+ */
 export const RUNPOD_QUEUE: QueueProfile = {
   ...EXTENDED_QUEUE,
   choosesByModel: false,
@@ -131,20 +151,20 @@ export const RUNPOD_QUEUE: QueueProfile = {
 };
 
 /**
- * An engine's error as the only text that a base worker sends of it, in the words of the OpenAI client for
+ * Writes an engine's error as the only text that a base worker sends of it, in the words of the OpenAI client for
  * Python: `Error code: 404 - The model does not exist`.
  */
 export function engineErrorText(status: number, message: string | null): string {
   return `Error code: ${status} - ${message ?? 'no message'}`;
 }
 
-/** The HTTP status and the message in such a text; null in any other. */
+/** Reads the HTTP status and the message from a text that `engineErrorText` wrote; null for any other text. */
 export function parseEngineError(text: string): { status: number; message: string } | null {
   const [, status, message] = /^Error code: ([45]\d\d)\b(?: - )?(.*)$/s.exec(text) ?? [];
   return status === undefined ? null : { status: Number(status), message: message || text };
 }
 
-/** Work that a payload's `task` names, in the base protocol. */
+/** The values of a payload's `task` in the base protocol. */
 export const BASE_TASKS = {
   chat: 'openai/chat-completion',
   embeddings: 'openai/embeddings',

@@ -1,12 +1,12 @@
 import * as z from 'zod';
 import { maybe, otherwise } from './nulls.ts';
 
-/** What a chat job may generate that names no limit. */
+/** The most tokens that a chat job generates if it names no limit. */
 export const CHAT_MAX_TOKENS = 512;
 
 /**
- * Payload of `chat_completion` and `llm_inference` jobs, with the base README's defaults.
- * They apply to queue jobs only, never to gateway requests. Unknown fields reach the engine.
+ * The payload of `chat_completion` and `llm_inference` jobs, with the base README's defaults. The defaults apply to
+ * queue jobs only, never to gateway requests. Unknown fields reach the engine.
  */
 const WithDefaults = z.looseObject({
   messages: z
@@ -20,7 +20,10 @@ const WithDefaults = z.looseObject({
   presence_penalty: otherwise(z.number().min(-2).max(2), 0),
   stop: z.union([z.string(), z.array(z.string())]).nullish(),
 });
-/** Beside the newer name of a limit no default goes to the engine: some would take that. */
+/**
+ * Adds the default limit only where the caller gave none under either name: some engines would prefer it to the newer
+ * name.
+ */
 export const ChatPayload = WithDefaults.transform((given): z.infer<typeof WithDefaults> => {
   if (given.max_tokens !== undefined || given.max_completion_tokens != null) return given;
   return { ...given, max_tokens: CHAT_MAX_TOKENS };
@@ -35,23 +38,23 @@ export interface ChatCompletionSummary {
   usage: { prompt_tokens: number; completion_tokens: number; total_tokens: number };
 }
 
-/** Result of a stored `engine_request`: the engine's own answer. */
+/** The result of a stored `engine_request`: the engine's own answer. */
 export interface EngineRequestResult {
   [field: string]: unknown;
   status: 'success';
   job_type: 'engine_request';
   processed_at: string;
-  /** A body that is no text is in `body_base64`, and `body` is null. */
+  /** The engine's response; a body that is no text is in `body_base64`, and `body` is null. */
   response: { status: number; content_type: string | null; body: unknown; body_base64?: string };
 }
 
-/** Result of an `engine_request` whose answer went to the relay: only what the queue keeps. */
+/** The result of an `engine_request` whose answer went to the relay: only what the queue stores. */
 export interface RelayedResult {
   [field: string]: unknown;
   status: 'success';
   job_type: string;
   processed_at: string;
-  /** Bytes given to the relay. */
+  /** The number of bytes given to the relay. */
   answer_bytes: number;
   http_status: number;
 }

@@ -1,4 +1,7 @@
-/** `850 ms`, `4.2 s`, `12 s`, `1 min 05 s`, `12 min`, `3 h 12 min`, `2 d 4 h`: as the page and the ledger write it. */
+/**
+ * Writes a duration as the page and the ledger show it: `850 ms`, `4.2 s`, `12 s`, `1 min 05 s`, `12 min`, `3 h 12
+ * min`, `2 d 4 h`.
+ */
 export function duration(ms: number): string {
   const value = Math.max(0, ms);
   if (value < 999.5) return `${Math.round(value)} ms`;
@@ -6,7 +9,7 @@ export function duration(ms: number): string {
   return inUnits(Math.round(value / 1000));
 }
 
-/** The same with whole seconds at its smallest: of what ticks. */
+/** Writes a duration with seconds as the smallest unit, for a value that ticks. */
 export function age(ms: number): string {
   return inUnits(Math.max(0, Math.floor(ms / 1000)));
 }

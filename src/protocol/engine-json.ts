@@ -2,8 +2,8 @@ import { outsideStrings } from './json-edit.ts';
 import { keepTree } from './kept-json.ts';
 
 /**
- * Reads the JSON of engines. Those in Python write NaN and Infinity, which JSON has no words for: no caller's parser
- * would take them, so this puts `null` in their place.
+ * Matches the numbers NaN and Infinity, which engines in Python write and JSON does not have. No caller's parser would
+ * take them, so this file puts `null` in their place.
  */
 
 const NO_NUMBERS = /-?\b(?:NaN|Infinity)\b/g;
@@ -22,7 +22,7 @@ export function engineJson(text: string): { value: unknown; json: string } | nul
 export function engineAnswer(text: string): unknown {
   const read = engineJson(text);
   if (read === null) return text;
-  // The choices of a completion keep theirs too.
+  // The choices of a completion keep their JSON too.
   keepTree(read.value, encoder.encode(read.json), 1);
   return read.value;
 }

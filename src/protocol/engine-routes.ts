@@ -1,7 +1,7 @@
 /**
- * Which of an engine's routes callers and jobs may ask for. Gateway and worker use the same list: what is not
- * inference (`/sleep`, `/load_lora_adapter`, `/collective_rpc`, `/pause`, `/metrics`, …) belongs to the engine's
- * operator, and the worker holds the engine's key.
+ * Which of an engine's routes callers and jobs may request. Gateway and worker use the same list: what is not inference
+ * (`/sleep`, `/load_lora_adapter`, `/collective_rpc`, `/pause`, `/metrics`, …) belongs to the engine's operator, and
+ * the worker holds the engine's key.
  */
 
 /** Routes of vLLM and of engines like it, as they are named there. `{id}` stands for one segment. */
@@ -56,24 +56,24 @@ export const INFERENCE_ROUTES: readonly string[] = [
   'POST /invocations',
 ];
 
-/** A list of routes that may be asked for. */
+/** A list of routes that may be requested. */
 export interface RouteList {
   /**
-   * Whether an engine may be asked for this.
-   * @param path with or without a query; one that is not a plain path (`isPlainPath`) is none
+   * Returns whether an engine may be asked for this route.
+   * @param path with or without a query; one that is not a plain path (`isPlainPath`) is on no list
    */
   has(method: string, path: string): boolean;
-  /** The methods with which a path may be asked for; empty: it is none of the list's. */
+  /** Returns the methods with which a path may be requested; empty if the list does not have it. */
   methodsOf(path: string): readonly string[];
 }
 
-/** Nearly every path, told at one look. */
+/** Matches nearly every path that is requested, so that one test decides. */
 const ONLY_WORDS = /^(?:\/[\w-]+)+$/;
 
 const ENTRY = /^([+-]?)\s*(GET|POST|DELETE)\s+(\/\S*)$/;
 
 /**
- * The list of this file, or as `changes` says: `+POST /v1/ocr` adds a route to it and `-POST /invocations` takes one
+ * Builds the list of this file, or a changed one: `+POST /v1/ocr` adds a route to it and `-POST /invocations` takes one
  * away, comma-separated; entries without a sign stand for the whole list.
  * @throws Error that says what is wrong
  */
@@ -130,14 +130,14 @@ function patternOf(paths: readonly string[]): RegExp {
 
 const DEFAULT_LIST = inferenceRoutes();
 
-/** Whether an engine may be asked for this by default. */
+/** Returns whether an engine may be asked for this route by default. */
 export function isInferenceRoute(method: string, path: string): boolean {
   return DEFAULT_LIST.has(method, path);
 }
 
 /**
- * Whether a path means the same to everyone who reads it: visible ASCII, and in front of the query no empty, `.`
- * or `..` segment, no backslash and no encoded one of these.
+ * Returns whether a path means the same to everyone who reads it: visible ASCII, and in front of the query no empty,
+ * `.` or `..` segment, no backslash and no encoded one of these.
  */
 export function isPlainPath(path: string): boolean {
   if (ONLY_WORDS.test(path)) return true;

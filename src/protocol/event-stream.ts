@@ -1,6 +1,6 @@
 /**
- * Headers by which an answer that comes piece by piece steers the proxies between here and its caller: nginx gathers 8
- * kB by default before it sends any, and `x-accel-buffering` switches that off for one answer; caches keep none of it.
+ * Headers by which an answer that comes piece by piece steers the proxies on its way to the caller: nginx gathers 8 kB
+ * by default before it sends any, and `x-accel-buffering` switches that off for one answer; caches store none of it.
  */
 export const UNBUFFERED = { 'cache-control': 'no-cache', 'x-accel-buffering': 'no' } as const;
 
@@ -10,27 +10,32 @@ export const EVENT_STREAM = { 'content-type': 'text/event-stream; charset=utf-8'
 const LF = 10;
 const CR = 13;
 
-/** Matches the places behind blank lines: each of them ends an event, or stands for nothing behind another one. */
+/** Matches the places behind blank lines: a blank line ends an event, or means nothing behind another blank line. */
 const BLANK_LINES = /(?<=(?:^|\n)\r?\n)/;
 
-/** Cuts text behind every blank line. @param events begin where an event does */
+/** Cuts text behind every blank line. @param events text that begins where an event does */
 export function splitEvents(events: string): string[] {
   return events.split(BLANK_LINES);
 }
 
-/** Where the events of a stream end: at blank lines, `\n\n` or `\r\n\r\n`, which may begin in one piece and end in the next. */
+/**
+ * Finds where the events of a stream end: at blank lines, `\n\n` or `\r\n\r\n`, which may begin in one piece and end in
+ * the next.
+ */
 export class EventEnds {
   /** The last byte seen, and the one before it. */
   #last = 0;
   #lastButOne = 0;
   #isBetween = true;
 
-  /** No event is unfinished: nothing was seen yet, or the last thing seen was the end of one. */
+  /** Whether no event is unfinished: nothing was seen yet, or the last thing seen was the end of one. */
   get isBetween(): boolean {
     return this.#isBetween;
   }
 
-  /** @returns just after the last end of an event in this piece; 0 when none ends here */
+  /**
+   * Takes the next piece. @returns the place just after the last end of an event in this piece, or 0 if none ends here
+   */
   see(piece: Uint8Array): number {
     if (piece.byteLength === 0) return 0;
     const end = this.#lastEnd(piece);

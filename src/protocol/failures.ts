@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
 /**
- * Why a job failed, in words that decide what happens next.
+ * The codes of a job's failure, which decide what happens next.
  *
  * Final: the same request would fail again (`invalid_request`, `unsupported_job_type`, `engine_refused`), or there is
  * no worker that could run it (`unsupported_by_worker`).
@@ -32,7 +32,7 @@ export type FailureCode = (typeof FAILURE_CODES)[number];
 /** One failure: the message for the caller, and what the queue needs to decide about another attempt. */
 export const Failure = z.object({
   message: z.string(),
-  /** One of FAILURE_CODES from an extended peer; a newer peer may know more. */
+  /** One of FAILURE_CODES from an extended peer; a newer peer may send others. */
   code: z.string().default('worker_error'),
   retryable: z.boolean().default(false),
   /** The engine's own HTTP status, where it gave one. */
@@ -47,14 +47,14 @@ export const AttemptError = Failure.extend({
   attempt: z.number().int(),
   fence_token: z.number().int(),
   worker_id: z.string().optional(),
-  /** ISO time at the queue. */
+  /** The ISO time at the queue. */
   at: z.string(),
 });
 export type AttemptError = z.infer<typeof AttemptError>;
 
 /**
- * Whether an engine's HTTP status is worth another attempt: 408, 429 and 5xx are, but for 501, by which llama.cpp says
- * what it was not started for. Everything the caller's request can be blamed for is not.
+ * Returns whether an engine's HTTP status is worth another attempt: 408, 429 and 5xx are, but for 501, by which
+ * llama.cpp says what it was not started for. A status that blames the caller's request is not.
  */
 export function isRetryableStatus(status: number): boolean {
   return status === 408 || status === 429 || (status >= 500 && status !== 501);

@@ -3,12 +3,12 @@ import { Waiting } from './waiting.ts';
 
 /** What OpenAI's API shows of files and batches; `partial_…` and `error_counts` of a batch are ours. */
 
-/** What a stored file is for. Ours are `batch` and `user_data`; batches make `batch_output`. */
+/** What a stored file is for: callers upload `batch` and `user_data`, batches make `batch_output`. */
 export const FILE_PURPOSES = ['batch', 'batch_output', 'user_data'] as const;
 export type FilePurpose = (typeof FILE_PURPOSES)[number];
 
 /**
- * A batch of requests, as OpenAI's API has them: the lines of an input file, each a job of its own.
+ * The states of a batch of requests, as in OpenAI's API: the lines of an input file, each a job of its own.
  *
  * - `validating`   its lines are read. → `in_progress`, `failed` (a line is wrong), `cancelling`, `expired`
  * - `in_progress`  lines are run. → `finalizing` (all are done), `cancelling`, `expired`
@@ -16,7 +16,7 @@ export type FilePurpose = (typeof FILE_PURPOSES)[number];
  * - `cancelling`   what runs may end within a moment, the rest is called back. → `cancelled`
  * - `failed`, `completed`, `cancelled`, `expired` are final.
  *
- * At every commit its row tells what is to be done next, so that a step can be repeated after a crash.
+ * After every commit the batch's row says what to do next, so that a step can be repeated after a crash.
  */
 const BATCH_STATUSES = [
   'validating',

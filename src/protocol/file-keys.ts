@@ -1,13 +1,13 @@
 /**
- * Keys in the addresses of payloads and results. Such an address is asked without a token, so its key begins with
- * a MAC of the queue's id: the gateway rejects a made-up one without asking any queue. What follows are the parts
- * that the queue compares, random for each job and for each attempt (queue/attempts/tickets.ts).
+ * Keys in the addresses of payloads and results. Such an address is requested without a token, so its key begins with a
+ * MAC of the queue's id: the gateway rejects a made-up one without asking any queue. The rest of the key is compared by
+ * the queue, and random for each job and for each attempt (queue/attempts/tickets.ts).
  */
 
-/** Hex digits of the MAC: 128 bits of an HMAC-SHA256. */
+/** The number of hex digits of the MAC: 128 bits of an HMAC-SHA256. */
 export const FILE_KEY_MAC_DIGITS = 32;
 
-/** What every file key of a queue begins with. */
+/** Computes what every file key of a queue begins with. */
 export async function fileKeyMac(secret: string, queueId: string): Promise<string> {
   const bytes = (text: string) => new TextEncoder().encode(text);
   const algorithm = { name: 'HMAC', hash: 'SHA-256' };

@@ -5,19 +5,19 @@ import { LaunchRow, PoolScaling, ScalingSummary } from './scaling-schemas.ts';
 import { Waiting } from './waiting.ts';
 
 /**
- * What `/api/fleet` shows. fleet-view.ts has the types; only the gateway's OpenAPI document needs these at run time, so
- * index.ts leaves them out.
+ * Schemas of what `/api/fleet` shows. fleet-view.ts has the types; only the gateway's OpenAPI document needs the
+ * schemas at run time, so index.ts leaves them out.
  */
 
 const count = z.number().int().min(0);
-/** Epoch ms of the server's clock. */
+/** A time, epoch ms of the server's clock. */
 const time = z.number();
 const ms = z.number();
 const share = z.number().min(0).max(1);
 const text = z.string();
 
 export const FleetSummary = z.object({
-  /** `empty`: no worker has ever been heard of. */
+  /** The fleet's state; `empty`: no worker has ever been heard of. */
   verdict: z.enum(['serving', 'degraded', 'not_serving', 'empty']),
   /** One sentence: "3 of 4 pools fine; llama-8b: 12 jobs wait 40 s because its only worker loads, 62 %". */
   text,
@@ -32,14 +32,14 @@ export const FleetSummary = z.object({
 
 /** Who sees to a problem. */
 export const Acknowledgement = z.object({
-  /** Name of the token; null: none was asked for. */
+  /** The name of the token; null: none was required. */
   by: text.nullable(),
   at: time,
 });
 
 /** One problem that needs an operator, and its remedy. */
 export const Attention = z.object({
-  /** The same however long it lasts. */
+  /** The problem's id, the same however long the problem lasts. */
   id: text,
   code: z.enum([
     'no_ready_worker',
@@ -57,16 +57,16 @@ export const Attention = z.object({
     'objective_missed',
     'unknown_model',
   ]),
-  /** `info`: a caller's own mistake, which is shown and not posted. */
+  /** How urgent the problem is; `info` is a caller's own mistake, which is shown and not posted. */
   severity: z.enum(['error', 'warning', 'info']),
   config_id: text.nullable(),
   worker_id: text.nullable(),
   /** A sentence that names the cause. */
   text,
-  /** The next step. */
+  /** The operator's next step. */
   advice: text,
   since: time,
-  /** Null: nobody has said yet that it is seen to. */
+  /** Who has said that the problem is seen to; null: nobody. */
   acknowledged: Acknowledgement.nullable(),
 });
 
@@ -74,12 +74,15 @@ export const WorkerRow = z.object({
   worker_id: text,
   config_id: text.nullable(),
   /**
+   * The worker's state.
+   *
    * - `starting`, `loading`: not registered yet, by its heartbeats
-   * - `ready` (nothing runs), `running`
+   * - `ready`: connected, runs nothing
+   * - `running`: connected, runs jobs
    * - `paused`: connected, takes no jobs for now: its engine has a backlog
    * - `late`: one to three intervals without a heartbeat, and not connected
    * - `draining`: finishes what runs, and ends
-   * - `error`: says so itself
+   * - `error`: reports an error of its own
    * - `lost`: silent for more than three intervals
    * - `stopped`: said that it was stopping
    */
@@ -99,11 +102,11 @@ export const WorkerRow = z.object({
   phase: text.nullable(),
   phase_since: time.nullable(),
   progress: share.nullable(),
-  /** How long a start of this pool usually takes, created to healthy, by its own history. */
+  /** How long a start of this pool usually takes, from created to healthy, by the pool's own history. */
   expected_start_ms: ms.nullable(),
   start: StartTimes,
   models: z.array(text),
-  /** LoRA adapters; null: it loads none, or is not connected. */
+  /** The worker's LoRA adapters; null: it loads none, or is not connected. */
   adapters: AdapterState.nullable(),
   slots: count.nullable(),
   running: count.nullable(),
@@ -111,7 +114,7 @@ export const WorkerRow = z.object({
   engine_waiting: count.nullable(),
   kv_cache_usage: share.nullable(),
   tokens_per_second: z.number().nullable(),
-  /** The newest 60 minutes, a value each minute, oldest first. */
+  /** Tokens per second over the newest 60 minutes, a value each minute, oldest first. */
   tokens_history: z.array(z.number().nullable()),
   first_token_ms: ms.nullable(),
   gpus: z.array(GpuReading),
@@ -124,19 +127,21 @@ export const WorkerRow = z.object({
   worker_version: text.nullable(),
   host: text.nullable(),
   missed_renewals: count.nullable(),
-  /** Whether another engine has the GPU that its own shares; null: it shares none, or is gone. */
+  /**
+   * Whether another engine has the GPU that the worker's engine shares; null: it shares none, or the worker is gone.
+   */
   engine_asleep: z.boolean().nullable(),
-  /** What another engine prefills for its own; null: there is none, or it is gone. */
+  /** What another engine prefills for the worker's engine; null: there is none, or the worker is gone. */
   prefills: Prefills.nullable(),
   spool_bytes: count.nullable(),
   error: z.object({ message: text, advice: text.nullable(), at: time }).nullable(),
-  /** Of one that is lost: what it was doing, "was running 3 jobs". */
+  /** What a lost worker was doing: "was running 3 jobs". */
   was_doing: text.nullable(),
-  /** How its last connection ended. */
+  /** How the worker's last connection ended. */
   disconnected: z.object({ at: time, reason: text }).nullable(),
 });
 
-/** `n`: of how many. */
+/** Percentiles of `n` values. */
 const percentiles = z.object({ p50: ms, p95: ms, p99: ms, n: count }).nullable();
 /** What happened over a span of time. */
 const rates = z.object({
@@ -146,21 +151,23 @@ const rates = z.object({
   cancelled: count,
   expired: count,
   rejected: count,
-  /** Of `rejected`, those for want of a worker or a slot. */
+  /** The part of `rejected` that found no worker or slot. */
   turned_away: count,
   tokens_in: count,
   tokens_out: count,
-  /** Of `tokens_in`, those that the engine had computed before. */
+  /** The part of `tokens_in` that the engine had in its cache. */
   tokens_cached: count,
-  /** The same, as the queue supposed when it chose the workers. */
+  /** The part of `tokens_in` that the queue expected in the cache when it chose the workers. */
   tokens_predicted: count,
   wait_ms: percentiles,
   first_token_ms: percentiles,
 });
 
-/** How many did not meet an objective, of how many that ended; `burn`: how much faster than it allows, null: none ended. */
+/** How many of those that ended missed an objective; `burn`: how many times the allowed rate, null: none ended. */
 const missed = z.object({ missed: count, of: count, burn: z.number().min(0).nullable() });
-/** `share`: of all that end, those that shall meet it. Over the newest 5 minutes and the newest hour. */
+/**
+ * An objective, over the newest 5 minutes and the newest hour. `share`: the part of all that end that shall meet it.
+ */
 const objective = z.object({ share, short: missed, long: missed });
 
 export const PoolRow = z.object({
@@ -172,24 +179,24 @@ export const PoolRow = z.object({
   busy_slots: count,
   /** Jobs without a worker: those whose callers wait on a connection, and stored ones. */
   pending: z.object({ waiting: count, stored: count }),
-  /** The same by priority. */
+  /** Jobs without a worker, by priority. */
   by_priority: z.array(z.object({ priority: z.number().int(), pending: count })),
   oldest_wait_ms: ms.nullable(),
-  /** The same of callers that wait on a connection. */
+  /** The longest wait of a caller on a connection. */
   oldest_caller_wait_ms: ms.nullable(),
   /** What the pending jobs wait for, or null where none waits. */
   why_waiting: Waiting.nullable(),
-  /** Over the newest minute. */
+  /** The rates over the newest minute. */
   now: rates,
   hour: rates,
   day: rates,
   objectives: z.object({
-    /** Callers get their first token in time. */
+    /** Whether callers get their first token in time. */
     first_token: objective.extend({ within_ms: ms }),
-    /** Jobs of every kind neither fail nor expire, nor are turned away for want of a worker or slot. */
+    /** Whether jobs of every kind neither fail nor expire, nor are rejected for want of a worker or slot. */
     success: objective,
   }),
-  /** Null: the fleet's file does not name it. */
+  /** The pool's scaling; null: the fleet's file does not name the pool. */
   scaling: PoolScaling.nullable(),
 });
 
@@ -199,27 +206,27 @@ export const PoolRow = z.object({
  * null is unknown, never zero.
  */
 export const FleetView = z.object({
-  /** Grows with every change, within one life of the object (`epoch`). */
+  /** The view's version, which grows with every change within one life of the fleet object (`epoch`). */
   version: count,
-  /** Random, one for each start of the fleet object: versions of another are not comparable. */
+  /** The fleet object's random epoch, one for each start: versions of different epochs are not comparable. */
   epoch: text,
-  /** When this was made. */
+  /** When the view was made. */
   at: time,
   queue_id: text,
   summary: FleetSummary,
-  /** Worst first. */
+  /** The open problems, worst first. */
   attention: z.array(Attention),
   pools: z.array(PoolRow),
   workers: z.array(WorkerRow),
   /** Machines that the scheduler launched, newest first; empty where it launches none. */
   launches: z.array(LaunchRow),
-  /** Null: no fleet's file was applied. */
+  /** The scaling of all pools; null: no fleet's file was applied. */
   scaling: ScalingSummary.nullable(),
 });
 
 /**
- * What the server sends on `GET /api/fleet/live`, a WebSocket: at most one a second to a viewer. The first is `full`;
- * `changed` holds only rows that changed since `version - 1` of the viewer, each of them whole.
+ * The frames that the server sends on `GET /api/fleet/live`, a WebSocket: at most one a second to a viewer. The first
+ * is `full`; `changed` holds only rows that changed since `version - 1` of the viewer, each of them whole.
  */
 export const FleetFrame = z.discriminatedUnion('type', [
   z.object({ type: z.literal('full'), view: FleetView }),
@@ -237,12 +244,12 @@ export const FleetFrame = z.discriminatedUnion('type', [
   }),
 ]);
 
-/** Body of `GET /api/fleet/history`: columns of equal length. */
+/** The body of `GET /api/fleet/history`: columns of equal length. */
 export const FleetHistory = z.object({
-  /** Start of each step, epoch ms. */
+  /** The start of each step, epoch ms. */
   at: z.array(time),
   step_ms: ms,
-  /** By name, as in `HISTORY_SERIES`. */
+  /** The columns by their names, as in `HISTORY_SERIES`. */
   series: z.record(z.string(), z.array(z.number().nullable())),
   /** What happened in that time to machines and workers, oldest first: `started` is a worker that became ready. */
   marks: z.array(z.object({ at: time, kind: z.enum(['launched', 'started', 'ended', 'failed']), text })),

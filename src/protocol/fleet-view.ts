@@ -1,7 +1,9 @@
 import * as z from 'zod';
 import type * as schemas from './fleet-schemas.ts';
 
-/** What the dashboard, `worker-vllm top` and the routes of `/api/fleet` show of a fleet, as fleet-schemas.ts says. */
+/**
+ * The types of what the dashboard, `worker-vllm top` and the routes of `/api/fleet` show of a fleet (fleet-schemas.ts).
+ */
 
 export type FleetView = z.infer<typeof schemas.FleetView>;
 
@@ -18,7 +20,7 @@ export type WorkerRow = z.infer<typeof schemas.WorkerRow>;
 
 export type PoolRow = z.infer<typeof schemas.PoolRow>;
 
-/** What happened, in jobs and tokens. */
+/** How many jobs and tokens a span of time had. */
 export type PoolTotals = Omit<PoolRates, 'wait_ms' | 'first_token_ms'>;
 
 export type PoolRates = PoolRow['now'];
@@ -28,9 +30,10 @@ export type Percentiles = NonNullable<PoolRates['wait_ms']>;
 export type FleetFrame = z.infer<typeof schemas.FleetFrame>;
 
 /**
- * What a viewer sends: what it knows (left out: nothing), or that its page is hidden for now. Nothing is sent to it before
- * its first `watch`. The text `ping` is answered with `pong`: a viewer sends one every 10 s, and none before the last one
- * was answered. One of which nothing was heard for 30 s is sent nothing until it is heard again.
+ * The frames that a viewer sends: which version it knows (none if left out), or that its page is hidden for now. The
+ * server sends nothing before a viewer's first `watch`. It answers the text `ping` with `pong`: a viewer sends one
+ * every 10 s, and none before the last one was answered. A viewer from which nothing came for 30 s is sent nothing
+ * until it is heard again.
  */
 export const FleetViewerFrame = z.discriminatedUnion('type', [
   z.object({
@@ -44,22 +47,24 @@ export type FleetViewerFrame = z.infer<typeof FleetViewerFrame>;
 
 export type FleetHistory = z.infer<typeof schemas.FleetHistory>;
 
-/** How many came in each step: jobs, and their tokens. */
+/** The number of jobs that ended in each step, and of their tokens. */
 export const JOB_COUNTS = [
   'succeeded',
   'failed',
   'cancelled',
   'expired',
   'rejected',
-  /** Of `rejected`, those for want of a worker or a slot. */
+  /** The part of `rejected` that found no worker or slot. */
   'turned_away',
   'tokens_in',
   'tokens_out',
-  /** Of `tokens_in`, those that the engine had computed before. */
+  /** The part of `tokens_in` that the engine had in its cache. */
   'tokens_cached',
 ] as const;
 
-/** Of jobs that came, or got so far, in each step. `…_n`: how many the percentiles beside it are of. */
+/**
+ * The series of jobs that came, or got so far, in each step. `…_n`: how many values the percentiles beside it are of.
+ */
 const JOB_SERIES = [
   ...JOB_COUNTS,
   'wait_ms_p50',
@@ -70,7 +75,7 @@ const JOB_SERIES = [
   'first_token_ms_p95',
   'first_token_ms_p99',
   'first_token_ms_n',
-  /** Between two tokens of an answer, as the mean of each answer. */
+  /** The time between two tokens of an answer, as the mean of each answer. */
   'per_token_ms_p50',
   'per_token_ms_p95',
   'per_token_ms_p99',
@@ -82,23 +87,26 @@ const JOB_SERIES = [
 ] as const;
 
 const POOL_SERIES = [
-  /** At the end of a step, and the most in it. */
+  /** The jobs that wait at the end of a step, and the most in it. */
   'waiting',
   'waiting_most',
   'running',
   'slots',
-  /** Workers that take jobs; that take none for now; that are on their way; that end; in error, late or lost. */
+  /**
+   * The numbers of workers that take jobs; that take none for now; that are on their way; that end; and that are in
+   * error, late or lost.
+   */
   'ready_workers',
   'paused_workers',
   'starting_workers',
   'draining_workers',
   'failed_workers',
-  /** US dollars an hour, of machines that the scheduler launched. */
+  /** US dollars an hour of machines that the scheduler launched. */
   'price_per_hour',
   'submitted',
-  /** Of `tokens_in`, those that the queue supposed the chosen worker's engine had computed. */
+  /** The part of `tokens_in` that the queue expected in the cache of the chosen worker's engine. */
   'tokens_predicted',
-  /** Of requests by the engine, for want of KV cache. */
+  /** How often the engine preempted requests for want of KV cache. */
   'preemptions',
   ...JOB_SERIES,
 ] as const;
@@ -112,7 +120,7 @@ export const HISTORY_SERIES = {
     'engine_running',
     'engine_waiting',
     'kv_cache_usage',
-    /** Of all its GPUs: the mean, the sum, the highest, the sum. */
+    /** The worker's GPUs: the mean utilization, the sum of memory, the highest temperature, the sum of power. */
     'gpu_utilization',
     'gpu_memory_used_bytes',
     'gpu_temperature_celsius',

@@ -1,14 +1,14 @@
 /**
- * Between extended peers a text message is one frame, or a JSON array of several that were
- * said in one go: a message costs either side more than what it says.
+ * Between extended peers a text message is one frame, or a JSON array of several that were sent in one go: a message
+ * costs either side more than its contents.
  */
 
-/** A message that has so many characters takes no further frame. */
+/** A message takes no further frame once it has this many characters. */
 const MOST_CHARACTERS = 64 * 1024;
-/** Frames of one message. */
+/** The most frames in one message. */
 export const MOST_FRAMES = 256;
 
-/** The messages of some frames, in their order. @param frames as JSON */
+/** Packs frames into messages, in their order. @param frames as JSON */
 export function messagesOf(frames: readonly string[]): string[] {
   const messages: string[] = [];
   let together: string[] = [];

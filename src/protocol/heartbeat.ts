@@ -1,6 +1,9 @@
 import * as z from 'zod';
 
-/** `active` is what deployed workers say for `running`; `fatal` means the host itself is bad. */
+/**
+ * What a worker says of itself: `active` is the deployed workers' word for `running`; `fatal` means that the host
+ * itself is bad.
+ */
 const HEARTBEAT_STATUSES = [
   'starting',
   'running',
@@ -14,12 +17,12 @@ const HEARTBEAT_STATUSES = [
 
 const count = z.number().int().min(0);
 const bytes = z.number().int().min(0);
-/** From 0 to 1. */
+/** A share from 0 to 1. */
 const share = z.number().min(0).max(1);
-/** Epoch ms by the worker's clock; a later one is no time that a browser could show. */
+/** Epoch ms by the worker's clock; a later time is none that a browser could show. */
 const time = z.number().int().min(0).max(8.64e15);
 
-/** One GPU at one moment; what its driver does not tell is left out. */
+/** One GPU at one moment; what its driver does not report is left out. */
 export const GpuReading = z.object({
   name: z.string().max(256).optional(),
   memory_used_bytes: bytes.optional(),
@@ -30,31 +33,31 @@ export const GpuReading = z.object({
 });
 export type GpuReading = z.infer<typeof GpuReading>;
 
-/** When a container reached each step of its start; those it has not reached are left out. */
+/** When a container reached each step of its start; steps that it has not reached are left out. */
 export const StartTimes = z.object({
   /** The platform created the container (`CASOLA_CREATED_AT`), or its first process ran. */
   created_ms: time.optional(),
   /** The engine was started. */
   engine_started_ms: time.optional(),
-  /** Its weights were in memory. */
+  /** The engine's weights were in memory. */
   weights_loaded_ms: time.optional(),
-  /** It answered as healthy. */
+  /** The engine answered as healthy. */
   engine_healthy_ms: time.optional(),
-  /** The first job went to it. */
+  /** The worker gave the engine its first job. */
   first_job_ms: time.optional(),
 });
 export type StartTimes = z.infer<typeof StartTimes>;
 
-/** Requests with a long prompt, since the worker's start. */
+/** Requests with a long prompt since the worker's start, which another engine may prefill. */
 export const Prefills = z.object({
-  /** How many by how they went: `done`, or why they ran whole. */
+  /** The number of these requests by result: `done`, or why they ran whole. */
   results: z.record(z.string().max(32), count),
-  /** Of the prompts that were handed over. */
+  /** The tokens of the prompts that were handed over. */
   tokens: count,
 });
 export type Prefills = z.infer<typeof Prefills>;
 
-/** Body of `POST /api/heartbeats`. Fields after `error_message` are ours; a base API ignores them. */
+/** The body of `POST /api/heartbeats`. Fields after `error_message` are ours; a base API ignores them. */
 export const Heartbeat = z.object({
   instance_id: z.string().min(1).max(256),
   queue_id: z.string().min(1).max(256).optional(),
@@ -67,9 +70,9 @@ export const Heartbeat = z.object({
    * restarting.
    */
   phase: z.string().max(256).optional(),
-  /** When that phase began. */
+  /** When the engine's phase began. */
   phase_since_ms: time.optional(),
-  /** How much of that phase is done, where the engine tells. */
+  /** How much of the engine's phase is done, where the engine reports it. */
   progress: share.optional(),
   start: StartTimes.optional(),
   engine: z.string().max(64).optional(),
@@ -77,31 +80,31 @@ export const Heartbeat = z.object({
   worker_version: z.string().max(64).optional(),
   host: z.string().max(256).optional(),
   model: z.string().max(512).optional(),
-  /** Jobs running now. */
+  /** The number of jobs that run now. */
   running: count.optional(),
   capacity: count.optional(),
-  /** Requests that the engine runs, and that wait inside it. */
+  /** The requests that the engine runs, and those that wait inside it. */
   engine_running: count.optional(),
   engine_waiting: count.optional(),
   kv_cache_usage: share.optional(),
   /** Whether another engine has the GPU that this one shares; left out: it shares none. */
   engine_asleep: z.boolean().optional(),
-  /** What another engine prefills for its engine; left out: there is none. */
+  /** What another engine prefills for the worker's engine; left out: there is none. */
   prefills: Prefills.optional(),
   /** Requests that the engine put back to wait for want of KV cache, since its start. */
   preemptions: count.optional(),
-  /** Tokens generated a second since the last heartbeat. */
+  /** Tokens generated per second since the last heartbeat. */
   tokens_per_second: z.number().min(0).optional(),
-  /** Median time to the first token since the last heartbeat, ms; left out where there was none. */
+  /** The median time to the first token since the last heartbeat, ms; left out where there was none. */
   first_token_ms: z.number().min(0).optional(),
   gpus: z.array(GpuReading).max(64).optional(),
   /** Renewals of leases that got no answer in time, since the worker's start. */
   missed_renewals: count.optional(),
-  /** Results on disk that the queue has not acknowledged. */
+  /** The bytes of results on disk that the queue has not acknowledged. */
   spool_bytes: bytes.optional(),
   /** What to do about `error_message`, which ends with it. */
   advice: z.string().max(1024).optional(),
-  /** How the next state is to be expected from the last one's age. */
+  /** The interval of heartbeats: how old the last one may be before the worker counts as late. */
   interval_seconds: z.number().positive().optional(),
 });
 export type Heartbeat = z.infer<typeof Heartbeat>;

@@ -1,14 +1,14 @@
 import * as z from 'zod';
 import { JobView } from './jobs.ts';
 
-/** What the API tells of jobs beside their views. Times are ISO strings of the queue's clock. */
+/** What the API answers about jobs beside their views. Times are ISO strings of the queue's clock. */
 
 const time = z.iso.datetime();
 const count = z.number().int().min(0);
 
 const ShortError = z.object({ code: z.string(), message: z.string() });
 
-/** A job in a list: without payload and result, its error in short. */
+/** A job in a list: without payload and result, its error shortened. */
 export const ListedJob = JobView.omit({
   fence_token: true,
   trace_id: true,
@@ -22,7 +22,7 @@ export type ListedJob = z.infer<typeof ListedJob>;
 /** One step of a job's ledger. */
 const LedgerStep = z.object({
   at: time,
-  /** The steps there are: queue/events/event.ts. */
+  /** The name of the step; queue/events/event.ts lists them. */
   step: z.string(),
   attempt: count.describe('From 1; 0 before the first.'),
   fence_token: count,
@@ -31,6 +31,6 @@ const LedgerStep = z.object({
 });
 export type LedgerStep = z.infer<typeof LedgerStep>;
 
-/** A job's history. */
+/** A job's ledger. */
 export const LedgerView = z.object({ job_id: z.string(), steps: z.array(LedgerStep) });
 export type LedgerView = z.infer<typeof LedgerView>;

@@ -11,9 +11,10 @@ const JOB_TYPE = /^[\w.:/-]{1,128}$/;
 const JOB_ID = /^[\w.:-]{1,128}$/;
 
 /**
- * Kind of work. Any name that is no misspelling of these goes to the workers of its pool, which know whether they do it. Of this project's:
- * `chat_completion`, `llm_inference`, `engine_request` (any route of the engine, body and answer passed through whole),
- * `runpod` (what RunPod's worker takes, runpod.ts) and the tasks of the base protocol (base.ts).
+ * The kind of work. Any name that is no misspelling of a known one goes to the workers of its pool, which know whether
+ * they do it. This project's own kinds are `chat_completion`, `llm_inference`, `engine_request` (any route of the
+ * engine, body and answer passed through whole), `runpod` (what RunPod's worker takes, runpod.ts) and the tasks of the
+ * base protocol (base.ts).
  */
 const JobType = z
   .string()
@@ -25,7 +26,7 @@ const JobType = z
 
 const NAMED_TYPES = ['chat_completion', 'llm_inference', 'engine_request', 'runpod'];
 const KNOWN_TYPES: readonly string[] = [...NAMED_TYPES, ...Object.values(BASE_TASKS)];
-/** A misspelt type differs in so many letters at most. Types of others differ in more: fal/text-to-image in five. */
+/** The most letters in which a misspelt type differs. Types of others differ in more: fal/text-to-image in five. */
 const MISSPELT_LETTERS = 2;
 
 /** Returns the type that a misspelt one means, or null for a type that is known here or that others may know. */
@@ -37,10 +38,10 @@ function misspeltType(type: string): string | null {
  * States of a job, in the queue's one table.
  *
  * - `pending`   → `leased` (dispatch), `cancelled`, `expired` (deadline)
- * - `leased`    → `succeeded` (result), `failed` (final error, or attempts spent), `cancelled`, `expired`,
- *                 `pending` (release, retryable error with attempts left, lease lost)
- * - `succeeded`, `failed`, `cancelled`, `expired` are settled, and final but for one thing: a caller may ask for
- *                 what `failed` or `expired` to be tried again (RunPod's `retry`), → `pending`.
+ * - `leased`    → `succeeded` (result), `failed` (final error, or attempts spent), `cancelled`, `expired`, `pending`
+ *   (release, retryable error with attempts left, lease lost)
+ * - `succeeded`, `failed`, `cancelled`, `expired` are settled, and final but for one thing: a caller may request
+ *   another try of a job that `failed` or `expired` (RunPod's `retry`), → `pending`.
  */
 export const JOB_STATES = ['pending', 'leased', 'succeeded', 'failed', 'cancelled', 'expired'] as const;
 export type JobState = (typeof JOB_STATES)[number];
@@ -49,14 +50,14 @@ export function isJobState(text: string): text is JobState {
   return (JOB_STATES as readonly string[]).includes(text);
 }
 
-/** Whether a job in this state is over. */
+/** Returns whether a job in this state is over. */
 export function isSettled(state: JobState): boolean {
   return state !== 'pending' && state !== 'leased';
 }
 
-/** Body of `POST /api/jobs` (one, or an array of these). */
+/** The body of `POST /api/jobs` (one, or an array of these). */
 export const JobSubmission = z.object({
-  /** The caller's own id: the same id and payload answers the same job. */
+  /** The caller's own id: a second submission with the same id and payload returns the same job. */
   id: z
     .string()
     .regex(JOB_ID, 'must be 1 to 128 letters, digits or _ . : -')
@@ -64,63 +65,68 @@ export const JobSubmission = z.object({
     .optional(),
   job_type: JobType,
   payload: z.record(z.string(), z.unknown()),
-  /** Which workers may take it; left out, the payload's model or the only pool there is decides. */
+  /** The pool whose workers may take the job; left out, the payload's model or the only pool there is decides. */
   config_id: z.string().min(1).max(256).optional(),
-  /** Higher goes first. Left out: the default of its token, 0 for most. */
+  /** The job's priority: higher goes first. Left out: the default of the caller's token, 0 for most. */
   priority: z.number().int().min(-1000).max(1000).optional(),
   max_attempts: z.number().int().min(1).max(100).default(MAX_ATTEMPTS),
-  /** Counted from acceptance; a job not settled by then is `expired`. */
+  /** The time limit, counted from acceptance; a job not settled by then is `expired`. */
   deadline_seconds: z
     .number()
     .positive()
     .max(30 * 86_400)
     .optional(),
-  /** Its answer can be read while it is made, at `/api/jobs/{id}/stream`. Of an `engine_request` only. */
+  /** Whether the answer can be read while it is made, at `/api/jobs/{id}/stream`; for an `engine_request` only. */
   stream: z.boolean().optional(),
-  /** Where its settlement is posted, at a host that the queue allows. */
+  /** Where the queue posts the job's settlement, at a host that it allows. */
   webhook: z.string().max(2048).optional(),
 });
 export type JobSubmission = z.infer<typeof JobSubmission>;
 
-/** What `GET /api/jobs/{id}` answers. Times are ISO strings of the queue's clock. */
+/** The body of `GET /api/jobs/{id}`. Times are ISO strings of the queue's clock. */
 export const JobView = z.object({
   id: z.string(),
   job_type: z.string(),
   config_id: z.string(),
   state: z.enum(JOB_STATES),
   priority: z.number(),
-  /** Made so far, the one that runs or ended the job included; one that was given back uncharged does not count. */
+  /**
+   * The attempts so far, including the one that runs or ended the job; an attempt that was given back uncharged does
+   * not count.
+   */
   attempts: z.number(),
   max_attempts: z.number(),
   stream: z.boolean(),
   fence_token: z.number(),
   worker_id: z.string().nullable(),
-  /** 0..1 and text from the worker's last `job_progress`. */
+  /** The share done, 0..1, and the text from the worker's last `job_progress`. */
   progress: z.number().nullable(),
   status_message: z.string().nullable(),
   created_at: z.string(),
-  /** Not settled by then, it is `expired`. */
+  /** When the job becomes `expired` unless it is settled. */
   deadline_at: z.string().nullable(),
   leased_at: z.string().nullable(),
-  /** When the newest attempt reached the engine, and its first token came; null where its worker did not tell. */
+  /**
+   * When the newest attempt reached the engine, and when its first token came; null where its worker did not report it.
+   */
   started_at: z.string().nullable(),
   first_token_at: z.string().nullable(),
   settled_at: z.string().nullable(),
-  /** Whose job it is: the name of the token that submitted it, or its tenant. Null: no tokens were configured. */
+  /** The owner of the job: the name of the token that submitted it, or its tenant; null: no tokens were configured. */
   tenant: z.string().nullable(),
-  /** Of the trace that its submission belongs to; null: it was in none, or in one together with others. */
+  /** The trace that the job's submission belongs to; null: it was in none, or in one together with others. */
   trace_id: z.string().nullable(),
-  /** Tells what the job waits for, while it waits. */
+  /** What the job waits for, while it waits. */
   waiting: Waiting.optional(),
   result: z.unknown(),
-  /** True: the caller may not read the result, which is null here even if there is one. */
+  /** Whether the caller may not read the result, which is null here even if there is one. */
   withheld: z.boolean().optional(),
   error: Failure.nullable(),
   attempt_errors: z.array(AttemptError),
 });
 export type JobView = z.infer<typeof JobView>;
 
-/** The longest path of an engine's route, its query included. */
+/** The most characters in the path of an engine's route, its query included. */
 export const MAX_PATH_CHARACTERS = 2048;
 
 const CONTENT_TYPE = /^[\w.+-]+\/[\w.+-]+(?: *;[\x20-\x7e]*)?$/;
@@ -134,8 +140,8 @@ export const ContentType = z
   );
 
 /**
- * Payload of an `engine_request`. The body is text, or bytes where a frame carries it as such (packed-request.ts), so
- * it reaches the engine byte for byte: no number is rounded, no field dropped.
+ * The payload of an `engine_request`. The body is text, or bytes where a frame carries it as such (packed-request.ts),
+ * so it reaches the engine byte for byte: no number is rounded, no field dropped.
  */
 export const EngineRequest = z.object({
   method: z.enum(['GET', 'POST', 'DELETE']).default('POST'),
@@ -148,12 +154,12 @@ export const EngineRequest = z.object({
       'must be a plain path: visible ASCII characters, without "//", "." and ".." segments',
     ),
   body: z.union([z.string(), z.instanceof(Uint8Array)]).optional(),
-  /** A body that is no text. */
+  /** The request's body if it is no text. */
   body_base64: z.base64().optional(),
   content_type: ContentType.optional(),
-  /** Headers for the engine; those that are none of request-headers.ts are left out. */
+  /** Headers for the engine; the worker drops those that request-headers.ts does not list. */
   headers: z.record(z.string().max(64), z.string().max(4096)).optional(),
-  /** It asks for the rest of an answer. */
+  /** The prompt's length if the request asks for the rest of an answer. */
   continues: Continues.optional(),
 });
 export type EngineRequest = z.infer<typeof EngineRequest>;

@@ -2,14 +2,14 @@ import { joinBytes } from './join-bytes.ts';
 import { beginsObject, membersOf } from './json-text.ts';
 
 /**
- * Adds, replaces and takes out members of JSON in its text. Every other byte stays as it was: whoever parses and writes
- * again rounds numbers over 2^53, reorders keys that look like numbers, and writes other texts than the caller.
+ * Adds, replaces and removes members of JSON in its text. Every other byte stays as it was: parsing and writing again
+ * would round numbers over 2^53, reorder keys that look like numbers, and write other texts than the caller.
  */
 
 /** JSON in UTF-8, or as a text. */
 export type Json = string | Uint8Array;
 
-/** Gives the JSON of new values by the names of their members; undefined takes the member out. */
+/** The JSON of new values by the names of their members; undefined removes the member. */
 export type JsonEdits = Readonly<Record<string, Json | undefined>>;
 
 type Path = readonly [string, ...string[]];
@@ -20,8 +20,8 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder('utf-8', { fatal: false, ignoreBOM: true });
 
 /**
- * Changes members of an object. A member that is there keeps its place. Of one that occurs twice the last keeps its
- * place, since that counts for parsers; the earlier ones are taken out, for parsers that refuse such objects. New
+ * Changes members of an object. An existing member keeps its place. Of a member that occurs twice, the last stays in
+ * its place, since parsers use that one; the earlier ones are removed, for parsers that refuse such objects. New
  * members follow in their order.
  * @param json of an object, without a byte order mark
  * @returns a text for a text, and for bytes, also a Buffer, a plain Uint8Array, which `String` does not decode
@@ -92,7 +92,7 @@ function bytesIn(json: Json): Uint8Array {
   return typeof json === 'string' ? encoder.encode(json) : json;
 }
 
-/** Changes JSON outside of its strings. A pattern that matches strings would overflow on long ones. */
+/** Changes JSON outside of its strings. A single pattern that matched the strings would overflow on long ones. */
 export function outsideStrings(json: string, change: (text: string) => string): string {
   const pieces: string[] = [];
   for (let at = 0; ; ) {
@@ -108,7 +108,7 @@ function endOfString(json: string, start: number): number {
   for (let end = json.indexOf('"', start + 1); end >= 0; end = json.indexOf('"', end + 1)) {
     let before = end - 1;
     while (json[before] === '\\') before -= 1;
-    // An even number of backslashes escape each other.
+    // An even number of backslashes escape each other, and not the quote.
     if ((end - 1 - before) % 2 === 0) return end + 1;
   }
   return json.length;

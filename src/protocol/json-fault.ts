@@ -1,4 +1,4 @@
-/** Says why JSON is refused. */
+/** The reason why JSON is refused. */
 export class JsonFault extends Error {
   override name = 'JsonFault';
   readonly code: 'invalid_json' | 'invalid_utf8' | 'nested_too_deep' | 'too_many_values';

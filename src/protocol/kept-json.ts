@@ -4,9 +4,9 @@ import { eachMember, elementsOf, jsonFields } from './json-text.ts';
 import { utf8Text } from './utf8.ts';
 
 /**
- * Keeps the JSON that parsed values came from: whoever looks into them has the value, whoever writes them has the text.
- * A text that is written anew would be another one, with numbers over 2^53 rounded and keys such as "10" moved to the
- * front. A kept value is never changed; a copy of it is written as any other value.
+ * Keeps the JSON that parsed values came from, so that code can read the value and write the original text. Text that
+ * is written anew differs: numbers over 2^53 are rounded and keys such as "10" move to the front. A kept value is never
+ * changed; a copy of it is written as any other value.
  */
 
 const texts = new WeakMap<object, string>();
@@ -19,7 +19,7 @@ export function keepJson<T>(value: T, json: string): T {
 
 /**
  * Keeps the JSON of some members of an object, or of each object of an array.
- * @param value what `json` stands for
+ * @param value the parsed `json`
  */
 export function keepMembers(value: unknown, json: Uint8Array, names: readonly string[]): void {
   keeping(() => keepNamed(value, json, names));
@@ -36,8 +36,8 @@ function keepNamed(value: unknown, json: Uint8Array, names: readonly string[]): 
 }
 
 /**
- * Keeps the JSON of a value and of what is within it, down to so many levels.
- * @param value what `json` stands for
+ * Keeps the JSON of a value and of the values within it, down to so many levels.
+ * @param value the parsed `json`
  */
 export function keepTree(value: unknown, json: Uint8Array, levels: number): void {
   keeping(() => keepWithin(value, json, levels));
@@ -48,7 +48,7 @@ function keepWithin(value: unknown, json: Uint8Array, levels: number): void {
   texts.set(value, utf8Text(json));
   if (levels === 0) return;
   if (Array.isArray(value)) {
-    // Numbers keep nothing of their own, and there may be a million.
+    // Numbers keep no JSON, and an array may have a million.
     if (!value.some(isNested)) return;
     const elements = elementsOf(json, Number.POSITIVE_INFINITY);
     for (const [index, element] of elements.entries()) keepWithin(value[index], element, levels - 1);
@@ -61,7 +61,7 @@ function keepWithin(value: unknown, json: Uint8Array, levels: number): void {
   }
 }
 
-/** Lets `keep` fail on JSON that is nested deeper than the scan follows: it is not kept, and is written anew. */
+/** Runs `keep`, which may fail on JSON nested deeper than the scan follows: that JSON is written anew. */
 function keeping(keep: () => void): void {
   try {
     keep();
@@ -74,14 +74,16 @@ function isNested(value: unknown): value is object {
   return typeof value === 'object' && value !== null;
 }
 
-/** Stands where kept JSON goes. It is drawn once a process and never leaves it, so no caller can guess it. */
+/**
+ * The text that stands in for kept JSON. It is drawn once per process and never leaves it, so no caller can guess it.
+ */
 let mark: { text: string; place: RegExp } | null = null;
 
-/** Writes a value as `JSON.stringify` does, but for the JSON that was kept of it and of the values within. */
+/** Writes a value as `JSON.stringify` does, but uses the kept JSON of the value and of the values within it. */
 export function writeJson(value: unknown): string {
   const whole = keptText(value);
   if (whole !== undefined) return whole;
-  // Not as the module is loaded: Cloudflare has no random numbers then.
+  // The mark is not drawn while the module is loaded: Cloudflare has no random numbers then.
   mark ??= markOf(crypto.randomUUID());
   const { text, place } = mark;
   const kept: string[] = [];

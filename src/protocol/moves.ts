@@ -2,17 +2,17 @@ import * as z from 'zod';
 import { MOVING_IDS } from './limits.ts';
 
 /**
- * How far an answer has come that its caller was given.
+ * How far the part of an answer that its caller was given has come.
  *
- * - `running`
- * - `finished` the event with its finish has been passed on
- * - `counted`  and that with its usage
- * - `closed`   and the end mark
+ * - `running`  the text is not complete
+ * - `finished` the event with the finish reason has been passed on
+ * - `counted`  the event with the usage has been passed on too
+ * - `closed`   the end mark has been passed on too
  */
 export const STAGES = ['running', 'finished', 'counted', 'closed'] as const;
 export type Stage = (typeof STAGES)[number];
 
-/** The members that all events of one answer have in common: of a chat its id, time and model. */
+/** The members that all events of one answer have in common: in a chat its id, time and model. */
 export const AnswerIdentity = z.record(z.string(), z.union([z.string(), z.number()]));
 export type AnswerIdentity = z.infer<typeof AnswerIdentity>;
 
@@ -21,14 +21,14 @@ export const MovePlan = z.object({
   path: z.string(),
   /** The request without its prompt, and without what a continuation says anew. */
   rest: z.record(z.string(), z.unknown()),
-  /** Most tokens of the whole answer; null: as many as fit. */
+  /** The most tokens of the whole answer; null: as many as fit. */
   max_tokens: z.number().nullable(),
-  /** The name that its caller gave that number. */
+  /** The caller's name for the limit of tokens. */
   max_tokens_field: z.enum(['max_tokens', 'max_completion_tokens']),
   min_tokens: z.number(),
-  /** Its caller asked for the usage. */
+  /** Whether the caller asked for the usage. */
   includes_usage: z.boolean(),
-  /** Of a continuation: tokens of the prompt that its caller wrote. */
+  /** The number of tokens in the prompt that the caller wrote, if the request is itself a continuation. */
   first_prompt: z.number().optional(),
 });
 export type MovePlan = z.infer<typeof MovePlan>;
@@ -41,25 +41,27 @@ export type Moves = z.infer<typeof Moves>;
 export const Continues = z.object({ prompt_tokens: z.number().int().min(0) });
 export type Continues = z.infer<typeof Continues>;
 
-/** What has been generated of an answer in one piece that a stored job asks for: another attempt goes on from it. */
+/** What an attempt has generated of a stored job's answer in one piece; the next attempt continues from it. */
 export const PartialAnswer = z.object({
-  /** Tokens of the prompt that its caller wrote. */
+  /** The number of tokens in the prompt that the caller wrote. */
   prompt_tokens: z.number().int().min(0),
-  /** Of the prompt, then of what has been generated. */
+  /** The token ids of the prompt, then those of what has been generated. */
   ids: z.array(z.number().int().min(0)).max(MOVING_IDS),
-  /** Of the message, in a chat. */
+  /** The role of the message, in a chat. */
   role: z.string().max(64),
   text: z.string(),
-  /** Of the same message: what its parser told of it as reasoning. */
+  /** What the engine's parser reported of the message as reasoning. */
   reasoning: z.string().default(''),
-  /** Of a chat that asks for them, as its engine tells them, one for each token generated; null: of any other. */
+  /**
+   * The log probabilities as the engine reports them, one for each token generated, if a chat asks for them; else null.
+   */
   logprobs: z.array(z.unknown()).max(MOVING_IDS).nullable(),
 });
 export type PartialAnswer = z.infer<typeof PartialAnswer>;
 
-/** What has come of it since the last part: ids, text and log probabilities are those that follow. */
+/** What has been generated since the last part: its ids, text and log probabilities. */
 export const AnswerPart = PartialAnswer.extend({
-  /** How many ids there are before; 0: this is the first part. */
+  /** The number of ids before this part; 0 in the first part. */
   after: z.number().int().min(0),
 });
 export type AnswerPart = z.infer<typeof AnswerPart>;

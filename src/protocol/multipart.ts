@@ -1,36 +1,36 @@
 import { joinBytes } from './join-bytes.ts';
 import { percentDecoded } from './text.ts';
 
-/** `multipart/form-data` (RFC 7578), read as it comes: only what cannot be told apart yet is kept of it. */
+/** Parses `multipart/form-data` (RFC 7578) as it comes, and keeps only bytes that cannot be classified yet. */
 
-/** What a part is, by its headers. */
+/** What a part's headers say of it. */
 export interface FormPart {
   name: string;
-  /** Null: a field that is no file. */
+  /** The name of the file; null: the part is a field that is no file. */
   filename: string | null;
 }
 
-/** Takes the parts of a form, in order. */
+/** Receives the parts of a form, in order. */
 export interface FormParts {
-  /** @param part null: its headers do not name it */
+  /** Starts a part. @param part null: its headers do not name it */
   begin(part: FormPart | null): void;
-  /** Some of its content, a view of what was pushed. */
+  /** Takes some of the part's content, a view of what was pushed. */
   content(bytes: Uint8Array): void;
   end(): void;
 }
 
-/** The body is no such form. The message tells its sender why. */
+/** Thrown for a body that is no such form. The message tells its sender why. */
 export class FormError extends Error {
   override name = 'FormError';
 }
 
-/** Most that the headers of one part have. */
+/** The most bytes in the headers of one part. */
 const PART_HEADER_BYTES = 8192;
 
 const [TAB, LINE_FEED, CARRIAGE_RETURN, BLANK, DASH] = [0x09, 0x0a, 0x0d, 0x20, 0x2d];
 const HEADERS_END = new TextEncoder().encode('\r\n\r\n');
 
-/** The boundary that a content type names; null: it is no multipart form. */
+/** Returns the boundary that a content type names, or null if it is no multipart form. */
 export function boundaryOf(contentType: string | null | undefined): string | null {
   const [, quoted, plain] =
     /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"]{1,200})"|([^\s;"]{1,200}))/i.exec(
@@ -39,7 +39,9 @@ export function boundaryOf(contentType: string | null | undefined): string | nul
   return quoted ?? plain ?? null;
 }
 
-/** The fields of a whole form that are no files, the newest of each name: their values, as views of the body. */
+/**
+ * Returns the fields of a whole form that are no files, the newest of each name: their values, as views of the body.
+ */
 export function formFields(body: Uint8Array, boundary: string): Map<string, Uint8Array> {
   const fields = new Map<string, Uint8Array>();
   let name: string | null = null;
@@ -57,18 +59,19 @@ export function formFields(body: Uint8Array, boundary: string): Map<string, Uint
   try {
     form.push(body);
   } catch (error) {
-    // What is malformed ends the scan: the engine says what is wrong with it.
+    // A malformed part ends the scan: the engine says what is wrong with it.
     if (!(error instanceof FormError)) throw error;
   }
   return fields;
 }
 
 /**
- * States:
+ * States of the parser.
+ *
  * - `start`     before the first byte, where a form may begin with its first delimiter. → `preamble`, `headers`, `over`
  * - `preamble`  before the first delimiter. → `headers`, `over`
- * - `headers`   of a part. → `content`
- * - `content`   of a part. → `headers`, `over`
+ * - `headers`   in the headers of a part. → `content`
+ * - `content`   in the content of a part. → `headers`, `over`
  * - `over`      after the last delimiter: what follows is ignored. Final.
  */
 type State = 'start' | 'preamble' | 'headers' | 'content' | 'over';
@@ -78,17 +81,17 @@ export class FormParser {
   readonly #parts: FormParts;
   readonly #read: (headers: string) => FormPart | null;
   #state: State = 'start';
-  /** Bytes that cannot be told apart yet, as few as possible. */
+  /** The bytes that cannot be classified yet, as few as possible. */
   #rest: Uint8Array = new Uint8Array();
 
-  /** @param read what the headers of a part say */
+  /** @param read interprets the headers of a part */
   constructor(boundary: string, parts: FormParts, read: (headers: string) => FormPart | null = partOf) {
     this.#delimiter = new TextEncoder().encode(`\r\n--${boundary}`);
     this.#parts = parts;
     this.#read = read;
   }
 
-  /** @throws FormError, and what its parts throw */
+  /** Parses the next piece. @throws FormError, and what its parts throw */
   push(piece: Uint8Array): void {
     let rest = this.#rest.byteLength === 0 ? piece : joinBytes([this.#rest, piece]);
     while (true) {
@@ -97,11 +100,11 @@ export class FormParser {
       rest = rest.subarray(taken);
       if (taken === 0 && this.#state === before) break;
     }
-    // A copy: the caller uses its buffer again.
+    // The rest is copied: the caller uses its buffer again.
     this.#rest = rest.slice();
   }
 
-  /** @throws FormError where the form is not whole */
+  /** Checks that the form is complete. @throws FormError where it is not */
   end(): void {
     if (this.#state === 'over') return;
     throw new FormError(
@@ -111,7 +114,7 @@ export class FormParser {
     );
   }
 
-  /** Goes on within the state or to the next. @returns how many bytes are dealt with */
+  /** Continues within the state or to the next. @returns how many bytes are dealt with */
   #step(rest: Uint8Array): number {
     switch (this.#state) {
       case 'start':
@@ -134,7 +137,7 @@ export class FormParser {
     return Math.max(0, after);
   }
 
-  /** Everything up to the next delimiter; what could be the beginning of one is left. */
+  /** Handles everything up to the next delimiter, and leaves what could be the beginning of one. */
   #content(rest: Uint8Array): number {
     const state = this.#state;
     const { byteLength } = this.#delimiter;
@@ -151,8 +154,9 @@ export class FormParser {
   }
 
   /**
-   * Blanks and a line end follow a delimiter, or two dashes the last one; a longer word that begins like it is none.
-   * @returns where what follows it begins; 0: that cannot be told yet; -1: it is no delimiter
+   * Reads what follows a delimiter: blanks and a line end, or two dashes after the last one. A longer word that begins
+   * like a delimiter is none.
+   * @returns where the bytes after the delimiter begin; 0: that cannot be told yet; -1: it is no delimiter
    */
   #afterDelimiter(bytes: Uint8Array, from: number): number {
     let at = from;
@@ -161,7 +165,7 @@ export class FormParser {
     const isLast = at === from && bytes[at] === DASH && bytes[at + 1] === DASH;
     if (!isLast && (bytes[at] !== CARRIAGE_RETURN || bytes[at + 1] !== LINE_FEED)) return -1;
     this.#state = isLast ? 'over' : 'headers';
-    // The line end stays: a part without any header ends its headers with it.
+    // The line end is left over: a part without any header ends its headers with it.
     return isLast ? at + 2 : at;
   }
 
@@ -177,7 +181,7 @@ export class FormParser {
   }
 }
 
-/** @param headers of one part; null: they do not name it */
+/** Reads the headers of one part. @returns null where they do not name it */
 function partOf(headers: string): FormPart | null {
   const [, disposition = ''] = /^content-disposition:\s*form-data\s*(;[^\r\n]*)/im.exec(headers) ?? [];
   const name = parameterOf(disposition, 'name');
@@ -234,17 +238,17 @@ function parametersIn(disposition: string): Record<string, string> {
 function parameterOf(disposition: string, parameter: 'name' | 'filename'): string | null {
   const pattern = new RegExp(`;\\s*${parameter}=(?:"((?:[^"\\\\]|\\\\.)*)"|([^\\s;"]+))`, 'i');
   const [, quoted, plain] = pattern.exec(disposition) ?? [];
-  // Browsers write %22 for a quote and leave backslashes alone, others escape with backslashes.
+  // Browsers write %22 for a quote and leave backslashes alone; other programs escape with backslashes.
   return quoted?.replace(/\\(["\\])/g, '$1').replaceAll('%22', '"') ?? plain ?? null;
 }
 
-/** `filename*=UTF-8''na%C3%AFve.jsonl` (RFC 5987). */
+/** Reads `filename*=UTF-8''na%C3%AFve.jsonl` (RFC 5987). */
 function extendedOf(disposition: string): string | null {
   const [, value] = /;\s*filename\*=(?:[^';\s]*'[^']*')?([^\s;]*)/i.exec(disposition) ?? [];
   return value === undefined ? null : percentDecoded(value);
 }
 
-/** @param wanted begins with a carriage return, which the runtime finds quickly @returns -1: it is not there */
+/** Finds bytes. @param wanted begins with a carriage return, which the runtime finds quickly @returns -1: not found */
 function findBytes(bytes: Uint8Array, wanted: Uint8Array, from = 0, to = bytes.byteLength): number {
   for (let at = bytes.indexOf(CARRIAGE_RETURN, from); at >= 0 && at < to; ) {
     if (startsWith(bytes, wanted, at)) return at;

@@ -1,11 +1,11 @@
 import type * as z from 'zod';
 
-/** Left out, or null as some senders write it. */
+/** Puts a value in place of a field that is left out, or null as some senders write it. */
 export function otherwise<T>(schema: z.ZodType<T>, value: T) {
   return schema.nullish().transform((given) => given ?? value);
 }
 
-/** The same without a value in its place. */
+/** Treats a field that is null as one that is left out. */
 export function maybe<T>(schema: z.ZodType<T>) {
   return schema
     .nullish()

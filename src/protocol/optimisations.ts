@@ -1,15 +1,15 @@
 /**
- * What is done only to save processor time. A measurement sets one to false in a copy of the checkout and holds it
- * against the checkout as it is (`npm run bench:optimisations`, figures in docs/performance.md); a test may set it for
- * itself. Nothing that an operator sets, and nothing but time depends on it. Each can be seen on Node: what only the
- * Cloudflare host saves has no switch.
+ * What is done only to save processor time. A measurement sets one to false in a copy of the checkout and compares it
+ * with the checkout as it is (`npm run bench:optimisations`, figures in docs/performance.md); a test may set one for
+ * itself. Operators set none of these, and nothing but time depends on them. Each can be measured on Node: what only
+ * the Cloudflare host saves has no switch.
  */
 export const OPTIMISATIONS = {
   /** Frames that one event causes go in one message. */
   gatherFrames: true,
-  /** The worker masks no message where no proxy can see it, so none is copied. */
+  /** The worker masks no message where no proxy can see it, so it copies none. */
   skipMasks: true,
-  /** While many streams run, events of one wait a little for one another. */
+  /** While many streams run, events of a stream wait a little for one another. */
   joinPieces: true,
   /** An answer that is whole when it opens is no stream. */
   wholeAnswers: true,

@@ -1,7 +1,7 @@
 /**
  * An `engine_request` as bytes, its body as it came from the caller: a zero byte, the length of the JSON (u32,
  * big-endian), the JSON without `body`, then the body. JSON never begins with a zero byte, so both forms of a payload
- * can be told apart. Frames that carry one have the same shape.
+ * can be told apart. Frames that carry such a request have the same shape.
  */
 
 const MARK = 0;
@@ -10,7 +10,7 @@ const PREFIX_BYTES = 5;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** @param head JSON text of an object */
+/** Packs a request. @param head JSON text of an object */
 export function pack(head: string, body: Uint8Array): Uint8Array<ArrayBuffer> {
   const json = encoder.encode(head);
   const packed = new Uint8Array(PREFIX_BYTES + json.byteLength + body.byteLength);
@@ -21,7 +21,7 @@ export function pack(head: string, body: Uint8Array): Uint8Array<ArrayBuffer> {
   return packed;
 }
 
-/** The JSON and the body, which is a view; null: the bytes are not packed, or cut short. */
+/** Returns the JSON and the body, which is a view, or null if the bytes are not packed, or cut short. */
 export function unpack(bytes: Uint8Array): { head: string; body: Uint8Array } | null {
   if (bytes[0] !== MARK || bytes.byteLength < PREFIX_BYTES) return null;
   const length = new DataView(bytes.buffer, bytes.byteOffset).getUint32(1);
@@ -30,7 +30,7 @@ export function unpack(bytes: Uint8Array): { head: string; body: Uint8Array } | 
   return { head: decoder.decode(bytes.subarray(PREFIX_BYTES, end)), body: bytes.subarray(end) };
 }
 
-/** A payload in either form as JSON text; null where it is packed and its body is no UTF-8. */
+/** Returns a payload in either form as JSON text, or null where it is packed and its body is no UTF-8. */
 export function payloadText(bytes: Uint8Array): string | null {
   const request = unpack(bytes);
   if (request === null) return decoder.decode(bytes);

@@ -6,14 +6,16 @@ import { keepTree } from './kept-json.ts';
 import { JSON_DEPTH } from './limits.ts';
 import { schemaWords } from './schema-words.ts';
 
-/** Shorter texts are parsed in no time, however deep they are nested. */
+/**
+ * The longest text that is parsed without a check of its nesting: however deep it is nested, parsing it takes no time.
+ */
 const SHORT_CHARACTERS = 64 * 1024;
 const encoder = new TextEncoder();
 
-/** What became of a text that should have been a frame or a body. */
+/** The result of parsing a text that should be a frame or a body. */
 export type Parsed<T> =
   | { ok: true; value: T }
-  /** `unknownType` is set when it was a JSON object whose `type` we do not know: ignored, logged once. */
+  /** `unknownType` is set for a JSON object whose `type` we do not know: it is ignored, and logged once. */
   | { ok: false; message: string; unknownType?: string };
 
 /** Parses JSON text against a schema; the message names the first thing that is wrong and where. */
@@ -23,7 +25,7 @@ export function parseJson<T>(schema: z.ZodType<T>, text: string): Parsed<T> {
 }
 
 /**
- * The frames of one message (frame-messages.ts), each as `parseJson` parses it.
+ * Parses the frames of one message (frame-messages.ts), each as `parseJson` does.
  * @param kept a member of frames that keeps its JSON (kept-json.ts)
  */
 export function parseFrames<T>(schema: z.ZodType<T>, text: string, kept?: string): Parsed<T>[] {
@@ -36,7 +38,7 @@ export function parseFrames<T>(schema: z.ZodType<T>, text: string, kept?: string
 }
 
 /**
- * How many levels within a kept member keep their JSON: they reach the members of an input in RunPod's form, and the
+ * The levels within a kept member that keep their JSON: they reach the members of an input in RunPod's form, and the
  * body of an engine's answer.
  */
 const KEPT_LEVELS = 2;
@@ -51,7 +53,7 @@ function keepIn(frames: unknown[], text: string, name: string): void {
       if (member) keepTree((frames[index] as Record<string, unknown>)[name], member, KEPT_LEVELS);
     }
   } catch (error) {
-    // The member is nested deeper than the scan follows, and is written anew.
+    // A member that is nested deeper than the scan follows is written anew.
     if (!(error instanceof JsonFault)) throw error;
   }
 }
@@ -69,14 +71,14 @@ function readJson(text: string): Parsed<unknown> {
   }
 }
 
-/** The same for a value that is already parsed. */
+/** Checks a parsed value against a schema; the message names the first thing that is wrong and where. */
 export function parseValue<T>(schema: z.ZodType<T>, data: unknown): Parsed<T> {
   const parsed = schema.safeParse(data, { error: schemaWords });
   if (parsed.success) return { ok: true, value: parsed.data };
   const issue = parsed.error.issues[0];
   if (issue?.code === 'invalid_union' && issue.path.join('.') === 'type') {
     const named = (data as { type?: unknown }).type;
-    // An object may bring a `toString` that is no function.
+    // The `type` of a frame may be an object with a `toString` that is no function.
     const type = typeof named === 'string' ? named : `${JSON.stringify(named)}`;
     return { ok: false, message: `unknown frame type "${type}"`, unknownType: type };
   }

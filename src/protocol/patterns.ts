@@ -1,6 +1,6 @@
 /**
- * Whether a name fits a pattern, in which `*` stands for any run of characters, also for none: `runpod-*`.
- * Ids of queues and workers are allowed by such patterns.
+ * Returns whether a name fits a pattern, in which `*` stands for any run of characters, also for none: `runpod-*`. Such
+ * patterns say which ids of queues and workers are allowed.
  */
 export function matchesPattern(pattern: string, name: string): boolean {
   const [first = '', ...rest] = pattern.split('*');

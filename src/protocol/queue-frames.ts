@@ -4,86 +4,94 @@ import { TraceContext } from './trace-context.ts';
 import { JobRef } from './worker-frames.ts';
 
 /**
- * Frames a queue sends to a worker. `job`, `job_revoked`, `job_result_ref` and `error` are the base
- * protocol; the rest, and the extra fields of `job`, appear only after the worker offered `protocol`.
+ * Frames that a queue sends to a worker. `job`, `job_revoked`, `job_result_ref` and `error` are the base protocol; the
+ * other frames, and the extra fields of `job`, appear only after the worker offered `protocol`.
  */
 
 const jobId = z.string().min(1);
 
-/** Answer to `register` when the worker offered `protocol`. */
+/** Answers `register` when the worker offered `protocol`. */
 export const Registered = z.object({
   type: z.literal('registered'),
   protocol: z.number().int(),
   session_id: z.string(),
-  /** Where to dial the answer socket, relative to the control socket's URL. */
+  /** The address of the answer socket, relative to the control socket's URL. */
   answers_url: z.string(),
   lease_seconds: z.number().positive(),
   renew_after_seconds: z.number().positive(),
-  /** How often to ping on the control socket; left out: limits.PING_SECONDS. */
+  /** The period of pings on the control socket; left out: limits.PING_SECONDS. */
   ping_seconds: z.number().positive().optional(),
-  /** Jobs from `register.jobs` the worker still owns. */
+  /** The jobs from `register.jobs` that the worker still owns. */
   resumed: z.array(z.string()).default([]),
-  /** Jobs it no longer owns: abort them and send nothing more of them. */
+  /** The jobs that the worker no longer owns: it aborts them and sends nothing more of them. */
   revoked: z.array(z.object({ job_id: z.string(), reason: z.string() })).default([]),
 });
 export type Registered = z.infer<typeof Registered>;
 
-/** Which trace a job belongs to. */
+/** The trace that a job belongs to, and the place of this attempt in it. */
 export const JobTrace = TraceContext.partial().extend({
-  /** From its submission to this frame. */
+  /** The time from the job's submission to this frame. */
   queued_ms: z.number().min(0).optional(),
-  /** Attempts that may follow this one. */
+  /** The number of attempts that may follow this one. */
   attempts_left: z.number().int().min(0).optional(),
   /** The fence token of the attempt before. */
   previous_fence: z.number().int().min(0).optional(),
 });
 export type JobTrace = z.infer<typeof JobTrace>;
 
-/** Push of one job. Everything from `job_type` on is an extension, absent from a base queue. */
+/** Gives the worker one job. Everything from `job_type` on is an extension, absent from a base queue. */
 export const Job = z.object({
   type: z.literal('job'),
   job_id: jobId,
   mode: z.enum(['transient', 'persisted']).default('transient'),
   config_id: z.string().optional(),
-  /** Null or a list is a caller's mistake the worker answers with `job_error`, so the type stays open. */
+  /**
+   * The payload as the caller sent it. The type stays open: null or a list is a caller's mistake, which the worker
+   * answers with `job_error`.
+   */
   payload: z.unknown(),
   fence_token: z.number().int().min(0).default(0),
   payload_url: z.string().optional(),
   result_upload_url: z.string().optional(),
   job_type: z.string().optional(),
-  /** 1 for the first attempt that may be charged. */
+  /** The number of the attempt; 1 for the first that may be charged. */
   attempt: z.number().int().min(1).optional(),
-  /** Time left, never a date: clocks are not compared across machines. */
+  /** The time left, never a date: clocks are not compared across machines. */
   deadline_ms: z.number().optional(),
   lease_seconds: z.number().positive().optional(),
   trace: JobTrace.optional(),
   /**
-   * Set where a caller waits: the answer's bytes go to the relay under this number. In the mode `persisted`
-   * they are a copy for those who watch the job, and the result is settled as for any stored job.
+   * The number under which the answer's bytes go to the relay, set where a caller waits. In the mode `persisted` they
+   * are a copy for those who watch the job, and the result is settled as for any stored job.
    */
   stream_id: z.number().int().min(0).max(0xffff_ffff).optional(),
   /**
-   * Whom its tokens are counted for, in the queue's own words. It comes back with the settlement: the job of a
-   * caller that waits is in the queue's memory alone, and a queue that has restarted knows no more of it.
+   * Whom the job's tokens are counted for, in the queue's own words. It comes back with the settlement: the job of a
+   * waiting caller is in the queue's memory alone, and a queue that has restarted knows no more of it.
    */
   account: z.string().max(4096).optional(),
-  /** What an earlier attempt has generated of the answer of a stored job. */
+  /** What an earlier attempt has generated of a stored job's answer. */
   partial: PartialAnswer.optional(),
-  /** In the queue, higher first; 0 where it is left out. The engine is told it, where the request names none itself. */
+  /**
+   * The job's priority in the queue, higher first; 0 where it is left out. The engine gets it, where the request names
+   * none itself.
+   */
   priority: z.number().int().min(-1000).max(1000).optional(),
 });
 export type Job = z.infer<typeof Job>;
 
 const REVOKE_REASONS = ['cancelled', 'caller_gone', 'lease_lost', 'superseded', 'deadline'] as const;
 
-/** No longer yours: abort the engine request, settle nothing. A base queue may give any reason. */
+/**
+ * Takes a job from the worker, which aborts the engine request and settles nothing. A base queue may give any reason.
+ */
 const JobRevoked = z.object({ type: z.literal('job_revoked'), job_id: jobId, reason: z.string() });
 export type RevokeReason = (typeof REVOKE_REASONS)[number];
 
-/** Base acknowledgement of the worker's frame of the same name. */
+/** Acknowledges the worker's frame of the same name, in the base protocol. */
 const JobResultRefAck = z.object({ type: z.literal('job_result_ref'), job_id: jobId });
 
-/** The last frame was not understood. */
+/** Says that the last frame was not understood. */
 const ErrorFrame = z.object({ type: z.literal('error'), message: z.string() });
 
 const ACK_OUTCOMES = ['accepted', 'stale', 'unknown'] as const;
@@ -98,14 +106,17 @@ export const Ack = z.object({
 });
 export type Ack = z.infer<typeof Ack>;
 
-/** Extension `renew`: answer to the worker's `renew`. */
+/** Extension `renewed`: answers the worker's `renew`. */
 export const Renewed = z.object({
   type: z.literal('renewed'),
-  /** From the moment the worker sent `renew`. */
+  /** The length of the renewed leases, from the moment the worker sent `renew`. */
   lease_seconds: z.number().positive(),
-  /** Of the attempts that it asked about. */
+  /** The attempts in `renew` whose leases the worker has lost. */
   lost: z.array(JobRef).default([]),
-  /** Those of whose answers all parts are to be told again: the queue lacks what came before the last. */
+  /**
+   * The attempts whose answers the worker has to send again from their first part: the queue lacks what came before the
+   * last part.
+   */
   again: z.array(JobRef).optional(),
 });
 export type Renewed = z.infer<typeof Renewed>;
@@ -122,8 +133,8 @@ export const QueueFrame = z.discriminatedUnion('type', [
 export type QueueFrame = z.infer<typeof QueueFrame>;
 
 /**
- * Liveness on both sockets of an extended peer: exact texts, because the queue answers them
- * without waking its object (`setWebSocketAutoResponse` compares the whole string).
+ * Pings on both sockets of an extended peer: exact texts, because the queue answers them without waking its object
+ * (`setWebSocketAutoResponse` compares the whole string).
  */
 export const PING_TEXT = '{"type":"ping"}';
 export const PONG_TEXT = '{"type":"pong"}';

@@ -1,8 +1,8 @@
 import { MOST_TRACESTATE_CHARACTERS } from './trace-context.ts';
 
 /**
- * Headers of a caller that reach the engine, and no others: not what belongs to a connection (hop-by-hop), to the
- * gateway (`authorization`, `cookie`, `host`) or to the way a body is written (`content-length`, `accept-encoding`).
+ * The only headers of a caller that reach the engine. Others belong to a connection (hop-by-hop), to the gateway
+ * (`authorization`, `cookie`, `host`) or to the way a body is written (`content-length`, `accept-encoding`).
  * `content-type` travels beside them, as `content_type`.
  */
 const REQUEST_HEADERS: ReadonlySet<string> = new Set([
@@ -19,17 +19,20 @@ const REQUEST_HEADERS: ReadonlySet<string> = new Set([
   'x-vllm-priority',
 ]);
 
-/** Longer values are no header of these. */
+/** The longest value of a header that reaches the engine, except `tracestate`. */
 const MOST_CHARACTERS = 4096;
 
 const VALUE = /^[\x20-\x7e]*$/;
 
-/** Whether a header of a caller may be sent to an engine, by its name in any case. */
+/** Returns whether a header of a caller may be sent to an engine. @param name in any case */
 export function isRequestHeader(name: string): boolean {
   return REQUEST_HEADERS.has(name.toLowerCase());
 }
 
-/** Those of a caller's headers that its engine gets, with lower-case names; values beyond visible ASCII are left out. */
+/**
+ * Returns those of a caller's headers that the engine gets, with lower-case names; values beyond visible ASCII are left
+ * out.
+ */
 export function requestHeaders(headers: Iterable<[string, string]>): Record<string, string> {
   const passed = [...headers].filter(
     ([name, value]) => isRequestHeader(name) && value.length <= mostCharacters(name) && VALUE.test(value),
@@ -41,13 +44,13 @@ function mostCharacters(name: string): number {
   return name.toLowerCase() === 'tracestate' ? MOST_TRACESTATE_CHARACTERS : MOST_CHARACTERS;
 }
 
-/** Visible ASCII: what a header, a log line and an engine take as it is. */
+/** Matches visible ASCII, which a header, a log line and an engine take as it is. */
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/;
 
-/** Connectors between engines (vLLM's MoRIIO) read out of an id which addresses to connect to. */
+/** Matches ids out of which connectors between engines (vLLM's MoRIIO) would read the addresses to connect to. */
 const ADDRESSES = /___(?:prefill|decode)_addr_/;
 
-/** Whether an id that a caller chose may go to an engine; any other is replaced. */
+/** Returns whether an id that a caller chose may go to an engine; any other is replaced. */
 export function isRequestId(text: string | undefined): text is string {
   return text !== undefined && REQUEST_ID.test(text) && !ADDRESSES.test(text);
 }

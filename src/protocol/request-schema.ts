@@ -10,40 +10,43 @@ const text = z.string();
  * what was said.
  */
 export const RequestRecord = z.object({
-  /** Of its job, which is what `X-Job-Id` said. */
+  /** The id of the request's job, as in `X-Job-Id`. */
   id: text,
-  /** What its caller calls it (`X-Request-Id`); null: as the job. */
+  /** The caller's name for the request (`X-Request-Id`); null: the job's id. */
   request_id: text.nullable(),
   kind: z.enum(REQUEST_KINDS),
-  /** Epoch ms of the queue's clock: when it came, and when it ended. */
+  /** When the request came and when it ended, epoch ms of the queue's clock. */
   submitted_at: z.number(),
   ended_at: z.number(),
-  /** Empty: no pool serves its model. */
+  /** The request's pool; empty: no pool serves its model. */
   config_id: text,
-  /** As the engine calls it, or as was asked for. Empty: neither is known. */
+  /** The engine's name for the model, or the requested one; empty: neither is known. */
   model: text,
   /** The route of a live request, the type of a stored job. */
   route: text,
   tenant: text.nullable(),
   token_name: text.nullable(),
-  /** The worker that had it last; null: none had it. */
+  /** The worker that had the request last; null: none had it. */
   worker_id: text.nullable(),
-  /** Made in all. */
+  /** The number of attempts made. */
   attempts: count,
   outcome: z.enum(REQUEST_OUTCOMES),
   error_code: text.nullable(),
-  /** The beginning of its message. */
+  /** The beginning of the error's message. */
   error: text.nullable(),
-  /** Null: not told. */
+  /** Tokens of the prompt; null, as in the next two: not reported. */
   tokens_in: count.nullable(),
   tokens_out: count.nullable(),
   cached_tokens: count.nullable(),
-  /** From submission to its last slot; of one that got none, to its end. */
+  /** The time from submission to the last slot; for a request that got none, to its end. */
   wait_ms: ms,
-  /** From submission to the first token; null: its answer was not streamed, or there was none. */
+  /** The time from submission to the first token; null: the answer was not streamed, or there was none. */
   first_token_ms: ms.nullable(),
   total_ms: ms,
   is_slow: z.boolean(),
-  /** How many requests it stands for: 1, or more where a busy queue kept only some of those that went well. */
+  /**
+   * The number of requests that the record stands for: 1, or more where a busy queue kept only some of those that went
+   * well.
+   */
   stands_for: count,
 });

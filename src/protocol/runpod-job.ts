@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { fieldsOf } from './fields.ts';
 import type { JobView } from './jobs.ts';
 
-/** States of a job at RunPod. */
+/** The states of a job at RunPod. */
 export const RunpodStatus = z.enum([
   'IN_QUEUE',
   'IN_PROGRESS',
@@ -17,12 +17,12 @@ export type RunpodStatus = z.infer<typeof RunpodStatus>;
 export const RunpodJob = z.object({
   id: z.string(),
   status: RunpodStatus,
-  /** From the submission until a worker got it. */
+  /** The time from the submission until a worker got the job. */
   delayTime: z.number().min(0).optional(),
-  /** From then until its end. */
+  /** The time from when a worker got the job until its end. */
   executionTime: z.number().min(0).optional(),
   workerId: z.string().optional(),
-  /** Attempts that failed before the newest. */
+  /** The number of failed attempts before the newest. */
   retries: z.number().int().min(0).optional(),
   output: z.unknown().optional(),
   error: z.string().optional(),
@@ -42,12 +42,12 @@ export function runpodStatus({ state, error }: JobView): RunpodStatus {
     case 'expired':
       return 'TIMED_OUT';
     case 'failed':
-      // Its executionTimeout has passed.
+      // A job with this code has passed its executionTimeout.
       return error?.code === 'deadline' ? 'TIMED_OUT' : 'FAILED';
   }
 }
 
-/** @param output all that the job yielded; null: it is left out */
+/** Shows a job in RunPod's form. @param output all that the job yielded; null: it is left out */
 export function runpodJob(job: JobView, output: unknown[] | null): RunpodJob {
   const status = runpodStatus(job);
   const shown: RunpodJob = { id: job.id, status };
@@ -66,7 +66,7 @@ function between(from: string, to: string): number {
   return Math.max(0, Date.parse(to) - Date.parse(from));
 }
 
-/** What a job yielded, out of its result. */
+/** Returns what a job yielded, as its result has it. */
 export function runpodOutput(result: unknown): unknown[] {
   const { output } = fieldsOf(result);
   return Array.isArray(output) ? output : [];

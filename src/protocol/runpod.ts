@@ -16,14 +16,14 @@ const milliseconds = (least: number) => {
 
 /** RunPod's limits of a job, in milliseconds as there. */
 const RunpodPolicy = z.object({
-  /** Of one attempt, from when the worker has it. */
+  /** The time limit of one attempt, from when the worker has it. */
   executionTimeout: milliseconds(5000).nullish(),
-  /** From the submission to the end, waiting included. */
+  /** The time from the submission to the end, waiting included. */
   ttl: milliseconds(10_000).nullish(),
   lowPriority: z.boolean('expected true or false').nullish(),
 });
 
-/** Payload of a `runpod` job: what RunPod hands to a handler. Which inputs there are: worker/run/runpod-input.ts. */
+/** The payload of a `runpod` job: what RunPod hands to a handler. worker/run/runpod-input.ts lists the inputs. */
 export const RunpodPayload = z.looseObject({
   input: z.record(z.string(), z.unknown(), 'expected an object'),
   /** The model for a body that names none. */
@@ -33,7 +33,7 @@ export const RunpodPayload = z.looseObject({
 export type RunpodPayload = z.infer<typeof RunpodPayload>;
 export type RunpodInput = RunpodPayload['input'];
 
-/** Result of a `runpod` job. */
+/** The result of a `runpod` job. */
 export interface RunpodResult {
   [field: string]: unknown;
   status: 'success';
@@ -43,7 +43,7 @@ export interface RunpodResult {
   output: unknown[];
 }
 
-/** Whether an input asks for its outputs as they come. */
+/** Returns whether an input asks for its outputs as they come. */
 export function runpodStreams(input: RunpodInput): boolean {
   const { openai_route, openai_input, route, body, stream } = input;
   if (openai_input) return asksForStream(openai_input);

@@ -1,7 +1,7 @@
 import type * as z from 'zod';
 import type * as schemas from './scaling-schemas.ts';
 
-/** What the view of a fleet shows of machines that the scheduler launches, as scaling-schemas.ts says. */
+/** The types of what the view of a fleet shows of machines that the scheduler launches (scaling-schemas.ts). */
 
 export type LaunchState = Launch['state'];
 
@@ -10,13 +10,13 @@ export type FailureCause = NonNullable<Launch['cause']>;
 /** Why a launch failed, as scheduler, page and command line say it. */
 const FAILURES: Record<FailureCause, string> = {
   no_capacity: 'the provider has no such machine free',
-  /** Also where there is no money. */
+  /** The provider refuses a launch also where there is no money. */
   rejected: 'the provider refused the launch',
   vanished: 'the provider does not list the machine',
   start_deadline: 'it was not ready within its start deadline',
-  /** By itself; `exit_code` says whose fault it was. */
+  /** The worker ended by itself; `exit_code` says whose fault it was. */
   exited: 'its worker ended',
-  /** It was ready before. */
+  /** The worker was ready before. */
   lost: 'its worker was lost',
 };
 
@@ -62,7 +62,7 @@ function errorOfLog(line: string): string | null {
   }
 }
 
-/** Its machine is gone: it costs nothing any more, and nothing changes its state. */
+/** Returns whether the machine of a launch is gone: it costs nothing any more, and nothing changes the state. */
 export function isFinal({ state }: Pick<Launch, 'state'>): boolean {
   return state === 'gone' || state === 'failed';
 }

@@ -2,7 +2,7 @@ import type * as z from 'zod';
 import { closestName } from './spelling.ts';
 
 /**
- * Tells the author of a value what a schema finds wrong with it: `expected a whole number, not 0.5`. Callers hand it to
+ * Says what a schema finds wrong with a value, for its author: `expected a whole number, not 0.5`. Callers hand it to
  * `safeParse(value, { error: schemaWords })` wherever somebody may read the message. Messages that a schema itself
  * defines stay.
  */
@@ -54,7 +54,7 @@ export function shown(value: unknown): string {
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
 
-/** `; did you mean NAME?`, or nothing where no name is near. */
+/** Writes `; did you mean NAME?`, or nothing where no name is near. */
 export function didYouMean(name: string, known: Iterable<string>): string {
   const closest = closestName(name, known);
   return closest === null ? '' : `; did you mean ${closest}?`;

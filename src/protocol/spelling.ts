@@ -1,6 +1,6 @@
 /**
- * The known name that an unknown one was probably meant for; null: none is near.
- * A third of its letters may be off, three at most.
+ * Returns the known name that an unknown one was probably meant for, or null if none is near. A third of its letters
+ * may be off, three at most.
  * @param atMost how many may be off in any case
  */
 export function closestName(name: string, known: Iterable<string>, atMost = 3): string | null {
@@ -14,7 +14,7 @@ export function closestName(name: string, known: Iterable<string>, atMost = 3): 
   return closest?.name ?? null;
 }
 
-/** Letters to add, drop or change (Levenshtein). */
+/** Counts the letters to add, drop or change (Levenshtein). */
 export function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, at) => at);
   for (let i = 1; i <= a.length; i++) {

@@ -1,10 +1,10 @@
 import * as z from 'zod';
 
-/** What workers of both protocols post besides heartbeats: log lines and snapshots. The base's forms. */
+/** What workers of both protocols post besides heartbeats: log lines and snapshots, in the base's forms. */
 
-/** Longest message of a line that is kept, UTF-16 units; what our workers send is no longer. */
+/** The longest stored message of a line, UTF-16 units; what our workers send is no longer. */
 const MESSAGE_CHARACTERS = 4200;
-/** Items in one batch: the base sends 1,000 lines at most, and ours 60 snapshots. */
+/** The most items in one batch: the base sends 1,000 lines at most, and our workers 60 snapshots. */
 const BATCH_ITEMS = 1000;
 
 const instanceId = z.string().min(1).max(256);
@@ -13,10 +13,10 @@ const id = z.string().max(256).nullish();
 const seconds = z.number().min(0).max(1e11);
 
 export const LogLine = z.object({
-  /** Epoch, s. */
+  /** When the line was written, epoch seconds. */
   timestamp: seconds,
   level: z.enum(['info', 'warning', 'error']),
-  /** `worker`, `vllm` (the engine, whichever it is); newer workers of the base also `diagnostics`. */
+  /** `worker` or `vllm` (the engine, whichever it is); newer workers of the base also send `diagnostics`. */
   source: z.string().min(1).max(64),
   message: z.string().transform((text) => text.slice(0, MESSAGE_CHARACTERS)),
   job_id: id,
@@ -24,7 +24,7 @@ export const LogLine = z.object({
 });
 export type LogLine = z.infer<typeof LogLine>;
 
-/** Body of `POST /api/logs`. */
+/** The body of `POST /api/logs`. */
 export const LogBatch = z.object({
   instance_id: instanceId,
   queue_id: queueId,
@@ -34,9 +34,9 @@ export type LogBatch = z.infer<typeof LogBatch>;
 
 const figure = z.number().nullish();
 
-/** Figures of worker, engine and first GPU at one moment; what is not known is left out. */
+/** Figures of worker, engine and first GPU at one moment; unknown figures are left out. */
 export const MetricSample = z.object({
-  /** Epoch, s. */
+  /** When the figures were read, epoch seconds. */
   timestamp: seconds,
   worker_uptime_s: figure,
   gpu_memory_used_mb: figure,
@@ -49,7 +49,7 @@ export const MetricSample = z.object({
 });
 export type MetricSample = z.infer<typeof MetricSample>;
 
-/** Body of `POST /api/metrics`. */
+/** The body of `POST /api/metrics`. */
 export const MetricBatch = z.object({
   instance_id: instanceId,
   queue_id: queueId,

@@ -1,16 +1,22 @@
 const encoder = new TextEncoder();
 
-/** Bytes of a text in UTF-8. */
+/** Counts the bytes of a text in UTF-8. */
 export function utf8Bytes(text: string): number {
   return encoder.encode(text).byteLength;
 }
 
-/** Whether a text takes at most so many bytes in UTF-8: one to three a UTF-16 unit, so few need to be measured. */
+/**
+ * Returns whether a text takes at most so many bytes in UTF-8. A UTF-16 unit takes one to three, so few texts need to
+ * be measured.
+ */
 export function fitsUtf8(text: string, bytes: number): boolean {
   return text.length * 3 <= bytes || (text.length <= bytes && utf8Bytes(text) <= bytes);
 }
 
-/** Whether an answer with these headers (names in lower case) is a stream of server-sent events that can be read as it is. */
+/**
+ * Returns whether an answer with these headers (names in lower case) is a stream of server-sent events without content
+ * encoding.
+ */
 export function isEventStream(headers: Readonly<Record<string, string>>): boolean {
   const type = headers['content-type']?.toLowerCase() ?? '';
   return isPlainBody(headers) && type.startsWith('text/event-stream');
@@ -36,24 +42,24 @@ export function withFullStop(text: string): string {
   return /[.!?…]$/.test(trimmed) ? trimmed : `${trimmed}.`;
 }
 
-/** Most names in one message. */
+/** The most names in one message. */
 const MOST_NAMES = 10;
-/** Most characters of one name in a message. */
+/** The most characters of one name in a message. */
 const MOST_CHARACTERS = 100;
 
-/** Names in a message, each once: "a, b, c … and 32 more". */
+/** Lists names for a message, each once: "a, b, c … and 32 more". */
 export function listNames(names: Iterable<string>): string {
   const all = [...new Set(names)];
   const listed = all.slice(0, MOST_NAMES).map(shortName).join(', ');
   return all.length > MOST_NAMES ? `${listed} … and ${all.length - MOST_NAMES} more` : listed;
 }
 
-/** A name from outside, no longer than a message should be. */
+/** Shortens a name from outside for a message. */
 export function shortName(name: string): string {
   return name.length > MOST_CHARACTERS ? `${name.slice(0, MOST_CHARACTERS)}…` : name;
 }
 
-/** @throws where it is no base64 */
+/** Decodes base64. @throws where the text is no base64 */
 export function bytesOfBase64(base64: string): Uint8Array<ArrayBuffer> {
   const text = atob(base64);
   const bytes = new Uint8Array(text.length);
@@ -61,7 +67,7 @@ export function bytesOfBase64(base64: string): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** JSON that fits into an HTTP header, which holds no character above 255. */
+/** Writes JSON that fits into an HTTP header, which holds no character above 255. */
 export function asciiJson(value: unknown): string {
   return JSON.stringify(value).replace(/[\u007f-\uffff]/g, escaped);
 }
@@ -70,7 +76,7 @@ function escaped(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
 }
 
-/** Characters that steer a terminal or turn its text around, and halves of characters. */
+/** Matches characters that steer a terminal or turn its text around, and halves of characters. */
 const STEERING = /[\p{Cc}\p{Cs}\u200e\u200f\u2028-\u202e\u2066-\u2069]/u;
 const ALL_STEERING = new RegExp(STEERING, 'gu');
 

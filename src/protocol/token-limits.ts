@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-/** More is no limit. */
+/** The largest limit; a larger number would be no limit. */
 const MOST = 1_000_000_000_000;
 
 const amount = z.number().int().min(1).max(MOST).optional();
@@ -12,28 +12,31 @@ const Budgets = z.strictObject({
   /** Tokens of prompts and answers since midnight, and since the first of the month, in UTC. */
   tokens_per_day: amount,
   tokens_per_month: amount,
-  /** US dollars of what they held of workers whose price is known, in the same times. */
+  /** US dollars for the slots that requests held at workers whose price is known, in the same times. */
   dollars_per_day: money,
   dollars_per_month: money,
 });
 export type Budgets = z.infer<typeof Budgets>;
 
 const RateLimits = z.strictObject({
-  /** Requests that are let in within any minute. */
+  /** Requests that are admitted within any minute. */
   requests_per_minute: amount,
   /** Tokens of prompts and answers within any minute. */
   tokens_per_minute: amount,
   ...Budgets.shape,
-  /** Requests and stored jobs at a time, from when they are let in until they end. */
+  /** Requests and stored jobs at a time, from when they are admitted until they end. */
   running: amount,
 });
 export type RateLimits = z.infer<typeof RateLimits>;
 
 /** What one token may use. Each queue counts by itself. */
 export const Limits = RateLimits.extend({
-  /** Of its tenant: this token is let in while all tokens of the tenant together have used less. */
+  /** The budgets of the tenant: this token is admitted while all tokens of the tenant together have used less. */
   tenant: Budgets.optional(),
-  /** The same by model, by names or patterns (`qwen-*`); the limits of every pattern that fits hold beside those of all. */
+  /**
+   * The limits by model, by names or patterns (`qwen-*`); the limits of every pattern that fits hold beside those of
+   * all models.
+   */
   models: z
     .record(z.string().min(1).max(256), RateLimits)
     .refine((models) => Object.keys(models).length <= 20, 'at most 20 patterns')
@@ -41,7 +44,7 @@ export const Limits = RateLimits.extend({
 }).strict();
 export type Limits = z.infer<typeof Limits>;
 
-/** As they are told: a later version may know more. */
+/** The limits in an answer, which a later version of the queue may extend. */
 export const LimitsTold = z.object({
   ...RateLimits.shape,
   tenant: z.object(Budgets.shape).optional(),
@@ -51,29 +54,29 @@ export const LimitsTold = z.object({
 const Used = z.object({ used: z.number(), limit: z.number().nullable() });
 
 /**
- * How a token stands to its limits, as `GET /api/limits` lists it: all of its requests, those for a pattern of models, or
- * those of all tokens of its tenant.
+ * How far a token has used its limits, as `GET /api/limits` lists it: those of all its requests, of requests for a
+ * pattern of models, or of all tokens of its tenant.
  */
 export const LimitView = z.object({
   token_name: z.string(),
-  /** Null: what the token itself has used; else what all tokens of this tenant have. */
+  /** The tenant whose tokens are counted together; null: the token alone is counted. */
   tenant: z.string().nullable(),
-  /** Null: all of them. */
+  /** The pattern of models; null: all models. */
   models: z.string().nullable(),
   requests_per_minute: Used,
-  /** Counted within the last minute, and reserved by what runs. */
+  /** Tokens counted within the last minute, and those reserved by what runs. */
   tokens_per_minute: Used,
-  /** Since midnight and since the first of the month in UTC, and reserved by what runs. */
+  /** Tokens since midnight and since the first of the month in UTC, and those reserved by what runs. */
   tokens_per_day: Used,
   tokens_per_month: Used,
-  /** Since then; what runs is counted when its attempt ends. */
+  /** US dollars since midnight and since the first of the month in UTC; what runs is counted when its attempt ends. */
   dollars_per_day: Used,
   dollars_per_month: Used,
   running: Used,
-  /** Requests and stored jobs that wait for it. */
+  /** Requests and stored jobs that wait because of the limit. */
   held: z.number(),
 });
 export type LimitView = z.infer<typeof LimitView>;
 
-/** Answer of `GET /api/limits`. */
+/** The answer of `GET /api/limits`. */
 export const LimitList = z.object({ limits: z.array(LimitView) });

@@ -1,7 +1,10 @@
 import type { Limits, RateLimits } from './token-limits.ts';
 import type { TokenView } from './token-view.ts';
 
-/** Not beside their schema: the page imports this, and its content security policy forbids what zod compiles. */
+/**
+ * The names of a token's limits. They do not stand beside their schema: the page imports them, and its content security
+ * policy forbids what zod compiles.
+ */
 export const RATE_LIMITS = [
   'requests_per_minute',
   'tokens_per_minute',
@@ -14,7 +17,7 @@ export const RATE_LIMITS = [
 
 type Terms = Pick<TokenView, 'limits' | 'weight' | 'default_priority' | 'highest_priority'>;
 
-/** What a token may use, as people are shown it: `60 requests/min, qwen-*: 8 at a time, weight 2`; `none`. */
+/** Says what a token may use: `60 requests/min, qwen-*: 8 at a time, weight 2`; `none`. */
 export function termsText({ limits, weight, default_priority, highest_priority }: Terms): string {
   const texts = [
     limits && limitsText(limits),

@@ -5,36 +5,36 @@ import { LimitsTold } from './token-limits.ts';
 export const TokenView = z.object({
   name: z.string(),
   scopes: z.array(z.enum(['submit', 'worker', 'launcher', 'read', 'admin'])),
-  /** Whose jobs it submits and sees. */
+  /** The tenant whose jobs the token submits and sees. */
   tenant: z.string(),
-  /** The only workers that may use it, a pattern; null: any. */
+  /** A pattern of the ids of the only workers that may use the token; null: any. */
   worker_id: z.string().nullable(),
-  /** Null: 0, of `admin` any. */
+  /** The highest priority that the token may give; null: 0, with the scope `admin` any. */
   highest_priority: z.number().nullable(),
-  /** Of what names none; null: 0. */
+  /** The priority of jobs that name none; null: 0. */
   default_priority: z.number().nullable(),
-  /** Its part among the others; null: 1. */
+  /** The token's weight in the fair share; null: 1. */
   weight: z.number().nullable(),
-  /** Patterns of models that it may ask for; null: all. */
+  /** Patterns of the models that the token may request; null: all. */
   models: z.array(z.string()).nullable(),
-  /** Patterns of paths; null: all of its scopes. */
+  /** Patterns of the paths that the token may request; null: all of its scopes. */
   routes: z.array(z.string()).nullable(),
-  /** What it may use; null: whatever there is. */
+  /** The token's limits; null: none. */
   limits: LimitsTold.nullable(),
-  /** Null: unknown. */
+  /** When the token was made; null: unknown. */
   created_at: z.string().nullable(),
-  /** Null: it does not expire. */
+  /** When the token expires; null: it does not. */
   expires_at: z.string().nullable(),
-  /** To a minute; null: never, as far as is known. */
+  /** When the token was last used, to a minute; null: never, as far as is known. */
   last_used_at: z.string().nullable(),
-  /** `file`: it stands in the token file or in QUEUE_TOKENS; `api`: it was made with `POST /api/tokens`. */
+  /** `file`: the token stands in the token file or in QUEUE_TOKENS; `api`: it was made with `POST /api/tokens`. */
   source: z.enum(['file', 'api']),
 });
 export type TokenView = z.infer<typeof TokenView>;
 
-/** Answer of `GET /api/tokens`. */
+/** The answer of `GET /api/tokens`. */
 export const TokenList = z.object({ tokens: z.array(TokenView) });
 
-/** Answer where a token was made: the one time that it is shown. */
+/** The answer where a token was made: the one time that its value is shown. */
 export const NewToken = TokenView.extend({ token: z.string() });
 export type NewToken = z.infer<typeof NewToken>;

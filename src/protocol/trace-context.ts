@@ -1,19 +1,19 @@
 import * as z from 'zod';
 
-/** W3C Trace Context (https://www.w3.org/TR/trace-context/): which trace a request belongs to. */
+/** W3C Trace Context (https://www.w3.org/TR/trace-context/), which says what trace a request belongs to. */
 
-/** A longer `tracestate` is dropped: 512 characters are what everybody has to pass on. */
+/** The longest `tracestate` that is passed on: everybody has to pass on 512 characters. */
 export const MOST_TRACESTATE_CHARACTERS = 512;
 
-/** Later versions may say more behind the same four fields. */
+/** Matches a `traceparent`; later versions may say more behind the same four fields. */
 const TRACEPARENT = /^(?!ff)([\da-f]{2})-(?!0{32})([\da-f]{32})-(?!0{16})([\da-f]{16})-([\da-f]{2})(?:-.*)?$/;
 
-/** What a job keeps of the headers that came with its submission. */
+/** The trace headers of a submission that a job keeps. */
 export const TraceContext = z.object({
-  /** In the form of version 00. */
+  /** A `traceparent` in the form of version 00. */
   traceparent: z.string().max(55),
   tracestate: z.string().max(MOST_TRACESTATE_CHARACTERS).optional(),
-  /** It was submitted with others: its trace is one of its own, linked to this. */
+  /** Whether the job was submitted with others: its trace is one of its own, linked to this. */
   is_link: z.boolean().optional(),
 });
 export type TraceContext = z.infer<typeof TraceContext>;
@@ -28,7 +28,7 @@ export interface TraceParent {
   flags: number;
 }
 
-/** Null: it is malformed, and the trace begins anew. */
+/** Reads a `traceparent`, or returns null if it is malformed, so that the trace begins anew. */
 export function parseTraceparent(text: string): TraceParent | null {
   const [, version, traceId, spanId, flags] = TRACEPARENT.exec(text) ?? [];
   if (traceId === undefined || (version === '00' && text.length > 55)) return null;
@@ -39,7 +39,7 @@ export function writeTraceparent({ traceId, spanId, flags }: TraceParent): strin
   return `00-${traceId}-${spanId}-${flags.toString(16).padStart(2, '0')}`;
 }
 
-/** What a request's headers say; undefined: nothing that can be understood. */
+/** Reads the trace from a request's headers; undefined if they have none that is understood. */
 export function traceContextOf(headers: { get(name: string): string | null }): TraceContext | undefined {
   const given = headers.get('traceparent');
   const parent = given === null ? null : parseTraceparent(given);

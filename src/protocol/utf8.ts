@@ -1,13 +1,13 @@
 import { JsonFault } from './json-fault.ts';
 
 /**
- * JSON between programs is UTF-8 (RFC 8259, section 8.1). A decoder that is not strict puts U+FFFD in the place of
- * other bytes, and the engine answers a prompt that nobody wrote.
+ * Refuses bytes that are not UTF-8, in which JSON between programs is written (RFC 8259, section 8.1). A decoder that
+ * is not strict puts U+FFFD in their place, and the engine answers a prompt that nobody wrote.
  */
 
 const strict = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** Removes the byte order mark that files of some programs begin with: no engine is sent one. */
+/** Removes the byte order mark with which files of some programs begin: engines get none. */
 export function withoutMark(bytes: Uint8Array): Uint8Array {
   return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
 }
@@ -41,7 +41,10 @@ export function utf8Problem(bytes: Uint8Array): string | null {
   return `The body is no UTF-8: the byte 0x${byte} at offset ${at} begins no character. Send it in UTF-8, as JSON has to be (RFC 8259).`;
 }
 
-/** JSON begins with two ASCII characters, or is one of them alone, so zero bytes among the first four tell. */
+/**
+ * Names another encoding of JSON. JSON begins with two ASCII characters, or is one of them alone, so zero bytes among
+ * the first four tell.
+ */
 function otherEncoding(bytes: Uint8Array): string | null {
   const [a, b, c, d] = bytes;
   if (a === 0xff && b === 0xfe) return c === 0 && d === 0 ? 'UTF-32' : 'UTF-16';
@@ -69,7 +72,7 @@ export function firstBadByte(bytes: Uint8Array): number | null {
 function sequenceAt(bytes: Uint8Array, at: number): number {
   const first = bytes[at] as number;
   const length = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
-  // These bounds exclude overlong forms, halves of surrogates and characters beyond U+10FFFF.
+  // The bounds of the second byte exclude overlong forms, halves of surrogates and characters beyond U+10FFFF.
   const least = first === 0xe0 ? 0xa0 : first === 0xf0 ? 0x90 : 0x80;
   const most = first === 0xed ? 0x9f : first === 0xf4 ? 0x8f : 0xbf;
   const second = bytes[at + 1] ?? 0;

@@ -2,12 +2,12 @@ import * as z from 'zod';
 import { withFullStop } from './text.ts';
 
 /**
- * These codes say what a job, a line of a batch or the jobs of a pool wait for.
+ * What a job, a line of a batch or the jobs of a pool wait for.
  *
- * - `retry`: its last attempt failed, and it is tried again later
- * - `limit`: its token has reached a limit or a budget
- * - `queue_full`: the queue takes no more of it at the moment
- * - `deadline`: no worker can meet its deadline at its present load
+ * - `retry`: the last attempt failed, and the job is tried again later
+ * - `limit`: the job's token has reached a limit or a budget
+ * - `queue_full`: the queue takes no more lines of the batch at the moment
+ * - `deadline`: no worker can meet the job's deadline at its present load
  * - `busy`: all slots of the pool are busy
  * - `batch_room`: batch work leaves the last slots free for requests
  * - `turn`: a slot is free, and it is given out in a moment
@@ -20,7 +20,7 @@ import { withFullStop } from './text.ts';
  * - `held_back`: the scheduler launches no worker: paused, out of budget, failed starts, a max of 0
  * - `no_launcher`: a machine is ordered, and no launcher is there that makes one
  * - `no_worker`: the pool has no worker, and nothing starts one
- * - `unserved_model`: no worker of the pool serves its model
+ * - `unserved_model`: no worker of the pool serves the job's model
  */
 const WAITING_CODES = [
   ...(['retry', 'limit', 'queue_full', 'deadline', 'busy', 'batch_room', 'turn'] as const),
@@ -28,19 +28,19 @@ const WAITING_CODES = [
   ...(['no_launcher', 'no_worker', 'unserved_model'] as const),
 ];
 
-/** Says what something waits for, until when, and what can be done. */
+/** What something waits for, until when, and what can be done. */
 export const Waiting = z.object({
   code: z.enum(WAITING_CODES),
   /** A clause such as "all 4 slots are busy: 3.1/s come, 2.0/s end". */
   for: z.string(),
-  /** ISO time at which the wait ends, or is expected to, or null where nobody knows. */
+  /** The ISO time at which the wait ends, or is expected to, or null where nobody knows. */
   until: z.string().nullable(),
   /** A sentence that says what to do, or null where nothing has to be done. */
   advice: z.string().nullable(),
 });
 export type Waiting = z.infer<typeof Waiting>;
 
-/** @param until epoch ms */
+/** Makes a `Waiting`. @param until epoch ms */
 export function waitsFor(
   code: Waiting['code'],
   clause: string,

@@ -3,9 +3,9 @@ import { AdapterState } from './adapters.ts';
 import { AnswerPart, PartialAnswer } from './moves.ts';
 
 /**
- * Frames a worker sends to the queue. The first eight types are the deployed base protocol;
- * fields marked "extension" and the types after them are sent only to a queue that answered `registered`.
- * docs/protocol.md explains the conversation.
+ * Frames that a worker sends to the queue. The first eight types are the deployed base protocol; fields marked
+ * "extension" and the types after them are sent only to a queue that answered `registered`. docs/protocol.md explains
+ * the conversation.
  */
 
 const jobId = z.string().min(1).max(256);
@@ -14,7 +14,7 @@ const fence = z.number().int().min(0);
 /** The version of the extensions; a peer that names none speaks the base protocol alone. */
 export const PROTOCOL = 1;
 
-/** Extension: what `job` said under this name, as it stands there. */
+/** Extension: the `account` of the frame `job`, sent back unchanged. */
 const account = z.string().max(4096).optional();
 
 export const JobRef = z.object({ job_id: jobId, fence_token: fence });
@@ -24,7 +24,7 @@ export type JobRef = z.infer<typeof JobRef>;
 export const ModelCard = z.looseObject({ id: z.string().max(512) });
 export type ModelCard = z.infer<typeof ModelCard>;
 
-/** Who is dialling, for people and for model routing. */
+/** What a worker says of itself when it dials, for people and for model routing. */
 export const Instance = z.object({
   id: z.string().min(1).max(256),
   host: z.string().max(256).optional(),
@@ -33,14 +33,17 @@ export const Instance = z.object({
   engine_version: z.string().max(128).optional(),
   /** The model as configured. */
   model: z.string().max(512).optional(),
-  /** Every name the engine answers to, from its `/v1/models`. */
+  /** Every name that the engine answers to, from its `/v1/models`. */
   models: z.array(z.string().max(512)).max(1000).optional(),
-  /** What it says of them there, in the same order; not of those that say too much. */
+  /** The engine's entries for `models` in `/v1/models`, in the same order; entries that are too long are left out. */
   model_cards: z.array(ModelCard).max(1000).optional(),
-  /** How many requests the engine runs side by side, as far as the worker knows. */
+  /** The number of requests that the engine runs side by side, as far as the worker knows. */
   engine_requests: z.number().int().min(1).max(1e9).optional(),
   worker_version: z.string().max(64).optional(),
-  /** US dollars of its machine, as its operator says; that of a launched machine is known already. */
+  /**
+   * US dollars an hour of the worker's machine, as its operator says; the scheduler knows the price of a launched
+   * machine.
+   */
   price_per_hour: z.number().min(0).max(1e6).optional(),
   /** Random, one per worker process: tells a reconnect from a restart that lost what was running. */
   boot_id: z.string().max(64).optional(),
@@ -49,27 +52,27 @@ export const Instance = z.object({
 });
 export type Instance = z.infer<typeof Instance>;
 
-/** First frame of every connection; `capacity` is the number of slots. */
+/** The first frame of every connection; `capacity` is the number of slots. */
 export const Register = z.object({
   type: z.literal('register'),
   worker_id: z.string().min(1).max(256),
   config_id: z.string().min(1).max(256),
   capacity: z.number().int().min(0).max(100_000).default(1),
-  /** Extension: absent from a base worker. */
+  /** Extension: the version of the extensions; absent from a base worker. */
   protocol: z.number().int().optional(),
   instance: Instance.optional(),
-  /** Still running, or finished and not yet acknowledged: a reconnect resumes these. */
+  /** The attempts that still run, or are finished and not yet acknowledged: a reconnect resumes them. */
   jobs: z.array(JobRef.extend({ account })).max(100_000).optional(),
-  /** Extension: as in the frame `adapters`; left out: it loads none. */
+  /** Extension: the state of the worker's adapters, as in the frame `adapters`; left out: it loads none. */
   adapters: AdapterState.optional(),
 });
 export type Register = z.infer<typeof Register>;
 
 /** Extension, on a settlement or a release: where the attempt's time went, ms since its job came to the worker. */
 export const Timing = z.object({
-  /** Its request left for the engine. */
+  /** When the request left for the engine. */
   started_ms: z.number().min(0).optional(),
-  /** The first bytes of an answer that the engine streams came back. */
+  /** When the first bytes of an answer that the engine streams came back. */
   first_token_ms: z.number().min(0).optional(),
 });
 export type Timing = z.infer<typeof Timing>;
@@ -80,11 +83,11 @@ const tokens = z.number().int().min(0);
 export const Usage = z.object({
   prompt_tokens: tokens,
   completion_tokens: tokens,
-  /** Of the prompt's those that the engine had in its cache. */
+  /** The tokens of the prompt that the engine had in its cache. */
   cached_tokens: tokens.optional(),
-  /** Of the completion's those that were spent on reasoning. */
+  /** The tokens of the completion that were spent on reasoning. */
   reasoning_tokens: tokens.optional(),
-  /** The engine did not count, or not to the end: what the worker counted itself, which may be too little. */
+  /** Whether the worker counted, perhaps too few, because the engine did not count, or not to the end. */
   estimated: z.boolean().optional(),
   /** The engine's own name for the model. */
   model: z.string().max(512).optional(),
@@ -103,7 +106,7 @@ export const JobResult = z.object({
 });
 export type JobResult = z.infer<typeof JobResult>;
 
-/** Settles a job as succeeded; the body was PUT to the job's `result_upload_url`. */
+/** Settles a job as succeeded; the worker has PUT the body to the job's `result_upload_url`. */
 export const JobResultRef = z.object({
   type: z.literal('job_result_ref'),
   job_id: jobId,
@@ -125,15 +128,15 @@ export const JobError = z.object({
   http_status: z.number().int().min(100).max(599).optional(),
   body: z.unknown().optional(),
   timing: Timing.optional(),
-  /** Of what was generated before it failed. */
+  /** The tokens that were generated before the attempt failed. */
   usage: Usage.optional(),
-  /** Extension: what another attempt at a stored job goes on from. */
+  /** Extension: what another attempt at a stored job continues from. */
   partial: PartialAnswer.optional(),
   account,
 });
 export type JobError = z.infer<typeof JobError>;
 
-/** Progress for people; renews the lease of a persisted job (the base worker's only renewal). */
+/** Reports progress for people; renews the lease of a persisted job (the base worker's only renewal). */
 export const JobProgress = z.object({
   type: z.literal('job_progress'),
   job_id: jobId,
@@ -143,13 +146,16 @@ export const JobProgress = z.object({
 });
 export type JobProgress = z.infer<typeof JobProgress>;
 
-/** Send nothing more, for good; the connection stays for results. */
+/** Asks for no more jobs, for good; the connection stays for results. */
 const Drain = z.object({ type: z.literal('drain') });
-/** Stop dispatch until `resume`. */
+/** Asks for no jobs until `resume`. */
 const Pause = z.object({ type: z.literal('pause') });
 const Resume = z.object({ type: z.literal('resume') });
 
-/** Extension: every lease this worker holds, in one frame, and what has come of the answers of stored jobs: `timing` with its first part. */
+/**
+ * Extension: renews every lease that this worker holds, and sends what it has generated of the answers of stored jobs;
+ * `timing` comes with an answer's first part.
+ */
 export const Renew = z.object({
   type: z.literal('renew'),
   jobs: z.array(JobRef.extend({ part: AnswerPart.optional(), timing: Timing.optional() })).max(100_000),
@@ -164,14 +170,14 @@ export const RELEASE_REASONS = [
   'engine_restarting',
 ] as const;
 
-/** Extension: back to pending, no attempt spent. */
+/** Extension: returns a job to pending, without spending an attempt. */
 export const JobRelease = z.object({
   type: z.literal('job_release'),
   job_id: jobId,
   fence_token: fence,
   reason: z.enum(RELEASE_REASONS),
   timing: Timing.optional(),
-  /** What another attempt at a stored job goes on from. */
+  /** What another attempt at a stored job continues from. */
   partial: PartialAnswer.optional(),
 });
 export type JobRelease = z.infer<typeof JobRelease>;
@@ -184,9 +190,12 @@ export const Load = z.object({
   waiting: z.number().min(0),
   kv_cache_usage: z.number().min(0).max(1),
   slots_free: z.number().int().min(0),
-  /** The engine shares its GPU, and what it is given waits for its turn; left out: it does not. */
+  /** Whether the engine shares its GPU, and what it is given waits for its turn; left out: it does not. */
   awaits_turn: z.boolean().optional(),
-  /** Of attempts by their fence tokens, where it has changed: tokens generated by now, as far as the worker can count. */
+  /**
+   * The tokens generated by now, as far as the worker can count, by the fence tokens of the attempts where the number
+   * has changed.
+   */
   generated: z
     .array(z.tuple([fence, tokens]))
     .max(100_000)
@@ -194,7 +203,7 @@ export const Load = z.object({
 });
 export type Load = z.infer<typeof Load>;
 
-/** Extension: an adapter was loaded or unloaded, or could not be loaded. */
+/** Extension: reports that an adapter was loaded or unloaded, or could not be loaded. */
 export const AdaptersFrame = AdapterState.extend({ type: z.literal('adapters') });
 export type AdaptersFrame = z.infer<typeof AdaptersFrame>;
 
