@@ -7,26 +7,26 @@ import { isSettled, keepMembers, newJobId, writeJson } from '../protocol/index.t
 export type NewJob = z.input<typeof JobSubmission>;
 
 export interface ClientOptions {
-  /** Address of the queue, such as `http://127.0.0.1:8788`. */
+  /** The address of the queue, such as `http://127.0.0.1:8788`. */
   url: string;
-  /** Token with the scope `submit`; `get`, `wait` and `ledger` also take one with `read`. */
+  /** A token with the scope `submit`; `get`, `wait` and `ledger` also take one with `read`. */
   token?: string | undefined;
-  /** Which of the queues at that address; its default one if left out. */
+  /** The queue at that address to use; its default one if left out. */
   queueId?: string | undefined;
-  /** How often a request is retried that got no answer or a temporary error of the queue: 4 times if left out. */
+  /** The number of retries of a request that got no answer or a temporary error of the queue; 4 if left out. */
   retries?: number;
 }
 
 export interface WaitOptions {
-  /** How long to wait, seconds; without it as long as the job takes. */
+  /** The longest wait, seconds; without it as long as the job takes. */
   seconds?: number;
   signal?: AbortSignal;
 }
 
-/** The queue did not do what it was asked to. */
+/** Thrown if the queue did not do what it was asked to. */
 export class QueueError extends Error {
   override name = 'QueueError';
-  /** HTTP status; null: no answer came. */
+  /** The HTTP status; null: no answer came. */
   readonly status: number | null;
   /** The queue's code of the error, such as `queue_full`; null where it gave none. */
   readonly code: string | null;
@@ -39,14 +39,15 @@ export class QueueError extends Error {
 }
 
 const FIRST_PAUSE_MS = 250;
-/** One request for a job that is not settled waits at most this long, seconds; proxies cut longer ones. */
+/** The longest wait of one request for a job that is not settled, seconds; proxies cut longer ones. */
 const WAIT_PIECE_SECONDS = 60;
-/** A request is given up after this, beyond what it is to wait, ms. */
+/** A request is given up this many ms after the time that it asks the queue to wait. */
 const ANSWER_WITHIN_MS = 30_000;
 
 /**
- * Every method may throw QueueError, or what its signal was aborted with. What failed in passing is tried
- * again, which is safe: a submission without an id of its own is given one first.
+ * Stores jobs in a queue and reads them. Every method may throw QueueError, or what its signal was aborted with. A
+ * request with a temporary failure is repeated, which is safe: a submission without an id of its own is given one
+ * first.
  */
 export class JobClient {
   readonly #options: ClientOptions;
@@ -55,17 +56,17 @@ export class JobClient {
     this.#options = options;
   }
 
-  /** Stores a job. The same id with the same payload answers the job that exists. */
+  /** Stores a job. The same id with the same payload returns the job that exists. */
   submit(job: NewJob, signal?: AbortSignal): Promise<JobView> {
     return this.#ask('POST', '', { body: { ...job, id: job.id ?? newJobId() }, signal });
   }
 
-  /** The job as it stands. */
+  /** Returns the job as it stands. */
   get(id: string, signal?: AbortSignal): Promise<JobView> {
     return this.#ask('GET', `/${encodeURIComponent(id)}`, { signal });
   }
 
-  /** The job once it is settled, or as it stands when the time is over. */
+  /** Returns the job once it is settled, or as it stands when the time is over. */
   async wait(id: string, { seconds = Number.POSITIVE_INFINITY, signal }: WaitOptions = {}): Promise<JobView> {
     const endsAt = performance.now() + seconds * 1000;
     for (;;) {
@@ -84,7 +85,7 @@ export class JobClient {
     return this.#ask('DELETE', `/${encodeURIComponent(id)}`, { signal });
   }
 
-  /** What happened to a job, step by step. */
+  /** Returns the steps of what happened to a job. */
   async ledger(id: string, signal?: AbortSignal): Promise<LedgerStep[]> {
     const path = `/${encodeURIComponent(id)}/ledger`;
     return (await this.#ask<{ steps: LedgerStep[] }>('GET', path, { signal })).steps;
@@ -137,12 +138,12 @@ interface Request {
   signal?: AbortSignal | undefined;
 }
 
-/** Whether the same request may succeed soon: no answer, or a temporary error of queue or proxy. */
+/** Returns whether the same request may succeed soon: there was no answer, or a temporary error of queue or proxy. */
 function isPassing({ status }: QueueError): boolean {
   return status === null || status === 429 || status >= 502;
 }
 
-/** `fetch` says only that it failed; its cause says why. */
+/** Returns why `fetch` failed, which its message does not say and its cause does. */
 function reasonOf(error: unknown): string {
   const { cause, message } = error as { cause?: { code?: string; message?: string }; message: string };
   return cause?.code ?? cause?.message ?? message;

@@ -1,6 +1,9 @@
 import type { ClientOptions, JobClient, QueueError } from './client.ts';
 
-/** Node's WebSocket takes headers, as browsers' do not: there, a queue without tokens can be used. */
+/**
+ * Opens the socket. Node's WebSocket takes headers, as browsers' do not: there, only a queue without tokens can be
+ * used.
+ */
 export function dial({ url, token, queueId }: ClientOptions): WebSocket {
   const address = new URL(`${url.replace(/\/+$/, '')}/api/jobs/socket`);
   address.protocol = address.protocol.replace('http', 'ws');
@@ -11,8 +14,8 @@ export function dial({ url, token, queueId }: ClientOptions): WebSocket {
 }
 
 /**
- * A WebSocket does not say why it was denied; the same question by HTTP does.
- * @returns what dialling again cannot mend; null: try again
+ * Asks by HTTP why a WebSocket was denied, which a socket does not say.
+ * @returns the error that dialling again cannot mend, or null if it may
  */
 export async function whyDenied(client: JobClient): Promise<QueueError | null> {
   try {

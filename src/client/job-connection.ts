@@ -5,44 +5,45 @@ import { type JobEnd, resultsOf } from './job-results.ts';
 import { KeptSocket } from './kept-socket.ts';
 
 export interface ConnectionOptions extends ClientOptions {
-  /** Jobs that may be submitted and not settled at a time: 256 if left out. Further jobs wait here. */
+  /** The most jobs that are submitted and not settled at a time; 256 if left out. Further jobs wait in this program. */
   inFlight?: number;
-  /** Between pings: 15 if left out. A queue that is silent for two of them is gone. */
+  /** The seconds between pings; 15 if left out. A queue that is silent for two of them is gone. */
   pingSeconds?: number;
 }
 
 const IN_FLIGHT = 256;
-/** A frame of submissions holds about so many characters. */
+/** The approximate number of characters in a frame of submissions. */
 const FRAME_CHARACTERS = 1_000_000;
-/** A job is submitted again this long after the queue said it is full, unless it said how long, ms. */
+/** The pause before a job is submitted again after the queue said it is full, unless the queue said how long, ms. */
 const FULL_PAUSE_MS = 1000;
 
 /**
+ * A job that has not ended; a job that has ended is forgotten.
+ *
  * - `waiting`   to be submitted, on this connection or the next. → `sent`
  * - `sent`      submitted, not answered. → `accepted`, `waiting` (the connection broke, or the queue is full)
- * - `accepted`  the queue has stored it. → `accepted` (listened for again on the next connection), `waiting` (the
- *               queue does not know it)
- * A job that has ended is forgotten.
+ * - `accepted`  the queue has stored it. → `accepted` (listened for again on the next connection), `waiting` (the queue
+ *   does not know it)
  */
 interface OpenJob {
   id: string;
   text: string;
   state: 'waiting' | 'sent' | 'accepted';
-  /** Its queue said once that it has taken it. */
+  /** Whether the queue said once that it has accepted the job. */
   wasAccepted: boolean;
   done(end: JobEnd): void;
 }
 
 /**
- * One WebSocket for programs that submit many jobs: what is ready in the same turn shares a frame and a commit, and
- * results come as jobs end. When the connection breaks it dials again for as long as jobs are open, submits what was
- * not confirmed and listens for the rest: since every job has an id, none is lost and none runs twice.
+ * One WebSocket for programs that submit many jobs: jobs that are ready in the same turn share a frame and a commit,
+ * and results come as jobs end. When the connection breaks while jobs are open, the program dials again, submits what
+ * was not confirmed and listens for the rest: since every job has an id, none is lost and none runs twice.
  */
 export class JobConnection {
   readonly #options: ConnectionOptions;
   readonly #client: JobClient;
   readonly #open = new Map<string, OpenJob>();
-  /** Resolved as places in flight become free, oldest first. */
+  /** Wakes the callers that wait for a place in flight as one becomes free, oldest first. */
   readonly #places: (() => void)[] = [];
   readonly #socket: KeptSocket;
   #isClosed = false;
@@ -60,14 +61,14 @@ export class JobConnection {
     });
   }
 
-  /** Submits a job and resolves with how it ended; never rejects. Waits while `inFlight` are open. */
+  /** Submits a job and resolves with how it ended; never rejects. Waits while `inFlight` jobs are open. */
   async settle(job: NewJob): Promise<JobEnd> {
     await this.#place();
     return await this.#begin(job);
   }
 
   /**
-   * The same for a single job.
+   * Submits a job and resolves with its view once it is settled.
    * @throws QueueError when the queue does not take the job, or the connection is closed or denied
    */
   async run(job: NewJob): Promise<JobView> {
@@ -77,14 +78,14 @@ export class JobConnection {
   }
 
   /**
-   * Submits jobs as there is room for them, and gives them back as they end.
+   * Submits jobs as there is room for them, and returns them as they end.
    * @throws QueueError when the connection is closed or denied; what the source throws
    */
   results(jobs: Iterable<NewJob> | AsyncIterable<NewJob>): AsyncGenerator<JobEnd> {
     return resultsOf((job) => this.settle(job), jobs, this.#options.inFlight ?? IN_FLIGHT);
   }
 
-  /** Jobs that are open go on at the queue; here they end with an error. */
+  /** Closes the connection. Open jobs continue at the queue; in this program they end with an error. */
   close(): void {
     this.#giveUp(new QueueError('The connection was closed here.', null, 'closed'));
   }
@@ -107,7 +108,7 @@ export class JobConnection {
       return Promise.resolve({ id, error: new QueueError(message, 409, 'conflict') });
     }
     const text = writeJson({ ...job, id });
-    // The queue would close the connection for it, each time it came.
+    // The queue would close the connection for a job this large, each time it came.
     if (!fitsUtf8(text, limits.PAYLOAD_BYTES)) {
       const message = `The job "${id}" is larger than ${limits.PAYLOAD_BYTES / 1024 / 1024} MiB.`;
       return Promise.resolve({ id, error: new QueueError(message, 413, 'too_large') });
@@ -119,7 +120,7 @@ export class JobConnection {
     });
   }
 
-  /** What becomes ready in this turn goes together. */
+  /** Sends the jobs that become ready in this turn together. */
   #flushSoon(): void {
     if (this.#flushes) return;
     this.#flushes = true;
@@ -176,7 +177,7 @@ export class JobConnection {
         for (const id of frame.ids) this.#onUnknown(id);
         return;
       case 'error':
-        // The queue may or may not have taken its jobs: all that are not answered are submitted again.
+        // The queue may or may not have taken the jobs of the frame: all that are not answered are submitted again.
         for (const job of this.#open.values()) if (job.state === 'sent') this.#again(job, frame.error);
     }
   }
@@ -195,7 +196,7 @@ export class JobConnection {
     else this.#end(job, { id: job.id, error: new QueueError(error.message, error.status, error.code) });
   }
 
-  /** Submits it again after a while. */
+  /** Submits a job again after a while. */
   #again(job: OpenJob, { retry_after_seconds: seconds }: SubmissionError): void {
     const pause = seconds === undefined ? FULL_PAUSE_MS : seconds * 1000;
     job.state = 'sent';
@@ -224,7 +225,10 @@ export class JobConnection {
     if (isSettled(job.state)) this.#end(open, { id: open.id, job });
   }
 
-  /** Either it never arrived, or it was settled so long ago that its queue has forgotten it. */
+  /**
+   * Handles a job that the queue does not know: either it never arrived, or it was settled so long ago that the queue
+   * has forgotten it.
+   */
   #onUnknown(id: string): void {
     const job = this.#open.get(id);
     if (!job) return;

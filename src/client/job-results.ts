@@ -4,11 +4,11 @@ import type { NewJob, QueueError } from './client.ts';
 /** How one of many jobs ended. */
 export type JobEnd =
   | { id: string; job: JobView }
-  /** The queue did not take it, or has forgotten it. */
+  /** The queue did not take the job, or has forgotten it. */
   | { id: string; error: QueueError };
 
 /**
- * Settles jobs side by side and gives them back in the order in which they end.
+ * Settles jobs side by side and returns them in the order in which they end.
  * @param most jobs that run, or whose ends the program has not read yet: beyond it the source is not read
  * @throws QueueError of a job that failed for want of a connection; what the source throws
  */

@@ -9,7 +9,7 @@ import {
 import { type ClientOptions, type JobClient, QueueError } from './client.ts';
 import { dial, whyDenied } from './dial.ts';
 
-/** Between attempts to connect, ms: doubles from the first to the last, each with up to half of it added. */
+/** The pauses between attempts to connect, ms: doubles from the first to the last, each with up to half of it added. */
 const PAUSE_MS = { first: 100, last: 10_000 };
 
 interface SocketOptions extends ClientOptions {
@@ -17,14 +17,14 @@ interface SocketOptions extends ClientOptions {
 }
 
 interface SocketUser {
-  /** Whether a socket that broke is dialled again. */
+  /** Returns whether a socket that broke is dialled again. */
   isNeeded(): boolean;
   onOpen(): void;
-  /** @throws where it is no frame */
+  /** Handles a frame. @throws where it is no frame */
   onFrame(frame: ClientAnswer): Promise<void>;
-  /** What was sent and not answered may be lost. */
+  /** Handles a broken connection: frames that were sent and not answered may be lost. */
   onBroken(): void;
-  /** The queue denies the connection, or sends a frame that cannot be read: it would do so again. */
+  /** Handles a queue that denies the connection, or sends a frame that cannot be read: it would do so again. */
   onDenied(error: QueueError): void;
 }
 
@@ -46,7 +46,7 @@ export class KeptSocket {
     this.#user = user;
   }
 
-  /** Frames can be sent. */
+  /** Whether frames can be sent. */
   get isReady(): boolean {
     return this.#isReady;
   }
@@ -84,7 +84,7 @@ export class KeptSocket {
       void this.#read(String(data));
     };
     socket.onclose = () => this.#onClose(socket);
-    // `close` follows.
+    // `close` follows an error.
     socket.onerror = () => {};
   }
 
@@ -100,7 +100,9 @@ export class KeptSocket {
     }
   }
 
-  /** A network that goes away closes nothing: a socket that only listens would wait for ever. */
+  /**
+   * Ends a silent connection. A network that goes away closes nothing: a socket that only listens would wait for ever.
+   */
   #watch(socket: WebSocket): void {
     const everyMs = (this.#options.pingSeconds ?? limits.PING_SECONDS) * 1000;
     this.#heardAt = performance.now();
@@ -138,7 +140,7 @@ export class KeptSocket {
 
   #dialLater(): void {
     if (!this.#user.isNeeded()) return;
-    // Not `process/backoff`: the published package has the client and the protocol only.
+    // The pause is not taken from `process/backoff`: the published package has the client and the protocol only.
     const pause = Math.min(PAUSE_MS.last, PAUSE_MS.first * 2 ** this.#failures);
     this.#failures += 1;
     this.#timer = setTimeout(() => this.#dial(), pause * (1 + Math.random() / 2));
