@@ -1,7 +1,7 @@
 import type { Alarm } from '../durable/ports.ts';
 
 /**
- * Shares the one alarm of an object among several parts, each of which sets its own: the object's is set to the
+ * Shares the one alarm of an object among several parts, each of which sets its own: the object's alarm is set to the
  * earliest.
  */
 export class Alarms {
@@ -12,7 +12,7 @@ export class Alarms {
     this.#alarm = alarm;
   }
 
-  /** The alarm of one part. An alarm from before the object started may have been for any of them. */
+  /** Makes the alarm of one part. An alarm from before the object started may have been for any part. */
   part(): Alarm & { isDue(now: number): boolean } {
     const part = new Part(this.#alarm.get(), () => this.#setEarliest());
     this.#parts.push(part);
@@ -42,7 +42,7 @@ class Part implements Alarm {
   }
 
   set(atMs: number): void {
-    // Storage keeps whole ms: an alarm that rang early would be due for no part, and not be set again.
+    // Storage has whole ms: an alarm that rang early would be due for no part, and not be set again.
     this.#at = Math.ceil(atMs);
     this.#changed();
   }

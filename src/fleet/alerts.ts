@@ -3,21 +3,18 @@ import type { Acknowledgement, Attention } from '../protocol/index.ts';
 import type { Problem } from './view/problem.ts';
 import { span } from './view/words.ts';
 
-/**
- * A problem that has gone is told as gone for this long, ms; after that, a receiver that does not answer never hears of
- * it.
- */
+/** The end of a problem is posted for this long, ms; after that, a receiver that does not answer never learns of it. */
 const GONE_TOLD_FOR_MS = 24 * 3_600_000;
-/** Of one message. */
+/** The most lines of one message. */
 const MOST_LINES = 20;
 
 /** A problem that stands, or has just gone. */
 interface Entry {
-  /** As it was last seen. */
+  /** The problem as it was last seen. */
   problem: Problem;
-  /** Epoch ms. */
+  /** When the problem appeared, epoch ms. */
   came_at: number;
-  /** Since when it has been gone from the list, epoch ms; null: it is in the list. */
+  /** Since when the problem has been missing from the list, epoch ms; null: it is in the list. */
   missing_since: number | null;
   is_told: boolean;
   acknowledged: Acknowledgement | null;
@@ -31,16 +28,17 @@ export interface AlertMessage {
 }
 
 /**
- * What of the attention list is told to a receiver, and who has acknowledged what. A problem is told when it has stood
- * for a while, unless somebody has acknowledged it, and once more when it has gone. What was told or acknowledged is a
- * row, so that a restart neither tells it again nor forgets who saw to it.
+ * Decides what of the attention list is reported to a receiver, and knows who has acknowledged what. A problem is
+ * reported when it has stood for a while, unless somebody has acknowledged it, and its end is reported too. Each
+ * problem that was reported or acknowledged is a row, so that a restart neither reports it again nor forgets who saw to
+ * it.
  */
 export class Alerts {
   readonly #sql: Sql;
   readonly #settledMs: number;
   readonly #entries: Map<string, Entry>;
 
-  /** @param settledMs what stands or is away for less is neither told as come nor as gone */
+  /** @param settledMs a problem that stands or is away for less is reported neither as come nor as gone */
   constructor(sql: Sql, settledMs: number) {
     this.#sql = sql;
     this.#settledMs = settledMs;
@@ -48,12 +46,12 @@ export class Alerts {
     this.#entries = new Map(rows.map(({ id, entry }) => [String(id), JSON.parse(String(entry)) as Entry]));
   }
 
-  /** Whether every problem that was told has been told as gone. */
+  /** Whether the end of every reported problem has been reported. */
   get isQuiet(): boolean {
     return ![...this.#entries.values()].some(({ is_told }) => is_told);
   }
 
-  /** Takes note of what needs attention now. @returns the same, with who has acknowledged it */
+  /** Notes what needs attention now. @returns the same, with who has acknowledged it */
   look(problems: readonly Problem[], now: number): Attention[] {
     const there = new Set(problems.map(({ id }) => id));
     for (const [id, entry] of this.#entries) {
@@ -65,7 +63,7 @@ export class Alerts {
     return problems.map((problem) => ({ ...problem, acknowledged: this.#seen(problem, now).acknowledged }));
   }
 
-  /** @returns the problem as it is shown then; null: it is not in the list */
+  /** Notes who sees to a problem. @returns the problem as the list now shows it, or null if it is not in the list */
   acknowledge(id: string, by: string | null, now: number): Attention | null {
     const entry = this.#entries.get(id);
     if (!entry || entry.missing_since !== null) return null;
@@ -74,7 +72,7 @@ export class Alerts {
     return { ...entry.problem, acknowledged: entry.acknowledged };
   }
 
-  /** The next message; null: there is none. @param queueId in front of each line; null: none */
+  /** Returns the next message, or null if there is none. @param queueId in front of each line; null: none */
   message(queueId: string | null, now: number): AlertMessage | null {
     const came: [string, string][] = [];
     const gone: [string, string][] = [];
@@ -98,10 +96,10 @@ export class Alerts {
     return { text: lines.join('\n'), came: ids(came), gone: ids(gone) };
   }
 
-  /** The receiver has taken it. */
+  /** Notes that the receiver has taken a message. */
   told({ came, gone }: AlertMessage): void {
     for (const id of gone) {
-      // It may have come back meanwhile: then it is told as new.
+      // A problem that has come back meanwhile is reported as new.
       if (this.#entries.get(id)?.missing_since !== null) this.#forget(id);
     }
     for (const id of came) {

@@ -3,16 +3,16 @@ import type { AuditAction, AuditEntry, AuditOutcome } from '../protocol/index.ts
 import type { TokenEntry } from '../settings/token-entry.ts';
 
 const DAY_MS = 24 * 3_600_000;
-/** How long an entry is kept and shown, as long as usage. */
+/** An entry is stored and shown for this long, as usage is. */
 const KEPT_MS = 400 * DAY_MS;
-/** Entries kept of each action, so that many of one, such as cancelled jobs, push out none of another. */
+/** The most entries of each action, so that many of one, such as cancelled jobs, push out none of another. */
 const KEPT_OF_AN_ACTION = 10_000;
-/** Longer values are left out, JSON characters: a row stays small. */
+/** The longest value of an entry, JSON characters; longer ones are left out, so that a row stays small. */
 const MOST_VALUE = 16 * 1024;
 
-/** What is about to be done. */
+/** An action that is about to be done. */
 export interface AuditBegin {
-  /** Chosen at random by the gateway, so that a repeated call is recorded once. */
+  /** The entry's random id, chosen by the gateway, so that a repeated call is recorded once. */
   id: string;
   actor: string | null;
   tenant: string | null;
@@ -23,30 +23,30 @@ export interface AuditBegin {
   queue_id: string;
 }
 
-/** What became of it. */
+/** The end of an action. */
 export interface AuditEnd {
   outcome: Exclude<AuditOutcome, 'begun'>;
   after: unknown;
-  /** Code of the error. */
+  /** The code of the error. */
   error: string | null;
 }
 
-/** Which entries are wanted; null: any. */
+/** Which entries a list shows; null: any. */
 export interface AuditWanted {
-  /** Epoch ms, the end exclusive. */
+  /** The time of the entries, epoch ms, the end exclusive. */
   since: number | null;
   until: number | null;
   actor: string | null;
   action: AuditAction | null;
   target: string | null;
-  /** Only older ones. */
+  /** The number below which the entries' numbers lie. */
   before: number | null;
   limit: number;
 }
 
 /**
- * What people did, of all queues: rows are added, ended once, and forgotten by age and number, never changed
- * otherwise. The object is that of the default queue.
+ * What people did, of all queues: rows are added, ended once, and forgotten by age and number, never changed otherwise.
+ * Only the default queue's object stores them.
  */
 export class Audit {
   readonly #sql: Sql;
@@ -59,7 +59,7 @@ export class Audit {
     this.#add(entry, { outcome: 'begun', after: null, error: null }, now);
   }
 
-  /** An entry that does not exist, or has ended, stays as it is. */
+  /** Ends an entry. One that does not exist, or has ended, stays as it is. */
   end(id: string, { outcome, after, error }: AuditEnd, now: number): void {
     this.#sql.exec(
       `UPDATE audit SET outcome = ?2, after = ?3, error = ?4, ended_at = ?5 WHERE id = ?1 AND outcome = 'begun'`,
@@ -71,7 +71,7 @@ export class Audit {
     );
   }
 
-  /** Newest first. */
+  /** Lists entries, newest first. */
   list({ since, until, actor, action, target, before, limit }: AuditWanted, now: number): AuditEntry[] {
     const where = ['at > ?'];
     const values: SqlValue[] = [now - KEPT_MS];
@@ -91,8 +91,8 @@ export class Audit {
   }
 
   /**
-   * Tokens that a file or a setting names, as a gateway has them now. Records what has changed since the last call,
-   * even while nothing ran.
+   * Records what has changed since the last call in the tokens that a file or a setting names, even while nothing ran.
+   * @param entries all of these tokens, as a gateway has them now
    */
   tokensOfFile(entries: readonly TokenEntry[], queueId: string, now: number): void {
     const told = new Map(
@@ -152,7 +152,9 @@ export class Audit {
   }
 }
 
-/** An entry of a token without what would help anybody to guess it. @param text null: there is none of that name */
+/**
+ * Returns the entries of a token without what would help anybody to guess it. @param text null: no token has the name
+ */
 function shown(text: string | null): Omit<TokenEntry, 'sha256'>[] | null {
   if (text === null) return null;
   return (JSON.parse(text) as TokenEntry[]).map(({ sha256: _, ...rest }) => rest);

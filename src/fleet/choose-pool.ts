@@ -2,7 +2,7 @@ import { listNames } from '../protocol/index.ts';
 import type { KnownModel, PoolChoice, PoolStart } from './rpc.ts';
 
 /**
- * The pool that the scheduler starts for a model, or that last served it. A pool's own name stands for its
+ * Chooses the pool that the scheduler starts for a model, or that last served it. A pool's own name stands for its
  * models; "default" and no name mean the only pool there is.
  * @param known the most recently served first
  */
@@ -19,7 +19,7 @@ export function choosePool(
   // A request without a model may go only to pools that the operator declares.
   const there = isNamed || starts.length === 0 ? all : declared;
   const pools = [...new Set(there.map(({ config_id }) => config_id))];
-  // One may be called "default" itself.
+  // A model or a pool may be called "default" itself.
   const named = all.find(({ id, config_id }) => id === model || config_id === model)?.config_id;
   const found = named ?? (!isNamed && pools.length === 1 && pools[0]);
   if (found) {

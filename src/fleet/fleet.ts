@@ -45,7 +45,7 @@ import { type Objectives, USUAL_OBJECTIVES } from './view/objectives.ts';
 import { poolStart } from './view/pool-start.ts';
 import { intervalMs } from './view/worker-state.ts';
 
-/** Between two sweeps, ms: whatever falls due in between is forgotten by the next one. */
+/** The pause between two sweeps, ms: what falls due in between is forgotten by the next sweep. */
 const SWEEP_PAUSE_MS = 1000;
 
 /** Fields of a heartbeat whose change is stored within a second. */
@@ -56,18 +56,18 @@ export interface FleetPorts {
   queueId: string;
   sql: Sql;
   alarm: Alarm;
-  /** Epoch ms */
+  /** Returns the time, epoch ms. */
   now(): number;
-  /** Lower-case letters and digits, at random. */
+  /** Returns a random name of lower-case letters and digits. */
   randomName(length: number): string;
 }
 
 export type FleetSettings = Pick<QueueSettingValues, 'retention_seconds' | 'alert_settled_seconds'>;
 
 /**
- * What is known of a queue's workers, models and machines beyond their connections: a part for each, and a method here
- * for what concerns several. It decides about no job. All of it is bounded: junk from one worker pushes out what was
- * not seen for the longest.
+ * Knows a queue's workers, models and machines beyond their connections: a part for each, and a method here for what
+ * concerns several. It decides about no job. All of it is bounded: junk from one worker pushes out what was not seen
+ * for the longest.
  */
 export class Fleet {
   readonly workers: KnownWorkers;
@@ -78,13 +78,13 @@ export class Fleet {
   readonly tokens: Tokens;
   readonly audit: Audit;
   readonly responses: Responses;
-  /** Those that have ended. */
+  /** The requests that have ended. */
   readonly requests: Requests;
   readonly incidents = new RecentIncidents();
   readonly alerts: Alerts;
-  /** Of the machines that run the workers. */
+  /** Launches and ends the machines that run the workers. */
   readonly scheduler: Scheduler;
-  /** What everybody is shown of all this. */
+  /** What the fleet's parts show to everybody. */
   readonly view: Projection;
   readonly #ports: FleetPorts;
   readonly #settings: FleetSettings;
@@ -127,7 +127,7 @@ export class Fleet {
     });
   }
 
-  /** @returns whether it says something new, beside its measurements */
+  /** Takes a heartbeat. @returns whether it says something new, beside its measurements */
   heartbeat(beat: Heartbeat): boolean {
     const at = this.#ports.now();
     const { before, worker } = this.workers.heartbeat(beat, at);
@@ -141,7 +141,7 @@ export class Fleet {
     return !before?.heartbeat || SAVED_AT_ONCE.some((field) => before.heartbeat?.[field] !== beat[field]);
   }
 
-  /** Takes what the queue reports of its workers, what has changed of its numbers, and requests that have ended. */
+  /** Takes what the queue reports of its workers, which of its numbers have changed, and requests that have ended. */
   record(
     events: readonly FleetEvent[],
     share?: QueueShare,
@@ -186,7 +186,7 @@ export class Fleet {
   }
 
   /**
-   * What was measured of a subject, and what happened to its machines and workers meanwhile.
+   * Returns a subject's history, and what happened to its machines and workers meanwhile.
    * @param end epoch ms; null: now
    */
   readHistory(of: Subject, range: HistoryRange, end: number | null = null): FleetHistory {
@@ -214,12 +214,12 @@ export class Fleet {
     };
   }
 
-  /** Notes how the pools stand, for their history. */
+  /** Notes the levels of the pools, for their history. */
   #level(): void {
     this.#pools.level(this.workers.all(), this.scheduler.prices(), this.#ports.now());
   }
 
-  /** Every pool that the scheduler starts workers for. */
+  /** Lists every pool that the scheduler starts workers for. */
   starts(): PoolStart[] {
     const { spec } = this.scheduler.specs.current() ?? {};
     if (!spec) return [];
@@ -233,19 +233,19 @@ export class Fleet {
     return Object.entries(spec.pools).map(([id, pool]) => poolStart(id, pool, facts, this.#ports.now()));
   }
 
-  /** What the scheduler is told of workers and queue. */
+  /** Returns what the scheduler has to know of workers and queue. */
   facts(): FleetFacts {
     return this.#scheduling.of(this.workers.all(), this.#pools.shares(), this.#hasShare);
   }
 
-  /** Which pool each model is for, in order. @param models null: the request names none */
+  /** Chooses a pool for each model, in order. @param models null: the request names none */
   choosePools(models: readonly (string | null)[]): PoolChoice[] {
     const known = this.models.newest();
     const starts = this.starts();
     return models.map((model) => choosePool(known, starts, model));
   }
 
-  /** The same for callers: an unknown model that they ask for is noted as an incident. */
+  /** Chooses a pool for each model of callers' requests, and notes an unknown model as an incident. */
   chooseForCallers(models: readonly (string | null)[]): PoolChoice[] {
     const choices = this.choosePools(models);
     for (const [index, choice] of choices.entries()) {
@@ -262,7 +262,7 @@ export class Fleet {
     this.save();
   }
 
-  /** Forgets what is too old or too much, and sets the alarm for what will be. */
+  /** Forgets what is too old or too much, and sets the alarm for the next time. */
   #bound(): void {
     const { alarm, now } = this.#ports;
     const workersMs = this.#settings.retention_seconds * 1000;

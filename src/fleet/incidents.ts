@@ -1,10 +1,10 @@
 import type { RefusedWorker } from './rpc.ts';
 import type { Incidents, Refusal, UnknownModel } from './view/facts.ts';
 
-/** Models that callers asked for in vain, remembered at a time. */
+/** The most unknown models remembered at a time that callers asked for. */
 const MOST_MODELS = 5;
 
-/** What went wrong on the way to the queue. In memory only: if it still goes wrong, it is reported again. */
+/** Problems on the way to the queue. They are in memory only: a problem that persists is reported again. */
 export class RecentIncidents {
   #refusal: Refusal | null = null;
   readonly #models = new Map<string, UnknownModel>();

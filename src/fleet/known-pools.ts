@@ -7,18 +7,18 @@ import type { KnownWorker, PoolShare, QueueShare } from './rpc.ts';
 import type { PoolFacts } from './view/facts.ts';
 import { stateOf } from './view/worker-state.ts';
 
-/** The newest starts, whose median is the expected duration of a start. */
+/** The number of newest starts whose median is the expected duration of a start. */
 const STARTS = 20;
-/** Starts that took longer are not counted, ms: their container stood still. */
+/** The longest start that is counted, ms: in a longer one the container stood still. */
 const LONGEST_START_MS = 24 * 3_600_000;
-/** More are not remembered; a fleet has a few dozen. */
+/** The most pools that are remembered; a fleet has a few dozen. */
 const MOST_POOLS = 500;
 
 interface Pool {
   config_id: string;
-  /** What the queue last told of it; null: nothing since this object started. */
+  /** The queue's newest report of the pool; null: none since this object started. */
   share: PoolShare | null;
-  /** What of the queue's counts is in the history. */
+  /** The queue's counts that are in the history; null: none. */
   told: Told | null;
   starts: Start[];
   heard_at: number;
@@ -48,20 +48,20 @@ export class KnownPools {
     }
   }
 
-  /** Notes how all of them stand. @param prices US dollars an hour, by pool */
+  /** Notes the levels of all pools. @param prices US dollars an hour, by pool */
   level(workers: Iterable<KnownWorker>, prices: ReadonlyMap<string, number>, at: number): void {
     this.#history.level(this.#levels(workers, prices, at), at);
   }
 
-  /** An engine put requests back to wait since its worker's heartbeat before. */
+  /** Counts the requests that an engine put back to wait since its worker's heartbeat before. */
   preempted(configId: string, beat: Heartbeat, before: Heartbeat | null, at: number): void {
     const [now, then] = [beat.preemptions ?? 0, before?.preemptions ?? beat.preemptions ?? 0];
-    // Fewer: it has started anew.
+    // The engine has started anew if it counts fewer.
     const preemptions = now < then ? now : now - then;
     if (preemptions > 0) this.#history.preempted(configId, preemptions, at);
   }
 
-  /** The newest starts of workers that ended in this time, oldest first. @param configId null: of all pools */
+  /** Lists the newest starts of workers that ended since a time, oldest first. @param configId null: of all pools */
   started(configId: string | null, from: number): { at: number; worker_id: string; took_ms: number }[] {
     const pools = configId === null ? [...this.#byId.values()] : [this.#byId.get(configId)];
     return pools
@@ -71,12 +71,12 @@ export class KnownPools {
       .sort((a, b) => a.at - b.at);
   }
 
-  /** What the queue last told of each. */
+  /** Returns the queue's newest report of each pool. */
   shares(): PoolShare[] {
     return [...this.#byId.values()].flatMap(({ share }) => share ?? []);
   }
 
-  /** Learns how long a start took, once of each. */
+  /** Learns how long a start took; each start counts once. */
   learn(configId: string, workerId: string, { start }: Heartbeat, at: number): void {
     const { created_ms, engine_healthy_ms } = start ?? {};
     if (created_ms === undefined || engine_healthy_ms === undefined) return;
@@ -90,7 +90,7 @@ export class KnownPools {
     if (starts[0] !== known[0] || known.length < STARTS) this.#pool(configId, at).starts = starts;
   }
 
-  /** @param named more pools, which workers are for */
+  /** Returns the facts of the pools. @param named more pools, which workers are for */
   facts(named: Iterable<string>, now: number): Omit<PoolFacts, 'objectives'>[] {
     const told = [...this.#byId.values()].flatMap(({ config_id, share }) => (share ? config_id : []));
     return [...new Set([...told, ...named])].sort().map((config_id) => {
@@ -113,8 +113,9 @@ export class KnownPools {
   }
 
   /**
-   * Forgets pools last heard of by then and, beyond a number, those not heard of for the longest. The queue's counts go
-   * on from where they were, so what it told last is kept: else all that ever happened would count as new.
+   * Forgets pools last heard of by then and, beyond a number, those not heard of for the longest. Pools with counts of
+   * the queue go last, since the queue counts on from where it was: without its last report all that ever happened
+   * would count as new.
    */
   bound(heardBy: number): void {
     const junkFirst = [...this.#byId.values()].sort(
@@ -166,7 +167,7 @@ export class KnownPools {
   }
 }
 
-/** What a worker counts as in a pool's history; null: it is gone. */
+/** The level in a pool's history that counts workers of each state; null: the worker is gone. */
 const STATES = {
   ready: 'ready_workers',
   running: 'ready_workers',
@@ -180,7 +181,7 @@ const STATES = {
   stopped: null,
 } as const satisfies Record<WorkerState, keyof Levels | null>;
 
-/** What of it is in the history from now on. */
+/** Returns the queue's counts that are in the history from now on. */
 function toldOf(share: PoolShare): Told {
   const buckets = HISTOGRAM_NAMES.map((name) => [`${name}_buckets`, share[`${name}_buckets`]]);
   return { totals: share.totals, ...Object.fromEntries(buckets) };

@@ -10,12 +10,12 @@ import {
   touchWorker,
 } from './worker-table.ts';
 
-/** Characters kept of a heartbeat's error, so that all known workers fit into one answer. */
+/** The most characters of a heartbeat's error that are stored, so that all known workers fit into one answer. */
 const LAST_WORDS_CHARACTERS = 4096;
 
 /**
- * Every worker that is known: in memory, and on disk but for its connection, which the queue tells again. What is known
- * of a worker is an immutable value: a change makes a new one.
+ * Every known worker: in memory, and on disk but for its connection, which the queue reports again. What is known of a
+ * worker is an immutable value: a change makes a new one.
  */
 export class KnownWorkers {
   readonly #sql: Sql;
@@ -38,17 +38,17 @@ export class KnownWorkers {
     return this.#byId.values();
   }
 
-  /** By their ids. */
+  /** Lists all workers by their ids. */
   list(): KnownWorker[] {
     return [...this.#byId.values()].sort((a, b) => (a.worker_id < b.worker_id ? -1 : 1));
   }
 
-  /** Of all that are connected. */
+  /** Lists the connections of all workers that have one. */
   sessions(): SessionShare[] {
     return [...this.#byId.values()].flatMap(({ session }) => session ?? []);
   }
 
-  /** Stored by the next `save`. @returns what was known before, and is known now */
+  /** Takes a heartbeat, which the next `save` stores. @returns what was known before, and is known now */
   heartbeat(beat: Heartbeat, at: number): { before: KnownWorker | undefined; worker: KnownWorker } {
     const id = beat.worker_id ?? beat.instance_id;
     const before = this.#byId.get(id);
@@ -69,7 +69,7 @@ export class KnownWorkers {
     this.#unsaved.clear();
   }
 
-  /** Stores what the queue tells of a worker. */
+  /** Stores what the queue reports of a worker. */
   record(event: FleetEvent): void {
     const { worker_id: id, config_id, at } = event;
     if (event.kind === 'connected') {
@@ -85,7 +85,7 @@ export class KnownWorkers {
     }
   }
 
-  /** The connections there are. Kept in memory only. */
+  /** Takes the connections that the queue reports. They are kept in memory only. */
   share({ at, full, sessions, gone }: QueueShare): void {
     const there = new Set(sessions.map(({ worker_id }) => worker_id));
     if (full) {
@@ -106,7 +106,7 @@ export class KnownWorkers {
     return 'forgotten';
   }
 
-  /** Forgets those last heard of by then, and beyond `most` those not heard of for the longest. @returns their ids */
+  /** Forgets workers last heard of by then, and beyond `most` those not heard of for the longest. @returns their ids */
   bound(heardBy: number, most: number): string[] {
     const oldestFirst = this.#byId.size > most ? [...this.#byId.values()].sort(byHeardAt) : this.all();
     let left = this.#byId.size;
@@ -120,7 +120,7 @@ export class KnownWorkers {
     return forgotten;
   }
 
-  /** When the worker not heard of for the longest was heard of, epoch ms; null: there is none. */
+  /** Returns when the worker not heard of for the longest was heard of, epoch ms, or null if there is none. */
   longestUnheard(): number | null {
     let longest: number | null = null;
     for (const { heard_at } of this.#byId.values()) longest = Math.min(longest ?? heard_at, heard_at);

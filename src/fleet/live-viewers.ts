@@ -13,30 +13,36 @@ const SILENT_AFTER_MS = 30_000;
 /** A viewer that has been silent for this long is gone, ms. */
 const GONE_AFTER_MS = 300_000;
 
-/** How often it is checked that a viewer's page is still signed in, ms. */
+/** The interval at which the object checks that a viewer's page is still signed in, ms. */
 const SIGN_IN_CHECKED_EVERY_MS = 10_000;
 
 /** What a viewer looks at; stays with its socket while the object sleeps. */
 export interface Watching {
   isPaused: boolean;
-  /** The epoch of that version; null: it knows nothing. */
+  /** The epoch of the viewer's version; null: the viewer has no version. */
   epoch: string | null;
   version: number;
-  /** It has asked and was sent nothing since: it is told even that nothing is new, which is how it knows the view holds. */
+  /**
+   * Whether the viewer has asked and was sent nothing since. The answer comes even if nothing is new: by that the
+   * viewer knows that its view holds.
+   */
   isAsking?: boolean;
-  /** Epoch ms of the last frame to it. */
+  /** When the last frame was sent to the viewer, epoch ms. */
   sentAt: number;
-  /** Epoch ms of its last message, pings aside. */
+  /** When the viewer's last message came, pings aside, epoch ms. */
   heardAt: number;
-  /** Whose cookie opened it (sign-ins.ts), and when it was last found to be good; left out: a token did. */
+  /**
+   * The sign-in whose cookie opened the socket (sign-ins.ts), and when it was last found valid, epoch ms; left out: a
+   * token opened the socket.
+   */
   signIn?: { id: string; goodAt: number };
-  /** The token behind it: its SHA-256, and when it expires, epoch ms; left out where none are configured. */
+  /** The SHA-256 of the token behind the socket, and when it expires, epoch ms; left out where none are configured. */
   token?: { sha256: string; expires_at?: number };
 }
 
 /** The sign-in and the token that a viewer showed when it opened its socket. */
 export interface OpenedWith {
-  /** Id of the sign-in whose cookie it was. */
+  /** The id of the sign-in whose cookie it was. */
   signIn?: string;
   token?: { sha256: string; expires_at?: number };
 }
@@ -50,24 +56,24 @@ export interface LiveViewersPorts {
   /** Wakes the object, whose `alarm` calls `closeExpired`; no other part sets this alarm. */
   alarm: Alarm;
   isSignedIn(id: string): Promise<boolean>;
-  /** Runs something later, ms; keeps the object awake until then. */
+  /** Runs something after a time, ms; keeps the object awake until then. */
   after(ms: number, run: () => void): void;
   /** Keeps the object at work until this settles. */
   background(work: Promise<void>): void;
 }
 
 /**
- * Those who look at the fleet. While anybody does, the view is looked at every second, since workers fall silent without
- * an event; while nobody does, nothing runs. A viewer is sent what is new since the version it has, so that one that was
- * paused, or slow, goes on with the newest state.
+ * Sends the fleet's view to those who look at it. While anybody does, the view is refreshed every second, since workers
+ * fall silent without an event; while nobody does, nothing runs. A viewer is sent what is new since its version, so
+ * that one that was paused, or slow, continues with the newest state.
  */
 export class LiveViewers {
   readonly #ports: LiveViewersPorts;
-  /** Epoch ms when the view was last found to have changed. */
+  /** When the view was last found to have changed, epoch ms. */
   #changedAt = 0;
-  /** Counts looks, so that of several planned ones only the newest happens. */
+  /** The number of looks, so that of several planned ones only the newest happens. */
   #looks = 0;
-  /** Sign-ins that are being asked about. */
+  /** The sign-ins that are being checked. */
   readonly #checking = new Set<string>();
 
   constructor(ports: LiveViewersPorts) {
@@ -95,7 +101,7 @@ export class LiveViewers {
     }
   }
 
-  /** Closes the sockets whose tokens have expired; the alarm comes when the next one does. */
+  /** Closes the sockets whose tokens have expired, and sets the alarm for when the next one does. */
   closeExpired(): void {
     const { alarm, sockets, now } = this.#ports;
     let next = Number.POSITIVE_INFINITY;
@@ -108,7 +114,7 @@ export class LiveViewers {
     else if (alarm.get() !== null) alarm.clear();
   }
 
-  /** Its viewer is gone. */
+  /** Closes the sockets of a sign-in that has ended. */
   signedOut(signIn: string): void {
     for (const socket of this.#ports.sockets()) {
       if (socket.load().signIn?.id === signIn) socket.close(1008, 'signed out');
@@ -132,7 +138,7 @@ export class LiveViewers {
     this.#look();
   }
 
-  /** Something may look different: viewers are told at once, or a second after the frame before. */
+  /** Shows viewers a possible change at once, or a second after the last change. */
   changed(): void {
     if (this.#ports.now() - this.#changedAt >= FRAME_EVERY_MS) this.#look();
   }
@@ -157,7 +163,7 @@ export class LiveViewers {
     });
   }
 
-  /** Viewers with this sign-in are sent nothing until it proves valid. */
+  /** Checks a sign-in, whose viewers are sent nothing until it proves valid. */
   async #checkSignIn(id: string): Promise<void> {
     if (this.#checking.has(id)) return;
     this.#checking.add(id);
@@ -173,7 +179,7 @@ export class LiveViewers {
     this.#look();
   }
 
-  /** Those who look now, and keep up. */
+  /** Returns the viewers that look now and keep up. */
   #watching(at: number): { socket: ViewerSocket; viewer: Watching }[] {
     return this.#ports.sockets().flatMap((socket) => {
       const viewer = socket.load();

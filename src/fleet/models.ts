@@ -39,12 +39,12 @@ export class Models {
     );
   }
 
-  /** Whether a worker serves it, or served it lately. */
+  /** Returns whether a worker serves a model, or served it lately. */
   has(model: string): boolean {
     return this.#sql.exec(`SELECT 1 FROM models WHERE model = ? LIMIT 1`, model).length > 0;
   }
 
-  /** Longest known first. */
+  /** Lists the models, longest known first. */
   all(): KnownModel[] {
     const rows = this.#sql.exec(
       `SELECT model, config_id, first_seen, card FROM models ORDER BY first_seen, config_id, position, model`,
@@ -57,7 +57,7 @@ export class Models {
     }));
   }
 
-  /** The most recently served first. */
+  /** Lists the models, the most recently served first. */
   newest(): { id: string; config_id: string }[] {
     return this.#sql
       .exec(`SELECT model, config_id FROM models ORDER BY last_seen DESC, first_seen, model`)
@@ -65,7 +65,7 @@ export class Models {
   }
 
   /**
-   * Forgets those last seen by then, and beyond a number those not seen for the longest.
+   * Forgets models last seen by then, and beyond a number those not seen for the longest.
    * @returns when the one not seen for the longest was seen; null: none is known
    */
   bound(seenBy: number): number | null {

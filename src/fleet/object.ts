@@ -37,10 +37,10 @@ import { Scheduling } from './scheduling.ts';
 
 /** News, log lines and samples wait this long for others to be stored with, ms. */
 const SAVE_AFTER_MS = 1000;
-/** The same for heartbeats with new measurements only. */
+/** Heartbeats that have only new measurements wait this long for others to be stored with, ms. */
 const SAVE_MEASURED_AFTER_MS = 5000;
 
-/** Sockets of viewers; a person has a few. */
+/** The most sockets of viewers; a person has a few. */
 const MOST_VIEWERS = 1000;
 
 /** The class makes methods of tables of calls. */
@@ -48,7 +48,7 @@ const Exposing = class {} as new () => Exposed<FleetCalls>;
 
 type SignIns = Pick<Exposed<typeof VIEWS>, 'signedIn'>;
 
-/** Whom the object asks. */
+/** The other objects that this one asks. */
 interface Asked {
   queue(queueId: string): QueueTells;
   fleet(queueId: string): SignIns;
@@ -57,7 +57,7 @@ interface Asked {
 
 /**
  * The object around the fleet's rules, one for each queue id: its storage, its clock, the timer after which what
- * workers sent is stored, and the sockets of those who look at it. It has a database of its own.
+ * workers sent is stored, and the sockets of viewers. It has a database of its own.
  */
 export class FleetObject extends Exposing implements HostedObject<OpenedWith, Watching> {
   static {
@@ -78,10 +78,10 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
   readonly #objects: Asked;
   readonly #fleet: Fleet;
   readonly #viewers: LiveViewers;
-  /** The queue is being asked for all of its numbers. */
+  /** The request for all of the queue's numbers, while it runs. */
   #asking: Promise<void> | null = null;
   readonly #scheduling: Scheduling;
-  /** The one alarm, for each as if it were its own. */
+  /** The parts of the object's one alarm, each of which is used as if it were the only one. */
   readonly #fleetAlarm: ReturnType<Alarms['part']>;
   readonly #schedulingAlarm: ReturnType<Alarms['part']>;
   readonly #alertAlarm: ReturnType<Alarms['part']>;
@@ -141,7 +141,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
     });
   }
 
-  /** Keeps the newest heartbeat of its worker. On disk within a second or so: a crash before may lose it. */
+  /** Takes a worker's heartbeat. It is on disk within five seconds, news within one: a crash before may lose it. */
   async heartbeat(beat: Heartbeat): Promise<void> {
     const isNews = this.#fleet.heartbeat(beat);
     this.#saving.within(isNews ? SAVE_AFTER_MS : SAVE_MEASURED_AFTER_MS);
@@ -149,7 +149,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
     this.#viewers.changed();
   }
 
-  /** Keeps the newest log lines or samples of a worker, in the same way. */
+  /** Takes log lines or samples of a worker. They are on disk within a second or so: a crash before may lose them. */
   async keepTelemetry(workerId: string, batch: TelemetryBatch): Promise<void> {
     const { telemetry } = this.#fleet;
     telemetry.add({ worker_id: workerId, kind: batch.kind }, batch.items);
@@ -158,8 +158,8 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
   }
 
   /**
-   * What only the queue sees of its workers, oldest first, what has changed of its numbers, and requests that have
-   * ended. What is told twice changes nothing.
+   * Takes what only the queue sees of its workers, oldest first, which of its numbers have changed, and requests that
+   * have ended. A repeated report changes nothing.
    */
   async record(
     events: readonly FleetEvent[],
@@ -176,7 +176,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
     return answer;
   }
 
-  /** A worker was refused at the gateway. In memory only. */
+  /** Notes, in memory only, that the gateway refused a worker. */
   async refused(refused: RefusedWorker): Promise<void> {
     this.#fleet.incidents.refused(refused, this.#host.now());
     this.#poster.heard();
@@ -202,19 +202,22 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
     this.#viewers.signedOut(idSha256);
   }
 
-  /** Has the viewers with these tokens show again that they may look at the fleet. @param secrets SHA-256 of each */
+  /**
+   * Closes the sockets of viewers with these tokens, which have to show again that they may look. @param secrets
+   * SHA-256 of each
+   */
   async closeViewers(secrets: readonly string[]): Promise<void> {
     this.#viewers.tokensChanged(secrets);
   }
 
-  /** What a launcher and the scheduler say to each other. */
+  /** Takes a launcher's report, and returns the scheduler's orders. */
   async sync(launcherId: string, report: LauncherReport): Promise<LauncherAnswer> {
     const answer = await this.#scheduling.sync(launcherId, report);
     this.#viewers.changed();
     return answer;
   }
 
-  /** The worker whose token this is; null: it is none of ours, or its launch has ended. */
+  /** Returns the worker whose token this is, or null if the token is none of ours, or its launch has ended. */
   async workerOfToken(token: string): Promise<LaunchedWorker | null> {
     return this.#scheduling.workerOfToken(token);
   }
@@ -242,14 +245,17 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
     return answer;
   }
 
-  /** What an operator has said: the scheduler looks at it at once. */
+  /** Runs an operator's command, of which the scheduler takes note at once. */
   #told<T>(work: () => T): T {
     const answer = this.#shown(work);
     this.#scheduling.wake();
     return answer;
   }
 
-  /** This object has lost the queue's numbers when it starts, and a queue where nothing happens tells none. */
+  /**
+   * Asks the queue for its numbers, which this object has lost when it starts: a queue where nothing happens reports
+   * none.
+   */
   async #hearOfQueue(): Promise<void> {
     if (this.#fleet.hasShare) return;
     this.#asking ??= this.#objects
@@ -257,7 +263,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
       .tellFleet(true)
       .then(
         () => {},
-        // The view then shows what heartbeats tell, until the queue reports the rest.
+        // If the queue does not answer, the view shows what heartbeats report until it does.
         () => {},
       );
     await this.#asking;
@@ -269,7 +275,7 @@ export class FleetObject extends Exposing implements HostedObject<OpenedWith, Wa
     return { fleet: this.#fleet, queueId, now: this.#host.now() };
   }
 
-  /** Sign-ins of all queues are kept in one place. */
+  /** The sign-ins of all queues, which the default queue's object stores. */
   get #signIns(): SignIns {
     return this.#host.queueId === DEFAULT_QUEUE ? this : this.#objects.fleet(DEFAULT_QUEUE);
   }

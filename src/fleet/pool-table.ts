@@ -6,7 +6,7 @@ import type { Told } from './history/pool-history.ts';
 /** How long one start took, from its container's first process to a healthy engine. */
 export interface Start {
   worker_id: string;
-  /** By the worker's clock; with its id the start's name. */
+  /** When the start began, by the worker's clock; identifies the start together with the worker's id. */
   created_ms: number;
   took_ms: number;
 }
@@ -14,7 +14,7 @@ export interface Start {
 interface StoredPool {
   config_id: string;
   told: Told | null;
-  /** Oldest first. */
+  /** The newest starts, oldest first. */
   starts: Start[];
   heard_at: number;
 }

@@ -21,30 +21,34 @@ import { whyNoneReady, whyWaiting } from './view/why-waiting.ts';
 import { workerRow } from './view/worker-row.ts';
 import { type StateNow, stateOf } from './view/worker-state.ts';
 
-/** Workers that are gone are shown for so long, ms; `GET /api/workers` tells of them longer. */
+/**
+ * A worker that stopped is shown for this long, ms, a lost one for LOST_SHOWN_MS; `GET /api/workers` lists them longer.
+ */
 const STOPPED_SHOWN_MS = 3_600_000;
 const LOST_SHOWN_MS = 24 * 3_600_000;
-/** Removed rows that are remembered, so that viewers hear of them; a viewer that knows less gets everything. */
+/**
+ * The most removed rows that are remembered, so that viewers learn of them; a viewer that knows less gets everything.
+ */
 const MOST_GONE = 1000;
 
 export interface FleetSources {
   workers(): Iterable<KnownWorker>;
-  /** @param named pools that workers are for */
+  /** Returns the facts of the pools. @param named pools that workers are for */
   pools(named: Iterable<string>, now: number): PoolFacts[];
   incidents(): Incidents;
-  /** Its newest 60 minutes, and when there is another, epoch ms. */
+  /** Returns a worker's newest 60 minutes, and when the next minute begins, epoch ms. */
   tokensHistory(workerId: string, now: number): { values: (number | null)[]; until: number };
   launches(): LaunchRow[];
-  /** The same problems, with who has acknowledged them. */
+  /** Returns the same problems, with who has acknowledged them. */
   acknowledged(problems: Problem[], now: number): Attention[];
-  /** Null: no fleet's file was applied. */
+  /** Returns the scaling of all pools, or null if no fleet's file was applied. */
   scaling(): Scaling | null;
 }
 
 /** A row as it is shown, and in which version it changed last. */
 interface Shown<R> {
   row: R;
-  /** JSON of the row. */
+  /** The row as JSON. */
   text: string;
   version: number;
 }
@@ -56,7 +60,7 @@ interface MadeOf {
   /** Whether the scheduler launched the worker's machine and it is gone. */
   isOver: boolean;
   state: StateNow;
-  /** From when on time alone may have changed it. */
+  /** From when on time alone may change the row, epoch ms. */
   until: number;
 }
 
@@ -67,8 +71,8 @@ interface Gone {
 }
 
 /**
- * The one view of the fleet, in versions: each row knows the version that changed it, so that what is new to a viewer is
- * the rows above the version it has.
+ * The one view of the fleet, in versions: each row knows the version that changed it, so that what is new to a viewer
+ * is the rows above the viewer's version.
  */
 export class Projection {
   readonly epoch: string = crypto.randomUUID();
@@ -81,14 +85,14 @@ export class Projection {
   readonly #pools = new Map<string, Shown<PoolRow>>();
   readonly #launches = new Map<string, Shown<LaunchRow>>();
   #gone: Gone[] = [];
-  /** Viewers of an older version have not been told of all rows that went. */
+  /** The oldest version whose viewers can still learn of all rows that went. */
   #knowsGoneSince = 0;
   #summary!: FleetSummary;
   #steady: Steady | null = null;
   #attention: Attention[] = [];
   #scaling: ScalingSummary | null = null;
   #head = '';
-  /** Frames of this moment by the version that they follow; null: the full one. */
+  /** The frames of this moment by the version that they follow; null: the full one. */
   readonly #frames = new Map<number | null, string>();
 
   constructor(queueId: string, sources: FleetSources) {
@@ -100,7 +104,7 @@ export class Projection {
     return this.#version;
   }
 
-  /** Brings the view up to what is known now; its version grows if that changes anything. @param now epoch ms */
+  /** Refreshes the view; its version grows if that changes anything. @param now epoch ms */
   refresh(now: number): void {
     const facts = [...this.#sources.workers()];
     const scaling = this.#sources.scaling();
@@ -171,8 +175,8 @@ export class Projection {
   }
 
   /**
-   * What is new to a viewer of a version, as JSON of a FleetFrame.
-   * @param known its version; null: it knows nothing of this epoch
+   * Returns what is new to a viewer of a version, as JSON of a FleetFrame.
+   * @param known the viewer's version; null: it knows nothing of this epoch
    */
   frame(known: number | null): string {
     const base = known !== null && known >= this.#knowsGoneSince && known <= this.#version ? known : null;
@@ -202,7 +206,7 @@ export class Projection {
     ].join();
   }
 
-  /** @returns whether any row looks different now */
+  /** Makes the rows of workers anew where they may have changed. @returns whether any row looks different now */
   #refreshWorkers(all: readonly KnownWorker[], pools: readonly PoolFacts[], now: number): boolean {
     const expected = new Map(pools.map((one) => [one.config_id, one.expected_start_ms]));
     const over = new Set(this.#launchRows().flatMap((launch) => (isFinal(launch) ? launch.name : [])));
@@ -291,7 +295,7 @@ function poolOf({ session, config_id }: KnownWorker): string | null {
   return session?.config_id ?? config_id;
 }
 
-/** A state that began while this object looked on began then. */
+/** Adds since when a state has lasted, if it began while this object watched. */
 function withSince(state: StateNow, before: StateNow | undefined, now: number): StateNow {
   if (state.since !== null || !before) return state;
   return { ...state, since: before.state === state.state ? before.since : now };

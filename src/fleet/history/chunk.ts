@@ -1,13 +1,13 @@
-/** What is remembered of a subject over ten minutes, or by hour over a day, in columns of steps. */
+/** The history of a subject over ten minutes, or by hour over a day, in columns of steps. */
 export interface Chunk {
-  /** Epoch ms, a multiple of its span. */
+  /** The start of the chunk, epoch ms, a multiple of its span. */
   start: number;
-  /** DETAIL_MS, or MINUTE_MS once it was rolled up; HOUR_MS of a day. */
+  /** The length of a step: DETAIL_MS, or MINUTE_MS once the chunk was rolled up; HOUR_MS in a day. */
   step_ms: number;
   columns: Columns;
 }
 
-/** By name, a value a step; null: none. */
+/** The columns of a chunk by name, a value a step; null: none. */
 export interface Columns {
   /** Measurements: a longer step has their mean. */
   readings: Record<string, (number | null)[]>;
@@ -17,7 +17,7 @@ export interface Columns {
   peaks: Record<string, (number | null)[]>;
   /** Counts: a longer step has their sum. */
   counts: Record<string, (number | null)[]>;
-  /** Histograms: merged. */
+  /** Histograms: a longer step has them merged. */
   buckets: Record<string, (Buckets | null)[]>;
 }
 
@@ -44,12 +44,12 @@ export function newChunk(start: number, step_ms = DETAIL_MS): Chunk {
   return { start, step_ms, columns: newColumns() };
 }
 
-/** How many steps it has. */
+/** Returns how many steps a chunk has. */
 function lengthOf(step_ms: number): number {
   return (step_ms === HOUR_MS ? DAY_MS : CHUNK_MS) / step_ms;
 }
 
-/** Sets a value from one moment to another, both included; times outside the chunk are left out. */
+/** Sets values from one moment to another, both included; times outside the chunk are left out. */
 export function setReadings(chunk: Chunk, from: number, to: number, values: Record<string, number>): void {
   const end = chunk.start + CHUNK_MS - 1;
   const [first, last] = [stepOf(chunk, Math.max(from, chunk.start)), stepOf(chunk, Math.min(to, end))];
@@ -64,7 +64,7 @@ export function setLevels(chunk: Chunk, at: number, values: Record<string, numbe
     columnOf(chunk, 'levels', name)[stepOf(chunk, at)] = value;
 }
 
-/** Keeps the highest of each. */
+/** Raises the peaks of a step to these values where they are higher. */
 export function setPeaks(chunk: Chunk, at: number, values: Record<string, number>): void {
   const step = stepOf(chunk, at);
   for (const [name, value] of Object.entries(values)) {
@@ -102,7 +102,7 @@ function stepOf({ start, step_ms }: Chunk, at: number): number {
   return Math.floor((at - start) / step_ms);
 }
 
-/** A column of a chunk, of nothing where it has none yet. */
+/** Returns a column of a chunk, and adds an empty one where the chunk has none. */
 export function columnOf<K extends ColumnKind>(chunk: Chunk, kind: K, name: string): Columns[K][string] {
   const columns = chunk.columns[kind] as Record<string, Columns[K][string]>;
   const column =

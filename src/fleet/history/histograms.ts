@@ -9,7 +9,7 @@ import {
 export const HISTOGRAMS = {
   wait: QUEUE_WAIT_BOUNDS,
   first_token: FIRST_TOKEN_BOUNDS,
-  /** Of callers that waited on their connection. */
+  /** The times to the first token of callers that waited on their connection. */
   live_first_token: FIRST_TOKEN_BOUNDS,
   per_token: PER_TOKEN_BOUNDS,
   duration: DURATION_BOUNDS,
@@ -17,7 +17,7 @@ export const HISTOGRAMS = {
 export type HistogramName = keyof typeof HISTOGRAMS;
 export const HISTOGRAM_NAMES = Object.keys(HISTOGRAMS) as HistogramName[];
 
-/** By the name of each histogram. */
+/** Makes a value for each histogram, by name. */
 export function ofEach<T>(make: (name: HistogramName) => T): Record<HistogramName, T> {
   return Object.fromEntries(HISTOGRAM_NAMES.map((name) => [name, make(name)])) as Record<HistogramName, T>;
 }

@@ -3,8 +3,8 @@ import type { Subject } from '../rpc.ts';
 import { type Chunk, DETAIL_MS, HOUR_MS, MINUTE_MS } from './chunk.ts';
 
 /**
- * Every statement on history: a row for ten minutes of a subject, or a day of it by hour. Nothing here decides. Times in
- * epoch ms.
+ * Every statement on history: a row for ten minutes of a subject, or a day of it by hour. Nothing here decides. Times
+ * in epoch ms.
  */
 
 export function saveChunk(sql: Sql, { kind, id }: Subject, { start, step_ms, columns }: Chunk): void {
@@ -29,12 +29,12 @@ export function deleteChunk(sql: Sql, { kind, id }: Subject, { start, step_ms }:
   );
 }
 
-/** Those of ten minutes that start in this time, both ends included, oldest first. */
+/** Reads the chunks of ten minutes that start in this time, both ends included, oldest first. */
 export function chunksBetween(sql: Sql, subject: Subject, from: number, to: number): Chunk[] {
   return [MINUTE_MS, DETAIL_MS].flatMap((step_ms) => chunksOf(sql, subject, step_ms, from, to));
 }
 
-/** The same of days. */
+/** Reads the days by hour that start in this time, both ends included, oldest first. */
 export function daysBetween(sql: Sql, subject: Subject, from: number, to: number): Chunk[] {
   return chunksOf(sql, subject, HOUR_MS, from, to);
 }
@@ -53,7 +53,7 @@ function chunksOf(sql: Sql, { kind, id }: Subject, step_ms: number, from: number
     .map(chunkOf);
 }
 
-/** The newest of ten minutes, else of a day, that starts before a time. */
+/** Reads the newest chunk of ten minutes, else of a day, that starts before a time. */
 export function chunkBefore(sql: Sql, { kind, id }: Subject, before: number): Chunk | null {
   for (const step_ms of [DETAIL_MS, MINUTE_MS, HOUR_MS]) {
     const [row] = sql.exec(
@@ -69,7 +69,7 @@ export function chunkBefore(sql: Sql, { kind, id }: Subject, before: number): Ch
   return null;
 }
 
-/** Chunks of a step that start before a time, oldest first, as many as are given. */
+/** Reads the oldest chunks of a step length that start before a time. @param most how many at most */
 export function oldest(sql: Sql, step_ms: number, before: number, most: number): [Subject, Chunk][] {
   return sql
     .exec(
@@ -85,13 +85,13 @@ export function forgetChunks(sql: Sql, step_ms: number, before: number): void {
   sql.exec(`DELETE FROM history WHERE step_ms = ? AND start < ?`, step_ms, before);
 }
 
-/** The same of workers alone. */
+/** Forgets the chunks of workers that start before a time. */
 export function forgetWorkers(sql: Sql, before: number): void {
   for (const step of [DETAIL_MS, MINUTE_MS])
     sql.exec(`DELETE FROM history WHERE step_ms = ? AND start < ? AND kind = 'worker'`, step, before);
 }
 
-/** Forgets the oldest beyond so many. */
+/** Forgets the oldest chunks beyond so many. */
 export function boundChunks(sql: Sql, most: number): void {
   const count = Number(sql.exec(`SELECT count(*) AS count FROM history`)[0]?.count);
   if (count <= most) return;

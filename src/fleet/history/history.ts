@@ -25,11 +25,11 @@ import { addHour, rolledUp } from './merge.ts';
 
 const DETAIL_KEPT_MS = HOUR_MS;
 export const KEPT_MS = DAY_MS;
-/** By hour; workers come and go, so of them a day is kept. */
+/** Chunks by hour are stored for 31 days, except those of workers, which come and go. */
 const HOURS_KEPT_MS = 31 * DAY_MS;
-/** Rolled up at a time: nothing else happens meanwhile. */
+/** The most chunks, and hours, that are rolled up at a time: nothing else happens meanwhile. */
 const ROLLED_UP_AT_ONCE = 100;
-/** Twice what a day of 1,000 workers has: names without end push out the oldest. */
+/** The most chunks stored, twice what a day of 1,000 workers has: names without end push out the oldest. */
 const MOST_CHUNKS = 300_000;
 
 interface OpenChunk {
@@ -39,15 +39,15 @@ interface OpenChunk {
 }
 
 /**
- * What was measured of workers, pools, models and the fleet: an hour in full detail, a day by minute, and but for
- * workers a month by hour. The newest ten minutes of each are in memory and stored with the heartbeats; older ones are
- * rows, rolled up when they are an hour old, and again when they are a day old.
+ * The measurements of workers, pools, models and the fleet: an hour in full detail, a day by minute, and but for
+ * workers a month by hour. The newest ten minutes of each subject are in memory and stored with the heartbeats; older
+ * ones are rows, rolled up when they are an hour old, and again when they are a day old.
  */
 export class History {
   readonly #sql: Sql;
   readonly #now: () => number;
   readonly #open = new Map<string, OpenChunk>();
-  /** Ended since the last save. */
+  /** The chunks that ended since the last save. */
   #closed: OpenChunk[] = [];
   #boundedAt = 0;
 
@@ -56,14 +56,14 @@ export class History {
     this.#now = now;
   }
 
-  /** The chunk of a moment, to be changed. @param at epoch ms, later than in the call before */
+  /** Returns the chunk of a moment, to be changed. @param at epoch ms, later than in the call before */
   write(subject: Subject, at: number): Chunk {
     const open = this.#opened(subject, chunkStart(at));
     open.isSaved = false;
     return open.chunk;
   }
 
-  /** Chunks that hold anything since a time, oldest first, in the detail that there is. */
+  /** Returns the chunks that hold anything since a time, oldest first, in the detail that there is. */
   since(subject: Subject, from: number): Chunk[] {
     const first = chunkStart(from);
     const unsaved = [...this.#closed, this.#open.get(keyOf(subject))]
@@ -75,12 +75,12 @@ export class History {
     return [...stored.filter(({ start }) => !newer.has(start)), ...unsaved];
   }
 
-  /** Days by hour that hold anything since a time, oldest first: what `since` no longer has. */
+  /** Returns the days by hour that hold anything since a time, oldest first: what `since` no longer has. */
   days(subject: Subject, from: number): Chunk[] {
     return daysBetween(this.#sql, subject, from - (from % DAY_MS), this.#now());
   }
 
-  /** The last one before these. */
+  /** Returns the last chunk that starts before the chunk of a time. */
   before(subject: Subject, from: number): Chunk | null {
     return chunkBefore(this.#sql, subject, chunkStart(from));
   }
@@ -95,7 +95,7 @@ export class History {
     this.#rollUp();
   }
 
-  /** It is no longer written to. */
+  /** Closes the open chunk of a subject to which nothing more is written. */
   close(subject: Subject): void {
     const open = this.#open.get(keyOf(subject));
     if (!open) return;
@@ -107,7 +107,7 @@ export class History {
     const open = this.#open.get(keyOf(subject));
     if (open?.chunk.start === start) return open;
     this.close(subject);
-    // After a restart its beginning is stored.
+    // After a restart the beginning of the chunk is stored.
     const [stored] = chunksBetween(this.#sql, subject, start, start);
     const opened = { subject, chunk: stored ?? newChunk(start), isSaved: true };
     this.#open.set(keyOf(subject), opened);
@@ -132,12 +132,12 @@ export class History {
     }
   }
 
-  /** Whole hours that are older than a day. */
+  /** Rolls up whole hours that are older than a day. */
   #rollUpHours(now: number): void {
     const kept = now - KEPT_MS - CHUNK_MS;
     const before = kept - (kept % HOUR_MS);
     for (let hours = 0; hours < ROLLED_UP_AT_ONCE; hours++) {
-      // The hour of the oldest one, whole: it has no chunk that is older.
+      // The whole hour of the oldest chunk is taken: it has no chunk that is older.
       const [found] = oldest(this.#sql, MINUTE_MS, before, 1);
       if (!found) return;
       const [subject, { start }] = found;

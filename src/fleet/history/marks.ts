@@ -3,11 +3,11 @@ import { span } from '../view/words.ts';
 
 type Mark = FleetHistory['marks'][number];
 
-/** Of more, the newest: a chart with hundreds of them shows nothing. */
+/** The most marks, the newest: a chart with hundreds of them shows nothing. */
 const MOST_MARKS = 100;
 
 /**
- * What happened to machines and workers since a time, oldest first.
+ * Lists what happened to machines and workers since a time, oldest first.
  * @param started workers that became ready
  * @param configId null: of all pools
  */

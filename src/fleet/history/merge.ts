@@ -11,7 +11,7 @@ import {
   newColumns,
 } from './chunk.ts';
 
-/** Never of nothing. */
+/** Merges the values of a step, of which there is at least one. */
 const MERGE: {
   [K in ColumnKind]: (values: NonNullable<Columns[K][string][number]>[]) => Columns[K][string][number];
 } = {
@@ -23,7 +23,7 @@ const MERGE: {
 };
 
 /**
- * Chunks laid side by side in as many steps, each at least as long as theirs; what lies outside is left out.
+ * Lays chunks side by side in as many steps, each at least as long as theirs; what lies outside is left out.
  * @param chunks oldest first
  */
 export function merged(chunks: readonly Chunk[], first: number, step_ms: number, length: number): Columns {
@@ -60,7 +60,7 @@ function mergeKind<K extends ColumnKind>(
   }
 }
 
-/** The same by minute. */
+/** Rolls up a chunk to steps of a minute. */
 export function rolledUp(chunk: Chunk): Chunk {
   if (chunk.step_ms >= MINUTE_MS) return chunk;
   const { start } = chunk;
@@ -82,7 +82,7 @@ function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }
 
-/** Histograms merged. */
+/** Merges histograms. */
 function addedBuckets(all: readonly Buckets[]): Buckets {
   const added: Buckets = {};
   for (const buckets of all) addTo(added, buckets);

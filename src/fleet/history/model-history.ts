@@ -3,7 +3,7 @@ import { addBuckets, addCounts, type Buckets } from './chunk.ts';
 import { HISTOGRAMS, type HistogramName } from './histograms.ts';
 import type { History } from './history.ts';
 
-/** What happened to the requests of each model, by their records: one that stands for four counts as four. */
+/** Counts what happened to the requests of each model, by their records: one that stands for four counts as four. */
 export class ModelHistory {
   readonly #history: History;
 
@@ -11,7 +11,7 @@ export class ModelHistory {
     this.#history = history;
   }
 
-  /** @param known whether a worker serves the model: callers may ask for any name */
+  /** Adds requests to the history. @param known whether a worker serves the model: callers may ask for any name */
   count(records: readonly RequestRecord[], known: (model: string) => boolean, at: number): void {
     for (const [id, ofModel] of Map.groupBy(records, ({ model }) => model)) {
       if (id === '' || !known(id)) continue;

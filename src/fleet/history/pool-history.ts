@@ -25,7 +25,7 @@ import { RollingSum } from './rolling-sum.ts';
 /** The queue's counts that are in the history already. */
 export type Told = Pick<PoolShare, 'totals' | `${HistogramName}_buckets`>;
 
-/** What holds of a pool until it changes; names as in HISTORY_SERIES. */
+/** The levels of a pool, which hold until they change; names as in HISTORY_SERIES. */
 export interface Levels extends Record<string, number> {
   waiting: number;
   running: number;
@@ -34,9 +34,9 @@ export interface Levels extends Record<string, number> {
   paused_workers: number;
   starting_workers: number;
   draining_workers: number;
-  /** In error, late or lost. */
+  /** The number of workers in error, late or lost. */
   failed_workers: number;
-  /** US dollars, of machines that were launched. */
+  /** US dollars an hour of machines that were launched. */
   price_per_hour: number;
 }
 
@@ -52,12 +52,12 @@ export const NOTHING: Levels = {
   price_per_hour: 0,
 };
 
-/** What became of the jobs of a span of time. */
+/** How the jobs of a span of time ended. */
 export interface Met {
   succeeded: number;
-  /** Failed, expired, or turned away. */
+  /** The number of jobs that failed, expired, or found no worker or slot. */
   failed: number;
-  /** Of callers on a connection, by FIRST_TOKEN_BOUNDS. */
+  /** The times to the first token of callers on a connection, by FIRST_TOKEN_BOUNDS. */
   first_token: Buckets;
 }
 
@@ -65,10 +65,10 @@ const FLEET: Subject = { kind: 'fleet', id: '' };
 
 const TOTALS = ['submitted', ...JOB_COUNTS, 'tokens_predicted'] as const satisfies (keyof PoolTotals)[];
 
-/** Series of counts, of a model's history too. */
+/** The series of counts, of a model's history too. */
 export const COUNTED = [...TOTALS, 'preemptions'] as const;
 
-/** Vectors that are summed: the totals, then the buckets of the histograms. */
+/** The places in the vectors that are summed: the totals, then the buckets of the histograms. */
 const WAIT_AT = TOTALS.length;
 const FIRST_TOKEN_AT = WAIT_AT + QUEUE_WAIT_BOUNDS.length + 1;
 const LIVE_AT = FIRST_TOKEN_AT + FIRST_TOKEN_BOUNDS.length + 1;
@@ -81,11 +81,11 @@ interface Sums {
   day: RollingSum;
 }
 
-/** What happened to the jobs of each pool and of all, by what the queue tells. */
+/** Counts what happened to the jobs of each pool and of all pools, by the queue's reports. */
 export class PoolHistory {
   readonly #history: History;
   readonly #sums = new Map<string, Sums>();
-  /** As they were last written, by the subject. */
+  /** The levels as they were last written, by the subject. */
   readonly #levels = new Map<string, Levels>();
 
   constructor(history: History) {
@@ -110,13 +110,13 @@ export class PoolHistory {
     add(sums, at, vectorOf(counts, buckets));
   }
 
-  /** Requests of a pool that an engine put back to wait. */
+  /** Adds requests of a pool that an engine put back to wait. */
   preempted(configId: string, preemptions: number, at: number): void {
     for (const subject of [poolSubject(configId), FLEET])
       addCounts(this.#history.write(subject, at), at, { preemptions });
   }
 
-  /** How all pools stand. Nothing is written where nothing has changed. */
+  /** Notes the levels of all pools. Nothing is written where nothing has changed. */
   level(pools: ReadonlyMap<string, Levels>, at: number): void {
     for (const [id, levels] of pools) this.#level(poolSubject(id), levels, at);
     this.#level(FLEET, sumOf(pools.values()), at);
@@ -132,13 +132,13 @@ export class PoolHistory {
     setPeaks(chunk, at, { waiting_most: Math.max(before?.waiting ?? 0, levels.waiting) });
   }
 
-  /** Over the newest minute, hour and day. */
+  /** Returns a pool's rates over the newest minute, hour and day. */
   rates(configId: string, now: number): { now: PoolRates; hour: PoolRates; day: PoolRates } {
     const { minute, hour, day } = this.#sumsOf(configId, now);
     return { now: ratesOf(minute.sum(now)), hour: ratesOf(hour.sum(now)), day: ratesOf(day.sum(now)) };
   }
 
-  /** What the objectives are held against: over the newest five minutes, and the newest hour. */
+  /** Returns how jobs ended over the newest five minutes and the newest hour, to compare with the objectives. */
   met(configId: string, now: number): { short: Met; long: Met } {
     const { minutes, hour } = this.#sumsOf(configId, now);
     return { short: metOf(minutes.sum(now)), long: metOf(hour.sum(now)) };
@@ -150,7 +150,7 @@ export class PoolHistory {
     this.#history.close(poolSubject(configId));
   }
 
-  /** After a restart they are made of what is stored. */
+  /** Returns the sums of a pool; after a restart they are made of the stored history. */
   #sumsOf(configId: string, now: number): Sums {
     const known = this.#sums.get(configId);
     if (known) return known;
@@ -185,7 +185,7 @@ function sumOf(all: Iterable<Levels>): Levels {
   return total;
 }
 
-/** Counts that have become smaller began anew. */
+/** Returns how much the totals have grown. Totals that have become smaller began anew. */
 function newInTotals(totals: PoolTotals, before: PoolTotals | undefined): Record<string, number> {
   const base = before && totals.submitted >= before.submitted ? before : undefined;
   return Object.fromEntries(TOTALS.map((name) => [name, Math.max(0, totals[name] - (base?.[name] ?? 0))]));

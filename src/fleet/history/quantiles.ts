@@ -2,8 +2,8 @@ import type { Percentiles } from '../../protocol/index.ts';
 import type { Buckets } from './chunk.ts';
 
 /**
- * Percentiles of a histogram, as PromQL's `histogram_quantile` estimates them: even within a bucket; in the last one,
- * which has no upper bound, its lower.
+ * Estimates percentiles of a histogram as PromQL's `histogram_quantile` does: evenly within a bucket; in the last one,
+ * which has no upper bound, its lower bound.
  * @param bounds upper bounds of all buckets but the last, s
  * @returns ms; null: nothing was measured
  */
@@ -28,7 +28,7 @@ function quantile(buckets: Buckets, bounds: readonly number[], rank: number): nu
 }
 
 /**
- * What came to a histogram since it was last told of. One that has become smaller began anew.
+ * Returns what came to a histogram since its last report. A histogram that has become smaller began anew.
  * @param cumulative counts up to each bound, and last of all; empty: nothing was measured
  */
 export function newInBuckets(cumulative: readonly number[], before: readonly number[]): Buckets {

@@ -18,12 +18,15 @@ const RANGES: Record<HistoryRange, { ms: number; step_ms: number }> = {
 
 interface HistorySpan {
   range: HistoryRange;
-  /** Its end, epoch ms. */
+  /** The end of the span, epoch ms. */
   until: number;
   now: number;
 }
 
-/** The span, in the steps that are still kept of it; every series of its kind, null where nothing is known. */
+/**
+ * Reads a span in the steps in which it is still stored: every series of the subject's kind, null where nothing is
+ * known.
+ */
 export function readHistory(
   history: History,
   subject: Subject,
@@ -43,7 +46,10 @@ export function readHistory(
   return { at: Array.from({ length }, (_, index) => first + index * step_ms), step_ms, series };
 }
 
-/** An hour is kept in full detail, a day by minute. A step less than that is rolled up already at its beginning. */
+/**
+ * Returns the step in which a time is still stored: an hour in full detail, a day by minute. A step less than that is
+ * rolled up already at its beginning.
+ */
 function stepKeptAt(from: number, now: number): number {
   if (from < now - DAY_MS - HOUR_MS) return HOUR_MS;
   return from < now - HOUR_MS - MINUTE_MS ? MINUTE_MS : DETAIL_MS;
@@ -84,7 +90,7 @@ class Span {
     return this.#columns.readings[name] ?? this.#nothing();
   }
 
-  /** A step without a value has the one before it. */
+  /** Returns a series of levels: a step without a value has the one before it. */
   #held(name: string): (number | null)[] {
     let value: number | null = null;
     for (const chunk of this.#chunks) {
@@ -98,7 +104,7 @@ class Span {
     });
   }
 
-  /** Nothing came in a step that has no count, once anything is known. */
+  /** Returns a series of counts: a step without a count has 0, once anything is known. */
   #counted(name: string): (number | null)[] {
     const known = this.#chunks[0]?.start ?? Number.POSITIVE_INFINITY;
     return (this.#columns.counts[name] ?? this.#nothing()).map(

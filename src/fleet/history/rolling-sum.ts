@@ -3,7 +3,7 @@ export class RollingSum {
   readonly #stepMs: number;
   readonly #steps: number;
   readonly #length: number;
-  /** By the number of the step, in the order of their first addition. */
+  /** The sum of each step by its number, in the order of their first addition. */
   readonly #byStep = new Map<number, Float64Array>();
   readonly #total: Float64Array;
 
@@ -26,7 +26,9 @@ export class RollingSum {
     }
   }
 
-  /** Of the steps up to the one of this moment. Not to be kept: it changes with the next call. */
+  /**
+   * Returns the sum of the steps up to the one of this moment. Callers must not keep it: it changes with the next call.
+   */
   sum(now: number): Float64Array {
     const oldest = Math.floor(now / this.#stepMs) - this.#steps + 1;
     for (const [number, step] of this.#byStep) {

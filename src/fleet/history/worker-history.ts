@@ -5,28 +5,30 @@ import type { History } from './history.ts';
 import { rolledUp } from './merge.ts';
 
 const HOUR_MINUTES = 60;
-/** What a heartbeat measured holds since the one before it, if that is no longer ago than this many intervals. */
+/**
+ * The measurements of a heartbeat hold since the heartbeat before, if that is no longer ago than this many intervals.
+ */
 const HOLDS_INTERVALS = 1.5;
 
-/** Newest minutes of one worker: what its sparkline shows. */
+/** The newest minutes of one worker, which its sparkline shows. */
 interface Minutes {
-  /** Number of the last one. */
+  /** The number of the last minute. */
   last: number;
-  /** Sum and count by the number of the minute. */
+  /** The sum and the count of values by the number of the minute. */
   sums: Map<number, [sum: number, count: number]>;
 }
 
-/** What workers measured, by their heartbeats. */
+/** Records what workers measured, by their heartbeats. */
 export class WorkerHistory {
   readonly #history: History;
-  /** Tokens a second. */
+  /** The tokens per second of each worker. */
   readonly #minutes = new Map<string, Minutes>();
 
   constructor(history: History) {
     this.#history = history;
   }
 
-  /** @param before when the heartbeat before came, epoch ms; null: there was none */
+  /** Adds a heartbeat. @param before when the heartbeat before came, epoch ms; null: there was none */
   heartbeat(workerId: string, beat: Heartbeat, at: number, before: number | null, intervalMs: number): void {
     const readings = readingsOf(beat);
     if (Object.keys(readings).length === 0) return;
@@ -41,7 +43,10 @@ export class WorkerHistory {
       this.#addMinutes(workerId, Math.min(from, at), at, beat.tokens_per_second);
   }
 
-  /** Tokens a second in its newest 60 minutes, oldest first, and when there is another minute, epoch ms. */
+  /**
+   * Returns a worker's tokens per second in the newest 60 minutes, oldest first, and when the next minute begins, epoch
+   * ms.
+   */
   tokens(workerId: string, now: number): { values: (number | null)[]; until: number } {
     const { sums } = this.#minutesOf(workerId, now);
     const last = Math.floor(now / MINUTE_MS);
@@ -66,7 +71,7 @@ export class WorkerHistory {
     for (const minute of sums.keys()) if (minute <= at / MINUTE_MS - HOUR_MINUTES - 1) sums.delete(minute);
   }
 
-  /** After a restart they are read from what is stored. */
+  /** Returns a worker's minutes; after a restart they are read from the stored history. */
   #minutesOf(workerId: string, now: number): Minutes {
     const known = this.#minutes.get(workerId);
     if (known) return known;
@@ -86,7 +91,7 @@ function workerSubject(id: string): Subject {
   return { kind: 'worker', id };
 }
 
-/** What is remembered of a heartbeat; names as in HISTORY_SERIES. */
+/** Returns the measurements of a heartbeat that are recorded; names as in HISTORY_SERIES. */
 function readingsOf(beat: Heartbeat): Record<string, number> {
   const gpus = beat.gpus ?? [];
   const all = {
