@@ -14,7 +14,7 @@ interface Entry {
   problem: Problem;
   /** When the problem appeared, epoch ms. */
   came_at: number;
-  /** Since when the problem has been missing from the list, epoch ms; null: it is in the list. */
+  /** The time since which the problem has been missing from the list, epoch ms; null: it is in the list. */
   missing_since: number | null;
   is_told: boolean;
   acknowledged: Acknowledgement | null;

@@ -84,7 +84,7 @@ export class Fleet {
   readonly alerts: Alerts;
   /** Launches and ends the machines that run the workers. */
   readonly scheduler: Scheduler;
-  /** What the fleet's parts show to everybody. */
+  /** The view of the fleet's parts that everybody sees. */
   readonly view: Projection;
   readonly #ports: FleetPorts;
   readonly #settings: FleetSettings;

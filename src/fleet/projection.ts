@@ -53,14 +53,14 @@ interface Shown<R> {
   version: number;
 }
 
-/** What a worker's row was made of. */
+/** The facts from which a worker's row was made, and its state then. */
 interface MadeOf {
   facts: KnownWorker;
   expectedStartMs: number | null;
   /** Whether the scheduler launched the worker's machine and it is gone. */
   isOver: boolean;
   state: StateNow;
-  /** From when on time alone may change the row, epoch ms. */
+  /** The moment from which time alone may change the row, epoch ms. */
   until: number;
 }
 

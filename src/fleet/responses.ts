@@ -2,7 +2,7 @@ import type { Sql } from '../durable/ports.ts';
 import { limits } from '../protocol/index.ts';
 import type { ResponseOwner } from './rpc.ts';
 
-/** Which worker's engine keeps which response. */
+/** Remembers which worker's engine keeps which response. */
 export class Responses {
   readonly #sql: Sql;
 
@@ -10,7 +10,7 @@ export class Responses {
     this.#sql = sql;
   }
 
-  /** The oldest beyond a number are forgotten. @param at epoch ms */
+  /** Adds a response; the oldest beyond a number are forgotten. @param at epoch ms */
   keep(id: string, workerId: string, tenant: string | null, at: number): void {
     const replace = `INSERT OR REPLACE INTO responses (id, worker_id, tenant, at) VALUES (?, ?, ?, ?)`;
     this.#sql.exec(replace, id, workerId, tenant, at);
@@ -18,7 +18,7 @@ export class Responses {
     this.#sql.exec(oldest, limits.KNOWN_RESPONSES);
   }
 
-  /** @param viewer null sees all */
+  /** Returns whose worker's engine keeps a response. @param viewer null sees all */
   ownerOf(id: string, viewer: string | null): ResponseOwner {
     const [row] = this.#sql.exec(`SELECT worker_id, tenant FROM responses WHERE id = ?`, id);
     if (!row) return null;

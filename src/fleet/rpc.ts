@@ -1,4 +1,4 @@
-/** Shapes of what a fleet object is asked and answers: plain data. */
+/** The shapes of a fleet object's calls and answers: plain data. */
 
 import type {
   AdapterState,
@@ -14,14 +14,14 @@ import type {
 export type { AuditEnd, AuditWanted } from './audit.ts';
 export type { TokenChange, TokenUse } from './tokens.ts';
 
-/** The worker whose engine keeps a response; null: none is known; `foreign`: it is another tenant's. */
+/** The worker whose engine keeps a response; null: none is known; `foreign`: the response is another tenant's. */
 export type ResponseOwner = { worker_id: string } | 'foreign' | null;
 
-/** Which pool a request is for. Names as an error message lists them: at most ten, "… and 32 more". */
+/** The pool that a request is for. Names are as an error message lists them: at most ten, "… and 32 more". */
 export type PoolChoice =
-  /** `start`: of one that the scheduler starts workers for. */
+  /** The request is for this pool; `start` is set if the scheduler starts workers for it. */
   | { kind: 'pool'; config_id: string; start?: PoolStart }
-  /** No model was named and there are several pools. */
+  /** The request names no model, and there are several pools. */
   | { kind: 'ambiguous'; models: string; pools: string }
   /** No pool is known for the model; the lists are empty where none is known at all. */
   | { kind: 'unknown'; models: string; pools: string };
@@ -29,7 +29,7 @@ export type PoolChoice =
 /** Facts of work that waits for a pool which decide why it waits. */
 export interface PoolAsking {
   config_id: string;
-  /** Null: any model of the pool. */
+  /** The model that the work needs; null: any model of the pool. */
   model: string | null;
   /** Whether the work gives way to requests, as lines of batches do. */
   is_batch: boolean;
@@ -40,11 +40,11 @@ export type Forgotten = 'forgotten' | 'connected' | 'unknown';
 
 export type FleetEvent =
   | (WorkerEvent & { kind: 'registered'; instance: Instance | null })
-  /** Still connected: told from time to time so that neither worker nor models age out. */
+  /** The worker is still connected: reported from time to time so that neither worker nor models age out. */
   | (WorkerEvent & { kind: 'connected' })
   | (WorkerEvent & { kind: 'disconnected'; reason: string });
 
-/** Of whom history is kept; the fleet's id is empty. */
+/** The subject of a history; the fleet's id is empty. */
 export interface Subject {
   kind: 'worker' | 'pool' | 'model' | 'fleet';
   id: string;
@@ -53,21 +53,21 @@ export interface Subject {
 /** Which requests a list shows. Null: any. Times in epoch ms. */
 export interface RequestsWanted {
   filter: RequestFilter;
-  /** What its id or its caller's name for it begins with. */
+  /** The beginning of the request's id, or of its caller's name for it. */
   id: string | null;
-  /** In the message of its error, in either case. */
+  /** A part of the error's message, in either case. */
   text: string | null;
-  /** Ended then or later, and before. */
+  /** The list shows requests that ended then or later, and before `until`. */
   since: number | null;
   until: number | null;
   /** The `next` of the page before; null: the first page. */
   before: number | null;
   limit: number;
-  /** Whose requests; null: everybody's. */
+  /** The tenant whose requests are shown; null: everybody's. */
   viewer: string | null;
 }
 
-/** Columns that must be exactly this. */
+/** The columns of a request that a filter compares with a value. */
 export const REQUEST_FILTERS = [
   'outcome',
   'kind',
@@ -80,29 +80,29 @@ export const REQUEST_FILTERS = [
   'error_code',
 ] as const;
 export type RequestFilter = Record<(typeof REQUEST_FILTERS)[number], string | null> & {
-  /** Only slow ones, or only others. */
+  /** Whether only slow requests fit, or only others. */
   is_slow: boolean | null;
 };
 
 export interface RequestPage {
   requests: RequestRecord[];
-  /** Where the next page begins; null: there is nothing more. A page before may be empty. */
+  /** Where the next page begins; null: there is nothing more. Also an empty page may have one. */
   next: number | null;
 }
 
 export const HISTORY_RANGES = ['15m', '1h', '6h', '24h', '7d', '30d'] as const;
 export type HistoryRange = (typeof HISTORY_RANGES)[number];
 
-/** What a fleet object asks of its queue. */
+/** The calls of a queue that a fleet object makes. */
 export interface QueueTells {
-  /** Has it record all of the queue's numbers; done when it has. */
+  /** Reports all of the queue's numbers to the fleet object; resolves when that has them. */
   tellFleet(everything: true): Promise<void>;
   /**
-   * These workers, and no others, get no more jobs, even while callers wait; they finish what they run, and are shown as
-   * draining. Ids of workers that are not connected count once they are. Survives restarts of queue and workers.
-   * Before it answers the queue has recorded its numbers.
-   * @returns jobs that each of them holds, connected or not; one that has just lost its connection, and may be back
-   * with jobs that nobody here knows of, is left out
+   * Gives these workers, and no others, no more jobs, even while callers wait; they finish what they run, and are shown
+   * as draining. Ids of workers that are not connected count once they are. Survives restarts of queue and workers.
+   * Before it answers the queue has reported its numbers.
+   * @returns the number of jobs that each of the workers holds, connected or not; a worker that has just lost its
+   *   connection, and may be back with jobs that nobody here knows of, is left out
    */
   cordon(workerIds: string[]): Promise<Record<string, number>>;
 }
@@ -110,11 +110,11 @@ export interface QueueTells {
 export interface RefusedWorker {
   /** A clause: "its token is not known here". */
   why: string;
-  /** What would mend it. */
+  /** The advice that would mend the cause. */
   advice: string;
 }
 
-/** `full`: the fleet object has just started, and has lost the queue's numbers. */
+/** The fleet object's answer to a report. `wants: 'full'`: it has just started, and has lost the queue's numbers. */
 export interface RecordAnswer {
   wants: 'full' | null;
   /** Every pool that the scheduler starts workers for. */
@@ -124,17 +124,17 @@ export interface RecordAnswer {
 /** A pool that the scheduler starts workers for: what callers may expect of it while it has none. */
 export interface PoolStart {
   config_id: string;
-  /** What callers may call it beside its id: the models that its workers serve, or will. */
+  /** The names by which callers may request the pool beside its id: the models that its workers serve, or will. */
   names: string[];
-  /** `stopped`: none is started for callers now. */
+  /** Whether callers are served; `stopped`: no worker is started for callers now. */
   state: 'ready' | 'starting' | 'scaled_to_zero' | 'stopped';
-  /** From 0 to 1, of the worker that is nearest to being ready; null: it does not tell. */
+  /** How far the worker that is nearest to being ready is, from 0 to 1; null: it does not report that. */
   progress: number | null;
-  /** What callers wait for: "starting a worker: loading 62 %, usually 3 min". Of `stopped` why, a clause. */
+  /** What callers wait for: "starting a worker: loading 62 %, usually 3 min". If `stopped`, the reason, a clause. */
   text: string;
-  /** How long a caller waits for a worker to be started, ms, unless it says so itself. */
+  /** The longest wait of a caller for a worker to be started, ms, unless the caller sets it. */
   wait_ms: number;
-  /** Of `stopped`: when asking again may help, s. */
+  /** If `stopped`, the seconds after which asking again may help. */
   retry_after_seconds: number;
   /**
    * Ids of connected workers that were started before the pool's settings were changed: they serve on, but what they
@@ -148,15 +148,18 @@ export interface PoolStart {
  * Counts are cumulative, so that a share that is lost or comes twice does no harm.
  */
 export interface QueueShare {
-  /** Epoch ms of the queue's clock. */
+  /** When the queue made the share, epoch ms of its clock. */
   at: number;
-  /** Everything, after a start of either object; else only what changed since the share that was taken last. */
+  /**
+   * Whether the share has everything, after a start of either object; if not, it has what changed since the last share
+   * that was taken.
+   */
   full: boolean;
-  /** Connected workers that changed. */
+  /** The connected workers that changed. */
   sessions: SessionShare[];
-  /** Ids of workers that are no longer connected. */
+  /** The ids of workers that are no longer connected. */
   gone: string[];
-  /** Pools that changed. */
+  /** The pools that changed. */
   pools: PoolShare[];
 }
 
@@ -164,41 +167,44 @@ export interface QueueShare {
 export interface SessionShare {
   worker_id: string;
   config_id: string;
-  /** Taking jobs, or connected but not taking. */
+  /** Whether the worker takes jobs, takes none for now, or finishes. */
   state: 'ready' | 'paused' | 'draining';
   protocol: 'base' | 'extended';
   capacity: number;
   running: number;
-  /** Epoch ms */
+  /** When the worker connected, epoch ms. */
   connected_at: number;
-  /** Names its engine answers to; empty: only its pool's own. */
+  /** The names that the worker's engine answers to; empty: only the pool's own. */
   models: string[];
-  /** Null: it loads none. */
+  /** The state of the worker's adapters; null: it loads none. */
   adapters: AdapterState | null;
 }
 
 export interface PoolShare {
   config_id: string;
-  /** Jobs without a worker. */
+  /** The numbers of jobs without a worker. */
   pending: { waiting: number; stored: number };
-  /** Both together, highest priority first. */
+  /** The pending jobs of both kinds by priority, highest first. */
   by_priority: { priority: number; pending: number }[];
-  /** Epoch ms when the one that waits longest was submitted; null: none waits. */
+  /** When the job that waits longest was submitted, epoch ms; null: none waits. */
   oldest_since: number | null;
-  /** The same of callers that wait on a connection. */
+  /** When the job that waits longest with a caller on a connection was submitted, epoch ms; null: none waits. */
   oldest_caller_since: number | null;
   running: number;
-  /** Of `totals.submitted`, jobs that give way to all others: their priority is below zero, as that of lines of batches. */
+  /**
+   * The part of `totals.submitted` that gives way to all others: jobs with a priority below zero, such as lines of
+   * batches.
+   */
   submitted_in_background: number;
-  /** Since the queue was made. */
+  /** The totals since the queue was made. */
   totals: PoolTotals;
   /**
-   * Cumulative counts of the histograms in protocol/buckets.ts: one for each bound, and last of all that were measured. Empty:
-   * nothing was measured yet.
+   * Cumulative counts of the histograms in protocol/buckets.ts: one for each bound, and last of all that were measured.
+   * Empty: nothing was measured yet.
    */
   wait_buckets: number[];
   first_token_buckets: number[];
-  /** The same of callers that waited on their connection. */
+  /** The times to the first token of callers that waited on their connection. */
   live_first_token_buckets: number[];
   per_token_buckets: number[];
   duration_buckets: number[];
@@ -207,37 +213,40 @@ export interface PoolShare {
 interface WorkerEvent {
   worker_id: string;
   config_id: string;
-  /** Names its engine answers to, as many as are remembered; none: it is known by its pool alone. */
+  /**
+   * The names that the worker's engine answers to, as many as are remembered; empty: the worker is known by its pool
+   * alone.
+   */
   models: string[];
-  /** Epoch ms of the queue's clock. */
+  /** When the event happened, epoch ms of the queue's clock. */
   at: number;
 }
 
 /** All that is known of one worker. Times are epoch ms of the server's clock, but for those in its heartbeat. */
 export interface KnownWorker {
   worker_id: string;
-  /** Of its newest connection or heartbeat; null: it has named none. */
+  /** The pool of the worker's newest connection or heartbeat; null: the worker has named none. */
   config_id: string | null;
-  /** Its connection; null: there is none. */
+  /** The worker's connection; null: there is none. */
   session: SessionShare | null;
-  /** As it last registered; null: it only sent heartbeats, or it speaks only the base protocol. */
+  /** The worker as it last registered; null: it only sent heartbeats, or it speaks only the base protocol. */
   instance: Instance | null;
   heartbeat: Heartbeat | null;
   heartbeat_at: number | null;
-  /** When its newest heartbeat came, or the queue reported it. */
+  /** When the worker's newest heartbeat came, or the queue reported the worker. */
   heard_at: number;
-  /** How its last connection ended; null: it did not, or never was. */
+  /** How the worker's last connection ended; null: it did not, or never was. */
   disconnected: { at: number; reason: string } | null;
-  /** Jobs that it ran when its last connection ended; null: unknown. */
+  /** The number of jobs that the worker ran when its last connection ended; null: unknown. */
   was_running: number | null;
 }
 
 export interface KnownModel {
   id: string;
   config_id: string;
-  /** Epoch ms when the first worker that serves it registered. */
+  /** When the first worker that serves the model registered, epoch ms. */
   first_seen_ms: number;
-  /** What its engine says of it in `/v1/models`; null: it does not tell. */
+  /** The engine's entry for the model in `/v1/models`; null: there is none. */
   card: ModelCard | null;
 }
 
@@ -245,18 +254,18 @@ export type TelemetryKind = 'logs' | 'metrics';
 export type TelemetryItem = LogLine | MetricSample;
 export type TelemetryBatch = { kind: 'logs'; items: LogLine[] } | { kind: 'metrics'; items: MetricSample[] };
 
-/** Items are numbered in the order in which they came; neither `after` nor `before`: the newest. */
+/** Items are numbered in the order in which they came; a query with neither `after` nor `before` returns the newest. */
 export interface TelemetryQuery {
-  /** The first ones with a greater number. */
+  /** The first items with a greater number are returned. */
   after?: number;
-  /** The last ones with a smaller number. */
+  /** The last items with a smaller number are returned. */
   before?: number;
   limit: number;
 }
 
 export interface TelemetryPage {
-  /** In the order of their numbers. */
+  /** The items in the order of their numbers. */
   items: (TelemetryItem & { number: number })[];
-  /** There are more, in the direction that was asked for. */
+  /** Whether there are more items in the direction of the query. */
   has_more: boolean;
 }

@@ -1,8 +1,8 @@
 export interface SaveTimerPorts {
   save(): void;
-  /** Epoch ms */
+  /** Returns the time, epoch ms. */
   now(): number;
-  /** Runs something later, ms. @returns takes it back */
+  /** Runs something after a time, ms. @returns calls it off */
   after(ms: number, run: () => void): () => void;
 }
 
@@ -15,7 +15,7 @@ export class SaveTimer {
     this.#ports = ports;
   }
 
-  /** At the latest in so many ms. */
+  /** Saves in so many ms at the latest. */
   within(ms: number): void {
     const { save, now, after } = this.#ports;
     const at = now() + ms;

@@ -8,9 +8,9 @@ interface Progress {
   at: number;
 }
 
-/** What the scheduler is told of workers and queue, out of what the fleet object knows of them. */
+/** Makes what the scheduler has to know of workers and queue from what the fleet object knows of them. */
 export class SchedulingFacts {
-  /** By worker id: how far its start had come, and since when. */
+  /** The progress of the start of each worker, and since when it stands, by worker id. */
   readonly #progress = new Map<string, Progress>();
 
   of(workers: Iterable<KnownWorker>, shares: Iterable<PoolShare>, isKnown: boolean): FleetFacts {

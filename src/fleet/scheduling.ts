@@ -10,7 +10,7 @@ import type { QueueShare } from './rpc.ts';
 
 /** While callers wait for a worker to start, the scheduler reconciles this often, ms. */
 const SOON_MS = 1000;
-/** How long another object may take to answer, ms. */
+/** Another object has to answer within this many ms. */
 const ANSWER_WITHIN_MS = 5000;
 /** One reconciliation asks the batches object at most this many times, while the queue reports in between. */
 const MOST_ASKED = 3;
@@ -18,18 +18,18 @@ const MOST_ASKED = 3;
 const AGAIN_MS = 10_000;
 
 export interface SchedulingPorts {
-  /** What is known, and the scheduler over it. */
+  /** The fleet's parts, and its scheduler. */
   fleet: Pick<Fleet, 'scheduler' | 'workers' | 'choosePools'>;
   queueId: string;
   alarm: Alarm;
-  /** Epoch ms */
+  /** Returns the time, epoch ms. */
   now(): number;
   /** Runs one transaction; a failure rolls back memory too. */
   commit<T>(work: () => T): T;
   /** Replaces the queue's cordon. @returns for each of these workers the number of jobs it still runs */
   cordon(workerIds: string[]): Promise<Record<string, number>>;
   backlog(): Promise<Backlog[]>;
-  /** Runs something later, ms. @returns what calls it off */
+  /** Runs something after a time, ms. @returns calls it off */
   after(ms: number, run: () => void): () => void;
   log(level: 'warn' | 'error', message: string, error: unknown): void;
 }
@@ -39,7 +39,7 @@ export class Scheduling {
   readonly #ports: SchedulingPorts;
   #reconciling: Promise<void> | null = null;
   readonly #inQueue = new LinesInQueue();
-  /** Counts the reports of the queue. */
+  /** The number of the queue's reports. */
   #reports = 0;
   #isFailing = false;
 
@@ -64,7 +64,10 @@ export class Scheduling {
     if (scheduler.nextReconcile() !== null) alarm.set(now());
   }
 
-  /** The queue has reported its numbers. Where callers wait for a pool without a worker, reconciles within a second. */
+  /**
+   * Takes note that the queue has reported its numbers. Where callers wait for a pool without a worker, reconciles
+   * within a second.
+   */
   heard({ pools }: QueueShare): void {
     this.#reports += 1;
     const { alarm, now } = this.#ports;
@@ -78,7 +81,10 @@ export class Scheduling {
     if (waiting.some(isUnserved)) alarm.set(Math.max(now(), scheduler.reconciledAt + SOON_MS));
   }
 
-  /** Compares what is needed with what runs, and writes what has to change. One runs at a time. Never rejects. */
+  /**
+   * Compares what is needed with what runs, and writes what has to change. One reconciliation runs at a time. Never
+   * rejects.
+   */
   reconcile(): Promise<void> {
     this.#reconciling ??= this.#reconcile().finally(() => {
       this.#reconciling = null;
@@ -102,7 +108,7 @@ export class Scheduling {
     return { ...answer, orders: await Promise.all(orders) };
   }
 
-  /** The worker that this token belongs to; null once its launch has ended. */
+  /** Returns the worker that this token belongs to, or null once its launch has ended. */
   async workerOfToken(token: string): Promise<LaunchedWorker | null> {
     const { queueId } = this.#ports;
     const scheduler = this.#scheduler;
@@ -119,7 +125,7 @@ export class Scheduling {
   async #reconcile(): Promise<void> {
     const { alarm, now, commit, cordon, log } = this.#ports;
     const scheduler = this.#scheduler;
-    // Set first, so that a failure here or the end of this process does not end the loop.
+    // The alarm is set first, so that a failure here or the end of this process does not end the loop.
     alarm.set(now() + AGAIN_MS);
     try {
       const cordoned = await this.#answered('queue', () => cordon(scheduler.cordon()));
@@ -134,7 +140,7 @@ export class Scheduling {
     this.arm();
   }
 
-  /** @returns null when the object did not answer in time */
+  /** Asks another object. @returns null when the object did not answer in time */
   async #answered<T>(whose: string, ask: () => Promise<T>): Promise<T | null> {
     const { after, log } = this.#ports;
     let callOff!: () => void;

@@ -3,15 +3,15 @@ import { limits } from '../protocol/index.ts';
 
 /** A browser that showed a token and has a cookie for it. The row holds neither of them. */
 export interface SignInRow {
-  /** Lower-case hex of the SHA-256 of what the cookie holds. */
+  /** The SHA-256 of what the cookie holds, lower-case hex. */
   id_sha256: string;
-  /** The same of the token: once it is no longer configured, its sessions end. */
+  /** The SHA-256 of the token, lower-case hex: once the token is no longer configured, its sessions end. */
   token_sha256: string;
-  /** Epoch ms */
+  /** When the sign-in expires, epoch ms. */
   expires_at: number;
 }
 
-/** Who is signed in to the page. */
+/** Stores who is signed in to the page. */
 export class SignIns {
   readonly #sql: Sql;
 
@@ -19,7 +19,10 @@ export class SignIns {
     this.#sql = sql;
   }
 
-  /** Beyond a number with one token, those that expire first are forgotten, as are all that have expired. */
+  /**
+   * Adds a sign-in. Beyond a number with one token, those that expire first are forgotten, as are all that have
+   * expired.
+   */
   add({ id_sha256, token_sha256, expires_at }: SignInRow, now: number): void {
     this.#sql.exec(
       `INSERT INTO sign_ins (id_sha256, token_sha256, expires_at) VALUES (?, ?, ?)`,
@@ -38,7 +41,7 @@ export class SignIns {
     );
   }
 
-  /** Null: there is no such sign-in, or it has ended. */
+  /** Finds a sign-in; null: there is none, or it has ended. */
   find(id_sha256: string, now: number): SignInRow | null {
     const [row] = this.#sql.exec(
       `SELECT token_sha256, expires_at FROM sign_ins WHERE id_sha256 = ? AND expires_at > ?`,

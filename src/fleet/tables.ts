@@ -1,7 +1,7 @@
 import { SCHEDULER_TABLES } from '../scheduler/tables.ts';
 
 export const FLEET_TABLES: readonly string[] = [
-  // was_running: jobs that it ran when its last connection ended.
+  // was_running: the number of jobs that the worker ran when its last connection ended.
   `CREATE TABLE workers (
      worker_id TEXT PRIMARY KEY,
      config_id TEXT,
@@ -14,7 +14,8 @@ export const FLEET_TABLES: readonly string[] = [
      heard_at INTEGER NOT NULL
    ) WITHOUT ROWID`,
   `CREATE INDEX workers_heard ON workers (heard_at)`,
-  // worker_id: who served it last. card: what its engine says of it, JSON. position: among the models of its worker.
+  // worker_id: the worker that served the model last. card: the engine's entry for it, JSON. position: its place among
+  // the models of the worker.
   `CREATE TABLE models (
      model TEXT NOT NULL,
      config_id TEXT NOT NULL,
@@ -39,8 +40,8 @@ export const FLEET_TABLES: readonly string[] = [
    )`,
   `CREATE UNIQUE INDEX telemetry_first ON telemetry (worker_id, kind, first)`,
   `CREATE INDEX telemetry_at ON telemetry (at, size)`,
-  // Requests that have ended, numbered as the queue told of them; request-record.ts has the columns. is_notable: it
-  // failed or was slow.
+  // Requests that have ended, numbered as the queue reported them; request-record.ts has the columns. is_notable: the
+  // request failed or was slow.
   `CREATE TABLE requests (
      seq INTEGER PRIMARY KEY AUTOINCREMENT,
      id TEXT NOT NULL,
@@ -87,7 +88,8 @@ export const FLEET_TABLES: readonly string[] = [
   // Tokens that were made with POST /api/tokens (tokens.ts). entry: JSON, with the hash of the token.
   `CREATE TABLE tokens (name TEXT PRIMARY KEY, entry TEXT NOT NULL) WITHOUT ROWID`,
   `CREATE TABLE token_uses (sha256 TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID`,
-  // What people did (audit.ts). nth: of its action; before, after: JSON. Of the default queue's object alone, for all queues.
+  // What people did (audit.ts). nth: the entry's number among those of its action; before, after: JSON. Only the
+  // default queue's object has rows, for all queues.
   `CREATE TABLE audit (
      seq INTEGER PRIMARY KEY AUTOINCREMENT,
      id TEXT NOT NULL UNIQUE,
@@ -109,11 +111,11 @@ export const FLEET_TABLES: readonly string[] = [
   `CREATE INDEX audit_actor ON audit (actor, seq)`,
   `CREATE INDEX audit_action ON audit (action, nth)`,
   `CREATE INDEX audit_target ON audit (target, seq)`,
-  // Tokens of a file or a setting as they were last told, JSON, so that their changes are seen.
+  // Tokens of a file or a setting as they were last reported, JSON, so that their changes are seen.
   `CREATE TABLE file_tokens (name TEXT PRIMARY KEY, entries TEXT NOT NULL) WITHOUT ROWID`,
-  // What of the attention list was told or acknowledged (alerts.ts), JSON.
+  // Problems of the attention list that were reported or acknowledged (alerts.ts), JSON.
   `CREATE TABLE attention (id TEXT PRIMARY KEY, entry TEXT NOT NULL) WITHOUT ROWID`,
-  // Ten minutes of a worker or a pool to a row: columns by name, JSON, of steps from start on.
+  // The history, ten minutes of a subject to a row, or a day by hour: columns by name, JSON, of steps from start on.
   `CREATE TABLE history (
      kind TEXT NOT NULL,
      id TEXT NOT NULL,
@@ -123,7 +125,7 @@ export const FLEET_TABLES: readonly string[] = [
      PRIMARY KEY (kind, id, step_ms, start)
    ) WITHOUT ROWID`,
   `CREATE INDEX history_age ON history (step_ms, start)`,
-  // told: the queue's counts that are in the history, JSON. starts: how long its newest starts took, JSON.
+  // told: the queue's counts that are in the history, JSON. starts: how long the pool's newest starts took, JSON.
   `CREATE TABLE pools (
      config_id TEXT PRIMARY KEY,
      told TEXT,

@@ -5,12 +5,12 @@ import type { TelemetryKind } from './rpc.ts';
 
 /** Items of one worker that came after each other, as they are stored. */
 export interface StoredItems {
-  /** Number of the first one. */
+  /** The number of the first item. */
   first: number;
   count: number;
-  /** Of their JSON, UTF-16 units. */
+  /** The length of the items' JSON, UTF-16 units. */
   size: number;
-  /** JSON of a list. */
+  /** The items as the JSON of a list. */
   items: string;
 }
 
@@ -19,7 +19,7 @@ export interface Source {
   kind: TelemetryKind;
 }
 
-/** Rows of one worker that hold numbers between these, exclusive, in order. */
+/** Reads the rows of one worker that hold numbers between these, exclusive, in order. */
 export function itemsBetween(sql: Sql, of: Source, after: number, before: number): StoredItems[] {
   const rows = sql.exec(
     `SELECT first, count, size, items FROM telemetry
@@ -32,7 +32,7 @@ export function itemsBetween(sql: Sql, of: Source, after: number, before: number
   return rows as unknown as StoredItems[];
 }
 
-/** Its newest row; null: it has none. */
+/** Reads the newest row of a worker and kind, or null if there is none. */
 export function newestItems(sql: Sql, of: Source): StoredItems | null {
   const [row] = sql.exec(
     `SELECT first, count, size, items FROM telemetry WHERE worker_id = ? AND kind = ?
@@ -43,7 +43,7 @@ export function newestItems(sql: Sql, of: Source): StoredItems | null {
   return (row as unknown as StoredItems | undefined) ?? null;
 }
 
-/** A row that is there already under its first number is replaced. */
+/** Stores a row, and replaces one that has the same first number. */
 export function saveItems(
   sql: Sql,
   of: Source,
@@ -82,7 +82,7 @@ export function forgetItemsOf(sql: Sql, of: Source, mostItems: number, mostSize:
 /** What a row costs beside its items: names and numbers, indexes included. */
 const ROW_COSTS = 1000;
 
-/** Forgets what was last written by then, and of all workers together the oldest rows beyond so many units. */
+/** Forgets rows that were last written by then, and the oldest rows of all workers together beyond so many units. */
 export function forgetItems(sql: Sql, writtenBy: number, mostSize: number): void {
   sql.exec(`DELETE FROM telemetry WHERE at <= ?`, writtenBy);
   const size = Number(sql.exec(`SELECT total(size + ${ROW_COSTS}) AS size FROM telemetry`)[0]?.size);
@@ -96,7 +96,7 @@ export function forgetItems(sql: Sql, writtenBy: number, mostSize: number): void
   );
 }
 
-/** When the row that was not written for the longest was written; null: there is none. */
+/** Returns when the row that was not written for the longest was written, or null if there is none. */
 export function longestUnwritten(sql: Sql): number | null {
   return sql.exec(`SELECT min(at) AS at FROM telemetry`)[0]?.at as number | null;
 }

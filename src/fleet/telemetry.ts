@@ -10,34 +10,34 @@ import {
   saveItems,
 } from './telemetry-table.ts';
 
-/** Kept of one worker, of each kind: lines of a crash and of the hours before it, six hours of samples. */
+/** The most items of one worker, by kind: lines of a crash and of the hours before it, six hours of samples. */
 const MOST_ITEMS: Record<TelemetryKind, number> = { logs: 2000, metrics: 720 };
-/** The same in UTF-16 units of JSON, and of all workers of a queue together. */
+/** The size of one worker's items of a kind, and of all workers' items of a queue, UTF-16 units of JSON. */
 const MOST_SIZE = 512 * 1024;
 const MOST_SIZE_IN_ALL = 64 * 1024 * 1024;
-/** A row takes more items up to this: few rows a worker, and little to write again. */
+/** The size up to which a row takes more items: few rows a worker, and little to write again. */
 const ROW_SIZE = 32 * 1024;
 const ROW_ITEMS = 200;
-/** What waits to be stored is stored at once beyond this, UTF-16 units. */
+/** The size of unsaved items beyond which they are stored at once, UTF-16 units. */
 const MOST_UNSAVED_SIZE = 4 * 1024 * 1024;
 
 interface Unsaved extends Source {
-  /** Number of the first one. */
+  /** The number of the first item. */
   first: number;
-  /** Each one's JSON. */
+  /** The JSON of each item. */
   texts: string[];
   size: number;
 }
 
 export interface TelemetryPorts {
   sql: Sql;
-  /** Epoch ms */
+  /** Returns the time, epoch ms. */
   now(): number;
 }
 
 /**
  * The newest log lines and samples of each worker. They are numbered as they come, gathered for a second and stored
- * together. All of it is bounded: of one worker, of all together, and in age.
+ * together. Their number, size and age are bounded, by worker and in all.
  */
 export class Telemetry {
   readonly #ports: TelemetryPorts;
@@ -48,7 +48,7 @@ export class Telemetry {
     this.#ports = ports;
   }
 
-  /** Too much waits to be stored: it must not wait for the next second. */
+  /** Whether so much waits to be stored that it must not wait for the next second. */
   get isFull(): boolean {
     return this.#unsavedSize >= MOST_UNSAVED_SIZE;
   }
@@ -64,7 +64,7 @@ export class Telemetry {
     this.#dropOldest(unsaved);
   }
 
-  /** Stores what came since the last time: one row written for each worker and kind, more where much came. */
+  /** Stores what came since the last save: one row for each worker and kind, more where much came. */
   save(): void {
     const { sql, now } = this.#ports;
     for (const unsaved of this.#unsaved.values()) {
@@ -75,7 +75,7 @@ export class Telemetry {
     this.#unsavedSize = 0;
   }
 
-  /** In order of their numbers: the first ones after `after`, else the last ones before `before`. */
+  /** Reads items in the order of their numbers: the first ones after `after`, else the last ones before `before`. */
   read(source: Source, { after, before, limit }: TelemetryQuery): TelemetryPage {
     const low = after ?? Number.NEGATIVE_INFINITY;
     const high = before ?? Number.MAX_SAFE_INTEGER;
@@ -115,7 +115,7 @@ export class Telemetry {
     return unsaved;
   }
 
-  /** Items that would be forgotten as soon as they are stored are dropped now. */
+  /** Drops the items that would be forgotten as soon as they are stored. */
   #dropOldest(unsaved: Unsaved): void {
     let dropped = 0;
     let size = 0;
@@ -138,7 +138,7 @@ function numbered(first: number, items: readonly TelemetryItem[]): TelemetryPage
   return items.map((item, index) => ({ number: first + index, ...item }));
 }
 
-/** The rows to write: the newest one filled up where the items follow on it, then new ones. */
+/** Makes the rows to write: the newest stored one filled up where the items follow on it, then new ones. */
 function rowsOf(unsaved: Unsaved, newest: ReturnType<typeof newestItems>) {
   const isOpen = newest !== null && newest.first + newest.count === unsaved.first && hasRoom(newest);
   let row = isOpen ? { ...newest, items: newest.items.slice(1, -1) } : emptyRow(unsaved.first);

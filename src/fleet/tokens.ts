@@ -1,28 +1,28 @@
 import type { Sql } from '../durable/ports.ts';
 import { changedEntry, type TokenChanges, type TokenEntry } from '../settings/token-entry.ts';
 
-/** More than any company has teams and programs; each refresh of a gateway reads all of them. */
+/** The most tokens, more than any company has teams and programs; each refresh of a gateway reads all of them. */
 const MOST_TOKENS = 2000;
 const USES_KEPT_MS = 366 * 24 * 3_600_000;
 
-/** What was made with `POST /api/tokens`. */
+/** The tokens that were made with `POST /api/tokens`. */
 export interface TokenList {
-  /** Another number after every change. */
+  /** The version of the list, another number after every change. */
   version: number;
-  /** Null: they are still those of the version that the gateway knows. */
+  /** The tokens; null: they are still those of the version that the gateway knows. */
   entries: TokenEntry[] | null;
 }
 
 /** When a token was last used. */
 export interface TokenUse {
   sha256: string;
-  /** Epoch ms */
+  /** The time of the use, epoch ms. */
   at: number;
 }
 
 export type TokenChange =
   | { kind: 'add'; entry: TokenEntry }
-  /** The same entry with another token: the old one is refused from now on. */
+  /** Keeps the entry with another token: the old one is refused from now on. */
   | { kind: 'rotate'; name: string; sha256: string }
   | { kind: 'set'; name: string; changes: TokenChanges }
   | { kind: 'revoke'; name: string };
@@ -30,7 +30,7 @@ export type TokenChange =
 /** Why nothing was changed; a code of the API. */
 export type TokenRefusal = 'token_exists' | 'too_many_tokens' | 'token_not_found';
 
-/** Tokens that are made, renewed and taken away while everything runs, and when any token was used last. */
+/** Tokens that are made, renewed and revoked while everything runs, and when any token was used last. */
 export class Tokens {
   readonly #sql: Sql;
   #version: number;
@@ -38,7 +38,7 @@ export class Tokens {
 
   constructor(sql: Sql, now: () => number) {
     this.#sql = sql;
-    // Begins at the time, so that no gateway holds an older list under a number of this start.
+    // The version begins at the time, so that no gateway holds an older list under a number of this start.
     this.#version = now();
   }
 
@@ -64,7 +64,7 @@ export class Tokens {
     return before;
   }
 
-  /** Also for tokens of a file. Uses older than a year are forgotten. */
+  /** Notes when tokens were used, those of files too. Uses older than a year are forgotten. */
   uses(told: readonly TokenUse[], now: number): Record<string, number> {
     for (const { sha256, at } of told) {
       this.#sql.exec(

@@ -7,7 +7,7 @@ import type { KnownWorker } from './rpc.ts';
 /** All that is known of a worker but its connection. */
 type StoredWorker = Omit<KnownWorker, 'session'>;
 
-/** A worker registered: its last disconnect is history. */
+/** Stores the registration of a worker, whose last disconnect is history. */
 export function saveInstance(
   sql: Sql,
   worker: { worker_id: string; config_id: string },
@@ -39,7 +39,7 @@ export function saveHeartbeat(sql: Sql, worker: StoredWorker): void {
   );
 }
 
-/** It is connected, or was until now. */
+/** Notes that a worker is connected, or was until now. */
 export function touchWorker(sql: Sql, workerId: string, at: number): void {
   sql.exec(`UPDATE workers SET heard_at = max(heard_at, ?) WHERE worker_id = ?`, at, workerId);
 }

@@ -52,7 +52,7 @@ export const NOTHING: Levels = {
   price_per_hour: 0,
 };
 
-/** How the jobs of a span of time ended. */
+/** The outcomes of the jobs of a span of time. */
 export interface Met {
   succeeded: number;
   /** The number of jobs that failed, expired, or found no worker or slot. */

@@ -2,7 +2,10 @@ import type { Row, Sql, SqlValue } from '../../durable/ports.ts';
 import type { RequestRecord } from '../../protocol/index.ts';
 import { REQUEST_FILTERS, type RequestsWanted } from '../rpc.ts';
 
-/** Every statement on requests that have ended, numbered as they were told of. Nothing here decides. Times in epoch ms. */
+/**
+ * Every statement on requests that have ended, numbered as the queue reported them. Nothing here decides. Times in
+ * epoch ms.
+ */
 
 const COLUMNS = [
   'id',
@@ -33,13 +36,13 @@ const COLUMNS = [
 const INSERT = `INSERT OR IGNORE INTO requests (${COLUMNS.join(', ')}, is_notable)
   VALUES (${COLUMNS.map(() => '?').join(', ')}, ?) RETURNING seq`;
 
-/** @returns whether it was not there yet */
+/** Stores a request. @returns whether it was not there yet */
 export function insertRequest(sql: Sql, record: RequestRecord, isNotable: boolean): boolean {
   const values = COLUMNS.map((name) => sqlValueOf(record[name]));
   return sql.exec(INSERT, ...values, isNotable ? 1 : 0).length > 0;
 }
 
-/** Of those before a number, the number of the last one that is passed over; null: there are fewer. */
+/** Finds the last of the `most` requests before a number, beyond which a list does not look; null: there are fewer. */
 export function lastOf(sql: Sql, before: number, most: number): { seq: number; ended_at: number } | null {
   const [row] = sql.exec(
     `SELECT seq, ended_at FROM requests WHERE seq < ? ORDER BY seq DESC LIMIT 1 OFFSET ?`,
@@ -49,7 +52,7 @@ export function lastOf(sql: Sql, before: number, most: number): { seq: number; e
   return row ? { seq: Number(row.seq), ended_at: Number(row.ended_at) } : null;
 }
 
-/** Those between two numbers, the first included, that fit; newest first. */
+/** Lists the requests between two numbers, the first included, that the filter fits; newest first. */
 export function requestsBetween(
   sql: Sql,
   from: number,
@@ -70,7 +73,7 @@ export function requestsBetween(
   if (until !== null) add('ended_at < ?', until);
   if (text !== null) add('instr(lower(error), lower(?)) > 0', text);
   if (id !== null) {
-    // No character of an id comes after it.
+    // No character of an id sorts after U+10FFFF.
     const [least, most] = [id, `${id}\u{10ffff}`];
     add('((id >= ? AND id < ?) OR (request_id >= ? AND request_id < ?))', least, most, least, most);
   }
@@ -83,7 +86,7 @@ export function requestsBetween(
     .map((row) => ({ seq: Number(row.seq), record: recordOf(row) }));
 }
 
-/** Forgets the oldest of a kind beyond so many. */
+/** Forgets the oldest requests of a kind beyond so many. */
 export function boundRequests(sql: Sql, isNotable: boolean, most: number): void {
   sql.exec(
     `DELETE FROM requests WHERE is_notable = ?1 AND seq <=
@@ -93,7 +96,9 @@ export function boundRequests(sql: Sql, isNotable: boolean, most: number): void 
   );
 }
 
-/** Forgets what ended before a time, so many of the oldest at once. @returns when the oldest that is left ended */
+/**
+ * Forgets requests that ended before a time, at most so many of the oldest. @returns when the oldest that is left ended
+ */
 export function forgetRequests(sql: Sql, before: number, most: number): number | null {
   sql.exec(
     `DELETE FROM requests WHERE seq IN (SELECT seq FROM requests ORDER BY seq LIMIT ?) AND ended_at < ?`,

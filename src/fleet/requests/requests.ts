@@ -4,31 +4,31 @@ import type { RequestPage, RequestsWanted } from '../rpc.ts';
 import { boundRequests, forgetRequests, insertRequest, lastOf, requestsBetween } from './request-table.ts';
 
 /**
- * Requests kept of each kind: those that went well, and those that failed or were slow, which the others do not push
- * out.
+ * The most requests stored of each kind: those that went well, and those that failed or were slow, which the others do
+ * not push out.
  */
 const MOST_OF_A_KIND = 50_000;
-/** Between two looks at how many there are. */
+/** The number of new requests after which the stored ones are bounded. */
 const BOUNDED_EVERY = 1000;
-/** Passed over in one look: a filter that fits few of many must not hold up the fleet. */
+/** The most requests that one look passes over: a filter that fits few of many must not hold up the fleet. */
 const MOST_LOOKED_AT = 5000;
 const FORGOTTEN_AT_ONCE = 5000;
-/** How much later than its neighbours the queue may report a request, ms. */
+/** The queue may report a request this many ms later than its neighbours. */
 const LATE_MS = 60_000;
 
-/** Requests of any kind that have ended: the newest of them, numbered as the queue told of them. */
+/** The newest requests of any kind that have ended, numbered as the queue reported them. */
 export class Requests {
   readonly #sql: Sql;
   readonly #most: number;
   #added = 0;
 
-  /** @param most kept of each kind */
+  /** @param most stored of each kind */
   constructor(sql: Sql, most = MOST_OF_A_KIND) {
     this.#sql = sql;
     this.#most = most;
   }
 
-  /** @returns those that were not told before */
+  /** Stores requests. @returns those that were not reported before */
   add(records: readonly RequestRecord[]): RequestRecord[] {
     const news = records.filter((record) => insertRequest(this.#sql, record, isNotable(record)));
     this.#added += news.length;
@@ -36,8 +36,8 @@ export class Requests {
   }
 
   /**
-   * A page, newest first. One look is short whatever is asked for, so a page may be short, or empty, before the end: it
-   * is the last one only when its `next` is null.
+   * Returns a page, newest first. One look is short whatever is requested, so a page may be short, or empty, before the
+   * end: it is the last one only when its `next` is null.
    */
   list(wanted: RequestsWanted): RequestPage {
     const { viewer, filter, since, limit } = wanted;
@@ -55,7 +55,9 @@ export class Requests {
     return { requests, next: isAll ? null : last.seq };
   }
 
-  /** Forgets what ended before a time, and the oldest beyond a number. @returns when the oldest ended, epoch ms */
+  /**
+   * Forgets requests that ended before a time, and the oldest beyond a number. @returns when the oldest ended, epoch ms
+   */
   bound(before: number): number | null {
     if (this.#added >= BOUNDED_EVERY) {
       for (const isNotable of [true, false]) boundRequests(this.#sql, isNotable, this.#most);

@@ -16,25 +16,28 @@ import { backlogOf } from './why-waiting.ts';
 import { firstLine, jobsWait, span } from './words.ts';
 import { lastHeard, startTimes } from './worker-words.ts';
 
-/** A start is slow when it takes this many times the usual, and at least this much longer, ms. */
+/** A start is slow when it takes this many times the usual, and at least SLOW_START_MS longer. */
 const SLOW_START = 1.5;
 const SLOW_START_MS = 60_000;
-/** Where no start of the pool has been seen yet, ms. */
+/** A start is slow after this many ms where no start of the pool has been seen yet. */
 const SLOW_FIRST_START_MS = 20 * 60_000;
-/** How long an event is shown after it is over, ms. */
+/** An event is shown for this long after it is over, ms. */
 const TOLD_FOR_MS = 10 * 60_000;
 const LOST_TOLD_FOR_MS = 60 * 60_000;
 
-/** Those that say what keeps them. */
+/** The states in which a worker reports an error. */
 const TROUBLED: ReadonlySet<WorkerRow['state']> = new Set(['error', 'starting', 'loading']);
 
-/** What the items are made of. */
+/** The facts from which the list's items are made. */
 export interface Shown extends ScalingShown {
   workers: readonly WorkerRow[];
   incidents: Incidents;
 }
 
-/** Problems that need an operator, the worst first, of the same kind by name: an order that time alone does not change. */
+/**
+ * Lists the problems that need an operator, the worst first, those of the same kind by name: an order that time alone
+ * does not change.
+ */
 export function attentionIn(shown: Shown, now: number): Problem[] {
   const items = [
     ...shown.pools.flatMap((pool) => [...waitItems(pool, shown, now), ...objectiveItems(pool, now)]),
@@ -96,7 +99,7 @@ function howItIsStarted(pool: PoolRow, scaling: PoolScaling, { launches }: Shown
   return scaling.decision?.text ?? 'The scheduler has not decided yet.';
 }
 
-/** By what one worker ended lately, how many more would keep up. */
+/** Says how many more workers would keep up, by what one worker ended lately. */
 function howToServeMore({ now, ready_workers, config_id }: PoolRow): string {
   const ended = now.succeeded + now.failed + now.cancelled + now.expired;
   const more = ended === 0 ? 1 : Math.ceil((now.submitted * ready_workers) / ended) - ready_workers;
@@ -117,7 +120,7 @@ function objectiveItems(pool: PoolRow, now: number): Finding[] {
       name === 'success'
         ? 'Look at the newest that failed: their errors say why.'
         : 'Look at its charts: what grew is the wait for a slot or the time in the engine.',
-    // By the minute: the list is as it was while only time goes by.
+    // The time changes each minute: the list stays the same while only time goes by.
     since: now - (now % 60_000) - 3_600_000,
   }));
 }

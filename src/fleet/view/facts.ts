@@ -3,13 +3,15 @@ import type { Met } from '../history/pool-history.ts';
 import type { PoolShare } from '../rpc.ts';
 import type { Objectives } from './objectives.ts';
 
-/** What the projection is made of, beside workers and launches. Times are epoch ms of the server's clock. */
+/**
+ * The facts from which the projection is made, beside workers and launches. Times are epoch ms of the server's clock.
+ */
 
 export interface PoolFacts {
   config_id: string;
-  /** What the queue last told of it; null: nothing. */
+  /** The queue's newest report of the pool; null: there is none. */
   share: PoolShare | null;
-  /** How long a start usually takes, created to healthy, ms; null: none was seen. */
+  /** How long a start usually takes, from created to healthy, ms; null: none was seen. */
   expected_start_ms: number | null;
   now: PoolRates;
   hour: PoolRates;
@@ -18,13 +20,13 @@ export interface PoolFacts {
   objectives: Objectives;
 }
 
-/** What the scheduler tells of itself, its pools by their ids. */
+/** What the scheduler reports of itself, and of its pools by their ids. */
 export interface Scaling {
   summary: ScalingSummary;
   pools: ReadonlyMap<string, PoolScaling>;
 }
 
-/** What the gateway saw and no object keeps. */
+/** Problems that the gateway saw and no object stores. */
 export interface Incidents {
   /** The newest attempt of a worker to connect that was refused. */
   refusal: Refusal | null;
@@ -42,6 +44,6 @@ export interface Refusal {
 export interface UnknownModel {
   at: number;
   model: string;
-  /** Those that are known, as an error lists them; empty: none. */
+  /** The known models, as an error lists them; empty: none. */
   models: string;
 }

@@ -1,10 +1,12 @@
 import type { LaunchRow } from '../../protocol/index.ts';
 import { percent, span } from './words.ts';
 
-/** The nearest to ready first. Not of `ready`: what is connected is known better. */
+/**
+ * The states of a launch on its way, the nearest to ready first; `ready` is last: what is connected is known better.
+ */
 const ON_THE_WAY: LaunchRow['state'][] = ['registered', 'accepted', 'requested', 'intended', 'ready'];
 
-/** The one that will be ready first; null: none is on its way. */
+/** Returns the launch that will be ready first, or null if none is on its way. */
 export function nearestLaunch(launches: readonly LaunchRow[]): LaunchRow | null {
   const [first] = launches
     .filter(({ state }) => ON_THE_WAY.includes(state))
@@ -16,7 +18,7 @@ function rankOf({ state, loading }: LaunchRow): number {
   return ON_THE_WAY.indexOf(state) - (loading?.progress ?? 0) / 2;
 }
 
-/** How far a start is: "loading 62 %, usually 3 min". Callers read it too: it says nothing of the provider. */
+/** Says how far a start is: "loading 62 %, usually 3 min". Callers read it too: it says nothing of the provider. */
 export function startOf(launch: LaunchRow): string {
   const { ready_expected_at, intended_at } = launch;
   const usually = ready_expected_at === null ? '' : `, usually ${span(ready_expected_at - intended_at)}`;

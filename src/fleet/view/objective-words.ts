@@ -7,7 +7,7 @@ type Name = keyof Standing;
 
 const NAMES: readonly Name[] = ['success', 'first_token'];
 
-/** What a pool misses in its newest minutes, after its name; null: nothing. */
+/** Says what a pool misses in its newest minutes, after its name; null: nothing. */
 export function missedNow({ objectives }: PoolRow): string | null {
   for (const name of NAMES) {
     if (isMissedNow(objectives[name])) return missedWords(objectives, name, 'short');
@@ -15,7 +15,7 @@ export function missedNow({ objectives }: PoolRow): string | null {
   return null;
 }
 
-/** Every objective that a pool misses, the one that matters most first. */
+/** Lists every objective that a pool misses, the one that matters most first. */
 export function missedIn({ objectives }: PoolRow): { name: Name; isFast: boolean; text: string }[] {
   return NAMES.flatMap((name) => {
     const is = missing(objectives[name]);
@@ -26,7 +26,7 @@ export function missedIn({ objectives }: PoolRow): { name: Name; isFast: boolean
   });
 }
 
-/** "10 of 40 jobs failed, expired or found no slot within the hour (25 %; the objective allows 1 %)". */
+/** Writes "10 of 40 jobs failed, expired or found no slot within the hour (25 %; the objective allows 1 %)". */
 function missedWords(objectives: Standing, name: Name, window: 'short' | 'long'): string {
   const { missed, of } = objectives[name][window];
   const what =
@@ -37,7 +37,7 @@ function missedWords(objectives: Standing, name: Name, window: 'short' | 'long')
   return `${what} ${when} (${percent(missed / of)}; the objective allows ${percent(1 - objectives[name].share)})`;
 }
 
-/** With a decimal where it would be lost: `0.5 %`. */
+/** Writes a share with a decimal where it would be lost: `0.5 %`. */
 function percent(share: number): string {
   const hundredths = share * 100;
   return `${hundredths < 10 ? Number(hundredths.toFixed(1)) : Math.round(hundredths)} %`;

@@ -2,15 +2,15 @@ import { FIRST_TOKEN_BOUNDS, type PoolRow } from '../../protocol/index.ts';
 import type { Buckets } from '../history/chunk.ts';
 import type { Met } from '../history/pool-history.ts';
 
-/** What callers of a pool may expect. */
+/** The objectives that callers of a pool may expect to be met. */
 export interface Objectives {
-  /** So large a share of callers on a connection have their first token within so long. */
+  /** The share of callers on a connection that shall have their first token within a time. */
   first_token: { within_ms: number; share: number };
-  /** So large a share of jobs succeed. */
+  /** The share of jobs that shall succeed. */
   success: number;
 }
 
-/** Of pools whose file says nothing else. */
+/** The objectives of pools for which the fleet's file has none. */
 export const USUAL_OBJECTIVES: Objectives = {
   first_token: { within_ms: 10_000, share: 0.95 },
   success: 0.99,
@@ -21,14 +21,14 @@ type Missed = Standing['success']['short'];
 
 /**
  * Burn rates as alerts on error budgets have them (Google's SRE workbook, chapter 5): at 14.4 the budget of a month is
- * gone in two days, at 6 in five. The long window says that it matters, the short one that it goes on.
+ * gone in two days, at 6 in five. The long window says that it matters, the short one that it continues.
  */
 const FAST = 14.4;
 const SLOW = 6;
-/** Fewer that missed it say nothing. */
+/** The least number that missed an objective; fewer say nothing. */
 const LEAST_MISSED = 5;
 
-/** How a pool stands with its objectives. */
+/** Returns how far a pool meets its objectives. */
 export function standingOf({ short, long }: { short: Met; long: Met }, objectives: Objectives): Standing {
   const { first_token, success } = objectives;
   const ofSuccess = (met: Met) => missedOf(met.failed, met.failed + met.succeeded, success);
@@ -42,7 +42,10 @@ export function standingOf({ short, long }: { short: Met; long: Met }, objective
   };
 }
 
-/** Whether an objective is being missed: `now`, in the newest minutes alone; `fast` and `slow`, over the hour as well. */
+/**
+ * Returns whether an objective is being missed: `now`, in the newest minutes alone; `fast` and `slow`, over the hour as
+ * well.
+ */
 export function missing({ short, long }: { short: Missed; long: Missed }): 'fast' | 'now' | 'slow' | null {
   const burns = ({ missed, burn }: Missed, rate: number) => missed >= LEAST_MISSED && (burn ?? 0) >= rate;
   if (burns(short, FAST)) return burns(long, FAST) ? 'fast' : 'now';
@@ -59,7 +62,7 @@ function missedOf(missed: number, of: number, share: number): Missed {
   return { missed: Math.round(missed), of, burn };
 }
 
-/** How many of a histogram were at most so long, s; even within a bucket. */
+/** Estimates how many of a histogram were at most so long, s; evenly within a bucket. */
 function within(buckets: Buckets, seconds: number): number {
   let lower = 0;
   let count = 0;

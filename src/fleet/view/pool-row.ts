@@ -7,7 +7,7 @@ import { atWork, isReady } from './worker-words.ts';
 /** Jobs that wait longer than this although workers are ready need an operator, ms. */
 const LONG_WAIT_MS = 60_000;
 
-/** A pool as it is shown. */
+/** Makes the row of a pool in the view. */
 export function poolRow(pool: PoolFacts, of: OfPool, now: number): PoolRow {
   const { share } = pool;
   const { workers, scaling } = of;
@@ -37,7 +37,10 @@ export function poolRow(pool: PoolFacts, of: OfPool, now: number): PoolRow {
   return { ...row, why_waiting: whyWaiting(row, of, { model: null, is_batch }, now) };
 }
 
-/** Callers on a connection wait longer than they shall for their first token, or stored jobs long. */
+/**
+ * Returns whether callers on a connection wait longer for their first token than the objective allows, or any job for
+ * long.
+ */
 export function waitsLong({ oldest_wait_ms, oldest_caller_wait_ms, objectives }: PoolRow): boolean {
   if ((oldest_caller_wait_ms ?? 0) > objectives.first_token.within_ms) return true;
   return (oldest_wait_ms ?? 0) > LONG_WAIT_MS;

@@ -4,7 +4,7 @@ import type { PoolStart, SessionShare } from '../rpc.ts';
 import type { Scaling } from './facts.ts';
 import { nearestLaunch, startOf } from './launch-words.ts';
 
-/** Of `stopped`, where nothing says when that ends, s. */
+/** If `stopped`, a caller shall ask again after this many s where nothing says when that ends. */
 const ASK_AGAIN_SECONDS = 60;
 const LONGEST_SECONDS = 3600;
 
@@ -13,13 +13,13 @@ export interface StartFacts {
   sessions: readonly SessionShare[];
   /** Models by the pool that last served them. */
   known: readonly { id: string; config_id: string }[];
-  /** Null: nothing was decided yet. */
+  /** The scaling of all pools; null: nothing was decided yet. */
   scaling: Scaling | null;
   /** Ids of workers that were started before their pool was changed. */
   outdated: ReadonlySet<string>;
 }
 
-/** What callers may expect of a pool that the scheduler starts workers for. @param now epoch ms */
+/** Returns what callers may expect of a pool that the scheduler starts workers for. @param now epoch ms */
 export function poolStart(config_id: string, spec: PoolSpec, facts: StartFacts, now: number): PoolStart {
   const served = facts.known.flatMap((one) => (one.config_id === config_id ? one.id : []));
   const isComing = (one: LaunchRow) => one.config_id === config_id && !facts.outdated.has(one.name);
@@ -54,7 +54,7 @@ function stateOf(
   return { state: 'scaled_to_zero', text: 'starting a worker' };
 }
 
-/** Why none is launched, a clause; null: nothing speaks against it. */
+/** Says why no worker is launched, a clause; null: nothing forbids it. */
 function whyNot(configId: string, { max }: PoolSpec, scaling: Scaling | null): string | null {
   if (max === 0) return 'the fleet allows none of it';
   return heldBack(scaling?.pools.get(configId)) ?? scaling?.summary.budget_reached ?? null;
@@ -66,7 +66,7 @@ function noRoom({ max }: PoolSpec, outdated: readonly string[]): string | null {
   return 'its settings were changed, and max leaves no room for a worker with the new ones beside the one that serves';
 }
 
-/** What keeps the scheduler from starting workers of a pool, a clause; null: nothing of its own. */
+/** Says what keeps the scheduler from starting workers of a pool, a clause; null: nothing of the pool's own. */
 export function heldBack(scaling: PoolScaling | null | undefined): string | null {
   if (scaling?.control === 'paused') return 'an operator has paused it';
   if (scaling?.control === 'drained') return 'an operator has drained it';

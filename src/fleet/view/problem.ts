@@ -1,12 +1,12 @@
 import { type Attention, withFullStop } from '../../protocol/index.ts';
 
-/** One that needs attention, before it is known who has acknowledged it. */
+/** A problem that needs attention, before it is known who has acknowledged it. */
 export type Problem = Omit<Attention, 'acknowledged'>;
 
-/** A problem without its id. `about`: what it is about, where that is neither its worker nor its pool. */
+/** A problem without its id. `about`: its subject, where that is neither its worker nor its pool. */
 export type Finding = Omit<Problem, 'id'> & { about?: string };
 
-/** The same with its id: the same problem has the same one, however long it lasts. */
+/** Gives a problem its id, which stays the same however long the problem lasts. */
 export function withId({ about, ...finding }: Finding): Problem {
   const { code, worker_id, config_id } = finding;
   // Text and advice contain errors and reasons from elsewhere, some of which end with a full stop.

@@ -5,9 +5,12 @@ import type { Finding } from './problem.ts';
 import { stuckAdvice } from './why-waiting.ts';
 import { span } from './words.ts';
 
-/** A launcher comes every few seconds; one of which nothing was heard for so long is silent, ms. */
+/** A launcher reports every few seconds; one that has been quiet for this long is silent, ms. */
 const LAUNCHER_SILENT_MS = 60_000;
-/** A provider is listed a few times a minute; one list that fails is nothing yet, ms. */
+/**
+ * A provider is listed a few times a minute; one without a list for this long is silent, ms: one failed list is no
+ * problem yet.
+ */
 const PROVIDER_SILENT_MS = 60_000;
 
 export interface ScalingShown {
@@ -16,7 +19,10 @@ export interface ScalingShown {
   scaling: ScalingSummary | null;
 }
 
-/** Problems of the scheduler that need an operator. @param isSlow of a start that takes so long, ms, and usually that long */
+/**
+ * Finds problems of the scheduler that need an operator. @param isSlow whether a start is slow that takes so long, ms,
+ * and usually so long
+ */
 export function scalingItems(
   { pools, launches, scaling }: ScalingShown,
   isSlow: (takenMs: number, usualMs: number | null) => boolean,
@@ -80,7 +86,7 @@ function stuckItems({ config_id, scaling }: PoolRow, now: number): Finding[] {
   return [{ code: 'exchange_stuck', severity: 'warning', ...about, text, advice }];
 }
 
-/** Providers whose orders no launcher carries out. */
+/** Finds providers whose orders no launcher carries out. */
 function launcherItems({ providers, launchers, applied_at }: ScalingSummary, now: number): Finding[] {
   const heard = launchers.filter(({ seen_at }) => now - seen_at <= LAUNCHER_SILENT_MS);
   const left = providers.filter(({ driver }) => !heard.some(({ drivers }) => drivers.includes(driver)));
@@ -116,7 +122,7 @@ function providerItems({ providers, applied_at }: ScalingSummary, now: number): 
   });
 }
 
-/** Those of which no heartbeat tells; else their workers do. */
+/** Finds slow starts of machines whose workers send no heartbeats; the others' workers report them. */
 function slowItems(
   launch: LaunchRow,
   isSlow: (takenMs: number, usualMs: number | null) => boolean,

@@ -14,13 +14,13 @@ export interface Steady {
   improved_at: number | null;
   /** Whether the shown verdict has grown worse soon after it grew better. */
   is_shaky: boolean;
-  /** Since when a better verdict has been found than is shown; null: none is. */
+  /** The time since which a better verdict has been found than is shown; null: none is. */
   better_since: number | null;
 }
 
 /**
- * Decides which verdict is shown where `found` is found. A worse one is shown at once, and so is a better one; but
- * after a better one was soon taken back, the next has to hold for a while first. So a fleet at the edge does not
+ * Decides which verdict is shown where `found` is found. A worse verdict is shown at once, and so is a better one; but
+ * after a better verdict was soon taken back, the next has to hold for a while first. So a fleet at the edge does not
  * change its verdict with each request. A fleet that serves is never called down: meanwhile it is shown as degraded.
  * @param before null: nothing was shown yet
  */

@@ -71,7 +71,7 @@ function verdictOf(rows: Rows, now: number): { verdict: Verdict; text: string } 
     const isStarting = problems.every(({ pool }) => isStarted(pool));
     return { verdict: isStarting ? 'degraded' : 'not_serving', text: withFullStop(because) };
   }
-  // One that has neither workers nor jobs is not in use.
+  // A pool that has neither workers nor jobs is not in use.
   const inUse = pools.filter((pool) => pool.workers > 0 || waitingIn(pool) > 0);
   if (!worst) {
     const isWhole = !workers.some((worker) => isMissed(worker, rows));
@@ -87,7 +87,7 @@ function isStarted({ scaling, oldest_wait_ms }: PoolRow): boolean {
   return scaling.starting > 0 || isToCome;
 }
 
-/** What is wrong with a pool, after its name; null: it is fine. */
+/** Says what is wrong with a pool, after its name; null: it is fine. */
 function problemOf(pool: PoolRow, rows: Rows, now: number): string | null {
   const waiting = waitingIn(pool);
   const oldest = pool.oldest_wait_ms ?? 0;
@@ -110,7 +110,9 @@ function problemOf(pool: PoolRow, rows: Rows, now: number): string | null {
   return missedNow(pool);
 }
 
-/** Nothing is ready and nothing waits. @param scaled pools that the scheduler starts workers for */
+/**
+ * Gives the verdict where nothing is ready and nothing waits. @param scaled pools that the scheduler starts workers for
+ */
 function scaledToZero(scaled: readonly PoolRow[]): { verdict: Verdict; text: string } {
   if (!scaled.some(({ scaling }) => heldBack(scaling) === null)) {
     return { verdict: 'not_serving', text: 'No worker is running.' };
@@ -152,7 +154,7 @@ function served(inUse: readonly PoolRow[], rows: Rows): string {
   return `${what}: ${who} ready${down.join('')}.`;
 }
 
-/** Workers for which others stand in, and which will not recover by themselves. */
+/** The states of workers for which others stand in, and which will not recover by themselves. */
 const DOWN = [
   ['error', 'in error'],
   ['lost', 'lost'],

@@ -20,12 +20,12 @@ import { atWork, doing, isReady, startTimes } from './worker-words.ts';
 /** A launcher that was silent for longer than this carries nothing out, ms. */
 const SILENT_MS = 60_000;
 
-/** Workers, launches and scaling that belong to a pool, beside the facts of the pool itself. */
+/** The workers, launches and scaling that belong to a pool, beside the facts of the pool itself. */
 export interface OfPool {
   workers: readonly WorkerRow[];
   launches: readonly LaunchRow[];
   scaling: PoolScaling | null;
-  /** Scaling of the whole fleet; null: no fleet's file was applied. */
+  /** The scaling of the whole fleet; null: no fleet's file was applied. */
   fleet: ScalingSummary | null;
 }
 
@@ -34,7 +34,7 @@ type Standing = Pick<PoolRow, 'config_id' | 'ready_workers' | 'busy_slots' | 'sl
 
 /**
  * Returns what work for a pool waits for, until when, and what can be done. Jobs, lines of batches and the pool itself
- * all have their answer from here. @param now epoch ms
+ * all get their answer here. @param now epoch ms
  */
 export function whyWaiting(pool: Standing, of: OfPool, asking: Asking, now: number): Waiting {
   if (pool.ready_workers === 0) return whyNoneReady(pool.config_id, of, now);

@@ -3,14 +3,17 @@ import type { KnownWorker } from '../rpc.ts';
 import { counted, percent } from './words.ts';
 import { intervalMs, type StateNow } from './worker-state.ts';
 
-/** What is known of a worker beside its own facts. */
+/** The parts of a worker's row that come from beside its own facts. */
 export interface WorkerContext {
   state: StateNow;
   expectedStartMs: number | null;
   tokensHistory: (number | null)[];
 }
 
-/** A worker as it is shown. The last measurements of a worker that is gone are not shown as if they were current. */
+/**
+ * Makes the row of a worker in the view. The last measurements of a worker that is gone are not shown as if they were
+ * current.
+ */
 export function workerRow(worker: KnownWorker, context: WorkerContext): WorkerRow {
   const { session, heartbeat: beat, instance } = worker;
   const { state, since } = context.state;
@@ -57,7 +60,7 @@ export function workerRow(worker: KnownWorker, context: WorkerContext): WorkerRo
   };
 }
 
-/** The GPU itself, without its measurements. */
+/** Returns the GPU itself, without its measurements. */
 function withoutReadings({ name, memory_total_bytes }: GpuReading): GpuReading {
   return {
     ...(name !== undefined && { name }),
@@ -72,7 +75,7 @@ function errorOf({ heartbeat, heartbeat_at }: KnownWorker, hasFailed: boolean): 
   return { message: withoutAdvice(message, advice), advice: advice ?? null, at: heartbeat_at ?? 0 };
 }
 
-/** A worker's message ends with the advice, for servers that do not know the field. */
+/** Removes the advice with which a worker's message ends, for servers that do not know the field. */
 function withoutAdvice(message: string, advice: string | undefined): string {
   const isOnlyAdvice = message === advice;
   return advice && !isOnlyAdvice && message.endsWith(advice)

@@ -1,19 +1,19 @@
 import type { Heartbeat, WorkerState } from '../../protocol/index.ts';
 import type { KnownWorker } from '../rpc.ts';
 
-/** Of workers that do not tell their interval, as the base protocol has it. */
+/** The interval of workers that do not report it, as in the base protocol. */
 const USUAL_INTERVAL_MS = 60_000;
-/** A heartbeat is late beyond so many intervals: one, and what the way may take. */
+/** A heartbeat is late beyond so many intervals: one, and a tolerance for the way. */
 const LATE_INTERVALS = 1.25;
 const LOST_INTERVALS = 3;
-/** A worker that said that it failed and has been silent since is in error for this long, ms; then it is lost. */
+/** A worker that reported a failure and has been silent since is in error for this long, ms; then it is lost. */
 const ERROR_STANDS_MS = 3_600_000;
 
 export interface StateNow {
   state: WorkerState;
-  /** Epoch ms; null: what is known does not tell. */
+  /** The time when the state began, epoch ms; null: unknown. */
   since: number | null;
-  /** From when on time alone may have changed it, epoch ms; infinite: never. */
+  /** The moment from which time alone may change the state, epoch ms; infinite: never. */
   until: number;
 }
 
@@ -30,7 +30,7 @@ export function intervalMs(beat: Heartbeat | null): number {
 export function stateOf(worker: KnownWorker, isOver: boolean, now: number): StateNow {
   const { session, heartbeat, heartbeat_at } = worker;
   if (!session) return unconnected(worker, isOver, now);
-  // A heartbeat from before it connected is of an earlier process.
+  // A heartbeat from before the worker connected is of an earlier process.
   const isNews = heartbeat_at !== null && heartbeat_at >= session.connected_at;
   if (isNews && saysError(heartbeat)) return { state: 'error', since: heartbeat_at, until: FOREVER };
   const state = session.state === 'ready' && session.running > 0 ? 'running' : session.state;

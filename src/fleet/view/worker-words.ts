@@ -1,17 +1,17 @@
 import type { WorkerRow, WorkerState } from '../../protocol/index.ts';
 import { firstLine, percent, span } from './words.ts';
 
-/** Takes jobs. */
+/** Returns whether a worker in this state takes jobs. */
 export function isReady(state: WorkerState): boolean {
   return state === 'ready' || state === 'running';
 }
 
-/** Is there: neither lost nor ended. */
+/** Returns whether a worker in this state is neither lost nor ended. */
 export function atWork(state: WorkerState): boolean {
   return state !== 'lost' && state !== 'stopped';
 }
 
-/** What a worker that is not ready does, after its name: "loads, 62 %, usually 3 min". */
+/** Says what a worker that is not ready does, after its name: "loads, 62 %, usually 3 min". */
 export function doing(row: WorkerRow, now: number): string {
   switch (row.state) {
     case 'starting':
@@ -35,7 +35,10 @@ export function doing(row: WorkerRow, now: number): string {
   }
 }
 
-/** How long a start takes already and how long it may still take; null: it is not starting, or never said when it began. */
+/**
+ * Returns how long a start has taken and how long it may still take; null: the worker is not starting, or never
+ * reported when that began.
+ */
 export function startTimes(row: WorkerRow, now: number): { taken: number; left: number | null } | null {
   const created = row.start.created_ms ?? row.start.engine_started_ms;
   if (created === undefined || row.start.engine_healthy_ms !== undefined) return null;
