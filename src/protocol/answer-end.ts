@@ -72,7 +72,7 @@ export interface EngineError {
   status: number;
 }
 
-/** What one event of a stream says apart from its text. */
+/** The state of the answer according to one event of a stream. */
 export interface EventSays {
   failed: EngineError | null;
   /** Whether clients of the API see the error when they read the event. */

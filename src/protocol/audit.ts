@@ -1,6 +1,6 @@
 import * as z from 'zod';
 
-/** What people do that the audit records. */
+/** The actions of people that the audit records. */
 export const AUDIT_ACTIONS = [
   'token.create',
   'token.change',
@@ -29,7 +29,7 @@ export const AUDIT_ACTIONS = [
 export type AuditAction = (typeof AUDIT_ACTIONS)[number];
 
 /**
- * What became of an action. `begun`: the action was about to be done, and its end was not recorded, as when the queue
+ * The outcomes of an action. `begun`: the action was about to be done, and its end was not recorded, as when the queue
  * was killed in between: it may have been done. `begun` becomes one of the others, once. `refused`: nothing was
  * changed. `failed`: the action may have been done in part.
  */

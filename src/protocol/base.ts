@@ -20,7 +20,7 @@ export interface WorkerProfile {
   /** The largest frame that the worker takes, bytes. */
   readonly frameBytes: number;
   /**
-   * Whether the worker settles with the fence token 0 where it was told none, or forgot it: the attempt that it holds
+   * Whether the worker settles with the fence token 0 where it was given none, or forgot it: the attempt that it holds
    * is meant.
    */
   readonly sendsZeroFence: boolean;

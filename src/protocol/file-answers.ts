@@ -3,7 +3,7 @@ import { Waiting } from './waiting.ts';
 
 /** What OpenAI's API shows of files and batches; `partial_…` and `error_counts` of a batch are ours. */
 
-/** What a stored file is for: callers upload `batch` and `user_data`, batches make `batch_output`. */
+/** The purposes of stored files: callers upload `batch` and `user_data`, batches make `batch_output`. */
 export const FILE_PURPOSES = ['batch', 'batch_output', 'user_data'] as const;
 export type FilePurpose = (typeof FILE_PURPOSES)[number];
 

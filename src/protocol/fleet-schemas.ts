@@ -17,7 +17,7 @@ const share = z.number().min(0).max(1);
 const text = z.string();
 
 export const FleetSummary = z.object({
-  /** The fleet's state; `empty`: no worker has ever been heard of. */
+  /** The fleet's state; `empty`: no worker has ever reported. */
   verdict: z.enum(['serving', 'degraded', 'not_serving', 'empty']),
   /** One sentence: "3 of 4 pools fine; llama-8b: 12 jobs wait 40 s because its only worker loads, 62 %". */
   text,
@@ -143,7 +143,7 @@ export const WorkerRow = z.object({
 
 /** Percentiles of `n` values. */
 const percentiles = z.object({ p50: ms, p95: ms, p99: ms, n: count }).nullable();
-/** What happened over a span of time. */
+/** The counts and percentiles of a span of time. */
 const rates = z.object({
   submitted: count,
   succeeded: count,

@@ -20,7 +20,7 @@ export type WorkerRow = z.infer<typeof schemas.WorkerRow>;
 
 export type PoolRow = z.infer<typeof schemas.PoolRow>;
 
-/** How many jobs and tokens a span of time had. */
+/** The numbers of jobs and tokens in a span of time. */
 export type PoolTotals = Omit<PoolRates, 'wait_ms' | 'first_token_ms'>;
 
 export type PoolRates = PoolRow['now'];

@@ -1,7 +1,7 @@
 import * as z from 'zod';
 
 /**
- * What a worker says of itself: `active` is the deployed workers' word for `running`; `fatal` means that the host
+ * The states that a worker reports: `active` is the deployed workers' word for `running`; `fatal` means that the host
  * itself is bad.
  */
 const HEARTBEAT_STATUSES = [
@@ -102,9 +102,9 @@ export const Heartbeat = z.object({
   missed_renewals: count.optional(),
   /** The bytes of results on disk that the queue has not acknowledged. */
   spool_bytes: bytes.optional(),
-  /** What to do about `error_message`, which ends with it. */
+  /** The remedy for `error_message`, which ends with it. */
   advice: z.string().max(1024).optional(),
-  /** The interval of heartbeats: how old the last one may be before the worker counts as late. */
+  /** The seconds between two heartbeats, by which their reader knows when the next one is due. */
   interval_seconds: z.number().positive().optional(),
 });
 export type Heartbeat = z.infer<typeof Heartbeat>;

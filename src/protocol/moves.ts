@@ -2,9 +2,9 @@ import * as z from 'zod';
 import { MOVING_IDS } from './limits.ts';
 
 /**
- * How far the part of an answer that its caller was given has come.
+ * The stages of an answer, by what its caller was given.
  *
- * - `running`  the text is not complete
+ * - `running`  the event with the finish reason is still to come
  * - `finished` the event with the finish reason has been passed on
  * - `counted`  the event with the usage has been passed on too
  * - `closed`   the end mark has been passed on too
@@ -33,7 +33,7 @@ export const MovePlan = z.object({
 });
 export type MovePlan = z.infer<typeof MovePlan>;
 
-/** What a relay is told of an answer that may be moved. */
+/** The data by which a relay can have an answer moved to another worker. */
 export const Moves = z.object({ plan: MovePlan, identity: AnswerIdentity, prompt_tokens: z.number() });
 export type Moves = z.infer<typeof Moves>;
 
@@ -41,7 +41,7 @@ export type Moves = z.infer<typeof Moves>;
 export const Continues = z.object({ prompt_tokens: z.number().int().min(0) });
 export type Continues = z.infer<typeof Continues>;
 
-/** What an attempt has generated of a stored job's answer in one piece; the next attempt continues from it. */
+/** The part of a stored job's answer in one piece that an attempt has generated; the next attempt continues from it. */
 export const PartialAnswer = z.object({
   /** The number of tokens in the prompt that the caller wrote. */
   prompt_tokens: z.number().int().min(0),
@@ -59,7 +59,7 @@ export const PartialAnswer = z.object({
 });
 export type PartialAnswer = z.infer<typeof PartialAnswer>;
 
-/** What has been generated since the last part: its ids, text and log probabilities. */
+/** The ids, text and log probabilities that were generated since the last part. */
 export const AnswerPart = PartialAnswer.extend({
   /** The number of ids before this part; 0 in the first part. */
   after: z.number().int().min(0),

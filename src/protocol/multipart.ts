@@ -3,7 +3,7 @@ import { percentDecoded } from './text.ts';
 
 /** Parses `multipart/form-data` (RFC 7578) as it comes, and keeps only bytes that cannot be classified yet. */
 
-/** What a part's headers say of it. */
+/** The name and the filename in the headers of a part. */
 export interface FormPart {
   name: string;
   /** The name of the file; null: the part is a field that is no file. */

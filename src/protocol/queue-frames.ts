@@ -70,7 +70,7 @@ export const Job = z.object({
    * waiting caller is in the queue's memory alone, and a queue that has restarted knows no more of it.
    */
   account: z.string().max(4096).optional(),
-  /** What an earlier attempt has generated of a stored job's answer. */
+  /** The part of a stored job's answer that an earlier attempt has generated. */
   partial: PartialAnswer.optional(),
   /**
    * The job's priority in the queue, higher first; 0 where it is left out. The engine gets it, where the request names

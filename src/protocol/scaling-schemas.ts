@@ -65,7 +65,7 @@ export const Launch = z.object({
 export const LaunchRow = Launch.extend({
   /** US dollars so far, or in all, by the provider's own times. */
   cost: dollars,
-  /** What the engine is doing before it is ready, by the worker's heartbeats; null: none came. */
+  /** The engine's phase and progress before it is ready, by the worker's heartbeats; null: none came. */
   loading: z.object({ phase: text.nullable(), progress: z.number().min(0).max(1).nullable() }).nullable(),
   /**
    * When the worker is expected to be ready, by what earlier starts took; null: unknown, or it is ready already, or
@@ -74,7 +74,7 @@ export const LaunchRow = Launch.extend({
   ready_expected_at: time.nullable(),
 });
 
-/** What the scheduler wants and has of one pool of the fleet's file. */
+/** The workers that the scheduler wants and has of one pool of the fleet's file. */
 export const PoolScaling = z.object({
   /** The number of workers that the scheduler's rule wants now; null: it has not decided yet. */
   wanted: count.nullable(),
@@ -106,7 +106,7 @@ export const PoolScaling = z.object({
   exchange_stuck: text.nullable(),
 });
 
-/** What the scheduler has launched in all, and what limits it. */
+/** The machines that the scheduler has launched in all, and their limits. */
 export const ScalingSummary = z.object({
   /** The installation's name, part of the name of every machine that the scheduler launches. */
   installation: text,

@@ -16,7 +16,7 @@ export const PoolSharing = z.object({
       tenant: z.string().nullable(),
       /** The tenant's jobs that wait for a slot, without those that limits hold back. */
       waiting: z.number(),
-      /** The tokens that the tenant used in the last hour, since the start of the queue at most. */
+      /** The tokens that the tenant used in the last hour, or since the queue was started if that is less. */
       tokens: z.number(),
     }),
   ),

@@ -2,7 +2,7 @@ import * as z from 'zod';
 import { withFullStop } from './text.ts';
 
 /**
- * What a job, a line of a batch or the jobs of a pool wait for.
+ * The reasons why a job, a line of a batch or the jobs of a pool wait.
  *
  * - `retry`: the last attempt failed, and the job is tried again later
  * - `limit`: the job's token has reached a limit or a budget
@@ -28,7 +28,7 @@ const WAITING_CODES = [
   ...(['no_launcher', 'no_worker', 'unserved_model'] as const),
 ];
 
-/** What something waits for, until when, and what can be done. */
+/** The reason why something waits, until when, and what can be done. */
 export const Waiting = z.object({
   code: z.enum(WAITING_CODES),
   /** A clause such as "all 4 slots are busy: 3.1/s come, 2.0/s end". */

@@ -24,7 +24,7 @@ export type JobRef = z.infer<typeof JobRef>;
 export const ModelCard = z.looseObject({ id: z.string().max(512) });
 export type ModelCard = z.infer<typeof ModelCard>;
 
-/** What a worker says of itself when it dials, for people and for model routing. */
+/** A worker that dials, described for people and for model routing. */
 export const Instance = z.object({
   id: z.string().min(1).max(256),
   host: z.string().max(256).optional(),
@@ -130,7 +130,7 @@ export const JobError = z.object({
   timing: Timing.optional(),
   /** The tokens that were generated before the attempt failed. */
   usage: Usage.optional(),
-  /** Extension: what another attempt at a stored job continues from. */
+  /** Extension: the partial answer from which another attempt at a stored job continues. */
   partial: PartialAnswer.optional(),
   account,
 });
@@ -177,7 +177,7 @@ export const JobRelease = z.object({
   fence_token: fence,
   reason: z.enum(RELEASE_REASONS),
   timing: Timing.optional(),
-  /** What another attempt at a stored job continues from. */
+  /** The partial answer from which another attempt at a stored job continues. */
   partial: PartialAnswer.optional(),
 });
 export type JobRelease = z.infer<typeof JobRelease>;
