@@ -19,6 +19,8 @@ export class Blame {
   readonly #violated: (promise: string, message: string) => void;
   readonly #dispatches = new Map<number, Dispatch>();
   readonly #deadBoots = new Set<string>();
+  /** Boot → since when it drains. */
+  readonly #drainsSince = new Map<string, number>();
   readonly #deadEngines = new Set<string>();
   /** Worker → until when it was last in trouble. */
   readonly #troubledUntil = new Map<string, number>();
@@ -44,6 +46,10 @@ export class Blame {
 
   bootDied(boot: string): void {
     this.#deadBoots.add(boot);
+  }
+
+  bootDrains(boot: string): void {
+    if (!this.#drainsSince.has(boot)) this.#drainsSince.set(boot, this.#timeline.now);
   }
 
   engineDied(boot: string): void {
@@ -97,7 +103,10 @@ export class Blame {
         const wasTroubled = (this.#troubledUntil.get(name) ?? 0) >= dispatch.at || dispatch.link.isBroken;
         // A base worker drops what it cannot send, whoever closed the connection.
         const wasClosed = this.#isBase(name) && !dispatch.link.isOpen;
-        return wasTroubled || wasClosed ? null : `nothing had happened to ${boot}`;
+        // It drops what comes while it drains, and cannot tell a queue that started again that it does.
+        const wasDrained =
+          this.#isBase(name) && (this.#drainsSince.get(boot) ?? Number.POSITIVE_INFINITY) <= dispatch.at;
+        return wasTroubled || wasClosed || wasDrained ? null : `nothing had happened to ${boot}`;
       }
       case 'engine_refused':
       case 'engine_error':

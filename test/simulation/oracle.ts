@@ -106,6 +106,10 @@ export class Oracle {
     this.#blame.bootDied(boot);
   }
 
+  bootDrains(boot: string): void {
+    this.#blame.bootDrains(boot);
+  }
+
   engineDied(boot: string): void {
     this.#blame.engineDied(boot);
   }

@@ -118,7 +118,10 @@ export class WorkerProcess implements GpuMember {
   drain(secondSignalAfterMs: number | null = null): void {
     const boot = this.#boot;
     if (!boot) return;
-    this.#onBoot(boot, 0, () => boot.worker.drain());
+    this.#onBoot(boot, 0, () => {
+      this.#around.oracle.bootDrains(boot.boot);
+      boot.worker.drain();
+    });
     if (secondSignalAfterMs !== null) this.#onBoot(boot, secondSignalAfterMs, () => boot.worker.force());
   }
 
