@@ -2,10 +2,10 @@ import { type Diagnosis, diagnose } from '../engine/client/diagnosis.ts';
 import type { Timer } from './clock.ts';
 import type { Ports } from './ports.ts';
 
-/** How long nothing is said: a user may start engine and worker together. */
+/** The first look comes after this time, ms: a user may start engine and worker together. */
 const FIRST_LOOK_MS = 1000;
 const LOOK_EVERY_MS = 2000;
-/** An engine that takes connections and answers nothing is told of this late. */
+/** An engine that takes connections is reported if it has answered nothing within this time, ms. */
 const ANSWER_WITHIN_MS = 1000;
 
 /** An engine that is started elsewhere. */

@@ -2,9 +2,9 @@ import * as machine from '../process/clock.ts';
 
 export type { Timer } from '../process/clock.ts';
 
-/** A clock that knows turns of the event loop too. */
+/** A clock that also knows turns of the event loop. */
 export interface Clock extends machine.Clock {
-  /** Runs once the events already waiting in this turn are through: what they bring is merged. */
+  /** Runs once the events that already wait in this turn are handled, so that their output is merged. */
   setImmediate(run: () => void): void;
 }
 

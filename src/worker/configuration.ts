@@ -23,24 +23,28 @@ import {
   workerVariables,
 } from './variables.ts';
 
-/** What a supervisor knows of the engine that it starts, from its arguments. */
+/** What a supervisor knows of the engine that it starts, by the engine's arguments. */
 export interface EngineArguments {
-  /** Requests that it runs side by side. */
+  /** The number of requests that the engine runs side by side. */
   requests: number;
-  /** Adapters that it has loaded at once. */
+  /** The number of adapters that the engine has loaded at once. */
   adapters: number;
 }
 
 /** What the environment says of a worker. */
 export type WorkerConfiguration = ReturnType<typeof readWorkerConfiguration>;
 
-/** An output and its end are two POSTs over the internet, one after the other; a file costs as much as a job. */
+/**
+ * With RunPod's queue a result waits this long for its acknowledgement, ms: an output and its end are two POSTs over
+ * the internet, one after the other, and a file costs as much as a job.
+ */
 const RUNPOD_ACK_WAIT_MS = 1000;
 
 type Own = z.infer<z.ZodObject<typeof workerVariables>>;
 
 /**
- * @param started the engine, where a supervisor knows of it
+ * Reads what the environment says of a worker.
+ * @param started the engine's arguments, where a supervisor knows them
  * @throws UserError naming every variable that is missing or wrong
  */
 export function readWorkerConfiguration(env: NodeJS.ProcessEnv, started?: EngineArguments) {
@@ -61,28 +65,28 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv, started?: Engine
     wsUrl: given.CASOLA_WS_URL.replace(/\/+$/, ''),
     queueId: given.CASOLA_QUEUE_ID,
     configId: given.CASOLA_CONFIG_ID,
-    /** Also the worker id. */
+    /** The name of this instance, which is also the worker id. */
     instanceId: workerId,
     host: hostname(),
     apiUrl: given.CASOLA_API_URL?.replace(/\/+$/, ''),
     token: given.CASOLA_API_TOKEN,
     heartbeatIntervalSeconds: given.CASOLA_HEARTBEAT_INTERVAL,
-    /** Jobs at a time. */
+    /** The number of jobs that this worker runs at a time. */
     capacity,
-    /** How many requests the engine runs side by side. */
+    /** The number of requests that the engine runs side by side. */
     engineRequests: sideBySide,
-    /** When the platform created this container, epoch s; null: it does not say. */
+    /** The time at which the platform created this container, epoch s; null: the platform does not say. */
     createdAt: given.CASOLA_CREATED_AT ?? null,
-    /** For the log, once. */
+    /** Warnings that the log shows once. */
     warnings: warning === null ? [] : [warning],
     leaseSeconds: given.CASOLA_LEASE_SECONDS,
     renewAfterSeconds: given.CASOLA_RENEW_LEASE_AFTER ?? given.CASOLA_LEASE_SECONDS * limits.RENEW_SHARE,
     graceSeconds: given.CASOLA_SHUTDOWN_GRACE_PERIOD,
     /** The worker ends after this long without its queue, s; 0: never. */
     queueLostSeconds: given.WORKER_QUEUE_LOST_SECONDS,
-    /** US dollars of its machine; null: it does not know. */
+    /** The price of the worker's machine, US dollars an hour; null: not known. */
     pricePerHour: given.WORKER_PRICE_PER_HOUR ?? null,
-    /** Null: off. */
+    /** The settings of backpressure; null: it is off. */
     backpressure: backpressureOf(given, capacity),
     /** How the events of streams are joined. */
     streamInterval: {
@@ -91,45 +95,48 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv, started?: Engine
       rampEvents: given.CASOLA_STREAM_INTERVAL_RAMP_TOKENS,
       manyStreams: MANY_STREAMS,
     },
-    /** Hosts beside our own for payloads and large results; null: any public one over https. */
+    /** Hosts beside our own that payloads and large results may use; null: any public one over https. */
     payloadHosts: payloadHostsOf(given),
-    /** This worker's own. */
+    /** The folder that keeps this worker's results until they are acknowledged. */
     spoolFolder: spoolFolder(given, workerId),
-    /** The file that keeps the name of this machine; null: there is no folder for it. */
+    /** The file that keeps the id of this machine; null: there is no folder for it. */
     machineFile: machineFile(given),
     /**
-     * A result that was sent goes to the disk if it is not acknowledged within this time, ms; undefined: as with our
-     * queue.
+     * A result that was sent goes to the disk if it is not acknowledged within this time, ms; undefined: after the same
+     * time as with our queue.
      */
     ackWaitMs: given.QUEUE === 'runpod' ? RUNPOD_ACK_WAIT_MS : undefined,
     /** An engine that has work and makes no progress for this long is suspected to hang, s; 0: never. */
     hangSeconds: given.ENGINE_HANG_SECONDS,
-    /** How often an engine without work is asked for a token, s; 0: never. */
+    /** An engine without work is asked for a token this often, s; 0: never. */
     canarySeconds: given.ENGINE_CANARY_SECONDS,
-    /** Where this worker's own metrics and health are served; null: nowhere. */
+    /** The address at which this worker's own metrics and health are served; null: they are not. */
     localPort:
       given.WORKER_METRICS_PORT === undefined
         ? null
         : { host: given.WORKER_METRICS_HOST, port: given.WORKER_METRICS_PORT },
-    /** Where snapshots of engine and GPU go; null: nowhere. */
+    /** The address that snapshots of engine and GPU are sent to; null: they are not. */
     metricsUrl: given.CASOLA_METRICS_URL ?? null,
-    /** Where its engine's turns at a shared GPU come from, and how long one lasts while others wait; null: it has its own. */
+    /**
+     * The socket that gives the engine its turns at a shared GPU, and how long a turn lasts while others wait; null:
+     * the engine has a GPU of its own.
+     */
     turns:
       given.ENGINE_TURNS === undefined
         ? null
         : { path: given.ENGINE_TURNS, awakeMs: given.ENGINE_AWAKE_SECONDS * 1000 },
-    /** How many adapters its engine has loaded at once. */
+    /** The number of adapters that the engine has loaded at once. */
     adapterRoom: started?.adapters ?? adapterRoom(args),
-    /** Where they come from and are kept. */
+    /** The source and the folder of adapters; null: there are none. */
     adapterStore: adapterStoreOf(given, engine.adapters),
-    /** Its answers are moved to other workers when it cannot finish them. */
+    /** True if the answers of this worker are moved to other workers when it cannot finish them. */
     moves:
       given.MIGRATION === undefined
         ? describeEngine(engine.engine).goesOnFromIds
         : given.MIGRATION === 'exact',
-    /** Null: jobs come from a queue of ours. */
+    /** The settings of RunPod's queue; null: jobs come from a queue of ours. */
     runpodQueue: given.QUEUE === 'runpod' ? runpodQueueOf(given, workerId) : null,
-    /** How answers of `runpod` jobs look. */
+    /** The form of answers to `runpod` jobs. */
     runpod: runpodOf(given),
     engine,
   };
@@ -139,7 +146,7 @@ function payloadHostsOf({ WORKER_PAYLOAD_HOSTS: hosts }: Own): string[] | null {
   return hosts ? hostsIn(hosts) : null;
 }
 
-/** Returns null where there are no adapters, so nothing is kept. */
+/** Returns null where there are no adapters, so that no folder is needed. */
 function adapterStoreOf(given: Own, { length }: readonly unknown[]) {
   if (length === 0) return null;
   const home = given.HF_HOME ?? join(homeFolder('HF_HOME'), '.cache', 'huggingface');
@@ -203,7 +210,7 @@ function backpressureOf(given: Own, slots: number): BackpressureSettings | null 
   };
 }
 
-/** One for each queue and worker id: what one worker left is nothing that another should send. */
+/** Returns a folder for each queue and worker id: another worker must not send what one has left. */
 function spoolFolder(given: Own, workerId: string): string {
   const base = given.WORKER_SPOOL_DIR ?? join(stateHome(given), 'worker-vllm', 'spool');
   const queue = `${new URL(given.CASOLA_WS_URL).host}_${given.CASOLA_QUEUE_ID}`;
@@ -223,7 +230,7 @@ function stateHome({ XDG_STATE_HOME }: Own): string {
   return XDG_STATE_HOME ?? join(homeFolder('WORKER_SPOOL_DIR'), '.local', 'state');
 }
 
-/** Readable, and different for different names whatever characters they hold. */
+/** Returns a readable folder name that differs for different names, whatever characters they hold. */
 function folderName(name: string): string {
   const readable = name.replace(/[^\w.-]/g, '_').slice(0, 80);
   return `${readable}-${createHash('sha256').update(name).digest('hex').slice(0, 8)}`;

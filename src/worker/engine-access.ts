@@ -12,12 +12,12 @@ import { Prefills } from './prefill/prefills.ts';
 import { connectTurns } from './turns/connection.ts';
 import { SwappedEngine } from './turns/swapped-engine.ts';
 
-/** The worker's engine as jobs reach it, and what stands beside it where the operator asks for that. */
+/** The worker's engine as jobs reach it, with prefills and adapters where the operator asks for them. */
 interface EngineAccess extends Pick<Ports, 'engine' | 'prefills' | 'adapters'> {
   close(): Promise<void>;
 }
 
-/** @param turned the engine shares its GPU, and its turn has come or is over */
+/** @param turned called when the engine shares its GPU and its turn has come or is over */
 export function openEngine(
   configuration: WorkerConfiguration,
   log: Logger,
@@ -29,7 +29,7 @@ export function openEngine(
     prefillUrl === null
       ? null
       : new Prefills(engineAt(prefillUrl, configuration.engine), { clock: systemClock, log });
-  // Within its turns: what was prefilled is read at once.
+  // Prefills run within the engine's turns, so that what was prefilled is read at once.
   const { engine, close } = takingTurns(configuration, prefills?.before(direct) ?? direct, log, turned);
   return {
     engine,
@@ -46,7 +46,7 @@ function engineAt(baseUrl: string, { apiKey, engine }: EngineConfiguration): Por
   return createEngineClient({ baseUrl, apiKey, engine: describeEngine(engine) });
 }
 
-/** The engine behind its turns at the GPU, where it shares one. */
+/** Puts the engine behind its turns at the GPU, if it shares one. */
 function takingTurns(
   { turns, instanceId }: WorkerConfiguration,
   engine: Ports['engine'],
@@ -72,7 +72,7 @@ function takingTurns(
   return { engine: swapped, close };
 }
 
-/** Nothing where the operator lists none. */
+/** Returns an empty object where the operator lists no adapters. */
 function adaptersOf(
   { engine: { adapters: list }, adapterRoom, adapterStore }: WorkerConfiguration,
   engine: Ports['engine'],

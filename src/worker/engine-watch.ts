@@ -7,9 +7,9 @@ import type { Ports } from './ports.ts';
 import type { Worker } from './worker.ts';
 
 export interface EngineOwner {
-  /** It answers its health check, for the first time or again. */
+  /** Called when the engine answers its health check, for the first time or again. */
   healthy(): void;
-  /** It is to be killed, so that it is restarted or the worker ends. */
+  /** Asks the owner to kill the engine, so that it is restarted or the worker ends. */
   hung(message: string): void;
 }
 
@@ -18,23 +18,29 @@ export interface EngineWatchPorts extends Pick<Ports, 'clock' | 'engine' | 'adap
   startupTimeoutMs: number;
   hangSeconds: number;
   canarySeconds: number;
-  /** The supervisor that started the engine and is told how it is; null: it was started elsewhere. */
+  /** The supervisor, which started the engine and is told its state; null: the engine was started elsewhere. */
   supervisor: EngineOwner | null;
-  /** Null: a supervisor starts it beside this worker and tells how its start goes. */
+  /**
+   * The engine's address, if it was started elsewhere; null: a supervisor starts it beside this worker and reports its
+   * start.
+   */
   awaited: AwaitedSettings | null;
 }
 
 /**
- * Tells the worker of everything that can be seen of the engine from outside: its health, and whether it hangs. Four see
- * that an engine is in trouble; the first in this list that speaks decides, and what those below it say changes nothing:
+ * Tells the worker of everything that can be seen of the engine from outside: its health, and whether it hangs. Four
+ * observers see that an engine is in trouble. The first in this list that speaks decides, and those below it change
+ * nothing:
  *
- * 1. The supervisor saw its process end. `engineFailed`: what ran fails and the worker ends. `engineRestarting`: what ran
- *    fails, and the engine's next life is waited for, to which no answer to an earlier probe counts.
- * 2. The hang watch sees no progress. Ours is killed, and the first speaks; else `engineRestarting`, until it goes on.
- * 3. The health check is refused, or missed three times: `engineUnhealthy`. Nothing that runs fails, no job is taken
- *    until the next good probe; lasting as long as a hang does, it is one.
- * 4. A job fails as those of a dying engine do: `doubt`. No job is taken until the probe that is asked at once has
- *    made it the third, or nothing.
+ * 1. The supervisor saw the engine's process end. After `engineFailed` the running jobs fail and the worker ends. After
+ * `engineRestarting` the running jobs fail, and the worker waits for the engine's next life; answers to earlier probes
+ * do not count.
+ * 2. The hang watch sees no progress. The supervisor kills an engine that it started, and then reports as in 1. Any
+ * other engine is treated as `engineRestarting` until it makes progress again.
+ * 3. The health check is refused, or missed three times: `engineUnhealthy`. No running job fails, and no job is taken
+ * until the next good probe. If it lasts as long as a hang does, it counts as a hang.
+ * 4. A job fails as jobs of a dying engine do: `doubt`. No job is taken until the probe that is made at once has found
+ * 3, or a healthy engine.
  */
 export class EngineWatch {
   readonly #ports: EngineWatchPorts;
@@ -64,7 +70,7 @@ export class EngineWatch {
       hangMs: ports.hangSeconds * 1000,
       canaryMs: ports.canarySeconds * 1000,
       isRestarted: ports.supervisor !== null,
-      // The worker waits for an engine started elsewhere as if it were being restarted.
+      // The worker waits for an engine that was started elsewhere as if it were being restarted.
       hung: ports.supervisor?.hung ?? ((message) => worker.engineRestarting(message)),
       recovered: () => this.#tellHealthy(),
     });
@@ -81,12 +87,12 @@ export class EngineWatch {
     this.#hang.stop();
   }
 
-  /** A job failed as jobs of a dying engine do. */
+  /** Probes the engine after a job failed as jobs of a dying engine do. */
   doubt(message: string): void {
     this.#health.doubt(message);
   }
 
-  /** The engine's process ended and is started again after a pause. */
+  /** Waits for the engine's next life: its process ended and is started again after a pause. */
   restarting(message: string, afterMs: number, advice: string): void {
     this.#hang.stop();
     this.#ports.worker.engineRestarting(message, advice);
@@ -116,7 +122,7 @@ export class EngineWatch {
       engine.version(),
     ]);
     if (this.#health.state !== 'healthy') return;
-    // A busy engine may not answer in time.
+    // A busy engine may not answer in time; the last known models then stay.
     if (models.length > 0) [this.#models, this.#cards] = [models, cards];
     this.#version = version;
     this.#tellHealthy();

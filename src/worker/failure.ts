@@ -22,18 +22,18 @@ export class JobFailure extends Error {
   }
 }
 
-/** A request that would fail again anywhere. */
+/** Returns the failure of a request that would fail again anywhere. */
 export function finalFailure(code: FailureCode, message: string): JobFailure {
   return new JobFailure({ message, code, retryable: false });
 }
 
-/** The engine began and did not finish: a part of an answer is no result. */
+/** Returns the failure of a job whose engine began and did not finish: a part of an answer is no result. */
 export function engineDied(message: string): JobFailure {
   return new JobFailure({ message, code: 'engine_died', retryable: true });
 }
 
 /**
- * The engine's own error; its text is the base protocol's.
+ * Returns the failure that carries the engine's own error; its text is the base protocol's.
  * @param body parsed where it was JSON, else its text
  */
 export function engineRefusal(status: number, body: unknown): JobFailure {
@@ -46,7 +46,7 @@ export function engineRefusal(status: number, body: unknown): JobFailure {
   });
 }
 
-/** The failure of a job, from whatever its run has thrown. */
+/** Returns the failure of a job for whatever its run has thrown. */
 export function failureOf(error: unknown): Failure {
   if (error instanceof JobFailure) return error.failure;
   const message = error instanceof Error ? error.message : String(error);

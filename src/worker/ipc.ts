@@ -3,9 +3,9 @@ import { ENGINE_PHASES, FAILURE_KINDS } from '../engine/kinds/report.ts';
 
 /** Messages between the supervisor and the worker it started, over the Node IPC channel. Parsed on receipt. */
 
-/** Supervisor → worker. */
+/** Messages from the supervisor to the worker. */
 export const SupervisorMessage = z.discriminatedUnion('case', [
-  /** `progress`: how far the phase is, from 0 to 1, where the engine tells. `atMs`: when it was seen, epoch ms. */
+  /** `progress`: how far the phase is, from 0 to 1, if the engine tells. `atMs`: when it was seen, epoch ms. */
   z.object({
     case: z.literal('phase'),
     phase: z.enum(ENGINE_PHASES),
@@ -23,7 +23,10 @@ export const SupervisorMessage = z.discriminatedUnion('case', [
     wasHealthy: z.boolean(),
     kind: z.enum(FAILURE_KINDS),
   }),
-  /** The same, but the engine is started again after this pause: the worker fails what ran, and waits. */
+  /**
+   * The engine's process ended without being asked to, and is started again after this pause: the worker fails the
+   * running jobs, and waits.
+   */
   z.object({
     case: z.literal('engine_restarting'),
     message: z.string(),
@@ -33,11 +36,11 @@ export const SupervisorMessage = z.discriminatedUnion('case', [
 ]);
 export type SupervisorMessage = z.infer<typeof SupervisorMessage>;
 
-/** Worker → supervisor. */
+/** Messages from the worker to the supervisor. */
 export const WorkerMessage = z.discriminatedUnion('case', [
   /** The engine answers its health check, for the first time or again. */
   z.object({ case: z.literal('engine_healthy') }),
-  /** The engine lives and makes no progress: it is to be killed. */
+  /** The engine lives and makes no progress, so the supervisor should kill it. */
   z.object({ case: z.literal('engine_hung'), message: z.string() }),
 ]);
 export type WorkerMessage = z.infer<typeof WorkerMessage>;

@@ -32,20 +32,20 @@ import type { WorkerEvents } from './worker-interface.ts';
 
 /**
  * V8 compiles undici's HTTP parser again, optimized, after a budget that three requests use up: 12 MB that are not
- * returned. With this one it does so under sustained load alone.
+ * returned. With this budget it does so under sustained load alone.
  */
 const PARSER_BUDGET = '--wasm-tiering-budget=1000000000';
 
 /**
- * The old generation is collected when it has grown by 60 %: little of what a stream allocates outlives it, and V8 by
- * itself lets it grow to four times its size.
+ * V8 collects the old generation when it has grown by 60 %: little of what a stream allocates outlives the stream, and
+ * by default V8 lets the heap grow to four times its size.
  */
 const HEAP_GROWTH = '--heap-growing-percent=60';
 
 /**
- * Runs one worker until it ends; the caller is to exit with the code it resolves to.
- * Started by a supervisor it hears of the engine over the IPC channel, else it only watches its health.
- * @param started the engine, as its supervisor knows it
+ * Runs one worker until it ends; the caller should exit with the code that it resolves to. A worker that a supervisor
+ * started hears of the engine over the IPC channel; any other only watches the engine's health.
+ * @param started the engine's arguments, as its supervisor knows them
  * @param containerMs when the container's first process began, epoch ms, as its supervisor knows
  * @throws UserError for variables that are missing or wrong, before anything is done
  */
@@ -54,7 +54,7 @@ export async function runWorker(
   started?: EngineArguments,
   containerMs = performance.timeOrigin,
 ): Promise<number> {
-  // Not on the command line: a Node that no longer knew one of them would not start.
+  // The flags are not on the command line: a Node that no longer knew one of them would not start.
   for (const flag of [PARSER_BUDGET, HEAP_GROWTH]) setFlagsFromString(flag);
   const given = withQueueDefaults(env);
   const configuration = readWorkerConfiguration(given, started);
@@ -101,7 +101,7 @@ async function work(
   const metrics = createMetrics(ports, worker, configuration);
   const localPort = await openPort(configuration, worker, ports.engine);
   const signals = endSignals();
-  // When the last spans have to be out, on the clock of `performance`.
+  // The time by which the last spans have to be sent, on the clock of `performance`.
   let spansUntil = Number.POSITIVE_INFINITY;
   const end = () => {
     const graceMs = configuration.graceSeconds * 1000;
@@ -141,7 +141,7 @@ async function work(
   }
 }
 
-/** Whose spans they are. */
+/** Returns the worker and the engine that spans name as their origin. */
 function originOf({ instanceId, engine }: WorkerConfiguration): SpanOrigin {
   const { hostname: host, port, protocol } = new URL(engine.url);
   const usual = protocol === 'https:' ? 443 : 80;
@@ -179,12 +179,15 @@ function createWorker(
   });
 }
 
-/** What a cold start took, from the creation of the container to its first readiness. @param createdAt epoch s */
+/**
+ * Returns how long a cold start took, from the creation of the container to its first readiness.
+ * @param createdAt epoch s
+ */
 function sinceCreated(createdAt: number | null): { since_created_s?: number } {
   return createdAt === null ? {} : { since_created_s: Math.round(Date.now() / 1000 - createdAt) };
 }
 
-/** @throws UserError when it cannot be listened on */
+/** Opens the worker's own port, if it has one. @throws UserError when it cannot be listened on */
 async function openPort(
   { localPort }: WorkerConfiguration,
   { status }: Worker,
@@ -231,7 +234,7 @@ function instanceOf(configuration: WorkerConfiguration, machine: string | null):
   };
 }
 
-/** A supervisor started it and hears us. */
+/** Tells whether a supervisor started the engine and hears this worker. */
 function isOurs(engine: EngineConfiguration): boolean {
   return engine.settings !== null && process.send !== undefined;
 }
@@ -241,7 +244,7 @@ function awaitedOf({ url, engine, settings }: EngineConfiguration): AwaitedSetti
   return { url, healthPaths: describeEngine(engine).healthPaths, variables };
 }
 
-// Not import.meta.main, which Node has since 24.2.
+// Not import.meta.main, which Node has only since 24.2.
 if (process.argv[1] === import.meta.filename) {
   const [requests, containerMs, adapters] = process.argv.slice(2).map(Number);
   const started = requests === undefined ? undefined : { requests, adapters: adapters ?? 1 };

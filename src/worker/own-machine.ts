@@ -3,10 +3,10 @@ import { HttpStatusError, isTransient, reasonOf, type Web } from '../process/htt
 import type { Log } from '../process/log.ts';
 import { withRetries } from '../process/retry.ts';
 
-/** For all tries, ms. */
+/** The tries to ask the platform end after this time, ms. */
 const LIMIT_MS = 30_000;
 const FIRST_PAUSE_MS = 1000;
-/** How long to wait for the end of the machine, once the platform ends it, ms. */
+/** The worker waits this long for the end of its machine, once the platform ends it, ms. */
 const END_MS = 60_000;
 
 interface Platform {
@@ -16,10 +16,10 @@ interface Platform {
 }
 
 /**
- * Asks the platform to terminate the machine that this runs on, where it gives its machines a key to themselves: RunPod
- * (docs, "pod environment variables") and Vast (docs, "predefined variables"). There the platform starts a container
- * that ends again, and goes on billing.
- * @returns when the machine should have ended long ago, or at once where the platform cannot be asked
+ * Asks the platform to terminate the machine that this worker runs on, if the platform gives each machine a key to
+ * itself: RunPod (docs, "pod environment variables") and Vast (docs, "predefined variables"). These platforms restart a
+ * container that has ended, and go on billing.
+ * @returns when the machine should have ended long ago, or at once if the platform cannot be asked
  */
 export async function terminateOwnMachine(env: NodeJS.ProcessEnv, web: Web, log: Log): Promise<void> {
   const platform = platformOf(env);

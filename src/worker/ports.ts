@@ -14,30 +14,33 @@ export interface Ports {
   dial: Dial;
   engine: EngineClient;
   fetch: Fetch;
-  /** The same for addresses that others name: reaches the public internet only. */
+  /** Fetches addresses that others name: reaches the public internet only. */
   fetchPublic: Fetch;
-  /** Of every GPU that the engine sees; none where that cannot be told. Never rejects. */
+  /** Reads every GPU that the engine sees; none where that is not known. Never rejects. */
   gpus(): Promise<GpuReading[]>;
-  /** Null: finished results live in memory only. */
+  /** The store of finished results; null: they live in memory only. */
   spool: Spool | null;
-  /** 0 (inclusive) to 1 (exclusive). */
+  /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   random: () => number;
   log: Log;
-  /** Those that the engine loads while it runs; left out: none. */
+  /** The adapters that the engine loads while it runs; left out: none. */
   adapters?: Adapters;
-  /** What another engine prefills (prefill/); left out: there is none. */
+  /** The counts of prompts that another engine prefills (prefill/); left out: there is no such engine. */
   prefills?: { readonly counts: Prefills };
-  /** The queue, where it is in this process; left out: it is at the other end of two sockets. */
+  /** The queue, if it is in this process; left out: it is at the other end of two sockets. */
   inside?: InsideQueue;
   /** Makes spans of jobs; left out: none are exported. */
   tracer?: JobTracer;
 }
 
-/** What a queue in this process takes as values, without frames and streams of bytes. */
+/** A queue in this process, which takes values instead of frames and streams of bytes. */
 export interface InsideQueue {
-  /** @param streamId of the attempt, as its job's frame says @param output one thing that a `runpod` job yields */
+  /**
+   * Takes one output of a `runpod` job.
+   * @param streamId of the attempt, as its job's frame says
+   */
   yielded(streamId: number, output: unknown): void;
-  /** It acknowledges it in a frame. */
+  /** Takes a settlement, which the queue acknowledges in a frame. */
   settled(settlement: Settlement): void;
 }
 
@@ -50,34 +53,34 @@ export type AttemptEnd =
 /** An attempt that has left its slot. */
 export interface EndedAttempt {
   result: AttemptEnd['result'];
-  /** In the engine; null: its request did not get there. */
+  /** The attempt's time in the engine, ms; null: its request did not get there. */
   ranMs: number | null;
-  /** From its request to the first piece of a streamed answer; null: none came. */
+  /** Time from the attempt's request to the first piece of a streamed answer, ms; null: no piece came. */
   firstTokenMs: number | null;
   usage: Usage | null;
 }
 
-/** Observes jobs, for figures. Decides nothing, and must not throw. */
+/** Observes jobs, for metrics. Decides nothing, and must not throw. */
 export interface WorkObserver {
-  /** A request left for the engine. */
+  /** Called when a request has left for the engine. */
   requested(): void;
   ended(attempt: EndedAttempt): void;
-  /** The queue had not answered a renewal when the next one was due. */
+  /** Called when the queue had not answered a renewal when the next one was due. */
   renewalMissed(): void;
 }
 
 /** Makes the spans of attempts (tracing/). */
 export interface JobTracer {
-  /** A job has come. @param nowMs epoch ms */
+  /** Begins the trace of a job that has come. @param nowMs epoch ms */
   begin(job: Job, nowMs: number): AttemptTrace;
 }
 
-/** Hears of one attempt what its spans are made of. Decides nothing, and must not throw. */
+/** Collects what the spans of one attempt are made of. Decides nothing, and must not throw. */
 export interface AttemptTrace {
-  /** A request leaves for the engine. @returns headers that it gets */
+  /** Called when a request leaves for the engine. @returns headers to add to the request */
   request(call: EngineCall, nowMs: number): Record<string, string>;
-  /** The answer to the newest request has begun. */
+  /** Called when the answer to the newest request has begun. */
   answered(status: number): void;
-  /** @param firstTokenAtMs epoch ms; null: nothing was streamed */
+  /** Ends the trace. @param firstTokenAtMs epoch ms; null: nothing was streamed */
   end(end: AttemptEnd, facts: { usage: Usage | null; firstTokenAtMs: number | null }, nowMs: number): void;
 }

@@ -5,26 +5,28 @@ import { dialWebSocket } from './session/dial.ts';
 import type { Dial } from './session/socket.ts';
 import { heartbeatPoster, type PostHeartbeat } from './telemetry/heartbeat.ts';
 
-/** How long the open request for jobs of RunPod's queue may go on after a signal, ms: a job that it brings is run. */
+/**
+ * After a signal the open request for jobs of RunPod's queue may go on for this long, ms; a job that it brings is run.
+ */
 const LINGER_MS = 300;
 
 /** The queue that this worker takes jobs from, as its process reaches it. */
 export interface QueueAccess {
   dial: Dial;
-  /** Left out: it is not in this process. */
+  /** The queue, if it is in this process; left out: it is not. */
   inside?: InsideQueue;
-  /** Null: no heartbeats are sent. */
+  /** Posts heartbeats; null: none are sent. */
   post: PostHeartbeat | null;
-  /** What the queue is like; undefined: it tells. */
+  /** What is known of the queue; undefined: the queue itself tells. */
   profile?: QueueProfile;
-  /** Before a drain: no more jobs come. Resolves when none is on its way any more, or after `limitMs`. */
+  /** Stops taking jobs before a drain. Resolves when no job is on its way any more, or after `limitMs`. */
   stopTaking(limitMs: number): Promise<void>;
-  /** The exit code, where the queue decides it; null: the worker does. */
+  /** The exit code, if the queue decides it; null: the worker does. */
   exitCode(): number | null;
   close(): void;
 }
 
-/** @param end the worker is to end, with nothing left to do */
+/** Opens the queue. @param end called when the worker should end, as nothing is left to do */
 export async function openQueue(
   { runpodQueue, apiUrl, token }: WorkerConfiguration,
   ports: Pick<Ports, 'clock' | 'fetch' | 'fetchPublic' | 'random' | 'log'>,

@@ -1,20 +1,22 @@
 import { UserError } from '../process/index.ts';
 import { RUNPOD_URL } from './runpod/runpod-queue.ts';
 
-/** Which queue gives a worker its jobs. */
+/** The queues that can give a worker its jobs. */
 export const QUEUES = ['own', 'runpod'] as const;
 type QueueChoice = (typeof QUEUES)[number];
 
-/** How long a start may take, s: as for RunPod's own worker. */
+/** A start may take this long with RunPod's queue, s: as with RunPod's own worker. */
 const RUNPOD_START_SECONDS = 1200;
-/** RunPod waits for a worker's jobs; this is its own limit of a job that has none. */
+/**
+ * The grace with RunPod's queue, s: RunPod waits for a worker's jobs, and this is its own limit of a job without one.
+ */
 const RUNPOD_GRACE_SECONDS = 600;
-/** MAX_CONCURRENCY of RunPod's worker. */
+/** The jobs at a time with RunPod's queue: MAX_CONCURRENCY of RunPod's worker. */
 const RUNPOD_JOBS = 30;
 
 /**
- * RunPod sets RUNPOD_WEBHOOK_GET_JOB in the workers of its endpoints, and so chooses its queue. QUEUE decides where it
- * is set.
+ * Returns the queue that QUEUE names. Where QUEUE is not set, RUNPOD_WEBHOOK_GET_JOB chooses RunPod's queue: RunPod
+ * sets it in the workers of its endpoints.
  * @throws UserError where both queues are named and nothing chooses between them
  */
 function chosenQueue(env: NodeJS.ProcessEnv): QueueChoice {
@@ -29,12 +31,12 @@ function chosenQueue(env: NodeJS.ProcessEnv): QueueChoice {
   );
 }
 
-/** One of the local modes of RunPod's SDK, which the command line asks for. */
+/** Tells whether the command line asks for one of the local modes of RunPod's SDK. */
 function isLocal(env: NodeJS.ProcessEnv): boolean {
   return Boolean(env.RUNPOD_TEST_INPUT?.trim() || env.RUNPOD_SERVE_API?.trim());
 }
 
-/** With RunPod's queue: what an endpoint need not say, beneath what is set. Done twice, it changes nothing more. */
+/** Adds, with RunPod's queue, defaults for what an endpoint need not set. Done twice, it changes nothing more. */
 export function withQueueDefaults(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   if (chosenQueue(env) !== 'runpod') return env;
   const endpoint = env.RUNPOD_ENDPOINT_ID?.trim() || 'runpod';

@@ -1,6 +1,6 @@
 import type { Clock, Timer } from './clock.ts';
 
-/** How often it looks, ms. */
+/** Most time between two looks, ms. */
 const LOOK_EVERY_MS = 5000;
 
 /** The part of a worker that the watch needs. */
@@ -10,8 +10,8 @@ export interface Watched {
 }
 
 /**
- * A dead man's switch: a machine whose queue is gone for long costs money for nothing, and the launcher that could end
- * it may be gone too.
+ * Ends a worker that has been without its queue for long, as a dead man's switch: its machine costs money for nothing,
+ * and the launcher that could end it may be gone too.
  */
 export class QueueWatch {
   readonly #clock: Clock;
@@ -22,7 +22,7 @@ export class QueueWatch {
   #lookedAt = 0;
   #timer: Timer;
 
-  /** @param limitSeconds 0: it never gives up */
+  /** @param limitSeconds 0: the watch never gives up */
   constructor(clock: Clock, worker: Watched, limitSeconds: number) {
     this.#clock = clock;
     this.#worker = worker;

@@ -1,4 +1,6 @@
 /**
+ * The forms of a flag:
+ *
  * - `switch`: `--x` and `--no-x`
  * - `present`: `--x` or nothing
  * - `list`: `--x a b`
@@ -8,18 +10,18 @@ type FlagKind = 'switch' | 'present' | 'list' | 'value';
 
 /** A flag of an engine's command line. */
 export interface Flag {
-  /** Its first long name, with the dashes: `--max-model-len`. */
+  /** The flag's first long name, with the dashes: `--max-model-len`. */
   name: string;
-  /** Its other names: `-tp`, `--device-memory-utilization`. */
+  /** The flag's other names: `-tp`, `--device-memory-utilization`. */
   otherNames: string[];
   kind: FlagKind;
 }
 
-/** Choices may hold commas and blanks: `{a,b}`, `['a', 'b']`. */
+/** Matches choices, which may hold commas and blanks: `{a,b}`, `['a', 'b']`. */
 const CHOICES = /\{[^}]*\}|\['[^\]]*'\]/g;
 const A_NAME = /(?:^|, )(--?[a-zA-Z][\w.-]*)/g;
 
-/** The flags that a help text in the form of Python's argparse lists. */
+/** Returns the flags that a help text in the form of Python's argparse lists. */
 export function parseHelp(help: string): Flag[] {
   return help
     .split('\n')
@@ -28,7 +30,7 @@ export function parseHelp(help: string): Flag[] {
     .filter((flag) => flag !== null);
 }
 
-/** `  --api-key API_KEY [API_KEY ...]   what it is for` */
+/** Parses a line such as `  --api-key API_KEY [API_KEY ...]   what it is for`. */
 function flagIn(line: string): Flag | null {
   const said = line.trim().split(/ {2,}/)[0]!.replaceAll(CHOICES, 'CHOICE');
   const names = [...said.matchAll(A_NAME)].map((match) => match[1]!);

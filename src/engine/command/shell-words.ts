@@ -1,12 +1,12 @@
 /**
- * Splits text into words as a POSIX shell does, without expansions, operators and comments: blanks separate, single
- * quotes keep all, double quotes keep all but `\"`, `\\`, `\$` and `` \` ``, a backslash keeps the
- * next character.
+ * Splits text into words as a POSIX shell does, without expansions, operators and comments: blanks separate words,
+ * single quotes keep everything, double quotes keep everything but `\"`, `\\`, `\$` and `` \` ``, and a backslash keeps
+ * the next character.
  * @throws SyntaxError when a quote is not closed or the text ends in a backslash
  */
 export function splitShellWords(text: string): string[] {
   const words: string[] = [];
-  /** Null between words: `''` is a word, a blank is none. */
+  /** The word so far; null between words: `''` is a word, a blank is none. */
   let word: string | null = null;
   let quote: '"' | "'" | null = null;
   for (let at = 0; at < text.length; at++) {
@@ -16,7 +16,7 @@ export function splitShellWords(text: string): string[] {
     } else if (character === '\\' && quote !== "'") {
       const next = text[++at];
       if (next === undefined) throw new SyntaxError('a backslash at the end keeps nothing');
-      // Before a line's end it joins the lines.
+      // A backslash before a line's end joins the lines.
       if (next === '\n') continue;
       word = (word ?? '') + (quote === '"' && !'"\\$`'.includes(next) ? `\\${next}` : next);
     } else if (quote !== null) {

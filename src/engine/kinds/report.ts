@@ -15,10 +15,10 @@ export type EnginePhase = (typeof ENGINE_PHASES)[number];
 /**
  * Why an engine failed, as far as it tells what to do next:
  *
- * - `bad_host`: no GPU, driver too old, hardware errors: this machine will not do it
+ * - `bad_host`: no GPU, driver too old, hardware errors: this machine cannot run the engine
  * - `bad_configuration`: a flag or a value that the engine refuses
- * - `bad_model`: it does not exist, may not be read, or cannot be loaded
- * - `out_of_memory`: of the GPU or of the machine
+ * - `bad_model`: the model does not exist, may not be read, or cannot be loaded
+ * - `out_of_memory`: too little memory of the GPU or of the machine
  * - `transient`: everything else; another try may succeed
  */
 export const FAILURE_KINDS = [
@@ -30,15 +30,15 @@ export const FAILURE_KINDS = [
 ] as const;
 export type FailureKind = (typeof FAILURE_KINDS)[number];
 
-/** How far a step of the start is. */
+/** The progress of one step of the start. */
 export interface PhaseProgress {
-  /** For people: `3 of 8`, `42 %`. */
+  /** The progress for people: `3 of 8`, `42 %`. */
   text: string;
-  /** The same from 0 to 1; left out where it is that of one file among several. */
+  /** The same progress from 0 to 1; left out where it is that of one file among several. */
   share?: number | undefined;
 }
 
-/** How the supervisor's lines about phases begin: what it runs under knows them by it. */
+/** The prefix of the supervisor's lines about phases, by which its parent process recognises them. */
 export const PHASE_SAID = 'engine: ';
 
 /** A phase in one line, for people: `loading 3 of 8`. */

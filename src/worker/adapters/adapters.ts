@@ -6,7 +6,8 @@ import { JobFailure } from '../failure.ts';
 import { loadAdapter, unloadAdapter } from './engine-routes.ts';
 
 /**
- * How long an adapter that could not be loaded is not tried again, ms: each try costs its job, and may cost a download.
+ * An adapter that could not be loaded is not tried again for this long, ms: each try costs its job, and may cost a
+ * download.
  */
 const TRY_AGAIN_AFTER_MS = 30_000;
 
@@ -14,7 +15,10 @@ export interface AdaptersPorts {
   clock: Pick<Clock, 'now'>;
   engine: Pick<EngineClient, 'request'>;
   log: Log;
-  /** The folder of this machine that holds it, downloaded where it must be. @throws Error with the reason, for people */
+  /**
+   * Returns the folder of this machine that holds the adapter, after downloading it if necessary.
+   * @throws Error with the reason, for people
+   */
   folderOf(adapter: Adapter): Promise<string>;
 }
 
@@ -22,7 +26,7 @@ export interface AdaptersPorts {
 interface Loaded {
   /** Jobs that need it now. */
   users: number;
-  /** It is unloaded as soon as no job uses it: a job that comes for it now waits as if it were gone. */
+  /** The adapter is unloaded as soon as no job uses it; a job that comes for it now waits as if it were gone. */
   isLeaving: boolean;
 }
 
@@ -34,23 +38,22 @@ interface InLine {
 }
 
 /**
- * The LoRA adapters of an engine. Each is loaded when a job first needs it, one after the other; for want of room the
- * one that was not used for the longest is unloaded, but never one that a job uses. Jobs whose adapter is not loaded
- * wait in the order in which they came. So that they do not wait for ever, the adapter that is to make room takes no
- * new jobs.
+ * The LoRA adapters of an engine. Each is loaded when a job first needs it, one after the other. For want of room the
+ * least recently used adapter is unloaded, but never one that a job uses. Jobs whose adapter is not loaded wait in the
+ * order in which they came. So that they do not wait for ever, the adapter that is to make room takes no new jobs.
  */
 export class Adapters {
   readonly #ports: AdaptersPorts;
   readonly #list: ReadonlyMap<string, Adapter>;
   readonly #room: number;
-  /** The one that was not used for the longest first. */
+  /** The loaded adapters by name, the least recently used first. */
   #loaded = new Map<string, Loaded>();
   readonly #failed = new Map<string, { reason: string; until: number }>();
   #line: InLine[] = [];
   #isBusy = false;
   #changed: (state: AdapterState) => void = () => {};
 
-  /** @param room how many the engine has loaded at once */
+  /** @param room the number of adapters that the engine has loaded at once */
   constructor(ports: AdaptersPorts, list: readonly Adapter[], room: number) {
     this.#ports = ports;
     this.#list = new Map(list.map((adapter) => [adapter.name, adapter]));
@@ -70,14 +73,15 @@ export class Adapters {
     return this.#list.has(name);
   }
 
-  /** @param changed hears when one was loaded or unloaded, or could not be loaded */
+  /** @param changed called when an adapter was loaded or unloaded, or could not be loaded */
   listen(changed: (state: AdapterState) => void): void {
     this.#changed = changed;
   }
 
   /**
-   * The engine is healthy, for the first time or again: the models that it serves tell which adapters are loaded.
-   * @returns all that callers may ask for, and what is told of each; the engine's own model first
+   * Takes over which adapters are loaded from the models that the engine serves, when it is healthy for the first time
+   * or again.
+   * @returns all names that callers may ask for, and the card of each; the engine's own model first
    */
   engineServes(
     names: readonly string[],
@@ -95,7 +99,7 @@ export class Adapters {
     const isOwn = (name: string) => !this.has(name);
     const own = names.filter(isOwn);
     const created = Math.floor(this.#ports.clock.now() / 1000);
-    // Callers do not see where it lies on the machine.
+    // Callers do not see where an adapter lies on the machine.
     const cardOf = (id: string) => ({
       id,
       object: 'model',
@@ -144,7 +148,7 @@ export class Adapters {
     };
   }
 
-  /** The newest stands last. */
+  /** Moves an adapter to the end, as the most recently used. */
   #used(name: string, loaded: Loaded): void {
     if (this.#loaded.get(name) !== loaded) return;
     this.#loaded.delete(name);
@@ -162,7 +166,10 @@ export class Adapters {
     }
   }
 
-  /** The next step for the job that waits first; null: none waits, or the adapter that is to make room is in use. */
+  /**
+   * Returns the next step for the job that waits first; null: none waits, or the adapter that is to make room is in
+   * use.
+   */
   #next(): { load: string } | { unload: string } | null {
     for (;;) {
       const [first] = this.#line;
@@ -181,7 +188,9 @@ export class Adapters {
     }
   }
 
-  /** Which adapter makes room: the one that was chosen before, else the one that has been unused for the longest. */
+  /**
+   * Returns the adapter that makes room: the one that was chosen before, else the one that has been unused for longest.
+   */
   #victim(): [string, Loaded] {
     const all = [...this.#loaded];
     const is = (test: (loaded: Loaded) => boolean) => all.find(([, loaded]) => test(loaded));
@@ -214,7 +223,7 @@ export class Adapters {
     this.#changed(this.state);
   }
 
-  /** @returns why it was not loaded; null: it is */
+  /** @returns the reason why the adapter was not loaded, or null once it is */
   async #load(name: string): Promise<string | null> {
     const folder = await this.#ports.folderOf(this.#list.get(name)!);
     return await loadAdapter(this.#ports.engine, name, folder);

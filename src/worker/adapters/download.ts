@@ -6,13 +6,13 @@ import { pipeline } from 'node:stream/promises';
 import { type Fetch, reasonOf } from '../../process/http.ts';
 import type { Adapter } from '../../protocol/index.ts';
 
-/** Where adapters come from, and where they are kept. */
+/** The source that adapters are downloaded from, and the folder that keeps them. */
 export interface AdapterStore {
   fetch: Fetch;
-  /** Hugging Face, or a mirror of it. */
+  /** The address of Hugging Face, or of a mirror of it. */
   endpoint: string;
   token: string | undefined;
-  /** Of this machine; each commit has a folder of its own in it. */
+  /** The folder of this machine that keeps adapters; it has a folder for each commit. */
   folder: string;
 }
 
@@ -23,9 +23,10 @@ const WEIGHTS = ['adapter_model.safetensors', 'adapter_model.bin'];
 const COMMIT = /^[0-9a-f]{40}$/;
 
 /**
- * The folder that holds an adapter, checked. What comes from Hugging Face is downloaded before the engine hears of it: left
- * to itself vLLM 0.32 knows no revision, and downloads while everything else in the engine waits. The folder has the
- * commit's name, since an engine that is given new weights under an old path goes on with what it has cached of the old.
+ * Returns the checked folder that holds an adapter. The worker downloads an adapter of Hugging Face before the engine
+ * hears of it: left to itself vLLM 0.32 knows no revision, and downloads while everything else in the engine waits. The
+ * folder has the commit's name, since an engine that is given new weights under an old path goes on with what it has
+ * cached of the old ones.
  * @throws Error with the reason, for people
  */
 export async function adapterFolder(adapter: Adapter, store: AdapterStore): Promise<string> {
@@ -82,7 +83,7 @@ async function downloadWeights(
   }
 }
 
-/** @param mayBe statuses beside 200 that are an answer too */
+/** @param mayBe statuses beside 200 that the caller takes as an answer */
 async function ask(
   { fetch, endpoint, token }: AdapterStore,
   source: string,
@@ -101,7 +102,7 @@ async function ask(
   throw new Error(`${url} answered ${answer.status}${help}`);
 }
 
-/** Under its own name once it is whole. */
+/** Writes a file that gets its own name once it is whole. */
 async function write(answer: Response, path: string): Promise<void> {
   const part = `${path}.part-${process.pid}`;
   try {

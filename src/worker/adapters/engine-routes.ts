@@ -1,9 +1,9 @@
 import { type EngineClient, readText } from '../../engine/client/types.ts';
 import { engineMessage, jsonOrText } from '../../protocol/index.ts';
 
-/** vLLM's routes by which adapters come and go while it runs, as version 0.32 answers them. */
+/** vLLM's routes that load and unload adapters while it runs, as version 0.32 answers them. */
 
-/** Loading reads a file and copies it to the GPU; one that takes longer hangs, ms. */
+/** Loading reads a file and copies it to the GPU; an engine that takes longer than this hangs, ms. */
 const LOAD_WITHIN_MS = 120_000;
 
 const NO_ROUTE =
@@ -11,7 +11,11 @@ const NO_ROUTE =
 
 type Engine = Pick<EngineClient, 'request'>;
 
-/** @param folder of the engine's machine @returns why it was not loaded; null: it is, now or since before */
+/**
+ * Loads an adapter.
+ * @param folder of the engine's machine
+ * @returns the reason why the adapter was not loaded; null: it is loaded, now or since before
+ */
 export async function loadAdapter(engine: Engine, name: string, folder: string): Promise<string | null> {
   const { status, text } = await post(engine, 'load', { lora_name: name, lora_path: folder });
   if (status < 300) return null;
@@ -20,7 +24,10 @@ export async function loadAdapter(engine: Engine, name: string, folder: string):
   return isMissingRoute(status, text) ? NO_ROUTE : said;
 }
 
-/** @returns why it was not unloaded; null: it is, or was not loaded */
+/**
+ * Unloads an adapter.
+ * @returns the reason why the adapter was not unloaded; null: it is unloaded, or was not loaded
+ */
 export async function unloadAdapter(engine: Engine, name: string): Promise<string | null> {
   const { status, text } = await post(engine, 'unload', { lora_name: name });
   if (status < 300) return null;
@@ -43,7 +50,7 @@ async function post(
   return { status: answer.status, text: await readText(answer.body) };
 }
 
-/** FastAPI's own answer, which says nothing of an adapter. */
+/** Recognises FastAPI's own answer, which says nothing of an adapter. */
 function isMissingRoute(status: number, text: string): boolean {
   return (status === 404 || status === 405) && /"detail"\s*:\s*"(?:Not Found|Method Not Allowed)"/.test(text);
 }

@@ -14,51 +14,51 @@ export const RECORD_BYTES = limits.ANSWER_WINDOW_BYTES / 4;
 interface Kept {
   offset: number;
   data: Uint8Array;
-  /** What the bytes up to its end say, of an answer that may be moved. */
+  /** For an answer that may be moved, the ids that the bytes up to the end of this record say. */
   told: Told | null;
 }
 
 /**
- * One answer on its way to the relay, kept until the relay has it.
+ * One answer on its way to the relay, stored until the relay has it.
  *
  * - `open`     → `ended`, `broken`, `dropped`
  * - `ended`    → `complete` (the relay has every byte), `dropped`
- * - `broken`, `complete` and `dropped` are final; of a dropped one nothing more is sent.
+ * - `broken`, `complete` and `dropped` are final; nothing more of a dropped answer is sent.
  */
 export type AnswerState = 'open' | 'ended' | 'broken' | 'complete' | 'dropped';
 
-/** A record of ids, but for the stream and where it stands. */
+/** A record of ids without its stream and its place in the stream. */
 type Told = { before: number; stage: Stage; ids: number[] };
 
 export interface AnswerStreamEvents {
-  /** There is something to send. */
+  /** Called when the stream has something to send. */
   changed(stream: AnswerStream): void;
-  /** The head of an event stream can be sent; it may wait a little for the first event. */
+  /** Called when the head of an event stream can be sent; it may wait a little for the first event. */
   begun(stream: AnswerStream): void;
-  /** There are more events to send, which may wait a little for those that follow. */
+  /** Called when the stream has more events to send, which may wait a little for those that follow. */
   more(stream: AnswerStream): void;
-  /** The relay wants no more of it. */
+  /** Called when the relay wants no more of this answer. */
   cancelled(reason: string): void;
 }
 
 export class AnswerStream {
   readonly id: number;
-  /** A copy for readers of a stored job's answer: it waits for no room, and its end is not the job's. */
+  /** True of a copy for readers of a stored job's answer: it waits for no room, and its end is not the job's. */
   readonly isReplayed: boolean;
   readonly #events: AnswerStreamEvents;
   #state: AnswerState = 'open';
   #head: AnswerHead | null = null;
   #isEvents = false;
-  /** Written and not yet made into a record; each piece may end one. */
+  /** Bytes written and not yet made into a record; each piece may end one. */
   #pieces: Uint8Array[] = [];
   #waitingBytes = 0;
-  /** Made into records and not yet taken by the relay. */
+  /** Records not yet taken by the relay. */
   #kept: Kept[] = [];
-  /** How many of `#kept` went out on the present connection. */
+  /** The number of records of `#kept` that went out on the present connection. */
   #sent = 0;
   #headSent = false;
   #endSent = false;
-  /** The relay of the present connection has heard of it. A new stream it hears of from the caller too. */
+  /** The relay of the present connection has heard of this stream. Of a new stream it hears from the caller too. */
   #isKnown = true;
   #broken: BrokenReason | null = null;
   /** Offset after the last byte made into a record. */
@@ -67,14 +67,14 @@ export class AnswerStream {
   #taken = 0;
   #relayPaused = false;
   #wakeWriter: (() => void) | null = null;
-  /** What the relay is told of an answer that may be moved; null: it may not. */
+  /** For an answer that may be moved, what the relay is told about it; null: it may not be moved. */
   #moves: Moves | null = null;
   #movesSent = false;
-  /** Of what was written and not yet made into a record. */
+  /** The ids of the bytes that were written and not yet made into a record. */
   #told: Told | null = null;
-  /** The answer may be cut off behind what was written; where not, the relay is told of no ids until it may be again. */
+  /** The answer may be cut off behind what was written; if not, the relay is told of no ids until it may be again. */
   #mayBeCut = true;
-  /** Ids of prompt and tokens told so far. */
+  /** The number of ids reported so far, those of the prompt included. */
   #ids = 0;
 
   constructor(id: number, events: AnswerStreamEvents, isReplayed = false) {
@@ -97,13 +97,13 @@ export class AnswerStream {
     return this.#waitingBytes;
   }
 
-  /** The relay still lacks something of it. */
+  /** True while the relay still lacks something of this answer. */
   get isPending(): boolean {
     if (this.#state === 'broken') return !this.#endSent;
     return this.#state === 'open' || this.#state === 'ended';
   }
 
-  /** The writer should wait: the relay asked for it, or has not taken what it was given. */
+  /** True when the writer should wait: the relay asked for it, or has not taken what it was given. */
   get isFull(): boolean {
     return this.#relayPaused || this.#written - this.#taken > limits.ANSWER_WINDOW_BYTES;
   }
@@ -117,17 +117,17 @@ export class AnswerStream {
     }
   }
 
-  /** Sends now what was held back. */
+  /** Sends now the bytes that were held back. */
   hurry(): void {
     if (this.#waitingBytes > 0) this.#events.changed(this);
   }
 
-  /** The relay could have the rest of it generated elsewhere. */
+  /** True if the relay could have the rest of this answer generated elsewhere. */
   get isMovable(): boolean {
     return this.#moves !== null && this.#mayBeCut && this.#state === 'open';
   }
 
-  /** Tokens generated, and how many may come yet, of one that may be moved; null: that is not known. */
+  /** The tokens generated, and how many may still come, of an answer that may be moved; null: not known. */
   get tokens(): { made: number; left: number | null } | null {
     if (this.#moves === null) return null;
     const { plan, prompt_tokens } = this.#moves;
@@ -135,14 +135,14 @@ export class AnswerStream {
     return { made, left: plan.max_tokens === null ? null : Math.max(0, plan.max_tokens - made) };
   }
 
-  /** It may be moved: before anything of it is written. */
+  /** Marks the answer as one that may be moved; called before anything of it is written. */
   moves(moves: Moves, promptIds: readonly number[]): void {
     this.#moves = moves;
     this.#told = { before: 0, stage: 'running', ids: [...promptIds] };
     this.#ids = promptIds.length;
   }
 
-  /** What the events say that are written next; null: it is not known any more, and the answer stays. */
+  /** Reports the ids of the events that are written next; null: they are not known any more, and the answer stays. */
   tell(ids: readonly number[] | null, stage: Stage, mayBeCut = true): void {
     if (this.#moves === null) return;
     this.#mayBeCut = mayBeCut;
@@ -165,7 +165,9 @@ export class AnswerStream {
     else this.#events.changed(this);
   }
 
-  /** @param piece of an event stream whole events, since an answer that breaks off ends with what was written */
+  /**
+   * @param piece whole events if this is an event stream, since an answer that breaks off ends with what was written
+   */
   write(piece: Uint8Array): void {
     if (this.#state !== 'open' || piece.byteLength === 0) return;
     this.#written += piece.byteLength;
@@ -180,7 +182,7 @@ export class AnswerStream {
     this.#events.changed(this);
   }
 
-  /** The answer will not be finished. */
+  /** Ends an answer that will not be finished. */
   break(reason: BrokenReason): void {
     if (this.#state !== 'open') return;
     this.#broken = reason;
@@ -188,7 +190,7 @@ export class AnswerStream {
     this.#events.changed(this);
   }
 
-  /** Nothing more of this answer may be sent. */
+  /** Discards the answer: nothing more of it may be sent. */
   drop(): void {
     this.#pieces = [];
     this.#waitingBytes = 0;
@@ -196,14 +198,14 @@ export class AnswerStream {
     this.#become('dropped');
   }
 
-  /** Appends what is to be sent now. */
+  /** Appends the records that are to be sent now. */
   collect(records: AnswerRecord[]): void {
     if (this.#state === 'dropped' || this.#state === 'complete') return;
     const before = records.length;
     this.#record();
     if (this.#head && !this.#headSent) records.push({ type: 'head', stream: this.id, head: this.#head });
     this.#headSent = this.#head !== null;
-    // An answer whose end goes along cannot break off any more: nothing is to be moved.
+    // An answer whose end is sent along cannot break off any more, so nothing is to be moved.
     const mayBreakOff = this.#state !== 'ended';
     const moves = mayBreakOff && !this.#movesSent ? this.#moves : null;
     if (moves) records.push({ type: 'moves', stream: this.id, moves });
@@ -214,7 +216,7 @@ export class AnswerStream {
       if (told && mayBreakOff)
         records.push({ type: 'ids', stream: this.id, offset: offset + data.byteLength, ...told });
     }
-    // A relay that has restarted can cancel a stream without a caller only if the worker tells of it.
+    // A relay that has restarted can cancel a stream without a caller only if the worker mentions the stream.
     if (!this.#isKnown && !this.isReplayed && this.#state === 'open' && records.length === before) {
       records.push({ type: 'bytes', stream: this.id, offset: this.#taken, data: new Uint8Array() });
     }
@@ -225,18 +227,19 @@ export class AnswerStream {
     else records.push({ type: 'end', stream: this.id, size: this.#recorded });
   }
 
-  /** A new connection to the relay: everything it has not taken must be sent again. */
+  /** Prepares for a new connection to the relay: everything that the relay has not taken must be sent again. */
   reconnected(): void {
     this.#sent = 0;
     this.#headSent = this.#taken > 0;
     this.#movesSent = this.#taken > 0;
     this.#endSent = false;
     this.#isKnown = false;
-    // The word to go on may have been lost with the old connection; if the caller is still slow, it comes again.
+    // The relay's `resume` may have been lost with the old connection; if the caller is still slow, the relay pauses
+    // again.
     this.resume();
   }
 
-  /** The relay has everything before this offset. */
+  /** Notes that the relay has everything before this offset. */
   taken(offset: number): void {
     if (offset < this.#taken || offset > this.#recorded) return;
     this.#taken = offset;
@@ -275,7 +278,7 @@ export class AnswerStream {
     this.#waitingBytes += piece.byteLength;
   }
 
-  /** Merges what was written since the last time: one record, or several where it is much. */
+  /** Merges what was written since the last call into one record, or several where it is much. */
   #record(): void {
     if (this.#waitingBytes === 0) return;
     let group: Uint8Array[] = [];

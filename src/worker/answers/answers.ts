@@ -13,13 +13,13 @@ import { ReconnectingSocket } from '../session/reconnecting-socket.ts';
 import { AnswerStream } from './answer-stream.ts';
 import { PieceJoiner, type StreamInterval } from './piece-joiner.ts';
 
-/** How long the relay may take to fetch the end of an answer before it is forgotten, ms. */
+/** An answer is forgotten if the relay has not fetched its end within this time, ms. */
 const KEEP_FINISHED_MS = 60_000;
-/** How long a job may lag behind the relay's first word of its stream, ms: they come on different sockets. */
+/** A job may lag behind the relay's first record of its stream by this much, ms: they come on different sockets. */
 const UNKNOWN_FOR_MS = 5000;
-/** Records go in one message up to this many bytes. */
+/** Records are sent in one message up to this many bytes. */
 const MESSAGE_BYTES = 1024 * 1024;
-/** No event waits for another. */
+/** The interval with which no event waits for another. */
 const AT_ONCE: StreamInterval = { minMs: 0, maxMs: 0, rampEvents: 0, manyStreams: 0 };
 
 const NOT_HERE: BrokenReason = {
@@ -34,7 +34,7 @@ export interface AnswersSettings {
 }
 
 export interface AnswersEvents {
-  /** An answer is out of the way. */
+  /** Called when an answer has been sent or forgotten. */
   changed(): void;
 }
 
@@ -47,7 +47,7 @@ export class Answers {
   readonly #settings: AnswersSettings;
   readonly #events: AnswersEvents;
   readonly #streams = new Map<number, AnswerStream>();
-  /** Streams of which something waits a little for what follows. */
+  /** Decides which streams wait a little for the events that follow. */
   readonly #joiner: PieceJoiner;
   /** Streams with something to send. */
   readonly #waiting = new Set<AnswerStream>();
@@ -80,7 +80,7 @@ export class Answers {
     );
   }
 
-  /** Whether the relay has all there is to have. */
+  /** True when the relay has everything that this worker has for it. */
   get isIdle(): boolean {
     return ![...this.#streams.values()].some((stream) => stream.isPending);
   }
@@ -104,12 +104,15 @@ export class Answers {
     socket.open({ url, token: this.#settings.token });
   }
 
-  /** The answer of a stored job, for readers: that the relay wants no more of it changes nothing for the job. */
+  /** Opens the answer of a stored job for readers; if the relay wants no more of it, the job goes on. */
   openReplay(streamId: number): AnswerStream {
     return this.#open(streamId, () => {}, true);
   }
 
-  /** @param cancelled the relay wants no more: the caller is gone, or another attempt answers */
+  /**
+   * Opens the answer of a job.
+   * @param cancelled called when the relay wants no more: the caller is gone, or another attempt answers
+   */
   open(streamId: number, cancelled: (reason: string) => void): AnswerStream {
     return this.#open(streamId, cancelled, false);
   }
@@ -129,7 +132,7 @@ export class Answers {
     this.finished(stream);
   }
 
-  /** The writer is done with it; the relay fetches the rest. */
+  /** Marks that the writer has written all of this answer; the relay fetches the rest. */
   finished(stream: AnswerStream): void {
     this.#joiner.forget(stream);
     if (stream.state === 'dropped') return this.#forget(stream);
@@ -139,7 +142,7 @@ export class Answers {
     );
   }
 
-  /** Resolves when everything sent has left. */
+  /** Closes the socket once everything sent has left. */
   async close(withinMs?: number): Promise<void> {
     this.#joiner.stop();
     for (const stream of this.#streams.values()) this.#waiting.add(stream);
@@ -158,7 +161,7 @@ export class Answers {
     this.#flush();
   }
 
-  /** Events that are already waiting get into the same message. */
+  /** Sends in the next turn of the event loop, so that events already waiting get into the same message. */
   #plan(stream: AnswerStream): void {
     this.#waiting.add(stream);
     if (this.#flushPlanned) return;
@@ -194,7 +197,7 @@ export class Answers {
     this.#events.changed();
   }
 
-  /** Of an unknown stream only one thing matters: that a relay waits for it. */
+  /** Applies a record of the relay. Of an unknown stream only one thing matters: that a relay waits for it. */
   #apply(record: AnswerRecord): void {
     const stream = this.#streams.get(record.stream);
     if (!stream) {
@@ -209,8 +212,8 @@ export class Answers {
   }
 
   /**
-   * An earlier process had it, or its job is still on the way. About one that is over the worker has nothing new to
-   * say.
+   * Declines an unknown stream after a while: an earlier process had it, or its job is still on the way. The worker
+   * says nothing of a stream whose job has ended.
    */
   #wonder(streamId: number): void {
     this.#unknown.add(streamId);
@@ -230,7 +233,7 @@ export class Answers {
   }
 }
 
-/** Records in runs that make messages of a moderate size. An end goes with what it follows (`AnswerStream.collect`). */
+/** Splits records into messages of a moderate size. An end goes with the record before it (`AnswerStream.collect`). */
 function* messagesOf(records: AnswerRecord[]): Generator<AnswerRecord[]> {
   let run: AnswerRecord[] = [];
   let bytes = 0;

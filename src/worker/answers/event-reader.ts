@@ -3,29 +3,29 @@ import { EventEnds, limits } from '../../protocol/index.ts';
 /** Some events of a stream, one behind another. */
 export interface Events {
   readonly bytes: Uint8Array;
-  /** The same bytes, each as a character, so that those that are no UTF-8 stay as they are. */
+  /** The same bytes, each as one character, so that bytes that are no UTF-8 stay as they are. */
   readonly text: string;
-  /** False: these are a part of one event that is too large to be held until it is whole. */
+  /** False: the bytes are a part of one event that is too large to be held until it is whole. */
   readonly isWhole: boolean;
 }
 
 /**
- * Cuts the bytes of an event stream where events end, once for all that look at the events on their way: only whole
- * events go on, so an answer that breaks off ends with one.
+ * Cuts the bytes of an event stream where events end, once for all readers of the events. Only whole events go on, so
+ * an answer that breaks off ends with one.
  */
 export class EventReader {
   readonly #ends = new EventEnds();
-  /** Pieces of the event that is not whole yet. */
+  /** The pieces of the event that is not whole yet. */
   #held: Uint8Array[] = [];
   #heldBytes = 0;
   readonly #mostBytes: number;
 
-  /** @param mostBytes of an event that is held until it is whole; a larger one passes in parts */
+  /** @param mostBytes an event is held until it is whole up to this many bytes; a larger one passes in parts */
   constructor(mostBytes = limits.EVENT_HELD_BYTES) {
     this.#mostBytes = mostBytes;
   }
 
-  /** Returns what is whole with this piece, a part of an event that is too large, or null. */
+  /** Returns the events that are whole with this piece, a part of an event that is too large, or null. */
   push(piece: Uint8Array): Events | null {
     const end = this.#ends.see(piece);
     if (end > 0) {
@@ -39,12 +39,12 @@ export class EventReader {
     return null;
   }
 
-  /** The text of what is held. */
+  /** The text of the event that is not whole yet. */
   get unfinished(): string {
     return this.#held.map(characters).join('');
   }
 
-  /** Returns what is held at the end of the stream, which counts as an event, or null. */
+  /** Returns the bytes held at the end of the stream, which count as an event, or null. */
   rest(): Events | null {
     const last = this.#held.pop();
     return last ? this.#join(last, true) : null;
@@ -67,7 +67,7 @@ export class EventReader {
   }
 }
 
-/** Returns a text of a character for each byte. */
+/** Returns a text with one character for each byte. */
 export function characters(bytes: Uint8Array): string {
   const buffer =
     bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);

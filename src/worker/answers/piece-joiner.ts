@@ -1,31 +1,33 @@
 import type { Clock, Timer } from '../clock.ts';
 import type { AnswerStream } from './answer-stream.ts';
 
-/** How long the events of a stream may wait for one another. */
+/** Says how long the events of a stream may wait for one another. */
 export interface StreamInterval {
   /** Least time between two pieces of any stream, ms; 0: none. */
   minMs: number;
-  /** The same while at least `manyStreams` run, ms. */
+  /** Least time between two pieces of any stream while at least `manyStreams` run, ms. */
   maxMs: number;
-  /** Over its first so many events a stream's interval grows from `minMs` to `maxMs`. */
+  /** A stream's interval grows from `minMs` to `maxMs` over this many events, its first. */
   rampEvents: number;
   manyStreams: number;
 }
 
 /** Events that are due within this many ms of each other go in one message for all streams. */
 const GRID_MS = 5;
-/** Once a stream has more than this, bytes, it waits no longer. */
+/** A stream with more than this many bytes waits no longer. */
 const JOINED_BYTES = 32 * 1024;
-/** A head without events waits this long for the first: a caller sees nothing of an answer before that anyway. */
+/**
+ * A head without events waits this long for the first event, ms: a caller sees nothing of an answer before that anyway.
+ */
 const HEAD_MS = 25;
-/** Timers of Node may run a fraction of a millisecond early. */
+/** Timers of Node may run this many ms early. */
 const EARLY_MS = 1;
 
-/** Where one stream stands. */
+/** The state of one stream's pace. */
 interface Pace {
   events: number;
   sentAtMs: number;
-  /** Null: nothing waits. */
+  /** The time at which the waiting events are due; null: nothing waits. */
   dueAtMs: number | null;
 }
 
@@ -38,19 +40,19 @@ export class PieceJoiner {
   readonly #clock: Clock;
   readonly #interval: StreamInterval;
   readonly #release: (streams: AnswerStream[]) => void;
-  /** Streams that have brought events and are not over. */
+  /** Streams that have brought events and are not forgotten. */
   readonly #paces = new Map<AnswerStream, Pace>();
   #timer: Timer = null;
   #timerAtMs = Number.POSITIVE_INFINITY;
 
-  /** @param release these have waited long enough */
+  /** @param release sends streams that have waited long enough */
   constructor(clock: Clock, interval: StreamInterval, release: (streams: AnswerStream[]) => void) {
     this.#clock = clock;
     this.#interval = interval;
     this.#release = release;
   }
 
-  /** The head of this stream waits for its first event. */
+  /** Lets the head of this stream wait for its first event. */
   holdHead(stream: AnswerStream): void {
     const nowMs = this.#clock.now();
     const dueAtMs = nowMs + HEAD_MS;
@@ -58,7 +60,7 @@ export class PieceJoiner {
     this.#arm(dueAtMs, nowMs);
   }
 
-  /** Whether what this stream has just brought waits; if not, it is sent now. */
+  /** Tells whether what this stream has just brought waits; if not, it is sent now. */
   holds(stream: AnswerStream): boolean {
     const pace = this.#paceOf(stream);
     pace.events += 1;
@@ -75,7 +77,7 @@ export class PieceJoiner {
     return true;
   }
 
-  /** It brings nothing more, or goes without waiting. */
+  /** Forgets a stream that brings nothing more, or goes without waiting. */
   forget(stream: AnswerStream): void {
     this.#paces.delete(stream);
   }

@@ -1,18 +1,21 @@
 import { unescape as decodePercent } from 'node:querystring';
 
-/** Where payloads may be fetched from and results be put to. */
+/** The addresses that payloads may be fetched from and results be put to. */
 export interface FileAccess {
-  /** Relative addresses are meant from here: the queue's own address over HTTP, with a closing slash. */
+  /** The base of relative addresses: the queue's own address over HTTP, with a closing slash. */
   base: string;
-  /** Origins of queue and API: the token is for these alone. */
+  /** Origins of queue and API; the token goes to these alone. */
   ownOrigins: ReadonlySet<string>;
   token: string | undefined;
-  /** Host patterns beside our own, `files.example.com`, `minio:9000` or `*.example.com`; null: any public one over https. */
+  /**
+   * Host patterns allowed beside our own, `files.example.com`, `minio:9000` or `*.example.com`; null: any public host
+   * over https.
+   */
   hosts: readonly string[] | null;
 }
 
 export interface FileAccessSettings {
-  /** `ws:` or `wss:`. */
+  /** The queue's address, `ws:` or `wss:`. */
   wsUrl: string;
   apiUrl: string | undefined;
   token: string | undefined;
@@ -22,11 +25,11 @@ export interface FileAccessSettings {
 export type Address =
   | {
       ok: true;
-      /** Without user name and password. */
+      /** The address without user name and password. */
       url: URL;
-      /** Header for it: our token, or what the address itself holds. */
+      /** The authorization header for this address: our token, or what the address itself holds. */
       authorization: string | undefined;
-      /** No setting of this worker names the host: it must be one of the public internet. */
+      /** No setting of this worker names the host, so it must be one of the public internet. */
       mustBePublic: boolean;
     }
   | { ok: false; problem: string };
@@ -38,8 +41,8 @@ export function fileAccessOf({ wsUrl, apiUrl, token, payloadHosts }: FileAccessS
 }
 
 /**
- * The address that a queue or a redirect names, if it may be used. A problem names the host alone: the rest
- * of a presigned address is a secret.
+ * Returns the address that a queue or a redirect names, if it may be used. A problem names the host alone: the rest of
+ * a presigned address is a secret.
  * @param from what a relative address is relative to; the queue if left out
  */
 export function addressOf(text: string, access: FileAccess, from: string = access.base): Address {
@@ -53,7 +56,7 @@ export function addressOf(text: string, access: FileAccess, from: string = acces
   return { ok: true, url, authorization, mustBePublic: !own && access.hosts === null };
 }
 
-/** Why a host that is not our own may not be used; null: it may, as far as its name tells. */
+/** Returns why a host that is not our own may not be used; null: it may, as far as its name tells. */
 function problemOf(url: URL, hosts: readonly string[] | null): string | null {
   if (url.protocol !== 'https:' && url.protocol !== 'http:') {
     return `${url.protocol} addresses are not fetched, only http: and https:`;
@@ -66,7 +69,10 @@ function problemOf(url: URL, hosts: readonly string[] | null): string | null {
   return `${url.host} is not allowed over http: use https, or name the host in WORKER_PAYLOAD_HOSTS`;
 }
 
-/** User name and password of an address as a header: `fetch` refuses them in the address, and quotes them in its error. */
+/**
+ * Turns user name and password of an address into a header: `fetch` refuses them in the address, and quotes them in its
+ * error.
+ */
 function takeCredentials(url: URL): string | undefined {
   if (!url.username && !url.password) return undefined;
   const pair = `${decodePercent(url.username)}:${decodePercent(url.password)}`;
@@ -75,7 +81,7 @@ function takeCredentials(url: URL): string | undefined {
   return `Basic ${Buffer.from(pair).toString('base64')}`;
 }
 
-/** `*.` stands for one or more labels, not for none. */
+/** Tells whether a host matches a pattern; `*.` stands for one or more labels, not for none. */
 function fits({ hostname, host }: URL, pattern: string): boolean {
   const name = pattern.toLowerCase();
   if (name.startsWith('*.')) return hostname.endsWith(name.slice(1)) && hostname.length > name.length - 1;

@@ -11,19 +11,19 @@ import {
   withoutBrackets,
 } from '../../process/public-addresses.ts';
 
-/** What allows a private address. */
+/** The advice on how to allow a private address. */
 const REMEDY = 'name the host in WORKER_PAYLOAD_HOSTS to allow it';
 
-/** Says that an address in the place of a name is private; null: it is not, or it is a name. */
+/** Returns the error for a host that is a private address; null: it is a public one, or a name. */
 export function privateAddressIn(hostname: string): PrivateAddressError | null {
   const host = withoutBrackets(hostname);
   return isIP(host) !== 0 && !isPublicAddress(host) ? new PrivateAddressError(host, host, REMEDY) : null;
 }
 
 /**
- * `fetch` that connects to public addresses only, whatever a name resolves to. Its errors have a PrivateAddressError as
- * cause. Where a proxy connects, names that resolve to private addresses here are refused; those that do not resolve here,
- * as behind many proxies none does, are the proxy's to judge.
+ * Returns a `fetch` that connects to public addresses only, whatever a name resolves to. Its errors have a
+ * PrivateAddressError as cause. Where a proxy connects, names that resolve to private addresses here are refused; names
+ * that do not resolve here, as behind many proxies none does, are the proxy's to judge.
  */
 export function createPublicFetch(
   lookup?: typeof systemLookup,

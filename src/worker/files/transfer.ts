@@ -8,7 +8,7 @@ import { JobFailure } from '../failure.ts';
 import type { Ports } from '../ports.ts';
 import { addressOf, type FileAccess } from './file-access.ts';
 
-/** How files are reached: those that others named over `fetchPublic`. */
+/** The ways to reach files; files that others named are fetched with `fetchPublic`. */
 type Web = Pick<Ports, 'clock' | 'fetch' | 'fetchPublic'>;
 
 const DOWNLOAD_WITHIN_MS = 30_000;
@@ -17,7 +17,7 @@ const DOWNLOAD_WITHIN_MS = 30_000;
  * never answers.
  */
 const BEGUN_WITHIN_MS = 10_000;
-/** Before either is tried again, ms; doubles. */
+/** The pause before a download or an upload is first tried again, ms; doubles. */
 const FIRST_PAUSE_MS = 1000;
 const UPLOAD_WITHIN_MS = 60_000;
 /** A result that cannot be uploaded soon goes in a frame: more tries would only delay it. */
@@ -30,7 +30,7 @@ const REDIRECTS = new Set([301, 302, 307, 308]);
 class FinalError extends Error {}
 
 /**
- * The payload that was too large for a frame.
+ * Downloads a payload that was too large for a frame.
  * @throws JobFailure `payload_unreachable` with the reason; a job never runs empty
  */
 export async function downloadPayload(
@@ -49,12 +49,12 @@ export async function downloadPayload(
 
 export interface DownloadedFile {
   bytes: Buffer;
-  /** As the server named it; empty where it named none. */
+  /** The content type that the server named; empty where it named none. */
   contentType: string;
 }
 
 /**
- * A file that a payload names, from a host that a payload may come from.
+ * Downloads a file that a payload names, from a host that a payload may come from.
  * @throws JobFailure `payload_unreachable` with the reason
  */
 export async function downloadFile(
@@ -67,7 +67,7 @@ export async function downloadFile(
   return await download(web, what, signal, (limit) => getFile(web, access, url, limit));
 }
 
-/** A broken connection or an overloaded server is tried again while there is time: it says nothing of the job. */
+/** Downloads with retries while there is time: a broken connection or an overloaded server says nothing of the job. */
 async function download<T>(
   web: Web,
   what: string,
@@ -96,7 +96,10 @@ function mayPass(error: unknown): boolean {
   return !isFinal && !isPrivate && isTransient(error);
 }
 
-/** PUTs a result; false, with a line in the log, when it did not arrive. */
+/**
+ * PUTs a result.
+ * @returns false, with a line in the log, when the result did not arrive
+ */
 export async function uploadResult(
   ports: Web & Pick<Ports, 'log'>,
   access: FileAccess,
@@ -129,8 +132,8 @@ export async function uploadResult(
 
 /**
  * Collects a body.
- * @param tooLarge what is thrown of one that is longer than `limits.PAYLOAD_BYTES`
- * @param arrived told at every piece
+ * @param tooLarge returns the error to throw if the body is longer than `limits.PAYLOAD_BYTES`
+ * @param arrived called with every piece
  */
 export async function readWhole(
   body: AnswerBody,
@@ -169,8 +172,9 @@ async function getFile(
 }
 
 /**
- * Follows redirects itself: each address on the way must be allowed, and the token goes to our own only.
- * @throws FinalError when an address is not allowed, or there are too many
+ * Fetches an address and follows redirects itself: each address on the way must be allowed, and the token goes to our
+ * own only.
+ * @throws FinalError when an address is not allowed, or there are too many redirects
  */
 async function fetchAllowed(
   web: Web,

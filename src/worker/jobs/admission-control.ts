@@ -6,7 +6,7 @@ import { maxTokensOf } from '../run/tokens.ts';
 import { cannotEndWithin, mustMoveInDrain, mustReleaseInDrain } from './estimate.ts';
 import { TokenRate } from './token-rate.ts';
 
-/** Learns from the jobs that finish how long others take. */
+/** Learns from finished jobs how long others take. */
 export class AdmissionControl {
   readonly #clock: Clock;
   readonly #rate = new TokenRate();
@@ -21,7 +21,7 @@ export class AdmissionControl {
     this.#rate.finished(running.generatedTokens, running.elapsedMs(nowMs), nowMs);
   }
 
-  /** Whether a job that starts now would be cut off by its own deadline. */
+  /** Tells whether a job that starts now would be cut off by its own deadline. */
   wouldMissDeadline(job: Job): boolean {
     if (job.deadline_ms === undefined) return false;
     const rate = this.#rate.tokensPerSecond(this.#clock.now());
@@ -30,13 +30,13 @@ export class AdmissionControl {
     );
   }
 
-  /** Whether it cannot end inside the grace, and another attempt loses nothing. */
+  /** Tells whether the job cannot end inside the grace, while another attempt loses nothing. */
   mustReleaseInDrain(running: RunningJob, stream: AnswerStream | undefined, graceMs: number): boolean {
     const nowMs = this.#clock.now();
     const answer = running.assembly ?? stream;
     const tokens = answer?.isMovable ? answer.tokens : null;
     if (tokens) return mustMoveInDrain(tokens, running.streamedMs(nowMs), graceMs);
-    // A caller has a part of its answer already.
+    // The caller has a part of its answer already.
     const hasReader = stream !== undefined && !stream.isReplayed && stream.size > 0;
     const rate = this.#rate.tokensPerSecond(nowMs);
     if (rate === null) return false;

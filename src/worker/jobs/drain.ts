@@ -1,11 +1,11 @@
 import { endOfStep } from '../../process/way-down.ts';
 import type { Clock, Timer } from '../clock.ts';
 
-/** What comes after the grace, ms. */
+/** Time that a drain has after the grace, ms. */
 const FORCE_MS = endOfStep('acknowledgements');
 
 /**
- * - `finishing` → `settling` (nothing runs any more, or the grace is over and the rest was released)
+ * - `finishing` → `settling` (no job runs any more, or the grace is over and the rest was released)
  * - `settling`  → `done` (everything acknowledged, or the force clock ran out)
  * - `done` is final.
  */
@@ -13,22 +13,22 @@ export type DrainPhase = 'finishing' | 'settling' | 'done';
 
 export interface DrainPorts {
   clock: Clock;
-  /** Jobs in slots. */
+  /** The number of jobs in slots. */
   running(): number;
-  /** Nothing waits for the queue or the relay any more. */
+  /** Tells whether nothing waits for the queue or the relay any more. */
   isSettled(): boolean;
-  /** Aborts what runs and releases it; what is slow to settle takes its shortest way. May come again. */
+  /** Aborts and releases the jobs that run, and shortens whatever is slow to settle. May be called again. */
   graceOver(): void;
   done(): void;
 }
 
-/** The end of a worker under two clocks: jobs have the grace, acknowledgements the grace and FORCE_MS. */
+/** Ends a worker under two clocks: jobs have the grace, acknowledgements the grace and FORCE_MS. */
 export class Drain {
   readonly #ports: DrainPorts;
   #phase: DrainPhase = 'finishing';
   #graceTimer: Timer;
   #forceTimer: Timer;
-  /** Epoch ms at which the force clock runs out. */
+  /** The time at which the force clock runs out, epoch ms. */
   #endsAt: number;
 
   constructor(ports: DrainPorts, graceMs: number) {
@@ -38,7 +38,7 @@ export class Drain {
     this.#forceTimer = ports.clock.setTimeout(() => this.#finish(), graceMs + FORCE_MS);
   }
 
-  /** Time that both clocks still have, ms; none after `force`. */
+  /** The time left until the force clock runs out, ms; 0 after `force`. */
   get leftMs(): number {
     return Math.max(0, this.#endsAt - this.#ports.clock.now());
   }
@@ -47,15 +47,15 @@ export class Drain {
     return this.#phase;
   }
 
-  /** Called whenever a job has ended or was acknowledged. */
+  /** Ends the drain if it can; called whenever a job has ended or was acknowledged. */
   check(): void {
-    // Called in the middle of a release, too: not before the last one is out of its slot.
+    // A release calls this in its middle too, before the last job is out of its slot.
     if (this.#ports.running() > 0) return;
     if (this.#phase === 'finishing') this.#phase = 'settling';
     if (this.#phase === 'settling' && this.#ports.isSettled()) this.#finish();
   }
 
-  /** The grace ends at once: jobs that run are released now. */
+  /** Ends the grace at once: jobs that run are released now. */
   hurry(): void {
     if (this.#phase !== 'finishing') return;
     const { clock } = this.#ports;
@@ -66,7 +66,7 @@ export class Drain {
     this.#graceOver();
   }
 
-  /** Ends at once, whatever is unfinished. */
+  /** Ends the drain at once, whatever is unfinished. */
   force(): void {
     if (this.#phase !== 'done') this.#ports.graceOver();
     this.#endsAt = this.#ports.clock.now();

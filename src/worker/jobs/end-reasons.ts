@@ -10,13 +10,19 @@ import type {
 import type { AnswerStream } from '../answers/answer-stream.ts';
 import { idsOf, type RunningJob } from '../run/running-job.ts';
 
-/** Of a failed job's error in the log. */
+/** The log shows this many characters of a failed job's error. */
 const LOGGED_ERROR_CHARACTERS = 1000;
 
-/** With a base queue a persisted job of these reasons is left alone: an error would end it for good. */
+/**
+ * With a base queue a persisted job released for one of these reasons is left to its lease: an error would end it for
+ * good.
+ */
 export const LEFT_TO_ITS_LEASE = new Set<ReleaseReason>(['draining', 'not_started']);
 
-/** Its deadline passed while it ran: where the time went that it had here. @param nowMs of the worker's clock */
+/**
+ * Returns the failure of a job whose deadline passed while it ran, with how long it ran here.
+ * @param nowMs of the worker's clock
+ */
 export function deadlinePassed(running: RunningJob, nowMs: number): Failure {
   const ran = `it ran ${seconds(running.elapsedMs(nowMs))}`;
   const { first_token_ms } = running.timing() ?? {};
@@ -35,19 +41,19 @@ export const NOT_RELAYED: BrokenReason = {
   retryable: false,
 };
 
-/** What a waiting caller is told about a job that was released. */
+/** Returns the reason that a waiting caller gets for a job that was released. */
 export function brokenBy(reason: ReleaseReason): BrokenReason {
   return { message: `the worker released the job: ${reason}`, code: reason, retryable: true };
 }
 
-/** Reasons of a revocation by which the job is over: no caller is left, or the queue tells the relay. */
+/** Reasons of a revocation that end the job: no caller is left, or the queue tells the relay. */
 const OVER: ReadonlyMap<string, FailureCode> = new Map([
   ['caller_gone', 'cancelled'],
   ['cancelled', 'cancelled'],
   ['deadline', 'deadline'],
 ]);
 
-/** The failure by which the queue is told what a revoked attempt used; null: nothing is sent any more, others have the job. */
+/** Returns the failure that reports what a revoked attempt used; null: nothing is sent, as others have the job. */
 export function overBy(reason: string): Failure | null {
   const code = OVER.get(reason);
   return code === undefined
@@ -55,7 +61,7 @@ export function overBy(reason: string): Failure | null {
     : { message: `the queue took the request away: ${reason}`, code, retryable: false };
 }
 
-/** Ends the stream of a job that is no longer ours: a queue may have forgotten it while its caller still waits. */
+/** Ends the stream of a job that the queue took back: a queue may have forgotten it while its caller still waits. */
 export function endRevoked(stream: AnswerStream | undefined, reason: string): void {
   if (OVER.has(reason)) {
     stream?.drop();
@@ -65,7 +71,7 @@ export function endRevoked(stream: AnswerStream | undefined, reason: string): vo
   stream?.break({ message, code: 'lease_expired', retryable: true });
 }
 
-/** One line for each attempt that failed; a warning where the engine or this worker may be the cause. */
+/** Logs one line for each attempt that failed; a warning where the engine or this worker may be the cause. */
 export function logFailure(log: Log, job: Job, { code, http_status, retryable, error }: JobError): void {
   const fields = { ...idsOf(job), code, ...(http_status === undefined ? {} : { http_status }) };
   log[retryable ? 'warn' : 'info'](fields, `job failed: ${error.slice(0, LOGGED_ERROR_CHARACTERS)}`);

@@ -1,14 +1,14 @@
 /** What is known of a job's length. */
 export interface Workload {
-  /** Most tokens it may generate; null: not known. */
+  /** Most tokens that the job may generate; null: not known. */
   maxTokens: number | null;
-  /** Time its request has been in the engine, ms; 0 before it is sent. */
+  /** Time that the job's request has been in the engine, ms; 0 before it is sent. */
   elapsedMs: number;
 }
 
 /**
- * Whether a job that uses up its `max_tokens` at this rate would still run after `withinMs`. False where that cannot be
- * told: the job gets its chance.
+ * Tells whether a job that uses up its `max_tokens` at this rate would still run after `withinMs`. Returns false if
+ * that is not known: the job gets its chance.
  * @param tokensPerSecond of one request at the present load; null: not known
  */
 export function cannotEndWithin(
@@ -21,9 +21,9 @@ export function cannotEndWithin(
 }
 
 /**
- * Whether a drain moves an answer at its start: what is left of it takes longer than the grace, at the pace that it has.
- * What cannot be told is given its chance, and moves at the end of the grace.
- * @param streamedMs since its first token
+ * Tells whether a drain moves an answer at its start: at its present pace the rest takes longer than the grace. An
+ * answer whose rest is not known gets its chance, and moves at the end of the grace.
+ * @param streamedMs time since its first token
  */
 export function mustMoveInDrain(
   { made, left }: { made: number; left: number | null },
@@ -35,8 +35,8 @@ export function mustMoveInDrain(
 }
 
 /**
- * Whether a drain releases the job at its start: it cannot end inside the grace, and nobody has read a
- * part of its answer, which another attempt could not continue.
+ * Tells whether a drain releases the job at its start: the job cannot end inside the grace, and nobody has read a part
+ * of its answer, which another attempt could not continue.
  */
 export function mustReleaseInDrain(
   job: Workload & { hasReader: boolean },

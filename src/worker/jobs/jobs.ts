@@ -22,9 +22,9 @@ export interface JobsSettings extends FileAccessSettings {
   configId: string;
   capacity: number;
   renewAfterSeconds: number;
-  /** Answers are moved: the engine goes on from token ids. */
+  /** True if answers are moved: the engine goes on from token ids. */
   moves?: boolean;
-  /** Left out: as for RunPod's worker without variables. */
+  /** The form of answers to `runpod` jobs; left out: as of RunPod's worker without variables. */
   runpod?: RunpodSettings;
 }
 
@@ -33,16 +33,16 @@ export interface JobsPorts extends Ports {
   outbox: Outbox;
   answers: Answers;
   observer: WorkObserver;
-  /** A job failed as jobs of a dying engine do: no job is taken until the health of the engine is known. */
+  /** Called when a job failed as jobs of a dying engine do: no job is taken until the health of the engine is known. */
   engineDoubted(message: string): void;
-  /** A job began, ended or was acknowledged. */
+  /** Called when a job began, ended or was acknowledged. */
   changed(): void;
 }
 
 /** All jobs this worker has: running in slots, or finished and waiting in the outbox for acknowledgement. */
 export class Jobs {
   readonly #ports: JobsPorts;
-  /** What the engine answers to. */
+  /** The names that the engine answers to. */
   readonly models: ServedModels;
   readonly #slots: Slots;
   readonly #outbox: Outbox;
@@ -52,7 +52,7 @@ export class Jobs {
   readonly #runPorts: Omit<RunPorts, 'peer' | keyof Asking>;
   readonly #admission: AdmissionControl;
   readonly #asking: Asking;
-  /** Why a job pushed now would be released; null: it is welcome. */
+  /** The reason for which a job pushed now would be released; null: it is taken. */
   closedFor: ReleaseReason | null = null;
 
   constructor(ports: JobsPorts, settings: JobsSettings) {
@@ -94,7 +94,7 @@ export class Jobs {
     return this.#slots.generated();
   }
 
-  /** Released, and the queue has yet to hear of it. */
+  /** The number of released jobs of which the queue has not been told yet. */
   get unsentReleases(): number {
     return this.#releases.unsent;
   }
@@ -103,7 +103,7 @@ export class Jobs {
     return this.#slots.get(jobId) !== undefined;
   }
 
-  /** Running, or finished and not acknowledged: what a reconnect resumes. */
+  /** Returns the jobs that a reconnect resumes: those that run, and those that are finished and not acknowledged. */
   refs(): Omit<HeldJob, 'persisted'>[] {
     return this.#held().map(({ persisted: _, ...ref }) => ref);
   }
@@ -119,7 +119,7 @@ export class Jobs {
     else this.#start(job);
   }
 
-  /** Aborts the attempt. Of one whose job is over the queue is told what it used, of others nothing more is sent. */
+  /** Aborts the attempt. If its job has ended, reports to the queue what the attempt used; otherwise sends nothing. */
   revoke(jobId: string, reason: string): void {
     const running = this.#slots.get(jobId);
     const mayTell = running?.state === 'running' && this.#ports.queue.peer?.countsUsage;
@@ -163,7 +163,7 @@ export class Jobs {
     }
   }
 
-  /** Releases what cannot end inside the grace of a drain, where that gets it to another worker sooner. */
+  /** Releases the jobs that cannot end inside the grace of a drain, if that gets them to another worker sooner. */
   releaseUnfinishable(graceMs: number): void {
     if (this.#ports.queue.peer?.takesReleases === false) return;
     for (const running of this.#slots.all()) {
@@ -176,12 +176,12 @@ export class Jobs {
     for (const running of this.#slots.all()) this.#release(running, reason);
   }
 
-  /** Every running attempt ends with this failure. */
+  /** Ends every running attempt with this failure. */
   failAll(failure: Failure): void {
     for (const running of this.#slots.all()) this.#fail(running, failure);
   }
 
-  /** Drops everything without a word; what the spool holds is left for the next process. */
+  /** Drops everything and tells nobody; the spool keeps its settlements for the next process. */
   voidAll(reason: string): void {
     for (const running of this.#slots.all()) this.#void(running, reason);
     this.#outbox.abandon();
@@ -189,13 +189,13 @@ export class Jobs {
     this.update();
   }
 
-  /** No timer is left behind. */
+  /** Drops everything and leaves no timer behind. */
   stop(): void {
     this.voidAll('stopped');
     this.#leases.stop();
   }
 
-  /** An attempt that runs here already, or is finished and only waits to be acknowledged. */
+  /** Tells whether the attempt runs here already, or is finished and only waits to be acknowledged. */
   #isRepeat(job: Job): boolean {
     const running = this.#slots.get(job.job_id);
     if (running) return job.fence_token <= running.job.fence_token;
@@ -205,11 +205,11 @@ export class Jobs {
     return true;
   }
 
-  /** Why a job is not taken; null: it is. */
+  /** Returns why a job is not taken; null: it is. */
   #reasonToDecline(job: Job): ReleaseReason | null {
     if (this.closedFor) return this.closedFor;
     if (this.#slots.free === 0) return 'overloaded';
-    // Alone it runs as fast as it can here, which earlier answers need not show: the worker tries, and learns.
+    // A job alone runs as fast as it can here, which earlier answers need not show: the worker tries it, and learns.
     if (this.#slots.running === 0) return null;
     return this.#admission.wouldMissDeadline(job) ? 'deadline' : null;
   }
@@ -222,7 +222,8 @@ export class Jobs {
   }
 
   /**
-   * @param models every name the engine answers to
+   * Takes over what is known of a healthy engine.
+   * @param models every name that the engine answers to
    * @param takes whether the engine is known to take the fields that this worker adds
    */
   engineIs(models: readonly string[], takes: boolean): void {
@@ -267,9 +268,9 @@ export class Jobs {
   #finish(running: RunningJob, settlement: Settlement): void {
     running.finish();
     this.#admission.finished(running);
-    // Void where the answer was ended or broken, as it is for every kind of job that has one.
+    // This changes nothing if the answer was ended or broken, as it is for every kind of job that has an answer.
     this.#streams.get(running)?.break(NOT_RELAYED);
-    // Before the queue hears that a slot is free: the next job would be lost on an engine that dies.
+    // The doubt comes before the queue hears that a slot is free: the next job would be lost on an engine that dies.
     if (isOfDyingEngine(settlement)) this.#ports.engineDoubted(settlement.error);
     this.#settle(running, settlement);
   }
@@ -302,7 +303,7 @@ export class Jobs {
     if (stream) this.#ports.answers.finished(stream);
   }
 
-  /** A job that was pushed and cannot be taken. */
+  /** Gives back a job that was pushed and cannot be taken. */
   #decline(job: Job, reason: ReleaseReason): void {
     if (job.stream_id !== undefined) this.#ports.answers.decline(job.stream_id, brokenBy(reason));
     this.#sendRelease({ job, reason, partial: null });
@@ -343,12 +344,12 @@ export class Jobs {
   }
 
   #held(): HeldJob[] {
-    // A base queue counts what was sent as settled; only an extended queue waits for these.
+    // A base queue counts what was sent as settled; only an extended queue waits for these settlements.
     const settled = this.#outbox.refs().map((ref) => ({ ...ref, persisted: false }));
     return [...this.#slots.held(), ...settled];
   }
 
-  /** The set of held jobs has changed. */
+  /** Reports that the set of held jobs has changed. */
   update(): void {
     this.#leases.changed();
     this.#ports.changed();

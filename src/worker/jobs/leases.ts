@@ -3,29 +3,29 @@ import type { Clock, Timer } from '../clock.ts';
 import { BASE_PEER, isExtended, type Peer } from '../session/peer.ts';
 
 export interface HeldJob extends JobRef {
-  /** What the queue said of whom it is for. */
+  /** The account that the queue named for the job. */
   account?: string;
   persisted: boolean;
 }
 
 export interface LeasesPorts {
   clock: Clock;
-  /** Everything not yet acknowledged: a lease covers a job until then. */
+  /** Returns every job not yet acknowledged: a lease covers a job until then. */
   held(): HeldJob[];
-  /** The same as a renewal says it, with what has come of stored answers. */
+  /** Returns the same jobs as a renewal names them, with the new parts of stored answers. */
   renewals(): Renew['jobs'];
   isHolding(): boolean;
   peer(): Peer | null;
   send(frame: WorkerFrame): boolean;
-  /** A `renew` got no answer until the next one was due. */
+  /** Called when a `renew` got no answer until the next one was due. */
   missed(): void;
-  /** This attempt is no longer ours; a newer one of the same job may be. */
+  /** Called when this attempt is no longer ours; a newer attempt at the same job may be. */
   lost(job: JobRef): void;
 }
 
 /**
- * Renews all leases with one timer, which runs only while something is held. While the socket is down the jobs run on:
- * the queue decides whether they are still ours when it is back.
+ * Renews all leases with one timer, which runs only while the worker holds a job. While the socket is down the jobs run
+ * on; when it is back, the queue decides whether they are still ours.
  */
 export class Leases {
   readonly #ports: LeasesPorts;
@@ -38,20 +38,20 @@ export class Leases {
     this.#ownPeriodMs = renewAfterSeconds * 1000;
   }
 
-  /** The set of held jobs has changed. */
+  /** Starts or stops the timer after the set of held jobs has changed. */
   changed(): void {
     if (!this.#ports.isHolding()) this.stop();
     else if (this.#timer === null) this.#arm();
   }
 
-  /** An extended queue has begun every lease anew, and it may be shorter than before. */
+  /** Starts the timer anew: an extended queue has begun every lease anew, and its leases may be shorter than before. */
   resumed(): void {
     this.#isAnswered = true;
     this.stop();
     this.changed();
   }
 
-  /** The queue's answer, to an older `renew` perhaps. */
+  /** Applies the queue's answer, which may be to an older `renew`. */
   renewed({ lost }: Renewed): void {
     this.#isAnswered = true;
     for (const attempt of lost) this.#ports.lost(attempt);

@@ -2,8 +2,8 @@ import { type JobRef, limits, type Renew } from '../../protocol/index.ts';
 import type { RunningJob } from '../run/running-job.ts';
 
 /**
- * Beside the renewals of leases goes what has come of stored answers since the last one: of a worker that is lost only
- * what it made since then is lost too. Parts for which there is no room go with the next renewal.
+ * Adds to the renewals of leases the parts that stored answers have got since the last renewal: if the worker is lost,
+ * only what it made since then is lost too. Parts for which there is no room go with the next renewal.
  */
 export function withParts(refs: readonly JobRef[], runs: (ref: JobRef) => RunningJob | null): Renew['jobs'] {
   let room = limits.PARTS_CHARACTERS;

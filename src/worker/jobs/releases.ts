@@ -4,19 +4,19 @@ import { failJob } from '../run/run-job.ts';
 import { isExtended, type QueueLink } from '../session/peer.ts';
 import { brokenBy, LEFT_TO_ITS_LEASE } from './end-reasons.ts';
 
-/** A job on its way back. */
+/** A job that goes back to the queue. */
 export interface Release {
   job: Job;
   reason: ReleaseReason;
-  /** Undefined: it did not reach the engine. */
+  /** The times of the attempt; undefined: it did not reach the engine. */
   timing?: Timing | undefined;
-  /** What another attempt goes on from; null: it begins anew. */
+  /** The part of the answer that another attempt goes on from; null: the other attempt begins anew. */
   partial: PartialAnswer | null;
 }
 
 /**
- * Jobs that are released: they go back to the queue unfinished. A release that cannot be sent now goes over the next
- * connection, whose `register` may have gone out already with the job among those held.
+ * Gives unfinished jobs back to the queue. A release that cannot be sent now goes over the next connection, whose
+ * `register` may already have named the job among those held.
  */
 export class Releases {
   readonly #queue: QueueLink;
@@ -28,7 +28,7 @@ export class Releases {
     this.#outbox = outbox;
   }
 
-  /** Those the queue has yet to hear of. */
+  /** The number of releases of which the queue has not been told yet. */
   get unsent(): number {
     return this.#unsent.length;
   }
@@ -44,14 +44,14 @@ export class Releases {
     }
   }
 
-  /** A new connection, perhaps to a queue of another kind. */
+  /** Sends the unsent releases over a new connection, perhaps to a queue of another kind. */
   connected(): void {
     const unsent = this.#unsent;
     this.#unsent = [];
     for (const given of unsent) this.release(given);
   }
 
-  /** Nothing about it is sent any more. */
+  /** Forgets the unsent releases. */
   abandon(): void {
     this.#unsent = [];
   }

@@ -26,7 +26,10 @@ export class Slots {
     return [...this.#byJob.values()];
   }
 
-  /** Tokens generated so far, by the fence token of the attempt; attempts of which none are known are left out. */
+  /**
+   * Returns the tokens generated so far, by the fence token of the attempt; attempts without a known number are left
+   * out.
+   */
   generated(): [fence: number, tokens: number][] {
     return this.all().flatMap(({ job: { fence_token }, usage, counting }) => {
       const tokens = (usage ?? counting())?.completion_tokens ?? 0;

@@ -12,10 +12,10 @@ import {
 import { EventReader } from '../answers/event-reader.ts';
 
 /**
- * The answer, of a stream once its first token has come; what came before is given with it. Null: there is none, and it
- * failed before anything of it was passed on. A cache that could not be read is told by a status, or behind a status of
- * 200 and the role by an error among the events.
- * @throws what the engine client throws for a stream that breaks off before
+ * Resolves to the answer; if it is a stream, once its first token has come, with everything that came before. Resolves
+ * to null if the answer failed before anything of it was passed on. An engine reports a cache that it could not read by
+ * a status, or by an error among the events, behind a status of 200 and the role.
+ * @throws what the engine client throws for a stream that breaks off before its first token
  */
 export async function withFirstToken(answer: EngineAnswer): Promise<EngineAnswer | null> {
   if (answer.status >= 400) {

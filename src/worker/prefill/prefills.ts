@@ -21,14 +21,14 @@ import {
 } from './request.ts';
 
 /**
- * How the request of a long prompt went: `done`, or why it ran whole on the engine that decodes.
+ * The result of a long prompt's request: `done`, or why it ran whole on the engine that decodes.
  *
  * - `unreachable`: nothing listens at the prefill engine, it broke off, or answered 5xx
- * - `slow`: it took longer than a prompt of that length may
- * - `refused`: it did not take the request, whose own fault that may be
- * - `unusable`: its answer names no blocks that another engine could read
- * - `not_decoded`: the engine that decodes failed with them, or was late, before its first token
- * - `resting`: one of the others, but for `refused`, is less than 10 s ago
+ * - `slow`: the prefill took longer than a prompt of that length may
+ * - `refused`: the prefill engine did not take the request, which may be the request's own fault
+ * - `unusable`: the prefill engine's answer names no blocks that another engine could read
+ * - `not_decoded`: the engine that decodes failed with the blocks, or was late, before its first token
+ * - `resting`: a failure of these kinds, except `refused`, happened less than 10 s ago
  */
 const PREFILL_RESULTS = [
   'done',
@@ -41,15 +41,21 @@ const PREFILL_RESULTS = [
 ] as const;
 type PrefillResult = (typeof PREFILL_RESULTS)[number];
 
-/** A prefill engine that does less than a thousand tokens a second, its line included, is not worth waiting for, ms. */
+/**
+ * A prefill may take this long, and MS_A_TOKEN for each token of its prompt. A prefill engine that does less than a
+ * thousand tokens a second, queueing included, is not worth waiting for, ms.
+ */
 const PREFILL_WITHIN_MS = 5000;
 const MS_A_TOKEN = 1;
-/** vLLM keeps the blocks for 30 s, and longer while the engine that decodes says that it lives, ms. */
+/**
+ * The first token must come within this time, ms: vLLM keeps the blocks for 30 s, and longer while the engine that
+ * decodes says that it lives.
+ */
 const DECODE_WITHIN_MS = 20_000;
-/** How long the prefill engine is left alone after a failure, so that not every caller pays for it, ms. */
+/** The prefill engine is left alone for this long after a failure, so that not every caller pays for it, ms. */
 const REST_MS = 10_000;
 
-/** Long prompts go to an engine that only prefills; its cache is read by the engine that decodes. */
+/** Sends long prompts to an engine that only prefills; the engine that decodes reads its cache. */
 export class Prefills {
   readonly #prefiller: EngineClient;
   readonly #clock: Clock;
@@ -73,13 +79,13 @@ export class Prefills {
 
   /**
    * Counts since the worker's start.
-   * @returns requests by how they went; tokens of the prompts that were handed over
+   * @returns the number of requests by result, and the tokens of the prompts that were handed over
    */
   get counts(): { results: Readonly<Record<PrefillResult, number>>; tokens: number } {
     return { results: this.#results, tokens: this.#tokens };
   }
 
-  /** The engine that decodes, as the worker is to ask it. */
+  /** Returns the engine that decodes, with prefills in front of its requests. */
   before(engine: EngineClient): EngineClient {
     return {
       ...engine,
@@ -100,7 +106,7 @@ export class Prefills {
     return await engine.request(call);
   }
 
-  /** @throws DOMException `AbortError` when the request's signal fired */
+  /** Prefills a prompt. @throws DOMException `AbortError` when the request's signal fired */
   async #prefill(asked: Prefillable): Promise<Prefill | PrefillResult> {
     if (this.#clock.now() < this.#restsUntil) return 'resting';
     const { signal } = asked.call;
@@ -121,7 +127,7 @@ export class Prefills {
     }
   }
 
-  /** One request for one prefill: blocks that were read once are given to other prompts. @throws as `#prefill` */
+  /** Sends one request for one prefill: blocks that were read once are given to other prompts. @throws as `#prefill` */
   async #decode(
     engine: EngineClient,
     asked: Prefillable,
@@ -131,7 +137,7 @@ export class Prefills {
     const decode = async (until: AbortSignal) =>
       await withFirstToken(await engine.request(decodeCall(asked, prefill, until)));
     try {
-      // Nothing of an answer in one piece comes before all of it.
+      // An answer in one piece has no first token to wait for.
       const answer = asked.isStream
         ? await withTimeout(this.#clock, DECODE_WITHIN_MS, decode, { signal })
         : await decode(signal);

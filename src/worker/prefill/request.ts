@@ -3,22 +3,24 @@ import { fieldsOf, type JsonEdits, jsonOrText, withMembers } from '../../protoco
 
 /** The part of the prefill engine's answer that the decoding engine needs. */
 export interface Prefill {
-  /** Names the blocks of its cache, and where they are; passed on unchanged. */
+  /** Names the blocks of the prefill engine's cache, and where they are; passed on unchanged. */
   params: Record<string, unknown>;
-  /** The prompt that they hold. */
+  /** The prompt that the blocks hold. */
   promptIds: readonly number[];
 }
 
 /**
- * A shorter prompt is prefilled faster than it is handed over: about a thousand tokens, at the four bytes that one has in
- * most texts.
+ * A prompt shorter than this is prefilled faster than it is handed over: about a thousand tokens, at the four bytes
+ * that a token has in most texts.
  */
 const SHORTEST_PROMPT_BYTES = 4096;
 const TOKEN_BYTES = 4;
 
 const ROUTE = /^\/v1\/(chat\/)?completions$/;
 
-/** One token of an answer nobody reads; fields that do not go with that, or cost time, are taken back. */
+/**
+ * Members that ask for one token of an answer nobody reads; fields that do not go with that, or cost time, are unset.
+ */
 const PREFILLED = asJson({
   max_tokens: 1,
   max_completion_tokens: 1,
@@ -38,7 +40,10 @@ const PREFILLED = asJson({
   },
 });
 
-/** Fields whose answers are not of one text alone, or need the prompt computed where they are made. */
+/**
+ * A request with one of these fields runs whole: its answer is more than one text, or needs the prompt computed by the
+ * same engine.
+ */
 const ONLY_WITHOUT = [
   'kv_transfer_params',
   'echo',
@@ -52,14 +57,14 @@ const ONLY_WITHOUT = [
 export interface Prefillable {
   call: EngineCall;
   body: string | Uint8Array;
-  /** Tokens of its prompt, estimated from its bytes. */
+  /** The tokens of the prompt, estimated from its bytes. */
   tokens: number;
   isStream: boolean;
 }
 
 /**
- * The request as one whose prompt another engine may prefill; null: it runs whole. It is a chat or a text completion of
- * one choice, its prompt one long text or list of ids.
+ * Returns the request if another engine may prefill its prompt: a chat or a text completion of one choice, whose prompt
+ * is one long text or list of ids. Returns null if the request runs whole.
  */
 export function prefillable(call: EngineCall): Prefillable | null {
   const { method, path, body } = call;
@@ -68,20 +73,20 @@ export function prefillable(call: EngineCall): Prefillable | null {
   const fields = fieldsOf(jsonOrText(typeof body === 'string' ? body : Buffer.from(body).toString()));
   if (ONLY_WITHOUT.some((name) => fields[name])) return null;
   if ([fields.n, fields.best_of].some((choices) => (choices ?? 1) !== 1)) return null;
-  // Of one token nothing is left to decode.
+  // With a limit of one token nothing is left to decode.
   if ((fields.max_completion_tokens ?? fields.max_tokens) === 1) return null;
   const bytes = path === '/v1/completions' ? promptBytes(fields.prompt) : chatBytes(fields);
   if (bytes < SHORTEST_PROMPT_BYTES) return null;
   return { call, body, tokens: Math.ceil(bytes / TOKEN_BYTES), isStream: fields.stream === true };
 }
 
-/** 0: it is not one prompt. */
+/** Returns the length of a text prompt; 0: it is not one prompt. */
 function promptBytes(prompt: unknown): number {
   if (typeof prompt === 'string') return Buffer.byteLength(prompt);
   return Array.isArray(prompt) && prompt.every(Number.isInteger) ? prompt.length * TOKEN_BYTES : 0;
 }
 
-/** 0: it is not of text alone, and ids do not say what else it is of. */
+/** Returns the length of a chat; 0: it is not of text alone, and ids do not say what else it holds. */
 function chatBytes({ messages, tools }: Record<string, unknown>): number {
   if (!Array.isArray(messages) || !messages.every(isText)) return 0;
   return Buffer.byteLength(JSON.stringify([messages, tools]));
@@ -92,7 +97,7 @@ function isText(message: unknown): boolean {
   return !Array.isArray(content) || content.every((part) => fieldsOf(part).type === 'text');
 }
 
-/** Returns the call of the prefill engine: every byte but these members is as it was. */
+/** Returns the call of the prefill engine: every byte outside the members of PREFILLED is as it was. */
 export function prefillCall({ call, body }: Prefillable, signal: AbortSignal): EngineCall {
   return { ...call, body: withMembers(body, PREFILLED), signal };
 }
@@ -102,14 +107,14 @@ function asJson(members: object): JsonEdits {
   return Object.fromEntries(Object.entries(members).map(([name, value]) => [name, JSON.stringify(value)]));
 }
 
-/** Reads its answer; null: it holds nothing that another engine could go on from. */
+/** Reads the prefill engine's answer; null: it holds nothing that another engine could go on from. */
 export function readPrefill(text: string): Prefill | null {
   const answer = fieldsOf(jsonOrText(text));
   const choice = Array.isArray(answer.choices) ? fieldsOf(answer.choices[0]) : {};
   const promptIds = answer.prompt_token_ids ?? choice.prompt_token_ids;
   const params = fieldsOf(answer.kv_transfer_params);
   if (params.do_remote_prefill !== true || !isIds(promptIds)) return null;
-  // Blocks of a shorter prompt end the engine that reads them.
+  // Blocks of a shorter prompt would end the engine that reads them.
   const held = params.remote_num_tokens ?? promptIds.length;
   return held === promptIds.length ? { params, promptIds } : null;
 }
@@ -118,7 +123,10 @@ function isIds(value: unknown): value is number[] {
   return Array.isArray(value) && value.length > 0 && value.every(Number.isInteger);
 }
 
-/** What the decoding engine is asked: the prompt is the ids that were prefilled, whatever it would make of the text. */
+/**
+ * Returns the call of the decoding engine: the prompt is the ids that were prefilled, whatever that engine would make
+ * of the text.
+ */
 export function decodeCall(
   { call, body }: Prefillable,
   { params, promptIds }: Prefill,

@@ -22,7 +22,7 @@ const Spooled = z.object({
 
 interface Unwritten {
   spooled: SpooledSettlement;
-  /** Ends its wait. */
+  /** Ends the wait for the acknowledgement. */
   removed(): void;
 }
 
@@ -30,32 +30,38 @@ const ENDING = '.result';
 const UNFINISHED = '.tmp';
 const SET_ASIDE = '.unreadable';
 /**
- * How long a settlement that was sent waits for its acknowledgement before it is written, ms: most are never written.
+ * A settlement that was sent waits this long for its acknowledgement before it is written, ms: most are never written.
  * It is lost only if this process is killed and its connection breaks within that time.
  */
 const ACK_WAIT_MS = 20;
-/** Results of a queue that is away for long; more stay in memory, as on a disk that is full. */
+/**
+ * The spool stores this many bytes of results, enough for a queue that is away for long; more results stay in memory,
+ * as on a disk that is full.
+ */
 const MOST_BYTES = 1024 ** 3;
 
 /**
- * One file for each settlement, `<fence>-<digest of the job id>.result`: a checksum line, then JSON.
- * A file has its final name only when its content is on disk.
+ * Stores each settlement in a file, `<fence>-<digest of the job id>.result`: a checksum line, then JSON. A file has its
+ * final name only when its content is on disk.
  *
- * The folder needs no lock. It belongs to one worker id, of which the queue keeps one process; should an older
- * process still be ending, both may send the same settlement, and the fence makes the second one a repeat.
+ * The folder needs no lock. It belongs to one worker id, of which the queue keeps one process. If an older process is
+ * still ending, both may send the same settlement, and the fence makes the second one a repeat.
  */
 export class DiskSpool implements Spool {
   readonly #folder: string;
   readonly #limitBytes: number;
   readonly #log: Log;
   readonly #ackWaitMs: number;
-  /** Size of each file that counts, by name. */
+  /** The size of each file that counts, by name. */
   readonly #sizes = new Map<string, number>();
   #bytes = 0;
   #hasFolder = false;
-  /** The work under way for each attempt: a removal waits for the write before it. */
+  /** The work in progress for each attempt: a removal waits for the write before it. */
   readonly #work = new Map<string, Promise<void>>();
-  /** Settlements that wait to be written, by attempt. One that is removed before its turn never reaches the disk. */
+  /**
+   * Settlements that wait to be written, by attempt. A settlement that is removed before its turn never reaches the
+   * disk.
+   */
   readonly #unwritten = new Map<string, Unwritten>();
   #lastWrite: Promise<void> = Promise.resolve();
   #folderSync: Promise<void> | null = null;
@@ -108,9 +114,9 @@ export class DiskSpool implements Spool {
       const unreadable: string[] = [];
       for (const name of names) {
         if (name.endsWith(SET_ASIDE)) continue;
-        // Put by this process, while the disk was slow.
+        // This process has put the file while the disk was slow.
         if (this.#sizes.has(name.replace(UNFINISHED, ''))) continue;
-        // Its process was killed while it wrote: the result was never promised to the queue.
+        // A process was killed while it wrote this file: the result was never promised to the queue.
         if (name.endsWith(UNFINISHED)) {
           await removeFile(join(this.#folder, name));
           continue;
@@ -130,7 +136,7 @@ export class DiskSpool implements Spool {
     this.#hasFolder = true;
   }
 
-  /** Until it is removed, or its acknowledgement has had its time. */
+  /** Waits until the settlement is removed, or its acknowledgement has had its time. */
   #waitFor(unwritten: Unwritten): Promise<void> {
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, this.#ackWaitMs);
@@ -141,7 +147,7 @@ export class DiskSpool implements Spool {
     });
   }
 
-  /** One at a time: settlements that the queue acknowledges meanwhile need not be written. */
+  /** Writes one settlement at a time: those that the queue acknowledges meanwhile need not be written. */
   #writeInTurn(attempt: string): Promise<void> {
     const write = this.#lastWrite.then(() => {
       const unwritten = this.#unwritten.get(attempt);
@@ -152,7 +158,9 @@ export class DiskSpool implements Spool {
     return write;
   }
 
-  /** Resolves at the rename; the folder's own sync follows, one for all that were renamed meanwhile. */
+  /**
+   * Writes a settlement. Resolves at the rename; the folder's own sync follows, one for all files renamed meanwhile.
+   */
   async #write(spooled: SpooledSettlement): Promise<void> {
     const json = writeJson(spooled);
     const content = Buffer.from(`${checksum(json)}\n${json}`);
@@ -179,7 +187,7 @@ export class DiskSpool implements Spool {
     this.#folderSync ??= this.#syncFolder();
   }
 
-  /** @throws Error for people: it would be over the limit */
+  /** Counts the bytes of a file. @throws Error for people when the folder would be over its limit */
   #take(name: string, bytes: number): void {
     if (this.#bytes + bytes > this.#limitBytes) {
       throw new Error(
@@ -253,7 +261,10 @@ function attemptOf({ job_id, fence_token }: JobRef): string {
   return `${fence_token} ${job_id}`;
 }
 
-/** Job ids are the caller's and may hold anything, so their digest stands in for them. */
+/**
+ * Returns the file name of an attempt. Job ids are the caller's and may hold anything, so their digest stands in for
+ * them.
+ */
 function nameOf({ job_id, fence_token }: JobRef): string {
   return `${fence_token}-${createHash('sha256').update(job_id).digest('hex').slice(0, 32)}${ENDING}`;
 }

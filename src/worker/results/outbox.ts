@@ -6,17 +6,17 @@ import type { Peer } from '../session/peer.ts';
 import { frameText, type Settlement, tooLargeText } from './settlement.ts';
 import type { SpooledSettlement } from './spool.ts';
 
-/** A disk that takes longer counts as failed, ms: a dead network drive must not delay results. */
+/** A disk that takes longer than this counts as failed, ms: a dead network drive must not delay results. */
 const DISK_WITHIN_MS = 5000;
 
 export interface OutboxPorts extends Pick<Ports, 'clock' | 'spool' | 'inside' | 'log'> {
-  /** The last agreement with the queue, also while the socket is down. */
+  /** Returns the last agreement with the queue, also while the socket is down. */
   peer(): Peer | null;
-  /** False when nothing can be sent at the moment. */
+  /** Sends a frame; returns false when nothing can be sent at the moment. */
   sendText(text: string): boolean;
   /** PUTs a result; resolves to false if that failed. Never rejects. */
   upload(url: string, text: string, signal: AbortSignal): Promise<boolean>;
-  /** Whether this process is running an attempt at the job. */
+  /** Tells whether this process is running an attempt at the job. */
   isRunning(jobId: string): boolean;
   /** Called when a settlement became ready to send, or was uploaded, in the background. */
   changed(): void;
@@ -25,19 +25,21 @@ export interface OutboxPorts extends Pick<Ports, 'clock' | 'spool' | 'inside' | 
 }
 
 interface Kept extends SpooledSettlement {
-  /** It has, or will have, a copy in the spool. */
+  /** True if the settlement has, or will have, a copy in the spool. */
   hasCopy: boolean;
-  /** The spool is done with it, or it needs no copy: only then is it uploaded, which may take long. */
+  /**
+   * True once the spool is done with the settlement, or if it needs no copy: an upload may take long, so it comes last.
+   */
   mayUpload: boolean;
   /** Aborts the upload in progress. */
   upload: AbortController | null;
 }
 
 /**
- * Keeps settlements until the queue has acknowledged them; with a base queue, until they are sent. Those of stored jobs
- * go to the queue's disk and to this machine's at the same time: whichever has one first keeps it from being lost, and
- * one that the queue acknowledges before the spool comes to it is never written. Large results are uploaded from here:
- * the job has already left its slot, so neither a dead engine nor the end of a drain loses them.
+ * Keeps settlements until the queue has acknowledged them; with a base queue, until they are sent. Settlements of
+ * stored jobs go to the queue's disk and to this machine's at the same time: whichever has one first keeps it from
+ * being lost, and one that the queue acknowledges before its turn at the spool is never written. The outbox also
+ * uploads large results: the job has already left its slot, so neither a dead engine nor the end of a drain loses them.
  */
 export class Outbox {
   readonly #ports: OutboxPorts;
@@ -57,19 +59,19 @@ export class Outbox {
     return this.#byJob.size;
   }
 
-  /** Whether results wait that an extended queue takes before this worker offers slots. */
+  /** True while results wait that an extended queue takes before this worker offers slots. */
   get hasExtended(): boolean {
     return [...this.#byJob.values()].some(({ isExtended }) => isExtended);
   }
 
-  /** Why settlements are kept in memory only, for people; null while the spool works. */
+  /** The reason why settlements are kept in memory only, for people; null while the spool works. */
   get outage(): string | null {
     return this.#outage.text;
   }
 
   /**
-   * Takes over what earlier processes of this worker left. Resolves when that is done, or when nothing was read for
-   * DISK_WITHIN_MS; whatever is read later is taken over then.
+   * Takes over the settlements that earlier processes of this worker left. Resolves when that is done, or when nothing
+   * was read for DISK_WITHIN_MS; settlements read later are taken over then.
    */
   async load(): Promise<void> {
     const { clock, spool, log } = this.#ports;
@@ -88,7 +90,7 @@ export class Outbox {
     if (this.size > 0) log.info({ results: this.size }, 'results of an earlier process wait to be sent');
   }
 
-  /** Replaces the settlement of an older attempt. Sent as soon as there is a connection. */
+  /** Adds a settlement, which replaces that of an older attempt, and sends it as soon as there is a connection. */
   put(settlement: Settlement, isPersisted: boolean, uploadUrl?: string): void {
     const { spool } = this.#ports;
     this.remove(settlement.job_id);
@@ -111,13 +113,13 @@ export class Outbox {
     return this.#byJob.get(jobId)?.settlement;
   }
 
-  /** Sends again what the queue seems to have missed. */
+  /** Sends again a settlement that the queue seems to have missed. */
   repeat(jobId: string): void {
     const kept = this.#byJob.get(jobId);
     if (kept) this.#send(kept);
   }
 
-  /** On a new connection: sends everything unacknowledged, in the order of `put`. */
+  /** Sends everything unacknowledged over a new connection, in the order of `put`. */
   connected(): void {
     if (this.hasExtended && this.#ports.peer()?.acknowledges === false) {
       this.#ports.log.warn({}, 'this queue acknowledges no results; those for another one are kept');
@@ -141,15 +143,15 @@ export class Outbox {
   }
 
   /**
-   * Little time is left: whatever is still to be uploaded is sent in a frame, if the queue takes one of that size.
-   * Uploads of the rest go on until the process exits, and in the next one.
+   * Sends what is still to be uploaded in a frame, if the queue takes one of that size, as little time is left. Uploads
+   * of the rest go on until the process exits, and in the next process.
    */
   hurry(): void {
     this.#isHurried = true;
     for (const kept of [...this.#byJob.values()]) if (kept.uploadUrl !== undefined) this.#send(kept);
   }
 
-  /** This process sends nothing more. The spool keeps its settlements for the next one. */
+  /** Stops sending from this process. The spool keeps its settlements for the next one. */
   abandon(): void {
     for (const { upload } of this.#byJob.values()) upload?.abort();
     this.#byJob.clear();
@@ -162,7 +164,7 @@ export class Outbox {
     }));
   }
 
-  /** Null if an attempt of this process has made it stale. */
+  /** Takes over a settlement; returns null if an attempt of this process has made it stale. */
   #takeOver(spooled: SpooledSettlement): Kept | null {
     const { job_id, fence_token } = spooled.settlement;
     const newer = this.get(job_id)?.fence_token ?? 0;
@@ -176,7 +178,7 @@ export class Outbox {
     return kept;
   }
 
-  /** Reads on for as long as the disk takes; nothing waits for it. */
+  /** Reads on for as long as the disk takes; nothing waits for this. */
   async #loadRest(
     left: AsyncIterator<SpooledSettlement>,
     next: Promise<IteratorResult<SpooledSettlement>>,
@@ -198,7 +200,7 @@ export class Outbox {
     this.#ports.spool!.remove(ref).catch((error: Error) => this.#outage.report(error.message));
   }
 
-  /** False: acknowledged, superseded or revoked meanwhile. */
+  /** Tells whether the settlement is still to be sent; false: it was acknowledged, superseded or revoked meanwhile. */
   #isKept(kept: Kept): boolean {
     return this.#byJob.get(kept.settlement.job_id) === kept;
   }
@@ -210,12 +212,12 @@ export class Outbox {
     this.#ports.changed();
   }
 
-  /** @returns whether a frame with it has gone out */
+  /** Sends a settlement. @returns whether it has gone out, not as an upload */
   #send(kept: Kept): boolean {
     const { settlement, isExtended, uploadUrl } = kept;
     const peer = this.#ports.peer();
     if (!peer || (uploadUrl !== undefined && !kept.mayUpload)) return false;
-    // A base queue would never acknowledge it; perhaps this is an extended one that was slow to answer.
+    // A base queue would never acknowledge it; perhaps this peer is an extended queue that was slow to answer.
     if (isExtended && !peer.acknowledges) return false;
     if (uploadUrl !== undefined) {
       if (!this.#isHurried || frameText(settlement, peer) === null) {
@@ -250,7 +252,7 @@ export class Outbox {
     kept.upload = new AbortController();
     const { result, ...rest } = settlement;
     const isThere = await this.#ports.upload(url, writeJson(result), kept.upload.signal);
-    // Revoked, superseded or sent in a frame in the meantime.
+    // The settlement was revoked, superseded or sent in a frame meanwhile.
     if (kept.upload.signal.aborted) return;
     kept.uploadUrl = undefined;
     if (isThere) kept.settlement = { ...rest, type: 'job_result_ref' };
@@ -258,7 +260,9 @@ export class Outbox {
     this.#ports.changed();
   }
 
-  /** Never rejects: a failing disk is reported, and the settlement stays in memory. */
+  /**
+   * Writes a settlement to the spool. Never rejects: a failing disk is reported, and the settlement stays in memory.
+   */
   async #spool({ settlement, isExtended, uploadUrl }: Kept, isSent: boolean): Promise<void> {
     const { clock, spool } = this.#ports;
     try {
@@ -270,7 +274,7 @@ export class Outbox {
   }
 }
 
-/** Large enough to be uploaded, if the job has a `result_upload_url`. */
+/** Tells whether a settlement is large enough to be uploaded, if the job has a `result_upload_url`. */
 function isLarge(settlement: Settlement): boolean {
   if (settlement.type !== 'job_result') return false;
   return !fitsUtf8(writeJson(settlement.result), limits.INLINE_BYTES);

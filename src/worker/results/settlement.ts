@@ -10,13 +10,16 @@ import type { Peer } from '../session/peer.ts';
 /** A frame that ends a job. */
 export type Settlement = JobResult | JobResultRef | JobError;
 
-/** The frame's text for this peer, with nothing it does not know; null: it takes no frame of that size. */
+/**
+ * Returns the frame's text for this peer, with no field that the peer does not know; null: the peer takes no frame of
+ * that size.
+ */
 export function frameText(settlement: Settlement, peer: Peer): string | null {
   const text = writeJson(formFor(settlement, peer));
   return fitsUtf8(text, peer.frameBytes) ? text : null;
 }
 
-/** The error that goes in place of a frame that is too large. */
+/** Returns the text of the error that is sent in place of a frame that is too large. */
 export function tooLargeText(settlement: Settlement, peer: Peer): string {
   const limit = peer.frameBytes;
   const tooLarge: JobError = {

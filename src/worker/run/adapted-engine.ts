@@ -5,8 +5,8 @@ import type { RunEngine } from './traced-engine.ts';
 type Body = Json | undefined;
 
 /**
- * The engine as one attempt asks it: an adapter that a request names as its model is loaded before it is sent, and stays
- * until the attempt is over.
+ * The engine as one attempt requests it: an adapter that a request names as its model is loaded before the request is
+ * sent, and stays loaded until the attempt is over.
  */
 export class AdaptedEngine implements RunEngine {
   readonly #engine: RunEngine;
@@ -24,7 +24,7 @@ export class AdaptedEngine implements RunEngine {
 
   request(call: Parameters<RunEngine['request']>[0]): ReturnType<RunEngine['request']> {
     const name = modelIn(call.body, call.contentType);
-    // For any other model no turn of the event loop passes: a caller waits for each.
+    // For any other model no turn of the event loop passes: a caller waits for each turn.
     if (name === null || !this.#adapters.has(name)) return this.#engine.request(call);
     return this.#adapters.use(name, call.signal).then((release) => {
       this.#held.push(release);
@@ -32,14 +32,14 @@ export class AdaptedEngine implements RunEngine {
     });
   }
 
-  /** The attempt is over. */
+  /** Releases the adapters of an attempt that is over. */
   release(): void {
     for (const release of this.#held) release();
     this.#held = [];
   }
 }
 
-/** The model that a body names; null: none. */
+/** Returns the model that a body names; null: none. */
 function modelIn(body: Body, contentType: string | undefined): string | null {
   if (body === undefined) return null;
   const boundary = boundaryOf(contentType);
@@ -53,7 +53,7 @@ function modelIn(body: Body, contentType: string | undefined): string | null {
     const name = model === undefined ? null : parseJsonBytes(model);
     return typeof name === 'string' ? name : null;
   } catch {
-    // The engine reports what is wrong with the body.
+    // The engine reports the fault of the body.
     return null;
   }
 }

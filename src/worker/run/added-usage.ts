@@ -3,27 +3,30 @@ import { isObject, jsonFields, jsonOrText, splitEvents } from '../../protocol/in
 
 type Fields = Record<string, unknown>;
 
-/** Inside a string the quotes would be escaped, so a match is real. Some engines write an empty reason into each event. */
+/**
+ * Matches an event that finishes a choice. Inside a string the quotes would be escaped, so a match is real. Some
+ * engines write an empty reason into each event.
+ */
 const FINISHES = /"finish_reason"\s*:\s*"[^"]/;
-/** Of an event's own members those that are in the same place in every event. */
+/** The members of an event that stand in the same place in every event. */
 const OWN = new Set(['id', 'object', 'created', 'model', 'choices', 'usage']);
 
 /**
- * Takes the event that tells the usage out of a stream whose caller did not ask for it, and leaves every other byte
- * alone. That event has no choices, and is the only one with a usage: an engine that counts in its other events too tells
- * everybody, and its last event is the caller's. What an engine then says in that event instead of the one before it
- * (vLLM its `system_fingerprint`) goes back to where it would have stood, for which the event that finishes a choice waits
- * for the next one.
+ * Removes the event that reports the usage from a stream whose caller did not ask for it, and leaves every other byte
+ * alone. That event has no choices, and is the only one with a usage: an engine that counts in its other events too
+ * tells everybody, and its last event is the caller's. A member that an engine then puts into that event instead of the
+ * one before it (vLLM its `system_fingerprint`) goes back to where it would have stood. For this the event that
+ * finishes a choice waits for the next one.
  */
 export class AddedUsage {
-  /** The event that finishes a choice. */
+  /** The held event that finishes a choice. */
   #finish: string | null = null;
-  /** Nothing more is to be looked for: it was found, or the engine counts for everybody. */
+  /** True when nothing more is to be looked for: the event was found, or the engine counts for everybody. */
   #isOver = false;
 
   /**
    * Takes events, a character for each byte, and returns those that may go on.
-   * @param isMarked whether there is a usage in them, or the end of a choice
+   * @param isMarked whether they hold a usage, or the end of a choice
    */
   push(events: string, isMarked: boolean): string {
     const isOfUse = isMarked && !this.#isOver;
@@ -33,14 +36,14 @@ export class AddedUsage {
     return passed;
   }
 
-  /** Returns what is held back at the end of the stream. */
+  /** Returns the event that is held back at the end of the stream. */
   rest(): string {
     const finish = this.#finish ?? '';
     this.#finish = null;
     return finish;
   }
 
-  /** @returns what may go on its way with this event */
+  /** Takes one event. @returns the events that may go on with it */
   #next(event: string): string {
     const before = this.#finish ?? '';
     this.#finish = null;
@@ -58,7 +61,9 @@ export class AddedUsage {
   }
 }
 
-/** The event before the one that is taken out, with what the engine says there only since it is the last. */
+/**
+ * Returns the event before the one that is removed, with the members that the engine wrote only into its last event.
+ */
 function withLast(finish: string, data: Fields, added: string): string {
   const fields = Object.keys(data).filter((name) => !OWN.has(name));
   const known = fields.length > 0 ? dataOf(finish) : null;
@@ -72,14 +77,14 @@ function withLast(finish: string, data: Fields, added: string): string {
   );
 }
 
-/** A member of the event's data as it is written there. */
+/** Returns a member of the event's data as it is written there. */
 function memberText(event: string, name: string): string | null {
   const json = Buffer.from(event.slice(event.indexOf('{')), 'latin1');
   const value = jsonFields(json, [name])[name];
   return value === undefined ? null : `${JSON.stringify(name)}:${Buffer.from(value).toString('latin1')}`;
 }
 
-/** Null: it holds no object. */
+/** Returns the object in an event's data; null: it holds no object. */
 function dataOf(event: string): Fields | null {
   const json = jsonIn(event);
   const value = json === null ? null : jsonOrText(json);

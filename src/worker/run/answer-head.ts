@@ -7,10 +7,10 @@ import {
   passableHeaders,
 } from '../../protocol/index.ts';
 
-/** Headers that concern the engine's own connection only, or say who may read its answer in a browser. */
+/** Matches headers that concern the engine's own connection only, or say who may read its answer in a browser. */
 const NOT_PASSED_ON = /^(?:content-length|date|server|set-cookie|access-control-.*)$/;
 
-/** The part of an answer's head that is passed on. */
+/** Returns the part of an answer's head that is passed on. */
 export function headOf(answer: EngineAnswer, { path }: EngineRequest): AnswerHead {
   const headers = Object.fromEntries(
     Object.entries(passableHeaders(answer.headers)).filter(([name]) => !NOT_PASSED_ON.test(name)),

@@ -28,7 +28,7 @@ export async function askEngine(attempt: Attempt, path: string, body: Posted): P
 
 /**
  * Posts JSON to a route of the engine and reads its whole answer as JSON.
- * @throws JobFailure also where the answer is not finished
+ * @throws JobFailure as `askEngine`, and also where the answer is not finished
  */
 export async function askEngineJson(attempt: Attempt, path: string, body: string): Promise<unknown> {
   const { bytes, headers } = await post(attempt, path, { body });

@@ -1,5 +1,5 @@
 /**
- * How many events of a stream go together: RunPod's three settings, by its names and meanings
+ * The number of events of a stream that go together, by RunPod's three settings with their names and meanings
  * (`DEFAULT_BATCH_SIZE`, `DEFAULT_MIN_BATCH_SIZE`, `DEFAULT_BATCH_SIZE_GROWTH_FACTOR`, and the same of one request).
  */
 export interface Batching {
@@ -11,10 +11,10 @@ export interface Batching {
   growthFactor: number;
 }
 
-/** What RunPod's worker does that is told nothing: 1, 3, 9, 27, 50, 50, … */
+/** The batching of RunPod's worker without settings: 1, 3, 9, 27, 50, 50, … */
 export const RUNPOD_BATCHING: Batching = { maxSize: 50, minSize: 1, growthFactor: 3 };
 
-/** What a request says of its own batches; `batch_size` is the older name of `max_batch_size`. */
+/** The fields by which a request sets its own batches; `batch_size` is the older name of `max_batch_size`. */
 export interface BatchingFields {
   max_batch_size?: number | null | undefined;
   batch_size?: number | null | undefined;
@@ -22,7 +22,7 @@ export interface BatchingFields {
   batch_size_growth_factor?: number | null | undefined;
 }
 
-/** A request's own batching. Like RunPod's worker it takes 0 for "not given". */
+/** Returns a request's own batching. Like RunPod's worker it takes 0 for "not given". */
 export function batchingOf(fields: BatchingFields, otherwise: Batching): Batching {
   return {
     maxSize: fields.max_batch_size || fields.batch_size || otherwise.maxSize,
@@ -52,7 +52,7 @@ export class BatchCounter {
     this.#size = this.#grows ? minSize : maxSize;
   }
 
-  /** @returns whether the batch is full with this event: it is to be sent, and the next begins */
+  /** @returns true when the batch is full with this event: the caller sends it, and the next begins */
   add(): boolean {
     this.#held += 1;
     if (this.#held < this.#size) return false;

@@ -1,9 +1,9 @@
-/** The names that the engine answers to, LoRA adapters included, as it told when it became healthy. */
+/** The names that the engine answers to, LoRA adapters included, as reported when it became healthy. */
 export class ServedModels {
   readonly #aliases: ReadonlySet<string>;
   #names: readonly string[] = [];
 
-  /** @param configId names whatever the engine serves, as "default" does */
+  /** @param configId a name for whatever the engine serves, as "default" is */
   constructor(configId: string) {
     this.#aliases = new Set(['default', configId]);
   }
@@ -13,7 +13,7 @@ export class ServedModels {
     return this.#aliases;
   }
 
-  /** The engine's own name for its model; undefined when it does not tell. */
+  /** The engine's own name for its model; undefined when the engine does not report it. */
   get own(): string | undefined {
     return this.#names[0];
   }
@@ -22,12 +22,12 @@ export class ServedModels {
     this.#names = names;
   }
 
-  /** The engine's own name in place of an alias, any other as it is. */
+  /** Replaces an alias by the engine's own name, and returns any other name as it is. */
   named(model: string): string {
     return this.#aliases.has(model) ? (this.own ?? model) : model;
   }
 
-  /** The same, and the engine's own name also in place of one that it does not serve. */
+  /** Replaces an alias, and also a name that the engine does not serve, by the engine's own name. */
   served(model: string): string {
     return this.#names.includes(model) ? this.named(model) : (this.own ?? model);
   }

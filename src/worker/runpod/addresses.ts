@@ -1,12 +1,14 @@
-/** Where a worker of an endpoint speaks to the platform: the addresses in its variables, their parts filled in. */
+/**
+ * The addresses at which a worker of an endpoint reaches the platform, from its variables, with their parts filled in.
+ */
 export interface Addresses {
   take(wanted: number, isBusy: boolean): string;
-  /** Null: it cannot be told from the address of the take. */
+  /** Returns the address that asks for no more jobs; null: it cannot be derived from the address of the take. */
   stop: ((isBusy: boolean) => string) | null;
   /** @param isStream whether the job streams its outputs */
   done(jobId: string, isStream: boolean): string;
   stream(jobId: string): string;
-  /** Null: pings are not wanted. */
+  /** Returns the address of a ping; null: pings are not wanted. */
   ping: ((parameters: URLSearchParams) => string) | null;
 }
 
@@ -20,8 +22,8 @@ export interface AddressTemplates {
 const TAKE_PATH = '/job-take/';
 
 /**
- * The templates are opaque but for two names in them: `$RUNPOD_POD_ID` is the worker, and `$ID` the worker where it
- * takes and the job where it answers. Some have a query already, others none.
+ * Fills in the templates, which are opaque but for two names in them: `$RUNPOD_POD_ID` is the worker, and `$ID` the
+ * worker where it takes jobs and the job where it answers. Some templates have a query already, others none.
  */
 export function addressesFrom(templates: AddressTemplates, workerId: string): Addresses {
   const worker = encodeURIComponent(workerId);
@@ -41,7 +43,7 @@ export function addressesFrom(templates: AddressTemplates, workerId: string): Ad
       ? (isBusy) => withQuery(take.replace(TAKE_PATH, '/job-stop/'), `job_in_progress=${Number(isBusy)}`)
       : null,
     done: (jobId, isStream) => withQuery(ofJob(templates.done, jobId), `isStream=${isStream}`),
-    // False here too: only the end of a stream says that it was one.
+    // This is false too: only the address of the end of a stream says that the job was one.
     stream: (jobId) => withQuery(ofJob(templates.stream, jobId), 'isStream=false'),
     ping:
       templates.ping === null

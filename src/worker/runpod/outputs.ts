@@ -1,4 +1,4 @@
-/** Most characters that things yielded one after another are joined to. */
+/** Outputs yielded one after another are joined up to this many characters. */
 const JOINED_CHARACTERS = 256 * 1024;
 
 interface TokenBatch {
@@ -7,8 +7,8 @@ interface TokenBatch {
 }
 
 /**
- * Takes from the front of what a job has yielded as much as one post to the platform may hold: texts of events, lists
- * of chunks and batches of tokens can be joined without a reader noticing; anything else goes alone.
+ * Takes from the front of a job's outputs as much as one post to the platform may hold. Texts of events, lists of
+ * chunks and batches of tokens can be joined without a reader noticing; any other output goes alone.
  */
 export function takeJoined(outputs: unknown[]): unknown {
   const [first] = outputs;
@@ -28,7 +28,7 @@ function takeTexts(outputs: string[]): string {
   }).join('');
 }
 
-/** The first, and those after it that go with it. */
+/** Takes the first output, and those after it that go with it. */
 function takeRun<T>(outputs: T[], goesWith: (output: T) => boolean): T[] {
   let count = 0;
   while (count < outputs.length && (goesWith(outputs[count]!) || count === 0)) count++;

@@ -13,7 +13,7 @@ export type SessionState = 'starting' | 'connecting' | 'ready' | 'paused' | 'dra
 
 const LIVE = ['starting', 'connecting', 'ready', 'paused', 'draining'] as const;
 
-/** From which states each may be entered. */
+/** The states from which each state may be entered. */
 export const COMES_FROM: Record<SessionState, readonly SessionState[]> = {
   starting: [],
   connecting: ['starting', 'ready', 'paused'],
@@ -24,7 +24,7 @@ export const COMES_FROM: Record<SessionState, readonly SessionState[]> = {
   failed: LIVE,
 };
 
-/** Why the session's loop looked again; each wake is logged with its reason. */
+/** The reasons why the session's loop looks again; each wake is logged with its reason. */
 export const WAKE = {
   started: 'started',
   socketOpened: 'the socket opened',

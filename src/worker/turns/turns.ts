@@ -1,7 +1,7 @@
 /** What a worker tells the `swap` command: it waits for a turn at the GPU, or its engine sleeps again. */
 export type TurnRequest = 'want' | 'asleep';
 
-/** What it is told: its turn has come, or another one waits for its turn. */
+/** What the `swap` command tells a worker: its turn has come, or another worker waits for a turn. */
 export type TurnWord = 'wake' | 'wanted';
 
 export interface TurnsPorts {
@@ -9,8 +9,9 @@ export interface TurnsPorts {
 }
 
 /**
- * Whose turn it is at a GPU that several engines share: one is awake at a time, and the others stand in line in the order
- * in which they asked. The one that is awake is told that another one waits; when it lets go is its own to decide.
+ * Decides whose turn it is at a GPU that several engines share: one engine is awake at a time, and the others stand in
+ * line in the order in which they asked. The engine that is awake is told that another one waits, and decides itself
+ * when it lets go.
  */
 export class Turns {
   readonly #ports: TurnsPorts;
@@ -25,7 +26,7 @@ export class Turns {
     return this.#holder;
   }
 
-  /** Another one waits for its turn. */
+  /** True while another engine waits for its turn. */
   get isWanted(): boolean {
     return this.#line.length > 0;
   }
@@ -37,14 +38,16 @@ export class Turns {
     else this.#ports.tell(this.#holder, 'wanted');
   }
 
-  /** The one whose turn it was has let go. */
+  /** Gives the turn on after the engine that had it has let go. */
   asleep(name: string): void {
     if (name !== this.#holder) return;
     this.#holder = null;
     this.#next();
   }
 
-  /** Its process has ended, or is not to be started any more: it has no turn, and gives on the one that it has. */
+  /**
+   * Removes an engine whose process has ended, or is not to be started any more, and gives its turn on if it has it.
+   */
   gone(name: string): void {
     this.#line = this.#line.filter((one) => one !== name);
     this.asleep(name);
