@@ -15,12 +15,12 @@ const STOPS_SHOWN = { include_stop_str_in_output: 'true' };
 
 /** A request whose answer may be moved. */
 export interface MovableRequest {
-  /** With the token ids asked for; every other byte is as it was. */
+  /** The request's body with the token ids asked for; every other byte is as it was. */
   body: Json;
   moving: Moving;
 }
 
-/** The request as one whose answer may be moved, or why it stays where it is. */
+/** Returns the request as one whose answer may be moved, or the reason why the answer is not moved. */
 export function askIds(request: EngineRequest, body: Json): MovableRequest | string {
   const plan = request.continues ? continuedPlan(request, body) : movePlan(request.path, body);
   if (typeof plan === 'string') return plan;
@@ -34,16 +34,16 @@ export function askIds(request: EngineRequest, body: Json): MovableRequest | str
   return { body: Object.keys(added).length === 0 ? body : withMembers(body, added), moving };
 }
 
-/** A request that brings ids, and whose answer is ids. */
+/** Handles a request that brings ids, and whose answer is ids. */
 function withIds(plan: MovePlan, { continues }: EngineRequest, body: Json): MovableRequest {
   const prompt = idsAsked(jsonOrText(Buffer.from(body).toString()));
   return { body, moving: { plan, isAsked: true, from: continues ? prompt : null, prompt } };
 }
 
-/** What a continuation says of its prompt stands for the caller's own. */
+/** Returns the plan of a continuation, whose request states the caller's own number of prompt tokens. */
 function continuedPlan(request: EngineRequest, body: Json): MovePlan | string {
   const { kv_transfer_params: _, ...rest } = Object(jsonOrText(Buffer.from(body).toString()));
-  // However long it has become.
+  // The plan does not depend on the length of the prompt.
   const short = {
     ...(Array.isArray(rest.prompt) && { prompt: [0] }),
     ...(Array.isArray(rest.token_ids) && { token_ids: [0] }),

@@ -8,16 +8,16 @@ import {
 } from '../../protocol/index.ts';
 
 /**
- * vLLM's first version that tells token ids of any answer. It has let pass fields that it does not know for much
- * longer.
+ * vLLM's first version that reports token ids of any answer. vLLM has ignored fields that it does not know since much
+ * earlier versions.
  */
 const TELLS_IDS = [0, 10, 2];
 
 /**
- * Whether the worker knows, before its first request, that an engine takes the fields by which it asks for usage and
- * token ids: the engine is vLLM, of a version that has them.
+ * Tells whether the worker knows, before its first request, that an engine takes the fields by which it asks for usage
+ * and token ids: the engine is vLLM, of a version that has them.
  * @param cards the engine's cards of its models
- * @param version as the engine tells it
+ * @param version as the engine reports it
  */
 export function takesFields(cards: readonly object[], version: string | null): boolean {
   const isVllm = cards.some((card) => fieldsOf(card).owned_by === 'vllm');
@@ -30,21 +30,23 @@ export function takesFields(cards: readonly object[], version: string | null): b
   return at < 0 || numbers[at]! > TELLS_IDS[at]!;
 }
 
-/** Whether this engine takes requests for the usage of streams. One that refuses is not asked again. */
+/** Records whether this engine takes requests for the usage of streams. An engine that refuses is not asked again. */
 export interface UsageAsking {
   engine: 'untried' | 'takes' | 'refuses';
 }
 
-/** The same of an engine that is asked for token ids. */
+/** Records whether this engine takes requests for token ids. */
 export interface IdsAsking extends UsageAsking {
-  /** It has told parts of answers that only it makes one piece of: stored jobs ask it for that (run/assembled.ts). */
+  /**
+   * True once the engine has streamed parts that only it can put together: it is asked for the answers of stored jobs
+   * in one piece (run/assembled.ts).
+   */
   parses?: boolean;
 }
 
 /**
- * Returns the body with `stream_options.include_usage` put in, every other byte as it was. Null: there is nothing to
- * put in, since the body asks for no stream, asks for usage itself, or has options that would change its other events
- * too.
+ * Returns the body with `stream_options.include_usage` put in, every other byte as it was. Returns null if the body
+ * asks for no stream, asks for usage itself, or has options that would change its other events too.
  */
 export function askUsage(body: Json): Json | null {
   try {
@@ -54,7 +56,7 @@ export function askUsage(body: Json): Json | null {
     if (options !== undefined && !mayBeAsked(options)) return null;
     return withMemberAt(body, ['stream_options', 'include_usage'], 'true');
   } catch {
-    // The engine reports what is wrong with the body.
+    // The engine reports the fault of the body.
     return null;
   }
 }

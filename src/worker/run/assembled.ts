@@ -24,9 +24,9 @@ type Body = Record<string, unknown>;
 const STREAMED = { stream: 'true', stream_options: '{"include_usage":true}' };
 
 /**
- * The answer in one piece of a stored generation, made of what the engine streams: so it can go on elsewhere, and goes
- * on here from what an earlier attempt made. Null: the engine is to be asked for all of it in one piece, since such
- * answers do not move, or since it does not do so with this one.
+ * Puts the answer of a stored generation together from what the engine streams, so that it can go on elsewhere, and
+ * goes on here from what an earlier attempt made. Returns null if the engine should give the whole answer in one piece,
+ * since such answers do not move, or since the engine does not stream this one.
  * @throws JobFailure
  */
 export async function assembledAnswer(attempt: Attempt, request: EngineRequest): Promise<Body | null> {
@@ -47,20 +47,21 @@ export async function assembledAnswer(attempt: Attempt, request: EngineRequest):
   return null;
 }
 
-/** Null: its answer is not moved. */
+/** Returns how the answer can be moved; null: it is not moved. */
 function planOf({ idsAsking }: Attempt, { method, path, body }: EngineRequest): MovePlan | null {
   if (idsAsking === null || idsAsking.engine === 'refuses' || idsAsking.parses) return null;
   if (method !== 'POST' || routeOf(path) === undefined || typeof body !== 'string') return null;
   if (body.length > limits.MOVING_BODY_BYTES) return null;
   const asked = jsonOrText(body);
-  // A stream is the result as it came, ids that are asked for are told, and options of a stream are refused without one.
+  // The result of a stream is the stream as it came, the caller gets ids that it asks for, and options of a stream are
+  // refused without one.
   if (!isObject(asked) || asked.stream === true || asked.return_token_ids || asked.stream_options)
     return null;
   const plan = movePlan(path, withMembers(body, STREAMED));
   return typeof plan === 'string' ? null : plan;
 }
 
-/** As the engine tells it where its caller names it so, or by no name. */
+/** Returns the model's name as the answer states it: the caller's own, or the engine's for an alias or no name. */
 function modelOf({ modelAliases, servedModel }: Attempt, asked: unknown): unknown {
   return typeof asked === 'string' && !modelAliases.has(asked) ? asked : servedModel;
 }
@@ -74,13 +75,14 @@ async function askedOf(attempt: Attempt, request: EngineRequest, plan: MovePlan)
 }
 
 /**
- * @returns false: the engine takes no such request, and says why to one for the answer in one piece
+ * Streams the engine's answer into the assembly.
+ * @returns false: the engine takes no such request, and says why when it is asked for the answer in one piece
  * @throws JobFailure
  */
 async function streams(attempt: Attempt, request: EngineRequest, assembly: Assembly): Promise<boolean> {
   const answered = await sendMovable(attempt, request);
   const { status, headers, body } = answered.answer;
-  // It has too much to do already, unless it is the rest that it cannot make.
+  // The engine is overloaded, unless it only cannot make the rest of an answer.
   if (isRetryableStatus(status) && attempt.partial === null)
     throw await failureOfEngine(attempt, status, jsonOrText(await readText(body)));
   if (status >= 300 || !isEventStream(headers) || typeof answered.moving === 'string') {
@@ -92,7 +94,7 @@ async function streams(attempt: Attempt, request: EngineRequest, assembly: Assem
   return true;
 }
 
-/** Nobody reads along, so there is always room. */
+/** Returns a sink that always has room, since nobody reads along. */
 function sinkOf(assembly: Assembly): EventSink {
   return {
     size: 0,

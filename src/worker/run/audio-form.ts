@@ -2,7 +2,7 @@ import { type EngineRequest, jsonOrText } from '../../protocol/index.ts';
 import { finalFailure } from '../failure.ts';
 import type { Attempt } from './attempt.ts';
 
-/** Routes that take a file, as a form. */
+/** Matches routes that take a file, as a form. */
 const AUDIO_ROUTE = /^\/v1\/audio\/(transcriptions|translations)$/;
 
 const DATA_URL = /^data:[^,]*?(;base64)?,(.*)$/s;
@@ -12,20 +12,20 @@ export interface Form {
   contentType: string;
 }
 
-/** Whether a request may be one for `audioForm`. */
+/** Tells whether a request may be one for `audioForm`. */
 export function namesAudio({ path, body }: EngineRequest): boolean {
   return AUDIO_ROUTE.test(path) && typeof body === 'string';
 }
 
 /**
- * A JSON request for the text of audio that says where the audio lies, as lines of `vllm run-batch` do (`file_url`: an
- * address, or the audio itself as a data URL), in the form that the engine's route takes.
+ * Turns a JSON request for the text of audio into the form that the engine's route takes. The request says where the
+ * audio lies, as lines of `vllm run-batch` do (`file_url`: an address, or the audio itself as a data URL).
  * @returns null: it is no such request
- * @throws JobFailure `invalid_request`, or `payload_unreachable` where the audio cannot be had
+ * @throws JobFailure `invalid_request`, or `payload_unreachable` where the audio cannot be fetched
  */
 export async function audioForm(attempt: Attempt, request: EngineRequest): Promise<Form | null> {
   const asked = jsonOrText(String(request.body));
-  // A long text that is no JSON, taken apart as an object, would keep the worker from all else for seconds.
+  // A long text that is no JSON, destructured as an object, would block the worker for seconds.
   if (typeof asked !== 'object' || asked === null) return null;
   const { file_url: url, file, ...fields } = asked as Record<string, unknown>;
   if (typeof url !== 'string') return null;
@@ -35,10 +35,10 @@ export async function audioForm(attempt: Attempt, request: EngineRequest): Promi
   return await formOf(await audioAt(attempt, url), { ...fields, ...modelIn(attempt, fields) });
 }
 
-/** The form that the engine's audio routes take. @param fields those that are undefined or null are left out */
+/** Makes the form that the engine's audio routes take. @param fields those that are undefined or null are left out */
 export async function formOf(audio: Buffer, fields: Record<string, unknown>): Promise<Form> {
   const form = new FormData();
-  // The name is what engines tell the format by, where they do not look at the bytes.
+  // Engines that do not look at the bytes tell the format by the name.
   form.set('file', new Blob([audio]), 'audio.wav');
   for (const [name, value] of Object.entries(fields)) {
     for (const one of [value].flat()) if (one != null) form.append(name, textOf(one));
@@ -57,7 +57,7 @@ async function audioAt(attempt: Attempt, url: string): Promise<Buffer> {
   throw finalFailure('invalid_request', 'file_url: a data URL of audio is in base64');
 }
 
-/** The engine's own name, where an alias is asked for. */
+/** Returns the engine's own name, where an alias is asked for. */
 function modelIn({ modelAliases, servedModel }: Attempt, { model }: { model?: unknown }): { model?: string } {
   const isAlias = typeof model === 'string' && modelAliases.has(model);
   return isAlias && servedModel !== undefined ? { model: servedModel } : {};

@@ -6,7 +6,7 @@ import type { Attempt } from './attempt.ts';
 import { formOf } from './audio-form.ts';
 import { changed, modelOf } from './task-fields.ts';
 
-/** Unknown fields reach the engine. */
+/** The payload of a speech task; unknown fields reach the engine. */
 const SpeechPayload = z.looseObject({
   input: z.string('expected a text').min(1, 'expected a text'),
   voice: otherwise(z.string(), 'default'),
@@ -14,7 +14,7 @@ const SpeechPayload = z.looseObject({
   speed: otherwise(z.number(), 1),
 });
 
-/** `openai/audio-speech`. */
+/** Runs `openai/audio-speech`. */
 export async function runSpeech(attempt: Attempt): Promise<Record<string, unknown>> {
   const parsed = parseValue(SpeechPayload, attempt.payload);
   if (!parsed.ok) throw finalFailure('invalid_request', parsed.message);
@@ -47,7 +47,7 @@ const TranscriptionPayload = z
     error: 'audio_base64: expected this or audio_url',
   });
 
-/** `openai/audio-transcription`, of audio in the payload or at an address. */
+/** Runs `openai/audio-transcription`, of audio in the payload or at an address. */
 export async function runTranscription(attempt: Attempt): Promise<Record<string, unknown>> {
   const parsed = parseValue(TranscriptionPayload, attempt.payload);
   if (!parsed.ok) throw finalFailure('invalid_request', parsed.message);
@@ -61,7 +61,7 @@ export async function runTranscription(attempt: Attempt): Promise<Record<string,
   return transcriptIn(bytes.toString());
 }
 
-/** What the engine gave as JSON, or the text of the other formats. */
+/** Returns the fields of a transcript that the engine gave as JSON, or the text of the other formats. */
 function transcriptIn(text: string): Record<string, unknown> {
   const parsed = jsonOrText(text);
   if (typeof parsed !== 'object' || parsed === null)

@@ -7,7 +7,7 @@ import { runImageToVideo, runSpeechToVideo, runTextToVideo } from './video-tasks
 
 type RunTask = (attempt: Attempt) => Promise<object>;
 
-/** What a payload's `task` selects, in the base protocol. */
+/** The runners that a payload's `task` selects, in the base protocol. */
 const TASKS = new Map<string, RunTask>([
   [BASE_TASKS.chat, runChat],
   [BASE_TASKS.embeddings, runEmbeddings],
@@ -18,10 +18,13 @@ const TASKS = new Map<string, RunTask>([
   [BASE_TASKS.speechToVideo, runSpeechToVideo],
 ]);
 
-/** Types that the base README names; a `task` of the payload decides what they run. So may a task's own name be the type. */
+/**
+ * The job types that the base README names; a `task` of the payload decides what they run. A task's own name may be the
+ * type too.
+ */
 const BASE_JOB_TYPES = ['chat_completion', 'llm_inference'];
 
-/** The task that a job of the base protocol asks for, `""` counting as none; null: it is no such job. */
+/** Returns the task that a job of the base protocol asks for, with `""` counting as none; null: it is no such job. */
 export function baseTaskOf(jobType: string | undefined, payload: object): string | null {
   const isTask = jobType !== undefined && TASKS.has(jobType);
   if (jobType !== undefined && !isTask && !BASE_JOB_TYPES.includes(jobType)) return null;
@@ -30,14 +33,17 @@ export function baseTaskOf(jobType: string | undefined, payload: object): string
   return isTask ? jobType : BASE_TASKS.chat;
 }
 
-/** Undefined: no such task is known. */
+/** Returns the runner of a task; undefined: no such task is known. */
 export function runnerOf(task: string): RunTask | undefined {
   return TASKS.get(task);
 }
 
 export const KNOWN_TASKS = [...TASKS.keys()];
 
-/** The result in the form of the base: with config_id and task where the queue named no type, as the deployed one does. */
+/**
+ * Runs a task and returns its result in the base protocol's form: with config_id and task where the queue named no
+ * type, as the deployed worker does.
+ */
 export async function runBaseTask(
   attempt: Attempt,
   task: string,

@@ -34,7 +34,8 @@ async function inOnePiece(attempt: Attempt, asked: string): Promise<unknown> {
 }
 
 /**
- * Returns the payload with the base's defaults and without what is not the engine's; the rest stays as it was written.
+ * Returns the payload with the base protocol's defaults and without fields that are not the engine's; the rest stays as
+ * it was written.
  */
 function requestBody(given: object, payload: ChatPayload, model: string): string {
   const { stop } = payload;

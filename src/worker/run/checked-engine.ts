@@ -4,9 +4,9 @@ import { finalFailure } from '../failure.ts';
 import type { RunEngine } from './traced-engine.ts';
 
 /**
- * Wraps the engine for one attempt: the worker reads the last bytes of each body before they leave, whatever road they
- * took, since a base queue and RunPod's platform look into none.
- * @param isContinued whether the attempt may go on with an answer: the worker gives the prompt as token ids then
+ * Wraps the engine for one attempt: the worker checks the final bytes of each body before they leave, whatever code
+ * made them, since a base queue and RunPod's platform check none.
+ * @param isContinued whether the attempt may go on with an answer: then the worker gives the prompt as token ids
  */
 export function checkedEngine(engine: RunEngine, isContinued: boolean): RunEngine {
   return {
@@ -20,13 +20,13 @@ export function checkedEngine(engine: RunEngine, isContinued: boolean): RunEngin
   };
 }
 
-/** Whether no parser takes a text for an object: the engine says what is wrong with it. */
+/** Tells whether no parser takes a text for an object: then the engine reports the fault. */
 function isNoJson(body: string | Uint8Array, contentType: string | null): boolean {
   const isNamedJson = contentType === null || /^application\/json\b/i.test(contentType);
   return typeof body === 'string' && isNamedJson && !/^[\s\ufeff]*\{/.test(body);
 }
 
-/** @throws JobFailure */
+/** Checks the bytes of a body. @throws JobFailure */
 function check(body: Uint8Array, contentType: string | null, isContinued: boolean): void {
   try {
     bodyFacts(body, contentType, isContinued);

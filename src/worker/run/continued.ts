@@ -6,13 +6,13 @@ import type { Attempt } from './attempt.ts';
 
 type Body = Record<string, unknown>;
 
-/** A character has at most four bytes, so no more tokens can wait for the rest of one. */
+/** Most tokens that can wait for the rest of a character, which has at most four bytes. */
 const MOST_UNFINISHED = 4;
 
-/** What stands for bytes that are no whole character. */
+/** The character that stands for bytes that are no whole character. */
 const UNFINISHED = '\ufffd';
 
-/** This engine cannot go on from token ids. */
+/** The failure of an engine that cannot go on from token ids. */
 export class NotContinued extends JobFailure {
   constructor(message: string) {
     super({ message, code: 'engine_error', retryable: false });
@@ -20,15 +20,15 @@ export class NotContinued extends JobFailure {
 }
 
 /**
- * The request for the rest of an answer, without the tokens at the end of its prompt that make no whole character yet:
- * nothing of them has been passed on, and vLLM would begin its answer with the text of the prompt.
+ * Returns the request for the rest of an answer, without the tokens at the end of its prompt that make no whole
+ * character yet: nothing of them has been passed on, and vLLM would begin its answer with the text of the prompt.
  * @throws JobFailure
  */
 export async function atWholeCharacter(attempt: Attempt, request: EngineRequest): Promise<EngineRequest> {
   const body = jsonOrText(Buffer.from(request.body ?? '').toString()) as Body;
   const ids = idsAsked(body);
   if (ids === null) throw finalFailure('invalid_request', 'payload.continues: the body has no token ids');
-  // The engine is asked for token ids: no character can be cut in them.
+  // The request asks the engine for token ids, in which no character can be cut.
   if (Array.isArray(body.token_ids)) return request;
   const generated = ids.length - request.continues!.prompt_tokens;
   let dropped = 0;
@@ -68,7 +68,8 @@ async function textOf(attempt: Attempt, tokens: readonly number[]): Promise<stri
 }
 
 /**
- * The usage of a whole answer, from that of its last part: all that its prompt has beside the caller's was generated.
+ * Returns the usage of a whole answer, from the usage of its last part: the tokens of that part's prompt beyond the
+ * caller's prompt were generated.
  * @param from the ids that the last part went on from
  */
 export function wholeUsage(

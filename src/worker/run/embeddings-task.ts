@@ -5,7 +5,7 @@ import { askEngineJson } from './ask-engine.ts';
 import type { Attempt } from './attempt.ts';
 import { modelOf } from './task-fields.ts';
 
-/** Unknown fields reach the engine. */
+/** The payload of an embeddings task; unknown fields reach the engine. */
 const Payload = z.looseObject({
   input: z.union([z.string().min(1), z.array(z.unknown()).min(1)], 'expected a text or a list of them'),
 });
@@ -19,7 +19,7 @@ const Answer = z.looseObject({
     .optional(),
 });
 
-/** `openai/embeddings`. */
+/** Runs `openai/embeddings`. */
 export async function runEmbeddings(attempt: Attempt): Promise<Record<string, unknown>> {
   const parsed = parseValue(Payload, attempt.payload);
   if (!parsed.ok) throw finalFailure('invalid_request', parsed.message);

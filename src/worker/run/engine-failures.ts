@@ -4,7 +4,7 @@ import { engineDied, engineRefusal, finalFailure, JobFailure } from '../failure.
 import type { Settlement } from '../results/settlement.ts';
 import type { Attempt } from './attempt.ts';
 
-/** How long a sick engine may take to show it, ms. */
+/** A sick engine may take this long to show it, ms. */
 const HEALTH_WITHIN_MS = 1000;
 
 export function gaveUp(): JobFailure {
@@ -15,7 +15,7 @@ export function cutShort(): JobFailure {
   return engineDied('the stream of the engine ended without its finish');
 }
 
-/** An answer in one piece is held until it is whole, up to a bound. */
+/** Returns the failure for an answer in one piece that exceeds the bound up to which it is held. */
 export function answerTooLarge(): JobFailure {
   const most = `${limits.PAYLOAD_BYTES / 1024 ** 2} MiB`;
   return finalFailure(
@@ -25,7 +25,10 @@ export function answerTooLarge(): JobFailure {
   );
 }
 
-/** A result has no place for the address, and another attempt would be sent there again. */
+/**
+ * Returns the failure for a redirect: a result has no place for the address, and another attempt would be sent there
+ * again.
+ */
 export function redirected({ status, headers }: EngineAnswer): JobFailure {
   const target = headers.location ?? 'an address it does not name';
   return new JobFailure({
@@ -37,8 +40,8 @@ export function redirected({ status, headers }: EngineAnswer): JobFailure {
 }
 
 /**
- * Returns the failure that the engine's own error inside its answer means: the request may be at fault, or the engine
- * is dying.
+ * Returns the failure for an error that the engine reports inside its answer: the request may be at fault, or the
+ * engine is dying.
  */
 export function failureInside(attempt: Attempt, { error, status }: EngineError): Promise<JobFailure> {
   return failureOfEngine(attempt, status, { error });
@@ -50,7 +53,7 @@ export async function failureOfEngine(attempt: Attempt, status: number, body: un
   return engineDied(refusal.message);
 }
 
-/** Jobs of a dying engine fail like this; so may one by itself, whose answer ended without its finish. */
+/** Tells whether jobs of a dying engine fail like this; a single job whose answer ended without its finish does too. */
 export function isOfDyingEngine(settlement: Settlement): settlement is JobError {
   if (settlement.type !== 'job_error') return false;
   const { code } = settlement;

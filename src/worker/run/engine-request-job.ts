@@ -34,15 +34,15 @@ import { generatedTokens } from './tokens.ts';
 import { usageInBody } from './told-usage.ts';
 import { checkWhole, isJudged } from './whole-answer.ts';
 
-/** As vLLM says it. */
+/** The content type of JSON as vLLM writes it. */
 const JSON_TYPE = 'application/json';
 
-/** What takes a copy of an answer as it comes. */
+/** A reader that takes a copy of an answer as it comes. */
 export type AnswerCopy = Pick<AnswerStream, 'head' | 'write' | 'end'>;
 
 /**
- * Any route of the engine, its whole answer kept as the result.
- * On a throw the replay buffer is still open: the caller breaks it with the failure.
+ * Requests any route of the engine, and stores its whole answer as the result. On a throw the replay buffer is still
+ * open: the caller breaks it with the failure.
  * @param replay takes the answer too as it comes; it never makes the engine wait
  */
 export async function runEngineRequest(
@@ -60,7 +60,7 @@ export async function runEngineRequest(
   const { answer, added } = await send(attempt, request);
   const isEvents = answer.status < 300 && isEventStream(answer.headers);
   const contentType = answer.headers['content-type'];
-  // All of it is kept anyway, so no event passes in parts.
+  // All of the answer is kept anyway, so no event passes in parts.
   const watch = new CompletionWatch(request.path, Number.POSITIVE_INFINITY);
   if (isEvents) {
     attempt.counting(() => watch.estimate);
@@ -93,13 +93,16 @@ function resultOf(attempt: Attempt, response: EngineRequestResult['response']): 
   return { status: 'success', job_type: 'engine_request', processed_at: attempt.timestamp(), response };
 }
 
-/** What a result keeps of a body: JSON or text, else its bytes. */
+/** Returns the body for a result: JSON or text, else its bytes. */
 function keptBody(bytes: Buffer, contentType: string | undefined): { body: unknown; body_base64?: string } {
   if (isUtf8(bytes)) return { body: parseAnswer(bytes.toString(), contentType) };
   return { body: null, body_base64: bytes.toString('base64') };
 }
 
-/** Event by event; a generation that the engine gave up, or ended with an error, is cut off before that. */
+/**
+ * Copies an answer to the replay buffer event by event. A generation that the engine gave up, or ended with an error,
+ * is cut off before that.
+ */
 function eventsToReplay(
   request: EngineRequest,
   watch: CompletionWatch,
@@ -123,15 +126,15 @@ function eventsToReplay(
   };
 }
 
-/** A whole stream without the event that its caller did not ask for. */
+/** Returns a whole stream without the event that its caller did not ask for. */
 function withoutUsage(bytes: Buffer): Buffer {
   const added = new AddedUsage();
   return Buffer.from(added.push(characters(bytes), true) + added.rest(), 'latin1');
 }
 
 /**
- * Any route of the engine, its answer given to the relay as it comes.
- * On a throw the stream is still open: the caller breaks it with the failure.
+ * Requests any route of the engine, and gives its answer to the relay as it comes. On a throw the stream is still open:
+ * the caller breaks it with the failure.
  */
 export async function relayEngineRequest(attempt: Attempt, stream: AnswerStream): Promise<RelayedResult> {
   const asked = requestOf(attempt);
@@ -167,8 +170,8 @@ function requestOf(attempt: Attempt): EngineRequest {
 }
 
 /**
- * A body in one piece. JSON is held until it is whole, and an engine's own failure until it is clear that
- * the engine lives: another attempt can then be made without the caller noticing.
+ * Relays a body in one piece. JSON is held until it is whole, and an engine's own failure until it is clear that the
+ * engine lives: another attempt can then be made without the caller noticing.
  */
 async function relayWhole(
   attempt: Attempt,
@@ -202,7 +205,10 @@ async function relayWhole(
   }
 }
 
-/** Returns the last event of a stream, where that lacks its end. @throws JobFailure when the stream is not whole */
+/**
+ * Checks a stream that has ended. Returns its last event, where that lacks its end.
+ * @throws JobFailure when the stream is not whole
+ */
 async function checkEvents(
   attempt: Attempt,
   request: EngineRequest,
@@ -217,7 +223,7 @@ async function checkEvents(
   return rest;
 }
 
-/** @throws JobFailure when an answer in one piece is an error, or no answer at all */
+/** Checks an answer in one piece. @throws JobFailure when it is an error, or no answer at all */
 async function checkBody(
   attempt: Attempt,
   { path }: EngineRequest,
@@ -228,7 +234,7 @@ async function checkBody(
   if (status < 300) await checkWhole(attempt, path, headers, bytes);
 }
 
-/** What an engine says of its error, which some label as a stream of one event. */
+/** Returns what an engine says of its error, which some engines label as a stream of one event. */
 function errorIn({ headers }: EngineAnswer, bytes: Buffer): unknown {
   const text = bytes.toString();
   return jsonOrText((isEventStream(headers) && eventData(text.trimStart().split(/\n\r?\n/, 1)[0]!)) || text);

@@ -3,20 +3,23 @@ import { sleep } from '../../process/clock.ts';
 import { failureOf } from '../failure.ts';
 import type { Ports } from '../ports.ts';
 
-/** Requests in all for one job, and the pause before the second, ms, which doubles: as the deployed worker has it. */
+/**
+ * The number of requests in all for one job, and the pause before the second, ms, which doubles; both as in the
+ * deployed worker.
+ */
 const TRIES = 3;
 const FIRST_PAUSE_MS = 500;
 
 /**
- * Failures of the engine that may pass. A request that the engine refuses, or that fails in the worker, is not
+ * The codes of engine failures that may pass. A request that the engine refuses, or that fails in the worker, is not
  * repeated.
  */
 const MAY_PASS = new Set(['engine_error', 'engine_overloaded', 'engine_unreachable', 'engine_died']);
 
 /**
- * Runs a job again whose engine failed it for a reason that may pass, for queues that make no other attempt.
- * @param hasYielded a reader has a part of its answer, which another try would not continue
- * @throws what the last of them threw
+ * Runs a job again if its engine failed it for a reason that may pass, for queues that make no other attempt.
+ * @param hasYielded a reader has a part of the job's answer, which another try would not continue
+ * @throws what the last try threw
  */
 export async function withEngineRetries<T>(
   clock: Ports['clock'],

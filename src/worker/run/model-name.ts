@@ -13,7 +13,7 @@ export function replaceModelAlias(body: Json, aliases: ReadonlySet<string>, serv
     if (typeof name !== 'string' || !aliases.has(name)) return body;
     return withMembers(body, { model: JSON.stringify(served) });
   } catch {
-    // The engine reports what is wrong with the body.
+    // The engine reports the fault of the body.
     return body;
   }
 }

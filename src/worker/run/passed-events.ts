@@ -6,23 +6,23 @@ import { characters, type Events } from '../answers/event-reader.ts';
 import { AddedUsage } from './added-usage.ts';
 import { NotContinued } from './continued.ts';
 
-/** An event with the ids of a prompt that came in so many bytes: a token has a byte at least, its id seven digits. */
+/** The size of an event with the ids of the largest prompt: a token has at least one byte, and its id seven digits. */
 export const MOVING_HELD_BYTES = 8 * limits.MOVING_BODY_BYTES;
 
-/** How an engine was asked so that its answer can be moved. */
+/** How an engine was asked, so that its answer can be moved. */
 export interface Moving {
   plan: MovePlan;
-  /** Its caller asked for the ids too, and gets them. */
+  /** True if the caller asked for the ids too, and gets them. */
   isAsked: boolean;
-  /** Of a continuation: the ids that it goes on from; null: it is none. */
+  /** The ids that a continuation goes on from; null: the request is none. */
   from: readonly number[] | null;
-  /** The ids of its prompt; null: the engine tells them. */
+  /** The ids of the request's prompt; null: the engine reports them. */
   prompt: readonly number[] | null;
 }
 
 type EventTaker = Pick<AnswerStream, 'write' | 'tell' | 'moves'>;
 
-/** Takes the events of an engine to the relay, without what only the worker asked for. */
+/** Passes the events of an engine to the relay, without what only the worker asked for. */
 export class PassedEvents {
   readonly #stream: EventTaker;
   readonly #added: AddedUsage | null;
@@ -31,7 +31,7 @@ export class PassedEvents {
   readonly #stops: StopHold | null;
   #hasBegun = false;
 
-  /** @param isCounted the engine was asked for a usage that the caller did not ask for */
+  /** @param isCounted whether the engine was asked for a usage that the caller did not ask for */
   constructor(stream: EventTaker, isCounted: boolean, moving: Moving | null) {
     this.#stream = stream;
     this.#added = isCounted ? new AddedUsage() : null;
@@ -40,12 +40,12 @@ export class PassedEvents {
     this.#stops = moving && StopHold.of(moving.plan);
   }
 
-  /** @param isMarked as of `AddedUsage` @throws JobFailure */
+  /** Passes on events. @param isMarked as of `AddedUsage` @throws JobFailure */
   write(events: Events, isMarked: boolean): void {
     this.#pass(this.#added === null ? events.text : this.#added.push(events.text, isMarked), events);
   }
 
-  /** Passes on what was held back to the end of the stream. @param rest its last event, where that lacks its end */
+  /** Passes on what was held back to the end of the stream. @param rest the last event, where that lacks its end */
   end(rest: Events | null, isMarked: boolean): void {
     if (rest !== null) this.write(rest, isMarked);
     if (this.#added !== null) this.#pass(this.#added.rest(), null);
@@ -54,14 +54,14 @@ export class PassedEvents {
   }
 
   /**
-   * The answer breaks off behind a whole event. Where a stop string may have begun is left to the engine that goes on:
-   * it would not see one whose beginning it was given.
+   * Breaks the answer off behind a whole event. Text in which a stop string may have begun is not passed on: the engine
+   * that goes on makes it anew, as it would not see a stop string whose beginning it was given.
    */
   breakOff(): void {
     if (this.#added !== null) this.#pass(this.#added.rest(), null);
   }
 
-  /** @param given the events that the text is made of */
+  /** Passes on a text. @param given the events that the text is made of */
   #pass(text: string, given: Events | null): void {
     if (text === '') return;
     if (this.#stops === null) return this.#write(text, false, given);

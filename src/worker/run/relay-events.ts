@@ -10,15 +10,15 @@ import { cutShort, failureInside, gaveUp } from './engine-failures.ts';
 import { MOVING_HELD_BYTES, PassedEvents } from './passed-events.ts';
 import { type Answered, COMPLETIONS } from './send-request.ts';
 
-/** What takes the events of an answer. */
+/** A sink that takes the events of an answer. */
 export type EventSink = Pick<
   AnswerStream,
   'head' | 'write' | 'tell' | 'moves' | 'hurry' | 'end' | 'room' | 'size' | 'isFull' | 'isMovable' | 'state'
 >;
 
 /**
- * Event by event. A generation that the engine gave up is cut off before it looks finished; its own error is
- * passed on as it is, unless another attempt can still be made without the caller noticing.
+ * Relays an answer event by event. A generation that the engine gave up is cut off before it looks finished; the
+ * engine's own error is passed on as it is, unless another attempt can still be made without the caller noticing.
  * @throws JobFailure also where the caller has the engine's own error, and the stream has ended with it
  */
 export async function relayEvents(
@@ -43,7 +43,7 @@ export async function relayEvents(
     const failure = await failureInside(attempt, error);
     if (failure.failure.code === 'engine_died') throw failure;
     if (error.isRaised) return pass(events);
-    // The caller would take the event for an answer: the relay tells the error in the form of the API.
+    // The caller would take the event for an answer, so the relay reports the error in the form of the API.
     passed.write(before(events, error.at), watch.isMarked);
     throw failure;
   };
@@ -73,7 +73,7 @@ export async function relayEvents(
   if (isCut) throw cutShort();
 }
 
-/** Returns the first of some events, up to where one of them begins. */
+/** Returns the part of some events before the position of one of them. */
 function before({ bytes, text, isWhole }: Events, at: number): Events {
   return { bytes: bytes.subarray(0, at), text: text.slice(0, at), isWhole };
 }
@@ -83,7 +83,7 @@ export function choicesOf({ body }: EngineRequest): number {
   return choicesAsked(body === undefined ? null : jsonOrText(Buffer.from(body).toString()));
 }
 
-/** When the stream takes more; false: it wants nothing more. */
+/** Waits until the stream takes more; false: it wants nothing more. */
 export function roomIn(
   stream: Pick<EventSink, 'isFull' | 'room' | 'state'>,
 ): false | undefined | Promise<false | undefined> {

@@ -3,7 +3,9 @@ import { replaceModelAlias } from './model-name.ts';
 
 const OPEN_BRACE = 0x7b;
 
-/** The body of a request as it goes to the engine: with the engine's own name where it names the model by an alias. */
+/**
+ * Returns the body of a request as the engine gets it, with the engine's own name in place of an alias of its model.
+ */
 export function requestBody(
   request: EngineRequest,
   aliases: ReadonlySet<string>,
@@ -19,7 +21,7 @@ export function requestBody(
   return isJson(body) ? replaceModelAlias(body, aliases, served) : body;
 }
 
-/** Whether a body may be a JSON object: blanks may stand before it. */
+/** Tells whether a body may be a JSON object: blanks may stand before it. */
 export function isJson(body: Uint8Array): boolean {
   const at = body.findIndex((byte) => byte > 0x20);
   return body[at] === OPEN_BRACE;

@@ -18,17 +18,17 @@ import { isRunpodJob, runRunpodJob } from './runpod-job.ts';
 import type { ServedModels } from './served-models.ts';
 import { type RunEngine, tracedEngine } from './traced-engine.ts';
 
-/** What the worker asks the engine for, beside the callers' own requests. */
+/** What the worker requests from the engine in addition to the callers' own requests. */
 export interface Asking {
-  /** Null: the queue does not count tokens. */
+  /** How the engine takes requests for usage; null: the queue does not count tokens. */
   usageAsking: UsageAsking | null;
-  /** Null: answers are not moved. */
+  /** How the engine takes requests for token ids; null: answers are not moved. */
   idsAsking: IdsAsking | null;
 }
 
 export const NOT_ASKED: Asking = { usageAsking: null, idsAsking: null };
 
-/** For an engine of which nothing is known yet. @param moves answers are moved */
+/** Returns the state for an engine of which nothing is known yet. @param moves whether answers are moved */
 export function askingOf(moves: boolean): Asking {
   return { usageAsking: { engine: 'untried' }, idsAsking: moves ? { engine: 'untried' } : null };
 }
@@ -45,9 +45,9 @@ export interface RunPorts
 }
 
 /**
- * One attempt from the job's frame to the frame that settles it. Never throws: whatever goes wrong is a
- * settlement too. Up to the request to the engine it runs without giving up its turn.
- * @param stream where the answer goes when a caller waits for it, or a copy of it when a stored job is watched
+ * Runs one attempt from the job's frame to the frame that settles it. Never throws: every failure becomes a settlement
+ * too. Up to the request to the engine it runs without giving up its turn.
+ * @param stream takes the answer when a caller waits for it, or a copy of it when a stored job is watched
  */
 export async function runJob(
   running: RunningJob,
@@ -79,7 +79,7 @@ export async function runJob(
   }
 }
 
-/** The frame of a failure; a waiting caller is told too. */
+/** Returns the frame of a failure, and reports the failure to a waiting caller. */
 export function failJob(job: Job, failure: Failure, stream: AnswerStream | null): JobError {
   const { message, body, ...rest } = failure;
   stream?.break({ message, ...rest });

@@ -5,7 +5,7 @@ import type { AttemptEnd, AttemptTrace, EndedAttempt, JobTracer } from '../ports
 import type { Settlement } from '../results/settlement.ts';
 
 /**
- * One attempt at a job, on this worker.
+ * The state of one attempt at a job, on this worker.
  *
  * - `preparing` → `running` (its request went to the engine), `over`
  * - `running`   → `over`
@@ -15,17 +15,17 @@ export type RunState = 'preparing' | 'running' | 'over';
 
 export class RunningJob {
   readonly job: Job;
-  /** Null: no spans are made of it. */
+  /** The spans of the attempt; null: none are made. */
   readonly trace: AttemptTrace | null;
-  /** Tokens the engine says it generated for one choice; null until, and unless, it does. */
+  /** The tokens that the engine says it generated for one choice; null until, and unless, it does. */
   generatedTokens: number | null = null;
-  /** What the engine counted for the whole answer; null until, and unless, it does. */
+  /** The usage that the engine counted for the whole answer; null until, and unless, it does. */
   usage: Usage | null = null;
-  /** Where the answer of a stored job is put together; null: the engine gives it in one piece. */
+  /** The answer of a stored job that is put together here; null: the engine gives it in one piece. */
   assembly: Assembly | null = null;
-  /** Something that it yielded has been sent. */
+  /** True once an output of the attempt has been sent. */
   hasYielded = false;
-  /** Tells what was used of an answer that is not whole. */
+  /** Returns what was used of an answer that is not whole. */
   counting: () => Usage | null = () => null;
   readonly #abort = new AbortController();
   readonly #arrivedAtMs: number;
@@ -47,7 +47,7 @@ export class RunningJob {
     return this.#state === 'over';
   }
 
-  /** Fires when the attempt is over before its time: the engine's request is closed with it. */
+  /** Fires when the attempt is over before its time, which closes the engine's request. */
   get signal(): AbortSignal {
     return this.#abort.signal;
   }
@@ -58,29 +58,29 @@ export class RunningJob {
     this.#requestedAtMs = nowMs;
   }
 
-  /** Time since its request went to the engine, ms; 0 before. */
+  /** Returns the time since the attempt's request went to the engine, ms; 0 before. */
   elapsedMs(nowMs: number): number {
     return this.#requestedAtMs === null ? 0 : nowMs - this.#requestedAtMs;
   }
 
-  /** The engine streams its answer, and something of it has come. */
+  /** Notes that a piece of a streamed answer has come. */
   streamed(nowMs: number): void {
     this.#firstTokenAtMs ??= nowMs;
   }
 
-  /** Time since its first token, ms; 0: none has come. */
+  /** Returns the time since the attempt's first token, ms; 0: none has come. */
   streamedMs(nowMs: number): number {
     return this.#firstTokenAtMs === null ? 0 : nowMs - this.#firstTokenAtMs;
   }
 
-  /** What the queue is told of the attempt's time; undefined: it did not reach the engine. */
+  /** Returns the times of the attempt that the queue is told; undefined: the attempt did not reach the engine. */
   timing(): Timing | undefined {
     if (this.#requestedAtMs === null) return undefined;
     const since = (at: number | null) => (at === null ? undefined : Math.max(0, at - this.#arrivedAtMs));
     return { started_ms: since(this.#requestedAtMs), first_token_ms: since(this.#firstTokenAtMs) };
   }
 
-  /** The attempt in figures, at its end. */
+  /** Ends the attempt's trace, and returns its metrics. */
   ended(end: AttemptEnd, nowMs: number): EndedAttempt {
     const { usage } = this;
     this.trace?.end(end, { usage, firstTokenAtMs: this.#firstTokenAtMs }, nowMs);
@@ -90,19 +90,19 @@ export class RunningJob {
     return { result, ranMs: since(nowMs), firstTokenMs: since(this.#firstTokenAtMs), usage };
   }
 
-  /** What another attempt could go on from; null: it would begin anew. */
+  /** Returns the part of the answer that another attempt could go on from; null: it would begin anew. */
   partial(): PartialAnswer | null {
     return this.assembly?.partial() ?? null;
   }
 
-  /** The fields of its settlement beside the outcome. */
+  /** Returns the fields of the attempt's settlement beside the outcome. */
   details(): Pick<JobResult, 'timing' | 'usage' | 'account'> {
     const usage = this.usage ?? this.counting();
     const { account } = this.job;
     return { timing: this.timing(), ...(usage && { usage }), ...(account !== undefined && { account }) };
   }
 
-  /** The attempt came to its own end. */
+  /** Marks an attempt that came to its own end. */
   finish(): void {
     this.#state = 'over';
   }
@@ -114,14 +114,14 @@ export class RunningJob {
   }
 }
 
-/** How an attempt ended that this frame settles. */
+/** Returns how the attempt that this frame settles has ended. */
 export function endOf(settlement: Settlement): AttemptEnd {
   if (settlement.type !== 'job_error') return { result: 'succeeded' };
   const { code = 'worker_error', retryable = false } = settlement;
   return { result: 'failed', code, retryable };
 }
 
-/** A job in log lines: under its own id, and under what its caller calls the request. */
+/** Returns the ids of a job for log lines: its own, and the one by which its caller names the request. */
 export function idsOf({ job_id, payload }: Job): { job_id: string; request_id?: string } {
   const { headers } = fieldsOf(payload);
   const { 'x-request-id': id } = fieldsOf(headers);

@@ -15,20 +15,20 @@ import { type Batching, batchingOf, RUNPOD_BATCHING } from './runpod-batching.ts
 import { samplingDefaults, samplingFields } from './runpod-sampling.ts';
 import { asWritten } from './task-fields.ts';
 
-/** What the variables of RunPod's worker say about answers. */
+/** The settings that the variables of RunPod's worker make for answers. */
 export interface RunpodSettings {
-  /** DEFAULT_BATCH_SIZE, DEFAULT_MIN_BATCH_SIZE and DEFAULT_BATCH_SIZE_GROWTH_FACTOR. */
+  /** The batches of streams: DEFAULT_BATCH_SIZE, DEFAULT_MIN_BATCH_SIZE and DEFAULT_BATCH_SIZE_GROWTH_FACTOR. */
   batching: Batching;
   /**
-   * RUNPOD_OUTPUT: `engine` gives the engine's own bodies and events, as RunPod's worker since 2.24; `tokens` the forms
-   * of 0.2 and 2.x before that.
+   * RUNPOD_OUTPUT: `engine` gives the engine's own bodies and events, as RunPod's worker has since 2.24; `tokens` gives
+   * the forms of 0.2 and of 2.x before that.
    */
   form: 'engine' | 'tokens';
-  /** RAW_OPENAI_OUTPUT: streams of `openai_route` as text of events, else as lists of their data. */
+  /** RAW_OPENAI_OUTPUT: streams of `openai_route` are given as text of events, else as lists of their data. */
   isRawOpenAI: boolean;
   /** ALLOW_OPENAI_FORMAT: jobs may ask for `use_openai_format`. */
   allowsOpenAIFormat: boolean;
-  /** INFERENCE_ROUTES: what any job may ask the engine for. */
+  /** INFERENCE_ROUTES: the routes that any job may ask the engine for. */
   routes: RouteList;
 }
 
@@ -41,11 +41,11 @@ export const RUNPOD_DEFAULTS: RunpodSettings = {
 };
 
 /**
- * The form of what a job yields.
+ * The form of a job's outputs.
  *
  * - `tokens` (`prompt` or `messages`): `{choices: [{tokens: [text, …]}], usage: {input, output}}`
- * - `openai_batches` (the same with `use_openai_format`): the engine's body; streamed, its chunks, those of a batch
- *   made one whose `delta.content` is a list
+ * - `openai_batches` (the same with `use_openai_format`): the engine's body; streamed, its chunks, where the chunks of
+ *   a batch become one whose `delta.content` is a list
  * - `events` (`openai_route`): the engine's body; streamed, the text of its events, several together
  * - `chunks` (the same with RAW_OPENAI_OUTPUT=0): the engine's body; streamed, lists of the data of its events
  * - `passed` (`route`, and everything with RUNPOD_OUTPUT=engine): the engine's body; streamed, the text of its events
@@ -53,12 +53,12 @@ export const RUNPOD_DEFAULTS: RunpodSettings = {
  */
 type RunpodForm = 'tokens' | 'openai_batches' | 'events' | 'chunks' | 'passed';
 
-/** What a job asks of the engine, and how it wants the answer. */
+/** What a job asks of the engine, and the form in which it wants the answer. */
 export interface RunpodCall {
   request: EngineRequest;
   form: RunpodForm;
   streams: boolean;
-  /** Answers asked for with `n`. */
+  /** The number of answers requested with `n`. */
   choices: number;
   batching: Batching;
 }
@@ -67,13 +67,13 @@ type Fields = Record<string, unknown>;
 
 const CHAT = '/v1/chat/completions';
 const COMPLETIONS = '/v1/completions';
-/** What a caller must not set: docs/security.md. */
+/** Fields that a caller must not set (docs/security.md). */
 const NOT_FOR_CALLERS = ['kv_transfer_params', 'ec_transfer_params'];
 
 /**
  * Reads a job's input in any of RunPod's forms, in the order of its worker: `openai_input` or `openai_route`, then
  * `route`, then `messages` or `prompt`.
- * @param servedModel for requests that name no model; undefined: the engine does not tell
+ * @param servedModel for requests that name no model; undefined: the engine does not report it
  * @throws JobFailure `invalid_request` that names the field
  */
 export function readRunpodInput(
@@ -115,7 +115,7 @@ function formOfRoute(path: string, { form, isRawOpenAI }: RunpodSettings): Runpo
   return isRawOpenAI || !isCompletion(path) ? 'events' : 'chunks';
 }
 
-/** `prompt` or `messages`, with the engine's own defaults. */
+/** Reads `prompt` or `messages`, with the engine's own defaults. */
 function passedShorthand(
   input: RunpodInput,
   settings: RunpodSettings,
@@ -149,7 +149,7 @@ function samplingIn({ sampling_params }: RunpodInput): Fields {
   throw finalFailure('invalid_request', 'input.sampling_params: expected an object');
 }
 
-/** `prompt` or `messages` with `sampling_params`. */
+/** Reads `prompt` or `messages` with `sampling_params`. */
 function shorthand(
   input: RunpodInput,
   settings: RunpodSettings,
@@ -208,7 +208,10 @@ function call(
   };
 }
 
-/** A job's own fields before the worker's settings; `batch_size` is that of 0.2, whose batches did not grow. */
+/**
+ * Returns the batching from a job's own fields, else from the worker's settings; `batch_size` is that of 0.2, whose
+ * batches did not grow.
+ */
 function ownBatching(input: RunpodInput, otherwise: Batching): Batching {
   const fields = {
     batch_size: numberIn(input, 'batch_size'),
@@ -219,7 +222,7 @@ function ownBatching(input: RunpodInput, otherwise: Batching): Batching {
   return batchingOf(fields, fields.batch_size ? { ...otherwise, growthFactor: 1 } : otherwise);
 }
 
-/** As RunPod's worker, takes numbers in text too. */
+/** Reads a number, which may be a text as with RunPod's worker. */
 function numberIn(input: RunpodInput, name: string): number | null {
   const value = input[name] ?? null;
   if (value === null) return null;
@@ -229,7 +232,7 @@ function numberIn(input: RunpodInput, name: string): number | null {
   throw finalFailure('invalid_request', message);
 }
 
-/** The body as JSON, with the served model where it names none: not every engine fills it in. */
+/** Returns the body as JSON, with the served model where it names none: not every engine fills it in. */
 function bodyOf(
   body: unknown,
   servedModel: string | undefined,

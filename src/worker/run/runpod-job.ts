@@ -22,12 +22,12 @@ const EVENTS_HEAD: AnswerHead = {
   headers: { 'content-type': 'text/event-stream; charset=utf-8' },
 };
 
-/** Members of an input that a request to the engine is made of. */
+/** Members of an input that become part of a request to the engine. */
 const NESTED = ['openai_input', 'body', 'messages', 'sampling_params'];
 
 const COMMENT_LINES = /^:.*\r?\n/gm;
 
-/** Whether a job is in RunPod's form. A base queue names no type: the form of the payload tells. */
+/** Tells whether a job is in RunPod's form. A base queue names no type: then the form of the payload tells. */
 export function isRunpodJob(jobType: string | undefined, payload: object): boolean {
   if (jobType !== undefined) return jobType === 'runpod';
   const { task, input, messages } = payload as Record<string, unknown>;
@@ -35,9 +35,9 @@ export function isRunpodJob(jobType: string | undefined, payload: object): boole
 }
 
 /**
- * Runs a job in the form of RunPod's worker. What it yields is its result, all of it, and goes to the replay buffer one by
- * one: an event `data: {"output": …}` each.
- * @param replay of a job that is watched; on a throw it is still open
+ * Runs a job in the form of RunPod's worker. All of its outputs together are its result, and each goes to the replay
+ * buffer as an event `data: {"output": …}`.
+ * @param replay takes the outputs of a job that is watched; on a throw it is still open
  * @throws JobFailure; `deadline` when the policy's executionTimeout has passed
  */
 export async function runRunpodJob(
@@ -86,12 +86,12 @@ async function withinLimit<T>(
   }
 }
 
-/** A body that is no text as well as it can be shown. */
+/** Returns a body for display, also one that is no text. */
 function bodyOf({ body, body_base64 }: EngineRequestResult['response']): unknown {
   return body_base64 === undefined ? body : Buffer.from(body_base64, 'base64').toString();
 }
 
-/** Takes the engine's events, or its whole answer, and makes of it what the job yields. */
+/** Takes the engine's events, or its whole answer, and makes the job's outputs of them. */
 class OutputSink implements AnswerCopy {
   readonly #call: RunpodCall;
   readonly #emit: (output: unknown) => void;
@@ -103,7 +103,7 @@ class OutputSink implements AnswerCopy {
     this.#emit = emit;
   }
 
-  /** The answer comes as events. */
+  /** True if the answer comes as events. */
   get hasEvents(): boolean {
     return this.#maker !== null;
   }

@@ -16,7 +16,7 @@ interface Usage {
   output: number;
 }
 
-/** What a job yields of an answer that came whole. */
+/** Returns the output of a job whose answer came whole. */
 export function wholeOutput(form: RunpodCall['form'], body: unknown): unknown {
   if (form !== 'tokens') return body;
   const { choices, usage } = Object(body) as { choices?: Choice[]; usage?: Fields };
@@ -27,15 +27,15 @@ export function wholeOutput(form: RunpodCall['form'], body: unknown): unknown {
   };
 }
 
-/** Makes what a job yields out of the engine's events, as they come. */
+/** Makes a job's outputs from the engine's events, as they come. */
 export interface OutputMaker {
-  /** @param event its text, with the blank line that ends it */
+  /** Takes an event. @param event its text, with the blank line that ends it */
   event(event: string): void;
-  /** The answer is whole. */
+  /** Ends an answer that is whole. */
   end(): void;
 }
 
-/** @param emit takes one thing that is yielded */
+/** Returns the maker of a call's outputs. @param emit takes one output */
 export function outputMaker(call: RunpodCall, emit: (output: unknown) => void): OutputMaker {
   switch (call.form) {
     case 'tokens':
@@ -55,14 +55,14 @@ export function outputMaker(call: RunpodCall, emit: (output: unknown) => void): 
   }
 }
 
-/** Both generations, `prompt` or `messages`. */
+/** Makes the outputs of `prompt` or `messages`, in both generations of RunPod's worker. */
 class TokenBatches implements OutputMaker {
   readonly #emit: (output: unknown) => void;
   readonly #batch: BatchCounter;
   readonly #count: number;
   #choices: { tokens: string[] }[];
   #usage: Usage = { input: 0, output: 0 };
-  /** The engine counts, so that outputs need not be. */
+  /** True once the engine has counted, so that outputs need not be counted. */
   #isCounted = false;
   #hasYielded = false;
 
@@ -90,7 +90,7 @@ class TokenBatches implements OutputMaker {
   }
 
   end(): void {
-    // What the tokens cost is told even where there is no text.
+    // The usage is reported even where there is no text.
     const hasTokens = this.#choices.some(({ tokens }) => tokens.length > 0);
     if (hasTokens || !this.#hasYielded) this.#yield();
   }
@@ -106,7 +106,7 @@ class TokenBatches implements OutputMaker {
   }
 }
 
-/** 0.2 with `use_openai_format`: of each batch the last chunk, with the texts of all as lists. */
+/** Makes the outputs of 0.2 with `use_openai_format`: the last chunk of each batch, with the texts of all as lists. */
 class OpenAIBatches implements OutputMaker {
   readonly #emit: (output: unknown) => void;
   readonly #batch: BatchCounter;
@@ -154,14 +154,14 @@ class OpenAIBatches implements OutputMaker {
   }
 }
 
-/** 2.x, `openai_route`. */
+/** Makes the outputs of `openai_route` in 2.x. */
 class EventBatches implements OutputMaker {
   readonly #emit: (events: unknown[]) => void;
   readonly #read: (event: string) => unknown;
   readonly #batch: BatchCounter;
   #events: unknown[] = [];
 
-  /** @param read what an event contributes; null: nothing */
+  /** @param read returns what an event contributes; null: nothing */
   constructor({ batching }: RunpodCall, emit: (events: unknown[]) => void, read: (event: string) => unknown) {
     this.#emit = emit;
     this.#read = read;
@@ -183,7 +183,7 @@ class EventBatches implements OutputMaker {
   }
 }
 
-/** The data of an event as a value; null for the end mark and for whatever holds no JSON. */
+/** Returns the data of an event as a value; null for the end mark and for data that holds no JSON. */
 function chunkOf(event: string): unknown {
   const data = eventData(event);
   try {
@@ -194,7 +194,7 @@ function chunkOf(event: string): unknown {
   }
 }
 
-/** In RunPod's words: prompt tokens in, completion tokens out. */
+/** Returns a usage in RunPod's words: prompt tokens in, completion tokens out. */
 function usageOf(usage: Fields | null | undefined): Usage | null {
   if (typeof usage?.prompt_tokens !== 'number') return null;
   return { input: usage.prompt_tokens, output: Number(usage.completion_tokens ?? 0) };

@@ -2,7 +2,9 @@ import { finalFailure } from '../failure.ts';
 
 type Params = Record<string, unknown>;
 
-/** Parameters of RunPod's table that vLLM's API has no more: what they mean when left out, and what to do instead. */
+/**
+ * Parameters of RunPod's table that vLLM's API no longer has: the values that mean the default, and what to do instead.
+ */
 const GONE: Record<string, { isDefault: (value: unknown, params: Params) => boolean; instead: string }> = {
   best_of: {
     isDefault: (value, { n }) => value === (n ?? 1),
@@ -14,7 +16,7 @@ const GONE: Record<string, { isDefault: (value: unknown, params: Params) => bool
   },
 };
 
-/** Of vLLM's `SamplingParams`, but of no request to its server. */
+/** Parameters of vLLM's `SamplingParams` that no request to its server has, and what to do instead. */
 const NOT_IN_REQUESTS: Record<string, string> = {
   guided_decoding: 'use structured_outputs',
   logits_processors: 'the engine loads them when it starts (LOGITS_PROCESSORS)',
@@ -34,20 +36,20 @@ const RESERVED = [
 ];
 
 /**
- * The table's defaults, sent since the engine's own would come from the model's generation_config.json. That of
- * `max_tokens` is 16 there (0.2) and 100 in the code of 2.x.
+ * The table's defaults, which the worker sends since the engine's own would come from the model's
+ * generation_config.json. The default of `max_tokens` is 16 in the table (0.2) and 100 in the code of 2.x.
  */
 const DEFAULTS = { temperature: 1, top_p: 1, top_k: -1, min_p: 0, repetition_penalty: 1 };
 const MAX_TOKENS = { '0.2': 16, '2.x': 100 };
 
 /**
- * `sampling_params` as fields of a request to today's engine: those of the table, and whatever else it knows.
+ * Returns `sampling_params` as fields of a request to today's engine: those of the table, and whatever else it knows.
  * @throws JobFailure that names a parameter which no request can carry
  */
 export function samplingFields(params: Params, route: 'chat' | 'completions'): Params {
   const fields: Params = {};
   for (const [name, value] of Object.entries(params)) {
-    // None in RunPod's table means left out.
+    // In RunPod's table None means left out.
     if (value === null) continue;
     const problem = problemOf(name, value, params);
     if (problem !== null) throw finalFailure('invalid_request', `input.sampling_params.${name}: ${problem}`);
@@ -59,7 +61,7 @@ export function samplingFields(params: Params, route: 'chat' | 'completions'): P
   return fields;
 }
 
-/** What both generations of the worker generate with where a job does not say. */
+/** Returns the parameters with which a generation of RunPod's worker generates where a job names none. */
 export function samplingDefaults(generation: '0.2' | '2.x'): Params {
   return { ...DEFAULTS, max_tokens: MAX_TOKENS[generation] };
 }

@@ -8,19 +8,19 @@ import { audioForm, namesAudio } from './audio-form.ts';
 import type { Moving } from './passed-events.ts';
 import { requestBody } from './request-body.ts';
 
-/** Routes whose choices have a finish to look for. */
+/** Matches routes whose choices have a finish to look for. */
 export const COMPLETIONS = /^\/(?:v1\/(?:chat\/)?completions|inference\/v1\/generate)\/?(?:\?|$)/;
 
-/** What engines say to a field that they do not know. */
+/** The statuses with which engines refuse a field that they do not know. */
 const REFUSES_FIELD: ReadonlySet<number> = new Set([400, 422]);
 
 type Body = string | Uint8Array | undefined;
 type Ask = (body: Body) => Promise<EngineAnswer>;
 
-/** The engine's answer, and what the worker asked for beside the caller's request. */
+/** The engine's answer, and what the worker requested in addition to the caller's request. */
 export interface Answered {
   answer: EngineAnswer;
-  /** Its usage, for which the caller did not ask. */
+  /** True if the worker requested the usage, for which the caller did not ask. */
   added: boolean;
   /** How the answer can be moved, or why it stays here; null: nothing is moved. */
   moving: Moving | string | null;
@@ -28,7 +28,7 @@ export interface Answered {
 
 /** Sends a request whose answer is kept whole. */
 export async function send(attempt: Attempt, request: EngineRequest): Promise<Answered> {
-  // Where nothing is fetched no turn of the event loop passes: a caller waits for each.
+  // Where nothing is fetched no turn of the event loop passes: a caller waits for each turn.
   const form = namesAudio(request) ? await audioForm(attempt, request) : null;
   const { ask, body } = prepared(attempt, request, form);
   return askMore(attempt, request, ask, body, null);
@@ -42,7 +42,10 @@ export async function sendMovable(attempt: Attempt, request: EngineRequest): Pro
   return askMore(attempt, request, ask, body, idsOf(attempt.idsAsking, request, body));
 }
 
-/** Whatever this worker does with answers of its own: without the ids the worker would not know what the engine goes on from. */
+/**
+ * Sends the request of a continuation with the ids, whether this worker moves its own answers or not: without the ids
+ * it would not know what the engine goes on from.
+ */
 async function sendContinuation(
   attempt: Attempt,
   request: EngineRequest,
@@ -91,9 +94,9 @@ function prepared(
 }
 
 /**
- * Asks as well for what the worker wants to know beside the answer: the usage, where the queue counts it, and token
- * ids. Where it is not known whether the engine takes these fields, a refusal may be due to them or to the caller's own
- * mistake, and an engine need not say which: the worker repeats the request once, without them.
+ * Sends a request and asks as well for what the worker wants to know beside the answer: the usage, where the queue
+ * counts it, and token ids. If it is not known whether the engine takes these fields, a refusal may be due to them or
+ * to the caller's own mistake, and an engine need not say which: the worker repeats the request once, without them.
  */
 async function askMore(
   attempt: Attempt,
@@ -121,7 +124,7 @@ async function askMore(
   return { answer: answered, added: again.added, moving: ids === null || hasIds ? moving : REFUSED };
 }
 
-/** @param asking null: the worker does not ask for usage */
+/** Puts the request for usage into a body. @param asking null: the worker does not ask for usage */
 function withUsage(asking: Attempt['usageAsking'], body: Body): { body: Body; added: boolean } {
   const wanted = asking === null || asking.engine === 'refuses' ? null : askUsage(body!);
   return wanted === null ? { body, added: false } : { body: wanted, added: true };

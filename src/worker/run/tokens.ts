@@ -1,7 +1,7 @@
 import { CHAT_MAX_TOKENS, fieldsOf, type Job, jsonOrText, type Usage } from '../../protocol/index.ts';
 import { isJson } from './request-body.ts';
 
-/** Most tokens that a job may generate for each choice; null when it does not say, or generates none. */
+/** Returns the most tokens that a job may generate for each choice; null when it does not say, or generates none. */
 export function maxTokensOf(job: Job): number | null {
   const payload = fieldsOf(job.payload);
   if ('path' in payload) {
@@ -17,7 +17,10 @@ function parsed(body: unknown): unknown {
   return typeof body === 'string' ? jsonOrText(body) : null;
 }
 
-/** Tokens generated for each choice of a finished completion, by the engine's own count; null: it does not say. */
+/**
+ * Returns the tokens generated for each choice of a finished completion, by the engine's own count; null: it does not
+ * say.
+ */
 export function generatedTokens(completion: unknown): number | null {
   const { usage, choices } = fieldsOf(completion);
   const tokens = fieldsOf(usage).completion_tokens;
@@ -25,7 +28,7 @@ export function generatedTokens(completion: unknown): number | null {
   return tokens / (Array.isArray(choices) ? Math.max(1, choices.length) : 1);
 }
 
-/** What the engine says of a whole answer in JSON; null: nothing. */
+/** Returns the usage that the engine reports in a whole answer in JSON; null: none. */
 export function usageOf(answer: unknown): Usage | null {
   const { usage, model } = fieldsOf(answer);
   const counts = fieldsOf(usage);
@@ -46,7 +49,7 @@ function countIn(value: unknown): number | null {
   return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : null;
 }
 
-/** Of the request that RunPod's input becomes; what it generates where it does not say is little. */
+/** Returns the limit of the request that RunPod's input becomes; without a limit such a request generates little. */
 function runpodLimit({ openai_input, body, sampling_params }: Record<string, unknown>): number | null {
   return limitIn(fieldsOf(openai_input ?? body ?? sampling_params));
 }

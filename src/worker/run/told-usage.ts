@@ -9,13 +9,13 @@ const COMPLETION_TOKENS = /"(?:completion|output)_tokens"\s*:\s*(\d+)/;
 const TOTAL_TOKENS = /"total_tokens"\s*:\s*(\d+)/;
 const CACHED_TOKENS = /"(?:cached_tokens|cache_read_input_tokens)"\s*:\s*(\d+)/;
 const REASONING_TOKENS = /"reasoning_tokens"\s*:\s*(\d+)/;
-/** The engine's name for its model stands near the beginning of every answer. */
+/** Matches the engine's name for its model, which stands near the beginning of every answer. */
 const MODEL = /"model"\s*:\s*("(?:[^"\\]|\\.){1,512}")/;
 const MODEL_WITHIN_CHARACTERS = 4096;
-/** The same of an answer in one piece. */
+/** The model's name stands within this many bytes of an answer in one piece. */
 const MODEL_WITHIN_BYTES = 64 * 1024;
 
-/** What an engine tells of the tokens of its answer, found without parsing: quotes inside a JSON string are escaped. */
+/** The usage that an engine reports in its answer, found without parsing: quotes inside a JSON string are escaped. */
 export class ToldUsage {
   #promptTokens: number | null = null;
   #completionTokens: number | null = null;
@@ -24,7 +24,7 @@ export class ToldUsage {
   #model: string | null = null;
   #seen = 0;
 
-  /** The tokens that the engine has counted of what it generated; null: it has not said. */
+  /** The tokens that the engine has counted as generated; null: it has not said. */
   get completionTokens(): number | null {
     return this.#completionTokens;
   }
@@ -34,19 +34,19 @@ export class ToldUsage {
     return this.#model;
   }
 
-  /** Looks for the model at the beginning of an answer. @param text what comes next of it */
+  /** Looks for the model at the beginning of an answer. @param text the next part of the answer */
   seeModel(text: string): void {
     if (this.#model !== null || this.#seen >= MODEL_WITHIN_CHARACTERS) return;
     this.#model = modelIn(text);
     this.#seen += text.length;
   }
 
-  /** Reads each usage in a text. @returns whether one counts what was generated */
+  /** Reads each usage in a text. @returns whether one counts generated tokens */
   count(text: string): boolean {
     let isCounted = false;
     for (const { index } of text.matchAll(USAGE)) {
       const usage = text.slice(index, index + USAGE_CHARACTERS);
-      // Each holds for the whole answer; `/v1/messages` tells the two in two events.
+      // Each count holds for the whole answer; `/v1/messages` reports prompt and completion tokens in two events.
       this.#promptTokens = promptIn(usage) ?? this.#promptTokens;
       const completion = numberIn(usage, COMPLETION_TOKENS);
       isCounted ||= completion !== null;
@@ -70,7 +70,7 @@ export class ToldUsage {
   }
 }
 
-/** Returns what an answer in one piece tells of its tokens, or null. */
+/** Returns the usage that an answer in one piece reports, or null. */
 export function usageInBody(body: Buffer): Usage | null {
   const at = body.indexOf('"usage"');
   if (at < 0) return null;
@@ -80,7 +80,7 @@ export function usageInBody(body: Buffer): Usage | null {
   return told.usage;
 }
 
-/** Routes that score count only all tokens, which are the prompt's. */
+/** Returns the tokens of the prompt. Routes that score count only all tokens, which are the prompt's. */
 function promptIn(usage: string): number | null {
   const prompt = numberIn(usage, PROMPT_TOKENS);
   return prompt !== null || COMPLETION_TOKENS.test(usage) ? prompt : numberIn(usage, TOTAL_TOKENS);

@@ -2,12 +2,12 @@ import type { EngineClient } from '../../engine/client/types.ts';
 import type { Ports } from '../ports.ts';
 import type { RunningJob } from './running-job.ts';
 
-/** What a run asks of its engine. */
+/** The part of the engine client that a run uses. */
 export type RunEngine = Pick<EngineClient, 'request' | 'isHealthy'>;
 
 /**
- * The engine as one attempt asks it: in its headers the priority of the job, where the request names none there, and the
- * trace that the job belongs to, whether spans are exported or not.
+ * Wraps the engine for one attempt: its requests carry the priority of the job in their headers, unless they name one
+ * there, and the trace that the job belongs to, whether spans are exported or not.
  */
 export function tracedEngine(
   engine: EngineClient,
@@ -17,7 +17,7 @@ export function tracedEngine(
   const { traceparent, tracestate } = job.trace ?? {};
   const { priority = 0 } = job;
   if (trace === null && traceparent === undefined && priority === 0) return engine;
-  // Of vLLM's, where the lowest number goes first.
+  // In vLLM's header the lowest number goes first.
   const ranked: Record<string, string> = priority === 0 ? {} : { 'x-vllm-priority': String(-priority) };
   return {
     isHealthy: (timeoutMs) => engine.isHealthy(timeoutMs),

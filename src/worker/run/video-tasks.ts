@@ -5,7 +5,10 @@ import { askEngineJson } from './ask-engine.ts';
 import type { Attempt } from './attempt.ts';
 import { asWritten, modelOf } from './task-fields.ts';
 
-/** Served by vLLM-Omni. The fields and defaults are those of the deployed worker; not run here against a real one. */
+/**
+ * The route of vLLM-Omni. The fields and defaults are those of the deployed worker; not tested here against a real
+ * engine.
+ */
 const PATH = '/v1/videos/generations';
 
 const address = z.string('expected an address').min(1, 'expected an address');
@@ -28,17 +31,17 @@ const TextToVideo = Frames.extend({
 const ImageToVideo = Frames.extend({ image_url: address, prompt: z.string().nullish() });
 const SpeechToVideo = z.looseObject({ audio_url: address, image_url: address });
 
-/** Fields of a speaking video that the engine is asked for only where the job names them. */
+/** Fields of a speaking video that the worker sends only where the job names them. */
 const SPOKEN_FIELDS = ['prompt', 'num_inference_steps', 'guidance_scale', 'seed', 'num_frames', 'fps'];
 const IMAGE_TYPES = ['image/jpeg', 'image/png', 'image/webp', 'image/gif'];
 
-/** `fal/text-to-video`. */
+/** Runs `fal/text-to-video`. */
 export async function runTextToVideo(attempt: Attempt): Promise<Record<string, unknown>> {
   const payload = read(TextToVideo, attempt.payload);
   return await generate(attempt, payload, { prompt: payload.prompt });
 }
 
-/** `fal/image-to-video`. */
+/** Runs `fal/image-to-video`. */
 export async function runImageToVideo(attempt: Attempt): Promise<Record<string, unknown>> {
   const payload = read(ImageToVideo, attempt.payload);
   const image = await imageAt(attempt, payload.image_url);
@@ -49,7 +52,7 @@ export async function runImageToVideo(attempt: Attempt): Promise<Record<string, 
   };
 }
 
-/** `fal/speech-to-video`. */
+/** Runs `fal/speech-to-video`. */
 export async function runSpeechToVideo(attempt: Attempt): Promise<Record<string, unknown>> {
   const payload: Record<string, unknown> & z.infer<typeof SpeechToVideo> = read(
     SpeechToVideo,
@@ -112,7 +115,7 @@ async function generate(attempt: Attempt, frames: Frames, more: object): Promise
   };
 }
 
-/** @throws JobFailure */
+/** Returns the first video of an answer. @throws JobFailure */
 function firstVideo(body: unknown): Record<string, unknown> {
   const { data } = Object(body) as { data?: Record<string, unknown>[] };
   const video = Object(Array.isArray(data) ? data[0] : body) as Record<string, unknown>;

@@ -4,26 +4,26 @@ import type { Attempt } from './attempt.ts';
 import { failureInside, gaveUp } from './engine-failures.ts';
 import { COMPLETIONS } from './send-request.ts';
 
-/** Matches the words that tell a failure in an answer in one piece. */
+/** Matches the words that report a failure in an answer in one piece. */
 const SAYS_MORE =
   /error"|"failed"|_reason"\s*:\s*"(?:[a-z]+_error|error|abort|recover_stop|cancelled|timeout)"/i;
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\b/i;
-/** Content types that some engines answer with in place of JSON, where they are asked to. */
+/** Matches content types that some engines answer with in place of JSON, where they are asked to. */
 const BYTES = /^(?:application\/octet-stream|multipart\/|audio\/|image\/|video\/)/i;
-/** Routes whose answer may be empty: silence has no text. */
+/** Matches routes whose answer may be empty: silence has no text. */
 const MAY_BE_EMPTY = /\/(?:ping|transcriptions|translations)\/?(?:\?|$)|^\/v1\/responses\//;
 const PAGE = /^\s*<(?:!doctype\s+html|html)\b/i;
 
 type Headers = EngineAnswer['headers'];
 
-/** Whether the worker judges an answer in one piece before it passes any of it on. */
+/** Tells whether the worker judges an answer in one piece before it passes any of it on. */
 export function isJudged(path: string, headers: Headers): boolean {
   const type = typeOf(headers);
   return type !== null && (isJson(path, type) || /^text\/html\b/i.test(type));
 }
 
-/** Returns the content type, empty where none is told; null: the body is in an encoding that is unknown here. */
+/** Returns the content type, empty where none is named; null: the body is in an encoding that is unknown here. */
 function typeOf(headers: Headers): string | null {
   return isPlainBody(headers) ? (headers['content-type'] ?? '') : null;
 }
@@ -59,7 +59,7 @@ export async function checkWhole(
   if (failed !== null) throw await failureInside(attempt, failed);
 }
 
-/** Whether a text begins an object or a list and ends with its bracket. */
+/** Tells whether a text begins an object or a list and ends with its bracket. */
 function hasEnds(text: string): boolean {
   const [first, last] = [text.trimStart()[0], text.trimEnd().at(-1)];
   return (first === '{' && last === '}') || (first === '[' && last === ']');

@@ -7,33 +7,34 @@ import { keepMembers } from '../../protocol/index.ts';
 import type { Addresses } from './addresses.ts';
 import type { Platform, PlatformAnswer } from './platform.ts';
 
-/** How long a poll may go without an answer, ms: as long as in RunPod's SDK, so the platform may count on it. */
+/** A poll may go without an answer for this long, ms: as long as in RunPod's SDK, so the platform may count on it. */
 const POLL_WITHIN_MS = 90_000;
-/** How long a post may take, ms: the largest result over a slow network. */
+/** A post may take this long, ms: the largest result over a slow network. */
 const POST_WITHIN_MS = 120_000;
-/** The version of RunPod's SDK whose requests these are, which pings name. */
+/** The version of RunPod's SDK that these requests follow; pings name it. */
 export const SDK_VERSION = '1.12.0';
 const USER_AGENT = `worker-vllm/${manifest.version} (RunPod-Python-SDK/${SDK_VERSION})`;
-/** A ping's list of jobs is cut there, as by the SDK. */
+/** A ping's list of jobs is cut after this many characters, as by the SDK. */
 const PING_CHARACTERS = 65_535;
-/** The most bytes of one job that is taken: RunPod takes no larger ones. */
+/** The most bytes of one job that the worker takes: RunPod takes no larger ones. */
 const JOB_BYTES = 20 * 1024 * 1024;
-/** The most bytes of all jobs that are taken at a time. */
+/** The most bytes of all jobs that the worker takes at a time. */
 const TAKE_BYTES = 256 * 1024 * 1024;
-/** The most bytes of any other answer, which holds ids of jobs at most. */
+/** The most bytes of any other answer, which holds at most the ids of jobs. */
 const ANSWER_BYTES = 1024 * 1024;
-/** Characters of the platform's answer in a message. */
+/** A message shows this many characters of the platform's answer. */
 const SHOWN_CHARACTERS = 300;
 
 export interface HttpPlatformSettings {
   addresses: Addresses;
-  /** Sent as it is, without `Bearer`. */
+  /** The key, which is sent as it is, without `Bearer`. */
   apiKey: string | undefined;
   pingIntervalMs: number;
 }
 
 /**
- * The platform over HTTP, without a stream for each answer: a job makes three calls, and they are most of what it costs.
+ * Returns the platform over HTTP, without a stream for each answer: a job makes three calls, and they are most of its
+ * cost.
  */
 export function httpPlatform({ addresses, apiKey, pingIntervalMs }: HttpPlatformSettings): Platform {
   const { stop, ping } = addresses;
@@ -82,7 +83,7 @@ export function httpPlatform({ addresses, apiKey, pingIntervalMs }: HttpPlatform
     );
 
   return {
-    // The platform may give more jobs than are asked for.
+    // The platform may give more jobs than the worker asked for.
     take: (wanted, isBusy, signal) =>
       poll(addresses.take(wanted, isBusy), Math.min(TAKE_BYTES, (wanted + 1) * JOB_BYTES), signal),
     stops: stop && ((isBusy, signal) => poll(stop(isBusy), ANSWER_BYTES, signal)),
@@ -121,7 +122,7 @@ interface Call {
   body?: string;
 }
 
-/** No connection was made: nothing was sent. */
+/** Error codes which mean that no connection was made, so nothing was sent. */
 const UNREACHED = new Set([
   'ECONNREFUSED',
   'ENOTFOUND',

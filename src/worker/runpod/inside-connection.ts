@@ -4,11 +4,11 @@ import type { Socket, SocketEvents } from '../session/socket.ts';
 
 export interface InsideEvents {
   text(text: string): void;
-  /** The worker has closed it. */
+  /** Called when the worker has closed the connection. */
   closed(): void;
 }
 
-/** A connection whose other end is in this process: what the session dials in the place of a queue. */
+/** A connection whose other end is in this process: the session dials it in the place of a queue. */
 export class InsideConnection {
   readonly socket: Socket;
   readonly #clock: Pick<Clock, 'setImmediate'>;
@@ -44,7 +44,7 @@ export class InsideConnection {
     this.#later(() => this.#worker.frame(frame));
   }
 
-  /** As over a network, an answer never comes in the middle of what it answers. */
+  /** Delivers in a later turn: as over a network, an answer never comes while its request is being handled. */
   #later(deliver: () => void): void {
     this.#clock.setImmediate(() => {
       if (this.#isOpen) deliver();

@@ -5,16 +5,18 @@ import type { Settlement } from '../results/settlement.ts';
 import { takeJoined } from './outputs.ts';
 import { isTaken, mayPass, type Platform, type PlatformPost, pauseAfterFailure } from './platform.ts';
 
-/** The platform takes no larger results; at a job's end it would answer 400, and the caller see no output. */
+/** The platform takes no larger results: at a job's end it would answer 400, and the caller would see no output. */
 const MOST_BYTES = 20_000_000;
-/** A result that is refused with 400 and is larger was most likely refused for that: the limit of asynchronous jobs. */
+/**
+ * If a result larger than this is refused with 400, the most likely reason is its size: the limit of asynchronous jobs.
+ */
 const LARGE_BYTES = 10_000_000;
-/** Of one output of a stream, which is in the result as well. */
+/** Most tries to post one output of a stream, which is in the result as well. */
 const STREAM_TRIES = 3;
 
-/** How a job ended. */
+/** The outcome of a job. */
 export type JobOutcome =
-  /** All that it yielded. */
+  /** All outputs of the job. */
   { output: unknown[] } | { error: string };
 
 export function outcomeOf(settlement: Settlement): JobOutcome {
@@ -26,23 +28,23 @@ export function outcomeOf(settlement: Settlement): JobOutcome {
 
 export interface JobAnswerPorts extends Pick<Ports, 'clock' | 'random' | 'log'> {
   platform: Pick<Platform, 'post'>;
-  /** The platform is to replace this worker after the job. */
+  /** True if the platform should replace this worker after the job. */
   refreshes: boolean;
-  /** The platform has the outcome, or will never take it. */
+  /** Called when the platform has the outcome, or will never take it. */
   over(hasTaken: boolean): void;
 }
 
 /**
- * What one job answers, on its way to the platform: things that it yielded in their order, one post at a time, then its
- * end. What is yielded while a post is under way is joined, so a slow platform gets fewer and larger posts.
+ * Sends the answer of one job to the platform: its outputs in their order, one post at a time, then its end. Outputs
+ * that come during a post are joined, so a slow platform gets fewer and larger posts.
  */
 export class JobAnswer {
   readonly #jobId: string;
   readonly #ports: JobAnswerPorts;
   readonly #dropped = new AbortController();
-  /** Yielded and not posted yet. */
+  /** Outputs not posted yet. */
   readonly #waiting: unknown[] = [];
-  /** As they were posted, JSON: the end repeats all of them. */
+  /** Outputs as they were posted, JSON: the end repeats all of them. */
   readonly #posted: string[] = [];
   #yielded = 0;
   #outcome: JobOutcome | null = null;
@@ -57,7 +59,7 @@ export class JobAnswer {
     return this.#outcome !== null;
   }
 
-  /** The job has yielded something. */
+  /** Takes an output of the job. */
   yielded(output: unknown): void {
     if (this.#outcome !== null) return;
     this.#yielded += 1;
@@ -65,7 +67,7 @@ export class JobAnswer {
     this.#post();
   }
 
-  /** The job has ended. Told again, it changes nothing. */
+  /** Takes the outcome of the job; a second outcome changes nothing. */
   settle(outcome: JobOutcome): void {
     if (this.#outcome !== null) return;
     this.#outcome = outcome;
@@ -73,7 +75,9 @@ export class JobAnswer {
     this.#post();
   }
 
-  /** An earlier process ended it: which outputs it posted is unknown, so none is posted again. */
+  /**
+   * Takes an outcome from an earlier process: which outputs that process posted is unknown, so none is posted again.
+   */
   settleLate(outcome: JobOutcome): void {
     if ('output' in outcome) {
       this.#posted.push(...outcome.output.map((output) => writeJson(output)));
@@ -82,7 +86,7 @@ export class JobAnswer {
     this.settle(outcome);
   }
 
-  /** Nothing more of it is posted. */
+  /** Ends all posts of this answer. */
   drop(): void {
     this.#dropped.abort();
   }
@@ -100,14 +104,14 @@ export class JobAnswer {
       this.#posted.push(output);
       await this.#postOutput(output);
     }
-    // In the same step as the last look: whatever comes from now on posts anew.
+    // The flag is cleared in the same step as the last look, so that a later output begins new posts.
     this.#isPosting = false;
     if (this.#outcome === null || signal.aborted) return;
     const hasTaken = await this.#postEnd(this.#outcome);
     if (!signal.aborted) this.#ports.over(hasTaken);
   }
 
-  /** @param output JSON */
+  /** Posts an output. @param output JSON */
   async #postOutput(output: string): Promise<void> {
     const refusal = await this.#try(
       'stream',
@@ -145,7 +149,7 @@ export class JobAnswer {
     return (await this.#try('done', JSON.stringify({ error }))) === null;
   }
 
-  /** @returns null: taken, else why it was not */
+  /** Posts until the platform takes the body. @returns null: taken, else why it was not */
   async #try(
     to: PlatformPost['to'],
     body: string,

@@ -7,13 +7,13 @@ import { refusalOf } from './local-callers.ts';
 import type { LocalPlatform } from './local-platform.ts';
 import { postOutcome, type Webhook, webhookOf } from './local-webhooks.ts';
 
-/** What was submitted and has not run: as in RunPod's SDK it runs when its status or stream is asked for. */
+/** A submitted job that has not run: as in RunPod's SDK it runs when its status or stream is requested. */
 interface Submitted {
   input: unknown;
   webhook?: Webhook;
 }
 
-/** The most jobs that are kept while nobody asks for them again: each keeps its input. */
+/** The most jobs that are kept until somebody asks for them again: each keeps its input. */
 const MOST_SUBMITTED = 100;
 
 const ROUTES =
@@ -23,7 +23,7 @@ const NO_INPUT = { detail: [{ loc: ['body', 'input'], msg: 'field required', typ
 type LocalPorts = Pick<Ports, 'fetch' | 'fetchPublic' | 'log'>;
 type Answer = [status: number, body: unknown];
 
-/** `--rp_serve_api` of RunPod's SDK: its local API, for trying jobs without a platform. */
+/** Serves `--rp_serve_api` of RunPod's SDK: its local API, for trying jobs without a platform. */
 export class LocalApi {
   readonly #platform: LocalPlatform;
   readonly #ports: LocalPorts;
@@ -46,7 +46,7 @@ export class LocalApi {
     });
   }
 
-  /** @throws UserError when the address is in use */
+  /** Starts to listen. @throws UserError when the address is in use */
   async listen(host: string, port: number): Promise<void> {
     this.#host = host;
     await new Promise<void>((resolve, reject) => {
@@ -94,7 +94,7 @@ export class LocalApi {
     return [200, await this.#run(jobId, false)];
   }
 
-  /** Once: then it is forgotten. */
+  /** Runs a submitted job once, and forgets it. */
   async #run(id: string, isStream: boolean): Promise<object> {
     const submitted = this.#submitted.get(id);
     if (!submitted) return { id, status: 'FAILED', error: 'Job ID not found' };
@@ -117,7 +117,7 @@ function send(response: ServerResponse, status: number, body: unknown): void {
   response.end(isText ? body : writeJson(body));
 }
 
-/** Returns the bytes of the body; null: there are more than any input has. @throws Error when the caller breaks off */
+/** Returns the bytes of the body; null: it is larger than any input. @throws Error when the caller breaks off */
 async function bytesOf(request: IncomingMessage): Promise<Buffer | null> {
   if (Number(request.headers['content-length'] ?? 0) > limits.PAYLOAD_BYTES) return null;
   const pieces: Buffer[] = [];
@@ -130,7 +130,7 @@ async function bytesOf(request: IncomingMessage): Promise<Buffer | null> {
   return Buffer.concat(pieces);
 }
 
-/** Returns what was submitted; null: the body has no input; a text: what is wrong with its bytes, or its webhook. */
+/** Returns the submitted job; null: the body has no input; a text: the fault of its bytes, or of its webhook. */
 function submittedIn(body: Buffer, hosts: readonly string[] | null): Submitted | string | null {
   let given: Record<string, unknown>;
   try {

@@ -8,8 +8,8 @@ const FORWARDED_HEADERS = ['x-forwarded-for', 'forwarded', 'x-real-ip', 'x-forwa
 /**
  * Returns why a request to the local API is refused, as a queue without tokens refuses it; null: it is served. The host
  * is checked against pages that make their own name point to this machine, and the origin against pages that simply
- * call it.
- * @param bound the address that the API listens on: where others reach it, the operator has asked for others
+ * call the API.
+ * @param bound the address that the API listens on: if others can reach it, the operator has asked for that
  */
 export function refusalOf(headers: IncomingHttpHeaders, bound: string): string | null {
   const host = hostOf(`http://${headers.host ?? ''}`);

@@ -1,9 +1,9 @@
 import { keepMembers } from '../../protocol/index.ts';
 import type { Platform, PlatformAnswer, PlatformPost } from './platform.ts';
 
-/** How a job ended, as it would be posted. */
+/** The outcome of a job, as it would be posted. */
 export interface LocalOutcome {
-  /** Outputs as they came. */
+  /** The outputs in the order in which they came. */
   stream: unknown[];
   output?: unknown;
   error?: string;
@@ -19,7 +19,7 @@ export class LocalPlatform implements Platform {
   readonly #running = new Map<string, { stream: unknown[]; end: (outcome: LocalOutcome) => void }>();
   #wake: (() => void) | null = null;
 
-  /** @param job as the platform would give it */
+  /** Queues a job, and resolves to its outcome. @param job as the platform would give it */
   submit(job: { id: string; input: unknown }): Promise<LocalOutcome> {
     return new Promise((end) => {
       this.#running.set(job.id, { stream: [], end });

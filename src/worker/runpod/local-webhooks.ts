@@ -15,12 +15,12 @@ export interface Webhook {
 
 /**
  * Returns the webhook that a caller of the local API names, as far as its address tells.
- * @param hosts the only ones, whatever their addresses; null: any public one over https
- * @returns a text: what is wrong with the address
+ * @param hosts the only hosts allowed, whatever their addresses; null: any public one over https
+ * @returns a text: the fault of the address
  */
 export function webhookOf(text: string, hosts: readonly string[] | null): Webhook | string {
   if (!URL.canParse(text)) return 'its address is not a URL';
-  // There is no queue whose own address it could be.
+  // The local API has no queue, so no host is the queue's own.
   const access = { base: 'https://queue.invalid/', ownOrigins: new Set<string>(), token: undefined, hosts };
   const address = addressOf(text, access);
   if (!address.ok) return address.problem;
@@ -30,7 +30,7 @@ export function webhookOf(text: string, hosts: readonly string[] | null): Webhoo
   return { url, authorization, mustBePublic };
 }
 
-/** Posts once. A name that leads to an inside address is refused when it is connected to. Never rejects. */
+/** Posts an outcome once. A name that leads to an inside address is refused when it is connected to. Never rejects. */
 export async function postOutcome(
   { url, authorization, mustBePublic }: Webhook,
   outcome: object,

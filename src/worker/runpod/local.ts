@@ -6,21 +6,22 @@ import { LocalPlatform } from './local-platform.ts';
 
 /** A local mode of RunPod's SDK. */
 export type LocalMode =
-  /** One job, whose result is printed. */
+  /** Runs one job, whose result is printed. */
   | { testInput: string }
-  /** An API on this machine. */
+  /** Serves an API on this machine. */
   | { host: string; port: number };
 
 export interface OpenedLocally {
   platform: LocalPlatform;
-  /** Of the process; null: that of the worker. */
+  /** The exit code of the process; null: that of the worker. */
   exitCode(): number | null;
   close(): void;
 }
 
 /**
- * @param end the worker has nothing more to do
- * @throws UserError when the test input is none, or the port is in use
+ * Opens a local mode.
+ * @param end called when the worker has nothing more to do
+ * @throws UserError when the test input is no JSON with an input, or the port is in use
  */
 export async function openLocally(
   mode: LocalMode,
@@ -44,7 +45,7 @@ export async function openLocally(
   return { platform, exitCode: () => exitCode, close: () => {} };
 }
 
-/** @throws UserError, with the exit code of RunPod's SDK */
+/** Reads the test input. @throws UserError, with the exit code of RunPod's SDK */
 function readTestInput(given: string): { id: string; input: unknown } {
   let job: Record<string, unknown>;
   try {

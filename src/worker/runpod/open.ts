@@ -9,9 +9,9 @@ import { unhealthyPinger } from './unhealthy.ts';
 
 export interface OpenedQueue {
   queue: RunpodQueue;
-  /** Says to the platform that a start has failed; null: it does not listen. */
+  /** Tells the platform that a start has failed; null: the platform takes no pings. */
   post: PostHeartbeat | null;
-  /** Of the process; null: that of the worker. */
+  /** The exit code of the process; null: that of the worker. */
   exitCode(): number | null;
   close(): void;
 }
@@ -19,8 +19,8 @@ export interface OpenedQueue {
 type OutsidePorts = Pick<Ports, 'clock' | 'fetch' | 'fetchPublic' | 'random' | 'log'>;
 
 /**
- * RunPod's queue: the platform's, or its stand-in on this machine.
- * @param end this worker is to end
+ * Opens RunPod's queue: the platform's, or its stand-in on this machine.
+ * @param end called when this worker should end
  * @throws UserError
  */
 export async function openRunpodQueue(
@@ -45,7 +45,7 @@ function openPlatform(
   ports: OutsidePorts,
 ): { platform: RunpodQueuePorts['platform']; post: PostHeartbeat | null } {
   const addresses = addressesFrom(templates, workerId);
-  // Without a key RunPod knows no sender of a ping.
+  // RunPod recognises the sender of a ping by its key.
   if (!apiKey || !templates.ping) {
     ports.log.warn({}, 'no pings: RUNPOD_AI_API_KEY and RUNPOD_WEBHOOK_PING are not both set');
     addresses.ping = null;

@@ -6,11 +6,11 @@ import { isTaken, type Platform } from './platform.ts';
 export interface PingsPorts extends Pick<Ports, 'clock' | 'log'> {
   platform: Pick<Platform, 'ping'>;
   pingIntervalMs: number;
-  /** Ids of the jobs that the platform counts as this worker's. */
+  /** Returns the ids of the jobs that the platform counts as this worker's. */
   held(): string[];
 }
 
-/** Tells the platform again and again that this worker lives, and which jobs it holds. */
+/** Tells the platform at an interval that this worker lives, and which jobs it holds. */
 export class Pings {
   readonly #ports: PingsPorts;
   readonly #outage: Outage;
@@ -26,7 +26,7 @@ export class Pings {
     });
   }
 
-  /** The first one goes out at once. */
+  /** Sends the first ping at once. */
   start(): void {
     if (this.#isStarted) return;
     this.#isStarted = true;

@@ -4,28 +4,28 @@ import type { Timer } from '../clock.ts';
 import type { Ports } from '../ports.ts';
 import { isTaken, type PlatformAnswer, pauseAfterFailure } from './platform.ts';
 
-/** A poll that the platform held for this long, ms, is repeated at once: that is no busy loop. */
+/** A poll that the platform held for this long, ms, is repeated at once: that makes no busy loop. */
 const HELD_MS = 1000;
-/** After an empty answer that came at once, ms; doubled with each in a row. */
+/** The pause after an empty answer that came at once, ms; doubled with each in a row. */
 const EMPTY_PAUSE_MS = 50;
 const LONGEST_EMPTY_PAUSE_MS = 1000;
-/** After 400, by which the platform says that it has put its workers to sleep (FlashBoot), ms. */
+/** The pause after 400, by which the platform says that it has put its workers to sleep (FlashBoot), ms. */
 const ASLEEP_PAUSE_MS = 1000;
-/** After 429, ms, as RunPod's SDK waits. */
+/** The pause after 429, ms, as in RunPod's SDK. */
 const TOO_MANY_PAUSE_MS = 5000;
 
 export interface PollingPorts extends Pick<Ports, 'clock' | 'random' | 'log'> {
-  /** Null: there is nothing to ask for, until `wake`. */
+  /** Asks the platform; null: there is nothing to ask for, until `wake`. */
   ask(signal: AbortSignal): Promise<PlatformAnswer> | null;
-  /** @returns whether the answer brought anything */
+  /** Takes an answer. @returns whether it brought anything */
   received(body: unknown): boolean;
   /** Least pause after an answer that brought nothing, ms. */
   idlePauseMs: number;
-  /** What the log says when answers stop, and when they come again. */
+  /** The lines that the log shows when answers stop, and when they come again. */
   says: { begins: string; ends: string };
 }
 
-/** Asks the platform again and again, one request at a time, never faster than makes sense. */
+/** Asks the platform again and again, one request at a time, with pauses that avoid a busy loop. */
 export class Polling {
   readonly #ports: PollingPorts;
   readonly #outage: Outage;
@@ -36,7 +36,7 @@ export class Polling {
   #failures = 0;
   #empty = 0;
   #timer: Timer = null;
-  /** Waits for something to ask for. */
+  /** True while the loop waits for something to ask for. */
   #isIdle = false;
   #resume: (() => void) | null = null;
 
@@ -51,14 +51,14 @@ export class Polling {
     void this.#run().finally(this.#over.resolve);
   }
 
-  /** There may be something to ask for now. */
+  /** Ends a wait, as there may be something to ask for now. */
   wake(): void {
     if (this.#isIdle) this.#resume?.();
   }
 
   /**
-   * No further request. The open one gets this long: what the platform gives to a connection that is given up is lost.
-   * Resolves when nothing can come any more.
+   * Sends no further request. The open one may go on for this long: what the platform gives to a connection that is
+   * given up is lost. Resolves when nothing can come any more.
    */
   async stop(lingerMs: number): Promise<void> {
     this.#isStopping = true;
@@ -69,7 +69,7 @@ export class Polling {
     this.#ports.clock.clearTimeout(timer);
   }
 
-  /** At once. */
+  /** Stops at once. */
   end(): void {
     this.#isStopping = true;
     this.#ended.abort();
@@ -102,7 +102,7 @@ export class Polling {
 
   #pauseAfter(answer: PlatformAnswer, tookMs: number): number {
     const { idlePauseMs, random } = this.#ports;
-    // Without an answer after so long nothing is wrong: the platform had nothing to say.
+    // A long poll without an answer is no failure: the platform had nothing to say.
     const isQuiet = answer.status === null && tookMs >= HELD_MS * 30;
     if (isTaken(answer) || isQuiet) {
       this.#failures = 0;
@@ -118,7 +118,7 @@ export class Polling {
     return pauseAfterFailure(this.#failures, random);
   }
 
-  /** @param ms null: until `wake` */
+  /** Waits. @param ms null: until `wake` */
   #wait(ms: number | null): Promise<void> {
     return new Promise((resolve) => {
       this.#isIdle = ms === null;

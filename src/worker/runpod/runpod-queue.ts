@@ -10,43 +10,43 @@ import type { Platform } from './platform.ts';
 import { Polling } from './polling.ts';
 import { readTakenJob, type TakenJob } from './taken-job.ts';
 
-/** What the worker dials; nothing outside of this process is meant. */
+/** The address that the worker dials; it names nothing outside of this process. */
 export const RUNPOD_URL = 'ws://runpod';
-/** The platform has neither leases nor fences: one attempt is like the other. */
+/** The fence token of every attempt: the platform has neither leases nor fences. */
 const FENCE = 1;
-/** Between two questions for jobs to stop, ms, as RunPod's SDK pauses. */
+/** The pause between two requests for jobs to stop, ms, as in RunPod's SDK. */
 const STOP_PAUSE_MS = 1000;
-/** When the worker is offered a job again that it gave back because it could not run it, ms. */
+/** A job that the worker gave back because it could not run it is offered to it again after this time, ms. */
 const GIVE_AGAIN_MS = 250;
 
 export interface RunpodQueuePorts extends Pick<Ports, 'random' | 'log'> {
   clock: Clock;
   platform: Platform;
   pingIntervalMs: number;
-  /** One job a worker: its result asks the platform for a new one. */
+  /** True if the worker runs one job: its result asks the platform for a new worker. */
   refreshes: boolean;
-  /** This worker's job is over, where it is to be replaced after each. */
+  /** Called when the job of a worker that `refreshes` is over. */
   refresh(): void;
 }
 
 /** A job that the platform counts as this worker's. */
 interface HeldJob {
-  /** Null: its result was left by an earlier process. */
+  /** The job; null: its result was left by an earlier process. */
   job: TakenJob | null;
   answer: JobAnswer;
   stream: number;
-  /** The worker runs it. */
+  /** True while the worker runs the job. */
   isRunning: boolean;
 }
 
 /**
- * RunPod's queue as a peer of the worker. It stands between the two: to the worker it is a queue in this process, at the
- * other end of its control socket, which takes outputs and settlements as values; to the platform it is the loop of
- * RunPod's SDK. So slots, drain, outbox and spool are those of any queue.
+ * RunPod's queue as a peer of the worker. To the worker it is a queue in this process, at the other end of its control
+ * socket, which takes outputs and settlements as values. To the platform it is the loop of RunPod's SDK. So slots,
+ * drain, outbox and spool are those of any queue.
  *
- * What the platform gives beyond the free slots, or while the engine is away, waits here and is named in pings. A job
- * that the worker releases waits here again; at the end of a drain nothing is said of it, so that the platform gives it
- * to another.
+ * Jobs that the platform gives beyond the free slots, or while the engine is away, wait here and are named in pings. A
+ * job that the worker releases waits here again; at the end of a drain nothing is said of it, so that the platform
+ * gives it to another worker.
  */
 export class RunpodQueue implements InsideQueue {
   readonly #ports: RunpodQueuePorts;
@@ -105,15 +105,15 @@ export class RunpodQueue implements InsideQueue {
     this.#goOn();
   }
 
-  /** Jobs that are running or waiting here, or whose outcome the platform does not have yet. */
+  /** The ids of jobs that are running or waiting here, or whose outcome the platform does not have yet. */
   get held(): string[] {
     return [...this.#held.keys()];
   }
 
   /**
    * Asks for no more jobs, and gives those that wait here to the worker as its slots get free.
-   * @param lingerMs what the open request gets: a job that comes with the signal is run
-   * @param limitMs after which jobs are left waiting
+   * @param lingerMs time that the open request may go on: a job that comes with the signal is run
+   * @param limitMs after this time jobs are left waiting
    */
   async stopTaking(lingerMs: number, limitMs: number): Promise<void> {
     const { clock } = this.#ports;
@@ -133,7 +133,7 @@ export class RunpodQueue implements InsideQueue {
     return [...this.#held.values()].filter(({ isRunning, answer }) => !isRunning && !answer.isSettled);
   }
 
-  /** Slots that no job has or will have. */
+  /** The number of slots that no job has or will have. */
   get #wanted(): number {
     if (this.#isPaused) return 0;
     const unsettled = [...this.#held.values()].filter(({ answer }) => !answer.isSettled).length;
@@ -182,7 +182,7 @@ export class RunpodQueue implements InsideQueue {
       type: 'registered',
       protocol: 1,
       session_id: 'runpod',
-      // Its jobs have no streams to send there: outputs come as values.
+      // The worker's jobs have no streams to send there: outputs come as values.
       answers_url: '',
       lease_seconds: 3600,
       renew_after_seconds: 3600,
@@ -198,7 +198,7 @@ export class RunpodQueue implements InsideQueue {
     this.#goOn();
   }
 
-  /** @returns whether there was a job */
+  /** Accepts the jobs of an answer. @returns whether there was a job */
   #received(body: unknown): boolean {
     const given = Array.isArray(body) ? body : body ? [body] : [];
     for (const one of given) this.#accept(one);
@@ -211,7 +211,7 @@ export class RunpodQueue implements InsideQueue {
     const job = readTakenJob(given);
     if (job === null)
       return log.error({}, 'RunPod gave a job without an id that an address can hold: nobody can answer it');
-    // It runs, or its result is on its way.
+    // The job runs already, or its result is on its way.
     if (this.#held.has(job.id)) return;
     log.info({ job_id: job.id, ...job.notes }, 'job taken');
     const held = this.#hold(job.id, job);
@@ -242,7 +242,7 @@ export class RunpodQueue implements InsideQueue {
     this.#byStream.delete(held.stream);
   }
 
-  /** Gives what waits to the worker, and asks for what still has room. */
+  /** Gives waiting jobs to the worker, and wakes the poll for the slots still free. */
   #goOn(): void {
     if (!this.#isPaused) {
       const running = [...this.#held.values()].filter((held) => held.isRunning && !held.answer.isSettled);
@@ -279,7 +279,7 @@ export class RunpodQueue implements InsideQueue {
     this.#ports.clock.setTimeout(() => this.#goOn(), GIVE_AGAIN_MS);
   }
 
-  /** @returns whether any were named */
+  /** Stops the jobs that an answer names. @returns whether it names any */
   #stopAll(body: unknown): boolean {
     const { jobsToStop } = Object(body) as { jobsToStop?: unknown };
     const ids = Array.isArray(jobsToStop) ? jobsToStop.map(String) : [];
@@ -288,7 +288,7 @@ export class RunpodQueue implements InsideQueue {
     return ids.length > 0;
   }
 
-  /** Nothing more is reported about it, whatever became of it. */
+  /** Stops a job: nothing more is reported about it, whatever became of it. */
   #stop(jobId: string): void {
     const held = this.#held.get(jobId);
     if (!held) return;
