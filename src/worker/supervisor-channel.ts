@@ -4,15 +4,15 @@ import type { EngineOwner, EngineWatch } from './engine-watch.ts';
 import { SupervisorMessage, type WorkerMessage } from './ipc.ts';
 import type { Worker } from './worker.ts';
 
-/** The engine's owner, where a supervisor started both. */
+/** The owner of the engine when a supervisor started engine and worker. */
 export const SUPERVISOR: EngineOwner = {
   healthy: () => tellSupervisor({ case: 'engine_healthy' }),
   hung: (message) => tellSupervisor({ case: 'engine_hung', message }),
 };
 
 /**
- * Does what the supervisor says, where there is one.
- * @returns closes the channel, which would keep the process alive
+ * Follows the messages of the supervisor, if there is one.
+ * @returns a function that closes the channel, which would keep the process alive
  */
 export function listenToSupervisor(worker: Worker, watch: EngineWatch, log: Logger): () => void {
   if (!process.send) return () => {};
@@ -49,6 +49,6 @@ function obey(message: SupervisorMessage, worker: Worker, watch: EngineWatch): v
 }
 
 function tellSupervisor(message: WorkerMessage): void {
-  // A supervisor that is gone needs no messages; the error would say only that.
+  // A supervisor that is gone needs no messages, and the error would report only that.
   if (process.connected) process.send?.(message, undefined, undefined, () => {});
 }

@@ -1,21 +1,21 @@
 import { isObject } from '../../protocol/index.ts';
 
 const LONGEST_ID = 256;
-/** Of an executionTimeout, as RunPod's API takes it, ms. */
+/** The range of an executionTimeout, as RunPod's API takes it, ms. */
 const SHORTEST_MS = 5000;
 const LONGEST_MS = 7 * 86_400_000;
 
 /** A job as the platform gives it. */
 export interface TakenJob {
   id: string;
-  /** What a `runpod` job's payload is; an input that is none fails when the job runs. */
+  /** The payload of a `runpod` job; a job whose input is no input fails when it runs. */
   payload: { input: unknown; policy?: { executionTimeout: number } };
-  /** Fields that are not there in every job, for the log. */
+  /** Fields that not every job has, for the log. */
   notes: { batch_id?: string };
   hasInput: boolean;
 }
 
-/** @param given what the platform sent; null: nothing that could be answered */
+/** Reads a job that the platform sent; null: it has no id that an answer could be sent to. */
 export function readTakenJob(given: unknown): TakenJob | null {
   if (!isObject(given)) return null;
   const { id, input, policy, batchId } = given;
@@ -30,13 +30,14 @@ export function readTakenJob(given: unknown): TakenJob | null {
 }
 
 /**
- * Whether an id can stand in the path of an address: half a surrogate cannot be encoded, and dots name another folder.
+ * Tells whether an id can stand in the path of an address: half a surrogate cannot be encoded, and dots name another
+ * folder.
  */
 function isAddressable(id: string): boolean {
   return id !== '' && id.length <= LONGEST_ID && id.isWellFormed() && id !== '.' && id !== '..';
 }
 
-/** Another is no reason to fail a job. */
+/** Tells whether a time limit is in range; a job with any other value runs without a limit. */
 function isLimit(ms: unknown): ms is number {
   return typeof ms === 'number' && ms >= SHORTEST_MS && ms <= LONGEST_MS;
 }

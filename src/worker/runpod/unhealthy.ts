@@ -4,11 +4,13 @@ import type { PostHeartbeat } from '../telemetry/heartbeat.ts';
 import type { Addresses } from './addresses.ts';
 import { SDK_VERSION } from './http-platform.ts';
 
-/** As RunPod's SDK: it ends right after. */
+/** The ping must arrive within this time, ms: RunPod's SDK ends right after its own. */
 const WITHIN_MS = 2000;
 const REASON_CHARACTERS = 256;
 
-/** Takes heartbeats for one thing alone: a start that has failed is said to the platform, with its reason. */
+/**
+ * Returns a taker of heartbeats that reports one thing alone to the platform: a start that has failed, with its reason.
+ */
 export function unhealthyPinger(
   web: Web,
   ping: NonNullable<Addresses['ping']>,

@@ -6,15 +6,17 @@ const JITTER = 0.3;
 const RESTART_SPREAD_MS = 1000;
 
 /**
- * How long to wait before dialling again, ms: 1 s doubling to 60 s, up to 30 % more at random
- * (the base protocol's figures).
+ * Returns the wait before the next dial, ms: 1 s doubling to 60 s, up to 30 % more at random (the base protocol's
+ * figures).
  * @param failures connections that failed in a row before this one; 0 for the first
  */
 export function backoffMs(failures: number, random: () => number): number {
   return doubling(FIRST_MS, LONGEST_MS, failures + 1) * (1 + JITTER * random());
 }
 
-/** Wait after a close 1012, ms: short, but spread, so that a thousand workers do not arrive at one moment. */
+/**
+ * Returns the wait after a close 1012, ms: short, but spread, so that a thousand workers do not arrive at one moment.
+ */
 export function restartSpreadMs(random: () => number): number {
   return RESTART_SPREAD_MS * random();
 }

@@ -7,12 +7,12 @@ export interface Denied {
   token: string | undefined;
 }
 
-/** What to tell people when the queue denies this worker for good; null when dialling again makes sense. */
+/** Returns what to tell people when the queue denies this worker for good; null when dialling again makes sense. */
 export function denialOf(close: SocketClose, { wsUrl, workerId, token }: Denied): string | null {
   if (close.code === CLOSE.superseded) {
     return `another worker registered with the id "${workerId}"; give each worker its own CASOLA_INSTANCE_ID`;
   }
-  // Without user name and password.
+  // The message shows the address without user name and password.
   const address = wsUrl.replace(/\/\/[^/@]*@/, '//');
   if (close.code === CLOSE.forbidden || close.httpStatus === 403) {
     return `the queue at ${address} denies this token: it lacks the scope "worker"`;

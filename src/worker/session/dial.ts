@@ -10,10 +10,10 @@ import { withTimeout } from '../../process/timeout.ts';
 import { limits, OPTIMISATIONS } from '../../protocol/index.ts';
 import type { Dial } from './socket.ts';
 
-/** A queue on Cloudflare may leave the connection open after the close frames: it counts as ended this long after them, ms. */
+/** A connection counts as ended this long after the close frames, ms: a queue on Cloudflare may leave it open. */
 const CLOSE_TIMEOUT_MS = 500;
 
-/** How long a queue that takes no connection has to say why, ms, and how much of that the log repeats. */
+/** A queue that takes no connection has this long to say why, ms, and the log repeats this many characters of that. */
 const EXPLANATION_MS = 1000;
 const EXPLANATION_CHARACTERS = 500;
 
@@ -62,20 +62,23 @@ export const dialWebSocket: Dial = (target, events) => {
 };
 
 /**
- * Whether something between here and the queue might read the bytes. Clients mask their frames, so that a proxy that
- * knows nothing of WebSockets does not take for HTTP what a caller has chosen (RFC 6455 §10.3).
+ * Tells whether something between here and the queue might read the bytes. Clients mask their frames, so that a proxy
+ * that knows nothing of WebSockets does not take bytes that a caller has chosen for HTTP (RFC 6455 §10.3).
  */
 function isSeenByProxies(url: string): boolean {
   const { protocol, hostname } = new URL(url);
   return protocol !== 'wss:' && !isLoopback(hostname);
 }
 
-/** With a key of zeros the bytes go as they are, and `ws` copies none. Peers cannot tell it from any other key. */
+/**
+ * Sets a key of zeros, with which the bytes go as they are and `ws` copies none. Peers cannot tell it from any other
+ * key.
+ */
 function noMask(key: Buffer): void {
   key.fill(0);
 }
 
-/** Why a queue takes no connection, from its error in OpenAI's shape; null: it did not say in time. */
+/** Returns why a queue takes no connection, from its error in OpenAI's shape; null: it did not say in time. */
 async function explanationOf(response: IncomingMessage): Promise<string | null> {
   try {
     const read = withTimeout(systemClock, EXPLANATION_MS, () => text(response));

@@ -2,10 +2,13 @@ import * as z from 'zod';
 import { type Parsed, parseFrames, parseJson, QueueFrame, unpack } from '../../protocol/index.ts';
 import type { Ports } from '../ports.ts';
 
-/** Some queues write null for what they leave out. A payload of null is a mistake that its job is told of. */
+/**
+ * Removes nulls, which some queues write for fields that they leave out. A payload of null stays: it is a mistake that
+ * the job's failure reports.
+ */
 const LenientFrame = z.preprocess(withoutNulls, QueueFrame);
 
-/** Reads what the queue says. What cannot be read is logged and left out; a type that is unknown here, once. */
+/** Reads the queue's frames. Unreadable frames are logged and left out; an unknown type is logged once. */
 export class FrameParser {
   readonly #log: Ports['log'];
   readonly #unknownTypes = new Set<string>();
@@ -14,7 +17,10 @@ export class FrameParser {
     this.#log = log;
   }
 
-  /** The frames of a message. Jobs with a body come as bytes, and large ones: the queue makes no strings of them. */
+  /**
+   * Yields the frames of a message. Jobs with a body come as bytes, and so do large jobs: the queue makes no strings of
+   * them.
+   */
   *parse(data: string | Uint8Array): Generator<QueueFrame> {
     const frames = typeof data === 'string' ? parseFrames(LenientFrame, data, 'payload') : readJob(data);
     for (const frame of frames) {

@@ -19,14 +19,14 @@ export class GatheredFrames {
     else if (this.#frames.length === 1) this.#clock.setImmediate(() => this.send());
   }
 
-  /** Does not wait for the tick to end. */
+  /** Sends the gathered frames without waiting for the tick to end. */
   send(): void {
     const frames = this.#frames;
     this.forget();
     for (const message of messagesOf(frames)) this.#send(message);
   }
 
-  /** The connection is gone. */
+  /** Forgets the gathered frames, as the connection is gone. */
   forget(): void {
     this.#frames = [];
   }

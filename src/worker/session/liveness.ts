@@ -1,10 +1,10 @@
 import type { Clock, Timer } from '../clock.ts';
 
 /**
- * Pings a peer and says when it has been silent for too long. Whatever comes from the peer counts as a sign.
+ * Pings a peer and reports when it has been silent for too long. Anything that comes from the peer counts as a sign.
  *
- * A process that stood still finds its timers over before it reads what came meanwhile. So the silence is counted in two
- * halves: where the first one ended during a standstill, the second is time to read the sockets.
+ * A process that stood still finds its timers over before it reads what came meanwhile. So the silence is counted in
+ * two halves: where the first one ended during a standstill, the second is time to read the sockets.
  */
 export class Liveness {
   readonly #clock: Clock;
@@ -15,9 +15,7 @@ export class Liveness {
   #pingTimer: Timer;
   #deadTimer: Timer;
 
-  /**
-   * @param silenceMs from the first ping that found no echo to the verdict
-   */
+  /** @param silenceMs time from the first ping without an echo until the peer counts as dead */
   constructor(clock: Clock, periodMs: number, silenceMs: number, ping: () => void, dead: () => void) {
     this.#clock = clock;
     this.#periodMs = periodMs;

@@ -9,23 +9,23 @@ import {
 
 /** The queue at the other end of the control socket: its profile, and what it granted in `registered`. */
 export interface Peer extends QueueProfile {
-  /** Where to dial the answer socket, whole; undefined: the queue has none, or said what cannot be dialled. */
+  /** The whole address of the answer socket; undefined: the queue has none, or named one that cannot be dialled. */
   answersUrl: string | undefined;
-  /** Leases are renewed at least this often, seconds; infinite: as the worker is set. */
+  /** The worker renews leases at least this often, s; infinite: as its own settings say. */
   renewAfterSeconds: number;
-  /** Between text pings, seconds. */
+  /** Time between text pings, s. */
   pingSeconds: number;
 }
 
 /** The side of the session that jobs see. */
 export interface QueueLink {
-  /** The last agreement, also while the socket is down. */
+  /** The last agreement with the queue, also while the socket is down. */
   readonly peer: Peer | null;
-  /** False when nothing is agreed on a connection at the moment. */
+  /** Sends a frame; returns false when nothing is agreed on a connection at the moment. */
   send(frame: WorkerFrame): boolean;
 }
 
-/** The deployed base protocol: sent means settled, no release, no answer socket. */
+/** The deployed base queue: sent means settled, and there are no releases and no answer socket. */
 export const BASE_PEER: Peer = {
   ...BASE_QUEUE,
   answersUrl: undefined,
@@ -33,7 +33,7 @@ export const BASE_PEER: Peer = {
   pingSeconds: limits.PING_SECONDS,
 };
 
-/** What a `registered` frame agrees on. @param profile what else is known of a queue that answers */
+/** Returns the peer that a `registered` frame agrees on. @param profile what else is known of a queue that answers */
 export function peerFrom(
   registered: Registered,
   wsUrl: string,
@@ -52,7 +52,7 @@ function webSocketUrl(address: string, base: string): string | undefined {
   return url && /^wss?:$/.test(url.protocol) ? url.href : undefined;
 }
 
-/** Whether the queue speaks the extensions. @param peer null: nothing is agreed yet */
+/** Tells whether the queue speaks the extensions. @param peer null: nothing is agreed yet */
 export function isExtended(peer: Peer | null): boolean {
   return peer?.protocol === 'extended';
 }

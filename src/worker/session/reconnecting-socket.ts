@@ -5,16 +5,16 @@ import { backoffMs, restartSpreadMs } from './backoff.ts';
 import { Liveness } from './liveness.ts';
 import type { DialTarget, Socket, SocketClose, SocketEvents } from './socket.ts';
 
-/** How long a dial may take to open or fail, ms. */
+/** A dial must open or fail within this time, ms. */
 const OPEN_WITHIN_MS = 10_000;
 /** A connection that lasted this long is proven by that alone, ms. */
 const STEADY_MS = 10_000;
-/** A peer that does not answer our close is left alone after this, ms. */
+/** The socket does not wait longer than this for a peer to answer its close, ms. */
 const CLOSED_WITHIN_MS = 1000;
-/** WebSocket-level pings of the base protocol, ms. */
+/** The interval of WebSocket-level pings in the base protocol, ms. */
 const BASE_PING_MS = 30_000;
 const BASE_PONG_WITHIN_MS = 10_000;
-/** Unanswered pings before the peer counts as dead. */
+/** The peer counts as dead after this many unanswered pings. */
 const MISSED_PINGS = 2;
 
 export interface ReconnectingSocketEvents {
@@ -22,11 +22,13 @@ export interface ReconnectingSocketEvents {
   text(text: string): void;
   binary(data: Uint8Array): void;
   frame?(frame: QueueFrame): void;
-  /** Called before the next dial is planned; `stop` means there is none. */
+  /** Called before the next dial is planned; `stop` cancels the dial. */
   closed(close: SocketClose): 'redial' | 'stop';
 }
 
 /**
+ * The state of a socket:
+ *
  * - `idle`     → `dialling` (open)
  * - `dialling` → `open`, `waiting` (failed), `closed`
  * - `open`     → `waiting` (lost), `closed`
@@ -36,8 +38,8 @@ export interface ReconnectingSocketEvents {
 export type ReconnectingSocketState = 'idle' | 'dialling' | 'open' | 'waiting' | 'closed';
 
 /**
- * One socket that is meant to stay: dials, notices when the peer is silent, dials again.
- * Both the control socket and the answer socket are one of these.
+ * A socket that is meant to stay: it dials, notices when the peer is silent, and dials again. The control socket and
+ * the answer socket are such sockets.
  */
 export class ReconnectingSocket {
   readonly #ports: Pick<Ports, 'clock' | 'dial' | 'random' | 'log'>;
@@ -46,11 +48,11 @@ export class ReconnectingSocket {
   #target: DialTarget | null = null;
   #state: ReconnectingSocketState = 'idle';
   #socket: Socket | null = null;
-  /** Number of the connection whose events count. */
+  /** The number of the connection whose events count. */
   #connection = 0;
   #liveness: Liveness | null = null;
   #timer: Timer;
-  /** The socket closed that we were closing. */
+  /** Called when the socket that is being closed has closed. */
   #farewell: (() => void) | null = null;
   #openedAtMs = 0;
   #failures = 0;
@@ -73,33 +75,38 @@ export class ReconnectingSocket {
     return this.#state === 'open';
   }
 
-  /** Starts dialling, once. */
+  /** Starts to dial, once. */
   open(target: DialTarget): void {
     if (this.#state !== 'idle') return;
     this.#target = target;
     this.#dial();
   }
 
-  /** False when there is no connection to send on. */
+  /** Sends data; returns false when there is no connection to send on. */
   send(data: string | Uint8Array): boolean {
     if (this.#state !== 'open') return false;
     this.#socket?.send(data);
     return true;
   }
 
-  /** The connection is a good one: should it break, the next wait is the shortest. */
+  /** Marks the connection as a good one: if it breaks, the next wait is the shortest. */
   proven(): void {
     this.#failures = 0;
   }
 
-  /** The peer is extended: it answers PING_TEXT without waking. Before that, WebSocket-level pings are used. */
+  /**
+   * Switches to text pings: an extended peer answers PING_TEXT without waking. Before that, WebSocket-level pings are
+   * used.
+   */
   useTextPings(periodSeconds: number = limits.PING_SECONDS): void {
     if (this.#state !== 'open') return;
     const periodMs = periodSeconds * 1000;
     this.#watch(periodMs, MISSED_PINGS * periodMs, () => this.#socket?.send(PING_TEXT));
   }
 
-  /** Closes it for good. Resolves when what was sent before has left, or cannot any more, in a second at most. */
+  /**
+   * Closes the socket for good. Resolves when what was sent before has left, or cannot any more, in a second at most.
+   */
   async close(code: number = CLOSE.done, reason = '', withinMs = CLOSED_WITHIN_MS): Promise<void> {
     if (this.#state === 'closed') return;
     const socket = this.#leave();
@@ -192,7 +199,7 @@ export class ReconnectingSocket {
     if (this.#events.closed(close) === 'stop') {
       this.#state = 'closed';
     }
-    // The handler may have closed it.
+    // The handler of `closed` may have closed the socket.
     if (this.state === 'closed') return;
     const restarting = close.code === CLOSE.restarting;
     const waitMs = restarting ? restartSpreadMs(random) : backoffMs(this.#failures++, random);

@@ -9,22 +9,25 @@ export interface SessionSettings {
   configId: string;
   workerId: string;
   capacity: number;
-  /** What the queue is like that answers `register`; left out: as ours. */
+  /** What is known of a queue that answers `register`; left out: the same as of our queue. */
   queueProfile?: QueueProfile | undefined;
 }
 
 export interface SessionEvents {
   stateChanged(state: SessionState): void;
-  /** Frames may be sent from now on; `registered` is null with a base queue. */
+  /** Called when frames may be sent from now on; `registered` is null with a base queue. */
   connected(peer: Peer, registered: Registered | null): void;
   job(job: Job): void;
   revoked(jobId: string, reason: string): void;
   acknowledged(ack: Ack): void;
   renewed(renewed: Renewed): void;
-  /** The queue denies this worker for good; the session has failed. */
+  /** Called when the queue denies this worker for good; the session has failed. */
   denied(message: string): void;
-  /** Running, or finished and not acknowledged. */
+  /** Returns the jobs that run, or are finished and not acknowledged. */
   heldJobs(): (JobRef & { account?: string })[];
-  /** Results of an earlier process wait for an extended queue: no reason to wait for the engine. */
+  /**
+   * Tells whether results of an earlier process wait for an extended queue, so that the session need not wait for the
+   * engine.
+   */
   hasEarlyResults(): boolean;
 }

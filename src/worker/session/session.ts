@@ -19,13 +19,13 @@ import type { SessionEvents, SessionSettings } from './session-interface.ts';
 import { COMES_FROM, type SessionState, WAKE, type WakeReason } from './session-state.ts';
 import type { SocketClose } from './socket.ts';
 
-/** How long an extended queue may take to answer before it is taken for a base queue, ms. */
+/** A known extended queue may take this long to answer before it is taken for a base queue, ms. */
 const KNOWN_QUEUE_ANSWERS_WITHIN_MS = 10_000;
 
 /** What the queue was last told about dispatch. */
 type Told = 'dispatch' | 'pause' | 'drain';
 
-/** Owns the control socket: one loop compares what is with what should be, and acts on the difference. */
+/** Owns the control socket: one loop compares the state with the wanted state, and acts on the difference. */
 export class Session {
   readonly #ports: Ports;
   readonly #settings: SessionSettings;
@@ -39,14 +39,16 @@ export class Session {
   #engineHealthy = false;
   #underPressure = false;
   #draining = false;
-  /** The last agreement; it outlives its connection, to tell how a queue now out of reach would take things. */
+  /**
+   * The last agreement with the queue. It outlives its connection, to tell how a queue out of reach would take frames.
+   */
   #peer: Peer | null = null;
-  /** `register` went out on this connection. */
+  /** True once `register` went out on this connection. */
   #registerSent = false;
-  /** The agreement was made on this connection. */
+  /** True once the agreement was made on this connection. */
   #connected = false;
   #everConnected = false;
-  /** Slots that the last `register` offered. */
+  /** The number of slots that the last `register` offered. */
   #offered = 0;
   #everOffered = false;
   #answerTimer: Timer;
@@ -81,18 +83,21 @@ export class Session {
     return this.#peer;
   }
 
-  /** A connection to the queue is open, whatever has been said on it. */
+  /** True while a connection to the queue is open, whatever has been sent on it. */
   get hasQueue(): boolean {
     return this.#socket.isOpen;
   }
 
-  /** Nothing is dialled before. */
+  /** Starts to dial. */
   start(): void {
     this.#started = true;
     this.#wake(WAKE.started);
   }
 
-  /** @param models every name the engine answers to @param cards its cards of them */
+  /**
+   * Notes that the engine is healthy. @param models every name that the engine answers to @param cards its cards of
+   * them
+   */
   engineHealthy(models: string[], cards: ModelCard[]): void {
     this.#engineHealthy = true;
     this.#instance = { ...this.#instance, models, ...(cards.length > 0 && { model_cards: cards }) };
@@ -104,24 +109,24 @@ export class Session {
     this.#wake(WAKE.engineUnhealthy);
   }
 
-  /** While the engine has a backlog, the worker asks the queue for no more jobs. */
+  /** Stops asking the queue for jobs while the engine has a backlog. */
   pressureChanged(isUnderPressure: boolean): void {
     this.#underPressure = isUnderPressure;
     this.#wake(WAKE.pressureChanged);
   }
 
-  /** `hasEarlyResults` may be true from now on. */
+  /** Looks again, as `hasEarlyResults` may be true from now on. */
   resultsFound(): void {
     this.#wake(WAKE.resultsFound);
   }
 
-  /** No more jobs, for good. The connection stays for results. */
+  /** Takes no more jobs, for good. The connection stays for results. */
   drain(): void {
     this.#draining = true;
     this.#wake(WAKE.drainAsked);
   }
 
-  /** Resolves when everything sent has left. */
+  /** Closes the connection once everything sent has left. */
   async stop(withinMs?: number): Promise<void> {
     if (this.#isOver()) return;
     this.#settlements.send();
@@ -135,7 +140,7 @@ export class Session {
     return this.#connected && this.#socket.send(JSON.stringify(frame));
   }
 
-  /** @param text of a frame that is said again if this connection ends before it is acknowledged */
+  /** Sends a settlement. @param text of a frame that is sent again if this connection ends before it is acknowledged */
   sendSettlement(text: string): boolean {
     if (!this.#connected || !this.#socket.isOpen) return false;
     if (!isExtended(this.#peer)) return this.#socket.send(text);
@@ -158,7 +163,7 @@ export class Session {
     }
   }
 
-  /** One round of the loop. */
+  /** Runs one round of the loop. */
   #look(): void {
     if (this.#socket.state === 'idle') this.#socket.open({ url: this.#url(), token: this.#settings.token });
     if (this.#socket.isOpen && !this.#registerSent && this.#mayRegister()) this.#register();
@@ -173,19 +178,22 @@ export class Session {
     return this.#engineHealthy ? 'ready' : 'paused';
   }
 
-  /** The first time waits for the engine; a reconnect does not, nor do results of an earlier process. */
+  /**
+   * Tells whether `register` may be sent: the first one waits for the engine, unless results of an earlier process are
+   * there; a reconnect does not wait.
+   */
   #mayRegister(): boolean {
     if (this.#everConnected || this.#events.hasEarlyResults()) return true;
     return this.#engineHealthy && !this.#draining;
   }
 
-  /** Slots to offer: none before the engine was healthy once, none that a drain would take back. */
+  /** Returns the slots to offer: none before the engine was healthy once, none that a drain would take back. */
   #capacity(): number {
     if (this.#draining || !(this.#engineHealthy || this.#everOffered)) return 0;
     return this.#settings.capacity;
   }
 
-  /** More slots than were offered: an extended queue takes a second `register`, a base queue only a first. */
+  /** Offers more slots than before: an extended queue takes a second `register`, a base queue only a first. */
   #offer(): void {
     if (!this.#peer?.reregisters) return this.#socket.drop('offering slots takes a new connection');
     this.#connected = false;
@@ -211,7 +219,7 @@ export class Session {
       ...(this.#ports.adapters && { adapters: this.#ports.adapters.state }),
     };
     this.#socket.send(JSON.stringify(frame));
-    // Results kept by an earlier process come from an extended queue: this one is taken for extended until it
+    // Results that an earlier process left come from an extended queue, so this queue is taken for extended until it
     // turns out to be a base queue.
     const known = this.#peer?.answersRegister ?? false;
     const expected = known || (this.#peer === null && this.#events.hasEarlyResults());
@@ -236,7 +244,7 @@ export class Session {
     this.#wake(reason);
   }
 
-  /** Tells the queue what it does not know yet about this worker. */
+  /** Tells the queue whether it may dispatch jobs, if it does not know yet. */
   #tell(): void {
     const mayDispatch = this.#engineHealthy && !this.#underPressure;
     const wanted: Told = this.#draining ? 'drain' : mayDispatch ? 'dispatch' : 'pause';
@@ -260,7 +268,7 @@ export class Session {
         return this.#events.job(frame);
       case 'job_revoked':
         this.#events.revoked(frame.job_id, frame.reason);
-        // The queue gives nothing to a worker that let a lease run out, until it hears from it.
+        // The queue gives no jobs to a worker that let a lease run out, until it hears from it.
         if (frame.reason === 'lease_lost' && this.#told === 'dispatch') this.send({ type: 'resume' });
         return;
       case 'ack':
@@ -273,7 +281,7 @@ export class Session {
           'the queue did not understand a frame of this worker',
         );
       case 'job_result_ref':
-        // The base acknowledgement; with a base queue sent means settled already.
+        // This is the base acknowledgement; with a base queue sent means settled already.
         return;
     }
   }

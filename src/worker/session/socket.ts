@@ -1,11 +1,11 @@
 import type { QueueFrame } from '../../protocol/index.ts';
 
-/** What is left of a connection when it ends. */
+/** How a connection ended. */
 export interface SocketClose {
   /** WebSocket close code; 1006 when the connection just broke, or never came to be. */
   code: number;
   reason: string;
-  /** Set when the peer answered the upgrade with an HTTP status instead. */
+  /** The HTTP status with which the peer answered in place of an upgrade. */
   httpStatus?: number;
 }
 
@@ -13,27 +13,27 @@ export interface SocketEvents {
   opened(): void;
   text(text: string): void;
   binary(data: Uint8Array): void;
-  /** From a queue in this process: its frames need no parsing. */
+  /** Takes a frame from a queue in this process, which needs no parsing. */
   frame(frame: QueueFrame): void;
-  /** Answer to a WebSocket-level ping. */
+  /** Called with the answer to a WebSocket-level ping. */
   pong(): void;
-  /** Exactly once, also when the dial failed. Nothing follows it. */
+  /** Called exactly once, also when the dial failed. No other event follows. */
   closed(close: SocketClose): void;
 }
 
 export interface Socket {
   send(data: string | Uint8Array): void;
-  /** WebSocket-level ping. */
+  /** Sends a WebSocket-level ping. */
   ping(): void;
   /** Sends what is buffered and a close frame. */
   close(code: number, reason: string): void;
-  /** Gives the connection up without a word. */
+  /** Gives the connection up without a close frame. */
   destroy(): void;
 }
 
 export interface DialTarget {
   url: string;
-  /** Sent as `Authorization: Bearer`. */
+  /** The token, which is sent as `Authorization: Bearer`. */
   token: string | undefined;
 }
 

@@ -4,18 +4,21 @@ import type { Heartbeat, StartTimes } from '../../protocol/index.ts';
 /** A step of the engine's start, as its supervisor sees it. */
 export interface EngineStep {
   phase: EnginePhase;
-  /** 0 to 1, where the engine tells. */
+  /** The progress from 0 to 1, if the engine reports it. */
   progress?: number | undefined;
-  /** Epoch ms. */
+  /** The time at which the step was seen, epoch ms. */
   atMs: number;
 }
 
-/** What differs from the last report. */
+/** The part of a step that differs from the last report. */
 type StepChange = 'phase' | 'progress' | 'nothing';
 
 const LOADING = ENGINE_PHASES.indexOf('loading');
 
-/** How far the engine's start is, and when its first one reached each step: later ones in place are no cold starts. */
+/**
+ * The progress of the engine's start, and the times at which its first start reached each step: later starts in the
+ * same container are no cold starts.
+ */
 export class EngineStart {
   #phase: EnginePhase | 'restarting' = 'starting';
   #sinceMs: number;
@@ -33,7 +36,7 @@ export class EngineStart {
     return { ...this.#times };
   }
 
-  /** The fields of a heartbeat that is `starting`. */
+  /** The fields that a `starting` heartbeat adds. */
   get phase(): Pick<Heartbeat, 'phase' | 'phase_since_ms' | 'progress'> {
     const known = { phase: this.#phase, phase_since_ms: whole(this.#sinceMs) };
     return this.#progress === undefined ? known : { ...known, progress: this.#progress };

@@ -5,7 +5,10 @@ import type { Clock } from '../clock.ts';
 
 const MIB = 1024 ** 2;
 
-/** nvidia-smi's columns in the order asked for, and what each becomes. The name is last, as it may hold a comma. */
+/**
+ * nvidia-smi's columns in the order requested, with the reading that each becomes. The name is last, as it may hold a
+ * comma.
+ */
 const COLUMNS: [string, (value: number) => Partial<GpuReading>][] = [
   ['memory.used', (value) => ({ memory_used_bytes: Math.round(value * MIB) })],
   ['memory.total', (value) => ({ memory_total_bytes: Math.round(value * MIB) })],
@@ -16,12 +19,14 @@ const COLUMNS: [string, (value: number) => Partial<GpuReading>][] = [
 const QUERY = `--query-gpu=${[...COLUMNS.map(([column]) => column), 'name'].join()}`;
 
 const NVIDIA_SMI_LIMIT_MS = 5000;
-/** nvidia-smi takes up to a second of processor time on a machine with many GPUs, ms. */
+/**
+ * A reading is kept for this long, ms: nvidia-smi takes up to a second of processor time on a machine with many GPUs.
+ */
 const KEPT_MS = 2000;
 
 /**
- * Reads every GPU that CUDA_VISIBLE_DEVICES leaves visible, and asks no more once there is no nvidia-smi. Calls soon
- * after each other share one reading. Never rejects: what cannot be learnt is left out.
+ * Returns a reader of every GPU that CUDA_VISIBLE_DEVICES leaves visible. Once there is no nvidia-smi, it asks no more.
+ * Calls soon after each other share one reading. It never rejects, and leaves out what it cannot learn.
  */
 export function gpuCollector(env: NodeJS.ProcessEnv, clock: Clock): () => Promise<GpuReading[]> {
   const which = whichGpus(env);
@@ -40,7 +45,7 @@ export function gpuCollector(env: NodeJS.ProcessEnv, clock: Clock): () => Promis
   };
 }
 
-/** A line for each GPU; values such as `[N/A]` are left out, and so are warnings between the lines. */
+/** Reads a line for each GPU; values such as `[N/A]` are left out, and so are warnings between the lines. */
 export function readGpus(csv: string): GpuReading[] {
   return csv.split('\n').flatMap((line) => {
     const cells = line.split(',').map((cell) => cell.trim());
@@ -55,8 +60,8 @@ export function readGpus(csv: string): GpuReading[] {
 }
 
 /**
- * Arguments that name them: nvidia-smi itself sees every GPU of the machine. Null: there is none here, or only slices,
- * which it cannot be asked for.
+ * Returns arguments that name the visible GPUs: nvidia-smi itself sees every GPU of the machine. Returns null if there
+ * is none here, or only slices, which nvidia-smi cannot be asked for.
  */
 function whichGpus({ CUDA_VISIBLE_DEVICES: visible }: NodeJS.ProcessEnv): string[] | null {
   if (visible === undefined) return [];

@@ -1,23 +1,23 @@
 import type { Report } from './worker-status.ts';
 
-/** Body of the worker's own `GET /healthz`; with Dynamo's names where it has them. */
+/** Returns the body of the worker's own `GET /healthz`, with Dynamo's names where it has them. */
 export function healthOf(report: Report) {
   const { gpus = [] } = report;
   const reason = reasonOf(report);
   return {
-    /** `healthy`: it takes jobs. */
+    /** `healthy` while the worker takes jobs. */
     status: reason === null ? 'healthy' : 'unhealthy',
-    /** Why it is not, for people. */
+    /** Why the worker is unhealthy, for people. */
     ...(reason === null ? {} : { reason }),
     worker_id: report.worker_id,
     config_id: report.config_id,
     model_name: report.model ?? null,
     engine: report.engine ?? null,
     engine_version: report.engine_version ?? null,
-    /** Jobs, and how many there may be. */
+    /** The jobs that run, and how many may run. */
     running: report.running,
     capacity: report.capacity,
-    /** Of all its GPUs, bytes; null: not known. */
+    /** The memory of all the worker's GPUs, bytes; null: not known. */
     gpu_memory_used: sumOf(gpus.map((gpu) => gpu.memory_used_bytes)),
     gpu_memory_total: sumOf(gpus.map((gpu) => gpu.memory_total_bytes)),
     gpus,

@@ -6,20 +6,20 @@ import type { Timer } from '../clock.ts';
 import type { Ports } from '../ports.ts';
 
 const POST_WITHIN_MS = 2000;
-/** How often a value that changes all the time is reported, ms. */
+/** A value that changes all the time is reported once in this time, ms. */
 const SOON_MS = 2000;
 
 export type PostHeartbeat = (beat: Heartbeat) => Promise<void>;
 
-/** The content of a heartbeat; figures are added when it leaves. */
+/** The content of a heartbeat; metrics are added when it leaves. */
 export type Beat = Pick<Heartbeat, 'status' | 'error_message' | 'advice'>;
 
-/** @param advice what the message ends with */
+/** Returns the texts of a heartbeat. @param advice the text that the message ends with */
 export function wordsOf(message: string, advice: string | undefined): Omit<Beat, 'status'> {
   return advice ? { error_message: message, advice } : { error_message: message };
 }
 
-/** Posts to `{apiUrl}/api/heartbeats`. */
+/** Returns a function that posts to `{apiUrl}/api/heartbeats`. */
 export function heartbeatPoster(web: Web, apiUrl: string, token: string | undefined): PostHeartbeat {
   const url = `${apiUrl}/api/heartbeats`;
   return (body) => postJson(web, { url, token, body, limitMs: POST_WITHIN_MS });
@@ -27,15 +27,18 @@ export function heartbeatPoster(web: Web, apiUrl: string, token: string | undefi
 
 export interface HeartbeatsPorts extends Pick<Ports, 'clock' | 'log'> {
   intervalSeconds: number;
-  /** Adds sender and figures. Must not reject. */
+  /** Adds sender and metrics. Must not reject. */
   complete(beat: Beat): Promise<Heartbeat>;
-  /** Null: there is no address to post to, and nothing is sent. */
+  /** Posts a heartbeat; null: there is no address to post to, and nothing is sent. */
   post: PostHeartbeat | null;
-  /** The heartbeat to send at each interval; null sends none, which is a message too. */
+  /** Returns the heartbeat to send at each interval; null sends none, which also tells something. */
   current(): Beat | null;
 }
 
-/** Sends heartbeats, best effort: one post at a time; while it runs the newest waits and those between are dropped. */
+/**
+ * Sends heartbeats, best effort: one post at a time. During a post the newest heartbeat waits, and older ones are
+ * dropped.
+ */
 export class Heartbeats {
   readonly #ports: HeartbeatsPorts;
   #pending: Beat | null = null;
@@ -51,7 +54,7 @@ export class Heartbeats {
     this.#outage = new Outage(ports.log, { begins, ends: 'heartbeats arrive again' });
   }
 
-  /** Sends the first at once, then one each interval. */
+  /** Sends the first heartbeat at once, then one at each interval. */
   start(): void {
     this.#sayCurrent();
     const intervalMs = this.#ports.intervalSeconds * 1000;
@@ -64,7 +67,7 @@ export class Heartbeats {
     this.#posting ??= this.#postPending(this.#ports.post);
   }
 
-  /** Sends the state a little later: any number of calls until then make one heartbeat. */
+  /** Sends the state a little later: all calls until then make one heartbeat. */
   saySoon(): void {
     if (this.#isStopped || !this.#ports.post) return;
     this.#soon ??= this.#ports.clock.setTimeout(() => {

@@ -7,13 +7,13 @@ import { MetricsPage } from './metrics-page.ts';
 import type { WorkerStatus } from './worker-status.ts';
 
 export interface LocalPort {
-  /** Ends what is under way, too. */
+  /** Stops to listen, and ends requests in progress. */
   close(): void;
 }
 
 /**
- * Serves `/metrics` and `/healthz` of one worker. Its library is loaded with this module, so only where the port is
- * wanted.
+ * Serves `/metrics` and `/healthz` of one worker. This module loads the metrics library, so it is imported only where
+ * the port is wanted.
  * @throws UserError when the port is in use or cannot be listened on
  */
 export async function openLocalPort(
@@ -26,7 +26,7 @@ export async function openLocalPort(
 
   async function metrics(response: ServerResponse): Promise<void> {
     const report = await status.report();
-    // An engine that starts would be waited for.
+    // The page of an engine that starts would have to be waited for.
     const enginePage = report.status === 'starting' ? null : await engine.metricsPage();
     send(response, 200, 'text/plain; version=0.0.4; charset=utf-8', await page.text(report, enginePage));
   }

@@ -5,14 +5,14 @@ import type { GpuReading } from '../../protocol/index.ts';
 import type { Timer } from '../clock.ts';
 import type { Ports } from '../ports.ts';
 
-/** The base protocol's interval, ms. */
+/** The base protocol's interval of snapshots, ms. */
 const SNAPSHOT_EVERY_MS = 30_000;
-/** Half an hour of snapshots: a shorter outage of the receiver leaves no gap. */
+/** The number of snapshots kept, half an hour: a shorter outage of the receiver leaves no gap. */
 const MOST_KEPT = 60;
 
-/** Figures of worker, engine and the first GPU at one moment, as sent to `CASOLA_METRICS_URL`. */
+/** The metrics of worker, engine and the first GPU at one moment, as sent to `CASOLA_METRICS_URL`. */
 export interface MetricSnapshot {
-  /** Epoch, whole seconds. */
+  /** Epoch time in whole seconds. */
   timestamp: number;
   worker_uptime_s: number;
   gpu_memory_used_mb?: number;
@@ -21,19 +21,22 @@ export interface MetricSnapshot {
   gpu_temperature_c?: number;
   vllm_running_requests?: number;
   vllm_waiting_requests?: number;
-  /** Any one of the running jobs. */
+  /** The id of any one of the running jobs. */
   current_job_id?: string;
 }
 
 export interface MetricShipperPorts extends Pick<Ports, 'clock' | 'gpus' | 'log'> {
-  /** Rejects when the snapshots were refused or did not arrive. */
+  /** Sends snapshots; rejects when they were refused or did not arrive. */
   post(snapshots: MetricSnapshot[]): Promise<void>;
-  /** Null if the engine does not tell. */
+  /** Reads the engine's gauges; null: the engine does not report them. */
   gauges(): Promise<EngineGauges | null>;
   currentJobId(): string | undefined;
 }
 
-/** Takes and sends a snapshot every 30 s. Refused ones are sent with the next; beyond 60 the oldest are dropped. Never throws. */
+/**
+ * Takes and sends a snapshot every 30 s. Refused snapshots are sent with the next one; beyond 60 the oldest are
+ * dropped. Never throws.
+ */
 export class MetricShipper {
   readonly #ports: MetricShipperPorts;
   readonly #startedAt: number;
@@ -51,7 +54,7 @@ export class MetricShipper {
     });
   }
 
-  /** Takes the first snapshot at once, then one each interval, later if one takes longer. */
+  /** Takes the first snapshot at once, then one at each interval, later if one takes longer. */
   start(): void {
     void this.#run();
   }
@@ -98,7 +101,7 @@ export class MetricShipper {
 
 const MIB = 1024 ** 2;
 
-/** In the base protocol's units. */
+/** Returns the metrics of a GPU in the base protocol's units. */
 function gpuFigures(gpu: GpuReading): Partial<MetricSnapshot> {
   const { memory_used_bytes: used, memory_total_bytes: total, utilization, temperature_celsius } = gpu;
   return {

@@ -2,7 +2,7 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { EndedAttempt } from '../ports.ts';
 import type { Report } from './worker-status.ts';
 
-/** vLLM's own, so that panels of both overlay, s. */
+/** The buckets of vLLM's own histogram, so that panels of both overlay, s. */
 const FIRST_TOKEN_BUCKETS = [
   0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640,
   2560,
@@ -18,7 +18,7 @@ const STEPS = {
   first_job_ms: 'first_job',
 } as const;
 
-/** This worker's figures in Prometheus' text form (0.0.4), with the engine's page after them. */
+/** The page of this worker's metrics in Prometheus' text form (0.0.4), with the engine's page after them. */
 export class MetricsPage {
   readonly #registry = new Registry();
   readonly #attempts = this.#counter('attempts_total', 'Attempts at jobs that left their slot.', ['result']);
@@ -63,7 +63,7 @@ export class MetricsPage {
   readonly #gpuPower = this.#gauge('gpu_power_watts', 'Power that a GPU draws.', ['gpu', 'name']);
 
   constructor() {
-    // Zeros from the start, or the first one would be no increase.
+    // The counters are zero from the start: otherwise the first count would show as no increase.
     for (const result of RESULTS) this.#attempts.inc({ result }, 0);
     for (const kind of ['input', 'output']) this.#tokens.inc({ kind }, 0);
   }
@@ -76,7 +76,7 @@ export class MetricsPage {
     this.#tokens.inc({ kind: 'output' }, usage?.completion_tokens ?? 0);
   }
 
-  /** @param enginePage the engine's, null where it has none */
+  /** Returns the text of the page. @param enginePage the engine's page; null: it has none */
   async text(report: Report, enginePage: string | null): Promise<string> {
     this.#read(report);
     return joinPages(await this.#families(), enginePage ?? '');
@@ -154,11 +154,11 @@ function set(gauge: Gauge, labels: Record<string, string>, value: number | undef
 
 export interface Family {
   name: string;
-  /** With its HELP and TYPE. */
+  /** The text of the family with its HELP and TYPE. */
   text: string;
 }
 
-/** Two pages may be joined only where no family is in both: ours gives way. */
+/** Joins two pages, which may be joined only where no family is in both: ours gives way. */
 export function joinPages(ours: readonly Family[], theirs: string): string {
   const names = familiesIn(theirs);
   const kept = ours.filter(({ name }) => !names.has(name)).map(({ text }) => `${text.trimEnd()}\n`);

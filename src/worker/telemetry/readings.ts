@@ -3,24 +3,25 @@ import { withTimeout } from '../../process/timeout.ts';
 import type { GpuReading } from '../../protocol/index.ts';
 import type { Ports } from '../ports.ts';
 
-/** How long a report that is due waits for readings, ms. */
+/** A report that is due waits this long for readings, ms. */
 const WITHIN_MS = 500;
 
 /** Readings that the worker has to ask others for. */
 export interface Readings {
-  /** Null: the engine is not up, or does not tell. */
+  /** The engine's gauges; null: the engine is not up, or does not report them. */
   gauges: EngineGauges | null;
   gpus: GpuReading[];
   engineVersion: string | null;
 }
 
 export interface CollectorPorts extends Pick<Ports, 'clock' | 'engine' | 'gpus'> {
-  /** An engine that starts is asked for nothing. */
+  /** Tells whether the engine is up: an engine that starts is asked for nothing. */
   isEngineUp(): boolean;
 }
 
 /**
- * Asks engine and driver for figures. Never rejects, and never waits for a late one, which goes into the next readings.
+ * Asks engine and driver for readings. Never rejects, and never waits for a late reading, which goes into the next
+ * readings.
  */
 export class Collector {
   readonly #ports: CollectorPorts;
@@ -30,12 +31,12 @@ export class Collector {
     this.#ports = ports;
   }
 
-  /** Without asking again. */
+  /** The newest readings, without asking again. */
   get newest(): Readings {
     return this.#newest;
   }
 
-  /** The engine is another one from now on. */
+  /** Forgets the readings of the engine, which is another one from now on. */
   forgetEngine(): void {
     this.#newest = { ...this.#newest, gauges: null, engineVersion: null };
   }

@@ -1,20 +1,20 @@
 import type { EndedAttempt, WorkObserver } from '../ports.ts';
 
-/** Enough for a median. */
+/** The number of times to the first token that are kept: enough for a median. */
 const FIRST_TOKENS_KEPT = 1000;
 
-/** Counts what this process did with jobs, since its start. */
+/** Counts what this process did with jobs since its start. */
 export class WorkTally implements WorkObserver {
   missedRenewals = 0;
-  /** As far as the engine reported them. */
+  /** The tokens generated, as far as the engine reported them. */
   generatedTokens = 0;
-  /** Hears of each attempt too. */
+  /** Called with each ended attempt. */
   listener: ((attempt: EndedAttempt) => void) | null = null;
   #hasRequested = false;
   #firstTokens: number[] = [];
   readonly #firstRequest: () => void;
 
-  /** @param firstRequest the first job went to the engine */
+  /** @param firstRequest called when the first job went to the engine */
   constructor(firstRequest: () => void) {
     this.#firstRequest = firstRequest;
   }
@@ -36,7 +36,7 @@ export class WorkTally implements WorkObserver {
     this.missedRenewals += 1;
   }
 
-  /** Median time to the first token since the last call, ms; undefined: there was none. */
+  /** Returns the median time to the first token since the last call, ms; undefined: there was none. */
   takeFirstTokenMs(): number | undefined {
     const sorted = this.#firstTokens.sort((a, b) => a - b);
     this.#firstTokens = [];
@@ -44,15 +44,15 @@ export class WorkTally implements WorkObserver {
   }
 }
 
-/** A shorter time says too little, ms. */
+/** A rate over less time than this says too little, ms. */
 const SHORTEST_MS = 1000;
 
-/** Turns a counter, read from time to time, into a rate. */
+/** Turns a counter, read at intervals, into a rate. */
 export class RateMeter {
   #last: { total: number; atMs: number } | null = null;
   #perSecond: number | undefined;
 
-  /** @returns units a second since the reading before; undefined while there is none, or it was of another engine */
+  /** @returns units a second since the reading before; undefined if there is none, or it was of another engine */
   read(total: number, nowMs: number): number | undefined {
     const last = this.#last;
     if (last && nowMs - last.atMs < SHORTEST_MS) return this.#perSecond;

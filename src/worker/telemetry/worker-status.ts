@@ -12,39 +12,39 @@ export interface StatusSettings {
   workerId: string;
   capacity: number;
   heartbeatIntervalSeconds: number;
-  /** When the container was created, epoch ms, where that is known. */
+  /** The time at which the container was created, epoch ms, where that is known. */
   createdAtMs?: number | undefined;
 }
 
 export interface WorkerStatusPorts
   extends Pick<Ports, 'clock' | 'engine' | 'prefills' | 'gpus' | 'log' | 'spool'> {
-  /** Null: there is no address to post to, and nothing is sent. */
+  /** Posts heartbeats; null: there is no address to post to, and nothing is sent. */
   post: PostHeartbeat | null;
-  /** Null: nothing is to be said, which is a message too. */
+  /** Returns the worker's status; null: no heartbeat is sent, which also tells something. */
   status(): 'starting' | 'running' | 'draining' | null;
-  /** Names that the engine answers to; none while it is not up. */
+  /** Returns the names that the engine answers to; none while it is not up. */
   models(): readonly string[];
-  /** Jobs in slots. */
+  /** Returns the number of jobs in slots. */
   running(): number;
-  /** Why finished results are kept in memory only; null: they are not. */
+  /** Returns why finished results are kept in memory only; null: they are not. */
   outage(): string | null;
 }
 
-/** The most that a heartbeat may have: characters of its texts, and GPUs. */
+/** The most that a heartbeat may hold: characters of its error, characters of its advice, and GPUs. */
 const ERROR_CHARACTERS = 16_384;
 const ADVICE_CHARACTERS = 1024;
 const MOST_GPUS = 64;
 
-/** After these nothing is asked any more: the engine may be gone, and time is short. */
+/** Statuses after which nothing is asked any more: the engine may be gone, and time is short. */
 const LAST_WORDS: readonly Heartbeat['status'][] = ['stopping', 'error', 'failed', 'fatal'];
 
-/** Answer of `/healthz` on this machine. */
+/** The answer of `/healthz` on this machine. */
 export type Report = Omit<Heartbeat, 'status'> & {
-  /** Null: its connection to the queue is down, or its engine is not healthy. */
+  /** The worker's status; null: its connection to the queue is down, or its engine is not healthy. */
   status: 'starting' | 'running' | 'draining' | null;
 };
 
-/** All that is told of this worker, and its heartbeats, which tell it. */
+/** Everything that is reported of this worker, and the heartbeats that report it. */
 export class WorkerStatus {
   readonly #ports: WorkerStatusPorts;
   readonly #settings: StatusSettings;
@@ -55,7 +55,10 @@ export class WorkerStatus {
   readonly #heartbeats: Heartbeats;
   /** What keeps the engine from being healthy. */
   #awaited: Omit<Beat, 'status'> = {};
-  /** The engine's counter of generated tokens is more exact than ours, but not every engine has one. */
+  /**
+   * True once the engine has counted generated tokens: its counter is more exact than ours, but not every engine has
+   * one.
+   */
   #engineCounts = false;
 
   constructor(ports: WorkerStatusPorts, settings: StatusSettings) {
@@ -73,17 +76,17 @@ export class WorkerStatus {
     });
   }
 
-  /** To be told what is done with jobs. */
+  /** The observer to call with what is done with jobs. */
   get observer(): WorkObserver {
     return this.#tally;
   }
 
-  /** Is told of each attempt that ends. */
+  /** Sets the listener that is called with each ended attempt. */
   set onAttempt(listener: (attempt: EndedAttempt) => void) {
     this.#tally.listener = listener;
   }
 
-  /** What holds now. Never rejects. */
+  /** Reads the present state. Never rejects. */
   async report(): Promise<Report> {
     const readings = await this.#collector.take();
     const status = this.#ports.status();
@@ -95,7 +98,7 @@ export class WorkerStatus {
     this.#heartbeats.start();
   }
 
-  /** The status is another one, or something about it. */
+  /** Reports that the status has changed, or something about it. */
   changed(more: Omit<Beat, 'status'> = {}): void {
     const beat = this.#current();
     if (beat) this.#heartbeats.say({ ...beat, ...more });
@@ -107,7 +110,7 @@ export class WorkerStatus {
     if (change === 'progress') this.#heartbeats.saySoon();
   }
 
-  /** It is not healthy yet, and why; kept until it is. */
+  /** Reports why the engine is not healthy yet; the reason is kept until it is healthy. */
   engineAwaited(why: Omit<Beat, 'status'>): void {
     this.#awaited = why;
     this.changed();
@@ -124,12 +127,12 @@ export class WorkerStatus {
     this.changed(more);
   }
 
-  /** The worker is about to end, and why. */
+  /** Reports that the worker is about to end, and why. */
   say(lastWords: Beat): void {
     this.#heartbeats.say(lastWords);
   }
 
-  /** @param withinMs what the last heartbeat gets */
+  /** Ends the heartbeats. @param withinMs time that the last heartbeat may take */
   async end(lastWords: Beat, withinMs: number): Promise<void> {
     this.#heartbeats.say(lastWords);
     await this.#heartbeats.stop(withinMs);
@@ -159,7 +162,7 @@ export class WorkerStatus {
     };
   }
 
-  /** The part that is the same in every status. */
+  /** Returns the fields that are the same in every status. */
   #facts({ gauges, gpus, engineVersion }: Readings): Omit<Heartbeat, 'status'> {
     const { queueId, configId, workerId, capacity, instance, heartbeatIntervalSeconds } = this.#settings;
     return {
@@ -201,7 +204,7 @@ export class WorkerStatus {
   }
 }
 
-/** The fields that have a value. */
+/** Returns the fields that have a value. */
 function defined<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
 }

@@ -26,7 +26,7 @@ import type { TracingSettings } from './settings.ts';
 import type { Span } from './span.ts';
 import type { SpanSink } from './tracer.ts';
 
-/** OpenTelemetry's SDK, loaded only where spans are exported: it takes a quarter of a second and 9 MB. */
+/** OpenTelemetry's SDK is loaded only where spans are exported: it takes a quarter of a second and 9 MB. */
 
 const KINDS = {
   server: SpanKind.SERVER,
@@ -36,11 +36,11 @@ const KINDS = {
 } as const;
 
 export interface Exporter extends SpanSink {
-  /** Posts what is left; it takes no longer than the end of a process may. */
+  /** Posts the remaining spans; it takes no longer than the end of a process may. */
   stop(withinMs: number): Promise<void>;
 }
 
-/** Posts spans in batches to where OTEL_EXPORTER_OTLP_ENDPOINT says, with the headers that its variables name. */
+/** Posts spans in batches to OTEL_EXPORTER_OTLP_ENDPOINT, with the headers that its variables name. */
 export function startExporter(settings: TracingSettings, workerId: string, log: Log): Exporter {
   const outage = new Outage(log, {
     begins: 'spans cannot be exported; they are lost meanwhile',
@@ -74,13 +74,13 @@ export function startExporter(settings: TracingSettings, workerId: string, log: 
   };
 }
 
-/** The exporter itself says nothing of its failures. */
+/** Reports failures, about which the exporter itself says nothing. */
 function reporting(exporter: OTLPTraceExporter, outage: Outage): SpanExporter {
   return {
     export: (spans, done) =>
       exporter.export(spans, (result) => {
         outage.report(result.code === 0 ? null : (result.error?.message ?? 'no answer'));
-        // Logged once above: the processor would throw it where nothing catches it.
+        // The failure was logged once above: the processor would throw it where nothing catches it.
         done({ code: 0 });
       }),
     shutdown: () => exporter.shutdown(),
@@ -135,7 +135,7 @@ function readable(span: Span, resource: ReadableSpan['resource']): ReadableSpan 
     links: span.links.map((link) => ({ context: { ...link, traceFlags: flags } })),
     events: [],
     resource,
-    // The conventions that these spans follow: see gen-ai.ts.
+    // See gen-ai.ts for the conventions that these spans follow.
     instrumentationScope: { name: 'worker-vllm', version: manifest.version },
     droppedAttributesCount: 0,
     droppedEventsCount: 0,
@@ -143,7 +143,7 @@ function readable(span: Span, resource: ReadableSpan['resource']): ReadableSpan 
   };
 }
 
-/** Seconds and nanoseconds. */
+/** Returns seconds and nanoseconds. */
 function timeOf(ms: number): [number, number] {
   const seconds = Math.floor(ms / 1000);
   return [seconds, Math.round((ms - seconds * 1000) * 1e6)];
