@@ -4,12 +4,12 @@ import { readEngineConfiguration } from './command/configuration.ts';
 import { readSettledEnvironment } from './command/familiar-names.ts';
 import { describeEngine } from './kinds/index.ts';
 
-/** Below the time-out of the image's HEALTHCHECK, ms. */
+/** The time limit of the probe, below the time-out of the image's HEALTHCHECK, ms. */
 const PROBE_MS = 5000;
 
 /**
- * `worker-vllm health`: asks the engine of this environment once, for a container's health check.
- * @returns 0 when it is healthy, 1 when it is not: Docker knows no other codes
+ * Runs `worker-vllm health`, which asks the engine of this environment once, for a container's health check.
+ * @returns 0 when the engine is healthy, 1 when it is not: Docker knows no other codes
  */
 export async function checkHealth(env: NodeJS.ProcessEnv): Promise<number> {
   const { engine, url, apiKey } = readEngineConfiguration(readSettledEnvironment(env).env);

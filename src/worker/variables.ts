@@ -5,24 +5,30 @@ import { inferenceRoutes, limits } from '../protocol/index.ts';
 import { QUEUES } from './queue-choice.ts';
 import { defaultPauseThreshold } from './telemetry/backpressure.ts';
 
-/** A reader takes a stream that stands still longer for one that hangs. */
+/** Readers take a stream that stands still for longer than this for one that hangs, ms. */
 const MOST_INTERVAL_MS = 10_000;
-/** Unless it is set: long enough to join a few tokens, too short to be seen; docs/decisions/joined-pieces.md. */
+/**
+ * The default of CASOLA_STREAM_INTERVAL_MAX_MS: long enough to join a few tokens, too short to be seen
+ * (docs/decisions/joined-pieces.md).
+ */
 const INTERVAL_MAX_MS = 20;
-/** With fewer, pieces that wait for one another save too little for pauses that people see; the same decision. */
+/**
+ * With fewer streams, pieces that wait for one another save too little for pauses that people see
+ * (docs/decisions/joined-pieces.md).
+ */
 export const MANY_STREAMS = 128;
-/** A queue takes no higher price from a worker (`Instance`). */
+/** The highest price that a queue takes from a worker (`Instance`). */
 const MOST_PRICE = 1_000_000;
 /** The last day that JavaScript knows, epoch s. */
 const LAST_SECOND = 8.64e12;
 const HOST_LIST = 'expected host names separated by commas, such as files.example.com,*.example.org';
 
-/** Of RunPod's platform, opaque but for `$RUNPOD_POD_ID` and `$ID`. */
+/** An address of RunPod's platform, opaque but for `$RUNPOD_POD_ID` and `$ID`. */
 const address = variable.url('http:', 'https:');
 /** The base of addresses that the worker makes by putting paths behind it. */
 const base = variable.baseUrl('http:', 'https:');
 
-/** `auto`: as many as the engine runs side by side. */
+/** The number of jobs at a time; `auto`: as many as the engine runs side by side. */
 const jobsAtATime = variable.integerOr('auto', 1, 100_000);
 
 /**
@@ -61,7 +67,7 @@ export const workerVariables = {
   /** The platform's key, with which the worker ends its machine. */
   RUNPOD_API_KEY: variable.header().optional(),
   CONTAINER_API_KEY: variable.header().optional(),
-  /** OpenTelemetry's SDK would take another address without a word. */
+  /** OpenTelemetry's SDK would replace an invalid address silently. */
   OTEL_EXPORTER_OTLP_ENDPOINT: address.optional(),
   OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: address.optional(),
   OTEL_EXPORTER_OTLP_HEADERS: variable.headers().optional(),
@@ -104,7 +110,9 @@ function isHostList(list: string): boolean {
   return hostsIn(list).every((host) => /^(\*\.)?[\w.[\]:-]+$/.test(host));
 }
 
-/** Checks of one variable against another; they run even when others are wrong, so all faults show at once. */
+/**
+ * Adds checks of one variable against another; they run even when others are wrong, so that all faults show at once.
+ */
 export function withCrossChecks<S extends z.ZodObject<typeof workerVariables>>(schema: S): S {
   const always = { when: () => true };
   return schema
@@ -135,28 +143,28 @@ export function withCrossChecks<S extends z.ZodObject<typeof workerVariables>>(s
     });
 }
 
-/** RunPod sets all of its addresses or none. */
+/** Tells whether some addresses are missing: RunPod sets all of its addresses or none. */
 function isPartOfPlatform(given: Own): boolean {
   const { QUEUE, RUNPOD_WEBHOOK_GET_JOB: take } = given;
   const { RUNPOD_WEBHOOK_POST_OUTPUT: output, RUNPOD_WEBHOOK_POST_STREAM: stream } = given;
   return QUEUE === 'runpod' && take !== undefined && (output === undefined || stream === undefined);
 }
 
-/** Between two pieces of a stream while many run, ms. */
+/** Returns the time between two pieces of a stream while many run, ms. */
 export function streamIntervalMaxMs(given: Own): number {
   return given.CASOLA_STREAM_INTERVAL_MAX_MS ?? Math.max(INTERVAL_MAX_MS, given.CASOLA_STREAM_INTERVAL_MS);
 }
 
 /**
- * Jobs at a time. The deployed worker reads both names and uses CASOLA_CAPACITY.
- * @param sideBySide what `auto` means
+ * Returns the number of jobs at a time. The deployed worker reads both names and uses CASOLA_CAPACITY.
+ * @param sideBySide the number that `auto` stands for
  */
 export function slotsOf({ CASOLA_MAX_JOBS, CASOLA_CAPACITY }: JobsAtATime, sideBySide: number): number {
   const given = CASOLA_CAPACITY ?? CASOLA_MAX_JOBS ?? 1;
   return given === 'auto' ? sideBySide : given;
 }
 
-/** What should be said about the number of jobs at a time; null: nothing. */
+/** Returns a warning about the number of jobs at a time, or null. */
 export function slotsWarning(given: JobsAtATime, sideBySide: number): string | null {
   const { CASOLA_MAX_JOBS: jobs, CASOLA_CAPACITY: capacity } = given;
   if (capacity !== undefined && jobs !== undefined && capacity !== jobs) {
@@ -166,12 +174,12 @@ export function slotsWarning(given: JobsAtATime, sideBySide: number): string | n
   return `CASOLA_MAX_JOBS is not set, so this worker takes one job at a time; the engine could run ${sideBySide} side by side: set CASOLA_MAX_JOBS=auto, or a number`;
 }
 
-/** Requests that may wait in the engine before dispatch is paused. */
+/** Returns how many requests may wait in the engine before dispatch is paused. */
 export function pauseThresholdOf(given: Own, slots: number): number {
   return given.CASOLA_BACKPRESSURE_PAUSE_THRESHOLD ?? defaultPauseThreshold(slots);
 }
 
-/** The same where `auto` is not known yet: nothing is above it. */
+/** Returns the highest such number if `auto` may stand for any number of slots. */
 function highestPause(given: Own): number {
   return pauseThresholdOf(given, slotsOf(given, Number.POSITIVE_INFINITY));
 }

@@ -10,21 +10,21 @@ export interface WorkerSettings extends SessionSettings, FileAccessSettings, Ans
   renewAfterSeconds: number;
   graceSeconds: number;
   heartbeatIntervalSeconds: number;
-  /** When the container was created, epoch ms, where that is known. */
+  /** The time at which the container was created, epoch ms, where that is known. */
   createdAtMs?: number | undefined;
-  /** Null: jobs are taken whatever the engine's gauges say. */
+  /** The settings of backpressure; null: jobs are taken whatever the engine's gauges say. */
   backpressure: BackpressureSettings | null;
-  /** As of the jobs' settings. */
+  /** True if answers are moved: the engine goes on from token ids. */
   moves?: boolean;
-  /** How answers of `runpod` jobs look; left out: as those of RunPod's worker without variables. */
+  /** The form of answers to `runpod` jobs; left out: as of RunPod's worker without variables. */
   runpod?: RunpodSettings;
 }
 
 export interface WorkerEvents {
-  /** Slots are offered: the engine is healthy and the queue has answered. */
+  /** Called when slots are offered: the engine is healthy and the queue has answered. */
   ready(models: string[]): void;
-  /** A job failed as jobs of a dying engine do: whether it is should be found out before there are more. */
+  /** Called when a job failed as jobs of a dying engine do: the engine should be probed before more jobs come. */
   engineDoubted(message: string): void;
-  /** Everything is closed; the process should end with this code. */
+  /** Called when everything is closed; the process should end with this code. */
   ended(exitCode: number): void;
 }

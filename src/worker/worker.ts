@@ -21,8 +21,8 @@ import { WorkerStatus } from './telemetry/worker-status.ts';
 import type { WorkerEvents, WorkerSettings } from './worker-interface.ts';
 
 /**
- * A pull worker, whole: session, jobs, answers, heartbeats and the way out. It is told what happens to the
- * engine and to the process, and does I/O only through its ports.
+ * A whole pull worker: session, jobs, answers, heartbeats and the way out. It is told what happens to the engine and to
+ * the process, and does I/O only through its ports.
  */
 export class Worker {
   readonly #ports: Ports;
@@ -32,7 +32,7 @@ export class Worker {
   readonly #answers: Answers;
   readonly #outbox: Outbox;
   readonly #jobs: Jobs;
-  /** What is told of it. */
+  /** Everything that is reported of this worker. */
   readonly status: WorkerStatus;
   readonly #load: LoadWatch;
   #models: string[] = [];
@@ -42,7 +42,7 @@ export class Worker {
   #isLoading = false;
   #isEnding = false;
 
-  /** @param post null where no heartbeats are wanted */
+  /** @param post null: no heartbeats are wanted */
   constructor(ports: Ports, settings: WorkerSettings, post: PostHeartbeat | null, events: WorkerEvents) {
     this.#ports = ports;
     this.#settings = settings;
@@ -73,22 +73,22 @@ export class Worker {
     return this.#session.state;
   }
 
-  /** A connection to the queue is open. */
+  /** True while a connection to the queue is open. */
   get hasQueue(): boolean {
     return this.#session.hasQueue;
   }
 
-  /** Jobs in slots. */
+  /** The number of jobs in slots. */
   get running(): number {
     return this.#jobs.running;
   }
 
-  /** Any of the jobs in slots, which come first among those held. */
+  /** The id of any one job in a slot; jobs in slots come first among those held. */
   get currentJobId(): string | undefined {
     return this.running > 0 ? this.#jobs.refs()[0]?.job_id : undefined;
   }
 
-  /** Settlements the queue has not acknowledged. */
+  /** The number of settlements that the queue has not acknowledged. */
   get unacknowledged(): number {
     return this.#outbox.size;
   }
@@ -100,15 +100,16 @@ export class Worker {
     else this.#session.start();
   }
 
-  /** What the engine does while it starts, for people. */
+  /** Reports a step of the engine's start, for people. */
   enginePhase(step: EngineStep): void {
     if (this.#models.length === 0 && !this.#drain) this.status.engineStep(step);
   }
 
   /**
-   * @param models every name the engine answers to, its own first
+   * Takes jobs, as the engine is healthy.
+   * @param models every name that the engine answers to, its own first
    * @param cards what the engine says of them
-   * @param version as the engine tells it; null: it does not
+   * @param version as the engine reports it; null: it does not
    */
   engineHealthy(models: string[], cards: ModelCard[] = [], version: string | null = null): void {
     this.#models = models;
@@ -118,13 +119,13 @@ export class Worker {
     this.#session.engineHealthy(models, cards);
   }
 
-  /** The engine, which is started elsewhere, is not healthy yet. */
+  /** Reports why the engine, which is started elsewhere, is not healthy yet. */
   engineAwaited(message: string, advice: string): void {
     this.#ports.log.warn({}, message);
     this.status.engineAwaited(wordsOf(message, advice));
   }
 
-  /** The engine that shares its GPU waits for its turn, or has it. */
+  /** Reports that the engine, which shares its GPU, waits for its turn or has it. */
   engineTurned(): void {
     this.status.changed();
     this.#load.turned();
@@ -138,8 +139,8 @@ export class Worker {
   }
 
   /**
-   * The engine died or hangs, and a new one is to be waited for. What it ran has failed, and is charged: its
-   * request may be the cause. What had not reached it goes back.
+   * Waits for a new engine after one died or hangs. The attempts that ran on it have failed, and are charged: their
+   * requests may be the cause. Jobs that had not reached it go back to the queue.
    */
   engineRestarting(message: string, advice?: string): void {
     this.#ports.log.error({ problem: message }, 'the engine is gone; waiting for it to come back');
@@ -153,7 +154,7 @@ export class Worker {
     this.status.engineRestarting(wordsOf(message, advice));
   }
 
-  /** The engine is gone for good: what ran on it failed, and the worker ends. */
+  /** Ends the worker, as the engine is gone for good: the attempts that ran on it failed. */
   engineFailed(message: string, wasHealthy: boolean, kind: FailureKind = 'transient', advice?: string): void {
     if (this.#exitCode !== EXIT.ok) return;
     const status = kind === 'bad_host' ? 'fatal' : wasHealthy ? 'error' : 'failed';
@@ -166,14 +167,17 @@ export class Worker {
     this.drain(0);
   }
 
-  /** The queue cannot be reached any more: no caller gets what runs here. */
+  /** Ends the worker, as the queue cannot be reached any more: no caller gets what runs here. */
   queueLost(seconds: number): void {
     this.#ports.log.error({}, `the queue could not be reached for ${seconds} s; the worker ends`);
     this.#exitCode ||= EXIT.queueLost;
     this.drain(0);
   }
 
-  /** No more jobs; what can finish in time does, the rest is released. Asked again, the shorter grace holds. */
+  /**
+   * Takes no more jobs: those that can finish in time do, the rest are released. In a second drain the shorter grace
+   * holds.
+   */
   drain(graceSeconds: number = this.#settings.graceSeconds): void {
     if (this.#drain) {
       if (graceSeconds === 0) this.#drain.hurry();
@@ -190,7 +194,7 @@ export class Worker {
     this.#drain.check();
   }
 
-  /** Ends at once. */
+  /** Ends the worker at once. */
   force(): void {
     this.#exitCode = EXIT.forced;
     this.drain(0);
@@ -201,7 +205,7 @@ export class Worker {
     this.#jobs.failAll({ message: `the engine died: ${message}`, code: 'engine_died', retryable: true });
   }
 
-  /** The first frame lists what an earlier process left, so that is read before anything is dialled. */
+  /** Reads what an earlier process left before it dials, since the first frame lists these results. */
   async #startFromSpool(): Promise<void> {
     this.#isLoading = true;
     await this.#outbox.load();
@@ -224,7 +228,7 @@ export class Worker {
       },
       acknowledged: (ack) => {
         this.#jobs.acknowledged(ack);
-        // The queue did not count it among this worker's jobs, and does not know that its slot is free now.
+        // The queue did not count the job among this worker's jobs, and does not know that its slot is free now.
         if (ack.outcome !== 'accepted') this.#load.slotReturned();
       },
       renewed: (renewed) => {
@@ -307,7 +311,7 @@ export class Worker {
     this.#events.ready(this.#models);
   }
 
-  /** Silence while the socket is down or the engine unhealthy: that is what tells it from a healthy worker. */
+  /** Returns null while the socket is down or the engine unhealthy: silence tells such a worker from a healthy one. */
   #statusNow(): 'starting' | 'running' | 'draining' | null {
     if (this.#drain) return 'draining';
     if (this.#session.state === 'ready') return 'running';

@@ -1,9 +1,11 @@
 import { type EngineClient, readPieces } from './types.ts';
 
 /**
+ * An engine's answer to a request for one token:
+ *
  * - `alive`: one token came
- * - `late`: none came in time, or the engine failed or refused for its own reasons
- * - `unfit`: it refused the question itself, which says nothing (a model that only embeds)
+ * - `late`: no token came in time, or the engine failed or refused for its own reasons
+ * - `unfit`: the engine refused the question itself, which says nothing (a model that only embeds)
  */
 export type CanaryAnswer = 'alive' | 'late' | 'unfit';
 
@@ -12,7 +14,7 @@ const QUESTIONS = [
   { path: '/v1/chat/completions', body: { messages: [{ role: 'user', content: 'Hello' }] } },
 ];
 
-/** Asks the engine for one token. Never throws. @param model the name it serves; left out, its own choice */
+/** Asks the engine for one token. Never throws. @param model the name to ask for; left out, the engine chooses */
 export async function askCanary(
   engine: Pick<EngineClient, 'request'>,
   model: string | undefined,
@@ -30,7 +32,7 @@ export async function askCanary(
       });
       await readPieces(answer.body, () => {});
       if (answer.status < 400) return 'alive';
-      // An engine that is full all the time that nothing moves is no better than one that says nothing.
+      // An engine that is full while nothing moves is no better than one that says nothing.
       if (answer.status === 429 || answer.status >= 500) return 'late';
     }
     return 'unfit';

@@ -19,12 +19,12 @@ import {
   type Probe,
 } from './types.ts';
 
-/** uvicorn closes idle sockets after 5 s; ours go earlier, with room for a busy machine. */
+/** The client closes idle sockets after this time, ms: uvicorn does after 5 s, and a machine may be busy. */
 const KEEP_ALIVE_MS = 3000;
 const CONNECT_TIMEOUT_MS = 5000;
-/** Limit for the small questions: model list, metrics. */
+/** The time limit of small requests: model list, metrics. */
 const ASIDE_TIMEOUT_MS = 5000;
-/** A kept socket that the engine had closed shows it at once; a break after this is the engine's death. */
+/** A kept socket that the engine had closed fails within this time, ms; a later break is the engine's death. */
 const STALE_SOCKET_MS = 1000;
 
 const HOP_BY_HOP = new Set([
@@ -46,16 +46,16 @@ interface Answering {
 }
 
 export interface EngineClientOptions {
-  /** Address of the engine, with or without a closing `/v1`. */
+  /** The address of the engine, with or without a closing `/v1`. */
   baseUrl: string;
   apiKey?: string;
-  /** Whose health routes and metric names to use; vLLM's if left out. */
+  /** The engine whose health routes and metric names are used; vLLM if left out. */
   engine?: Pick<EngineDescription, 'healthPaths' | 'metricsPath' | 'metricsPort' | 'metrics'>;
 }
 
 /**
- * Speaks to an engine over HTTP/1.1: one socket for each request in flight, as many as needed, since
- * closing a request's socket is what makes vLLM stop generating.
+ * Speaks to an engine over HTTP/1.1, with one socket for each request in flight and as many as needed: closing a
+ * request's socket is what makes vLLM stop generating.
  */
 export function createEngineClient(options: EngineClientOptions): EngineClient {
   const engine = options.engine ?? vllm;
@@ -107,10 +107,10 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
   }
 
   /**
-   * A socket that the engine closes in the very moment we reuse it fails a request that the engine never read, so a
-   * request cut at once is sent again, once. Should the first have run after all, vLLM has dropped it with its socket, and
-   * a generation changes nothing outside the engine. If nothing listens the second time, the engine died under the first:
-   * that stays EngineGone.
+   * Sends a request, and sends it again, once, if it is cut at once: a socket that the engine closes in the very moment
+   * in which the client reuses it fails a request that the engine never read. If the first did run, vLLM has dropped it
+   * with its socket, and a generation changes nothing outside the engine. If nothing listens the second time, the
+   * engine died under the first: that stays EngineGone.
    */
   async function send(call: EngineCall): Promise<Answering> {
     const sentAt = performance.now();
@@ -124,7 +124,7 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
     }
   }
 
-  /** A small GET with a time limit. */
+  /** Sends a small GET with a time limit. */
   async function ask(path: string, timeoutMs: number): Promise<{ status: number; text: string }> {
     const signal = AbortSignal.timeout(timeoutMs);
     const { head, exchange } = await sendOnce({ method: 'GET', path, signal });
@@ -133,7 +133,7 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
     return { status: head.status, text: Buffer.concat(pieces).toString() };
   }
 
-  /** Some engines serve their metrics on a port of their own. */
+  /** Reads the metrics, which some engines serve on a port of their own. */
   async function askMetrics(): Promise<{ status: number; text: string }> {
     if (!engine.metricsPort) return ask(engine.metricsPath, ASIDE_TIMEOUT_MS);
     const url = new URL(engine.metricsPath, base.origin);
@@ -203,7 +203,7 @@ export function createEngineClient(options: EngineClientOptions): EngineClient {
   };
 }
 
-/** @param connectErrors collects errors of connections that were never made: nothing was sent over them */
+/** @param connectErrors collects errors of connections that were never made, over which nothing was sent */
 function createPool(origin: string, connectErrors: WeakSet<Error>): Pool {
   // HTTP/2 would share one socket between requests.
   const connector = buildConnector({ timeout: CONNECT_TIMEOUT_MS, allowH2: false });
@@ -211,9 +211,9 @@ function createPool(origin: string, connectErrors: WeakSet<Error>): Pool {
     connections: null,
     pipelining: 1,
     keepAliveTimeout: KEEP_ALIVE_MS,
-    // undici would otherwise follow an engine that names a longer time, to within a second of it.
+    // Without this limit undici follows an engine that names a longer time, to within a second of it.
     keepAliveMaxTimeout: KEEP_ALIVE_MS,
-    // A long generation may be silent for as long as it likes; its deadline is the job's.
+    // A long generation may be silent without a limit; its deadline is the job's.
     headersTimeout: 0,
     bodyTimeout: 0,
     connect: (target, done) =>
@@ -228,7 +228,8 @@ function headersOf(call: EngineCall, apiKey: string | undefined): Record<string,
   // The worker does not know which encodings the caller accepts.
   const headers: Record<string, string> = { ...call.headers, 'accept-encoding': 'identity' };
   if (apiKey) headers.authorization = `Bearer ${apiKey}`;
-  // A base queue may give any text as the id of a job. One goes in any case: it counts before an id in the body.
+  // A base queue may give any text as the id of a job. The client sends an id in any case: the header counts before an
+  // id in the body.
   if (call.requestId !== undefined)
     headers['x-request-id'] = isRequestId(call.requestId) ? call.requestId : crypto.randomUUID();
   if (call.body !== undefined) headers['content-type'] = call.contentType ?? 'application/json';
@@ -244,7 +245,7 @@ function endToEnd(headers: IncomingHttpHeaders): Record<string, string> {
   return kept;
 }
 
-/** Heads that cannot be parsed, are too long, or speak of another protocol. */
+/** Recognises heads that cannot be parsed, are too long, or belong to another protocol. */
 function isAnswerInvalid(error: unknown): boolean {
   if (error instanceof errors.HTTPParserError || error instanceof errors.HeadersOverflowError) return true;
   // undici asserts that a status is 100 at least.
@@ -252,7 +253,7 @@ function isAnswerInvalid(error: unknown): boolean {
   return error instanceof errors.SocketError && /^bad (response|upgrade)$/.test(error.message);
 }
 
-/** Node gives several refused addresses as one error without a message of its own. */
+/** Returns an error's message. Node gives several refused addresses as one error without a message of its own. */
 function messageOf(error: unknown): string {
   if (error instanceof AggregateError) return error.errors.map(messageOf).join(', ');
   return error instanceof Error ? error.message : String(error);

@@ -7,15 +7,15 @@ import {
   readPieces,
 } from './types.ts';
 
-/** What keeps an engine from being healthy, as far as it can be seen from outside. */
+/** The reason why an engine is not healthy, as far as it can be seen from outside. */
 export interface Diagnosis {
-  /** `locked`: it wants another key. `no_engine`: what answers there is none. */
+  /** `locked`: the engine wants another key. `no_engine`: the server that answers is no engine. */
   kind: 'unreachable' | 'no_engine' | 'locked' | 'unhealthy';
-  /** For people, to stand behind the address. */
+  /** The problem for people, to stand behind the address. */
   problem: string;
 }
 
-/** What system and TLS errors mean; any other is told as it is. */
+/** The meaning of system and TLS errors; any other error is reported as it is. */
 const CONNECTION_PROBLEMS: Record<string, string> = {
   ECONNREFUSED: 'connection refused',
   ECONNRESET: 'connection reset',
@@ -30,7 +30,7 @@ const CONNECTION_PROBLEMS: Record<string, string> = {
 
 /**
  * Asks what a health probe asks, for the reason instead of a yes or no. Never throws.
- * @returns null: it is healthy
+ * @returns null: the engine is healthy
  */
 export async function diagnose(
   engine: Pick<EngineClient, 'request'>,

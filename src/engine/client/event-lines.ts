@@ -14,8 +14,8 @@ const EVENTS = /^(?:\ufeff)?(?:(?:data|event|id|retry)?:|\s*\n(?:data|event|id|r
 /**
  * Returns an answer whose event stream all later readers can read. Readers in clients, and those of this project, know
  * lines that end with `\n` or `\r\n`, and few know a byte order mark (HTML Standard, 9.2.6, has all of these). A stream
- * to which its engine gives another content type, or none, gets that of a stream, so that its errors and its end are
- * looked for.
+ * to which its engine gives another content type, or none, gets that of a stream, so that later readers look for its
+ * errors and its end.
  */
 export async function readableEvents(answer: EngineAnswer, path: string): Promise<EngineAnswer> {
   if (isEventStream(answer.headers)) return { ...answer, body: plainLines(answer.body) };
@@ -62,7 +62,7 @@ export class EventLines {
   #state: 'beginning' | 'first line' | 'as it is' | 'returns' = 'beginning';
   /** Bytes whose meaning depends on those behind them: a part of the mark, or the first carriage return. */
   #held: Uint8Array = NOTHING;
-  /** Whether the last byte was a carriage return, so that a line feed behind it ends no other line. */
+  /** True if the last byte was a carriage return, so that a line feed behind it ends no other line. */
   #isBehindReturn = false;
 
   push(piece: Uint8Array): Uint8Array {

@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Dispatcher } from 'undici';
 import type { AnswerBody, TakePiece } from './types.ts';
 
-/** Bytes of an answer that are held for a reader that takes none, before the engine is paused. */
+/** The engine is paused when more bytes of an answer than this are held for a reader that takes none. */
 const HELD_BYTES = 64 * 1024;
 
 /** The first line and the headers of an answer. */
@@ -13,7 +13,7 @@ export interface ExchangeHead {
 
 /**
  * One request to the engine, as undici's handler. The body goes to its reader as it is parsed, without a stream or a
- * promise between; a reader that returns a promise pauses the socket until then.
+ * promise between; a reader that returns a promise pauses the socket until it resolves.
  *
  * - `asked`     → `answering` (the head came), `over`
  * - `answering` → `over` (complete, cut, aborted, or left by the reader)
@@ -24,13 +24,13 @@ export class Exchange implements Dispatcher.DispatchHandler, AnswerBody {
   readonly #explain: (error: Error) => Error;
   readonly #onAbort = () => this.#leave(abortError());
   #state: 'asked' | 'answering' | 'over' = 'asked';
-  /** Why it is over; null: it is not, or it is complete. */
+  /** The error that ended the exchange; null: it is not over, or it is complete. */
   #problem: Error | null = null;
   #controller: Dispatcher.DispatchController | null = null;
   #held: Uint8Array[] = [];
   #heldBytes = 0;
   #take: TakePiece | null = null;
-  /** The reader asked for time. */
+  /** True while the reader asks for time. */
   #isWaiting = false;
   #read: PromiseWithResolvers<void> | null = null;
 
@@ -42,8 +42,8 @@ export class Exchange implements Dispatcher.DispatchHandler, AnswerBody {
   }
 
   /**
-   * Rejects with undici's error when the connection cannot be made or breaks, with an AbortError when the signal
-   * fired.
+   * The head of the answer. Rejects with undici's error when the connection cannot be made or breaks, and with an
+   * AbortError when the signal fired.
    */
   get head(): Promise<ExchangeHead> {
     return this.#head.promise;
@@ -59,7 +59,7 @@ export class Exchange implements Dispatcher.DispatchHandler, AnswerBody {
     status: number,
     headers: IncomingHttpHeaders,
   ): void {
-    // Others follow an informational head.
+    // Other heads follow an informational one.
     if (status >= 100 && status < 200) return;
     if (this.#state !== 'asked') return;
     this.#state = 'answering';
@@ -67,7 +67,7 @@ export class Exchange implements Dispatcher.DispatchHandler, AnswerBody {
   }
 
   onResponseData(controller: Dispatcher.DispatchController, piece: Uint8Array): void {
-    // A parser that goes on after a pause begins with nothing; to pause it for that would be to stand still.
+    // A parser that goes on after a pause begins with an empty piece; a pause for that would never end.
     if (this.#state === 'over' || piece.byteLength === 0) return;
     if (this.#take && !this.#isWaiting && this.#held.length === 0) return this.#give(piece);
     this.#held.push(piece);
@@ -121,7 +121,7 @@ export class Exchange implements Dispatcher.DispatchHandler, AnswerBody {
     this.#leave(null);
   }
 
-  /** Nothing is read any more. @param problem what the reader gets; null: it left by itself */
+  /** Stops reading. @param problem what the reader gets; null: it left by itself */
   #leave(problem: Error | null): void {
     const wasOver = this.#state === 'over';
     this.#held = [];
@@ -140,7 +140,7 @@ export class Exchange implements Dispatcher.DispatchHandler, AnswerBody {
     this.#drain();
   }
 
-  /** Gives what is held, for as long as the reader does not ask for time, and then the end. */
+  /** Gives the held pieces, for as long as the reader does not ask for time, and then the end. */
   #drain(): void {
     if (!this.#take) return;
     while (this.#held.length > 0 && !this.#isWaiting) {
@@ -164,7 +164,7 @@ export class Exchange implements Dispatcher.DispatchHandler, AnswerBody {
     }
   }
 
-  /** The engine has to wait as well. */
+  /** Pauses the engine while the reader asks for time. */
   #wait(reader: Promise<false | undefined>): void {
     this.#isWaiting = true;
     this.#controller?.pause();

@@ -3,7 +3,7 @@ import type { CanaryAnswer } from './canary.ts';
 import type { EngineGauges } from './types.ts';
 
 /**
- * Whether an engine that says it is healthy makes anything:
+ * The watch over an engine that says it is healthy, for whether it makes anything:
  *
  * - `off`        → `watching` (the engine became healthy)
  * - `watching`   → `confirming` (work and no progress for `hangMs`, or idle for `canaryMs`)
@@ -16,40 +16,40 @@ export type HangState = 'off' | 'watching' | 'confirming' | 'unhealthy' | 'hung'
 
 export interface HangWatchPorts {
   clock: Clock;
-  /** The engine client's; must not throw. */
+  /** Reads the engine's gauges; must not throw. */
   gauges(): Promise<EngineGauges | null>;
-  /** Asks for one token; must not throw. */
+  /** Asks the engine for one token; must not throw. */
   canary(limitMs: number): Promise<CanaryAnswer>;
-  /** Requests that we know the engine has. */
+  /** Returns the number of requests that the worker knows the engine has. */
   ownWork(): number;
-  /** No progress for this long is suspicious; 0: nothing is watched. */
+  /** No progress for this long is suspicious, ms; 0: nothing is watched. */
   hangMs: number;
-  /** An engine without work is asked this often; 0: never. */
+  /** An engine without work is asked for a token this often, ms; 0: never. */
   canaryMs: number;
-  /** Someone restarts a hung engine: it is not asked again. */
+  /** True if someone restarts a hung engine, so that it is not asked again. */
   isRestarted: boolean;
-  /** `message`: what was seen, for people. */
+  /** Reports that the engine hangs. `message`: what was seen, for people. */
   hung(message: string): void;
   recovered(): void;
 }
 
 const LOOK_EVERY_MS = 5000;
-/** Some first requests of a kind make vLLM compile for half a minute. */
+/** The canary may take this long, ms: some first requests of a kind make vLLM compile for half a minute. */
 const CANARY_LIMIT_MS = 30_000;
 
 /**
- * Finds an engine that hangs behind a good health check, as vLLM's does when its engine process stops: the API
- * server goes on answering, requests go on waiting. Work without progress raises the suspicion, a request of our
- * own decides. Engines that count nothing are watched by idle canaries only.
+ * Finds an engine that hangs behind a good health check, as vLLM does when its engine process stops: the API server
+ * goes on answering, and requests go on waiting. Work without progress raises the suspicion, and a request of the
+ * worker's own decides. Engines that count nothing are watched by idle canaries only.
  */
 export class HangWatch {
   readonly #ports: HangWatchPorts;
   #state: HangState = 'off';
-  /** Raised with every change from outside, which makes earlier questions void. */
+  /** The number of changes from outside; each makes earlier questions void. */
   #round = 0;
   #timer: unknown;
   #progress: number | null = null;
-  /** Since when there is work and nothing moves. */
+  /** The time since when there is work and nothing moves, epoch ms. */
   #stillSince = 0;
   #lastSignOfLife = 0;
 
@@ -61,7 +61,9 @@ export class HangWatch {
     return this.#state;
   }
 
-  /** The health check succeeds, for the first time or again. A running watch keeps what it has seen. */
+  /**
+   * Starts to watch, as the health check succeeds, for the first time or again. A running watch keeps what it has seen.
+   */
   healthy(): void {
     if (this.#state === 'watching' || this.#state === 'confirming') return;
     this.stop();
@@ -69,7 +71,7 @@ export class HangWatch {
     this.#watch();
   }
 
-  /** The health check fails, of an engine that was healthy. */
+  /** Waits for an engine that was healthy and whose health check fails. */
   unhealthy(): void {
     const { hangMs } = this.#ports;
     if (this.#state === 'off' || hangMs === 0) return;
@@ -78,7 +80,7 @@ export class HangWatch {
     this.#later(hangMs, () => this.#conclude(`it has not been healthy for ${hangMs / 1000} s`));
   }
 
-  /** Watches nothing, until it is healthy again. */
+  /** Watches nothing, until the engine is healthy again. */
   stop(): void {
     this.#round += 1;
     this.#state = 'off';
@@ -89,7 +91,7 @@ export class HangWatch {
     this.#state = 'watching';
     this.#progress = null;
     this.#signOfLife();
-    // Not at once: what was waiting for the engine goes first.
+    // The first look comes later: requests that waited for the engine go first.
     this.#lookLater();
   }
 
@@ -109,7 +111,7 @@ export class HangWatch {
     this.#lookLater();
   }
 
-  /** @returns whether something moved since the last look */
+  /** Notes progress. @returns whether something moved since the last look */
   #note(gauges: EngineGauges | null): boolean {
     const progress = gauges?.progress;
     const hasMoved = progress !== undefined && progress !== this.#progress;

@@ -4,8 +4,8 @@ import { fieldsOf, jsonOrText } from '../../protocol/index.ts';
 import type { Attributes } from './span.ts';
 
 /**
- * What OpenTelemetry's conventions for generative AI want of a request to an engine
- * (open-telemetry/semantic-conventions-genai, all in development). Never what was said: messages are personal.
+ * The attributes that OpenTelemetry's conventions for generative AI ask for in a request to an engine
+ * (open-telemetry/semantic-conventions-genai, all in development). They never hold the messages, which are personal.
  */
 
 /** A longer body is not parsed for its parameters. */
@@ -60,12 +60,12 @@ export function genAiUsage(usage: Usage | null): Attributes {
   };
 }
 
-/** Without its query. */
+/** Returns a path without its query. */
 export function pathOf(path: string): string {
   return path.split('?', 1)[0]!;
 }
 
-/** What is none of these is called as its route: `rerank`. */
+/** Returns the operation of a route; a route that OPERATIONS lacks names its own: `rerank`. */
 function operationOf(path: string): string {
   const known = OPERATIONS.find(([pattern]) => pattern.test(path));
   return known?.[1] ?? pathOf(path).replace(/\/+$/, '').split('/').at(-1) ?? 'request';

@@ -1,25 +1,27 @@
 import { createHash } from 'node:crypto';
 import { fieldsOf, type Job, parseTraceparent, type TraceParent } from '../../protocol/index.ts';
 
-/** A job that waited longer has a trace of its own: samplers at the end of the road keep a trace for minutes only. */
+/**
+ * A job that waited longer gets a trace of its own, ms: samplers at the end of the road keep a trace for minutes only.
+ */
 const LONG_WAIT_MS = 600_000;
 
 /**
- * Where the spans of one attempt stand. All ids but that of its request to the engine follow from those of queue, job
- * and attempt, so that every worker that tries a job names the spans that they share alike, and nobody has to make
- * them, or carry them, where nothing is exported.
+ * The ids and the parents of one attempt's spans. All ids but those of repeated requests to the engine follow from
+ * those of queue, job and attempt. So every worker that tries a job gives the spans that they share the same ids, and
+ * nobody has to make ids, or carry them, where nothing is exported.
  */
 export interface JobPlace {
-  /** As the caller gave it; null: it gave none, or one that is malformed. */
+  /** The caller's traceparent; null: the caller gave none, or a malformed one. */
   caller: TraceParent | null;
   tracestate: string | undefined;
-  /** The submission's trace. */
+  /** The id of the submission's trace. */
   traceId: string;
   serverId: string;
   sendId: string;
-  /** This attempt's: the same trace, or one of its own that is linked to the submission. */
+  /** The span of this attempt, in the submission's trace or in one of its own that is linked to the submission. */
   attempt: { traceId: string; spanId: string; isApart: boolean };
-  /** The attempt before; null: there was none. */
+  /** The span of the attempt before; null: there was none. */
   previous: { traceId: string; spanId: string } | null;
   chatId: string;
 }
@@ -49,7 +51,7 @@ export function placeOf(queueId: string, job: Job): JobPlace {
   };
 }
 
-/** With the request's own headers, or as its payload names them for the engine. */
+/** Returns the trace context from the request's own headers, or from those that its payload names for the engine. */
 function contextOf({ trace, payload }: Job): { traceparent?: string; tracestate?: string } {
   if (trace?.traceparent !== undefined) return trace;
   const { headers } = fieldsOf(payload);
@@ -60,7 +62,7 @@ function contextOf({ trace, payload }: Job): { traceparent?: string; tracestate?
   };
 }
 
-/** 64 hexadecimal digits. */
+/** Returns 64 hexadecimal digits. */
 function digest(...parts: string[]): string {
   return createHash('sha256').update(parts.join('\0')).digest('hex');
 }

@@ -14,7 +14,7 @@ export interface SpanOrigin {
 
 type AttemptFacts = Parameters<AttemptTrace['end']>[1];
 
-/** Revocations after which no worker tries the job again. */
+/** Reasons of revocations after which no worker tries the job again. */
 const FINAL_REASONS = new Set(['cancelled', 'caller_gone', 'deadline']);
 
 interface Chat {
@@ -34,7 +34,7 @@ interface Chat {
  *         └ process CONFIG              consumer  this attempt
  *           └ chat MODEL                client    a request to the engine, which gets this context
  *
- * The attempt that ends the job tells the first two.
+ * The attempt that ends the job exports the first two.
  */
 export class JobSpans implements AttemptTrace {
   readonly #job: Job;
@@ -58,14 +58,14 @@ export class JobSpans implements AttemptTrace {
     this.#emit = more.emit;
   }
 
-  /** A request to the engine leaves. @returns headers for it */
+  /** Begins the span of a request to the engine. @returns headers for the request */
   request(call: EngineCall, nowMs: number): Record<string, string> {
     const { caller, attempt, chatId, tracestate } = this.#place;
     this.#endChat(nowMs);
     const spanId = this.#chats.length === 0 ? chatId : randomBytes(8).toString('hex');
     const { method, path, body } = call;
     this.#chats.push({ call: { method, path, body }, spanId, startMs: nowMs, endMs: null, status: null });
-    // What was decided about the caller's trace, the engine decides too, from the caller's own words.
+    // The engine decides as the caller's trace did, from the caller's own headers.
     if (!this.#isSampled && caller)
       return { traceparent: writeTraceparent(caller), ...(tracestate && { tracestate }) };
     return {
@@ -74,7 +74,7 @@ export class JobSpans implements AttemptTrace {
     };
   }
 
-  /** The engine's answer to the newest request has begun. */
+  /** Notes that the engine's answer to the newest request has begun. */
   answered(status: number): void {
     const chat = this.#chats.at(-1);
     if (chat) chat.status = status;
@@ -91,7 +91,7 @@ export class JobSpans implements AttemptTrace {
     this.#emit(this.#isFinal(end) ? [...this.#submissionSpans(error, nowMs), ...spans] : spans);
   }
 
-  /** Whether no other attempt follows. */
+  /** Tells whether no other attempt follows. */
   #isFinal(end: AttemptEnd): boolean {
     if (end.result === 'failed') return !end.retryable || (this.#job.trace?.attempts_left ?? 0) === 0;
     return end.result === 'succeeded' || FINAL_REASONS.has(end.reason);
@@ -132,7 +132,7 @@ export class JobSpans implements AttemptTrace {
     const { trace, mode } = this.#job;
     const startMs = this.#arrivedMs - (trace?.queued_ms ?? 0);
     const remote = caller && { spanId: caller.spanId, isRemote: true };
-    // When the first attempt began is known to that one alone.
+    // Only the worker of the first attempt knows when that began.
     const sentMs = trace?.previous_fence === undefined ? this.#arrivedMs : startMs;
     const send = this.#span({
       service: 'gateway',

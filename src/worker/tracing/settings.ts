@@ -15,16 +15,16 @@ type SamplerName = (typeof SAMPLERS)[number];
 export interface TracingSettings {
   serviceName: string;
   sampler: SamplerName;
-  /** Share of the traces that begin here, of the samplers by ratio. */
+  /** For the samplers by ratio, the share of the traces that begin here. */
   ratio: number;
-  /** Between two posts, ms. */
+  /** Time between two posts, ms. */
   delayMs: number;
   resource: Record<string, string>;
-  /** For the log, once. */
+  /** Warnings that the log shows once. */
   warnings: string[];
 }
 
-/** Settings of spans from the environment; null: none are exported. */
+/** Reads the settings of spans from the environment; null: none are exported. */
 export function tracingSettings(env: NodeJS.ProcessEnv): TracingSettings | null {
   const of = (name: string) => env[name]?.trim() || undefined;
   if (!of('OTEL_EXPORTER_OTLP_ENDPOINT') && !of('OTEL_EXPORTER_OTLP_TRACES_ENDPOINT')) return null;
@@ -53,7 +53,7 @@ export function tracingSettings(env: NodeJS.ProcessEnv): TracingSettings | null 
   };
 }
 
-/** `key=value,key=value`, values percent-encoded. */
+/** Parses `key=value,key=value`, values percent-encoded. */
 function pairsIn(text: string): Record<string, string> {
   const pairs = text.split(',').flatMap((pair) => {
     const [name, value] = pair.split('=', 2).map((part) => part.trim());

@@ -5,11 +5,11 @@ import { Tracer } from './tracer.ts';
 
 export interface Tracing {
   tracer: Tracer;
-  /** Posts what is left, in that time at most. */
+  /** Posts the remaining spans, in that time at most. */
   stop(withinMs: number): Promise<void>;
 }
 
-/** Spans for the collector that OpenTelemetry's variables name; null: they name none, and nothing is loaded. */
+/** Starts spans for the collector that OpenTelemetry's variables name; null: they name none, and nothing is loaded. */
 export async function startTracing(
   env: NodeJS.ProcessEnv,
   queueId: string,

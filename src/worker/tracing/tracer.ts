@@ -4,9 +4,9 @@ import { placeOf } from './job-place.ts';
 import { JobSpans, type SpanOrigin } from './job-spans.ts';
 import type { Span } from './span.ts';
 
-/** Where spans go, and which are wanted. */
+/** The receiver of spans, which also decides which are wanted. */
 export interface SpanSink {
-  /** @param parent null: it begins a trace */
+  /** Tells whether a trace is wanted. @param parent null: the span begins a trace */
   isSampled(traceId: string, parent: TraceParent | null): boolean;
   emit(spans: Span[]): void;
 }
@@ -23,7 +23,7 @@ export class Tracer implements JobTracer {
     this.#sink = sink;
   }
 
-  /** A job has come. */
+  /** Begins the spans of a job that has come. */
   begin(job: Job, arrivedMs: number): JobSpans {
     const place = placeOf(this.#queueId, job);
     return new JobSpans(job, place, {

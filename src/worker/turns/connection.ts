@@ -3,8 +3,8 @@ import { createInterface } from 'node:readline';
 import type { TurnRequest, TurnWord } from './turns.ts';
 
 /**
- * The way to the `swap` command, which gives the turns: a socket of this machine, a word a line, after the worker's
- * name. @param gone it has ended
+ * Connects to the `swap` command, which gives the turns: by a socket of this machine, with one word a line, after the
+ * worker's name. `events.gone` is called when the connection has ended.
  */
 export function connectTurns(
   path: string,

@@ -12,14 +12,14 @@ import type { Clock, Timer } from '../clock.ts';
 import type { TurnRequest, TurnWord } from './turns.ts';
 
 /**
- * An engine that shares its GPU with others, of which one is awake at a time:
+ * The turn of an engine that shares its GPU with others, of which one is awake at a time:
  *
  * - `awake`    → `yielding` (another one waits, and this one is idle or was awake for `awakeMs`)
  * - `yielding` → `asleep` (what ran has ended, and the engine has put its weights aside)
  * - `asleep`   → `waking` (its turn has come)
  * - `waking`   → `awake` (the engine has its weights back)
  *
- * It is `awake` from its start on. Requests that come while it is not wait, in their order, until it is.
+ * An engine starts as `awake`. Requests that come in another state wait, in their order, until it is `awake`.
  */
 export type TurnState = 'awake' | 'yielding' | 'asleep' | 'waking';
 
@@ -27,24 +27,24 @@ export interface SwappedEnginePorts {
   clock: Clock;
   engine: EngineClient;
   log: Log;
-  /** It stays awake for so long, ms, while it has work and others wait. */
+  /** The engine stays awake for this long, ms, while it has work and others wait. */
   awakeMs: number;
-  /** Tells the `swap` command, which gives the turns. */
+  /** Tells a word to the `swap` command, which gives the turns. */
   tell(word: TurnRequest): void;
-  /** It sleeps, is awake, or lets nothing new in, from now on. */
+  /** Called when the engine begins to sleep, to be awake, or to let nothing new in. */
   turned?(): void;
 }
 
-/** An engine that starts or dies does not answer; it is asked again after, ms. */
+/** An engine that starts or dies does not answer; it is asked again after this time, ms. */
 const AGAIN_AFTER_MS = 1000;
-/** Weights are copied between GPU and host: some seconds, for the largest models a minute, ms. */
+/** The time limit for putting weights aside or back, ms: some seconds, for the largest models a minute. */
 const SWITCH_WITHIN_MS = 120_000;
 
 /** The engine as the worker knows it, behind its turns. */
 export class SwappedEngine implements EngineClient {
   readonly #ports: SwappedEnginePorts;
   #state: TurnState = 'awake';
-  /** It has been healthy: before that nothing can be asked of it. */
+  /** True once the engine has been healthy: before that nothing can be asked of it. */
   #isUp = false;
   #awakeSince = 0;
   #isWanted = false;
@@ -69,7 +69,7 @@ export class SwappedEngine implements EngineClient {
     return this.#state;
   }
 
-  /** From the `swap` command. */
+  /** Takes a word of the `swap` command. */
   hear(word: TurnWord): void {
     if (word === 'wanted') {
       this.#isWanted = true;
@@ -107,7 +107,7 @@ export class SwappedEngine implements EngineClient {
     }
   }
 
-  /** Whether it lets go now, or when it looks again. */
+  /** Lets go of the GPU now, or looks again when the turn is over. */
   #look(): void {
     const { clock, awakeMs } = this.#ports;
     clock.clearTimeout(this.#timer);
@@ -117,7 +117,7 @@ export class SwappedEngine implements EngineClient {
       else this.#timer = clock.setTimeout(() => this.#look(), leftMs);
     }
     if (this.#state !== 'yielding' || this.#running > 0) return;
-    // Nothing comes to it until its next turn.
+    // No request reaches the engine until its next turn.
     this.#state = 'asleep';
     void this.#switch('sleep?level=1', () => {
       this.#isWanted = false;
@@ -132,7 +132,10 @@ export class SwappedEngine implements EngineClient {
     this.#ports.turned?.();
   }
 
-  /** Resolves when it is awake, and counts as running from then on: its turn may be wanted in the same moment. */
+  /**
+   * Resolves when the engine is awake, and counts the request as running from then on: another engine may want the turn
+   * in the same moment.
+   */
   #turn(signal: AbortSignal): Promise<void> {
     signal.throwIfAborted();
     const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -151,7 +154,7 @@ export class SwappedEngine implements EngineClient {
     return promise;
   }
 
-  /** Asks until it is done: an engine that does not answer is somebody else's to judge (EngineWatch). */
+  /** Asks the engine until it is done: EngineWatch judges an engine that does not answer. */
   async #switch(route: string, done: () => void): Promise<void> {
     const { clock, engine, log } = this.#ports;
     const startedMs = clock.now();
@@ -190,7 +193,9 @@ export class SwappedEngine implements EngineClient {
     return this.#ports.engine.modelCards();
   }
 
-  /** One that sleeps does not hang: what the hang watch sees of it moves. */
+  /**
+   * Returns gauges that move while the engine sleeps: the hang watch would take a sleeping engine for one that hangs.
+   */
   async gauges(): Promise<EngineGauges | null> {
     if (this.#state === 'awake' || this.#state === 'yielding') return await this.#ports.engine.gauges();
     return { running: 0, waiting: 0, kvCacheUsage: 0, progress: this.#ports.clock.now() };
@@ -210,7 +215,7 @@ export class SwappedEngine implements EngineClient {
   }
 }
 
-/** A body after whose end, however it ends, somebody is told. */
+/** Returns a body that calls `over` at its end, however it ends. */
 function untilOver(body: AnswerBody, over: () => void): AnswerBody {
   const each = body.eachPiece?.bind(body);
   return {
