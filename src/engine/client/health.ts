@@ -14,7 +14,7 @@ import type { Probe } from './types.ts';
 export type HealthState = 'starting' | 'healthy' | 'doubted' | 'unhealthy' | 'failed';
 
 export interface EngineHealthOptions {
-  /** The engine client's; must not throw. */
+  /** Probes the engine once; must not throw. */
   probe(timeoutMs: number): Promise<Probe>;
   startupTimeoutMs: number;
   clock: Clock;
@@ -22,23 +22,26 @@ export interface EngineHealthOptions {
   onChange(state: HealthState, message: string): void;
 }
 
-/** While starting: offered to the queue within milliseconds of the first healthy answer, for a tenth of a core. */
+/**
+ * The pause between probes of a starting engine, ms: the worker offers it to the queue within milliseconds of the first
+ * healthy answer, which costs a tenth of a core.
+ */
 const STARTING_EVERY_MS = 10;
 const EVERY_MS = 1000;
 /**
- * vLLM's API server shares its core with tokenizing, so an answer may be late without meaning anything. SGLang makes
- * a token for each answer and never gives one within a second.
+ * A probe may take this long, ms. vLLM's API server shares its core with tokenizing, so an answer may be late without
+ * meaning anything. SGLang makes a token for each answer and never gives one within a second.
  */
 const PROBE_MS = 3000;
 const MISSES = 3;
 
-/** Watches one engine: one probe at a time, the next one a pause after the last one's answer. */
+/** Watches one engine with one probe at a time; the next probe follows a pause after the last answer. */
 export class EngineHealth {
   #state: HealthState = 'starting';
   #misses = 0;
   #stopped = false;
   #startedAt = 0;
-  /** Which of the engine's lives is watched. */
+  /** The number of the engine's life that is watched. */
   #life = 0;
   #timer: unknown;
   readonly #options: EngineHealthOptions;
@@ -57,8 +60,9 @@ export class EngineHealth {
   }
 
   /**
-   * The engine is started again: nothing of its last life counts, the answer to a probe under way included.
-   * @param afterMs the pause before, which does not count against its start-up time
+   * Begins to watch an engine that is started again: nothing of its last life counts, not even the answer to a probe in
+   * progress.
+   * @param afterMs the pause before the start, which does not count against its start-up time
    */
   restart(afterMs = 0): void {
     if (this.#stopped) return;
@@ -71,7 +75,7 @@ export class EngineHealth {
   }
 
   /**
-   * A request failed as requests to a dying engine do: an immediate probe decides whether it is one.
+   * Probes at once, as a request failed as requests to a dying engine do.
    * @param cause for people
    */
   doubt(cause: string): void {
@@ -82,7 +86,7 @@ export class EngineHealth {
     void this.#probe(this.#life);
   }
 
-  /** No probe and no callback after this. */
+  /** Stops for good: no probe and no callback follows. */
   stop(): void {
     this.#stopped = true;
     this.#options.clock.clearTimeout(this.#timer);

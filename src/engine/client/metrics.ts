@@ -2,10 +2,9 @@ import type { MetricNames } from '../kinds/description.ts';
 import type { EngineGauges } from './types.ts';
 
 /**
- * Reads gauges and progress out of a Prometheus text page. Counts are summed over their labels (one
- * series per engine of a data-parallel server); of the cache usages the fullest counts, since a
- * share cannot be summed.
- * @returns null when the page holds none of them
+ * Reads gauges and progress out of a Prometheus text page. Counts are summed over their labels (one series per engine
+ * of a data-parallel server); of several cache usages the highest counts, since a share cannot be summed.
+ * @returns null when the page holds no gauge
  */
 export function readGauges(page: string, names: MetricNames): EngineGauges | null {
   const running = valuesOf(page, names.running);

@@ -2,13 +2,13 @@ import { fieldsOf, jsonOrText, limits, ModelCard } from '../../protocol/index.ts
 
 /** What an engine says of the models that it serves. */
 export interface ModelList {
-  /** Its own first. */
+  /** The names of the models, the engine's own first. */
   names: string[];
-  /** Each as it stands there, in the same order; those that say too much are left out. */
+  /** The cards as the engine wrote them, in the same order; cards that are too large are left out. */
   cards: ModelCard[];
 }
 
-/** Reads the body of `/v1/models`; empty where it is none. */
+/** Reads the body of `/v1/models`; returns empty lists if it is no such body. */
 export function readModelList(text: string): ModelList {
   const cards = entriesOf(text).flatMap((entry) => ModelCard.safeParse(entry).data ?? []);
   return {
@@ -24,7 +24,7 @@ function entriesOf(text: string): unknown[] {
   return Array.isArray(data) ? data : [];
 }
 
-/** Of the body of `/version`, as vLLM answers it; null where it is none. */
+/** Returns the version in a body of `/version`, as vLLM answers it; null if it is no such body. */
 export function versionIn(text: string): string | null {
   const { version } = fieldsOf(jsonOrText(text));
   return typeof version === 'string' ? version : null;

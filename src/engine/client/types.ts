@@ -1,8 +1,8 @@
 import type { ModelCard } from '../../protocol/index.ts';
 
 /**
- * What the rest of the road knows of an engine. Implementations: client.ts (HTTP), and the
- * scripted engines of tests.
+ * What the other parts of the road know of an engine. Implementations: client.ts (HTTP), and the scripted engines of
+ * tests.
  */
 
 /** One request to the engine, as the caller made it. */
@@ -29,17 +29,20 @@ export interface EngineAnswer {
 
 /** A body as it arrives; ending the iteration early closes the socket. Throws EngineGone when cut. */
 export interface AnswerBody extends AsyncIterable<Uint8Array> {
-  /** The same without a promise for each piece. Either way it can be read once; `readPieces` takes the better one. */
+  /**
+   * Reads the body without a promise for each piece. A body can be read once, either way; `readPieces` takes the better
+   * one.
+   */
   eachPiece?(take: TakePiece): Promise<void>;
 }
 
 /**
- * Takes a piece of a body. False: enough, the socket is closed. A promise makes the engine wait. An error that it throws
- * ends the reading and closes the socket.
+ * Takes a piece of a body. False wants no more, and closes the socket. A promise makes the engine wait. An error that
+ * it throws ends the reading and closes the socket.
  */
 export type TakePiece = (piece: Uint8Array) => false | undefined | Promise<false | undefined>;
 
-/** Gives every piece of a body, and resolves at its end or when no more is wanted. */
+/** Gives every piece of a body to `take`, and resolves at its end or when no more is wanted. */
 export async function readPieces(body: AnswerBody, take: TakePiece): Promise<void> {
   if (body.eachPiece) return await body.eachPiece(take);
   for await (const piece of body) {
@@ -48,7 +51,7 @@ export async function readPieces(body: AnswerBody, take: TakePiece): Promise<voi
   }
 }
 
-/** A body that is known to be short, as text. */
+/** Returns a body that is known to be short, as text. */
 export async function readText(body: AnswerBody): Promise<string> {
   const pieces: Uint8Array[] = [];
   await readPieces(body, (piece) => void pieces.push(piece));
@@ -59,45 +62,46 @@ export async function readText(body: AnswerBody): Promise<string> {
 export interface EngineGauges {
   running: number;
   waiting: number;
-  /** 0..1 */
+  /** The share of the KV cache in use, 0 to 1. */
   kvCacheUsage: number;
-  /** Sum of the counters that grow with everything the engine makes; left out where it counts nothing. */
+  /** The sum of the counters that grow with everything the engine makes; left out where it counts nothing. */
   progress?: number;
-  /** Tokens generated since its start; left out where it counts none. */
+  /** The tokens generated since the engine's start; left out where it counts none. */
   generatedTokens?: number;
-  /** Requests put back to wait for want of KV cache, since its start; left out where it counts none. */
+  /** The requests put back to wait for want of KV cache, since the engine's start; left out where it counts none. */
   preemptions?: number;
 }
 
-/** `refused`: nothing listens. `unhealthy`: late, cut, or not 200. */
+/** The result of a probe. `refused`: nothing listens. `unhealthy`: late, cut, or not 200. */
 export type Probe = 'healthy' | 'unhealthy' | 'refused';
 
 export interface EngineClient {
-  /** Whether another engine has the GPU that it shares; left out: it shares none. */
+  /** True while another engine has the GPU that this one shares; left out: it shares none. */
   readonly isAsleep?: boolean;
-  /** Whether requests wait for its turn: it sleeps, or does so when what runs has ended. */
+  /** True while requests wait for the engine's turn: it sleeps, or will when what runs has ended. */
   readonly awaitsTurn?: boolean;
   /**
+   * Sends a request.
    * @throws EngineUnreachable when no connection could be made (nothing ran)
-   * @throws EngineGone when the connection broke before the head (it may have run)
+   * @throws EngineGone when the connection broke before the head (the request may have run)
    * @throws EngineAnswerInvalid when what came back is no answer that HTTP knows
    * @throws EngineRequestInvalid when HTTP has no way to send the request; nothing was sent
    * @throws DOMException `AbortError` when the signal fired
    */
   request(call: EngineCall): Promise<EngineAnswer>;
-  /** One probe of the engine's health route. Never throws. */
+  /** Probes the engine's health route once. Never throws. */
   probe(timeoutMs: number): Promise<Probe>;
-  /** The same as a yes or no. */
+  /** Probes the engine's health route once, and returns true if the engine is healthy. */
   isHealthy(timeoutMs: number): Promise<boolean>;
-  /** Names from `/v1/models`. Empty when the engine does not tell. */
+  /** Returns the names from `/v1/models`; none when the engine does not report them. */
   models(): Promise<string[]>;
-  /** The entries of `/v1/models`, as many as are told further. Empty when the engine does not tell. */
+  /** Returns the entries of `/v1/models`, as many as the worker reports; none when the engine does not report them. */
   modelCards(): Promise<ModelCard[]>;
-  /** Null when the engine has no metrics page. */
+  /** Returns the engine's gauges; null when it has no metrics page. */
   gauges(): Promise<EngineGauges | null>;
-  /** The engine's metrics page as it stands; null when it has none. Never throws. */
+  /** Returns the engine's metrics page as it stands; null when it has none. Never throws. */
   metricsPage(): Promise<string | null>;
-  /** From `/version`; null when the engine does not tell. Never throws. */
+  /** Returns the version from `/version`; null when the engine does not report it. Never throws. */
   version(): Promise<string | null>;
   /** Closes every connection; requests in flight fail with EngineGone. */
   close(): Promise<void>;

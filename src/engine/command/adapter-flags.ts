@@ -4,14 +4,17 @@ import type { Argument, DefaultArguments } from './flag-arguments.ts';
 import { numberAfter } from './side-by-side.ts';
 
 /**
- * So many adapters are loaded at once unless MAX_LORAS says otherwise. Each place costs GPU memory from the start, for
- * the largest adapter that the engine takes; vLLM by itself has one.
+ * The most adapters that are loaded at once unless MAX_LORAS says otherwise. Each place costs GPU memory from the
+ * start, for the largest adapter that the engine takes; the default of vLLM is one.
  */
 const AT_ONCE = 4;
 
 const FROM = 'ENGINE_ADAPTERS';
 
-/** So that adapters can be loaded while it runs. @param count adapters that the operator lists */
+/**
+ * Returns the flags with which an engine can load adapters while it runs.
+ * @param count number of adapters that the operator lists
+ */
 export function adapterFlags(count: number): DefaultArguments {
   if (count === 0) return { arguments: [], env: {} };
   const flags: [flag: string, ...values: string[]][] = [
@@ -20,7 +23,7 @@ export function adapterFlags(count: number): DefaultArguments {
   ];
   return {
     arguments: flags.map((words) => ({ words, flag: words[0], from: FROM })),
-    // Routes that read any folder of the machine: nobody but the worker reaches the engine's address.
+    // These routes read any folder of the machine; only the worker reaches the engine's address.
     env: { VLLM_ALLOW_RUNTIME_LORA_UPDATING: 'True' },
   };
 }
@@ -29,9 +32,9 @@ export function adapterFlags(count: number): DefaultArguments {
 const NAMING = ['--served-model-name', '--lora-modules'];
 
 /**
- * Refuses an adapter whose name the engine is started with already, wherever that was said: it would call it loaded, and
- * answer with what else has the name.
- * @param args all that the engine is started with
+ * Refuses an adapter whose name the engine is started with already, whatever set it: the engine would say that the
+ * adapter is loaded, and answer with the other owner of the name.
+ * @param args all arguments that the engine is started with
  * @throws UserError that names both
  */
 export function refuseSharedNames(list: readonly Adapter[], args: readonly Argument[]): void {
@@ -50,14 +53,14 @@ export function refuseSharedNames(list: readonly Adapter[], args: readonly Argum
   }
 }
 
-/** Of a LoRA module its name, as `name=path` or JSON; any other word is a name. */
+/** Returns the name of a LoRA module, which is `name=path` or JSON; any other word is a name. */
 function nameIn(word: string): string {
   return /^\s*\{.*"name"\s*:\s*"([^"]*)"/s.exec(word)?.[1] ?? word.split('=')[0]!;
 }
 
 /**
- * How many adapters an engine has loaded at once without reading one of them again.
- * @param args it was started with; none: it is not known
+ * Returns how many adapters an engine has loaded at once without reading one of them again.
+ * @param args the arguments that it was started with; none: they are not known
  */
 export function adapterRoom(args: readonly string[]): number {
   const onGpu = numberAfter(['--max-loras'], args) ?? (args.includes('--enable-lora') ? 1 : AT_ONCE);

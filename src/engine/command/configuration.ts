@@ -16,21 +16,21 @@ import { splitShellWords } from './shell-words.ts';
 /** The engine as the environment asks for it. */
 export interface EngineConfiguration {
   engine: EngineName;
-  /** Where it listens, for `createEngineClient`. */
+  /** The engine's address, for `createEngineClient`. */
   url: string;
   /** The model as configured; an external engine may go without. */
   model: string | null;
   apiKey?: string;
   startupTimeoutMs: number;
-  /** Where an engine listens that prefills long prompts for it; null: there is none. */
+  /** The address of an engine that prefills long prompts for this one; null: there is none. */
   prefillUrl: string | null;
-  /** LoRA adapters that the worker loads into it. */
+  /** The LoRA adapters that the worker loads into the engine. */
   adapters: readonly Adapter[];
-  /** Null for an engine that runs already. */
+  /** The settings of an engine that is started here; null for an engine that runs already. */
   settings: EngineSettings | null;
 }
 
-/** Ours and not vLLM's, though some are named like its own: `VLLM_PORT` would move its internal ports. */
+/** Variables of this project, some of which have names like vLLM's own: `VLLM_PORT` would move its internal ports. */
 const NOT_FOR_THE_ENGINE =
   /^(?:CASOLA_.*|ENGINE|ENGINE_.*|VLLM_(?:MODEL|HOST|PORT|STARTUP_TIMEOUT|EXTRA_ARGS|SERVE_COMMAND|SERVED_MODEL_NAME))$/;
 
@@ -46,7 +46,7 @@ const words = z.string().transform((text, context) => {
   }
 });
 
-/** A JSON list. */
+/** Parses a JSON list of adapters. */
 const adapters = z.string().transform((text, context) => {
   const parsed = parseJson(Adapters, text);
   if (parsed.ok) return parsed.value;
@@ -58,7 +58,7 @@ const adapters = z.string().transform((text, context) => {
 /** A model's name has at most this many characters, as in a pool of a fleet's file. */
 const MODEL_CHARACTERS = 512;
 
-/** They would move the engine, or its metrics, to an address where the worker does not look. */
+/** Matches flags that would move the engine, or its metrics, to an address where the worker does not look. */
 const MOVES_THE_ENGINE = /^--(?:host|port|uds|metrics[-_]port)(?==|$)/;
 
 const extraArguments = words.refine((given) => !given.some((word) => MOVES_THE_ENGINE.test(word)), {
@@ -69,9 +69,9 @@ const extraArguments = words.refine((given) => !given.some((word) => MOVES_THE_E
 });
 
 /**
- * The engine's variables as a zod shape, so that a process with variables of its own can check all
- * at once: `readEnvironment(z.object({...engineVariables(env), ...own}), env)`.
- * What is required depends on the engine chosen, hence the argument.
+ * Returns the engine's variables as a zod shape, so that a process with variables of its own can check all at once:
+ * `readEnvironment(z.object({...engineVariables(env), ...own}), env)`. The argument is needed since the engine chosen
+ * decides which variables are required.
  */
 export function engineVariables(env: NodeJS.ProcessEnv) {
   const engine = chosenEngine(env);
@@ -107,7 +107,7 @@ export function engineVariables(env: NodeJS.ProcessEnv) {
     FD_API_KEY: variable.header().optional(),
     VLLM_MODEL: isExternal ? model.optional() : model,
     VLLM_HOST: variable.host().default('127.0.0.1'),
-    // FastDeploy takes the three ports after it too.
+    // FastDeploy also takes the three ports after this one.
     VLLM_PORT: variable.port(engine === 'fastdeploy' ? 65_532 : 65_535).default(8000),
     VLLM_STARTUP_TIMEOUT: variable.seconds(1).default(120),
     VLLM_EXTRA_ARGS: extraArguments.default([]),
@@ -116,13 +116,16 @@ export function engineVariables(env: NodeJS.ProcessEnv) {
   };
 }
 
-/** Callers would ask for two things by it. Null: there is none. */
+/**
+ * Returns the name of an adapter that is named as the model or its pool, by which callers would ask for both; null:
+ * there is none.
+ */
 function namedAsModel(list: readonly Adapter[], env: NodeJS.ProcessEnv): string | null {
   const names = [env.VLLM_MODEL, env.VLLM_SERVED_MODEL_NAME, env.CASOLA_CONFIG_ID];
   return list.find(({ name }) => names.includes(name))?.name ?? null;
 }
 
-/** What `engineVariables` says of valid variables, in the words of the program. */
+/** Returns the engine's configuration from valid variables of `engineVariables`. */
 export function engineConfiguration(
   env: z.infer<z.ZodObject<ReturnType<typeof engineVariables>>>,
 ): EngineConfiguration {
@@ -151,18 +154,21 @@ export function engineConfiguration(
   };
 }
 
-/** Both steps, for a process without variables of its own. @throws UserError naming every bad variable */
+/**
+ * Reads the engine's configuration, for a process without variables of its own.
+ * @throws UserError naming every bad variable
+ */
 export function readEngineConfiguration(env: NodeJS.ProcessEnv): EngineConfiguration {
   return engineConfiguration(readEnvironment(z.object(engineVariables(env)), env));
 }
 
-/** The environment for the engine's process: the caller's without our own variables and secrets. */
+/** Returns the environment for the engine's process: the caller's without our own variables and secrets. */
 export function engineEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !NOT_FOR_THE_ENGINE.test(name)));
 }
 
 /**
- * The full path of an engine's program: from the PATH, else from a virtual environment in this folder.
+ * Returns the full path of an engine's program, from the PATH, else from a virtual environment in this folder.
  * @throws UserError (engineMissing) that says how to install it
  */
 export function findProgram(program: string, engine: EngineDescription, env: NodeJS.ProcessEnv): string {

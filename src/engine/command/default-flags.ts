@@ -4,10 +4,10 @@ import type { Argument, DefaultArguments } from './flag-arguments.ts';
 
 const NOTHING: DefaultArguments = { arguments: [], env: {} };
 
-/** Read by OpenTelemetry's SDK in Python; vLLM takes `grpc` where it is not set. */
+/** A variable that OpenTelemetry's SDK in Python reads; vLLM takes `grpc` where it is not set. */
 const PROTOCOL = 'OTEL_EXPORTER_OTLP_TRACES_PROTOCOL';
 
-/** What vLLM is to do with blocks that it cannot read: compute them. By itself it fails the request. */
+/** The connector of the KV cache. vLLM should compute blocks that it cannot read; by default it fails the request. */
 const CONNECTOR = {
   kv_connector: 'NixlConnector',
   kv_role: 'kv_both',
@@ -15,9 +15,9 @@ const CONNECTOR = {
 };
 
 /**
- * What an engine is started with for what its worker does, unless somebody asked for something else.
- * @param adapters that the operator lists
- * @param asked arguments that were asked for
+ * Returns the arguments that an engine needs for what its worker does, unless somebody asked for something else.
+ * @param adapters number of adapters that the operator lists
+ * @param asked arguments that somebody asked for
  */
 export function defaultFlags(
   engine: EngineDescription,
@@ -28,9 +28,10 @@ export function defaultFlags(
   const all = [
     tracingFlags(engine, asked, env),
     adapterFlags(adapters),
-    // How much of each prompt it had computed: the queue holds its guesses against that (docs/prefixes.md).
+    // The engine reports how much of each prompt its cache held: the queue checks its guesses against that
+    // (docs/prefixes.md).
     engine.cachedTokensFlag ? flagOf('worker-vllm', [engine.cachedTokensFlag]) : NOTHING,
-    // An engine that shares its GPU can put its weights aside. Its routes for that need no token: nobody but the worker
+    // An engine that shares its GPU can put its weights aside. The routes for that need no token: only the worker
     // reaches the engine's address.
     env.ENGINE_TURNS
       ? flagOf('worker-vllm swap', ['--enable-sleep-mode'], { VLLM_SERVER_DEV_MODE: '1' })
@@ -51,15 +52,16 @@ function flagOf(
   return { arguments: [{ words, flag: words[0], from }], env };
 }
 
-/** Of an engine for which another one prefills: it can read that one's cache. */
+/** Returns the flags by which an engine can read the cache of another one that prefills for it. */
 export function prefillFlags(engine: EngineName, env: NodeJS.ProcessEnv): DefaultArguments {
   if (!env.ENGINE_PREFILL_URL?.trim() || engine === 'fastdeploy') return NOTHING;
   return flagOf('ENGINE_PREFILL_URL', ['--kv-transfer-config', JSON.stringify(CONNECTOR)]);
 }
 
 /**
- * Where the worker exports spans (worker/tracing/settings.ts), its engine does too, unless something says where or how.
- * @param asked arguments that were asked for
+ * Returns the flags by which the engine exports spans where the worker does (worker/tracing/settings.ts), unless
+ * something says where or how.
+ * @param asked arguments that somebody asked for
  */
 export function tracingFlags(
   { tracingFlag: flag }: Pick<EngineDescription, 'tracingFlag'>,

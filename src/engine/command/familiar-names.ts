@@ -2,7 +2,10 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../../process/index.ts';
 
-/** Names that people know from other workers, and ours or the engine's for the same thing; the first one given counts. */
+/**
+ * Names that people know from other workers, with the name that we or the engine have for the same thing; the first one
+ * given counts.
+ */
 const FAMILIAR: readonly [familiar: string, name: string][] = [
   ['MODEL_NAME', 'VLLM_MODEL'],
   ['MODEL', 'VLLM_MODEL'],
@@ -17,7 +20,7 @@ const FAMILIAR: readonly [familiar: string, name: string][] = [
 ];
 export const FAMILIAR_NAMES: ReadonlySet<string> = new Set(FAMILIAR.map(([familiar]) => familiar));
 
-/** What other workers are told and this one has no use for, and why. */
+/** Variables of other workers for which this one has no use, and why. */
 const OF_NO_USE: Record<string, string> = {
   WORKER_CUDA_VERSION: 'an image has the CUDA of its engine, which its tag says',
   REQUEST_TIMEOUT: 'executionTimeout of a job or of its endpoint bounds it',
@@ -26,30 +29,30 @@ const OF_NO_USE: Record<string, string> = {
 };
 export const NAMES_OF_NO_USE: ReadonlySet<string> = new Set(Object.keys(OF_NO_USE));
 
-/** Why a name is ignored; undefined: it is not. */
+/** Returns why a name is ignored; undefined: it is not. */
 export function whyOfNoUse(name: string): string | undefined {
   return OF_NO_USE[name];
 }
 
-/** By which RunPod's forms say that nothing is set. */
+/** The values by which RunPod's forms say that a variable is not set. */
 const UNSET: Record<string, string> = { MAX_NUM_BATCHED_TOKENS: '0', QUANTIZATION: 'None' };
 
-/** The volume that RunPod mounts, and where on it models are kept. */
+/** The volume that RunPod mounts, and the folder on it that keeps models. */
 const VOLUME = '/runpod-volume';
 const MODEL_CACHE = 'huggingface-cache';
-/** Written when a model is put into an image. */
+/** A file that is written when a model is put into an image. */
 const BAKED_FILE = '/local_model_args.json';
 
-/** The variables of both layers under the names the rest of the program knows. */
+/** The variables of environment and image, under the names that the other parts of the program know. */
 export interface SettledEnvironment {
   env: NodeJS.ProcessEnv;
-  /** For people: where the value of a variable came from, when not from the variable of that name. */
+  /** The sources of values that did not come from the variable of that name, for people. */
   origins: ReadonlyMap<string, string>;
   warnings: string[];
 }
 
 /**
- * The environment with what a baked image brings beneath it, and familiar names in ours.
+ * Returns the environment, beneath it what a baked image brings, with familiar names replaced by ours.
  * @throws UserError when the baked file cannot be read
  */
 export function readSettledEnvironment(env: NodeJS.ProcessEnv): SettledEnvironment {
@@ -57,7 +60,7 @@ export function readSettledEnvironment(env: NodeJS.ProcessEnv): SettledEnvironme
   return settleEnvironment(env, readBaked(file), file, existsSync);
 }
 
-/** Pure. @param baked variables that the image was built with, from `file` */
+/** Merges environment and baked variables; pure. @param baked variables that the image was built with, from `file` */
 export function settleEnvironment(
   env: NodeJS.ProcessEnv,
   baked: Record<string, string>,
@@ -67,11 +70,11 @@ export function settleEnvironment(
   const warnings: string[] = [];
   const upper = inOurNames(env, '', warnings);
   const lower = withoutOtherModel(upper, inOurNames(baked, ` in ${file}`, warnings), file, warnings);
-  // What the environment calls the model goes before what the image calls it, by whichever name of ours.
+  // The environment's name for the model takes precedence over the image's, by whichever name of ours.
   if (upper.env.VLLM_SERVED_MODEL_NAME !== undefined) delete lower.env.SERVED_MODEL_NAME;
   const origins = new Map([...lower.origins, ...upper.origins]);
   for (const name of Object.keys(upper.env)) if (!upper.origins.has(name)) origins.delete(name);
-  // What is set to nothing stays so where nothing lies beneath: an empty CUDA_VISIBLE_DEVICES means no GPU.
+  // An empty variable stays where nothing lies beneath it: an empty CUDA_VISIBLE_DEVICES means no GPU.
   const merged: NodeJS.ProcessEnv = { ...env, ...lower.env, ...upper.env };
   for (const [name, unset] of Object.entries(UNSET)) if (merged[name]?.trim() === unset) delete merged[name];
   const base = merged.BASE_PATH?.trim() || (exists(VOLUME) ? VOLUME : null);
@@ -93,7 +96,7 @@ interface Layer {
   origins: Map<string, string>;
 }
 
-/** Empty variables count as unset, or they would hide what lies beneath. */
+/** Returns variables under our names. Empty variables count as unset, as they would hide what lies beneath. */
 function inOurNames(given: NodeJS.ProcessEnv, where: string, warnings: string[]): Layer {
   const isSet = ([name, value]: [string, string | undefined]) =>
     value?.trim() && value.trim() !== UNSET[name];
@@ -102,7 +105,7 @@ function inOurNames(given: NodeJS.ProcessEnv, where: string, warnings: string[])
   for (const [familiar, name] of FAMILIAR) {
     const value = env[familiar];
     if (value === undefined) continue;
-    // Another name of CASOLA_MAX_JOBS.
+    // MAX_CONCURRENCY and CASOLA_CAPACITY are both other names of CASOLA_MAX_JOBS.
     if (familiar === 'MAX_CONCURRENCY' && env.CASOLA_CAPACITY !== undefined) continue;
     if (env[name] === undefined) {
       env[name] = value;
@@ -117,13 +120,13 @@ function inOurNames(given: NodeJS.ProcessEnv, where: string, warnings: string[])
   return { env, origins };
 }
 
-/** What was baked belongs to the baked model: for another one it would be wrong. */
+/** Drops what was baked if another model is asked for: it would be wrong for that model. */
 function withoutOtherModel(upper: Layer, baked: Layer, file: string, warnings: string[]): Layer {
   const asked = upper.env.VLLM_MODEL;
   if (asked === undefined || baked.env.VLLM_MODEL === undefined) return baked;
   if (asked === baked.env.VLLM_MODEL) return baked;
   if (asked === baked.env.SERVED_MODEL_NAME) {
-    // The baked model by its public name: its files are here.
+    // The environment names the baked model by its public name, so its files are here.
     delete upper.env.VLLM_MODEL;
     upper.origins.delete('VLLM_MODEL');
     return baked;

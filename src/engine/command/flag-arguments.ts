@@ -2,16 +2,16 @@ import { UserError } from '../../process/index.ts';
 import type { Flag } from './flag-help.ts';
 import { isWellKnown, mayBeFlag, nearest, whatBecameOf } from './flag-names.ts';
 
-/** Words of a command line that belong together, and where they come from. */
+/** Words of a command line that belong together, and their source. */
 export interface Argument {
   words: string[];
-  /** The flag, with its dashes; null for what is none, such as the model. */
+  /** The flag, with its dashes; null for words that are no flag, such as the model. */
   flag: string | null;
-  /** For people: a variable, a file, `VLLM_EXTRA_ARGS`. */
+  /** The source for people: a variable, a file, `VLLM_EXTRA_ARGS`. */
   from: string;
 }
 
-/** What an engine is started with by itself: arguments, before which those that were asked for go, and variables. */
+/** Arguments and variables that an engine gets by default; arguments that somebody asked for take precedence. */
 export interface DefaultArguments {
   arguments: Argument[];
   env: Record<string, string>;
@@ -22,7 +22,7 @@ export interface FlagArguments {
   warnings: string[];
 }
 
-/** The names that could be flags, to be looked up in the engine's own list. Empty: there is no need to learn it. */
+/** Returns the names that could be flags, to be looked up in the engine's own list; none: the list is not needed. */
 export function flagCandidates(env: NodeJS.ProcessEnv): string[] {
   return Object.keys(env)
     .filter((name) => mayBeFlag(name) && env[name]?.trim())
@@ -30,8 +30,8 @@ export function flagCandidates(env: NodeJS.ProcessEnv): string[] {
 }
 
 /**
- * Each variable that is the name of a flag in capitals, as that flag.
- * @param origins what to call a variable's source, where that is not its name
+ * Returns each variable that is the name of a flag in capitals, as that flag.
+ * @param origins the source of a variable, where that is not its name
  * @throws UserError naming every switch that is neither on nor off
  */
 export function argumentsFromEnvironment(
@@ -59,7 +59,7 @@ export function argumentsFromEnvironment(
   return { arguments: taken, warnings };
 }
 
-/** `VLLM_EXTRA_ARGS` and the like in groups: a flag and what follows it. */
+/** Groups words as of `VLLM_EXTRA_ARGS`: a flag and what follows it. */
 export function groupArguments(words: readonly string[], from: string, flags: readonly Flag[]): Argument[] {
   const full = new Map(flags.flatMap((flag) => flag.otherNames.map((name) => [name, flag.name] as const)));
   const groups: Argument[] = [];
@@ -72,15 +72,18 @@ export function groupArguments(words: readonly string[], from: string, flags: re
   return groups;
 }
 
-/** `earlier` without what `later` says differently, then `later`: the engine would read both, and trip over either. */
+/**
+ * Returns `later`, and before it the arguments of `earlier` that `later` does not set: the engine would read both, and
+ * trip over either.
+ */
 export function overriding(earlier: readonly Argument[], later: readonly Argument[]): Argument[] {
   const said = new Set(later.map(({ flag }) => flag && positive(flag)));
   return [...earlier.filter(({ flag }) => flag === null || !said.has(positive(flag))), ...later];
 }
 
 /**
- * `said` without the flags that our own arguments set: the road counts on those.
- * @returns the rest, and a warning for each that says something else
+ * Removes the flags that our own arguments set, as the road counts on those.
+ * @returns the rest, and a warning for each flag that says something else
  */
 export function leavingOurs(said: readonly Argument[], ours: readonly Argument[]): FlagArguments {
   const rest: Argument[] = [];
@@ -94,23 +97,23 @@ export function leavingOurs(said: readonly Argument[], ours: readonly Argument[]
   return { arguments: rest, warnings };
 }
 
-/** vLLM's names and SGLang's. */
+/** Matches vLLM's and SGLang's flags that say how GPUs are used. */
 const HOW_THE_GPUS_ARE_USED =
   /^(?:--[\w-]*-parallel-size(?:-local)?|--config|-tp|-pp|-dp|-dcp|-pcp|--[tpd]p(?:-size)?|--device-ids)$/;
 
-/** All visible GPUs, unless something says how they are to be used. */
+/** Returns the flag that uses all visible GPUs, unless an argument says how they are used. */
 export function defaultParallelism(said: readonly Argument[], gpus: number): Argument[] {
   if (gpus < 2 || said.some(({ flag }) => flag !== null && HOW_THE_GPUS_ARE_USED.test(flag))) return [];
   const flag = '--tensor-parallel-size';
   return [{ words: [flag, String(gpus)], flag, from: `${gpus} visible GPUs` }];
 }
 
-/** `--no-x` and `--x` set the same thing. */
+/** Returns one name for `--no-x` and `--x`, which set the same thing. */
 function positive(flag: string): string {
   return flag.replace(/^--no-/, '--');
 }
 
-/** vLLM takes `--max_model_len` and short forms too. */
+/** Returns a flag's full name; vLLM takes `--max_model_len` and short forms too. */
 function nameOf(written: string, full: ReadonlyMap<string, string>): string {
   const name = written.startsWith('--') ? written.replaceAll('_', '-') : written;
   return full.get(name) ?? name;
@@ -122,7 +125,7 @@ function variablesOf(flag: Flag): string[] {
     .map((name) => name.slice(2).replaceAll('-', '_').toUpperCase());
 }
 
-/** Null: the value does not fit the flag. */
+/** Returns the words of a flag and its value; null: the value does not fit the flag. */
 function wordsOf(flag: Flag, value: string): string[] | null {
   if (flag.kind === 'switch' || flag.kind === 'present') {
     const isOn = { true: true, '1': true, false: false, '0': false }[value.toLowerCase()];
@@ -135,7 +138,7 @@ function wordsOf(flag: Flag, value: string): string[] | null {
   return value.startsWith('-') ? [`${flag.name}=${value}`] : [flag.name, value];
 }
 
-/** `a,b`, a JSON list, or one JSON object, whose commas separate nothing. */
+/** Splits `a,b`, a JSON list, or one JSON object, whose commas separate nothing. */
 function listIn(value: string): string[] {
   if (/^[[{]/.test(value)) {
     try {

@@ -1,7 +1,7 @@
 import type { EngineFailure } from '../kinds/description.ts';
 import type { Argument } from './flag-arguments.ts';
 
-/** A failure in the words of who set the value: the variable in place of the flag that was made of it. */
+/** Rewrites a failure for whoever set the value: it names the variable in place of the flag that was made of it. */
 export function inVariables(
   failure: EngineFailure,
   lastLines: readonly string[],
@@ -36,12 +36,13 @@ interface Refused {
 function refusedIn(lines: readonly string[], given: readonly Argument[]): Refused | null {
   const find = (flag: string) => given.find((each) => each.flag === flag);
   for (const line of lines) {
-    // argparse: `error: argument --tensor-parallel-size/-tp: invalid int value: 'x'`
+    // argparse writes `error: argument --tensor-parallel-size/-tp: invalid int value: 'x'`.
     const [, names, message] = /error: argument (\S+): (.*)/.exec(line) ?? [];
     const argument = names?.split('/').map(find).find(Boolean);
     if (argument) return { argument, message: message!.trim() };
   }
-  // pydantic: `2 validation errors for SchedulerConfig`, then for each a line with the name and one with the reason.
+  // pydantic writes `2 validation errors for SchedulerConfig`, then for each a line with the name and one with the
+  // reason.
   const start = lines.findIndex((line) => /validation errors? for \w+Config/.test(line));
   if (start < 0) return null;
   for (let at = start + 1; at + 1 < lines.length; at++) {
@@ -52,7 +53,7 @@ function refusedIn(lines: readonly string[], given: readonly Argument[]): Refuse
   return null;
 }
 
-/** `  Input should be greater than 0 [type=greater_than, input_value=0, ...]` */
+/** Returns the reason in a line such as `  Input should be greater than 0 [type=greater_than, input_value=0, ...]`. */
 function reasonIn(line: string): string {
   return line.replace(/ \[type=.*$/, '').trim();
 }

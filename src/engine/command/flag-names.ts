@@ -4,7 +4,7 @@ import { FAMILIAR_NAMES, NAMES_OF_NO_USE } from './familiar-names.ts';
 /** Flags that this project sets itself, or that would move the engine to an address where the worker does not look. */
 const NEVER_FLAGS = words('HOST PORT API_KEY HELP UDS MODEL MODEL_TAG HF_TOKEN LOG_LEVEL');
 
-/** Variables of systems, platforms and tools: never flags, whatever they resemble. */
+/** Matches variables of systems, platforms and tools, which are never flags, whatever they resemble. */
 const FOREIGN_PREFIXES =
   /^(?:VLLM|FD|CASOLA|ENGINE|WORKER_(?:VLLM|SPOOL|PAYLOAD)|QUEUE|RUNPOD|VAST|NVIDIA|NV|CUDA|NCCL|HF(?!_OVERRIDES$|_CONFIG_PATH$)|HUGGINGFACE|TRANSFORMERS|TORCH|PYTORCH|TRITON|OMP|MKL|OPENBLAS|KMP|OTEL|KUBERNETES|XDG|SSH|LC|LD|LESS|GPG|DBUS|SYSTEMD|PYTHON\w*|PIP|UV|CONDA|NPM|NODE(?!_RANK$)|GIT|CLOUD|CLOUDSDK|CURL|REQUESTS|AWS|AZURE|GOOGLE|GCP|DOCKER|DEBIAN|JUPYTER|VITEST|CONTAINER|TINI)(?:_|$)/;
 const FOREIGN = words(`
@@ -14,10 +14,10 @@ const FOREIGN = words(`
   SSL_CERT_FILE SSL_CERT_DIR LIBRARY_PATH PUBLIC_KEY LOG_FORMAT DO_NOT_TRACK EXIT_ON_ERROR TEST PROD DEV MODE
   NODE_ENV BASE_PATH GPU_CHECK LOCAL_MODEL_ARGS MAX_CONCURRENCY DEFAULT_BATCH_SIZE DEFAULT_MIN_BATCH_SIZE
   DEFAULT_BATCH_SIZE_GROWTH_FACTOR ALLOW_OPENAI_FORMAT RAW_OPENAI_OUTPUT`);
-/** What Kubernetes and Docker links say of the services beside this one. */
+/** Matches variables by which Kubernetes and Docker links describe the services beside this one. */
 const SERVICE_LINK = /_SERVICE_(?:HOST|PORT)(?:_\w+)?$|_PORT_\d+_(?:TCP|UDP)(?:_\w+)?$/;
 
-/** Flags that other workers' users still set, and what took their place. They count as long as the engine has them. */
+/** Flags that users of other workers still set, and what replaced them. A flag that the engine still has counts. */
 const REMOVED: Record<string, string> = {
   DISABLE_LOG_REQUESTS: 'requests are not logged unless ENABLE_LOG_REQUESTS=true',
   MAX_PARALLEL_LOADING_WORKERS: 'the engine decides by itself',
@@ -59,7 +59,7 @@ const REMOVED: Record<string, string> = {
   TASK: 'use RUNNER and CONVERT',
 };
 
-/** Flags of vLLM that people set whatever the engine: one that lacks them must not drop them without a word. */
+/** Flags of vLLM that people set whatever the engine: an engine that lacks one must not drop it silently. */
 export const WELL_KNOWN = words(`
   MAX_MODEL_LEN GPU_MEMORY_UTILIZATION TENSOR_PARALLEL_SIZE PIPELINE_PARALLEL_SIZE DATA_PARALLEL_SIZE MAX_NUM_SEQS
   MAX_NUM_BATCHED_TOKENS QUANTIZATION DTYPE KV_CACHE_DTYPE BLOCK_SIZE CPU_OFFLOAD_GB LOAD_FORMAT DOWNLOAD_DIR REVISION
@@ -69,7 +69,7 @@ export const WELL_KNOWN = words(`
   REASONING_PARSER SPECULATIVE_CONFIG COMPILATION_CONFIG STRUCTURED_OUTPUTS_CONFIG LIMIT_MM_PER_PROMPT
   ATTENTION_BACKEND DISTRIBUTED_EXECUTOR_BACKEND`);
 
-/** Whether a variable might be a flag, as far as its name tells; only the engine's own list can say. */
+/** Tells whether a variable might be a flag, as far as its name tells; only the engine's own list can say. */
 export function mayBeFlag(name: string): boolean {
   if (Object.hasOwn(REMOVED, name)) return true;
   if (!/^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*$/.test(name) || SERVICE_LINK.test(name)) return false;
@@ -79,17 +79,20 @@ export function mayBeFlag(name: string): boolean {
   );
 }
 
-/** What to say of a variable that was a flag once; null for all others. */
+/** Returns what to say of a variable that was a flag once; null for all others. */
 export function whatBecameOf(name: string): string | null {
   return Object.hasOwn(REMOVED, name) ? REMOVED[name]! : null;
 }
 
-/** Whether people mean a flag by this name, though their engine may not have it. */
+/** Tells whether people mean a flag by this name, though their engine may not have it. */
 export function isWellKnown(name: string): boolean {
   return WELL_KNOWN.has(name);
 }
 
-/** Flags' names in capitals that a name may have been meant for, nearest first: two letters off, one word in common. */
+/**
+ * Returns the flags' names in capitals that a name may have been meant for, nearest first: at most two letters differ,
+ * and one word is the same.
+ */
 export function nearest(name: string, known: Iterable<string>): string[] {
   const parts = new Set(name.split('_'));
   return [...known]

@@ -7,26 +7,26 @@ import { homeFolder } from '../../process/home.ts';
 import { manifest, packagePath } from '../../process/package.ts';
 import { type Flag, parseHelp } from './flag-help.ts';
 
-/** A slow machine needs 20 s to import vLLM, a busy one several times that. */
+/** The time limit of the help, ms: a slow machine needs 20 s to import vLLM, a busy one several times that. */
 const HELP_LIMIT_MS = 180_000;
 const HELP_BYTES = 16 * 1024 ** 2;
-/** Where an image keeps the list of its engine, made when it was built; nowhere else is there such a folder. */
+/** The folder in which an image keeps the list of its engine, made when it was built; only images have this folder. */
 const OF_THE_IMAGE = packagePath('flags/');
 
 export interface HelpProgram {
-  /** Full path. */
+  /** The full path of the program. */
   program: string;
-  /** What comes before `--help`: `['serve']`. */
+  /** The arguments before `--help`: `['serve']`. */
   args: readonly string[];
   env: NodeJS.ProcessEnv;
-  /** Aborting ends it. */
+  /** Aborting the signal ends the program. */
   signal?: AbortSignal | undefined;
 }
 
 /**
- * The flags of the installed engine: from the last time they were asked for, else from its help.
- * @param onAsking called before the help is asked for, which takes seconds
- * @throws Error when there is no help to be had
+ * Returns the flags of the installed engine, as kept from an earlier start, else from its help.
+ * @param onAsking called before the help is requested, which takes seconds
+ * @throws Error when the program gives no help
  */
 export async function learnFlags(asked: HelpProgram, onAsking: () => void): Promise<Flag[]> {
   const name = fileName(asked);
@@ -43,7 +43,7 @@ export async function learnFlags(asked: HelpProgram, onAsking: () => void): Prom
   return flags;
 }
 
-/** vLLM's bare `--help` lists only groups; others know only that. */
+/** Asks for the full help: vLLM's bare `--help` lists only groups, and other programs know only that. */
 async function helpOf(asked: HelpProgram): Promise<string> {
   return await ask(asked, '--help=all').catch(() => ask(asked, '--help'));
 }
@@ -59,7 +59,7 @@ async function ask({ program, args, env, signal }: HelpProgram, help: string): P
   return stdout;
 }
 
-/** Another program, or the same in another version, is another file. */
+/** Returns the name of the file that keeps the flags: another program, or another version of it, has another file. */
 function fileName({ program, args }: HelpProgram): string {
   const versions = [program, ...args].map(versionOf);
   const key = createHash('sha256')
@@ -68,14 +68,17 @@ function fileName({ program, args }: HelpProgram): string {
   return `flags-${key.slice(0, 24)}.json`;
 }
 
-/** An upgrade writes the program anew; of a script, any file beside it may be what changed. */
+/**
+ * Returns the time and size of a word's file. An upgrade writes the program anew; for a script, any file beside it may
+ * have changed.
+ */
 function versionOf(word: string): string {
   try {
     const files = /\.(?:ts|js|py)$/.test(word)
       ? readdirSync(dirname(word)).map((name) => join(dirname(word), name))
       : [word];
     const stats = files.map((file) => statSync(file)).filter((stat) => stat.isFile());
-    // Whole seconds: what copies images between machines may keep no more of a time.
+    // Only whole seconds count: a copy of an image on another machine may keep no more of a time.
     return stats.map((stat) => `${Math.floor(stat.mtimeMs / 1000)}/${stat.size}`).join();
   } catch {
     // A word that names no file stands for itself.
@@ -91,7 +94,7 @@ function readKept(file: string): Flag[] | null {
   }
 }
 
-/** Where nothing can be written, the next start asks again. */
+/** Keeps the flags for later starts; where nothing can be written, the next start asks again. */
 function keep(file: string, flags: readonly Flag[]): void {
   try {
     mkdirSync(dirname(file), { recursive: true });
@@ -99,6 +102,6 @@ function keep(file: string, flags: readonly Flag[]): void {
     writeFileSync(draft, JSON.stringify(flags));
     renameSync(draft, file);
   } catch {
-    // A read-only container.
+    // The container is read-only.
   }
 }

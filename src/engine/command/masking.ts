@@ -3,7 +3,7 @@ import type { Argument } from './flag-arguments.ts';
 
 const SECRET_FLAG = /(?:^|-)(?:key|keys|token|secret|password)$/;
 
-/** The words of an argument as they may be shown. */
+/** Returns the words of an argument as they may be shown. */
 export function masked({ words, flag }: Argument, env: NodeJS.ProcessEnv): string[] {
   if (flag === null || !SECRET_FLAG.test(flag)) return words.map(secretHider(env));
   const [first = '', ...values] = words;

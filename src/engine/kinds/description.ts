@@ -3,14 +3,14 @@ import type { EnginePhase, FailureKind, PhaseProgress } from './report.ts';
 export const ENGINE_NAMES = ['vllm', 'fastdeploy', 'simulator', 'external'] as const;
 export type EngineName = (typeof ENGINE_NAMES)[number];
 
-/** What an engine that we start ourselves is told. */
+/** The settings of an engine that is started here. */
 export interface EngineSettings {
   model: string;
   host: string;
   port: number;
-  /** The name the API answers to, where it should differ from `model`. */
+  /** The name that the API answers to, if it should differ from `model`. */
   servedModelName?: string;
-  /** Handed to the engine as they stand, after our own. */
+  /** Arguments that the engine gets as they stand, after our own. */
   extraArgs: string[];
   /** The program to start in place of the engine's usual one, with its first arguments; null: the usual one. */
   serveCommand: readonly [string, ...string[]] | null;
@@ -19,7 +19,7 @@ export interface EngineSettings {
 export interface EngineCommand {
   program: string;
   args: string[];
-  /** Added to the environment of the child. */
+  /** Variables that are added to the environment of the engine's process. */
   env?: Record<string, string>;
 }
 
@@ -27,7 +27,7 @@ export interface EngineCommand {
 export interface LogPhase {
   phase: EnginePhase;
   detail: string;
-  /** How far it is, where the line tells. */
+  /** The progress of the step, if the line tells. */
   progress?: PhaseProgress;
 }
 
@@ -38,52 +38,63 @@ export interface EngineFailure {
   kind: FailureKind;
 }
 
-/** Names on the engine's metrics page. */
+/** The names of metrics on the engine's metrics page. */
 export interface MetricNames {
   running: string;
   waiting: string;
   kvCacheUsage: string;
-  /** Counter of the tokens generated since its start. */
+  /** The counter of the tokens generated since the engine's start. */
   generatedTokens: string;
-  /** Counter of the requests put back to wait for want of KV cache; left out where the engine has none. */
+  /** The counter of the requests put back to wait for want of KV cache; left out where the engine has none. */
   preemptions?: string;
   /** Counters that grow whenever the engine makes something: while all stand still, it makes nothing. */
   progress: readonly string[];
 }
 
-/** Everything that differs between engines. One per file, about a screen each. */
+/** Everything that differs between engines. Each engine has a file, about a screen long. */
 export interface EngineDescription {
   name: EngineName;
-  /** Its name for people. */
+  /** The engine's name for people. */
   title: string;
-  /** Null: it runs already and is not ours to start or stop. */
+  /** The command that starts the engine; null: it runs already and is not ours to start or stop. */
   command: ((settings: EngineSettings) => EngineCommand) | null;
-  /** It runs on GPUs, so these are checked before its first start. */
+  /** True if the engine runs on GPUs, so that these are checked before its first start. */
   usesGpu: boolean;
-  /** It loads LoRA adapters while it runs, by vLLM's routes. */
+  /** True if the engine loads LoRA adapters while it runs, by vLLM's routes. */
   loadsAdapters: boolean;
-  /** It can put its weights aside and take them back, by vLLM's routes, so that it can share a GPU (docs/swapping.md). */
+  /**
+   * True if the engine can put its weights aside and take them back, by vLLM's routes, and so share a GPU
+   * (docs/swapping.md).
+   */
   canSleep: boolean;
-  /** It tells token ids, and continues from given ones, so that answers can be moved (docs/moving.md). */
+  /**
+   * True if the engine reports token ids, and continues from given ones, so that answers can be moved (docs/moving.md).
+   */
   goesOnFromIds: boolean;
-  /** How to get the program when it is not installed; null when it cannot be missing. */
+  /** How to install the program when it is missing; null when it cannot be missing. */
   installHelp: string | null;
   /** Health routes in order of preference; the next is asked only when one answers 404. */
   healthPaths: readonly string[];
   metricsPath: string;
-  /** Where the metrics page has a port of its own: which, for an engine that listens on `port`. */
+  /** Returns the port of the metrics page of an engine that listens on `port`; left out: it is the same. */
   metricsPort?: (port: number) => number;
   metrics: MetricNames;
-  /** How many requests it runs side by side: the flag that says so (null: it has none), and how many without it. */
+  /**
+   * The requests that the engine runs side by side: the flag that sets their number (null: there is none), and the
+   * number without it.
+   */
   sideBySide: { flag: string | null; usual: number };
-  /** The flag that says where its spans go; left out: it makes none. */
+  /** The flag that sets the address for the engine's spans; left out: it makes none. */
   tracingFlag?: `--${string}`;
-  /** The flag by which usage says how much of a prompt its cache had; left out: it has none. */
+  /** The flag by which usage says how much of a prompt the engine's cache had; left out: it has none. */
   cachedTokensFlag?: `--${string}`;
-  /** The step of the start that a log line shows, or null. */
+  /** Returns the step of the start that a log line shows, or null. */
   phaseOf(line: string): LogPhase | null;
-  /** What an exit means, from its code (null: killed) and the last log lines. */
+  /** Explains an exit by its code (null: killed) and the last log lines. */
   explainExit(exitCode: number | null, lastLines: readonly string[]): EngineFailure;
-  /** What a line of a starting engine says of a start that cannot succeed, whether it ends after it or not; or null. */
+  /**
+   * Returns the failure of a starting engine after whose log line no start succeeds, whether it ends then or not; or
+   * null.
+   */
   decisiveFailure(line: string): EngineFailure | null;
 }

@@ -2,7 +2,7 @@ import { EXIT } from '../../process/exit-codes.ts';
 import type { EngineFailure } from './description.ts';
 import type { FailureKind } from './report.ts';
 
-/** A transient failure is told by whether the engine had been healthy. */
+/** The exit codes of failures; the code of a transient failure depends on whether the engine had been healthy. */
 const EXIT_OF_KIND: Record<Exclude<FailureKind, 'transient'>, number> = {
   bad_host: EXIT.badHost,
   bad_configuration: EXIT.configuration,
@@ -10,7 +10,7 @@ const EXIT_OF_KIND: Record<Exclude<FailureKind, 'transient'>, number> = {
   out_of_memory: EXIT.outOfMemory,
 };
 
-/** The exit code of worker and container after the engine failed. */
+/** Returns the exit code of worker and container after the engine failed. */
 export function failureExitCode(kind: FailureKind, wasHealthy: boolean): number {
   if (kind !== 'transient') return EXIT_OF_KIND[kind];
   return wasHealthy ? EXIT.engineDied : EXIT.engineFailedToStart;
@@ -19,23 +19,26 @@ export function failureExitCode(kind: FailureKind, wasHealthy: boolean): number 
 export interface FailureRule {
   pattern: RegExp;
   kind: FailureKind;
-  /** `$1` is the pattern's first group, here and in the advice; left out, the matched text is the cause. */
+  /** The cause; `$1` is the pattern's first group, here and in the advice. Left out, the matched text is the cause. */
   cause?: string;
   advice: string;
 }
 
-/** What an engine calls the things that advice speaks of. */
+/** The words in which advice names the commands and flags of an engine. */
 export interface AdviceWords {
-  /** The command that lists its flags. */
+  /** The command that lists the engine's flags. */
   help: string;
-  /** Flags, with their dashes. */
+  /** The flags that advice names, with their dashes. */
   contextLength: string;
   maxSequences: string;
   memoryShare: string;
   gpus: string;
 }
 
-/** What vLLM 0.32 says last when it fails, most telling first, and with it any engine over CUDA and Hugging Face. */
+/**
+ * Returns rules for what vLLM 0.32 says last when it fails, and with it any engine over CUDA and Hugging Face; the most
+ * telling rule first.
+ */
 export function commonRules(words: AdviceWords): FailureRule[] {
   const memoryAdvice =
     `Free the GPU of other processes (nvidia-smi shows them), or set in VLLM_EXTRA_ARGS a smaller ${words.contextLength} ` +
@@ -180,8 +183,8 @@ export function commonRules(words: AdviceWords): FailureRule[] {
 }
 
 /**
- * Lines after which no start succeeds. Narrower than the rules, which read the last lines of an engine that has ended:
- * a missing libcuda.so is also named in warnings of compilers.
+ * Matches lines after which no start succeeds. These are narrower than the rules, which read the last lines of an
+ * engine that has ended: warnings of compilers name a missing libcuda.so too.
  */
 const DECISIVE: readonly RegExp[] = [
   /driver on your system is too old|driver version is insufficient|forward compatibility was attempted|unsupported display driver/i,
@@ -192,19 +195,19 @@ const DECISIVE: readonly RegExp[] = [
   /CUDA out of memory|torch\.(?:cuda\.)?OutOfMemoryError|No available memory for the cache blocks|larger than the available KV cache memory|GPU memory allocation failed/,
 ];
 
-/** A line that the engine itself takes for less than an error. */
+/** Matches a line that the engine itself labels as less than an error. */
 const NO_ERROR = /^(?:\([^)]*\)\s*)?(?:DEBUG|INFO|WARNING)\b/;
 
-/** What such a line says; null for all others. */
+/** Returns the failure that a decisive line reports; null for all other lines. */
 export function decisiveBy(rules: readonly FailureRule[], line: string): EngineFailure | null {
   if (NO_ERROR.test(line) || !DECISIVE.some((pattern) => pattern.test(line))) return null;
   return explainBy(rules, 1, [line]);
 }
 
 /**
- * The reading of the last lines of an engine, by rules from the most telling to the least: one line of cause and one
- * of advice.
- * @param exitCode null when a signal ended it
+ * Explains the last lines of an engine, by rules from the most telling to the least: one line of cause and one of
+ * advice.
+ * @param exitCode null when a signal ended the engine
  */
 export function explainBy(
   rules: readonly FailureRule[],
@@ -212,7 +215,7 @@ export function explainBy(
   lastLines: readonly string[],
 ): EngineFailure {
   for (const rule of rules) {
-    // The first line that fits: what follows is mostly the same error on its way up.
+    // The first line that fits counts: later lines mostly repeat the same error on its way up.
     const match = lastLines.map((line) => rule.pattern.exec(line)).find((found) => found !== null);
     if (!match) continue;
     const fill = (text: string) => text.replace(/\$(\d)/g, (_, group) => (match[Number(group)] ?? '').trim());

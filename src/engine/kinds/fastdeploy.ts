@@ -4,12 +4,12 @@ import { progressIn } from './log-phases.ts';
 import type { EnginePhase } from './report.ts';
 import { VLLM_WORDS } from './vllm.ts';
 
-/** It listens on four ports: the API's, and the three after it. */
+/** Returns FastDeploy's metrics port: it listens on four ports, the API's and the three after it. */
 const metricsPort = (port: number) => port + 1;
 
 const MODULE = 'fastdeploy.entrypoints.openai.api_server';
 
-/** `fastdeploy.entrypoints.openai.api_server`. After its documentation and source, 2.3; not run here. */
+/** FastDeploy's `fastdeploy.entrypoints.openai.api_server`, by its documentation and source of 2.3; not tested here. */
 export const fastdeploy: EngineDescription = {
   name: 'fastdeploy',
   title: 'FastDeploy',
@@ -79,6 +79,6 @@ const RULES: FailureRule[] = [
     cause: 'its engine could not be initialised',
     advice: 'Its files log/workerlog.0 and log/fastdeploy.log say why.',
   },
-  // Its flags have vLLM's names.
+  // FastDeploy's flags have vLLM's names.
   ...commonRules({ ...VLLM_WORDS, help: `python3 -m ${MODULE} --help` }),
 ];

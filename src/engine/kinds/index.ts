@@ -6,7 +6,7 @@ import { vllm } from './vllm.ts';
 
 const DESCRIPTIONS: Record<EngineName, EngineDescription> = { vllm, fastdeploy, simulator, external };
 
-/** All that is particular to one engine. */
+/** Returns everything that is particular to one engine. */
 export function describeEngine(name: EngineName): EngineDescription {
   return DESCRIPTIONS[name];
 }

@@ -2,7 +2,7 @@ import { programArguments } from '../../process/package.ts';
 import type { EngineDescription } from './description.ts';
 import { serveArguments, vllm } from './vllm.ts';
 
-/** Our own stand-in for vLLM, for machines without one: same flags, logs, routes and metrics. */
+/** The project's own stand-in for vLLM, for machines without one: same flags, logs, routes and metrics. */
 export const simulator: EngineDescription = {
   ...vllm,
   name: 'simulator',

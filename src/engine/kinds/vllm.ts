@@ -11,7 +11,7 @@ export const VLLM_WORDS: AdviceWords = {
 };
 const RULES = commonRules(VLLM_WORDS);
 
-/** `vllm serve`, and whatever `VLLM_SERVE_COMMAND` names in its place. Checked against vLLM 0.32. */
+/** `vllm serve`, or the program that `VLLM_SERVE_COMMAND` names in its place. Checked against vLLM 0.32. */
 export const vllm: EngineDescription = {
   name: 'vllm',
   title: 'vLLM',
@@ -40,7 +40,7 @@ export const vllm: EngineDescription = {
       'vllm:iteration_tokens_total_count',
     ],
   },
-  // Without the flag 128 on a CPU, 1024 with 70 GiB or more of GPU memory (not an A100), else this.
+  // Without the flag vLLM takes 128 on a CPU, 1024 with 70 GiB or more of GPU memory (not an A100), else this number.
   sideBySide: { flag: VLLM_WORDS.maxSequences, usual: 256 },
   tracingFlag: '--otlp-traces-endpoint',
   cachedTokensFlag: '--enable-prompt-tokens-details',
@@ -49,7 +49,7 @@ export const vllm: EngineDescription = {
   decisiveFailure: (line) => decisiveBy(RULES, line),
 };
 
-/** Arguments that `vllm serve` and the simulator share. */
+/** Returns the arguments that `vllm serve` and the simulator share. */
 export function serveArguments(settings: EngineSettings): EngineCommand['args'] {
   const named = settings.servedModelName ? ['--served-model-name', settings.servedModelName] : [];
   return [
