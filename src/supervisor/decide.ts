@@ -5,14 +5,16 @@ import { EXIT, isSameSignal, type ReceivedSignal } from '../process/index.ts';
 import { ENGINE_STOP_MS, KILL_MS, WORKER_MARGIN_MS } from '../process/way-down.ts';
 import type { Action, Situation, SupervisorEvent } from './situation.ts';
 
-/** How long the worker may take to report and release its jobs after the engine has died. */
+/** The worker may take this long to report and release its jobs after the engine has died, ms. */
 const WORKER_AFTER_ENGINE_MS = 5000;
-/** The same where the engine was never healthy: on a busy machine the worker itself may still be starting. */
+/**
+ * The worker may take this long if the engine was never healthy, ms: on a busy machine it may still be starting itself.
+ */
 const WORKER_AFTER_FAILED_START_MS = 20_000;
-/** Pause before the first restart, doubled for each one after it, ms. */
+/** The pause before the first restart, doubled for each one after it, ms. */
 const RESTART_AFTER_MS = 1000;
 const RESTART_AFTER_AT_MOST_MS = 60_000;
-/** An engine that was healthy this long starts with a clean record: earlier restarts no longer count. */
+/** An engine that was healthy this long, ms, starts with a clean record: earlier restarts no longer count. */
 export const RESTARTS_FORGIVEN_MS = 10 * 60_000;
 
 const DIED_OF_SIGTERM = 128 + 15;
@@ -20,13 +22,13 @@ const DIED_OF_SIGTERM = 128 + 15;
 type Decision = [Situation, Action[]];
 
 export interface DecideSettings {
-  /** How long running jobs may take after a signal. */
+  /** Running jobs may take this long after a signal, ms. */
   graceMs: number;
-  /** Most consecutive restarts of the engine. */
+  /** The most consecutive restarts of the engine. */
   maxRestarts: number;
 }
 
-/** The next situation and the actions to take, in order. Pure. */
+/** Returns the next situation and the actions to take, in order. Pure. */
 export function decide(now: Situation, event: SupervisorEvent, settings: DecideSettings): Decision {
   if (now.state === 'stopped') return [now, []];
   switch (event.event) {
@@ -54,21 +56,24 @@ function onMachineChecked(
   { problem, at }: Extract<SupervisorEvent, { event: 'machine_checked' }>,
   maxRestarts: number,
 ): Decision {
-  // Shutdown began in the meantime, without an engine.
+  // Shutdown began meanwhile, without an engine.
   if (now.state !== 'starting') return [now, []];
   if (problem === null) return [{ ...now, engine: 'alive' }, [{ action: 'start_engine' }]];
   const why = { message: problem, advice: '', kind: 'bad_host' } as const;
   return onEngineExited(now, { event: 'engine_exited', ...why, lastLines: [], at }, maxRestarts);
 }
 
-/** The worker says so again after each time that the engine was not: its first answer counts. */
+/**
+ * Notes the first healthy answer of an engine. The worker repeats the message each time that the engine is healthy
+ * again.
+ */
 function onEngineHealthy(now: Situation, at: number): Decision {
   if (now.engine !== 'alive' || now.engineWasHealthy) return [now, []];
   const state = now.state === 'starting' ? 'running' : now.state;
   return [{ ...now, state, engineWasHealthy: true, healthyAt: at }, []];
 }
 
-/** Its exit is then handled like any other, with the cause that it named. */
+/** Kills an engine whose start hangs; its exit is then handled like any other, with the cause that it named. */
 function onStartHung(now: Situation, cause: string): Decision {
   if (now.engine !== 'alive' || now.state !== 'starting') return [now, []];
   const text = `the engine does not start and does not end: ${cause}; killing it`;
@@ -81,7 +86,7 @@ function onStartHung(now: Situation, cause: string): Decision {
   ];
 }
 
-/** A hung engine is killed; its exit is then handled like any other. */
+/** Kills a hung engine; its exit is then handled like any other. */
 function onEngineHung(now: Situation, message: string): Decision {
   if (now.engine !== 'alive' || now.state !== 'running') return [now, []];
   return [
@@ -93,7 +98,10 @@ function onEngineHung(now: Situation, message: string): Decision {
   ];
 }
 
-/** The rest of its group is killed in any case: vLLM's workers outlive their API server. */
+/**
+ * Handles the exit of the engine. The rest of its process group is killed in any case: vLLM's workers outlive their API
+ * server.
+ */
 function onEngineExited(
   now: Situation,
   exited: Extract<SupervisorEvent, { event: 'engine_exited' }>,
@@ -113,7 +121,7 @@ function onEngineExited(
     action: 'tell_worker',
     message: { case: 'engine_exited', message, advice, wasHealthy: now.engineWasHealthy, kind },
   };
-  // A drain that is already under way keeps its own timeout, and the worker's exit code stands.
+  // A drain that has already begun keeps its own timeout, and the worker's exit code stands.
   if (now.state === 'draining') return [gone, [sweep, say, tell]];
   const exitCode = failureExitCode(kind, now.engineWasHealthy);
   const ms = now.engineWasHealthy ? WORKER_AFTER_ENGINE_MS : WORKER_AFTER_FAILED_START_MS;
@@ -124,7 +132,7 @@ function restartsBefore({ healthyAt, restarts }: Situation, at: number): number 
   return healthyAt !== null && at - healthyAt >= RESTARTS_FORGIVEN_MS ? 0 : restarts;
 }
 
-/** Whether another start may succeed. Memory that was enough once may be enough again. */
+/** Tells whether another start may succeed. Memory that was enough once may be enough again. */
 function mayPass(now: Situation, kind: FailureKind): boolean {
   return kind === 'transient' || (kind === 'out_of_memory' && now.engineWasHealthy);
 }
@@ -151,7 +159,7 @@ function restart(
 }
 
 function onWorkerExited(now: Situation, code: number): Decision {
-  // Until the worker has installed its handler our SIGTERM kills it: that is still an orderly end.
+  // Until the worker has installed its handler, our SIGTERM kills it: that is an orderly end too.
   const endedAsAsked = code === DIED_OF_SIGTERM && now.signalled !== null;
   const decided: Situation = { ...now, exitCode: now.exitCode ?? (endedAsAsked ? EXIT.ok : code) };
   if (now.engine !== 'alive') return stop(decided, []);

@@ -1,22 +1,23 @@
 import type { EngineDescription, EngineFailure } from '../engine/kinds/description.ts';
 import type { Clock } from '../process/clock.ts';
 
-/** An engine that has said why it cannot start and then says nothing more for so long hangs, ms. */
+/** An engine that has said why it cannot start, and then says nothing more for this long, hangs, ms. */
 const QUIET_MS = 5000;
-/** It has this long to end by itself, however much it goes on to say, ms. */
+/** An engine that has said why it cannot start has this long to end by itself, however much it still says, ms. */
 const AT_MOST_MS = 30_000;
 
 export interface DecisiveLinePorts {
   engine: Pick<EngineDescription, 'decisiveFailure'>;
   clock: Clock;
-  /** It neither ended nor went on: it is to be killed. */
+  /** Called when the engine neither ended nor went on, and should be killed. */
   onHang(failure: EngineFailure): void;
 }
 
 /**
- * Watches a starting engine for the line that says it will not start on this machine: a driver too old, no GPU, memory
- * that does not suffice. Most engines exit after it; one that hangs instead is killed early, not at the limit of its
- * start. An engine may complain so about what it can do without, so a further step of the start withdraws the line.
+ * Watches a starting engine for a line which says that it will not start on this machine: a driver too old, no GPU,
+ * memory that does not suffice. Most engines exit after it; one that hangs instead is killed early, not at the limit of
+ * its start. An engine may write such a line about something that it can do without, so a further step of the start
+ * withdraws the line.
  */
 export class DecisiveLine {
   readonly #ports: DecisiveLinePorts;
@@ -41,14 +42,14 @@ export class DecisiveLine {
     this.#quiet = clock.setTimeout(() => this.#hangs(), QUIET_MS);
   }
 
-  /** The start went a step further. */
+  /** Withdraws the line, as the start went a step further. */
   goesOn(): void {
     this.#failure = null;
     this.#ports.clock.clearTimeout(this.#quiet);
     this.#ports.clock.clearTimeout(this.#limit);
   }
 
-  /** It ended, became healthy, or is being ended. */
+  /** Stops to watch an engine that ended, became healthy, or is being ended. */
   stop(): void {
     this.#isOver = true;
     this.goesOn();

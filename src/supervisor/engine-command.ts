@@ -19,7 +19,7 @@ import { masked } from '../engine/command/masking.ts';
 import type { EngineCommand, EngineDescription, EngineSettings } from '../engine/kinds/description.ts';
 import { visibleGpus } from '../engine/machine/gpus.ts';
 
-/** The engine's command, with the origin of each argument. */
+/** The engine's command, with the source of each argument. */
 export interface PreparedCommand {
   program: string;
   args: string[];
@@ -29,13 +29,14 @@ export interface PreparedCommand {
   warnings: string[];
 }
 
-/** Placeholder for the model, to find it among the words of a command. */
+/** A placeholder for the model, to find it among the words of a command. */
 const MODEL_HERE = '\u0000model';
 
 /**
- * Defaults, then the baked image and the environment, then VLLM_EXTRA_ARGS; later ones win.
+ * Builds the command from defaults, then the baked image and the environment, then VLLM_EXTRA_ARGS; later ones take
+ * precedence.
  * @param say told when a step takes long
- * @param stopped ends what takes long; the command is then of no use
+ * @param stopped ends a step that takes long; the command is then of no use
  * @returns null for an engine that is already running
  * @throws UserError: no program, a switch that is neither on nor off, or an adapter that is named as something else
  */
@@ -74,7 +75,7 @@ export async function prepareCommand(
   return { program, args: all.flatMap(({ words }) => words), env, arguments: all, warnings };
 }
 
-/** What `--print-command` shows: a line for each argument, with its source behind `#`. */
+/** Returns the output of `--print-command`: a line for each argument, with its source behind `#`. */
 export function describeCommand(command: PreparedCommand, settled: SettledEnvironment): string {
   const lines = command.arguments.map((argument) => ({
     text: `  ${masked(argument, settled.env).map(quoted).join(' ')}`,
@@ -89,13 +90,15 @@ export function describeCommand(command: PreparedCommand, settled: SettledEnviro
   return rows.map(({ text, from }) => `${text.padEnd(width)}  # ${from}\n`).join('');
 }
 
-/** Without variables that vLLM would report as misspelt settings of its own. */
+/** Returns the environment without variables that vLLM would report as misspelt settings of its own. */
 function childEnvironment(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const { VLLM_CONFIG_FILE: _file, VLLM_CPU_FRACTION: _fraction, ...rest } = engineEnvironment(env);
   return rest;
 }
 
-/** Null: they could not be learnt. The engine is asked only if some variable may be a flag. */
+/**
+ * Returns the engine's flags; null: they could not be learned. The engine is asked only if a variable may be a flag.
+ */
 async function flagsOf(
   asked: HelpProgram,
   env: NodeJS.ProcessEnv,
@@ -116,7 +119,7 @@ async function flagsOf(
   }
 }
 
-/** The words before the model: `serve`, or a script. */
+/** Returns the words before the model: `serve`, or a script. */
 function firstWords(engine: EngineDescription, settings: EngineSettings): string[] {
   const { args } = engine.command!({ ...settings, model: MODEL_HERE, extraArgs: [] });
   const words = args.slice(0, args.indexOf(MODEL_HERE));
@@ -149,7 +152,7 @@ function ownArguments(
   return [...head, { words: model, flag: model.length > 1 ? model[0]! : null, from: modelFrom }, ...rest];
 }
 
-/** Quoted for a shell; as JSON if it has line breaks, to stay on one line. */
+/** Quotes a word for a shell; as JSON if it has line breaks, to stay on one line. */
 function quoted(word: string): string {
   if (/^[\w@%+=:,./-]+$/.test(word)) return word;
   return /[\n\r]/.test(word) ? JSON.stringify(word) : `'${word.replaceAll("'", `'\\''`)}'`;

@@ -1,15 +1,15 @@
 import type { EngineDescription, LogPhase } from '../engine/kinds/description.ts';
 
-/** Enough for a traceback of several processes, whose first lines name the cause. */
+/** The number of lines kept: enough for a traceback of several processes, whose first lines name the cause. */
 const KEPT_LINES = 200;
-/** A line without an end is cut here instead of growing without bound, characters. */
+/** A line without an end is cut at this many characters instead of growing without bound. */
 const MAX_LINE = 65_536;
 
-/** Splits one stream of output into lines. Of a progress bar redrawn with `\r` only the last state is kept. */
+/** Splits one stream of output into lines. Only the last state of a progress bar redrawn with `\r` is kept. */
 export class LineSplitter {
   #rest = '';
 
-  /** The complete lines, and the state of an unfinished progress bar if this chunk redrew one. */
+  /** Returns the complete lines, and the state of an unfinished progress bar if this chunk redrew one. */
   push(chunk: string): { lines: string[]; progress: string | null } {
     const parts = (this.#rest + chunk).split('\n');
     this.#rest = parts.pop()!.slice(-MAX_LINE);
@@ -20,7 +20,7 @@ export class LineSplitter {
     return { lines, progress: progress || null };
   }
 
-  /** The unfinished line at the end of the stream, if any. */
+  /** Returns the unfinished line at the end of the stream, if any. */
   end(): string[] {
     const last = lastDrawn(this.#rest);
     this.#rest = '';
@@ -28,7 +28,7 @@ export class LineSplitter {
   }
 }
 
-/** The last lines of the engine's output, and the startup phase they show. */
+/** The last lines of the engine's output, and the start-up phase that they show. */
 export class EngineLog {
   #lines: string[] = [];
   #phase: LogPhase | null = null;
@@ -48,7 +48,7 @@ export class EngineLog {
     if (this.#lines.length > KEPT_LINES) this.#lines.shift();
   }
 
-  /** The phase that a line or a progress bar shows, if it differs from the last one returned. */
+  /** Returns the phase that a line or a progress bar shows, if it differs from the last one returned. */
   newPhase(line: string): LogPhase | null {
     const phase = this.#engine.phaseOf(line);
     if (!phase || (phase.phase === this.#phase?.phase && phase.detail === this.#phase.detail)) return null;

@@ -7,21 +7,21 @@ import { DecisiveLine } from './decisive-line.ts';
 import { EngineLog, LineSplitter } from './engine-output.ts';
 import type { EngineHandlers } from './processes.ts';
 
-/** A progress bar is redrawn many times a second; once is enough for people. */
+/** Progress is reported once in this time, ms: a progress bar is redrawn many times a second. */
 const PROGRESS_EVERY_MS = 1000;
 
 export type StartEngine = (handlers: EngineHandlers) => ProcessGroup;
 
 export interface EngineRunPorts {
   engine: EngineDescription;
-  /** Logger for the engine's own lines. */
+  /** The logger for the engine's own lines. */
   log: Logger;
   start: StartEngine;
-  /** A phase of its start, before it is healthy. */
+  /** Called with each phase of the engine's start, before it is healthy. */
   onPhase(phase: LogPhase): void;
-  /** It has said why it cannot start, and hangs. */
+  /** Called when the engine has said why it cannot start, and hangs. */
   onHang(failure: EngineFailure): void;
-  /** Its process ended and its output has been read. */
+  /** Called when the engine's process ended and its output has been read. */
   onExit(code: number | null, startError?: Error): void;
 }
 
@@ -53,7 +53,7 @@ export class EngineRun {
     return this.#output.lastLines;
   }
 
-  /** Why it hung before it was healthy; null: it did not. */
+  /** Why the engine hung before it was healthy; null: it did not. */
   get hang(): EngineFailure | null {
     return this.#hang;
   }
@@ -62,13 +62,13 @@ export class EngineRun {
     this.#process.signal(signal);
   }
 
-  /** It is healthy, or gone: its lines are no steps of a start any more. */
+  /** Ends the start of an engine that is healthy, or gone: its lines show no phases any more. */
   started(): void {
     this.#isStarting = false;
     this.#decisive.stop();
   }
 
-  /** To be called once nothing of its process group is left. */
+  /** Releases the process group; to be called once nothing of the group is left. */
   release(): void {
     this.#process.release();
   }
@@ -109,7 +109,7 @@ export class EngineRun {
     if (!this.#isStarting) return;
     const phase = this.#output.newPhase(line);
     if (phase) this.#decisive.goesOn();
-    // When the engine is ready is decided by the health check, not by its log.
+    // The health check decides when the engine is ready, not its log.
     if (phase && phase.phase !== 'ready') this.#ports.onPhase(phase);
   }
 }

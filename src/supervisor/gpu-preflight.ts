@@ -4,7 +4,7 @@ import { checkGpus, GPU_QUERY, parseGpus, reasonNotToCheck } from '../engine/mac
 import { nvidiaSmi } from '../engine/machine/nvidia-smi.ts';
 import { type Logger, variable } from '../process/index.ts';
 
-/** For the supervisor's own variables. */
+/** Variables of the check, for the supervisor's own. */
 export const gpuVariables = {
   GPU_CHECK: z.enum(['strict', 'warn', 'off'], { error: 'expected strict, warn or off' }).default('strict'),
   CASOLA_EXPECTED_GPU_NAME: variable.text().optional(),
@@ -13,10 +13,10 @@ export const gpuVariables = {
 
 const LIMIT_MS = 15_000;
 
-/** Why the engine must not be started on this machine, as one message; null: start it. */
+/** Resolves to the reason why the engine must not be started on this machine, as one message; null: start it. */
 export type Preflight = (stopped: AbortSignal) => Promise<string | null>;
 
-/** Checks the GPUs before the engine's first start. */
+/** Returns the check of the GPUs before the engine's first start. */
 export function gpuPreflight(
   engine: EngineDescription,
   given: z.infer<z.ZodObject<typeof gpuVariables>>,

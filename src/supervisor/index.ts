@@ -26,14 +26,14 @@ import { assertPortFree, startEngine, startWorker, type WorkerProcess } from './
 import { type Action, initialSituation, type Situation, type SupervisorEvent } from './situation.ts';
 import { readContainerVariables } from './variables.ts';
 
-/** Lines of the engine's log shown when it exits. */
+/** The exit of the engine shows this many lines of its log. */
 const SHOWN_LINES = 15;
-/** Within one phase, progress is logged this often. */
+/** Within one phase, progress is logged this often, ms. */
 const PHASE_LINE_EVERY_MS = 5000;
 
 /**
  * Runs engine and worker until both have ended.
- * @returns the exit code; the caller is to exit with it at once
+ * @returns the exit code; the caller should exit with it at once
  * @throws UserError before anything was started: bad variables, no engine program, port in use
  */
 export function runSupervisor(given: NodeJS.ProcessEnv): Promise<number> {
@@ -47,7 +47,7 @@ async function supervise(given: NodeJS.ProcessEnv, logging: Logging): Promise<nu
   const configuration = engineConfiguration(values);
   const engine = describeEngine(configuration.engine);
   const log = logging.createLogger('supervisor');
-  // Asking an engine for its flags takes long enough to be asked to end meanwhile.
+  // An engine takes long enough to list its flags that a signal may come meanwhile.
   const stopped = new AbortController();
   const signals = endSignals();
   void signals.first.then(() => stopped.abort());
@@ -75,7 +75,7 @@ async function supervise(given: NodeJS.ProcessEnv, logging: Logging): Promise<nu
 }
 
 /**
- * `--print-command`: shows the engine's command with where each argument came from, and starts nothing.
+ * Runs `--print-command`: shows the engine's command with the source of each argument, and starts nothing.
  * @returns the exit code
  * @throws UserError as a start would: bad variables, no engine program
  */
@@ -90,12 +90,12 @@ export async function printCommand(env: NodeJS.ProcessEnv): Promise<number> {
   return EXIT.ok;
 }
 
-/** With what the chosen queue need not be told. @throws UserError when the choice is not clear */
+/** Adds what need not be set with the chosen queue. @throws UserError when the choice is not clear */
 function withDefaults(settled: SettledEnvironment): SettledEnvironment {
   return { ...settled, env: withQueueDefaults(settled.env) };
 }
 
-/** Null for an engine that is already running. @throws UserError when the port is in use */
+/** Returns how to start the engine; null for one that is already running. @throws UserError when the port is in use */
 async function starter(
   { settings }: EngineConfiguration,
   command: PreparedCommand | null,
@@ -112,10 +112,10 @@ interface Ports {
   logging: Logging;
   configuration: EngineConfiguration;
   engine: EngineDescription;
-  /** What the engine is started with. */
+  /** The arguments that the engine is started with. */
   given: readonly Argument[];
   start: StartEngine | null;
-  /** Run before the first start only, not before restarts. */
+  /** Runs before the first start only, not before restarts. */
   preflight: Preflight;
   limits: DecideSettings;
 }
@@ -145,7 +145,7 @@ class Supervisor {
       this.#ports.logging.mustEndWithin(wayDownMs(this.#ports.limits.graceMs));
       this.#happen({ event: 'signal', name, at: performance.now() });
     };
-    // Never removed: a signal at the last moment must not change the exit code.
+    // The handlers stay installed: a signal at the last moment must not change the exit code.
     for (const name of END_SIGNALS) process.on(name, onSignal);
     this.#startBoth();
     try {
@@ -161,7 +161,7 @@ class Supervisor {
     const { env, configuration, start, engine, given } = this.#ports;
     const args = given.flatMap(({ words }) => words);
     const known = [requestsSideBySide(engine, args), Math.floor(performance.timeOrigin), adapterRoom(args)];
-    // The worker goes first: it reports how the start goes.
+    // The worker starts first, since it reports the engine's start.
     this.#worker = startWorker([...programArguments('worker'), ...known.map(String)], env, {
       onMessage: (message) => this.#onWorkerMessage(message),
       onUnknown: (message, problem) =>
@@ -205,7 +205,7 @@ class Supervisor {
       lastLines: run.lastLines.slice(-SHOWN_LINES),
       at: performance.now(),
     });
-    // Only after the rest of the group was killed.
+    // The group is released only after the rest of it was killed.
     run.release();
   }
 

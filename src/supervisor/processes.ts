@@ -7,20 +7,20 @@ import { parseValue } from '../protocol/index.ts';
 import { type SupervisorMessage, WorkerMessage } from '../worker/ipc.ts';
 
 export interface EngineHandlers {
-  /** Text as it arrives, from either stream. */
+  /** Takes text as it arrives, from either stream. */
   onOutput(stream: 'stdout' | 'stderr', text: string): void;
-  /** Its output has been read to the end. `code` is null after a signal. */
+  /** Called when the engine's output has been read to the end. `code` is null after a signal. */
   onExit(code: number | null, startError?: Error): void;
 }
 
-/** How long to wait for output that a surviving child of the engine holds open. */
+/** The supervisor waits this long for output that a surviving child of the engine holds open, ms. */
 const OUTPUT_END_MS = 500;
-/** If this process is killed, the worker has this long to release its jobs; the engine is killed at once. */
+/** If this process is killed, the worker has this long to release its jobs, s; the engine is killed at once. */
 const WORKER_ALONE_SECONDS = 5;
 
 /**
- * Starts the engine in its own process group: a Ctrl-C in the terminal does not reach it, and all its children
- * can be signalled together.
+ * Starts the engine in its own process group: a Ctrl-C in the terminal does not reach it, and all its children can be
+ * signalled together.
  */
 export function startEngine(
   command: EngineCommand,
@@ -53,18 +53,20 @@ export function startEngine(
 
 export interface WorkerHandlers {
   onMessage(message: WorkerMessage): void;
-  /** It sent something that does not match the schema. */
+  /** Called when the worker sent something that does not match the schema. */
   onUnknown(message: unknown, problem: string): void;
   onExit(code: number): void;
 }
 
 export interface WorkerProcess {
-  /** To the whole group; nothing happens when it is gone. */
+  /** Signals the whole process group, if it still exists. */
   signal(signal: NodeJS.Signals): void;
   tell(message: SupervisorMessage): void;
 }
 
-/** Of glibc: with arenas of their own the helper threads of Node keep some 15 MB that is never used again. */
+/**
+ * A setting of glibc: with arenas of their own the helper threads of Node keep some 15 MB that are never used again.
+ */
 const ONE_ARENA = { MALLOC_ARENA_MAX: '1' };
 
 /**
@@ -96,7 +98,7 @@ export function startWorker(
   };
 }
 
-/** @throws UserError when the engine could not listen there */
+/** Checks that the engine can listen on this address. @throws UserError when it cannot */
 export async function assertPortFree(host: string, port: number): Promise<void> {
   const server = createServer();
   try {
@@ -119,6 +121,6 @@ export async function assertPortFree(host: string, port: number): Promise<void> 
 }
 
 function tell(child: ChildProcess, message: SupervisorMessage): void {
-  // The worker may have exited or closed its channel in the meantime.
+  // The worker may have exited or closed its channel meanwhile.
   if (child.connected) child.send(message, () => {});
 }

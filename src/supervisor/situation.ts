@@ -18,29 +18,29 @@ type SupervisorState = 'starting' | 'running' | 'waiting' | 'draining' | 'stoppi
 /** Everything a decision depends on. */
 export interface Situation {
   readonly state: SupervisorState;
-  /** `gone`: it has no process, not yet or no longer. */
+  /** Whether the engine has a process. `gone`: it has none, not yet or no longer. */
   readonly engine: 'alive' | 'gone' | 'not_ours';
-  /** Since its last start. */
+  /** True if the engine was healthy since its last start. */
   readonly engineWasHealthy: boolean;
-  /** When it became healthy, ms; null before. */
+  /** The time at which the engine became healthy, ms; null before. */
   readonly healthyAt: number | null;
-  /** Why it is being killed for hanging, as the worker reported; null otherwise. */
+  /** Why the engine is being killed for hanging, as the worker reported; null: it is not. */
   readonly hang: string | null;
-  /** Consecutive restarts without a long healthy run in between. */
+  /** Consecutive restarts of the engine without a long healthy run in between. */
   readonly restarts: number;
-  /** Null until something has decided it. */
+  /** The exit code; null until something has decided it. */
   readonly exitCode: number | null;
   /** The last signal that counted; null before the first. */
   readonly signalled: ReceivedSignal | null;
-  /** This state timed out and SIGKILL was sent: the next timeout ends the supervisor. */
+  /** True once this state timed out and SIGKILL was sent: the next timeout ends the supervisor. */
   readonly killed: boolean;
 }
 
 export type SupervisorEvent =
-  /** Before the first start. `problem`: why the engine must not be started on this machine. */
+  /** The machine was checked before the first start. `problem`: why the engine must not be started on this machine. */
   | { event: 'machine_checked'; problem: string | null; at: number }
   | { event: 'engine_healthy'; at: number }
-  /** `message`: cause and, at its end, advice; `lastLines`: the end of its log. */
+  /** The engine ended. `message`: cause and, at its end, advice; `lastLines`: the end of its log. */
   | {
       event: 'engine_exited';
       message: string;
@@ -49,11 +49,11 @@ export type SupervisorEvent =
       lastLines: readonly string[];
       at: number;
     }
-  /** Before it was healthy it said why it cannot start, and did not end. */
+  /** The engine said why it cannot start, before it was healthy, and did not end. */
   | { event: 'start_hung'; cause: string }
   /** The worker found the engine alive but without progress. */
   | { event: 'engine_hung'; message: string }
-  /** `code`: exit code, or 128 + n after signal n. */
+  /** The worker ended. `code`: exit code, or 128 + n after signal n. */
   | { event: 'worker_exited'; code: number }
   | { event: 'signal'; name: string; at: number }
   /** The time set by the last `limit` action is over. */
@@ -61,16 +61,16 @@ export type SupervisorEvent =
 
 export type Action =
   | { action: 'signal_worker'; signal: 'SIGTERM' | 'SIGKILL' }
-  /** To its whole process group. */
+  /** Sends the signal to the engine's whole process group. */
   | { action: 'signal_engine'; signal: 'SIGTERM' | 'SIGKILL' }
   | { action: 'tell_worker'; message: SupervisorMessage }
   | { action: 'start_engine' }
-  /** Replaces the limit before it. */
+  /** Sets a time limit, which replaces the one before it. */
   | { action: 'limit'; ms: number }
   | { action: 'say'; level: 'info' | 'warn' | 'error'; text: string }
   | { action: 'exit'; code: number };
 
-/** Before the first start. */
+/** Returns the situation before the first start. */
 export function initialSituation(engineIsOurs: boolean): Situation {
   return {
     state: 'starting',

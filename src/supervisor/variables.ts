@@ -6,13 +6,13 @@ import { gpuVariables } from './gpu-preflight.ts';
 
 const own = { ENGINE_RESTARTS: variable.integer(0).default(0), ...gpuVariables };
 
-/** All of them as a zod shape; what is required depends on the engine that `env` chooses. */
+/** Returns all variables of a container as a zod shape; the engine that `env` chooses decides which are required. */
 export function containerShape(env: NodeJS.ProcessEnv) {
   return { ...engineVariables(env), ...workerVariables, ...own };
 }
 
 /**
- * All variables of a container: the supervisor's, the engine's and the worker's.
+ * Reads all variables of a container: the supervisor's, the engine's and the worker's.
  * @param others variables of the caller's own, to be checked in the same list
  * @throws UserError naming every one that is missing or wrong
  */

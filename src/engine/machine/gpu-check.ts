@@ -1,30 +1,30 @@
 /**
- * Whether a machine's GPUs are fit for an engine, by what nvidia-smi says of them. Which checks, and their
- * limits, are those of Casola's deployed worker. Pure; nvidia-smi.ts asks.
+ * Judges whether a machine's GPUs are fit for an engine, by the output of nvidia-smi. The checks and their limits are
+ * those of Casola's deployed worker. This module is pure; nvidia-smi.ts asks.
  */
 import { devicesIn } from './gpus.ts';
 
-/** One GPU; null stands for what nvidia-smi does not tell (`[N/A]`, `[Not Supported]`, ...). */
+/** One GPU; null stands for values that nvidia-smi does not report (`[N/A]`, `[Not Supported]`, ...). */
 export interface Gpu {
   index: number;
   uuid: string;
   name: string;
   memoryTotalMib: number | null;
   memoryUsedMib: number | null;
-  /** 0..100 */
+  /** The share of time in which the GPU is busy, 0 to 100. */
   utilisation: number | null;
-  /** Since the driver was loaded: older ones have been mended by taking the bad rows out of use. */
+  /** The ECC errors since the driver was loaded: older ones have been repaired by taking the bad rows out of use. */
   uncorrectedErrors: number | null;
   powerLimitWatts: number | null;
   defaultPowerLimitWatts: number | null;
-  /** The driver has given it up until it is reset. */
+  /** True if the driver has given the GPU up until it is reset. */
   needsReset: boolean;
 }
 
 export interface ExpectedGpus {
-  /** Part of the name, in any case. */
+  /** A part of the GPU's name, in any case. */
   name?: string | undefined;
-  /** Of each GPU; a GB of 1024 MiB, as vendors count GPU memory. */
+  /** The memory of each GPU, in GB of 1024 MiB, as vendors count GPU memory. */
   vramGb?: number | undefined;
 }
 
@@ -38,13 +38,15 @@ const NUMBERS = [
   ...['power.limit', 'power.default_limit'],
 ];
 
-/** What to ask nvidia-smi for; `parseGpus` reads the answer. The name comes last, as it may hold a comma. */
+/**
+ * The arguments that ask nvidia-smi for the values that `parseGpus` reads. The name comes last, as it may hold a comma.
+ */
 export const GPU_QUERY = [
   `--query-gpu=${['index', 'uuid', ...NUMBERS, 'name'].join()}`,
   '--format=csv,noheader,nounits',
 ];
 
-/** A line for each GPU; warnings that nvidia-smi prints between them are passed over. */
+/** Reads a line for each GPU; warnings that nvidia-smi prints between the lines are skipped. */
 export function parseGpus(output: string): Gpu[] {
   return output.split('\n').flatMap((line) => {
     const fields = line.split(',').map((field) => field.trim());
@@ -70,7 +72,7 @@ export function parseGpus(output: string): Gpu[] {
 }
 
 /**
- * Why there is nothing to check, by CUDA_VISIBLE_DEVICES; null: there is. nvidia-smi counts GPUs, not the
+ * Returns why there is nothing to check, by CUDA_VISIBLE_DEVICES; null: there is. nvidia-smi counts GPUs, not the
  * instances that a GPU was cut into.
  */
 export function reasonNotToCheck(visible: string | undefined): string | null {
@@ -81,9 +83,9 @@ export function reasonNotToCheck(visible: string | undefined): string | null {
 }
 
 /**
- * Everything wrong with the GPUs that an engine would see: what was found, what is expected, what to do.
- * @param visible CUDA_VISIBLE_DEVICES. Its numbers are taken for nvidia-smi's own; CUDA counts the same way
- *   where all GPUs are of one kind
+ * Returns everything wrong with the GPUs that an engine would see: what was found, what is expected, what to do.
+ * @param visible CUDA_VISIBLE_DEVICES. Its numbers are taken for nvidia-smi's own; CUDA counts the same way if all GPUs
+ * are of one kind
  */
 export function checkGpus(
   gpus: readonly Gpu[],
@@ -137,7 +139,7 @@ function checkPower({ powerLimitWatts, defaultPowerLimitWatts }: Gpu): string[] 
   ];
 }
 
-/** What cannot be told is printed in brackets, of which there are several. */
+/** Reads a number; nvidia-smi prints one of several texts in brackets for a value that it does not know. */
 function numberIn(field: string): number | null {
   const number = Number(field);
   return field === '' || Number.isNaN(number) ? null : number;

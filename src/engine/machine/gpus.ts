@@ -4,7 +4,7 @@ const COUNT_LIMIT_MS = 10_000;
 
 /** The GPUs that an engine started from here would see. */
 export interface VisibleGpus {
-  /** 0 where there is no way to tell. */
+  /** The number of GPUs; 0 where there is no way to tell. */
   count: number;
   /** Why the count is lower than that of the visible devices, for the log; null: it is not. */
   note: string | null;
@@ -32,7 +32,7 @@ function oneInstance(devices: number): VisibleGpus {
 }
 
 /**
- * The entries of a CUDA_VISIBLE_DEVICES: numbers, `GPU-…`, or `MIG-…`. CUDA reads the list up to the first
+ * Returns the entries of a CUDA_VISIBLE_DEVICES: numbers, `GPU-…`, or `MIG-…`. CUDA reads the list up to the first
  * entry that is no device, such as `-1`.
  */
 export function devicesIn(list: string): string[] {

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 
-/** `absent`: there is no such program on the PATH. `problem`: for people, one line. */
+/** The answer of nvidia-smi. `absent`: there is no such program on the PATH. `problem`: for people, one line. */
 export type SmiAnswer =
   | { case: 'absent' }
   | { case: 'answered'; output: string }
@@ -10,13 +10,13 @@ export interface SmiCall {
   args: readonly string[];
   env: NodeJS.ProcessEnv;
   limitMs: number;
-  /** Aborting ends it; the answer is then `failed`. */
+  /** Aborting the signal ends nvidia-smi; the answer is then `failed`. */
   signal?: AbortSignal;
 }
 
 /**
- * Asks nvidia-smi. Never rejects, and is never late: a driver that hangs holds nvidia-smi in the kernel, where
- * not even SIGKILL ends it, so its end is not waited for.
+ * Asks nvidia-smi. Never rejects, and is never late: a driver that hangs holds nvidia-smi in the kernel, where not even
+ * SIGKILL ends it, so this function does not wait for its end.
  */
 export function nvidiaSmi({ args, env, limitMs, signal }: SmiCall): Promise<SmiAnswer> {
   const { promise, resolve } = Promise.withResolvers<SmiAnswer>();
@@ -55,5 +55,5 @@ export function nvidiaSmi({ args, env, limitMs, signal }: SmiCall): Promise<SmiA
   });
 }
 
-/** Characters of what it printed. */
+/** A problem shows this many characters of nvidia-smi's output. */
 const SHOWN = 300;
