@@ -32,7 +32,7 @@ export class AwaitedEngine {
   readonly #ports: AwaitedPorts;
   readonly #settings: AwaitedSettings;
   #timer: Timer = null;
-  /** Which of the waits it is. */
+  /** The number of the present wait; a look of an earlier wait is void. */
   #wait = 0;
   #found: Diagnosis | null = null;
 

@@ -31,7 +31,7 @@ export interface EngineArguments {
   adapters: number;
 }
 
-/** What the environment says of a worker. */
+/** The configuration of a worker, as its environment sets it. */
 export type WorkerConfiguration = ReturnType<typeof readWorkerConfiguration>;
 
 /**
@@ -88,7 +88,7 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv, started?: Engine
     pricePerHour: given.WORKER_PRICE_PER_HOUR ?? null,
     /** The settings of backpressure; null: it is off. */
     backpressure: backpressureOf(given, capacity),
-    /** How the events of streams are joined. */
+    /** The interval in which the events of streams are joined. */
     streamInterval: {
       minMs: given.CASOLA_STREAM_INTERVAL_MS,
       maxMs: streamIntervalMaxMs(given),
@@ -168,7 +168,7 @@ function runpodQueueOf(given: Own, workerId: string): RunpodQueueSettings {
   };
 }
 
-/** @throws UserError when RunPod's queue is asked for and nothing says where it is */
+/** Returns RunPod's platform or a stand-in. @throws UserError when nothing says where the platform is */
 function platformOf(given: Own): RunpodQueueSettings['at'] {
   const { RUNPOD_TEST_INPUT: testInput, RUNPOD_SERVE_API: api } = given;
   if (testInput) return { testInput };

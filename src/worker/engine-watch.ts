@@ -33,14 +33,14 @@ export interface EngineWatchPorts extends Pick<Ports, 'clock' | 'engine' | 'adap
  * nothing:
  *
  * 1. The supervisor saw the engine's process end. After `engineFailed` the running jobs fail and the worker ends. After
- * `engineRestarting` the running jobs fail, and the worker waits for the engine's next life; answers to earlier probes
- * do not count.
+ *    `engineRestarting` the running jobs fail, and the worker waits for the engine's next life; answers to earlier
+ *    probes do not count.
  * 2. The hang watch sees no progress. The supervisor kills an engine that it started, and then reports as in 1. Any
- * other engine is treated as `engineRestarting` until it makes progress again.
+ *    other engine is treated as `engineRestarting` until it makes progress again.
  * 3. The health check is refused, or missed three times: `engineUnhealthy`. No running job fails, and no job is taken
- * until the next good probe. If it lasts as long as a hang does, it counts as a hang.
- * 4. A job fails as jobs of a dying engine do: `doubt`. No job is taken until the probe that is made at once has found
- * 3, or a healthy engine.
+ *    until the next good probe. If it lasts as long as a hang does, it counts as a hang.
+ * 4. A job fails as jobs of a dying engine do: `doubt`. No job is taken until a probe, made at once, has found the
+ *    engine healthy, or has made this case 3.
  */
 export class EngineWatch {
   readonly #ports: EngineWatchPorts;

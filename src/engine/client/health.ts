@@ -2,7 +2,7 @@ import type { Clock } from '../../process/clock.ts';
 import type { Probe } from './types.ts';
 
 /**
- * What is known of the engine's health:
+ * The state of the engine's health, as far as its probes tell:
  *
  * - `starting`  → `healthy` (first good probe), `failed` (none within the start-up time)
  * - `healthy`   → `unhealthy` (refused once, or three misses in a row), `doubted` (a request failed)

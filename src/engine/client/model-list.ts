@@ -1,6 +1,6 @@
 import { fieldsOf, jsonOrText, limits, ModelCard } from '../../protocol/index.ts';
 
-/** What an engine says of the models that it serves. */
+/** The models that an engine says it serves. */
 export interface ModelList {
   /** The names of the models, the engine's own first. */
   names: string[];

@@ -107,22 +107,22 @@ export interface EngineClient {
   close(): Promise<void>;
 }
 
-/** Nothing listens where the engine should be: the request did not run. */
+/** Thrown when nothing listens where the engine should be: the request did not run. */
 export class EngineUnreachable extends Error {
   override name = 'EngineUnreachable';
 }
 
-/** The connection broke while the request ran: it may have run, its answer is lost. */
+/** Thrown when the connection broke while the request ran: it may have run, and its answer is lost. */
 export class EngineGone extends Error {
   override name = 'EngineGone';
 }
 
-/** The engine answered with something that HTTP does not know; what else it runs is not concerned. */
+/** Thrown when the engine answered with something that HTTP does not know; its other requests are not concerned. */
 export class EngineAnswerInvalid extends Error {
   override name = 'EngineAnswerInvalid';
 }
 
-/** A request that cannot be put into HTTP: the caller's mistake, and nothing was sent. */
+/** Thrown for a request that cannot be put into HTTP: the caller's mistake, and nothing was sent. */
 export class EngineRequestInvalid extends Error {
   override name = 'EngineRequestInvalid';
 }

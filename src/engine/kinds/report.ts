@@ -1,4 +1,4 @@
-/** What can be said of an engine's start and of its end, whichever engine it is. */
+/** Words for an engine's start and its end, whichever engine it is. */
 
 /** Steps of an engine's start, for people only: nothing is decided by them. */
 export const ENGINE_PHASES = [
@@ -34,7 +34,7 @@ export type FailureKind = (typeof FAILURE_KINDS)[number];
 export interface PhaseProgress {
   /** The progress for people: `3 of 8`, `42 %`. */
   text: string;
-  /** The same progress from 0 to 1; left out where it is that of one file among several. */
+  /** The progress from 0 to 1; left out where it is that of one file among several. */
   share?: number | undefined;
 }
 

@@ -197,7 +197,7 @@ export class Answers {
     this.#events.changed();
   }
 
-  /** Applies a record of the relay. Of an unknown stream only one thing matters: that a relay waits for it. */
+  /** Applies a record of the relay. If its stream is unknown, only one thing matters: that a relay waits for it. */
   #apply(record: AnswerRecord): void {
     const stream = this.#streams.get(record.stream);
     if (!stream) {

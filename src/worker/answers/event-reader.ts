@@ -3,7 +3,7 @@ import { EventEnds, limits } from '../../protocol/index.ts';
 /** Some events of a stream, one behind another. */
 export interface Events {
   readonly bytes: Uint8Array;
-  /** The same bytes, each as one character, so that bytes that are no UTF-8 stay as they are. */
+  /** The bytes, each as one character, so that bytes that are no UTF-8 stay as they are. */
   readonly text: string;
   /** False: the bytes are a part of one event that is too large to be held until it is whole. */
   readonly isWhole: boolean;

@@ -89,7 +89,7 @@ export class Jobs {
     return this.#slots.free;
   }
 
-  /** As `Slots.generated`. */
+  /** Returns the tokens that `Slots.generated` does. */
   generated(): [fence: number, tokens: number][] {
     return this.#slots.generated();
   }

@@ -33,9 +33,9 @@ export interface Attempt {
   streamed(): void;
   /** Takes an output of a `runpod` job. */
   yielded(output: unknown): void;
-  /** How the engine takes requests for the usage of streams; null: the queue does not count it. */
+  /** Whether the engine takes requests for the usage of streams; null: the queue does not count it. */
   usageAsking: UsageAsking | null;
-  /** How the engine takes requests for token ids; null: answers are not moved. */
+  /** Whether the engine takes requests for token ids; null: answers are not moved. */
   idsAsking: IdsAsking | null;
   /** The part of a stored answer that an earlier attempt has generated; null: none is known. */
   partial: PartialAnswer | null;

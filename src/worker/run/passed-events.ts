@@ -9,7 +9,7 @@ import { NotContinued } from './continued.ts';
 /** The size of an event with the ids of the largest prompt: a token has at least one byte, and its id seven digits. */
 export const MOVING_HELD_BYTES = 8 * limits.MOVING_BODY_BYTES;
 
-/** How an engine was asked, so that its answer can be moved. */
+/** The request to an engine whose answer can be moved. */
 export interface Moving {
   plan: MovePlan;
   /** True if the caller asked for the ids too, and gets them. */

@@ -20,9 +20,9 @@ import { type RunEngine, tracedEngine } from './traced-engine.ts';
 
 /** What the worker requests from the engine in addition to the callers' own requests. */
 export interface Asking {
-  /** How the engine takes requests for usage; null: the queue does not count tokens. */
+  /** Whether the engine takes requests for usage; null: the queue does not count tokens. */
   usageAsking: UsageAsking | null;
-  /** How the engine takes requests for token ids; null: answers are not moved. */
+  /** Whether the engine takes requests for token ids; null: answers are not moved. */
   idsAsking: IdsAsking | null;
 }
 

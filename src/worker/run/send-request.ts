@@ -22,7 +22,7 @@ export interface Answered {
   answer: EngineAnswer;
   /** True if the worker requested the usage, for which the caller did not ask. */
   added: boolean;
-  /** How the answer can be moved, or why it stays here; null: nothing is moved. */
+  /** The way to move the answer, or the reason why it stays here; null: nothing is moved. */
   moving: Moving | string | null;
 }
 

@@ -53,7 +53,7 @@ export class WorkerStatus {
   readonly #collector: Collector;
   #rate = new RateMeter();
   readonly #heartbeats: Heartbeats;
-  /** What keeps the engine from being healthy. */
+  /** The reason why the engine is not healthy, with advice; empty once it is. */
   #awaited: Omit<Beat, 'status'> = {};
   /**
    * True once the engine has counted generated tokens: its counter is more exact than ours, but not every engine has

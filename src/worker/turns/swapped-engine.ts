@@ -31,7 +31,7 @@ export interface SwappedEnginePorts {
   awakeMs: number;
   /** Tells a word to the `swap` command, which gives the turns. */
   tell(word: TurnRequest): void;
-  /** Called when the engine begins to sleep, to be awake, or to let nothing new in. */
+  /** Called when the engine falls asleep, is awake, or admits no more requests. */
   turned?(): void;
 }
 
