@@ -60,8 +60,8 @@ export const RUNPOD_BUGS: readonly Bug[] = [
   {
     name: 'runpod: a drain drops what may take longer than the grace',
     file: 'src/protocol/base.ts',
-    line: 'repeatsAttempts: false,\n  takesReleases: false,\n};\n\n/**\n * An',
-    becomes: 'repeatsAttempts: false,\n};\n\n/**\n * An',
+    line: '...EXTENDED_QUEUE,\n  choosesByModel: false,\n  countsUsage: false,\n  repeatsAttempts: false,\n  takesReleases: false,',
+    becomes: '...EXTENDED_QUEUE,\n  choosesByModel: false,\n  countsUsage: false,\n  repeatsAttempts: false,',
   },
   {
     name: 'runpod: a stop is ignored',
