@@ -1,6 +1,6 @@
 import { importRules, readRooms } from './rooms.ts';
 
-/** `npm run check`: who may import whom. The rooms are docs/architecture.md's. */
+/** `npm run check`: who may import whom. The rooms are those of docs/rooms.md. */
 export default {
   forbidden: [
     ...importRules(readRooms()),

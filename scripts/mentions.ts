@@ -40,7 +40,7 @@ export class Mentions {
    */
   rewrite(file: string, text: string): string {
     const rest = this.#fromSources(file, this.#fromRoot(this.#fromFile(file, text)));
-    return file === 'docs/architecture.md' ? this.#roomNames(rest) : rest;
+    return file === 'docs/rooms.md' ? this.#roomNames(rest) : rest;
   }
 
   #fromFile(file: string, text: string): string {

@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /**
- * The table of rooms in docs/architecture.md, read as the rules that `npm run check` enforces
+ * The table of rooms in docs/rooms.md, read as the rules that `npm run check` enforces
  * (dependency-cruiser.js). A row is a folder of `src/` or one file of it:
  *
  *     | `queue/` | what it is for | protocol, `relay/calls` |
@@ -32,28 +32,26 @@ const root = join(import.meta.dirname, '..');
 const ROW = /^\| `([\w./-]+)` \|.*\| ([^|]*) \|$/;
 
 /**
- * The rows under the heading "Rooms".
+ * The rows of the table.
  * @throws Error that names the row, when the table and the folders disagree
  */
 export function readRooms(
-  document = readFileSync(join(root, 'docs/architecture.md'), 'utf8'),
+  document = readFileSync(join(root, 'docs/rooms.md'), 'utf8'),
   sources = join(root, 'src'),
 ): Row[] {
-  const section = /^## Rooms$([\s\S]*?)^## /m.exec(document)?.[1] ?? '';
-  const rows = section.split('\n').flatMap((line) => {
+  const rows = document.split('\n').flatMap((line) => {
     const [, path, imports] = ROW.exec(line) ?? [];
     return path && imports ? [{ path, mayImport: imports === '–' ? [] : namesIn(imports, path) }] : [];
   });
   const fault = faultIn(rows, sources);
-  if (fault) throw new Error(`docs/architecture.md, table of rooms: ${fault}`);
+  if (fault) throw new Error(`docs/rooms.md: ${fault}`);
   return rows;
 }
 
 function namesIn(imports: string, path: string): string[] {
   return imports.split(',').map((text) => {
     const [, name] = /^\s*`?([\w./-]+?)`?\s*$/.exec(text) ?? [];
-    if (!name)
-      throw new Error(`docs/architecture.md, table of rooms: "${path}" may import "${text.trim()}"?`);
+    if (!name) throw new Error(`docs/rooms.md: "${path}" may import "${text.trim()}"?`);
     return name;
   });
 }
@@ -99,7 +97,7 @@ function rule(
   const pathNot = except.map((file) => exactly(file.path));
   return {
     name: path,
-    comment: `${path} may import ${mayImport.join(', ') || 'nothing'} (docs/architecture.md, "Rooms")`,
+    comment: `${path} may import ${mayImport.join(', ') || 'nothing'} (docs/rooms.md)`,
     severity: 'error',
     from: pathNot.length > 0 ? { path: from, pathNot } : { path: from },
     to: { path: to, pathNot: [path, ...mayImport].map(exactly) },

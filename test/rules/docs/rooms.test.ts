@@ -17,7 +17,7 @@ beforeAll(() => {
 afterAll(() => rmSync(sources, { recursive: true }));
 
 const table = (...rows: string[]) =>
-  `## Rooms\n\n| room | concern | may import |\n${rows.join('\n')}\n\n## More\n`;
+  `# Rooms\n\n| room | concern | may import |\n${rows.join('\n')}\n\nMore.\n`;
 const BASE = '| `base/` | first | – |';
 const read = (...rows: string[]) => readRooms(table(...rows), sources);
 

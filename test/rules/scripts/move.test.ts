@@ -42,7 +42,7 @@ beforeEach(() => {
     `vi.mock('../../src/shop/rules/price.ts');\nconst root = join(import.meta.dirname, '../..');\nconst up = '../..';\n`,
   );
   write(
-    'docs/architecture.md',
+    'docs/rooms.md',
     '| `shop/` | sells: `shop/rules/price.ts` | base |\n| `tills/` | pays | base, shop |\n',
   );
   write(
@@ -75,7 +75,7 @@ describe('npm run move', () => {
       '/** Rounds what shop/cost.ts and `cost.ts` ask for, never shop/rules/price.tsx. */\n',
     );
     expect(read('test/rules/price.test.ts')).toContain(`vi.mock('../../src/shop/cost.ts');`);
-    expect(read('docs/architecture.md')).toContain('sells: `shop/cost.ts`');
+    expect(read('docs/rooms.md')).toContain('sells: `shop/cost.ts`');
     expect(read('docs/more.md')).toContain(
       '[the price](../src/shop/cost.ts) in `src/shop/rules/`, `cost.ts`',
     );
@@ -91,7 +91,7 @@ describe('npm run move', () => {
     );
     expect(read('src/trade/shop/rules/cart.ts')).toContain(`'./table.json'`);
     expect(read('src/app.ts')).toContain(`import './trade/shop/rules/price.ts'`);
-    expect(read('docs/architecture.md')).toBe(
+    expect(read('docs/rooms.md')).toBe(
       '| `trade/shop/` | sells: `trade/shop/rules/price.ts` | base |\n| `tills/` | pays | base, `trade/shop` |\n',
     );
     expect(read('docs/more.md')).toContain(
