@@ -5,10 +5,10 @@ import { comparePairs, LOADS, ratioText } from './compare/pairs.ts';
 import { machineState, noiseSince } from './machine.ts';
 import { noiseText } from './report.ts';
 
-/** `npm run bench:compare -- ../other`: whether this checkout became dearer or cheaper than another one. */
+/** `node bench/compare.ts ../other`: whether this checkout became dearer or cheaper than another one. */
 
 const given = commandLine(
-  'npm run bench:compare --',
+  'node bench/compare.ts',
   'measures this checkout against another one, in turns on the same machine',
 )
   .argument('<other>', 'another checkout, with its node_modules')

@@ -16,7 +16,7 @@ import {
  * A drain of one of two workers under answers of a minute each, live and stored, with and without moves (docs/moving.md).
  */
 const given = commandLine(
-  'npm run bench:drain --',
+  'node bench/drain.ts',
   'drains one of two workers under answers of a minute each, live and stored, with and without moves',
 )
   .option('--jobs <count>', 'answers', wholeFrom(1), 16)

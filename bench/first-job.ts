@@ -12,7 +12,7 @@ import { chatJob, settled, startQueue, startWorker, submit, tearDown } from '../
  * To: the worker sends the job's request to the engine, by the time of its own line (LOG_LEVEL=debug).
  */
 const given = commandLine(
-  'npm run bench:first-job --',
+  'node bench/first-job.ts',
   'measures how long a job waits for a worker whose engine has just become healthy',
 )
   .option('--rounds <count>', 'workers, one after the other', wholeFrom(1), 5)

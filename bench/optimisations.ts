@@ -9,7 +9,7 @@ import { machineState, noiseSince } from './machine.ts';
 import { noiseText } from './report.ts';
 
 /**
- * `npm run bench:optimisations`: what each optimisation is worth. A copy of this checkout has it off, and both roads
+ * `node bench/optimisations.ts`: what each optimisation is worth. A copy of this checkout has it off, and both roads
  * take turns: a ratio below 1 is what is saved by having it on.
  */
 
@@ -29,7 +29,7 @@ const SWITCHES = 'src/protocol/optimisations.ts';
 
 const names = Object.keys(OPTIMISATIONS) as Name[];
 const given = commandLine(
-  'npm run bench:optimisations --',
+  'node bench/optimisations.ts',
   'measures what each optimisation saves, by turning it off in a copy of this checkout',
 )
   .option('--rounds <count>', 'pairs of both', wholeFrom(1), 30)

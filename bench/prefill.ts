@@ -10,7 +10,7 @@ import { type Child, startProcess } from '../test/support/processes.ts';
  * and a stream that the one which decodes has at work meanwhile. Each prompt is asked for whole and through both, in turns.
  */
 const { rounds: ROUNDS } = commandLine(
-  'npm run bench:prefill --',
+  'node bench/prefill.ts',
   'measures what it costs and brings that another engine prefills a prompt, over two real vLLMs on the CPU',
 )
   .option('--rounds <count>', 'pairs of whole and split prompts', wholeFrom(1), 7)

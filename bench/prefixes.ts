@@ -8,7 +8,7 @@ import { play } from './prefixes/world.ts';
  * so that a run takes seconds and says the same on every machine.
  */
 const given = commandLine(
-  'npm run bench:prefixes --',
+  'node bench/prefixes.ts',
   'measures what prefix-aware dispatch brings, in virtual time',
 )
   .option('--requests <count>', 'requests of each load', wholeFrom(1), 4000)

@@ -18,7 +18,7 @@ import { median, sum } from './statistics.ts';
  * without the engine. First piece: from the submission of one job that streams to the first post of its stream.
  */
 const given = commandLine(
-  'npm run bench:runpod --',
+  'node bench/runpod.ts',
   "measures this worker in a RunPod endpoint beside the loop of RunPod's own SDK",
 )
   .option('--rounds <count>', 'turns of each', wholeFrom(1), 5)

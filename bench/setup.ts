@@ -30,7 +30,7 @@ const ENVIRONMENTS: Record<string, string[][]> = {
 };
 
 /**
- * `npm run bench:setup`: installs what the road is compared with. For stored jobs Redis (Debian's package) with BullMQ,
+ * `node bench/setup.ts`: installs what the road is compared with. For stored jobs Redis (Debian's package) with BullMQ,
  * and NATS with its client; for the group `peers` nginx (Debian's too), and from PyPI the routers of vLLM and SGLang,
  * LiteLLM and Dynamo, which takes a model's tokenizer from `scripts/vllm/setup.ts`.
  */

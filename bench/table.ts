@@ -4,13 +4,13 @@ import { commandLine } from '../scripts/command-line.ts';
 import { type Figure, format, noiseText, type Results, resultsFile } from './report.ts';
 import { median } from './statistics.ts';
 
-/** `npm run bench:table -- NAME…` writes the figures of bench/results/NAME.json, of each name, into docs/performance.md. */
+/** `node bench/table.ts NAME…` writes the figures of bench/results/NAME.json, of each name, into docs/performance.md. */
 
 const DOCUMENT = fileURLToPath(new URL('../docs/performance.md', import.meta.url));
-const [BEGIN, END] = ['<!-- figures: npm run bench:table -->', '<!-- end of the figures -->'];
+const [BEGIN, END] = ['<!-- figures: node bench/table.ts -->', '<!-- end of the figures -->'];
 
 const { args: names } = commandLine(
-  'npm run bench:table --',
+  'node bench/table.ts',
   'writes the figures of runs that were kept by "npm run bench -- --save NAME" into docs/performance.md',
 )
   .argument('<names...>', 'of the runs')

@@ -4,10 +4,10 @@ import { abuse } from '../test/abuse/run.ts';
 import { tearDown, tearDownOnSignals } from '../test/support/road.ts';
 import { commandLine } from './command-line.ts';
 
-/** `npm run abuse`: slow, large, many, nested, idle and strange requests; ends with 1 if the queue suffered. */
+/** `node scripts/abuse.ts`: slow, large, many, nested, idle and strange requests; ends with 1 if the queue suffered. */
 
 const given = commandLine(
-  'npm run abuse --',
+  'node scripts/abuse.ts',
   'mistreats a queue in every way callers can, with a well-behaved caller beside; ends by itself',
 )
   .option('--short', 'the form that every test run includes')

@@ -80,7 +80,7 @@ export function startDemoFleet(queue: DemoQueue): DemoFleet {
 }
 
 async function main(): Promise<void> {
-  const given = commandLine('npm run demo-fleet --', 'plays a fleet of workers under load, all made up')
+  const given = commandLine('node scripts/demo-fleet.ts', 'plays a fleet of workers under load, all made up')
     .option('--url <address>', 'of the queue that it reports to; else it starts one')
     .option('--token <text>', 'for that queue')
     .option('--port <number>', 'of the queue that it starts', wholeFrom(0), 8788)

@@ -10,7 +10,7 @@ import { TARGETS, type Target } from './fuzz/targets.ts';
  */
 const names = Object.keys(TARGETS);
 const { frames, seed, only } = commandLine(
-  'npm run fuzz --',
+  'node scripts/fuzz-frames.ts',
   'sends frames that no honest peer would send to every peer, and sees that they do no harm',
 )
   .option('--frames <count>', 'frames, over all peers', wholeFrom(1), 100_000)
@@ -41,7 +41,9 @@ async function fuzz(name: string, build: () => Target | Promise<Target>): Promis
       const shown = typeof input === 'string' ? input : Buffer.from(input).toString('hex');
       console.error(`${name}: frame ${frame} of the round with seed ${roundSeed} failed:\n${shown}`);
       console.error((error as Error).stack ?? error);
-      console.error(`Again: npm run fuzz -- --only ${name} --seed ${roundSeed} --frames ${frame + 1}`);
+      console.error(
+        `Again: node scripts/fuzz-frames.ts --only ${name} --seed ${roundSeed} --frames ${frame + 1}`,
+      );
       return false;
     }
   }

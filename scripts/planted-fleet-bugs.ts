@@ -1,6 +1,6 @@
 import type { Bug } from './planted-batch-bugs.ts';
 
-/** Faults of one line in scheduler and launcher, each of which `npm run simulate:fleet` must catch. */
+/** Faults of one line in scheduler and launcher, each of which `node scripts/simulate-fleet.ts` must catch. */
 export const FLEET_BUGS: readonly Bug[] = [
   {
     name: 'fleet: a changed pool is drained whole',

@@ -1,6 +1,6 @@
 import type { Bug } from './planted-batch-bugs.ts';
 
-/** Faults of one line in the worker of a RunPod endpoint, each of which `npm run simulate:runpod` must catch. */
+/** Faults of one line in the worker of a RunPod endpoint, each of which `node scripts/simulate-runpod.ts` must catch. */
 export const RUNPOD_BUGS: readonly Bug[] = [
   {
     name: 'runpod: a result is posted twice',

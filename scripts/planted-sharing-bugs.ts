@@ -1,6 +1,6 @@
 import type { Bug } from './planted-batch-bugs.ts';
 
-/** Faults of one line in fair share and limits, each of which `npm run simulate:sharing` must catch. */
+/** Faults of one line in fair share and limits, each of which `node scripts/simulate-sharing.ts` must catch. */
 export const SHARING_BUGS: readonly Bug[] = [
   {
     name: 'sharing: a tenant that comes back has what it did not ask for',

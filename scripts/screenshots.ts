@@ -13,13 +13,13 @@ import { startDemoQueue } from './demo/queue.ts';
 import { startDemoFleet } from './demo-fleet.ts';
 
 /**
- * `npm run screenshots [-- FOLDER]`: every view of the dashboard, of a fleet of 20 made-up workers under load, in
+ * `node scripts/screenshots.ts [FOLDER]`: every view of the dashboard, of a fleet of 20 made-up workers under load, in
  * both themes, wide and on a phone. To be looked at as a stranger would. Its `readme-fleet.png` and `readme-job.png` are
  * `fleet.png` and `job.png` of docs/images, its folder `views` is docs/images/views.
  */
 
 const [FOLDER = ''] = commandLine(
-  'npm run screenshots --',
+  'node scripts/screenshots.ts',
   'takes pictures of every view of the dashboard, of a made-up fleet under load',
 )
   .argument('[folder]', 'where they are put', '.worker-vllm/screenshots')

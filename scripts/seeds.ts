@@ -2,9 +2,9 @@ import type { Command } from 'commander';
 import type { Violation } from '../test/simulation/oracle.ts';
 import { commandLine, wholeFrom } from './command-line.ts';
 
-/** The command line of a simulation. @param script as `npm run` knows it @param count of seeds, unless it is told */
-export function simulationLine(script: string, description: string, count: number): Command {
-  return commandLine(`npm run ${script} --`, description)
+/** The command line of a simulation. @param call as of `commandLine` @param count of seeds, unless it is told */
+export function simulationLine(call: string, description: string, count: number): Command {
+  return commandLine(call, description)
     .option('--seeds <count>', 'seeds to run', wholeFrom(1), count)
     .option('--first-seed <number>', 'the first of them', wholeFrom(0), 1)
     .option('--events', 'prints everything that happens, of every seed')
@@ -27,8 +27,8 @@ interface SeedRun {
 }
 
 export interface Simulation<Run extends SeedRun> {
-  /** As `npm run` knows it. */
-  script: string;
+  /** As of `commandLine`. */
+  call: string;
   run(seed: number): Run | Promise<Run>;
   /** What the seeds came to, for the line that says that every promise was kept. */
   sum(): string;
@@ -39,7 +39,7 @@ export interface Simulation<Run extends SeedRun> {
 /** Runs one seed after the other; at the first that breaks a promise it says so and ends the process with 1. */
 export async function runSeeds<Run extends SeedRun>(
   { seeds, firstSeed, events, json }: Seeds,
-  { script, run, sum, report }: Simulation<Run>,
+  { call, run, sum, report }: Simulation<Run>,
 ): Promise<void> {
   for (let seed = firstSeed; seed < firstSeed + seeds; seed++) {
     const result = await run(seed);
@@ -50,7 +50,7 @@ export async function runSeeds<Run extends SeedRun>(
     else if (report) await report(seed, result);
     else {
       console.log(`seed ${seed}: ${promise}: ${message}`);
-      console.log(`again: npm run ${script} -- --seeds 1 --first-seed ${seed} --events`);
+      console.log(`again: ${call} --seeds 1 --first-seed ${seed} --events`);
     }
     process.exit(1);
   }

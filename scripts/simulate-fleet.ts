@@ -10,10 +10,10 @@ import { type FleetResult, simulateFleet } from '../test/fleet-simulation/world.
 import { existingFile } from './command-line.ts';
 import { runSeeds, type Seeds, simulationLine } from './seeds.ts';
 
-/** `npm run simulate:fleet`: seeds run side by side, in a process for each processor. */
+/** `node scripts/simulate-fleet.ts`: seeds run side by side, in a process for each processor. */
 
 const given = simulationLine(
-  'simulate:fleet',
+  'node scripts/simulate-fleet.ts',
   'runs queue, scheduler, launcher and providers in one virtual world, with faults; stops at the first seed that breaks a promise',
   50,
 )
@@ -49,7 +49,7 @@ async function runInProcesses(): Promise<void> {
   const results = await inProcesses(given.firstSeed, given.seeds);
   const launches = [...results.values()].reduce((sum, result) => sum + result.launches, 0);
   await runSeeds(given, {
-    script: 'simulate:fleet',
+    call: 'node scripts/simulate-fleet.ts',
     run: (seed) => results.get(seed)!,
     sum: () => `${given.seeds} seeds, ${launches} launches`,
   });

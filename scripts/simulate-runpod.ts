@@ -1,10 +1,10 @@
 import { simulateRunpod } from '../test/runpod-simulation/world.ts';
 import { runSeeds, type Seeds, simulationLine } from './seeds.ts';
 
-/** `npm run simulate:runpod` */
+/** `node scripts/simulate-runpod.ts` */
 
 const given = simulationLine(
-  'simulate:runpod',
+  'node scripts/simulate-runpod.ts',
   "runs a worker in RunPod's endpoint and the platform in one virtual world, with faults; stops at the first seed that breaks a promise",
   500,
 )
@@ -12,7 +12,7 @@ const given = simulationLine(
   .opts<Seeds>();
 let gives = 0;
 await runSeeds(given, {
-  script: 'simulate:runpod',
+  call: 'node scripts/simulate-runpod.ts',
   run: async (seed) => {
     const result = await simulateRunpod(seed);
     gives += result.gives;

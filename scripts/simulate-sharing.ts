@@ -1,10 +1,10 @@
 import { simulateSharing } from '../test/sharing-simulation/world.ts';
 import { runSeeds, type Seeds, simulationLine } from './seeds.ts';
 
-/** `npm run simulate:sharing` */
+/** `node scripts/simulate-sharing.ts` */
 
 const given = simulationLine(
-  'simulate:sharing',
+  'node scripts/simulate-sharing.ts',
   'runs tenants with weights and limits over the rules of a queue, with faults; stops at the first seed that breaks a promise',
   500,
 )
@@ -12,7 +12,7 @@ const given = simulationLine(
   .opts<Seeds>();
 let jobs = 0;
 await runSeeds(given, {
-  script: 'simulate:sharing',
+  call: 'node scripts/simulate-sharing.ts',
   run: (seed) => {
     const result = simulateSharing(seed);
     jobs += result.given;

@@ -7,7 +7,7 @@ import { runSeeds, type Seeds, simulationLine } from './seeds.ts';
 /** `npm run simulate` */
 
 const given = simulationLine(
-  'simulate',
+  'npm run simulate --',
   'runs the whole road in one virtual world, with faults; stops at the first seed that breaks a promise, with its trace',
   1000,
 )
@@ -17,7 +17,7 @@ const given = simulationLine(
 const startedAt = performance.now();
 let steps = 0;
 await runSeeds(given, {
-  script: 'simulate',
+  call: 'npm run simulate --',
   run: async (seed) => {
     const result = await simulate(drawPlan(seed));
     steps += result.steps;

@@ -4,7 +4,7 @@ import { type DurablePlan, keepInFlight, payloadOf, resultOf, runProgram } from 
 
 /** BullMQ as its documents have it: a queue, workers with a concurrency, and results by queue events. */
 
-// Not a dependency of the project: `npm run bench:setup` puts it beside the bench.
+// Not a dependency of the project: `node bench/setup.ts` puts it beside the bench.
 const { Queue, QueueEvents, Worker } = createRequire(`${PEERS}/`)('bullmq');
 const NAME = 'durable';
 

@@ -7,7 +7,7 @@ import { type DurablePlan, keepInFlight, payloadOf, resultOf, runProgram } from 
  * is acknowledged after its result is.
  */
 
-// Not a dependency of the project: `npm run bench:setup` puts it beside the bench.
+// Not a dependency of the project: `node bench/setup.ts` puts it beside the bench.
 const load = createRequire(`${PEERS}/`);
 const { connect } = load('@nats-io/transport-node');
 const { jetstream, jetstreamManager } = load('@nats-io/jetstream');

@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 import { fileURLToPath } from 'node:url';
 
-/** Where `npm run bench:setup` puts what is compared with. */
+/** Where `node bench/setup.ts` puts what is compared with. */
 export const PEERS = fileURLToPath(new URL('../.peers', import.meta.url));
 
 /** A server that stored jobs are compared with. */

@@ -28,7 +28,7 @@ interface Command {
   env?: NodeJS.ProcessEnv;
 }
 
-/** A program of one of the virtual environments that `npm run bench:setup` makes. */
+/** A program of one of the virtual environments that `node bench/setup.ts` makes. */
 export function installed(environment: string, program: string): string {
   return join(PEERS, environment, 'bin', program);
 }

@@ -36,7 +36,7 @@ export async function durableJobs(effort: Effort): Promise<Figure[]> {
   const queue = await startQueue();
   const there = PEERS.filter(({ isThere }) => isThere());
   for (const { name } of PEERS.filter((peer) => !there.includes(peer))) {
-    console.log(`P3   ${name} is not installed, so nothing is compared with it: npm run bench:setup`);
+    console.log(`P3   ${name} is not installed, so nothing is compared with it: node bench/setup.ts`);
   }
   const servers: PeerServer[] = [];
   try {

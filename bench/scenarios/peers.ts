@@ -40,7 +40,7 @@ export async function peers(effort: Effort, road: BenchRoad): Promise<Figure[]> 
   const found = ALL_PEERS.filter(isInstalled);
   const missing = ALL_PEERS.filter((peer) => !isInstalled(peer)).map(({ name }) => name);
   if (missing.length > 0)
-    console.log(`Not installed, so left out: ${missing.join(', ')}. npm run bench:setup`);
+    console.log(`Not installed, so left out: ${missing.join(', ')}. node bench/setup.ts`);
   const figures: Figure[] = [];
   for (const load of LOADS) {
     await pace(road.engineUrl, load.interTokenMs);

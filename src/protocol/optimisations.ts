@@ -1,6 +1,6 @@
 /**
  * Switches of code that only saves processor time. A measurement sets one to false in a copy of the checkout and
- * compares it with the checkout as it is (`npm run bench:optimisations`, figures in docs/performance.md); a test may
+ * compares it with the checkout as it is (`node bench/optimisations.ts`, figures in docs/performance.md); a test may
  * set one for itself. Operators set none of these, and nothing but time depends on them. Each can be measured on Node:
  * what only the Cloudflare host saves has no switch.
  */

@@ -4,7 +4,7 @@ import { drawPlan } from './plan.ts';
 import { generate } from './trace.ts';
 import { simulateFleet } from './world.ts';
 
-/** More on demand: npm run simulate:fleet -- --seeds 500. */
+/** More on demand: node scripts/simulate-fleet.ts --seeds 500. */
 const SEEDS = 3;
 
 describe('scheduler, launcher and providers in one virtual world', () => {

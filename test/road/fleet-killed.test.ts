@@ -34,7 +34,7 @@ const SLOW = { timeoutMs: 120_000, everyMs: 20 };
 
 /**
  * Which is killed at the first step, and which at the second, and so on. A launcher that is killed with an order in its
- * hands gets it again after a minute, so the other way round is for `npm run test:kills`.
+ * hands gets it again after a minute, so the other way round is for `TEST_KILLS=1`.
  */
 const ORDERS = [
   ['queue', 'launcher'] as const,

@@ -2,33 +2,38 @@ import { readFileSync } from 'node:fs';
 import { afterAll, expect, it } from 'vitest';
 import { startProcess, stopAllProcesses } from '../support/processes.ts';
 
-/** The scripts of package.json that take options, in a checkout. */
+/** What is typed before the options of each program that takes some, in a checkout. */
+const CALLS = ['simulate', 'planted-bugs', 'soak', 'move', 'bench']
+  .map((script) => `npm run ${script} --`)
+  .concat(
+    ['simulate-fleet', 'simulate-runpod', 'simulate-sharing', 'fuzz-frames', 'abuse', 'demo-fleet']
+      .concat('screenshots')
+      .map((name) => `node scripts/${name}.ts`),
+    ['compare', 'drain', 'first-job', 'optimisations', 'prefill', 'prefixes', 'runpod', 'table'].map(
+      (name) => `node bench/${name}.ts`,
+    ),
+  );
 const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as { scripts: Record<string, string> };
-const WITH_OPTIONS = ['simulate', 'simulate:fleet', 'simulate:runpod', 'simulate:sharing']
-  .concat('planted-bugs', 'fuzz', 'soak', 'abuse', 'demo-fleet', 'move')
-  .concat('bench', 'bench:compare', 'bench:drain', 'bench:first-job', 'bench:optimisations')
-  .concat('bench:prefill', 'bench:prefixes', 'bench:runpod', 'bench:table');
 
 afterAll(stopAllProcesses);
 
-async function run(script: string, ...args: string[]) {
-  const [program = '', ...before] = scripts[script]!.split(' ');
+async function run(call: string, ...args: string[]) {
+  const [, script] = /^npm run (\S+) --$/.exec(call) ?? [];
+  const [program = '', ...before] = (script ? scripts[script]! : call).split(' ');
   const child = startProcess(program, [...before, ...args]);
   const { code } = await child.exited;
   return { code, output: child.output() };
 }
 
 it('tell their options', async () => {
-  const { code, output } = await run('simulate', '--help');
+  const { code, output } = await run('npm run simulate --', '--help');
   expect(output).toMatch(/^Usage: npm run simulate -- \[options\]/);
   expect(output).toContain('--seeds <count>');
   expect(code).toBe(0);
 });
 
-it.each(WITH_OPTIONS)('npm run %s ends with 2 and one message where an option is unknown', async (script) => {
-  const { code, output } = await run(script, '--no-such-option');
-  expect(output).toBe(
-    `error: unknown option '--no-such-option'\nnpm run ${script} -- --help tells the options.\n`,
-  );
+it.each(CALLS)('"%s" ends with 2 and one message where an option is unknown', async (call) => {
+  const { code, output } = await run(call, '--no-such-option');
+  expect(output).toBe(`error: unknown option '--no-such-option'\n${call} --help tells the options.\n`);
   expect(code).toBe(2);
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { simulateRunpod } from './world.ts';
 
-/** More on demand: npm run simulate:runpod -- --seeds 1000. */
+/** More on demand: node scripts/simulate-runpod.ts --seeds 1000. */
 const SEEDS = 30;
 
 describe('a worker in RunPod’s endpoint, in one virtual world with its platform', () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { simulateSharing } from './world.ts';
 
-/** More on demand: npm run simulate:sharing -- --seeds 500. */
+/** More on demand: node scripts/simulate-sharing.ts --seeds 500. */
 const SEEDS = 15;
 
 describe('tenants with weights and limits, over the rules of a queue', () => {

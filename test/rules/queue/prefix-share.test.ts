@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { requestsOf } from '../../../bench/prefixes/loads.ts';
 import { play } from '../../../bench/prefixes/world.ts';
 
-/** A small form of `npm run bench:prefixes`, which has the figures of docs/prefixes.md. */
+/** A small form of `node bench/prefixes.ts`, which has the figures of docs/prefixes.md. */
 const ENGINE = { cacheTokens: 300_000, prefillTokensPerMs: 12, msPerToken: 20 };
 const fleet = { workers: 4, slots: 32, engine: ENGINE };
 const one = {
