@@ -19,7 +19,7 @@ const SOURCES = join(ROOT, 'src/dashboard');
 const FOLDER = join(ROOT, 'dist/dashboard');
 /** The page's files in one, as host/cloudflare/main.ts imports them. */
 const ARCHIVE = join(FOLDER, 'dashboard.bin');
-/** Beside it: of which sources it was made, and which packages' and our files went into it. */
+/** The record beside the archive: the fingerprint of its sources, and the files that went into it. */
 const MADE_OF = join(FOLDER, 'made-of.json');
 
 const CONTENT_TYPES: Record<string, string> = {
@@ -28,13 +28,13 @@ const CONTENT_TYPES: Record<string, string> = {
 };
 
 export interface Dashboard {
-  /** Of the archive. */
+  /** The path of the archive. */
   path: string;
-  /** Paths of all that went into it, from the root of the checkout. */
+  /** The paths of all files that went into the archive, from the root of the checkout. */
   inputs: string[];
 }
 
-/** Builds the page from the sources, unless it was already built from these. */
+/** Builds the page from the sources, unless it was already built from the same sources. */
 export async function freshDashboard(): Promise<Dashboard> {
   const fingerprint = fingerprintOf(SOURCES);
   if (existsSync(MADE_OF) && existsSync(ARCHIVE)) {
@@ -49,7 +49,7 @@ export async function freshDashboard(): Promise<Dashboard> {
 }
 
 async function buildDashboard(): Promise<{ archive: Uint8Array; inputs: string[] }> {
-  // Installed only where the sources are.
+  // esbuild is installed only where the sources are.
   const { build, stop } = await import('esbuild');
   const { outputFiles, metafile } = await build({
     absWorkingDir: ROOT,
@@ -68,7 +68,7 @@ async function buildDashboard(): Promise<{ archive: Uint8Array; inputs: string[]
     jsxImportSource: 'preact',
     logLevel: 'silent',
   });
-  // Or its helper process would stay as long as this one.
+  // Without this call esbuild's helper process would stay as long as this process.
   await stop();
   const files = await Promise.all(
     outputFiles.map(({ path, contents }) => pageFile(basename(path), contents)),
@@ -85,7 +85,7 @@ async function pageFile(name: string, plain: Uint8Array): Promise<PageFile> {
   return { name, contentType: CONTENT_TYPES[extname(name)] ?? 'application/octet-stream', plain, brotli };
 }
 
-/** With the names that the build gave. */
+/** Returns the page's HTML with the file names that the build gave. */
 function indexOf(names: string[]): string {
   const template = readFileSync(join(SOURCES, 'index.html'), 'utf8');
   return template.replaceAll(/\{\{(main)(\.\w+)\}\}/g, (_, stem: string, end: string) => {
@@ -95,7 +95,7 @@ function indexOf(names: string[]): string {
   });
 }
 
-/** Others may read it, or build it too, at this moment. */
+/** Writes a file in one step: other processes may read it, or build it too, at this moment. */
 function put(path: string, contents: string | Uint8Array): void {
   const unfinished = `${path}.${process.pid}`;
   writeFileSync(unfinished, contents);

@@ -4,24 +4,24 @@ import { asciiJson } from '../../protocol/index.ts';
 import type { WorkerDial } from '../../queue/rpc.ts';
 
 /**
- * What crosses to an object by `fetch`, where RPC cannot carry it: a WebSocket's upgrade, and an answer that its caller
- * may leave. What else the object is told goes in one header of JSON.
+ * This file carries to an object by `fetch` what RPC cannot carry: a WebSocket's upgrade, and an answer that its caller
+ * may leave. Further arguments go in one header of JSON.
  */
 
-/** Request header. A crossing sets it itself, so that no caller can. */
+/** The request header of the arguments. Each crossing sets it, so that no caller can. */
 const TOLD = 'x-told';
 
-/** What is told with a worker's upgrade, and with a viewer's. */
+/** The arguments of a worker's upgrade, and of a viewer's. */
 export type Told = WorkerDial | OpenedWith;
 
-/** Passes a WebSocket's upgrade on. */
+/** Makes the request that passes a WebSocket's upgrade on to an object. */
 export function upgradeTelling(upgrade: Request, told: Told | null): Request {
   const headers = new Headers(upgrade.headers);
   headers.set(TOLD, asciiJson(told));
   return new Request(upgrade, { headers });
 }
 
-/** Returns what an upgrade tells. */
+/** Returns the arguments of an upgrade. */
 export function toldByUpgrade<T extends Told>(upgrade: Request): T {
   return toldIn(upgrade);
 }
@@ -30,18 +30,18 @@ export function isUpgrade({ headers }: Request): boolean {
   return headers.get('upgrade')?.toLowerCase() === 'websocket';
 }
 
-/** Which answer a relay is asked for. */
+/** The answer that a relay is asked for. */
 interface WantedAnswer {
   stream: number;
   more: Record<string, string>;
   asked: AskedFor | null;
-  /** It is a reader's, of a stored job. */
+  /** Whether a reader of a stored job asks for it. */
   isReplay: boolean;
 }
 
-/** Asks a relay for an answer. Dropping the call, or the body of its response, is leaving. */
+/** Makes the request for an answer to a relay. A caller leaves by dropping the call or the body of its response. */
 export function answerRequest(wanted: WantedAnswer, signal?: AbortSignal): Request {
-  // A redirect of the engine's is its answer; followed, it would lead into the relay. The host is a placeholder.
+  // A redirect by the engine is its answer; following it would lead into the relay. The host is a placeholder.
   const init = { redirect: 'manual', headers: { [TOLD]: asciiJson(wanted) } } as const;
   return new Request('https://relay/', signal ? { ...init, signal } : init);
 }

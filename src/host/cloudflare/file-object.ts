@@ -6,7 +6,7 @@ import { type ObjectBindings, objectsOf } from './objects.ts';
 import { shellOf } from './shell.ts';
 
 interface Env extends ObjectBindings {
-  /** Left out: all bytes lie in rows. */
+  /** The bucket for the bytes of files; left out: all bytes are stored in rows. */
   FILES?: FileBucket;
 }
 
@@ -16,13 +16,13 @@ export class FileObject extends shellOf({
   make: (host: ObjectHost, env: Env) => new Hosted(host, objectsOf(env), env.FILES ?? null),
   namespace: ({ FILE }) => FILE,
 }) {
-  /** The content of `https://files/ID`: what a call answers may not be a stream of any kind. */
+  /** Answers the content of `https://files/ID`: a call by RPC may not return a stream of any kind. */
   override async fetch(request: Request): Promise<Response> {
     this.host.eventCame();
     return await this.hosted.content(new URL(request.url).pathname.slice(1));
   }
 
-  /** The piece came as a copy, and nobody reads it any more. */
+  /** Stores a piece and frees its bytes: it came as a copy, and nobody reads it any more. */
   async put(id: string, number: number, piece: Uint8Array): Promise<boolean> {
     this.host.eventCame();
     const isTaken = await this.hosted.put(id, number, piece);

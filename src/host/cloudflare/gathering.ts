@@ -1,13 +1,13 @@
-/** Work that still gathers after this many round trips is done all the same. */
+/** The wait for further events ends after this many round trips. */
 const MOST_ROUND_TRIPS = 16;
 
 /** Waits for the events that are on their way to an object. */
 export class Gathering {
   readonly #roundTrip: () => Promise<void>;
-  /** Events that the runtime has handed to the object. */
+  /** The number of events that the runtime has handed to the object. */
   #events = 0;
 
-  /** @param roundTrip a call of the object to itself: it comes back after the events that were waiting when it was made */
+  /** @param roundTrip calls the object itself; it returns after the events that were waiting when it was made */
   constructor(roundTrip: () => Promise<void>) {
     this.#roundTrip = roundTrip;
   }
@@ -17,8 +17,8 @@ export class Gathering {
   }
 
   /**
-   * Resolves when a round trip brought no event, and the commit before is on disk. It takes round trips, not a timer:
-   * timers of workerd stand still for as long as the clock is set back, and a round trip waits for the commit before it
+   * Resolves when a round trip brought no event and the previous commit is on disk. Round trips serve instead of a
+   * timer: timers of workerd stand still after the clock was set back, and a round trip waits for the previous commit
    * anyway.
    */
   async gathered(): Promise<void> {
@@ -28,7 +28,7 @@ export class Gathering {
         await this.#roundTrip();
       }
     } catch {
-      // What has come so far is done without the rest.
+      // If a round trip fails, the events that have come so far are handled without the rest.
     }
   }
 }

@@ -2,7 +2,7 @@ import { freeBytes } from '../../durable/free-bytes.ts';
 import type { HostSocket } from '../../durable/host.ts';
 import { quietly } from '../../durable/quietly.ts';
 
-/** A WebSocket that a Durable Object has accepted with its id as the one tag. */
+/** A WebSocket that a Durable Object has accepted with the socket's id as its one tag. */
 export class HibernatingSocket<Kept> implements HostSocket<Kept> {
   readonly id: string;
   readonly #ctx: DurableObjectState;

@@ -1,5 +1,5 @@
 import type { Log } from '../../durable/host.ts';
 
-/** A line of the log, as the runtime prints it. */
+/** Writes a line of the log through the runtime's console. */
 export const log: Log = (level, message, fields) =>
   console.log(JSON.stringify({ level, msg: message, ...fields }));

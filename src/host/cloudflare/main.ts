@@ -1,4 +1,4 @@
-/** What Cloudflare serves: the HTTP gateway, and the kinds of object behind it. */
+/** The program that Cloudflare runs: the HTTP gateway, and the kinds of object behind it. */
 import dashboard from '../../../dist/dashboard/dashboard.bin';
 import { createApp } from '../../gateway/app.ts';
 import { type Bindings, environmentOf } from './environment.ts';

@@ -10,7 +10,7 @@ import { StoredAlarm } from './stored-alarm.ts';
 
 type Hosted = Pick<HostedObject, 'clockSetBack' | 'pings'>;
 
-/** What a Durable Object hands to the object that it holds. */
+/** The host that a Durable Object hands to the object that it holds. */
 export class DurableObjectHost<Kept> implements ObjectHost<Kept> {
   readonly queueId: string;
   readonly sql: Sql;
@@ -24,12 +24,12 @@ export class DurableObjectHost<Kept> implements ObjectHost<Kept> {
   #hosted: Hosted = {};
   #isEnding = false;
 
-  /** @param roundTrip a call of the object to itself: it comes back after the events that were waiting when it was made */
+  /** @param roundTrip calls the object itself; it returns after the events that were waiting when it was made */
   static async make<Kept>(
     ctx: DurableObjectState,
     roundTrip: () => Promise<void>,
   ): Promise<DurableObjectHost<Kept>> {
-    // Read first: the rules move the alarm only if it is set for later.
+    // The alarm is read first: the rules move it only if it is set for later.
     return new DurableObjectHost<Kept>(ctx, roundTrip, await StoredAlarm.read(ctx.storage));
   }
 
@@ -38,7 +38,7 @@ export class DurableObjectHost<Kept> implements ObjectHost<Kept> {
     this.#roundTrip = roundTrip;
     this.#gathering = new Gathering(roundTrip);
     this.alarm = alarm;
-    // Under the id of another queue it would delete the files of this one's jobs, which the other does not know.
+    // Under another queue's id the object would delete the files of this queue's jobs, which the other does not know.
     if (ctx.id.name === undefined) throw new Error('the runtime does not tell the id of the queue');
     this.queueId = ctx.id.name;
     this.sql = sqlOf(ctx.storage);
@@ -70,7 +70,7 @@ export class DurableObjectHost<Kept> implements ObjectHost<Kept> {
   }
 
   after(ms: number, run: () => void): () => void {
-    // It would not come. Not at once: the object is in the middle of something.
+    // While the clock stands still the timer would not fire. The look waits for the object's current work to end.
     queueMicrotask(() => this.#watchClock(true));
     const timer = setTimeout(() => {
       run();
@@ -102,7 +102,7 @@ export class DurableObjectHost<Kept> implements ObjectHost<Kept> {
     });
   }
 
-  /** To be called at every event, before it is handed to the object. */
+  /** Notes an event. The shell calls it before it hands the event to the object. */
   eventCame(): void {
     this.#gathering.eventCame();
     this.#watchClock(false);
@@ -122,7 +122,7 @@ export class DurableObjectHost<Kept> implements ObjectHost<Kept> {
     return made;
   }
 
-  /** The hosted object has been made. */
+  /** Takes the hosted object once it has been made. */
   holds(hosted: Hosted): void {
     this.#hosted = hosted;
     if (!hosted.pings) return;
@@ -130,7 +130,7 @@ export class DurableObjectHost<Kept> implements ObjectHost<Kept> {
     this.#ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(ping, pong));
   }
 
-  /** @param isCertain the machine is asked at every such event */
+  /** Ends the object if its clock stands still. @param isCertain whether the machine's clock is read in any case */
   #watchClock(isCertain: boolean): void {
     if (this.#isEnding || !this.#clock.standsStill(isCertain)) return;
     this.#isEnding = true;
@@ -138,12 +138,12 @@ export class DurableObjectHost<Kept> implements ObjectHost<Kept> {
     void this.#endForNewClock();
   }
 
-  /** The alarm starts the next object, even where nobody calls. No timer would come. */
+  /** Ends the object. The alarm starts the next one even if nobody calls; no timer would fire. */
   async #endForNewClock(): Promise<void> {
     try {
       this.#hosted.clockSetBack?.();
       this.alarm.setForNext(this.machineTime());
-      // Its event is done, and what it answered has left.
+      // After the round trip the current event is done, and its answers have left.
       await this.#roundTrip();
       await this.#ctx.storage.sync();
       await this.#roundTrip();

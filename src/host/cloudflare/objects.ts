@@ -10,7 +10,7 @@ import { relayName } from '../../relay/calls.ts';
 import { answerRequest, upgradeTelling } from './crossing.ts';
 import { askForWorker } from './request-crossing.ts';
 
-/** Where the objects are found. */
+/** The namespaces of the objects. */
 export interface ObjectBindings {
   QUEUE: DurableObjectNamespace;
   RELAY: DurableObjectNamespace;
@@ -19,7 +19,7 @@ export interface ObjectBindings {
   FILE: DurableObjectNamespace;
 }
 
-/** The objects, each a Durable Object: asked by RPC, and by `fetch` for what RPC cannot carry (crossing.ts). */
+/** Returns the objects, each a Durable Object: called by RPC, or by `fetch` if RPC cannot carry it (crossing.ts). */
 export function objectsOf({ QUEUE, RELAY, FLEET, BATCHES, FILE }: ObjectBindings): Objects {
   return {
     queue: (queueId) =>
@@ -49,7 +49,7 @@ export function objectsOf({ QUEUE, RELAY, FLEET, BATCHES, FILE }: ObjectBindings
   };
 }
 
-/** A stub whose calls go by RPC, but for these. Not a copy: a stub has a method of every name. */
+/** Returns a stub whose calls go by RPC but for those of `make`: a proxy, since a stub has a method of every name. */
 function stubWith<Stub extends object, Name extends keyof Stub>(
   stub: DurableObjectStub,
   make: (stub: DurableObjectStub) => Pick<Stub, Name>,

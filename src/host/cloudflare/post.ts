@@ -1,6 +1,6 @@
 import type { Post } from '../../durable/host.ts';
 
-/** Set where the runtime has a network of its own for private addresses: Cloudflare has one network for all. */
+/** The binding of a runtime that has a separate network for private addresses; on Cloudflare it is not set. */
 export interface PrivateNetwork {
   PRIVATE_NETWORK?: { fetch: typeof fetch };
 }

@@ -12,7 +12,7 @@ import { shellOf } from './shell.ts';
 
 type Env = ObjectBindings & QueueObjectSettings & PrivateNetwork;
 
-/** How long peers get to answer a close before connections are dropped, ms. */
+/** Peers get this long to answer a close before their connections are dropped, ms. */
 const LAST_WORDS_MS = 50;
 
 const Shell = shellOf({
@@ -25,20 +25,20 @@ const Shell = shellOf({
 
 /** The Durable Object of a queue. */
 export class QueueObject extends Shell {
-  /** The request of a caller that waits, or the upgrade of a worker's control socket. */
+  /** Takes the request of a caller that waits, or the upgrade of a worker's control socket. */
   override async fetch(request: Request): Promise<Response> {
     if (isUpgrade(request)) return await super.fetch(request);
     const job = await readRequest(request);
     this.host.eventCame();
     const said = await this.hosted.request(job);
-    // A worker has it by now, or it is of no use any more.
+    // A worker has the payload by now, or nobody needs it any more.
     freeBytes(job.payload);
     return Response.json(said);
   }
 
   /**
-   * The process ends. The runtime keeps the connection of a hibernatable socket after its close handshake, and a
-   * process with open connections does not end: an object that aborts drops them.
+   * Closes the sockets before the process ends. The runtime keeps the connection of a hibernatable socket after its
+   * close handshake, and a process with open connections does not end: the object aborts, which drops them.
    */
   async closeSockets(): Promise<void> {
     await this.hosted.closeSockets();

@@ -22,7 +22,7 @@ export class RelayObject extends DurableObject<Bindings> implements RelayCalls {
     });
   }
 
-  /** A worker's answer socket, or somebody who wants an answer. */
+  /** Takes the upgrade of a worker's answer socket, or the request of somebody who wants an answer. */
   override async fetch(request: Request): Promise<Response> {
     if (isUpgrade(request)) return this.#connect();
     const { stream, more, asked, isReplay } = wantedAnswer(request);
@@ -39,7 +39,7 @@ export class RelayObject extends DurableObject<Bindings> implements RelayCalls {
     this.#relay.closeSocket();
   }
 
-  /** `accept()`, not hibernation: the socket is in use all the time that it matters, at half the cost. */
+  /** Opens the socket with `accept()`: hibernation would cost twice as much, and the socket is in use all the time. */
   #connect(): Response {
     const { 0: client, 1: server } = new WebSocketPair();
     server.accept();

@@ -4,20 +4,20 @@ import type { HostedObject, ObjectHost } from '../../durable/host.ts';
 import { CLOSE } from '../../protocol/index.ts';
 import { DurableObjectHost } from './object-host.ts';
 
-/** What a Durable Object holds, and how it is reached. */
+/** The hosted object of a Durable Object, and how it is reached. */
 interface Holds<Env, Opened, Kept, Hosted extends HostedObject<Opened, Kept>> {
   /** The class of the hosted object: the shell offers each of its methods as a call. */
   hosted: { readonly prototype: Hosted };
   make(host: ObjectHost<Kept>, env: Env): Hosted | Promise<Hosted>;
   /** The namespace in which the shell calls itself. */
   namespace(env: Env): DurableObjectNamespace;
-  /** What its stub said of the peer whose upgrade this is (crossing.ts); left out: it opens no sockets. */
+  /** Returns the arguments of the stub with a peer's upgrade (crossing.ts); left out: the object opens no sockets. */
   opened?(request: Request): Opened;
 }
 
 /**
- * The class of a Durable Object that holds one hosted object and hands it its events. A class of its own must extend it,
- * which `wrangler` and workerd know by its name.
+ * Makes the class of a Durable Object that holds one hosted object and hands it its events. A named class must extend
+ * it: `wrangler` and workerd know classes by name.
  */
 export function shellOf<Env, Opened, Kept, Hosted extends HostedObject<Opened, Kept>>({
   hosted: { prototype },
@@ -39,7 +39,7 @@ export function shellOf<Env, Opened, Kept, Hosted extends HostedObject<Opened, K
       });
     }
 
-    /** A call to itself returns after the events that were waiting when it was made. */
+    /** Does nothing: the object's call to itself returns after the events that were waiting when it was made. */
     async noop(): Promise<void> {}
 
     override async fetch(request: Request): Promise<Response> {
@@ -66,7 +66,7 @@ export function shellOf<Env, Opened, Kept, Hosted extends HostedObject<Opened, K
     override async webSocketClose(socket: WebSocket, code: number): Promise<void> {
       this.host.eventCame();
       const ended = this.host.socketOf(socket);
-      // 1005 and 1006 say what was missing and may not be sent.
+      // 1005 and 1006 mean that no code or no close frame came, and may not be sent.
       ended.close(code === 1005 || code === 1006 ? CLOSE.done : code, '');
       await this.hosted.closed?.(ended, code === 1006 ? null : code);
     }

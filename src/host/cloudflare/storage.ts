@@ -1,11 +1,11 @@
 import type { Row, Sql, SqlValue } from '../../durable/ports.ts';
 
-/** Narrower rows are cheaper as the runtime's own objects, by half; one of 27 columns costs half as much again. */
+/** The runtime's own objects are cheaper by half for rows with fewer columns; at 27 columns they cost half more. */
 const WIDE_COLUMNS = 8;
 
-/** The database of a Durable Object as its rules take it. Wide rows are made here of arrays of values. */
+/** Returns the database of a Durable Object as its rules use it. Wide rows are made here from arrays of values. */
 export function sqlOf({ sql }: DurableObjectStorage): Sql {
-  /** Names of the columns by query, of those that have answered rows; null: these are narrow. */
+  /** The column names of each query that has returned rows; null: its rows are narrow. */
   const columns = new Map<string, string[] | null>();
   return {
     exec: (query: string, ...bindings: SqlValue[]) => {

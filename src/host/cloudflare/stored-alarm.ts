@@ -1,6 +1,6 @@
 import type { Alarm } from '../../durable/ports.ts';
 
-/** Of a Durable Object. */
+/** The alarm calls of a Durable Object's storage. */
 interface AlarmStorage {
   getAlarm(): Promise<number | null>;
   setAlarm(atMs: number): Promise<void>;
@@ -10,13 +10,13 @@ interface AlarmStorage {
 /**
  * The alarm of a Durable Object, which its rules read without waiting.
  *
- * The runtime keeps whole ms, and an alarm that is set for the very ms for which it fires, before its handler has ended,
- * never fires again: the runtime sees no change.
+ * The runtime stores whole ms. An alarm that its handler sets for the very ms for which it fired never fires again: the
+ * runtime sees no change.
  */
 export class StoredAlarm implements Alarm {
   readonly #storage: AlarmStorage;
   #at: number | null;
-  /** Epoch ms: while its handler runs, it is set for none before. */
+  /** The earliest time for which the alarm may be set while its handler runs, epoch ms. */
   #earliest = 0;
   #isOver = false;
 
@@ -39,7 +39,7 @@ export class StoredAlarm implements Alarm {
     void this.#storage.setAlarm(this.#at);
   }
 
-  /** Sets it for the next object: what this one sets after that does not count. */
+  /** Sets the alarm for the next object: what this object sets after that is ignored. */
   setForNext(atMs: number): void {
     this.set(atMs);
     this.#isOver = true;
@@ -52,8 +52,8 @@ export class StoredAlarm implements Alarm {
   }
 
   /**
-   * The runtime calls the object's `alarm`.
-   * @param now epoch ms; the runtime fires at once what was set for a time that was over
+   * Runs the handler when the runtime calls the object's `alarm`.
+   * @param now epoch ms; the runtime fires at once if the set time is over
    * @param handler gets the time for which it was set, epoch ms, if that is known
    */
   async fires(now: number, handler: (setFor: number | null) => unknown): Promise<void> {
@@ -63,7 +63,7 @@ export class StoredAlarm implements Alarm {
     try {
       await handler(setFor);
     } finally {
-      // A clock may be set back.
+      // The clock may be set back, so the bound ends with the handler.
       this.#earliest = 0;
     }
   }

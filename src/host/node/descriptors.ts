@@ -2,21 +2,21 @@ import { readdir } from 'node:fs/promises';
 import type { Logger } from '../../process/index.ts';
 
 /**
- * File descriptors of the queue's process: one for each connection, and some for each database. Connections have most of
- * them and no more, so that databases always find one: beyond that new connections are closed, and others go on.
+ * This file divides the file descriptors of the queue's process, which takes one for each connection and some for each
+ * database. Connections get a fixed share, so that databases always find one: beyond it new connections are closed.
  */
 
-/** Fewer are worth a warning at the start. */
+/** A lower limit of descriptors makes a warning at the start. */
 const ENOUGH = 4096;
 
-/** The share of connections. */
+/** The share of the descriptors that connections may take. */
 const CONNECTIONS = 0.8;
-/** The share of objects in which nothing happens, each of which has four. */
+/** The share of the descriptors that idle objects may take. */
 const IDLE = 0.1;
 const OF_AN_OBJECT = 4;
-/** More of them take memory for nothing. */
+/** The most idle objects, whatever the limit: more would only take memory. */
 const MOST_IDLE = 500;
-/** Beyond this share of the limit a warning says how many are open. */
+/** Beyond this share of the limit a warning says how many descriptors are open. */
 const MUCH = 0.75;
 const LOOK_EVERY_MS = 2000;
 const WARN_EVERY_MS = 60_000;
@@ -24,19 +24,19 @@ const WARN_EVERY_MS = 60_000;
 const RAISE =
   'raise the hard limit of open files (ulimit -Hn, LimitNOFILE of systemd, docker run --ulimit nofile)';
 
-/** How many connections may be open at a time; undefined: as many as come. */
+/** Returns how many connections may be open at a time; undefined: no limit. */
 export function mostConnections(): number | undefined {
   const limit = descriptorLimit();
   return limit === null ? undefined : Math.floor(limit * CONNECTIONS);
 }
 
-/** How many objects may stay open though nothing happens in them. */
+/** Returns how many idle objects may stay open. */
 export function mostIdleObjects(): number {
   const limit = descriptorLimit() ?? Number.POSITIVE_INFINITY;
   return Math.max(1, Math.min(MOST_IDLE, Math.floor((limit * IDLE) / OF_AN_OBJECT)));
 }
 
-/** Warns of a low limit, and while most descriptors are open. Linux alone tells how many. @returns a function that ends it */
+/** Warns of a low limit, and while most descriptors are open, which Linux alone reports. @returns ends the watch */
 export function watchDescriptors(log: Logger | undefined): () => void {
   const limit = descriptorLimit();
   if (limit === null || !log) return () => {};
@@ -59,7 +59,7 @@ export function watchDescriptors(log: Logger | undefined): () => void {
   return () => clearInterval(timer);
 }
 
-/** Node has raised its own soft limit to the hard one. @returns null where there is no limit */
+/** Returns the soft limit, which Node raised to the hard one at its start; null: there is no limit. */
 function descriptorLimit(): number | null {
   const { userLimits } = process.report.getReport() as { userLimits?: { open_files?: { soft: unknown } } };
   const limit = Number(userLimits?.open_files?.soft);

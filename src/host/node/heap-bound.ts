@@ -1,16 +1,16 @@
 import { PerformanceObserver } from 'node:perf_hooks';
 import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
 
-/** How much the young generation may take, both halves together, bytes. docs/decisions/package.md has the figures. */
+/** The bound of the young generation, both halves together, bytes. docs/decisions/package.md has the figures. */
 const YOUNG_BYTES = 16 * 2 ** 20;
-/** The old generation is collected when it has grown by so much, percent: V8 by itself lets it grow to four times its size. */
+/** V8 collects the old generation when it has grown by this percentage, rather than to four times its size. */
 const OLD_GROWTH = 60;
 
 /**
- * Bounds what V8 keeps of memory that nothing uses: by itself it lets the young generation of a busy queue grow to
- * 128 MB. The flag for that counts at the start of a process alone, which whoever starts this one may not know. So the
- * growth is ended when it is large enough, and allowed again after V8 has made it smaller.
- * @returns ends it
+ * Bounds the unused memory that V8 keeps: by itself it lets the young generation of a busy queue grow to 128 MB. V8's
+ * flag for that bound works only at the start of a process, and whoever starts this one may not know it. So this
+ * function stops the growth at the bound, and allows it again after V8 has shrunk the generation.
+ * @returns ends the bounding
  */
 export function boundHeap(): () => void {
   setFlagsFromString(`--heap-growing-percent=${OLD_GROWTH}`);
@@ -21,7 +21,7 @@ export function boundHeap(): () => void {
     factor = wanted;
   };
   look();
-  // It grows at the end of a collection.
+  // The young generation grows at the end of a collection.
   const collections = new PerformanceObserver(look);
   collections.observe({ entryTypes: ['gc'] });
   return () => collections.disconnect();

@@ -1,6 +1,6 @@
 import { EXIT, UserError } from '../../process/index.ts';
 
-/** What to say when an address cannot be listened on: the cause, and what to do. Any other error stays as it is. */
+/** Turns an error of listening into one that says the cause and what to do. Any other error stays as it is. */
 export function listenError(error: unknown, { host, port }: { host: string; port: number }): unknown {
   const { code, syscall, message } = error as NodeJS.ErrnoException;
   const place = `${host}:${port}`;

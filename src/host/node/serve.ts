@@ -22,10 +22,10 @@ import { createNodeObjects, type NodeObjects } from './objects/objects.ts';
 import { readPage } from './page.ts';
 import { bindingsOf, type QueueSettings } from './settings.ts';
 
-/** How often the queue looks whether its state folder is still there, ms. */
+/** The interval at which the queue checks that its state folder is still there, ms. */
 const LOOK_EVERY_MS = 2000;
 
-/** How long answers may go on once the queue ends, ms. */
+/** Answers may go on for this many ms once the queue ends. */
 const STOP_MS = 2000;
 
 export interface QueueOptions {
@@ -40,14 +40,14 @@ export interface QueueOptions {
 }
 
 export interface RunningQueue {
-  /** Without a trailing slash, reachable from this machine. */
+  /** The address that this machine reaches, without a trailing slash. */
   url: string;
   port: number;
-  /** Resolves where it cannot keep what it acknowledges any more: then the process has to end. */
+  /** Resolves if the queue cannot keep acknowledged jobs any more: then the process has to end. */
   failed: Promise<Error>;
-  /** Other tokens are asked for from now on. @param text as the binding TOKENS @throws where it is not what that holds */
+  /** Replaces the accepted tokens. @param text in the form of the binding TOKENS @throws if it has another form */
   setTokens(text: string): Promise<void>;
-  /** Tells every worker to reconnect, ends what is answered, and gives the state folder free. */
+  /** Tells every worker to reconnect, ends answers that go on, and unlocks the state folder. */
   stop(): Promise<void>;
 }
 
@@ -60,7 +60,7 @@ export async function startQueue(options: QueueOptions): Promise<RunningQueue> {
   const { stateDir } = options;
   const dataDir = join(stateDir, 'data');
   await makeDataFolder(stateDir, dataDir);
-  // First of all, so that no other version's state is touched.
+  // This check comes before all else, so that no other version's state is touched.
   await assertUsable(stateDir);
   const lock = await lockState(stateDir);
   try {
@@ -71,7 +71,7 @@ export async function startQueue(options: QueueOptions): Promise<RunningQueue> {
   }
 }
 
-/** The same with what an operator has set; tokens of the state folder that change meanwhile are made known to it. */
+/** Starts the queue with an operator's settings, and hands it the state folder's tokens whenever they change. */
 export async function startConfiguredQueue(settings: QueueSettings, logger: Logger): Promise<RunningQueue> {
   const stopBounding = boundHeap();
   const queue = await startQueue({ ...settings, bindings: bindingsOf(settings), logger });
@@ -118,7 +118,7 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
   const stopLooking = watchFolder(lock, stateDir, failed.resolve);
   const goOn = (error: unknown) =>
     log('error', 'something failed unexpectedly', { error: (error as Error)?.stack ?? String(error) });
-  // What fails outside of all that is guarded must not end what others wait for. Rejections that nobody handles come here too.
+  // An unexpected error of one task must not end all others. Unhandled rejections come here too.
   process.setUncaughtExceptionCaptureCallback(goOn);
 
   let stopping: Promise<void> | undefined;
@@ -138,8 +138,8 @@ async function serve(options: QueueOptions, dataDir: string, lock: StateLock): P
 }
 
 /**
- * What posts takes 19 MB, so it is loaded only where a setting asks for posts. At the start, since a later version may
- * have taken the place of its file when it is needed.
+ * Loads the module that posts, which takes 19 MB, only if a setting asks for posts. The queue loads it at the start: a
+ * later version may have replaced its file by the time of the first post.
  */
 async function postOf({ ALERT_URL, WEBHOOK_SECRET }: QueueSettingBindings): Promise<Post> {
   if (ALERT_URL || WEBHOOK_SECRET) return (await import('./http/post.ts')).createPost();
@@ -148,7 +148,7 @@ async function postOf({ ALERT_URL, WEBHOOK_SECRET }: QueueSettingBindings): Prom
   };
 }
 
-/** Nobody new is let in; workers are told to dial again, and callers why their answers end. */
+/** Admits nobody new, tells workers to dial again, and tells callers why their answers end. */
 async function stop(server: RunningServer, objects: NodeObjects): Promise<void> {
   const closed = server.close(STOP_MS);
   await objects.close();
@@ -156,8 +156,8 @@ async function stop(server: RunningServer, objects: NodeObjects): Promise<void> 
 }
 
 /**
- * Files that were removed under a queue go on taking what it stores, and end with it: it would acknowledge jobs that no
- * later process finds.
+ * Watches for the removal of the state folder. Removed files would go on taking what the queue stores until it ends: it
+ * would acknowledge jobs that no later process finds.
  */
 function watchFolder(lock: StateLock, stateDir: string, lost: (error: Error) => void): () => void {
   const timer = setInterval(async () => {
@@ -172,7 +172,7 @@ function watchFolder(lock: StateLock, stateDir: string, lost: (error: Error) => 
 async function makeDataFolder(stateDir: string, dataDir: string): Promise<void> {
   try {
     await makeFolder(dataDir);
-    // One that was there may be another user's.
+    // A folder that was there before may be another user's.
     await access(dataDir, constants.W_OK);
   } catch (error) {
     throw stateFolderError('write to the state folder', stateDir, error);

@@ -6,19 +6,19 @@ import type { TokenEntry } from '../../settings/token-entry.ts';
 import { webhookSettingsProblem } from '../../settings/webhooks.ts';
 import { readTokenFile, tokensFromText } from '../../state/tokens.ts';
 
-/** Where a queue listens and keeps its state, and who may use it. */
+/** The settings of a queue: its address, its state folder, its tokens and its object's variables. */
 export interface QueueSettings {
   host: string;
   port: number;
   stateDir: string;
   tokens: TokenEntry[];
-  /** Of these, the ones that are not from the state folder, whose file is read again when it changes. */
+  /** The tokens that are not from the state folder, whose file is read again when it changes. */
   otherTokens: TokenEntry[];
-  /** Variables of the queue object that were set here. */
+  /** The variables of the queue object that the operator has set. */
   objectSettings: Record<string, string>;
 }
 
-/** Given on the command line; goes before the environment. */
+/** The options of the command line, which take precedence over the environment. */
 export interface QueueOptions {
   host?: string;
   port?: string;
@@ -65,13 +65,13 @@ export async function readQueueSettings(
   return settings;
 }
 
-/** One more token, of a command of its own. */
+/** Adds a token that a command made for itself. */
 export function addToken(settings: QueueSettings, entry: TokenEntry): void {
   settings.tokens = [...settings.tokens, entry];
   settings.otherTokens = [...settings.otherTokens, entry];
 }
 
-/** The environment as the command line changes it. */
+/** Returns the environment as the command line changes it. */
 export function withOptions(options: QueueOptions, env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return {
     ...env,
@@ -92,7 +92,7 @@ function tokenList() {
   });
 }
 
-/** The variables of the table of settings. */
+/** Returns the variables of the table of settings. */
 function settingVariables() {
   return Object.fromEntries(
     queueSettings().map(([name, setting]) => [variableOf(name), settingSchema(setting).optional()]),
@@ -110,7 +110,7 @@ function objectSettingsOf(given: Record<string, unknown>): Record<string, string
   return Object.fromEntries(set.map(([name]) => [bindingName(name), String(given[variableOf(name)])]));
 }
 
-/** The gateway's variables (src/gateway/env.ts). */
+/** Returns the gateway's variables (src/gateway/env.ts). */
 export function bindingsOf(settings: QueueSettings): Record<string, string> {
   return { TOKENS: JSON.stringify(settings.tokens), ...settings.objectSettings };
 }

@@ -2,7 +2,7 @@ import type { WebSocket } from 'ws';
 import type { ServerSocket } from '../../../gateway/env.ts';
 import { UpgradeResponse } from './upgrade.ts';
 
-/** Opens the gateway's end of a WebSocket. What is sent before it is open leaves when it is. */
+/** Opens the gateway's end of a WebSocket. Messages that are sent before it is open leave once it is. */
 export function acceptUpgrade(): { socket: ServerSocket; response: Response } {
   let open: WebSocket | null = null;
   let waiting: ((socket: WebSocket) => void)[] = [];
@@ -17,7 +17,7 @@ export function acceptUpgrade(): { socket: ServerSocket; response: Response } {
       heard?.message(isBinary ? new Uint8Array(data).buffer : data.toString());
     });
     socket.on('close', () => heard?.closed());
-    // Its `close` follows.
+    // `ws` emits `close` after an error.
     socket.on('error', () => {});
     for (const effect of waiting) effect(socket);
     waiting = [];
@@ -32,7 +32,7 @@ export function acceptUpgrade(): { socket: ServerSocket; response: Response } {
   return { socket, response: new UpgradeResponse(take, () => heard?.closed()) };
 }
 
-/** A close frame holds 123 bytes of a reason. */
+/** Shortens a reason to the 123 bytes that a close frame holds. */
 function shortened(reason: string): string {
   let text = reason;
   while (Buffer.byteLength(text) > 123) text = text.slice(0, -1);

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { hearOut } from './linger.ts';
 
-/** Statuses whose answers have no body, and do not say so. */
+/** The statuses whose answers have no body and get no `content-length`. */
 const BODILESS = new Set([204, 205, 304]);
 
 /**
@@ -13,7 +13,7 @@ export async function writeAnswer(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
 ): Promise<void> {
-  // An answer that is shorter than it says is one whose body failed.
+  // With this, an answer shorter than its `content-length` throws: its body has failed.
   outgoing.strictContentLength = true;
   const reader = response.body?.getReader();
   const cancel = () => void reader?.cancel().catch(() => {});
@@ -46,7 +46,7 @@ async function writeBody(
   if (first !== null && !first.done) next = reader.read();
   const last = first === null || first.done ? first : await ifSoon(next);
   if (outgoing.destroyed) return;
-  // What has come by now in one piece was there from the beginning, and its length is told.
+  // A body that has come in one piece by now was there from the beginning, so the head gives its length.
   writeHead(response, incoming, outgoing, last?.done ? (first?.value?.byteLength ?? 0) : null);
   if (first?.value) await write(first.value, outgoing);
   for (let piece = await next; !piece.done; piece = await reader.read()) {
@@ -55,7 +55,7 @@ async function writeBody(
   }
 }
 
-/** @param length of the body; null: it is not known */
+/** @param length the length of the body; null: it is not known */
 function writeHead(
   { status, headers }: Response,
   incoming: IncomingMessage,
@@ -65,10 +65,10 @@ function writeHead(
   const lines = [...headers].flat();
   const isSized = BODILESS.has(status) || incoming.method === 'HEAD' || headers.has('content-length');
   if (length !== null && !isSized) lines.push('content-length', String(length));
-  // What is still to come of the request's body must not be taken for the next request.
+  // The unread rest of the request's body must not be taken for the next request.
   if (!incoming.complete && !headers.has('connection')) lines.push('connection', 'close');
   outgoing.writeHead(status, lines);
-  // With the first bytes of the body, if they are there.
+  // The head leaves in the next tick, together with the first bytes of the body if they are there.
   if (length === null) process.nextTick(() => outgoing.flushHeaders());
 }
 
@@ -84,7 +84,7 @@ async function write(bytes: Uint8Array, outgoing: ServerResponse): Promise<void>
   });
 }
 
-/** What a promise resolves to before the next turn of the loop; null: it takes longer. */
+/** Resolves as the promise does before the next turn of the event loop, else to null. */
 function ifSoon<T>(promise: Promise<T>): Promise<T | null> {
   const { promise: turn, resolve } = Promise.withResolvers<null>();
   const immediate = setImmediate(resolve, null);
@@ -95,7 +95,7 @@ function ifSoon<T>(promise: Promise<T>): Promise<T | null> {
 export function breakOff(outgoing: ServerResponse): void {
   const { socket, req } = outgoing;
   if (!socket || outgoing.destroyed) outgoing.destroy();
-  // There the end of the connection is the end of the answer: only a reset shows that it is not whole.
+  // In HTTP/1.0 the end of the connection is the end of the answer: only a reset shows that it is not whole.
   else if (req.httpVersion === '1.0' && outgoing.headersSent) socket.resetAndDestroy();
   else socket.destroySoon();
 }

@@ -1,10 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import { HttpError } from '../../../gateway/errors.ts';
 
-/** Why bodies cannot be read any further. */
+/** The error that ends the body of each broken request. */
 const faults = new WeakMap<IncomingMessage, HttpError>();
 
-/** What comes of a body is none: whoever reads it gets what came before, and then this error. */
+/** Breaks a body whose next bytes are malformed: its reader gets what came before, and then this error. */
 export function breakBody(incoming: IncomingMessage, fault: HttpError): void {
   if (faults.has(incoming)) return;
   faults.set(incoming, fault);
@@ -12,8 +12,8 @@ export function breakBody(incoming: IncomingMessage, fault: HttpError): void {
 }
 
 /**
- * The body of a request as a stream of bytes. Nothing is read ahead: what the gateway has not asked for stays in the
- * connection, and its sender waits.
+ * Returns the body of a request as a stream of bytes. Nothing is read ahead: bytes that the gateway has not asked for
+ * stay in the connection, and their sender waits.
  * @param begin is called before the first read
  */
 export function bodyStream(incoming: IncomingMessage, begin: () => void): ReadableStream<Uint8Array> {
@@ -35,7 +35,7 @@ export function bodyStream(incoming: IncomingMessage, begin: () => void): Readab
       if (incoming.readableEnded) return null;
       const fault = faults.get(incoming);
       if (fault) throw fault;
-      // Not an error of ours: nobody reads the answer, and nothing is logged.
+      // The error is not the queue's: nobody reads the answer, and nothing is logged.
       if (incoming.destroyed) throw new HttpError(499, 'The caller hung up.', 'caller_gone');
       await new Promise<void>((done) => {
         wake = done;
@@ -55,7 +55,7 @@ export function bodyStream(incoming: IncomingMessage, begin: () => void): Readab
       new Uint8Array(buffer, byteOffset, byteLength).set(taken);
       asked.respond(taken.byteLength);
     } else {
-      // A copy: the stream takes the whole buffer over, and pieces of a body share one.
+      // The piece is copied: the stream takes the whole buffer over, and pieces of a body share one.
       controller.enqueue(new Uint8Array(piece));
     }
   };

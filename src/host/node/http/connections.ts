@@ -3,15 +3,15 @@ import type { Socket } from 'node:net';
 import { breakBody } from './body-stream.ts';
 import { bodyRefusalOf, refusalOf, refuse } from './refusal.ts';
 
-/** A caller that has closed its side has this long to be given what is nearly done, ms. */
+/** A caller that has closed its side still gets answers that are ready within this many ms. */
 const HALF_OPEN_MS = 1000;
 
-/** Requests of a connection that are answered side by side; one that sends more before it has its answers is broken off. */
+/** A connection with more unanswered requests than this is broken off. */
 const MOST_REQUESTS = 100;
 
-/** What is known of a connection. */
+/** The state of an open connection. */
 interface Connection {
-  /** Its requests without a whole answer, and what tells each of them that the caller is gone. */
+  /** The requests without a whole answer, each with the function that tells it that the caller is gone. */
   requests: Map<IncomingMessage, () => void>;
   isWebSocket: boolean;
 }
@@ -44,7 +44,11 @@ export class Connections {
     });
   }
 
-  /** A request has come. @param gone its caller has left @returns is called when it has been answered */
+  /**
+   * Notes a new request.
+   * @param gone is called when the caller has left
+   * @returns is called when it has been answered
+   */
   begin(socket: Socket, incoming: IncomingMessage, gone: () => void): () => void {
     const connection = this.#open.get(socket);
     connection?.requests.set(incoming, gone);
@@ -55,13 +59,13 @@ export class Connections {
     };
   }
 
-  /** It is a WebSocket now, which ends by itself. */
+  /** Marks a connection as a WebSocket, which ends by itself. */
   becomesWebSocket(socket: Socket): void {
     const connection = this.#open.get(socket);
     if (connection) connection.isWebSocket = true;
   }
 
-  /** A connection broke, or carries what is no HTTP. */
+  /** Handles a connection that broke, or that carries something other than HTTP. */
   onFault(error: NodeJS.ErrnoException, socket: Socket): void {
     if (this.#refused.has(socket)) return;
     const requests = [...(this.#open.get(socket)?.requests.keys() ?? [])];
@@ -69,16 +73,17 @@ export class Connections {
     if (error.code === 'ECONNRESET' || isMute || !socket.writable) return void socket.destroy();
     if (requests.length > 0) {
       const unread = requests.find(({ complete }) => !complete);
-      // Its own answer says what is wrong with its body. A caller that closed its side within that is not there to read it.
+      // The request's own answer says what is wrong with its body. A caller that closed its side within the body is
+      // gone.
       if (unread && error.code !== 'HPE_INVALID_EOF_STATE') return breakBody(unread, bodyRefusalOf(error));
-      // Behind the beginning of another answer a refusal would be taken for a part of that.
+      // After the beginning of another answer a refusal would be taken for a part of that answer.
       return void socket.destroy();
     }
     this.#refused.add(socket);
     refuse(socket, refusalOf(error));
   }
 
-  /** Ends connections that wait for nothing, now and when they have their answers. */
+  /** Ends idle connections now, and the others when they have their answers. */
   close(): void {
     this.#areClosing = true;
     this.#endIdle();
@@ -90,7 +95,7 @@ export class Connections {
     }
   }
 
-  /** Breaks all of them off. */
+  /** Breaks off all connections. */
   breakOff(): void {
     for (const socket of this.#open.keys()) socket.destroy();
   }

@@ -23,18 +23,18 @@ import type { Direct } from './server.ts';
 import { readShortBody } from './short-body.ts';
 import { writeOpened } from './write-opened.ts';
 
-/** Routes whose requests are many and short: none of them belongs to the gateway itself. */
+/** The routes whose requests are many and short, and go to engines. */
 const ROUTES = new Set(['/v1/chat/completions', '/v1/completions', '/v1/embeddings', '/v1/messages']);
 
-/** Headers by which the gateway's middleware does something: a request that has one goes through that. */
+/** The headers that the gateway's middleware acts on: a request that has one goes through the middleware. */
 const OTHERWISE = ['origin', 'content-encoding', 'upgrade', 'expect', 'transfer-encoding'];
 
-/** Answers of engines, with what else their heads say. */
+/** The answer of an engine, with further headers of the gateway. */
 type Opening = { opened: Exclude<OpenedAnswer, { broken: unknown }>; more: Record<string, string> };
 
 /**
- * The short way of many requests for inference: no Request, Response or stream is made for them, which would cost more
- * than all rules of the gateway. All others are answered by its routes; where both can, they answer the same.
+ * Answers many requests for inference a short way: without a Request, Response or stream, which would cost more than
+ * all rules of the gateway. Its routes answer all other requests; where both can answer, the answers are the same.
  */
 export function directInference(env: Env): Direct {
   return {
@@ -100,7 +100,7 @@ async function open(relay: RelayStub, streamId: number, asked: AskedFor): Promis
   return { answer: { opened, more: asked.more }, drop: () => opened.gone() };
 }
 
-/** The outcome, unless the caller has to be told before it is there; null: it is not there by then. */
+/** Resolves to the outcome, or to null if it is not there by the time the answer has to begin. */
 function soon(
   attempted: Promise<Outcome<Opening>>,
   { kind, given }: Asked,
@@ -108,7 +108,7 @@ function soon(
   return kind === null ? attempted : within(attempted, beginAfterMs(Object.values(given)), globalThis);
 }
 
-/** The same outcome for what writes responses: what takes long, and what is looked at on its way. */
+/** Turns an outcome into one with a Response, for answers that take long or are inspected on their way. */
 function withResponse(outcome: Outcome<Opening>): Outcome {
   if (outcome.kind !== 'answer') return outcome;
   const { opened, more } = outcome.answer;

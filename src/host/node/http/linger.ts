@@ -1,12 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 
-/** How long a caller may go on sending after its answer, ms: in all, and without a byte. */
+/** The longest time that a caller may go on sending after its answer, in all and without a byte, ms. */
 const LINGER_MS = { most: 10_000, idle: 2000 };
 
 /**
- * Reads what a caller still sends that has its answer already, and throws it away: closing the connection before would
- * discard the answer that the caller has not read. Resolves when the caller has sent all, has left, or goes on for too
- * long.
+ * Reads and discards what a caller still sends after its answer: closing the connection earlier would lose the answer,
+ * which the caller has not read. Resolves when the caller has sent all, has left, or goes on for too long.
  */
 export function hearOut(incoming: IncomingMessage): Promise<void> {
   return new Promise((done) => {

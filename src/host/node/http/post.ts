@@ -5,12 +5,12 @@ import type { Post } from '../../../durable/host.ts';
 import { reasonOf } from '../../../process/http.ts';
 import { publicAgent } from '../../../process/public-addresses.ts';
 
-/** What allows a webhook to a private address. */
+/** The advice in the error for a webhook to a private address. */
 const REMEDY = 'list it as private:HOST in QUEUE_WEBHOOK_HOSTS to allow it';
 
 /**
- * Posts directly, past any proxy: to public addresses alone, or to private ones too. An address is judged when it is
- * connected to, whatever its name resolved to before.
+ * Makes the function that posts directly, past any proxy: to public addresses alone, or to private ones too. An address
+ * is judged at the connect, whatever its name resolved to before.
  */
 export function createPost(lookup?: typeof systemLookup): Post {
   const tls = { ca: trustedCertificates() };
@@ -27,7 +27,7 @@ export function createPost(lookup?: typeof systemLookup): Post {
   };
 }
 
-/** Whom the queue trusts: the authorities that Node brings, those of the machine, and those of `NODE_EXTRA_CA_CERTS`. */
+/** Returns the authorities that the queue trusts: Node's, the machine's, and those of `NODE_EXTRA_CA_CERTS`. */
 function trustedCertificates(): string[] {
   return [...new Set([...getCACertificates('default'), ...getCACertificates('system')])];
 }

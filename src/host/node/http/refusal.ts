@@ -3,16 +3,16 @@ import type { Socket } from 'node:net';
 import { HttpError } from '../../../gateway/errors.ts';
 import { openAIError } from '../../../protocol/index.ts';
 
-/** How long a caller has to read why it was refused, ms. */
+/** A caller has this long to read its refusal, ms. */
 const READ_WITHIN_MS = 2000;
 
-/** Bytes of a request's head that are read. */
+/** The longest head of a request, bytes. */
 export const HEAD_BYTES = 64 * 1024;
 
 /** An error of Node's HTTP, with what its parser says of the cause. */
 export type HttpFault = NodeJS.ErrnoException & { reason?: string };
 
-/** What HTTP itself has to say against a request. */
+/** Returns the error for a request whose head is malformed, too large or too slow. */
 export function refusalOf({ code, reason }: HttpFault): HttpError {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
@@ -28,7 +28,7 @@ export function refusalOf({ code, reason }: HttpFault): HttpError {
   }
 }
 
-/** The same where the head was fine, and what follows it is no body. */
+/** Returns the error for a request with a malformed body. */
 export function bodyRefusalOf({ code, reason }: HttpFault): HttpError {
   if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW') {
     return new HttpError(413, 'The chunks of the body have too long extensions.', 'too_large');
@@ -40,7 +40,7 @@ function because(reason: string | undefined): string {
   return reason ? ` (${reason})` : '';
 }
 
-/** Answers what is no request with an error, and ends the connection once its caller can have read it. */
+/** Answers a malformed request with an error, and ends the connection once the caller has had time to read it. */
 export function refuse(socket: Socket, error: HttpError): void {
   const body = JSON.stringify(openAIError(error));
   const lines = [
@@ -51,7 +51,7 @@ export function refuse(socket: Socket, error: HttpError): void {
     'connection: close',
   ];
   socket.end(`${lines.join('\r\n')}\r\n\r\n${body}`);
-  // What it sends meanwhile is thrown away: a connection that is closed on unread bytes loses the answer.
+  // Bytes that the caller sends meanwhile are discarded: closing a connection with unread bytes would lose the answer.
   socket.resume();
   const timer = setTimeout(() => socket.destroy(), READ_WITHIN_MS);
   socket.once('close', () => clearTimeout(timer));

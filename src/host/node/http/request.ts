@@ -3,13 +3,13 @@ import { HttpError } from '../../../gateway/errors.ts';
 import { dialableHost } from '../../../process/network.ts';
 import { bodyStream } from './body-stream.ts';
 
-/** Methods that no request of the platform may have. */
+/** The methods that the platform's Request refuses. */
 const IMPOSSIBLE = new Set(['CONNECT', 'TRACE', 'TRACK']);
 
 /**
- * The request as the gateway reads it.
+ * Makes the request that the gateway reads.
  * @param signal fires when the caller is gone
- * @param askForBody is called before its body is read for the first time
+ * @param askForBody is called before the body is read for the first time
  * @throws HttpError 400, 405, 417
  */
 export function requestOf(incoming: IncomingMessage, signal: AbortSignal, askForBody: () => void): Request {
@@ -24,7 +24,7 @@ export function requestOf(incoming: IncomingMessage, signal: AbortSignal, askFor
   return new Request(url, init);
 }
 
-/** GET and HEAD have none for the gateway: what comes with them all the same is thrown away. */
+/** Returns whether the gateway gets a body. A body that comes with a GET or HEAD is discarded. */
 function hasBody({ method, headers }: IncomingMessage): boolean {
   if (method === 'GET' || method === 'HEAD') return false;
   return headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0;
@@ -47,7 +47,7 @@ function urlOf(incoming: IncomingMessage, host: string | null): string {
   if (parsed !== null && /^https?:$/.test(parsed.protocol) && !parsed.username && !parsed.password) {
     return parsed.href;
   }
-  // A path is always possible, so the host is at fault.
+  // Any path is valid, so the host is at fault.
   if (target.startsWith('/')) {
     const message = 'The Host header must be a name or an address, with a port or without.';
     throw new HttpError(400, message, 'invalid_host');
@@ -55,7 +55,7 @@ function urlOf(incoming: IncomingMessage, host: string | null): string {
   throw new HttpError(400, 'The target of the request must be a path or a URL.', 'invalid_target');
 }
 
-/** What the caller connected to: a health check in HTTP/1.0 names no host. */
+/** Returns the address that the caller connected to: a health check in HTTP/1.0 names no host. */
 function ownHost({ socket }: IncomingMessage): string {
   const address = socket.localAddress?.replace(/^::ffff:/, '') ?? '127.0.0.1';
   return `${dialableHost(address)}:${socket.localPort}`;

@@ -11,23 +11,24 @@ import { HEAD_BYTES, refuse } from './refusal.ts';
 import { impossibleMethod, requestOf } from './request.ts';
 import { asksForSocket, checkHandshake, lacksUpgrade, openSocket, UpgradeResponse } from './upgrade.ts';
 
-/** A request's head has to be there after this long, ms. */
+/** A request's head has to be complete within this many ms. */
 const HEAD_WITHIN_MS = 15_000;
 
 /**
- * A connection that stays idle after an answer is closed after this long, ms. Load balancers and nginx keep theirs for
- * 60 s: closed from this side before, one would now and then get a request that is lost, and that nobody repeats.
+ * A connection that stays idle after an answer is closed after this many ms. Load balancers and nginx keep theirs for
+ * 60 s: if this side closed sooner, a request would now and then get lost on a closing connection, and nobody repeats
+ * it.
  */
 const IDLE_MS = 65_000;
 
-/** Connections that wait to be accepted. */
+/** The number of connections that may wait to be accepted. */
 const BACKLOG = 4096;
 
 type Background = (work: Promise<unknown>) => void;
 
 export interface Direct {
   takes(incoming: IncomingMessage): boolean;
-  /** Never rejects. @param hangUp is told when the caller leaves */
+  /** Answers the request. Never rejects. @param hangUp is told when the caller leaves */
   answer(
     incoming: IncomingMessage,
     outgoing: ServerResponse,
@@ -37,22 +38,22 @@ export interface Direct {
 }
 
 export interface ServerParts {
-  /** @param background keeps the process at work for a promise that is not awaited; its error is logged */
+  /** Answers a request. @param background takes promises that nobody awaits, and logs their errors */
   fetch(request: Request, background: Background): Response | Promise<Response>;
-  /** What answers some requests without all that; left out: nothing does. */
+  /** Answers some requests without `fetch`; left out: `fetch` answers all. */
   direct?: Direct;
   host: string;
   /** 0: the system chooses. */
   port: number;
-  /** Others are closed at once; left out: as many as come. */
+  /** The most open connections, beyond which new ones are closed at once; left out: no limit. */
   mostConnections?: number;
 }
 
 export interface RunningServer {
-  /** Where this machine reaches it. */
+  /** The address at which this machine reaches the server. */
   url: string;
   port: number;
-  /** Takes no more connections, and ends those that wait for nothing. @param withinMs what goes on after it is broken off */
+  /** Stops accepting, and ends idle connections. @param withinMs after this time the others are broken off */
   close(withinMs: number): Promise<void>;
 }
 
@@ -69,12 +70,12 @@ export async function createServer(parts: ServerParts): Promise<RunningServer> {
     keepAliveTimeout: IDLE_MS,
     // The gateway has time limits of its own for bodies.
     requestTimeout: 0,
-    // The refusal is the gateway's, and HTTP/1.0 needs none.
+    // `requestOf` refuses a missing host itself, and HTTP/1.0 needs none.
     requireHostHeader: false,
     keepAlive: true,
     shouldUpgradeCallback: asksForSocket,
   });
-  // A header beyond it would be dropped without a word; their size is bounded.
+  // 0 lifts the limit, beyond which headers would be dropped silently; `maxHeaderSize` bounds their size.
   server.maxHeadersCount = 0;
   if (parts.mostConnections !== undefined) server.maxConnections = parts.mostConnections;
   // Callers that close their side at once still get an answer that is quick; `Connections` ends the others.
@@ -117,7 +118,7 @@ export async function createServer(parts: ServerParts): Promise<RunningServer> {
   };
 }
 
-/** Answers one request. @param waits the caller sends the body once it is asked for it */
+/** Answers one request. @param waits whether the caller sends the body only once it is asked for it */
 async function serve(
   parts: ServerParts,
   connections: Connections,
@@ -125,7 +126,7 @@ async function serve(
   outgoing: ServerResponse,
   waits: boolean,
 ): Promise<void> {
-  // Requests behind one that broke the connection off.
+  // An earlier request of this connection has broken it off.
   if (incoming.socket.destroyed) return;
   const hangUp = new HangUp();
   const leave = connections.begin(incoming.socket, incoming, () => hangUp.happen());
@@ -189,7 +190,7 @@ async function serveUpgrade(
   await writeAnswer(response, incoming, outgoing);
 }
 
-/** The answer, also to a request that cannot be read. */
+/** Returns the answer, an error's included. */
 async function answerOf(
   incoming: IncomingMessage,
   fetch: () => Response | Promise<Response>,

@@ -3,7 +3,7 @@ import { HttpError } from '../../../gateway/errors.ts';
 import { BODY_WITHIN_MS, tooSlow } from '../../../gateway/receive.ts';
 
 /**
- * All of a body whose length the head tells.
+ * Reads the whole of a body whose head gives the length.
  * @throws HttpError 408 when it comes too slowly, 499 when its caller leaves
  */
 export function readShortBody(incoming: IncomingMessage): Promise<Uint8Array<ArrayBuffer>> {

@@ -4,27 +4,27 @@ import { type WebSocket, WebSocketServer } from 'ws';
 import { errorResponse, HttpError } from '../../../gateway/errors.ts';
 
 /**
- * The longest message of a socket, bytes. What is longer than the protocol allows, but not by far, is left to the rules,
- * which close with a code that says so.
+ * The longest message of a socket, bytes. It is above the protocol's own limit, so that the rules see a message that is
+ * a little too long, and close with a code that says so.
  */
 const MOST_MESSAGE_BYTES = 32 * 1024 * 1024;
 
-/** Bytes of a handshake's key in base64. */
+/** The key of a handshake: 16 bytes in base64. */
 const KEY = /^[+/0-9A-Za-z]{22}==$/;
 
 const sockets = new WebSocketServer({
   noServer: true,
-  // It would cost more than what the messages say.
+  // Compressing costs more than handling the messages.
   perMessageDeflate: false,
   maxPayload: MOST_MESSAGE_BYTES,
   clientTracking: false,
 });
 
-/** The answer that a caller's connection becomes a WebSocket (101, which the platform's Response cannot have). */
+/** The answer that turns a caller's connection into a WebSocket (101, which the platform's Response cannot have). */
 export class UpgradeResponse extends Response {
   /** Takes the socket as soon as it is open: the listeners that it adds at once miss no message. */
   readonly take: (socket: WebSocket) => void;
-  /** Is called instead where the caller left before that. */
+  /** Is called instead of `take` if the caller left before the socket was open. */
   readonly gone: () => void;
 
   constructor(take: (socket: WebSocket) => void, gone: () => void = () => {}) {
@@ -35,12 +35,12 @@ export class UpgradeResponse extends Response {
   }
 }
 
-/** Whether a request asks for a WebSocket; others may name protocols that nobody here speaks, such as h2c. */
+/** Returns whether a request asks for a WebSocket: an upgrade may also name an unsupported protocol, such as h2c. */
 export function asksForSocket({ method, headers }: IncomingMessage): boolean {
   return method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket';
 }
 
-/** @throws HttpError 400, 426 where the handshake is none that can be answered */
+/** Checks the headers of a handshake. @throws HttpError 400, 426 if it cannot be answered */
 export function checkHandshake({ headers }: IncomingMessage): void {
   const version = headers['sec-websocket-version'];
   if (version !== '13') {
@@ -55,7 +55,7 @@ export function checkHandshake({ headers }: IncomingMessage): void {
   }
 }
 
-/** Answers the handshake and hands the socket over. @param head the first bytes that came behind the request */
+/** Answers the handshake and hands the socket over. @param head the first bytes that came after the request */
 export function openSocket(
   { take, gone }: UpgradeResponse,
   incoming: IncomingMessage,
@@ -77,7 +77,7 @@ export function openSocket(
   });
 }
 
-/** The answer to a request that names the protocol, and does not ask to go over to it. */
+/** Returns the answer to a request to a socket's route that does not ask for an upgrade. */
 export function lacksUpgrade(): Response {
   const message =
     'A request for a WebSocket is a GET with the headers Connection: Upgrade and Upgrade: websocket.';

@@ -9,10 +9,10 @@ import {
 import type { OpenedAnswer } from '../../../relay/object/responses.ts';
 import { breakOff } from './answer.ts';
 
-/** What may lie between here and a caller's connection before the worker is paused, bytes. */
+/** The worker is paused once this many bytes wait for the caller's connection. */
 const CALLER_BYTES = 256 * 1024;
 
-/** Writes the answer of an engine. @param more headers beside the engine's */
+/** Writes the answer of an engine. @param more the headers beside the engine's */
 export function writeOpened(
   opened: Exclude<OpenedAnswer, { broken: unknown }>,
   more: Record<string, string>,
@@ -48,7 +48,7 @@ class Connection implements BodyCarrier {
     if (outgoing.destroyed) return true;
     joinWrites(outgoing.socket);
     outgoing.write(data);
-    // Below that, no `drain` need be waited for.
+    // Below the bound the worker need not wait for `drain`.
     return outgoing.writableLength < CALLER_BYTES;
   }
 
@@ -56,7 +56,7 @@ class Connection implements BodyCarrier {
     try {
       this.#outgoing.end();
     } catch {
-      // Shorter than its head says.
+      // The body is shorter than its head says.
       breakOff(this.#outgoing);
     }
   }
@@ -66,7 +66,7 @@ class Connection implements BodyCarrier {
   }
 }
 
-/** Connections whose writes wait for the end of this turn of the event loop: then each is one call of the system. */
+/** The connections whose writes wait for the end of this turn of the event loop, when each takes one system call. */
 let corked: Socket[] = [];
 
 function joinWrites(socket: Socket | null): void {

@@ -3,18 +3,19 @@ import type { Pauses } from './pauses.ts';
 import { type Later, later } from './timer.ts';
 
 interface AlarmClockPorts {
-  /** Of the object's storage. */
+  /** The alarm that the object's storage holds. */
   alarm: ObjectAlarm;
   /** Epoch ms */
   now(): number;
-  /** @param setFor epoch ms; it has failed when this rejects, and never settles where the object has ended */
+  /** Runs the object's handler. Rejects if it failed; never settles if the object has ended. @param setFor epoch ms */
   fire(setFor: number | null): Promise<void>;
   pauses: Pauses;
 }
 
 /**
- * Fires the alarm of an object, once its time is stored: never twice at a time, and after a pause again when it failed.
- * What is stored stays until the handler has ended well, so the alarm of an object that ends meanwhile fires again.
+ * Fires the alarm of an object, once its time is stored: never twice at a time, and after a failure again once a pause
+ * is over. The stored time stays until the handler has succeeded, so if the object ends meanwhile its alarm fires
+ * again.
  */
 export class AlarmClock {
   readonly #ports: AlarmClockPorts;
@@ -30,7 +31,7 @@ export class AlarmClock {
     return this.#isFiring;
   }
 
-  /** Sets the timer: to be called when another time was stored, and when the wall clock was set. */
+  /** Sets the timer. The owner calls it when another time was stored, and when the wall clock was set. */
   arm(): void {
     const { alarm, now, pauses } = this.#ports;
     this.#timer?.cancel();

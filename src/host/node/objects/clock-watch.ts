@@ -1,19 +1,19 @@
-/** Smaller corrections of a clock pass by themselves, ms. */
+/** The watch ignores corrections of the clock up to this many ms: they pass by themselves. */
 const SET_MS = 1000;
 const LOOK_EVERY_MS = 1000;
 
 interface ClockWatchPorts {
-  /** Times that were set with the clock of before are far away by the new one. */
+  /** The clock was set back: times that were set before are far away by the new clock. */
   setBack(): void;
-  /** Timers come late, since they count on another clock. */
+  /** The clock was set forward: timers come late, since they count on another clock. */
   setForward(): void;
 }
 
-/** Sees that somebody sets the wall clock: it moves against a clock that nobody sets. */
+/** Notices that somebody sets the wall clock: it then moves against the monotonic clock. */
 export class ClockWatch {
   readonly #ports: ClockWatchPorts;
   readonly #timer: NodeJS.Timeout;
-  /** Epoch ms at which that clock was 0, as it follows from the wall clock. */
+  /** The time at which the monotonic clock was 0, by the wall clock, epoch ms. */
   #began = began();
   #soon: NodeJS.Immediate | null = null;
 
@@ -23,7 +23,7 @@ export class ClockWatch {
     this.#timer.unref();
   }
 
-  /** Not in the middle of the work of an object that has noticed something. */
+  /** Looks in the next turn, not in the middle of the work of the object that has noticed a change. */
   lookSoon(): void {
     this.#soon ??= setImmediate(() => this.look());
   }

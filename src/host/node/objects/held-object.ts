@@ -8,11 +8,11 @@ import { Pauses } from './pauses.ts';
 import { type Later, later } from './timer.ts';
 
 export interface HeldObjectParts {
-  /** Null: its database tells it. */
+  /** The queue id of the object; null: its database holds it. */
   queueId: string | null;
-  /** Of its database. */
+  /** The path of its database. */
   path: string;
-  /** @param caller as which the object asks anything of others */
+  /** @param caller stands for the object where it asks others */
   make(host: ObjectHost<never>, caller: Caller): object | Promise<object>;
   /** The object has noticed that the clock was set back. */
   clockMoved(): void;
@@ -22,21 +22,21 @@ export interface HeldObjectParts {
   log: Log;
 }
 
-/** An object that ends sooner than this, ms, would end again: the one that nobody calls waits for a while. */
+/** An object that ended within this many ms would end again: if nobody calls it, it is made anew only after a pause. */
 const SHORT_LIFE_MS = 10_000;
 
-/** Callers of an object that cannot be made are told so for this long before it is tried again, ms. */
+/** When an object cannot be made, its callers get the error for this many ms before it is tried again. */
 const TRIED_AGAIN_MS = 1000;
 
 /** Peers get this long to answer a close before their connections are dropped, ms. */
 const LAST_WORDS_MS = 50;
 
-/** What an object has to do before the process ends takes no longer, ms, or it never ends. */
+/** The process that ends waits at most this many ms for what an object still has to do. */
 const LEAVE_WITHIN_MS = 2000;
 
 const STOPPED = 'the process of the queue ends';
 
-/** One object of a queue id, over all its lives. The first call makes it; where its alarm is set, nobody has to call. */
+/** One object of a queue id, over all its lives. The first call makes it, or its alarm. */
 export class HeldObject {
   readonly #parts: HeldObjectParts;
   #queueId: string | null;
@@ -49,9 +49,9 @@ export class HeldObject {
   #begins: Promise<Life> | null = null;
   #bornAt = 0;
   #waking: Later | undefined;
-  /** Epoch ms for which its alarm is set, while it is closed; null: it is not set, or the object is not closed. */
+  /** The time of the closed object's alarm, epoch ms; null: it is not set, or the object is not closed. */
   #wakesAt: number | null = null;
-  /** Why it could not be made; told until then, by a clock that nobody sets, ms. */
+  /** Why the object could not be made. Callers get the error until `until`, ms of `performance.now()`. */
   #problem: { error: Error; until: number } | null = null;
   #hasStopped = false;
 
@@ -60,18 +60,18 @@ export class HeldObject {
     this.#queueId = parts.queueId;
   }
 
-  /** It was made for what was found in the folder, and is asked for by its name now: a damaged database does not tell it. */
+  /** Sets the queue id of an object that was found in the folder: a damaged database does not hold it. */
   named(queueId: string): void {
     this.#queueId ??= queueId;
   }
 
   /**
    * Asks the object.
-   * @param waits whether the answer waits for what the object wrote before it
-   * @param inLine whether the object, where it is not open, is opened behind others; rejects where these are many
+   * @param waits whether the answer waits until what the object wrote before it is on disk
+   * @param inLine whether an object that is not open waits in line to be opened; the call rejects if the line is long
    */
   call(name: string, asked: readonly unknown[], waits: boolean, inLine: boolean): Promise<unknown> {
-    // Those that wait for its begin come first.
+    // While the object begins, a new call queues behind the calls that wait for it.
     if (this.#life && !this.#begins) return this.#life.call(name, asked, waits);
     return this.#begin(inLine).then((life) => life.call(name, asked, waits));
   }
@@ -101,12 +101,12 @@ export class HeldObject {
     }
   }
 
-  /** Since when nothing has been under way in it, ms of `performance.now()`; null: something is, or it is closed. */
+  /** The time since which the object has been idle, ms of `performance.now()`; null: it is at work, or closed. */
   get idleSince(): number | null {
     return this.#begins ? null : (this.#life?.idleSince ?? null);
   }
 
-  /** Gives its descriptors and memory back where nothing is under way: the next call or its alarm makes it again. */
+  /** Closes the object if it is idle, to free descriptors and memory: the next call or its alarm makes it again. */
   closeIdle(): void {
     const life = this.#life;
     if (life === null || this.idleSince === null) return;
@@ -117,13 +117,13 @@ export class HeldObject {
     this.#armWaking();
   }
 
-  /** The wall clock was set forward. */
+  /** Sets the timers of the alarm anew, since the wall clock was set forward. */
   armAlarm(): void {
     this.#life?.armAlarm();
     this.#armWaking();
   }
 
-  /** The clock was set back. */
+  /** Ends the life of the object and begins the next one, since the clock was set back. */
   async beginAnew(): Promise<void> {
     if (this.#life === null) return this.#armWaking();
     await this.#life.endForNewClock();
@@ -132,7 +132,7 @@ export class HeldObject {
     await this.wake();
   }
 
-  /** Has the object close its sockets, if there is one, and ends it. What it was asked before is answered and on disk. */
+  /** Has the object close its sockets, and ends it. By then earlier calls are answered, and their writes on disk. */
   async stop(): Promise<void> {
     const life = this.#life;
     if (life) {
@@ -190,7 +190,7 @@ export class HeldObject {
   #open(inLine: boolean): Promise<ObjectDatabase> {
     const { path, open, fatal, log } = this.#parts;
     const opening = async () => {
-      // First of all, so that callers of the same turn see how many wait.
+      // Joining the line comes first, so that callers of the same turn see how many wait.
       const over = await open.room(inLine);
       try {
         await this.#closes;
@@ -215,7 +215,7 @@ export class HeldObject {
     return this.#opens;
   }
 
-  /** Nothing is made of its database, in whose place an operator may put another. */
+  /** Closes the database, from which no object was made: an operator may put another in its place. */
   #close(): void {
     const database = this.#database;
     if (database !== null) this.#closing(database.close());
@@ -233,7 +233,7 @@ export class HeldObject {
   }
 
   #ended(life: Life, wasMade: boolean, error: Error): void {
-    // It was closed.
+    // `closeIdle` has ended this life.
     if (wasMade && this.#life !== life) return;
     this.#life = null;
     if (this.#hasStopped) return;
@@ -250,7 +250,10 @@ export class HeldObject {
     this.#wakeLater(this.#wakePauses.leftMs());
   }
 
-  /** A closed object is made again when its alarm is due, and where that failed after the pause. */
+  /**
+   * Sets the timer that makes a closed object again when its alarm is due, and not before the pause of a failed one
+   * ends.
+   */
   #armWaking(): void {
     if (this.#wakesAt === null) return;
     this.#wakeLater(Math.max(this.#wakesAt - Date.now(), this.#alarmPauses.leftMs()));

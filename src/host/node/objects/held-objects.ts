@@ -8,13 +8,13 @@ import type { Caller } from './life.ts';
 import type { OpenObjects } from './open-objects.ts';
 
 interface HeldObjectsParts {
-  /** Has a folder for each queue id, with a database for each kind of object. */
+  /** The folder with a folder for each queue id, which has a database for each kind of object. */
   dataDir: string;
   make(kind: string, host: ObjectHost<never>, caller: Caller): object | Promise<object>;
-  /** Bounds those that are open. */
+  /** Bounds how many objects are open. */
   open: OpenObjects;
   log: Log;
-  /** What was acknowledged cannot be kept any more: the process has to end. */
+  /** A sync failed, so acknowledged data cannot be kept any more: the process has to end. */
   fatal(error: Error): void;
 }
 
@@ -23,9 +23,9 @@ const DATABASE = /^(\w+)\.sqlite$/;
 /** Every object of a state folder, by kind and queue id. */
 export class HeldObjects {
   readonly #parts: HeldObjectsParts;
-  /** By the place of their databases, in the folder of data. */
+  /** The objects by the path of their database within the data folder. */
   readonly #held = new Map<string, HeldObject>();
-  /** The same by kind and queue id: making the name of a folder takes longer than most calls. */
+  /** The objects by kind and queue id: making the name of a folder takes longer than most calls. */
   readonly #named = new Map<string, HeldObject>();
   readonly #clock: ClockWatch;
   #hasStopped = false;
@@ -52,7 +52,7 @@ export class HeldObjects {
     return held;
   }
 
-  /** Wakes those whose alarms are set, whoever set them. Never rejects. */
+  /** Wakes the objects whose alarms are set, also by an earlier process. Never rejects. */
   async wakeAll(): Promise<void> {
     const { dataDir } = this.#parts;
     for (const folder of await this.#entriesOf(dataDir)) {
@@ -63,19 +63,19 @@ export class HeldObjects {
     }
   }
 
-  /** Nothing, where it cannot be read: what is in others has to wake. */
+  /** Lists a folder. Returns nothing if it cannot be read, so that the objects of other folders still wake. */
   async #entriesOf(folder: string): Promise<string[]> {
     try {
       return await readdir(folder);
     } catch (error) {
-      // A file that somebody has left there.
+      // ENOTDIR: somebody has left a file there.
       if ((error as NodeJS.ErrnoException).code !== 'ENOTDIR')
         this.#parts.log('error', 'a folder of data cannot be read', { folder, error: String(error) });
       return [];
     }
   }
 
-  /** Ends them all; nothing may be asked of them after that. */
+  /** Ends all objects, which take no calls after that. */
   async stop(): Promise<void> {
     this.#hasStopped = true;
     this.#clock.end();
@@ -83,7 +83,7 @@ export class HeldObjects {
     await Promise.all(Array.from(this.#held.values(), (held) => held.stop()));
   }
 
-  /** @param queueId null: its database tells it */
+  /** @param queueId null: the object's database holds it */
   #at(folder: string, kind: string, queueId: string | null): HeldObject {
     const place = join(folder, `${kind}.sqlite`);
     const known = this.#held.get(place);

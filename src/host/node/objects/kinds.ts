@@ -9,13 +9,13 @@ import { QueueObject } from '../../../queue/object/object.ts';
 import type { RelayMetrics } from '../../../queue/rpc.ts';
 import type { StubOf } from './stubs.ts';
 
-/** What an object is made with, beside its host. */
+/** The parts from which an object is made, beside its host. */
 interface MadeWith {
   settings: QueueObjectSettings;
-  /** The other objects, as it asks them. */
+  /** The other objects, as this object asks them. */
   objects: Objects;
   post: Post;
-  /** Of all relays of its queue id. */
+  /** Sums the metrics of all relays of the object's queue id. */
   relayMetrics(): RelayMetrics;
 }
 
@@ -24,7 +24,7 @@ export interface Kind extends StubOf {
   make(host: ObjectHost<never>, made: MadeWith): Promise<object>;
 }
 
-/** By the names of their databases. */
+/** The kinds of object by the names of their databases. */
 export const KINDS = {
   queue: {
     prototype: QueueObject.prototype,

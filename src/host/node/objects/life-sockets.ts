@@ -9,9 +9,9 @@ export type Hosted = HostedObject<unknown, unknown> & object;
 interface LifeSocketsPorts {
   now(): number;
   leave: Leave;
-  /** Tells the object something that nobody waits for. @param failed called where that throws, and the object goes on */
+  /** Hands the object an event that nobody waits for. @param failed is called if that throws and the object goes on */
   tell(what: string, tell: () => unknown, failed: () => void): void;
-  /** The object has to be made anew. */
+  /** Ends the object, which has to be made anew. */
   fail(): void;
   log: Log;
 }
@@ -20,7 +20,7 @@ const RESTARTING = 'queue restarting';
 /** The closing code of a peer whose message made the object fail. */
 const INTERNAL_ERROR = 1011;
 
-/** The open sockets of an object, of which it hears until it ends. */
+/** The open sockets of an object, which gets their events until it ends. */
 export class LifeSockets {
   readonly #ports: LifeSocketsPorts;
   readonly #open = new Set<NodeSocket<unknown>>();
@@ -65,12 +65,12 @@ export class LifeSockets {
     tell('a new socket', () => hosted.opened?.(socket, opened), refuse);
   }
 
-  /** Has peers dial again, behind all that was sent to them before. */
+  /** Closes all sockets so that peers dial again; everything sent before still reaches them. */
   close(): void {
     for (const socket of this.#open) socket.close(CLOSE.restarting, RESTARTING);
   }
 
-  /** The object has ended, and hears no more of them. */
+  /** Closes all sockets at once: the object has ended, and gets no more of their events. */
   end(): void {
     this.#hasEnded = true;
     for (const socket of this.#open) socket.closeNow(CLOSE.restarting, RESTARTING);

@@ -15,34 +15,34 @@ import { type Later, later } from './timer.ts';
 /** An object that asks others. */
 export interface Caller {
   leave: Leave;
-  /** Does something in it, unless it has ended. */
+  /** Runs work in the object, unless it has ended. */
   hears(work: () => void): void;
-  /** It is at work until this settles. */
+  /** Counts the object as at work until the promise settles. */
   during(work: Promise<unknown>): void;
 }
 
 export interface LifeParts {
-  /** Null: the database tells it. */
+  /** The queue id of the object; null: the database holds it. */
   queueId: string | null;
   database: ObjectDatabase;
   pauses: Pauses;
-  /** @param caller as which the object asks anything of others */
+  /** @param caller stands for the object where it asks others */
   make(host: ObjectHost<never>, caller: Caller): object | Promise<object>;
   /** The object has noticed that the clock was set back. */
   clockMoved(): void;
-  /** Called once. @param wasMade whether the object took calls @param error what its callers get */
+  /** Is called once, at the end. @param wasMade whether the object took calls @param error what its callers get */
   ended(life: Life, wasMade: boolean, error: Error): void;
   log: Log;
 }
 
-/** An object has ended: asked again, the call reaches the next one. */
+/** The error of a call whose object has ended: a retry reaches the next object. */
 export class ObjectEnded extends Error {
   readonly retryable = true;
 }
 
 const AFTER_ERROR = 'the object starts again after an error';
 
-/** One life of an object, from its making to its end: what it is handed, how it is asked and told. */
+/** One life of an object, from its making to its end. It hosts the object, and hands it calls and events. */
 export class Life implements ObjectHost<unknown> {
   readonly queueId: string;
   readonly sql: Sql;
@@ -54,16 +54,16 @@ export class Life implements ObjectHost<unknown> {
   readonly #made: Promise<Hosted>;
   readonly #sockets: LifeSockets;
   readonly #timers = new Set<Later>();
-  /** Callers that have no answer yet: each hears of the end. */
+  /** The callers that have no answer yet: each is rejected if the object ends. */
   readonly #callers = new Set<(error: Error) => void>();
   /** Counts calls, events, work in the background and questions to others that have not ended. */
   #atWork = 0;
-  /** By a clock that nobody sets, ms: when something happened last. */
+  /** The time of the last call or event, ms of `performance.now()`. */
   #usedAt = performance.now();
   #hosted: Hosted | null = null;
-  /** What its callers are told; null: it lives. */
+  /** The error with which the life has ended, which its callers get; null while it lasts. */
   #end: Error | null = null;
-  /** Epoch ms, the latest that was told. */
+  /** The latest time that `now` has returned, epoch ms. */
   #latest = 0;
 
   constructor(parts: LifeParts) {
@@ -98,7 +98,7 @@ export class Life implements ObjectHost<unknown> {
     return this.#end !== null;
   }
 
-  /** Since when nothing has been under way in it, ms of `performance.now()`; null: something is. */
+  /** The time since which the object has been idle, ms of `performance.now()`; null: it is at work. */
   get idleSince(): number | null {
     const isAtWork = this.#hosted === null || this.#callers.size + this.#timers.size + this.#atWork > 0;
     return isAtWork || this.#sockets.any || !this.#parts.database.isSynced ? null : this.#usedAt;
@@ -174,7 +174,7 @@ export class Life implements ObjectHost<unknown> {
 
   /**
    * Asks the object.
-   * @param waits whether the answer waits for what the object wrote before it
+   * @param waits whether the answer waits until what the object wrote before it is on disk
    */
   call(name: string, asked: readonly unknown[], waits: boolean): Promise<unknown> {
     return new Promise((resolve, reject) => {
@@ -195,13 +195,13 @@ export class Life implements ObjectHost<unknown> {
           this.restart(AFTER_ERROR);
         };
         const done = (value: unknown) => {
-          // Its bytes are the caller's from now on.
+          // The bytes of an answer belong to the caller from now on, so they need no copy.
           const copy = plainCopy(value, 'lent');
           answer(() => resolve(copy));
         };
         this.#run(() => method.apply(hosted, asked as unknown[]), done, failed);
       };
-      // Never at once: its caller may be called by it in turn, and it is still at work.
+      // The call is never made in the same turn: this object may call its caller, which is still at work.
       this.#made.then(ask, () => {});
     });
   }
@@ -218,7 +218,7 @@ export class Life implements ObjectHost<unknown> {
     this.#sockets.open(this.#hosted!, opened, webSocket);
   }
 
-  /** The process ends: the object closes its sockets, or has them closed, and says what it must. */
+  /** Closes the sockets before the process ends, and waits until all that was written is on disk. */
   async leave(): Promise<void> {
     const hosted = this.#hosted as { closeSockets?: unknown } | null;
     if (hosted?.closeSockets) await this.call('closeSockets', [], true);
@@ -231,12 +231,12 @@ export class Life implements ObjectHost<unknown> {
     this.#sockets.drop();
   }
 
-  /** Another time is stored for its alarm, or the wall clock was set forward: timers count on another. */
+  /** Sets the alarm's timer, since another time is stored or the wall clock, which timers ignore, was set forward. */
   armAlarm(): void {
     if (this.#hosted) this.#alarmClock.arm();
   }
 
-  /** The clock of the machine was set back: the next object has the new time. */
+  /** Ends this life because the machine's clock was set back: the next object has the new time. */
   async endForNewClock(): Promise<void> {
     if (this.#end) return;
     this.log('warn', 'the clock was set back; the object starts again to take it', {
@@ -252,7 +252,7 @@ export class Life implements ObjectHost<unknown> {
     this.restart('the object starts again with a new clock');
   }
 
-  /** Nothing happens in it any more, and what it has not committed is undone. @param error what its callers get */
+  /** Ends this life and undoes what the object has not committed. @param error what its callers get */
   end(error: Error): void {
     if (this.#end) return;
     this.#end = error;
@@ -284,7 +284,7 @@ export class Life implements ObjectHost<unknown> {
     if (!this.#end) this.#parts.database.whenSynced(() => !this.#end && effect());
   }
 
-  /** Tells the object something that nobody asked. @param failed called unless it is restarted anyway */
+  /** Hands the object an event. @param failed is called if that throws, unless the object is restarted anyway */
   #tell(what: string, tell: () => unknown, failed: () => void, done = () => {}): void {
     const threw = (error: unknown, isHalfDone: boolean) => {
       this.#failed(what, error);
@@ -315,7 +315,7 @@ export class Life implements ObjectHost<unknown> {
     work.then(over, over);
   }
 
-  /** The object is at work until the function is called that this returns, once or more. */
+  /** Counts the object as at work. @returns ends that; further calls do nothing */
   #begun(): () => void {
     let isOver = false;
     this.#atWork += 1;

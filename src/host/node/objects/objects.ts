@@ -10,27 +10,28 @@ import { Relays } from './relays.ts';
 import { leaving, stubsOf } from './stubs.ts';
 
 export interface NodeObjectsOptions {
-  /** Has a folder for each queue id. */
+  /** The folder with a folder for each queue id. */
   dataDir: string;
-  /** As bindings: text by their names. */
+  /** The settings as bindings: texts by name. */
   settings: QueueObjectSettings;
   post: Post;
   log: Log;
-  /** What was acknowledged cannot be kept any more: the process has to end. */
+  /** A sync failed, so acknowledged data cannot be kept any more: the process has to end. */
   fatal(error: Error): void;
 }
 
 export interface NodeObjects {
-  /** For the gateway. */
+  /** The stubs of all objects, for the gateway. */
   stubs: Objects;
-  /** Has all sockets closed, and what their peers have to know sent, then all databases. Nothing may be asked after this. */
+  /** Closes all sockets once their peers have what they must know, then all databases. No call may follow. */
   close(): Promise<void>;
 }
 
 type KindName = keyof typeof KINDS;
 
 /**
- * All objects of a state folder in this process. Those whose alarms are set wake by themselves; a call makes the others.
+ * Makes all objects of a state folder in this process. Objects whose alarms are set wake by themselves; a call makes
+ * the others.
  */
 export function createNodeObjects(options: NodeObjectsOptions): NodeObjects {
   const { dataDir, settings, post, log, fatal } = options;

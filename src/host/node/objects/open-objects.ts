@@ -2,28 +2,28 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 /** An object that may be open. */
 interface Closable {
-  /** Ms of `performance.now()`; null: something is under way in it. */
+  /** The time since which the object has been idle, ms of `performance.now()`; null: it is at work. */
   readonly idleSince: number | null;
   closeIdle(): void;
 }
 
-/** An object that was used within this time may be used again at once, ms. */
+/** An object that was used within this many ms stays open: it may be used again at once. */
 const LEAST_IDLE_MS = 1000;
 
-/** A caller from outside waits no longer than this for its turn, ms: an answer of more than 1.5 s has its status already. */
+/** A caller from outside waits at most this many ms for its turn: after 1.5 s its answer has its status already. */
 const LONGEST_LINE_MS = 300;
 
 /**
- * An object that was just made has something to do for about so long, ms: what it writes behind, what it reports to
- * another object, which is made for that.
+ * An object that was just made is at work for about this many ms: it writes behind, and reports to another object,
+ * which is made for that.
  */
 const AT_WORK_MS = 5000;
 const MADE_FOR_ONE = 2;
 
 /**
- * Bounds how many objects are open in which nothing happens: each has four descriptors and some memory, and there may be
- * as many as queue ids that somebody makes up. Those that have been idle for longest are closed. Where there are more
- * than that, others are opened slowly enough that about as many are at work for the first time.
+ * Bounds how many idle objects are open: each has four descriptors and some memory, and somebody may make up any number
+ * of queue ids. Closes the objects that have been idle for longest. While as many as the bound are open, opens further
+ * ones so slowly that about as many as the bound are at work for the first time.
  */
 export class OpenObjects {
   readonly #mostIdle: number;
@@ -33,16 +33,16 @@ export class OpenObjects {
   #looking: NodeJS.Timeout | null = null;
   #lastTurn: Promise<unknown> = Promise.resolve();
   #inLine = 0;
-  /** That have room, and are not open yet. */
+  /** The number of objects that may be opened and are not open yet. */
   #opening = 0;
 
-  /** @param pauseMs between two that are opened beyond that */
+  /** @param pauseMs passes between two objects that are opened beyond `mostIdle` */
   constructor(mostIdle: number, pauseMs = (MADE_FOR_ONE * AT_WORK_MS) / mostIdle) {
     this.#mostIdle = mostIdle;
     this.#pauseMs = pauseMs;
   }
 
-  /** Why a caller from outside should come again: many others are opened first. Null: it need not. */
+  /** The error for a caller from outside, where too many objects are to be opened first; null: it may wait. */
   get problem(): Error | null {
     if (this.#inLine === 0 || (this.#inLine + 1) * this.#pauseMs <= LONGEST_LINE_MS) return null;
     return Object.assign(new Error('too many objects are opened at once'), { overloaded: true });
@@ -50,8 +50,8 @@ export class OpenObjects {
 
   /**
    * Resolves when another one may be opened.
-   * @param inLine behind others where there are many; false: another object asks for it, which somebody waits for
-   * @returns to be called when it is open, or could not be opened
+   * @param inLine waits behind others if many are open; false: an object that somebody waits for asks for the new one
+   * @returns is called when the object is open, or could not be opened
    */
   async room(inLine: boolean): Promise<() => void> {
     if (inLine && this.#open.size + this.#opening >= this.#mostIdle) await this.#turn();
@@ -70,7 +70,7 @@ export class OpenObjects {
     this.#open.delete(held);
   }
 
-  /** None is closed from now on, and all that wait are let in. */
+  /** Stops closing objects, and lets all waiting ones open. */
   end(): void {
     clearTimeout(this.#looking ?? undefined);
     this.#stopped.abort();

@@ -1,11 +1,11 @@
-/** As Durable Objects do with alarms: after the first failure, doubled after each of those that follow at once, ms. */
+/** The pause after the first failure, ms. Each further failure in a row doubles it, as Durable Objects do. */
 const FIRST_MS = 2000;
 const LONGEST_MS = 64_000;
 
 /** Growing pauses before something that failed is tried again. They outlive the object that failed. */
 export class Pauses {
   #failures = 0;
-  /** By a clock that nobody sets, ms. */
+  /** The end of the pause, ms of `performance.now()`. */
   #notBefore = 0;
 
   failed(): void {
@@ -18,7 +18,7 @@ export class Pauses {
     this.#notBefore = 0;
   }
 
-  /** What is left of the pause, ms. */
+  /** Returns the rest of the pause, ms. */
   leftMs(): number {
     return Math.max(0, this.#notBefore - performance.now());
   }

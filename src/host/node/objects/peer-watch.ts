@@ -1,33 +1,33 @@
 import type { Duplex } from 'node:stream';
 
-/** With less than this on the way, bytes, nobody asks how fast its peer reads. */
+/** The watch begins once this many bytes wait for the peer. */
 const MUCH_BYTES = 1024 * 1024;
-/** With more than this the connection is given up: it is four times the longest frame there is. */
+/** The connection is given up once more than this many bytes wait: four times the longest frame. */
 const MOST_BYTES = 1024 * 1024 * 1024;
 
 const LOOK_EVERY_MS = 10_000;
-/** A peer that has read nothing for so long is gone: a frame of 20 MiB takes less at 0.6 Mbit/s, ms. */
+/** A peer that has read nothing for this many ms is gone: a frame of 20 MiB takes less at 0.6 Mbit/s. */
 const STUCK_MS = 300_000;
 
 /**
- * Ends a connection whose peer does not read, so that what is sent to it does not fill the memory. Frames are never left
- * out: its peer dials again and hears what it has missed.
+ * Ends a connection whose peer does not read, so that unsent frames do not fill the memory. No frame is left out: the
+ * peer dials again and gets what it has missed.
  */
 export class PeerWatch {
   readonly #stream: Duplex;
   readonly #giveUp: (why: string) => void;
   #timer: NodeJS.Timeout | null = null;
-  /** Bytes on the way when they last became fewer, and when that was by a clock that nobody sets. */
+  /** The bytes that waited at the last look, and when they last became fewer, ms of `performance.now()`. */
   #before = 0;
   #movedAt = 0;
 
-  /** @param giveUp is told why, a clause */
+  /** @param giveUp gets the reason, a clause */
   constructor(stream: Duplex, giveUp: (why: string) => void) {
     this.#stream = stream;
     this.#giveUp = giveUp;
   }
 
-  /** To be called after every frame. */
+  /** Notes that a frame was sent; the owner calls it after every frame. */
   sent(): void {
     const { writableLength } = this.#stream;
     if (writableLength > MOST_BYTES) this.#giveUp(`${MOST_BYTES} bytes wait for its peer`);

@@ -1,7 +1,7 @@
 /**
- * A copy of plain data, for what goes from one object to another: neither side sees what the other changes. Instances
- * of classes go by reference. At a fifth of the cost of `structuredClone`.
- * @param bytes `lent`: they go by reference, and nobody changes them
+ * Copies plain data that goes from one object to another, so that neither side sees what the other changes. Instances
+ * of classes go by reference. Costs a fifth of `structuredClone`.
+ * @param bytes `lent`: byte arrays go by reference, and nobody changes them
  */
 export function plainCopy<T>(value: T, bytes: 'copied' | 'lent'): T {
   return copyOf(value, bytes) as T;
@@ -22,7 +22,7 @@ function copyOf(value: unknown, bytes: 'copied' | 'lent'): unknown {
   return copy;
 }
 
-/** By assignment it would be the prototype. */
+/** Sets an own property named `__proto__`: an assignment would set the prototype. */
 function setOwn(of: object, name: string, value: unknown): void {
   Object.defineProperty(of, name, { value, enumerable: true, configurable: true, writable: true });
 }

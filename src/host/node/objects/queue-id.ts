@@ -1,12 +1,12 @@
 import type { Sql } from '../../../durable/ports.ts';
 
-/** Of the host, in each database: the name of its folder need not tell the queue id. */
+/** The host's table in each database that holds the queue id: the name of the folder need not contain it. */
 const TABLE = 'host_queue_id';
 
 /**
- * Keeps the queue id in a database.
- * @param queueId null: it is read
- * @throws Error where none is there to be read
+ * Stores the queue id in a database, or reads it from there.
+ * @param queueId null: the stored one is read
+ * @throws Error if null is given and none is stored
  */
 export function keptQueueId(sql: Sql, queueId: string | null): string {
   const [table] = sql.exec(`SELECT 1 FROM sqlite_schema WHERE name = ?`, TABLE);
@@ -14,7 +14,7 @@ export function keptQueueId(sql: Sql, queueId: string | null): string {
   if (row) return JSON.parse(String(row.id)) as string;
   if (queueId === null) throw new Error('the database does not tell whose it is');
   sql.exec(`CREATE TABLE IF NOT EXISTS ${TABLE} (id TEXT NOT NULL)`);
-  // As JSON: not every text is one of SQLite's.
+  // The id is stored as JSON: not every string of JavaScript is a text of SQLite.
   sql.exec(`INSERT INTO ${TABLE} (id) VALUES (?)`, JSON.stringify(queueId));
   return queueId;
 }

@@ -12,19 +12,19 @@ import { leaving } from './stubs.ts';
 /** The relays of a queue id's workers. */
 interface OfQueue {
   hosts: Map<string, RelayHost>;
-  /** Bytes that relays received which are gone by now. */
+  /** The bytes that relays received which have been dropped since. */
   receivedBefore: number;
 }
 
 /**
- * The relays of all workers, beside the objects: what becomes of a queue's object does not touch answers on their way,
- * and no byte of them waits for a disk.
+ * The relays of all workers, beside the objects: the end of a queue's object does not touch answers on their way, and
+ * no byte of them waits for a disk.
  */
 export class Relays {
   readonly #grace: number;
   readonly #objects: Objects;
   readonly #log: Log;
-  /** By queue id. */
+  /** The relays by queue id. */
   readonly #queues = new Map<string, OfQueue>();
 
   constructor(settings: QueueSettingBindings, objects: Objects, log: Log) {
@@ -57,7 +57,7 @@ export class Relays {
     return { streams, received_bytes };
   }
 
-  /** The process ends: callers are told why their answers do, and workers to dial again. */
+  /** Tells callers why their answers end, and workers to dial again, before the process ends. */
   leave(): void {
     for (const { hosts } of this.#queues.values()) for (const host of hosts.values()) host.leave();
   }
@@ -80,7 +80,7 @@ export class Relays {
     const of = this.#of(queueId);
     const known = of.hosts.get(workerId);
     if (known) return known;
-    // There are few workers, and a new one is rare.
+    // Looking through all relays costs little: there are few workers, and a new one is rare.
     for (const [id, host] of of.hosts) {
       if (!host.isIdle) continue;
       of.receivedBefore += host.received;
@@ -102,7 +102,7 @@ export class Relays {
     return made;
   }
 
-  /** An error of one relay must not end the process, and with it all others. */
+  /** Runs work and logs its error, which must not end the process and with it all other relays. */
   #guard(work: () => void): void {
     try {
       work();

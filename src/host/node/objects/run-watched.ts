@@ -1,11 +1,11 @@
 import type { ObjectDatabase } from '../storage/database.ts';
 
-/** @param isHalfDone part of what it meant to do is written, and not committed yet */
+/** @param isHalfDone the work has written a part, which is not committed yet */
 export type Failed = (error: unknown, isHalfDone: boolean) => void;
 
 /**
- * Runs work of an object. Where it throws after it has written, and that is not committed, half of what it meant to do
- * would be kept: it has to be undone, and memory with it.
+ * Runs work of an object. If it throws after uncommitted writes, half of its work would be stored: `failed` is then
+ * called with `isHalfDone`, and the object has to be undone, its memory included.
  */
 export function runWatched(
   database: ObjectDatabase,
@@ -14,7 +14,7 @@ export function runWatched(
   failed: Failed,
 ): void {
   const before = database.written;
-  /** The commit that will hold what it wrote before it first waited; null: it wrote nothing. */
+  /** The commit that will hold what the work wrote before it first waited; null: it wrote nothing. */
   let commit: number | null = null;
   const noteWrites = () => {
     commit = database.written === before ? null : database.commits;

@@ -5,13 +5,13 @@ import type { HostSocket, Log } from '../../../durable/host.ts';
 import { PeerWatch } from './peer-watch.ts';
 import { plainCopy } from './plain-copy.ts';
 
-/** Does something that leaves the object: when all that was written before it is on disk, unless the object has ended. */
+/** Runs an effect outside the object once all that was written before is on disk, unless the object has ended. */
 export type Leave = (effect: () => void) => void;
 
 interface NodeSocketPorts {
   leave: Leave;
   now(): number;
-  /** The text by which the peer asks whether the connection holds, and the answer; left out: none is given. */
+  /** The peer's text that tests the connection, and the answer to it; undefined: such texts get no answer. */
   pings: { ping: string; pong: string } | undefined;
   message(message: string | Uint8Array<ArrayBuffer>): void;
   /** @param code null: the connection broke */
@@ -19,12 +19,12 @@ interface NodeSocketPorts {
   log: Log;
 }
 
-/** What a close frame may say, bytes. */
+/** The longest reason in a close frame, bytes. */
 const REASON_BYTES = 123;
-/** In place of a close frame: the connection broke. */
+/** The code that `ws` reports if the connection broke without a close frame. */
 const BROKE = 1006;
 
-/** A WebSocket of a hosted object. What is sent leaves by the object's gate, in one write for each turn of the event loop. */
+/** A WebSocket of a hosted object. Messages pass the object's output gate, in one write for each event-loop turn. */
 export class NodeSocket<Kept> implements HostSocket<Kept> {
   readonly id = randomUUID();
   readonly #socket: WebSocket;
@@ -38,7 +38,7 @@ export class NodeSocket<Kept> implements HostSocket<Kept> {
 
   constructor(socket: WebSocket, ports: NodeSocketPorts) {
     this.#socket = socket;
-    // `ws` offers no other way to it, and to join frames in one write.
+    // `ws` offers no other way to its connection, which is needed to join frames in one write.
     this.#stream = (socket as unknown as { _socket: Duplex })._socket;
     this.#ports = ports;
     this.#watch = new PeerWatch(this.#stream, (why) => this.#giveUp(why));
@@ -48,7 +48,7 @@ export class NodeSocket<Kept> implements HostSocket<Kept> {
       this.#isClosed = true;
       ports.closed(code === BROKE ? null : code);
     });
-    // Its `close` follows.
+    // `ws` emits `close` after an error.
     socket.on('error', (error) => ports.log('debug', 'a WebSocket broke', { error: String(error) }));
   }
 
@@ -73,13 +73,13 @@ export class NodeSocket<Kept> implements HostSocket<Kept> {
     this.#ports.leave(() => this.closeNow(code, reason));
   }
 
-  /** Closes it without waiting for the gate. */
+  /** Closes the socket without waiting for the output gate. */
   closeNow(code: number, reason: string): void {
     this.#isClosed = true;
     try {
       this.#socket.close(code, Buffer.from(reason).subarray(0, REASON_BYTES).toString());
     } catch {
-      // A code that may not be sent.
+      // The code may not be sent.
       this.#socket.close();
     }
   }
@@ -93,7 +93,7 @@ export class NodeSocket<Kept> implements HostSocket<Kept> {
     return this.#pingedAt;
   }
 
-  /** Sends at once: the gate has let it pass. Frames of one turn are one system call. */
+  /** Sends a message that has passed the output gate. The frames of one turn take one system call. */
   #write(message: string | Uint8Array): void {
     if (this.#socket.readyState !== this.#socket.OPEN) return;
     if (!this.#isCorked) {

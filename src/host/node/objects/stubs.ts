@@ -3,12 +3,12 @@ import type { HeldObject } from './held-object.ts';
 import type { Caller } from './life.ts';
 import { plainCopy } from './plain-copy.ts';
 
-/** Who asks through a stub, and whom. */
+/** The object that a stub asks, and who asks. */
 export interface Asking {
   held: HeldObject;
   /** The object that asks; null: the gateway or a relay, which have nothing to write. */
   caller: Caller | null;
-  /** It comes from outside: an object that is not open is opened behind others; left out: at once. */
+  /** Whether an object that is not open waits in line to be opened, since the call comes from outside; left out: no. */
   inLine?: boolean;
 }
 
@@ -16,13 +16,13 @@ export interface Asking {
 export type Stub = Record<string, (...asked: unknown[]) => Promise<unknown>>;
 
 export interface StubOf {
-  /** Of the class. */
+  /** The prototype of the class. */
   prototype: object;
-  /** Names of calls whose answers tell of nothing that is stored, and wait for no disk. */
+  /** The calls whose answers depend on nothing stored, and so wait for no disk. */
   atOnce?: readonly string[];
-  /** Names of calls whose bytes go by reference: they are many, and their callers do not touch them any more. */
+  /** The calls whose byte arrays go by reference: they are large, and callers do not touch them any more. */
   lent?: readonly string[];
-  /** Name of the call that opens a socket; left out: the object has none. */
+  /** The call that opens a socket; left out: the object has no sockets. */
   opens?: string;
 }
 
@@ -70,8 +70,8 @@ function ask(
 }
 
 /**
- * Asks for an object, once all that it wrote before is on disk. Of the answer an object that has ended hears nothing: its
- * work ends there.
+ * Makes a call on behalf of an object once all that it wrote before is on disk. If the object has ended, the promise
+ * never settles: its work ends there.
  */
 export function leaving<T>(caller: Caller, ask: () => Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {

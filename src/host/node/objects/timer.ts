@@ -1,4 +1,4 @@
-/** A longer timer of Node's fires at once, ms. */
+/** The longest timer of Node, ms: a longer one fires at once. */
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export interface Later {

@@ -3,18 +3,18 @@ import type { Alarm, Sql } from '../../../durable/ports.ts';
 /** The alarm of an object, stored in its database. The host fires it. */
 export interface ObjectAlarm extends Alarm {
   /**
-   * The host fires it: it is not set any more. What is stored stays until `fired` or until it is set again, so the alarm
-   * fires again if the process ends in between.
+   * Notes that the host fires the alarm, which is then not set any more. The stored time stays until `fired` or until
+   * the alarm is set again, so the alarm fires again if the process ends in between.
    * @returns the time for which it was set, epoch ms
    */
   fires(): number | null;
-  /** What it was fired for is done. @throws Error where that cannot be written */
+  /** Notes that the handler has succeeded. @throws Error if that cannot be written */
   fired(): void;
-  /** What it was fired for has failed: it is set for the same time, unless it was set again. */
+  /** Notes that the handler has failed: the alarm is set for the same time, unless it was set again. */
   failed(): void;
 }
 
-/** Also the name of the table. */
+/** The table that stores the alarm. */
 const TABLE = 'host_alarm';
 
 /** Sets the alarm in memory; each commit stores what differs from the disk. */
@@ -26,7 +26,7 @@ export class KeptAlarm implements ObjectAlarm {
   #isFiring = false;
   #firedFor: number | null = null;
 
-  /** @param sql of the database itself @param changes is called before it differs from what is stored */
+  /** @param sql the database itself @param changes is called before the alarm differs from the stored one */
   constructor(sql: Sql, changes: () => void) {
     this.#sql = sql;
     this.#changes = changes;
@@ -38,7 +38,7 @@ export class KeptAlarm implements ObjectAlarm {
     return this.#at;
   }
 
-  /** Whole ms, as on Cloudflare. */
+  /** Sets the alarm, for whole ms as on Cloudflare. */
   set(atMs: number): void {
     this.#put(Math.ceil(atMs));
   }
@@ -61,12 +61,12 @@ export class KeptAlarm implements ObjectAlarm {
   }
 
   failed(): void {
-    // Without a write: the disk has not heard that it fired.
+    // Setting it needs no write: the disk still has the time for which it fired.
     this.#at ??= this.#firedFor;
     this.#isFiring = false;
   }
 
-  /** Writes it with a commit. @returns whether another time is stored now */
+  /** Writes the alarm as part of a commit. @returns whether another time is stored now */
   write(): boolean {
     if (this.#at === this.#stored || (this.#isFiring && this.#at === null)) return false;
     if (this.#at === null) this.#sql.exec(`DELETE FROM ${TABLE}`);
@@ -78,7 +78,7 @@ export class KeptAlarm implements ObjectAlarm {
     return true;
   }
 
-  /** For a transaction that may be undone. @returns puts it back */
+  /** Remembers the alarm for a transaction that may be undone. @returns puts it back */
   mark(): () => void {
     const at = this.#at;
     return () => {
@@ -86,7 +86,7 @@ export class KeptAlarm implements ObjectAlarm {
     };
   }
 
-  /** Its table is gone. */
+  /** Forgets the alarm, whose table is gone. */
   forget(): void {
     this.#at = null;
     this.#stored = null;

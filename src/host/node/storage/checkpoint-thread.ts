@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads';
 import { SYNCS } from './write-ahead-log.ts';
 
-/** What a checkpoint did; an error as SQLite gave it. */
+/** The result of a checkpoint; an error is as SQLite gave it. */
 export type Checkpointed =
   | { isWhole: boolean; error?: undefined }
   | { isWhole: false; error: { message: string; errcode: number } };
@@ -24,14 +24,14 @@ export function checkpoint(path: string): Promise<Checkpointed> {
   thread ??= startThread();
   const id = ++asked;
   waiting.set(id, resolve);
-  // The process does not end before its answer, which a database that closes waits for.
+  // `ref` keeps the process from ending before the answer, which a closing database waits for.
   thread.ref();
   thread.postMessage({ id, path });
   return promise;
 }
 
 function startThread(): Worker {
-  // The text of a function, since the programs are bundles: there is no file for it beside them.
+  // The thread runs the text of a function: the programs are bundles, with no file for it beside them.
   const started = new Worker(`(${runCheckpoints})()`, {
     eval: true,
     name: 'checkpoints',
@@ -61,7 +61,7 @@ function runCheckpoints(): void {
   const copy = (path: string): Checkpointed => {
     let database: InstanceType<typeof DatabaseSync> | null = null;
     try {
-      // Not kept: each has a cache and three descriptors, and they are few and far between.
+      // The connection is not kept open: each has a cache and three descriptors, and checkpoints are rare.
       database = new DatabaseSync(path);
       database.exec(syncs);
       const [did] = database.prepare('PRAGMA wal_checkpoint(PASSIVE)').all() as Record<string, number>[];

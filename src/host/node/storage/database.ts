@@ -15,16 +15,16 @@ import { Statements } from './statements.ts';
 import { type ObjectStorage, storageOf } from './storage.ts';
 import { copyLog, useLog } from './write-ahead-log.ts';
 
-/** Another process that writes, such as an operator's shell, is waited for this long, ms: once, since it holds up all queues. */
+/** The queue waits once for another process that writes, at most this many ms: the wait holds up all queues. */
 const BUSY_MS = 1000;
 
-/** What a database tells the host. */
+/** The events of a database that the host handles. */
 export interface DatabasePorts {
-  /** A sync failed: nothing that was promised can be kept, so the process ends. */
+  /** A sync failed: acknowledged data may be lost, so the process ends. */
   fatal(error: Error): void;
   /**
-   * What was written since the last commit is undone, and the object's memory is ahead of its tables: the host makes a
-   * new object. Its storage takes no more statements; `begin` gives the next one. The message holds SQLite's code.
+   * The writes since the last commit were undone, and the object's memory is ahead of its tables: the host makes a new
+   * object. The old storage takes no more statements; `begin` gives the next one. The message holds SQLite's code.
    */
   lost(error: Error): void;
   /** A commit has stored another time; null: the alarm is not set any more. */
@@ -33,7 +33,7 @@ export interface DatabasePorts {
 }
 
 /**
- * The database of one object, over all its lives. What the host does with it:
+ * The database of one object, over all its lives. The host uses it like this:
  *
  *     const database = await ObjectDatabase.open(path, ports);
  *     const storage = database.begin();        // sql, alarm, transaction, gathered, databaseBytes, clear of ObjectHost
@@ -42,16 +42,16 @@ export interface DatabasePorts {
  *     const next = database.begin();           // the new object's
  *     await database.close();
  *
- * The first write of a turn begins a transaction by itself; `setImmediate` commits it, or, while a sync is on its way,
- * the end of that does, so that a group gathers. COMMIT itself syncs nothing: the log is synced after it in the thread
- * pool, and what leaves the object waits for that. Why that is durable: docs/decisions/node-storage.md.
+ * The first write of a turn begins a transaction by itself. `setImmediate` commits it, or, while a sync is on its way,
+ * the end of that sync does, so that a group gathers. COMMIT syncs nothing: the thread pool syncs the log after it, and
+ * all outputs of the object wait for that. docs/decisions/node-storage.md says why that is durable.
  */
 export class ObjectDatabase {
   readonly #path: string;
   readonly #ports: DatabasePorts;
   readonly #database: DatabaseSync;
   readonly #statements: Statements;
-  /** A descriptor of the log's file; SQLite has its own. */
+  /** The descriptor of the log's file for syncs; SQLite has its own. */
   readonly #log: number;
   readonly #bound: LogBound;
   readonly #outputs: Outputs;
@@ -59,12 +59,12 @@ export class ObjectDatabase {
   /** Whether a transaction is open. */
   #isOpen = false;
   #commit: NodeJS.Immediate | null = null;
-  /** Counts statements that may have written, but for those that a transaction has undone, and commits. */
+  /** Counts of statements that may have written, without those that a transaction has undone, and of commits. */
   written = 0;
   commits = 0;
-  /** Another process holds the lock that a write needs, and was waited for already. */
+  /** Whether another process holds the lock that a write needs, and the queue has already waited for it. */
   #isLockedOut = false;
-  /** Why no statement is taken; null while an object lives. */
+  /** The error of every statement; null while an object lives. */
   #ended: Error | null = new Error('the object has not begun');
   #closed: Promise<void> | null = null;
 
@@ -105,7 +105,7 @@ export class ObjectDatabase {
       database = openDatabase(path, { timeout: BUSY_MS });
       opened = new ObjectDatabase(path, ports, database, limits);
       await syncFolder(dirname(path));
-      // What is read now may have been committed by a process that ended before its sync.
+      // A process that ended before its sync may have committed what is read now.
       await promisify(fdatasync)(opened.#log);
       return opened;
     } catch (error) {
@@ -117,7 +117,7 @@ export class ObjectDatabase {
     }
   }
 
-  /** An object begins. @returns its storage, until `undo` */
+  /** Begins a life of the object. @returns its storage, which works until `undo` */
   begin(): ObjectStorage {
     this.#ended = null;
     const alarm = new KeptAlarm({ exec: (query, ...bindings) => this.#exec(query, bindings) }, () =>
@@ -136,7 +136,7 @@ export class ObjectDatabase {
     });
   }
 
-  /** The object ends: what it wrote since the last commit is undone, and outputs that tell of it are lost. */
+  /** Ends the life of the object: undoes its writes since the last commit, and drops the outputs that wait for them. */
   undo(reason: Error): void {
     this.#ended ??= reason;
     this.#isOpen = false;
@@ -144,7 +144,7 @@ export class ObjectDatabase {
     this.#outputs.undone(reason);
   }
 
-  /** Commits what is open, for a host that knows that the group ends here. */
+  /** Commits the open transaction, for a host that knows that the group ends here. */
   commitNow(): void {
     if (!this.#isOpen) return;
     let isAlarmStored = false;
@@ -162,26 +162,27 @@ export class ObjectDatabase {
     if (isAlarmStored) this.#ports.alarmStored(this.#alarm!.get());
   }
 
-  /** Whether all that is written is on disk. */
+  /** Whether all writes are on disk. */
   get isSynced(): boolean {
     return this.#outputs.isEmpty;
   }
 
-  /** Resolves when all that is written now is on disk; null: it is. Rejects if it is undone. */
+  /** Resolves when all writes up to now are on disk, rejects if they are undone. Returns null if they are on disk. */
   synced(): Promise<void> | null {
     if (this.#outputs.isEmpty) return null;
     return new Promise((resolve, reject) => this.whenSynced(resolve, reject));
   }
 
   /**
-   * Does what leaves the object once everything that was written before it is on disk: at once if it is, else in order.
-   * @param lost is called instead if that is undone
+   * Runs an output of the object once everything that was written before it is on disk: at once if it is, else in
+   * order.
+   * @param lost is called instead if the writes are undone
    */
   whenSynced(run: () => void, lost?: (error: Error) => void): void {
     this.#outputs.whenSynced({ run, lost });
   }
 
-  /** Closes without holding other work up: SQLite would copy the log in this thread. */
+  /** Closes without holding up other work: the log is copied first, or SQLite would copy it in this thread. */
   async closeBesides(): Promise<void> {
     await this.#bound.idle();
     await this.#bound.copy();
@@ -227,7 +228,7 @@ export class ObjectDatabase {
     if (!this.#outputs.isSyncing) this.#commitSoon();
   }
 
-  /** Another process that has the lock is waited for once; then no write waits until one has got the lock. */
+  /** Begins a transaction. Waits once for a process that has the lock, and not again until it is free. */
   #beginTransaction(): void {
     try {
       this.#database.exec('BEGIN IMMEDIATE');
@@ -255,7 +256,7 @@ export class ObjectDatabase {
   #commitSoon(): void {
     this.#commit ??= setImmediate(() => {
       this.#commit = null;
-      // A host that commits by itself may have begun a sync: its end commits what was written since.
+      // A host that commits by itself may have begun a sync: the end of that sync commits what was written since.
       if (!this.#outputs.isSyncing) this.commitNow();
     });
   }
@@ -269,7 +270,7 @@ export class ObjectDatabase {
       this.#exec('RELEASE work', []);
       return result;
     } catch (error) {
-      // Else all of it is undone already.
+      // If no transaction is open, SQLite has already undone all of it.
       if (this.#isOpen) this.#database.exec('ROLLBACK TO work; RELEASE work');
       putBack();
       this.written = before;
@@ -297,7 +298,7 @@ export class ObjectDatabase {
     return made;
   }
 
-  /** The disk gets the room of what was deleted. */
+  /** Gives the space of deleted data back to the disk. */
   #giveBack(): void {
     try {
       this.#database.exec('VACUUM');
@@ -311,13 +312,13 @@ export class ObjectDatabase {
     });
   }
 
-  /** The open transaction is gone. */
+  /** Ends the object whose open transaction has failed, and reports it. */
   #lose(error: unknown): void {
     if (!this.#isOpen) return;
     const told = withCode(error, this.#path);
     if (isSyncError(error)) return this.#endProcess(told);
     this.undo(told);
-    // Not in the middle of the object's work, which gets the error of its statement first.
+    // The report waits for the object's current work, which gets the error of its statement first.
     queueMicrotask(() => this.#ports.lost(told));
   }
 

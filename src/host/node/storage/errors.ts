@@ -1,4 +1,4 @@
-/** SQLite's codes by number, of those that a caller may hear of. */
+/** The names of SQLite's codes that may reach a caller, by number. */
 const CODES: Record<number, string> = {
   1: 'SQLITE_ERROR',
   3: 'SQLITE_PERM',
@@ -15,12 +15,12 @@ const CODES: Record<number, string> = {
   19: 'SQLITE_CONSTRAINT',
   26: 'SQLITE_NOTADB',
 };
-/** Of the disk or the file, not of a statement: an operator mends them. */
+/** The codes for faults of the disk or the file, not of a statement: an operator mends them. */
 const OF_THE_DISK = new Set([3, 8, 10, 11, 13, 14, 26]);
 
 const IOERR_FSYNC = 1034;
 const IOERR_DIR_FSYNC = 1290;
-/** The index of the log cannot grow. */
+/** SQLite's code when the index of the log cannot grow. */
 const IOERR_SHMSIZE = 4874;
 
 /** An error of SQLite, which has the number of its cause. */
@@ -28,15 +28,16 @@ export interface SqliteError extends Error {
   errcode: number;
 }
 
-/** Whether a sync failed: what it was to keep may be gone, though a later sync succeeds. */
+/** Returns whether a sync failed: what it was to store may be gone even if a later sync succeeds. */
 export function isSyncError(error: unknown): boolean {
   const { errcode, syscall } = error as Partial<SqliteError & NodeJS.ErrnoException>;
   return [IOERR_FSYNC, IOERR_DIR_FSYNC].includes(errcode!) || ['fsync', 'fdatasync'].includes(syscall!);
 }
 
 /**
- * The same error, whose message ends with SQLite's code: callers are told by it (gateway/objects/storage-faults.ts), and
- * messages are all that passes from object to gateway. Those of the disk name the database.
+ * Returns the error with SQLite's code at the end of its message. The gateway answers callers by that code
+ * (gateway/objects/storage-faults.ts): of an object's error only the message reaches it. Errors of the disk name the
+ * database.
  */
 export function withCode(error: unknown, path: string): Error {
   if (!isSqliteError(error)) return error as Error;
@@ -48,7 +49,7 @@ export function withCode(error: unknown, path: string): Error {
   return error;
 }
 
-/** The same for an error of a folder or file of the database. */
+/** Returns an error of a folder or file of the database as one that ends with SQLite's code. */
 export function withCodeOfFile(error: unknown, path: string): Error {
   const { code, message } = error as NodeJS.ErrnoException;
   if (isSqliteError(error) || code === undefined) return withCode(error, path);
@@ -56,7 +57,7 @@ export function withCodeOfFile(error: unknown, path: string): Error {
   return new Error(`the database ${path} failed: ${message}: ${cause}`, { cause: error });
 }
 
-/** The error with which the process ends. */
+/** Returns the error with which the process ends. */
 export function syncFailure(path: string, cause: Error): Error {
   const message = `what was written to ${path} cannot be synced, so this process ends: ${cause.message}; acknowledged jobs are kept`;
   return new Error(message, { cause });

@@ -1,10 +1,10 @@
 import { mkdir, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
-/** Makes a folder and those above it that are missing. What is in a folder can only be found again once it is synced. */
+/** Makes a folder and the missing ones above it, and syncs their parents, so that a power loss does not undo it. */
 export async function makeFolder(folder: string): Promise<void> {
   const first = await mkdir(folder, { recursive: true });
-  // The one above it also if it was there: the process that made it may have ended before it could.
+  // The parent is synced even if the folder was there: the process that made it may have ended before its sync.
   const last = dirname(first ?? folder);
   for (let above = folder; above !== last; ) {
     above = dirname(above);
@@ -12,13 +12,13 @@ export async function makeFolder(folder: string): Promise<void> {
   }
 }
 
-/** Syncs the entries of a folder: that its files are there. */
+/** Syncs the entries of a folder, so that its files survive a power loss. */
 export async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, 'r');
   try {
     await handle.sync();
   } catch (error) {
-    // Some file systems have no sync of folders; SQLite does without as well.
+    // Some file systems have no sync of folders; SQLite ignores that as well.
     if (!['EINVAL', 'ENOTSUP'].includes((error as NodeJS.ErrnoException).code!)) throw error;
   } finally {
     await handle.close();

@@ -1,45 +1,45 @@
 import type { Checkpointed } from './checkpoint-thread.ts';
 
-/** How long the log of a database may be, bytes. */
+/** The lengths of a database's log at which something is done about it, bytes. */
 export interface LogLimits {
-  /** From here on it is copied into the database, beside the work. */
+  /** From this length on the log is copied into the database, beside the work. */
   copied: number;
-  /** From here on the next group waits for a copy that no write disturbs, so that the log begins anew. */
+  /** From this length on the next group waits for a copy that no write disturbs, so that the log begins anew. */
   held: number;
-  /** From here on the copy is made at once, in the thread of everything: for writes that wait for nothing. */
+  /** From this length on the main thread copies the log at once, since some writes do not wait for room. */
   most: number;
 }
 
 export const LOG_LIMITS: LogLimits = { copied: 4 * 2 ** 20, held: 16 * 2 ** 20, most: 64 * 2 ** 20 };
 
-/** After a copy that somebody who reads has kept from taking all, ms. */
+/** The pause after a copy that a reader has kept from taking all, ms. */
 const AGAIN_MS = 1000;
-/** After a copy that failed, ms: each is logged. */
+/** The pause after a failed copy, ms: each failure is logged. */
 const AFTER_FAILURE_MS = 10_000;
 
 interface LogPorts {
-  /** Size of the log's file. */
+  /** Returns the size of the log's file. */
   bytes(): number;
-  /** In the thread of checkpoints. */
+  /** Copies the log in the thread of checkpoints. */
   copy(): Promise<Checkpointed>;
-  /** In this thread. @returns whether all was copied */
+  /** Copies the log in this thread. @returns whether all was copied */
   copyNow(): boolean;
-  /** Commits what is open. */
+  /** Commits the open transaction. */
   commit(): void;
   failed(error: { message: string; errcode: number }): void;
-  /** Ms of a clock that never goes back. */
+  /** Returns the time of a clock that never goes back, ms. */
   now(): number;
 }
 
 /**
- * Keeps the log of one database bounded. SQLite begins a log anew with the first write that finds all of it copied;
- * under endless writes there is always something after what the last copy has taken.
+ * Bounds the log of one database. SQLite begins a log anew with the first write that finds all of it copied; under
+ * endless writes there is always something that the last copy has not taken.
  */
 export class LogBound {
   readonly #limits: LogLimits;
   readonly #ports: LogPorts;
   #bytes = 0;
-  /** Copied when it is longer than this. */
+  /** The length beyond which the next copy begins, bytes. */
   #copiedAt: number;
   #copying: Promise<boolean> | null = null;
   #room: Promise<void> | null = null;
@@ -51,14 +51,14 @@ export class LogBound {
     this.#ports = ports;
   }
 
-  /** Something was committed. */
+  /** Measures the log after a commit, and begins a copy if it is too long. */
   grown(): void {
     this.#bytes = this.#ports.bytes();
     if (this.#bytes <= this.#limits.copied) this.#copiedAt = this.#limits.copied;
     if (this.#bytes > this.#copiedAt && !this.#copying && this.#mayCopy) void this.copy();
   }
 
-  /** To be awaited before the next group is written; null: there is room. */
+  /** Makes room if the log is too long. The next group waits for the promise; null: there is room. */
   room(): Promise<void> | null {
     if (this.#room) return this.#room;
     if (this.#bytes <= this.#limits.held || !this.#mayCopy) return null;
@@ -68,7 +68,7 @@ export class LogBound {
     return this.#room;
   }
 
-  /** A transaction begins. */
+  /** Copies the log at once if it is far too long, before a transaction begins. */
   beforeBegin(): void {
     if (this.#bytes <= this.#limits.most || !this.#mayCopy) return;
     if (this.#ports.copyNow()) this.#bytes = 0;
@@ -87,11 +87,11 @@ export class LogBound {
   async #makeRoom(): Promise<void> {
     await this.#copying;
     this.#ports.commit();
-    // Nothing is written while this one is made, so it takes all; the commit may have begun it.
+    // Nothing is written during this copy, so it takes all; the commit may have begun it.
     if (this.#mayCopy && !(await (this.#copying ?? this.copy()))) this.#later();
   }
 
-  /** Copies it now. @returns whether all was copied */
+  /** Copies the log in the thread of checkpoints. @returns whether all was copied */
   copy(): Promise<boolean> {
     this.#copiedAt = this.#bytes + this.#limits.copied;
     this.#copying = this.#ports.copy().then((did) => {

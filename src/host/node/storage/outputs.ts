@@ -1,24 +1,24 @@
-/** Something that leaves the object. */
+/** An effect that leaves the object. */
 interface Output {
   run(): void;
-  /** Called instead: what it tells of is not stored. */
+  /** Is called instead of `run` if the writes before it were undone. */
   lost?(error: Error): void;
 }
 
 interface OutputPorts {
-  /** Syncs what has been committed; calls back once. */
+  /** Syncs what was committed; calls back once. */
   sync(done: (error: Error | null) => void): void;
-  /** The last sync has ended, and what waited for it has left. */
+  /** Is called when a sync has ended and the outputs that waited for it have left. */
   afterSync(): void;
-  /** A sync failed. Nothing leaves any more. */
+  /** Is called when a sync has failed, after which no output leaves. */
   syncFailed(error: Error): void;
-  /** An output threw. */
+  /** Is called with the error of an output that threw. */
   threw(error: unknown): void;
 }
 
 /**
- * Holds back what leaves an object until everything that was written before it is on disk, in order. Three groups can be
- * waiting: that of the sync on its way, what has been committed since that began, and what is not committed yet.
+ * Holds back the outputs of an object, in order, until everything that was written before each is on disk. Three groups
+ * can wait: for the sync on its way, for the sync of later commits, and for the commit of the open transaction.
  */
 export class Outputs {
   readonly #ports: OutputPorts;
@@ -34,7 +34,7 @@ export class Outputs {
     return this.#syncing !== null;
   }
 
-  /** Whether nothing that was written is unsynced. */
+  /** Whether all writes are synced. */
   get isEmpty(): boolean {
     return (this.#open ?? this.#committed ?? this.#syncing) === null;
   }
@@ -45,12 +45,12 @@ export class Outputs {
     else this.#run(output);
   }
 
-  /** Something is written that is not committed yet. */
+  /** Begins the group of a transaction that has just begun. */
   begun(): void {
     this.#open ??= [];
   }
 
-  /** What was open is committed. */
+  /** Notes that the open transaction was committed. */
   committed(): void {
     const outputs = this.#open ?? [];
     this.#open = null;
@@ -59,7 +59,7 @@ export class Outputs {
     if (!this.#syncing) this.#sync();
   }
 
-  /** What was open is undone. */
+  /** Notes that the open transaction was undone. */
   undone(error: Error): void {
     const outputs = this.#open ?? [];
     this.#open = null;
@@ -72,7 +72,7 @@ export class Outputs {
     this.#committed = null;
     this.#ports.sync((error) => {
       if (error) return this.#ports.syncFailed(error);
-      // Outputs that are added meanwhile join them, or they would overtake the rest.
+      // Outputs that are added meanwhile join this group, or they would overtake the rest of it.
       for (const output of outputs) this.#run(output);
       this.#syncing = null;
       if (this.#committed) this.#sync();

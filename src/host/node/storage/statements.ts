@@ -1,10 +1,10 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Row, SqlValue } from '../../../durable/ports.ts';
 
-/** Statements kept ready, more than one object has: those of lists are written for their number of entries. */
+/** The most prepared statements, more than an object has in common use: one with a list has a text for each length. */
 const MOST_STATEMENTS = 500;
 
-/** A statement that only reads; anything else is taken for one that writes. */
+/** Matches a statement that only reads; any other counts as one that writes. */
 const READS = /^\s*(?:SELECT|PRAGMA)\b/i;
 
 interface Prepared {
@@ -31,7 +31,7 @@ export class Statements {
     return rowsOf(prepared, bindings);
   }
 
-  /** The tables are gone, and with them what statements on them answered. */
+  /** Drops all statements, since their tables are gone. */
   forget(): void {
     this.#prepared.clear();
   }
@@ -46,9 +46,9 @@ export class Statements {
     const statement = this.#database.prepare(query);
     const names = statement.columns().map(({ name }) => name);
     const writes = !READS.test(query);
-    // A statement that writes cannot be asked again once its integers turn out to be too large.
+    // A statement that writes cannot be run again once its integers turn out to be too large.
     const prepared = { statement, names, writes, bigInts: writes && names.length > 0 };
-    // Plain objects are made faster of arrays than SQLite's binding makes its own.
+    // Making plain objects from arrays is faster than the objects of Node's SQLite binding.
     statement.setReturnArrays(true);
     statement.setReadBigInts(prepared.bigInts);
     this.#prepared.set(query, prepared);
@@ -79,7 +79,7 @@ function valuesOf(prepared: Prepared, bindings: readonly SqlValue[]): (SqlValue 
   try {
     return ask();
   } catch (error) {
-    // An integer beyond 2^53, which becomes the nearest number.
+    // The error means an integer beyond 2^53, which becomes the nearest number.
     if ((error as NodeJS.ErrnoException).code !== 'ERR_OUT_OF_RANGE' || prepared.bigInts) throw error;
     prepared.bigInts = true;
     statement.setReadBigInts(true);

@@ -1,21 +1,21 @@
 import type { Row, Sql, SqlValue } from '../../../durable/ports.ts';
 import type { KeptAlarm, ObjectAlarm } from './alarm.ts';
 
-/** The storage of one life of an object, from `begin` of its database until `undo`. Then it refuses every statement. */
+/** The storage of one life of an object, from `begin` of its database until `undo`; then it refuses every statement. */
 export interface ObjectStorage {
   readonly sql: Sql;
   readonly alarm: ObjectAlarm;
   /** Runs synchronous work and undoes its writes if it throws; the error is thrown on. */
   transaction<T>(work: () => T): T;
-  /** As in `ObjectHost`; it also waits for room in the log. Never resolves once this life has ended. */
+  /** Does what `ObjectHost` says, and also waits for room in the log. Never resolves once this life has ended. */
   gathered(): Promise<void>;
-  /** Size of the database, bytes. */
+  /** Returns the size of the database, bytes. */
   databaseBytes(): number;
   /** Deletes every table and the alarm, has the tables made anew, and gives the disk back, all in one turn. */
   clear<T>(remake: () => T): T;
 }
 
-/** What a database does for the object that lives. */
+/** The parts of a database that the living object uses. */
 interface LivingPorts {
   /** @throws Error when this life has ended */
   check(): void;
@@ -27,7 +27,7 @@ interface LivingPorts {
 
 /** Hands a database to one life of its object. */
 export function storageOf(alarm: KeptAlarm, ports: LivingPorts): ObjectStorage {
-  /** Ports that refuse once this life has ended. */
+  /** Makes a call that throws once this life has ended. */
   const whileAlive = <Asked extends unknown[], T>(act: (...asked: Asked) => T) => {
     return (...asked: Asked): T => {
       ports.check();
