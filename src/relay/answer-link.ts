@@ -2,17 +2,17 @@ import { CLOSE, encodeRecords, limits } from '../protocol/index.ts';
 import type { AnswerSocket } from './ports.ts';
 import type { Reply } from './replies.ts';
 
-/** Ends of answers that the relay reports to its worker together. */
+/** The most ends of answers that the relay reports to its worker together. */
 const MOST_WAITING_REPLIES = 32;
 
-/** The relay's end of its worker's answer socket: which one counts, when it was heard, and the replies to be sent. */
+/** The relay's link to its worker: the current answer socket, its last sign of life, and the replies to be sent. */
 export class AnswerLink {
   readonly #now: () => number;
   #socket: AnswerSocket | null = null;
-  /** Epoch ms since when there is no socket, or nothing was heard on it. */
+  /** The time since which there is no socket, or it has been silent, epoch ms. */
   #heardAt: number;
   #replies: Reply[] = [];
-  /** All waiting replies can wait for more. */
+  /** Whether all waiting replies can wait for more. */
   #canWait = true;
 
   constructor(now: () => number) {
@@ -20,7 +20,7 @@ export class AnswerLink {
     this.#heardAt = now();
   }
 
-  /** The newer socket counts, and what the older one was to be told is out of date. @param replies what it is told first */
+  /** Takes a newer socket, and drops the replies for the older one. @param replies are sent first on the newer one */
   connected(socket: AnswerSocket, replies: Reply[]): void {
     this.#socket?.close(CLOSE.superseded, 'a newer answer socket of this worker took over');
     this.#socket = socket;
@@ -35,17 +35,17 @@ export class AnswerLink {
     this.#heardAt = this.#now();
   }
 
-  /** Whether it is the socket that counts. */
+  /** Returns whether this is the current socket. */
   is(socket: AnswerSocket): boolean {
     return this.#socket === socket;
   }
 
-  /** Any sign of life. */
+  /** Notes a sign of life. */
   heard(): void {
     this.#heardAt = this.#now();
   }
 
-  /** Closes a socket on which nothing is heard. @returns whether the worker is lost: silent for so long, without one */
+  /** Closes a silent socket. @returns whether the worker is lost: without a socket for the whole grace time */
   onTick(graceMs: number): boolean {
     const now = this.#now();
     const silentFor = now - this.#heardAt;
@@ -62,13 +62,13 @@ export class AnswerLink {
     this.#canWait = false;
   }
 
-  /** One that can wait for others. */
+  /** Adds a reply that can wait for others. */
   replyLater(record: Reply): void {
     this.#replies.push(record);
   }
 
   /**
-   * The replies of one event go in one message. A message costs as much as a chunk of an answer, so replies that can
+   * Sends the replies of one event in one message. A message costs as much as a chunk of an answer, so replies that can
    * wait do so until there are several, or a tick comes.
    */
   flushIfDue(): void {

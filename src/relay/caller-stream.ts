@@ -12,7 +12,7 @@ import { MovableAnswer } from './movable.ts';
 import { type Reply, stop } from './replies.ts';
 import { CANCELLED, type CallerSink, type Opening, type StreamPorts } from './stream-ports.ts';
 
-/** What a stream takes beside its bytes and its head, bytes: an estimate. */
+/** The estimated memory of a stream beside its bytes and its head, bytes. */
 const STREAM_BYTES = 1000;
 
 const SENT_ON: BrokenReason = {
@@ -25,7 +25,7 @@ const SENT_ON: BrokenReason = {
  * One answer on its way from an attempt to its caller.
  *
  * States:
- * - `silent`   nothing came that a caller could be given. → `open`, `broken`, `cancelled`
+ * - `silent`   nothing has come for a caller. → `open`, `broken`, `cancelled`
  * - `open`     the caller has the head; bytes flow. → `ended`, `moving`, `broken`, `cancelled`
  * - `moving`   the attempt broke off, and the rest comes from another. → `ended`, `broken`, `cancelled`
  * - `ended`, `broken`, `cancelled` are final.
@@ -38,27 +38,27 @@ export class CallerStream {
   readonly id: number;
   #state: 'silent' | 'open' | 'moving' | 'ended' | 'broken' | 'cancelled' = 'silent';
   #head: AnswerHead | null = null;
-  /** Bytes received without a hole; the next record must start here. */
+  /** The number of bytes received without a gap, at which the next record must start. */
   #received = 0;
   #reported = 0;
   readonly #ends = new EventEnds();
-  /** Bytes that came before the caller was attached. */
+  /** The bytes that came before the caller was attached. */
   #held: Uint8Array[] = [];
   #heldBytes = 0;
   #headBytes = 0;
-  /** Bytes received since the worker was told to pause. */
+  /** The number of bytes received since the worker was told to pause. */
   #sentWhilePaused = 0;
   #sink: CallerSink | null = null;
-  /** A caller has asked for it. */
+  /** Whether a caller has asked for the stream. */
   #isClaimed = false;
-  /** Its caller has everything, or knows why there is nothing. */
+  /** Whether the caller has everything, or knows why there is nothing. */
   #isDelivered = false;
   #opening: Opening | null = null;
-  /** Why it broke after it had opened. */
+  /** The reason why the stream broke after it had opened. */
   #brokenBy: BrokenReason | null = null;
   #onOpening: ((opening: Opening) => void) | null = null;
   #paused = false;
-  /** Null: it stays where it is. */
+  /** The stored ids of an answer that may be moved; null: it is not moved. */
   #movable: MovableAnswer | null = null;
   readonly #ports: StreamPorts;
 
@@ -67,12 +67,12 @@ export class CallerStream {
     this.#ports = ports;
   }
 
-  /** Bytes held for a caller that has not come; 0 once it is there. */
+  /** The number of bytes held for a caller that has not come; 0 once it is there. */
   get unclaimedBytes(): number {
     return this.hasCaller ? 0 : STREAM_BYTES + this.#headBytes + this.#heldBytes;
   }
 
-  /** Nothing more will come or go. */
+  /** Whether nothing more will come or go. */
   get isOver(): boolean {
     return this.#state === 'ended' || this.#state === 'broken' || this.#state === 'cancelled';
   }
@@ -81,7 +81,7 @@ export class CallerStream {
     return this.#head !== null && isEventStream(this.#head.headers);
   }
 
-  /** The relay may add an event of its own: the caller's bytes end with a whole event. */
+  /** Whether the relay may add an event of its own, since the caller's bytes end with a whole event. */
   get mayAddEvent(): boolean {
     return this.isEventStream && this.#ends.isBetween;
   }
@@ -94,7 +94,7 @@ export class CallerStream {
     return this.#state === 'moving';
   }
 
-  /** Ids kept of it. */
+  /** The number of ids stored of the answer. */
   get ids(): number {
     return this.#movable?.size ?? 0;
   }
@@ -103,7 +103,7 @@ export class CallerStream {
     return this.#isClaimed;
   }
 
-  /** The note that is left when it is over and its caller needs nothing more; null: it is still needed. */
+  /** The note that remains once the stream is over and its caller needs nothing more; null: it is still needed. */
   get remains(): { state: 'ended' | 'broken' | 'cancelled'; received: number } | null {
     const state = this.#state;
     if (state === 'silent' || state === 'open' || state === 'moving' || !this.#isDelivered) return null;
@@ -118,7 +118,7 @@ export class CallerStream {
     else if (this.isOver) this.#settleOpening({ ok: false, reason: CANCELLED });
   }
 
-  /** All of an answer that ended before its caller was attached, which then needs no stream; null: attach to it. */
+  /** Returns all of an answer that ended before its caller was attached, which needs no stream then, or else null. */
   takeWhole(): Uint8Array | null {
     if (this.#state !== 'ended' || this.#isDelivered) return null;
     this.#isDelivered = true;
@@ -128,7 +128,7 @@ export class CallerStream {
     return pieces.length === 1 ? pieces[0]! : joinBytes(pieces);
   }
 
-  /** Connects the caller after a good opening: what came meanwhile goes first. */
+  /** Connects the caller after a good opening: bytes that came meanwhile go first. */
   attach(sink: CallerSink): void {
     this.#isDelivered = true;
     this.#sink = sink;
@@ -147,7 +147,7 @@ export class CallerStream {
   onHead(head: AnswerHead): void {
     if (this.#state !== 'silent' || this.#head) return;
     this.#head = head;
-    // Not counted once the caller is there.
+    // The head counts only until the caller is there.
     if (!this.#isClaimed) this.#headBytes = JSON.stringify(head).length;
   }
 
@@ -160,7 +160,7 @@ export class CallerStream {
     if (!this.#movable.tell(record, this.#received) || this.#ports.hasIdsEnough()) this.#movable = null;
   }
 
-  /** Drops what is already here; a hole asks the worker to go back to where the stream stands. */
+  /** Takes bytes. Drops those that are here already; if some are missing, asks the worker to go back to them. */
   onBytes(offset: number, data: Uint8Array): void {
     if (this.isOver || this.isMoving) {
       if (this.#state !== 'ended') this.#ports.reply(this.#stop());
@@ -210,7 +210,7 @@ export class CallerStream {
     if (this.#sink) this.#breakOff(reason, this.#sink);
   }
 
-  /** Its caller has begun to read: the rest comes from elsewhere, or not at all. */
+  /** Breaks off a stream whose caller has begun to read: the rest comes from another attempt, or not at all. */
   #breakOff(reason: BrokenReason, sink: CallerSink): void {
     const cut = this.mayAddEvent ? (this.#movable?.cutAt(this.#received) ?? null) : null;
     if (reason.retryable && cut !== null) {
@@ -224,12 +224,12 @@ export class CallerStream {
     sink.abort(reason, this.mayAddEvent);
   }
 
-  /** Whole events of the continuation. @returns false when the caller reads slower than they come */
+  /** Writes whole events of the continuation. @returns false if the caller reads slower than they come */
   goOn(events: Uint8Array): boolean {
     return this.isMoving && (this.#sink?.write(events) ?? false);
   }
 
-  /** @param reason why the continuation is not whole either; null: it is */
+  /** Ends the continuation. @param reason why it is not whole either; null: it is */
   movedTo(reason: BrokenReason | null): void {
     if (!this.isMoving) return;
     this.#state = reason === null ? 'ended' : 'broken';
@@ -243,7 +243,7 @@ export class CallerStream {
     this.#settleOpening({ ok: true, head: this.#head ?? { status: 200, headers: {} } });
   }
 
-  /** The caller reads again after a pause. */
+  /** Notes that the caller reads again after a pause. */
   callerReads(): void {
     if (!this.#paused) return;
     this.#paused = false;
@@ -251,7 +251,7 @@ export class CallerStream {
     this.#ports.reply({ type: 'resume', stream: this.id });
   }
 
-  /** The caller is gone: the worker aborts the engine request. */
+  /** Cancels the stream of a caller that is gone: the worker aborts the engine request. */
   cancel(): void {
     if (this.isOver) return;
     this.#state = 'cancelled';
@@ -264,7 +264,7 @@ export class CallerStream {
     this.#ports.reply({ type: 'cancel', stream: this.id, reason: 'caller_gone' });
   }
 
-  /** After the worker's socket came back: from here the stream goes on, and whether it may go on now. */
+  /** Returns where the stream goes on after the worker's socket came back, and whether it may go on now. */
   resumePoint(): Reply[] {
     // A stream that was given up while its worker was away goes on there until the worker hears of it.
     if (this.#state === 'cancelled' || this.#state === 'broken' || this.isMoving) return [this.#stop()];
@@ -283,7 +283,7 @@ export class CallerStream {
       if (!this.#sink.write(data)) this.#pause();
       return;
     }
-    // A copy: the piece itself would keep its whole message in memory.
+    // The piece is copied: it would keep its whole message in memory.
     this.#held.push(data.slice());
     this.#heldBytes += data.byteLength;
     if (this.#heldBytes >= limits.RELAY_BUFFER_BYTES || this.#ports.isCrowded()) this.#pause();

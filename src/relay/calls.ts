@@ -1,17 +1,17 @@
 import type { BrokenReason } from '../protocol/index.ts';
 
-/** Name of the relay object that holds a worker's answers. */
+/** Returns the name of the relay object that holds a worker's answers. */
 export function relayName(queueId: string, workerId: string): string {
   return `${queueId}/${workerId}`;
 }
 
-/** What the queue may ask of a relay. The gateway asks for more (asking/objects.ts). */
+/** The calls that the queue makes to a relay. The gateway makes further ones (asking/objects.ts). */
 export interface RelayCalls {
-  /** The queue found that this attempt is lost: tell the caller that waits for it. */
+  /** Tells the caller that waits for this attempt that the queue found it lost. */
   breakStream(stream: number, reason: BrokenReason): Promise<void>;
   /** Closes the answer socket with 1012: the process is about to end, or its worker has to show its token again. */
   closeSockets(): Promise<void>;
 }
 
-/** Code of the BrokenReason for a reader that came when the beginning of a replay buffer was dropped. */
+/** The code of the BrokenReason for a reader that came after the beginning of a replay buffer was dropped. */
 export const BEGINNING_DROPPED = 'beginning_dropped';

@@ -4,7 +4,7 @@ const encoder = new TextEncoder();
 
 const COMMENT = encoder.encode(': keep-alive\n\n');
 const COMMENT_LINE = encoder.encode(': keep-alive\n');
-/** Separates a comment from the bytes behind it. */
+/** The bytes that separate a comment from the next bytes of the answer. */
 const BETWEEN = encoder.encode(': \n\n');
 
 const ID_LINE = /(?:^|\n)id:/;

@@ -4,27 +4,27 @@ import type { AnswerRecord, Moves, Stage } from '../protocol/index.ts';
 type Told = Extract<AnswerRecord, { type: 'ids' }>;
 
 /**
- * What a relay keeps of an answer that may be moved: the ids of its prompt and of all that its caller has been given.
- * They come behind the bytes that they are about.
+ * The ids that a relay stores of an answer that may be moved: those of its prompt and of all that its caller has been
+ * given. The ids come after the bytes that they belong to.
  */
 export class MovableAnswer {
   readonly #moves: Moves;
   readonly #ids: number[] = [];
-  /** Up to where the ids say what the bytes are. */
+  /** The place in the answer up to which the ids are known. */
   #at = { offset: 0, stage: 'running' as Stage };
 
   constructor(moves: Moves) {
     this.#moves = moves;
   }
 
-  /** Ids that are kept. */
+  /** The number of stored ids. */
   get size(): number {
     return this.#ids.length;
   }
 
-  /** @param received up to which all bytes are here @returns false: some ids are missing */
+  /** Stores ids. @param received the offset up to which all bytes are here @returns false: some ids are missing */
   tell({ offset, before, stage, ids }: Told, received: number): boolean {
-    // Told again after a reconnect; or of bytes that left a gap, and come again with their ids.
+    // The ids were sent again after a reconnect, or their bytes left a gap and come again together with their ids.
     if (offset <= this.#at.offset || offset > received) return true;
     if (before !== this.#ids.length) return false;
     for (const id of ids) this.#ids.push(id);
@@ -32,7 +32,7 @@ export class MovableAnswer {
     return true;
   }
 
-  /** The answer cut off behind these bytes; null: it is not known what all of them say. */
+  /** Returns the answer cut off after these bytes; null: the ids of some of them are unknown. */
   cutAt(offset: number): Cut | null {
     const { plan, identity, prompt_tokens: promptTokens } = this.#moves;
     if (this.#at.offset !== offset || this.#ids.length < promptTokens) return null;

@@ -11,14 +11,14 @@ export interface RelaySettings {
   reconnect_grace_seconds: number;
 }
 
-/** What makes the rest of an answer come from elsewhere. */
+/** The mover, which has another attempt make the rest of an answer. */
 export interface Mover {
   /**
-   * An answer that its caller has begun to read broke off.
-   * @param asked as `Relay.open` was told
-   * @returns whether it goes on: then `goOn` and `movedTo` follow
+   * Moves an answer that broke off after its caller began to read.
+   * @param asked the argument of `Relay.open`
+   * @returns whether the answer goes on: then `goOn` and `movedTo` follow
    */
   move(id: number, cut: Cut, reason: BrokenReason, asked: unknown): boolean;
-  /** Such an answer could not be moved. @param why null: it is not known */
+  /** Notes that an answer that broke off could not be moved. @param why null: unknown */
   stays(why: string | null, reason: BrokenReason, asked: unknown): void;
 }

@@ -9,13 +9,13 @@ import { type Entry, Streams, withFirstByte } from './streams.ts';
 
 /** An open event stream that is silent this long gets a comment, and another each time it lasts as long again, ms. */
 const SILENCE_MS = 1000;
-/** The relay cancels a stream that no caller asks for after this long, ms: its caller was gone before the answer came. */
+/** The relay cancels a stream that no caller asks for within this many ms: its caller left before the answer came. */
 const UNCLAIMED_MS = 30_000;
-/** The same while the relay holds too much that no caller has asked for, ms. */
+/** The limit for such streams while the relay holds too many bytes that no caller has asked for, ms. */
 const UNCLAIMED_WHEN_CROWDED_MS = 5000;
-/** How long a finished stream that no caller asked for is kept, ms. */
+/** A finished stream that no caller asked for is kept for this many ms. */
 const REMEMBER_MS = 60_000;
-/** A comment is invisible to clients of server-sent events. Its write fails where the caller is gone. */
+/** A comment is invisible to clients of server-sent events. Its write fails if the caller is gone. */
 
 const WORKER_LOST: BrokenReason = {
   message: 'the worker disconnected and did not come back',
@@ -24,8 +24,8 @@ const WORKER_LOST: BrokenReason = {
 };
 
 /**
- * All answers of one worker, between its answer socket and its callers' responses. Nothing is stored: a
- * caller's response cannot outlive this process either.
+ * All answers of one worker, between its answer socket and its callers' responses. The relay stores nothing: a caller's
+ * response cannot outlive this process either.
  */
 export class Relay {
   readonly #streams: Streams;
@@ -35,7 +35,7 @@ export class Relay {
   /** The answers of stored jobs. */
   readonly replays: ReplayBuffers;
   #isEnding = false;
-  /** A caller was given bytes of the message that is being read. */
+  /** Whether a caller was given bytes of the message that is being read. */
   #isPassedOn = false;
 
   /** @param mover null: no answer is moved */
@@ -62,12 +62,12 @@ export class Relay {
     return this.#streams.size + this.replays.size > 0;
   }
 
-  /** Answers on their way to callers, or kept for readers. */
+  /** The number of answers on their way to callers, or kept for readers. */
   get carried(): number {
     return this.#streams.held + this.replays.size;
   }
 
-  /** The worker (re)connected: the newer socket counts, and the relay tells the worker where every stream stands. */
+  /** Takes the socket of a worker that (re)connected, and tells the worker where every stream stands. */
   onSocket(socket: AnswerSocket): void {
     this.#link.connected(socket, [...this.#streams.resumePoints(), ...this.replays.resumePoints()]);
   }
@@ -76,7 +76,7 @@ export class Relay {
     this.#link.closed(socket);
   }
 
-  /** @returns whether bytes of the message itself are on their way to a caller; else no caller reads it any more */
+  /** Takes a message. @returns whether bytes of it, not copies, are on their way to a caller */
   onMessage(socket: AnswerSocket, message: ArrayBuffer | Uint8Array): boolean {
     if (!this.#link.is(socket)) return false;
     this.#isPassedOn = false;
@@ -86,7 +86,7 @@ export class Relay {
       records = decodeRecords(message, (stream, problem) => this.#malformed(stream, problem));
     } catch (error) {
       if (!(error instanceof AnswerFormatError)) throw error;
-      // What follows cannot be told apart any more: a new socket starts from known offsets.
+      // The records after the error cannot be told apart; a new socket starts from known offsets.
       socket.close(1007, error.message);
       return false;
     }
@@ -95,14 +95,14 @@ export class Relay {
     return this.#isPassedOn;
   }
 
-  /** Any sign of life that carries no record. */
+  /** Notes a sign of life that carries no record. */
   onPing(): void {
     this.#link.heard();
   }
 
   /**
-   * A caller asks for a stream; the relay tells it once how the answer opens.
-   * @param asked given back when the answer is to be moved
+   * Claims a stream for a caller, and calls the listener once, when the answer opens.
+   * @param asked is handed to the mover if the answer is to be moved
    */
   open(id: number, listener: (opening: Opening) => void, asked: unknown = null): void {
     if (this.#streams.isFinished(id)) return listener({ ok: false, reason: CANCELLED });
@@ -112,7 +112,7 @@ export class Relay {
     });
   }
 
-  /** Events of the continuation of a moved answer. @returns false when its caller reads slower than they come */
+  /** Writes events of a moved answer's continuation. @returns false if the caller reads slower than they come */
   goOn(id: number, events: Uint8Array): boolean {
     let keepsUp = false;
     this.#streams.changeKnown(id, (stream, entry) => {
@@ -122,13 +122,13 @@ export class Relay {
     return keepsUp;
   }
 
-  /** The continuation is over. @param reason why it is not whole; null: it is */
+  /** Ends the continuation of a moved answer. @param reason why it is not whole; null: it is */
   movedTo(id: number, reason: BrokenReason | null): void {
     this.#streams.changeKnown(id, (stream) => stream.movedTo(reason));
     this.#flush();
   }
 
-  /** The answer of a caller that has just been told of a good opening, where all of it is here; null: attach to it. */
+  /** Returns an answer that has just opened, if all of it is here; null: attach to it. */
   takeWhole(id: number): Uint8Array | null {
     let whole: Uint8Array | null = null;
     this.#streams.changeKnown(id, (stream) => (whole = stream.takeWhole()));
@@ -145,11 +145,11 @@ export class Relay {
   }
 
   /**
-   * A reader asks for the answer of a stored job from its beginning.
+   * Calls the listener when the answer of a stored job opens, for a reader that reads it from its beginning.
    * @returns stops waiting for the opening
    */
   openReplay(id: number, listener: (opening: Opening) => void): () => void {
-    // It broke before its head said that it was one for a replay buffer.
+    // The stream broke before its head said that it belongs to a replay buffer.
     const broken = this.#streams.get(id)?.stream;
     if (!broken) return this.replays.open(id, listener);
     broken.whenOpening(listener);
@@ -171,7 +171,7 @@ export class Relay {
     this.#flush();
   }
 
-  /** This relay is about to end: every caller hears why. */
+  /** Breaks all answers before this relay ends, and tells every caller why. */
   breakAll(reason: BrokenReason): void {
     this.#isEnding = true;
     for (const [id, { stream }] of this.#streams.all()) {
@@ -182,7 +182,7 @@ export class Relay {
     this.#flush();
   }
 
-  /** Once a second while busy. */
+  /** Looks after all streams; the host calls it once a second while the relay is busy. */
   onTick(): void {
     const now = this.#now();
     const workerLost = this.#link.onTick(this.#settings.reconnect_grace_seconds * 1000);
@@ -198,7 +198,7 @@ export class Relay {
     const unclaimedMs = this.#streams.isCrowded ? UNCLAIMED_WHEN_CROWDED_MS : UNCLAIMED_MS;
     const isUnclaimed = !stream.hasCaller && now - entry.created_at >= unclaimedMs;
     if (stream.isOver) {
-      // The clock may have been set back since.
+      // The clock may have been set back since the stream was over.
       entry.over_at = Math.min(entry.over_at ?? now, now);
       const isForgotten = now - entry.over_at >= REMEMBER_MS || (isUnclaimed && this.#streams.isCrowded);
       if (isForgotten) this.#streams.forget(id, entry);
@@ -237,11 +237,11 @@ export class Relay {
       case 'ids':
         return this.#streams.changeKnown(record.stream, (stream) => stream.onIds(record));
       default:
-      // The other types come from the relay, never from the worker.
+      // Records of the other types come from the relay, never from the worker.
     }
   }
 
-  /** Bytes of a stream that is over: the relay tells the worker. */
+  /** Returns whether the stream is over, and tells the worker so. */
   #isFinished(id: number): boolean {
     const reply = this.#streams.replyToFinished(id);
     if (reply) this.#link.reply(reply);
@@ -252,7 +252,9 @@ export class Relay {
     this.#break(id, { message: `the worker sent a ${problem}`, code: 'worker_error', retryable: false });
   }
 
-  /** The middle of a stream this relay never saw begin (it restarted): its caller went with the old one. */
+  /**
+   * Returns whether bytes are the middle of a stream that began before a restart: its caller went with the old relay.
+   */
   #isForgotten(id: number, offset: number): boolean {
     if (offset === 0 || this.#streams.has(id)) return false;
     this.#link.reply({ type: 'cancel', stream: id, reason: 'caller_gone' });

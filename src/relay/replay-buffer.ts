@@ -25,25 +25,25 @@ const NEVER_BEGAN: BrokenReason = {
 /** A reader of a replay buffer, from its beginning. */
 interface Reader {
   sink: CallerSink;
-  /** Number of the piece that it is given next. */
+  /** The number of the next piece for this reader. */
   next: number;
-  /** It has taken everything that it was given. */
+  /** Whether the reader has taken everything that it was given. */
   wantsMore: boolean;
-  /** The bytes that it was given end with a whole event. */
+  /** Whether the bytes that the reader was given end with a whole event. */
   isBetween: boolean;
 }
 
 interface Piece {
   data: Uint8Array;
-  /** An event ends with it. */
+  /** Whether an event ends with this piece. */
   isBetween: boolean;
 }
 
 /**
- * The answer of one attempt at a stored job, kept from its beginning for those who watch. The job depends on nothing
- * here: no reader slows it down, cancels it, or has to exist.
+ * The answer of one attempt at a stored job, kept from its beginning for readers. The job does not depend on it: no
+ * reader slows the job down, cancels it, or has to exist.
  *
- * - `silent` nothing came that a reader could be given. → `open`, `broken`
+ * - `silent` nothing has come for a reader. → `open`, `broken`
  * - `open`   bytes flow. → `ended`, `broken`
  * - `ended`, `broken` are final.
  */
@@ -54,7 +54,7 @@ export class ReplayBuffer {
   #head: AnswerHead | null = null;
   #brokenBy: BrokenReason | null = null;
   #pieces: Piece[] = [];
-  /** Number of the first piece that is still kept. */
+  /** The number of the first piece that is still kept. */
   #first = 0;
   #kept = 0;
   #received = 0;
@@ -68,7 +68,7 @@ export class ReplayBuffer {
     this.#reply = reply;
   }
 
-  /** Bytes that are kept. */
+  /** The number of bytes that the buffer holds. */
   get bytes(): number {
     return this.#kept;
   }
@@ -81,17 +81,17 @@ export class ReplayBuffer {
     return this.#state === 'broken';
   }
 
-  /** A reader reads it, or waits for it to open. */
+  /** Whether a reader reads the buffer or waits for it to open. */
   get isRead(): boolean {
     return this.#readers.size > 0 || this.#openings.size > 0;
   }
 
-  /** A worker has begun it; else only readers wait for it. */
+  /** Whether a worker has begun the buffer; else only readers wait for it. */
   get hasBegun(): boolean {
     return this.#head !== null;
   }
 
-  /** Hears once how the replay buffer opens. @returns stops waiting */
+  /** Calls the listener once, when the replay buffer opens. @returns stops waiting */
   whenOpening(listener: (opening: Opening) => void): () => void {
     if (this.#state === 'silent') this.#openings.add(listener);
     else listener(this.#opening());
@@ -120,7 +120,7 @@ export class ReplayBuffer {
     this.#head ??= head;
   }
 
-  /** Drops what is here already; a hole asks the worker to go back. */
+  /** Takes bytes. Drops those that are here already; if some are missing, asks the worker to go back. */
   onBytes(offset: number, data: Uint8Array): void {
     if (this.isOver) {
       if (this.#state === 'broken') this.#cancelAtWorker();
@@ -137,7 +137,7 @@ export class ReplayBuffer {
     this.#received += fresh.byteLength;
     this.#ends.see(fresh);
     const isBetween = isEventStream(this.#head.headers) && this.#ends.isBetween;
-    // A copy: the piece itself would keep its whole message in memory.
+    // The piece is copied: it would keep its whole message in memory.
     this.#pieces.push({ data: fresh.slice(), isBetween });
     this.#kept += fresh.byteLength;
     this.#open();
@@ -155,7 +155,7 @@ export class ReplayBuffer {
     for (const reader of this.#readers.values()) this.#give(reader);
   }
 
-  /** Readers get what came before, then the reason. */
+  /** Breaks the buffer: readers get what came before, then the reason. */
   onBroken(reason: BrokenReason): void {
     if (this.isOver) return;
     const isSilent = this.#state === 'silent';
@@ -165,27 +165,27 @@ export class ReplayBuffer {
     for (const reader of this.#readers.values()) this.#give(reader);
   }
 
-  /** Writes a comment to readers that have all there is, which fails where one is gone. */
+  /** Writes a comment to readers that have all bytes so far; the write fails if a reader is gone. */
   keepAlive(): void {
     for (const reader of this.#readers.values()) {
       if (reader.isBetween && reader.wantsMore && reader.next === this.#end) reader.sink.keepAlive();
     }
   }
 
-  /** Makes room: readers that have not read so far get an error. */
+  /** Drops all pieces to make room: readers that have not read them get an error. */
   dropAll(): void {
     while (this.#pieces.length > 0) this.#dropFirst();
     for (const reader of this.#readers.values()) this.#give(reader);
   }
 
-  /** After the worker's socket came back: from here the stream goes on. */
+  /** Returns the place from which the stream goes on after the worker's socket came back. */
   resumePoint(): Reply[] {
     if (this.#state === 'ended' || !this.hasBegun) return [];
     if (this.#state === 'broken') return [{ type: 'cancel', stream: this.id, reason: 'superseded' }];
     return [{ type: 'taken', stream: this.id, offset: this.#received }];
   }
 
-  /** Number of the piece that comes next. */
+  /** The number of the piece that comes next. */
   get #end(): number {
     return this.#first + this.#pieces.length;
   }
@@ -195,7 +195,7 @@ export class ReplayBuffer {
       const { data, isBetween } = this.#pieces[reader.next - this.#first]!;
       reader.next += 1;
       reader.isBetween = isBetween;
-      // A copy: a stream may take the buffer of what it is given over, and others read it too.
+      // Each reader gets a copy: a stream may take over the buffer that it is given, and others read it too.
       reader.wantsMore = reader.sink.write(data.slice());
     }
     if (reader.next < this.#first) this.#finish(reader, FELL_BEHIND);
@@ -237,7 +237,7 @@ export class ReplayBuffer {
     return { ok: true, head: this.#head ?? { status: 200, headers: {} } };
   }
 
-  /** Ends the copy, not the job. */
+  /** Tells the worker to end the copy for readers, not the job. */
   #cancelAtWorker(): void {
     this.#reply({ type: 'cancel', stream: this.id, reason: 'superseded' });
   }

@@ -3,23 +3,23 @@ import { ReplayBuffer } from './replay-buffer.ts';
 import type { Reply } from './replies.ts';
 import type { CallerSink, Opening } from './stream-ports.ts';
 
-/** How long a finished replay buffer is kept, ms: by then the job is settled, and its result is the answer. */
+/** A finished replay buffer is kept for this many ms: by then the job is settled, and readers get its result. */
 const KEEP_MS = 10_000;
 
 interface Kept {
   replay: ReplayBuffer;
   over_at: number | null;
-  /** Epoch ms of the last record or comment. */
+  /** The time of the last record or comment, epoch ms. */
   touched_at: number;
 }
 
-/** The answers of a worker's stored jobs that stream, by stream. */
+/** The replay buffers of a worker's stored jobs that stream, by stream. */
 export class ReplayBuffers {
   readonly #kept = new Map<number, Kept>();
   readonly #now: () => number;
   readonly #reply: (record: Reply) => void;
   readonly #forgotten: (id: number) => void;
-  /** Bytes that all of them keep. */
+  /** The bytes that all replay buffers hold. */
   #bytes = 0;
 
   /** @param forgotten is called for a broken replay buffer that is forgotten: its worker may go on sending */
@@ -33,7 +33,7 @@ export class ReplayBuffers {
     return this.#kept.size;
   }
 
-  /** @returns whether the record is one of a replay buffer's; a head says so of a new one */
+  /** Takes a record. @returns whether it belongs to a replay buffer; for a new one its head says so */
   take(record: AnswerRecord): boolean {
     if (record.type === 'head' && record.head.replayed) this.#entry(record.stream);
     const kept = this.#kept.get(record.stream);
@@ -48,7 +48,7 @@ export class ReplayBuffers {
     return true;
   }
 
-  /** @returns whether there is such a replay buffer */
+  /** Breaks a replay buffer. @returns whether there is one with this id */
   break(id: number, reason: BrokenReason): boolean {
     const kept = this.#kept.get(id);
     kept?.replay.onBroken(reason);
@@ -59,13 +59,13 @@ export class ReplayBuffers {
     for (const { replay } of this.#kept.values()) replay.onBroken(reason);
   }
 
-  /** A reader asks for a replay buffer, which may not have begun. @returns stops waiting */
+  /** Calls the listener when a replay buffer opens, which may not have begun. @returns stops waiting */
   open(id: number, listener: (opening: Opening) => void): () => void {
     const { replay } = this.#entry(id);
     const stop = replay.whenOpening(listener);
     return () => {
       stop();
-      // By now it may be forgotten, and another one kept under its id.
+      // By now this buffer may be forgotten, and another one kept under its id.
       const isKept = this.#kept.get(id)?.replay === replay;
       if (isKept && !replay.hasBegun && !replay.isRead) this.#forget(id, replay);
     };
@@ -87,13 +87,13 @@ export class ReplayBuffers {
     return [...this.#kept.values()].flatMap(({ replay }) => replay.resumePoint());
   }
 
-  /** @param silenceMs after which a comment is written */
+  /** Writes comments and forgets old buffers. @param silenceMs a comment is written after this silence */
   onTick(silenceMs: number): void {
     const now = this.#now();
     for (const [id, kept] of this.#kept) {
       const { replay } = kept;
       if (replay.isOver) {
-        // The clock may have been set back since.
+        // The clock may have been set back since the buffer was over.
         kept.over_at = Math.min(kept.over_at ?? now, now);
         if (!replay.isRead && now - kept.over_at >= KEEP_MS) this.#forget(id, replay);
       } else if (now - kept.touched_at >= silenceMs) {
@@ -103,7 +103,7 @@ export class ReplayBuffers {
     }
   }
 
-  /** Finished ones go first, then the oldest. */
+  /** Drops replay buffers to make room: finished ones first, then the oldest. */
   #makeRoom(): void {
     if (this.#bytes <= limits.REPLAY_BUFFERS_BYTES) return;
     const kept = [...this.#kept.values()].map(({ replay }) => replay);
@@ -113,7 +113,7 @@ export class ReplayBuffers {
     }
   }
 
-  /** Every change of what a replay buffer keeps goes through here, or is its end. */
+  /** Changes the content of a replay buffer, and counts its bytes anew. */
   #change(replay: ReplayBuffer, change: () => void): void {
     this.#bytes -= replay.bytes;
     change();

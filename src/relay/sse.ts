@@ -2,10 +2,10 @@ import { type BrokenReason, type Dialect, errorEvents } from '../protocol/index.
 
 const encoder = new TextEncoder();
 
-/** The status of an answer that broke where its engine gave none. */
+/** Returns the status for an answer that broke without one from its engine. */
 const statusOf = (code: string) => (code === 'deadline' ? 504 : 502);
 
-/** The last events of an event stream that cannot be finished. Clients raise them as an API error. */
+/** Returns the last events of an event stream that cannot be finished. Clients raise them as an API error. */
 export function brokenEvents({ message, code, http_status }: BrokenReason, dialect: Dialect): Uint8Array {
   const error = {
     status: http_status ?? statusOf(code),

@@ -4,21 +4,21 @@ import { FinishedStreams } from './finished.ts';
 import type { Reply } from './replies.ts';
 import type { CallerSink, StreamPorts } from './stream-ports.ts';
 
-/** A stream of which something is still to be given to its caller. */
+/** A stream that still has something for its caller. */
 export interface Entry {
   stream: CallerStream;
-  /** Epoch ms of the last record or keep-alive. */
+  /** The time of the last record or keep-alive, epoch ms. */
   touched_at: number;
   created_at: number;
-  /** Epoch ms of the first byte; null before. */
+  /** The time of the first byte, epoch ms; null before. */
   opened_at: number | null;
   sink: CallerSink | null;
   over_at: number | null;
-  /** Its bytes as last counted among those of all streams. */
+  /** The stream's unclaimed bytes, as last counted in the total. */
   unclaimed_bytes: number;
-  /** The same of the ids that are kept of it. */
+  /** The stream's stored ids, as last counted in the total. */
   ids: number;
-  /** What its caller asked, for an answer that is moved; null: that is not known. */
+  /** The caller's request, for an answer that is moved; null: unknown. */
   asked: unknown;
 }
 
@@ -41,7 +41,7 @@ export class Streams {
     return this.#entries.size + this.#finished.size;
   }
 
-  /** Answers that are not with their callers yet. */
+  /** The number of answers that their callers do not have in full. */
   get held(): number {
     return this.#entries.size;
   }
@@ -58,12 +58,12 @@ export class Streams {
     return this.#entries.has(id) || this.#finished.has(id);
   }
 
-  /** It is over, and its caller has everything. */
+  /** Returns whether the stream is over and its caller has everything. */
   isFinished(id: number): boolean {
     return this.#finished.has(id);
   }
 
-  /** The answer to a worker that sends bytes of a finished stream; null: none. */
+  /** Returns the reply to a worker that sends bytes of a finished stream, or null. */
   replyToFinished(id: number): Reply | null {
     return this.#finished.replyToBytes(id);
   }
@@ -72,7 +72,7 @@ export class Streams {
     return this.#entries.get(id) ?? null;
   }
 
-  /** Those that are not finished. */
+  /** Returns the streams that are not finished. */
   all(): Iterable<[id: number, entry: Entry]> {
     return this.#entries;
   }
@@ -82,14 +82,14 @@ export class Streams {
     return [...points, ...this.#finished.resumePoints()];
   }
 
-  /** Every change of a stream goes through here. An unknown one begins with it. */
+  /** Changes a stream, which begins if it is unknown. All changes of streams go through here or `changeKnown`. */
   change(id: number, change: (stream: CallerStream, entry: Entry) => void): void {
     if (this.#finished.has(id)) return;
     if (!this.#entries.has(id)) this.#entries.set(id, this.#begun(id));
     this.changeKnown(id, change);
   }
 
-  /** The same; an unknown one is left alone. One that is finished by it leaves only a note. */
+  /** Changes a stream if it is known. A stream that the change finishes leaves only a note. */
   changeKnown(id: number, change: (stream: CallerStream, entry: Entry) => void): void {
     const entry = this.#entries.get(id);
     if (!entry) return;
@@ -108,7 +108,7 @@ export class Streams {
     this.#entries.delete(id);
   }
 
-  /** Late records of a stream that was given up under this id begin no new one. */
+  /** Remembers a stream that was given up, so that its late records begin no new one. */
   rememberBroken(id: number): void {
     this.#finished.add(id, { state: 'broken', received: 0, over_at: this.#now() });
   }
@@ -141,7 +141,7 @@ export class Streams {
   }
 }
 
-/** Where the time went, as far as only this end knows. */
+/** Adds the time of the first byte to the reason, which only the relay knows. */
 export function withFirstByte(entry: Entry | null, reason: BrokenReason): BrokenReason {
   if (entry === null || entry.opened_at === null) return reason;
   const seconds = ((entry.opened_at - entry.created_at) / 1000).toFixed(1);

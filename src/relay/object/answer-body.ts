@@ -11,16 +11,16 @@ import { KeepAlive } from '../keep-alive.ts';
 import { brokenEvents } from '../sse.ts';
 import type { CallerSink } from '../stream-ports.ts';
 
-/** What carries the body of a response. Its methods never throw: a caller that is gone is told of otherwise. */
+/** The carrier of a response's body. Its methods never throw: the relay learns in another way that a caller is gone. */
 export interface BodyCarrier {
   /** @returns whether it takes more now */
   write(data: Uint8Array): boolean;
   end(): void;
-  /** The caller sees that the body is not whole. */
+  /** Ends the body so that the caller sees that it is not whole. */
   fail(error: Error): void;
 }
 
-/** The body that a caller is given: the engine's bytes, comments while it is silent, and an error event where it breaks. */
+/** The body for a caller: the engine's bytes, comments while the engine is silent, and an error event if it breaks. */
 export class AnswerBody implements CallerSink {
   readonly #carrier: BodyCarrier;
   readonly #head: AnswerHead;
@@ -55,7 +55,7 @@ export class AnswerBody implements CallerSink {
 
 /** Returns the headers that a response with this answer has. @param more those of the gateway */
 export function answerHeaders(head: AnswerHead, more: Record<string, string>): Record<string, string> {
-  // That name is the relay's own.
+  // The relay alone sets this header.
   const { [BROKEN_HEADER]: _, ...headers } = head.headers;
   return {
     ...(head.status === 401 && { 'www-authenticate': CHALLENGE }),

@@ -11,23 +11,23 @@ const TICK_MS = 1000;
 
 const LEAVES: BrokenReason = { message: 'the queue starts again', code: 'worker_error', retryable: true };
 
-/** Headers that a response gets beside the engine's own. */
+/** The headers that a response gets beside the engine's own. */
 type Headers = Record<string, string>;
 
 /** The clock of a relay. */
 export interface RelayClock {
-  /** ms, of which only differences count; it never goes back. */
+  /** Returns ms of a clock that never goes back; only differences count. */
   now(): number;
   after(ms: number, run: () => void): void;
 }
 
-/** The relay's end of a worker's answer socket, as the host has it. Its methods never throw. */
+/** The relay's end of a worker's answer socket, which the host provides. Its methods never throw. */
 export interface WorkerSocket {
   send(message: string | Uint8Array<ArrayBuffer>): void;
   close(code: number, reason: string): void;
 }
 
-/** What the host tells of that socket. */
+/** The events of a worker's answer socket that the host reports. */
 export interface WorkerSocketEvents {
   /** @returns whether somebody still reads the bytes of the message; else the host may free them */
   message(message: string | ArrayBuffer | Uint8Array): boolean;
@@ -42,7 +42,7 @@ export class RelayHost {
   /** The newest answer socket. */
   #socket: WorkerSocket | null = null;
   #isTicking = false;
-  /** Bytes that the worker sent. */
+  /** The number of bytes that the worker has sent. */
   received = 0;
 
   constructor(settings: RelaySettings, objects: Objects, clock: RelayClock) {
@@ -58,17 +58,17 @@ export class RelayHost {
     this.#relay = new Relay(now, settings, this.#moving);
   }
 
-  /** Neither connected nor in use: nothing is lost with it. */
+  /** Whether the relay is neither connected nor in use: then nothing is lost with it. */
   get isIdle(): boolean {
     return this.#socket === null && !this.#relay.isBusy;
   }
 
-  /** Answers on their way to callers, or kept for readers. */
+  /** The number of answers on their way to callers, or kept for readers. */
   get streams(): number {
     return this.#relay.carried;
   }
 
-  /** The worker has dialled its answer socket: it counts from now on. */
+  /** Takes the answer socket that the worker has dialled, which replaces an older one. */
   connected(socket: WorkerSocket): WorkerSocketEvents {
     this.#socket = socket;
     this.#relay.onSocket(socket);
@@ -86,24 +86,24 @@ export class RelayHost {
     const socket = this.#socket;
     if (socket === null) return;
     socket.close(CLOSE.restarting, 'dial again');
-    // Nothing that arrives after that is taken.
+    // Messages that arrive after the close are ignored.
     this.#lost(socket);
   }
 
-  /** The process is about to end: it tells all callers and readers why. */
+  /** Tells all callers and readers that the process is about to end. */
   leave(): void {
     this.#relay.breakAll(LEAVES);
     this.closeSocket();
   }
 
-  /** The queue found that this attempt is lost. */
+  /** Breaks the stream of an attempt that the queue found lost. */
   breakStream(stream: number, reason: BrokenReason): void {
     this.#relay.breakStream(stream, reason);
     this.#arm();
   }
 
   /**
-   * The answer of one attempt, as soon as it opens.
+   * Resolves to the answer of one attempt as soon as it opens.
    * @param asked null: the answer is not moved
    */
   async openAnswer(id: number, asked: AskedFor | null): Promise<OpenedAnswer> {
@@ -116,7 +116,7 @@ export class RelayHost {
     if (kept) kept.answeredAt = this.#clock.now();
     return {
       head: opening.head,
-      // All of one message has been taken by now.
+      // By now the relay has taken all records of the message.
       whole: OPTIMISATIONS.wholeAnswers ? this.#relay.takeWhole(id) : null,
       attach: (sink) => this.#relay.attach(id, sink),
       reads: () => {
@@ -127,18 +127,21 @@ export class RelayHost {
     };
   }
 
-  /** The same as a response. Cancelling its body cancels the stream. @param more headers beside the engine's */
+  /** Resolves to the answer as a response, whose cancel cancels the stream. @param more headers beside the engine's */
   async open(id: number, more: Headers, asked: AskedFor | null): Promise<Response> {
     return responseOf(await this.openAnswer(id, asked), more);
   }
 
-  /** The caller of an answer is gone, whether it has opened or not. */
+  /** Cancels an answer whose caller is gone, whether it has opened or not. */
   gone(id: number): void {
     this.#relay.callerGone(id);
     this.#moving.callerGone(id);
   }
 
-  /** The answer of a stored job from its beginning. @param signal fires when its reader leaves, which cancels nothing */
+  /**
+   * Resolves to a stored job's answer from its beginning.
+   * @param signal fires when the reader leaves; nothing is cancelled
+   */
   openReplayAnswer(id: number, signal: AbortSignal): Promise<OpenedAnswer> {
     const opened = new Promise<OpenedAnswer>((resolve) => {
       const stop = this.#relay.openReplay(id, (opening) =>
@@ -155,7 +158,7 @@ export class RelayHost {
     return opened;
   }
 
-  /** The same as a response. @param more headers beside the engine's */
+  /** Resolves to a stored job's answer as a response. @param more headers beside the engine's */
   async openReplay(id: number, more: Headers, signal: AbortSignal): Promise<Response> {
     return responseOf(await this.openReplayAnswer(id, signal), more);
   }
@@ -171,7 +174,7 @@ export class RelayHost {
       attach: (attached: CallerSink) => {
         sink = attached;
         replays.attach(id, sink);
-        // Of a signal that fired before, no event comes.
+        // A signal that has already fired sends no event.
         if (signal.aborted) gone();
       },
       reads: () => {

@@ -4,40 +4,40 @@ import { type AnswerHead, asciiJson, type BrokenReason } from '../../protocol/in
 import type { CallerSink } from '../stream-ports.ts';
 import { AnswerBody, answerHeaders, type BodyCarrier, isBodiless } from './answer-body.ts';
 
-/** How an answer opened for its caller. */
+/** An answer that has opened for its caller, or the reason why it broke before. */
 export type OpenedAnswer = OpenAnswer | { broken: BrokenReason };
 
 interface OpenAnswer extends BodyWriter {
   head: AnswerHead;
-  /** All of its bytes, if they are here; null: they are written to what is attached. */
+  /** All bytes of the answer, if they are here; null: they are written to the attached sink. */
   whole: Uint8Array | null;
 }
 
-/** What writes the body of a response. */
+/** The writer of a response's body. */
 interface BodyWriter {
-  /** The caller is there. */
+  /** Connects the caller's sink. */
   attach(sink: CallerSink): void;
-  /** The caller takes more again, after a write that it could not take. */
+  /** Notes that the caller takes more again after a full write. */
   reads(): void;
   gone(): void;
 }
 
 /**
- * What the runtime may hold for a caller before the worker is paused, 256 KiB. Not a `ByteLengthQueuingStrategy`: each
- * is two objects of the runtime's, and its size of a chunk a call out of JavaScript.
+ * The worker is paused once the runtime holds 256 KiB for a caller. A `ByteLengthQueuingStrategy` would cost more: each
+ * takes two objects of the runtime, and the size of each chunk a call out of JavaScript.
  */
 const CALLER_BUFFER: QueuingStrategy<Uint8Array> = {
   highWaterMark: 256 * 1024,
   size: (chunk) => chunk.byteLength,
 };
 
-/** The response that an answer goes out with. @param more headers of the gateway's */
+/** Returns the response for an answer. @param more the gateway's headers */
 export function responseOf(opened: OpenedAnswer, more: Record<string, string>): Response {
   if ('broken' in opened) {
     return new Response(null, { status: 502, headers: { [BROKEN_HEADER]: asciiJson(opened.broken) } });
   }
   const { head, whole } = opened;
-  // `encodeBody` is known to Cloudflare's runtime alone.
+  // Only Cloudflare's runtime knows `encodeBody`.
   const init: ResponseInit & { encodeBody?: 'manual' } = {
     status: head.status,
     headers: answerHeaders(head, more),
@@ -76,8 +76,8 @@ class StreamCarrier implements BodyCarrier {
   }
 
   /**
-   * Resolves when the runtime holds all that it may. As the answer to `pull` it keeps the runtime from pulling again
-   * after every write, which is a tenth of what a write costs.
+   * Resolves when the runtime holds as much as it may. `pull` returns this promise, so that the runtime does not pull
+   * again after every write, which would take a tenth of a write's cost.
    */
   untilFull(): Promise<void> {
     this.#full = Promise.withResolvers<void>();
