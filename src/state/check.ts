@@ -8,20 +8,20 @@ import { EXIT, UserError } from '../process/index.ts';
 import { RESTORING, stateFolderError } from './folder.ts';
 import { isBusy, openDatabase } from './sqlite.ts';
 
-/** One database of the state folder. */
+/** The report about one database of the state folder. */
 export interface DatabaseReport {
-  /** Absolute. */
+  /** The absolute path of the database. */
   path: string;
-  /** Object class that it belongs to: the folder's name. */
+  /** The object class that the database belongs to: the folder's name. */
   owner: string;
   bytes: number;
-  /** What keeps the queue from using it; null: nothing was found. */
+  /** The problem that keeps the queue from using the database; null: none was found. */
   problem: { kind: 'version' | 'damaged' | 'unreadable'; text: string } | null;
-  /** Number of jobs by state, as far as they can still be read; null: there are none, or they cannot be. */
+  /** The number of jobs by state, as far as they can be read; null: there are none, or none can be read. */
   jobs: Record<string, number> | null;
 }
 
-/** A start reads every page of databases up to this size; of larger ones the header and the schema. */
+/** A start reads every page of databases up to this size, and only header and schema of larger ones. */
 const QUICK_BYTES = 32 * 1024 * 1024;
 
 /**
@@ -42,7 +42,7 @@ export async function checkDatabases(stateDir: string, depth: 'start' | 'full'):
   return reports.flat();
 }
 
-/** Before 1.0 nothing converts a state. */
+/** The advice for a state of another version: before 1.0 nothing converts a state. */
 export const OTHER_VERSION_ADVICE =
   'Start the version that wrote it to run its jobs dry and to read results; start this one on another state folder ' +
   '(WORKER_VLLM_STATE or --state) with a copy of tokens.json: docs/upgrading.md has the steps.';
@@ -71,7 +71,7 @@ export async function assertUsable(stateDir: string): Promise<void> {
   );
 }
 
-/** Whether a backup is being restored to it, or was until the restore was ended. */
+/** Returns whether a restore to the folder is under way, or was cut short. */
 export function isHalfRestored(stateDir: string): boolean {
   return existsSync(join(stateDir, RESTORING));
 }
@@ -96,7 +96,7 @@ async function checkDatabase(path: string, owner: string, depth: 'start' | 'full
     }
     database = openToRead(path);
     if (depth === 'full') report.jobs = jobsIn(database);
-    // What a damaged page says of the version may be anything.
+    // All pages are read first: a damaged page may show any version.
     if (depth === 'full' || report.bytes <= QUICK_BYTES) readAllPages(database);
     const version = versionOf(database);
     const otherVersion = version === null ? null : versionProblem(version);
@@ -105,7 +105,7 @@ async function checkDatabase(path: string, owner: string, depth: 'start' | 'full
       return report;
     }
   } catch (error) {
-    // Another process writes it at this moment, and will find its faults itself.
+    // If the database is busy, another process writes it at this moment, and will find its faults itself.
     report.problem = isBusy(error) ? null : problemOf(error);
   } finally {
     database?.close();
@@ -113,7 +113,7 @@ async function checkDatabase(path: string, owner: string, depth: 'start' | 'full
   return report;
 }
 
-/** SQLite puts files beside a database to read it, unless an option says that there is no writer. */
+/** Opens a database to read it. SQLite puts files beside it, unless an option says that there is no writer. */
 function openToRead(path: string): DatabaseSync {
   const location = pathToFileURL(path);
   if (!existsSync(`${path}-wal`)) location.searchParams.set('immutable', '1');
@@ -121,8 +121,9 @@ function openToRead(path: string): DatabaseSync {
 }
 
 /**
- * Null for a database without our tables: nothing was written to it yet, or it is not of an object of ours.
- * @throws Error where a database too large to be read at a start has lost what says it
+ * Returns the version of a database; null: it has none of our tables, as nothing was written yet or it is not an
+ * object's.
+ * @throws Error if a database too large to be read at a start has lost its version
  */
 function versionOf(database: DatabaseSync): number | null {
   const tables = database.prepare(`SELECT name FROM sqlite_master WHERE name = 'schema_version'`).all();
@@ -133,7 +134,7 @@ function versionOf(database: DatabaseSync): number | null {
   return Number(row.version);
 }
 
-/** Null where they cannot be read. */
+/** Counts the jobs by state. Returns null if they cannot be read. */
 function jobsIn(database: DatabaseSync): Record<string, number> | null {
   try {
     const rows = database.prepare('SELECT state, count(*) AS n FROM jobs NOT INDEXED GROUP BY state').all();

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { stateFolderError } from './folder.ts';
 
 /**
- * The secret behind the keys of payloads and results (protocol/file-keys.ts). It stays in the state folder, for its
- * owner alone, so that addresses given to workers outlive a restart.
+ * Returns the secret behind the keys of payloads and results (protocol/file-keys.ts). It stays in the state folder, for
+ * its owner alone, so that addresses given to workers outlive a restart.
  * @throws UserError when the folder cannot be used
  */
 export async function fileKeySecret(stateDir: string): Promise<string> {

@@ -2,12 +2,12 @@ import { mkdir, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { UserError } from '../process/index.ts';
 
-/** Lies in a state folder while a backup is restored to it: what else is there is not all. */
+/** The file that marks a state folder as incomplete while a backup is restored to it. */
 export const RESTORING = 'restoring';
 
 /**
- * Makes a folder and those above it, each for its owner alone; one that is there stays as it is. Unlike Node's
- * recursive `mkdir`, which never ends below /proc, it gives up where a folder cannot be made.
+ * Makes a folder and the missing ones above it, each for its owner alone. Unlike Node's recursive `mkdir`, which never
+ * ends below /proc, it gives up if a folder cannot be made.
  * @throws the error of the folder that cannot be made
  */
 export async function makeFolder(path: string): Promise<void> {
@@ -19,15 +19,15 @@ export async function makeFolder(path: string): Promise<void> {
     const parent = dirname(path);
     if (code !== 'ENOENT' || parent === path) throw error;
     await makeFolder(parent);
-    // Not once more from above: the folder over it is there now, and this one still may not be made.
+    // This second try does not recurse: the parent is there now, and this folder may still not be makeable.
     await mkdir(path, { mode: 0o700 });
   }
 }
 
 /**
- * What to say when the state folder cannot be used: the cause, and what to do.
- * @param what could not be done, as in `Cannot lock the state folder`
- * @param user id of the one this process runs as; undefined where there are none
+ * Returns the error for a state folder that cannot be used, with the cause and what to do.
+ * @param what the failed action, as in `Cannot lock the state folder`
+ * @param user the id of this process's user; undefined on systems without
  */
 export function stateFolderError(
   what: string,
@@ -43,7 +43,7 @@ export function stateFolderError(
   );
 }
 
-/** What makes this very folder usable, as the beginning of a sentence; null: nothing that is known. */
+/** Returns the advice that makes this folder usable, as the beginning of a sentence, or null if none is known. */
 function remedyOf(code: string | undefined, stateDir: string, user: number | undefined): string | null {
   if (code === 'ENOSPC' || code === 'EDQUOT') return 'Make room on its disk';
   if ((code === 'EACCES' || code === 'EPERM') && user !== undefined) {

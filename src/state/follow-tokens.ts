@@ -3,14 +3,14 @@ import type { Logger } from '../process/index.ts';
 import type { TokenEntry } from '../settings/token-entry.ts';
 import { readTokenFile, tokenFile } from './tokens.ts';
 
-/** A token that was made is good, and one that was taken away is not, after so long at most, ms. */
+/** The interval of the looks, ms: a new token works, and a removed one fails, at most this much later. */
 const LOOK_EVERY_MS = 500;
 
 /**
- * Looks whether the token file of a state folder has changed, and tells its tokens when it has. What cannot be read, or
- * is not taken, leaves everything as it is, and is tried again.
- * @param take rejects where it could not take them
- * @returns ends it
+ * Follows the token file of a state folder, and hands over its tokens whenever it changes. A file that cannot be read,
+ * or is not taken, changes nothing and is tried again.
+ * @param take gets the tokens, and rejects if it cannot take them
+ * @returns ends the following
  */
 export function followTokens(
   stateDir: string,
@@ -24,7 +24,7 @@ export function followTokens(
     const now = await versionOf(tokenFile(stateDir));
     if (now === seen) return;
     try {
-      // The first time too: it may have changed since the start read it.
+      // The first look also hands the tokens over: the file may have changed since the start read it.
       await take(await readTokenFile(stateDir));
       seen = now;
       complaint = '';
@@ -44,7 +44,7 @@ export function followTokens(
   return () => clearInterval(timer);
 }
 
-/** Differs after each change; of a file that is not there too. */
+/** Returns a text that differs after each change of the file, its making and removal included. */
 async function versionOf(path: string): Promise<string> {
   const found = await stat(path).catch(() => null);
   return found ? `${found.ino} ${found.mtimeMs} ${found.size}` : 'none';

@@ -8,7 +8,7 @@ import { isBusy, openDatabase } from './sqlite.ts';
 
 /** The right to use a state folder. */
 export interface StateLock {
-  /** Whether the folder is still the one that was locked: it may have been removed, replaced or unmounted. */
+  /** Returns whether the locked folder is still there: it may have been removed, replaced or unmounted. */
   holds(): Promise<boolean>;
   release(): void;
 }
@@ -42,7 +42,7 @@ export async function lockState(stateDir: string): Promise<StateLock> {
         const { dev, ino } = await stat(path);
         return dev === locked.dev && ino === locked.ino;
       } catch (error) {
-        // Any other error says nothing of the folder.
+        // Only ENOENT means that the folder is gone.
         return (error as NodeJS.ErrnoException).code !== 'ENOENT';
       }
     },
@@ -50,7 +50,7 @@ export async function lockState(stateDir: string): Promise<StateLock> {
   };
 }
 
-/** The process that locked the folder; empty: it is not known, which is no reason to end. */
+/** Returns the id of the process that locked the folder, or an empty text if it is unknown. */
 function pidIn(path: string): string {
   try {
     return readFileSync(path, 'utf8').trim().split('\n', 1)[0]!;

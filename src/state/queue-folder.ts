@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto';
 
-/** File systems allow 255 bytes. */
+/** The longest name of a folder, below the 255 bytes that file systems allow. */
 const LONGEST_NAME = 200;
 
 /**
- * The folder of a queue's databases, below the folder of data. Ids may hold anything: no two of them have one folder,
- * also where the file system does not tell capitals apart, and none leads elsewhere.
+ * Returns the folder of a queue's databases, below the data folder. Ids may hold anything: no two ids share a folder,
+ * even if the file system ignores case, and no id leads out of the data folder.
  */
 export function queueFolder(queueId: string): string {
   const name = Array.from(Buffer.from(queueId), nameOf).join('');

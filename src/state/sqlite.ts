@@ -9,12 +9,12 @@ export function openDatabase(path: string | URL, options?: DatabaseSyncOptions):
   return new Database(path, { timeout: 0, ...options });
 }
 
-/** Whether another connection holds the lock that was asked for. */
+/** Returns whether an error means that another connection holds the requested lock. */
 export function isBusy(error: unknown): boolean {
   return (error as { errcode?: number }).errcode === SQLITE_BUSY;
 }
 
-/** Loaded when it is needed, and without Node 22's warning that it is experimental. */
+/** Loads SQLite when it is needed, without Node 22's warning that it is experimental. */
 export function loadSqlite(): typeof import('node:sqlite') {
   const { emitWarning } = process;
   process.emitWarning = () => {};

@@ -7,23 +7,23 @@ import { SCOPES, type Scope } from '../settings/scopes.ts';
 import { type TokenBounds, TokenEntry } from '../settings/token-entry.ts';
 import { makeFolder, stateFolderError } from './folder.ts';
 
-/** A token and what is kept of it. */
+/** A new token and its stored entry. */
 export interface NewToken {
-  /** Shown once, stored nowhere. */
+  /** The token itself, which is shown once and stored nowhere. */
   token: string;
   entry: TokenEntry;
 }
 
 /**
- * A random token with the prefix of this project's tokens.
- * @param bounds what else its entry says
+ * Makes a random token with the prefix of this project's tokens.
+ * @param bounds further fields of its entry
  */
 export function makeToken(name: string, scopes: Scope[], bounds: Omit<TokenBounds, 'scopes'> = {}): NewToken {
   const token = `wv_${randomBytes(32).toString('base64url')}`;
   return { token, entry: { name, sha256: sha256(token), scopes, ...bounds } };
 }
 
-/** Adds a token to the state folder's file. @throws UserError where its name is taken */
+/** Adds a token to the state folder's file. @throws UserError if its name is taken */
 export function storeToken(stateDir: string, entry: TokenEntry): Promise<void> {
   return changeTokenFile(stateDir, (entries) => {
     if (entries.some(({ name }) => name === entry.name)) {
@@ -51,7 +51,7 @@ export async function changeTokenFile(
 }
 
 /**
- * The tokens of the state folder; none before the first was made.
+ * Reads the tokens of the state folder; none before the first was made.
  * @throws UserError when the file cannot be read or understood: better no service than an open one
  */
 export async function readTokenFile(stateDir: string): Promise<TokenEntry[]> {
@@ -71,7 +71,7 @@ export async function readTokenFile(stateDir: string): Promise<TokenEntry[]> {
 }
 
 /**
- * The tokens of `QUEUE_TOKENS`: comma-separated `SCOPES:sha256:HEX` or `SCOPES:TOKEN`, the scopes joined by `+`.
+ * Reads the tokens of `QUEUE_TOKENS`: comma-separated `SCOPES:sha256:HEX` or `SCOPES:TOKEN`, the scopes joined by `+`.
  * `worker@ID` binds the token to the worker of that id; `*` in it stands for any characters.
  * @throws Error that names the place, never the token
  */
@@ -92,7 +92,7 @@ export function tokensFromText(text: string): TokenEntry[] {
   });
 }
 
-/** What is wrong with one entry; null: nothing. */
+/** Returns the problem of one entry, or null. */
 function problemOf(part: string): string | null {
   if (!part.includes(':')) return 'it names no scope';
   const { scopes, workerId, rest } = split(part);
@@ -115,7 +115,7 @@ function split(part: string): { scopes: string[]; workerId?: string; rest: strin
   return { scopes, workerId, rest: part.slice(separator + 1) };
 }
 
-/** Where the tokens of a state folder are. */
+/** Returns the path of a state folder's token file. */
 export function tokenFile(stateDir: string): string {
   return join(stateDir, 'tokens.json');
 }

@@ -15,11 +15,11 @@ import {
 } from './manifest.ts';
 import { openSnapshot, type SnapshotDatabase } from './snapshot.ts';
 
-/** Between two looks at the progress, pages of 4 KiB. */
+/** The number of pages that are copied between two reports of the progress. */
 const PAGES_A_STEP = 256;
 
 export interface Backup {
-  /** ISO 8601 */
+  /** The moment of the copied state, ISO 8601. */
   takenAt: string;
   bytes: number;
   reports: DatabaseReport[];
@@ -27,8 +27,8 @@ export interface Backup {
 
 /**
  * Copies the state of a queue, which may be running, into an empty folder: all databases as they were at one moment,
- * and the files beside them. What was acknowledged before the call is in it.
- * @param progress told again and again, bytes
+ * and the files beside them. The copy has everything that was acknowledged before the call.
+ * @param progress is called repeatedly with bytes
  * @throws UserError when there is nothing to copy, the folder is not empty, cannot be written, or a database is damaged
  */
 export async function takeBackup(
@@ -67,7 +67,7 @@ function damagedError(stateDir: string, { path, problem }: DatabaseReport): User
   );
 }
 
-/** @throws UserError where something is in it */
+/** Makes a folder that must be empty. @throws UserError if it is not */
 async function makeEmpty(folder: string): Promise<void> {
   let found: string[];
   try {

@@ -5,40 +5,40 @@ import { dirname, join } from 'node:path';
 import * as z from 'zod';
 import { EXIT, UserError } from '../../process/index.ts';
 
-/** Its presence says that a backup is whole: it is written last. */
+/** The manifest of a backup. It is written last, so its presence shows that the backup is whole. */
 export const MANIFEST = 'backup.json';
 
-/** Files that a state folder has beside its databases, and that a backup takes along where they are there. */
+/** The files beside the databases of a state folder that a backup includes if they exist. */
 export const SINGLE_FILES = ['tokens.json', 'file-key-secret'];
 
 /** Matches the paths of databases: a folder for each queue (state/queue-folder.ts). */
 const DATABASE = /^data(?:\/(?!\.)[\w.%~-]+)+\.sqlite$/;
 
-/** A backup may come from somebody else: nothing is written but what a state folder has. */
+/** Returns whether a state folder has such a file: a backup may come from somebody else, and must write no others. */
 function isPathOfState(path: string): boolean {
   return SINGLE_FILES.includes(path) || DATABASE.test(path);
 }
 
-/** What a backup holds. */
+/** The content of a backup. */
 const Manifest = z.object({
-  /** Version of worker-vllm that took it. */
+  /** The version of worker-vllm that took the backup. */
   version: z.string(),
-  /** The moment that it is of, ISO 8601. */
+  /** The moment of the backup's state, ISO 8601. */
   taken_at: z.string(),
   files: z.array(
     z.object({
-      /** Below the backup's folder, and below the state folder. */
+      /** The path below the backup's folder, the same as below the state folder. */
       path: z.string().refine(isPathOfState, 'expected a file that a state folder has'),
       bytes: z.number().int().min(0),
       sha256: z.string(),
     }),
   ),
-  /** SHA-256 of the list of files, so that a list with an entry taken out is refused. */
+  /** The SHA-256 of the list of files, so that a list with a missing entry is refused. */
   files_sha256: z.string(),
 });
 export type Manifest = z.infer<typeof Manifest>;
 
-/** Puts the last file into a backup, after all others are on the disk. */
+/** Writes the manifest, the last file of a backup, once all others are on the disk. */
 export async function writeManifest(folder: string, manifest: Omit<Manifest, 'files_sha256'>): Promise<void> {
   const path = join(folder, MANIFEST);
   const file = await open(`${path}.new`, 'w', 0o600);
@@ -51,8 +51,8 @@ export async function writeManifest(folder: string, manifest: Omit<Manifest, 'fi
 }
 
 /**
- * Reads what a backup holds and looks whether all of it is there, byte by byte.
- * @throws UserError where it is no backup, half of one, or damaged
+ * Reads the manifest of a backup and verifies all files, byte by byte.
+ * @throws UserError if the folder is no backup, half of one, or damaged
  */
 export async function readManifest(folder: string): Promise<Manifest> {
   const manifest = await parsed(folder);
@@ -70,7 +70,7 @@ export async function readManifest(folder: string): Promise<Manifest> {
   return manifest;
 }
 
-/** @throws UserError where the list has lost an entry, or names a file twice */
+/** @throws UserError if the list has lost an entry, or names a file twice */
 async function requireWholeList(folder: string, { files, files_sha256 }: Manifest): Promise<void> {
   const listed = new Set(files.map(({ path }) => path));
   const found = [...(await readdir(folder)), ...(await databasesBelow(folder))];
@@ -134,7 +134,7 @@ async function parsed(folder: string): Promise<Manifest> {
   }
 }
 
-/** Of a file, after its bytes are on the disk. Lower-case hex. */
+/** Syncs a file and returns its SHA-256, lower-case hex. */
 export async function syncedSha256(path: string): Promise<string> {
   const file = await open(path);
   await file.sync();
@@ -148,12 +148,12 @@ async function sha256Of(path: string): Promise<string> {
   return hash.digest('hex');
 }
 
-/** Has the names of these files on the disk. */
+/** Syncs the folders of these files, so that their names are on the disk. */
 export async function syncFoldersOf(files: string[]): Promise<void> {
   for (const folder of new Set(files.map(dirname))) await syncFolder(folder);
 }
 
-/** Has the names in a folder on the disk. */
+/** Syncs a folder, so that the names in it are on the disk. */
 export async function syncFolder(path: string): Promise<void> {
   const folder = await open(path);
   await folder.sync();

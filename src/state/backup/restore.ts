@@ -6,13 +6,13 @@ import { makeFolder, RESTORING, stateFolderError } from '../folder.ts';
 import { lockState } from '../lock.ts';
 import { type Manifest, readManifest, syncedSha256, syncFolder, syncFoldersOf } from './manifest.ts';
 
-/** What may be in a folder that no queue has used: a volume's own, and what locking it leaves. */
+/** The entries that an unused folder may have: a volume's own, and those that locking leaves. */
 const NOTHING = new Set(['lost+found', 'lock', 'lock.pids', 'data']);
 
 /**
- * Makes a state folder of a backup, which is read through first. Until all of it is there no queue starts on it.
- * @param progress told again and again, bytes
- * @throws UserError where the backup is not whole, of another version, or the folder holds something already
+ * Makes a state folder from a backup, which is verified first. No queue starts on the folder until all of it is there.
+ * @param progress is called repeatedly with bytes
+ * @throws UserError if the backup is not whole or of another version, or the folder is not empty
  */
 export async function restoreBackup(
   folder: string,
@@ -32,7 +32,7 @@ export async function restoreBackup(
     await makeFolder(join(stateDir, 'data'));
     const lock = await lockState(stateDir);
     try {
-      // Once more: a queue may have been started on it before it was locked.
+      // The folder is checked again: a queue may have been started on it before it was locked.
       await requireEmpty(stateDir);
       await copyAll(manifest, folder, stateDir, progress);
     } finally {
@@ -45,7 +45,7 @@ export async function restoreBackup(
   return manifest;
 }
 
-/** @throws UserError where it holds something */
+/** @throws UserError if the folder is not empty */
 async function requireEmpty(stateDir: string): Promise<void> {
   const found = await namesIn(stateDir);
   if (found.includes(RESTORING)) {

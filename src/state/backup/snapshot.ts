@@ -5,33 +5,33 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { EXIT, UserError } from '../../process/index.ts';
 import { isBusy, openDatabase } from '../sqlite.ts';
 
-/** How long to wait for a moment without a commit, ms. The transactions take tens of microseconds each to begin. */
+/** The snapshot waits at most this many ms for a moment without a commit; each transaction begins within 0.1 ms. */
 const WITHIN_MS = 30_000;
-/** Between two tries at most, ms. */
+/** The longest pause between two tries, ms. */
 const PAUSE_MS = 10;
-/** For a lock that the queue holds while it opens a database, ms. */
+/** The longest wait for a lock that the queue holds while it opens a database, ms. */
 const BUSY_MS = 1000;
 
 /** One database as it was at the moment of the snapshot. */
 export interface SnapshotDatabase {
-  /** Below the folder of databases. */
+  /** The path below the folder of databases. */
   path: string;
   bytes: number;
-  /** Reads that moment until it is closed. */
+  /** The connection that reads the state of that moment until it is closed. */
   reader: DatabaseSync;
 }
 
-/** With a second connection, which tells whether another process has committed anything. */
+/** A database with a second connection, which shows whether another process has committed anything. */
 interface OpenDatabase extends SnapshotDatabase {
   watcher: DatabaseSync;
 }
 
 /**
  * Opens all databases below a folder at one moment, while a queue writes them: together they hold what a queue that was
- * killed at that moment would find. A reading transaction is begun in each, one after another, and they are kept if no
- * database was changed between the first and the last; else all begin anew. Nobody waits for them, since databases in
- * WAL mode are written while they are read.
- * @throws UserError where no such moment came
+ * killed at that moment would find. It begins a reading transaction in each, one after another, and keeps them if no
+ * database was changed between the first and the last; else it begins all anew. The queue waits for none of them, since
+ * databases in WAL mode can be written while they are read.
+ * @throws UserError if no such moment came
  */
 export async function openSnapshot(folder: string): Promise<SnapshotDatabase[]> {
   const deadline = performance.now() + WITHIN_MS;
@@ -57,7 +57,7 @@ export async function openSnapshot(folder: string): Promise<SnapshotDatabase[]> 
   );
 }
 
-/** Paths of the databases below a folder. One of no bytes is being made: nothing was committed to it. */
+/** Returns the paths of the databases below a folder, without empty ones: nothing was committed to those. */
 async function databasesIn(folder: string): Promise<string[]> {
   const names = (await readdir(folder, { recursive: true })).filter((name) => name.endsWith('.sqlite'));
   const sizes = await Promise.all(names.map((name) => stat(join(folder, name)).catch(() => ({ size: 0 }))));
@@ -70,7 +70,7 @@ function open(folder: string, path: string): OpenDatabase {
   return { path, bytes: 0, reader, watcher: openDatabase(join(folder, path), options) };
 }
 
-/** @returns whether all are of one moment */
+/** Begins a transaction in each database. @returns whether all show one moment */
 function beginAll(all: OpenDatabase[]): boolean {
   try {
     const before = all.map(({ watcher }) => pragma(watcher, 'data_version'));
@@ -78,7 +78,7 @@ function beginAll(all: OpenDatabase[]): boolean {
     if (all.some(({ watcher }) => pragma(watcher, 'journal_mode') !== 'wal')) return false;
     for (const one of all) {
       one.reader.exec('BEGIN');
-      // With its first statement a transaction begins.
+      // This first statement begins the transaction.
       one.bytes = Number(pragma(one.reader, 'page_count')) * Number(pragma(one.reader, 'page_size'));
     }
     return all.every(({ watcher }, index) => pragma(watcher, 'data_version') === before[index]);
