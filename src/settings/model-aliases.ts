@@ -1,5 +1,5 @@
 /**
- * Model names by alias, from `alias=model,alias=model`.
+ * Reads model names by alias from `alias=model,alias=model`.
  * @throws Error that says what is wrong
  */
 export function parseModelAliases(text: string): ReadonlyMap<string, string> {

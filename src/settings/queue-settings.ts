@@ -4,28 +4,28 @@ import { parseModelAliases } from './model-aliases.ts';
 import { parseRequestTimeouts } from './request-timeouts.ts';
 import { checkAlertUrl } from './webhooks.ts';
 
-/** The queue of a request that names none. */
+/** The id of the queue for a request that names none. */
 export const DEFAULT_QUEUE = 'vllm-queue';
 
 /**
- * Everything an operator can set about a queue, in one place. From this table come the variables that
- * `worker-vllm queue` and `up` read, their help, the bindings of the gateway and its objects, the defaults of
- * the queue's rules, and the table in docs/settings.md (a test compares them). A row without help is a constant with
- * its reason beside it: only tests set another value, to be quick.
+ * A row of the table of all settings of a queue. From this table come the variables that `worker-vllm queue` and `up`
+ * read, their help, the bindings of the gateway and its objects, the defaults of the queue's rules, and the table in
+ * docs/settings.md (a test compares them). A row without help is a constant with its reason beside it: only tests set
+ * another value, to be quick.
  */
 interface QueueSetting {
-  /** Its environment variable, where that is not `QUEUE_` and the key in capitals. */
+  /** The environment variable; left out: `QUEUE_` and the key in capitals. */
   variable?: string;
   /** `seconds` and `share` may have a fraction; `count` and `bytes` are whole numbers; `text` is anything but empty. */
   kind: 'seconds' | 'share' | 'count' | 'bytes' | 'text';
-  /** In effect where nothing is set. */
+  /** The value in effect if nothing is set. */
   default?: number | string;
-  /** Smallest and largest accepted number. */
+  /** The smallest and the largest accepted number. */
   min?: number;
   max?: number;
-  /** Throws what is wrong with a text. */
+  /** Checks a text. @throws Error that says what is wrong */
   check?: (text: string) => unknown;
-  /** What it is and why an operator would change it, for `--help` and docs/settings.md. */
+  /** The setting's meaning and the reason to change it, for `--help` and docs/settings.md. */
   help?: string;
 }
 
@@ -56,7 +56,7 @@ export const QUEUE_SETTINGS = {
   },
   retention_seconds: {
     kind: 'seconds',
-    // A week of questions.
+    // The queue keeps results for a week, so that users can still ask about them.
     default: 7 * 86_400,
     min: 1,
     max: TEN_YEARS_SECONDS,
@@ -70,7 +70,7 @@ export const QUEUE_SETTINGS = {
   },
   max_waiting: {
     kind: 'count',
-    // Each holds a connection.
+    // Each waiting request holds a connection.
     default: 1000,
     min: 1,
     help: 'callers that may wait for a slot per pool, each with its connection; more are answered 429',
@@ -138,49 +138,49 @@ export const QUEUE_SETTINGS = {
     help: 'each error and warning that enters the attention list, and each that leaves it, is posted here, as Slack, Mattermost and their like take it (`{"text": …}`); [posted alerts](dashboard.md#posted-alerts)',
   },
 
-  // A worker whose connection broke redials within a few seconds; more would keep callers waiting for one that died.
+  // A worker whose connection broke redials within seconds; a longer grace makes callers wait for one that died.
   reconnect_grace_seconds: {
     kind: 'seconds',
     default: limits.RECONNECT_GRACE_SECONDS,
     min: 0,
   },
-  // Two missed pings mean a dead connection. Proxies close what is quiet for 60 s at the soonest.
+  // Two missed pings mean a dead connection. Proxies close a connection that is quiet for 60 s or more.
   ping_seconds: {
     kind: 'seconds',
     default: limits.PING_SECONDS,
     min: 1,
   },
-  // The gateway holds each of them once more: half of a small machine of 512 MB.
+  // The gateway holds each waiting body once more: both take half of a small machine of 512 MB.
   max_waiting_bytes: {
     kind: 'bytes',
     default: 128 * 1024 * 1024,
     min: 1,
   },
-  // 2,000 callers of 2 MiB at once: 448 MiB resident at the peak, connections and copies on their way included.
+  // With 2,000 callers of 2 MiB at once, the queue takes 448 MiB at the peak, connections and copies included.
   max_bodies_bytes: {
     kind: 'bytes',
     default: 48 * 1024 * 1024,
     min: limits.PAYLOAD_BYTES,
   },
-  // A problem that comes and goes is not posted. The list is looked at three times as often.
+  // A problem that comes and goes is not posted. The list of problems is checked three times as often.
   alert_settled_seconds: {
     kind: 'seconds',
     default: 15,
     min: 0.1,
   },
-  // OpenAI's for the input of a batch.
+  // This is OpenAI's limit for the input of a batch.
   max_file_bytes: {
     kind: 'bytes',
     default: 200 * 1024 * 1024,
     min: 1024,
   },
-  // OpenAI's.
+  // This is OpenAI's limit.
   max_batch_lines: {
     kind: 'count',
     default: 50_000,
     min: 1,
   },
-  // OpenAI's for the output of a batch; an upload says otherwise (`expires_after`), and a file can be deleted.
+  // This is OpenAI's retention for the output of a batch. An upload may set `expires_after`, and a file can be deleted.
   file_retention_seconds: {
     kind: 'seconds',
     default: 30 * 86_400,
@@ -192,37 +192,37 @@ export const QUEUE_SETTINGS = {
 type Table = typeof QUEUE_SETTINGS;
 export type QueueSettingName = keyof Table;
 
-/** The value of every setting, by its name in the table. */
+/** The values of all settings, by their names in the table. */
 export type QueueSettingValues = {
   [Name in QueueSettingName]: Table[Name]['kind'] extends 'text' ? string : number;
 };
 
-/** The settings as bindings of the gateway and its objects: text, and only those that were set. */
+/** The settings as bindings of the gateway and its objects: texts, and only those that were set. */
 export type QueueSettingBindings = { [Name in QueueSettingName as Uppercase<Name>]?: string };
 
-/** The table's rows as one type, for code that goes over all of them. */
+/** Returns the table's rows as one type, for code that goes over all of them. */
 export function queueSettings(): [QueueSettingName, QueueSetting][] {
   return Object.entries(QUEUE_SETTINGS) as [QueueSettingName, QueueSetting][];
 }
 
-/** Those that an operator has a reason to set. */
+/** Returns the settings that an operator has a reason to set. */
 export function operatorSettings(): [QueueSettingName, QueueSetting & { help: string }][] {
   return queueSettings().flatMap(([name, setting]) =>
     setting.help === undefined ? [] : [[name, { ...setting, help: setting.help }]],
   );
 }
 
-/** The environment variable of `worker-vllm queue` and `up` that sets it. */
+/** Returns the environment variable of `worker-vllm queue` and `up` for a setting. */
 export function variableOf(name: QueueSettingName): string {
   return (QUEUE_SETTINGS[name] as QueueSetting).variable ?? `QUEUE_${name.toUpperCase()}`;
 }
 
-/** The name of a setting among what the gateway and the objects are given, on Cloudflare a binding. */
+/** Returns the name of a setting's binding in the gateway and the objects. */
 export function bindingName(name: QueueSettingName): keyof QueueSettingBindings {
   return name.toUpperCase() as keyof QueueSettingBindings;
 }
 
-/** What the bindings say; settings without one are left out. */
+/** Returns the settings that have a binding. */
 export function settingsFromBindings(bindings: QueueSettingBindings): Partial<QueueSettingValues> {
   const given = queueSettings().flatMap(([name, { kind }]) => {
     const text = bindings[bindingName(name)];
@@ -232,14 +232,14 @@ export function settingsFromBindings(bindings: QueueSettingBindings): Partial<Qu
   return Object.fromEntries(given);
 }
 
-/** Every setting: as given, else its default. */
+/** Returns all settings: the given value, else the default. */
 export function completeQueueSettings(given: Partial<QueueSettingValues>): QueueSettingValues {
   const defaults = Object.fromEntries(queueSettings().map(([name, setting]) => [name, setting.default]));
   const set = Object.entries(given).filter(([, value]) => value !== undefined);
   return { ...defaults, ...Object.fromEntries(set) } as QueueSettingValues;
 }
 
-/** A setting's default as help and the table of settings show it. */
+/** Returns a setting's default as help and the table of settings show it. */
 export function defaultText(setting: QueueSetting): string {
   return String(setting.default ?? '') || 'none';
 }

@@ -3,9 +3,9 @@ import { matchesPattern } from '../protocol/patterns.ts';
 /** The longest time limit, seconds. */
 const LONGEST_SECONDS = 86_400;
 
-/** Time limits by route, as the first entry says that fits. */
+/** Time limits by route; the first entry that matches counts. */
 export interface RequestTimeouts {
-  /** @returns ms; undefined: none */
+  /** Returns the time limit of a path, ms, or undefined. */
   of(path: string): number | undefined;
 }
 

@@ -1,17 +1,17 @@
 import { bytesOfBase64 } from '../protocol/text.ts';
 
-/** Where webhooks may go, and what signs them. */
+/** This file checks where webhooks may go, and reads the key that signs them. */
 
-/** An entry of QUEUE_WEBHOOK_HOSTS that may be at an address that is not public, and over http. */
+/** The prefix of an entry of QUEUE_WEBHOOK_HOSTS whose host may have a private address, and use http. */
 const PRIVATE = 'private:';
 
 /** `public`: over https, at an address of the public internet. `private`: at any address, over http too. */
 export type WebhookReach = 'public' | 'private';
 
 /**
- * How far a webhook may reach.
+ * Returns how far a webhook may reach.
  * @param hosts comma-separated: `hooks.example.com`, `*.example.org`, `private:receiver:9000`
- * @returns null: its host is not among them, or not in that way
+ * @returns null: no entry allows the URL
  */
 export function webhookReach(url: URL, hosts: string): WebhookReach | null {
   const entries = hosts.split(',').map((entry) => entry.trim().toLowerCase());
@@ -27,14 +27,14 @@ export function webhookReach(url: URL, hosts: string): WebhookReach | null {
   return isListed && url.protocol === 'https:' ? 'public' : null;
 }
 
-/** @throws Error where alerts cannot be posted there */
+/** Checks the URL for alerts. @throws Error if alerts cannot be posted there */
 export function checkAlertUrl(text: string): void {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || !/^https?:$/.test(url.protocol)) throw new Error('expected an https:// URL');
   if (url.username || url.password) throw new Error('expected a URL without a user name and password');
 }
 
-/** Why nothing is posted to this address; null: it may be. It names the host alone: the rest may be a secret. */
+/** Returns why nothing is posted to this address, or null. The text names the host alone: the rest may be a secret. */
 export function webhookProblem(text: string, hosts: string): string | null {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null || !/^https?:$/.test(url.protocol)) return 'webhook: expected an https:// URL';
@@ -50,7 +50,7 @@ export function webhookProblem(text: string, hosts: string): string | null {
     : `webhook: ${url.host} is not among the hosts that QUEUE_WEBHOOK_HOSTS allows`;
 }
 
-/** The key in a secret of the form that Standard Webhooks gives it; null: it is none. */
+/** Returns the key in a secret of Standard Webhooks' form, or null for another form. */
 export function webhookKey(secret: string): Uint8Array<ArrayBuffer> | null {
   const base64 = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(secret)?.[1];
   if (base64 === undefined || base64.length % 4 !== 0) return null;
@@ -58,7 +58,7 @@ export function webhookKey(secret: string): Uint8Array<ArrayBuffer> | null {
   return key.byteLength >= 24 && key.byteLength <= 64 ? key : null;
 }
 
-/** What keeps these settings from being used together; null: nothing. */
+/** Returns why these settings cannot be used together, or null. */
 export function webhookSettingsProblem(given: { hosts: string; secret: string }): string | null {
   if (given.secret !== '' && webhookKey(given.secret) === null) {
     return 'QUEUE_WEBHOOK_SECRET must be "whsec_" and 24 to 64 bytes in base64, for example from: echo "whsec_$(openssl rand -base64 32)"';
