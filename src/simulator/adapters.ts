@@ -1,14 +1,14 @@
 import { existsSync } from 'node:fs';
 import { ApiError, notFound } from './errors.ts';
 
-/** LoRA adapters that are loaded while it runs, with vLLM 0.32's statuses and words. */
+/** The LoRA adapters that are loaded while the engine runs, with vLLM 0.32's statuses and words. */
 export class LoadedAdapters {
   readonly #base: readonly string[];
   readonly #isEnabled: boolean;
-  /** Name → the path that it was loaded from. */
+  /** The paths from which the adapters were loaded, by name. */
   readonly #paths = new Map<string, string>();
 
-  /** @param base names of the model itself @param isEnabled by `--enable-lora` */
+  /** @param base the names of the model itself @param isEnabled whether `--enable-lora` was given */
   constructor(base: readonly string[], isEnabled: boolean) {
     this.#base = base;
     this.#isEnabled = isEnabled;
@@ -18,7 +18,7 @@ export class LoadedAdapters {
     return this.#paths;
   }
 
-  /** What it answers to. */
+  /** The names of all loaded adapters that requests may use. */
   get names(): string[] {
     return [...this.#base, ...this.#paths.keys()];
   }

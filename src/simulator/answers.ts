@@ -3,21 +3,21 @@ import { engineDead, internalError } from './errors.ts';
 import type { Receiver } from './scheduler.ts';
 import type { AnswerHead, Shapes, TokenIds, WholeChoice } from './shapes.ts';
 
-/** One answer being written: its choices come from as many sequences. */
+/** The plan of one answer. Each of its choices comes from a sequence of its own. */
 export interface AnswerPlan {
   response: ServerResponse;
   shapes: Shapes;
   head: AnswerHead;
-  /** What comes before the text of each choice (`echo`); its length is the number of choices. */
+  /** The text before each choice's own (`echo`); there is one entry for each choice. */
   prefixes: string[];
-  /** The ids of each choice's prompt, where ids are told; null: they are not. */
+  /** The ids of each choice's prompt; null: the answer has no ids. */
   prompts: TokenIds[];
   promptTokens: number;
-  /** Those of them that were computed before; undefined: that is not told. */
+  /** The number of prompt tokens that were computed before; undefined: the answer does not say. */
   cachedTokens: number | undefined;
   includeUsage: boolean;
   continuousUsage: boolean;
-  /** Keeps what was computed for another engine; what the answer says of it. Null: it is not asked to. */
+  /** Keeps the computed blocks for another engine, and returns the answer's field about them. Null: not requested. */
   handOver: ((generated: readonly number[]) => object) | null;
 }
 
@@ -32,7 +32,7 @@ export function streamedAnswer(plan: AnswerPlan): Receiver[] {
 
   response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8' });
   response.flushHeaders();
-  // One write for all the events of a turn; what a slow reader has no room for waits here.
+  // All events of a turn go in one write; bytes that a slow reader has no room for wait here.
   const flush = () => {
     if (pending === '' || isCut || response.writableEnded || response.writableNeedDrain) return;
     response.write(pending);
@@ -86,14 +86,14 @@ export function streamedAnswer(plan: AnswerPlan): Receiver[] {
       cut() {
         if (isCut) return;
         isCut = true;
-        // What has been given so far must leave, and nothing after it.
+        // The bytes so far must leave, and none after them.
         response.write(pending, () => response.destroy());
       },
     };
   });
 }
 
-/** What comes of a request whose blocks could not be read: vLLM has begun a stream by then. */
+/** Answers a request whose blocks could not be read; vLLM has begun a stream by then. */
 export function failedAnswer({ response, shapes, head, prompts }: AnswerPlan, isStream: boolean): void {
   const failure = internalError('Internal server error');
   if (!isStream) return sendJson(response, failure.status, failure.body);

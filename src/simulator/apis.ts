@@ -7,16 +7,16 @@ import { readTokens, tokenShapes } from './tokens.ts';
 
 type Body = Record<string, unknown>;
 
-/** A form of generation: how its bodies are read and its answers written. */
+/** An API for generation, which reads its bodies and writes its answers. */
 interface Api {
   shapes: Shapes;
   read(body: Body, servedNames: readonly string[]): GenerationRequest;
 }
 
-/** Which form a body has. */
+/** Chooses the API for a body. */
 export type ApiOf = (body: Body) => Api;
 
-/** The routes that generate. @param isScaledOut those of `--enable-scale-out` too, which are forbidden else */
+/** Returns the routes that generate. @param isScaledOut whether those of `--enable-scale-out` are allowed */
 export function generatingApis(kept: KeptResponses, isScaledOut: boolean): Record<string, ApiOf> {
   const chat = { shapes: chatShapes, read: readChat };
   const completion = { shapes: completionShapes, read: readCompletion };

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { invalidBody, unsupportedMediaType } from './errors.ts';
 
-/** @throws ApiError when the body is not a JSON object; the request's own error when it was cut off */
+/** Reads a JSON body. @throws ApiError if it is not a JSON object; the request's own error if it was cut off */
 export async function readJson(request: IncomingMessage): Promise<Record<string, unknown>> {
   const type = request.headers['content-type']?.split(';')[0]?.trim().toLowerCase();
   const bytes = await readBytes(request);
@@ -19,7 +19,7 @@ export async function readJson(request: IncomingMessage): Promise<Record<string,
   throw invalidBody([{ type: 'model_attributes_type', path: '', message, input: body }]);
 }
 
-/** A form, and how many bytes it had. @throws ApiError where it cannot be read as one */
+/** Reads a form, and the number of its bytes. @throws ApiError if the body is no form */
 export async function readForm(request: IncomingMessage): Promise<{ form: FormData; bytes: number }> {
   const bytes = await readBytes(request);
   const headers = { 'content-type': request.headers['content-type'] ?? '' };

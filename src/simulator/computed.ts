@@ -1,4 +1,4 @@
-/** Answers that no tokens are generated for, in the shapes of vLLM 0.32.0: tokens, embeddings and scores. */
+/** This file makes answers without generation, in the shapes of vLLM 0.32.0: tokens, embeddings and scores. */
 import { ApiError, badRequest, invalidBody } from './errors.ts';
 import { readChat } from './requests.ts';
 import { countTokens, seedFrom } from './text.ts';
@@ -12,7 +12,7 @@ export interface Model {
 
 const EMBEDDING_SIZE = 8;
 
-/** Bodies of answers by route. Each throws ApiError. */
+/** The functions that make the bodies of answers, by route. Each throws ApiError. */
 export const COMPUTED: Record<string, (body: Body, model: Model) => unknown> = {
   '/tokenize': (body, model) => {
     const text = 'messages' in body ? readChat(body, model.names).prompts[0]!.text : textOf(body, 'prompt');
@@ -99,20 +99,20 @@ export const COMPUTED: Record<string, (body: Body, model: Model) => unknown> = {
   },
 };
 
-/** The same under their other names. */
+// The same functions also serve the routes' other names.
 for (const path of ['/tokenize', '/detokenize', '/pooling', '/classify', '/score', '/rerank']) {
   COMPUTED[`/v1${path}`] = COMPUTED[path]!;
 }
 COMPUTED['/v2/rerank'] = COMPUTED['/rerank']!;
 
-/** Bytes of made-up speech: every byte that there is, and the text. */
+/** Returns made-up speech: all 256 bytes, and the text. */
 export function speech(body: Body): { type: string; bytes: Buffer } {
   const format = body.response_format ?? 'wav';
   const noise = Buffer.from(Array.from({ length: 1024 }, (_, at) => at % 256));
   return { type: `audio/${format}`, bytes: Buffer.concat([noise, Buffer.from(textOf(body, 'input'))]) };
 }
 
-/** What is heard in a file. */
+/** Returns the text that is heard in a file. */
 export function transcript(form: FormData, bytes: number, model: Model): { type: string; body: string } {
   const asked = form.get('model');
   if (typeof asked === 'string' && !model.names.includes(asked)) {
@@ -139,7 +139,7 @@ function list(prefix: string, model: Model, texts: readonly string[]) {
   };
 }
 
-/** A token is a number of at most three bytes of the text. */
+/** Splits a text into tokens, each the number of at most three bytes. */
 function tokensOf(text: string): number[] {
   const bytes = Buffer.from(text);
   return Array.from({ length: Math.ceil(bytes.length / 3) }, (_, at) => {

@@ -4,19 +4,19 @@ import { logLine } from './log.ts';
 export const DIALECTS = ['vllm', 'fastdeploy'] as const;
 export type DialectName = (typeof DIALECTS)[number];
 
-/** What differs between the engines that the simulator stands for, beside their flags. */
+/** The differences between the engines that the simulator stands for, beside their flags. */
 export interface Dialect {
-  /** Of `/health` while a fault makes it unhealthy. */
+  /** The status of `/health` while a fault makes the engine unhealthy. */
   unhealthyStatus: number;
-  /** Of `/health` after the engine died; null: the server ends with it. */
+  /** The status of `/health` after the engine died; null: the server ends with the engine. */
   deadStatus: number | null;
-  /** The metrics page, from vLLM's. */
+  /** Turns vLLM's metrics page into this engine's. */
   metricsPage(page: string): string;
   /** Whether the metrics have a port of their own. */
   hasMetricsPort: boolean;
   load: unknown;
   errorAnswer(error: ApiError): { status: number; body: unknown };
-  /** Exit code after a failed start. */
+  /** The exit code after a failed start. */
   startFailureCode: number;
   readyLines(url: string): string[];
 }
@@ -26,7 +26,7 @@ const vllm: Dialect = {
   deadStatus: null,
   metricsPage: (page) => page,
   hasMetricsPort: false,
-  // vLLM counts here only with --enable-server-load-tracking.
+  // vLLM counts the load only with --enable-server-load-tracking.
   load: { server_load: 0 },
   errorAnswer: ({ status, body }) => ({ status, body }),
   startFailureCode: 1,
@@ -36,7 +36,7 @@ const vllm: Dialect = {
 /** FastDeploy 2.3, after its documentation and source. */
 const fastdeploy: Dialect = {
   unhealthyStatus: 404,
-  // Its API server outlives its workers.
+  // FastDeploy's API server outlives its workers.
   deadStatus: 304,
   metricsPage: (page) =>
     page
@@ -48,7 +48,7 @@ const fastdeploy: Dialect = {
     routes: ['/v1/chat/completions', '/v1/completions', '/v1/models'].map((path) => ({ path, tags: [] })),
   },
   errorAnswer: (error) => {
-    // Its own limit is the number of connections; the caller's faults are its own faults.
+    // FastDeploy's limit is the number of connections, and it answers callers' faults as its own.
     if (error.status === 503) return { status: 429, body: { detail: 'Too many requests' } };
     const { message, type, param } = error;
     return { status: 500, body: { detail: { object: 'error', message, type, param, code: 500 } } };

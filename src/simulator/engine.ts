@@ -17,9 +17,9 @@ import { KV_BLOCK_TOKENS, KV_CACHE_TOKENS, type Pace, Scheduler } from './schedu
 import { Sleep } from './sleep.ts';
 import { seedFrom, tokenSource } from './text.ts';
 
-/** The engine behind the HTTP: what it serves, what it runs, and whether it lives. */
+/** The engine behind the HTTP server: its models, its running requests, and whether it lives. */
 export class SimulatedEngine {
-  /** Names that it answers to, its own first. */
+  /** The names of the model in requests, its own first. */
   readonly names: string[];
   readonly adapters: LoadedAdapters;
   readonly prefixes = new PrefixCache(KV_BLOCK_TOKENS, KV_CACHE_TOKENS / KV_BLOCK_TOKENS);
@@ -28,13 +28,13 @@ export class SimulatedEngine {
   readonly metrics = new Metrics();
   readonly scheduler: Scheduler;
   readonly responses = new KeptResponses();
-  /** Null: no blocks of prompts go to or come from other engines. */
+  /** The transfer of prompts' blocks from and to other engines; null: there is none. */
   readonly transfer: KvTransfer | null;
   private readonly options: SimulatorOptions;
   private readonly onDeath: () => void;
   private dead = false;
 
-  /** @param onDeath it dies by a fault */
+  /** @param onDeath is called when the engine dies by a fault */
   constructor(options: SimulatorOptions, onDeath: () => void) {
     this.options = options;
     this.onDeath = onDeath;
@@ -65,7 +65,7 @@ export class SimulatedEngine {
     this.scheduler.failAll();
   }
 
-  /** Answers a request that generates. @param address where this engine is reached @throws ApiError for a wrong one */
+  /** Answers a request that generates. @param address this engine's address @throws ApiError for a wrong request */
   async generate(
     request: IncomingMessage,
     response: ServerResponse,
@@ -151,7 +151,7 @@ export class SimulatedEngine {
     });
   }
 
-  /** @throws ApiError when the engine does not take so many sequences more */
+  /** Checks the room for further sequences. @throws ApiError if the engine does not take so many */
   private admit(sequences: number): void {
     const { faults, maxNumQueuedReqs } = this.options;
     if (this.dead) throw engineDead();
@@ -170,7 +170,7 @@ export class SimulatedEngine {
   }
 }
 
-/** Choices of one prompt differ. */
+/** Returns the salt of a choice, so that the choices of one prompt differ. */
 function saltOf(salt: number | null, choice: number): number | null {
   return choice === 0 ? salt : (salt ?? 0) + choice;
 }

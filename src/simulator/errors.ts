@@ -1,4 +1,4 @@
-/** Errors in vLLM's words and shapes. */
+/** This file makes errors in vLLM's words and shapes. */
 export class ApiError extends Error {
   readonly status: number;
   readonly type: string;
@@ -20,20 +20,20 @@ export class ApiError extends Error {
 /** One thing wrong with a body, in pydantic's terms. */
 export interface BodyIssue {
   type: string;
-  /** Within the body, e.g. `messages.0.role`; empty for the body itself. */
+  /** The place within the body, e.g. `messages.0.role`; empty for the body itself. */
   path: string;
   message: string;
   input: unknown;
 }
 
-/** A value that the model cannot take. The message repeats the parameter, as vLLM's does. */
+/** Returns the error for a value that the model cannot take. The message repeats the parameter, as vLLM's does. */
 export function badRequest(message: string, param: string | null = null, value?: number | string): ApiError {
   const parameter =
     param === null ? '' : ` (parameter=${param}${value === undefined ? '' : `, value=${value}`})`;
   return new ApiError(400, 'BadRequestError', message + parameter, param);
 }
 
-/** A body that does not have the form of the API. */
+/** Returns the error for a body that does not have the form of the API. */
 export function invalidBody(issues: BodyIssue[]): ApiError {
   const paths = issues.map(({ path }) => (path === '' ? 'body' : `body.${path}`));
   const lines = issues.map(

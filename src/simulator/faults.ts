@@ -1,9 +1,9 @@
 /**
- * What can go wrong with an engine, on demand. Set by `--fault name=value` at the start, or while it
- * runs by `POST /simulator/faults {"name": value}`; `GET` tells, `DELETE` clears.
+ * The faults of an engine on demand. `--fault name=value` sets them at the start, and `POST /simulator/faults
+ * {"name": value}` while it runs; `GET` returns them, `DELETE` clears them.
  */
 export interface Faults {
-  /** The engine process dies after this many more tokens, counted over all streams; the server exits 0, as vLLM's does. */
+  /** The engine process dies after this many more tokens of all streams; the server exits 0, as vLLM's does. */
   die_after_tokens: number | null;
   /** Streams go silent and new requests wait; `/health` stays 200. Setting it false goes on. */
   hang: boolean;
@@ -68,7 +68,7 @@ function isFault(name: string): name is keyof Faults {
   return Object.hasOwn(noFaults(), name);
 }
 
-/** What the fault expects, when the value is not that. */
+/** Returns what the fault expects if the value is something else, or null. */
 function expectation(name: keyof Faults, value: unknown): string | null {
   const isCount = Number.isInteger(value) && (value as number) >= 0;
   switch (name) {

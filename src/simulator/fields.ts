@@ -2,7 +2,7 @@ import { type BodyIssue, invalidBody } from './errors.ts';
 
 export type Body = Record<string, unknown>;
 
-/** Reads typed fields as pydantic does (numbers in strings are numbers) and gathers what is wrong. */
+/** Reads typed fields as pydantic does (numbers in strings are numbers) and gathers the errors. */
 export class FieldParser {
   readonly body: Body;
   private readonly issues: BodyIssue[] = [];

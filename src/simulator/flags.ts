@@ -1,10 +1,10 @@
 /**
- * Flags of `vllm serve` that the simulator takes and does nothing with, so that a command line
- * made for vLLM works here too. What is in no list is refused as vLLM refuses it.
- * Names from vLLM 0.32.0's `--help=all`: the ones that people use, not all 316.
+ * This file lists flags of `vllm serve` that the simulator accepts and ignores, so that a command line made for vLLM
+ * works here too. A flag in no list is refused as vLLM refuses it. The names are those of vLLM 0.32.0's `--help=all`
+ * that people use, not all 316.
  */
 
-/** Pairs `--x`, `--no-x`. */
+/** The flags with pairs `--x`, `--no-x`. */
 export const IGNORED_SWITCHES = words(`
   async-scheduling cudagraph-metrics disable-cascade-attn disable-custom-all-reduce disable-fastapi-docs
   disable-sliding-window enable-auto-tool-choice enable-chunked-prefill enable-eplb enable-expert-parallel

@@ -1,7 +1,7 @@
 import type { Command, Option } from 'commander';
 
 /**
- * All flags in the form of `vllm serve --help=all`, which is Python's argparse: a supervisor learns the flags of
+ * Prints all flags in the form of `vllm serve --help=all`, which is Python's argparse: a supervisor learns the flags of
  * either engine from the same shape.
  */
 export function argparseHelp(command: Command): string {

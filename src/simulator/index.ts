@@ -1,6 +1,6 @@
 /**
- * Stand-in for `vllm serve` on machines without a model: same flags, routes, logs, metrics and faults.
- * Held against the real one by test/engine/contract.
+ * The stand-in for `vllm serve` on machines without a model: same flags, routes, logs, metrics and faults.
+ * The tests in test/engine/contract compare it with the real one.
  */
 import { once } from 'node:events';
 import type { Server } from 'node:http';
@@ -16,27 +16,29 @@ export type { Faults } from './faults.ts';
 export type { SimulatorOptions } from './options.ts';
 
 export interface Simulator {
-  /** `http://127.0.0.1:PORT` */
+  /** The address, `http://127.0.0.1:PORT`. */
   url: string;
   port: number;
-  /** Of the metrics page, where it is not `port`. */
+  /** The port of the metrics page, if it is not `port`. */
   metricsPort: number;
-  /** Ends it as SIGTERM ends vLLM: the port is refused at once, live requests get the engine-dead error. */
+  /**
+   * Ends the simulator as SIGTERM ends vLLM: connections are refused at once, live requests get the engine-dead error.
+   */
   close(): Promise<void>;
-  /** Settles when it has ended, by close() or by a fault, with the exit code of the process it stands for. */
+  /** Resolves when the simulator has ended, by close() or by a fault, to the exit code that vLLM would have. */
   ended: Promise<number>;
 }
 
-/** The engine could not start; its log has said why. */
+/** The error of a failed start, whose reason is in the log. */
 export class SimulatorStartFailure extends Error {
   override name = 'SimulatorStartFailure';
 }
 
-/** How long the last bytes may take to leave when the engine ends. */
+/** The last bytes may take this many ms to leave when the engine ends. */
 const LINGER_MS = 500;
 
 /**
- * Starts one in this process; resolves when it is healthy.
+ * Starts a simulator in this process; resolves when it is healthy.
  * @throws SimulatorStartFailure when the port is in use or the fault `start_failure` is set
  */
 export async function startSimulator(
@@ -56,7 +58,7 @@ export async function startSimulator(
   const { metricsHttp } = simulated;
   await listen(simulated.http, options.port, options, log);
   if (metricsHttp) {
-    // A server that listens would keep a process alive whose start has failed.
+    // The listening server would keep the process alive after a failed start.
     await listen(metricsHttp, options.metricsPort, options, log).catch((error: unknown) => {
       simulated.http.close();
       throw error;
@@ -89,8 +91,8 @@ export async function startSimulator(
 }
 
 /**
- * The command `simulate`: runs until it is stopped by SIGTERM or SIGINT or dies by a fault, and leaves
- * the exit code in `process.exitCode`. A signal during the start is lost, as with vLLM.
+ * Runs the command `simulate` until SIGTERM or SIGINT stops it or it dies by a fault, and leaves the exit code in
+ * `process.exitCode`. A signal during the start is lost, as with vLLM.
  */
 export async function runSimulator(argv: readonly string[]): Promise<void> {
   const log: LogSink = {

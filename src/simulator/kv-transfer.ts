@@ -5,26 +5,26 @@ import { sendJson } from './answers.ts';
 import { readJson } from './bodies.ts';
 
 /**
- * vLLM's NixlConnector between two simulators: blocks of a prompt stay at the engine that prefilled it until the one that
- * decodes has read them. It is asked for by `kv_transfer_params` of requests, as vLLM 0.32 reads them.
+ * This file simulates vLLM's NixlConnector: blocks of a prompt stay at the engine that prefilled it until the one that
+ * decodes has read them. Requests use it by `kv_transfer_params`, as vLLM 0.32 reads them.
  */
 
 type Params = Record<string, unknown>;
 type Handler = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 
-/** What `--kv-transfer-config` says of it. */
+/** The connector's settings from `--kv-transfer-config`. */
 export interface KvTransferConfig {
-  /** What becomes of a request whose blocks cannot be read. */
+  /** The outcome of a request whose blocks cannot be read. */
   policy: 'fail' | 'recompute';
 }
 
-/** What a request reads. */
+/** The result of reading a request's blocks. */
 export type Blocks =
   | { case: 'none' }
   | { case: 'read'; ids: readonly number[] }
-  /** Nobody has them, or nobody answers. */
+  /** Nobody has the blocks, or nobody answers. */
   | { case: 'lost' }
-  /** They do not fit: the engine that reads them dies. */
+  /** The blocks do not fit: the engine that reads them dies. */
   | { case: 'fatal' };
 
 const BLOCKS_ROUTE = '/simulator/blocks';
@@ -32,7 +32,7 @@ const BLOCK_TOKENS = 128;
 /** vLLM's `kv_lease_duration`. */
 const LEASE_MS = 30_000;
 
-/** @returns null: no connector, and the fields do nothing @throws Error for what is no JSON */
+/** Reads `--kv-transfer-config`. @returns null: no connector, and the fields do nothing @throws Error for bad JSON */
 export function readKvTransferConfig(text: string): KvTransferConfig | null {
   const { kv_connector, kv_load_failure_policy } = JSON.parse(text) as Params;
   if (kv_connector !== 'NixlConnector') return null;
@@ -49,7 +49,7 @@ export class KvTransfer {
     this.config = config;
   }
 
-  /** Where others read its blocks; vLLM has ports of its own for it. */
+  /** Returns the routes by which other engines read blocks; vLLM has separate ports for that. */
   routes(): Record<string, { POST: Handler }> {
     const POST: Handler = async (request, response) => {
       const ids = this.#give(await readJson(request));
@@ -58,7 +58,7 @@ export class KvTransfer {
     return { [BLOCKS_ROUTE]: { POST } };
   }
 
-  /** Keeps what an engine has computed for a request of `do_remote_decode`; the `kv_transfer_params` of its answer. */
+  /** Keeps the blocks computed for a request with `do_remote_decode`. Returns the answer's `kv_transfer_params`. */
   keep(ids: readonly number[], address: AddressInfo): Params {
     const id = `cmpl-${randomUUID()}`;
     const now = performance.now();
@@ -83,8 +83,8 @@ export class KvTransfer {
   }
 
   /**
-   * Gives blocks away, once. vLLM reads whatever stands in them: when they were freed, that becomes another prompt's.
-   * Null: another engine is meant, or so long ago that nothing of them is known.
+   * Gives blocks away, once. vLLM reads whatever the blocks hold: once freed, they hold another prompt's.
+   * Returns null if another engine is meant, or the blocks are so old that nothing of them is known.
    */
   #give({ engine_id, request_id }: Params): readonly number[] | null {
     if (engine_id !== this.#engineId) return null;
@@ -96,11 +96,11 @@ export class KvTransfer {
     return performance.now() < until ? ids : others;
   }
 
-  /** Reads the blocks that a request names. @param promptTokens that they have to hold */
+  /** Reads the blocks that a request names. @param promptTokens the number of tokens that they have to hold */
   async read(params: Params, promptTokens: number): Promise<Blocks> {
     if (params.do_remote_prefill !== true) return { case: 'none' };
     const { remote_engine_id, remote_request_id, remote_host, remote_port, remote_block_ids } = params;
-    // Asserted, or waited for without an end.
+    // vLLM asserts these fields, or waits for them without an end.
     if (!Array.isArray(remote_block_ids) || !remote_engine_id || !remote_request_id) return { case: 'fatal' };
     const ids = await ask(`http://${remote_host}:${remote_port}${BLOCKS_ROUTE}`, {
       engine_id: remote_engine_id,

@@ -1,4 +1,4 @@
-/** Where the lines go: vLLM writes its log to stdout, tracebacks and uvicorn's words to stderr. */
+/** The outputs of the log: vLLM writes its log to stdout, tracebacks and uvicorn's lines to stderr. */
 export interface LogSink {
   out(line: string): void;
   err(line: string): void;
@@ -6,10 +6,10 @@ export interface LogSink {
 
 export const silent: LogSink = { out() {}, err() {} };
 
-/** One of vLLM's processes; the simulator is all of them. */
+/** The name of one of vLLM's processes; the simulator is all of them. */
 type Source = 'APIServer' | 'EngineCore' | 'Worker';
 
-/** `(APIServer pid=1) INFO 11-21 09:08:51 [file.py:1] text` */
+/** Formats a line: `(APIServer pid=1) INFO 11-21 09:08:51 [file.py:1] text`. */
 export function logLine(source: Source, place: string, text: string, level = 'INFO'): string {
   const now = new Date();
   const two = (value: number) => String(value).padStart(2, '0');

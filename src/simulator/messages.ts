@@ -1,4 +1,4 @@
-/** `/v1/messages`, Anthropic's form, as vLLM 0.32.0 answers it. */
+/** This file has `/v1/messages`, Anthropic's form, as vLLM 0.32.0 answers it. */
 import type { ApiError } from './errors.ts';
 import { type GenerationRequest, readChat } from './requests.ts';
 import type { Finish } from './scheduler.ts';
@@ -15,11 +15,11 @@ export function readMessages(body: Body, servedNames: readonly string[]): Genera
       ? messages
       : [{ role: 'system', content: system }, ...messages];
   const chat: Body = { ...rest, messages: all, stop: stop_sequences };
-  // Its events always count.
+  // Events of this form always carry the usage so far.
   return { ...readChat(chat, servedNames), continuousUsage: true };
 }
 
-/** An error as Anthropic's clients know it. */
+/** Returns an error in the form of Anthropic's API. */
 export function messagesError({ type, message }: ApiError): unknown {
   return { type: 'error', error: { type, message } };
 }

@@ -1,6 +1,6 @@
 /**
- * The metrics page, in Prometheus' text form, with vLLM's names, labels and buckets: those that the
- * road reads or that people put on dashboards.
+ * This file writes the metrics page, in Prometheus' text form, with vLLM's names, labels and buckets: those that the
+ * worker reads or that people put on dashboards.
  */
 
 const LATENCY_BUCKETS = [
@@ -20,7 +20,7 @@ export type FinishReason = 'stop' | 'length' | 'abort' | 'error' | 'repetition';
 export interface Gauges {
   running: number;
   waiting: number;
-  /** 0..1 */
+  /** The used share of the KV cache, 0 to 1. */
   kvCacheUsage: number;
 }
 
@@ -60,12 +60,12 @@ class Histogram {
 export class Metrics {
   promptTokens = 0;
   generationTokens = 0;
-  /** Of prompts, computed before. */
+  /** The number of prompt tokens that were computed before. */
   cachedTokens = 0;
-  /** Of prompts whose blocks came from another engine. */
+  /** The number of prompt tokens whose blocks came from another engine. */
   externalTokens = 0;
   rejections = 0;
-  /** `abort` stays 0, as vLLM 0.32.0 leaves it. */
+  /** The number of finished requests by reason; `abort` stays 0, as in vLLM 0.32.0. */
   readonly finished: Record<FinishReason, number> = { stop: 0, length: 0, abort: 0, error: 0, repetition: 0 };
   readonly timeToFirstToken = new Histogram(FIRST_TOKEN_BUCKETS);
   readonly interTokenLatency = new Histogram(TOKEN_GAP_BUCKETS);
@@ -121,7 +121,7 @@ export class Metrics {
   }
 }
 
-/** Numbers as Python prints them: always with a point. */
+/** Formats a number as Python does, always with a point. */
 function float(value: number): string {
   return Number.isInteger(value) ? `${value}.0` : String(value);
 }

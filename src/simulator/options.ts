@@ -5,52 +5,52 @@ import { IGNORED_LISTS, IGNORED_STORE_TRUE, IGNORED_SWITCHES, IGNORED_VALUES, SH
 import { argparseHelp } from './help.ts';
 import { type KvTransferConfig, readKvTransferConfig } from './kv-transfer.ts';
 
-/** What its command line says, by the names that `vllm serve` has for it. */
+/** The options of the command line, by the names of `vllm serve`. */
 export type SimulatorOptions = ReturnType<typeof defaultOptions>;
 
 export function defaultOptions() {
   return {
-    /** Which engine's routes, metrics and errors it shows. */
+    /** The engine whose routes, metrics and errors the simulator shows. */
     dialect: 'vllm' as DialectName,
-    /** Name or path of the model, as vLLM's positional argument. */
+    /** The name or path of the model, as vLLM's positional argument. */
     model: 'simulated-model',
-    /** Names it answers to; the first is the one in answers. */
+    /** The names of the model in requests; the first is the one in answers. */
     servedModelName: [] as string[],
     host: '127.0.0.1',
     /** 0 asks the system for a free one. */
     port: 8000,
-    /** Where the metrics are served in the dialect of an engine that has a port for them. */
+    /** The port of the metrics, in the dialect of an engine that has one. */
     metricsPort: 0,
-    /** Tokens of prompt and answer together. */
+    /** The most tokens of prompt and answer together. */
     maxModelLen: 32_768,
-    /** Sequences generated side by side; more wait. */
+    /** The most sequences generated side by side; more wait. */
     maxNumSeqs: 256,
-    /** Sequences running and waiting together; more are refused with 503. Null: no limit. */
+    /** The most sequences running and waiting together; more are refused with 503. Null: no limit. */
     maxNumQueuedReqs: null as number | null,
-    /** Bearer tokens that guard `/v1`; none: no guard. */
+    /** The bearer tokens that guard `/v1`; none: no guard. */
     apiKey: [] as string[],
     timeToFirstTokenMs: 0,
     interTokenLatencyMs: 0,
-    /** How long the phases of the start take together. */
+    /** The duration of all phases of the start together, s. */
     startupSeconds: 0,
-    /** It can put its weights aside, by routes of VLLM_SERVER_DEV_MODE. */
+    /** Whether the engine can put its weights aside, by routes of VLLM_SERVER_DEV_MODE. */
     enableSleepMode: false,
-    /** Token ids can be asked for in place of texts (`/inference/v1/generate`). */
+    /** Whether requests and answers may be token ids (`/inference/v1/generate`). */
     enableScaleOut: false,
-    /** Usage says how many tokens of the prompt were computed before. */
+    /** Whether usage says how many tokens of the prompt were computed before. */
     enablePromptTokensDetails: false,
-    /** Adapters can be loaded. */
+    /** Whether adapters can be loaded. */
     enableLora: false,
-    /** By the routes of `VLLM_ALLOW_RUNTIME_LORA_UPDATING`. */
+    /** Whether the routes of `VLLM_ALLOW_RUNTIME_LORA_UPDATING` load adapters. */
     loraRoutes: false,
-    /** Caches of other engines are read; null: they are not. */
+    /** The settings for reading the caches of other engines; null: they are not read. */
     kvTransferConfig: null as KvTransferConfig | null,
     disableUvicornAccessLog: false,
     faults: noFaults(),
   };
 }
 
-/** The command line is wrong (exit 2) or asked for help (exit 0): the text is to be shown. */
+/** The end of a command line that is wrong (exit 2) or asks for help (exit 0), with the text to be shown. */
 export class CommandLineEnd extends Error {
   readonly exitCode: number;
   constructor(text: string, exitCode: number) {
@@ -161,7 +161,7 @@ function describeCommand(options: SimulatorOptions): Command {
   return command.addHelpText('after', '\nOther common flags of vllm serve are taken and ignored.');
 }
 
-/** vLLM takes `--max_model_len` for `--max-model-len`, and short forms of two letters. */
+/** Replaces the forms that vLLM also takes: `--max_model_len` for `--max-model-len`, and short forms of two letters. */
 function normalize(argument: string): string {
   const short = SHORT_FORMS[argument];
   if (short) return short;
@@ -169,7 +169,7 @@ function normalize(argument: string): string {
   return name ? name.replace(/_/g, '-').replace(/^-+/, '--') + rest : argument;
 }
 
-/** Commander's words for a bad value, turned into argparse's. */
+/** Turns Commander's words for a bad value into argparse's. */
 function asVllmSays(message: string): string {
   const invalid = /option '(--[\w-]+)[^']*' argument '(.*?)' is invalid\. (.*)/s.exec(message);
   if (invalid) return `vllm serve: error: argument ${invalid[1]}: ${invalid[3]}: '${invalid[2]}'`;
@@ -191,7 +191,7 @@ function transfer(text: string): KvTransferConfig | null {
   }
 }
 
-/** Lengths may be written `32k` (thousands) or `32K` (times 1,024). */
+/** Reads a length, which may be written `32k` (thousands) or `32K` (times 1,024). */
 function length(text: string): number {
   const [, digits, unit] = /^(\d+)([kKmM]?)$/.exec(text) ?? [];
   if (!digits) throw new InvalidArgumentError('invalid human_readable_int value');

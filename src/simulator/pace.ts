@@ -1,6 +1,6 @@
 import type { Clock, Pace } from './scheduler.ts';
 
-/** The machine's. */
+/** The machine's clock. */
 export const systemClock: Clock = {
   now: () => performance.now(),
   schedule: (delayMs, callback) => {

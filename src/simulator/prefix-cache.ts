@@ -1,11 +1,11 @@
-/** Blocks of prompts that the engine has computed, each with all before it; vLLM's prefix cache. */
+/** vLLM's prefix cache: the blocks of prompts that the engine has computed, each with all blocks before it. */
 export class PrefixCache {
   readonly #blockTokens: number;
   readonly #most: number;
-  /** Each stands for a prompt until the end of a block. The one used last comes last. */
+  /** The computed prefixes, each a prompt up to the end of a block. The one used last comes last. */
   readonly #computed = new Set<string>();
 
-  /** @param most blocks that are kept */
+  /** @param most the most blocks that are kept */
   constructor(blockTokens: number, most: number) {
     this.#blockTokens = blockTokens;
     this.#most = most;
@@ -13,8 +13,8 @@ export class PrefixCache {
 
   /**
    * Computes a prompt.
-   * @param root prompts of another one share nothing with it: an adapter, a salt
-   * @returns how many of its tokens had been computed before; never the last one, from which the answer is made
+   * @param root an adapter or a salt: prompts with different roots share nothing
+   * @returns how many tokens had been computed before; never the last one, from which the answer is made
    */
   compute(ids: readonly number[], root: string): number {
     let cached = 0;

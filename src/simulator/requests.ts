@@ -5,9 +5,9 @@ import { seedFrom } from './text.ts';
 
 /** A request for text, read from the body of a chat or a text completion. */
 export interface GenerationRequest {
-  /** One entry for each prompt: text completions may bring several. */
+  /** The prompts; text completions may bring several. */
   prompts: Prompt[];
-  /** Text that comes before the answer (`echo`). */
+  /** Whether the prompt's text comes before the answer. */
   echo: boolean;
   n: number;
   maxTokens: number | null;
@@ -18,11 +18,13 @@ export interface GenerationRequest {
   stream: boolean;
   includeUsage: boolean;
   continuousUsage: boolean;
-  /** The body's own `request_id`; the header goes before it. */
+  /** The body's own `request_id`; the header takes precedence. */
   requestId: string | null;
-  /** The answer has the ids of prompt and tokens (`return_token_ids`). */
+  /** Whether the answer has the ids of prompt and tokens (`return_token_ids`). */
   returnTokenIds: boolean;
-  /** Of what the tokens depend on beside the ids before them, so that no answer can be continued; null: nothing. */
+  /**
+   * Stands for what else the tokens depend on beside earlier ids, so that no answer can be continued; null: nothing.
+   */
   salt: number | null;
 }
 
@@ -86,7 +88,7 @@ export function readCompletion(body: Body, servedNames: readonly string[]): Gene
   return { ...request, maxTokens, echo: body.echo === true, prompts };
 }
 
-/** The checks against the model: what they mend is the number of tokens that fit. */
+/** Checks a request against the model's length. Returns the number of tokens that fit. */
 export function fitToModel(request: GenerationRequest, maxModelLen: number): number {
   const { maxTokens } = request;
   if (maxTokens !== null && maxTokens < 1) {
@@ -163,7 +165,7 @@ function readShared(
   };
 }
 
-/** As with real engines: the generator of a seed begins anew, and these penalties count the output alone. */
+/** Returns the salt. As with real engines, a seed's generator begins anew, and the penalties count the output alone. */
 function saltOf(seed: number | null, { frequency_penalty, presence_penalty }: Sampling): number | null {
   if (seed === null && !frequency_penalty && !presence_penalty) return null;
   return seedFrom(JSON.stringify([seed, frequency_penalty, presence_penalty]));
@@ -179,7 +181,7 @@ interface Sampling {
   max_tokens: number | null;
 }
 
-/** vLLM's limits and messages for sampling values. */
+/** Checks sampling values by vLLM's limits, with its messages. */
 function checkSampling(values: Sampling): void {
   const { temperature, top_p, n, min_tokens, max_tokens } = values;
   if (temperature !== null && temperature < 0) {

@@ -1,4 +1,6 @@
-/** `/v1/responses` as vLLM 0.32.0 answers it; every response is kept, as with VLLM_ENABLE_RESPONSES_API_STORE. */
+/**
+ * This file has `/v1/responses` as vLLM 0.32.0 answers it with VLLM_ENABLE_RESPONSES_API_STORE: it keeps all responses.
+ */
 import { randomBytes } from 'node:crypto';
 import { ApiError } from './errors.ts';
 import { type GenerationRequest, readChat } from './requests.ts';
@@ -32,11 +34,11 @@ function asMessage(item: Body): Body {
 
 interface Kept {
   body: Body;
-  /** Stops what still runs. */
+  /** Stops the generation; null: it has ended. */
   abort: (() => void) | null;
 }
 
-/** What this engine keeps of its responses. */
+/** The responses that this engine keeps. */
 export class KeptResponses {
   readonly #kept = new Map<string, Kept>();
 
@@ -60,7 +62,7 @@ export class KeptResponses {
     return body;
   }
 
-  /** Takes the answer of a request that goes on in the background. */
+  /** Returns the receiver for the answer of a request that goes on in the background. */
   receiver(head: AnswerHead, promptTokens: number): Receiver {
     let text = '';
     let tokens = 0;
@@ -84,16 +86,16 @@ export class KeptResponses {
   }
 }
 
-/** A response that is not finished. */
+/** Returns a response that is not finished. */
 export function begunResponse(head: AnswerHead, status: 'queued' | 'in_progress'): Body {
   return responseBody(head, status, null, null, null);
 }
 
-/** @param kept where finished responses go */
+/** @param kept takes the finished responses */
 export function responseShapes(kept: KeptResponses): Shapes {
   return {
     idPrefix: 'resp_',
-    // The id of a response is the engine's own, whatever the request is called.
+    // The engine makes the id of a response itself, whatever the id of the request.
     newId: () => randomBytes(16).toString('hex'),
     done: '',
     error: (error) => namedEvent('error', { type: 'error', ...(error.body as object) }),

@@ -3,34 +3,34 @@ import type { Metrics } from './metrics.ts';
 import type { TokenSource } from './text.ts';
 
 export interface Pace {
-  /** From the place in the batch to the first token. */
+  /** The time from a sequence's place in the batch to its first token. */
   time_to_first_token_ms: number;
-  /** Between two tokens of one stream. */
+  /** The time between two tokens of one stream. */
   inter_token_latency_ms: number;
 }
 
 export interface Clock {
-  /** Milliseconds, monotonic. */
+  /** Returns the time of a monotonic clock, ms. */
   now(): number;
   /** Calls back after the delay (0: as soon as other work has had its turn). Returns how to call it off. */
   schedule(delayMs: number, callback: () => void): () => void;
 }
 
-/** Why a sequence ended, and the stop string where that was it. */
+/** The reason why a sequence ended, with the stop string if that was the reason. */
 export interface Finish {
   reason: 'stop' | 'length';
   stopReason: string | null;
 }
 
-/** Where the tokens of one choice go. */
+/** The receiver of one choice's tokens. */
 export interface Receiver {
-  /** The text that one more token has made, and its id; the last call carries the finish. */
+  /** Takes the text of one more token, and its id; the last call carries the finish. */
   token(text: string, finish: Finish | null, id: number): void;
-  /** All tokens of this turn have been given. */
+  /** Is called after all tokens of a turn. */
   flush(): void;
-  /** The engine died: nothing more will come. */
+  /** Is called when the engine has died, after which nothing comes. */
   engineDied(): void;
-  /** The connection breaks now, by the fault `cut_stream_after`: what was given leaves, nothing more. */
+  /** Breaks the connection, by the fault `cut_stream_after`, after the tokens so far. */
   cut(): void;
 }
 
@@ -55,23 +55,23 @@ interface Sequence extends SequenceRequest {
   state: 'waiting' | 'running' | 'ended';
   arrivedAt: number;
   lastTokenAt: number;
-  /** When the next token is due; moved forward by the pace. */
+  /** The time at which the next token is due; the pace moves it forward. */
   nextDueAt: number;
   generated: number;
-  /** The end of its text, in which a stop string may begin: not given yet, unless stop strings are shown. */
+  /** The withheld end of the text, in which a stop string may begin; empty if stop strings are shown. */
   held: string;
 }
 
-/** Tokens that one stream may make in one turn, so that the others get theirs. */
+/** The most tokens that one stream makes in a turn, so that the others get theirs. */
 const TOKENS_PER_TURN = 64;
 
-/** KV cache for this many tokens, in blocks of vLLM's size on a CPU. */
+/** The size of the KV cache, tokens, in blocks of vLLM's size on a CPU. */
 export const KV_CACHE_TOKENS = 2_097_152;
 export const KV_BLOCK_TOKENS = 128;
 
 /**
- * The engine's loop: a batch of at most `maxNumSeqs` sequences, the others wait in order of arrival.
- * One timer serves all of them: every turn gives each sequence the tokens that are due.
+ * The engine's loop: a batch of at most `maxNumSeqs` sequences, while the others wait in order of arrival.
+ * One timer serves all sequences: every turn gives each of them the tokens that are due.
  */
 export class Scheduler {
   private readonly waitingQueue: Sequence[] = [];
@@ -84,7 +84,7 @@ export class Scheduler {
   private readonly onDeath: () => void;
   private wake: { at: number; cancel: () => void } | null = null;
 
-  /** @param parts.onDeath called when the fault `die_after_tokens` strikes */
+  /** @param parts.onDeath is called when the fault `die_after_tokens` strikes */
   constructor(parts: {
     maxNumSeqs: number;
     pace: Pace;
@@ -134,7 +134,7 @@ export class Scheduler {
     return () => this.end(sequence);
   }
 
-  /** The engine dies: every sequence ends with an error for its receiver. */
+  /** Ends every sequence with an error for its receiver, since the engine dies. */
   failAll(): void {
     for (const sequence of [...this.batch, ...this.waitingQueue]) {
       this.end(sequence);
@@ -142,7 +142,7 @@ export class Scheduler {
     }
   }
 
-  /** To be called when a fault or the pace has changed. */
+  /** Applies a change of faults or pace; the owner calls it after each. */
   settingsChanged(): void {
     const now = this.clock.now();
     for (const sequence of this.batch) {
@@ -243,7 +243,7 @@ export class Scheduler {
   }
 }
 
-/** The text that the next token adds, stop strings looked for and cut off. */
+/** Returns the text that the next token adds, cut off at a stop string. */
 function nextText(sequence: Sequence): { text: string; finish: Finish | null; id: number } {
   const { stop, generated, held, includeStop } = sequence;
   const { id, text: token } = sequence.source.next();
@@ -258,7 +258,7 @@ function nextText(sequence: Sequence): { text: string; finish: Finish | null; id
   }
   const reason = ending(sequence);
   if (reason) return { text: unfinished.slice(given), id, finish: { reason, stopReason: null } };
-  // As vLLM does: the letters that could begin a stop string are held back, unless it is to be shown.
+  // As in vLLM, the letters that could begin a stop string are held back, unless stop strings are shown.
   const hold = Math.max(0, ...stop.map((text) => text.length - 1));
   let end = Math.max(0, unfinished.length - hold);
   if (/[\ud800-\udbff]$/.test(unfinished.slice(0, end))) end--;

@@ -18,16 +18,16 @@ import { deathLines } from './startup-log.ts';
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void | Promise<void>;
 
-/** vLLM closes idle connections after this time. */
+/** vLLM closes idle connections after this many ms. */
 const KEEP_ALIVE_MS = 5000;
 
-/** What its key is asked for. */
+/** Matches the paths that need the API key. */
 const GUARDED = /^\/(?:v1|inference)/;
 
 /** The HTTP face of the simulated engine. */
 export class SimulatedServer {
   readonly http: Server;
-  /** Where the dialect has a port of its own for the metrics. */
+  /** The server of the metrics, if the dialect has a separate port for them. */
   readonly metricsHttp: Server | null;
   private readonly options: SimulatorOptions;
   private readonly dialect: Dialect;
@@ -37,7 +37,7 @@ export class SimulatedServer {
   private readonly routes: Record<string, Record<string, Handler>>;
   private readonly onDeath: () => void;
 
-  /** @param onDeath called once the engine has died by a fault and every stream has been told */
+  /** @param onDeath is called once the engine has died by a fault and every stream has got the error */
   constructor(options: SimulatorOptions, log: LogSink, onDeath: () => void) {
     this.options = options;
     this.dialect = dialectOf(options.dialect);
@@ -135,7 +135,7 @@ export class SimulatedServer {
     };
   }
 
-  /** `/v1/responses/{id}` and its cancellation; null for any other path. */
+  /** Returns the routes of `/v1/responses/{id}` and its cancellation, or null for any other path. */
   private responseRoutes(path: string): Record<string, Handler> | null {
     const [, id, cancel] = /^\/v1\/responses\/([^/]+)(\/cancel)?$/.exec(path) ?? [];
     if (id === undefined) return null;
@@ -150,7 +150,7 @@ export class SimulatedServer {
     response.writeHead(200, { 'content-type': 'text/plain; version=1.0.0; charset=utf-8' }).end(page);
   }
 
-  /** A route that changes settings; its answer is all of them as they are now. */
+  /** Makes a route that changes settings, and answers all of them as they are now. */
   private control(change: (values: Record<string, unknown>) => void, settings: object): Handler {
     return async (request, response) => {
       const values = await readJson(request);
@@ -166,7 +166,7 @@ export class SimulatedServer {
 
   private async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     response.setHeader('server', 'uvicorn');
-    // Keep-alive is meant without being said, as uvicorn does.
+    // Like uvicorn, the server keeps connections alive without a header that says so.
     response.removeHeader('connection');
     const path = (request.url ?? '/').split('?')[0]!;
     const methods = this.routes[path] ?? this.responseRoutes(path);

@@ -1,5 +1,5 @@
 /**
- * Bodies of answers, field by field as vLLM 0.32.0 writes them, nulls included.
+ * This file makes the bodies of answers, field by field as vLLM 0.32.0 writes them, nulls included.
  * Events are built as text: the parts that every token of a stream shares are made once.
  */
 import type { ApiError } from './errors.ts';
@@ -12,7 +12,7 @@ const FINGERPRINT = 'vllm-0.32.0-51a1a7ed';
 
 export interface Usage {
   prompt: number;
-  /** Of the prompt, computed before; left out: it is not told. */
+  /** The number of the prompt's tokens that were computed before; left out: the answer does not say. */
   cached?: number | undefined;
   completion: number;
 }
@@ -20,36 +20,36 @@ export interface Usage {
 export interface AnswerHead {
   id: string;
   model: string;
-  /** Unix seconds. */
+  /** The time of the answer, Unix seconds. */
   created: number;
 }
 
-/** What differs between chat and text completions. */
+/** The differences between chat and text completions. */
 export interface Shapes {
   idPrefix: string;
-  /** Where an answer has an id of its own rather than the request's. */
+  /** Makes the answer's own id; left out: the answer has the request's. */
   newId?: () => string;
   /** Ends a stream. */
   done: string;
   /** Says in a stream what went wrong. */
   error(error: ApiError): string;
-  /** Sent before the first text of each choice; null where there is none. */
+  /** The event before the first text of each choice; null: there is none. */
   opening(head: AnswerHead, index: number, usage: Usage | null, prompt?: TokenIds): string | null;
   /** The event with one piece of text, ready to be filled in. */
   text(head: AnswerHead, index: number): TextEvent;
-  /** The event after the last text, where usage was asked for. */
+  /** The event after the last text, if usage was requested. */
   usage(head: AnswerHead, usage: Usage): string;
   /** The body of an answer that is not streamed. */
   whole(head: AnswerHead, choices: WholeChoice[], usage: Usage): unknown;
 }
 
-/** Null: they are not told. */
+/** The ids of tokens; null: the answer has none. */
 export type TokenIds = readonly number[] | null;
 
 /**
  * @param closes the stream's last text, which carries the fingerprint when no usage event follows
- * @param ids of the text's tokens
- * @param prompt of the choice's first text, in forms without an opening
+ * @param ids the ids of the text's tokens
+ * @param prompt the prompt's ids, with the choice's first text in forms without an opening
  */
 type TextEvent = (
   text: string,
@@ -159,7 +159,7 @@ export const completionShapes: Shapes = {
   }),
 };
 
-/** `/v1/models`. */
+/** Returns the answer of `/v1/models`. */
 export function modelList(
   names: readonly string[],
   root: string,
@@ -199,13 +199,13 @@ export function modelList(
   return { object: 'list', data };
 }
 
-/** An error in the middle of a stream; spaced as Python's `json.dumps` does. */
+/** Returns the event of an error in the middle of a stream, spaced as by Python's `json.dumps`. */
 export function errorEvent({ message, type, param, status }: ApiError): string {
   const [text, kind, parameter] = [message, type, param].map((value) => JSON.stringify(value));
   return `data: {"error": {"message": ${text}, "type": ${kind}, "param": ${parameter}, "code": ${status}}}\n\n`;
 }
 
-/** An event with a name. */
+/** Returns an event with a name. */
 export function namedEvent(name: string, data: object): string {
   return `event: ${name}\ndata: ${JSON.stringify(data)}\n\n`;
 }

@@ -4,23 +4,25 @@ import { sendJson } from './answers.ts';
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** vLLM's sleep mode: asleep its health check is good, and requests hang until it is woken. */
+/** vLLM's sleep mode: a sleeping engine passes its health check, and requests hang until it is woken. */
 export class Sleep {
   #isAsleep = false;
   #awake = Promise.withResolvers<void>();
-  /** Stands for the GPU memory: there while the weights are, so that a test sees who has it. Null: none is told. */
+  /**
+   * The file that stands for the GPU memory: it exists while the weights do, so that a test sees them. Null: no file.
+   */
   readonly #memory = process.env.SIMULATOR_MEMORY_FILE ?? null;
 
   readonly #onSleep: () => void;
 
-  /** @param onSleep what it has computed is gone */
+  /** @param onSleep is called when the engine falls asleep, which loses what it has computed */
   constructor(onSleep: () => void) {
     this.#onSleep = onSleep;
     this.#awake.resolve();
     this.#hold(true);
   }
 
-  /** Resolves when it is awake. */
+  /** Resolves when the engine is awake. */
   get awake(): Promise<void> {
     return this.#awake.promise;
   }

@@ -2,16 +2,16 @@ import { logLine } from './log.ts';
 import type { SimulatorOptions } from './options.ts';
 import { KV_CACHE_TOKENS } from './scheduler.ts';
 
-/** What the progress bars count. */
+/** The number of shards that the progress bars count. */
 const SHARDS = 8;
 const GRAPHS = 4;
 
-/** The states of a progress bar. */
+/** Returns the states of a progress bar. */
 function bar(of: number): { done: number; percent: number }[] {
   return Array.from({ length: of + 1 }, (_, done) => ({ done, percent: Math.floor((100 * done) / of) }));
 }
 
-/** The steps of a start, in vLLM's words and order; each is a moment's lines. */
+/** Returns the steps of a start, in vLLM's words and order; each makes the lines of one moment. */
 export function startupSteps(options: SimulatorOptions): (() => string[])[] {
   const { model, maxModelLen, host, port } = options;
   const args = `{'model_tag': '${model}', 'host': '${host}', 'port': ${port}, 'model': '${model}'}`;
@@ -58,7 +58,7 @@ export function startupSteps(options: SimulatorOptions): (() => string[])[] {
   ];
 }
 
-/** Which of the steps loads the model: where a start fails that an option makes fail. */
+/** The number of the step that loads the model, in which the fault `start_failure` strikes. */
 export const LOADING_STEP = 3;
 
 export const startFailureLines = {

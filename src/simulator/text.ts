@@ -1,9 +1,9 @@
 /**
- * The simulated language: made-up answers that are the same for the same request, and a tokenizer
- * whose ids say nothing but which prompt they are of, and which others begin alike.
+ * This file makes the simulated language: made-up answers that are the same for the same request, and a tokenizer
+ * whose ids only show which prompt they belong to, and which prompts begin alike.
  */
 
-// One entry is one token. A few letters outside ASCII, so that a road that cuts UTF-8 in two is found out.
+// One entry is one token. Some have letters outside ASCII, so that a test notices a road that cuts UTF-8 in two.
 const VOCABULARY = (
   'the a to of and in on for with by from at is was are be has had it they we you this that one two three ' +
   'morning evening river harbour garden window letter answer question machine engine queue worker story ' +
@@ -15,11 +15,11 @@ const VOCABULARY = (
   .split(' ')
   .map((word) => ` ${word}`);
 
-/** Natural answers are this long, in tokens. */
+/** The bounds of a natural answer's length, tokens. */
 const SHORTEST = 16;
 const LONGEST = 160;
 
-/** What one step of generation makes. */
+/** The token that one step of generation makes. */
 interface Token {
   id: number;
   text: string;
@@ -33,10 +33,10 @@ export interface TokenSource {
 
 /** Ids of prompts are below this. */
 const GENERATED_FROM = 200_000;
-/** Ids with the same word are so far apart; there are fewer words. */
+/** The distance between ids with the same word; there are fewer words. */
 const WORDS = 128;
 
-/** Ids of a prompt of so many tokens: each follows from the text until its place, the last one from all of it. */
+/** Returns the ids of a prompt. Each follows from the text up to its place, the last one from all of the text. */
 export function promptIds(text: string, count: number): number[] {
   let hash = FNV_START;
   let at = 0;
@@ -48,9 +48,9 @@ export function promptIds(text: string, count: number): number[] {
 }
 
 /**
- * The next token follows from all ids before it: an answer that is cut, and continued elsewhere from its ids, reads as
- * if it had never been cut. A generated id also says how many tokens come after it by nature.
- * @param salt of what depends on where this generation began (a seed, a penalty); null: nothing does
+ * Makes tokens, each of which follows from all ids before it: an answer that is cut, and continued elsewhere from its
+ * ids, reads as if it had never been cut. A generated id also says how many tokens naturally come after it.
+ * @param salt stands for a seed or a penalty, whose effect depends on where the generation began; null: there is none
  */
 export function tokenSource(ids: readonly number[], salt: number | null = null): TokenSource {
   let state = salt === null ? FNV_START : fold(FNV_START, salt);
@@ -79,7 +79,7 @@ function fold(state: number, id: number): number {
   return Math.imul(state ^ id, 0x01000193) >>> 0;
 }
 
-/** Spreads what differs in a few bits over all of them (mulberry32). */
+/** Spreads a difference in a few bits over all bits (mulberry32). */
 function mix(state: number): number {
   const start = (state + 0x6d2b79f5) >>> 0;
   let mixed = Math.imul(start ^ (start >>> 15), start | 1);
@@ -87,7 +87,7 @@ function mix(state: number): number {
   return (mixed ^ (mixed >>> 14)) >>> 0;
 }
 
-/** A 32-bit seed from text (FNV-1a). */
+/** Makes a 32-bit seed from text (FNV-1a). */
 export function seedFrom(text: string): number {
   let hash = FNV_START;
   for (let at = 0; at < text.length; at++) {
@@ -96,10 +96,10 @@ export function seedFrom(text: string): number {
   return hash >>> 0;
 }
 
-/** Bytes. */
+/** The length of a token, bytes. */
 const TOKEN_LENGTH = 4;
 
-/** Tokens of a text: one for every four bytes begun. */
+/** Counts the tokens of a text: one for every four bytes begun. */
 export function countTokens(text: string): number {
   return Math.ceil(Buffer.byteLength(text) / TOKEN_LENGTH);
 }

@@ -25,7 +25,10 @@ export function readTokens(body: Body, servedNames: readonly string[]): Generati
   return { ...readCompletion(asked, servedNames), maxTokens, returnTokenIds: true };
 }
 
-/** Field by field as vLLM 0.32.0 writes them. @param tellsPrompt the ids of the prompt are told too */
+/**
+ * Makes the answers' shapes, field by field as vLLM 0.32.0 has them.
+ * @param tellsPrompt whether to add the prompt's ids
+ */
 export function tokenShapes(tellsPrompt: boolean): Shapes {
   const promptIn = (ids: readonly number[] | null | undefined) => (tellsPrompt && ids ? ids : null);
   return {
@@ -74,7 +77,7 @@ export function tokenShapes(tellsPrompt: boolean): Shapes {
   };
 }
 
-/** @param made tokens of the answer so far */
+/** @param made the number of the answer's tokens so far */
 function choice(index: number, finish: Finish | null, token_ids: TokenIds, made: number): object {
   return {
     index,
