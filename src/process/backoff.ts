@@ -1,5 +1,5 @@
-/** A pause that doubles with each failure in a row, ms. @param failures 0 or 1: the first pause */
+/** Returns a pause that doubles with each failure in a row, ms. @param failures 0 or 1: the first pause */
 export function doubling(firstMs: number, longestMs: number, failures: number): number {
-  // Doubled more often it would be no number.
+  // Without this bound the pause would grow beyond the numbers.
   return Math.min(longestMs, firstMs * 2 ** Math.min(30, Math.max(0, failures - 1)));
 }

@@ -7,11 +7,11 @@ import { startWatchdog, type Watchdog } from './watchdog.ts';
 export interface ProcessGroup {
   /** Signals every process of the group; does nothing if none is left. */
   signal(signal: NodeJS.Signals): void;
-  /** To be called once nothing of the group is left: its id may be reused. */
+  /** Ends the guard. The owner calls it once nothing of the group is left: its id may be reused. */
   release(): void;
 }
 
-/** One for all children of this process. */
+/** The watchdog for all children of this process. */
 let watchdog: Watchdog | undefined;
 
 /**
@@ -19,7 +19,7 @@ let watchdog: Watchdog | undefined;
  * @param graceSeconds if this process is killed: time between SIGTERM and SIGKILL for the group; 0 kills it at once
  */
 export function guardGroup({ pid }: ChildProcess, graceSeconds: number): ProcessGroup {
-  // It could not be started; the child's `error` event says why.
+  // The child could not be started; its `error` event says why.
   if (pid === undefined) return { signal: () => {}, release: () => {} };
   watchdog ??= startWatchdog();
   watchdog.watch(pid, graceSeconds);
@@ -29,7 +29,7 @@ export function guardGroup({ pid }: ChildProcess, graceSeconds: number): Process
   };
 }
 
-/** The exit code of a child; 128 + n after signal n, as in a shell, and 1 when it could not be started. */
+/** Resolves to a child's exit code; 128 + n after signal n, as in a shell, and 1 if it could not be started. */
 export function exitCodeOf(child: ChildProcess): Promise<number> {
   return new Promise((done) => {
     child.once('error', () => done(EXIT.unexpected));
@@ -42,6 +42,6 @@ export function signalGroup(group: number, signal: NodeJS.Signals): void {
   try {
     process.kill(-group, signal);
   } catch {
-    // None is left.
+    // No process of the group is left.
   }
 }

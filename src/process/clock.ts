@@ -1,15 +1,15 @@
 /** A timer as its clock knows it. */
 export type Timer = unknown;
 
-/** Time, handed in to whatever decides, so that tests and the simulations can use a virtual one. */
+/** The clock that rules are given, so that tests and the simulations can use a virtual one. */
 export interface Clock {
-  /** Epoch ms that never go back. */
+  /** Returns the time, epoch ms; it never goes back. */
   now(): number;
   setTimeout(run: () => void, ms: number): Timer;
   clearTimeout(timer: Timer): void;
 }
 
-/** Node makes 1 ms of anything longer. */
+/** The longest timer of Node, ms: a longer one fires after 1 ms. */
 const LONGEST_MS = 2 ** 31 - 1;
 
 /** A wait of any length, the longest in several parts. */
@@ -17,7 +17,7 @@ interface Wait {
   part?: NodeJS.Timeout;
 }
 
-/** The machine's, which may be set back unnoticed. */
+/** The machine's clock, which may be set back unnoticed. */
 export const systemClock: Clock = {
   now: () => performance.timeOrigin + performance.now(),
   setTimeout: (run, ms) => {
@@ -34,7 +34,7 @@ export const systemClock: Clock = {
   clearTimeout: (timer) => clearTimeout((timer as Wait | null | undefined)?.part),
 };
 
-/** Ends early, and never rejects, when the signal is aborted. */
+/** Waits. Resolves early when the signal is aborted; never rejects. */
 export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     if (signal?.aborted) return resolve();

@@ -7,7 +7,7 @@ import { isPlain } from '../protocol/text.ts';
 import { UserError } from './exit-codes.ts';
 import { MASK, mayHoldSecret } from './secrets.ts';
 
-/** Building blocks for variables, so that each kind of value is read the same way everywhere. */
+/** The building blocks for variables, so that each kind of value is read the same way everywhere. */
 export const variable = {
   text: () => z.string().trim().min(1),
   /** A text that people see and that stands in addresses: an id. */
@@ -45,18 +45,18 @@ export const variable = {
       );
     }),
   url: (...protocols: string[]) =>
-    // Blanks around it are nothing to a URL, but everything to what puts a path behind its text.
+    // A URL ignores blanks around it, but code that appends a path to the text does not.
     z
       .string()
       .trim()
       .refine((text) => isUrl(text, protocols), {
         error: `expected a URL starting with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}, without blanks and line breaks`,
       })
-      // `fetch` takes none, and says the whole address, password included, where it refuses it.
+      // `fetch` takes no credentials, and its error shows the whole address, password included.
       .refine((text) => !/^https?:$/.test(protocolOf(text)) || !CREDENTIALS.test(text), {
         error: 'expected no user name and password in it: they would not be sent',
       }),
-  /** A URL that paths are put behind. */
+  /** A URL to which paths are appended. */
   baseUrl: (...protocols: string[]) =>
     variable.url(...protocols).refine((text) => !/[?#]/.test(text), {
       error: 'expected no "?" and no "#" in it: paths are put behind it',
@@ -140,7 +140,7 @@ export function readEnvironment<S extends z.ZodObject>(schema: S, env: NodeJS.Pr
   throw new UserError(`${count} attention:\n${[...new Set(lines)].join('\n')}`);
 }
 
-/** What the schema says a variable is for (`.describe()`), for the message that it is missing. */
+/** Returns the schema's description of a variable (`.describe()`), for the message that it is missing. */
 function describe(schema: z.ZodObject, name: string): string {
   return (schema.shape[name] as z.ZodType | undefined)?.description ?? 'it is required';
 }

@@ -19,7 +19,7 @@ export const EXIT = {
   badHost: 8,
   /** The model does not exist, may not be read, or cannot be loaded. */
   badModel: 9,
-  /** Not enough memory on the GPU or the machine. */
+  /** The GPU or the machine does not have enough memory. */
   outOfMemory: 10,
   /** The state folder is damaged, or was written by another version. */
   badState: 11,

@@ -1,6 +1,6 @@
 import { createServer } from 'node:net';
 
-/** One of the loopback interface at which nothing listens now. */
+/** Returns a port of the loopback interface at which nothing listens now. */
 export function freePort(): Promise<number> {
   return new Promise((done, fail) => {
     const server = createServer().once('error', fail);

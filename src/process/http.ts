@@ -3,19 +3,21 @@ import { withRetries } from './retry.ts';
 
 export type Fetch = (url: string, init?: RequestInit) => Promise<Response>;
 
-/** What HTTP requests need: real in production, virtual in tests. */
+/** The environment of HTTP requests: real in production, virtual in tests. */
 export interface Web {
   clock: Clock;
   fetch: Fetch;
 }
 
-/** The real one. */
+/** The real environment of HTTP requests. */
 export const systemWeb: Web = {
   clock: systemClock,
   fetch,
 };
 
-/** A post that failed early is tried again: a restarting receiver is back soon, and the connection may have been stale. */
+/**
+ * A post that failed early is tried again: a restarting receiver is back soon, and the connection may have been stale.
+ */
 const POST_TRIES = 3;
 const POST_PAUSE_MS = 250;
 /** Default limit of a post, all tries together, ms. */
@@ -30,7 +32,7 @@ export class HttpStatusError extends Error {
   }
 }
 
-/** Whether another try may succeed: there was no response, or its status blames the server or the load. */
+/** Returns whether another try may succeed: there was no response, or its status blames the server or the load. */
 export function isTransient(error: unknown): boolean {
   return (
     !(error instanceof HttpStatusError) || error.status === 408 || error.status === 429 || error.status >= 500
@@ -39,12 +41,12 @@ export function isTransient(error: unknown): boolean {
 
 export interface Post {
   url: string;
-  /** Sent as a bearer token. */
+  /** The bearer token that the post sends. */
   token: string | undefined;
   body: unknown;
-  /** For all tries together, ms; 10 s if left out. */
+  /** The limit for all tries together, ms; left out: 10 s. */
   limitMs?: number;
-  /** Whether a response means success; any 2xx if left out. */
+  /** Returns whether a response means success; left out: any 2xx does. */
   isTaken?: (response: Response) => boolean;
 }
 
@@ -80,7 +82,7 @@ const UNTRUSTED = new Set([
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ]);
 
-/** What OpenSSL says of an answer in HTTP where it expected TLS. */
+/** Matches OpenSSL's error for an answer in HTTP instead of TLS. */
 const NO_TLS = /SSL routines:.*(wrong version number|packet length too long)/s;
 
 /** Returns why a request failed, for people: `fetch`, and clients around it, hide that in the error's causes. */

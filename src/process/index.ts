@@ -1,4 +1,4 @@
-/** What every Node process shares: environment, exit codes, signals, logging. */
+/** The exports that every Node process uses: environment, exit codes, signals, logging. */
 export * from './environment.ts';
 export * from './exit-codes.ts';
 export * from './log.ts';

@@ -1,11 +1,11 @@
 import { closeSync, constants, fstatSync, openSync } from 'node:fs';
 import pino from 'pino';
 
-/** Bytes kept while the output takes none; what comes then is left out. */
+/** The most bytes that wait while the output takes none; further lines are dropped. */
 const MOST_UNWRITTEN = 1024 ** 2;
-/** A pipe whose reader stands still is tried again then, ms. */
+/** A pipe whose reader stands still is tried again after this many ms. */
 const AGAIN_MS = 100;
-/** How long a process that ends waits for such a reader, ms. */
+/** A process that ends waits at most this many ms for a reader that stands still. */
 const LAST_LINES_MS = 300;
 
 const STDOUT = 1;
@@ -13,8 +13,8 @@ const STDOUT = 1;
 let output: { write(text: string): void } | null = null;
 
 /**
- * Where this process writes its log, at once and in order. An output that takes nothing, such as a full disk or a pipe
- * without a reader, does not hold up the process: up to 1 MiB waits.
+ * Returns the output to which this process writes its log, at once and in order. If it takes nothing, as a full disk or
+ * a pipe without a reader, the process goes on: up to 1 MiB waits.
  */
 export function logOutput(): { write(text: string): void } {
   output ??= openOutput();
@@ -23,12 +23,12 @@ export function logOutput(): { write(text: string): void } {
 
 function openOutput() {
   const pipe = ownPipe();
-  // In this thread: a transport thread would lose the last lines when the process exits.
+  // The lines are written in this thread: a transport thread would lose the last ones when the process exits.
   const destination = pino.destination({
     dest: pipe ?? STDOUT,
     sync: true,
     maxLength: MOST_UNWRITTEN,
-    // It would sleep in between.
+    // pino would sleep between its own tries.
     retryEAGAIN: () => false,
   });
   let isHeldUp = false;
@@ -37,7 +37,7 @@ function openOutput() {
     destination.write('');
   };
   destination.on('error', (error: NodeJS.ErrnoException) => {
-    // What waits is written with the next line; a full disk has room again at no time that is known.
+    // Waiting bytes are written with the next line: nobody knows when a full disk has room again.
     if (error.code !== 'EAGAIN') return;
     if (!isHeldUp) setTimeout(goOn, AGAIN_MS).unref();
     isHeldUp = true;
@@ -55,8 +55,8 @@ function openOutput() {
 }
 
 /**
- * The pipe at the standard output, opened once more so that writing to it never blocks: the engine and the worker, which
- * inherit the first, know nothing of that. Null: the output is no pipe, or cannot be opened again.
+ * Opens the pipe at the standard output once more, so that writing to it never blocks: the engine and the worker
+ * inherit the first descriptor, which stays blocking. Returns null if the output is no pipe, or cannot be opened again.
  */
 function ownPipe(): number | null {
   try {
@@ -65,7 +65,7 @@ function ownPipe(): number | null {
     if (fstatSync(opened).isFIFO()) return opened;
     closeSync(opened);
   } catch {
-    // Not Linux, or another user's pipe.
+    // The system is not Linux, or the pipe is another user's.
   }
   return null;
 }

@@ -3,35 +3,35 @@ import { reasonOf } from './http.ts';
 import type { Outage } from './outage.ts';
 import { withTimeout } from './timeout.ts';
 
-/** One log line as the receiver at `CASOLA_LOGS_URL` gets it. */
+/** A log line in the form of the receiver at `CASOLA_LOGS_URL`. */
 export interface LogEntry {
-  /** Epoch, whole seconds. */
+  /** The time of the line, whole epoch seconds. */
   timestamp: number;
   level: 'info' | 'warning' | 'error';
-  /** `vllm`: the engine, whichever it is. */
+  /** The line's origin; `vllm` stands for any engine. */
   source: 'worker' | 'vllm';
   message: string;
   job_id?: string;
   config_id?: string;
 }
 
-/** The base protocol's bounds. */
+/** The most lines in a batch, by the base protocol. */
 const MOST_IN_BATCH = 1000;
 /**
- * Bytes of one batch as JSON, which makes six of a control character. Proxies take 1 MB unless told otherwise, and what
- * is too large once is refused for ever.
+ * The most bytes of a batch as JSON, which makes six of a control character. Proxies take 1 MB by default, and a batch
+ * that is too large once is refused for ever.
  */
 const MOST_BYTES = 900_000;
 const MOST_KEPT = 10_000;
-/** Characters of one message; with MOST_KEPT it bounds the memory of a receiver's outage to some 40 MB. */
+/** The most characters of a message; with MOST_KEPT it bounds the memory during a receiver's outage to some 40 MB. */
 const LONGEST_MESSAGE = 4096;
 
 export interface LogShipperPorts {
   clock: Clock;
   intervalMs: number;
-  /** Rejects when the batch was refused or did not arrive. */
+  /** Posts a batch. Rejects if it was refused or did not arrive. */
   post(entries: LogEntry[]): Promise<void>;
-  /** Told after each batch whether it arrived. */
+  /** The outage that is told after each batch whether it arrived. */
   outage: Outage;
 }
 
@@ -50,7 +50,7 @@ export class LogShipper {
     this.#ports = ports;
   }
 
-  /** Sends what there is once an interval from now on. */
+  /** Sends the buffered lines once an interval from now on. */
   start(): void {
     const { clock, intervalMs } = this.#ports;
     this.#timer = clock.setTimeout(() => {
@@ -74,7 +74,7 @@ export class LogShipper {
     return this.#posting;
   }
 
-  /** Stops the interval and sends what is left; resolves when that is sent or refused, or at the limit. */
+  /** Stops the interval and sends the rest; resolves when that is sent or refused, or at the limit. */
   async close(limitMs: number): Promise<void> {
     const { clock } = this.#ports;
     clock.clearTimeout(this.#timer);
@@ -104,7 +104,7 @@ export class LogShipper {
     }
   }
 
-  /** How many of the oldest make a batch, one at least. */
+  /** Returns how many of the oldest lines make a batch, at least one. */
   #fitting(most: number): number {
     let bytes = 0;
     const end = this.#entries.slice(0, most).findIndex((entry) => {

@@ -8,7 +8,7 @@ import { isRunpodWorker, runpodLines, runpodLogLevel } from './runpod-log.ts';
 
 export type { Logger } from 'pino';
 
-/** What of a logger code is handed that only writes lines; pino's has it. */
+/** The part of pino's logger that code gets which only writes lines. */
 export interface Log {
   debug(fields: object, message: string): void;
   info(fields: object, message: string): void;
@@ -21,7 +21,7 @@ const ESCAPE = '\x1b';
 
 const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 
-/** Variables of the log, for schemas that report all bad variables at once. */
+/** The variables of the log, for schemas that report all bad variables at once. */
 export const logVariables = {
   LOG_LEVEL: z
     .string()
@@ -31,13 +31,13 @@ export const logVariables = {
     .default('info'),
 };
 
-/** Field names whose values never reach a log. */
+/** The fields whose values never reach a log. */
 const SECRET_FIELDS = ['token', 'authorization', 'api_token', 'apiToken', '*.token', '*.authorization'];
 
 /**
- * A logger for one process: coloured lines on a terminal, JSON where the output is piped.
- * `LOG_LEVEL` chooses the level (default info), `LOG_FORMAT` forces `pretty` or `json`. In a worker of a RunPod endpoint
- * lines are as its console wants them.
+ * Makes the logger of a process: coloured lines on a terminal, JSON if the output is piped.
+ * `LOG_LEVEL` chooses the level (default info), `LOG_FORMAT` forces `pretty` or `json`. In a worker of a RunPod
+ * endpoint lines have the form of its console.
  * @param name the component, e.g. `worker`
  * @param also gets each line too, as JSON; must not throw
  * @param local where the lines go otherwise, as JSON
@@ -64,7 +64,7 @@ export function createLogger(
   return pino(options, { write });
 }
 
-/** What is set to nothing does not hide what lies beneath. */
+/** Returns the set variable; an empty value does not hide the one beneath. */
 function set({ LOG_LEVEL }: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return LOG_LEVEL?.trim() ? { LOG_LEVEL } : {};
 }
@@ -74,7 +74,7 @@ export interface LogDestination {
   write(line: string): void;
 }
 
-/** The standard output, in the form that the environment asks for. */
+/** Returns the standard output, in the form that the environment asks for. */
 export function localDestination(env: NodeJS.ProcessEnv): LogDestination {
   const wantsPretty = env.LOG_FORMAT ? env.LOG_FORMAT === 'pretty' : process.stdout.isTTY;
   const output = logOutput();

@@ -1,18 +1,18 @@
-/** Names and addresses of hosts. Runtime-neutral: the gateway imports it too, on Cloudflare as well. */
+/** This file judges names and addresses of hosts. It runs in any runtime: the gateway on Cloudflare imports it too. */
 
-/** Whether who listens at this address does so at every address of its machine. */
+/** Returns whether listening at this address means every address of the machine. */
 export function isEverywhere(host: string): boolean {
   return ['0.0.0.0', '*', '::', '[::]'].includes(host);
 }
 
-/** The host of a URL that reaches what listens on this address: connecting to `0.0.0.0` is not portable. */
+/** Returns the host for a URL that reaches a server at this address: connecting to `0.0.0.0` is not portable. */
 export function dialableHost(host: string): string {
   if (host === '0.0.0.0' || host === '*') return '127.0.0.1';
   if (host === '::' || host === '[::]') return '[::1]';
   return host.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
 }
 
-/** Whether a host name or address, with or without brackets, is this machine's loopback (RFC 6761 §6.3). */
+/** Returns whether a host name or address, with or without brackets, is this machine's loopback (RFC 6761 §6.3). */
 export function isLoopback(host: string): boolean {
   const name = host.toLowerCase();
   return (

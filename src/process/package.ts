@@ -4,20 +4,20 @@ import { fileURLToPath } from 'node:url';
 /** Modules lie two folders deep in every layout: `src/process/`, and `dist/programs/` once they are bundled. */
 const ROOT = new URL('../../', import.meta.url);
 
-/** Of this package. */
+/** The manifest of this package. */
 export const manifest: { version: string; description: string } = JSON.parse(
   readFileSync(packagePath('package.json'), 'utf8'),
 );
 
-/** @param path relative to the package's root */
+/** Returns the absolute path of a file of this package. @param path relative to the package's root */
 export function packagePath(path: string): string {
   return fileURLToPath(new URL(path, ROOT));
 }
 
-/** MB of the worker's young generation, half of V8's own. docs/decisions/package.md has the figures. */
+/** The size of the worker's young generation, MB, half of V8's own. docs/decisions/package.md has the figures. */
 const WORKER_SEMI_SPACE = 8;
 
-/** What Node is to be started with to run one of this package's programs: its bundle, also where sources run. */
+/** Returns Node's arguments for one of this package's programs: always its bundle, even if sources run. */
 export function programArguments(name: 'supervisor' | 'worker' | 'simulator'): string[] {
   const flags = name === 'worker' ? [`--max-semi-space-size=${WORKER_SEMI_SPACE}`] : [];
   return [...flags, packagePath(`dist/programs/${name}.js`)];

@@ -14,7 +14,9 @@ export class PrivateAddressError extends Error {
   }
 }
 
-/** Not on the public internet (IANA's special-purpose registries): own, private, link-local, shared, multicast, reserved. */
+/**
+ * The addresses off the public internet (IANA's special-purpose registries): own, private, shared, reserved and more.
+ */
 const PRIVATE = new BlockList();
 for (const [network, bits] of [
   ['0.0.0.0', 8],
@@ -47,11 +49,11 @@ for (const [network, bits] of [
 ] as const) {
   PRIVATE.addSubnet(network, bits, 'ipv6');
 }
-/** IPv4 behind a translator (NAT64): the last 32 bits are the address that is reached. */
+/** The networks of translators to IPv4 (NAT64): the last 32 bits are the address that is reached. */
 const NAT64 = new BlockList();
 NAT64.addSubnet('64:ff9b::', 96, 'ipv6');
 
-/** Whether an IP address is one of the public internet. */
+/** Returns whether an IP address is one of the public internet. */
 export function isPublicAddress(address: string): boolean {
   const family = isIP(address);
   if (family === 0) return false;
@@ -71,7 +73,7 @@ function lastFourBytes(address: string): string {
 
 /**
  * Resolves names, and fails for one that has no public address: the addresses checked are those connected to.
- * @param remedy what allows a private one
+ * @param remedy the advice how to allow a private address
  */
 export function publicLookup(remedy: string, lookup: typeof systemLookup = systemLookup): LookupFunction {
   return (host, options, done) => {
@@ -88,8 +90,8 @@ export function publicLookup(remedy: string, lookup: typeof systemLookup = syste
 }
 
 /**
- * What `fetch` of undici connects with to reach public addresses only, whatever a name resolves to. Its errors have a
- * PrivateAddressError as cause.
+ * Makes the dispatcher with which undici's `fetch` reaches public addresses only, whatever a name resolves to. Its
+ * errors have a PrivateAddressError as cause.
  */
 export function publicAgent(
   remedy: string,
@@ -99,7 +101,7 @@ export function publicAgent(
   const connect = buildConnector({ ...tls, lookup: publicLookup(remedy, lookup) });
   return new Agent({
     connect: (target, done) => {
-      // An address in the URL is not looked up.
+      // No lookup checks an address in the URL.
       const host = withoutBrackets(target.hostname);
       if (isIP(host) === 0 || isPublicAddress(host)) connect(target, done);
       else done(new PrivateAddressError(host, host, remedy), null);
@@ -107,7 +109,7 @@ export function publicAgent(
   });
 }
 
-/** The host of a URL, as systems name an address of IPv6. */
+/** Returns the host of a URL without the brackets of an IPv6 address. */
 export function withoutBrackets(host: string): string {
   return host.replace(/^\[(.*)\]$/, '$1');
 }

@@ -3,18 +3,18 @@ import { doubling } from './backoff.ts';
 import { type Clock, sleep } from './clock.ts';
 import { withTimeout } from './timeout.ts';
 
-/** With longer pauses half of the limit could pass without a try, while what is asked was away for seconds only. */
+/** The longest pause, ms. With longer ones half of the limit could pass without a try, after an outage of seconds. */
 const LONGEST_PAUSE_MS = 5000;
 
 export interface RetryOptions {
   clock: Clock;
-  /** For all tries and the pauses between them, ms. */
+  /** The limit for all tries and the pauses between them, ms. */
   limitMs: number;
-  /** Before the second try, ms; doubles with each one after it, up to LONGEST_PAUSE_MS. */
+  /** The pause before the second try, ms; it doubles with each further one, up to LONGEST_PAUSE_MS. */
   firstPauseMs: number;
-  /** Tries in all; as many as the limit allows if left out. */
+  /** The most tries; left out: as many as the limit allows. */
   tries?: number;
-  /** Whether another try may succeed. */
+  /** Returns whether another try may succeed. */
   mayPass(error: Error): boolean;
   signal?: AbortSignal | undefined;
 }

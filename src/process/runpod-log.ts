@@ -1,6 +1,6 @@
 import { secretHider } from './secrets.ts';
 
-/** In a worker of a RunPod endpoint, whose console reads the standard output. */
+/** Returns whether this is a worker of a RunPod endpoint, whose console reads the standard output. */
 export function isRunpodWorker(env: NodeJS.ProcessEnv): boolean {
   return Boolean(env.RUNPOD_ENDPOINT_ID?.trim() && env.RUNPOD_WEBHOOK_GET_JOB?.trim());
 }
@@ -15,15 +15,16 @@ const LEVELS: Record<string, string> = {
   error: 'error',
 };
 
-/** RUNPOD_LOG_LEVEL, or RUNPOD_DEBUG_LEVEL, as our LOG_LEVEL; undefined: neither says one. */
+/** Returns RUNPOD_LOG_LEVEL, or RUNPOD_DEBUG_LEVEL, as our LOG_LEVEL; undefined: neither names a level. */
 export function runpodLogLevel(env: NodeJS.ProcessEnv): string | undefined {
   const given = env.RUNPOD_LOG_LEVEL?.trim() || env.RUNPOD_DEBUG_LEVEL?.trim();
   return given === undefined ? undefined : LEVELS[given.toLowerCase()];
 }
 
 /**
- * A line of our log in the form by which RunPod's console files lines under their jobs:
- * `{"requestId": id or null, "message": text, "level": "INFO"}`. It leaves the machine, so secrets in its text are hidden.
+ * Makes the function that puts a line of our log into the form by which RunPod's console files lines under their jobs:
+ * `{"requestId": id or null, "message": text, "level": "INFO"}`. It leaves the machine, so secrets in its text are
+ * hidden.
  */
 export function runpodLines(env: NodeJS.ProcessEnv): (line: string) => string {
   const hide = secretHider(env);

@@ -10,7 +10,7 @@ import { Outage } from './outage.ts';
 import { secretHider } from './secrets.ts';
 import { LAST_WORDS_MS } from './way-down.ts';
 
-/** Who a container is, and where its log lines and metrics go: the same for each of its processes. */
+/** The variables of a container's identity, log lines and metrics, the same for each of its processes. */
 export const containerVariables = {
   ...logVariables,
   CASOLA_CONFIG_ID: variable.name(256).describe('which jobs this worker takes, e.g. my-model'),
@@ -84,7 +84,7 @@ function startShipping(name: string, env: NodeJS.ProcessEnv) {
   if (!given?.CASOLA_LOGS_URL) return null;
   const { CASOLA_LOGS_URL: url, CASOLA_API_TOKEN: token } = given;
   const identity = { instance_id: instanceIdOf(given), queue_id: given.CASOLA_QUEUE_ID };
-  // Not shipped: a line about a failure to ship would be of no use there.
+  // The lines of this logger are not shipped: a line about a failure to ship would be of no use there.
   const log = createLogger(name, env);
   const shipper = new LogShipper({
     clock: systemClock,
@@ -110,9 +110,9 @@ function readQuietly(env: NodeJS.ProcessEnv) {
 }
 
 /**
- * A line of the local log as an entry: fields beside the message follow it as JSON, as on a terminal.
+ * Returns a line of the local log as an entry: fields beside the message follow it as JSON, as on a terminal.
  * @param line as the logger wrote it, secret fields already hidden
- * @param hide hides secrets that stand in the text itself: what leaves the machine may be read by others
+ * @param hide hides secrets in the text itself, since others may read lines that leave the machine
  */
 export function entryOf(line: string, configId: string, hide: (text: string) => string): LogEntry {
   const { level, time, name, msg = '', job_id, ...fields } = JSON.parse(line);

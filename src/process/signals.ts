@@ -13,7 +13,7 @@ export interface ReceivedSignal {
   at: number;
 }
 
-/** Whether the second is the first delivered again, rather than a user who insists. */
+/** Returns whether the second signal is the first one delivered again, rather than a user who insists. */
 export function isSameSignal(last: ReceivedSignal, next: ReceivedSignal): boolean {
   return last.name === next.name && next.at - last.at < SAME_SIGNAL_MS;
 }
@@ -56,12 +56,12 @@ export function endSignals(
   };
 }
 
-/** A Ctrl-C ends the children too, and their end may be heard of first, ms. */
+/** A Ctrl-C ends the children too; this process may learn of their end up to this many ms before its own signal. */
 const HEARD_WITHIN_MS = 200;
 
 /**
- * Waits until something is up.
- * @returns the signal where one came first and ended what was starting: that is no fault of it
+ * Waits for the start of something.
+ * @returns the signal, if one came first and ended the start, which is then no failure
  */
 export async function unlessSignalled<T>(
   starting: Promise<T>,
@@ -76,7 +76,7 @@ export async function unlessSignalled<T>(
   }
 }
 
-/** Whether this process has a terminal that it can be ended from: none is left after that hung up. */
+/** Returns whether a terminal can end this process: it has none after the terminal hung up. */
 function hasTerminal(): boolean {
   try {
     closeSync(openSync('/dev/tty', 'r'));

@@ -7,8 +7,9 @@ import { fileURLToPath } from 'node:url';
 const PLACE = /(file:\/\/\/[^\s()]+\.js):(\d+):(\d+)/g;
 
 /**
- * What was thrown, for people: its stack, with the places in the sources instead of those in a bundle that has its
- * map beside it. Node's own `--enable-source-maps` reads every map at the start, a sixth of what a worker's takes.
+ * Returns what was thrown for people to read: its stack, with the places in the sources instead of those in a bundle
+ * that has its map beside it. Node's own `--enable-source-maps` reads every map at the start, a sixth of a worker's
+ * start.
  */
 export function sourceStack(thrown: unknown): string {
   if (!(thrown instanceof Error)) return `thrown: ${String(thrown)}`;
@@ -28,12 +29,12 @@ export function sourceStack(thrown: unknown): string {
   );
 }
 
-/** @throws Error where there is none */
+/** Reads the map beside a bundle. @throws Error if there is none */
 function mapBeside(path: string): SourceMap {
   return new SourceMap(JSON.parse(readFileSync(`${path}.map`, 'utf8')));
 }
 
-/** @throws Error where the map says nothing about this place */
+/** Returns a place in the sources. @throws Error if the map does not have this place */
 function placeInSource(path: string, map: SourceMap, line: number, column: number): string {
   const origin = map.findOrigin(line, column);
   if (!('fileName' in origin) || !origin.fileName) throw new Error('not from a source of ours');

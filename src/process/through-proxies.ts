@@ -3,10 +3,10 @@ import { connect as connectTls } from 'node:tls';
 import { Agent, buildConnector, Client, Dispatcher, ProxyAgent, setGlobalDispatcher } from 'undici';
 import { type ChooseProxy, type HttpProxy, portOf } from './proxies.ts';
 
-/** How long a proxy may take to open a tunnel to a server, ms. */
+/** A proxy may take this many ms to open a tunnel to a server. */
 const TUNNEL_WITHIN_MS = 10_000;
 
-/** Why a proxy that answers with one of these statuses opens no tunnel, with the next step. */
+/** The reasons, with the next step, why a proxy that answers with one of these statuses opens no tunnel. */
 const REFUSALS: Record<number, string> = {
   403: 'its rules forbid that; let its operator allow it',
   407: 'it asks for a user name and a password, or for other ones: write them into its address, http://name:password@host:port',

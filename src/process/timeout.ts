@@ -1,7 +1,7 @@
 import type { Clock } from './clock.ts';
 
 export interface TimeoutOptions {
-  /** Also aborts the signal that `run` gets. */
+  /** The caller's signal, which also aborts the signal that `run` gets. */
   signal?: AbortSignal | undefined;
   /** Message of the timeout error; default `no answer within N s`. */
   message?: string;

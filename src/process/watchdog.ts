@@ -10,7 +10,7 @@ import type { Socket } from 'node:net';
 export interface Watchdog {
   /** @param graceSeconds time between SIGTERM and SIGKILL; 0 sends SIGKILL at once */
   watch(groupId: number, graceSeconds?: number): void;
-  /** The group has ended: its id may be reused. */
+  /** Stops watching a group that has ended: its id may be reused. */
   forget(groupId: number): void;
 }
 
@@ -49,7 +49,7 @@ export function startWatchdog(): Watchdog {
     env: { PATH: process.env.PATH ?? '/usr/bin:/bin' },
   });
   const commands = shell.stdin;
-  // Without a shell, or with the watchdog killed, the protection is lost but this process goes on.
+  // If there is no shell, or the watchdog was killed, the protection is lost but this process goes on.
   shell.on('error', () => {});
   commands?.on('error', () => {});
   shell.unref();

@@ -8,44 +8,44 @@ const STEPS = {
   acknowledgements: 1500,
   /** The worker's sockets are closed, and its last heartbeat is sent, side by side. */
   goodbye: 250,
-  /** Its last spans. */
+  /** The worker sends its last spans. */
   spans: 150,
-  /** Its last log lines. */
+  /** The worker sends its last log lines. */
   worker_lines: 250,
-  /** For a slow machine, before the supervisor kills a worker that has not ended. */
+  /** A slow machine has this reserve before the supervisor kills a worker that has not ended. */
   spare: 350,
-  /** From SIGTERM to SIGKILL. */
+  /** The engine ends, from SIGTERM to SIGKILL. */
   engine: 2000,
-  /** The supervisor's last log lines. */
+  /** The supervisor sends its last log lines. */
   supervisor_lines: 400,
 } as const;
 
-/** What running jobs have by default, s. */
+/** The default grace of running jobs, s. */
 export const GRACE_SECONDS = 5;
-/** What a process gets to be gone after SIGKILL, ms: longer than that it is stuck in the kernel. */
+/** A process that is not gone this many ms after SIGKILL is stuck in the kernel. */
 export const KILL_MS = 1000;
-/** What last lines and last spans get where a process ends without a signal, ms. */
+/** A process that ends without a signal may take this many ms for its last lines and spans. */
 export const LAST_WORDS_MS = 800;
 
 export type Step = keyof typeof STEPS;
 
-/** When a step has to be over, ms after the signal. @param graceMs of the running jobs */
+/** Returns the time by which a step has to be over, ms after the signal. @param graceMs the grace of running jobs */
 export function endOfStep(step: Step, graceMs = 0): number {
   const names = Object.keys(STEPS) as Step[];
   return names.slice(0, names.indexOf(step) + 1).reduce((sum, name) => sum + STEPS[name], graceMs);
 }
 
-/** When the supervisor kills a worker that has not ended, ms after the end of the grace. */
+/** The supervisor kills a worker that has not ended this many ms after the end of the grace. */
 export const WORKER_MARGIN_MS = endOfStep('spare');
-/** What the engine has from SIGTERM to SIGKILL, ms. */
+/** The engine has this many ms from SIGTERM to SIGKILL. */
 export const ENGINE_STOP_MS = STEPS.engine;
 
-/** From the first signal to the exit, if nothing has to be killed, ms. */
+/** Returns the time from the first signal to the exit if nothing has to be killed, ms. */
 export function wayDownMs(graceMs: number): number {
   return endOfStep('supervisor_lines', graceMs);
 }
 
-/** The same where worker and engine both have to be killed. */
+/** Returns the time from the first signal to the exit if worker and engine both have to be killed, ms. */
 export function longestWayDownMs(graceMs: number): number {
   return wayDownMs(graceMs) + 2 * KILL_MS;
 }
