@@ -2,9 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Heartbeat } from '../src/protocol/index.ts';
 
 /**
- * Workers that do nothing but post heartbeats, all of them in turns within an interval.
+ * Plays workers that only post heartbeats, all of them in turns within an interval.
  * @param until resolves soon after it is aborted
- * @throws Error with what the queue said, when it refuses one
+ * @throws Error with the queue's answer if it refuses one
  */
 export async function beatingWorkers(
   url: string,

@@ -9,7 +9,7 @@ import { buildPrograms } from './programs.ts';
  */
 const root = join(import.meta.dirname, '..');
 
-// The programs stay: some may be running.
+// The programs in `dist/` stay, since some may be running.
 for (const folder of ['client', 'protocol']) {
   rmSync(join(root, 'dist', folder), { recursive: true, force: true });
 }

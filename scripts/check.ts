@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-/** `npm run check`: all that can be said of the code without running it. Prints what failed, and its output. */
+/** `npm run check`: runs all checks that do not run the code. Prints the failed ones with their output. */
 const CHECKS: Record<string, [command: string, ...args: string[]]> = {
   'types (node)': ['tsc', '-p', 'tsconfig.json'],
   'types (workerd)': ['tsc', '-p', 'scripts/tsconfig.workerd.json'],
@@ -48,7 +48,7 @@ function run(name: string, [command, ...args]: [string, ...string[]]): Promise<b
   });
 }
 
-/** Told, not refused: a limit that fails makes files of just that length, not smaller ideas. */
+/** A long file is reported, not refused: a limit that fails makes files of just that length, not smaller ideas. */
 function longFiles(output: string): string {
   const found = [...output.matchAll(/^(\S+?):\d+:\d+ lint\/style\/noExcessiveLinesPerFile/gm)];
   return found.map(([, path]) => `over 300 lines: ${path}`).join('\n');

@@ -1,4 +1,4 @@
-/** One file imports another, of another room, for more than its types. Paths are from the repository's root. */
+/** An import between files of two rooms, for more than types. Paths are from the repository's root. */
 export interface RoomImport {
   from: string;
   to: string;
@@ -11,8 +11,8 @@ interface Module {
 }
 
 /**
- * Imports between rooms, which are the folders of `src/`. An import of types does not count: the contract by which the
- * objects ask each other (`asking/objects.ts`) names a type of each room, and the rooms take it in turn.
+ * Returns the imports between rooms, the folders of `src/`. An import of types does not count: the contract by which
+ * the objects ask each other (`asking/objects.ts`) names a type of each room, and the rooms take it in turn.
  */
 export function roomImports(modules: readonly Module[]): RoomImport[] {
   return modules.flatMap(({ source, dependencies }) =>
@@ -24,8 +24,8 @@ export function roomImports(modules: readonly Module[]): RoomImport[] {
 }
 
 /**
- * For each room that imports itself by way of others the shortest of these ways, one import for each step. A way is
- * told once, for the first of its rooms.
+ * Returns the shortest circle of each room that imports itself through others, one import for each step. A circle is
+ * reported once, for the first of its rooms.
  */
 export function circlesOfRooms(imports: readonly RoomImport[]): RoomImport[][] {
   const rooms = [...new Set(imports.map(({ from }) => roomOf(from)!))].sort();
@@ -38,7 +38,7 @@ export function circlesOfRooms(imports: readonly RoomImport[]): RoomImport[][] {
   });
 }
 
-/** The shortest way from a room to itself, breadth first. */
+/** Finds the shortest circle from a room to itself, breadth first. */
 function wayBack(room: string, imports: readonly RoomImport[]): RoomImport[] | null {
   const seen = new Set<string>();
   let ways: RoomImport[][] = [[]];

@@ -3,8 +3,8 @@ import { Command, InvalidArgumentError } from 'commander';
 import { EXIT } from '../src/process/exit-codes.ts';
 
 /**
- * The command line of a script: `--help` tells its options, and one that is wrong ends the script with a message and 2.
- * @param call what is typed before the options, such as `npm run soak --`
+ * Makes a script's command line: `--help` prints its options, and a wrong option ends the script with a message and 2.
+ * @param call the words before the options, such as `npm run soak --`
  */
 export function commandLine(call: string, description: string): Command {
   return new Command(call)
@@ -13,7 +13,7 @@ export function commandLine(call: string, description: string): Command {
     .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? EXIT.ok : EXIT.configuration));
 }
 
-/** For an option that takes a whole number. */
+/** Parses an option that takes a whole number. */
 export function wholeFrom(least: number): (text: string) => number {
   return (text) => {
     if (!/^\d+$/.test(text) || Number(text) < least)
@@ -22,7 +22,7 @@ export function wholeFrom(least: number): (text: string) => number {
   };
 }
 
-/** For an option that takes the path of a file that is read. */
+/** Parses an option that takes the path of a file to read. */
 export function existingFile(path: string): string {
   if (!existsSync(path)) throw new InvalidArgumentError('There is no such file.');
   return path;

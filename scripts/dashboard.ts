@@ -1,4 +1,4 @@
 import { freshDashboard } from '../src/host/dashboard.ts';
 
-/** What wrangler runs before it bundles the gateway, which imports the page's files. */
+/** Builds the page; wrangler runs this before it bundles the gateway, which imports the page's files. */
 await freshDashboard();

@@ -17,12 +17,12 @@ export interface DemoFleet {
   stop(): Promise<void>;
 }
 
-/** Share of its start that the worker that loads has behind it when the page is opened. */
+/** The share of its start that the loading worker has behind it when the page is opened. */
 const LOADED = 0.3;
 const READY_FOR_MS = 60_000;
-/** Until jobs have spread over the workers. */
+/** The time until jobs have spread over the workers. */
 const SPREAD_MS = 6000;
-/** Three intervals of the worker that vanishes, the time in which it might return, and a little more. */
+/** The time until the vanished worker is lost: three of its intervals, its grace to return, and a little more. */
 const LOST_MS = 18_000;
 
 export function startDemoFleet(queue: DemoQueue): DemoFleet {
@@ -35,7 +35,7 @@ export function startDemoFleet(queue: DemoQueue): DemoFleet {
     else if (worker.part.role === 'fails') worker.fail();
     else worker.begin();
   }
-  // A model that nobody serves yet is refused.
+  // The queue refuses a model that nobody serves yet.
   for (const pool of POOLS) {
     const first = [...workers.values()].find(({ part }) => part.pool === pool && part.role === 'works');
     void first?.ready.then(() => load.start(pool));
@@ -61,7 +61,7 @@ export function startDemoFleet(queue: DemoQueue): DemoFleet {
     await pause(SPREAD_MS);
     for (const worker of vanishing) worker.vanish();
     for (const worker of draining) {
-      // Without a job its drain would be over at once.
+      // Without a job the worker's drain would be over at once.
       while (worker.engine.load === 0) await pause(SPREAD_MS / 10);
       worker.drain();
     }

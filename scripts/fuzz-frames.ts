@@ -4,7 +4,7 @@ import { commandLine, wholeFrom } from './command-line.ts';
 import { TARGETS, type Target } from './fuzz/targets.ts';
 
 /**
- * Frames that no honest peer would send, at the doors where frames come in: the queue's control socket, the
+ * Sends frames that no honest peer would send to each place where frames come in: the queue's control socket, the
  * worker's control and answer sockets, the relay's answer socket. None may throw, and what a worker sends
  * may not touch another worker's job.
  */
@@ -25,7 +25,7 @@ const ROUND = 2000;
 async function fuzz(name: string, build: () => Target | Promise<Target>): Promise<boolean> {
   const started = performance.now();
   for (let done = 0; done < share; done += ROUND) {
-    // Every round can be played again alone: its seed is told.
+    // Every round can be played again alone, since its seed is printed.
     const roundSeed = seed + done;
     const random = new Random(roundSeed, name);
     const target = await build();

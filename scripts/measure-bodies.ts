@@ -8,8 +8,8 @@ import { closeRawWorkers, type JobFrame, RawWorker } from '../test/support/raw-w
 import { commandLine, wholeFrom } from './command-line.ts';
 
 /**
- * Memory of a queue while stored jobs with large payloads and results go through it all at once: submitted, fetched by
- * a worker, their results put and announced, and read.
+ * Measures the memory of a queue while stored jobs with large payloads and results go through it all at once:
+ * submitted, fetched by a worker, their results put and announced, and read.
  */
 const given = commandLine(
   'node scripts/measure-bodies.ts',
@@ -39,7 +39,7 @@ await rm(stateDir, { recursive: true, force: true });
 
 /** Runs one step, and prints the most memory that the queue had in it and what it has a second later. */
 async function tell(name: string, step: () => Promise<unknown>): Promise<void> {
-  // The kernel counts the most anew.
+  // This write resets the kernel's peak.
   await writeFile(`/proc/${road.pid}/clear_refs`, '5').catch(() => {});
   const began = performance.now();
   await step();
@@ -80,7 +80,7 @@ async function read(id: string): Promise<void> {
   if ((result as { text?: string } | null)?.text !== text) throw new Error(`the result of ${id} is another`);
 }
 
-/** Asks again as long as the gateway has no room. */
+/** Repeats a request as long as the gateway has no room. */
 async function told(ask: () => Promise<Response>, status: number): Promise<void> {
   let response = await ask();
   for (; response.status === 503; response = await ask()) {

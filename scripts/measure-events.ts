@@ -24,13 +24,13 @@ const given = commandLine(
   .parse()
   .opts<{ against?: string; rounds: number; tokens: number; measure?: string }>();
 
-/** The kinds of a stream: what the worker asked the engine for beside what its caller asked. */
+/** The kinds of a stream: what the worker requests from the engine beside the caller's request. */
 const KINDS = ['as it comes', 'with usage', 'with usage and token ids'] as const;
 const PATH = '/v1/chat/completions';
 const PROMPT = [11, 12, 13, 14];
 const STREAMS = 200;
 
-/** Microseconds and bytes for an event. */
+/** The cost of an event, in microseconds and bytes. */
 interface Cost {
   us: number;
   bytes: number;
@@ -62,7 +62,7 @@ function compare(): void {
 }
 
 function measured(checkout: string): Cost[] {
-  // Nothing is collected while the bytes of one stream are counted.
+  // No garbage is collected while the bytes of one stream are counted.
   const flags = ['--expose-gc', '--min-semi-space-size=256', '--max-semi-space-size=256'];
   const args = [...flags, import.meta.filename, '--measure', checkout, '--tokens', String(given.tokens)];
   const { stdout, stderr, status } = spawnSync(process.execPath, args, { encoding: 'utf8' });
@@ -85,7 +85,7 @@ async function costOf(checkout: string, kind: (typeof KINDS)[number]): Promise<C
   return { us: median(warm.map(({ us }) => us)), bytes: median(warm.map(({ bytes }) => bytes)) };
 }
 
-/** Returns what sends one stream through the code of a checkout. */
+/** Returns the function that sends one stream through the code of a checkout. */
 async function passing(checkout: string, kind: (typeof KINDS)[number]): Promise<() => Promise<void>> {
   const from = async <Module>(file: string) => (await import(join(checkout, 'src', file))) as Module;
   const { readableEvents } = await from<typeof import('../src/engine/client/event-lines.ts')>(

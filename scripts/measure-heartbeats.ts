@@ -7,9 +7,10 @@ import { beatingWorkers } from './beating-workers.ts';
 import { commandLine, wholeFrom } from './command-line.ts';
 
 /**
- * What the heartbeats of many workers cost the fleet object: commits a second, and processor time of the queue.
+ * Measures the cost of many workers' heartbeats for the fleet object: commits a second, and processor time of the
+ * queue.
  */
-/** The fleet object commits what is no news within 5 s: a shorter run may see no commit at all. */
+/** The shortest run, s. The fleet object commits heartbeats without news every 5 s; a shorter run may see none. */
 const LEAST_SECONDS = 15;
 const given = commandLine(
   'node scripts/measure-heartbeats.ts',
@@ -27,7 +28,7 @@ const intervalMs = interval * 1000;
 const folder = mkdtempSync(join(tmpdir(), 'measure-heartbeats-'));
 const road = await startQueueProcess({ host: '127.0.0.1', port: 0, stateDir: folder, bindings: {} });
 try {
-  // First heartbeats are news, which is stored sooner.
+  // The warm-up takes first heartbeats, whose news the object stores sooner.
   const end = AbortSignal.timeout(2 * intervalMs + given.seconds * 1000);
   const beating = beatingWorkers(road.url, workers, intervalMs, end);
   await sleep(2 * intervalMs);
@@ -47,7 +48,7 @@ try {
   rmSync(folder, { recursive: true, force: true });
 }
 
-/** Bytes that a viewer was sent. */
+/** Counts the bytes that a viewer was sent. */
 function watch(): () => number {
   let bytes = 0;
   const socket = new WebSocket(`${road.url.replace('http', 'ws')}/api/fleet/live`);
@@ -85,7 +86,7 @@ function countCommits(): { stop(): number } {
   };
 }
 
-/** Frames that end a transaction name the size of the database (sqlite.org/fileformat2.html, 4.1). */
+/** Returns the frames that end a transaction: they name the database's size (sqlite.org/fileformat2.html, 4.1). */
 function commitsIn(log: Buffer): string[] {
   if (log.length < 32) return [];
   const salts = log.toString('hex', 16, 24);
@@ -98,7 +99,7 @@ function commitsIn(log: Buffer): string[] {
   return commits;
 }
 
-/** Processor time of the queue (Linux: 100 ticks a second in /proc). */
+/** Returns the processor time of the queue (Linux: 100 ticks a second in /proc). */
 function cpuSeconds(): number {
   const fields = readFileSync(`/proc/${road.pid}/stat`, 'utf8').split(') ')[1]!.split(' ');
   return (Number(fields[11]) + Number(fields[12])) / 100;

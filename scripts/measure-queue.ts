@@ -9,8 +9,8 @@ import type { Connection, Ports, Row, Session } from '../src/queue/store/ports.t
 import { commandLine, wholeFrom } from './command-line.ts';
 
 /**
- * Stored jobs a second that the queue's rules alone carry, over node:sqlite on disk with 64 events to a commit.
- * With the object around them: `npm run bench -- --only P3`.
+ * Measures the stored jobs a second that the queue's rules alone carry, over node:sqlite on disk with 64 events to a
+ * commit. `npm run bench -- --only P3` measures them with the object around them.
  */
 const given = commandLine(
   'node scripts/measure-queue.ts',
@@ -78,7 +78,7 @@ function measureRules(folder: string): Measured {
   };
   const started = performance.now();
   const cpuBefore = process.cpuUsage();
-  // Half of the submissions find a free slot, half wait for one: both are usual.
+  // Half of the submissions find a free slot and half wait for one, since both are usual.
   for (let done = 0; done < jobs; done += 2 * SLOTS) {
     together(2 * SLOTS, (index) => queue.submit([{ ...job, id: `job-${done + index}` }], ['']));
     together(2 * SLOTS, () => {

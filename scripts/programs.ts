@@ -78,7 +78,7 @@ async function bundlePrograms() {
     sourcesContent: false,
     minifySyntax: true,
     minifyWhitespace: true,
-    // Native parts of packages are optional: they are looked for, and done without.
+    // Native parts of packages are optional: packages try to load them, and work without.
     external: ['esbuild', '*.node'],
     plugins: [leaveOut],
     // Packages in CommonJS require() what is built into Node.
@@ -87,7 +87,7 @@ async function bundlePrograms() {
     },
     logLevel: 'error',
   });
-  // Or its helper process would stay as long as this one.
+  // Without this call esbuild's helper process would stay as long as this process.
   await stop();
   return result;
 }

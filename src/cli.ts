@@ -17,7 +17,7 @@ import { defaultText, operatorSettings, variableOf } from './settings/queue-sett
  */
 
 loadDotenv({ quiet: true });
-// A terminal or a pipe that is closed is no reason to leave anything behind.
+// The command cleans up even if its terminal or pipe is closed.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
 const { env } = process;
@@ -228,7 +228,7 @@ function withTarget(command: Command): Command {
     .option('--token <token>', 'token with the scope submit (variable CASOLA_API_TOKEN)');
 }
 
-/** The table of settings as help. */
+/** Returns the table of settings as help. */
 function queueVariablesText(): string {
   const rows = operatorSettings().map(([name, setting]) => [
     variableOf(name),
@@ -247,10 +247,10 @@ function plainText(markdown: string): string {
   return markdown.replaceAll(/\[([^\]]+)\]\(([^)]+)\)/g, '$1: docs/$2').replaceAll('`', '');
 }
 
-/** Says what went wrong and gives the exit code. */
+/** Prints the error and returns its exit code. */
 function explain(error: unknown): number {
   const hide = secretHider(env);
-  // commander has printed its own message, or the help that was asked for.
+  // commander has printed its own message, or the requested help.
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.configuration;
   if (error instanceof UserError) {
     // The message may contain a queue's own words.

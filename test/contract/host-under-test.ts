@@ -60,7 +60,7 @@ export class HostUnderTest {
   }
 }
 
-/** One object, as its host's callers reach it. */
+/** The stub of one object, as its host's callers have it. */
 export class ProbeUnderTest {
   readonly id: string;
   readonly #host: string;

@@ -7,7 +7,7 @@ const require = createRequire(import.meta.url);
 
 export interface OpenPage {
   page: Page;
-  /** What went wrong in it so far: errors of scripts, refused requests, violations of the page's own policy. */
+  /** The problems of the page so far: errors of scripts, refused requests, violations of the page's own policy. */
   faults: string[];
   close(): Promise<void>;
 }

@@ -32,7 +32,7 @@ export async function cloudflareBundle(): Promise<CloudflareBundle> {
     ],
     logLevel: 'silent',
   });
-  // Or its helper process would stay as long as this one.
+  // Without this call esbuild's helper process would stay as long as this process.
   await stop();
   return { main: { name: 'main.js', text: outputFiles[0]!.text }, page };
 }

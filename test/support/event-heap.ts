@@ -1,4 +1,4 @@
-/** When something happens; of what happens at the same time, the lower order goes first. */
+/** The time of an event; of events at the same time the one with the lower order goes first. */
 export interface TimedEvent {
   readonly at: number;
   readonly order: number;

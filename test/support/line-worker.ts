@@ -1,6 +1,6 @@
 import type { JobFrame, RawWorker } from './raw-worker.ts';
 
-/** What a worker played by a test makes of a line: an answer of its engine, or none yet. */
+/** The answer of a test's worker to a line: one of its engine, or none yet. */
 export type LineAnswer = { status?: number; body: unknown } | null;
 
 type Settled = NonNullable<LineAnswer>;

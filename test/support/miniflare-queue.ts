@@ -3,7 +3,7 @@ import { cloudflareBundle, cloudflareConfiguration } from './cloudflare-bundle.t
 
 /** The queue in workerd as wrangler runs it locally, with its stand-in for an R2 bucket bound as FILES. */
 export interface MiniflareQueue {
-  /** Without a trailing slash. */
+  /** The address of the gateway, without a trailing slash. */
   url: string;
   /** Of another gateway before the same objects, which shares no memory with the first: Cloudflare runs many. */
   otherUrl: string;

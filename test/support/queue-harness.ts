@@ -14,7 +14,7 @@ import type { GivenSettings, QueueSettings } from '../../src/queue/settings.ts';
 import type { Connection, Ports, Row, Session, SqlValue, WorkerToken } from '../../src/queue/store/ports.ts';
 import { FleetHarness } from './fleet-harness.ts';
 
-/** One control socket as the queue sees it, with what was sent to it. */
+/** One control socket as the queue sees it, with the frames that were sent to it. */
 export class FakeConnection implements Connection {
   readonly id: string;
   readonly origin = 'https://queue.test';
@@ -58,7 +58,7 @@ export class FakeConnection implements Connection {
   close(code: number, reason: string): void {
     this.closed ??= { code, reason };
   }
-  /** What was sent of one type, newest last. */
+  /** Returns the frames of one type that were sent, newest last. */
   frames(type: string): Record<string, unknown>[] {
     return this.sent.filter((frame) => frame.type === type);
   }
@@ -69,7 +69,7 @@ export class FakeConnection implements Connection {
   }
 }
 
-/** What the address of a payload or a result says, relative or whole. */
+/** Parses the address of a payload or a result, relative or whole. */
 export function ticketOf(address: unknown): FileTicket {
   const { pathname, searchParams } = new URL(String(address), 'https://queue.test');
   return {
@@ -94,7 +94,7 @@ export class QueueHarness {
   /** What the fleet object of this queue knows, on the same clock. */
   readonly fleet = new FleetHarness({}, () => this.nowMs);
   queue: Queue;
-  /** How many were run so far. */
+  /** The number of statements that were run so far. */
   statements = 0;
   readonly #settings: GivenSettings;
   readonly #statements = new Map<string, StatementSync>();

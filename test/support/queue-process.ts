@@ -9,7 +9,7 @@ import { UserError } from '../../src/process/index.ts';
 
 /** A queue in a process of its own, made of the sources, which a test may kill. */
 export interface QueueProcess {
-  /** Without a trailing slash. */
+  /** The address of the queue, without a trailing slash. */
   readonly url: string;
   readonly port: number;
   readonly pid: number;

@@ -2,12 +2,12 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
-/** What a post carried. */
+/** The content of a post. */
 interface Received {
   path: string;
   authorization: string | undefined;
   body: Record<string, unknown>;
-  /** How it was answered; null: not at all. */
+  /** The status of its answer; null: it was not answered. */
   status: number | null;
 }
 

@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 export const RECORD = { write: 1, truncate: 2, create: 3, sync: 4, unlink: 5, say: 6 };
 const HEAD_BYTES = 32;
 
-/** What a process did to its files. */
+/** An operation of a process on its files. */
 export interface Recorded {
   /** Where it lies among the records. */
   at: number;

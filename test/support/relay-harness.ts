@@ -37,7 +37,7 @@ export class RelayHarness {
   nowMs = 1_000_000;
   readonly relay: Relay;
   sent: AnswerRecord[] = [];
-  /** How the relay closed a socket last. */
+  /** The code and reason of the relay's last close of a socket. */
   closed: { code: number; reason: string } | null = null;
   socket: AnswerSocket;
 

@@ -7,7 +7,7 @@ import { closeRawWorkers, RawWorker } from './raw-worker.ts';
 
 /** One queue process for all tests of a file; each test takes queues of its own in it. */
 export interface TestRoad {
-  /** Without a trailing slash. */
+  /** The address of the queue, without a trailing slash. */
   readonly url: string;
   readonly stateDir: string;
   readonly pid: number;

@@ -2,7 +2,7 @@ import type { UsageSum, UsageWanted } from '../../src/queue/rpc.ts';
 import { failure, result } from './job-frames.ts';
 import type { FakeConnection, QueueHarness } from './queue-harness.ts';
 
-/** What tests of usage share: a worker, frames that tell what was used, and what the queue has counted. */
+/** The bench that tests of usage share: a worker, frames that report usage, and the queue's counts. */
 
 export const USAGE = {
   prompt_tokens: 10,
