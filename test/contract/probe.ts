@@ -20,7 +20,7 @@ export interface ProbeCalls {
 export interface ProbeMessage {
   /** Is written, then sent back. */
   keep?: string;
-  /** How many messages this socket has had is sent back, with the name of its peer. */
+  /** The probe sends back how many messages this socket has had, with the name of its peer. */
   count?: true;
   /** Numbers up to this are sent back, every second of them after a write. */
   burst?: number;
@@ -34,7 +34,7 @@ export class Probe implements HostedObject<Peer, Kept> {
   readonly pings = { ping: 'ping?', pong: 'pong.' };
   readonly #host: ObjectHost<Kept>;
   readonly #other: (queueId: string) => ProbeCalls;
-  /** Who waits for the group that is gathered; null: none is. */
+  /** The callers that wait for the group that gathers now; null: no group gathers. */
   #group: ((size: number) => void)[] | null = null;
   #failingAlarms = 0;
   #fullBecause: string | null = null;
@@ -76,7 +76,7 @@ export class Probe implements HostedObject<Peer, Kept> {
   async keepAndWork(key: string): Promise<void> {
     this.#write(key);
     this.#host.after(0, () => {
-      // By turns: the clock of workerd stands still meanwhile.
+      // The loop counts turns, since the clock of workerd stands still meanwhile.
       for (let turn = 0; turn < 30_000_000; turn += 1) Math.sqrt(turn);
     });
   }
@@ -237,7 +237,7 @@ export class Probe implements HostedObject<Peer, Kept> {
     return this.#host.sockets().map((socket) => socket.load().name);
   }
 
-  /** When each peer pinged last, epoch ms. */
+  /** Returns the times of each peer's last ping, epoch ms. */
   async pinged(): Promise<number[]> {
     return this.#host.sockets().map((socket) => socket.pingedAt());
   }

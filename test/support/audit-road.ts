@@ -1,7 +1,7 @@
 import type { AuditPage } from '../../src/protocol/index.ts';
 import type { QueueProcess } from './road.ts';
 
-/** Of a queue whose administrator's token is the first of QUEUE_TOKENS. */
+/** The environment of a queue whose administrator's token is the first of QUEUE_TOKENS. */
 export const ROOT = { QUEUE_TOKENS: 'admin:root-secret' };
 export const PROMPT = 'a prompt that is nobody’s business';
 

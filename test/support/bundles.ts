@@ -8,7 +8,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 type Program = 'supervisor' | 'worker' | 'simulator';
 
-/** What Node is given to run it. */
+/** Returns the path that Node is given to run a program. */
 export function bundle(program: Program): string {
   return join(ROOT, 'dist/programs', `${program}.js`);
 }

@@ -24,7 +24,7 @@ export function newAjv(): Ajv2020 {
     allErrors: true,
     strictTypes: false,
     formats: { 'date-time': isDate, base64: /^[A-Za-z0-9+/]*={0,2}$/, uri: URL.canParse },
-    // Of the document around the schemas.
+    // These keywords belong to the document around the schemas.
     keywords: ['openapi', 'info', 'servers', 'components', 'paths'],
   });
 }

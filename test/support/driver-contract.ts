@@ -5,7 +5,7 @@ import { idOf, letPass } from './driver-calls.ts';
 import type { ContractOptions, DriverUnderTest, SeenMachine } from './driver-under-test.ts';
 import type { Accidents } from './fakes/accidents.ts';
 
-/** What each machine gets, so that leaks of it are seen. */
+/** The secret that each machine gets, so that the tests see leaks of it. */
 const SECRET = 'the-secret-of-this-machine';
 const PREFIX = 'wv-abc123-';
 const nameOf = (id: string) => `${PREFIX}small-${id.padStart(10, '0')}`;
@@ -36,7 +36,7 @@ export function driverContract(
     /** Orders until it is gone. */
     end(id: string, externalId?: string | null): Promise<LaunchOutcome>;
     list(): ReturnType<Driver['list']>;
-    /** Those of this name that exist at the provider, seen from above. */
+    /** Returns the machines of this name that exist at the provider. */
     named(id: string): SeenMachine[];
     /** Gives the order as the scheduler does until an answer is final: at least a minute apart, asking by name. */
     insist(give: (isRepeated: boolean) => Promise<LaunchOutcome>): Promise<LaunchOutcome>;

@@ -17,7 +17,7 @@ export interface SeenProvider {
 export interface DriverUnderTest {
   driver: Driver;
   provider: SeenProvider;
-  /** Of the provider, and of the driver where it pauses. */
+  /** The clock of the provider, and of the driver's pauses. */
   clock: VirtualClock;
   close?(): Promise<void>;
 }
@@ -25,7 +25,7 @@ export interface DriverUnderTest {
 export interface ContractOptions {
   instance_type?: string;
   image?: string | null;
-  /** Of each machine; 0 where the provider has machines without. */
+  /** The number of GPUs of each machine; 0 if the provider has machines without. */
   gpus?: number;
   /** Accidents that cannot happen to this provider, each with the reason. */
   impossible?: Partial<Record<keyof Accidents, string>>;

@@ -4,7 +4,7 @@ export interface TimedEvent {
   readonly order: number;
 }
 
-/** What is going to happen in virtual time, the next first: a binary heap. */
+/** The coming events in virtual time, the next first, as a binary heap. */
 export class EventHeap<T extends TimedEvent> {
   readonly #heap: T[] = [];
 

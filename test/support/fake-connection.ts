@@ -16,7 +16,7 @@ export class FakeConnection {
   /** Records of each binary message. */
   readonly messages: AnswerRecord[][] = [];
   websocketPings = 0;
-  /** How the worker ended it. */
+  /** The worker's end of the connection. */
   closedBy: { code: number; reason: string } | 'destroyed' | null = null;
 
   constructor(target: DialTarget, events: SocketEvents) {

@@ -15,7 +15,7 @@ export interface PlatformJob {
   output?: unknown;
   error?: unknown;
   stopPod?: boolean;
-  /** When a worker was last known to hold it. */
+  /** The time at which a worker last named the job as its own. */
   namedAtMs?: number;
 }
 
@@ -33,7 +33,7 @@ export interface PlatformRequest {
 type Fault = number | 'close' | 'lose answer' | undefined;
 
 export interface FakeServerlessOptions {
-  /** How long a take without a job is held, ms; 0: answered 204 at once. */
+  /** A take without a job is held for this many ms; 0: it is answered 204 at once. */
   holdMs?: number;
   /** A job that no ping has named for so long is given out again. What RunPod does is not public. */
   lostAfterMs?: number;
@@ -56,7 +56,7 @@ export class FakeServerless {
   readonly violations: string[] = [];
   /** Chosen for each request in turn; undefined: it is served. */
   fault: (request: PlatformRequest) => Fault = () => undefined;
-  /** What each request waits for, ms. */
+  /** Returns the delay of each request, ms. */
   delayMs: (request: PlatformRequest) => number = () => 0;
   readonly #options: FakeServerlessOptions;
   readonly #server: Server;
@@ -121,7 +121,7 @@ export class FakeServerless {
     return ids.every((id) => ['COMPLETED', 'FAILED'].includes(this.jobs.get(id)!.status));
   }
 
-  /** As they are after a worker has slept. */
+  /** Drops the open connections, as after a worker's sleep. */
   dropConnections(): void {
     this.#server.closeAllConnections();
   }
@@ -196,7 +196,7 @@ export class FakeServerless {
     return [200, {}];
   }
 
-  /** Until there is something, the time is over or nobody waits any more. */
+  /** Waits until there is something, the time is over or the caller is gone. */
   #wait(waiting: Set<() => void>, ms: number, incoming: IncomingMessage): Promise<void> {
     return new Promise((resolve) => {
       const done = () => {

@@ -1,7 +1,7 @@
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-/** Which side of a half-open connection is told that it is over. */
+/** The side of a half-open connection that is told of its end. */
 export type HalfOpenSide = 'neither' | 'client' | 'server';
 
 interface Pair {
@@ -108,7 +108,7 @@ export class FaultyProxy {
     }
   }
 
-  /** One piece at a time: a reader that stalls holds its writer back, as TCP does. */
+  /** Forwards one piece at a time: a reader that stalls holds its writer back, as TCP does. */
   #forward(pair: Pair, from: Socket, to: Socket): void {
     from.on('data', (data) => {
       // Unread data would hide the other side's close behind it: it is read and lost.

@@ -58,7 +58,7 @@ export class FleetHarness {
     this.#record({ kind: 'disconnected', ...worker, reason: 'the connection closed' });
   }
 
-  /** What the queue tells of its numbers. */
+  /** Reports the queue's numbers. */
   share(share: Partial<QueueShare>): void {
     const whole = { at: this.#now(), full: false, sessions: [], gone: [], pools: [], ...share };
     this.rules.record([], whole);
@@ -72,7 +72,7 @@ export class FleetHarness {
     return this.rules.readHistory(of, range, end);
   }
 
-  /** What everybody is shown now. */
+  /** Returns the view that everybody is shown now. */
   view(): FleetView {
     this.rules.view.refresh(this.#now());
     return this.rules.view.view();

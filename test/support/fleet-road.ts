@@ -40,7 +40,7 @@ export function isAlive(launch: LaunchRow): boolean {
   return !isFinal(launch);
 }
 
-/** What a command prints, once it has ended. */
+/** Resolves to the output of a command once it has ended. */
 export async function printed(args: string[]): Promise<string> {
   const command = cli(args);
   const { code } = await command.exited;
@@ -50,7 +50,7 @@ export async function printed(args: string[]): Promise<string> {
 
 export interface RunningLauncher {
   process: Child;
-  /** Where it keeps what it started. */
+  /** The folder of its records about what it started. */
   stateDir: string;
 }
 
@@ -102,7 +102,7 @@ export class WorkerCensus {
   }
 }
 
-/** By field 5 of proc_pid_stat(5); the name before it stands in brackets and may hold anything. */
+/** Reads field 5 of proc_pid_stat(5); the name before it stands in brackets and may hold anything. */
 function leadsGroup(pid: number): boolean {
   const [, group] = /^.*\) \S+ \d+ (\d+) /s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8')) ?? [];
   return Number(group) === pid;

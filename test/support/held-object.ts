@@ -15,7 +15,7 @@ interface HostedClass<Hosted> {
 export interface HeldObject<Hosted> {
   /** Asks it, by copies of what is given and answered. */
   ask: Hosted;
-  /** What its newest life was given. */
+  /** Returns the host that its newest life was given. */
   host(): ObjectHost<never>;
   /** The clock was set back: the next call makes the next object. */
   setClockBack(): Promise<void>;

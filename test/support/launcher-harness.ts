@@ -24,7 +24,7 @@ export class LauncherHarness {
   readonly lines: string[] = [];
   /** Given out, once, at the next sync. */
   orders: Order[] = [];
-  /** What the queue does at a sync instead of answering. */
+  /** The fault that the queue has at a sync instead of answering. */
   queueFault: (() => never) | null = null;
   #driver: Driver = new FakeDriver(this.provider);
   settings: LauncherSettings = {
@@ -89,7 +89,7 @@ export class LauncherHarness {
     if (!isOver) throw new Error('the launcher did not end');
   }
 
-  /** What it told, over all syncs that were answered. */
+  /** The results that the launcher reported over all answered syncs. */
   get results(): OrderResult[] {
     return this.reports.flatMap(({ results }) => results);
   }

@@ -9,7 +9,7 @@ export function limited(limits: Limits | null, more: Partial<WaitingRequest> = {
   return { ...stored(limits), waits_for_start: true, ...more };
 }
 
-/** One whose caller waits for its limits, up to 5 minutes. */
+/** Makes a request whose caller waits for its limits, up to 5 minutes. */
 export function waits(limits: Limits, more: Partial<WaitingRequest> = {}): Partial<WaitingRequest> {
   return limited(limits, { waits_for_start: false, wait_for_slot_ms: 300_000, ...more });
 }
@@ -49,7 +49,7 @@ export function come(
   });
 }
 
-/** What the only token with limits has used. */
+/** Returns the usage of the only token with limits. */
 export function standing(queue: QueueHarness): LimitView {
   return queue.queue.read('limits')[0]!;
 }

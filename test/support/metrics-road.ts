@@ -12,7 +12,7 @@ export interface MetricsRoad {
   headers(queue: string): Record<string, string>;
   get(queue: string, path: string): Promise<Response>;
   metrics(queue: string): Promise<string>;
-  /** Of two stored jobs of the pool "cfg" one succeeds, the other runs on. Both objects have heard of it by then. */
+  /** Runs two stored jobs of the pool "cfg": one succeeds, the other runs on. Both objects know of it by then. */
   runJobs(queue: string): Promise<void>;
   stop(): Promise<void>;
 }

@@ -5,7 +5,7 @@ import { cloudflareBundle, cloudflareConfiguration } from './cloudflare-bundle.t
 export interface MiniflareQueue {
   /** The address of the gateway, without a trailing slash. */
   url: string;
-  /** Of another gateway before the same objects, which shares no memory with the first: Cloudflare runs many. */
+  /** The address of another gateway before the same objects, without shared memory: Cloudflare runs many. */
   otherUrl: string;
   /** Keys of all that lies in the bucket. */
   keys(): Promise<string[]>;

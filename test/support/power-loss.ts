@@ -22,7 +22,7 @@ export interface PowerLoss {
   env(syncs?: Syncs): Record<string, string>;
   /** The power is lost after the process has been killed: the folder has what is left. */
   strike(keeps?: Keeps): void;
-  /** What the process has written, synced, made and said, in order, since the last strike. */
+  /** Returns all that the process has written, synced, made and said, in order, since the last strike. */
   records(): Recorded[];
   /**
    * What there would be if the power had been lost when it had done these.
@@ -32,7 +32,7 @@ export interface PowerLoss {
   remove(): void;
 }
 
-/** Whether what was written and not synced is there all the same. */
+/** Returns whether an unsynced write is on the disk all the same. */
 export type Keeps = (write: Recorded) => boolean;
 
 export interface Syncs {

@@ -110,6 +110,6 @@ function signal(pid: number, how: NodeJS.Signals): void {
   try {
     process.kill(pid, how);
   } catch {
-    // It has ended.
+    // The process has ended.
   }
 }

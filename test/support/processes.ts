@@ -135,7 +135,7 @@ export function groupLives(pid: number): boolean {
   }
 }
 
-/** Of a process that was started with `detached: true`. @param pid undefined: it could not be started */
+/** Kills the group of a process started with `detached: true`. @param pid undefined: it could not be started */
 export function killGroup(pid: number | undefined): void {
   if (pid === undefined) return;
   try {

@@ -26,7 +26,7 @@ export function installPublished(folder: string): string[] {
   return files.map(({ path }: { path: string }) => path);
 }
 
-/** Without what `npm test` tells the npm that it starts. */
+/** Returns the environment without the variables that `npm test` sets for the npm that it starts. */
 function npmEnvironment(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(cleanEnvironment()).filter(([name]) => !/^npm_/i.test(name)));
 }

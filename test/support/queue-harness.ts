@@ -91,7 +91,7 @@ export class QueueHarness {
   readonly logLines: { message: string; fields: Record<string, unknown> | undefined }[] = [];
   readonly connections = new Set<FakeConnection>();
   readonly database: DatabaseSync;
-  /** What the fleet object of this queue knows, on the same clock. */
+  /** The fleet object of this queue, on the same clock. */
   readonly fleet = new FleetHarness({}, () => this.nowMs);
   queue: Queue;
   /** The number of statements that were run so far. */
@@ -153,7 +153,7 @@ export class QueueHarness {
     this.queue.beforeCommit();
   }
 
-  /** As the gateway submits: what no worker that is here serves goes where the fleet knows a pool for it. */
+  /** Submits as the gateway does: a job that no connected worker serves goes to a pool that the fleet knows for it. */
   submit(...given: Partial<SubmitJob>[]): SubmitAnswer[] {
     const jobs = given.map(
       (job): SubmitJob => ({
@@ -183,7 +183,7 @@ export class QueueHarness {
     return answer.job.id;
   }
 
-  /** As the gateway asks. */
+  /** Requests a worker as the gateway does. */
   request(asked: Partial<WaitingRequest> = {}): RequestAnswer[] {
     const answers: RequestAnswer[] = [];
     const request = {

@@ -15,15 +15,15 @@ export interface QueueProcess {
   readonly pid: number;
   /** Resolves when the process has ended. */
   readonly exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
-  /** As `RunningQueue.setTokens`. */
+  /** Replaces the tokens, as `RunningQueue.setTokens` does. */
   setTokens(text: string): Promise<void>;
   /** In order, as on a signal. */
   stop(): Promise<void>;
-  /** Without a word, as a crash. */
+  /** Kills the process without a word, as a crash does. */
   kill(): void;
 }
 
-/** What the process is started with; its log comes over IPC. */
+/** The options of the process; its log comes over IPC. */
 export type QueueProcessOptions = Omit<QueueOptions, 'logger'>;
 
 export type FromQueue =

@@ -15,7 +15,7 @@ export type JobFrame = Frame & { job_id: string; fence_token: number; stream_id?
 /** The head of an event stream. */
 export const EVENT_STREAM = { status: 200, headers: { 'content-type': 'text/event-stream; charset=utf-8' } };
 
-/** As UTF-8. */
+/** Returns a text as UTF-8. */
 export const bytes = (text: string) => new TextEncoder().encode(text);
 
 const open = new Set<WebSocket>();

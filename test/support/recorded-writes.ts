@@ -1,16 +1,16 @@
 import { dirname } from 'node:path';
 
-/** As in power-loss-shim.c. */
+/** The kinds of records, as in power-loss-shim.c. */
 export const RECORD = { write: 1, truncate: 2, create: 3, sync: 4, unlink: 5, say: 6 };
 const HEAD_BYTES = 32;
 
 /** An operation of a process on its files. */
 export interface Recorded {
-  /** Where it lies among the records. */
+  /** The operation's place among the records. */
   at: number;
   kind: number;
   path: string;
-  /** Of a write; the new size of a truncation; up to where a sync has synced. */
+  /** The offset of a write, the new size of a truncation, or the end up to which a sync has synced. */
   offset: number;
   bytes: Buffer;
 }

@@ -59,7 +59,7 @@ export class RelayHarness {
   }
   say(...records: AnswerRecord[]): void {
     const message = encodeRecords(records);
-    // As the host frees it.
+    // The host frees such a message in the same way.
     if (!this.relay.onMessage(this.socket, message.buffer)) message.fill(0);
   }
   /** Opens a stream the way the object does: the caller is attached as soon as the answer opens. */

@@ -18,7 +18,7 @@ export const CLI = fileURLToPath(new URL('../../bin/worker-vllm.js', import.meta
  */
 export const isDeployed = process.env.TEST_QUEUE === 'wrangler';
 const folders: string[] = [];
-/** Where workers of this test file keep what the queue has not acknowledged. */
+/** The folder where workers of this test file store results that the queue has not acknowledged. */
 let stateHome: string | undefined;
 
 /** A folder of its own for each test file's state. */

@@ -110,14 +110,14 @@ export class SchedulerHarness {
       .map((row) => JSON.parse(String(row.launch)) as Launch);
   }
 
-  /** One launch, asked for and accepted. */
+  /** Returns one launch that was requested and accepted. */
   accepted(): Launch {
     const launch = this.requested();
     this.result(launch.id, launch.order, { kind: 'launched', external_id: 'x-1', price_per_hour: 2 });
     return this.row(launch.id);
   }
 
-  /** One launch that a launcher has the order for. */
+  /** Returns one launch that a launcher has the order for. */
   requested(): Launch {
     this.list([]);
     this.waiting = 1;

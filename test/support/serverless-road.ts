@@ -15,7 +15,7 @@ const workers: Child[] = [];
 
 /** For `afterEach`. */
 export async function endAll(): Promise<void> {
-  // Not SIGTERM: with jobs that never end a worker waits for them.
+  // SIGTERM would not do: a worker waits for its jobs, and these never end.
   await Promise.all(
     workers.splice(0).map((worker) => {
       worker.kill('SIGKILL');

@@ -11,9 +11,9 @@ export interface TestRoad {
   readonly url: string;
   readonly stateDir: string;
   readonly pid: number;
-  /** What it has logged, a line each. */
+  /** The lines that the queue has logged. */
   readonly logged: string[];
-  /** Of these, warnings and errors. */
+  /** The logged lines that are warnings and errors. */
   readonly warned: string[];
   queue(token?: string): TestQueue;
   /** The id of a queue that no other test has. */

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { TokenEntry } from '../../src/settings/token-entry.ts';
 
-/** What a queue keeps of a token, which has the token's own text as its name unless another is given. */
+/** Returns the entry of a token, whose name is the token's own text unless another is given. */
 export function tokenEntry(
   token: string,
   scopes: TokenEntry['scopes'],

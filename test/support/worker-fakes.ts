@@ -28,14 +28,14 @@ export class WorkerBench {
   readonly lines: Record<string, unknown>[] = [];
   readonly worker: Worker;
   fetch: Ports['fetch'] = () => Promise.reject(new Error('no network in this test'));
-  /** How addresses are reached that have to be public. */
+  /** Fetches from addresses that have to be public. */
   fetchPublic: Ports['fetch'] = (url, init) => this.fetch(url, init);
-  /** How the API takes a heartbeat. */
+  /** Takes a heartbeat as the API would. */
   post: () => Promise<void> = async () => {};
   gpus: GpuReading[] = [];
-  /** How the driver answers. */
+  /** Answers as the GPU's driver. */
   readGpus: Ports['gpus'] = async () => this.gpus;
-  /** What is done about an engine that seems to die. */
+  /** Is called about an engine that seems to die. */
   engineDoubted: (message: string) => void = () => {};
   exitCode: number | null = null;
   readyCount = 0;

@@ -10,7 +10,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 
 interface Deployment {
   port: number;
-  /** Where the objects and the bucket are kept, and the configuration is written. */
+  /** The folder of the objects, the bucket and the written configuration. */
   stateDir: string;
   /** Settings by their variables, as for `worker-vllm queue`. */
   env: NodeJS.ProcessEnv;
@@ -45,7 +45,7 @@ export async function startWranglerDev({ port, stateDir, env }: Deployment): Pro
   );
   return {
     ...child,
-    // Of several processes workerd is the one that keeps state: all of them die.
+    // Of several processes workerd keeps the state, so all of them are killed.
     kill: (signal) => (signal === 'SIGKILL' ? process.kill(-child.pid, signal) : child.kill(signal)),
   };
 }

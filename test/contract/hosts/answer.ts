@@ -1,6 +1,6 @@
 import { isRestart } from '../../../src/asking/once-more.ts';
 
-/** How a call of a probe comes back over HTTP. */
+/** The answer to a call of a probe, as it comes back over HTTP. */
 export type ProbeAnswer = { value: unknown } | { error: string; mayBeAskedAgain: boolean };
 
 export async function answerOf(call: () => Promise<unknown>): Promise<ProbeAnswer> {

@@ -26,7 +26,7 @@ const held = new HeldObjects({
   },
 });
 
-/** As workerd-entry.ts does. */
+/** Answers the calls of a probe over HTTP, as workerd-entry.ts does. */
 async function answer(request: Request): Promise<Response> {
   const { pathname, searchParams } = new URL(request.url);
   const [queueId, name] = [searchParams.get('id')!, pathname.slice(1)];

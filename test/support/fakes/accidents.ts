@@ -17,7 +17,7 @@ export interface Accidents {
   list_lag_ms: number;
   /** From the create until the container runs. */
   start_takes_ms: number;
-  /** It never gets beyond loading. */
+  /** The machine never gets beyond loading. */
   stuck_loading: boolean;
   /** A container that ends is started again, whatever its exit code. */
   restarts_for_ever: boolean;

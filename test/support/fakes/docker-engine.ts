@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { FakeMachine, FakeProvider, MachineState } from './fake-provider.ts';
 
-/** What a container is created with, as far as the fake looks at it. */
+/** The part of the body for a new container that the fake reads. */
 interface CreateBody {
   Image: string;
   Env?: string[];
@@ -12,7 +12,7 @@ interface CreateBody {
 interface Call {
   query: URLSearchParams;
   body: string;
-  /** Of the path: a container's name or id. */
+  /** The container's name or id from the path. */
   key: string;
   response: ServerResponse;
 }
@@ -36,7 +36,7 @@ export class FakeDockerEngine {
   readonly images = new Set<string>();
   /** What a pull does: it says so within a body of 200. */
   pullError: string | null = null;
-  /** Until this settles no pull ends. */
+  /** No pull ends until this settles. */
   pullTakes: Promise<void> = Promise.resolve();
   /** Containers that were asked to stop, with the seconds they had. */
   readonly stopped: { name: string; seconds: number }[] = [];
@@ -211,7 +211,7 @@ export class FakeDockerEngine {
   }
 }
 
-/** As the daemon reads it (`httputils.BoolValue`). */
+/** Reads a flag as the daemon does (`httputils.BoolValue`). */
 function isTrue(query: URLSearchParams, name: string): boolean {
   return !['', '0', 'no', 'false', 'none'].includes((query.get(name) ?? '').trim().toLowerCase());
 }

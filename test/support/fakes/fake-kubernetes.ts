@@ -48,9 +48,9 @@ interface Reply {
 
 /** Stands in for the API server of Kubernetes and the nodes behind it, as far as pods of one namespace go. */
 export class FakeKubernetes {
-  /** What the scheduler says of every pod that has not started; null: there is room. */
+  /** The scheduler's message about every pod that has not started; null: there is room. */
   unschedulable: string | null = null;
-  /** What every container waits for that has not started. */
+  /** The reason for which every container that has not started waits. */
   waiting = { reason: 'ContainerCreating', message: '' };
   /** The most that a page of a list holds. */
   page = 20;
@@ -214,7 +214,7 @@ export class FakeKubernetes {
         const { at, exitCode, detail } = machine.ended!;
         const reason = exitCode === 0 ? 'Completed' : 'Error';
         const terminated = { exitCode, reason, message: detail, startedAt, finishedAt: this.#time(at) };
-        // As long as another container runs, the pod does.
+        // The pod runs as long as another of its containers does.
         const over = exitCode === 0 ? 'Succeeded' : 'Failed';
         const phase = beside.length > 0 ? 'Running' : over;
         return { phase, containerStatuses: container({ terminated }) };

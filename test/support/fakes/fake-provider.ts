@@ -9,17 +9,17 @@ export interface FakeMachine {
   /** US dollars an hour. */
   price: number;
   createdAt: number;
-  /** When its container runs, and since when the newest one does; infinite: never. */
+  /** The time at which the newest container starts; infinite: never. */
   startedAt: number;
-  /** Its container ended; cleared where the provider starts it again. */
+  /** The end of the container; cleared when the provider starts it again. */
   ended: { at: number; exitCode: number; detail: string } | null;
   /** Created but not started, because of an error. */
   isStopped: boolean;
-  /** It was told to end, and when it will have; infinite: never. */
+  /** The time of the order to end, and of the end that follows; infinite: never. */
   leaving: { since: number; until: number } | null;
-  /** It is gone, and by whom. */
+  /** The end of the machine, and who ended it. */
   gone: { at: number; by: 'us' | 'itself' } | null;
-  /** What else the request said, for fakes that answer with it. */
+  /** The rest of the request, for fakes that answer with it. */
   request: unknown;
 }
 
@@ -46,7 +46,7 @@ export interface NewMachine {
   request?: unknown;
 }
 
-/** Until a container that ended runs again, where restarts never end. */
+/** The time until a container that ended runs again, if restarts never end, ms. */
 const RESTART_MS = 5000;
 
 /**
@@ -68,7 +68,7 @@ export class FakeProvider {
     this.#namesAreUnique = namesAreUnique;
   }
 
-  /** Those that exist now, whatever their state: each costs money. */
+  /** The machines that exist now, whatever their state: each costs money. */
   get alive(): FakeMachine[] {
     return this.#now().filter(({ gone }) => gone === null);
   }
@@ -119,13 +119,13 @@ export class FakeProvider {
     return { reply: 'created_with_error', machine };
   }
 
-  /** What a list shows: as it was `list_lag_ms` ago. */
+  /** Returns the machines of a list, which shows them as they were `list_lag_ms` ago. */
   list(): FakeMachine[] {
     const at = this.#clock.now() - this.accidents.list_lag_ms;
     return this.#now().filter(({ createdAt, gone }) => createdAt <= at && (gone === null || gone.at > at));
   }
 
-  /** One that exists, at once and without lag. */
+  /** Returns a machine that exists, without lag. */
   find(id: string): FakeMachine | undefined {
     return this.alive.find((machine) => machine.id === id);
   }
@@ -156,12 +156,12 @@ export class FakeProvider {
     return now >= machine.startedAt ? 'running' : 'starting';
   }
 
-  /** Its container ends by itself. */
+  /** Ends a machine's container as if by itself. */
   end(machine: FakeMachine, exitCode: number, detail = ''): void {
     machine.ended = { at: this.#clock.now(), exitCode, detail };
   }
 
-  /** It is gone without notice: a spot machine taken back, or somebody at the console. */
+  /** Removes a machine without notice, as a spot machine that is taken back, or by somebody at the console. */
   vanish(machine: FakeMachine): void {
     machine.gone = { at: this.#clock.now(), by: 'itself' };
   }

@@ -56,7 +56,7 @@ export class FakeRunpod {
   readonly fetch: Fetch;
   /** Whether a 429 says how long to wait. */
   saysRetryAfter = true;
-  /** What all answers say of the account's quota; null: they say nothing. */
+  /** The header about the account's quota in all answers; null: they have none. */
   rateLimit: string | null = '"minute";r=59;t=30, "hour";r=2800;t=1812';
   /** CUDA version that the drivers of its hosts have. */
   hostCuda = '12.8';
@@ -68,7 +68,7 @@ export class FakeRunpod {
   readonly forbidden = new Set<string>();
   /** Network volumes in data centers that the request does not name: 400. */
   readonly volumesElsewhere = new Set<string>();
-  /** What the catalog says of stock; an instance type that is missing is in good supply. */
+  /** The stock in the catalog; an instance type that is missing is in good supply. */
   readonly availability = new Map<string, 'NONE' | 'LOW' | 'MEDIUM' | 'HIGH'>();
   readonly #provider: FakeProvider;
   readonly #clock: { now(): number };

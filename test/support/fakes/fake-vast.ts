@@ -44,7 +44,7 @@ const OFFERS_OF_A_KIND = 100;
 /** Ids of real instances are numbers. */
 const FIRST_ID = 7_000_000;
 
-/** What the container does, and the three states of the contract. */
+/** The three states of the contract for each state of the container. */
 const STATES: Record<MachineState, { actual_status: string; contract: string }> = {
   starting: { actual_status: 'loading', contract: 'running' },
   running: { actual_status: 'running', contract: 'running' },
@@ -57,11 +57,11 @@ const STATES: Record<MachineState, { actual_status: string; contract: string }> 
 export class FakeVast {
   readonly fetch: Fetch;
   saysRetryAfter = false;
-  /** What all instances are said to do; null: what they do. */
+  /** The reported state of all instances; null: their real one. */
   actualStatus: string | null = null;
   /** Accepts to come whose offer somebody else has taken meanwhile. */
   taken = 0;
-  /** Of the day. */
+  /** The number of searches that are left for the day. */
   searchesLeft = Number.POSITIVE_INFINITY;
   /** Requests that came too early or were too many. */
   refused = 0;
@@ -263,7 +263,7 @@ export class FakeVast {
       case 'not_found':
         return json(404, { success: false, error: 'no_such_instance', msg: `Instance ${id} not found.` });
       case 'failed':
-        // As it was seen in the field.
+        // This answer was seen in the field.
         return this.#tooMany(INTERVALS.destroy);
     }
   }

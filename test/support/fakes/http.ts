@@ -3,7 +3,7 @@ import type { CallFault } from './fake-provider.ts';
 
 export interface FakeRequest {
   method: string;
-  /** Without the part that all paths of the interface share. */
+  /** The path without the part that all paths of the interface share. */
   path: string;
   query: URLSearchParams;
   /** Parsed; undefined without one. */
@@ -11,7 +11,7 @@ export interface FakeRequest {
   headers: Headers;
 }
 
-/** What a driver takes for the network: every request is answered by the fake, whatever its host. */
+/** Returns the driver's network: the fake answers every request, whatever its host. */
 export function fetchFrom(base: string, answer: (request: FakeRequest) => Response): Fetch {
   return async (address, init) => {
     init?.signal?.throwIfAborted();

@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline';
 import type { JobView } from '../../../src/protocol/index.ts';
 import { killGroup } from '../processes.ts';
 
-/** How a client of either language is made. */
+/** The options of a client in either language. */
 export interface Options {
   url: string;
   token?: string;
@@ -19,11 +19,11 @@ interface ToldError {
   message: string;
   status: number | null;
   code: string | null;
-  /** What led to it, in the words of the language; null: nothing did. */
+  /** The cause of the error, in the words of the language, or null. */
   cause: string | null;
 }
 
-/** How one of many jobs ended. */
+/** The end of one of many jobs. */
 interface ToldEnd {
   id: string;
   job: JobView | null;
@@ -38,7 +38,7 @@ export interface Call<T> {
   value: Promise<T>;
   /** Ends told so far. */
   ends: ToldEnd[];
-  /** As the language has it: an aborted signal, a cancelled task. `value` is `stopped` then. */
+  /** Stops the call by the language's means: an aborted signal, a cancelled task. `value` is `stopped` then. */
   stop(): void;
 }
 
@@ -71,7 +71,7 @@ export class Program {
     });
   }
 
-  /** What it has written to stderr: nothing, when all is well. */
+  /** The text that the program has written to stderr; empty if all is well. */
   get complaints(): string {
     return this.#output;
   }

@@ -12,7 +12,7 @@ const die = ({ message }: Error) => {
   process.exit(1);
 };
 const ports = { fatal: die, lost: die, alarmStored: () => {}, log: console.error };
-// So short that it begins anew many times.
+// The limits are so short that the log begins anew many times.
 const limits = { copied: 60_000, held: 200_000, most: 800_000 };
 const database = await ObjectDatabase.open(path, ports, limits);
 const { sql, gathered } = database.begin();
