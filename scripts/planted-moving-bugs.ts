@@ -62,7 +62,7 @@ export const MOVING_BUGS: readonly Bug[] = [
     file: 'src/worker/run/send-request.ts',
     line: 'if (request.continues) return sendContinuation(attempt, request, ask, body);',
     becomes: '',
-    first_seed: 1700,
+    first_seed: 3_000,
   },
   {
     name: 'moving: a stop string that begins before a cut is not seen',
