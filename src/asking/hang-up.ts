@@ -24,7 +24,7 @@ export class HangUp {
 
   /** Resolves to the promise's value, or to GONE as soon as the caller has hung up. */
   or<T>(promise: Promise<T>): Promise<T | typeof GONE> {
-    // As Promise.race does, which makes an array, its iterator and two promises more.
+    // Promise.race would do the same, and make an array, its iterator and two more promises for each call.
     return new Promise((resolve, reject) => {
       void this.whenHappened.then(resolve);
       promise.then(resolve, reject);

@@ -72,10 +72,14 @@ async function engineProcesses({ enginePort }: WorkerProcess): Promise<Map<strin
   return titles;
 }
 
-async function signalEngineCore(of: WorkerProcess, signal: NodeJS.Signals): Promise<void> {
+/**
+ * Returns what signals the engine's core. Its process is looked for now: where that took long after a job was seen at
+ * the engine, the job would be over before the signal.
+ */
+async function engineCore(of: WorkerProcess): Promise<(signal: NodeJS.Signals) => void> {
   const core = (await engineProcesses(of)).get('VLLM::EngineCore')?.[0];
   expect(core).toBeGreaterThan(0);
-  process.kill(core as number, signal);
+  return (signal) => process.kill(core as number, signal);
 }
 
 const messages = [{ role: 'user' as const, content: 'Say hello.' }];
@@ -121,9 +125,10 @@ describe('an engine that fails while it works', { timeout: RESTART_LIMIT_MS }, (
 
   it('is started again in place when its core is killed; the stream under way ends with an error', async () => {
     const before = worker as WorkerProcess;
+    const signalCore = await engineCore(before);
     const stream = await openLongStream(queue.url);
     const queued = await submitted(before, LONG_CHOICES);
-    await signalEngineCore(before, 'SIGKILL');
+    signalCore('SIGKILL');
     expect((await stream.ended)?.message).toMatch(/broke off|EngineCore|engine/);
     expect(stream.finishes).not.toContain('abort');
     await before.process.waitForLine(/starting the engine again in 1 s \(1 of 1\)/);
@@ -141,9 +146,10 @@ describe('an engine that fails while it works', { timeout: RESTART_LIMIT_MS }, (
 
   it('is found to hang when its core is stopped, while its health check stays good', async () => {
     const hanging = worker as WorkerProcess;
-    const queued = await submitted(hanging);
     const all = [...(await engineProcesses(hanging)).values()].flat();
-    await signalEngineCore(hanging, 'SIGSTOP');
+    const signalCore = await engineCore(hanging);
+    const queued = await submitted(hanging);
+    signalCore('SIGSTOP');
     expect((await fetch(`${hanging.engineUrl}/health`)).status).toBe(200);
     await hanging.process.waitForLine(/the engine hangs: it has work and made nothing/);
     // The one restart was for the test before.
