@@ -138,7 +138,7 @@ export const ROAD_BUGS: readonly Bug[] = [
   {
     name: 'a base worker that lost a lease waits to be heard',
     file: 'src/queue/attempts/half-open.ts',
-    line: "else if (unheardMs(core, worker) >= limits.BASE_LEASE_SECONDS * 1000) close(core, worker, 'a whole lease');",
+    line: "else if (unheardMs(core, worker) >= bounds.BASE_LEASE_SECONDS * 1000) close(core, worker, 'a whole lease');",
     becomes: 'else worker.unresponsive = true;',
   },
   {

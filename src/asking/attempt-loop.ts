@@ -1,4 +1,4 @@
-import { type BrokenReason, type Failure, limits, RELEASE_REASONS } from '../protocol/index.ts';
+import { type BrokenReason, bounds, type Failure, RELEASE_REASONS } from '../protocol/index.ts';
 import type { RequestAnswer, WaitingRequest } from '../queue/rpc.ts';
 import { brokenOf } from './broken-header.ts';
 import { GONE, type HangUp } from './hang-up.ts';
@@ -134,7 +134,7 @@ export async function runAttempts<Answer>(
       continue;
     }
     attempts += 1;
-    if (!outcome.failure.retryable || attempts >= limits.CALL_ATTEMPTS) return { ...outcome, attempts };
+    if (!outcome.failure.retryable || attempts >= bounds.CALL_ATTEMPTS) return { ...outcome, attempts };
     if (outcome.worker_id !== undefined) failedAt.add(outcome.worker_id);
   }
 }

@@ -1,5 +1,5 @@
 import type { ClientAnswer, ClientFrame, JobView, SettledJob, SubmissionError } from '../protocol/index.ts';
-import { fitsUtf8, isSettled, limits, newJobId, writeJson } from '../protocol/index.ts';
+import { bounds, fitsUtf8, isSettled, newJobId, writeJson } from '../protocol/index.ts';
 import { type ClientOptions, JobClient, type NewJob, QueueError } from './client.ts';
 import { type JobEnd, resultsOf } from './job-results.ts';
 import { KeptSocket } from './kept-socket.ts';
@@ -109,8 +109,8 @@ export class JobConnection {
     }
     const text = writeJson({ ...job, id });
     // The queue would close the connection for a job this large, each time it came.
-    if (!fitsUtf8(text, limits.PAYLOAD_BYTES)) {
-      const message = `The job "${id}" is larger than ${limits.PAYLOAD_BYTES / 1024 / 1024} MiB.`;
+    if (!fitsUtf8(text, bounds.PAYLOAD_BYTES)) {
+      const message = `The job "${id}" is larger than ${bounds.PAYLOAD_BYTES / 1024 / 1024} MiB.`;
       return Promise.resolve({ id, error: new QueueError(message, 413, 'too_large') });
     }
     return new Promise((done) => {
@@ -140,7 +140,7 @@ export class JobConnection {
     };
     for (const job of this.#open.values()) {
       if (job.state !== 'waiting') continue;
-      if (texts.length >= limits.JOBS_PER_SUBMISSION || characters + job.text.length > FRAME_CHARACTERS)
+      if (texts.length >= bounds.JOBS_PER_SUBMISSION || characters + job.text.length > FRAME_CHARACTERS)
         send();
       texts.push(job.text);
       characters += job.text.length;
@@ -151,8 +151,8 @@ export class JobConnection {
 
   #onOpen(): void {
     const accepted = [...this.#open.values()].filter(({ state }) => state === 'accepted').map(({ id }) => id);
-    for (let from = 0; from < accepted.length; from += limits.JOBS_PER_SUBMISSION) {
-      this.#send({ type: 'listen', ids: accepted.slice(from, from + limits.JOBS_PER_SUBMISSION) });
+    for (let from = 0; from < accepted.length; from += bounds.JOBS_PER_SUBMISSION) {
+      this.#send({ type: 'listen', ids: accepted.slice(from, from + bounds.JOBS_PER_SUBMISSION) });
     }
     this.#flush();
   }

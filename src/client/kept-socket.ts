@@ -1,8 +1,8 @@
 import {
+  bounds,
   type ClientAnswer,
   jsonFields,
   keepMembers,
-  limits,
   PING_TEXT,
   PONG_TEXT,
 } from '../protocol/index.ts';
@@ -104,7 +104,7 @@ export class KeptSocket {
    * Ends a silent connection. A network that goes away closes nothing: a socket that only listens would wait for ever.
    */
   #watch(socket: WebSocket): void {
-    const everyMs = (this.#options.pingSeconds ?? limits.PING_SECONDS) * 1000;
+    const everyMs = (this.#options.pingSeconds ?? bounds.PING_SECONDS) * 1000;
     this.#heardAt = performance.now();
     let left = 0;
     clearInterval(this.#pings);

@@ -1,9 +1,9 @@
 import type { Alarm, Sql } from '../durable/ports.ts';
 import { createTables } from '../durable/tables.ts';
 import {
+  bounds,
   type FleetHistory,
   type Heartbeat,
-  limits,
   type RequestRecord,
   shortName,
 } from '../protocol/index.ts';
@@ -137,7 +137,7 @@ export class Fleet {
       this.#pools.learn(config_id, worker_id, beat, at);
       this.#pools.preempted(config_id, beat, before?.heartbeat ?? null, at);
     }
-    if (this.workers.size > 2 * limits.KNOWN_WORKERS) this.save();
+    if (this.workers.size > 2 * bounds.KNOWN_WORKERS) this.save();
     return !before?.heartbeat || SAVED_AT_ONCE.some((field) => before.heartbeat?.[field] !== beat[field]);
   }
 
@@ -266,8 +266,8 @@ export class Fleet {
   #bound(): void {
     const { alarm, now } = this.#ports;
     const workersMs = this.#settings.retention_seconds * 1000;
-    const modelsMs = limits.MODEL_KNOWN_SECONDS * 1000;
-    const forgotten = this.workers.bound(now() - workersMs, limits.KNOWN_WORKERS);
+    const modelsMs = bounds.MODEL_KNOWN_SECONDS * 1000;
+    const forgotten = this.workers.bound(now() - workersMs, bounds.KNOWN_WORKERS);
     for (const id of forgotten) this.#workerHistory.forget(id);
     this.#pools.bound(now() - workersMs);
     const oldest: [number | null, number][] = [

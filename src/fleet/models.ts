@@ -1,5 +1,5 @@
 import type { Sql } from '../durable/ports.ts';
-import { limits, type ModelCard } from '../protocol/index.ts';
+import { bounds, type ModelCard } from '../protocol/index.ts';
 import type { FleetEvent, KnownModel } from './rpc.ts';
 
 /** Every model that a worker serves, or served lately. Times are epoch ms. */
@@ -35,7 +35,7 @@ export class Models {
          SELECT model, config_id FROM models WHERE worker_id = ?1
          ORDER BY last_seen DESC, first_seen, model LIMIT -1 OFFSET ?2)`,
       worker_id,
-      limits.KNOWN_MODELS_PER_WORKER,
+      bounds.KNOWN_MODELS_PER_WORKER,
     );
   }
 
@@ -73,7 +73,7 @@ export class Models {
     this.#sql.exec(
       `DELETE FROM models WHERE (model, config_id) IN (
          SELECT model, config_id FROM models ORDER BY last_seen DESC, first_seen, model LIMIT -1 OFFSET ?)`,
-      limits.KNOWN_MODELS,
+      bounds.KNOWN_MODELS,
     );
     return this.#sql.exec(`SELECT min(last_seen) AS at FROM models`)[0]?.at as number | null;
   }

@@ -1,5 +1,5 @@
 import type { Sql } from '../durable/ports.ts';
-import { limits } from '../protocol/index.ts';
+import { bounds } from '../protocol/index.ts';
 import type { ResponseOwner } from './rpc.ts';
 
 /** Remembers which worker's engine keeps which response. */
@@ -15,7 +15,7 @@ export class Responses {
     const replace = `INSERT OR REPLACE INTO responses (id, worker_id, tenant, at) VALUES (?, ?, ?, ?)`;
     this.#sql.exec(replace, id, workerId, tenant, at);
     const oldest = `DELETE FROM responses WHERE seq <= (SELECT max(seq) FROM responses) - ?`;
-    this.#sql.exec(oldest, limits.KNOWN_RESPONSES);
+    this.#sql.exec(oldest, bounds.KNOWN_RESPONSES);
   }
 
   /** Returns whose worker's engine keeps a response. @param viewer null sees all */

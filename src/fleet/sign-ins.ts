@@ -1,5 +1,5 @@
 import type { Sql } from '../durable/ports.ts';
-import { limits } from '../protocol/index.ts';
+import { bounds } from '../protocol/index.ts';
 
 /** A browser that showed a token and has a cookie for it. The row holds neither of them. */
 export interface SignInRow {
@@ -37,7 +37,7 @@ export class SignIns {
          )`,
       now,
       token_sha256,
-      limits.SIGN_INS_OF_TOKEN,
+      bounds.SIGN_INS_OF_TOKEN,
     );
   }
 

@@ -1,5 +1,5 @@
 import { freeBytes } from '../durable/free-bytes.ts';
-import { JsonFault, keepMembers, limits, utf8Text, withoutMark } from '../protocol/index.ts';
+import { bounds, JsonFault, keepMembers, utf8Text, withoutMark } from '../protocol/index.ts';
 import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
 import type { Env } from './env.ts';
 import { HttpError, retryAfter, tooLarge } from './errors.ts';
@@ -24,7 +24,7 @@ export interface HeldBody {
 export async function readBody(
   request: Request,
   env: Env,
-  maxBytes: number = limits.PAYLOAD_BYTES,
+  maxBytes: number = bounds.PAYLOAD_BYTES,
   variable?: string,
 ): Promise<HeldBody> {
   const forAll = Number(env.MAX_BODIES_BYTES || QUEUE_SETTINGS.max_bodies_bytes.default);

@@ -1,5 +1,5 @@
 import { type SplitLine, splitLines } from '../batches/line-splitter.ts';
-import { limits, writeJsonLine } from '../protocol/index.ts';
+import { bounds, writeJsonLine } from '../protocol/index.ts';
 import type { SubmitAnswer } from '../queue/rpc.ts';
 import type { Bounds } from './bounds.ts';
 import { HttpError } from './errors.ts';
@@ -23,7 +23,7 @@ export function isLines(request: Request): boolean {
 }
 
 /** The most lines in one turn, and the most bytes: a turn ends where either is reached. */
-const MOST_IN_TURN = { lines: limits.JOBS_PER_SUBMISSION, bytes: 256 * 1024 };
+const MOST_IN_TURN = { lines: bounds.JOBS_PER_SUBMISSION, bytes: 256 * 1024 };
 
 /**
  * Submits the jobs of a body, some in each commit, with other callers' turns in between. A line that is not a job
@@ -42,9 +42,9 @@ export async function submitLines(
 ): Promise<Response> {
   const start = { bytes: 0, lines: 0 };
   // The reader stops one line past the limit, which is enough to reject the body.
-  const { lines } = splitLines(bytes, start, true, limits.LINES_PER_SUBMISSION);
-  if (lines.length === 0 || lines.length > limits.LINES_PER_SUBMISSION) {
-    const message = `The body must hold 1 to ${limits.LINES_PER_SUBMISSION} jobs, one a line; this one holds ${lines.length}.`;
+  const { lines } = splitLines(bytes, start, true, bounds.LINES_PER_SUBMISSION);
+  if (lines.length === 0 || lines.length > bounds.LINES_PER_SUBMISSION) {
+    const message = `The body must hold 1 to ${bounds.LINES_PER_SUBMISSION} jobs, one a line; this one holds ${lines.length}.`;
     throw new HttpError(400, message, 'invalid_job');
   }
   const answer: string[] = [];

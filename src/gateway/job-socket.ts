@@ -1,6 +1,7 @@
 import { freeBytes } from '../durable/free-bytes.ts';
 import {
   beginsObject,
+  bounds,
   CLOSE,
   type ClientAnswer,
   ClientFrame,
@@ -8,7 +9,6 @@ import {
   fieldsOf,
   jsonFields,
   keepMembers,
-  limits,
   PING_TEXT,
   PONG_TEXT,
   parseValue,
@@ -90,8 +90,8 @@ export class JobSocket {
       return;
     }
     if (text === PING_TEXT) return this.#onPing();
-    if (text.length > limits.FRAME_BYTES) {
-      this.#ports.close(CLOSE.tooLarge, `a frame may have ${limits.FRAME_BYTES} bytes`);
+    if (text.length > bounds.FRAME_BYTES) {
+      this.#ports.close(CLOSE.tooLarge, `a frame may have ${bounds.FRAME_BYTES} bytes`);
       return;
     }
     let release: () => void;
@@ -242,8 +242,8 @@ export class JobSocket {
    */
   async #listenAnew(): Promise<void> {
     const ids = [...this.#open];
-    for (let from = 0; from < ids.length; from += limits.JOBS_PER_SUBMISSION) {
-      const unknown = await this.#ports.listen(ids.slice(from, from + limits.JOBS_PER_SUBMISSION));
+    for (let from = 0; from < ids.length; from += bounds.JOBS_PER_SUBMISSION) {
+      const unknown = await this.#ports.listen(ids.slice(from, from + bounds.JOBS_PER_SUBMISSION));
       for (const id of unknown) this.#open.delete(id);
       if (unknown.length > 0) this.#send({ type: 'unknown', ids: unknown });
     }

@@ -5,7 +5,7 @@ import { HttpError } from './errors.ts';
 /**
  * Checks a body that is parsed afterwards.
  * @returns the number of its texts, keys, objects and arrays
- * @throws HttpError 400 for more than limits.JSON_DEPTH levels or limits.JSON_VALUES of them
+ * @throws HttpError 400 for more than bounds.JSON_DEPTH levels or bounds.JSON_VALUES of them
  */
 export function checkBody(body: Uint8Array): number {
   return asHttp(() => checkJson(body));

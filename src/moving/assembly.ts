@@ -1,8 +1,8 @@
 import {
   type AnswerPart,
+  bounds,
   isFinish,
   isObject,
-  limits,
   type Moves,
   type PartialAnswer,
   type Stage,
@@ -141,7 +141,7 @@ export class Assembly {
       reasoning: this.#reasoning,
       logprobs: this.#logprobs,
     };
-    return JSON.stringify(partial).length > limits.PARTIAL_ANSWER_CHARACTERS ? null : partial;
+    return JSON.stringify(partial).length > bounds.PARTIAL_ANSWER_CHARACTERS ? null : partial;
   }
 
   /**
@@ -162,7 +162,7 @@ export class Assembly {
       logprobs: this.#logprobs?.slice(logprobs) ?? null,
     };
     const { length } = JSON.stringify(part);
-    return size + length <= limits.PARTIAL_ANSWER_CHARACTERS ? { part, characters: length } : null;
+    return size + length <= bounds.PARTIAL_ANSWER_CHARACTERS ? { part, characters: length } : null;
   }
 
   /** Notes that this part was reported to the queue. @param size its characters of JSON */

@@ -1,4 +1,4 @@
-import { isObject, jsonOrText, limits, type MovePlan } from '../protocol/index.ts';
+import { bounds, isObject, jsonOrText, type MovePlan } from '../protocol/index.ts';
 import { unknownMember } from './sampling.ts';
 import { stopsOf } from './stop-hold.ts';
 
@@ -113,7 +113,7 @@ export function movePlan(path: string, body: string | Uint8Array | undefined): M
   const route = routeOf(path);
   if (route === undefined) return 'answers of its route are not moved';
   if (body === undefined) return 'it has no body';
-  if (body.length > limits.MOVING_BODY_BYTES) return 'its body is too long';
+  if (body.length > bounds.MOVING_BODY_BYTES) return 'its body is too long';
   const request = jsonOrText(typeof body === 'string' ? body : new TextDecoder().decode(body));
   if (!isObject(request)) return 'its body is no object';
   if (request.stream !== true) return 'it is not streamed';

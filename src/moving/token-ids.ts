@@ -1,4 +1,4 @@
-import { type AnswerIdentity, isObject, limits, STAGES, type Stage, splitEvents } from '../protocol/index.ts';
+import { type AnswerIdentity, bounds, isObject, STAGES, type Stage, splitEvents } from '../protocol/index.ts';
 import { jsonIn, objectIn } from './event-json.ts';
 
 /** Matches the token ids of the prompt, or of generated tokens. */
@@ -93,7 +93,7 @@ export class TokenIds {
   #follow(text: string, ids: number[], isMarked: boolean): number[] | null {
     if (this.#isLost || this.beginning === null) return null;
     this.#known += ids.length;
-    this.#isLost = this.#known > limits.MOVING_IDS || (isMarked && TOOL_CALLS.test(text));
+    this.#isLost = this.#known > bounds.MOVING_IDS || (isMarked && TOOL_CALLS.test(text));
     if (this.#isReasoning || (isMarked && REASONING.test(text))) this.#followReasoning(text);
     else this.#hasContent ||= CONTENT.test(text);
     return this.#isLost ? null : ids;

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { KNOWN_MODELS_PER_WORKER } from './limits.ts';
+import { KNOWN_MODELS_PER_WORKER } from './bounds.ts';
 
 /**
  * The most adapters of one worker: more would leave no room for its models among the names that are remembered of it.

@@ -4,7 +4,7 @@ import {
   BASE_WORKER_FRAME_BYTES,
   BODY_FRAME_BYTES,
   FRAME_BYTES,
-} from './limits.ts';
+} from './bounds.ts';
 
 /**
  * What a peer that speaks only the base protocol (Casola's deployed queues and workers) does differently from one that

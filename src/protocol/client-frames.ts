@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { JOBS_PER_SUBMISSION } from './limits.ts';
+import { JOBS_PER_SUBMISSION } from './bounds.ts';
 
 /**
  * Frames of the socket on which a program submits many jobs and learns of their ends (`/api/jobs/socket`,

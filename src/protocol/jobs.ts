@@ -1,8 +1,8 @@
 import * as z from 'zod';
 import { BASE_TASKS } from './base.ts';
+import { MAX_ATTEMPTS } from './bounds.ts';
 import { isPlainPath } from './engine-routes.ts';
 import { AttemptError, Failure } from './failures.ts';
-import { MAX_ATTEMPTS } from './limits.ts';
 import { Continues } from './moves.ts';
 import { closestName } from './spelling.ts';
 import { Waiting } from './waiting.ts';

@@ -1,5 +1,5 @@
+import { JSON_DEPTH, JSON_VALUES } from './bounds.ts';
 import { JsonFault } from './json-fault.ts';
-import { JSON_DEPTH, JSON_VALUES } from './limits.ts';
 import { utf8Text } from './utf8.ts';
 
 /**
@@ -31,7 +31,7 @@ interface Passed {
  * @param json in UTF-8
  * @param most texts, keys, objects and arrays that it may have
  * @returns how many it has
- * @throws JsonFault for more of them, or more than limits.JSON_DEPTH levels
+ * @throws JsonFault for more of them, or more than bounds.JSON_DEPTH levels
  */
 export function checkJson(json: Uint8Array, most = JSON_VALUES): number {
   const passed = { values: 0, most };

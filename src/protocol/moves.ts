@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { MOVING_IDS } from './limits.ts';
+import { MOVING_IDS } from './bounds.ts';
 
 /**
  * The stages of an answer, by what its caller was given.

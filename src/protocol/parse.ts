@@ -1,9 +1,9 @@
 import type * as z from 'zod';
+import { JSON_DEPTH } from './bounds.ts';
 import { MOST_FRAMES } from './frame-messages.ts';
 import { JsonFault } from './json-fault.ts';
 import { beginsObject, checkJson, elementsOf, jsonFields } from './json-text.ts';
 import { keepTree } from './kept-json.ts';
-import { JSON_DEPTH } from './limits.ts';
 import { schemaWords } from './schema-words.ts';
 
 /**

@@ -19,7 +19,7 @@ export const Registered = z.object({
   answers_url: z.string(),
   lease_seconds: z.number().positive(),
   renew_after_seconds: z.number().positive(),
-  /** The period of pings on the control socket; left out: limits.PING_SECONDS. */
+  /** The period of pings on the control socket; left out: bounds.PING_SECONDS. */
   ping_seconds: z.number().positive().optional(),
   /** The jobs from `register.jobs` that the worker still owns. */
   resumed: z.array(z.string()).default([]),

@@ -1,4 +1,4 @@
-import { CLOSE, encodeRecords, limits } from '../protocol/index.ts';
+import { bounds, CLOSE, encodeRecords } from '../protocol/index.ts';
 import type { AnswerSocket } from './ports.ts';
 import type { Reply } from './replies.ts';
 
@@ -49,7 +49,7 @@ export class AnswerLink {
   onTick(graceMs: number): boolean {
     const now = this.#now();
     const silentFor = now - this.#heardAt;
-    if (this.#socket && silentFor > 2 * limits.PING_SECONDS * 1000) {
+    if (this.#socket && silentFor > 2 * bounds.PING_SECONDS * 1000) {
       this.#socket.close(1001, 'nothing heard for two ping periods');
       this.#socket = null;
       this.#heardAt = now;

@@ -2,10 +2,10 @@ import {
   type AnswerHead,
   type AnswerRecord,
   type BrokenReason,
+  bounds,
   EventEnds,
   isEventStream,
   joinBytes,
-  limits,
   type Moves,
 } from '../protocol/index.ts';
 import { MovableAnswer } from './movable.ts';
@@ -173,7 +173,7 @@ export class CallerStream {
     const fresh = data.subarray(this.#received - offset);
     if (fresh.byteLength === 0) return;
     if (this.#paused) this.#sentWhilePaused += fresh.byteLength;
-    if (this.#sentWhilePaused > limits.SENT_WHILE_PAUSED_BYTES) {
+    if (this.#sentWhilePaused > bounds.SENT_WHILE_PAUSED_BYTES) {
       this.onBroken(SENT_ON);
       this.#ports.reply(this.#stop());
       return;
@@ -182,7 +182,7 @@ export class CallerStream {
     this.#ends.see(fresh);
     this.#open();
     this.#give(fresh);
-    if (this.#received - this.#reported >= limits.TAKEN_EVERY_BYTES) this.#report();
+    if (this.#received - this.#reported >= bounds.TAKEN_EVERY_BYTES) this.#report();
   }
 
   onEnd(size: number): void {
@@ -286,7 +286,7 @@ export class CallerStream {
     // The piece is copied: it would keep its whole message in memory.
     this.#held.push(data.slice());
     this.#heldBytes += data.byteLength;
-    if (this.#heldBytes >= limits.RELAY_BUFFER_BYTES || this.#ports.isCrowded()) this.#pause();
+    if (this.#heldBytes >= bounds.RELAY_BUFFER_BYTES || this.#ports.isCrowded()) this.#pause();
   }
 
   #pause(): void {

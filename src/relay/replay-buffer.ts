@@ -1,4 +1,4 @@
-import { type AnswerHead, type BrokenReason, EventEnds, isEventStream, limits } from '../protocol/index.ts';
+import { type AnswerHead, type BrokenReason, bounds, EventEnds, isEventStream } from '../protocol/index.ts';
 import { BEGINNING_DROPPED } from './calls.ts';
 import type { Reply } from './replies.ts';
 import type { CallerSink, Opening } from './stream-ports.ts';
@@ -142,8 +142,8 @@ export class ReplayBuffer {
     this.#kept += fresh.byteLength;
     this.#open();
     for (const reader of this.#readers.values()) this.#give(reader);
-    while (this.#kept > limits.REPLAY_BUFFER_BYTES) this.#dropFirst();
-    if (this.#received - this.#reported >= limits.TAKEN_EVERY_BYTES) this.#report();
+    while (this.#kept > bounds.REPLAY_BUFFER_BYTES) this.#dropFirst();
+    if (this.#received - this.#reported >= bounds.TAKEN_EVERY_BYTES) this.#report();
   }
 
   onEnd(size: number): void {

@@ -1,4 +1,4 @@
-import { type AnswerRecord, type BrokenReason, limits } from '../protocol/index.ts';
+import { type AnswerRecord, type BrokenReason, bounds } from '../protocol/index.ts';
 import { ReplayBuffer } from './replay-buffer.ts';
 import type { Reply } from './replies.ts';
 import type { CallerSink, Opening } from './stream-ports.ts';
@@ -105,10 +105,10 @@ export class ReplayBuffers {
 
   /** Drops replay buffers to make room: finished ones first, then the oldest. */
   #makeRoom(): void {
-    if (this.#bytes <= limits.REPLAY_BUFFERS_BYTES) return;
+    if (this.#bytes <= bounds.REPLAY_BUFFERS_BYTES) return;
     const kept = [...this.#kept.values()].map(({ replay }) => replay);
     for (const replay of [...kept.filter(({ isOver }) => isOver), ...kept.filter(({ isOver }) => !isOver)]) {
-      if (this.#bytes <= limits.REPLAY_BUFFERS_BYTES) return;
+      if (this.#bytes <= bounds.REPLAY_BUFFERS_BYTES) return;
       this.#change(replay, () => replay.dropAll());
     }
   }

@@ -1,4 +1,4 @@
-import { type BrokenReason, limits } from '../protocol/index.ts';
+import { type BrokenReason, bounds } from '../protocol/index.ts';
 import { CallerStream } from './caller-stream.ts';
 import { FinishedStreams } from './finished.ts';
 import type { Reply } from './replies.ts';
@@ -33,7 +33,7 @@ export class Streams {
 
   constructor(now: () => number, ports: Omit<StreamPorts, 'isCrowded' | 'hasIdsEnough'>) {
     this.#now = now;
-    const hasIdsEnough = () => this.#ids > limits.MOVING_IDS_OF_WORKER;
+    const hasIdsEnough = () => this.#ids > bounds.MOVING_IDS_OF_WORKER;
     this.#ports = { ...ports, isCrowded: () => this.isCrowded, hasIdsEnough };
   }
 
@@ -47,11 +47,11 @@ export class Streams {
   }
 
   get isCrowded(): boolean {
-    return this.#unclaimedBytes > limits.RELAY_UNCLAIMED_BYTES;
+    return this.#unclaimedBytes > bounds.RELAY_UNCLAIMED_BYTES;
   }
 
   get isOverfull(): boolean {
-    return this.#unclaimedBytes > limits.RELAY_UNCLAIMED_MOST_BYTES;
+    return this.#unclaimedBytes > bounds.RELAY_UNCLAIMED_MOST_BYTES;
   }
 
   has(id: number): boolean {

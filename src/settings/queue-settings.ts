@@ -1,5 +1,5 @@
+import * as bounds from '../protocol/bounds.ts';
 import { inferenceRoutes } from '../protocol/engine-routes.ts';
-import * as limits from '../protocol/limits.ts';
 import { parseModelAliases } from './model-aliases.ts';
 import { parseRequestTimeouts } from './request-timeouts.ts';
 import { checkAlertUrl } from './webhooks.ts';
@@ -50,7 +50,7 @@ export const QUEUE_SETTINGS = {
   },
   lease_seconds: {
     kind: 'seconds',
-    default: limits.LEASE_SECONDS,
+    default: bounds.LEASE_SECONDS,
     min: 1,
     help: 'seconds that a worker may be silent before its jobs go to others; more where networks or machines stall for longer',
   },
@@ -84,9 +84,9 @@ export const QUEUE_SETTINGS = {
   },
   max_body_bytes: {
     kind: 'bytes',
-    default: limits.PAYLOAD_BYTES,
+    default: bounds.PAYLOAD_BYTES,
     min: 1024,
-    max: limits.MOST_BODY_BYTES,
+    max: bounds.MOST_BODY_BYTES,
     help: 'bytes of one request body for the engine; a larger one is answered 413',
   },
   local_hosts: {
@@ -141,13 +141,13 @@ export const QUEUE_SETTINGS = {
   // A worker whose connection broke redials within seconds; a longer grace makes callers wait for one that died.
   reconnect_grace_seconds: {
     kind: 'seconds',
-    default: limits.RECONNECT_GRACE_SECONDS,
+    default: bounds.RECONNECT_GRACE_SECONDS,
     min: 0,
   },
   // Two missed pings mean a dead connection. Proxies close a connection that is quiet for 60 s or more.
   ping_seconds: {
     kind: 'seconds',
-    default: limits.PING_SECONDS,
+    default: bounds.PING_SECONDS,
     min: 1,
   },
   // The gateway holds each waiting body once more: both take half of a small machine of 512 MB.
@@ -160,7 +160,7 @@ export const QUEUE_SETTINGS = {
   max_bodies_bytes: {
     kind: 'bytes',
     default: 48 * 1024 * 1024,
-    min: limits.PAYLOAD_BYTES,
+    min: bounds.PAYLOAD_BYTES,
   },
   // A problem that comes and goes is not posted. The list of problems is checked three times as often.
   alert_settled_seconds: {

@@ -8,7 +8,7 @@ import { requestsSideBySide } from '../engine/command/side-by-side.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
 import { homeFolder } from '../process/home.ts';
 import { instanceIdOf, readEnvironment, UserError } from '../process/index.ts';
-import { inferenceRoutes, limits } from '../protocol/index.ts';
+import { bounds, inferenceRoutes } from '../protocol/index.ts';
 import { RUNPOD_DEFAULTS, type RunpodSettings } from './run/runpod-input.ts';
 import type { RunpodQueueSettings } from './runpod/settings.ts';
 import type { BackpressureSettings } from './telemetry/backpressure.ts';
@@ -80,7 +80,7 @@ export function readWorkerConfiguration(env: NodeJS.ProcessEnv, started?: Engine
     /** Warnings that the log shows once. */
     warnings: warning === null ? [] : [warning],
     leaseSeconds: given.CASOLA_LEASE_SECONDS,
-    renewAfterSeconds: given.CASOLA_RENEW_LEASE_AFTER ?? given.CASOLA_LEASE_SECONDS * limits.RENEW_SHARE,
+    renewAfterSeconds: given.CASOLA_RENEW_LEASE_AFTER ?? given.CASOLA_LEASE_SECONDS * bounds.RENEW_SHARE,
     graceSeconds: given.CASOLA_SHUTDOWN_GRACE_PERIOD,
     /** The worker ends after this long without its queue, s; 0: never. */
     queueLostSeconds: given.WORKER_QUEUE_LOST_SECONDS,

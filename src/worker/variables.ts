@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import { containerVariables, variable } from '../process/index.ts';
 import { GRACE_SECONDS } from '../process/way-down.ts';
-import { inferenceRoutes, limits } from '../protocol/index.ts';
+import { bounds, inferenceRoutes } from '../protocol/index.ts';
 import { QUEUES } from './queue-choice.ts';
 import { defaultPauseThreshold } from './telemetry/backpressure.ts';
 
@@ -43,7 +43,7 @@ export const workerVariables = {
   CASOLA_MAX_JOBS: jobsAtATime.optional(),
   CASOLA_CAPACITY: jobsAtATime.optional(),
   CASOLA_CREATED_AT: variable.number(0, LAST_SECOND).optional(),
-  CASOLA_LEASE_SECONDS: variable.seconds(1).default(limits.LEASE_SECONDS),
+  CASOLA_LEASE_SECONDS: variable.seconds(1).default(bounds.LEASE_SECONDS),
   CASOLA_RENEW_LEASE_AFTER: variable.seconds(0.1).optional(),
   CASOLA_SHUTDOWN_GRACE_PERIOD: variable.seconds(0).default(GRACE_SECONDS),
   WORKER_QUEUE_LOST_SECONDS: variable.seconds(0).default(0),

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import { limits } from '../../src/protocol/index.ts';
+import { bounds } from '../../src/protocol/index.ts';
 import { until } from '../support/poll.ts';
 import { startTestQueue } from '../support/test-queue.ts';
 
@@ -10,7 +10,7 @@ const MIB = 1024 * 1024;
 const STREAMS = 12;
 const STREAM_MIB = 150;
 /** The bound itself, a queue with nothing to do (80), and what is on its way. Measured: 183; 1,254 when no message is freed before it is collected. */
-const MOST_RESIDENT_MIB = 80 + limits.RELAY_UNCLAIMED_MOST_BYTES / MIB + 160;
+const MOST_RESIDENT_MIB = 80 + bounds.RELAY_UNCLAIMED_MOST_BYTES / MIB + 160;
 
 const road = startTestQueue();
 

@@ -1,7 +1,7 @@
 import { type AddressInfo, connect, createServer, type Server } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { limits } from '../../src/protocol/index.ts';
+import { bounds } from '../../src/protocol/index.ts';
 import {
   chatJob,
   type QueueProcess,
@@ -70,6 +70,6 @@ it('an answer of many MiB in one piece reaches a caller that reads it slowly who
   // Time for all of it to come, if nothing held it back.
   await setTimeout(1000);
   const text = await response.text();
-  expect(text.length).toBeGreaterThan(limits.SENT_WHILE_PAUSED_BYTES + 4 * 1024 * 1024);
+  expect(text.length).toBeGreaterThan(bounds.SENT_WHILE_PAUSED_BYTES + 4 * 1024 * 1024);
   expect((JSON.parse(text) as { data: object[] }).data).toHaveLength(100_000);
 });

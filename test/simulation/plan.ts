@@ -1,4 +1,4 @@
-import { limits } from '../../src/protocol/index.ts';
+import { bounds } from '../../src/protocol/index.ts';
 import { Random } from '../support/random.ts';
 import { type AdapterPlan, drawAdapters } from './adapter-plan.ts';
 import { type BatchFault, type BatchPlan, drawBatches, drawBatchFaults } from './batch-plan.ts';
@@ -131,7 +131,7 @@ export type Fault = { at: number; worker: string } & (
 type DrawnFault = Fault extends infer F ? (F extends Fault ? Omit<F, 'at' | 'worker'> : never) : never;
 
 /** A shorter step forward, after which an alarm is set anew before one comes late, cannot be told from time. */
-const LONGEST_LEASE_MS = limits.BASE_LEASE_SECONDS * 1000 + 10_000;
+const LONGEST_LEASE_MS = bounds.BASE_LEASE_SECONDS * 1000 + 10_000;
 
 const FAULTS: readonly [weight: number, draw: (random: Random) => DrawnFault][] = [
   [5, (r) => ({ kind: 'cut', channel: r.pick(['control', 'answer', 'both', 'both'] as const) })],

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { LedgerView } from '../../src/protocol/index.ts';
-import { type AttemptError, type JobView, limits } from '../../src/protocol/index.ts';
+import { type AttemptError, bounds, type JobView } from '../../src/protocol/index.ts';
 import { chatText, echoedTexts, modelOf } from './engine-text.ts';
 import type { Fault, FaultKind } from './faults.ts';
 import { JobBook } from './jobs.ts';
@@ -122,7 +122,7 @@ describe('a result', () => {
     expect(book.countOf('large_result')).toBe(1);
     expect(book.isLargeResult('run-12')).toBe(true);
     const view = largeView();
-    expect(JSON.stringify(view.result).length).toBeGreaterThan(limits.INLINE_BYTES);
+    expect(JSON.stringify(view.result).length).toBeGreaterThan(bounds.INLINE_BYTES);
     expect(book.isRight(view)).toBe(true);
     expect(book.isRight(largeView((texts) => texts.slice(1)))).toBe(false);
     expect(book.isRight(largeView((texts) => texts.toReversed()))).toBe(false);

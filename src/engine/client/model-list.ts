@@ -1,4 +1,4 @@
-import { fieldsOf, jsonOrText, limits, ModelCard } from '../../protocol/index.ts';
+import { bounds, fieldsOf, jsonOrText, ModelCard } from '../../protocol/index.ts';
 
 /** The models that an engine says it serves. */
 export interface ModelList {
@@ -14,8 +14,8 @@ export function readModelList(text: string): ModelList {
   return {
     names: cards.map(({ id }) => id),
     cards: cards
-      .slice(0, limits.KNOWN_MODELS_PER_WORKER)
-      .filter((card) => JSON.stringify(card).length <= limits.MODEL_CARD_CHARACTERS),
+      .slice(0, bounds.KNOWN_MODELS_PER_WORKER)
+      .filter((card) => JSON.stringify(card).length <= bounds.MODEL_CARD_CHARACTERS),
   };
 }
 

@@ -1,6 +1,6 @@
 import type { BatchQueue, LineJob, SubmittedLine, Unserved } from '../../batches/ports.ts';
 import type { PoolChoice } from '../../fleet/rpc.ts';
-import { fitsUtf8, type JobView, keepTree, limits, shortName } from '../../protocol/index.ts';
+import { bounds, fitsUtf8, type JobView, keepTree, shortName } from '../../protocol/index.ts';
 import type { HeardAnswer, SubmitJob } from '../../queue/rpc.ts';
 import { bodyFacts } from '../../request-facts/body-facts.ts';
 import { adapterProblem, enginePriorityProblem, jobRouteProblem, modelProblem } from '../bounds.ts';
@@ -94,7 +94,7 @@ async function submit(env: Env, queueId: string, lines: LineJob[]): Promise<Subm
  * The error for a line that is too long as a payload: a line may have 20 MiB, but in a payload each of its quotes and
  * backslashes is two characters.
  */
-const TOO_LONG = `The request is longer than ${limits.PAYLOAD_BYTES / 1024 / 1024} MiB with its quotes and backslashes escaped, as the queue keeps it.`;
+const TOO_LONG = `The request is longer than ${bounds.PAYLOAD_BYTES / 1024 / 1024} MiB with its quotes and backslashes escaped, as the queue keeps it.`;
 
 /** The bounds of lines of batches: they give way to all other requests, at engines too. */
 const NO_HASTE = { highest: 0, usual: 0, name: null };
@@ -103,7 +103,7 @@ const TOO_HASTY = 'priority: a line of a batch may ask for 0 at least, where the
 /** Returns why the gateway does not pass this line on, or null where it does. */
 function refusalOf({ path, body, ...by }: LineJob, payload: string): string | null {
   // No worker fetches a longer payload, so this one would hold up all batches.
-  if (!fitsUtf8(payload, limits.PAYLOAD_BYTES)) return TOO_LONG;
+  if (!fitsUtf8(payload, bounds.PAYLOAD_BYTES)) return TOO_LONG;
   try {
     const facts = asHttp(() => bodyFacts(new TextEncoder().encode(body), null));
     if (enginePriorityProblem(facts.priority, NO_HASTE)) return TOO_HASTY;

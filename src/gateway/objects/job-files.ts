@@ -1,10 +1,10 @@
 import { freeBytes } from '../../durable/free-bytes.ts';
 import { putJobFile } from '../../files/put-job-file.ts';
 import {
+  bounds,
   fitsUtf8,
   type JobView,
   keepTree,
-  limits,
   newJobId,
   parseJsonBytes,
   writeJson,
@@ -19,7 +19,7 @@ import { callFiles } from './calls.ts';
 
 /** Returns a job as the queue takes it: a long payload is in a file, which is on disk by then. */
 export async function withPayloadFile(env: Env, queueId: string, given: SubmitJob): Promise<SubmitJob> {
-  if (fitsUtf8(given.payload, limits.INLINE_BYTES)) return given;
+  if (fitsUtf8(given.payload, bounds.INLINE_BYTES)) return given;
   const { payload, ...job } = given;
   const id = job.id ?? newJobId();
   const bytes = new TextEncoder().encode(payload) as Uint8Array<ArrayBuffer>;

@@ -1,4 +1,4 @@
-import { limits, traceContextOf } from '../../protocol/index.ts';
+import { bounds, traceContextOf } from '../../protocol/index.ts';
 import type { SubmitAnswer } from '../../queue/rpc.ts';
 import { auditedOfJob, stateAfter } from '../audit.ts';
 import { readerOf, viewerOf } from '../auth.ts';
@@ -228,10 +228,10 @@ async function submitMany(
   bound: Bounds,
   submit: (jobs: ReadJob[]) => Promise<SubmitAnswer[]>,
 ) {
-  if (bodies.length === 0 || bodies.length > limits.JOBS_PER_SUBMISSION) {
+  if (bodies.length === 0 || bodies.length > bounds.JOBS_PER_SUBMISSION) {
     throw new HttpError(
       400,
-      `An array must hold 1 to ${limits.JOBS_PER_SUBMISSION} jobs; this one holds ${bodies.length}.`,
+      `An array must hold 1 to ${bounds.JOBS_PER_SUBMISSION} jobs; this one holds ${bodies.length}.`,
       'invalid_job',
     );
   }

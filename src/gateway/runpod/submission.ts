@@ -1,7 +1,7 @@
 import * as z from 'zod';
 import {
+  bounds,
   fieldsOf,
-  limits,
   parseValue,
   RunpodPayload,
   runpodStreams,
@@ -51,7 +51,7 @@ export function readRunpodSubmission(body: unknown, id: string, endpoint: string
     endpoint,
     ...(model !== null && { model }),
     priority: policy?.lowPriority ? Math.min(LOW_PRIORITY, bound.usual) : bound.usual,
-    max_attempts: limits.MAX_ATTEMPTS,
+    max_attempts: bounds.MAX_ATTEMPTS,
     ...(policy?.ttl ? { deadline_seconds: policy.ttl / 1000 } : {}),
     ...(webhook ? { webhook } : {}),
     stream: runpodStreams(input),

@@ -1,7 +1,7 @@
 import { DurableObject } from 'cloudflare:workers';
 import { freeBytes } from '../../durable/free-bytes.ts';
 import { quietly } from '../../durable/quietly.ts';
-import { type BrokenReason, limits } from '../../protocol/index.ts';
+import { type BrokenReason, bounds } from '../../protocol/index.ts';
 import type { RelayCalls } from '../../relay/calls.ts';
 import { RelayHost } from '../../relay/object/host.ts';
 import { isUpgrade, wantedAnswer } from './crossing.ts';
@@ -14,7 +14,7 @@ export class RelayObject extends DurableObject<Bindings> implements RelayCalls {
   constructor(ctx: DurableObjectState, bindings: Bindings) {
     super(ctx, bindings);
     const reconnect_grace_seconds = Number(
-      bindings.RECONNECT_GRACE_SECONDS ?? limits.RECONNECT_GRACE_SECONDS,
+      bindings.RECONNECT_GRACE_SECONDS ?? bounds.RECONNECT_GRACE_SECONDS,
     );
     this.#relay = new RelayHost({ reconnect_grace_seconds }, environmentOf(bindings).objects, {
       now: () => Date.now(),

@@ -1,7 +1,7 @@
 import { type AttemptLoopPorts, type Outcome, runAttempts, withTimeLeft } from '../../asking/attempt-loop.ts';
 import { HangUp } from '../../asking/hang-up.ts';
 import type { AskedFor } from '../../asking/objects.ts';
-import { type BrokenReason, limits, RELEASE_REASONS } from '../../protocol/index.ts';
+import { type BrokenReason, bounds, RELEASE_REASONS } from '../../protocol/index.ts';
 import type { WaitingRequest } from '../../queue/rpc.ts';
 import type { Mover } from '../../relay/ports.ts';
 import { closingEvents, continuationRequest, isGenerated } from '../continuation.ts';
@@ -53,7 +53,7 @@ export class Moving implements Mover {
     const isRelease = (RELEASE_REASONS as readonly string[]).includes(reason.code);
     const moves = (call.moved?.moves ?? 0) + 1;
     const failures = (call.moved?.failures ?? 0) + (isRelease ? 0 : 1);
-    if (moves > limits.MOVES || failures >= limits.CALL_ATTEMPTS) return false;
+    if (moves > bounds.MOVES || failures >= bounds.CALL_ATTEMPTS) return false;
     const moved = {
       worker_id: opened.asked.worker_id,
       tokens: tokensGiven(cut),

@@ -1,4 +1,4 @@
-import { CLOSE, limits } from '../../protocol/index.ts';
+import { bounds, CLOSE } from '../../protocol/index.ts';
 import type { Core } from '../state/state.ts';
 import { profileOf, type Worker } from '../state/worker.ts';
 import { loseConnection } from './lost-connection.ts';
@@ -37,7 +37,7 @@ export function closeHalfOpen(core: Core): void {
  */
 export function leaseRanOut(core: Core, worker: Worker): void {
   if (profileOf(worker).pingsAreHeard) worker.unresponsive = true;
-  else if (unheardMs(core, worker) >= limits.BASE_LEASE_SECONDS * 1000) close(core, worker, 'a whole lease');
+  else if (unheardMs(core, worker) >= bounds.BASE_LEASE_SECONDS * 1000) close(core, worker, 'a whole lease');
 }
 
 /**

@@ -2,8 +2,8 @@ import { doubling } from '../../process/backoff.ts';
 import { duration } from '../../protocol/duration.ts';
 import {
   type AttemptError,
+  bounds,
   type Failure,
-  limits,
   type PartialAnswer,
   type ReleaseReason,
 } from '../../protocol/index.ts';
@@ -38,7 +38,7 @@ function retryDelayMs(attempts: number, random: number): number {
 export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, more: Told = {}): void {
   // A waiting caller gets the engine's words in full.
   const failure =
-    job.mode === 'stored' ? shortened(told, limits.JOB_ROW_ERROR_CHARACTERS / job.max_attempts) : told;
+    job.mode === 'stored' ? shortened(told, bounds.JOB_ROW_ERROR_CHARACTERS / job.max_attempts) : told;
   const now = core.now();
   const earlier = attemptErrors(job).filter(({ fence_token }) => fence_token !== job.fence_token);
   const attempts = earlier.length + 1;

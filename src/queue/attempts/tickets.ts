@@ -1,4 +1,4 @@
-import { fitsUtf8, type JobRef, limits, payloadText } from '../../protocol/index.ts';
+import { bounds, fitsUtf8, type JobRef, payloadText } from '../../protocol/index.ts';
 import { bytesOf, type FileTicket, type FileUploadAnswer, type PayloadAnswer } from '../rpc.ts';
 import type { Job } from '../state/job.ts';
 import { type Core, findJob, storeOf } from '../state/state.ts';
@@ -66,7 +66,7 @@ type Rejection = Extract<FileUploadAnswer, { ok: false }>;
 
 /** Says whether a text is too long for a frame, so that the worker must fetch it. */
 export function isLarge(text: string): boolean {
-  return !fitsUtf8(text, limits.INLINE_BYTES);
+  return !fitsUtf8(text, bounds.INLINE_BYTES);
 }
 
 /** Returns the payload of an attempt, in the form in which it was submitted. */

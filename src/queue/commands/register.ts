@@ -1,7 +1,7 @@
 import {
+  bounds,
   CLOSE,
   type JobRef,
-  limits,
   PROTOCOL,
   type Register,
   type Registered,
@@ -174,7 +174,7 @@ function resume(core: Core, worker: Worker, job: Job, leaseSeconds: number): voi
  * gateway requests the waiting jobs again.
  */
 function resumeAll(core: Core, worker: Worker, isNewConnection: boolean): void {
-  const leaseSeconds = isNewConnection ? limits.BASE_NAMED_WITHIN_SECONDS : leaseSecondsFor(core, worker);
+  const leaseSeconds = isNewConnection ? bounds.BASE_NAMED_WITHIN_SECONDS : leaseSecondsFor(core, worker);
   for (const job of leasedBy(core, worker.session.worker_id)) {
     if (job.mode === 'waiting' && isNewConnection) {
       const message = 'the worker connected anew, and an answer that it had ready meanwhile is lost';
@@ -217,7 +217,7 @@ function registeredFrame(
     session_id: session.session_id,
     answers_url: `answers?${query}`,
     lease_seconds: leaseSeconds,
-    renew_after_seconds: leaseSeconds * limits.RENEW_SHARE,
+    renew_after_seconds: leaseSeconds * bounds.RENEW_SHARE,
     ping_seconds: core.settings.ping_seconds,
     resumed,
     revoked,

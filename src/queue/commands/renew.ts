@@ -1,5 +1,5 @@
 import { duration } from '../../protocol/duration.ts';
-import { type JobProgress, type JobRef, limits, type Renew } from '../../protocol/index.ts';
+import { bounds, type JobProgress, type JobRef, type Renew } from '../../protocol/index.ts';
 import { claimOf } from '../attempts/claim.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
 import { emit } from '../events/emit.ts';
@@ -8,7 +8,7 @@ import { type Core, findJob, storeOf } from '../state/state.ts';
 import { profileOf, type Worker } from '../state/worker.ts';
 
 /** The share of a lease below which a renewal came late. A renewal in time leaves twice as much. */
-const LATE_SHARE = (1 - limits.RENEW_SHARE) / 2;
+const LATE_SHARE = (1 - bounds.RENEW_SHARE) / 2;
 
 /** Extends every lease that the worker lists, and answers which jobs it no longer holds. */
 export function renew(core: Core, worker: Worker, frame: Renew): void {

@@ -1,4 +1,4 @@
-import { limits, payloadText, unpack } from '../../protocol/index.ts';
+import { bounds, payloadText, unpack } from '../../protocol/index.ts';
 import { chargeAttempt } from '../attempts/charge.ts';
 import { unheardLimitMs } from '../attempts/half-open.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
@@ -116,7 +116,7 @@ function warm(worker: Worker, job: Job): void {
  */
 function payloadBytes(worker: Worker, job: Job): Uint8Array | null {
   if (job.mode !== 'waiting' || !worker.session.extended) return null;
-  const isSentAsBytes = unpack(job.payload) !== null || job.payload.byteLength > limits.INLINE_BYTES;
+  const isSentAsBytes = unpack(job.payload) !== null || job.payload.byteLength > bounds.INLINE_BYTES;
   return isSentAsBytes ? job.payload : null;
 }
 

@@ -1,4 +1,4 @@
-import { type JobTrace, limits, type TraceContext } from '../../protocol/index.ts';
+import { bounds, type JobTrace, type TraceContext } from '../../protocol/index.ts';
 import type { Job } from '../state/job.ts';
 
 /**
@@ -27,5 +27,5 @@ export function attemptNumber(job: Job): number {
 
 /** Returns how many attempts the job may have; the gateway repeats the requests of waiting callers. */
 function mostAttempts(job: Job): number {
-  return job.mode === 'stored' ? job.max_attempts : limits.CALL_ATTEMPTS;
+  return job.mode === 'stored' ? job.max_attempts : bounds.CALL_ATTEMPTS;
 }

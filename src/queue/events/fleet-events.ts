@@ -1,5 +1,5 @@
 import type { FleetEvent } from '../../fleet/rpc.ts';
-import { type Instance, limits, type ModelCard } from '../../protocol/index.ts';
+import { bounds, type Instance, type ModelCard } from '../../protocol/index.ts';
 import type { Core } from '../state/state.ts';
 import type { Worker } from '../state/worker.ts';
 import {
@@ -22,7 +22,7 @@ export function tellDisconnected(core: Core, worker: Worker, reason: string): vo
 
 /** Returns how often a connected worker is reported to the fleet object, ms: before that would forget the worker. */
 export function stillConnectedMs(core: Core): number {
-  return Math.min(core.settings.retention_seconds, limits.MODEL_KNOWN_SECONDS) * 500;
+  return Math.min(core.settings.retention_seconds, bounds.MODEL_KNOWN_SECONDS) * 500;
 }
 
 export function tellStillConnected(core: Core): void {
@@ -75,12 +75,12 @@ function bounded(instance: Instance | null): Instance | null {
 
 function boundedCards(cards: readonly ModelCard[]): ModelCard[] {
   return cards
-    .slice(0, limits.KNOWN_MODELS_PER_WORKER)
-    .filter((card) => JSON.stringify(card).length <= limits.MODEL_CARD_CHARACTERS);
+    .slice(0, bounds.KNOWN_MODELS_PER_WORKER)
+    .filter((card) => JSON.stringify(card).length <= bounds.MODEL_CARD_CHARACTERS);
 }
 
 function boundedNames(models: readonly string[]): string[] {
   return models
-    .filter(({ length }) => length <= limits.MODEL_NAME_CHARACTERS)
-    .slice(0, limits.KNOWN_MODELS_PER_WORKER);
+    .filter(({ length }) => length <= bounds.MODEL_NAME_CHARACTERS)
+    .slice(0, bounds.KNOWN_MODELS_PER_WORKER);
 }

@@ -1,4 +1,4 @@
-import { limits, type Parsed, parseFrames, WorkerFrame } from '../../protocol/index.ts';
+import { bounds, type Parsed, parseFrames, WorkerFrame } from '../../protocol/index.ts';
 import { usageIn } from '../attempts/usage.ts';
 import type { Queue } from '../queue.ts';
 import type { Connection } from '../store/ports.ts';
@@ -27,7 +27,7 @@ export class Hearing {
     const frames = parseFrames(WorkerFrame, text, 'result');
     const busy = this.#busy.get(connection.id);
     // A short message holds no long result, so it is taken at once.
-    if (!busy && text.length <= limits.ROW_RESULT_CHARACTERS) return this.#take(connection, frames);
+    if (!busy && text.length <= bounds.ROW_RESULT_CHARACTERS) return this.#take(connection, frames);
     const hearing = (async () => {
       await busy?.catch(() => {});
       for (const frame of frames) await this.#takeLong(connection, frame);

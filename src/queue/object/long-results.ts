@@ -1,7 +1,7 @@
 import { onceMore } from '../../asking/once-more.ts';
 import type { Log } from '../../durable/host.ts';
 import { type JobFileCalls, putJobFile } from '../../files/put-job-file.ts';
-import { type JobResult, limits, type Parsed, type WorkerFrame, writeJson } from '../../protocol/index.ts';
+import { bounds, type JobResult, type Parsed, type WorkerFrame, writeJson } from '../../protocol/index.ts';
 
 interface LongResultPorts {
   /** Returns a stub, a new one for each try: a stub that failed once stays broken. */
@@ -21,7 +21,7 @@ export class LongResults {
   in(frame: Parsed<WorkerFrame>): JobResult | null {
     if (!frame.ok || frame.value.type !== 'job_result') return null;
     const { value } = frame;
-    return writeJson(value.result).length > limits.ROW_RESULT_CHARACTERS ? value : null;
+    return writeJson(value.result).length > bounds.ROW_RESULT_CHARACTERS ? value : null;
   }
 
   /** Puts a result into a file. @returns the file's id; null if it could not be stored, and stays in the frame */

@@ -1,5 +1,5 @@
 import type { HostSocket, ObjectHost } from '../../durable/host.ts';
-import { CLOSE, limits, messagesOf, OPTIMISATIONS } from '../../protocol/index.ts';
+import { bounds, CLOSE, messagesOf, OPTIMISATIONS } from '../../protocol/index.ts';
 import type { WorkerDial } from '../rpc.ts';
 import type { Connection, Session } from '../store/ports.ts';
 
@@ -37,8 +37,8 @@ export class Sockets {
     const connection = this.connection(socket);
     if (typeof message !== 'string') {
       connection.send({ type: 'error', message: 'binary frames belong on the answer socket' });
-    } else if (message.length > limits.FRAME_BYTES) {
-      connection.close(CLOSE.tooLarge, `a frame may have ${limits.FRAME_BYTES} bytes`);
+    } else if (message.length > bounds.FRAME_BYTES) {
+      connection.close(CLOSE.tooLarge, `a frame may have ${bounds.FRAME_BYTES} bytes`);
     } else return { connection, text: message };
     return null;
   }

@@ -1,4 +1,4 @@
-import { limits, type PartialAnswer } from '../../protocol/index.ts';
+import { bounds, type PartialAnswer } from '../../protocol/index.ts';
 import type { Job } from './job.ts';
 
 /** What a stored job's next attempt goes on from (docs/moving.md). */
@@ -18,7 +18,7 @@ export function keptText(job: Job, partial: PartialAnswer | undefined, why: stri
   if (partial === undefined || job.mode !== 'stored') return null;
   const kept: KeptPartial = { partial, worker_id: job.worker_id, why: why.slice(0, MOST_CHARACTERS) };
   const text = JSON.stringify(kept);
-  return text.length > limits.PARTIAL_ANSWER_CHARACTERS + 2 * MOST_CHARACTERS ? null : text;
+  return text.length > bounds.PARTIAL_ANSWER_CHARACTERS + 2 * MOST_CHARACTERS ? null : text;
 }
 
 /** Describes, for the ledger, where the next attempt goes on. */

@@ -1,4 +1,4 @@
-import { type AnswerPart, limits, type PartialAnswer, type Timing } from '../../protocol/index.ts';
+import { type AnswerPart, bounds, type PartialAnswer, type Timing } from '../../protocol/index.ts';
 import type { StoredJob } from '../store/jobs-table.ts';
 
 type Attempt = Pick<StoredJob, 'id' | 'fence_token'>;
@@ -30,7 +30,7 @@ export class PartialAnswers {
     if (last === undefined && part.after > 0) return true;
     if (last !== undefined && part.after !== last.after + last.ids.length) return false;
     const bytes = bytesOf(part);
-    if (this.#bytes + bytes > limits.PARTIAL_ANSWERS_BYTES) this.#begin(id, fence_token, known.timing);
+    if (this.#bytes + bytes > bounds.PARTIAL_ANSWERS_BYTES) this.#begin(id, fence_token, known.timing);
     else {
       known.parts.push(part);
       known.bytes += bytes;

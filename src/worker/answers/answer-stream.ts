@@ -2,14 +2,14 @@ import {
   type AnswerHead,
   type AnswerRecord,
   type BrokenReason,
+  bounds,
   isEventStream,
-  limits,
   type Moves,
   type Stage,
 } from '../../protocol/index.ts';
 
 /** Most bytes in one record, which goes out whole, and so beyond the window. */
-export const RECORD_BYTES = limits.ANSWER_WINDOW_BYTES / 4;
+export const RECORD_BYTES = bounds.ANSWER_WINDOW_BYTES / 4;
 
 interface Kept {
   offset: number;
@@ -105,7 +105,7 @@ export class AnswerStream {
 
   /** True when the writer should wait: the relay asked for it, or has not taken what it was given. */
   get isFull(): boolean {
-    return this.#relayPaused || this.#written - this.#taken > limits.ANSWER_WINDOW_BYTES;
+    return this.#relayPaused || this.#written - this.#taken > bounds.ANSWER_WINDOW_BYTES;
   }
 
   /** Resolves when there is room again, or nothing more is wanted. */

@@ -1,4 +1,4 @@
-import { EventEnds, limits } from '../../protocol/index.ts';
+import { bounds, EventEnds } from '../../protocol/index.ts';
 
 /** Some events of a stream, one behind another. */
 export interface Events {
@@ -21,7 +21,7 @@ export class EventReader {
   readonly #mostBytes: number;
 
   /** @param mostBytes an event is held until it is whole up to this many bytes; a larger one passes in parts */
-  constructor(mostBytes = limits.EVENT_HELD_BYTES) {
+  constructor(mostBytes = bounds.EVENT_HELD_BYTES) {
     this.#mostBytes = mostBytes;
   }
 

@@ -3,7 +3,7 @@ import { HttpStatusError, isTransient, reasonOf } from '../../process/http.ts';
 import { PrivateAddressError } from '../../process/public-addresses.ts';
 import { withRetries } from '../../process/retry.ts';
 import { withTimeout } from '../../process/timeout.ts';
-import { JsonFault, keepTree, limits, utf8Text, withoutMark } from '../../protocol/index.ts';
+import { bounds, JsonFault, keepTree, utf8Text, withoutMark } from '../../protocol/index.ts';
 import { JobFailure } from '../failure.ts';
 import type { Ports } from '../ports.ts';
 import { addressOf, type FileAccess } from './file-access.ts';
@@ -132,7 +132,7 @@ export async function uploadResult(
 
 /**
  * Collects a body.
- * @param tooLarge returns the error to throw if the body is longer than `limits.PAYLOAD_BYTES`
+ * @param tooLarge returns the error to throw if the body is longer than `bounds.PAYLOAD_BYTES`
  * @param arrived called with every piece
  */
 export async function readWhole(
@@ -144,7 +144,7 @@ export async function readWhole(
   let bytes = 0;
   await readPieces(body, (piece) => {
     bytes += piece.byteLength;
-    if (bytes > limits.PAYLOAD_BYTES) throw tooLarge();
+    if (bytes > bounds.PAYLOAD_BYTES) throw tooLarge();
     arrived?.(piece);
     pieces.push(piece);
   });
@@ -152,7 +152,7 @@ export async function readWhole(
 }
 
 function fileTooLarge(): Error {
-  return new FinalError(`more than ${limits.PAYLOAD_BYTES} bytes`);
+  return new FinalError(`more than ${bounds.PAYLOAD_BYTES} bytes`);
 }
 
 async function getFile(

@@ -1,4 +1,4 @@
-import { type JobRef, limits, type Renew } from '../../protocol/index.ts';
+import { bounds, type JobRef, type Renew } from '../../protocol/index.ts';
 import type { RunningJob } from '../run/running-job.ts';
 
 /**
@@ -6,7 +6,7 @@ import type { RunningJob } from '../run/running-job.ts';
  * only what it made since then is lost too. Parts for which there is no room go with the next renewal.
  */
 export function withParts(refs: readonly JobRef[], runs: (ref: JobRef) => RunningJob | null): Renew['jobs'] {
-  let room = limits.PARTS_CHARACTERS;
+  let room = bounds.PARTS_CHARACTERS;
   return refs.map(({ job_id, fence_token }) => {
     const ref = { job_id, fence_token };
     const running = runs(ref);

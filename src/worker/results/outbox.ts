@@ -1,6 +1,6 @@
 import { Outage } from '../../process/outage.ts';
 import { withTimeout } from '../../process/timeout.ts';
-import { fitsUtf8, type JobRef, limits, writeJson } from '../../protocol/index.ts';
+import { bounds, fitsUtf8, type JobRef, writeJson } from '../../protocol/index.ts';
 import type { Ports } from '../ports.ts';
 import type { Peer } from '../session/peer.ts';
 import { frameText, type Settlement, tooLargeText } from './settlement.ts';
@@ -277,7 +277,7 @@ export class Outbox {
 /** Tells whether a settlement is large enough to be uploaded, if the job has a `result_upload_url`. */
 function isLarge(settlement: Settlement): boolean {
   if (settlement.type !== 'job_result') return false;
-  return !fitsUtf8(writeJson(settlement.result), limits.INLINE_BYTES);
+  return !fitsUtf8(writeJson(settlement.result), bounds.INLINE_BYTES);
 }
 
 function inTime<T>(clock: Ports['clock'], work: Promise<T>): Promise<T> {

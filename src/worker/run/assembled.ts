@@ -3,12 +3,12 @@ import { Assembly, PartsOfItsOwn } from '../../moving/assembly.ts';
 import { continuationOf } from '../../moving/continuation.ts';
 import { movePlan, routeOf } from '../../moving/plan.ts';
 import {
+  bounds,
   type EngineRequest,
   isEventStream,
   isObject,
   isRetryableStatus,
   jsonOrText,
-  limits,
   type MovePlan,
   withMembers,
 } from '../../protocol/index.ts';
@@ -51,7 +51,7 @@ export async function assembledAnswer(attempt: Attempt, request: EngineRequest):
 function planOf({ idsAsking }: Attempt, { method, path, body }: EngineRequest): MovePlan | null {
   if (idsAsking === null || idsAsking.engine === 'refuses' || idsAsking.parses) return null;
   if (method !== 'POST' || routeOf(path) === undefined || typeof body !== 'string') return null;
-  if (body.length > limits.MOVING_BODY_BYTES) return null;
+  if (body.length > bounds.MOVING_BODY_BYTES) return null;
   const asked = jsonOrText(body);
   // The result of a stream is the stream as it came, the caller gets ids that it asks for, and options of a stream are
   // refused without one.
@@ -109,7 +109,7 @@ function sinkOf(assembly: Assembly): EventSink {
     tell: (ids, stage, mayBeCut = true) => assembly.tell(ids, stage, mayBeCut),
     write: (events) => {
       assembly.write(events);
-      if (assembly.size > limits.PAYLOAD_BYTES) throw answerTooLarge();
+      if (assembly.size > bounds.PAYLOAD_BYTES) throw answerTooLarge();
     },
   };
 }

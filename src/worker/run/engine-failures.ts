@@ -1,5 +1,5 @@
 import type { EngineAnswer } from '../../engine/client/types.ts';
-import { type EngineError, type JobError, limits } from '../../protocol/index.ts';
+import { bounds, type EngineError, type JobError } from '../../protocol/index.ts';
 import { engineDied, engineRefusal, finalFailure, JobFailure } from '../failure.ts';
 import type { Settlement } from '../results/settlement.ts';
 import type { Attempt } from './attempt.ts';
@@ -17,7 +17,7 @@ export function cutShort(): JobFailure {
 
 /** Returns the failure for an answer in one piece that exceeds the bound up to which it is held. */
 export function answerTooLarge(): JobFailure {
-  const most = `${limits.PAYLOAD_BYTES / 1024 ** 2} MiB`;
+  const most = `${bounds.PAYLOAD_BYTES / 1024 ** 2} MiB`;
   return finalFailure(
     'engine_error',
     `the engine's answer is larger than ${most}, the most that is passed on in one piece: ask for less at a time ` +

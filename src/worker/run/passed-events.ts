@@ -1,13 +1,13 @@
 import { StopHold } from '../../moving/stop-hold.ts';
 import { continuesFrom, TokenIds } from '../../moving/token-ids.ts';
-import { limits, type MovePlan } from '../../protocol/index.ts';
+import { bounds, type MovePlan } from '../../protocol/index.ts';
 import type { AnswerStream } from '../answers/answer-stream.ts';
 import { characters, type Events } from '../answers/event-reader.ts';
 import { AddedUsage } from './added-usage.ts';
 import { NotContinued } from './continued.ts';
 
 /** The size of an event with the ids of the largest prompt: a token has at least one byte, and its id seven digits. */
-export const MOVING_HELD_BYTES = 8 * limits.MOVING_BODY_BYTES;
+export const MOVING_HELD_BYTES = 8 * bounds.MOVING_BODY_BYTES;
 
 /** The request to an engine whose answer can be moved. */
 export interface Moving {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { EXIT, UserError } from '../../process/index.ts';
-import { JsonFault, keepMembers, limits, utf8Text, withoutMark, writeJson } from '../../protocol/index.ts';
+import { bounds, JsonFault, keepMembers, utf8Text, withoutMark, writeJson } from '../../protocol/index.ts';
 import type { Ports } from '../ports.ts';
 import { refusalOf } from './local-callers.ts';
 import type { LocalPlatform } from './local-platform.ts';
@@ -78,7 +78,7 @@ export class LocalApi {
     if (route === 'status' || route === 'stream') return [200, await this.#run(id, route === 'stream')];
     if (route !== 'run' && route !== 'runsync') return [404, { detail: 'Not Found' }];
     const bytes = await bytesOf(request);
-    if (bytes === null) return [413, { detail: `A body may have ${limits.PAYLOAD_BYTES} bytes.` }];
+    if (bytes === null) return [413, { detail: `A body may have ${bounds.PAYLOAD_BYTES} bytes.` }];
     const given = submittedIn(bytes, this.#webhookHosts);
     if (given === null) return [422, NO_INPUT];
     if (typeof given === 'string') return [422, { detail: given }];
@@ -119,12 +119,12 @@ function send(response: ServerResponse, status: number, body: unknown): void {
 
 /** Returns the bytes of the body; null: it is larger than any input. @throws Error when the caller breaks off */
 async function bytesOf(request: IncomingMessage): Promise<Buffer | null> {
-  if (Number(request.headers['content-length'] ?? 0) > limits.PAYLOAD_BYTES) return null;
+  if (Number(request.headers['content-length'] ?? 0) > bounds.PAYLOAD_BYTES) return null;
   const pieces: Buffer[] = [];
   let size = 0;
   for await (const piece of request as AsyncIterable<Buffer>) {
     size += piece.byteLength;
-    if (size > limits.PAYLOAD_BYTES) return null;
+    if (size > bounds.PAYLOAD_BYTES) return null;
     pieces.push(piece);
   }
   return Buffer.concat(pieces);

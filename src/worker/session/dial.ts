@@ -7,7 +7,7 @@ import { isLoopback } from '../../process/network.ts';
 import { proxyFor } from '../../process/outgoing.ts';
 import { tunnelled } from '../../process/through-proxies.ts';
 import { withTimeout } from '../../process/timeout.ts';
-import { limits, OPTIMISATIONS } from '../../protocol/index.ts';
+import { bounds, OPTIMISATIONS } from '../../protocol/index.ts';
 import type { Dial } from './socket.ts';
 
 /** A connection counts as ended this long after the close frames, ms: a queue on Cloudflare may leave it open. */
@@ -25,7 +25,7 @@ export const dialWebSocket: Dial = (target, events) => {
     ...(proxy && { createConnection: tunnelled(proxy, new URL(target.url)) as never }),
     headers: target.token ? { authorization: `Bearer ${target.token}` } : {},
     perMessageDeflate: false,
-    maxPayload: limits.BODY_FRAME_BYTES,
+    maxPayload: bounds.BODY_FRAME_BYTES,
     closeTimeout: CLOSE_TIMEOUT_MS,
     ...(OPTIMISATIONS.skipMasks && !isSeenByProxies(target.url) ? { generateMask: noMask } : {}),
   };

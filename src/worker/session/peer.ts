@@ -1,7 +1,7 @@
 import {
   BASE_QUEUE,
+  bounds,
   EXTENDED_QUEUE,
-  limits,
   type QueueProfile,
   type Registered,
   type WorkerFrame,
@@ -30,7 +30,7 @@ export const BASE_PEER: Peer = {
   ...BASE_QUEUE,
   answersUrl: undefined,
   renewAfterSeconds: Number.POSITIVE_INFINITY,
-  pingSeconds: limits.PING_SECONDS,
+  pingSeconds: bounds.PING_SECONDS,
 };
 
 /** Returns the peer that a `registered` frame agrees on. @param profile what else is known of a queue that answers */
@@ -43,7 +43,7 @@ export function peerFrom(
     ...profile,
     answersUrl: webSocketUrl(registered.answers_url, wsUrl),
     renewAfterSeconds: registered.renew_after_seconds,
-    pingSeconds: registered.ping_seconds ?? limits.PING_SECONDS,
+    pingSeconds: registered.ping_seconds ?? bounds.PING_SECONDS,
   };
 }
 

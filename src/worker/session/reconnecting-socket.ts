@@ -1,4 +1,4 @@
-import { CLOSE, limits, PING_TEXT, PONG_TEXT, type QueueFrame } from '../../protocol/index.ts';
+import { bounds, CLOSE, PING_TEXT, PONG_TEXT, type QueueFrame } from '../../protocol/index.ts';
 import type { Timer } from '../clock.ts';
 import type { Ports } from '../ports.ts';
 import { backoffMs, restartSpreadMs } from './backoff.ts';
@@ -98,7 +98,7 @@ export class ReconnectingSocket {
    * Switches to text pings: an extended peer answers PING_TEXT without waking. Before that, WebSocket-level pings are
    * used.
    */
-  useTextPings(periodSeconds: number = limits.PING_SECONDS): void {
+  useTextPings(periodSeconds: number = bounds.PING_SECONDS): void {
     if (this.#state !== 'open') return;
     const periodMs = periodSeconds * 1000;
     this.#watch(periodMs, MISSED_PINGS * periodMs, () => this.#socket?.send(PING_TEXT));

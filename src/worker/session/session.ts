@@ -1,7 +1,7 @@
 import {
+  bounds,
   CLOSE,
   type Instance,
-  limits,
   type ModelCard,
   PROTOCOL,
   type QueueFrame,
@@ -228,7 +228,7 @@ export class Session {
         if (known) this.#socket.drop('no answer to register');
         else this.#agree(BASE_PEER, null, WAKE.noAnswer);
       },
-      expected ? KNOWN_QUEUE_ANSWERS_WITHIN_MS : limits.REGISTERED_WITHIN_MS,
+      expected ? KNOWN_QUEUE_ANSWERS_WITHIN_MS : bounds.REGISTERED_WITHIN_MS,
     );
   }
 

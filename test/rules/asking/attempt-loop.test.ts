@@ -10,7 +10,7 @@ import {
 import { BROKEN_HEADER } from '../../../src/asking/broken-header.ts';
 
 import { HangUp } from '../../../src/asking/hang-up.ts';
-import { type BrokenReason, limits } from '../../../src/protocol/index.ts';
+import { type BrokenReason, bounds } from '../../../src/protocol/index.ts';
 import type { RequestAnswer, WaitingRequest } from '../../../src/queue/rpc.ts';
 
 const CALL: WaitingRequest = {
@@ -123,10 +123,10 @@ describe('the attempts of a request', () => {
     const outcome = await runAttempts(CALL, alive(), ports);
     expect(outcome).toMatchObject({
       kind: 'failed',
-      attempts: limits.CALL_ATTEMPTS,
+      attempts: bounds.CALL_ATTEMPTS,
       failure: { code: 'engine_died', message: 'the engine died' },
     });
-    expect(seen.calls).toHaveLength(limits.CALL_ATTEMPTS);
+    expect(seen.calls).toHaveLength(bounds.CALL_ATTEMPTS);
   });
 
   it('does not repeat what would fail again', async () => {

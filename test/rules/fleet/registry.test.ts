@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { limits } from '../../../src/protocol/index.ts';
+import { bounds } from '../../../src/protocol/index.ts';
 import { FleetHarness } from '../../support/fleet-harness.ts';
 
 const names = (fleet: FleetHarness) => fleet.rules.models.all().map(({ id }) => id);
@@ -38,13 +38,13 @@ describe('heartbeats', () => {
 
   it('under any number of names leave a bounded number of workers, the newest', () => {
     const fleet = new FleetHarness();
-    for (let n = 0; n < limits.KNOWN_WORKERS * 2; n++) {
+    for (let n = 0; n < bounds.KNOWN_WORKERS * 2; n++) {
       fleet.nowMs += 1;
       fleet.heartbeat(`junk-${n}`);
     }
     fleet.rules.save();
-    expect(ids(fleet)).toHaveLength(limits.KNOWN_WORKERS);
-    expect(ids(fleet)).toContain(`junk-${limits.KNOWN_WORKERS * 2 - 1}`);
+    expect(ids(fleet)).toHaveLength(bounds.KNOWN_WORKERS);
+    expect(ids(fleet)).toContain(`junk-${bounds.KNOWN_WORKERS * 2 - 1}`);
   });
 });
 
@@ -102,7 +102,7 @@ describe('models', () => {
         Array.from({ length: 64 }, (_, at) => `junk-${n}-${at}`),
       );
     }
-    expect(names(fleet)).toHaveLength(1 + limits.KNOWN_MODELS_PER_WORKER);
+    expect(names(fleet)).toHaveLength(1 + bounds.KNOWN_MODELS_PER_WORKER);
     expect(names(fleet)).toContain('tiny');
   });
 
@@ -115,7 +115,7 @@ describe('models', () => {
         `bad-${n}`,
         Array.from({ length: 64 }, (_, at) => `${n}-${at}`),
       );
-    expect(names(fleet)).toHaveLength(limits.KNOWN_MODELS);
+    expect(names(fleet)).toHaveLength(bounds.KNOWN_MODELS);
     expect(names(fleet)).not.toContain('old');
   });
 

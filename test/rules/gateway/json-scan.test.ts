@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { asHttp, checkBody } from '../../../src/gateway/json-scan.ts';
-import { limits } from '../../../src/protocol/index.ts';
+import { bounds } from '../../../src/protocol/index.ts';
 import { bodyFacts, type RequestFacts } from '../../../src/request-facts/body-facts.ts';
 
 const bytes = (text: string) => new TextEncoder().encode(text);
@@ -180,11 +180,11 @@ describe('the scan of a body', () => {
 describe('nesting', () => {
   const nested = (depth: number) => '['.repeat(depth) + ']'.repeat(depth);
 
-  it(`is taken up to ${limits.JSON_DEPTH} levels, and refused with 400 beyond`, () => {
-    expect(() => checkBody(bytes(nested(limits.JSON_DEPTH)))).not.toThrow();
-    expect(() => checkBody(bytes(nested(limits.JSON_DEPTH + 1)))).toThrow(/deeper than 512 levels/);
-    expect(facts(`{"a":${nested(limits.JSON_DEPTH - 1)}}`)).toBeTruthy();
-    expect(() => facts(`{"a":${nested(limits.JSON_DEPTH)}}`)).toThrow(
+  it(`is taken up to ${bounds.JSON_DEPTH} levels, and refused with 400 beyond`, () => {
+    expect(() => checkBody(bytes(nested(bounds.JSON_DEPTH)))).not.toThrow();
+    expect(() => checkBody(bytes(nested(bounds.JSON_DEPTH + 1)))).toThrow(/deeper than 512 levels/);
+    expect(facts(`{"a":${nested(bounds.JSON_DEPTH - 1)}}`)).toBeTruthy();
+    expect(() => facts(`{"a":${nested(bounds.JSON_DEPTH)}}`)).toThrow(
       expect.objectContaining({ status: 400 }),
     );
   });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import * as z from 'zod';
-import { limits, parseFrames, parseJson, WorkerFrame } from '../../../src/protocol/index.ts';
+import { bounds, parseFrames, parseJson, WorkerFrame } from '../../../src/protocol/index.ts';
 
 const nested = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`;
 const parse = (text: string) => parseJson(z.object({ a: z.unknown() }), text);
@@ -9,10 +9,10 @@ const FILLER = 'x'.repeat(100_000);
 test('a long text that is nested too deep is refused without being parsed', () => {
   expect(parse(`{"a":${'['.repeat(4_000_000)}`)).toEqual({
     ok: false,
-    message: `nested deeper than ${limits.JSON_DEPTH} levels`,
+    message: `nested deeper than ${bounds.JSON_DEPTH} levels`,
   });
-  expect(parse(`{"b":"${FILLER}","a":${nested(limits.JSON_DEPTH)}}`).ok).toBe(false);
-  expect(parse(`{"b":"${FILLER}","a":${nested(limits.JSON_DEPTH - 1)}}`).ok).toBe(true);
+  expect(parse(`{"b":"${FILLER}","a":${nested(bounds.JSON_DEPTH)}}`).ok).toBe(false);
+  expect(parse(`{"b":"${FILLER}","a":${nested(bounds.JSON_DEPTH - 1)}}`).ok).toBe(true);
 });
 
 test('brackets in strings nest nothing', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { limits } from '../../../src/protocol/index.ts';
+import { bounds } from '../../../src/protocol/index.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
 
 const HOUR_S = 3600;
@@ -22,9 +22,9 @@ describe('the fleet object', () => {
       );
     }
     queue.advance(11);
-    expect(modelsKnown(queue).length).toBeLessThanOrEqual(1 + limits.KNOWN_MODELS_PER_WORKER);
+    expect(modelsKnown(queue).length).toBeLessThanOrEqual(1 + bounds.KNOWN_MODELS_PER_WORKER);
     const bad = queue.fleet.workers().find(({ worker_id }) => worker_id === 'bad');
-    expect(bad?.instance?.models).toHaveLength(limits.KNOWN_MODELS_PER_WORKER);
+    expect(bad?.instance?.models).toHaveLength(bounds.KNOWN_MODELS_PER_WORKER);
     queue.worker('bad', { instance: { models: Array.from({ length: 60 }, (_, at) => `junk-${at}`) } });
     const refused = queue.request({ model: 'huge' });
     expect(refused).toMatchObject([{ reason: 'unknown_model' }]);
@@ -37,7 +37,7 @@ describe('the fleet object', () => {
 
   it('does not remember names longer than any model has, but the pool', () => {
     const queue = new QueueHarness();
-    queue.worker('w', { instance: { models: ['x'.repeat(limits.MODEL_NAME_CHARACTERS + 1)] } });
+    queue.worker('w', { instance: { models: ['x'.repeat(bounds.MODEL_NAME_CHARACTERS + 1)] } });
     expect(modelsKnown(queue)).toEqual(['cfg']);
   });
 

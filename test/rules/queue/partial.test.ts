@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { type LedgerView, limits } from '../../../src/protocol/index.ts';
+import { bounds, type LedgerView } from '../../../src/protocol/index.ts';
 import { type FakeConnection, QueueHarness } from '../../support/queue-harness.ts';
 import { usage } from '../../support/usage-bench.ts';
 
@@ -84,7 +84,7 @@ it('counts only from the worker that holds the job, and where it is not too long
   const { fence_token } = holder.lastJob();
   queue.say(thief, { type: 'job_release', job_id: id, fence_token, reason: 'draining', partial: LONGER });
   expect(kept(queue, id)).toBeNull();
-  release(queue, holder, { ...PARTIAL, text: 'x'.repeat(2 * limits.PARTIAL_ANSWER_CHARACTERS) });
+  release(queue, holder, { ...PARTIAL, text: 'x'.repeat(2 * bounds.PARTIAL_ANSWER_CHARACTERS) });
   expect([queue.state(id), kept(queue, id)]).toEqual(['pending', null]);
 });
 

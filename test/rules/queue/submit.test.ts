@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { limits } from '../../../src/protocol/index.ts';
+import { bounds } from '../../../src/protocol/index.ts';
 import { payloadFileId } from '../../../src/queue/rpc.ts';
 import { result } from '../../support/job-frames.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
@@ -93,13 +93,13 @@ describe('submission', () => {
     const steps = () => queue.database.prepare('SELECT max(octet_length(detail)) AS n FROM ledger').get()?.n;
     const text = (characters: number) => '語'.repeat(characters - '{"value":""}'.length);
     const inRow = (bytes: number) => JSON.stringify({ text: text(Math.floor(bytes / 3)) });
-    const done = queue.job({ payload: inRow(limits.INLINE_BYTES) });
-    queue.say(worker, result(worker.lastJob(), text(limits.ROW_RESULT_CHARACTERS)));
+    const done = queue.job({ payload: inRow(bounds.INLINE_BYTES) });
+    queue.say(worker, result(worker.lastJob(), text(bounds.ROW_RESULT_CHARACTERS)));
     expect(queue.queue.read('get', done, null)?.result).toEqual({
-      value: text(limits.ROW_RESULT_CHARACTERS),
+      value: text(bounds.ROW_RESULT_CHARACTERS),
     });
     const attempts = 50;
-    const id = queue.job({ payload: inRow(limits.INLINE_BYTES), max_attempts: attempts });
+    const id = queue.job({ payload: inRow(bounds.INLINE_BYTES), max_attempts: attempts });
     for (let attempt = 1; attempt <= attempts; attempt++) {
       const { fence_token } = worker.lastJob();
       const long = { error: '\u0001'.repeat(100_000), body: { y: 'y'.repeat(1_000_000) } };

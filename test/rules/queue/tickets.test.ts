@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { limits, pack } from '../../../src/protocol/index.ts';
+import { bounds, pack } from '../../../src/protocol/index.ts';
 import { payloadFileId } from '../../../src/queue/rpc.ts';
 import { type FakeConnection, QueueHarness, ticketOf } from '../../support/queue-harness.ts';
 
@@ -89,7 +89,7 @@ describe('a payload', () => {
   it('may be as long as any body', () => {
     const queue = new QueueHarness();
     const worker = queue.worker('w');
-    const body = new Uint8Array(limits.FRAME_BYTES + 1).fill(0x22);
+    const body = new Uint8Array(bounds.FRAME_BYTES + 1).fill(0x22);
     queue.request({ payload: pack('{"method":"POST","path":"/v1/x"}', body) as Uint8Array<ArrayBuffer> });
     expect(worker.binaryMessages).toBe(1);
     expect(worker.closed).toBeNull();

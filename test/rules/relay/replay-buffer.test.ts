@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { limits } from '../../../src/protocol/index.ts';
+import { bounds } from '../../../src/protocol/index.ts';
 import { BEGINNING_DROPPED } from '../../../src/relay/calls.ts';
 import type { Opening } from '../../../src/relay/stream-ports.ts';
 import { Caller, RelayHarness, sse, text } from '../../support/relay-harness.ts';
@@ -41,7 +41,7 @@ it('two readers, one of them late, each get the whole answer', () => {
 
 it('an answer that nobody reads is neither paused nor cancelled', () => {
   const bench = new RelayHarness();
-  bench.say(head, bytes(0, 'x'.repeat(limits.RELAY_BUFFER_BYTES + 1)));
+  bench.say(head, bytes(0, 'x'.repeat(bounds.RELAY_BUFFER_BYTES + 1)));
   bench.advance(1);
   for (let second = 0; second < 60; second++) {
     bench.relay.onPing();
@@ -49,7 +49,7 @@ it('an answer that nobody reads is neither paused nor cancelled', () => {
   }
   expect(bench.sent.filter(({ type }) => type !== 'taken')).toEqual([]);
   const { reader } = read(bench);
-  expect(reader.received).toHaveLength(limits.RELAY_BUFFER_BYTES + 1);
+  expect(reader.received).toHaveLength(bounds.RELAY_BUFFER_BYTES + 1);
 });
 
 it('a reader that leaves, or reads slowly, changes nothing for the others', () => {
@@ -77,7 +77,7 @@ it('beyond its bound the beginning is dropped, and who comes then is told', () =
   const early = read(bench);
   bench.say(head);
   const piece = 'x'.repeat(1024 * 1024);
-  const pieces = limits.REPLAY_BUFFER_BYTES / piece.length + 1;
+  const pieces = bounds.REPLAY_BUFFER_BYTES / piece.length + 1;
   for (let n = 0; n < pieces; n++) bench.say(bytes(n * piece.length, piece));
   expect(early.reader.received).toHaveLength(pieces * piece.length);
   expect(read(bench).openings).toMatchObject([{ ok: false, reason: { code: BEGINNING_DROPPED } }]);
@@ -101,7 +101,7 @@ it('a reader that falls behind what is kept is told, and the job goes on', () =>
 it('all replay buffers of a worker together are bounded', () => {
   const bench = new RelayHarness();
   const data = text('x'.repeat(1024 * 1024));
-  const streams = Math.ceil(limits.REPLAY_BUFFERS_BYTES / limits.REPLAY_BUFFER_BYTES) + 1;
+  const streams = Math.ceil(bounds.REPLAY_BUFFERS_BYTES / bounds.REPLAY_BUFFER_BYTES) + 1;
   for (let stream = 7; stream < 7 + streams; stream++) {
     bench.say({ ...head, stream });
     for (let n = 0; n < 4; n++) bench.say({ type: 'bytes', stream, offset: n * data.byteLength, data });

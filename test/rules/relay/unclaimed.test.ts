@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { limits } from '../../../src/protocol/index.ts';
+import { bounds } from '../../../src/protocol/index.ts';
 import { RelayHarness, sse } from '../../support/relay-harness.ts';
 
 const MIB = 1024 * 1024;
@@ -18,7 +18,7 @@ const streamsOf = (harness: RelayHarness, type: string) =>
 describe('answers that no caller has asked for', () => {
   it('are paused together at a bound for the whole worker, and go on when their callers come', () => {
     const harness = new RelayHarness();
-    const half = Math.floor(limits.RELAY_BUFFER_BYTES / 2);
+    const half = Math.floor(bounds.RELAY_BUFFER_BYTES / 2);
     const streams = Array.from({ length: 40 }, (_, index) => index + 1);
     for (const stream of streams) {
       harness.say({ type: 'head', stream, head: sse });
@@ -74,7 +74,7 @@ it('an answer of a worker that sends on after it was paused is broken, whether i
   for (const stream of [1, 2]) give(harness, stream, 16);
   expect(caller.broken).toContain('told to pause');
   expect(streamsOf(harness, 'cancel')).toContain(2);
-  expect(caller.received.length).toBeLessThanOrEqual(limits.SENT_WHILE_PAUSED_BYTES + MIB);
+  expect(caller.received.length).toBeLessThanOrEqual(bounds.SENT_WHILE_PAUSED_BYTES + MIB);
 });
 
 it('counts what is held once, however a stream comes to its end', () => {

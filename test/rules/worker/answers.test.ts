@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { limits } from '../../../src/protocol/index.ts';
+import { bounds } from '../../../src/protocol/index.ts';
 import { settled } from '../../support/virtual-clock.ts';
 import { STREAM_JOB, WorkerBench } from '../../support/worker-fakes.ts';
 
@@ -160,11 +160,11 @@ test('a long answer in one piece goes on its way no faster than the relay takes 
   bench.relay.pushRecords({ type: 'pause', stream: 7 });
   const sent = () => bench.relay.bytesOf(7).length;
   // What the relay allows a worker to have had on its way; beyond it the answer is broken.
-  expect(sent()).toBeLessThan(limits.SENT_WHILE_PAUSED_BYTES);
+  expect(sent()).toBeLessThan(bounds.SENT_WHILE_PAUSED_BYTES);
   expect(bench.results).toEqual([]);
   bench.relay.pushRecords({ type: 'taken', stream: 7, offset: sent() });
   await bench.clock.advance(0);
-  expect(sent()).toBeLessThan(limits.SENT_WHILE_PAUSED_BYTES);
+  expect(sent()).toBeLessThan(bounds.SENT_WHILE_PAUSED_BYTES);
   bench.relay.pushRecords({ type: 'resume', stream: 7 });
   await bench.clock.advance(0);
   for (let before = 0; before < sent(); ) {
@@ -192,10 +192,10 @@ test('a paused stream reads no more from the engine until it is resumed', async 
 test('a relay that takes nothing stops the engine after a window of bytes', async () => {
   const bench = await streaming();
   const exchange = bench.engine.last.head(200, EVENTS);
-  const event = `data: ${'x'.repeat(limits.ANSWER_WINDOW_BYTES / 4)}\n\n`;
+  const event = `data: ${'x'.repeat(bounds.ANSWER_WINDOW_BYTES / 4)}\n\n`;
   for (let index = 0; index < 10; index++) exchange.write(event);
   await bench.clock.advance(100);
-  const window = Math.floor(limits.ANSWER_WINDOW_BYTES / event.length) + 1;
+  const window = Math.floor(bounds.ANSWER_WINDOW_BYTES / event.length) + 1;
   expect(exchange.read).toBe(window);
   bench.relay.pushRecords({ type: 'taken', stream: 7, offset: 2 * event.length });
   await bench.clock.advance(0);

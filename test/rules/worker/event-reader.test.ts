@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { limits } from '../../../src/protocol/index.ts';
+import { bounds } from '../../../src/protocol/index.ts';
 import { EventReader, type Events } from '../../../src/worker/answers/event-reader.ts';
 
 const BLANK_LINE_ENDS = /(\n\n|\r\n\r\n)$/;
@@ -44,7 +44,7 @@ test('an event beyond the bound is not held: it passes in parts, and the next on
   const piece = Buffer.alloc(400 * 1024, 'x');
   const out = Array.from({ length: 20 }, () => reader.push(piece)?.bytes.byteLength ?? 0);
   const given = out.reduce((sum, bytes) => sum + bytes);
-  expect(20 * piece.byteLength - given).toBeLessThanOrEqual(limits.EVENT_HELD_BYTES);
+  expect(20 * piece.byteLength - given).toBeLessThanOrEqual(bounds.EVENT_HELD_BYTES);
   expect(reader.push(Buffer.from('\n\nda'))).toMatchObject({
     isWhole: true,
     text: `${'x'.repeat(20 * piece.byteLength - given)}\n\n`,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { limits } from '../../../src/protocol/index.ts';
+import { bounds } from '../../../src/protocol/index.ts';
 import { settled } from '../../support/virtual-clock.ts';
 import { WorkerBench } from '../../support/worker-fakes.ts';
 
@@ -199,7 +199,7 @@ test('a payload is fetched from its address', async () => {
 test.each([
   ['refused', async () => new Response('gone', { status: 403 }), /HTTP 403/],
   ['not JSON', async () => new Response('<html>'), /JSON/],
-  ['too large', async () => new Response(Buffer.alloc(limits.PAYLOAD_BYTES + 1)), /more than/],
+  ['too large', async () => new Response(Buffer.alloc(bounds.PAYLOAD_BYTES + 1)), /more than/],
 ])('a payload that is %s fails the job with that reason', async (_case, fetch, reason) => {
   const bench = await new WorkerBench().ready();
   bench.fetch = fetch;
@@ -291,7 +291,7 @@ test('a payload that does not come within thirty seconds fails the job', async (
 test('a base queue never gets a frame larger than it takes', async () => {
   const bench = await new WorkerBench().readyWithBase();
   await bench.push();
-  bench.engine.last.complete('x'.repeat(limits.BASE_QUEUE_FRAME_BYTES));
+  bench.engine.last.complete('x'.repeat(bounds.BASE_QUEUE_FRAME_BYTES));
   await settled();
   expect(bench.results).toEqual([]);
   expect(bench.errors).toEqual([

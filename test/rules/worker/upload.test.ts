@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { EXIT } from '../../../src/process/exit-codes.ts';
 import { endOfStep } from '../../../src/process/way-down.ts';
-import { limits } from '../../../src/protocol/index.ts';
+import { bounds } from '../../../src/protocol/index.ts';
 import { MemorySpool } from '../../support/memory-spool.ts';
 import { settled } from '../../support/virtual-clock.ts';
 import { WorkerBench } from '../../support/worker-fakes.ts';
@@ -164,7 +164,7 @@ test.each(['the end of the grace', 'a second signal', 'the end of the engine'])(
 test('a result that no frame takes is uploaded until both clocks are over, and again by the next process', async () => {
   const spool = new MemorySpool();
   const first = await new WorkerBench({}, spool).readyWithBase();
-  const before = await uploading(first, 'x'.repeat(limits.BASE_QUEUE_FRAME_BYTES));
+  const before = await uploading(first, 'x'.repeat(bounds.BASE_QUEUE_FRAME_BYTES));
   first.worker.drain();
   await first.clock.advance(endOfStep('acknowledgements', 5000) - 1);
   expect([first.exitCode, before.isAborted]).toEqual([null, false]);

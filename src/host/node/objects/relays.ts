@@ -1,6 +1,6 @@
 import type { Objects, RelayStub } from '../../../asking/objects.ts';
 import type { Log } from '../../../durable/host.ts';
-import { limits } from '../../../protocol/index.ts';
+import { bounds } from '../../../protocol/index.ts';
 import type { RelayMetrics } from '../../../queue/rpc.ts';
 import { RelayHost } from '../../../relay/object/host.ts';
 import type { QueueSettingBindings } from '../../../settings/queue-settings.ts';
@@ -28,7 +28,7 @@ export class Relays {
   readonly #queues = new Map<string, OfQueue>();
 
   constructor(settings: QueueSettingBindings, objects: Objects, log: Log) {
-    this.#grace = Number(settings.RECONNECT_GRACE_SECONDS ?? limits.RECONNECT_GRACE_SECONDS);
+    this.#grace = Number(settings.RECONNECT_GRACE_SECONDS ?? bounds.RECONNECT_GRACE_SECONDS);
     this.#objects = objects;
     this.#log = log;
   }
