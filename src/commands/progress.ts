@@ -1,5 +1,5 @@
-import { age, rate } from '../dashboard/format.ts';
 import { printable } from '../protocol/text.ts';
+import { age, rate } from '../show/format.ts';
 import { ProgressLine } from './progress-line.ts';
 import type { Counts } from './results-file.ts';
 

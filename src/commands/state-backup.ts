@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
-import { plural } from '../dashboard/format.ts';
 import { EXIT } from '../process/index.ts';
+import { plural } from '../show/format.ts';
 import { takeBackup } from '../state/backup/backup.ts';
 import { restoreBackup } from '../state/backup/restore.ts';
 import type { DatabaseReport } from '../state/check.ts';

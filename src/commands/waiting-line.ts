@@ -1,5 +1,5 @@
-import { exactTime } from '../dashboard/format.ts';
 import { type Waiting, waitingText } from '../protocol/index.ts';
+import { exactTime } from '../show/format.ts';
 
 /** The causes that are not printed: the command's own progress shows them, or they are over in a moment. */
 const UNTOLD: ReadonlySet<Waiting['code']> = new Set(['busy', 'batch_room', 'turn']);

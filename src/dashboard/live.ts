@@ -1,8 +1,8 @@
 import { batch, computed, signal } from '@preact/signals';
 import type { FleetView } from '../protocol/fleet-view.ts';
+import { type FeedState, FleetFeed } from '../show/fleet-feed.ts';
 import { ApiFailure, ask } from './api.ts';
 import { learnClock, now } from './clock.ts';
-import { type FeedState, FleetFeed } from './fleet-feed.ts';
 import { at } from './router.ts';
 
 export const connection = signal<FeedState>('connecting');

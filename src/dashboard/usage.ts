@@ -1,6 +1,6 @@
 import type { PoolSharing } from '../protocol/sharing.ts';
 import type { LimitView, RateLimits } from '../protocol/token-limits.ts';
-import * as format from './format.ts';
+import * as format from '../show/format.ts';
 
 /** This file combines what the API reports of usage and sharing, and puts it into words. */
 

@@ -1,6 +1,6 @@
-import { plural } from '../../dashboard/format.ts';
 import { EXIT } from '../../process/index.ts';
 import type { FleetSpec } from '../../scheduler/spec.ts';
+import { plural } from '../../show/format.ts';
 import { print, printNote } from '../print.ts';
 import { columns } from './columns.ts';
 import { costOf, costText, dollars, totalCost } from './cost.ts';

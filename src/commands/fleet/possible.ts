@@ -1,5 +1,5 @@
-import { plural } from '../../dashboard/format.ts';
 import type { FleetSpec, PoolSpec } from '../../scheduler/spec.ts';
+import { plural } from '../../show/format.ts';
 import { dollars, totalCost } from './cost.ts';
 import type { Remark } from './issues.ts';
 

@@ -1,5 +1,5 @@
-import { age } from '../../dashboard/format.ts';
 import type { FleetView, PoolRow } from '../../protocol/index.ts';
+import { age } from '../../show/format.ts';
 import { clean } from '../top/terminal.ts';
 import { columns } from './columns.ts';
 import { dollars } from './cost.ts';

@@ -1,4 +1,3 @@
-import { age, duration } from '../../dashboard/format.ts';
 import {
   type FleetView,
   failureAndCause,
@@ -6,6 +5,7 @@ import {
   type LaunchRow,
   type PoolRow,
 } from '../../protocol/index.ts';
+import { age, duration } from '../../show/format.ts';
 import { dollars } from './cost.ts';
 
 /**

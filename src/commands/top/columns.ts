@@ -1,4 +1,12 @@
 import {
+  type LaunchRow,
+  type PoolRow,
+  type PoolScaling,
+  type WorkerRow,
+  type WorkerState,
+  waitingText,
+} from '../../protocol/index.ts';
+import {
   age,
   amount,
   celsius,
@@ -11,17 +19,9 @@ import {
   percentile,
   price,
   watts,
-} from '../../dashboard/format.ts';
-import { gpuTotals } from '../../dashboard/gpus.ts';
-import { doingNow } from '../../dashboard/scaling/launch-steps.ts';
-import {
-  type LaunchRow,
-  type PoolRow,
-  type PoolScaling,
-  type WorkerRow,
-  type WorkerState,
-  waitingText,
-} from '../../protocol/index.ts';
+} from '../../show/format.ts';
+import { doingNow } from '../../show/launches.ts';
+import { gpuTotals } from '../../show/workers.ts';
 import type { Colour, Column } from './terminal.ts';
 
 /** Columns of workers, pools and launches. Shape and word tell a state; colour only supports them. */

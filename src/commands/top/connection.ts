@@ -1,5 +1,5 @@
-import { type FeedState, FleetFeed } from '../../dashboard/fleet-feed.ts';
 import type { FleetFrame, FleetView } from '../../protocol/index.ts';
+import { type FeedState, FleetFeed } from '../../show/fleet-feed.ts';
 import { askQueueJson, type QueueTarget } from '../ask-queue.ts';
 
 export interface Watched {

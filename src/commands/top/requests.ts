@@ -1,7 +1,7 @@
 import type { LedgerStep } from '../../client/index.ts';
-import { age, amount, duration } from '../../dashboard/format.ts';
-import { type Lane, timelineOf } from '../../dashboard/jobs/timeline.ts';
 import type { RequestRecord } from '../../protocol/index.ts';
+import { age, amount, duration } from '../../show/format.ts';
+import { type Lane, timelineOf } from '../../show/timeline.ts';
 import { traceText } from '../trace.ts';
 import { type Colour, type Column, clean, colour, cut, type Screen, table } from './terminal.ts';
 

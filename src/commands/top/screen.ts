@@ -1,8 +1,8 @@
 import type { LedgerStep } from '../../client/index.ts';
-import { age, money, price, tokenRate } from '../../dashboard/format.ts';
-import { isUnderWay, sortLaunches } from '../../dashboard/scaling/launch-steps.ts';
-import { TROUBLE } from '../../dashboard/worker/trouble.ts';
 import type { FleetView, RequestRecord, WorkerRow } from '../../protocol/index.ts';
+import { age, money, price, tokenRate } from '../../show/format.ts';
+import { isUnderWay, sortLaunches } from '../../show/launches.ts';
+import { TROUBLE } from '../../show/workers.ts';
 import { LAUNCH_COLUMNS, POOL_COLUMNS, SCALED_COLUMNS, WORKER_COLUMNS } from './columns.ts';
 import { KEYS, matches, type TopState } from './keys.ts';
 import { courseLines, REQUEST_ORDERS, requestLines } from './requests.ts';

@@ -1,5 +1,5 @@
+import * as format from '../../show/format.ts';
 import { now, timeZone } from '../clock.ts';
-import * as format from '../format.ts';
 
 /**
  * Shows how long ago something was; it ticks, and shows the exact time on hover. @param at epoch ms of the server's

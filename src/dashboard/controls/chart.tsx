@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
+import { clockTime, many } from '../../show/format.ts';
 import { timeZone } from '../clock.ts';
-import { clockTime, many } from '../format.ts';
 import { isDark as isDarkNow } from '../theme.ts';
 import type { PlotOptions, Series, TimeMark } from './plot.ts';
 

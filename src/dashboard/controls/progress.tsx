@@ -1,4 +1,4 @@
-import { percent } from '../format.ts';
+import { percent } from '../../show/format.ts';
 
 /** Shows how much of something is done; nothing where that is unknown. @param share from 0 to 1, or null */
 export function Progress({ share, label }: { share: number | null; label: string }) {

@@ -1,4 +1,4 @@
-import { count } from '../format.ts';
+import { count } from '../../show/format.ts';
 
 /** More slots than a person would count are drawn as a bar. */
 const MOST_BOXES = 16;

@@ -1,5 +1,5 @@
 import { workerName } from '../../protocol/worker-name.ts';
-import { UNKNOWN } from '../format.ts';
+import { UNKNOWN } from '../../show/format.ts';
 import { href } from '../router.ts';
 
 /**

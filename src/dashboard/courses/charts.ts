@@ -1,5 +1,5 @@
 import type { FleetHistory } from '../../protocol/fleet-view.ts';
-import * as format from '../format.ts';
+import * as format from '../../show/format.ts';
 
 /** A chart of a history, with the values that it is drawn from. */
 export interface CourseChart {

@@ -1,10 +1,10 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { FleetHistory } from '../../protocol/fleet-view.ts';
+import * as format from '../../show/format.ts';
 import { now, timeZone } from '../clock.ts';
 import { Chart } from '../controls/chart.tsx';
 import { Chips } from '../controls/chips.tsx';
 import { HoldTime } from '../controls/hold-time.tsx';
-import * as format from '../format.ts';
 import { ownFailure, usePolled } from '../polled.ts';
 import { filter, go, href, query } from '../router.ts';
 import { chartsOf } from './charts.ts';

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { JobView } from '../../protocol/jobs.ts';
+import { bytes } from '../../show/format.ts';
 import { Problem, useAction } from '../controls/action.tsx';
-import { bytes } from '../format.ts';
 import { at, go } from '../router.ts';
 import { type TypedJson, typedJson } from '../typed-json.ts';
 import { readContents } from './read-contents.ts';

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
+import * as format from '../../show/format.ts';
 import { now, timeZone } from '../clock.ts';
 import { HoldTime } from '../controls/hold-time.tsx';
-import * as format from '../format.ts';
 import { filter } from '../router.ts';
 
 /** A filter of a list, in the address and the form. */

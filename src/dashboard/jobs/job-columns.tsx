@@ -1,10 +1,10 @@
 import type { ListedJob } from '../../protocol/job-answers.ts';
+import * as format from '../../show/format.ts';
 import { now } from '../clock.ts';
 import { Age } from '../controls/age.tsx';
 import type { Column } from '../controls/column.ts';
 import { JobMark } from '../controls/state.tsx';
 import { WorkerLink } from '../controls/worker-link.tsx';
-import * as format from '../format.ts';
 import { href } from '../router.ts';
 import { attemptsOf, between, isSettled, ms } from './job.ts';
 

@@ -1,8 +1,8 @@
 import { useState } from 'preact/hooks';
 import type { JobView } from '../../protocol/jobs.ts';
+import { bytes } from '../../show/format.ts';
 import { Problem } from '../controls/action.tsx';
 import { CopyButton } from '../controls/copy-button.tsx';
-import { bytes } from '../format.ts';
 import { at } from '../router.ts';
 import { type Read, readContents } from './read-contents.ts';
 

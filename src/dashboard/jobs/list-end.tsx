@@ -1,4 +1,4 @@
-import * as format from '../format.ts';
+import * as format from '../../show/format.ts';
 import type { PagedList } from './paged-list.ts';
 
 type Shown = Pick<PagedList<unknown>, 'news' | 'rows' | 'hasMore' | 'isLoading' | 'showNews' | 'loadMore'>;

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
+import * as format from '../../show/format.ts';
 import { ask } from '../api.ts';
 import { Problem, useAction } from '../controls/action.tsx';
-import * as format from '../format.ts';
 import { query } from '../router.ts';
 import { maySubmit } from '../session.ts';
 import { apiQuery, chosen, type FilterField } from './filters.tsx';

@@ -1,6 +1,6 @@
+import * as format from '../../show/format.ts';
+import { type Activity, ENDS, type Lane, type Timeline, ticksOf } from '../../show/timeline.ts';
 import { WorkerLink } from '../controls/worker-link.tsx';
-import * as format from '../format.ts';
-import { type Activity, ENDS, type Lane, type Timeline, ticksOf } from './timeline.ts';
 
 export const ACTIVITIES: Record<Activity, string> = {
   wait: 'waited',

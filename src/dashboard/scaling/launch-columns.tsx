@@ -1,12 +1,12 @@
 import { isFinal, type LaunchRow } from '../../protocol/scaling.ts';
+import * as format from '../../show/format.ts';
+import { doingNow, LAUNCH_STEPS, stepsDone } from '../../show/launches.ts';
 import { now } from '../clock.ts';
 import { Age } from '../controls/age.tsx';
 import type { Column } from '../controls/column.ts';
 import { Progress } from '../controls/progress.tsx';
 import { LaunchMark } from '../controls/state.tsx';
-import * as format from '../format.ts';
 import { href } from '../router.ts';
-import { doingNow, LAUNCH_STEPS, stepsDone } from './launch-steps.ts';
 
 /** This file has the columns of launches, left to right. */
 const STATE: Column<LaunchRow> = {

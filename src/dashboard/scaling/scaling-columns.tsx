@@ -1,9 +1,9 @@
 import type { PoolRow } from '../../protocol/fleet-view.ts';
 import type { PoolScaling } from '../../protocol/scaling.ts';
+import * as format from '../../show/format.ts';
 import { Age } from '../controls/age.tsx';
 import type { Column } from '../controls/column.ts';
 import { Mark } from '../controls/mark.tsx';
-import * as format from '../format.ts';
 import { href } from '../router.ts';
 import { PoolActions } from './pool-actions.tsx';
 

@@ -1,5 +1,6 @@
 import { useRef, useState } from 'preact/hooks';
 import type { Attention as Item } from '../../protocol/fleet-view.ts';
+import * as format from '../../show/format.ts';
 import { ask } from '../api.ts';
 import { Problem, useAction } from '../controls/action.tsx';
 import { Age } from '../controls/age.tsx';
@@ -7,7 +8,6 @@ import { Mark } from '../controls/mark.tsx';
 import { Still } from '../controls/still.tsx';
 import { keepPlaces, type Place } from '../controls/still-places.ts';
 import { isLow } from '../controls/window.ts';
-import * as format from '../format.ts';
 import { fleet } from '../live.ts';
 import { href, path } from '../router.ts';
 import { isAdmin } from '../session.ts';

@@ -1,6 +1,6 @@
 import { computed, effect } from '@preact/signals';
+import { clockTime } from '../../show/format.ts';
 import { now, timeZone } from '../clock.ts';
-import { clockTime } from '../format.ts';
 import { connection, dataAge, denial, fleet, resume, retryAt } from '../live.ts';
 import { isSignedOut } from '../session.ts';
 

@@ -1,7 +1,7 @@
 import { computed } from '@preact/signals';
 import type { FleetSummary, Verdict } from '../../protocol/fleet-view.ts';
+import * as format from '../../show/format.ts';
 import { Mark, type Shape } from '../controls/mark.tsx';
-import * as format from '../format.ts';
 import { connection, dataAge, fleet } from '../live.ts';
 import { href } from '../router.ts';
 import { isSignedOut } from '../session.ts';

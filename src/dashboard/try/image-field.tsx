@@ -1,6 +1,6 @@
 import { useRef } from 'preact/hooks';
+import { bytes } from '../../show/format.ts';
 import { Problem, useAction } from '../controls/action.tsx';
-import { bytes } from '../format.ts';
 
 /** The most bytes of an image: a request may have 20 MiB, and an image in it is a third larger. */
 const MOST_IMAGE_BYTES = 10_000_000;

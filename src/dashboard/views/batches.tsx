@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks';
 import type { Batch, BatchList } from '../../protocol/file-answers.ts';
+import * as format from '../../show/format.ts';
 import { ask } from '../api.ts';
 import { now } from '../clock.ts';
 import { Problem, useAction } from '../controls/action.tsx';
@@ -8,7 +9,6 @@ import { Figure } from '../controls/figure.tsx';
 import { Progress } from '../controls/progress.tsx';
 import { BatchMark } from '../controls/state.tsx';
 import { WaitingFor } from '../controls/waiting-for.tsx';
-import * as format from '../format.ts';
 import { ownFailure, usePolled } from '../polled.ts';
 import { at } from '../router.ts';
 import { maySubmit } from '../session.ts';

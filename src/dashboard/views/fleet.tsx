@@ -1,9 +1,9 @@
 import type { WorkerRow, WorkerState } from '../../protocol/fleet-view.ts';
+import { plural } from '../../show/format.ts';
 import { Mark } from '../controls/mark.tsx';
 import { WORKER_LOOKS, WORKER_STATES } from '../controls/state.tsx';
 import { Table } from '../controls/table.tsx';
 import { OverTime } from '../courses/over-time.tsx';
-import { plural } from '../format.ts';
 import { fleet } from '../live.ts';
 import { filter, query } from '../router.ts';
 import { EmptyFleet } from './empty-fleet.tsx';

@@ -1,5 +1,6 @@
 import { useRef } from 'preact/hooks';
 import type { Percentiles, PoolRates, PoolRow } from '../../protocol/fleet-view.ts';
+import * as format from '../../show/format.ts';
 import { Chips } from '../controls/chips.tsx';
 import { Figure } from '../controls/figure.tsx';
 import { Slots } from '../controls/slots.tsx';
@@ -7,7 +8,6 @@ import { Still } from '../controls/still.tsx';
 import { useStillOrder } from '../controls/still-order.ts';
 import { WaitingFor } from '../controls/waiting-for.tsx';
 import { OverTime } from '../courses/over-time.tsx';
-import * as format from '../format.ts';
 import { fleet } from '../live.ts';
 import { filter, href, query } from '../router.ts';
 import { PoolActions } from '../scaling/pool-actions.tsx';

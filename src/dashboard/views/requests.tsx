@@ -1,10 +1,10 @@
 import { REQUEST_KINDS, REQUEST_OUTCOMES } from '../../protocol/request-outcomes.ts';
 import { type RequestRecord, tokensPerSecond } from '../../protocol/request-record.ts';
+import * as format from '../../show/format.ts';
 import { Age } from '../controls/age.tsx';
 import type { Column } from '../controls/column.ts';
 import { RequestMark } from '../controls/state.tsx';
 import { WorkerLink } from '../controls/worker-link.tsx';
-import * as format from '../format.ts';
 import type { FilterField } from '../jobs/filters.tsx';
 import { List } from '../jobs/list.tsx';
 import type { Listed, PagedList } from '../jobs/paged-list.ts';

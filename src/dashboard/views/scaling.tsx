@@ -1,11 +1,11 @@
 import { useRef } from 'preact/hooks';
 import type { FleetView } from '../../protocol/fleet-view.ts';
 import type { LaunchRow } from '../../protocol/scaling.ts';
+import { isUnderWay, keepLaunches } from '../../show/launches.ts';
 import { Table } from '../controls/table.tsx';
 import { isLow } from '../controls/window.ts';
 import { href } from '../router.ts';
 import { LAUNCH_COLUMNS } from '../scaling/launch-columns.tsx';
-import { isUnderWay, keepLaunches } from '../scaling/launch-steps.ts';
 import { isScaled, SCALING_COLUMNS } from '../scaling/scaling-columns.tsx';
 
 const ROW_HEIGHT = 48;

@@ -1,12 +1,12 @@
 import type { FleetView } from '../../protocol/fleet-view.ts';
 import type { ScalingLauncher, ScalingProvider, ScalingSummary } from '../../protocol/scaling.ts';
+import * as format from '../../show/format.ts';
 import { now } from '../clock.ts';
 import { Age } from '../controls/age.tsx';
 import type { Column } from '../controls/column.ts';
 import { Mark } from '../controls/mark.tsx';
 import { Progress } from '../controls/progress.tsx';
 import { Table } from '../controls/table.tsx';
-import * as format from '../format.ts';
 import { fleet } from '../live.ts';
 import { usePolled } from '../polled.ts';
 import { href } from '../router.ts';

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
+import * as format from '../../show/format.ts';
 import { ask } from '../api.ts';
 import { Problem } from '../controls/action.tsx';
-import * as format from '../format.ts';
 import { fleet } from '../live.ts';
 import { href } from '../router.ts';
 import { maySubmit, session } from '../session.ts';

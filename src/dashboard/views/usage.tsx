@@ -1,12 +1,12 @@
 import type { PoolSharing } from '../../protocol/sharing.ts';
 import type { LimitView } from '../../protocol/token-limits.ts';
+import * as format from '../../show/format.ts';
 import { Problem } from '../controls/action.tsx';
 import { Chips } from '../controls/chips.tsx';
 import type { Column } from '../controls/column.ts';
 import { Mark } from '../controls/mark.tsx';
 import { Progress } from '../controls/progress.tsx';
 import { Table } from '../controls/table.tsx';
-import * as format from '../format.ts';
 import { ownFailure, usePolled } from '../polled.ts';
 import { filter, query } from '../router.ts';
 import { mayRead } from '../session.ts';

@@ -1,7 +1,7 @@
 import type { FleetHistory } from '../../protocol/fleet-view.ts';
+import * as format from '../../show/format.ts';
 import { Chart } from '../controls/chart.tsx';
 import { Chips } from '../controls/chips.tsx';
-import * as format from '../format.ts';
 import { ownFailure, usePolled } from '../polled.ts';
 import { filter, query } from '../router.ts';
 

@@ -1,6 +1,8 @@
 import type { WorkerRow } from '../../protocol/fleet-view.ts';
 import type { GpuReading } from '../../protocol/heartbeat.ts';
 import { workerName } from '../../protocol/worker-name.ts';
+import * as format from '../../show/format.ts';
+import { gpuTotals, TROUBLE } from '../../show/workers.ts';
 import { now } from '../clock.ts';
 import { Age } from '../controls/age.tsx';
 import type { Column } from '../controls/column.ts';
@@ -8,10 +10,7 @@ import { Progress } from '../controls/progress.tsx';
 import { Slots } from '../controls/slots.tsx';
 import { Sparkline } from '../controls/sparkline.tsx';
 import { WorkerMark } from '../controls/state.tsx';
-import * as format from '../format.ts';
-import { gpuTotals } from '../gpus.ts';
 import { href } from '../router.ts';
-import { TROUBLE } from '../worker/trouble.ts';
 
 /** A column, and the value that it is sorted by. */
 interface WorkerColumn extends Column<WorkerRow> {

@@ -1,7 +1,7 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import * as format from '../../show/format.ts';
 import { timeZone } from '../clock.ts';
 import { download } from '../controls/download.ts';
-import * as format from '../format.ts';
 import { ownFailure } from '../polled.ts';
 import { filter, query } from '../router.ts';
 import { LEVELS, type Line, lineOfFile, matching, useLog } from '../worker/log-lines.ts';

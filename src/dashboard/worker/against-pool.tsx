@@ -1,8 +1,8 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { RequestRecord } from '../../protocol/request-record.ts';
+import * as format from '../../show/format.ts';
 import { ApiFailure, ask } from '../api.ts';
 import { now } from '../clock.ts';
-import * as format from '../format.ts';
 import { ownFailure, repeat } from '../polled.ts';
 import { compare, type Measure, type Side } from './compare.ts';
 

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
-import { doingNow, sortLaunches, stepsDone } from '../../../src/dashboard/scaling/launch-steps.ts';
 import { perMillionTokens, spendOf } from '../../../src/dashboard/scaling/spend.ts';
 import type { PoolRow, WorkerRow } from '../../../src/protocol/fleet-view.ts';
 import type { LaunchRow } from '../../../src/protocol/scaling.ts';
+import { doingNow, sortLaunches, stepsDone } from '../../../src/show/launches.ts';
 
 const HOUR = 3_600_000;
 const NOW = 100 * HOUR;

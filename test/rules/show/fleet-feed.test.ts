@@ -3,8 +3,8 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { type WebSocket as ServerSocket, WebSocketServer } from 'ws';
-import { FleetFeed } from '../../../src/dashboard/fleet-feed.ts';
 import type { FleetFrame, FleetView } from '../../../src/protocol/index.ts';
+import { FleetFeed } from '../../../src/show/fleet-feed.ts';
 import { until } from '../../support/poll.ts';
 
 const VIEW = {

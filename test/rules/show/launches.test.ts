@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { keepLaunches } from '../../../src/dashboard/scaling/launch-steps.ts';
 import type { LaunchRow } from '../../../src/protocol/scaling.ts';
+import { keepLaunches } from '../../../src/show/launches.ts';
 
 const MOST = 2;
 let made = 0;

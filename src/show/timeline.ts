@@ -1,9 +1,9 @@
-import type { LedgerStep } from '../../protocol/job-answers.ts';
+import type { LedgerStep } from '../protocol/job-answers.ts';
 
 /** A job's activity in a span of time. */
 export type Activity = 'wait' | 'prefill' | 'decode' | 'run';
 
-export interface Span {
+interface Span {
   activity: Activity;
   /** The span's beginning, epoch ms. */
   from: number;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { gpuTotals, shortGpuName } from '../../../src/dashboard/gpus.ts';
+import { gpuTotals, shortGpuName } from '../../../src/show/workers.ts';
 
 describe('GPUs on the page', () => {
   it.each([

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import * as format from '../../../src/dashboard/format.ts';
+import * as format from '../../../src/show/format.ts';
 
 describe('formats of the page', () => {
   it.each([

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { applyFrame } from '../../../src/dashboard/frames.ts';
 import type { FleetFrame, FleetView, LaunchRow, PoolRow, WorkerRow } from '../../../src/protocol/index.ts';
+import { applyFrame } from '../../../src/show/fleet-feed.ts';
 
 const worker = (worker_id: string, running = 0) => ({ worker_id, running }) as WorkerRow;
 const launch = (id: string) => ({ id }) as LaunchRow;

@@ -1,4 +1,4 @@
-import { failureInWords, type LaunchRow } from '../../protocol/scaling.ts';
+import { failureInWords, type LaunchRow } from '../protocol/scaling.ts';
 
 /** The steps of a launch to a worker that takes jobs, in order: a worker registers once its engine has loaded. */
 export const LAUNCH_STEPS = ['Accepted', 'Container', 'Loading', 'Registered', 'Ready'] as const;

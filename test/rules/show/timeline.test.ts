@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { ticksOf, timelineOf } from '../../../src/dashboard/jobs/timeline.ts';
 import type { LedgerStep } from '../../../src/protocol/job-answers.ts';
+import { ticksOf, timelineOf } from '../../../src/show/timeline.ts';
 
 /** A ledger, its times in ms after the submission. */
 function ledger(...steps: [at: number, step: string, worker?: string, detail?: string][]): LedgerStep[] {
