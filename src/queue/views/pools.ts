@@ -1,4 +1,7 @@
-import type { Pending, PoolNow } from '../rpc.ts';
+import { type PoolSharing, SHARES_TOLD } from '../../protocol/index.ts';
+import { poolSlots, slotsForBatches } from '../dispatch/batch-work.ts';
+import type { BatchSlots, Pending, PoolNow } from '../rpc.ts';
+import { livePool } from '../state/live-pool.ts';
 import type { Core } from '../state/state.ts';
 import { freeSlots, isLeaving, type Worker } from '../state/worker.ts';
 import { oldestPending } from '../store/pending-table.ts';
@@ -105,5 +108,55 @@ function nothing(): PoolNow {
     slots: { busy: 0, free: 0, paused: 0 },
     slots_per_worker: null,
     wanted_workers: 0,
+  };
+}
+
+/**
+ * Returns the pools that run batch lines for these models, and the slots that they have for it, in the models' order.
+ */
+export function batchSlots(core: Core, models: readonly (string | null)[]): BatchSlots[] {
+  return models.map((model) => {
+    const choice = livePool(core, model);
+    if (choice?.kind !== 'pool') return { config_id: null, slots: 0 };
+    const { config_id } = choice;
+    return { config_id, slots: slotsForBatches(poolSlots(core, config_id)) };
+  });
+}
+
+/**
+ * Shows fair share at work: for each pool, the tenant that goes next, each tenant's waiting jobs and the tokens that it
+ * was served in the last hour.
+ */
+export function sharing(core: Core): PoolSharing[] {
+  core.stored.pending.load();
+  const now = core.now();
+  const pools = new Set([...core.backlog.lines().keys(), ...core.served.pools(now)]);
+  return [...pools]
+    .sort()
+    .map((configId) => sharingOf(core, configId, now))
+    .filter(({ config_id, tenants }) => config_id !== '' && tenants.length > 0);
+}
+
+function sharingOf({ backlog, served }: Core, config_id: string, now: number): PoolSharing {
+  const had = new Map(served.of(config_id, now).map(({ tenant, tokens }) => [tenant, tokens]));
+  const waiting = new Map<string | null, number>();
+  let next: { tenant: string | null; priority: number } | null = null;
+  for (const [priority, line] of backlog.lines().get(config_id) ?? []) {
+    for (const { tenant, jobs } of line.inOrder()) {
+      if (next === null || priority > next.priority) next = { tenant, priority };
+      waiting.set(tenant, (waiting.get(tenant) ?? 0) + jobs);
+    }
+  }
+  const all = [...new Set([...waiting.keys(), ...had.keys()])].map((tenant) => ({
+    tenant,
+    waiting: waiting.get(tenant) ?? 0,
+    tokens: had.get(tenant) ?? 0,
+  }));
+  all.sort((one, other) => Number(other.waiting > 0) - Number(one.waiting > 0) || other.tokens - one.tokens);
+  return {
+    config_id,
+    next: next?.tenant ?? null,
+    tokens: all.reduce((sum, { tokens }) => sum + tokens, 0),
+    tenants: all.slice(0, SHARES_TOLD),
   };
 }
