@@ -156,20 +156,20 @@ export const FLEET_BUGS: readonly Bug[] = [
   },
   {
     name: 'seam: the cordon is forgotten with the queue’s object',
-    file: 'src/queue/commands/cordon.ts',
+    file: 'src/queue/commands/administration.ts',
     line: 'if (core.workers.cordon(workerIds)) saveCordon(core.sql, workerIds);',
     becomes: 'core.workers.cordon(workerIds);',
     first_seed: 79,
   },
   {
     name: 'seam: the answer to the cordon is 0 too early',
-    file: 'src/queue/commands/cordon.ts',
+    file: 'src/queue/commands/administration.ts',
     line: 'if (worker) return Math.max(leased, worker.running.size);',
     becomes: 'if (worker) return Math.max(0, leased - 1);',
   },
   {
     name: 'seam: callers’ jobs of before a restart are not among those that a worker holds',
-    file: 'src/queue/commands/cordon.ts',
+    file: 'src/queue/commands/administration.ts',
     line: 'if (worker) return Math.max(leased, worker.running.size);',
     becomes: 'if (worker) return leased;',
     first_seed: 70,

@@ -143,7 +143,7 @@ export const ROAD_BUGS: readonly Bug[] = [
   },
   {
     name: 'leases run on while the queue stands still',
-    file: 'src/queue/clock/standstill.ts',
+    file: 'src/queue/commands/downtime.ts',
     line: 'beginLeasesAnew(this.#core, 0);',
     becomes: '',
   },
@@ -161,7 +161,7 @@ export const ROAD_BUGS: readonly Bug[] = [
   },
   {
     name: 'what is stored does not go back with the clock',
-    file: 'src/queue/clock/clock.ts',
+    file: 'src/queue/commands/downtime.ts',
     line: 'moveTimesBack(core.sql, backMs, now);',
     becomes: '',
   },

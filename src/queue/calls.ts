@@ -7,20 +7,11 @@ import {
   payloadOf,
   storeResult,
 } from './attempts/tickets.ts';
-import { actOnJobs } from './commands/act-on-jobs.ts';
-import { cancel } from './commands/cancel.ts';
-import { cordon } from './commands/cordon.ts';
-import { endTokens } from './commands/end-tokens.ts';
-import { limits, tellLimits } from './commands/limits.ts';
-import { leaveListener, listen, nextSettled } from './commands/listen.ts';
-import { purge } from './commands/purge.ts';
-import { request } from './commands/request.ts';
-import { retry } from './commands/retry.ts';
-import { stayed } from './commands/stayed.ts';
+import { cordon, endTokens, limits, tellLimits, usage } from './commands/administration.ts';
+import { actOnJobs, cancel, purge, retry } from './commands/job-actions.ts';
+import { request, stayed } from './commands/request.ts';
 import { submitAndListen } from './commands/submit.ts';
-import { takeOutput } from './commands/take-output.ts';
-import { usage } from './commands/usage.ts';
-import { follow, get, wait } from './commands/wait.ts';
+import { follow, get, leaveListener, listen, nextSettled, takeOutput, wait } from './commands/wait.ts';
 import { ledger } from './events/recent-ledger.ts';
 import { hasSession, metrics, poolJobs, sessions, share, status } from './views/fleet.ts';
 import { contents, list, ownerOf, webhookBody } from './views/jobs.ts';

@@ -3,10 +3,15 @@ import { createTables } from '../durable/tables.ts';
 import type { Parsed, RequestRecord, WorkerFrame } from '../protocol/index.ts';
 import { loseConnection } from './attempts/lost-connection.ts';
 import { COMMANDS, VIEWS, WAITS } from './calls.ts';
-import { followClockBack, noteTime } from './clock/clock.ts';
-import { Standstill } from './clock/standstill.ts';
+import {
+  awaitEarlierRequests,
+  followClockBack,
+  noteTime,
+  orphanAfterRestart,
+  restoreFleet,
+  Standstill,
+} from './commands/downtime.ts';
 import { expire } from './commands/expire.ts';
-import { awaitEarlierRequests, orphanAfterRestart, restoreFleet } from './commands/restore.ts';
 import { submit } from './commands/submit.ts';
 import { dispatch } from './dispatch/dispatch.ts';
 import { endLostSessions } from './events/fleet-events.ts';

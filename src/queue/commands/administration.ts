@@ -1,0 +1,91 @@
+import type { LimitView } from '../../protocol/index.ts';
+import type { EndedToken } from '../../settings/token-entry.ts';
+import { endUnfinished } from '../attempts/end.ts';
+import { closeForToken } from '../attempts/ended-token.ts';
+import type { ToldLimits, UsageSum, UsageWanted } from '../rpc.ts';
+import { type Core, leasedBy } from '../state/state.ts';
+import { saveCordon } from '../store/cordon-table.ts';
+import { endedAt } from '../store/session-table.ts';
+import { sumUsage } from '../store/usage-table.ts';
+
+/**
+ * Cordons these workers and no others: they get no more jobs and finish those that they hold. A worker that connects
+ * again, or for the first time, is cordoned as well.
+ * @returns how many jobs each of them holds, connected or not; a worker is left out while the queue does not know yet
+ * what it holds
+ */
+export function cordon(core: Core, workerIds: readonly string[]): Record<string, number> {
+  if (core.workers.cordon(workerIds)) saveCordon(core.sql, workerIds);
+  return Object.fromEntries(
+    workerIds.flatMap((id) => {
+      const held = heldBy(core, id);
+      return held === null ? [] : [[id, held]];
+    }),
+  );
+}
+
+/**
+ * Counts the jobs that a worker holds; null if the queue does not know yet. Waiting jobs are in memory; after a restart
+ * only their worker knows them, and lists them when it registers again, within its grace.
+ */
+function heldBy(core: Core, workerId: string): number | null {
+  const leased = leasedBy(core, workerId).length;
+  const worker = core.workers.byId(workerId);
+  if (worker) return Math.max(leased, worker.running.size);
+  const lostAt = endedAt(core.sql, workerId);
+  const mayReturn = lostAt !== null && core.now() - lostAt < core.settings.reconnect_grace_seconds * 1000;
+  return leased === 0 && mayReturn ? null : leased;
+}
+
+/**
+ * Ends what depends on tokens that were revoked, rotated or given other rights: their workers dial again, and requests
+ * that wait with a secret that is gone end. Stored jobs go on, as do all other tenants.
+ */
+export function endTokens(core: Core, ended: readonly EndedToken[]): void {
+  const secrets = new Set(ended.map(({ sha256 }) => sha256));
+  for (const connection of core.connections()) {
+    if (!secrets.has(connection.token?.sha256 ?? '')) continue;
+    closeForToken(core, connection, 'the token of this worker has changed');
+  }
+  const gone = new Set(ended.filter(({ isGone }) => isGone).map(({ name }) => name));
+  for (const job of gone.size > 0 ? core.waiting.all() : []) {
+    if (!gone.has(job.token_name ?? '')) continue;
+    const message = `the token "${job.token_name}" was revoked or rotated while this request ran`;
+    endUnfinished(core, job, 'cancelled', 'cancelled', message);
+  }
+}
+
+/** Takes changed limits of tokens that arrive without a request. */
+export function tellLimits(core: Core, changed: readonly ToldLimits[]): void {
+  for (const told of changed) core.limits.tell(told);
+}
+
+/** Returns the usage and limits of every token that has limits. */
+export function limits(core: Core): LimitView[] {
+  return [...core.limits.standings()].flatMap(({ standings, ...whose }) =>
+    standings
+      .filter(({ limits }) => Object.keys(limits).length > 0)
+      .map(({ models, limits, requests, tokens, budgets, running }) => ({
+        token_name: whose.token_name,
+        tenant: whose.tenant,
+        models,
+        requests_per_minute: { used: requests, limit: limits.requests_per_minute ?? null },
+        tokens_per_minute: { used: tokens, limit: limits.tokens_per_minute ?? null },
+        tokens_per_day: { used: budgets.tokens_per_day, limit: limits.tokens_per_day ?? null },
+        tokens_per_month: { used: budgets.tokens_per_month, limit: limits.tokens_per_month ?? null },
+        dollars_per_day: { used: budgets.dollars_per_day, limit: limits.dollars_per_day ?? null },
+        dollars_per_month: { used: budgets.dollars_per_month, limit: limits.dollars_per_month ?? null },
+        running: { used: running, limit: limits.running ?? null },
+        held: models === null ? whose.held : 0,
+      })),
+  );
+}
+
+/** The most rows of an answer about usage; more must be requested in parts. */
+const MOST_ROWS = 10_000;
+
+/** Writes what is still counted in memory, and sums everything that was used until now. */
+export function usage(core: Core, wanted: UsageWanted): UsageSum[] {
+  core.usage.write();
+  return sumUsage(core.sql, wanted, MOST_ROWS);
+}
