@@ -35,7 +35,6 @@ export * from './kept-json.ts';
 export * from './moves.ts';
 export * from './multipart.ts';
 export * from './nulls.ts';
-export * from './optimisations.ts';
 export * from './packed-request.ts';
 export * from './parse.ts';
 export * from './patterns.ts';

@@ -9,7 +9,7 @@ const CALLS = ['simulate', 'planted-bugs', 'soak', 'move', 'bench']
     ['simulate-fleet', 'simulate-runpod', 'simulate-sharing', 'fuzz-frames', 'abuse', 'demo-fleet']
       .concat('screenshots')
       .map((name) => `node scripts/${name}.ts`),
-    ['compare', 'drain', 'first-job', 'optimisations', 'prefill', 'prefixes', 'runpod', 'table'].map(
+    ['compare', 'drain', 'first-job', 'prefill', 'prefixes', 'runpod', 'table'].map(
       (name) => `node bench/${name}.ts`,
     ),
   );

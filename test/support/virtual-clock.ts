@@ -21,7 +21,7 @@ export class VirtualClock implements Clock {
   }
 
   setImmediate(run: () => void): void {
-    this.setTimeout(run, 0);
+    setImmediate(run);
   }
 
   /** Timers that are armed. */
@@ -49,7 +49,7 @@ export class VirtualClock implements Clock {
   }
 }
 
-/** Lets every promise that can go on do so. */
-export function settled(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
+/** Lets every promise that can go on do so, and then what waited for the end of that turn. */
+export async function settled(): Promise<void> {
+  for (let turns = 0; turns < 2; turns++) await new Promise((resolve) => setImmediate(resolve));
 }

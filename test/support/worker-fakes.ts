@@ -3,7 +3,6 @@ import {
   type Heartbeat,
   type JobError,
   type JobResult,
-  OPTIMISATIONS,
   PONG_TEXT,
 } from '../../src/protocol/index.ts';
 import type { Ports } from '../../src/worker/ports.ts';
@@ -13,9 +12,6 @@ import type { WorkerSettings } from '../../src/worker/worker-interface.ts';
 import { FakeConnection } from './fake-connection.ts';
 import { FakeEngine } from './fake-engine.ts';
 import { settled, VirtualClock } from './virtual-clock.ts';
-
-// Settlements are said at once, so that a test need not wait for the end of a tick.
-OPTIMISATIONS.gatherFrames = false;
 
 /** A worker with nothing real around it. */
 export class WorkerBench {

@@ -1,5 +1,5 @@
 import type { HostSocket, ObjectHost } from '../../durable/host.ts';
-import { bounds, CLOSE, messagesOf, OPTIMISATIONS } from '../../protocol/index.ts';
+import { bounds, CLOSE, messagesOf } from '../../protocol/index.ts';
 import type { WorkerDial } from '../rpc.ts';
 import type { Connection, Session } from '../store/ports.ts';
 
@@ -47,13 +47,13 @@ export class Sockets {
     const known = this.#connections.get(socket);
     if (known) return known;
     const { dial, session } = socket.load();
-    const said = new Said(socket, this.#defer, takesSeveral(session));
+    const said = new Said(socket, this.#defer, session?.extended ?? false);
     const connection: Connection = {
       id: socket.id,
       ...dial,
       load: () => socket.load().session,
       save: (session) => {
-        said.takesSeveral = takesSeveral(session);
+        said.takesSeveral = session?.extended ?? false;
         socket.save({ dial, session });
       },
       send: (frame) => said.send(JSON.stringify(frame)),
@@ -104,8 +104,4 @@ class Said {
       for (const message of messagesOf(frames)) this.#socket.send(message);
     });
   }
-}
-
-function takesSeveral(session: Session | null): boolean {
-  return OPTIMISATIONS.gatherFrames && (session?.extended ?? false);
 }

@@ -1,4 +1,3 @@
-import { OPTIMISATIONS } from '../../protocol/index.ts';
 import type { Placed } from '../sharing/backlog.ts';
 import { findJob, type StoredJob } from '../store/jobs-table.ts';
 import { leaseJob } from '../store/leases-table.ts';
@@ -59,7 +58,6 @@ export class JobRows {
     const kept = { job, text: given.payload, fileKey: null, isWritten: false };
     this.#unwritten.add(kept);
     this.#keep(kept);
-    if (!OPTIMISATIONS.keepRows) this.forget(job.id);
     return job;
   }
 
@@ -146,7 +144,7 @@ export class JobRows {
 
   #put(job: StoredJob, text: string | null): void {
     // A failed attempt may leave long messages in its row; few jobs have any, so such rows are not kept.
-    if (job.attempt_errors !== NO_ERRORS || !OPTIMISATIONS.keepRows) return this.forget(job.id);
+    if (job.attempt_errors !== NO_ERRORS) return this.forget(job.id);
     this.#keep({ job, text: shortOrNull(text), fileKey: null, isWritten: true });
   }
 

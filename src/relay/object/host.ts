@@ -1,7 +1,7 @@
 import type { AskedFor, Objects } from '../../asking/objects.ts';
 import { elsewhere, stayed } from '../../moving/elsewhere/ask.ts';
 import { Moving } from '../../moving/elsewhere/mover.ts';
-import { type BrokenReason, CLOSE, OPTIMISATIONS, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
+import { type BrokenReason, CLOSE, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
 import type { RelaySettings } from '../ports.ts';
 import { Relay } from '../relay.ts';
 import type { CallerSink, Opening } from '../stream-ports.ts';
@@ -117,7 +117,7 @@ export class RelayHost {
     return {
       head: opening.head,
       // By now the relay has taken all records of the message.
-      whole: OPTIMISATIONS.wholeAnswers ? this.#relay.takeWhole(id) : null,
+      whole: this.#relay.takeWhole(id),
       attach: (sink) => this.#relay.attach(id, sink),
       reads: () => {
         this.#relay.callerReads(id);

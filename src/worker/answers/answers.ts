@@ -4,7 +4,6 @@ import {
   type BrokenReason,
   decodeRecords,
   encodeRecords,
-  OPTIMISATIONS,
   recordBytes,
 } from '../../protocol/index.ts';
 import type { Timer } from '../clock.ts';
@@ -19,8 +18,6 @@ const KEEP_FINISHED_MS = 60_000;
 const UNKNOWN_FOR_MS = 5000;
 /** Records are sent in one message up to this many bytes. */
 const MESSAGE_BYTES = 1024 * 1024;
-/** The interval with which no event waits for another. */
-const AT_ONCE: StreamInterval = { minMs: 0, maxMs: 0, rampEvents: 0, manyStreams: 0 };
 
 const NOT_HERE: BrokenReason = {
   message: 'the worker was restarted and knows nothing of the request',
@@ -70,14 +67,10 @@ export class Answers {
     this.#ports = ports;
     this.#settings = settings;
     this.#events = events;
-    this.#joiner = new PieceJoiner(
-      ports.clock,
-      OPTIMISATIONS.joinPieces ? settings.streamInterval : AT_ONCE,
-      (due) => {
-        for (const stream of due) this.#waiting.add(stream);
-        this.#flush();
-      },
-    );
+    this.#joiner = new PieceJoiner(ports.clock, settings.streamInterval, (due) => {
+      for (const stream of due) this.#waiting.add(stream);
+      this.#flush();
+    });
   }
 
   /** True when the relay has everything that this worker has for it. */

@@ -7,7 +7,7 @@ import { isLoopback } from '../../process/network.ts';
 import { proxyFor } from '../../process/outgoing.ts';
 import { tunnelled } from '../../process/through-proxies.ts';
 import { withTimeout } from '../../process/timeout.ts';
-import { bounds, OPTIMISATIONS } from '../../protocol/index.ts';
+import { bounds } from '../../protocol/index.ts';
 import type { Dial } from './socket.ts';
 
 /** A connection counts as ended this long after the close frames, ms: a queue on Cloudflare may leave it open. */
@@ -27,7 +27,7 @@ export const dialWebSocket: Dial = (target, events) => {
     perMessageDeflate: false,
     maxPayload: bounds.BODY_FRAME_BYTES,
     closeTimeout: CLOSE_TIMEOUT_MS,
-    ...(OPTIMISATIONS.skipMasks && !isSeenByProxies(target.url) ? { generateMask: noMask } : {}),
+    ...(isSeenByProxies(target.url) ? {} : { generateMask: noMask }),
   };
   const socket = new WebSocket(target.url, options);
   let httpStatus: number | undefined;

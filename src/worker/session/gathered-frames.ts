@@ -1,4 +1,4 @@
-import { messagesOf, OPTIMISATIONS } from '../../protocol/index.ts';
+import { messagesOf } from '../../protocol/index.ts';
 import type { Clock } from '../clock.ts';
 
 /** Gathers the frames of one tick, for a queue that takes several in a message. */
@@ -15,8 +15,7 @@ export class GatheredFrames {
   /** @param frame as JSON */
   add(frame: string): void {
     this.#frames.push(frame);
-    if (!OPTIMISATIONS.gatherFrames) this.send();
-    else if (this.#frames.length === 1) this.#clock.setImmediate(() => this.send());
+    if (this.#frames.length === 1) this.#clock.setImmediate(() => this.send());
   }
 
   /** Sends the gathered frames without waiting for the tick to end. */

@@ -160,6 +160,7 @@ test('a result is sent over a new connection when the old one breaks during the 
   bench.queue.open();
   expect(bench.queue.framesOf('register')).toMatchObject([{ capacity: 0, jobs: [{ job_id: 'j1' }] }]);
   bench.queue.grant({ resumed: ['j1'] });
+  await settled();
   expect(bench.results).toHaveLength(1);
   expect(bench.queue.framesOf('drain')).toHaveLength(1);
   await acknowledge(bench);

@@ -140,6 +140,7 @@ test('a result that is ready while the socket is down is sent when it is back', 
   await bench.clock.advance(1000);
   bench.queue.open();
   bench.queue.grant({ resumed: ['j1'] });
+  await settled();
   expect(bench.results).toHaveLength(1);
 });
 

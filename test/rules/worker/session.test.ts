@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { EXIT } from '../../../src/process/exit-codes.ts';
-import { OPTIMISATIONS, PONG_TEXT } from '../../../src/protocol/index.ts';
+import { PONG_TEXT } from '../../../src/protocol/index.ts';
 import { settled } from '../../support/virtual-clock.ts';
 import { WorkerBench } from '../../support/worker-fakes.ts';
 
@@ -225,7 +225,6 @@ test('the load is told when it changed, at each check of the gauges', async () =
 });
 
 test('settlements of one tick go in one message', async () => {
-  OPTIMISATIONS.gatherFrames = true;
   const bench = await new WorkerBench({ capacity: 3 }).ready();
   for (const job_id of ['j1', 'j2', 'j3']) await bench.push({ job_id });
   bench.queue.texts.length = 0;
@@ -233,5 +232,4 @@ test('settlements of one tick go in one message', async () => {
   await bench.clock.advance(1);
   const said = bench.queue.texts.map((text) => [JSON.parse(text)].flat().map(({ type }) => type));
   expect(said).toContainEqual(['job_result', 'job_result', 'job_result']);
-  OPTIMISATIONS.gatherFrames = false;
 });

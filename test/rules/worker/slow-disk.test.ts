@@ -103,6 +103,7 @@ test.each(['loads', 'is healthy'])(
     }
     await bench.clock.advance(500);
     if (engine === 'loads') bench.queue.grant();
+    await settled();
     expect(bench.results).toMatchObject([{ job_id: 'j1', fence_token: 1 }]);
     bench.queue.push(ACCEPTED);
     await settled();

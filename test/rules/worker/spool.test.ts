@@ -30,6 +30,7 @@ test('an earlier result does not wait for the engine: it is delivered first, slo
   const bench = await restarted(spool);
   expect(bench.queue.framesOf('register')).toMatchObject([{ capacity: 0, jobs: [{ job_id: 'j1' }] }]);
   bench.queue.grant({ resumed: ['j1'] });
+  await settled();
   expect(bench.results).toHaveLength(1);
   bench.queue.push(ACCEPTED);
   expect([bench.worker.state, bench.readyCount]).toEqual(['paused', 0]);
@@ -68,6 +69,7 @@ test('an engine that fails at once does not keep an earlier result from its queu
   await settled();
   bench.queue.open();
   bench.queue.grant({ resumed: ['j1'] });
+  await settled();
   expect(bench.results).toHaveLength(1);
   bench.queue.push(ACCEPTED);
   await settled();
@@ -109,6 +111,7 @@ test('an earlier result waits for the acknowledgement of an extended queue that 
     await bench.clock.advance(silentMs);
     expect([bench.results.length, bench.worker.unacknowledged, spool.size]).toEqual([0, 1, 1]);
     bench.queue.grant({ resumed: ['j1'] });
+    await settled();
     expect(bench.results).toHaveLength(1);
     bench.queue.push(ACCEPTED);
     await settled();
@@ -157,6 +160,7 @@ test('an error outlives its process too', async () => {
   await settled();
   const bench = await restarted(spool);
   bench.queue.grant({ resumed: ['j1'] });
+  await settled();
   expect(bench.errors).toMatchObject([{ job_id: 'j1', http_status: 400, code: 'engine_refused' }]);
 });
 
