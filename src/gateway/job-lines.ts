@@ -1,9 +1,9 @@
 import { type SplitLine, splitLines } from '../batches/line-splitter.ts';
 import { bounds, writeJsonLine } from '../protocol/index.ts';
 import type { SubmitAnswer } from '../queue/rpc.ts';
-import type { Bounds } from './bounds.ts';
 import { HttpError } from './errors.ts';
 import type { ReadJob } from './objects/read-job.ts';
+import type { Bounds } from './permissions.ts';
 import { errorOf, parseJobs, readSubmission, submitAll } from './submissions.ts';
 
 /** The content types of jobs as lines of JSON, whose answer has as many lines. */

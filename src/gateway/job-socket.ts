@@ -15,10 +15,10 @@ import {
   SETTLED_WINDOW,
 } from '../protocol/index.ts';
 import type { HeardAnswer, SettledJobs } from '../queue/rpc.ts';
-import type { Bounds } from './bounds.ts';
 import { HttpError } from './errors.ts';
 import { checkBody } from './json-scan.ts';
 import type { ReadJob } from './objects/read-job.ts';
+import type { Bounds } from './permissions.ts';
 import { errorOf, readSubmission, rejection } from './submissions.ts';
 
 /** One call for settled jobs waits this many ms. */

@@ -17,6 +17,10 @@ import { bytesOf, type HeardAnswer, type SubmitAnswer } from '../queue/rpc.ts';
 import { RequestFault } from '../request-facts/fault.ts';
 import { type JobFacts, jobFacts } from '../request-facts/job-facts.ts';
 import { parseKeeping } from './body.ts';
+import { HttpError, retryAfter } from './errors.ts';
+import { keptResponseProblem } from './inference/kept-responses.ts';
+import { toldJob } from './objects/job-files.ts';
+import { KEPT_FACTS, type ReadJob } from './objects/read-job.ts';
 import {
   adapterProblem,
   type Bounds,
@@ -24,11 +28,7 @@ import {
   jobRouteProblem,
   modelProblem,
   priorityProblem,
-} from './bounds.ts';
-import { HttpError, retryAfter } from './errors.ts';
-import { keptResponseProblem } from './inference/kept-responses.ts';
-import { toldJob } from './objects/job-files.ts';
-import { KEPT_FACTS, type ReadJob } from './objects/read-job.ts';
+} from './permissions.ts';
 
 /** This file reads submissions of jobs as callers write them, and makes the errors for refused ones. */
 

@@ -3,7 +3,6 @@ import type { PoolChoice } from '../../fleet/rpc.ts';
 import { bounds, fitsUtf8, type JobView, keepTree, shortName } from '../../protocol/index.ts';
 import type { HeardAnswer, SubmitJob } from '../../queue/rpc.ts';
 import { bodyFacts } from '../../request-facts/body-facts.ts';
-import { adapterProblem, enginePriorityProblem, jobRouteProblem, modelProblem } from '../bounds.ts';
 import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import { answerFromResult } from '../inference/base-answer.ts';
@@ -16,6 +15,7 @@ import { RESULT_LEVELS, wholeJob } from '../objects/job-files.ts';
 import { submitAndListen } from '../objects/submit-jobs.ts';
 import { waitingOfJob } from '../objects/waiting.ts';
 import { choosePools } from '../objects/work.ts';
+import { adapterProblem, enginePriorityProblem, jobRouteProblem, modelProblem } from '../permissions.ts';
 
 /** The priority of lines of batches: below interactive work. */
 const PRIORITY = -10;

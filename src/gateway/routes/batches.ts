@@ -7,12 +7,12 @@ import { BatchRequest } from '../batches/request.ts';
 import { batchView } from '../batches/view.ts';
 import { waitingOfBatch } from '../batches/waiting.ts';
 import { readValue } from '../body.ts';
-import { boundsOf, jobRouteProblem } from '../bounds.ts';
 import { HttpError } from '../errors.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { callBatches } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { wholeNumber } from '../parameters.ts';
+import { boundsOf, jobRouteProblem } from '../permissions.ts';
 import { randomId } from '../random-id.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 

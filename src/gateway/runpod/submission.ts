@@ -8,8 +8,8 @@ import {
   writeJson,
 } from '../../protocol/index.ts';
 import type { SubmitJob } from '../../queue/rpc.ts';
-import { type Bounds, modelProblem } from '../bounds.ts';
 import { HttpError } from '../errors.ts';
+import { type Bounds, modelProblem } from '../permissions.ts';
 import { factsProblem, readFacts } from '../submissions.ts';
 
 /** The priority of jobs with `lowPriority`, which run after all others. */

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { boundsOf } from '../../../src/gateway/bounds.ts';
 import type { Env } from '../../../src/gateway/env.ts';
 import { ownerOf } from '../../../src/gateway/inference/kept-responses.ts';
 import { modelAliases } from '../../../src/gateway/model-aliases.ts';
+import { boundsOf } from '../../../src/gateway/permissions.ts';
 import { readRunpodSubmission } from '../../../src/gateway/runpod/submission.ts';
 import { readSubmission } from '../../../src/gateway/submissions.ts';
 import { playedObjects } from '../../support/objects.ts';

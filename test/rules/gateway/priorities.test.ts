@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { boundsOf, requestPriority } from '../../../src/gateway/bounds.ts';
 import { modelAliases } from '../../../src/gateway/model-aliases.ts';
+import { boundsOf, requestPriority } from '../../../src/gateway/permissions.ts';
 import type { TokenEntry } from '../../../src/settings/token-entry.ts';
 
 const bounds = (more: Partial<TokenEntry> = {}) =>

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { boundsOf } from '../../../src/gateway/bounds.ts';
 import { HttpError } from '../../../src/gateway/errors.ts';
 import type { ModelView, WorkerView } from '../../../src/gateway/fleet-views.ts';
 import { modelAliases } from '../../../src/gateway/model-aliases.ts';
+import { boundsOf } from '../../../src/gateway/permissions.ts';
 import { poolOfEndpoint, runpodWorkers } from '../../../src/gateway/runpod/endpoint.ts';
 import { shownJob } from '../../../src/gateway/runpod/job.ts';
 import { readRunpodSubmission } from '../../../src/gateway/runpod/submission.ts';
