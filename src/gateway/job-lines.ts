@@ -3,7 +3,7 @@ import { bounds, writeJsonLine } from '../protocol/index.ts';
 import type { SubmitAnswer } from '../queue/rpc.ts';
 import { HttpError } from './errors.ts';
 import type { ReadJob } from './objects/read-job.ts';
-import type { Bounds } from './permissions.ts';
+import type { Permissions } from './permissions.ts';
 import { errorOf, parseJobs, readSubmission, submitAll } from './submissions.ts';
 
 /** The content types of jobs as lines of JSON, whose answer has as many lines. */
@@ -29,14 +29,14 @@ const MOST_IN_TURN = { lines: bounds.JOBS_PER_SUBMISSION, bytes: 256 * 1024 };
  * Submits the jobs of a body, some in each commit, with other callers' turns in between. A line that is not a job
  * holds up no other; where the queue cannot be reached half-way, the lines that are left say so, and can be sent
  * again: those with an id are not doubled.
- * @param bound what the submitter may ask for
+ * @param permissions what the submitter may ask for
  * @param turn waits until so many bytes may be worked on, and returns a function that ends the turn
  * @returns a line for each, in order: `{"line": 3, "job": …}` or `{"line": 4, "error": …}`
  * @throws HttpError 400 for no line at all and for too many
  */
 export async function submitLines(
   bytes: Uint8Array,
-  bound: Bounds,
+  permissions: Permissions,
   submit: Submit,
   turn: (bytes: number) => Promise<() => void>,
 ): Promise<Response> {
@@ -53,7 +53,7 @@ export async function submitLines(
     const endTurn = await turn(some.reduce((sum, line) => sum + line.bytes.byteLength, 0));
     let became: object[] = [];
     try {
-      const jobs = some.map((line) => readLine(line.bytes, bound));
+      const jobs = some.map((line) => readLine(line.bytes, permissions));
       if (failure === null) became = await submitAll(jobs, submit);
     } catch (error) {
       if (answer.length === 0 || !(error instanceof HttpError)) throw error;
@@ -84,9 +84,9 @@ function* partsOf(lines: readonly SplitLine[]): Iterable<SplitLine[]> {
   if (part.length > 0) yield part;
 }
 
-function readLine(line: Uint8Array, bound: Bounds): ReadJob | HttpError {
+function readLine(line: Uint8Array, permissions: Permissions): ReadJob | HttpError {
   try {
-    return readSubmission(parseJobs(line), bound);
+    return readSubmission(parseJobs(line), permissions);
   } catch (error) {
     if (error instanceof HttpError)
       return new HttpError(400, error.message.replace('The body', 'The line'), error.code);

@@ -18,7 +18,7 @@ import type { HeardAnswer, SettledJobs } from '../queue/rpc.ts';
 import { HttpError } from './errors.ts';
 import { checkBody } from './json-scan.ts';
 import type { ReadJob } from './objects/read-job.ts';
-import type { Bounds } from './permissions.ts';
+import type { Permissions } from './permissions.ts';
 import { errorOf, readSubmission, rejection } from './submissions.ts';
 
 /** One call for settled jobs waits this many ms. */
@@ -38,7 +38,7 @@ const JOBS_AT_A_TIME = 200;
 /** The ports of one program's socket. */
 export interface JobSocketPorts {
   /** Returns what the program may ask for now. */
-  bound(): Bounds;
+  permissions(): Permissions;
   /** @returns answers in the order of the jobs */
   submit(jobs: ReadJob[]): Promise<HeardAnswer[]>;
   /** @returns the ids under which there is no job */
@@ -170,11 +170,11 @@ export class JobSocket {
     const read: (ReadJob | HttpError)[] = [];
     const answered: (HeardAnswer | HttpError)[] = [];
     this.#submitted = new Set();
-    const bound = this.#ports.bound();
+    const permissions = this.#ports.permissions();
     for (let from = 0; from < bodies.length; from += JOBS_AT_A_TIME) {
       const some = bodies
         .slice(from, from + JOBS_AT_A_TIME)
-        .map((body) => (hasId(body) ? readSubmission(body, bound) : WITHOUT_ID));
+        .map((body) => (hasId(body) ? readSubmission(body, permissions) : WITHOUT_ID));
       const jobs = some.filter((job): job is ReadJob => !(job instanceof HttpError));
       for (const { id = '' } of jobs) this.#submitted.add(id);
       read.push(...some);

@@ -11,9 +11,9 @@ const HIGHEST = 1000;
 const FLEX = -5;
 
 /**
- * The bounds of what a caller may request of the queue and of engines: no caller moves to the front by asking for it.
+ * What a caller may request of the queue and of engines: no caller moves to the front by asking for it.
  */
-export interface Bounds {
+export interface Permissions {
   /** The highest priority of the caller's requests and jobs. */
   highest: number;
   /** The priority of the caller's requests and jobs that name none. */
@@ -27,10 +27,10 @@ export interface Bounds {
 }
 
 /**
- * Returns a caller's bounds. Without tokens, and with the scope admin, it may ask for any priority, unless its token's
- * entry says otherwise.
+ * Returns what a caller may request. Without tokens, and with the scope admin, it may ask for any priority, unless its
+ * token's entry says otherwise.
  */
-export function boundsOf(entry: TokenEntry | null, aliases: ModelAliases): Bounds {
+export function permissionsOf(entry: TokenEntry | null, aliases: ModelAliases): Permissions {
   const isBound = entry !== null && !entry.scopes.includes('admin');
   const name = entry?.name ?? null;
   const highest = entry?.highest_priority ?? (isBound ? USUAL : HIGHEST);
@@ -48,10 +48,10 @@ function modelPatterns(entry: TokenEntry | null, aliases: ModelAliases): string[
 }
 
 /**
- * Returns the error for the models that a request names, in whichever places it may, or null. Where models are bound,
- * a request must name one: it would go to any that is there.
+ * Returns the error for the models that a request names, in whichever places it may, or null. Where a token is for
+ * some models alone, a request must name one: it would go to any that is there.
  */
-export function modelProblem(asked: readonly unknown[], { models, name }: Bounds): HttpError | null {
+export function modelProblem(asked: readonly unknown[], { models, name }: Permissions): HttpError | null {
   if (models === null) return null;
   const named = asked.filter((model) => model !== undefined && model !== null && model !== '');
   const isAllowed = (model: unknown) => models.some((pattern) => matchesPattern(pattern, String(model)));
@@ -65,7 +65,7 @@ export function modelProblem(asked: readonly unknown[], { models, name }: Bounds
 /** Returns the error for a body that names an adapter beside its model, or null where the token allows it. */
 export function adapterProblem(
   { adapterField }: Pick<BodyFacts, 'adapterField'>,
-  { models, name }: Bounds,
+  { models, name }: Permissions,
 ): HttpError | null {
   if (models === null || adapterField === null) return null;
   const message = `${adapterField}: the token "${name}" is for ${models.join(', ')} alone, and this names an adapter beside the model: name it as the model.`;
@@ -76,7 +76,7 @@ export function adapterProblem(
  * Returns the error that forbids a path to a token, or null.
  * @param path with or without a query; null where the request names none
  */
-export function routeProblem(path: string | null, { name, routes }: Pick<Bounds, 'name' | 'routes'>) {
+export function routeProblem(path: string | null, { name, routes }: Pick<Permissions, 'name' | 'routes'>) {
   if (routes === null || path === null) return null;
   const plain = path.split('?', 1)[0]!.replace(/(?<=.)\/$/, '');
   if (routes.some((pattern) => matchesPattern(pattern, plain))) return null;
@@ -92,9 +92,9 @@ const QUEUE_ROUTES = /^\/(?:api|v2(?!\/(?:embed|rerank))|v1\/(?:batches|files|mo
  * whose routes include none that engines answer may ask for any path in its jobs.
  * @param path as for `routeProblem`
  */
-export function jobRouteProblem(path: string | null, bound: Pick<Bounds, 'name' | 'routes'>) {
-  const isForJobs = bound.routes?.every((pattern) => QUEUE_ROUTES.test(pattern));
-  return isForJobs ? null : routeProblem(path, bound);
+export function jobRouteProblem(path: string | null, permissions: Pick<Permissions, 'name' | 'routes'>) {
+  const isForJobs = permissions.routes?.every((pattern) => QUEUE_ROUTES.test(pattern));
+  return isForJobs ? null : routeProblem(path, permissions);
 }
 
 /**
@@ -103,17 +103,21 @@ export function jobRouteProblem(path: string | null, bound: Pick<Bounds, 'name' 
  * @param tier OpenAI's `service_tier`
  * @throws HttpError 403 for more than the token may ask for
  */
-export function requestPriority(asked: readonly unknown[], tier: string | null, bound: Bounds): number {
-  const problem = asked.map((value) => enginePriorityProblem(value, bound)).find(Boolean);
+export function requestPriority(
+  asked: readonly unknown[],
+  tier: string | null,
+  permissions: Permissions,
+): number {
+  const problem = asked.map((value) => enginePriorityProblem(value, permissions)).find(Boolean);
   if (problem) throw problem;
   const named = asked.map(numberOf).find(Number.isInteger);
   if (named !== undefined) return Math.max(0 - named, -HIGHEST);
-  if (tier === 'priority') return bound.highest;
-  return tier === 'flex' ? Math.min(FLEX, bound.usual) : bound.usual;
+  if (tier === 'priority') return permissions.highest;
+  return tier === 'flex' ? Math.min(FLEX, permissions.usual) : permissions.usual;
 }
 
 /** Returns the error for a job's priority, or null. */
-export function priorityProblem(asked: number, { highest, name }: Bounds): HttpError | null {
+export function priorityProblem(asked: number, { highest, name }: Permissions): HttpError | null {
   return asked <= highest ? null : denied(`priority: the token "${name}" may ask for ${highest} at most`);
 }
 
@@ -124,7 +128,7 @@ export function priorityProblem(asked: number, { highest, name }: Bounds): HttpE
  */
 export function enginePriorityProblem(
   value: unknown,
-  { highest, name }: Pick<Bounds, 'highest' | 'name'>,
+  { highest, name }: Pick<Permissions, 'highest' | 'name'>,
 ): HttpError | null {
   const asked = numberOf(value);
   if (Number.isNaN(asked) || asked >= -highest) return null;

@@ -23,10 +23,10 @@ import { toldJob } from './objects/job-files.ts';
 import { KEPT_FACTS, type ReadJob } from './objects/read-job.ts';
 import {
   adapterProblem,
-  type Bounds,
   enginePriorityProblem,
   jobRouteProblem,
   modelProblem,
+  type Permissions,
   priorityProblem,
 } from './permissions.ts';
 
@@ -39,19 +39,23 @@ export function parseJobs(bytes: Uint8Array): unknown {
 
 /**
  * Reads one submission.
- * @param bound what its submitter may ask for
+ * @param permissions what its submitter may ask for
  * @returns the error rather than throwing it, since in an array it concerns one job only
  */
-export function readSubmission(body: unknown, bound: Bounds, idempotencyKey?: string): ReadJob | HttpError {
+export function readSubmission(
+  body: unknown,
+  permissions: Permissions,
+  idempotencyKey?: string,
+): ReadJob | HttpError {
   const parsed = parseValue(JobSubmission, body);
   if (!parsed.ok) return new HttpError(400, parsed.message, 'invalid_job');
-  const { payload, priority = bound.usual, ...job } = parsed.value;
+  const { payload, priority = permissions.usual, ...job } = parsed.value;
   const shape = job.job_type === 'engine_request' ? engineRequestProblem(payload) : null;
   if (shape !== null) return new HttpError(400, shape, 'invalid_job');
   const text = writeJson(fieldsOf(body).payload);
   const facts = readFacts(job.job_type, text);
   if (facts instanceof HttpError) return facts;
-  const denied = priorityProblem(priority, bound) ?? factsProblem(facts, bound);
+  const denied = priorityProblem(priority, permissions) ?? factsProblem(facts, permissions);
   if (denied) return denied;
   const problem = job.stream ? streamProblemOf(job.job_type, payload, facts) : null;
   if (problem !== null) return new HttpError(400, problem, 'invalid_job');
@@ -66,7 +70,7 @@ export function readSubmission(body: unknown, bound: Bounds, idempotencyKey?: st
     id: job.id ?? idempotencyKey ?? newJobId(),
     payload: text,
     model: facts.model ?? undefined,
-    ...(!mayNamePool(job.config_id, bound) && { model_only: true }),
+    ...(!mayNamePool(job.config_id, permissions) && { model_only: true }),
     ...(text.length <= KEPT_FACTS && { facts }),
   };
 }
@@ -88,16 +92,16 @@ export function readFacts(jobType: string, payload: string): JobFacts | HttpErro
 }
 
 /** Returns the error that forbids the submitter to ask an engine for a job's body, or null. */
-export function factsProblem({ request, body, model }: JobFacts, bound: Bounds): HttpError | null {
+export function factsProblem({ request, body, model }: JobFacts, permissions: Permissions): HttpError | null {
   const kept = keptResponseProblem(request.path, body.previousId);
   if (kept !== null) return new HttpError(400, `payload.path: ${kept}`, 'invalid_job');
   return (
     [...request.priorities, body.priority]
-      .map((asked) => enginePriorityProblem(asked, bound))
+      .map((asked) => enginePriorityProblem(asked, permissions))
       .find(Boolean) ??
-    modelProblem([model], bound) ??
-    adapterProblem(body, bound) ??
-    jobRouteProblem(request.path, bound)
+    modelProblem([model], permissions) ??
+    adapterProblem(body, permissions) ??
+    jobRouteProblem(request.path, permissions)
   );
 }
 
@@ -105,7 +109,7 @@ export function factsProblem({ request, body, model }: JobFacts, bound: Bounds):
  * Returns whether the token may name the pool, whatever its workers serve: the pool's name is one of those that the
  * token is for.
  */
-function mayNamePool(pool: string | undefined, { models }: Bounds): boolean {
+function mayNamePool(pool: string | undefined, { models }: Permissions): boolean {
   return pool === undefined || models === null || models.some((pattern) => matchesPattern(pattern, pool));
 }
 

@@ -107,14 +107,16 @@ function refusalOf({ path, body, ...by }: LineJob, payload: string): string | nu
   try {
     const facts = asHttp(() => bodyFacts(new TextEncoder().encode(body), null));
     if (enginePriorityProblem(facts.priority, NO_HASTE)) return TOO_HASTY;
-    const bound = {
+    const permissions = {
       ...NO_HASTE,
       name: by.token_name,
       models: by.token_models ?? null,
       routes: by.token_routes ?? null,
     };
     const denied =
-      modelProblem([facts.model], bound) ?? adapterProblem(facts, bound) ?? jobRouteProblem(path, bound);
+      modelProblem([facts.model], permissions) ??
+      adapterProblem(facts, permissions) ??
+      jobRouteProblem(path, permissions);
     return denied?.message ?? keptResponseProblem(path, facts.previousId);
   } catch (error) {
     if (error instanceof HttpError) return error.message;

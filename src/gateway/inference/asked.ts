@@ -13,7 +13,7 @@ import { asHttp } from '../json-scan.ts';
 import { lengthOfModel, submissionOf } from '../limits.ts';
 import { modelAliases } from '../model-aliases.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
-import { adapterProblem, boundsOf, modelProblem, requestPriority } from '../permissions.ts';
+import { adapterProblem, modelProblem, permissionsOf, requestPriority } from '../permissions.ts';
 import { prefixOf } from '../prompt-prefix.ts';
 import type { RequestHead } from '../request-head.ts';
 import { requestIdHeaders } from '../request-id.ts';
@@ -84,12 +84,12 @@ export async function readRequest(
     const cost = lengths && tokensOf(lengths, await lengthOfModel(env, queueId, model));
     const terms = stream ? termsOf(pathname, read.facts) : undefined;
     freeBytes(bytes);
-    const bound = boundsOf(token, aliases);
-    const priority = requestPriority(read.priorities, tier, bound);
+    const permissions = permissionsOf(token, aliases);
+    const priority = requestPriority(read.priorities, tier, permissions);
     const owner = await ownerOf(env, queueId, path, previousId, viewerOf(token));
     // A request about a kept response names no model: the token was allowed its model when the response was made.
-    const denied = owner === null || model !== null ? modelProblem([model], bound) : null;
-    const adapter = adapterProblem(read.facts, bound);
+    const denied = owner === null || model !== null ? modelProblem([model], permissions) : null;
+    const adapter = adapterProblem(read.facts, permissions);
     if (denied ?? adapter) throw denied ?? adapter;
     const requestId = read.requestId ?? ownId;
     const dialect = dialectOf(path);

@@ -12,7 +12,7 @@ import { modelAliases } from '../model-aliases.ts';
 import { callBatches } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { wholeNumber } from '../parameters.ts';
-import { boundsOf, jobRouteProblem } from '../permissions.ts';
+import { jobRouteProblem, permissionsOf } from '../permissions.ts';
 import { randomId } from '../random-id.ts';
 import { type Gateway, type GatewayContext, route } from './route.ts';
 
@@ -150,13 +150,13 @@ function newBatch(body: unknown, context: GatewayContext, now: number): NewBatch
   const parsed = parseValue(BatchRequest, body);
   if (!parsed.ok) throw new HttpError(400, `${parsed.message}.`, 'invalid_batch');
   const { input_file_id, endpoint, completion_window, metadata, output_expires_after } = parsed.value;
-  const bound = boundsOf(context.get('token'), modelAliases(env.MODEL_ALIASES));
-  const { models, routes } = bound;
+  const permissions = permissionsOf(context.get('token'), modelAliases(env.MODEL_ALIASES));
+  const { models, routes } = permissions;
   if (endpoint !== ANY_ENDPOINT && !inferenceRoutes(env.INFERENCE_ROUTES).has('POST', endpoint)) {
     const message = `endpoint: POST ${endpoint} is no inference route; docs/protocol.md lists them. "${ANY_ENDPOINT}" stands for any of them.`;
     throw new HttpError(400, message, 'invalid_endpoint');
   }
-  const denied = endpoint === ANY_ENDPOINT ? null : jobRouteProblem(endpoint, bound);
+  const denied = endpoint === ANY_ENDPOINT ? null : jobRouteProblem(endpoint, permissions);
   if (denied) throw denied;
   const window = windowMs(completion_window);
   if (window === null) {

@@ -9,7 +9,7 @@ import { modelAliases } from '../model-aliases.ts';
 import { callQueue } from '../objects/calls.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { submitAndListen } from '../objects/submit-jobs.ts';
-import { boundsOf } from '../permissions.ts';
+import { permissionsOf } from '../permissions.ts';
 import { watchToken } from '../token-watch.ts';
 import { entryNow } from '../tokens.ts';
 import { takeTurn } from '../turns.ts';
@@ -49,7 +49,7 @@ function serve(context: GatewayContext): Response {
   const listener = crypto.randomUUID();
   const { response, socket: server } = env.acceptUpgrade(context.req.raw);
   const socket = new JobSocket({
-    bound: () => boundsOf(token, aliases),
+    permissions: () => permissionsOf(token, aliases),
     submit: (jobs) => {
       const submitter = submissionOf(token);
       return submitAndListen(

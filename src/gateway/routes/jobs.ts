@@ -16,7 +16,7 @@ import type { ReadJob } from '../objects/read-job.ts';
 import { submitJobs } from '../objects/submit-jobs.ts';
 import { waitingOfJob } from '../objects/waiting.ts';
 import type { Parameter } from '../openapi/row.ts';
-import { type Bounds, boundsOf } from '../permissions.ts';
+import { type Permissions, permissionsOf } from '../permissions.ts';
 import { parseJobs, readSubmission, rejection, submitAll } from '../submissions.ts';
 import { whileGood } from '../token-watch.ts';
 import { takeTurn } from '../turns.ts';
@@ -70,7 +70,7 @@ export function jobRoutes(app: Gateway): void {
       const queueId = queueIdOf(context.env, request);
       const key = request.headers.get('idempotency-key') ?? undefined;
       const submitter = submissionOf(context.get('token'));
-      const bound = boundsOf(context.get('token'), modelAliases(context.env.MODEL_ALIASES));
+      const permissions = permissionsOf(context.get('token'), modelAliases(context.env.MODEL_ALIASES));
       const submission = traceContextOf(request.headers);
       const submit = (jobs: ReadJob[]) => {
         const trace = submission && {
@@ -91,7 +91,7 @@ export function jobRoutes(app: Gateway): void {
         if (isLines(request)) {
           if (key)
             throw new HttpError(400, 'Idempotency-Key names one job; give the job of each line its own id.');
-          return await submitLines(bytes, bound, submit, turn);
+          return await submitLines(bytes, permissions, submit, turn);
         }
         await turn(bytes.byteLength);
         const body = parseJobs(bytes);
@@ -99,9 +99,9 @@ export function jobRoutes(app: Gateway): void {
         if (Array.isArray(body)) {
           if (key)
             throw new HttpError(400, 'Idempotency-Key names one job; give each job of an array its own id.');
-          return jsonResponse(await submitMany(body, bound, submit));
+          return jsonResponse(await submitMany(body, permissions, submit));
         }
-        const job = readSubmission(body, bound, key);
+        const job = readSubmission(body, permissions, key);
         if (job instanceof HttpError) throw job;
         const [answer] = await submit([job]);
         if (!answer?.ok) throw rejection(answer);
@@ -225,7 +225,7 @@ export function jobRoutes(app: Gateway): void {
  */
 async function submitMany(
   bodies: unknown[],
-  bound: Bounds,
+  permissions: Permissions,
   submit: (jobs: ReadJob[]) => Promise<SubmitAnswer[]>,
 ) {
   if (bodies.length === 0 || bodies.length > bounds.JOBS_PER_SUBMISSION) {
@@ -236,7 +236,7 @@ async function submitMany(
     );
   }
   return submitAll(
-    bodies.map((body) => readSubmission(body, bound)),
+    bodies.map((body) => readSubmission(body, permissions)),
     submit,
   );
 }

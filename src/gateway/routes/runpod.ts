@@ -13,7 +13,7 @@ import { callQueue } from '../objects/calls.ts';
 import { jsonResponse, wholeJob } from '../objects/job-files.ts';
 import { queueIdOf } from '../objects/queue-ids.ts';
 import { submitJobs } from '../objects/submit-jobs.ts';
-import { boundsOf } from '../permissions.ts';
+import { permissionsOf } from '../permissions.ts';
 import { poolOfEndpoint, runpodWorkers, unknownEndpoint } from '../runpod/endpoint.ts';
 import { shownJob } from '../runpod/job.ts';
 import { nextOutputs } from '../runpod/stream.ts';
@@ -243,7 +243,7 @@ async function submit(context: GatewayContext, id: string): Promise<ToldJob> {
       parseKeeping(bytes, ['input']),
       id,
       endpoint,
-      boundsOf(context.get('token'), modelAliases(env.MODEL_ALIASES)),
+      permissionsOf(context.get('token'), modelAliases(env.MODEL_ALIASES)),
     );
     release();
     const submitter = submissionOf(context.get('token'));

@@ -9,7 +9,7 @@ import {
 } from '../../protocol/index.ts';
 import type { SubmitJob } from '../../queue/rpc.ts';
 import { HttpError } from '../errors.ts';
-import { type Bounds, modelProblem } from '../permissions.ts';
+import { modelProblem, type Permissions } from '../permissions.ts';
 import { factsProblem, readFacts } from '../submissions.ts';
 
 /** The priority of jobs with `lowPriority`, which run after all others. */
@@ -27,10 +27,15 @@ export const RunpodSubmission = RunpodPayload.extend({
 /**
  * Reads the body of `run` or `runsync` as a stored job.
  * @param endpoint a pool, a model, or "default"
- * @param bound what the submitter may ask for
+ * @param permissions what the submitter may ask for
  * @throws HttpError 400 that names the field, 403 for a priority that the submitter may not ask for
  */
-export function readRunpodSubmission(body: unknown, id: string, endpoint: string, bound: Bounds): SubmitJob {
+export function readRunpodSubmission(
+  body: unknown,
+  id: string,
+  endpoint: string,
+  permissions: Permissions,
+): SubmitJob {
   const parsed = parseValue(RunpodSubmission, body);
   if (!parsed.ok) throw new HttpError(400, parsed.message, 'invalid_job');
   const { input, policy, webhook } = parsed.value;
@@ -40,7 +45,8 @@ export function readRunpodSubmission(body: unknown, id: string, endpoint: string
   const named = endpoint === 'default' ? null : endpoint;
   const model = facts.model ?? named;
   const denied =
-    factsProblem({ ...facts, model }, bound) ?? (named === null ? null : modelProblem([named], bound));
+    factsProblem({ ...facts, model }, permissions) ??
+    (named === null ? null : modelProblem([named], permissions));
   if (denied) throw denied;
   // Where the endpoint is a model, the worker puts it into a body that names none.
   const payload = writeJson(facts.model === model ? asGiven : { ...asGiven, model });
@@ -50,7 +56,7 @@ export function readRunpodSubmission(body: unknown, id: string, endpoint: string
     payload,
     endpoint,
     ...(model !== null && { model }),
-    priority: policy?.lowPriority ? Math.min(LOW_PRIORITY, bound.usual) : bound.usual,
+    priority: policy?.lowPriority ? Math.min(LOW_PRIORITY, permissions.usual) : permissions.usual,
     max_attempts: bounds.MAX_ATTEMPTS,
     ...(policy?.ttl ? { deadline_seconds: policy.ttl / 1000 } : {}),
     ...(webhook ? { webhook } : {}),

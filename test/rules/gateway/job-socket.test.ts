@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { JobSocket } from '../../../src/gateway/job-socket.ts';
 import { modelAliases } from '../../../src/gateway/model-aliases.ts';
-import { boundsOf } from '../../../src/gateway/permissions.ts';
+import { permissionsOf } from '../../../src/gateway/permissions.ts';
 import { PING_TEXT } from '../../../src/protocol/index.ts';
 import type { SubmitJob } from '../../../src/queue/rpc.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
@@ -11,7 +11,7 @@ class Program {
   readonly queue = new QueueHarness();
   readonly heard: { type: string; jobs?: { id: string }[] }[] = [];
   readonly #socket = new JobSocket({
-    bound: () => boundsOf(null, modelAliases('')),
+    permissions: () => permissionsOf(null, modelAliases('')),
     submit: (jobs) =>
       this.#ask(() => this.queue.queue.do('submitAndListen', jobs as SubmitJob[], [], 'listener')) as never,
     listen: (ids) => this.#ask(() => this.queue.queue.do('listen', 'listener', ids, null)),

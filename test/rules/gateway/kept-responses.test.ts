@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { Env } from '../../../src/gateway/env.ts';
 import { ownerOf } from '../../../src/gateway/inference/kept-responses.ts';
 import { modelAliases } from '../../../src/gateway/model-aliases.ts';
-import { boundsOf } from '../../../src/gateway/permissions.ts';
+import { permissionsOf } from '../../../src/gateway/permissions.ts';
 import { readRunpodSubmission } from '../../../src/gateway/runpod/submission.ts';
 import { readSubmission } from '../../../src/gateway/submissions.ts';
 import { playedObjects } from '../../support/objects.ts';
@@ -29,7 +29,7 @@ test.each([
 const went = { model: 'm', input: 'x', previous_response_id: 'resp_1' };
 const made = { model: 'm', input: 'x', store: true };
 const job = (job_type: string, payload: object) =>
-  readSubmission({ job_type, config_id: 'c', payload }, boundsOf(null, modelAliases('')));
+  readSubmission({ job_type, config_id: 'c', payload }, permissionsOf(null, modelAliases('')));
 
 test.each([
   ['engine_request', { method: 'GET', path: '/v1/responses/resp_1' }],
@@ -45,7 +45,7 @@ test.each([
     message: expect.stringContaining('not by jobs'),
   });
   if (type === 'runpod')
-    expect(() => readRunpodSubmission(payload, 'id', 'm', boundsOf(null, modelAliases('')))).toThrow(
+    expect(() => readRunpodSubmission(payload, 'id', 'm', permissionsOf(null, modelAliases('')))).toThrow(
       'not by jobs',
     );
 });

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { modelAliases } from '../../../src/gateway/model-aliases.ts';
-import { boundsOf, requestPriority } from '../../../src/gateway/permissions.ts';
+import { permissionsOf, requestPriority } from '../../../src/gateway/permissions.ts';
 import type { TokenEntry } from '../../../src/settings/token-entry.ts';
 
 const bounds = (more: Partial<TokenEntry> = {}) =>
-  boundsOf({ name: 'app', sha256: '', scopes: ['submit'], ...more }, modelAliases(undefined));
+  permissionsOf({ name: 'app', sha256: '', scopes: ['submit'], ...more }, modelAliases(undefined));
 const priority = (more: Partial<TokenEntry>, asked: unknown[], tier: string | null = null) =>
   requestPriority(asked, tier, bounds(more));
 

@@ -3,7 +3,7 @@ import type { Env } from '../../../src/gateway/env.ts';
 import { modelAliases } from '../../../src/gateway/model-aliases.ts';
 import type { ReadJob } from '../../../src/gateway/objects/read-job.ts';
 import { submitJobs } from '../../../src/gateway/objects/submit-jobs.ts';
-import { boundsOf } from '../../../src/gateway/permissions.ts';
+import { permissionsOf } from '../../../src/gateway/permissions.ts';
 import { readSubmission } from '../../../src/gateway/submissions.ts';
 import type { SubmitJob } from '../../../src/queue/rpc.ts';
 import { playedObjects } from '../../support/objects.ts';
@@ -25,7 +25,7 @@ it.each(['short', 'long '.repeat(4000)])(
     const MODEL_ALIASES = 'fast=tiny';
     const payload = { model: 'fast', messages: [{ role: 'user', content: content.padEnd(600, '.') }] };
     const body = { id: 'j', job_type: 'chat_completion', payload };
-    const read = readSubmission(body, boundsOf(null, modelAliases(MODEL_ALIASES)));
+    const read = readSubmission(body, permissionsOf(null, modelAliases(MODEL_ALIASES)));
     if (read instanceof Error) throw read;
     const { facts, ...rest } = read;
     expect(facts === undefined).toBe(content.length > 16 * 1024);

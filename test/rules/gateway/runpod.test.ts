@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { HttpError } from '../../../src/gateway/errors.ts';
 import type { ModelView, WorkerView } from '../../../src/gateway/fleet-views.ts';
 import { modelAliases } from '../../../src/gateway/model-aliases.ts';
-import { boundsOf } from '../../../src/gateway/permissions.ts';
+import { permissionsOf } from '../../../src/gateway/permissions.ts';
 import { poolOfEndpoint, runpodWorkers } from '../../../src/gateway/runpod/endpoint.ts';
 import { shownJob } from '../../../src/gateway/runpod/job.ts';
 import { readRunpodSubmission } from '../../../src/gateway/runpod/submission.ts';
@@ -69,7 +69,8 @@ describe('a job as RunPod shows it', () => {
 });
 
 describe('a submission', () => {
-  const read = (body: unknown) => readRunpodSubmission(body, 'j', 'tiny', boundsOf(null, modelAliases('')));
+  const read = (body: unknown) =>
+    readRunpodSubmission(body, 'j', 'tiny', permissionsOf(null, modelAliases('')));
 
   test('becomes a stored job of the endpoint', () => {
     const job = read({ input: { prompt: 'Hi' } });
