@@ -4,25 +4,25 @@ import type { Bug } from './planted-batch-bugs.ts';
 export const SHARING_BUGS: readonly Bug[] = [
   {
     name: 'sharing: a tenant that comes back has what it did not ask for',
-    file: 'src/queue/sharing/fair-line.ts',
+    file: 'src/admission/fair-line.ts',
     line: 'share.counter = Math.max(share.counter, least, this.#floor);',
     becomes: '',
   },
   {
     name: 'sharing: what comes is not charged',
-    file: 'src/queue/sharing/charge.ts',
+    file: 'src/admission/charge.ts',
     line: 'this.#line.charge(this.#share, tokens / this.#weight);',
     becomes: '',
   },
   {
     name: 'sharing: weights are not looked at',
-    file: 'src/queue/sharing/charge.ts',
+    file: 'src/admission/charge.ts',
     line: 'tokens / this.#weight',
     becomes: 'tokens',
   },
   {
     name: 'sharing: the tenant that was served most goes next',
-    file: 'src/queue/sharing/share-heap.ts',
+    file: 'src/admission/fair-line.ts',
     line: 'one.since < other.since : one.counter < other.counter',
     becomes: 'one.since < other.since : one.counter > other.counter',
   },
@@ -34,7 +34,7 @@ export const SHARING_BUGS: readonly Bug[] = [
   },
   {
     name: 'sharing: what ends keeps what it had reserved',
-    file: 'src/queue/limits/account.ts',
+    file: 'src/admission/account.ts',
     line: 'this.#running.delete(id);\n    this.#reserve(running, -1);',
     becomes: 'this.#running.delete(id);',
   },
@@ -46,7 +46,7 @@ export const SHARING_BUGS: readonly Bug[] = [
   },
   {
     name: 'sharing: requests reserve nothing',
-    file: 'src/queue/limits/scope.ts',
+    file: 'src/admission/scope.ts',
     line: 'scope.tokens.sum(now) + scope.reserved > room',
     becomes: 'scope.tokens.sum(now) > room',
   },
@@ -124,13 +124,13 @@ export const SHARING_BUGS: readonly Bug[] = [
   },
   {
     name: 'sharing: a minute of requests is over a second early',
-    file: 'src/queue/limits/sliding-window.ts',
+    file: 'src/admission/windows.ts',
     line: 'return (second + 1 + COUNTS_SECONDS) * 1000;',
     becomes: 'return (second - 1 + COUNTS_SECONDS) * 1000;',
   },
   {
     name: 'sharing: one more may run than the limit',
-    file: 'src/queue/limits/scope.ts',
+    file: 'src/admission/scope.ts',
     line: 'scope.running >= running)',
     becomes: 'scope.running > running)',
   },
@@ -142,13 +142,13 @@ export const SHARING_BUGS: readonly Bug[] = [
   },
   {
     name: 'sharing: tokens that come are counted at the end alone',
-    file: 'src/queue/limits/account.ts',
+    file: 'src/admission/account.ts',
     line: 'this.charge(running.names, ofTokens(fresh), now);',
     becomes: '',
   },
   {
     name: 'sharing: what has come is not looked at where the next one is let in',
-    file: 'src/queue/limits/scope.ts',
+    file: 'src/admission/scope.ts',
     line: 'scope.tokens.sum(now) + scope.reserved > room',
     becomes: 'scope.reserved > room',
   },
@@ -172,13 +172,13 @@ export const SHARING_BUGS: readonly Bug[] = [
   },
   {
     name: 'sharing: what comes beyond a reservation stays reserved',
-    file: 'src/queue/limits/account.ts',
+    file: 'src/admission/account.ts',
     line: 'scope.reserved += sign * Math.max(0, tokens - come);',
     becomes: 'scope.reserved = Math.max(0, scope.reserved + sign * (tokens - come));',
   },
   {
     name: 'sharing: what comes beyond a reservation counts at the end alone',
-    file: 'src/queue/limits/account.ts',
+    file: 'src/admission/account.ts',
     line: 'if (!running || tokens <= running.come) return;',
     becomes: 'if (!running || tokens <= running.come || tokens > running.tokens) return;',
   },

@@ -1,5 +1,5 @@
+import { Charge } from '../../admission/charge.ts';
 import type { Load, Usage } from '../../protocol/index.ts';
-import { Charge } from '../sharing/charge.ts';
 import { type Job, prefixOf, type WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import type { Worker } from '../state/worker.ts';

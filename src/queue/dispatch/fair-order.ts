@@ -1,6 +1,5 @@
+import type { FairLine, Share } from '../../admission/fair-line.ts';
 import { workerAlone } from '../rpc.ts';
-import type { FairLine } from '../sharing/fair-line.ts';
-import type { Share } from '../sharing/share.ts';
 import type { Job, WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import type { Worker } from '../state/worker.ts';

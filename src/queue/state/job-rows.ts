@@ -1,4 +1,4 @@
-import type { Placed } from '../sharing/backlog.ts';
+import type { Placed } from '../../admission/backlog.ts';
 import { findJob, type StoredJob } from '../store/jobs-table.ts';
 import { leaseJob } from '../store/leases-table.ts';
 import { isHeld } from '../store/limits-table.ts';

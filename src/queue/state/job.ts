@@ -1,5 +1,5 @@
+import type { OverLimit } from '../../admission/scope.ts';
 import type { Failure } from '../../protocol/index.ts';
-import type { OverLimit } from '../limits/scope.ts';
 import type { EarlierAttempts, Prefix, RequestAnswer } from '../rpc.ts';
 import type { StoredJob } from '../store/jobs-table.ts';
 import type { ORPHANED } from '../store/leases-table.ts';

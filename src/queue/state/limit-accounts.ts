@@ -1,5 +1,5 @@
-import type { Account, Rates, Weighed } from '../limits/account.ts';
-import { longer, type OverLimit } from '../limits/scope.ts';
+import type { Account, Rates, Weighed } from '../../admission/account.ts';
+import { longer, type OverLimit } from '../../admission/scope.ts';
 import type { ToldLimits } from '../rpc.ts';
 import { deleteLimits, readLimits, writeLimits } from '../store/limits-table.ts';
 import type { Ports } from '../store/ports.ts';

@@ -1,5 +1,5 @@
-import { isKeptBy } from '../limits/account.ts';
-import type { OverLimit } from '../limits/scope.ts';
+import { isKeptBy } from '../../admission/account.ts';
+import type { OverLimit } from '../../admission/scope.ts';
 import { countHeld, limitedJobs } from '../store/limits-table.ts';
 import type { Ports } from '../store/ports.ts';
 import type { WaitingJob } from './job.ts';

@@ -1,6 +1,6 @@
+import { Account, type Standing } from '../../admission/account.ts';
+import { BUDGETS, startOf } from '../../admission/windows.ts';
 import type { Limits } from '../../protocol/index.ts';
-import { Account, type Standing } from '../limits/account.ts';
-import { BUDGETS, startOf } from '../limits/calendar-sum.ts';
 import type { UsageKey } from '../rpc.ts';
 import type { Ports } from '../store/ports.ts';
 import { type Used, usedBy } from '../store/usage-table.ts';

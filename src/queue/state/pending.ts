@@ -1,4 +1,4 @@
-import type { Backlog, Placed } from '../sharing/backlog.ts';
+import type { Backlog, Placed } from '../../admission/backlog.ts';
 import type { StoredJob } from '../store/jobs-table.ts';
 import { countPending } from '../store/pending-table.ts';
 import type { Sql } from '../store/ports.ts';

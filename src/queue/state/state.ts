@@ -1,6 +1,6 @@
+import { Backlog } from '../../admission/backlog.ts';
+import { Served } from '../../admission/charge.ts';
 import type { QueueSettings } from '../settings.ts';
-import { Backlog } from '../sharing/backlog.ts';
-import { Served } from '../sharing/served.ts';
 import { leasedByWorker } from '../store/leases-table.ts';
 import type { Ports } from '../store/ports.ts';
 import { Counts } from './counts.ts';

@@ -1,7 +1,7 @@
+import type { Backlog, Placed } from '../../admission/backlog.ts';
+import type { OverLimit } from '../../admission/scope.ts';
 import type { JobView } from '../../protocol/index.ts';
-import type { OverLimit } from '../limits/scope.ts';
 import type { QueueSettings } from '../settings.ts';
-import type { Backlog, Placed } from '../sharing/backlog.ts';
 import { due } from '../store/alarm.ts';
 import { viewOf } from '../store/job-view.ts';
 import {

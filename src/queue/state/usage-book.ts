@@ -1,5 +1,5 @@
+import type { Charge } from '../../admission/charge.ts';
 import { SLOT_AMOUNTS, USAGE_AMOUNTS, USAGE_KEYS, type UsageAmounts, type UsageKey } from '../rpc.ts';
-import type { Charge } from '../sharing/charge.ts';
 import type { Ports } from '../store/ports.ts';
 import { addUsage, hourOf, insertCounted, rollUpUsage, type Used, wasCounted } from '../store/usage-table.ts';
 import type { Counts } from './counts.ts';

@@ -1,5 +1,5 @@
+import type { Backlog } from '../../admission/backlog.ts';
 import type { RequestAnswer } from '../rpc.ts';
-import type { Backlog } from '../sharing/backlog.ts';
 import type { Ending, JobStore, Lease, WaitingJob } from './job.ts';
 import type { LimitBook } from './limit-book.ts';
 import type { ReadySet } from './ready-set.ts';

@@ -1,4 +1,4 @@
-import type { Backlog } from '../sharing/backlog.ts';
+import type { Backlog } from '../../admission/backlog.ts';
 import type { WaitingJob } from './job.ts';
 import { add } from './pending.ts';
 import { Soonest } from './soonest.ts';

@@ -1,3 +1,4 @@
+import type { Charge } from '../../admission/charge.ts';
 import {
   type AdapterState,
   BASE_WORKER,
@@ -6,7 +7,6 @@ import {
   type WorkerProfile,
 } from '../../protocol/index.ts';
 import { workerAlone } from '../rpc.ts';
-import type { Charge } from '../sharing/charge.ts';
 import type { Connection, Session } from '../store/ports.ts';
 import type { Served } from '../store/session-table.ts';
 import { isBatchWork, type Job, type WaitingJob } from './job.ts';

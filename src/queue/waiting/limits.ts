@@ -1,5 +1,5 @@
-import { rateLimitHeaders } from '../limits/headers.ts';
-import type { OverLimit } from '../limits/scope.ts';
+import { rateLimitHeaders } from '../../admission/headers.ts';
+import type { OverLimit } from '../../admission/scope.ts';
 import type { RequestAnswer } from '../rpc.ts';
 import type { WaitingJob } from '../state/job.ts';
 import { firstOf } from '../state/limit-book.ts';

@@ -1,6 +1,6 @@
-import { isBudget } from '../limits/calendar-sum.ts';
-import { rateLimitHeaders } from '../limits/headers.ts';
-import type { OverLimit } from '../limits/scope.ts';
+import { rateLimitHeaders } from '../../admission/headers.ts';
+import type { OverLimit } from '../../admission/scope.ts';
+import { isBudget } from '../../admission/windows.ts';
 import type { RequestAnswer } from '../rpc.ts';
 import type { WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';

@@ -1,5 +1,5 @@
+import { isBudget } from '../../admission/windows.ts';
 import { type Waiting, waitsFor } from '../../protocol/index.ts';
-import { isBudget } from '../limits/calendar-sum.ts';
 import { maySee, type Viewer, type WaitingJobFacts } from '../rpc.ts';
 import { isBatchWork } from '../state/job.ts';
 import type { Core } from '../state/state.ts';

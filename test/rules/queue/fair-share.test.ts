@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { costOf, Share, ShareHeap } from '../../../src/admission/fair-line.ts';
 import { WARM_SLACK } from '../../../src/queue/dispatch/fair-order.ts';
-import { costOf, Share } from '../../../src/queue/sharing/share.ts';
-import { ShareHeap } from '../../../src/queue/sharing/share-heap.ts';
 import { type FakeConnection, QueueHarness } from '../../support/queue-harness.ts';
 
 type Sent = { job_id: string; fence_token: number };

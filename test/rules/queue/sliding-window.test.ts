@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { SlidingWindow } from '../../../src/queue/limits/sliding-window.ts';
+import { SlidingWindow } from '../../../src/admission/windows.ts';
 
 describe('a sliding window', () => {
   it('counts an amount for a minute, and up to a second longer', () => {

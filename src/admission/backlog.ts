@@ -1,5 +1,4 @@
-import { FairLine } from './fair-line.ts';
-import type { Share } from './share.ts';
+import { FairLine, type Share } from './fair-line.ts';
 
 /** A job's place among others: its pool, priority and tenant. */
 export interface Placed {

@@ -1,6 +1,14 @@
-import type { Budgets, RateLimits } from '../../protocol/index.ts';
-import { BUDGETS, CalendarSum, endOf, isMoney, NANO, unitOf } from './calendar-sum.ts';
-import { SlidingWindow, type WindowSlot } from './sliding-window.ts';
+import type { Budgets, RateLimits } from '../protocol/index.ts';
+import {
+  BUDGETS,
+  CalendarSum,
+  endOf,
+  isMoney,
+  NANO,
+  SlidingWindow,
+  unitOf,
+  type WindowSlot,
+} from './windows.ts';
 
 /** The limit that forbids admitting a request now. */
 export interface OverLimit {

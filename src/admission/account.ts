@@ -1,6 +1,5 @@
-import type { Budgets, Limits, RateLimits } from '../../protocol/index.ts';
-import { matchesPattern } from '../../protocol/index.ts';
-import { BUDGETS, type CalendarUnit, unitOf } from './calendar-sum.ts';
+import type { Budgets, Limits, RateLimits } from '../protocol/index.ts';
+import { matchesPattern } from '../protocol/index.ts';
 import {
   type Amounts,
   amountOf,
@@ -17,7 +16,7 @@ import {
   takeBackCome,
   usedOf,
 } from './scope.ts';
-import { SlidingWindow, type WindowSlot } from './sliding-window.ts';
+import { BUDGETS, type CalendarUnit, SlidingWindow, unitOf, type WindowSlot } from './windows.ts';
 
 /**
  * Counts what one token, or all of one tenant, has used and says what it may still use. Pure: the caller passes the

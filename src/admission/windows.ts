@@ -1,3 +1,5 @@
+import type { Budgets } from '../protocol/index.ts';
+
 /** The seconds for which an amount counts after the end of its own second. */
 const COUNTS_SECONDS = 60;
 
@@ -48,7 +50,8 @@ export class SlidingWindow {
   }
 
   sum(now: number): number {
-    while (this.#slots.length > 0 && endOf(this.#slots[0]!) <= now) this.#sum -= this.#slots.shift()![1];
+    while (this.#slots.length > 0 && countsUntil(this.#slots[0]!) <= now)
+      this.#sum -= this.#slots.shift()![1];
     return this.#sum;
   }
 
@@ -58,7 +61,7 @@ export class SlidingWindow {
     for (const slot of this.#slots) {
       if (left <= most) break;
       left -= slot[1];
-      if (left <= most) return endOf(slot);
+      if (left <= most) return countsUntil(slot);
     }
     return now;
   }
@@ -67,7 +70,7 @@ export class SlidingWindow {
   emptyAt(now: number): number {
     this.sum(now);
     const newest = this.#slots.at(-1);
-    return newest === undefined ? now : endOf(newest);
+    return newest === undefined ? now : countsUntil(newest);
   }
 
   /** Returns the seconds that still count, from which the object's next life makes its window. */
@@ -82,6 +85,83 @@ function secondOf(now: number): number {
 }
 
 /** Returns the epoch ms at which a second counts no more. */
-function endOf([second]: WindowSlot): number {
+function countsUntil([second]: WindowSlot): number {
   return (second + 1 + COUNTS_SECONDS) * 1000;
+}
+
+export type CalendarUnit = 'day' | 'month';
+
+/** All budgets, in the order in which they are checked. */
+export const BUDGETS = [
+  'dollars_per_month',
+  'tokens_per_month',
+  'dollars_per_day',
+  'tokens_per_day',
+] as const satisfies (keyof Budgets)[];
+
+export function isBudget(limit: string): limit is keyof Budgets {
+  return BUDGETS.some((name) => name === limit);
+}
+
+/**
+ * Says whether a budget is in money, which is counted in billionths of a US dollar, since sums of whole numbers are
+ * exact.
+ */
+export function isMoney(budget: keyof Budgets): boolean {
+  return budget.startsWith('dollars');
+}
+
+export const NANO = 1e9;
+
+export function unitOf(budget: keyof Budgets): CalendarUnit {
+  return budget.endsWith('_day') ? 'day' : 'month';
+}
+
+/** The sum of what was used since the current day or month began, in UTC. */
+export class CalendarSum {
+  readonly #unit: CalendarUnit;
+  /** The epoch ms at which the next day or month begins. */
+  #end: number;
+  #sum = 0;
+
+  constructor(unit: CalendarUnit, now: number) {
+    this.#unit = unit;
+    this.#end = endOf(unit, now);
+  }
+
+  /** Adds an amount. @param amount below 0, it corrects an amount that was too large */
+  add(now: number, amount: number): void {
+    this.#turn(now);
+    this.#sum += amount;
+  }
+
+  sum(now: number): number {
+    this.#turn(now);
+    return this.#sum;
+  }
+
+  /** Replaces the sum by one that was read anew. */
+  set(now: number, amount: number): void {
+    this.#end = endOf(this.#unit, now);
+    this.#sum = amount;
+  }
+
+  /** Begins a new sum once the day or month is over. If the clock was set back, the sum stays. */
+  #turn(now: number): void {
+    if (now >= this.#end) this.set(now, 0);
+  }
+}
+
+/** Returns the epoch ms at which the day or the month of this time began, in UTC. */
+export function startOf(unit: CalendarUnit, now: number): number {
+  const at = new Date(now);
+  return Date.UTC(at.getUTCFullYear(), at.getUTCMonth(), unit === 'day' ? at.getUTCDate() : 1);
+}
+
+/** Returns the epoch ms at which the next day or month begins, in UTC. */
+export function endOf(unit: CalendarUnit, now: number): number {
+  const at = new Date(now);
+  return unit === 'day'
+    ? Date.UTC(at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate() + 1)
+    : Date.UTC(at.getUTCFullYear(), at.getUTCMonth() + 1);
 }
