@@ -13,7 +13,7 @@ export interface Bug {
 export const BATCH_BUGS: readonly Bug[] = [
   {
     name: 'a line is noted as done though it could not be written',
-    file: 'src/batches/record.ts',
+    file: 'src/batches/outcomes.ts',
     line: 'await files.append(fileIdOf(batch, file), some);',
     becomes: 'await files.append(fileIdOf(batch, file), some).catch(() => 0);',
   },
@@ -25,7 +25,7 @@ export const BATCH_BUGS: readonly Bug[] = [
   },
   {
     name: 'a line is written under another key each time',
-    file: 'src/batches/record.ts',
+    file: 'src/batches/outcomes.ts',
     line: '({ key: number, ',
     becomes: '({ key: number + Math.random(), ',
   },
@@ -37,7 +37,7 @@ export const BATCH_BUGS: readonly Bug[] = [
   },
   {
     name: 'a line that was called back counts as tried',
-    file: 'src/batches/output-line.ts',
+    file: 'src/batches/outcomes.ts',
     line: 'isTried: false, kind:',
     becomes: 'isTried: true, kind:',
   },

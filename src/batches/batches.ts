@@ -1,17 +1,19 @@
-import { findFile, removeFile } from '../files/file-index.ts';
+import type { Alarm, Sql } from '../durable/ports.ts';
+import { findFile, forgetExpired, removeFile } from '../files/file-index.ts';
 import type { FileRecord } from '../files/rpc.ts';
-import { type Batch, isOver, type NewBatch } from './batch.ts';
+import { type Backlog, type Batch, isOver, type NewBatch, type RemoveFileAnswer } from './batch.ts';
+import { NO_USAGE } from './outcomes.ts';
+import type { BatchPorts } from './ports.ts';
 import {
   activeBatches,
   findBatch,
   findByIdempotencyKey,
+  forgetBatches,
   insertBatch,
   isRead,
+  lineCounts,
   saveBatch,
-} from './batch-table.ts';
-import { NO_USAGE } from './output-line.ts';
-import type { BatchPorts } from './ports.ts';
-import type { RemoveFileAnswer } from './rpc.ts';
+} from './store.ts';
 
 type Ports = Pick<BatchPorts, 'sql' | 'now'>;
 
@@ -105,4 +107,48 @@ export function unlistFile(ports: Ports, id: string, viewer: string | null): Rem
   if (isRead(sql, id) || findFile(sql, id, viewer, now()) === null) return 'in_use';
   removeFile(sql, id);
   return 'removed';
+}
+
+const MINUTE_MS = 60_000;
+
+/** Sums up the open lines of batches by model and window; windows that end within the same minute are one. */
+export function backlog(sql: Sql): Backlog[] {
+  const windowEnds = new Map<number, number>();
+  for (const { seq, batch } of activeBatches(sql)) {
+    if (batch.status === 'in_progress') windowEnds.set(seq, batch.expires_at);
+  }
+  const found = new Map<string, Backlog>();
+  for (const { batch, model, waiting, submitted } of lineCounts(sql)) {
+    const window_ends_at = windowEnds.get(batch);
+    if (window_ends_at === undefined) continue;
+    const key = `${Math.floor(window_ends_at / MINUTE_MS)} ${model}`;
+    const known = found.get(key) ?? { model: model || null, lines: 0, in_queue: 0, window_ends_at };
+    found.set(key, {
+      ...known,
+      lines: known.lines + waiting + submitted,
+      in_queue: known.in_queue + submitted,
+      window_ends_at: Math.min(known.window_ends_at, window_ends_at),
+    });
+  }
+  return [...found.values()].sort((one, other) => one.window_ends_at - other.window_ends_at);
+}
+
+/** The interval of the alarm while batches run, ms: it restarts an object that the runtime has ended. */
+const LOOK_AGAIN_MS = 30_000;
+/** The time for which a batch is remembered after it was created, ms. */
+const BATCH_KEPT_MS = 365 * 86_400_000;
+
+/**
+ * Forgets what is too old, and makes sure that the alarm comes again: called at the start of the object, after whatever
+ * may have begun a batch, and when the alarm comes.
+ * @returns whether there are batches to be run
+ */
+export function lookAfter({ sql, now }: Pick<BatchPorts, 'sql' | 'now'>, alarm: Alarm): boolean {
+  forgetBatches(sql, now() - BATCH_KEPT_MS);
+  const expires = forgetExpired(sql, now());
+  const isActive = activeBatches(sql).length > 0;
+  const next = isActive ? now() + LOOK_AGAIN_MS : expires;
+  const armed = alarm.get();
+  if (next !== null && (armed === null || armed > next || armed <= now())) alarm.set(next);
+  return isActive;
 }

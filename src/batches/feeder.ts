@@ -1,14 +1,9 @@
 import { lineJobId } from '../protocol/index.ts';
 import type { Batch } from './batch.ts';
-import type { StoredBatch } from './batch-table.ts';
-import { requestOf } from './line.ts';
-import { lineCounts, moveLines, nextLines, type StoredLine } from './line-table.ts';
-import { refusal } from './outcomes.ts';
-import type { LineOutcome } from './output-line.ts';
-import type { Pace } from './pace.ts';
+import { requestOf } from './input-lines.ts';
+import { type LineOutcome, record, refusal } from './outcomes.ts';
 import type { BatchPorts, BatchSlots, LineJob } from './ports.ts';
-import { record } from './record.ts';
-import { type Contender, shareOut } from './share-out.ts';
+import { lineCounts, moveLines, nextLines, type StoredBatch, type StoredLine } from './store.ts';
 
 /** Bounds for the work of one step. */
 export interface RunnerSizes {
@@ -223,4 +218,88 @@ function poolOf(model: string, { config_id }: BatchSlots): string {
 
 function pauseKey({ model, tenant }: Pick<Candidate, 'model' | 'tenant'>): string {
   return JSON.stringify([model, tenant]);
+}
+
+/** The lines of one batch for one model, which compete for the next places of their pool in the queue. */
+export interface Contender {
+  /** The batch's tenant; null where no tokens are configured. */
+  tenant: string | null;
+  waiting: number;
+  submitted: number;
+  /** The epoch ms by which the first of the remaining lines must begin for all of them to be done within the window. */
+  latest_start: number;
+}
+
+/**
+ * Gives out places, each to the tenant that has the fewest lines in the queue, and among its batches to the one that
+ * must begin first.
+ * @returns the number of places of each contender; those that get none are left out
+ */
+export function shareOut<C extends Contender>(contenders: readonly C[], places: number): Map<C, number> {
+  const shares = new Map<C, number>();
+  const tenants = [...Map.groupBy(contenders, ({ tenant }) => tenant).values()].map((own) => ({
+    submitted: own.reduce((sum, { submitted }) => sum + submitted, 0),
+    line: own
+      .filter(({ waiting }) => waiting > 0)
+      .sort((one, other) => one.latest_start - other.latest_start),
+  }));
+  for (let place = 0; place < places; place++) {
+    const [first, ...others] = tenants.filter(({ line }) => line.length > 0);
+    if (first === undefined) break;
+    const next = others.reduce((one, other) => (goesBefore(other, one) ? other : one), first);
+    const contender = next.line[0]!;
+    const share = (shares.get(contender) ?? 0) + 1;
+    shares.set(contender, share);
+    next.submitted += 1;
+    if (share === contender.waiting) next.line.shift();
+  }
+  return shares;
+}
+
+interface Tenant {
+  submitted: number;
+  /** The tenant's contenders that have lines left, never empty in `goesBefore`. */
+  line: readonly Contender[];
+}
+
+function goesBefore(one: Tenant, other: Tenant): boolean {
+  if (one.submitted !== other.submitted) return one.submitted < other.submitted;
+  return one.line[0]!.latest_start < other.line[0]!.latest_start;
+}
+
+/** The time for which done lines count towards the pace, ms; in steps, so that little is stored. */
+const REMEMBERED_MS = 300_000;
+const STEP_MS = 10_000;
+/** The least time that says anything about the pace, ms. */
+const LEAST_MS = 5000;
+
+/** Measures how fast the lines of each pool are done. */
+export class Pace {
+  readonly #steps = new Map<string, { at: number; lines: number }[]>();
+
+  /** Counts lines of a pool that are done. @param now epoch ms */
+  done(configId: string, lines: number, now: number): void {
+    const steps = this.#steps.get(configId) ?? [];
+    const newest = steps.at(-1);
+    if (newest !== undefined && now - newest.at < STEP_MS) newest.lines += lines;
+    else steps.push({ at: now, lines });
+    this.#steps.set(
+      configId,
+      steps.filter(({ at }) => at > now - REMEMBERED_MS),
+    );
+  }
+
+  /** Returns how long so many lines of a pool take, ms; 0 if nothing is known. */
+  timeFor(configId: string, lines: number, now: number): number {
+    const steps = (this.#steps.get(configId) ?? []).filter(({ at }) => at > now - REMEMBERED_MS);
+    const elapsed = now - (steps[0]?.at ?? now);
+    const done = steps.reduce((sum, step) => sum + step.lines, 0);
+    return elapsed < LEAST_MS ? 0 : (lines * elapsed) / done;
+  }
+
+  /** Returns how long so many lines of the fastest pool take, ms; Infinity if nothing is known. */
+  leastTimeFor(lines: number, now: number): number {
+    const times = [...this.#steps.keys()].map((configId) => this.timeFor(configId, lines, now));
+    return Math.min(...times.filter((ms) => ms > 0));
+  }
 }

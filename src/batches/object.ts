@@ -2,15 +2,13 @@ import type { HostedObject, ObjectHost } from '../durable/host.ts';
 import { createTables } from '../durable/tables.ts';
 import { addFile, type FilePage, type FilesWanted, listFiles } from '../files/file-index.ts';
 import type { FileRecord } from '../files/rpc.ts';
-import { backlog } from './backlog.ts';
-import type { Batch, NewBatch } from './batch.ts';
-import { type BatchesWanted, findBatch, listBatches } from './batch-table.ts';
-import { cancelBatch, createBatch, fileOf, unlistFile } from './batches.ts';
+import type { Backlog, Batch, NewBatch, NextLine, RemoveFileAnswer } from './batch.ts';
+import { backlog, cancelBatch, createBatch, fileOf, lookAfter, unlistFile } from './batches.ts';
+
 import type { BatchPorts } from './ports.ts';
-import type { Backlog, NextLine, RemoveFileAnswer } from './rpc.ts';
+
 import { BatchRunner } from './runner.ts';
-import { BATCHES_TABLES } from './tables.ts';
-import { lookAfter } from './upkeep.ts';
+import { BATCHES_TABLES, type BatchesWanted, findBatch, listBatches } from './store.ts';
 
 /** The ports through which the object asks others. */
 export interface BatchesAsk extends Pick<BatchPorts, 'queue' | 'files' | 'routes'> {

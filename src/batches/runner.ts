@@ -1,28 +1,28 @@
 import { addFile, removeFile } from '../files/file-index.ts';
 import type { BatchStatus } from '../protocol/file-answers.ts';
 import { type JobView, lineJobId, lineOfJob } from '../protocol/index.ts';
-import { isExpiring, isOver } from './batch.ts';
-import { activeBatches, findBatch, type StoredBatch, saveBatch } from './batch-table.ts';
+import { isExpiring, isOver, type NextLine } from './batch.ts';
 import { writtenFiles } from './batches.ts';
-import { Feeder, type RunnerSizes } from './feeder.ts';
+import { Feeder, Pace, type RunnerSizes } from './feeder.ts';
+import { type LineOutcome, notSubmitted, record, settledOutcome } from './outcomes.ts';
+
+import type { BatchPorts } from './ports.ts';
+
 import {
+  activeBatches,
+  findBatch,
   findOpenLine,
   forgetLines,
   hasOpenLines,
   lineCounts,
   moveLines,
+  type StoredBatch,
   type StoredLine,
+  saveBatch,
   submittedLines,
   waitingLines,
-} from './line-table.ts';
-import { notSubmitted, settledOutcome } from './outcomes.ts';
-import type { LineOutcome } from './output-line.ts';
-import { Pace } from './pace.ts';
-import type { BatchPorts } from './ports.ts';
-import { record } from './record.ts';
-import type { NextLine } from './rpc.ts';
-import { checkAgain, failUnserved } from './unserved.ts';
-import { validate } from './validate.ts';
+} from './store.ts';
+import { checkAgain, failUnserved, validate } from './validate.ts';
 
 const SIZES: RunnerSizes = { window: { least: 64, slots: 4 }, mostAtOnce: 256 };
 /** The time that one request for settled jobs waits, ms: a new batch is handled only afterwards. */

@@ -1,4 +1,4 @@
-import type { Backlog } from '../batches/rpc.ts';
+import type { Backlog } from '../batches/batch.ts';
 import type { Alarm } from '../durable/ports.ts';
 import type { BacklogFacts } from '../scheduler/facts.ts';
 import type { LaunchedWorker, LauncherAnswer, LauncherReport } from '../scheduler/rpc.ts';

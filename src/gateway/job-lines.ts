@@ -1,4 +1,4 @@
-import { type SplitLine, splitLines } from '../batches/line-splitter.ts';
+import { type SplitLine, splitLines } from '../batches/input-lines.ts';
 import { bounds, writeJsonLine } from '../protocol/index.ts';
 import type { SubmitAnswer } from '../queue/rpc.ts';
 import { HttpError } from './errors.ts';

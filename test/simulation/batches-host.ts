@@ -1,11 +1,10 @@
 import type { Batch, NewBatch } from '../../src/batches/batch.ts';
-import { findBatch } from '../../src/batches/batch-table.ts';
-import { cancelBatch, createBatch } from '../../src/batches/batches.ts';
+import { cancelBatch, createBatch, lookAfter } from '../../src/batches/batches.ts';
 import type { RunnerSizes } from '../../src/batches/feeder.ts';
 import type { BatchPorts, BatchQueue } from '../../src/batches/ports.ts';
 import { BatchRunner } from '../../src/batches/runner.ts';
-import { BATCHES_TABLES } from '../../src/batches/tables.ts';
-import { lookAfter } from '../../src/batches/upkeep.ts';
+import { BATCHES_TABLES, findBatch } from '../../src/batches/store.ts';
+
 import type { SqlValue } from '../../src/durable/ports.ts';
 import { createTables } from '../../src/durable/tables.ts';
 import { addFile, findFile } from '../../src/files/file-index.ts';

@@ -1,9 +1,15 @@
 import { DatabaseSync } from 'node:sqlite';
 import type { NewBatch } from '../../src/batches/batch.ts';
-import { findBatch, type StoredBatch, saveBatch } from '../../src/batches/batch-table.ts';
 import { createBatch } from '../../src/batches/batches.ts';
-import { countNew, insertLine } from '../../src/batches/line-table.ts';
-import { BATCHES_TABLES } from '../../src/batches/tables.ts';
+import {
+  BATCHES_TABLES,
+  countNew,
+  findBatch,
+  insertLine,
+  type StoredBatch,
+  saveBatch,
+} from '../../src/batches/store.ts';
+
 import type { Row, Sql } from '../../src/durable/ports.ts';
 import { createTables } from '../../src/durable/tables.ts';
 import { addFile } from '../../src/files/file-index.ts';

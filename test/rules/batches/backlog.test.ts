@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { backlog } from '../../../src/batches/backlog.ts';
-import { saveBatch } from '../../../src/batches/batch-table.ts';
-import { forgetLines, moveLines, nextLines } from '../../../src/batches/line-table.ts';
+import { backlog } from '../../../src/batches/batches.ts';
+import { forgetLines, moveLines, nextLines, saveBatch } from '../../../src/batches/store.ts';
+
 import { batchTables, HOUR_MS, NOW, runningBatch } from '../../support/batch-harness.ts';
 
 describe('what batches have still to run', () => {

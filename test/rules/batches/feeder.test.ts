@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { Feeder } from '../../../src/batches/feeder.ts';
-import { lineCounts } from '../../../src/batches/line-table.ts';
-import { Pace } from '../../../src/batches/pace.ts';
+import { Feeder, Pace } from '../../../src/batches/feeder.ts';
+
 import type { BatchPorts, BatchQueue, LineJob, SubmittedLine } from '../../../src/batches/ports.ts';
+import { lineCounts } from '../../../src/batches/store.ts';
 import { batchTables, HOUR_MS, NOW, runningBatch } from '../../support/batch-harness.ts';
 
 const LINE = JSON.stringify({ custom_id: 'a', url: '/v1/chat/completions', body: { model: 'm' } });

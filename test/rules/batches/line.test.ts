@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { windowMs } from '../../../src/batches/batch.ts';
-import { readLine, requestOf } from '../../../src/batches/line.ts';
-import { splitLines } from '../../../src/batches/line-splitter.ts';
+import { readLine, requestOf, splitLines } from '../../../src/batches/input-lines.ts';
+
 import { ANY_ENDPOINT, inferenceRoutes, lineJobId, lineOfJob } from '../../../src/protocol/index.ts';
 
 const URL = '/v1/chat/completions';

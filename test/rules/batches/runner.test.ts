@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
 import type { QueueStub } from '../../../src/asking/objects.ts';
 import { isOver } from '../../../src/batches/batch.ts';
-import { findBatch, saveBatch } from '../../../src/batches/batch-table.ts';
 import { cancelBatch } from '../../../src/batches/batches.ts';
 import type { BatchPorts } from '../../../src/batches/ports.ts';
 import { BatchRunner } from '../../../src/batches/runner.ts';
+import { findBatch, saveBatch } from '../../../src/batches/store.ts';
 import type { Sql } from '../../../src/durable/ports.ts';
 import { batchQueue } from '../../../src/gateway/batches/queue.ts';
 import type { Env } from '../../../src/gateway/env.ts';

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Pace } from '../../../src/batches/pace.ts';
-import { type Contender, shareOut } from '../../../src/batches/share-out.ts';
+import { type Contender, Pace, shareOut } from '../../../src/batches/feeder.ts';
 
 const contender = (more: Partial<Contender>): Contender => ({
   tenant: null,

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
-import { findBatch } from '../../../src/batches/batch-table.ts';
 import { createBatch } from '../../../src/batches/batches.ts';
 import type { BatchPorts } from '../../../src/batches/ports.ts';
+import { findBatch } from '../../../src/batches/store.ts';
 import { validate } from '../../../src/batches/validate.ts';
 import { addFile } from '../../../src/files/file-index.ts';
 import { inferenceRoutes } from '../../../src/protocol/index.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { Backlog } from '../../../src/batches/rpc.ts';
+import type { Backlog } from '../../../src/batches/batch.ts';
 import { Scheduling } from '../../../src/fleet/scheduling.ts';
 import { FleetSpec } from '../../../src/scheduler/spec.ts';
 import { FleetHarness } from '../../support/fleet-harness.ts';
