@@ -16,7 +16,7 @@ export const ADAPTER_BUGS: readonly Bug[] = [
   },
   {
     name: 'a request goes on before its adapter is loaded',
-    file: 'src/worker/run/adapted-engine.ts',
+    file: 'src/worker/run/attempt-engine.ts',
     line: 'if (name === null || !this.#adapters.has(name)) return this.#engine.request(call);',
     becomes: 'if (name !== null) return this.#engine.request(call);',
   },
@@ -28,7 +28,7 @@ export const ADAPTER_BUGS: readonly Bug[] = [
   },
   {
     name: 'an adapter is given back while its answer still comes',
-    file: 'src/worker/run/adapted-engine.ts',
+    file: 'src/worker/run/attempt-engine.ts',
     line: 'this.#held.push(release);',
     becomes: 'release();',
   },

@@ -53,7 +53,7 @@ export const MOVING_BUGS: readonly Bug[] = [
   },
   {
     name: 'moving: a caller that hangs up during a move is not heard',
-    file: 'src/moving/elsewhere/mover.ts',
+    file: 'src/moving/mover.ts',
     line: 'this.#moves.get(id)?.hangUp.happen();',
     becomes: '',
   },

@@ -1,4 +1,4 @@
-import type { Cut } from '../moving/cut.ts';
+import type { Cut } from '../moving/continuation.ts';
 import type { AnswerRecord, Moves, Stage } from '../protocol/index.ts';
 
 type Told = Extract<AnswerRecord, { type: 'ids' }>;

@@ -1,4 +1,4 @@
-import type { Cut } from '../moving/cut.ts';
+import type { Cut } from '../moving/continuation.ts';
 import type { BrokenReason } from '../protocol/index.ts';
 
 /** The worker's answer socket. Sends never throw. */

@@ -1,4 +1,4 @@
-import type { Cut } from '../moving/cut.ts';
+import type { Cut } from '../moving/continuation.ts';
 import type { AnswerHead, BrokenReason } from '../protocol/index.ts';
 import type { Reply } from './replies.ts';
 

@@ -10,7 +10,7 @@ import { Drain } from './jobs/drain.ts';
 import { Jobs } from './jobs/jobs.ts';
 import type { Ports } from './ports.ts';
 import { Outbox } from './results/outbox.ts';
-import { takesFields } from './run/ask-usage.ts';
+import { takesFields } from './run/added-fields.ts';
 import { isExtended } from './session/peer.ts';
 import { Session } from './session/session.ts';
 import type { SessionState } from './session/session-state.ts';

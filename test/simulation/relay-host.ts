@@ -1,8 +1,7 @@
 import { BROKEN_HEADER } from '../../src/asking/broken-header.ts';
 import type { AskedFor } from '../../src/asking/objects.ts';
-import { Moving, type MovingPorts } from '../../src/moving/elsewhere/mover.ts';
-import type { AnswerHead, BrokenReason } from '../../src/protocol/index.ts';
-import { PING_TEXT, PONG_TEXT } from '../../src/protocol/index.ts';
+import { Moving, type MovingPorts } from '../../src/moving/mover.ts';
+import { type AnswerHead, type BrokenReason, PING_TEXT, PONG_TEXT } from '../../src/protocol/index.ts';
 import type { AnswerSocket } from '../../src/relay/ports.ts';
 import { Relay } from '../../src/relay/relay.ts';
 import type { CallerSink } from '../../src/relay/stream-ports.ts';

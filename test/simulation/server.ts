@@ -3,7 +3,7 @@ import type { AskedFor, RelayStub } from '../../src/asking/objects.ts';
 import type { BatchQueue } from '../../src/batches/ports.ts';
 import { batchQueue } from '../../src/gateway/batches/queue.ts';
 import type { Env } from '../../src/gateway/env.ts';
-import { elsewhere, stayed } from '../../src/moving/elsewhere/ask.ts';
+import { elsewhere, stayed } from '../../src/moving/mover.ts';
 import { relayName } from '../../src/relay/calls.ts';
 import { playedObjects } from '../support/objects.ts';
 import { Random } from '../support/random.ts';

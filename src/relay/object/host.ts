@@ -1,6 +1,5 @@
 import type { AskedFor, Objects } from '../../asking/objects.ts';
-import { elsewhere, stayed } from '../../moving/elsewhere/ask.ts';
-import { Moving } from '../../moving/elsewhere/mover.ts';
+import { elsewhere, Moving, stayed } from '../../moving/mover.ts';
 import { type BrokenReason, CLOSE, PING_TEXT, PONG_TEXT } from '../../protocol/index.ts';
 import type { RelaySettings } from '../ports.ts';
 import { Relay } from '../relay.ts';

@@ -2,7 +2,7 @@ import type { Job } from '../../protocol/index.ts';
 import type { AnswerStream } from '../answers/answer-stream.ts';
 import type { Clock } from '../clock.ts';
 import type { RunningJob } from '../run/running-job.ts';
-import { maxTokensOf } from '../run/tokens.ts';
+import { maxTokensOf } from '../run/usage.ts';
 import { cannotEndWithin, mustMoveInDrain, mustReleaseInDrain } from './estimate.ts';
 import { TokenRate } from './token-rate.ts';
 

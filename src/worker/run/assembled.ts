@@ -17,7 +17,7 @@ import { atWholeCharacter, NotContinued } from './continued.ts';
 import { answerTooLarge, failureOfEngine } from './engine-failures.ts';
 import { type EventSink, relayEvents } from './relay-events.ts';
 import { sendMovable } from './send-request.ts';
-import { generatedTokens } from './tokens.ts';
+import { generatedTokens } from './usage.ts';
 
 type Body = Record<string, unknown>;
 

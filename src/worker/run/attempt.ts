@@ -1,8 +1,8 @@
 import type { Assembly } from '../../moving/assembly.ts';
 import { engineAnswer, type PartialAnswer, type RouteList, type Usage } from '../../protocol/index.ts';
 import type { DownloadedFile } from '../files/transfer.ts';
-import type { IdsAsking, UsageAsking } from './ask-usage.ts';
-import type { RunEngine } from './traced-engine.ts';
+import type { IdsAsking, UsageAsking } from './added-fields.ts';
+import type { RunEngine } from './attempt-engine.ts';
 
 /** The values and calls that every kind of job gets for one attempt. */
 export interface Attempt {

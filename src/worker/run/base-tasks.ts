@@ -1,9 +1,123 @@
-import { BASE_TASKS } from '../../protocol/index.ts';
+import * as z from 'zod';
+import {
+  BASE_TASKS,
+  type ChatCompletionSummary,
+  ChatPayload,
+  isFinish,
+  parseValue,
+  withMembers,
+  writeJson,
+} from '../../protocol/index.ts';
+import { finalFailure, JobFailure } from '../failure.ts';
+import { assembledAnswer } from './assembled.ts';
 import type { Attempt } from './attempt.ts';
-import { runSpeech, runTranscription } from './audio-tasks.ts';
-import { runChat } from './chat-job.ts';
-import { runEmbeddings } from './embeddings-task.ts';
-import { runImageToVideo, runSpeechToVideo, runTextToVideo } from './video-tasks.ts';
+import { gaveUp } from './engine-failures.ts';
+import {
+  runImageToVideo,
+  runSpeech,
+  runSpeechToVideo,
+  runTextToVideo,
+  runTranscription,
+} from './media-tasks.ts';
+import { changed, modelOf } from './request-body.ts';
+import { generatedTokens } from './usage.ts';
+import { askEngineJson } from './whole-answer.ts';
+
+/** The payload of an embeddings task; unknown fields reach the engine. */
+const EmbeddingsPayload = z.looseObject({
+  input: z.union([z.string().min(1), z.array(z.unknown()).min(1)], 'expected a text or a list of them'),
+});
+
+const EmbeddingsAnswer = z.looseObject({
+  data: z.array(
+    z.looseObject({ index: z.number().default(0), embedding: z.union([z.array(z.number()), z.string()]) }),
+  ),
+  usage: z
+    .looseObject({ prompt_tokens: z.number().default(0), total_tokens: z.number().default(0) })
+    .optional(),
+});
+
+/** Runs `openai/embeddings`. */
+async function runEmbeddings(attempt: Attempt): Promise<Record<string, unknown>> {
+  const parsed = parseValue(EmbeddingsPayload, attempt.payload);
+  if (!parsed.ok) throw finalFailure('invalid_request', parsed.message);
+  const { input } = parsed.value;
+  const asked = withMembers(writeJson(attempt.payload), {
+    task: undefined,
+    model: JSON.stringify(modelOf(attempt)),
+    ...(typeof input === 'string' && { input: JSON.stringify([input]) }),
+  });
+  const body = await askEngineJson(attempt, '/v1/embeddings', asked);
+  const answer = parseValue(EmbeddingsAnswer, body);
+  if (!answer.ok) {
+    const message = 'the engine answered 200 with something that is no list of embeddings';
+    throw new JobFailure({ message, code: 'engine_error', retryable: true });
+  }
+  const { data, usage } = answer.value;
+  return {
+    embeddings: data.map(({ index, embedding }) => ({ index, embedding })),
+    prompt_tokens: usage?.prompt_tokens ?? 0,
+    total_tokens: usage?.total_tokens ?? 0,
+  };
+}
+
+const PATH = '/v1/chat/completions';
+
+/** Runs a chat completion of the base protocol, with its defaults and its form of an answer. */
+async function runChat(attempt: Attempt): Promise<{ completion: ChatCompletionSummary }> {
+  const parsed = parseValue(ChatPayload, attempt.payload);
+  if (!parsed.ok) throw finalFailure('invalid_request', parsed.message);
+  const model = attempt.modelFor(parsed.value.model);
+  const asked = requestBody(attempt.payload, parsed.value, model);
+  const request = { method: 'POST', path: PATH, body: asked } as const;
+  const assembled = await assembledAnswer(attempt, { ...request, content_type: 'application/json' });
+  return { completion: summaryOf(assembled ?? (await inOnePiece(attempt, asked)), model) };
+}
+
+async function inOnePiece(attempt: Attempt, asked: string): Promise<unknown> {
+  const body = await askEngineJson(attempt, PATH, asked);
+  attempt.generated(generatedTokens(body));
+  return body;
+}
+
+/**
+ * Returns the payload with the base protocol's defaults and without fields that are not the engine's; the rest stays as
+ * it was written.
+ */
+function requestBody(given: object, payload: ChatPayload, model: string): string {
+  const { stop } = payload;
+  return withMembers(writeJson(given), {
+    ...changed(given, payload),
+    task: undefined,
+    stream_options: undefined,
+    ...(stop === null && { stop: undefined }),
+    model: JSON.stringify(model),
+    stream: 'false',
+  });
+}
+
+function summaryOf(body: unknown, askedModel: string): ChatCompletionSummary {
+  const { id, model, choices, usage } = (body ?? {}) as Partial<ChatCompletionSummary>;
+  if (!Array.isArray(choices)) {
+    throw new JobFailure({
+      message: 'the engine answered 200 with something that is no chat completion',
+      code: 'engine_error',
+      retryable: true,
+      body,
+    });
+  }
+  if (!choices.every(({ finish_reason }) => isFinish(finish_reason))) throw gaveUp();
+  return {
+    id: id ?? '',
+    model: model ?? askedModel,
+    choices,
+    usage: {
+      prompt_tokens: usage?.prompt_tokens ?? 0,
+      completion_tokens: usage?.completion_tokens ?? 0,
+      total_tokens: usage?.total_tokens ?? 0,
+    },
+  };
+}
 
 type RunTask = (attempt: Attempt) => Promise<object>;
 

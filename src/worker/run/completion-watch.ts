@@ -9,7 +9,7 @@ import {
   type Usage,
 } from '../../protocol/index.ts';
 import { EventReader, type Events } from '../answers/event-reader.ts';
-import { ToldUsage, USAGE_CHARACTERS } from './told-usage.ts';
+import { ToldUsage, USAGE_CHARACTERS } from './usage.ts';
 
 /**
  * Finds in one pass whether an event holds anything to look at. It finds a little more than that: with the first

@@ -15,7 +15,6 @@ import { characters, type Events } from '../answers/event-reader.ts';
 import { finalFailure } from '../failure.ts';
 import { readWhole } from '../files/transfer.ts';
 import { AddedUsage } from './added-usage.ts';
-import { headOf } from './answer-head.ts';
 import { assembledAnswer } from './assembled.ts';
 import { type Attempt, parseAnswer } from './attempt.ts';
 import { CompletionWatch, untilEnd } from './completion-watch.ts';
@@ -28,10 +27,9 @@ import {
   gaveUp,
   redirected,
 } from './engine-failures.ts';
-import { choicesOf, relayEvents, roomIn } from './relay-events.ts';
+import { choicesOf, headOf, relayEvents, roomIn } from './relay-events.ts';
 import { COMPLETIONS, send, sendMovable } from './send-request.ts';
-import { generatedTokens } from './tokens.ts';
-import { usageInBody } from './told-usage.ts';
+import { generatedTokens, usageInBody } from './usage.ts';
 import { checkWhole, isJudged } from './whole-answer.ts';
 
 /** The content type of JSON as vLLM writes it. */

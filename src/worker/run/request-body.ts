@@ -1,5 +1,20 @@
-import { boundaryOf, type EngineRequest, formFields, replaceBytes } from '../../protocol/index.ts';
-import { replaceModelAlias } from './model-name.ts';
+import * as z from 'zod';
+import {
+  boundaryOf,
+  type EngineRequest,
+  formFields,
+  type Json,
+  type JsonEdits,
+  jsonFields,
+  jsonOrText,
+  parseJsonBytes,
+  parseValue,
+  replaceBytes,
+  withMembers,
+  writeJson,
+} from '../../protocol/index.ts';
+import { finalFailure } from '../failure.ts';
+import type { Attempt } from './attempt.ts';
 
 const OPEN_BRACE = 0x7b;
 
@@ -36,4 +51,119 @@ function replaceInForm(
   const value = formFields(body, boundary).get('model');
   const isAlias = value !== undefined && aliases.has(new TextDecoder().decode(value));
   return isAlias ? replaceBytes(body, value, served) : body;
+}
+
+/**
+ * Puts the served model's name where the body's own `model` is an alias, and leaves every other byte alone.
+ * @param body JSON of an object; anything else is returned as it is
+ */
+export function replaceModelAlias(body: Json, aliases: ReadonlySet<string>, served: string): Json {
+  if (aliases.size === 0) return body;
+  try {
+    const bytes = typeof body === 'string' ? Buffer.from(body) : body;
+    const { model } = jsonFields(bytes, ['model'], Number.POSITIVE_INFINITY);
+    const name = model === undefined ? null : parseJsonBytes(model);
+    if (typeof name !== 'string' || !aliases.has(name)) return body;
+    return withMembers(body, { model: JSON.stringify(served) });
+  } catch {
+    // The engine reports the fault of the body.
+    return body;
+  }
+}
+
+/** Matches routes that take a file, as a form. */
+const AUDIO_ROUTE = /^\/v1\/audio\/(transcriptions|translations)$/;
+
+const DATA_URL = /^data:[^,]*?(;base64)?,(.*)$/s;
+
+interface Form {
+  body: Uint8Array;
+  contentType: string;
+}
+
+/** Tells whether a request may be one for `audioForm`. */
+export function namesAudio({ path, body }: EngineRequest): boolean {
+  return AUDIO_ROUTE.test(path) && typeof body === 'string';
+}
+
+/**
+ * Turns a JSON request for the text of audio into the form that the engine's route takes. The request says where the
+ * audio lies, as lines of `vllm run-batch` do (`file_url`: an address, or the audio itself as a data URL).
+ * @returns null: it is no such request
+ * @throws JobFailure `invalid_request`, or `payload_unreachable` where the audio cannot be fetched
+ */
+export async function audioForm(attempt: Attempt, request: EngineRequest): Promise<Form | null> {
+  const asked = jsonOrText(String(request.body));
+  // A long text that is no JSON, destructured as an object, would block the worker for seconds.
+  if (typeof asked !== 'object' || asked === null) return null;
+  const { file_url: url, file, ...fields } = asked as Record<string, unknown>;
+  if (typeof url !== 'string') return null;
+  if (file !== undefined) {
+    throw finalFailure('invalid_request', 'file: a request in JSON has none; file_url says where it lies');
+  }
+  return await formOf(await audioAt(attempt, url), { ...fields, ...modelIn(attempt, fields) });
+}
+
+/** Makes the form that the engine's audio routes take. @param fields those that are undefined or null are left out */
+export async function formOf(audio: Buffer, fields: Record<string, unknown>): Promise<Form> {
+  const form = new FormData();
+  // Engines that do not look at the bytes tell the format by the name.
+  form.set('file', new Blob([audio]), 'audio.wav');
+  for (const [name, value] of Object.entries(fields)) {
+    for (const one of [value].flat()) if (one != null) form.append(name, textOf(one));
+  }
+  const encoded = new Response(form);
+  return {
+    body: new Uint8Array(await encoded.arrayBuffer()),
+    contentType: encoded.headers.get('content-type')!,
+  };
+}
+
+async function audioAt(attempt: Attempt, url: string): Promise<Buffer> {
+  const [, base64, data] = DATA_URL.exec(url) ?? [];
+  if (data === undefined) return (await attempt.download(url)).bytes;
+  if (base64 !== undefined) return Buffer.from(data, 'base64');
+  throw finalFailure('invalid_request', 'file_url: a data URL of audio is in base64');
+}
+
+/** Returns the engine's own name, where an alias is asked for. */
+function modelIn({ modelAliases, servedModel }: Attempt, { model }: { model?: unknown }): { model?: string } {
+  const isAlias = typeof model === 'string' && modelAliases.has(model);
+  return isAlias && servedModel !== undefined ? { model: servedModel } : {};
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
+const Named = z.looseObject({ model: z.string().nullish() });
+
+/** Returns the model name to ask the engine for in a task's request: every task may name a model, and none has to. */
+export function modelOf(attempt: Attempt): string {
+  const parsed = parseValue(Named, attempt.payload);
+  const asked = parsed.ok ? parsed.value.model : null;
+  return attempt.modelFor(asked || 'default');
+}
+
+/**
+ * Returns what a schema changed in a payload: the members that it set, replaced or left out. Objects and lists do not
+ * count, since a schema only looks through them.
+ */
+export function changed(given: object, read: object): JsonEdits {
+  const before = new Map<string, unknown>(Object.entries(given));
+  const edits: [string, string | undefined][] = [];
+  for (const [name, value] of Object.entries(read)) {
+    const was = before.get(name) ?? null;
+    if (value === was || (typeof value === 'object' && value !== null && was !== null)) continue;
+    edits.push([name, JSON.stringify(value)]);
+  }
+  return Object.fromEntries(edits);
+}
+
+/** Writes a request made of fields as JSON; fields that are the payload's own are written as they are there. */
+export function asWritten(fields: Readonly<Record<string, unknown>>, payload: object): string {
+  const own = new Map<string, unknown>(Object.entries(payload));
+  const names = Object.keys(fields).filter((name) => own.has(name) && own.get(name) === fields[name]);
+  const json = Buffer.from(writeJson(payload));
+  return withMembers(writeJson(fields), jsonFields(json, names, Number.POSITIVE_INFINITY));
 }

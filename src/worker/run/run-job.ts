@@ -5,18 +5,21 @@ import type { FileAccess } from '../files/file-access.ts';
 import { downloadFile, downloadPayload } from '../files/transfer.ts';
 import type { Ports, WorkObserver } from '../ports.ts';
 import type { Settlement } from '../results/settlement.ts';
-import { AdaptedEngine } from './adapted-engine.ts';
-import type { IdsAsking, UsageAsking } from './ask-usage.ts';
+import type { IdsAsking, UsageAsking } from './added-fields.ts';
 import type { Attempt } from './attempt.ts';
+import {
+  AdaptedEngine,
+  checkedEngine,
+  type RunEngine,
+  tracedEngine,
+  withEngineRetries,
+} from './attempt-engine.ts';
 import { baseTaskOf, KNOWN_TASKS, runBaseTask, runnerOf } from './base-tasks.ts';
-import { checkedEngine } from './checked-engine.ts';
 import { relayEngineRequest, runEngineRequest } from './engine-request-job.ts';
-import { withEngineRetries } from './engine-retries.ts';
 import { idsOf, type RunningJob } from './running-job.ts';
 import type { RunpodSettings } from './runpod-input.ts';
 import { isRunpodJob, runRunpodJob } from './runpod-job.ts';
 import type { ServedModels } from './served-models.ts';
-import { type RunEngine, tracedEngine } from './traced-engine.ts';
 
 /** What the worker requests from the engine in addition to the callers' own requests. */
 export interface Asking {

@@ -1,12 +1,9 @@
 import { type EngineAnswer, readPieces } from '../../engine/client/types.ts';
 import { type EngineRequest, requestHeaders } from '../../protocol/index.ts';
 import { finalFailure } from '../failure.ts';
-import { askIds, type MovableRequest } from './ask-ids.ts';
-import { askUsage } from './ask-usage.ts';
+import { askIds, askUsage, type MovableRequest, type Moving } from './added-fields.ts';
 import type { Attempt } from './attempt.ts';
-import { audioForm, namesAudio } from './audio-form.ts';
-import type { Moving } from './passed-events.ts';
-import { requestBody } from './request-body.ts';
+import { audioForm, namesAudio, requestBody } from './request-body.ts';
 
 /** Matches routes whose choices have a finish to look for. */
 export const COMPLETIONS = /^\/(?:v1\/(?:chat\/)?completions|inference\/v1\/generate)\/?(?:\?|$)/;

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import type { AskedFor, Objects } from '../../../src/asking/objects.ts';
 import { endTokens } from '../../../src/gateway/objects/sockets.ts';
 import { choosePools } from '../../../src/gateway/objects/work.ts';
-import { elsewhere, stayed } from '../../../src/moving/elsewhere/ask.ts';
+import { elsewhere, stayed } from '../../../src/moving/mover.ts';
 import { LongResults } from '../../../src/queue/object/long-results.ts';
 import { playedObjects } from '../../support/objects.ts';
 

@@ -1,11 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { closingEvents, continuationRequest, isGenerated } from '../../../src/moving/continuation.ts';
-import type { Cut } from '../../../src/moving/cut.ts';
+import {
+  type Cut,
+  closingEvents,
+  continuationRequest,
+  isGenerated,
+} from '../../../src/moving/continuation.ts';
 import { movePlan } from '../../../src/moving/plan.ts';
 import { Stitcher } from '../../../src/moving/stitch.ts';
 import { idsAsked, TokenIds } from '../../../src/moving/token-ids.ts';
-import type { MovePlan, Stage } from '../../../src/protocol/index.ts';
-import { unpack } from '../../../src/protocol/index.ts';
+import { type MovePlan, type Stage, unpack } from '../../../src/protocol/index.ts';
 import { chatShapes, completionShapes, DONE } from '../../../src/simulator/shapes.ts';
 import { tokenSource } from '../../../src/simulator/text.ts';
 import { tokenShapes } from '../../../src/simulator/tokens.ts';

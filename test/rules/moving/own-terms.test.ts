@@ -1,7 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { continuationOf } from '../../../src/moving/continuation.ts';
-import type { Cut } from '../../../src/moving/cut.ts';
-import { onOwnTerms } from '../../../src/moving/own-terms.ts';
+import { type Cut, continuationOf, onOwnTerms } from '../../../src/moving/continuation.ts';
 import { movePlan } from '../../../src/moving/plan.ts';
 import type { MovePlan } from '../../../src/protocol/index.ts';
 

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { Job } from '../../../src/protocol/index.ts';
 import { cannotEndWithin, mustMoveInDrain, mustReleaseInDrain } from '../../../src/worker/jobs/estimate.ts';
 import { TokenRate } from '../../../src/worker/jobs/token-rate.ts';
-import { generatedTokens, maxTokensOf } from '../../../src/worker/run/tokens.ts';
+import { generatedTokens, maxTokensOf } from '../../../src/worker/run/usage.ts';
 import { settled } from '../../support/virtual-clock.ts';
 import { STREAM_JOB, WorkerBench } from '../../support/worker-fakes.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { CompletionWatch } from '../../../src/worker/run/completion-watch.ts';
-import { usageInBody } from '../../../src/worker/run/told-usage.ts';
+import { usageInBody } from '../../../src/worker/run/usage.ts';
 
 describe('a completion that passes by', () => {
   it.each(['abort', 'recover_stop'])(

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { replaceModelAlias } from '../../../src/worker/run/model-name.ts';
+import { replaceModelAlias } from '../../../src/worker/run/request-body.ts';
 
 const ALIASES = new Set(['default', 'config']);
 const replace = (body: string) => replaceModelAlias(body, ALIASES, 'served');
