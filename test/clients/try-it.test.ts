@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type ClientsInstall, ensureClients } from '../../scripts/clients/setup.ts';
-import { type ChatRequest, requestOf, USUAL, userMessage } from '../../src/dashboard/try/request.ts';
-import { SNIPPETS } from '../../src/dashboard/try/snippets.ts';
+import { SNIPPETS } from '../../src/dashboard/views/snippets.ts';
+import { type ChatRequest, requestOf, USUAL, userMessage } from '../../src/dashboard/views/try-request.ts';
 import { type QueueProcess, readyWorker, startQueue, tearDown } from '../support/road.ts';
 
 /** What the page shows under "The same elsewhere", run as it is over the road with the simulator. */

@@ -1,8 +1,8 @@
-import { useRef } from 'preact/hooks';
-import { type Column, dropClass } from './column.ts';
-import { useRowKeys, useRowsInView } from './rows-in-view.ts';
-import { useStillOrder } from './still-order.ts';
-import { TableRow } from './table-row.tsx';
+import type { ComponentChildren } from 'preact';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { onMoveRow } from '../keyboard.ts';
+import { href } from '../router.ts';
+import { useStillOrder } from './still.tsx';
 
 interface TableProps<Row> {
   /** What the table lists, for those who do not see it. */
@@ -104,4 +104,133 @@ function Head<Row>({
       )}
     </th>
   );
+}
+
+interface RowProps<Row> {
+  row: Row;
+  columns: readonly Column<Row>[];
+  /** The row's height, px. */
+  rowHeight: number;
+  /** The row's index among all rows of the table. */
+  index: number;
+  id: string;
+  path: string | undefined;
+  className: string | undefined;
+}
+
+/**
+ * Shows one row of a table. It is drawn again only once it is another object, since rows are never changed: a frame of
+ * the live connection replaces few of the rows in view. Whatever ticks in a cell is a signal, which draws that cell
+ * alone.
+ */
+function TableRow<Row>(props: RowProps<Row>) {
+  return useMemo(() => <DrawnRow {...props} />, Object.values(props));
+}
+
+function DrawnRow<Row>({ row, columns, rowHeight, index, id, path, className }: RowProps<Row>) {
+  return (
+    <tr
+      class={className}
+      data-id={id}
+      data-href={path === undefined ? undefined : href(path)}
+      aria-rowindex={index + 2}
+      style={{ height: `${rowHeight}px` }}
+    >
+      {columns.map(({ key, cell, isNumber, drop }) => (
+        <td key={key} class={`${isNumber ? 'number ' : ''}${dropClass(drop)}`}>
+          {cell(row)}
+        </td>
+      ))}
+    </tr>
+  );
+}
+
+/** A column of a table. */
+export interface Column<Row> {
+  key: string;
+  head: string;
+  /** The full text of a head that is shortened. */
+  title?: string;
+  /** The column's width, px; one column without a width takes the rest. */
+  width?: number;
+  /** The column's width where the table is as narrow as on a phone, px. */
+  narrow?: number;
+  isNumber?: boolean;
+  /** Narrow tables drop columns, the lowest number first. */
+  drop?: 1 | 2 | 3 | 4 | 5;
+  /** Whether the column's head sorts by it. */
+  isSortable?: boolean;
+  cell(row: Row): ComponentChildren;
+}
+
+function dropClass(drop: number | undefined): string {
+  return drop ? `drop-${drop}` : '';
+}
+
+/** The number of rows in the document above and below those in view. */
+const OVERSCAN = 10;
+/** Other rows are drawn after this many have scrolled: few at a time, so that no frame is late for them. */
+const STEP = 5;
+
+type Body = { current: HTMLTableSectionElement | null };
+
+/** Returns the rows in view, or near it: [first, last). */
+function useRowsInView(body: Body, rows: number, rowHeight: number): [number, number] {
+  const [first, setFirst] = useState(0);
+  const inView = Math.ceil(innerHeight / rowHeight);
+  const measure = () => {
+    const top = body.current?.getBoundingClientRect().top ?? 0;
+    // The first row moves in steps, so that few scrolls redraw.
+    const row = Math.floor(-top / rowHeight / STEP) * STEP;
+    setFirst(Math.max(0, row - OVERSCAN));
+  };
+  useLayoutEffect(measure, [rows]);
+  useEffect(() => {
+    addEventListener('scroll', measure, { passive: true });
+    addEventListener('resize', measure, { passive: true });
+    return () => {
+      removeEventListener('scroll', measure);
+      removeEventListener('resize', measure);
+    };
+  }, [rowHeight]);
+  const from = Math.min(first, Math.max(0, rows - inView));
+  return [from, Math.min(rows, from + inView + 2 * OVERSCAN)];
+}
+
+/**
+ * Lets `j` and `k` move the focus from row to row, also to those that are not in view yet. @param rows the number of
+ * rows, or null where the keys belong to another table
+ */
+function useRowKeys(body: Body, rows: number | null, rowHeight: number): void {
+  useEffect(() => {
+    if (rows === null) return;
+    return onMoveRow((by) => {
+      const table = body.current;
+      if (!table || rows === 0) return;
+      const focused = document.activeElement?.closest('tr');
+      const current = focused && table.contains(focused) ? focused.getAttribute('aria-rowindex') : null;
+      const wanted = current ? Number(current) - 2 + by : firstInView(table, rowHeight);
+      const next = Math.max(0, Math.min(rows - 1, wanted));
+      bringIntoView(table, next, rowHeight);
+      // A row that is scrolled into view is drawn in the frame after.
+      requestAnimationFrame(() =>
+        requestAnimationFrame(() =>
+          table.querySelector<HTMLElement>(`[aria-rowindex="${next + 2}"] a`)?.focus({ preventScroll: true }),
+        ),
+      );
+    });
+  }, [rows, rowHeight]);
+}
+
+/** The px at the top that the bar and the table's head cover. */
+const COVERED = 80;
+
+function firstInView(table: HTMLElement, rowHeight: number): number {
+  return Math.ceil(Math.max(0, COVERED - table.getBoundingClientRect().top) / rowHeight);
+}
+
+function bringIntoView(table: HTMLElement, row: number, rowHeight: number): void {
+  const top = table.getBoundingClientRect().top + row * rowHeight;
+  if (top < COVERED) scrollBy(0, top - COVERED);
+  else if (top + rowHeight > innerHeight) scrollBy(0, top + rowHeight - innerHeight);
 }

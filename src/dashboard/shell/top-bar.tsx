@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { isUtc, switchUtc } from '../clock.ts';
-import { Mark, type Shape } from '../controls/mark.tsx';
-import { isHelpOpen } from '../keyboard.ts';
+import { Mark, type Shape } from '../controls/marks.tsx';
+import { isHelpOpen, SHORTCUTS } from '../keyboard.ts';
 import { fleet } from '../live.ts';
 import { go, href, path, VIEWS } from '../router.ts';
 import { isAdmin, session, signOut } from '../session.ts';
@@ -122,5 +122,35 @@ function Search() {
         </datalist>
       </form>
     </search>
+  );
+}
+
+/** Shows the shortcuts, on `?`. */
+export function Help() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const isOpen = isHelpOpen.value;
+  useEffect(() => {
+    if (isOpen) dialog.current?.showModal();
+    else dialog.current?.close();
+  }, [isOpen]);
+  return (
+    <dialog ref={dialog} aria-labelledby="help-title" onClose={() => (isHelpOpen.value = false)}>
+      <h2 id="help-title">Keyboard shortcuts</h2>
+      <dl class="shortcuts">
+        {SHORTCUTS.map(([keys, meaning]) => (
+          <div key={keys}>
+            <dt>
+              {keys.split(' ').map((key) => (
+                <kbd key={key}>{key}</kbd>
+              ))}
+            </dt>
+            <dd>{meaning}</dd>
+          </div>
+        ))}
+      </dl>
+      <form method="dialog">
+        <button type="submit">Close</button>
+      </form>
+    </dialog>
   );
 }

@@ -1,14 +1,13 @@
 import type { AuditEntry } from '../../protocol/audit.ts';
 import { request } from '../api.ts';
 import { ACTION_WORDS, actorInWords, changeInWords } from '../audit-words.ts';
-import { Problem, useAction } from '../controls/action.tsx';
-import { Age, Time } from '../controls/age.tsx';
-import type { Column } from '../controls/column.ts';
-import { download } from '../controls/download.ts';
-import { AuditMark } from '../controls/state.tsx';
-import { apiQuery, type FilterField } from '../jobs/filters.tsx';
-import { List } from '../jobs/list.tsx';
-import { type Listed, withSince } from '../jobs/paged-list.ts';
+import { download, Problem, useAction } from '../controls/action.tsx';
+import { apiQuery, type FilterField } from '../controls/filters.tsx';
+import { List } from '../controls/list.tsx';
+import { AuditMark } from '../controls/marks.tsx';
+import { type Listed, withSince } from '../controls/paged-list.ts';
+import type { Column } from '../controls/table.tsx';
+import { Age, Time } from '../controls/time.tsx';
 import { href, query } from '../router.ts';
 import { isAdmin } from '../session.ts';
 

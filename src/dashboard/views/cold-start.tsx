@@ -1,7 +1,7 @@
 import type { WorkerRow } from '../../protocol/fleet-view.ts';
 import * as format from '../../show/format.ts';
 import { now } from '../clock.ts';
-import { Time } from '../controls/age.tsx';
+import { Time } from '../controls/time.tsx';
 
 /** The steps of a start, with the name of what happens before each. */
 const STEPS = [

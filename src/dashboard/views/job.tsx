@@ -6,20 +6,19 @@ import * as format from '../../show/format.ts';
 import { timelineOf } from '../../show/timeline.ts';
 import { ApiFailure, ask } from '../api.ts';
 import { now } from '../clock.ts';
-import { Age, Time } from '../controls/age.tsx';
-import { Command, CopyButton } from '../controls/copy-button.tsx';
-import { Figure } from '../controls/figure.tsx';
-import { JobMark, RequestMark } from '../controls/state.tsx';
-import { WaitingFor } from '../controls/waiting-for.tsx';
+import { Command, CopyButton } from '../controls/action.tsx';
+import { Figure } from '../controls/figures.tsx';
+import { JobMark, RequestMark } from '../controls/marks.tsx';
+import { Age, Time, WaitingFor } from '../controls/time.tsx';
 import { WorkerLink } from '../controls/worker-link.tsx';
-import { curlOf } from '../curl.ts';
-import { EditAndRun } from '../jobs/edit-and-run.tsx';
-import { attemptsOf, between, isSettled, ms } from '../jobs/job.ts';
-import { JobActions } from '../jobs/job-actions.tsx';
-import { JobContents } from '../jobs/job-contents.tsx';
-import { TimelineChart } from '../jobs/timeline-chart.tsx';
 import { ownFailure, repeat } from '../polled.ts';
-import { href } from '../router.ts';
+import { at, href } from '../router.ts';
+import { session } from '../session.ts';
+import { EditAndRun, JobActions } from './job-actions.tsx';
+import { attemptsOf, between, isSettled, ms } from './job-columns.tsx';
+import { JobContents } from './job-contents.tsx';
+import { TimelineChart } from './job-timeline.tsx';
+import { curlCommand } from './snippets.ts';
 
 /** While a job has not ended, it is read every so many ms. */
 const LOOK_MS = 1000;
@@ -267,4 +266,12 @@ function Story({ steps }: { steps: LedgerStep[] }) {
       </details>
     </>
   );
+}
+
+/**
+ * Returns a command that makes the page's own call, to be pasted into a shell.
+ * @param path without a slash first
+ */
+function curlOf(path: string): string {
+  return curlCommand(at(path), session.value?.asks_for_token === true);
 }

@@ -2,15 +2,13 @@ import { useRef } from 'preact/hooks';
 import type { Percentiles, PoolRates, PoolRow } from '../../protocol/fleet-view.ts';
 import * as format from '../../show/format.ts';
 import { Chips } from '../controls/chips.tsx';
-import { Figure } from '../controls/figure.tsx';
-import { Slots } from '../controls/slots.tsx';
-import { Still } from '../controls/still.tsx';
-import { useStillOrder } from '../controls/still-order.ts';
-import { WaitingFor } from '../controls/waiting-for.tsx';
-import { OverTime } from '../courses/over-time.tsx';
+import { Figure, Slots } from '../controls/figures.tsx';
+import { Still, useStillOrder } from '../controls/still.tsx';
+import { WaitingFor } from '../controls/time.tsx';
 import { fleet } from '../live.ts';
 import { filter, href, query } from '../router.ts';
-import { PoolActions } from '../scaling/pool-actions.tsx';
+import { OverTime } from './over-time.tsx';
+import { PoolActions } from './pool-actions.tsx';
 
 /** The spans over which figures are shown, by their names in the address. */
 const SPANS = { now: 'Last minute', hour: 'Last hour', day: 'Last 24 hours' } as const;

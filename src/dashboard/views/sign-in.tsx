@@ -1,6 +1,5 @@
 import { useState } from 'preact/hooks';
-import { Problem, useAction } from '../controls/action.tsx';
-import { Command } from '../controls/copy-button.tsx';
+import { Command, Problem, useAction } from '../controls/action.tsx';
 import { signIn } from '../session.ts';
 
 /** Shows the form that asks for a token, once; a cookie stands for it from then on. */

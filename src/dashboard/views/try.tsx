@@ -1,13 +1,14 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import * as format from '../../show/format.ts';
 import { ask } from '../api.ts';
-import { Problem } from '../controls/action.tsx';
+import { Command, Problem } from '../controls/action.tsx';
+import { Chips } from '../controls/chips.tsx';
 import { fleet } from '../live.ts';
-import { href } from '../router.ts';
+import { at, href } from '../router.ts';
 import { maySubmit, session } from '../session.ts';
-import { type ChatNews, chat } from '../try/chat.ts';
-import { ChatList } from '../try/chat-list.tsx';
-import { ImageField } from '../try/image-field.tsx';
+import { SNIPPETS } from './snippets.ts';
+import { ChatList, type ChatNews, chat } from './try-chat.tsx';
+import { ImageField, SettingsForm } from './try-form.tsx';
 import {
   type ChatRequest,
   callsAsText,
@@ -16,9 +17,7 @@ import {
   requestOf,
   USUAL,
   userMessage,
-} from '../try/request.ts';
-import { SameElsewhere } from '../try/same-elsewhere.tsx';
-import { SettingsForm } from '../try/settings-form.tsx';
+} from './try-request.ts';
 
 interface Measured {
   jobId: string | null;
@@ -232,4 +231,24 @@ function useModels(): string[] {
     );
   }, [served.join('\n')]);
   return models;
+}
+
+const NAMES = Object.fromEntries(Object.entries(SNIPPETS).map(([key, { name }]) => [key, name]));
+
+/** Shows the request as another program would make it. */
+function SameElsewhere({ body }: { body: ChatRequest }) {
+  const [language, setLanguage] = useState('curl');
+  const target = { baseUrl: at('v1'), asksForToken: session.value?.asks_for_token === true };
+  const text = SNIPPETS[language]!.of(target, body);
+  const shown = text.replaceAll(/(data:[\w/+.-]+;base64,[\w+/]{20})[\w+/=]{40,}/g, '$1…');
+  return (
+    <section class="elsewhere" aria-labelledby="elsewhere-title">
+      <div class="tools">
+        <h2 id="elsewhere-title">The same elsewhere</h2>
+        <Chips label="Language" chosen={language} options={NAMES} onChoose={setLanguage} />
+      </div>
+      <Command text={text} shown={shown} what="the program" />
+      {shown !== text && <p class="dim">The image is shortened here; Copy takes all of it.</p>}
+    </section>
+  );
 }

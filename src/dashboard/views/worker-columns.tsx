@@ -4,12 +4,10 @@ import { workerName } from '../../protocol/worker-name.ts';
 import * as format from '../../show/format.ts';
 import { gpuTotals, TROUBLE } from '../../show/workers.ts';
 import { now } from '../clock.ts';
-import { Age } from '../controls/age.tsx';
-import type { Column } from '../controls/column.ts';
-import { Progress } from '../controls/progress.tsx';
-import { Slots } from '../controls/slots.tsx';
-import { Sparkline } from '../controls/sparkline.tsx';
-import { WorkerMark } from '../controls/state.tsx';
+import { Progress, Slots, Sparkline } from '../controls/figures.tsx';
+import { WorkerMark } from '../controls/marks.tsx';
+import type { Column } from '../controls/table.tsx';
+import { Age } from '../controls/time.tsx';
 import { href } from '../router.ts';
 
 /** A column, and the value that it is sorted by. */

@@ -1,22 +1,25 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { WorkerRow } from '../../protocol/fleet-view.ts';
+import type { ListedJob } from '../../protocol/job-answers.ts';
 import { workerName } from '../../protocol/worker-name.ts';
 import * as format from '../../show/format.ts';
 import { shortGpuName } from '../../show/workers.ts';
-import { Age, Time } from '../controls/age.tsx';
-import { CopyButton } from '../controls/copy-button.tsx';
-import { Slots } from '../controls/slots.tsx';
-import { WorkerMark } from '../controls/state.tsx';
+import { ask } from '../api.ts';
+import { CopyButton, Problem, useAction } from '../controls/action.tsx';
+import { Slots } from '../controls/figures.tsx';
+import { WorkerMark } from '../controls/marks.tsx';
+import { Table } from '../controls/table.tsx';
+import { Age, Time } from '../controls/time.tsx';
 import { fleet } from '../live.ts';
-import { href } from '../router.ts';
-import { AgainstPool } from '../worker/against-pool.tsx';
-
+import { ownFailure, usePolled } from '../polled.ts';
+import { go, href } from '../router.ts';
+import { isAdmin } from '../session.ts';
 import { ColdStart } from './cold-start.tsx';
-import { ForgetWorker } from './forget-worker.tsx';
+import { JOB_COLUMNS } from './job-columns.tsx';
+import { AgainstPool } from './worker-beside-pool.tsx';
 import { WorkerCharts } from './worker-charts.tsx';
 import { StartOf, shareOf } from './worker-columns.tsx';
-import { WorkerJobs } from './worker-jobs.tsx';
 import { WorkerLog } from './worker-log.tsx';
 
 /** Shows one worker: what it does, how it started, its last log lines. */
@@ -189,5 +192,69 @@ function HeartbeatAge({ at, intervalMs }: { at: number; intervalMs: number | nul
     <>
       <Age at={at} /> ago{intervalMs !== null && `, every ${format.age(intervalMs)}`}
     </>
+  );
+}
+
+const SHOWN = 20;
+const REFRESH_MS = 5000;
+const ROW_HEIGHT = 32;
+
+/** The columns without pool and worker, since all jobs are one worker's. */
+const COLUMNS = JOB_COLUMNS.filter(({ key }) => key !== 'pool' && key !== 'worker');
+
+/** Shows a worker's newest stored jobs. */
+function WorkerJobs({ workerId }: { workerId: string }) {
+  const worker = encodeURIComponent(workerId);
+  const path = `api/jobs?worker_id=${worker}&limit=${SHOWN}`;
+  const { data, failure } = usePolled<{ jobs: ListedJob[]; next: string | null }>(path, REFRESH_MS).value;
+  return (
+    <section aria-labelledby="jobs-title">
+      <div class="tools">
+        <h2 id="jobs-title">Stored jobs</h2>
+        {data?.next && (
+          <a class="button" href={href(`jobs?worker_id=${worker}`)}>
+            All of them
+          </a>
+        )}
+      </div>
+      {data && data.jobs.length > 0 ? (
+        <Table
+          label="Stored jobs of this worker"
+          columns={COLUMNS}
+          rows={data.jobs}
+          rowHeight={ROW_HEIGHT}
+          idOf={({ id }) => id}
+          pathOf={({ id }) => `jobs/${encodeURIComponent(id)}`}
+        />
+      ) : (
+        <p class="notice">
+          {ownFailure(failure) ??
+            (data
+              ? 'No stored job went to it. Requests of callers on a connection are not stored.'
+              : 'Asking …')}
+        </p>
+      )}
+    </section>
+  );
+}
+
+/** Shows the button that removes a worker that is gone from lists, verdict and attention. */
+function ForgetWorker({ worker: { worker_id, state, connected_at } }: { worker: WorkerRow }) {
+  const { act, isActing, problem } = useAction();
+  const isGone = state === 'error' || state === 'lost' || state === 'stopped' || state === 'late';
+  if (!isAdmin.value || !isGone || connected_at !== null) return null;
+  const forget = () =>
+    act(async () => {
+      await ask(`api/workers/${encodeURIComponent(worker_id)}`, { method: 'DELETE' });
+      go('');
+    });
+  return (
+    <div class="actions">
+      <button type="button" class="danger" onClick={forget} disabled={isActing}>
+        Forget this worker
+      </button>
+      <span class="dim">It goes from lists, verdict and attention until it is heard of again.</span>
+      <Problem text={problem} />
+    </div>
   );
 }

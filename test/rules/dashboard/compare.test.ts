@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { compare } from '../../../src/dashboard/worker/compare.ts';
+import { compare } from '../../../src/dashboard/views/worker-comparison.ts';
 import { ended } from '../../support/request-records.ts';
 
 /** So many requests of a worker with a first token so long after their slot. */

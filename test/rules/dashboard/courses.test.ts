@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { chartsOf } from '../../../src/dashboard/courses/charts.ts';
+import { chartsOf } from '../../../src/dashboard/views/history-charts.ts';
 import { FleetHarness } from '../../support/fleet-harness.ts';
 import { pool } from '../../support/queue-share.ts';
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { perMillionTokens, spendOf } from '../../../src/dashboard/scaling/spend.ts';
+import { perMillionTokens, spendOf } from '../../../src/dashboard/spending.ts';
 import type { PoolRow, WorkerRow } from '../../../src/protocol/fleet-view.ts';
 import type { LaunchRow } from '../../../src/protocol/scaling.ts';
 import { doingNow, sortLaunches, stepsDone } from '../../../src/show/launches.ts';

@@ -1,6 +1,6 @@
 import { typedJson } from '../typed-json.ts';
 
-export type Part = { type: 'text'; text: string } | { type: 'image_url'; image_url: { url: string } };
+type Part = { type: 'text'; text: string } | { type: 'image_url'; image_url: { url: string } };
 
 /** One message of the chat. */
 export interface Message {

@@ -1,8 +1,8 @@
 import type { ComponentChildren } from 'preact';
 import * as format from '../../show/format.ts';
 import { now, timeZone } from '../clock.ts';
-import { HoldTime } from '../controls/hold-time.tsx';
 import { filter } from '../router.ts';
+import { HoldTime } from './time.tsx';
 
 /** A filter of a list, in the address and the form. */
 export interface FilterField {

@@ -4,7 +4,7 @@ import * as format from '../../show/format.ts';
 import { ApiFailure, ask } from '../api.ts';
 import { now } from '../clock.ts';
 import { ownFailure, repeat } from '../polled.ts';
-import { compare, type Measure, type Side } from './compare.ts';
+import { compare, type Measure, type Side } from './worker-comparison.ts';
 
 const SPAN_MS = 3_600_000;
 /** The most requests that are read of the worker, and of its pool. */

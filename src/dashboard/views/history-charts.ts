@@ -2,7 +2,7 @@ import type { FleetHistory } from '../../protocol/fleet-view.ts';
 import * as format from '../../show/format.ts';
 
 /** A chart of a history, with the values that it is drawn from. */
-export interface CourseChart {
+interface CourseChart {
   title: string;
   /** The lines' names and values. */
   lines: { name: string; values: (number | null)[] }[];

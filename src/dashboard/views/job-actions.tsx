@@ -1,22 +1,71 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { JobView } from '../../protocol/jobs.ts';
 import { bytes } from '../../show/format.ts';
+import { ask } from '../api.ts';
 import { Problem, useAction } from '../controls/action.tsx';
 import { at, go } from '../router.ts';
+import { maySubmit } from '../session.ts';
 import { type TypedJson, typedJson } from '../typed-json.ts';
-import { readContents } from './read-contents.ts';
-import { submitCopy } from './submit-copy.ts';
+import { isSettled } from './job-columns.tsx';
+import { readContents } from './job-contents.tsx';
+
+interface ActionsProps {
+  job: Omit<JobView, 'result'>;
+  /** Called when the job has changed. */
+  onChange(): void;
+  /** Called when the job is to be run again with another payload. */
+  onEdit(): void;
+}
+
+/**
+ * Shows buttons that cancel a job which has not ended, or run again one that has; any job can be edited and run as
+ * another one.
+ */
+export function JobActions({ job, onChange, onEdit }: ActionsProps) {
+  const { act, isActing, problem } = useAction();
+  if (!maySubmit.value) return null;
+  const path = `api/jobs/${encodeURIComponent(job.id)}`;
+  const cancel = async () => {
+    await ask(path, { method: 'DELETE' });
+    onChange();
+  };
+  const runAgain = async () => {
+    if (job.state === 'failed' || job.state === 'expired') {
+      await ask(`${path}/retry`, { method: 'POST' });
+      return onChange();
+    }
+    const id = await submitCopy(job, await ask<unknown>(`${path}/payload`));
+    go(`jobs/${encodeURIComponent(id)}`);
+  };
+  return (
+    <div class="actions">
+      {isSettled(job.state) ? (
+        <button type="button" onClick={() => act(runAgain)} disabled={isActing}>
+          Run again
+        </button>
+      ) : (
+        <button type="button" class="danger" onClick={() => act(cancel)} disabled={isActing}>
+          Cancel the job
+        </button>
+      )}
+      <button type="button" onClick={onEdit}>
+        Edit and run again
+      </button>
+      <Problem text={problem} />
+    </div>
+  );
+}
 
 /** A payload of more bytes is not edited here: typing in it would lag. */
 const MOST_EDITED_BYTES = 1_000_000;
 
-interface Props {
+interface EditorProps {
   job: Omit<JobView, 'result'>;
   onClose(): void;
 }
 
 /** Shows a job's payload in an editor; the edited payload is submitted as another job, whose page is shown then. */
-export function EditAndRun({ job, onClose }: Props) {
+export function EditAndRun({ job, onClose }: EditorProps) {
   const [text, setText] = useState<string | null>(null);
   const [isTooLarge, setTooLarge] = useState(false);
   const { act, isActing, problem } = useAction();
@@ -101,4 +150,14 @@ function typedPayload(text: string): TypedJson {
   if ('fault' in typed) return typed;
   const isObject = typeof typed.value === 'object' && typed.value !== null && !Array.isArray(typed.value);
   return isObject ? typed : { fault: 'A payload is a JSON object, such as {"messages": []}.', at: 0 };
+}
+
+type Copied = Pick<JobView, 'job_type' | 'config_id' | 'priority' | 'max_attempts' | 'stream'>;
+
+/** Submits another job like this one, which stays as it is. @returns the other job's id @throws ApiFailure */
+async function submitCopy(job: Copied, payload: unknown): Promise<string> {
+  const { job_type, config_id, priority, max_attempts, stream } = job;
+  const copy = { job_type, config_id, priority, max_attempts, payload, ...(stream && { stream }) };
+  const { id } = await ask<{ id: string }>('api/jobs', { method: 'POST', body: JSON.stringify(copy) });
+  return id;
 }

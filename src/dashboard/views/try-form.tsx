@@ -1,18 +1,69 @@
 import { useRef } from 'preact/hooks';
 import { bytes } from '../../show/format.ts';
 import { Problem, useAction } from '../controls/action.tsx';
+import { faultOfTools, NUMBERS, type Settings } from './try-request.ts';
+
+interface SettingsProps {
+  settings: Settings;
+  onChange(settings: Settings): void;
+}
+
+/** Shows the form for everything in a request except the messages. */
+export function SettingsForm({ settings, onChange }: SettingsProps) {
+  const field = (name: Exclude<keyof Settings, 'stream'>) => ({
+    value: settings[name],
+    spellcheck: false,
+    onInput: (event: { currentTarget: { value: string } }) =>
+      onChange({ ...settings, [name]: event.currentTarget.value }),
+  });
+  return (
+    <details class="settings">
+      <summary>System prompt, parameters, tools</summary>
+      <div class="fields">
+        <label>
+          System prompt
+          <textarea rows={2} {...field('system')} />
+        </label>
+        <div class="numbers">
+          {(Object.entries(NUMBERS) as [keyof typeof NUMBERS, string][]).map(([name, label]) => (
+            <label key={name}>
+              {label}
+              <input type="text" inputMode="decimal" {...field(name)} />
+            </label>
+          ))}
+          <label>
+            Stop, one a line
+            <textarea rows={1} {...field('stop')} />
+          </label>
+        </div>
+        <label>
+          Tools, as JSON
+          <textarea
+            class="code"
+            rows={4}
+            placeholder='[{"type": "function", "function": {"name": "…", "parameters": {…}}}]'
+            aria-invalid={faultOfTools(settings.tools) !== null}
+            {...field('tools')}
+          />
+        </label>
+        <Problem text={faultOfTools(settings.tools)} />
+        <p class="dim">What is left empty is not sent.</p>
+      </div>
+    </details>
+  );
+}
 
 /** The most bytes of an image: a request may have 20 MiB, and an image in it is a third larger. */
 const MOST_IMAGE_BYTES = 10_000_000;
 
-interface Props {
+interface ImageProps {
   /** The image's address; a file's is a data: address with all of it. Empty where there is none. */
   image: string;
   onChange(image: string): void;
 }
 
 /** Shows the field for an image that goes with the next message: a file, or an address that the engine fetches. */
-export function ImageField({ image, onChange }: Props) {
+export function ImageField({ image, onChange }: ImageProps) {
   const { act, problem } = useAction();
   const file = useRef<HTMLInputElement>(null);
   const isFile = image.startsWith('data:');

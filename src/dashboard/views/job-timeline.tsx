@@ -2,7 +2,7 @@ import * as format from '../../show/format.ts';
 import { type Activity, ENDS, type Lane, type Timeline, ticksOf } from '../../show/timeline.ts';
 import { WorkerLink } from '../controls/worker-link.tsx';
 
-export const ACTIVITIES: Record<Activity, string> = {
+const ACTIVITIES: Record<Activity, string> = {
   wait: 'waited',
   prefill: 'to its first token',
   decode: 'the rest of the answer',

@@ -4,13 +4,13 @@ import * as format from '../../show/format.ts';
 import { now, timeZone } from '../clock.ts';
 import { Chart } from '../controls/chart.tsx';
 import { Chips } from '../controls/chips.tsx';
-import { HoldTime } from '../controls/hold-time.tsx';
+import { HoldTime } from '../controls/time.tsx';
 import { ownFailure, usePolled } from '../polled.ts';
 import { filter, go, href, query } from '../router.ts';
-import { chartsOf } from './charts.ts';
+import { chartsOf } from './history-charts.ts';
 
 /** The pool or the model that the charts are of; with neither, the whole fleet. */
-export interface CourseOf {
+interface CourseOf {
   config_id?: string | null;
   model?: string | null;
 }

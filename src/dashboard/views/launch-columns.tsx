@@ -2,10 +2,10 @@ import { isFinal, type LaunchRow } from '../../protocol/scaling.ts';
 import * as format from '../../show/format.ts';
 import { doingNow, LAUNCH_STEPS, stepsDone } from '../../show/launches.ts';
 import { now } from '../clock.ts';
-import { Age } from '../controls/age.tsx';
-import type { Column } from '../controls/column.ts';
-import { Progress } from '../controls/progress.tsx';
-import { LaunchMark } from '../controls/state.tsx';
+import { Progress } from '../controls/figures.tsx';
+import { LaunchMark } from '../controls/marks.tsx';
+import type { Column } from '../controls/table.tsx';
+import { Age } from '../controls/time.tsx';
 import { href } from '../router.ts';
 
 /** This file has the columns of launches, left to right. */

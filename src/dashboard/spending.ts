@@ -1,5 +1,5 @@
-import type { FleetView, PoolRow, WorkerRow } from '../../protocol/fleet-view.ts';
-import { isFinal, type LaunchRow } from '../../protocol/scaling.ts';
+import type { FleetView, PoolRow, WorkerRow } from '../protocol/fleet-view.ts';
+import { isFinal, type LaunchRow } from '../protocol/scaling.ts';
 
 /** The cost of machines, summed for a pool or a provider; US dollars. */
 export interface Spend {

@@ -1,3 +1,4 @@
+import type { Waiting } from '../../protocol/waiting.ts';
 import * as format from '../../show/format.ts';
 import { now, timeZone } from '../clock.ts';
 
@@ -25,5 +26,31 @@ export function Time({ at }: { at: number | null }) {
     <time class="number" dateTime={new Date(at).toISOString()} title={`${format.age(now.peek() - at)} ago`}>
       {format.exactTime(at, timeZone.value, now.peek())}
     </time>
+  );
+}
+
+/** Shows the button that fixes a moving span of time, so that its address shows the same to others. */
+export function HoldTime({ onHold }: { onHold(): void }) {
+  return (
+    <button type="button" onClick={onHold} title="Makes this span part of the address, for others to see">
+      Hold this time
+    </button>
+  );
+}
+
+/** Shows what something waits for, until when, and what can be done. */
+export function WaitingFor({ waiting }: { waiting: Waiting }) {
+  const { until, advice } = waiting;
+  return (
+    <p class="why">
+      Waits because {waiting.for}
+      {until !== null && (
+        <>
+          {' '}
+          (until <Time at={Date.parse(until)} />)
+        </>
+      )}
+      .{advice !== null && ` ${advice}`}
+    </p>
   );
 }

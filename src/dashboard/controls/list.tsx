@@ -1,11 +1,10 @@
 import type { ComponentChildren } from 'preact';
-import { Problem } from '../controls/action.tsx';
-import type { Column } from '../controls/column.ts';
-import { Table } from '../controls/table.tsx';
+import * as format from '../../show/format.ts';
 import { query } from '../router.ts';
+import { Problem } from './action.tsx';
 import { apiQuery, type FilterField, Filters, NothingFits } from './filters.tsx';
-import { ListEnd, News } from './list-end.tsx';
 import { type Listed, type PagedList, usePagedList } from './paged-list.ts';
+import { type Column, Table } from './table.tsx';
 
 interface ListProps<Row> {
   listed: Listed<Row>;
@@ -61,5 +60,35 @@ export function List<Row>(props: ListProps<Row>) {
       )}
       <ListEnd list={list} what={what} />
     </>
+  );
+}
+
+type Shown = Pick<PagedList<unknown>, 'news' | 'rows' | 'hasMore' | 'isLoading' | 'showNews' | 'loadMore'>;
+
+/** Shows the number of new rows that came while the user reads further down. */
+function News({ list: { news, showNews } }: { list: Shown }) {
+  if (news === 0) return null;
+  return (
+    <button type="button" class="news" onClick={showNews}>
+      {format.count(news)} new
+    </button>
+  );
+}
+
+/** Shows the button for older rows, or that there are none. */
+function ListEnd({ list, what }: { list: Shown; what: string }) {
+  const { rows, hasMore, isLoading, loadMore } = list;
+  if (!hasMore)
+    return (
+      <p class="list-end">
+        {rows.length > 0 && <span class="dim">{format.plural(rows.length, what)}, and no more.</span>}
+      </p>
+    );
+  return (
+    <p class="list-end">
+      <button type="button" onClick={loadMore} disabled={isLoading}>
+        {isLoading ? 'Loading …' : `Older ones than these ${format.count(rows.length)}`}
+      </button>
+    </p>
   );
 }
