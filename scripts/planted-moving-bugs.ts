@@ -47,7 +47,7 @@ export const MOVING_BUGS: readonly Bug[] = [
   },
   {
     name: 'moving: what a caller was given of a moved answer is wasted too',
-    file: 'src/queue/state/usage-book.ts',
+    file: 'src/queue/projections/usage-book.ts',
     line: 'input + output + before - kept',
     becomes: 'input + output + before',
   },
@@ -102,7 +102,7 @@ export const MOVING_BUGS: readonly Bug[] = [
   },
   {
     name: 'moving: what is kept of a stored job is wasted too',
-    file: 'src/queue/attempts/usage.ts',
+    file: 'src/queue/projections/usage.ts',
     line: 'const wasted = Math.max(0, tokensOf(usage) - core.usage.keptOf(fence));',
     becomes: 'const wasted = tokensOf(usage);',
   },

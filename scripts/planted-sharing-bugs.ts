@@ -154,13 +154,13 @@ export const SHARING_BUGS: readonly Bug[] = [
   },
   {
     name: 'sharing: what had come of a request that is broken off is wasted',
-    file: 'src/queue/attempts/usage.ts',
+    file: 'src/queue/projections/usage.ts',
     line: 'return { ...tokens, output: Math.max(0, tokens.output - told) };',
     becomes: 'return { wasted: tokens.output };',
   },
   {
     name: 'sharing: what a broken-off request had told is counted once more with its end',
-    file: 'src/queue/attempts/usage.ts',
+    file: 'src/queue/projections/usage.ts',
     line: 'Math.max(0, tokens.output - told)',
     becomes: 'tokens.output',
   },

@@ -12,7 +12,7 @@ import { actOnJobs, cancel, purge, retry } from './commands/job-actions.ts';
 import { request, stayed } from './commands/request.ts';
 import { submitAndListen } from './commands/submit.ts';
 import { follow, get, leaveListener, listen, nextSettled, takeOutput, wait } from './commands/wait.ts';
-import { ledger } from './events/recent-ledger.ts';
+import { ledger } from './projections/recent-ledger.ts';
 import { hasSession, metrics, poolJobs, sessions, share, status } from './views/fleet.ts';
 import { contents, list, ownerOf, webhookBody } from './views/jobs.ts';
 import { batchSlots, poolNow, sharing } from './views/pools.ts';

@@ -1,8 +1,8 @@
 import type { AdapterState, AdaptersFrame, Parsed, WorkerFrame } from '../protocol/index.ts';
-import { chargeGenerated } from './attempts/charge.ts';
 import { register } from './commands/register.ts';
 import { progress, renew } from './commands/renew.ts';
 import { release, settleError, settleResult, settleResultRef } from './commands/settle.ts';
+import { chargeGenerated } from './projections/charge.ts';
 import type { Core } from './state/state.ts';
 import { profileOf, setLoad, type Worker } from './state/worker.ts';
 import type { Connection } from './store/ports.ts';

@@ -1,4 +1,4 @@
-import type { PoolCounts } from './state/pool-counts.ts';
+import type { PoolCounts } from './projections/pool-counts.ts';
 
 /** The numbers of a queue, for machines: `GET /metrics` and `GET /api/scale`. */
 export interface QueueMetrics {

@@ -3,9 +3,9 @@ import { get } from './commands/wait.ts';
 import { takeWhatWasLeft } from './dispatch/other-models.ts';
 import { placeRetries } from './dispatch/retries.ts';
 import { wakeOverdue } from './dispatch/waking.ts';
-import { countDecided } from './events/counts.ts';
+import { countDecided } from './projections/count.ts';
+import type { Waiters } from './projections/waiters.ts';
 import type { Core } from './state/state.ts';
-import type { Waiters } from './state/waiters.ts';
 import { nextRejection, rejectOverdue } from './waiting/admission.ts';
 
 /**

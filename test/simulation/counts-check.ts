@@ -1,5 +1,5 @@
-import { newCounts, OUTCOMES, type PoolCounts } from '../../src/queue/state/pool-counts.ts';
-import { readCounts } from '../../src/queue/store/counts-table.ts';
+import { readCounts } from '../../src/queue/projections/counts-table.ts';
+import { newCounts, OUTCOMES, type PoolCounts } from '../../src/queue/projections/pool-counts.ts';
 import type { Sql } from '../../src/queue/store/ports.ts';
 
 /**

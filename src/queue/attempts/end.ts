@@ -1,13 +1,13 @@
 import type { Failure, FailureCode, RevokeReason } from '../../protocol/index.ts';
 import { emit } from '../events/emit.ts';
 import type { JobStep, Told } from '../events/event.ts';
-import { predictedTokens, seenTokens } from '../events/prefix-hits.ts';
+import { chargeUsage, takeBackCharge } from '../projections/charge.ts';
+import { predictedTokens, seenTokens } from '../projections/prefix-hits.ts';
+import { countEnd } from '../projections/usage.ts';
 import { streamIdOf } from '../state/fences.ts';
 import type { EndedBy, Ending, Job } from '../state/job.ts';
 import { type Core, storeOf } from '../state/state.ts';
-import { chargeUsage, takeBackCharge } from './charge.ts';
 import { revoke } from './revoke.ts';
-import { countEnd } from './usage.ts';
 
 export const CANCELLED = 'cancelled by the caller';
 

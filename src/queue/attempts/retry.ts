@@ -9,14 +9,14 @@ import {
 } from '../../protocol/index.ts';
 import { emit } from '../events/emit.ts';
 import type { Told } from '../events/event.ts';
+import { chargeUsage, takeBackCharge } from '../projections/charge.ts';
+import { countSlotTime, countWasted } from '../projections/usage.ts';
 import type { EndedBy, Job } from '../state/job.ts';
 import { keptText } from '../state/kept-partial.ts';
 import { type Core, storeOf } from '../state/state.ts';
 import { timesOf } from '../state/times.ts';
 import { attemptErrors } from '../store/job-view.ts';
-import { chargeUsage, takeBackCharge } from './charge.ts';
 import { breakAnswer, endJob } from './end.ts';
-import { countSlotTime, countWasted } from './usage.ts';
 
 const FIRST_DELAY_MS = 1000;
 const LONGEST_DELAY_MS = 60_000;

@@ -2,11 +2,11 @@ import type { LimitView } from '../../protocol/index.ts';
 import type { EndedToken } from '../../settings/token-entry.ts';
 import { endUnfinished } from '../attempts/end.ts';
 import { closeForToken } from '../attempts/ended-token.ts';
+import { sumUsage } from '../projections/usage-table.ts';
 import type { ToldLimits, UsageSum, UsageWanted } from '../rpc.ts';
 import { type Core, leasedBy } from '../state/state.ts';
 import { saveCordon } from '../store/cordon-table.ts';
 import { endedAt } from '../store/session-table.ts';
-import { sumUsage } from '../store/usage-table.ts';
 
 /**
  * Cordons these workers and no others: they get no more jobs and finish those that they hold. A worker that connects

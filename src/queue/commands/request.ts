@@ -1,5 +1,5 @@
-import { countGivenUp } from '../attempts/usage.ts';
 import { emit } from '../events/emit.ts';
+import { countGivenUp } from '../projections/usage.ts';
 import { bytesOf, type RequestAnswer, UNSERVED, type Unserved, type WaitingRequest } from '../rpc.ts';
 import type { WaitingJob } from '../state/job.ts';
 import { costOfModel, isNamed, livePool } from '../state/live-pool.ts';

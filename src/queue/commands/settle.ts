@@ -13,8 +13,8 @@ import {
 import { type Claim, claimOf } from '../attempts/claim.ts';
 import { endJob } from '../attempts/end.ts';
 import { failAttempt, releaseAttempt } from '../attempts/retry.ts';
-import { countAside, usageIn } from '../attempts/usage.ts';
 import { emit } from '../events/emit.ts';
+import { countAside, usageIn } from '../projections/usage.ts';
 import type { Job } from '../state/job.ts';
 import { type Core, findJob } from '../state/state.ts';
 import { timesOf } from '../state/times.ts';

@@ -1,7 +1,7 @@
 import { isSettled, outsideStrings, shortName } from '../../protocol/index.ts';
 import { webhookProblem } from '../../settings/webhooks.ts';
-import { countRejected } from '../events/counts.ts';
 import { emit } from '../events/emit.ts';
+import { countRejected } from '../projections/count.ts';
 import {
   type HeardAnswer,
   isSamePayload,

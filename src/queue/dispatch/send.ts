@@ -1,11 +1,9 @@
 import { bounds, payloadText, unpack } from '../../protocol/index.ts';
-import { chargeAttempt } from '../attempts/charge.ts';
 import { unheardLimitMs } from '../attempts/half-open.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
 import { failAttempt } from '../attempts/retry.ts';
 import { revoke } from '../attempts/revoke.ts';
 import { type FileAddresses, fileAddresses, isLarge, newFileKey } from '../attempts/tickets.ts';
-import { accountOf } from '../attempts/usage.ts';
 import { emit } from '../events/emit.ts';
 import {
   baseJobFrame,
@@ -14,6 +12,8 @@ import {
   type JobFrame,
   type UnfitJob,
 } from '../peers/job-frame.ts';
+import { chargeAttempt } from '../projections/charge.ts';
+import { accountOf } from '../projections/usage.ts';
 import { fileSuitsBase } from '../rpc.ts';
 import { streamIdOf } from '../state/fences.ts';
 import { type Job, prefixOf, type WaitingJob } from '../state/job.ts';

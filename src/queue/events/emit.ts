@@ -1,11 +1,11 @@
+import { toCounts } from '../projections/count.ts';
+import { toLedger } from '../projections/ledger.ts';
+import { toLog } from '../projections/log.ts';
+import { toRecent } from '../projections/recent-ledger.ts';
+import { toRequests } from '../projections/request-records.ts';
 import type { Job } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
-import { toCounts } from './counts.ts';
 import type { Facts, JobEvent, JobStep, Told } from './event.ts';
-import { toLedger } from './ledger.ts';
-import { toLog } from './log.ts';
-import { toRecent } from './recent-ledger.ts';
-import { toRequests } from './requests.ts';
 
 const SINKS: readonly ((core: Core, event: JobEvent) => void)[] = [
   toLedger,

@@ -1,5 +1,5 @@
 import { bounds, type Parsed, parseFrames, WorkerFrame } from '../../protocol/index.ts';
-import { usageIn } from '../attempts/usage.ts';
+import { usageIn } from '../projections/usage.ts';
 import type { Queue } from '../queue.ts';
 import type { Connection } from '../store/ports.ts';
 import type { Commits } from './commits.ts';

@@ -2,8 +2,8 @@ import { deliver, isTaken } from '../../durable/deliver.ts';
 import type { ObjectHost, Post } from '../../durable/host.ts';
 import type { QueueSettingBindings } from '../../settings/queue-settings.ts';
 import { webhookKey, webhookProblem, webhookReach } from '../../settings/webhooks.ts';
+import type { Webhook } from '../projections/webhooks-table.ts';
 import type { Queue } from '../queue.ts';
-import type { Webhook } from '../store/webhooks-table.ts';
 
 /** The status by which a receiver wants no more posts: https://www.standardwebhooks.com. */
 const GONE = 410;

@@ -1,13 +1,13 @@
 import type { Account, Rates, Weighed } from '../../admission/account.ts';
 import { longer, type OverLimit } from '../../admission/scope.ts';
+import type { UsageEntry } from '../projections/usage-entry.ts';
+import type { Used } from '../projections/usage-table.ts';
 import type { ToldLimits } from '../rpc.ts';
 import { deleteLimits, readLimits, writeLimits } from '../store/limits-table.ts';
 import type { Ports } from '../store/ports.ts';
-import type { Used } from '../store/usage-table.ts';
 import { EarlierRequests } from './earlier-requests.ts';
 import type { Cost } from './job.ts';
 import { type Counted, type Holder, LimitHolders } from './limit-holders.ts';
-import type { UsageEntry } from './usage-entry.ts';
 
 /** The fields that limits look at of a job of either mode. */
 export interface Limited {

@@ -1,10 +1,10 @@
 import { Account, type Standing } from '../../admission/account.ts';
 import { BUDGETS, startOf } from '../../admission/windows.ts';
 import type { Limits } from '../../protocol/index.ts';
+import type { UsageEntry } from '../projections/usage-entry.ts';
+import { type Used, usedBy } from '../projections/usage-table.ts';
 import type { UsageKey } from '../rpc.ts';
 import type { Ports } from '../store/ports.ts';
-import { type Used, usedBy } from '../store/usage-table.ts';
-import type { UsageEntry } from './usage-entry.ts';
 
 /** A token with limits. */
 export interface Holder {

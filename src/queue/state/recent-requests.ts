@@ -1,9 +1,9 @@
 import type { RequestRecord } from '../../protocol/index.ts';
-import type { LedgerStep } from '../store/ledger-table.ts';
+import type { LedgerStep } from '../projections/ledger-table.ts';
+import type { Outcome } from '../projections/pool-counts.ts';
+import type { UsageEntry } from '../projections/usage-entry.ts';
 import type { WaitingJob } from './job.ts';
 import { Newest } from './newest.ts';
-import type { Outcome } from './pool-counts.ts';
-import type { UsageEntry } from './usage-entry.ts';
 
 /** A cancellation overtakes its request by at most this many ms. */
 const GONE_MS = 60_000;

@@ -1,10 +1,11 @@
 import { Backlog } from '../../admission/backlog.ts';
 import { Served } from '../../admission/charge.ts';
+import { Counts } from '../projections/counts.ts';
+import { EndedRequests } from '../projections/ended-requests.ts';
+import { UsageBook } from '../projections/usage-book.ts';
 import type { QueueSettings } from '../settings.ts';
 import { leasedByWorker } from '../store/leases-table.ts';
 import type { Ports } from '../store/ports.ts';
-import { Counts } from './counts.ts';
-import { EndedRequests } from './ended-requests.ts';
 import { Fences } from './fences.ts';
 import type { Job, JobStore, WaitingJob } from './job.ts';
 import { JobRows } from './job-rows.ts';
@@ -13,7 +14,6 @@ import { PoolStarts } from './pool-starts.ts';
 import { ReadySet } from './ready-set.ts';
 import { RecentRequests } from './recent-requests.ts';
 import { StoredJobs } from './stored-jobs.ts';
-import { UsageBook } from './usage-book.ts';
 import { WaitingJobs } from './waiting-jobs.ts';
 import { Workers } from './workers.ts';
 

@@ -1,6 +1,9 @@
 import type { Backlog, Placed } from '../../admission/backlog.ts';
 import type { OverLimit } from '../../admission/scope.ts';
 import type { JobView } from '../../protocol/index.ts';
+import { Listeners } from '../projections/listeners.ts';
+import { Waiters } from '../projections/waiters.ts';
+import { Webhooks } from '../projections/webhooks.ts';
 import type { QueueSettings } from '../settings.ts';
 import { due } from '../store/alarm.ts';
 import { viewOf } from '../store/job-view.ts';
@@ -28,12 +31,9 @@ import type { Ending, JobStore, Lease, Release, WaitingJob } from './job.ts';
 import type { JobRows } from './job-rows.ts';
 import type { KeptPartial } from './kept-partial.ts';
 import type { LimitBook } from './limit-book.ts';
-import { Listeners } from './listeners.ts';
 import { PartialAnswers } from './partial-answers.ts';
 import { Pending } from './pending.ts';
 import type { ReadySet } from './ready-set.ts';
-import { Waiters } from './waiters.ts';
-import { Webhooks } from './webhooks.ts';
 
 /** Columns that every lease sets to the same values. */
 const AT_LEASE = {

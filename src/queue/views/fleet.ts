@@ -1,7 +1,7 @@
 import type { PoolShare, QueueShare, SessionShare } from '../../fleet/rpc.ts';
+import { cumulative } from '../projections/histogram.ts';
+import { MODES, newCounts, type Outcome, type PoolCounts } from '../projections/pool-counts.ts';
 import type { PoolJobs, PoolMetrics, QueueMetrics, QueueStatus } from '../rpc.ts';
-import { cumulative } from '../state/histogram.ts';
-import { MODES, newCounts, type Outcome, type PoolCounts } from '../state/pool-counts.ts';
 import type { Core } from '../state/state.ts';
 import { isLeaving, profileOf, type Worker } from '../state/worker.ts';
 import { poolsNow } from './pools.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { PoolCounts } from '../../../src/queue/state/pool-counts.ts';
+import type { PoolCounts } from '../../../src/queue/projections/pool-counts.ts';
 import { type FakeConnection, QueueHarness } from '../../support/queue-harness.ts';
 
 function countsOf(queue: QueueHarness, configId = 'cfg'): PoolCounts {

@@ -1,8 +1,8 @@
 import type { LedgerView } from '../../protocol/index.ts';
+import type { JobEvent, JobStep } from '../events/event.ts';
 import { iso, maySee, type Viewer } from '../rpc.ts';
 import type { WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
-import type { JobEvent, JobStep } from './event.ts';
 import { ledgerOf } from './ledger.ts';
 
 /** The most characters kept of a worker's words. */

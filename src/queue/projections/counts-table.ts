@@ -1,5 +1,5 @@
-import type { Sql } from './ports.ts';
-import { rows } from './rows.ts';
+import type { Sql } from '../store/ports.ts';
+import { rows } from '../store/rows.ts';
 
 /** The row with what happened to the jobs of one pool. */
 export interface CountsRow {

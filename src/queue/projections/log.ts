@@ -1,5 +1,5 @@
+import type { JobEvent } from '../events/event.ts';
 import type { Core } from '../state/state.ts';
-import type { JobEvent } from './event.ts';
 
 /** Logs what an operator should see of stored jobs. Waiting jobs are left out: their callers get an answer. */
 export function toLog(core: Core, { job, step, detail }: JobEvent): void {

@@ -1,6 +1,6 @@
 import { SLOT_AMOUNTS, type UsageAmounts, type UsageKey } from '../rpc.ts';
-import { deleteCounts, readCounts, writeCounts } from '../store/counts-table.ts';
 import type { Ports } from '../store/ports.ts';
+import { deleteCounts, readCounts, writeCounts } from './counts-table.ts';
 import { newCounts, type PoolCounts, type TenantCost } from './pool-counts.ts';
 import { WriteBehind } from './write-behind.ts';
 

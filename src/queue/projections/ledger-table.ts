@@ -1,5 +1,5 @@
-import type { Sql } from './ports.ts';
-import { rows } from './rows.ts';
+import type { Sql } from '../store/ports.ts';
+import { rows } from '../store/rows.ts';
 
 /** Statements on the steps of stored jobs that their rows do not keep (events/ledger.ts). */
 

@@ -4,15 +4,15 @@ import {
   PER_TOKEN_BOUNDS,
   QUEUE_WAIT_BOUNDS,
 } from '../../protocol/index.ts';
+import type { JobEvent } from '../events/event.ts';
 import type { RefusalReason } from '../rpc.ts';
-import { observe } from '../state/histogram.ts';
 import { isBatchWork } from '../state/job.ts';
-import type { PoolCounts } from '../state/pool-counts.ts';
 import type { Core } from '../state/state.ts';
 import { firstTokenAt, submittedAt } from '../state/times.ts';
-import type { JobEvent } from './event.ts';
+import { observe } from './histogram.ts';
+import type { PoolCounts } from './pool-counts.ts';
 import { predictedTokens, seenTokens } from './prefix-hits.ts';
-import { decidedRequest } from './requests.ts';
+import { decidedRequest } from './request-records.ts';
 
 /** Counts what happened, by the job's pool. A request for an unknown model has no pool. */
 export function toCounts(core: Core, event: JobEvent): void {

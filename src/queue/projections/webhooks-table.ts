@@ -1,5 +1,5 @@
-import type { Sql } from './ports.ts';
-import { row, rows } from './rows.ts';
+import type { Sql } from '../store/ports.ts';
+import { row, rows } from '../store/rows.ts';
 
 /** Statements on posts of settlements that no receiver has taken yet. */
 

@@ -6,15 +6,15 @@ import {
   jsonOrText,
   Usage,
 } from '../../protocol/index.ts';
+import type { Claim } from '../attempts/claim.ts';
 import type { UsageAmounts } from '../rpc.ts';
-import { keyOf, onlyModel } from '../state/account.ts';
 import type { EndedBy, Ending, Job, WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
-import type { Cancelled } from '../state/usage-book.ts';
 import type { Worker } from '../state/worker.ts';
+import { keyOf, onlyModel } from './account.ts';
 import { chargeOf, settleCharge } from './charge.ts';
-import type { Claim } from './claim.ts';
 import { takeSlotTime, takeSlotTimeOf } from './slot-time.ts';
+import type { Cancelled } from './usage-book.ts';
 
 /**
  * Counts what attempts use (docs/usage.md):

@@ -1,13 +1,13 @@
 import type { Charge } from '../../admission/charge.ts';
 import { SLOT_AMOUNTS, USAGE_AMOUNTS, USAGE_KEYS, type UsageAmounts, type UsageKey } from '../rpc.ts';
+import type { WaitingJob } from '../state/job.ts';
+import type { LimitBook } from '../state/limit-book.ts';
+import type { Counted } from '../state/limit-holders.ts';
+import { Newest } from '../state/newest.ts';
 import type { Ports } from '../store/ports.ts';
-import { addUsage, hourOf, insertCounted, rollUpUsage, type Used, wasCounted } from '../store/usage-table.ts';
 import type { Counts } from './counts.ts';
-import type { WaitingJob } from './job.ts';
-import type { LimitBook } from './limit-book.ts';
-import type { Counted } from './limit-holders.ts';
-import { Newest } from './newest.ts';
 import type { UsageEntry } from './usage-entry.ts';
+import { addUsage, hourOf, insertCounted, rollUpUsage, type Used, wasCounted } from './usage-table.ts';
 import { WriteBehind } from './write-behind.ts';
 
 /** The most attempts remembered while their usage cannot be written. */

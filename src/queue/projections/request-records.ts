@@ -4,11 +4,11 @@ import {
   type RequestOutcome,
   type RequestRecord,
 } from '../../protocol/index.ts';
-import { keyOf } from '../state/account.ts';
+import type { JobEvent } from '../events/event.ts';
 import type { UndecidedJob } from '../state/recent-requests.ts';
 import type { Core } from '../state/state.ts';
 import { firstTokenAt, givenAt, submittedAt } from '../state/times.ts';
-import type { JobEvent } from './event.ts';
+import { keyOf } from './account.ts';
 
 /**
  * A request is slow if its first token, or its slot where no first token is reported, takes longer than this many ms.

@@ -1,10 +1,10 @@
 import type { LedgerView } from '../../protocol/index.ts';
+import type { JobEvent, JobStep } from '../events/event.ts';
 import { iso, maySee, type Viewer } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
 import { newestAttempt } from '../store/job-view.ts';
 import { findJob, type StoredJob } from '../store/jobs-table.ts';
-import { deleteStep, insertStep, readSteps, stepsOfAttempt } from '../store/ledger-table.ts';
-import type { JobEvent, JobStep } from './event.ts';
+import { deleteStep, insertStep, readSteps, stepsOfAttempt } from './ledger-table.ts';
 
 /**
  * What happened to each stored job, step by step: why it ran twice, where its time went.

@@ -1,8 +1,8 @@
 import { lineOfJob, type Usage } from '../../protocol/index.ts';
 import { type UsageKey, type UsageMode, workerNamed } from '../rpc.ts';
-import type { Job } from './job.ts';
-import type { Core } from './state.ts';
-import { adapterOf, type Worker } from './worker.ts';
+import type { Job } from '../state/job.ts';
+import type { Core } from '../state/state.ts';
+import { adapterOf, type Worker } from '../state/worker.ts';
 
 /** Returns the tenant, token, pool, model and mode that an attempt's usage is counted under. */
 export function keyOf(core: Core, job: Job, usage: Usage | undefined): UsageKey & { mode: UsageMode } {

@@ -9,7 +9,7 @@ import {
   postponeWebhook,
   takeWebhooks,
   type Webhook,
-} from '../store/webhooks-table.ts';
+} from './webhooks-table.ts';
 
 /** Settlements of this many ms are posted together. */
 const GATHER_MS = 100;
