@@ -101,13 +101,13 @@ export const ROAD_BUGS: readonly Bug[] = [
   },
   {
     name: 'the spool is not read at the start',
-    file: 'src/worker/results/outbox.ts',
+    file: 'src/worker/jobs/outbox.ts',
     line: 'this.#takeOver(found.value);\n        next =',
     becomes: 'next =',
   },
   {
     name: 'sent is taken for acknowledged',
-    file: 'src/worker/results/outbox.ts',
+    file: 'src/worker/jobs/outbox.ts',
     line: 'if (isSent && !peer.acknowledges)',
     becomes: 'if (isSent)',
   },

@@ -14,13 +14,13 @@ import { type EngineArguments, readWorkerConfiguration, type WorkerConfiguration
 import { openEngine } from './engine-access.ts';
 import { EngineWatch } from './engine-watch.ts';
 import { createPublicFetch } from './files/public-fetch.ts';
+import { DiskSpool } from './jobs/disk-spool.ts';
 import { machineId } from './machine-id.ts';
 import { terminateOwnMachine } from './own-machine.ts';
 import type { Ports } from './ports.ts';
 import { openQueue, type QueueAccess } from './queue-access.ts';
 import { withQueueDefaults } from './queue-choice.ts';
 import { QueueWatch } from './queue-watch.ts';
-import { DiskSpool } from './results/disk-spool.ts';
 import { listenToSupervisor, SUPERVISOR } from './supervisor-channel.ts';
 import { gpuCollector } from './telemetry/gpu-readings.ts';
 import type { LocalPort } from './telemetry/local-port.ts';

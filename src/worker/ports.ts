@@ -4,8 +4,7 @@ import type { Log } from '../process/log.ts';
 import type { GpuReading, Job, Prefills, Usage } from '../protocol/index.ts';
 import type { Adapters } from './adapters/adapters.ts';
 import type { Clock } from './clock.ts';
-import type { Settlement } from './results/settlement.ts';
-import type { Spool } from './results/spool.ts';
+import type { Settlement, Spool } from './jobs/settlement.ts';
 import type { Dial } from './session/socket.ts';
 
 /** Everything outside itself that the worker touches: real in production, virtual in tests. */

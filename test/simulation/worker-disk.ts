@@ -1,6 +1,6 @@
 import type { JobRef } from '../../src/protocol/index.ts';
 import type { Clock } from '../../src/worker/clock.ts';
-import type { Spool, SpooledSettlement } from '../../src/worker/results/spool.ts';
+import type { Spool, SpooledSettlement } from '../../src/worker/jobs/settlement.ts';
 import type { Random } from '../support/random.ts';
 
 /** The disk of a worker's machine: outlives its processes, except for what was not synced when they ended. */

@@ -1,5 +1,5 @@
 import type { JobRef } from '../../src/protocol/index.ts';
-import type { Spool, SpooledSettlement } from '../../src/worker/results/spool.ts';
+import type { Spool, SpooledSettlement } from '../../src/worker/jobs/settlement.ts';
 
 /**
  * A worker's spool folder in memory; it outlives the worker processes that use it. What is not synced yet is

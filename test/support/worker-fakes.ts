@@ -5,8 +5,8 @@ import {
   type JobResult,
   PONG_TEXT,
 } from '../../src/protocol/index.ts';
+import type { Spool } from '../../src/worker/jobs/settlement.ts';
 import type { Ports } from '../../src/worker/ports.ts';
-import type { Spool } from '../../src/worker/results/spool.ts';
 import { Worker } from '../../src/worker/worker.ts';
 import type { WorkerSettings } from '../../src/worker/worker-interface.ts';
 import { FakeConnection } from './fake-connection.ts';

@@ -3,19 +3,18 @@ import type { AnswerStream } from '../answers/answer-stream.ts';
 import type { Answers } from '../answers/answers.ts';
 import { type FileAccessSettings, fileAccessOf } from '../files/file-access.ts';
 import type { AttemptEnd, Ports, WorkObserver } from '../ports.ts';
-import type { Outbox } from '../results/outbox.ts';
-import type { Settlement } from '../results/settlement.ts';
 import { isOfDyingEngine } from '../run/engine-failures.ts';
 import { type Asking, askingOf, failJob, NOT_ASKED, type RunPorts, runJob } from '../run/run-job.ts';
 import { endOf, idsOf, RunningJob } from '../run/running-job.ts';
 import { RUNPOD_DEFAULTS, type RunpodSettings } from '../run/runpod-input.ts';
 import { ServedModels } from '../run/served-models.ts';
 import type { QueueLink } from '../session/peer.ts';
-import { AdmissionControl } from './admission-control.ts';
+import { AdmissionControl } from './admission.ts';
 import { brokenBy, deadlinePassed, endRevoked, logFailure, NOT_RELAYED, overBy } from './end-reasons.ts';
-import { type HeldJob, Leases } from './leases.ts';
-import { withParts } from './parts.ts';
+import { type HeldJob, Leases, withParts } from './leases.ts';
+import type { Outbox } from './outbox.ts';
 import { type Release, Releases } from './releases.ts';
+import type { Settlement } from './settlement.ts';
 import { Slots } from './slots.ts';
 
 export interface JobsSettings extends FileAccessSettings {

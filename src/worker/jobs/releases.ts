@@ -1,8 +1,8 @@
 import type { Job, PartialAnswer, ReleaseReason, Timing } from '../../protocol/index.ts';
-import type { Outbox } from '../results/outbox.ts';
 import { failJob } from '../run/run-job.ts';
 import { isExtended, type QueueLink } from '../session/peer.ts';
 import { brokenBy, LEFT_TO_ITS_LEASE } from './end-reasons.ts';
+import type { Outbox } from './outbox.ts';
 
 /** A job that goes back to the queue. */
 export interface Release {

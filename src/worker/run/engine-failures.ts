@@ -1,7 +1,7 @@
 import type { EngineAnswer } from '../../engine/client/types.ts';
 import { bounds, type EngineError, type JobError } from '../../protocol/index.ts';
 import { engineDied, engineRefusal, finalFailure, JobFailure } from '../failure.ts';
-import type { Settlement } from '../results/settlement.ts';
+import type { Settlement } from '../jobs/settlement.ts';
 import type { Attempt } from './attempt.ts';
 
 /** A sick engine may take this long to show it, ms. */

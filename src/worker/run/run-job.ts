@@ -3,8 +3,8 @@ import type { AnswerStream } from '../answers/answer-stream.ts';
 import { failureOf, finalFailure } from '../failure.ts';
 import type { FileAccess } from '../files/file-access.ts';
 import { downloadFile, downloadPayload } from '../files/transfer.ts';
+import type { Settlement } from '../jobs/settlement.ts';
 import type { Ports, WorkObserver } from '../ports.ts';
-import type { Settlement } from '../results/settlement.ts';
 import type { IdsAsking, UsageAsking } from './added-fields.ts';
 import type { Attempt } from './attempt.ts';
 import {

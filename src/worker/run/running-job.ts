@@ -1,8 +1,8 @@
 import type { Assembly } from '../../moving/assembly.ts';
 import type { Job, JobResult, PartialAnswer, Timing, Usage } from '../../protocol/index.ts';
 import { fieldsOf } from '../../protocol/index.ts';
+import type { Settlement } from '../jobs/settlement.ts';
 import type { AttemptEnd, AttemptTrace, EndedAttempt, JobTracer } from '../ports.ts';
-import type { Settlement } from '../results/settlement.ts';
 
 /**
  * The state of one attempt at a job, on this worker.

@@ -1,7 +1,7 @@
 import { sleep } from '../../process/clock.ts';
 import { type JobResult, writeJson } from '../../protocol/index.ts';
+import type { Settlement } from '../jobs/settlement.ts';
 import type { Ports } from '../ports.ts';
-import type { Settlement } from '../results/settlement.ts';
 import { takeJoined } from './outputs.ts';
 import { isTaken, mayPass, type Platform, type PlatformPost, pauseAfterFailure } from './platform.ts';
 

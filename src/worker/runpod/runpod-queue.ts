@@ -1,7 +1,7 @@
 import { type Job, PING_TEXT, PONG_TEXT, type QueueFrame, type WorkerFrame } from '../../protocol/index.ts';
 import type { Clock } from '../clock.ts';
+import type { Settlement } from '../jobs/settlement.ts';
 import type { InsideQueue, Ports } from '../ports.ts';
-import type { Settlement } from '../results/settlement.ts';
 import type { Dial, Socket, SocketEvents } from '../session/socket.ts';
 import { InsideConnection } from './inside-connection.ts';
 import { JobAnswer, outcomeOf } from './job-answer.ts';

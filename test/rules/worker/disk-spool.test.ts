@@ -12,8 +12,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause, setImmediate } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { DiskSpool } from '../../../src/worker/results/disk-spool.ts';
-import type { SpooledSettlement } from '../../../src/worker/results/spool.ts';
+import { DiskSpool } from '../../../src/worker/jobs/disk-spool.ts';
+import type { SpooledSettlement } from '../../../src/worker/jobs/settlement.ts';
 
 let base = '';
 let folder = '';

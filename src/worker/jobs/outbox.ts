@@ -3,8 +3,7 @@ import { withTimeout } from '../../process/timeout.ts';
 import { bounds, fitsUtf8, type JobRef, writeJson } from '../../protocol/index.ts';
 import type { Ports } from '../ports.ts';
 import type { Peer } from '../session/peer.ts';
-import { frameText, type Settlement, tooLargeText } from './settlement.ts';
-import type { SpooledSettlement } from './spool.ts';
+import { frameText, type Settlement, type SpooledSettlement, tooLargeText } from './settlement.ts';
 
 /** A disk that takes longer than this counts as failed, ms: a dead network drive must not delay results. */
 const DISK_WITHIN_MS = 5000;

@@ -12,7 +12,7 @@ import {
   parseFrames,
   writeJson,
 } from '../../protocol/index.ts';
-import type { Spool, SpooledSettlement } from './spool.ts';
+import type { Spool, SpooledSettlement } from './settlement.ts';
 
 const Spooled = z.object({
   settlement: z.discriminatedUnion('type', [JobResult, JobResultRef, JobError]),

@@ -1,7 +1,11 @@
 import { expect, test } from 'vitest';
 import type { Job } from '../../../src/protocol/index.ts';
-import { cannotEndWithin, mustMoveInDrain, mustReleaseInDrain } from '../../../src/worker/jobs/estimate.ts';
-import { TokenRate } from '../../../src/worker/jobs/token-rate.ts';
+import {
+  cannotEndWithin,
+  mustMoveInDrain,
+  mustReleaseInDrain,
+  TokenRate,
+} from '../../../src/worker/jobs/admission.ts';
 import { generatedTokens, maxTokensOf } from '../../../src/worker/run/usage.ts';
 import { settled } from '../../support/virtual-clock.ts';
 import { STREAM_JOB, WorkerBench } from '../../support/worker-fakes.ts';

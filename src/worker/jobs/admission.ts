@@ -1,0 +1,127 @@
+import type { Job } from '../../protocol/index.ts';
+import type { AnswerStream } from '../answers/answer-stream.ts';
+import type { Clock } from '../clock.ts';
+import type { RunningJob } from '../run/running-job.ts';
+import { maxTokensOf } from '../run/usage.ts';
+
+/** The rate is taken from this many jobs. */
+const SAMPLES = 16;
+/** A sample older than this says nothing about the present load, ms. */
+const FRESH_MS = 5 * 60_000;
+/** An answer of fewer tokens than this says more about its prompt than about generation. */
+const FEWEST_TOKENS = 8;
+
+interface Sample {
+  tokensPerSecond: number;
+  atMs: number;
+}
+
+/**
+ * How fast one request generates here at present, learned from finished jobs: their tokens over their whole time in the
+ * engine, waiting and prompt included. The fastest of the recent jobs counts: a job that cannot end at this rate cannot
+ * end even if all goes well.
+ */
+export class TokenRate {
+  #samples: Sample[] = [];
+
+  /** Learns from a finished job. @param tokens generated for one choice */
+  finished(tokens: number, tookMs: number, nowMs: number): void {
+    if (tokens < FEWEST_TOKENS || tookMs <= 0) return;
+    this.#samples.push({ tokensPerSecond: (tokens * 1000) / tookMs, atMs: nowMs });
+    if (this.#samples.length > SAMPLES) this.#samples.shift();
+  }
+
+  /** Returns the tokens a second of one request; null when nothing recent is known. */
+  tokensPerSecond(nowMs: number): number | null {
+    const fresh = this.#samples.filter(({ atMs }) => nowMs - atMs <= FRESH_MS);
+    if (fresh.length === 0) return null;
+    return Math.max(...fresh.map((sample) => sample.tokensPerSecond));
+  }
+}
+
+/** What is known of a job's length. */
+export interface Workload {
+  /** Most tokens that the job may generate; null: not known. */
+  maxTokens: number | null;
+  /** Time that the job's request has been in the engine, ms; 0 before it is sent. */
+  elapsedMs: number;
+}
+
+/**
+ * Tells whether a job that uses up its `max_tokens` at this rate would still run after `withinMs`. Returns false if
+ * that is not known: the job gets its chance.
+ * @param tokensPerSecond of one request at the present load; null: not known
+ */
+export function cannotEndWithin(
+  { maxTokens, elapsedMs }: Workload,
+  tokensPerSecond: number | null,
+  withinMs: number,
+): boolean {
+  if (maxTokens === null || tokensPerSecond === null) return false;
+  return (maxTokens / tokensPerSecond) * 1000 - elapsedMs > withinMs;
+}
+
+/**
+ * Tells whether a drain moves an answer at its start: at its present pace the rest takes longer than the grace. An
+ * answer whose rest is not known gets its chance, and moves at the end of the grace.
+ * @param streamedMs time since its first token
+ */
+export function mustMoveInDrain(
+  { made, left }: { made: number; left: number | null },
+  streamedMs: number,
+  graceMs: number,
+): boolean {
+  if (left === null || made < 2) return false;
+  return (left * streamedMs) / (made - 1) > graceMs;
+}
+
+/**
+ * Tells whether a drain releases the job at its start: the job cannot end inside the grace, and nobody has read a part
+ * of its answer, which another attempt could not continue.
+ */
+export function mustReleaseInDrain(
+  job: Workload & { hasReader: boolean },
+  tokensPerSecond: number | null,
+  graceMs: number,
+): boolean {
+  return !job.hasReader && cannotEndWithin(job, tokensPerSecond, graceMs);
+}
+
+/** Learns from finished jobs how long others take. */
+export class AdmissionControl {
+  readonly #clock: Clock;
+  readonly #rate = new TokenRate();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  finished(running: RunningJob): void {
+    if (running.generatedTokens === null) return;
+    const nowMs = this.#clock.now();
+    this.#rate.finished(running.generatedTokens, running.elapsedMs(nowMs), nowMs);
+  }
+
+  /** Tells whether a job that starts now would be cut off by its own deadline. */
+  wouldMissDeadline(job: Job): boolean {
+    if (job.deadline_ms === undefined) return false;
+    const rate = this.#rate.tokensPerSecond(this.#clock.now());
+    return (
+      rate !== null && cannotEndWithin({ maxTokens: maxTokensOf(job), elapsedMs: 0 }, rate, job.deadline_ms)
+    );
+  }
+
+  /** Tells whether the job cannot end inside the grace, while another attempt loses nothing. */
+  mustReleaseInDrain(running: RunningJob, stream: AnswerStream | undefined, graceMs: number): boolean {
+    const nowMs = this.#clock.now();
+    const answer = running.assembly ?? stream;
+    const tokens = answer?.isMovable ? answer.tokens : null;
+    if (tokens) return mustMoveInDrain(tokens, running.streamedMs(nowMs), graceMs);
+    // The caller has a part of its answer already.
+    const hasReader = stream !== undefined && !stream.isReplayed && stream.size > 0;
+    const rate = this.#rate.tokensPerSecond(nowMs);
+    if (rate === null) return false;
+    const elapsedMs = running.elapsedMs(nowMs);
+    return mustReleaseInDrain({ maxTokens: maxTokensOf(running.job), elapsedMs, hasReader }, rate, graceMs);
+  }
+}
