@@ -107,14 +107,14 @@ export const SHARING_BUGS: readonly Bug[] = [
   {
     name: 'sharing: a stored job that waits for a slot holds what it may cost',
     file: 'src/queue/state/stored-jobs.ts',
-    line: 'this.#limits.mustHold(job) || this.#limits.over(job) !== null ? HELD : null',
-    becomes: 'this.#limits.mustHold(job) || this.#limits.letIn(job) !== null ? HELD : null',
+    line: 'this.#limits.mustHold(job) || this.#limits.over(job) !== null ? 1 : 0',
+    becomes: 'this.#limits.mustHold(job) || this.#limits.letIn(job) !== null ? 1 : 0',
   },
   {
     name: 'sharing: a stored job that is to be tried again holds what it may cost',
     file: 'src/queue/state/stored-jobs.ts',
-    line: 'this.pending.entered({ ...job, run_after: change.run_after });\n    this.#limits.end(job.id);',
-    becomes: 'this.pending.entered({ ...job, run_after: change.run_after });',
+    line: 'this.pending.entered({ ...job, run_after: change.run_after, is_held: 0 });\n    this.#limits.end(job.id);',
+    becomes: 'this.pending.entered({ ...job, run_after: change.run_after, is_held: 0 });',
   },
   {
     name: 'sharing: what is held back is not looked at when there is room',

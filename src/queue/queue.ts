@@ -22,7 +22,7 @@ import { completeSettings, type GivenSettings } from './settings.ts';
 import { type Core, createCore } from './state/state.ts';
 import { nextDue } from './store/jobs-table.ts';
 import type { Connection, Ports } from './store/ports.ts';
-import { QUEUE_TABLES } from './store/tables.ts';
+import { QUEUE_TABLE_STEPS, QUEUE_TABLES } from './store/tables.ts';
 import { nextTimed, runDue } from './timed.ts';
 import { waitOrReject } from './waiting/admission.ts';
 import { letInHeld } from './waiting/limits.ts';
@@ -39,7 +39,7 @@ export class Queue {
   #isLeaving = false;
 
   constructor(ports: Ports, settings: GivenSettings) {
-    createTables(ports.sql, QUEUE_TABLES);
+    createTables(ports.sql, QUEUE_TABLES, QUEUE_TABLE_STEPS);
     this.#core = createCore(ports, completeSettings(settings));
     this.frames = new Frames(this.#core);
     followClockBack(this.#core);

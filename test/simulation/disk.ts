@@ -111,7 +111,7 @@ export class Disk implements Sql {
     const found = this.#database
       .prepare(
         `SELECT other.id FROM jobs AS job JOIN jobs AS other USING (config_id)
-         WHERE job.id = ? AND other.state = 'pending' AND other.run_after IS NULL AND other.priority >= 0
+         WHERE job.id = ? AND other.state = 'pending' AND other.run_after IS NULL AND other.is_held = 0 AND other.priority >= 0
            AND other.id NOT LIKE 'batch_%'
            AND other.fence_token = 0`,
       )

@@ -11,9 +11,9 @@ const LEFTOVERS: { table: string; what: string; query: string }[] = [
   },
   {
     table: 'jobs',
-    what: 'settled jobs with a lease or a retry',
+    what: 'settled jobs with a lease or a retry, or held back',
     query: `SELECT count(*) AS n FROM jobs WHERE settled_at IS NOT NULL
-      AND (lease_expires_at IS NOT NULL OR run_after IS NOT NULL)`,
+      AND (lease_expires_at IS NOT NULL OR run_after IS NOT NULL OR is_held = 1)`,
   },
   {
     table: 'jobs',

@@ -1,7 +1,6 @@
 import type { Placed } from '../../admission/backlog.ts';
 import { findJob, type StoredJob } from '../store/jobs-table.ts';
 import { leaseJob } from '../store/leases-table.ts';
-import { isHeld } from '../store/limits-table.ts';
 import { insertJob, lastSeq, type NewJobRow, newJob } from '../store/new-jobs.ts';
 import { nextReadyId } from '../store/pending-table.ts';
 import type { Sql } from '../store/ports.ts';
@@ -139,7 +138,7 @@ export class JobRows {
   /** Returns a tenant's ready jobs that are not in the table yet, oldest first. */
   #newReady(place: Placed): StoredJob[] {
     const jobs = [...this.#unwritten].map(({ job }) => job);
-    return jobs.filter((job) => job.state === 'pending' && isAt(job, place) && !isHeld(job));
+    return jobs.filter((job) => job.state === 'pending' && isAt(job, place) && job.is_held === 0);
   }
 
   #put(job: StoredJob, text: string | null): void {

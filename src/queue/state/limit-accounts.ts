@@ -54,9 +54,9 @@ export class LimitAccounts {
         if (running.tenant === tenant) account.letIn(running.weighed, null);
     };
     this.#holders = new LimitHolders(ports, addRunning);
-    for (const { token_name, tenant, limits, state, let_in } of readLimits(ports.sql)) {
+    for (const { token_name, tenant, limits, state, admitted } of readLimits(ports.sql)) {
       this.#holders.restore(token_name, { tenant, told: limits, state });
-      this.earlier.letIn(token_name, JSON.parse(let_in));
+      this.earlier.letIn(token_name, JSON.parse(admitted));
     }
   }
 
@@ -200,8 +200,8 @@ export class LimitAccounts {
         continue;
       }
       const [limits, state] = [JSON.stringify(account.limits), JSON.stringify(account.state(now()))];
-      const let_in = JSON.stringify([...this.earlier.allLetIn(token_name), ...this.#requestsOf(account)]);
-      writeLimits(sql, { token_name, tenant, limits, state, let_in });
+      const admitted = JSON.stringify([...this.earlier.allLetIn(token_name), ...this.#requestsOf(account)]);
+      writeLimits(sql, { token_name, tenant, limits, state, admitted });
     }
   }
 

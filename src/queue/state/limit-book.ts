@@ -1,6 +1,7 @@
 import { isKeptBy } from '../../admission/account.ts';
 import type { OverLimit } from '../../admission/scope.ts';
-import { countHeld, limitedJobs } from '../store/limits-table.ts';
+import { limitedJobs } from '../store/limits-table.ts';
+import { countHeld } from '../store/pending-table.ts';
 import type { Ports } from '../store/ports.ts';
 import type { WaitingJob } from './job.ts';
 import { LimitAccounts, type Limited, weigh } from './limit-accounts.ts';

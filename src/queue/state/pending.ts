@@ -4,7 +4,7 @@ import { countPending } from '../store/pending-table.ts';
 import type { Sql } from '../store/ports.ts';
 import type { WaitingJob } from './job.ts';
 
-type Place = Pick<StoredJob, 'config_id' | 'tenant' | 'priority' | 'run_after'>;
+type Place = Pick<StoredJob, 'config_id' | 'tenant' | 'priority' | 'run_after' | 'is_held'>;
 
 /**
  * Counts pending stored jobs, in all, by pool and by tenant, and the ready ones in the backlog. It counts once from the
@@ -67,7 +67,7 @@ export class Pending {
     add(counts.pools, job.config_id, change);
     this.#moveOfPriority(counts.priorities, job, change);
     if (job.tenant !== null) add(counts.tenants, job.tenant, change);
-    if (job.run_after === null) this.#backlog.stored(job, change);
+    if (job.run_after === null && job.is_held === 0) this.#backlog.stored(job, change);
   }
 
   #moveOfPriority(

@@ -21,9 +21,8 @@ import {
   setResultFile,
 } from '../store/jobs-table.ts';
 import { extendLease, type ORPHANED, orphanLease, postponeLease } from '../store/leases-table.ts';
-import { HELD, holdJob, isHeld, nextHeldId, unholdJob } from '../store/limits-table.ts';
 import type { NewJobRow } from '../store/new-jobs.ts';
-import { wakeDelayed } from '../store/pending-table.ts';
+import { holdJob, nextHeldId, wakeDelayed } from '../store/pending-table.ts';
 import type { Ports } from '../store/ports.ts';
 import { latestSettlement } from '../store/settlements-table.ts';
 import { postponeLeases } from '../store/times.ts';
@@ -128,8 +127,8 @@ export class StoredJobs implements JobStore<StoredJob> {
   }
 
   /** Adds a job that is ready unless its token's limits hold it back. The end of the command writes its row. */
-  insert(row: Omit<NewJobRow, 'run_after'>): StoredJob {
-    const job = this.#rows.insert({ ...row, run_after: this.#heldUntil(row) });
+  insert(row: Omit<NewJobRow, 'is_held'>): StoredJob {
+    const job = this.#rows.insert({ ...row, is_held: this.#isHeld(row) });
     this.#added(job);
     return job;
   }
@@ -142,14 +141,14 @@ export class StoredJobs implements JobStore<StoredJob> {
   #added(job: StoredJob): void {
     if (job.deadline_at !== null) due(this.#ports, job.deadline_at);
     this.pending.entered(job);
-    if (isHeld(job)) return this.#limits.holdStored(job);
+    if (job.is_held === 1) return this.#limits.holdStored(job);
     this.#limits.waitsForSlot(job);
     this.#ready.pool(job.config_id);
   }
 
-  /** Returns a new or retried job's `run_after`: HELD if its token's limits hold it back, else null. */
-  #heldUntil(job: Pick<StoredJob, 'id' | 'token_name' | 'config_id' | 'priority' | 'cost'>): number | null {
-    return this.#limits.mustHold(job) || this.#limits.over(job) !== null ? HELD : null;
+  /** Returns 1 if its token's limits hold a new or retried job back. */
+  #isHeld(job: Pick<StoredJob, 'id' | 'token_name' | 'config_id' | 'priority' | 'cost'>): 0 | 1 {
+    return this.#limits.mustHold(job) || this.#limits.over(job) !== null ? 1 : 0;
   }
 
   /**
@@ -163,7 +162,7 @@ export class StoredJobs implements JobStore<StoredJob> {
     if (job === null) throw new Error(`no job is held back where one is counted: ${JSON.stringify(place)}`);
     const over = this.#limits.over(job);
     if (over !== null) return over;
-    unholdJob(this.#ports.sql, job.id);
+    holdJob(this.#ports.sql, job.id, 0);
     this.#rows.forget(job.id);
     this.pending.ready(job);
     this.#limits.unholdStored(job);
@@ -180,9 +179,9 @@ export class StoredJobs implements JobStore<StoredJob> {
   letIn(job: StoredJob): boolean {
     if (this.#limits.letInStored(job, job.leased_at !== null) === null) return true;
     this.#rows.forget(job.id);
-    holdJob(this.#ports.sql, job.id);
+    holdJob(this.#ports.sql, job.id, 1);
     this.pending.left(job);
-    this.pending.entered({ ...job, run_after: HELD });
+    this.pending.entered({ ...job, is_held: 1 });
     this.#limits.leftLine(job);
     this.#limits.holdStored(job);
     return false;
@@ -239,7 +238,7 @@ export class StoredJobs implements JobStore<StoredJob> {
 
   release(job: StoredJob, change: Release): void {
     if (job.state === 'pending') this.#leavePending(job);
-    this.pending.entered({ ...job, run_after: change.run_after });
+    this.pending.entered({ ...job, run_after: change.run_after, is_held: 0 });
     this.#limits.end(job.id);
     this.partials.forget(job.id);
     this.#rows.forget(job.id);
@@ -266,7 +265,7 @@ export class StoredJobs implements JobStore<StoredJob> {
 
   #leavePending(job: StoredJob): void {
     this.pending.left(job);
-    if (isHeld(job)) this.#limits.unholdStored(job);
+    if (job.is_held === 1) this.#limits.unholdStored(job);
     this.#limits.leftLine(job);
   }
 
@@ -274,7 +273,14 @@ export class StoredJobs implements JobStore<StoredJob> {
   #ended(job: StoredJob, ending: Ending, now: number, text: string | null): void {
     if (ending.state !== 'succeeded') return this.#rows.forget(job.id);
     const { result: _, ...columns } = ending;
-    const settled = { ...job, ...columns, settled_at: now, lease_expires_at: null, run_after: null };
+    const settled = {
+      ...job,
+      ...columns,
+      settled_at: now,
+      lease_expires_at: null,
+      run_after: null,
+      is_held: 0,
+    } as const;
     this.#rows.settled(settled, this.listeners.hear(job.id) ? text : null);
   }
 
@@ -284,7 +290,7 @@ export class StoredJobs implements JobStore<StoredJob> {
     const deadlineAt = deadline_at === null ? null : this.#ports.now() + deadline_at - created_at;
     const retried = retryJob(this.#ports.sql, job.id, {
       deadline_at: deadlineAt,
-      run_after: this.#heldUntil(job),
+      is_held: this.#isHeld(job),
     });
     this.#rows.forget(job.id);
     this.#added(retried);

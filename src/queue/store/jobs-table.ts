@@ -36,7 +36,10 @@ export interface StoredJob {
   /** When the newest attempt's first token came; null if its worker did not report it. */
   first_token_at: number | null;
   settled_at: number | null;
+  /** When the job's next attempt may be made; null if it need not wait for that. */
   run_after: number | null;
+  /** 1 if the job is pending and admission control holds it back. */
+  is_held: 0 | 1;
   deadline_at: number | null;
   lease_expires_at: number | null;
   /** One of ORPHANED if the lease waits for who was gone, else 0; OVERDUE is added once the lease was found overdue. */
@@ -70,7 +73,7 @@ export interface StoredJob {
  */
 export const COLUMNS = `'stored' AS mode, seq, id, job_type, config_id, state, priority, attempts, max_attempts, fence_token, worker_id,
   attempt_errors, error, progress, status_message, created_at, leased_at, started_at, first_token_at, settled_at,
-  run_after, deadline_at, lease_expires_at, lease_orphaned, tenant, token_name, weight, stream, webhook, trace, prefix, model, cost, payload_file, result_file`;
+  run_after, is_held, deadline_at, lease_expires_at, lease_orphaned, tenant, token_name, weight, stream, webhook, trace, prefix, model, cost, payload_file, result_file`;
 
 // Built once: a text that is built anew for each call is looked up by all of its characters.
 const FIND = `SELECT ${COLUMNS} FROM jobs WHERE id = ?`;
@@ -106,7 +109,7 @@ export function releaseJob(
 ): void {
   sql.exec(
     `UPDATE jobs SET state = 'pending', lease_expires_at = NULL, lease_orphaned = 0,
-       attempts = ?, attempt_errors = ?, run_after = ?, partial = COALESCE(?, partial)
+       attempts = ?, attempt_errors = ?, run_after = ?, is_held = 0, partial = COALESCE(?, partial)
      WHERE id = ? AND fence_token = ? AND settled_at IS NULL`,
     change.attempts,
     change.attempt_errors,
@@ -142,7 +145,7 @@ export function endJob(
   const text = result === null ? null : writeJson(result);
   sql.exec(
     `UPDATE jobs SET state = ?, settled_at = ?, settlement = ?, worker_id = ?, attempts = ?, attempt_errors = ?, result = ?, result_file = ?, error = ?,
-       started_at = ?, first_token_at = ?, lease_expires_at = NULL, run_after = NULL, partial = NULL
+       started_at = ?, first_token_at = ?, lease_expires_at = NULL, run_after = NULL, is_held = 0, partial = NULL
      WHERE id = ? AND fence_token = ? AND settled_at IS NULL`,
     ending.state,
     now,
@@ -165,16 +168,16 @@ export function endJob(
 export function retryJob(
   sql: Sql,
   id: string,
-  { deadline_at, run_after }: Pick<StoredJob, 'deadline_at' | 'run_after'>,
+  { deadline_at, is_held }: Pick<StoredJob, 'deadline_at' | 'is_held'>,
 ): StoredJob {
   return row<StoredJob>(
     sql,
     `UPDATE jobs SET state = 'pending', attempts = 0, attempt_errors = '[]', error = NULL, worker_id = NULL,
        progress = NULL, status_message = NULL, leased_at = NULL, started_at = NULL, first_token_at = NULL,
-       settled_at = NULL, settlement = NULL, file_key = NULL, output_fence = NULL, output_taken = 0, deadline_at = ?, run_after = ?
+       settled_at = NULL, settlement = NULL, file_key = NULL, output_fence = NULL, output_taken = 0, deadline_at = ?, run_after = NULL, is_held = ?
      WHERE id = ? AND state IN ('failed', 'expired') RETURNING ${COLUMNS}`,
     deadline_at,
-    run_after,
+    is_held,
     id,
   )!;
 }
@@ -229,7 +232,7 @@ export function nextDue(sql: Sql): number | null {
     sql,
     `SELECT min(at) AS at FROM (
        SELECT min(lease_expires_at) AS at FROM jobs WHERE state = 'leased'
-       UNION ALL SELECT min(run_after) FROM jobs WHERE state = 'pending' AND run_after IS NOT NULL AND run_after < 4000000000000000
+       UNION ALL SELECT min(run_after) FROM jobs WHERE state = 'pending' AND run_after IS NOT NULL
        UNION ALL SELECT min(deadline_at) FROM jobs WHERE deadline_at IS NOT NULL AND settled_at IS NULL)`,
   );
   return next?.at ?? null;

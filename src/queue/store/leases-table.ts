@@ -39,7 +39,7 @@ export function extendLease(
   expiresAt: number,
 ): void {
   sql.exec(
-    `UPDATE jobs SET state = 'leased', worker_id = ?, lease_expires_at = ?, lease_orphaned = 0, run_after = NULL
+    `UPDATE jobs SET state = 'leased', worker_id = ?, lease_expires_at = ?, lease_orphaned = 0, run_after = NULL, is_held = 0
      WHERE id = ? AND fence_token = ? AND state IN ('leased', 'pending')`,
     workerId,
     expiresAt,

@@ -1,17 +1,7 @@
-import type { StoredJob } from './jobs-table.ts';
 import type { Sql } from './ports.ts';
 import { rows } from './rows.ts';
 
-/** Statements on the limits of tokens, and on the stored jobs that they hold back. */
-
-/** The `run_after` of a job that its token's limits hold back, and that they alone admit. A clock set back moves it. */
-export const HELD = 8_000_000_000_000_000;
-/** The condition in statements, as it stands in the partial index. */
-const IS_HELD = `state = 'pending' AND run_after >= 4000000000000000`;
-
-export function isHeld({ run_after }: { run_after: number | null }): boolean {
-  return run_after !== null && run_after >= HELD / 2;
-}
+/** Statements on the limits of tokens, and on the stored jobs that hold a part of them. */
 
 interface LimitsRow {
   token_name: string;
@@ -21,63 +11,26 @@ interface LimitsRow {
   /** JSON of AccountState. */
   state: string;
   /** JSON of the admitted requests that had not ended, which `state` has counted: id and epoch ms of each. */
-  let_in: string;
+  admitted: string;
 }
 
 export function readLimits(sql: Sql): LimitsRow[] {
-  return rows<LimitsRow>(sql, `SELECT token_name, tenant, limits, state, let_in FROM limits`);
+  return rows<LimitsRow>(sql, `SELECT token_name, tenant, limits, state, admitted FROM limits`);
 }
 
-export function writeLimits(sql: Sql, { token_name, tenant, limits, state, let_in }: LimitsRow): void {
+export function writeLimits(sql: Sql, { token_name, tenant, limits, state, admitted }: LimitsRow): void {
   sql.exec(
-    `INSERT OR REPLACE INTO limits (token_name, tenant, limits, state, let_in) VALUES (?, ?, ?, ?, ?)`,
+    `INSERT OR REPLACE INTO limits (token_name, tenant, limits, state, admitted) VALUES (?, ?, ?, ?, ?)`,
     token_name,
     tenant,
     limits,
     state,
-    let_in,
+    admitted,
   );
 }
 
 export function deleteLimits(sql: Sql, tokenName: string): void {
   sql.exec(`DELETE FROM limits WHERE token_name = ?`, tokenName);
-}
-
-/** Counts the jobs that are held back, by token, pool and priority. */
-export function countHeld(
-  sql: Sql,
-): { token_name: string; config_id: string; priority: number; n: number }[] {
-  return rows(
-    sql,
-    `SELECT token_name, config_id, priority, count(*) AS n FROM jobs INDEXED BY jobs_held
-     WHERE ${IS_HELD} GROUP BY token_name, config_id, priority`,
-  );
-}
-
-/** Returns the oldest job of a token, a pool and a priority that is held back. */
-export function nextHeldId(
-  sql: Sql,
-  { token_name, config_id, priority }: Pick<StoredJob, 'token_name' | 'config_id' | 'priority'>,
-): string | null {
-  const [next] = rows<{ id: string }>(
-    sql,
-    `SELECT id FROM jobs INDEXED BY jobs_held
-     WHERE ${IS_HELD} AND token_name = ? AND config_id = ? AND priority = ? ORDER BY seq LIMIT 1`,
-    token_name,
-    config_id,
-    priority,
-  );
-  return next?.id ?? null;
-}
-
-/** Holds a pending job back. */
-export function holdJob(sql: Sql, id: string): void {
-  sql.exec(`UPDATE jobs SET run_after = ? WHERE id = ? AND state = 'pending'`, HELD, id);
-}
-
-/** Makes a job ready that was held back. */
-export function unholdJob(sql: Sql, id: string): void {
-  sql.exec(`UPDATE jobs SET run_after = NULL WHERE id = ? AND ${IS_HELD}`, id);
 }
 
 /** Returns the stored jobs of tokens with limits that run, or are next in their lines for a slot. */
@@ -88,6 +41,6 @@ export function limitedJobs(
     sql,
     `SELECT id, token_name, config_id, priority, cost, state = 'leased' AS runs FROM jobs
      INDEXED BY jobs_limited WHERE cost IS NOT NULL AND settled_at IS NULL
-       AND (state = 'leased' OR (run_after IS NULL AND leased_at IS NULL))`,
+       AND (state = 'leased' OR (run_after IS NULL AND is_held = 0 AND leased_at IS NULL))`,
   );
 }

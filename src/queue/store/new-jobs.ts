@@ -30,12 +30,10 @@ const BROUGHT = [
   'model',
   'payload_file',
   'cost',
-  'run_after',
+  'is_held',
 ] as const satisfies (keyof StoredJob)[];
 
-/**
- * A job as it is submitted. `run_after` is HELD, or null if it is ready; `payload` is null if `payload_file` holds it.
- */
+/** A job as it is submitted. `payload` is null if `payload_file` holds it. */
 export type NewJobRow = Omit<Pick<StoredJob, (typeof BROUGHT)[number]>, 'seq'> & { payload: string | null };
 
 /** The columns that a first lease adds, beside the key to its files. */
@@ -84,6 +82,7 @@ const NEW = {
   started_at: null,
   first_token_at: null,
   settled_at: null,
+  run_after: null,
   lease_expires_at: null,
   lease_orphaned: 0,
   result_file: null,

@@ -5,11 +5,18 @@ import { row, rows } from './rows.ts';
 /** The pool, priority and tenant by which pending jobs are looked up. */
 type Place = Pick<StoredJob, 'config_id' | 'priority' | 'tenant'>;
 
-/** Statements on pending jobs, which wait for a slot (`jobs_ready`) or for their next attempt (`jobs_delayed`). */
+/**
+ * Statements on pending jobs, which wait for a slot (`jobs_ready`), for their next attempt (`jobs_delayed`), or are held
+ * back by admission control (`jobs_held`).
+ */
+
+const IS_READY = `state = 'pending' AND run_after IS NULL AND is_held = 0`;
+const IS_DELAYED = `state = 'pending' AND run_after IS NOT NULL`;
+const IS_HELD = `state = 'pending' AND is_held = 1`;
 
 function nextReady(tenant: 'IS NULL' | 'IN (?)', more = ''): string {
   return `SELECT id FROM jobs
-    WHERE config_id IN (?) AND priority IN (?) AND tenant ${tenant} AND state = 'pending' AND run_after IS NULL ${more}
+    WHERE config_id IN (?) AND priority IN (?) AND tenant ${tenant} AND ${IS_READY} ${more}
     ORDER BY seq LIMIT 1`;
 }
 
@@ -44,14 +51,16 @@ export function nextReadyId(
   return next?.id ?? null;
 }
 
-/** Returns pending jobs of a pool, out of the two indexes alone. @param tenant null for every tenant */
+/** Returns pending jobs of a pool, out of the three indexes alone. @param tenant null for every tenant */
 export function pendingOfPool(sql: Sql, configId: string, tenant: string | null, most: number): StoredJob[] {
-  const those = `config_id = ?1 AND (?2 IS NULL OR tenant = ?2) AND state = 'pending'`;
+  const those = `config_id = ?1 AND (?2 IS NULL OR tenant = ?2)`;
   return rows<StoredJob>(
     sql,
-    `SELECT * FROM (SELECT ${COLUMNS} FROM jobs INDEXED BY jobs_ready WHERE ${those} AND run_after IS NULL LIMIT ?3)
+    `SELECT * FROM (SELECT ${COLUMNS} FROM jobs INDEXED BY jobs_ready WHERE ${those} AND ${IS_READY} LIMIT ?3)
      UNION ALL
-     SELECT * FROM (SELECT ${COLUMNS} FROM jobs INDEXED BY jobs_delayed WHERE ${those} AND run_after IS NOT NULL LIMIT ?3)
+     SELECT * FROM (SELECT ${COLUMNS} FROM jobs INDEXED BY jobs_delayed WHERE ${those} AND ${IS_DELAYED} LIMIT ?3)
+     UNION ALL
+     SELECT * FROM (SELECT ${COLUMNS} FROM jobs INDEXED BY jobs_held WHERE ${those} AND ${IS_HELD} LIMIT ?3)
      LIMIT ?3`,
     configId,
     tenant,
@@ -69,15 +78,19 @@ export function wakeDelayed(sql: Sql, now: number): Place[] {
 }
 
 /**
- * Counts pending jobs by place, out of the two indexes alone; `run_after` of jobs that are not ready is their latest.
+ * Counts pending jobs by place, out of the three indexes alone; `run_after` of jobs that wait for their next attempt is
+ * their latest.
  */
-export function countPending(sql: Sql): (Place & { run_after: number | null; n: number })[] {
+export function countPending(sql: Sql): (Place & Pick<StoredJob, 'run_after' | 'is_held'> & { n: number })[] {
+  const place = 'config_id, priority, tenant';
   return rows(
     sql,
-    `SELECT config_id, priority, tenant, NULL AS run_after, count(*) AS n FROM jobs INDEXED BY jobs_ready
-       WHERE state = 'pending' AND run_after IS NULL GROUP BY config_id, priority, tenant
-     UNION ALL SELECT config_id, priority, tenant, max(run_after) AS run_after, count(*) AS n FROM jobs INDEXED BY jobs_delayed
-       WHERE state = 'pending' AND run_after IS NOT NULL GROUP BY config_id, priority, tenant`,
+    `SELECT ${place}, NULL AS run_after, 0 AS is_held, count(*) AS n FROM jobs INDEXED BY jobs_ready
+       WHERE ${IS_READY} GROUP BY ${place}
+     UNION ALL SELECT ${place}, max(run_after) AS run_after, 0 AS is_held, count(*) AS n FROM jobs INDEXED BY jobs_delayed
+       WHERE ${IS_DELAYED} GROUP BY ${place}
+     UNION ALL SELECT ${place}, NULL AS run_after, 1 AS is_held, count(*) AS n FROM jobs INDEXED BY jobs_held
+       WHERE ${IS_HELD} GROUP BY ${place}`,
   );
 }
 
@@ -86,7 +99,7 @@ export function countPending(sql: Sql): (Place & { run_after: number | null; n: 
  * tenant to tenant, not from job to job.
  */
 export function oldestPending(sql: Sql, configId: string, priority: number): number | null {
-  const those = `state = 'pending' AND run_after IS NULL AND config_id = ?1 AND priority = ?2`;
+  const those = `${IS_READY} AND config_id = ?1 AND priority = ?2`;
   const first = `ORDER BY tenant, seq LIMIT 1`;
   const oldest = row<{ at: number }>(
     sql,
@@ -101,4 +114,36 @@ export function oldestPending(sql: Sql, configId: string, priority: number): num
     priority,
   );
   return oldest?.at ?? null;
+}
+
+/** Counts the jobs that are held back, by token, pool and priority. */
+export function countHeld(
+  sql: Sql,
+): { token_name: string; config_id: string; priority: number; n: number }[] {
+  return rows(
+    sql,
+    `SELECT token_name, config_id, priority, count(*) AS n FROM jobs INDEXED BY jobs_held
+     WHERE ${IS_HELD} GROUP BY token_name, config_id, priority`,
+  );
+}
+
+/** Returns the oldest job of a token, a pool and a priority that is held back. */
+export function nextHeldId(
+  sql: Sql,
+  { token_name, config_id, priority }: Pick<StoredJob, 'token_name' | 'config_id' | 'priority'>,
+): string | null {
+  const [next] = rows<{ id: string }>(
+    sql,
+    `SELECT id FROM jobs INDEXED BY jobs_held
+     WHERE ${IS_HELD} AND token_name = ? AND config_id = ? AND priority = ? ORDER BY seq LIMIT 1`,
+    token_name,
+    config_id,
+    priority,
+  );
+  return next?.id ?? null;
+}
+
+/** Holds a pending job back, or makes one ready that was held back. */
+export function holdJob(sql: Sql, id: string, isHeld: StoredJob['is_held']): void {
+  sql.exec(`UPDATE jobs SET is_held = ? WHERE id = ? AND state = 'pending'`, isHeld, id);
 }

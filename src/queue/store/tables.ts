@@ -1,3 +1,13 @@
+import type { TableSteps } from '../../durable/tables.ts';
+
+// With the tenant in these indexes, pending jobs are counted without a look at their rows (pending-table.ts). With the
+// tenant before `seq`, a tenant's oldest job is found however many others have.
+const JOBS_READY = `CREATE INDEX jobs_ready ON jobs (config_id, priority DESC, tenant, seq)
+  WHERE state = 'pending' AND run_after IS NULL AND is_held = 0`;
+// The order is that in which the jobs are admitted.
+const JOBS_HELD = `CREATE INDEX jobs_held ON jobs (token_name, config_id, priority DESC, seq, tenant)
+  WHERE state = 'pending' AND is_held = 1`;
+
 /**
  * A queue's tables. `jobs` alone says how a job stands; partial indexes keep dispatch flat however many are settled.
  */
@@ -11,7 +21,8 @@ export const QUEUE_TABLES: readonly string[] = [
   // prefix: see prefix-rpc.ts. model: the model that the job names. cost: see state/job.ts, for tokens with limits.
   // payload_file: the file with a payload that is too long for the row. result_file: the file with the result of the
   // newest attempt, or of the one that settled the job. partial: JSON of the KeptPartial that the next attempt goes on
-  // from (state/kept-partial.ts). All times in epoch ms.
+  // from (state/kept-partial.ts). is_held 1: the job is pending and admission control holds it back; its run_after is
+  // null. All times in epoch ms.
   `CREATE TABLE jobs (
      seq INTEGER PRIMARY KEY AUTOINCREMENT,
      id TEXT NOT NULL UNIQUE,
@@ -53,17 +64,15 @@ export const QUEUE_TABLES: readonly string[] = [
      payload_file TEXT,
      result_file TEXT,
      cost TEXT,
-     partial TEXT
+     partial TEXT,
+     is_held INTEGER NOT NULL DEFAULT 0
    )`,
-  // With the tenant in these indexes, pending jobs are counted without a look at their rows (pending-table.ts). With
-  // the tenant before `seq`, a tenant's oldest job is found however many others have.
-  `CREATE INDEX jobs_ready ON jobs (config_id, priority DESC, tenant, seq)
-     WHERE state = 'pending' AND run_after IS NULL`,
+  // A pending job is in one of three indexes: it is ready, waits for its next attempt, or is held back.
+  JOBS_READY,
   `CREATE INDEX jobs_delayed ON jobs (run_after, config_id, tenant)
      WHERE state = 'pending' AND run_after IS NOT NULL`,
-  // Jobs of tokens with limits: those held back, in the order in which they are admitted, and those not settled.
-  `CREATE INDEX jobs_held ON jobs (token_name, config_id, priority DESC, seq)
-     WHERE state = 'pending' AND run_after >= 4000000000000000`,
+  JOBS_HELD,
+  // Unsettled jobs of tokens with limits.
   `CREATE INDEX jobs_limited ON jobs (token_name) WHERE cost IS NOT NULL AND settled_at IS NULL`,
   `CREATE INDEX jobs_leased ON jobs (lease_expires_at) WHERE state = 'leased'`,
   `CREATE INDEX jobs_deadline ON jobs (deadline_at) WHERE deadline_at IS NOT NULL AND settled_at IS NULL`,
@@ -148,7 +157,7 @@ export const QUEUE_TABLES: readonly string[] = [
      tenant TEXT NOT NULL,
      limits TEXT NOT NULL,
      state TEXT NOT NULL,
-     let_in TEXT NOT NULL
+     admitted TEXT NOT NULL
    ) WITHOUT ROWID`,
   // What happened to jobs, counted by pool, as JSON (state/pool-counts.ts).
   `CREATE TABLE counts (
@@ -157,3 +166,17 @@ export const QUEUE_TABLES: readonly string[] = [
      changed_at INTEGER NOT NULL
    ) WITHOUT ROWID`,
 ];
+
+/** What changed in a queue's tables since the oldest version that is still read. */
+export const QUEUE_TABLE_STEPS: TableSteps = {
+  // A job that was held back had a `run_after` far in the future.
+  26: [
+    `ALTER TABLE jobs ADD COLUMN is_held INTEGER NOT NULL DEFAULT 0`,
+    `UPDATE jobs SET is_held = 1, run_after = NULL WHERE state = 'pending' AND run_after >= 4000000000000000`,
+    `DROP INDEX jobs_ready`,
+    JOBS_READY,
+    `DROP INDEX jobs_held`,
+    JOBS_HELD,
+    `ALTER TABLE limits RENAME COLUMN let_in TO admitted`,
+  ],
+};

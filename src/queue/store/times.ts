@@ -20,7 +20,8 @@ export function latestTime(sql: Sql): number | null {
        UNION ALL SELECT max(leased_at) FROM jobs WHERE state = 'leased'
        UNION ALL SELECT max(at) FROM ledger WHERE job IN (
          SELECT seq FROM jobs WHERE state = 'leased'
-         UNION ALL SELECT seq FROM jobs WHERE state = 'pending' AND run_after IS NOT NULL))`,
+         UNION ALL SELECT seq FROM jobs WHERE state = 'pending' AND run_after IS NOT NULL
+         UNION ALL SELECT seq FROM jobs WHERE state = 'pending' AND is_held = 1))`,
   );
   return latest?.at ?? null;
 }

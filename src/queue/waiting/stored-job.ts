@@ -6,7 +6,6 @@ import type { Core } from '../state/state.ts';
 import { isLeaving, mayRun } from '../state/worker.ts';
 import { attemptErrors } from '../store/job-view.ts';
 import type { StoredJob } from '../store/jobs-table.ts';
-import { isHeld } from '../store/limits-table.ts';
 import { overText } from './over-limit.ts';
 
 /** The most characters that are shown of the last attempt's error. */
@@ -24,7 +23,7 @@ export function waitingJob(core: Core, jobId: string, viewer: Viewer): WaitingJo
 }
 
 function ownWait(core: Core, job: StoredJob): Waiting | null {
-  if (isHeld(job)) return limitWait(core, job);
+  if (job.is_held === 1) return limitWait(core, job);
   if (job.run_after !== null) {
     const last = attemptErrors(job).at(-1)?.message ?? 'it was given back';
     const clause = `its attempt ${job.attempts} of ${job.max_attempts} failed, and the next one comes later: ${firstLine(last)}`;
