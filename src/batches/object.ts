@@ -1,7 +1,7 @@
 import type { HostedObject, ObjectHost } from '../durable/host.ts';
 import { createTables } from '../durable/tables.ts';
-import { addFile, type FilePage, type FilesWanted, listFiles } from '../files/file-index.ts';
-import type { FileRecord } from '../files/rpc.ts';
+import { addFile, type FilePage, type FileRecord, type FilesWanted, listFiles } from '../files/file-index.ts';
+
 import type { Backlog, Batch, NewBatch, NextLine, RemoveFileAnswer } from './batch.ts';
 import { backlog, cancelBatch, createBatch, fileOf, lookAfter, unlistFile } from './batches.ts';
 

@@ -1,5 +1,5 @@
 import type { Sql } from '../durable/ports.ts';
-import { PieceCutter } from './piece-cutter.ts';
+import { PieceCutter } from './upload.ts';
 
 /** The length of an upload's parts: all must have one length, at least 5 MiB; only the last may be shorter. */
 const PART_BYTES = 8 * 1024 * 1024;

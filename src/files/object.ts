@@ -2,6 +2,7 @@ import type { HostedObject, ObjectHost } from '../durable/host.ts';
 import type { Sql } from '../durable/ports.ts';
 import { createTables } from '../durable/tables.ts';
 import { BucketError, BucketFile, type FileBucket, LostError } from './bucket-file.ts';
+import { type JobFiles, READ_BYTES } from './file-index.ts';
 import {
   addBytes,
   expired,
@@ -20,7 +21,6 @@ import {
   setJob,
   streamOf,
 } from './piece-table.ts';
-import { type JobFiles, READ_BYTES } from './rpc.ts';
 
 /** An upload that gets no new piece for this long has broken off, ms: a sender is late long before. */
 const UNFINISHED_MS = 300_000;

@@ -1,6 +1,6 @@
 import type { Row, Sql } from '../durable/ports.ts';
 import { joinBytes } from '../protocol/index.ts';
-import { PIECE_BYTES } from './rpc.ts';
+import { PIECE_BYTES } from './file-index.ts';
 
 /** The statements on the bytes of files. Nothing here decides. All times are in epoch ms. */
 

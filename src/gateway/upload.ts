@@ -1,6 +1,5 @@
-import { FileForm, type FormFields } from '../files/file-form.ts';
-import { PieceCutter } from '../files/piece-cutter.ts';
-import { PIECE_BYTES } from '../files/rpc.ts';
+import { PIECE_BYTES } from '../files/file-index.ts';
+import { FileForm, type FormFields, PieceCutter } from '../files/upload.ts';
 import { boundaryOf, FormError } from '../protocol/index.ts';
 import { holdBytes } from './body.ts';
 import type { Env } from './env.ts';

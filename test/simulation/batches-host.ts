@@ -7,8 +7,8 @@ import { BATCHES_TABLES, findBatch } from '../../src/batches/store.ts';
 
 import type { SqlValue } from '../../src/durable/ports.ts';
 import { createTables } from '../../src/durable/tables.ts';
-import { addFile, findFile } from '../../src/files/file-index.ts';
-import type { FileRecord } from '../../src/files/rpc.ts';
+import { addFile, type FileRecord, findFile } from '../../src/files/file-index.ts';
+
 import { standsStill } from '../../src/host/cloudflare/machine-time.ts';
 import { inferenceRoutes } from '../../src/protocol/index.ts';
 import { Random } from '../support/random.ts';

@@ -1,4 +1,4 @@
-import type { FileRecord } from '../../files/rpc.ts';
+import type { FileRecord } from '../../files/file-index.ts';
 import { FILE_PURPOSES, type FilePurpose, type StoredFile } from '../../protocol/file-answers.ts';
 import { QUEUE_SETTINGS } from '../../settings/queue-settings.ts';
 import { auditedOfOthers } from '../audit.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { FileForm } from '../../../src/files/file-form.ts';
+import { FileForm } from '../../../src/files/upload.ts';
 import { FormError } from '../../../src/protocol/index.ts';
 
 const BOUNDARY = 'b0undary';

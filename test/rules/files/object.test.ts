@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { PIECE_BYTES } from '../../../src/files/file-index.ts';
 import { FileObject } from '../../../src/files/object.ts';
-import { PIECE_BYTES } from '../../../src/files/rpc.ts';
 import { type HeldObject, holdObject } from '../../support/held-object.ts';
 import { until } from '../../support/poll.ts';
 
