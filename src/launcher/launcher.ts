@@ -2,9 +2,8 @@ import { sleep } from '../process/clock.ts';
 import { reasonOf } from '../process/http.ts';
 import { Outage } from '../process/outage.ts';
 import type { LauncherAnswer, LauncherReport, OrderResult } from '../scheduler/rpc.ts';
-import { backoffMs } from './pauses.ts';
 import type { LauncherPorts, LauncherSettings } from './ports.ts';
-import { Provider } from './provider.ts';
+import { backoffMs, Provider } from './provider.ts';
 
 /** At its end the launcher waits this many ms for calls in progress: longer than any provider's call limit. */
 const FINISH_MS = 40_000;

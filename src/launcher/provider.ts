@@ -1,3 +1,4 @@
+import { doubling } from '../process/backoff.ts';
 import { reasonOf } from '../process/http.ts';
 import { MASK } from '../process/secrets.ts';
 import type { Driver } from '../providers/driver.ts';
@@ -11,9 +12,7 @@ import {
 } from '../scheduler/rpc.ts';
 import type { ProviderSpec } from '../scheduler/spec.ts';
 import { Orders } from './orders.ts';
-import { backoffMs } from './pauses.ts';
-import type { LauncherPorts, LauncherSettings } from './ports.ts';
-import { missingSecrets, workerEnvironment } from './worker-environment.ts';
+import type { LauncherPorts, LauncherSettings, WorkerRoad } from './ports.ts';
 
 /** The most characters of one text in a report. */
 const DETAIL_CHARS = 2000;
@@ -243,4 +242,58 @@ function tellable(outcome: LaunchOutcome, secrets: string[]): LaunchOutcome {
 
 function cut<Text extends string | null>(text: Text): Text {
   return (text?.slice(0, DETAIL_CHARS) ?? null) as Text;
+}
+
+type LaunchOrder = Extract<Order, { kind: 'launch' }>;
+
+/** The interval of heartbeats, s; it is short because the scheduler decides by them. */
+const HEARTBEAT_SECONDS = '10';
+/** A worker that has not reached its queue for this many seconds ends its machine itself. */
+const QUEUE_LOST_SECONDS = '900';
+
+/** Returns the whole environment of a launched worker's container. @param nowMs epoch ms */
+export function workerEnvironment(
+  order: LaunchOrder,
+  { url, queueId }: WorkerRoad,
+  env: NodeJS.ProcessEnv,
+  nowMs: number,
+): Record<string, string> {
+  const { pool, config_id, name, token } = order;
+  const secrets = pool.secrets.flatMap((secret) => (env[secret] ? [[secret, env[secret]]] : []));
+  return {
+    CASOLA_HEARTBEAT_INTERVAL: HEARTBEAT_SECONDS,
+    CASOLA_LOGS_URL: `${url}/api/logs`,
+    CASOLA_METRICS_URL: `${url}/api/metrics`,
+    WORKER_QUEUE_LOST_SECONDS: QUEUE_LOST_SECONDS,
+    ...pool.env,
+    ...Object.fromEntries(secrets),
+    CASOLA_WS_URL: url.replace(/^http/, 'ws'),
+    CASOLA_API_URL: url,
+    CASOLA_QUEUE_ID: queueId,
+    CASOLA_CONFIG_ID: config_id,
+    CASOLA_INSTANCE_ID: name,
+    // Base workers read their id from this variable.
+    CASOLA_WORKER_ID: name,
+    CASOLA_MAX_JOBS: String(pool.slots),
+    CASOLA_CREATED_AT: String(Math.floor(nowMs / 1000)),
+    ENGINE: pool.engine,
+    VLLM_MODEL: pool.model,
+    ...(pool.adapters.length > 0 && { ENGINE_ADAPTERS: JSON.stringify(pool.adapters) }),
+    ...(token === null ? {} : { CASOLA_API_TOKEN: token }),
+  };
+}
+
+/** Returns the error for the operator when a secret is missing, or null. */
+function missingSecrets(order: LaunchOrder, env: NodeJS.ProcessEnv): string | null {
+  const missing = order.pool.secrets.filter((name) => !env[name]);
+  if (missing.length === 0) return null;
+  return `the launcher's environment lacks ${missing.join(', ')}, which pool ${order.config_id} names under secrets: set it where the launcher runs, and start the launcher again`;
+}
+
+const FIRST_MS = 1000;
+const LONGEST_MS = 30_000;
+
+/** Returns the pause after so many failures in a row, ms: 1 s doubling to 30 s, less a random half. */
+export function backoffMs(failures: number, random: () => number): number {
+  return doubling(FIRST_MS, LONGEST_MS, failures) * (0.5 + 0.5 * random());
 }

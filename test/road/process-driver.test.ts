@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { workerEnvironment } from '../../src/launcher/worker-environment.ts';
+import { workerEnvironment } from '../../src/launcher/provider.ts';
 import { EXIT } from '../../src/process/index.ts';
 import type { Driver } from '../../src/providers/driver.ts';
 import { ProcessDriver } from '../../src/providers/process/driver.ts';

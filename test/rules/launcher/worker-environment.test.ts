@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { workerEnvironment } from '../../../src/launcher/worker-environment.ts';
+import { workerEnvironment } from '../../../src/launcher/provider.ts';
 import type { Order } from '../../../src/scheduler/rpc.ts';
 import { PoolSpec } from '../../../src/scheduler/spec.ts';
 import { readWorkerConfiguration } from '../../../src/worker/configuration.ts';
