@@ -1,6 +1,7 @@
 import type { Clock } from '../process/clock.ts';
 import type { Fetch } from '../process/http.ts';
 import type { Log } from '../process/log.ts';
+import { longestWayDownMs } from '../process/way-down.ts';
 import type { LaunchOutcome, Machine } from '../scheduler/rpc.ts';
 import type { ProviderSpec } from '../scheduler/spec.ts';
 
@@ -72,3 +73,23 @@ export type MakeDriver<Kind extends ProviderSpec['driver'] = ProviderSpec['drive
   spec: Extract<ProviderSpec, { driver: Kind }>,
   ports: DriverPorts,
 ) => Driver | Promise<Driver>;
+
+/** The image of a pool that names none. */
+export const DEFAULT_IMAGE = 'ghcr.io/worker-vllm/worker-vllm:latest';
+/**
+ * The gigabytes of the container's disk where the candidate gives none: room for the image, and a model of some size.
+ */
+export const DEFAULT_DISK_GB = 60;
+
+/** The seconds that a worker on a remote machine has to finish its jobs, where its pool does not say. */
+export const FAR_GRACE_SECONDS = 60;
+/** Spare time for slow nodes, ms. */
+const SPARE_MS = 8000;
+
+/** Returns the seconds between SIGTERM and SIGKILL for a container with this environment. */
+export function secondsToEnd({ CASOLA_SHUTDOWN_GRACE_PERIOD: given }: Record<string, string>): number {
+  const grace = given === undefined ? FAR_GRACE_SECONDS : Number(given);
+  // The worker itself refuses a value that is no number, in its own words.
+  const graceMs = 1000 * (Number.isFinite(grace) ? grace : FAR_GRACE_SECONDS);
+  return Math.ceil((longestWayDownMs(graceMs) + SPARE_MS) / 1000);
+}

@@ -1,11 +1,17 @@
 import * as z from 'zod';
 import type { LaunchOutcome, Machine } from '../scheduler/rpc.ts';
-import type { Driver, DriverPorts, LaunchRequest, MachineKey, MakeDriver } from './driver.ts';
-import { secondsToEnd } from './grace.ts';
-import { DEFAULT_DISK_GB, DEFAULT_IMAGE } from './image.ts';
-import { lookAfter } from './look-after.ts';
-import { Pace } from './pace.ts';
-import { type Answer, CALL_LIMIT_MS, keyOf, RestApi, unknownFrom } from './rest.ts';
+import {
+  DEFAULT_DISK_GB,
+  DEFAULT_IMAGE,
+  type Driver,
+  type DriverPorts,
+  type LaunchRequest,
+  type MachineKey,
+  type MakeDriver,
+  secondsToEnd,
+} from './driver.ts';
+
+import { type Answer, CALL_LIMIT_MS, keyOf, lookAfter, Pace, RestApi, unknownFrom } from './rest.ts';
 
 /** The fields of a run that this driver reads, as dstack 0.22 has them. */
 const Run = z.object({

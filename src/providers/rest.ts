@@ -1,4 +1,5 @@
 import type * as z from 'zod';
+import { type Clock, sleep } from '../process/clock.ts';
 import { headerProblem } from '../process/environment.ts';
 import { UserError } from '../process/exit-codes.ts';
 import { reasonOf } from '../process/http.ts';
@@ -7,7 +8,6 @@ import { fieldsOf, jsonOrText } from '../protocol/fields.ts';
 import { schemaWords } from '../protocol/schema-words.ts';
 import type { LaunchOutcome } from '../scheduler/rpc.ts';
 import type { DriverPorts } from './driver.ts';
-import type { Pace } from './pace.ts';
 
 /** The time limit for all requests of one call of a driver, ms. */
 export const CALL_LIMIT_MS = 30_000;
@@ -47,7 +47,7 @@ export interface RestRequest {
 export class NoAnswerError extends Error {}
 
 /** The error where the provider takes no more requests for now, so that this one was not sent. */
-export class NotSentError extends NoAnswerError {}
+class NotSentError extends NoAnswerError {}
 
 /** One provider's HTTP interface. It waits after an answer of 429; the caller judges every other answer. */
 export class RestApi {
@@ -210,4 +210,73 @@ function usedUpWindows(field: string): number[] {
     const seconds = /;\s*t=(\d+)/.exec(window)?.[1];
     return left === '0' && seconds ? [Number(seconds)] : [];
   });
+}
+
+/**
+ * The factor on a provider's interval: the provider measures where requests arrive, and two may come closer together
+ * than they were sent.
+ */
+const MARGIN = 1.1;
+
+/**
+ * Spaces the requests to one endpoint: each follows at least an interval after the one before, in their order, and
+ * none is sent before the provider takes requests again.
+ */
+export class Pace {
+  /** The pause after a 429 that does not say how long to wait, ms. */
+  readonly penaltyMs: number;
+  readonly #clock: Clock;
+  readonly #intervalMs: number;
+  #nextAt = 0;
+  #heldUntil = 0;
+
+  constructor(clock: Clock, intervalMs: number, penaltyMs = 5000) {
+    this.#clock = clock;
+    this.penaltyMs = penaltyMs;
+    this.#intervalMs = intervalMs * MARGIN;
+  }
+
+  /**
+   * Waits for a request's turn.
+   * @param until epoch ms
+   * @returns false at once if the turn would come later than `until`
+   */
+  async turn(until: number): Promise<boolean> {
+    while (true) {
+      const now = this.#clock.now();
+      const at = Math.max(now, this.#nextAt, this.#heldUntil);
+      if (at > until) return false;
+      this.#nextAt = at + this.#intervalMs;
+      if (at > now) await sleep(this.#clock, at - now);
+      // An answer to another request may have asked for a pause meanwhile.
+      if (this.#heldUntil <= this.#clock.now()) return true;
+    }
+  }
+
+  /** Sends nothing for `ms`, since the provider takes nothing for that long. */
+  hold(ms: number): void {
+    this.#heldUntil = Math.max(this.#heldUntil, this.#clock.now() + ms);
+  }
+}
+
+/** The number of looks by name after a create with an unknown outcome. */
+const LOOKS = 3;
+
+/**
+ * Looks whether a machine exists although its create did not get the expected answer.
+ * @param find returns the machine of that name, or null where it is not listed; a look that fails counts as not listed
+ * @param cause why the outcome of the create is unknown
+ */
+export async function lookAfter(
+  clock: DriverPorts['clock'],
+  pauseMs: number,
+  cause: unknown,
+  find: () => Promise<LaunchOutcome | null>,
+): Promise<LaunchOutcome> {
+  for (let look = 0; look < LOOKS && !(cause instanceof NotSentError); look++) {
+    if (look > 0) await sleep(clock, pauseMs);
+    const found = await find().catch(() => null);
+    if (found) return found;
+  }
+  return unknownFrom(cause);
 }

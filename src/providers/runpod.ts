@@ -1,10 +1,16 @@
 import * as z from 'zod';
 import type { LaunchOutcome, Machine } from '../scheduler/rpc.ts';
-import type { Driver, DriverPorts, LaunchRequest, MachineKey, MakeDriver } from './driver.ts';
-import { DEFAULT_DISK_GB, DEFAULT_IMAGE } from './image.ts';
-import { lookAfter } from './look-after.ts';
-import { Pace } from './pace.ts';
-import { type Answer, CALL_LIMIT_MS, keyOf, RestApi, unknownFrom } from './rest.ts';
+import {
+  DEFAULT_DISK_GB,
+  DEFAULT_IMAGE,
+  type Driver,
+  type DriverPorts,
+  type LaunchRequest,
+  type MachineKey,
+  type MakeDriver,
+} from './driver.ts';
+
+import { type Answer, CALL_LIMIT_MS, keyOf, lookAfter, Pace, RestApi, unknownFrom } from './rest.ts';
 
 /** The fields of a pod that this driver reads, by RunPod's schema of REST v2; others may come and go. */
 const Pod = z.object({

@@ -1,13 +1,19 @@
 import type { LaunchOutcome, Machine } from '../../scheduler/rpc.ts';
 import type { ProviderSpec } from '../../scheduler/spec.ts';
 import type { Driver, DriverPorts, LaunchRequest, MachineKey } from '../driver.ts';
-import { containerOf, GPUS_LABEL, gpusOf, graceOf, imageOf, NAME_LABEL, nameOf } from './container.ts';
 import {
   type ContainerState,
+  containerOf,
   Engine,
   EngineError,
   type FoundContainer,
+  GPUS_LABEL,
+  gpusOf,
+  graceOf,
+  imageOf,
   type ListedContainer,
+  NAME_LABEL,
+  nameOf,
 } from './engine.ts';
 
 type DockerSpec = Extract<ProviderSpec, { driver: 'docker' }>;

@@ -16,8 +16,7 @@ import { schemaWords } from '../../protocol/schema-words.ts';
 import type { LaunchOutcome, Machine } from '../../scheduler/rpc.ts';
 import type { Driver, DriverPorts, LaunchRequest, MachineKey, MakeDriver } from '../driver.ts';
 import { CALL_LIMIT_MS, NoAnswerError, unknownFrom } from '../rest.ts';
-import { MANAGED_BY, podOf } from './pod.ts';
-import { machineOf, PodShape } from './status.ts';
+import { MANAGED_BY, machineOf, PodShape, podOf } from './pod.ts';
 
 const PodList = z.object({
   metadata: z.object({ _continue: z.string().nullish() }).nullish(),

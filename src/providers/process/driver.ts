@@ -11,9 +11,14 @@ import { GRACE_SECONDS, wayDownMs } from '../../process/way-down.ts';
 import type { LaunchOutcome, Machine } from '../../scheduler/rpc.ts';
 import type { ProviderSpec } from '../../scheduler/spec.ts';
 import type { Driver, DriverPorts, LaunchRequest, MachineKey } from '../driver.ts';
-import { passedOn } from './environment.ts';
-import { isProcess, leaderWithToken, startTimeOf, TOKEN_VARIABLE } from './identity.ts';
-import { type ProcessRecord, ProcessRecords } from './records.ts';
+import {
+  isProcess,
+  leaderWithToken,
+  type ProcessRecord,
+  ProcessRecords,
+  startTimeOf,
+  TOKEN_VARIABLE,
+} from './records.ts';
 
 type ProcessSpec = Extract<ProviderSpec, { driver: 'process' }>;
 
@@ -227,4 +232,15 @@ export class ProcessDriver implements Driver {
 
 function launched(name: string): LaunchOutcome {
   return { kind: 'launched', external_id: name, price_per_hour: null };
+}
+
+/**
+ * The variables of the launcher's own environment that a worker process gets: those that programs need to run at all,
+ * and none that configures the launcher or holds a key. The pool gives all others, as for a container.
+ */
+const PASSED_ON =
+  /^(?:PATH|HOME|USER|LOGNAME|SHELL|LANG|LC_.*|TZ|TMPDIR|TEMP|TMP|XDG_.*|LD_LIBRARY_PATH|LD_PRELOAD|DYLD_.*|VIRTUAL_ENV|CONDA_.*|PYTHON.*|NODE_EXTRA_CA_CERTS|SSL_CERT_.*|REQUESTS_CA_BUNDLE|CUDA_HOME|CUDA_PATH|NVIDIA_.*|ROCM_PATH|HF_HOME|HF_ENDPOINT|HF_HUB_.*|(?:http|https|no|all)_proxy|(?:HTTP|HTTPS|NO|ALL)_PROXY|LOG_LEVEL)$/;
+
+function passedOn(env: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => PASSED_ON.test(name)));
 }

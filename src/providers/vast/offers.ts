@@ -1,8 +1,7 @@
 import * as z from 'zod';
 import { fieldsOf } from '../../protocol/fields.ts';
 import type { DriverPorts, LaunchRequest } from '../driver.ts';
-import { Pace } from '../pace.ts';
-import { type Answer, NoAnswerError, type RestApi } from '../rest.ts';
+import { type Answer, NoAnswerError, Pace, type RestApi } from '../rest.ts';
 
 const Offer = z.object({
   id: z.number().int(),

@@ -1,11 +1,27 @@
 import * as z from 'zod';
 import { fieldsOf } from '../../protocol/fields.ts';
 import type { LaunchOutcome, Machine } from '../../scheduler/rpc.ts';
-import type { Driver, DriverPorts, LaunchRequest, MachineKey, MakeDriver } from '../driver.ts';
-import { DEFAULT_DISK_GB, DEFAULT_IMAGE } from '../image.ts';
-import { lookAfter } from '../look-after.ts';
-import { Pace } from '../pace.ts';
-import { type Answer, CALL_LIMIT_MS, keyOf, NoAnswerError, RestApi, unknownFrom } from '../rest.ts';
+import {
+  DEFAULT_DISK_GB,
+  DEFAULT_IMAGE,
+  type Driver,
+  type DriverPorts,
+  type LaunchRequest,
+  type MachineKey,
+  type MakeDriver,
+} from '../driver.ts';
+
+import {
+  type Answer,
+  CALL_LIMIT_MS,
+  keyOf,
+  lookAfter,
+  NoAnswerError,
+  Pace,
+  RestApi,
+  unknownFrom,
+} from '../rest.ts';
+
 import { machineOf, StartingMachines, VastInstance } from './instances.ts';
 import { BadSearchError, type Offer, OfferMarket } from './offers.ts';
 

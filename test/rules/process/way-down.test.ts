@@ -7,7 +7,7 @@ import {
   WORKER_MARGIN_MS,
   wayDownMs,
 } from '../../../src/process/way-down.ts';
-import { secondsToEnd } from '../../../src/providers/grace.ts';
+import { secondsToEnd } from '../../../src/providers/driver.ts';
 
 it('the steps of the way down add up: a worker ends before it is killed, the container within docker stop', () => {
   const ofWorker: Step[] = ['acknowledgements', 'goodbye', 'spans', 'worker_lines'];
