@@ -15,7 +15,7 @@ import { jsonOrText } from '../../protocol/fields.ts';
 import { schemaWords } from '../../protocol/schema-words.ts';
 import type { LaunchOutcome, Machine } from '../../scheduler/rpc.ts';
 import type { Driver, DriverPorts, LaunchRequest, MachineKey, MakeDriver } from '../driver.ts';
-import { CALL_LIMIT_MS, NoAnswerError, unknownFrom } from '../rest.ts';
+import { CALL_LIMIT_MS, lookAfter, NoAnswerError, unknownFrom } from '../rest.ts';
 import { MANAGED_BY, machineOf, PodShape, podOf } from './pod.ts';
 
 const PodList = z.object({
@@ -28,8 +28,7 @@ const Status = z.object({ reason: z.string().catch(''), message: z.string().catc
 const SERVICE_ACCOUNT = '/var/run/secrets/kubernetes.io/serviceaccount';
 const REQUEST_LIMIT_MS = 10_000;
 const PAGE = 500;
-/** The number of looks by name after a create with an unknown outcome. */
-const LOOKS = 3;
+/** The pause between two looks by name after a create with an unknown outcome, ms. */
 const LOOK_PAUSE_MS = 1000;
 
 type Spec = Parameters<MakeDriver<'kubernetes'>>[0];
@@ -121,13 +120,11 @@ class Kubernetes implements Driver {
   }
 
   /** Looks whether the pod exists although its create did not get the expected answer. */
-  async #lookAfter(name: string, cause: unknown): Promise<LaunchOutcome> {
-    for (let look = 0; look < LOOKS; look++) {
-      if (look > 0) await sleep(this.#ports.clock, LOOK_PAUSE_MS);
-      const pod = await this.#find(name).catch(() => null);
-      if (pod) return launched(pod);
-    }
-    return unknownFrom(cause);
+  #lookAfter(name: string, cause: unknown): Promise<LaunchOutcome> {
+    return lookAfter(this.#ports.clock, LOOK_PAUSE_MS, cause, async () => {
+      const pod = await this.#find(name);
+      return pod && launched(pod);
+    });
   }
 
   /** @throws NoAnswerError */
