@@ -114,8 +114,8 @@ export const ROAD_BUGS: readonly Bug[] = [
   {
     name: 'a request tried again keeps its old slot',
     file: 'src/queue/commands/settle.ts',
-    line: 'core.workers.freeSlot(worker.session.worker_id, job_id, fence_token);',
-    becomes: '',
+    line: 'core.workers.freeSlot(worker.session.worker_id, job_id, fence_token);\n  if (job === null)',
+    becomes: 'if (job === null)',
   },
   {
     name: 'the end of a job forgets to free its slot',

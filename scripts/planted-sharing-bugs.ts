@@ -100,7 +100,7 @@ export const SHARING_BUGS: readonly Bug[] = [
   },
   {
     name: 'sharing: a worker that does not come back keeps limits shut',
-    file: 'src/queue/timed.ts',
+    file: 'src/queue/queue.ts',
     line: '{ dueAt: ({ limits }) => limits.earlier.nextLost, run: ({ limits }) => limits.endLost() },',
     becomes: '',
   },

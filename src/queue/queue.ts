@@ -1,6 +1,7 @@
 import type { Asked } from '../durable/calls.ts';
 import { createTables } from '../durable/tables.ts';
 import type { Parsed, RequestRecord, WorkerFrame } from '../protocol/index.ts';
+import { completeSettings, type GivenSettings } from '../settings/queue-settings.ts';
 import { loseConnection } from './attempts/lost-connection.ts';
 import { COMMANDS, VIEWS, WAITS } from './calls.ts';
 import {
@@ -11,20 +12,24 @@ import {
   restoreFleet,
   Standstill,
 } from './commands/downtime.ts';
-import { expire } from './commands/expire.ts';
+import { expire, expireInMemory } from './commands/expire.ts';
 import { submit } from './commands/submit.ts';
+import { get } from './commands/wait.ts';
 import { dispatch } from './dispatch/dispatch.ts';
+import { takeWhatWasLeft } from './dispatch/other-models.ts';
+import { placeRetries } from './dispatch/retries.ts';
+import { wakeOverdue } from './dispatch/waking.ts';
 import { endLostSessions } from './events/fleet-events.ts';
 import { Frames } from './frames.ts';
+import { countDecided } from './projections/count.ts';
+import type { Waiters } from './projections/waiters.ts';
 import type { Webhooks } from './projections/webhooks.ts';
 import type { SubmitAnswer, SubmitJob, Unserved } from './rpc.ts';
-import { completeSettings, type GivenSettings } from './settings.ts';
 import { type Core, createCore } from './state/state.ts';
 import { nextDue } from './store/jobs-table.ts';
 import type { Connection, Ports } from './store/ports.ts';
 import { QUEUE_TABLE_STEPS, QUEUE_TABLES } from './store/tables.ts';
-import { nextTimed, runDue } from './timed.ts';
-import { waitOrReject } from './waiting/admission.ts';
+import { nextRejection, rejectOverdue, waitOrReject } from './waiting/admission.ts';
 import { letInHeld } from './waiting/limits.ts';
 
 /**
@@ -174,4 +179,55 @@ export class Queue {
 /** Calls a function of a table. The methods that take its name check the types. */
 function call<T>(core: Core, run: (core: Core, ...asked: never[]) => unknown, asked: readonly unknown[]): T {
   return (run as (core: Core, ...asked: readonly unknown[]) => T)(core, ...asked);
+}
+
+/**
+ * The interval, ms, at which the object checks waiting jobs while callers wait; it also keeps the object from being
+ * evicted.
+ */
+const TICK_MS = 2000;
+
+interface Timed {
+  /** Returns the epoch ms at which `run` may have something to do, never too late; null if there is nothing. */
+  dueAt(core: Core): number | null;
+  /** Does what is due now. */
+  run(core: Core): void;
+}
+
+/** All work that is due at a time that only memory knows, in the order in which it is done; leases have the alarm. */
+const TIMED: readonly Timed[] = [
+  { dueAt: nextRejection, run: rejectOverdue },
+  {
+    dueAt: ({ waiting, now }) => (waiting.size > 0 ? Math.min(now() + TICK_MS, waiting.nextLimit) : null),
+    run: expireInMemory,
+  },
+  waiting(({ stored }) => stored.waiters),
+  waiting(({ stored }) => stored.followers),
+  {
+    dueAt: ({ stored }) => stored.listeners.soonest,
+    run: ({ stored }) => stored.listeners.expire(),
+  },
+  { dueAt: ({ ready }) => ready.wakesAt, run: wakeOverdue },
+  { dueAt: ({ ready }) => ready.looksAt, run: takeWhatWasLeft },
+  { dueAt: ({ ready }) => ready.retriesAt, run: placeRetries },
+  { dueAt: ({ limits }) => limits.earlier.nextLost, run: ({ limits }) => limits.endLost() },
+  { dueAt: ({ requests }) => requests.nextDecided, run: countDecided },
+];
+
+function waiting(of: (core: Core) => Waiters): Timed {
+  return {
+    dueAt: (core) => of(core).soonest,
+    run: (core) => of(core).expire(core.now(), (jobId) => get(core, jobId, null)),
+  };
+}
+
+/** Returns the epoch ms at which `runDue`, a write or a dispatch pass is wanted; null if memory holds nothing due. */
+function nextTimed(core: Core): number | null {
+  const { usage, counts, limits } = core;
+  const times = [...TIMED.map(({ dueAt }) => dueAt(core)), usage.dueAt, counts.dueAt, limits.opensAt];
+  return times.reduce((next, time) => (next === null || (time !== null && time < next) ? time : next), null);
+}
+
+function runDue(core: Core): void {
+  for (const { run } of TIMED) run(core);
 }

@@ -1,12 +1,10 @@
 import * as z from 'zod';
 import type { PoolChoice } from '../fleet/rpc.ts';
 import type { JobState, JobSubmission, JobView, Limits, ListedJob, TraceContext } from '../protocol/index.ts';
-import type { Prefix } from './prefix-rpc.ts';
 import type { WorkerToken } from './store/ports.ts';
+import type { Prefix } from './waiting-rpc.ts';
 
 export * from './numbers-rpc.ts';
-export * from './payload-file.ts';
-export * from './prefix-rpc.ts';
 export * from './waiting-rpc.ts';
 
 /**
@@ -73,7 +71,7 @@ export type Contents = { text: string } | { file: string };
 export interface SubmitJob extends Omit<JobSubmission, 'payload' | 'priority'> {
   priority: number;
   payload: string;
-  /** The file that holds the payload (payload-file.ts), since no row holds a long one; `payload` is empty then. */
+  /** The file that holds the payload (`payloadFileId`), since no row holds a long one; `payload` is empty then. */
   payload_file?: string;
   /** The model that the engine request's body names; left out: the job accepts whatever the engine serves. */
   model?: string;
@@ -222,4 +220,28 @@ export interface PoolJobs {
 /** Formats a time as the API shows it. */
 export function iso(ms: number): string {
   return new Date(ms).toISOString();
+}
+
+/**
+ * Makes and reads the ids of files that hold payloads. The queue never sees the files' bytes, so an id says what the
+ * queue must know of them: `payload-base-DIGEST-…` where a worker that speaks only the base protocol can run the job,
+ * `payload-own-DIGEST-…` otherwise.
+ */
+
+/** Makes the id of a new payload file. @param sha256 the digest of the payload, in hex */
+export function payloadFileId(sha256: string, suitsBase: boolean): string {
+  return `payload-${suitsBase ? 'base' : 'own'}-${sha256}-${crypto.randomUUID()}`;
+}
+
+export function fileSuitsBase(id: string): boolean {
+  return id.startsWith('payload-base-');
+}
+
+/** Says whether two files hold the same payload. */
+export function isSamePayload(one: string, other: string): boolean {
+  return digestOf(one) === digestOf(other);
+}
+
+function digestOf(id: string): string | undefined {
+  return id.split('-')[2];
 }

@@ -190,7 +190,7 @@ export const QUEUE_SETTINGS = {
 } as const satisfies Record<string, QueueSetting>;
 
 type Table = typeof QUEUE_SETTINGS;
-export type QueueSettingName = keyof Table;
+type QueueSettingName = keyof Table;
 
 /** The values of all settings, by their names in the table. */
 export type QueueSettingValues = {
@@ -242,4 +242,22 @@ export function completeQueueSettings(given: Partial<QueueSettingValues>): Queue
 /** Returns a setting's default as help and the table of settings show it. */
 export function defaultText(setting: QueueSetting): string {
   return String(setting.default ?? '') || 'none';
+}
+
+/** The durations and limits of one queue, from the table of settings. */
+export type QueueSettings = {
+  queue_id: string;
+  /** The beginning of the keys of the queue's files (protocol/file-keys.ts); empty where no secret is configured. */
+  file_key_mac: string;
+} & QueueSettingValues;
+
+/** The settings that were given; those left out have their defaults. */
+export type GivenSettings = Partial<QueueSettings> & Pick<QueueSettings, 'queue_id'>;
+
+export function completeSettings(given: GivenSettings): QueueSettings {
+  return {
+    queue_id: given.queue_id,
+    file_key_mac: given.file_key_mac ?? '',
+    ...completeQueueSettings(given),
+  };
 }

@@ -10,8 +10,8 @@ import {
   type Unserved,
   type WaitingRequest,
 } from '../../src/queue/rpc.ts';
-import type { GivenSettings, QueueSettings } from '../../src/queue/settings.ts';
 import type { Connection, Ports, Row, Session, SqlValue, WorkerToken } from '../../src/queue/store/ports.ts';
+import type { GivenSettings, QueueSettings } from '../../src/settings/queue-settings.ts';
 import { FleetHarness } from './fleet-harness.ts';
 
 /** One control socket as the queue sees it, with the frames that were sent to it. */

@@ -9,7 +9,7 @@ import {
   parseJsonBytes,
   writeJson,
 } from '../../protocol/index.ts';
-import { longSuitsBase } from '../../queue/peers/base-payload.ts';
+import { longSuitsBase } from '../../queue/job-frame.ts';
 import { payloadFileId, type SubmitJob, type ToldJob } from '../../queue/rpc.ts';
 import type { Env } from '../env.ts';
 import { HttpError, retryAfter } from '../errors.ts';

@@ -1,5 +1,5 @@
 import { FILE_KEY_MAC_DIGITS, fileKeyMac, isObject, withoutMark } from '../../protocol/index.ts';
-import { basePayload } from '../../queue/peers/base-payload.ts';
+import { basePayload } from '../../queue/job-frame.ts';
 import type { FileTicket, FileUploadAnswer, PayloadAnswer } from '../../queue/rpc.ts';
 import { rejectStrangers } from '../auth.ts';
 import { parseBody, readBody } from '../body.ts';

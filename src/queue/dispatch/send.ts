@@ -11,7 +11,7 @@ import {
   extendedJobFrame,
   type JobFrame,
   type UnfitJob,
-} from '../peers/job-frame.ts';
+} from '../job-frame.ts';
 import { chargeAttempt } from '../projections/charge.ts';
 import { accountOf } from '../projections/usage.ts';
 import { fileSuitsBase } from '../rpc.ts';

@@ -1,5 +1,5 @@
 import { payloadText } from '../../protocol/index.ts';
-import { suitsBase } from '../peers/base-payload.ts';
+import { suitsBase } from '../job-frame.ts';
 import { fileSuitsBase } from '../rpc.ts';
 import type { Job } from '../state/job.ts';
 import type { Core } from '../state/state.ts';

@@ -1,6 +1,7 @@
+import type { ObjectHost } from '../../durable/host.ts';
 import type { FleetEvent, PoolStart, QueueShare, RecordAnswer } from '../../fleet/rpc.ts';
 import type { RequestRecord } from '../../protocol/index.ts';
-import { ShareChanges } from './share-changes.ts';
+import type { Asks } from './env.ts';
 
 /** The first event after a quiet second waits this many ms for others to share its call; viewers notice no delay. */
 const SEND_AFTER_MS = 100;
@@ -13,7 +14,7 @@ const MOST_EVENTS = 2000;
 /** The most ended requests kept while the fleet object cannot be reached; beyond it the oldest are dropped. */
 const MOST_ENDED = 20_000;
 
-export interface FleetReportPorts {
+interface FleetReportPorts {
   send(events: FleetEvent[], share: QueueShare | undefined, ended: RequestRecord[]): Promise<RecordAnswer>;
   /** Returns all of the queue's numbers as they are now. */
   share(): QueueShare;
@@ -114,5 +115,56 @@ export class FleetReport {
         return;
       }
     }
+  }
+}
+
+/** Makes the report to the fleet object of this queue id. */
+export function reportToFleet(
+  host: Pick<ObjectHost, 'queueId' | 'after' | 'log'>,
+  objects: Pick<Asks, 'fleet'>,
+  queue: Pick<FleetReportPorts, 'share' | 'takeEnded' | 'awaitsStart' | 'hearStarts'>,
+): FleetReport {
+  return new FleetReport({
+    send: (events, share, ended) => objects.fleet(host.queueId).record(events, share, ended),
+    ...queue,
+    after: (ms, run) => void host.after(ms, run),
+    failed: (error) =>
+      host.log('warn', 'the fleet object cannot be told of workers; jobs are not affected', {
+        error: String(error),
+      }),
+  });
+}
+
+/** The queue's numbers as reported to the fleet object, so that only changes are reported. */
+class ShareChanges {
+  /** The reported numbers, as JSON by id; null if they are not known, so that the next share is whole. */
+  #told: { sessions: Map<string, string>; pools: Map<string, string> } | null = null;
+
+  /**
+   * Returns what of the share is new, which counts as reported from now on: after a call that fails `forget` is due,
+   * since the fleet object may or may not have taken it.
+   * @param share a whole one
+   * @returns undefined if nothing is new
+   */
+  of(share: QueueShare): QueueShare | undefined {
+    const before = this.#told;
+    const now = {
+      sessions: new Map(share.sessions.map((one) => [one.worker_id, JSON.stringify(one)])),
+      pools: new Map(share.pools.map((one) => [one.config_id, JSON.stringify(one)])),
+    };
+    this.#told = now;
+    if (before === null) return share;
+    const sessions = share.sessions.filter(
+      ({ worker_id: id }) => before.sessions.get(id) !== now.sessions.get(id),
+    );
+    const pools = share.pools.filter(({ config_id: id }) => before.pools.get(id) !== now.pools.get(id));
+    const gone = [...before.sessions.keys()].filter((id) => !now.sessions.has(id));
+    if (sessions.length + pools.length + gone.length === 0) return undefined;
+    return { at: share.at, full: false, sessions, gone, pools };
+  }
+
+  /** Forgets what was reported, since the fleet object has lost it or may not have got it. */
+  forget(): void {
+    this.#told = null;
   }
 }

@@ -21,15 +21,10 @@ import {
   type WaitingRequest,
   type WorkerDial,
 } from '../rpc.ts';
-import { type CallName, Commits } from './commits.ts';
-import type { QueueEnv } from './env.ts';
-import type { FleetReport } from './fleet-report.ts';
-import { Hearing } from './hearing.ts';
-import { LongResults } from './long-results.ts';
-import { portsOf } from './ports.ts';
-import { reportToFleet } from './report-to-fleet.ts';
-import { Resets } from './resets.ts';
-import { givenSettings } from './settings.ts';
+import { type CallName, Commits, Resets } from './commits.ts';
+import { givenSettings, portsOf, type QueueEnv } from './env.ts';
+import { type FleetReport, reportToFleet } from './fleet-report.ts';
+import { Hearing, LongResults } from './hearing.ts';
 import { type KeptOfWorker, Sockets } from './sockets.ts';
 import { Timer } from './timer.ts';
 import { WebhookSender } from './webhook-sender.ts';

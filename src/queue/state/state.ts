@@ -1,9 +1,9 @@
 import { Backlog } from '../../admission/backlog.ts';
 import { Served } from '../../admission/charge.ts';
+import type { QueueSettings } from '../../settings/queue-settings.ts';
 import { Counts } from '../projections/counts.ts';
 import { EndedRequests } from '../projections/ended-requests.ts';
 import { UsageBook } from '../projections/usage-book.ts';
-import type { QueueSettings } from '../settings.ts';
 import { leasedByWorker } from '../store/leases-table.ts';
 import type { Ports } from '../store/ports.ts';
 import { Fences } from './fences.ts';

@@ -1,10 +1,10 @@
 import type { Backlog, Placed } from '../../admission/backlog.ts';
 import type { OverLimit } from '../../admission/scope.ts';
 import type { JobView } from '../../protocol/index.ts';
+import type { QueueSettings } from '../../settings/queue-settings.ts';
 import { Listeners } from '../projections/listeners.ts';
 import { Waiters } from '../projections/waiters.ts';
 import { Webhooks } from '../projections/webhooks.ts';
-import type { QueueSettings } from '../settings.ts';
 import { due } from '../store/alarm.ts';
 import { viewOf } from '../store/job-view.ts';
 import {

@@ -18,7 +18,7 @@ export const QUEUE_TABLES: readonly string[] = [
   // the key to the files of the newest attempt (tickets.ts). output_*: how much was taken of that attempt's output
   // (output-cursor.ts). stream 1: a relay carries the answer too, while it is made. token_name: the token that
   // submitted the job. weight: the token's, as jobs of its tenant are charged. trace: see protocol/trace-context.ts.
-  // prefix: see prefix-rpc.ts. model: the model that the job names. cost: see state/job.ts, for tokens with limits.
+  // prefix: see waiting-rpc.ts. model: the model that the job names. cost: see state/job.ts, for tokens with limits.
   // payload_file: the file with a payload that is too long for the row. result_file: the file with the result of the
   // newest attempt, or of the one that settled the job. partial: JSON of the KeptPartial that the next attempt goes on
   // from (state/kept-partial.ts). is_held 1: the job is pending and admission control holds it back; its run_after is
