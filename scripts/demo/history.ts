@@ -15,7 +15,7 @@ import {
   type RequestRecord,
 } from '../../src/protocol/index.ts';
 import { DEFAULT_QUEUE } from '../../src/settings/queue-settings.ts';
-import { queueFolder } from '../../src/state/queue-folder.ts';
+import { queueFolder } from '../../src/state/folder.ts';
 import { openDatabase } from '../../src/state/sqlite.ts';
 import { type DemoPool, PARTS, POOLS } from './cast.ts';
 

@@ -1,9 +1,9 @@
 import { type EnginePhase, phaseText } from '../../src/engine/kinds/report.ts';
 import { vllm } from '../../src/engine/kinds/vllm.ts';
 import { postJson, systemWeb } from '../../src/process/http.ts';
-import { type LogEntry, LogShipper } from '../../src/process/log-shipper.ts';
 import { Outage } from '../../src/process/outage.ts';
 import { manifest } from '../../src/process/package.ts';
+import { type LogEntry, LogShipper } from '../../src/process/shipping.ts';
 import type { GpuReading, Heartbeat } from '../../src/protocol/index.ts';
 import { systemClock } from '../../src/worker/clock.ts';
 import type { Ports } from '../../src/worker/ports.ts';

@@ -1,12 +1,9 @@
 import type { HostedObject, ObjectHost } from '../durable/host.ts';
-import { createTables } from '../durable/tables.ts';
+import { createTables } from '../durable/ports.ts';
 import { addFile, type FilePage, type FileRecord, type FilesWanted, listFiles } from '../files/file-index.ts';
-
 import type { Backlog, Batch, NewBatch, NextLine, RemoveFileAnswer } from './batch.ts';
 import { backlog, cancelBatch, createBatch, fileOf, lookAfter, unlistFile } from './batches.ts';
-
 import type { BatchPorts } from './ports.ts';
-
 import { BatchRunner } from './runner.ts';
 import { BATCHES_TABLES, type BatchesWanted, findBatch, listBatches } from './store.ts';
 

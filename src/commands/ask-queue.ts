@@ -1,7 +1,7 @@
 import { reasonOf } from '../process/http.ts';
 import { EXIT, UserError } from '../process/index.ts';
 import { fieldsOf, jsonOrText } from '../protocol/index.ts';
-import type { Scope } from '../settings/scopes.ts';
+import type { Scope } from '../settings/token-entry.ts';
 
 /** The queue that a command calls, and the token that it sends. */
 export interface QueueTarget {

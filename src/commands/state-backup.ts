@@ -1,9 +1,9 @@
 import { resolve } from 'node:path';
 import { EXIT } from '../process/index.ts';
 import { plural } from '../show/format.ts';
-import { takeBackup } from '../state/backup/backup.ts';
-import { restoreBackup } from '../state/backup/restore.ts';
+import { takeBackup } from '../state/backup.ts';
 import type { DatabaseReport } from '../state/check.ts';
+import { restoreBackup } from '../state/restore.ts';
 import { print } from './print.ts';
 import { ProgressLine } from './progress-line.ts';
 import { jobsText } from './state.ts';

@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import { SCOPES } from '../settings/scopes.ts';
+import { SCOPES } from '../settings/token-entry.ts';
 import { finish, list, withStateOption } from './command-line.ts';
 
 /** Adds the commands `token …`, which say who may use a queue. */

@@ -1,6 +1,5 @@
 import type { HostedObject, ObjectHost } from '../durable/host.ts';
-import type { Sql } from '../durable/ports.ts';
-import { createTables } from '../durable/tables.ts';
+import { createTables, type Sql } from '../durable/ports.ts';
 import { BucketError, BucketFile, type FileBucket, LostError } from './bucket-file.ts';
 import { type JobFiles, READ_BYTES } from './file-index.ts';
 import {

@@ -1,5 +1,4 @@
-import type { Alarm, Sql } from '../durable/ports.ts';
-import { createTables } from '../durable/tables.ts';
+import { type Alarm, createTables, type Sql } from '../durable/ports.ts';
 import {
   bounds,
   type FleetHistory,

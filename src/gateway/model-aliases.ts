@@ -1,4 +1,4 @@
-import { parseModelAliases } from '../settings/model-aliases.ts';
+import { parseModelAliases } from '../settings/queue-settings.ts';
 
 /** The names under which callers may ask for models: `QUEUE_MODEL_ALIASES`. The engine is asked for its own name. */
 export interface ModelAliases {

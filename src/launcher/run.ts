@@ -1,11 +1,10 @@
 import { hostname } from 'node:os';
 import { resolve } from 'node:path';
 import * as z from 'zod';
-import { systemClock } from '../process/clock.ts';
+import { systemClock, withTimeout } from '../process/clock.ts';
 import { reasonOf } from '../process/http.ts';
 import { EXIT, type Logger, readEnvironment, UserError, variable } from '../process/index.ts';
 import { logProxies } from '../process/outgoing.ts';
-import { withTimeout } from '../process/timeout.ts';
 import { schemaWords } from '../protocol/index.ts';
 import { DRIVER_NAMES, makeDriver } from '../providers/drivers.ts';
 import { DRIVERS } from '../scheduler/drivers.ts';

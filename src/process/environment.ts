@@ -1,5 +1,6 @@
 import { statSync } from 'node:fs';
 import { isIP } from 'node:net';
+import { homedir } from 'node:os';
 import { dirname, resolve } from 'node:path';
 import * as z from 'zod';
 import { expectationWords } from '../protocol/schema-words.ts';
@@ -249,4 +250,19 @@ function shownAddress(text: string): string {
 /** Hides every user name and password in the addresses of a text. */
 export function withoutCredentials(text: string): string {
   return text.replace(/\/\/[^/?#\s]*@/g, `//${MASK}@`);
+}
+
+/**
+ * Returns the home folder of this user.
+ * @param variable name of the variable that can set the folder which callers look for there
+ * @throws UserError when this user has none
+ */
+export function homeFolder(variable: string): string {
+  try {
+    return homedir();
+  } catch {
+    throw new UserError(
+      `This user has no home folder: HOME is not set, and /etc/passwd has no entry for it. Set ${variable} to a folder, or HOME.`,
+    );
+  }
 }

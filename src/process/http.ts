@@ -1,5 +1,4 @@
-import { type Clock, systemClock } from './clock.ts';
-import { withRetries } from './retry.ts';
+import { type Clock, systemClock, withRetries } from './clock.ts';
 
 export type Fetch = (url: string, init?: RequestInit) => Promise<Response>;
 

@@ -1,10 +1,10 @@
+import { closeSync, constants, fstatSync, openSync } from 'node:fs';
 import pino, { type Logger } from 'pino';
 import { prettyFactory } from 'pino-pretty';
 import * as z from 'zod';
 import { printable } from '../protocol/text.ts';
 import { readEnvironment } from './environment.ts';
-import { logOutput } from './log-output.ts';
-import { isRunpodWorker, runpodLines, runpodLogLevel } from './runpod-log.ts';
+import { secretHider } from './secrets.ts';
 
 export type { Logger } from 'pino';
 
@@ -97,4 +97,118 @@ export function prettyLines(colorize: boolean): (line: string) => string {
     singleLine: true,
   });
   return (line) => pretty(line).split(ESCAPE).map(printable).join(ESCAPE);
+}
+
+/** The most bytes that wait while the output takes none; further lines are dropped. */
+const MOST_UNWRITTEN = 1024 ** 2;
+/** A pipe whose reader stands still is tried again after this many ms. */
+const AGAIN_MS = 100;
+/** A process that ends waits at most this many ms for a reader that stands still. */
+const LAST_LINES_MS = 300;
+
+const STDOUT = 1;
+
+let output: { write(text: string): void } | null = null;
+
+/**
+ * Returns the output to which this process writes its log, at once and in order. If it takes nothing, as a full disk or
+ * a pipe without a reader, the process goes on: up to 1 MiB waits.
+ */
+export function logOutput(): { write(text: string): void } {
+  output ??= openOutput();
+  return output;
+}
+
+function openOutput() {
+  const pipe = ownPipe();
+  // The lines are written in this thread: a transport thread would lose the last ones when the process exits.
+  const destination = pino.destination({
+    dest: pipe ?? STDOUT,
+    sync: true,
+    maxLength: MOST_UNWRITTEN,
+    // pino would sleep between its own tries.
+    retryEAGAIN: () => false,
+  });
+  let isHeldUp = false;
+  const goOn = () => {
+    isHeldUp = false;
+    destination.write('');
+  };
+  destination.on('error', (error: NodeJS.ErrnoException) => {
+    // Waiting bytes are written with the next line: nobody knows when a full disk has room again.
+    if (error.code !== 'EAGAIN') return;
+    if (!isHeldUp) setTimeout(goOn, AGAIN_MS).unref();
+    isHeldUp = true;
+  });
+  if (pipe !== null) {
+    process.on('exit', () => {
+      const until = performance.now() + LAST_LINES_MS;
+      while (isHeldUp && performance.now() < until) {
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10);
+        goOn();
+      }
+    });
+  }
+  return destination;
+}
+
+/**
+ * Opens the pipe at the standard output once more, so that writing to it never blocks: the engine and the worker
+ * inherit the first descriptor, which stays blocking. Returns null if the output is no pipe, or cannot be opened again.
+ */
+function ownPipe(): number | null {
+  try {
+    if (!fstatSync(STDOUT).isFIFO()) return null;
+    const opened = openSync(`/proc/self/fd/${STDOUT}`, constants.O_WRONLY | constants.O_NONBLOCK);
+    if (fstatSync(opened).isFIFO()) return opened;
+    closeSync(opened);
+  } catch {
+    // The system is not Linux, or the pipe is another user's.
+  }
+  return null;
+}
+
+/** Returns whether this is a worker of a RunPod endpoint, whose console reads the standard output. */
+export function isRunpodWorker(env: NodeJS.ProcessEnv): boolean {
+  return Boolean(env.RUNPOD_ENDPOINT_ID?.trim() && env.RUNPOD_WEBHOOK_GET_JOB?.trim());
+}
+
+const RUNPOD_LEVELS: Record<string, string> = {
+  notset: 'debug',
+  trace: 'debug',
+  debug: 'debug',
+  info: 'info',
+  warn: 'warn',
+  warning: 'warn',
+  error: 'error',
+};
+
+/** Returns RUNPOD_LOG_LEVEL, or RUNPOD_DEBUG_LEVEL, as our LOG_LEVEL; undefined: neither names a level. */
+export function runpodLogLevel(env: NodeJS.ProcessEnv): string | undefined {
+  const given = env.RUNPOD_LOG_LEVEL?.trim() || env.RUNPOD_DEBUG_LEVEL?.trim();
+  return given === undefined ? undefined : RUNPOD_LEVELS[given.toLowerCase()];
+}
+
+/**
+ * Makes the function that puts a line of our log into the form by which RunPod's console files lines under their jobs:
+ * `{"requestId": id or null, "message": text, "level": "INFO"}`. It leaves the machine, so secrets in its text are
+ * hidden.
+ */
+export function runpodLines(env: NodeJS.ProcessEnv): (line: string) => string {
+  const hide = secretHider(env);
+  return (line) => {
+    const {
+      level,
+      time: _time,
+      name,
+      msg = '',
+      job_id = null,
+      pid: _,
+      hostname: __,
+      ...fields
+    } = JSON.parse(line);
+    const more = Object.keys(fields).length > 0 ? ` ${JSON.stringify(fields)}` : '';
+    const message = hide(`${name}: ${msg}${more}`);
+    return `${JSON.stringify({ requestId: job_id, message, level: String(level).toUpperCase() })}\n`;
+  };
 }

@@ -1,9 +1,8 @@
 import type * as z from 'zod';
-import { type Clock, sleep } from '../process/clock.ts';
+import { type Clock, sleep, withTimeout } from '../process/clock.ts';
 import { headerProblem } from '../process/environment.ts';
 import { UserError } from '../process/exit-codes.ts';
 import { reasonOf } from '../process/http.ts';
-import { withTimeout } from '../process/timeout.ts';
 import { fieldsOf, jsonOrText } from '../protocol/fields.ts';
 import { schemaWords } from '../protocol/schema-words.ts';
 import type { LaunchOutcome } from '../scheduler/rpc.ts';

@@ -1,7 +1,6 @@
 import * as bounds from '../protocol/bounds.ts';
 import { inferenceRoutes } from '../protocol/engine-routes.ts';
-import { parseModelAliases } from './model-aliases.ts';
-import { parseRequestTimeouts } from './request-timeouts.ts';
+import { matchesPattern } from '../protocol/patterns.ts';
 import { checkAlertUrl } from './webhooks.ts';
 
 /** The id of the queue for a request that names none. */
@@ -260,4 +259,56 @@ export function completeSettings(given: GivenSettings): QueueSettings {
     file_key_mac: given.file_key_mac ?? '',
     ...completeQueueSettings(given),
   };
+}
+
+/**
+ * Reads model names by alias from `alias=model,alias=model`.
+ * @throws Error that says what is wrong
+ */
+export function parseModelAliases(text: string): ReadonlyMap<string, string> {
+  const aliases = new Map<string, string>();
+  for (const entry of text.split(',').map((part) => part.trim())) {
+    if (entry === '') continue;
+    const [, alias, model] = /^([^=]+?)\s*=\s*(.+)$/.exec(entry) ?? [];
+    if (alias === undefined || model === undefined) {
+      throw new Error(`expected alias=model, comma-separated, such as "gpt-4o=my-model"; got "${entry}"`);
+    }
+    if (alias === 'default') throw new Error('"default" is the model that is there, and cannot be an alias');
+    if (aliases.has(alias)) throw new Error(`the alias "${alias}" is there twice`);
+    aliases.set(alias, model);
+  }
+  for (const [alias, model] of aliases) {
+    if (aliases.has(model))
+      throw new Error(`the alias "${alias}" stands for "${model}", which is an alias itself`);
+  }
+  return aliases;
+}
+
+/** The longest time limit, seconds. */
+const LONGEST_SECONDS = 86_400;
+
+/** Time limits by route; the first entry that matches counts. */
+export interface RequestTimeouts {
+  /** Returns the time limit of a path, ms, or undefined. */
+  of(path: string): number | undefined;
+}
+
+/**
+ * Reads `/v1/embeddings=30,/v1/audio/*=300,*=600`: seconds by path, `*` for any characters.
+ * @throws Error that says what is wrong
+ */
+export function parseRequestTimeouts(text: string): RequestTimeouts {
+  const entries = text.split(',').flatMap((part) => {
+    const entry = part.trim();
+    if (entry === '') return [];
+    const [, pattern, number] = /^([/*]\S*?)\s*=\s*(\d+(?:\.\d+)?)$/.exec(entry) ?? [];
+    const seconds = Number(number);
+    if (pattern === undefined || !(seconds > 0 && seconds <= LONGEST_SECONDS)) {
+      throw new Error(
+        `expected path=seconds, comma-separated, such as "/v1/embeddings=30,*=600", with up to ${LONGEST_SECONDS} seconds; got "${entry}"`,
+      );
+    }
+    return [{ pattern, ms: seconds * 1000 }];
+  });
+  return { of: (path) => entries.find(({ pattern }) => matchesPattern(pattern, path))?.ms };
 }

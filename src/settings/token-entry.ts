@@ -1,6 +1,9 @@
 import * as z from 'zod';
 import { isPlain, Limits } from '../protocol/index.ts';
-import { SCOPES } from './scopes.ts';
+
+/** The scopes of tokens; `admin` includes the others. */
+export const SCOPES = ['submit', 'worker', 'launcher', 'read', 'admin'] as const;
+export type Scope = (typeof SCOPES)[number];
 
 /** The fields of a token's entry that its maker chooses, wherever the token was made. */
 export const TokenBounds = z.object({

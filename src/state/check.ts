@@ -3,7 +3,7 @@ import { access, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
-import { versionProblem } from '../durable/tables.ts';
+import { versionProblem } from '../durable/ports.ts';
 import { EXIT, UserError } from '../process/index.ts';
 import { RESTORING, stateFolderError } from './folder.ts';
 import { isBusy, openDatabase } from './sqlite.ts';

@@ -1,6 +1,10 @@
-import { mkdir, stat } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { createHash, randomBytes } from 'node:crypto';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
+import { mkdir, readFile, stat, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import type { DatabaseSync } from 'node:sqlite';
 import { UserError } from '../process/index.ts';
+import { isBusy, openDatabase } from './sqlite.ts';
 
 /** The file that marks a state folder as incomplete while a backup is restored to it. */
 export const RESTORING = 'restoring';
@@ -50,4 +54,98 @@ function remedyOf(code: string | undefined, stateDir: string, user: number | und
     return `Give it to the user that this runs as (chown -R ${user} ${stateDir})`;
   }
   return null;
+}
+
+/** The right to use a state folder. */
+export interface StateLock {
+  /** Returns whether the locked folder is still there: it may have been removed, replaced or unmounted. */
+  holds(): Promise<boolean>;
+  release(): void;
+}
+
+/**
+ * Makes sure that one process uses a state folder at a time. The lock is SQLite's on the empty file `lock` in
+ * the folder itself: unlike a file with a process id it cannot outlive its owner, however that one ends.
+ * @throws UserError that names the process which uses the folder
+ */
+export async function lockState(stateDir: string): Promise<StateLock> {
+  const holder = join(stateDir, 'lock.pids');
+  const path = join(stateDir, 'lock');
+  let lock: DatabaseSync | undefined;
+  try {
+    lock = openDatabase(path);
+    lock.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
+    writeFileSync(holder, `${process.pid}\n`);
+  } catch (error) {
+    lock?.close();
+    if (!isBusy(error)) throw stateFolderError('lock the state folder', stateDir, error);
+    const pid = pidIn(holder);
+    throw new UserError(
+      `The state folder ${stateDir} is in use by another worker-vllm${pid ? ` (process ${pid})` : ''}. ` +
+        'Stop that one, or choose another folder (WORKER_VLLM_STATE or --state).',
+    );
+  }
+  const locked = statSync(path);
+  return {
+    holds: async () => {
+      try {
+        const { dev, ino } = await stat(path);
+        return dev === locked.dev && ino === locked.ino;
+      } catch (error) {
+        // Only ENOENT means that the folder is gone.
+        return (error as NodeJS.ErrnoException).code !== 'ENOENT';
+      }
+    },
+    release: () => lock.close(),
+  };
+}
+
+/** Returns the id of the process that locked the folder, or an empty text if it is unknown. */
+function pidIn(path: string): string {
+  try {
+    return readFileSync(path, 'utf8').trim().split('\n', 1)[0]!;
+  } catch {
+    return '';
+  }
+}
+
+/** The longest name of a folder, below the 255 bytes that file systems allow. */
+const LONGEST_NAME = 200;
+
+/**
+ * Returns the folder of a queue's databases, below the data folder. Ids may hold anything: no two ids share a folder,
+ * even if the file system ignores case, and no id leads out of the data folder.
+ */
+export function queueFolder(queueId: string): string {
+  const name = Array.from(Buffer.from(queueId), nameOf).join('');
+  if (queueId.isWellFormed() && name.length <= LONGEST_NAME) return name;
+  return `~${createHash('sha256').update(queueId, 'utf16le').digest('hex')}`;
+}
+
+function nameOf(byte: number): string {
+  const character = String.fromCharCode(byte);
+  return /[a-z\d_-]/.test(character) ? character : `%${byte.toString(16).padStart(2, '0')}`;
+}
+
+/**
+ * Returns the secret behind the keys of payloads and results (protocol/file-keys.ts). It stays in the state folder, for
+ * its owner alone, so that addresses given to workers outlive a restart.
+ * @throws UserError when the folder cannot be used
+ */
+export async function fileKeySecret(stateDir: string): Promise<string> {
+  const path = join(stateDir, 'file-key-secret');
+  try {
+    const kept = (await readFile(path, 'utf8').catch(missing)).trim();
+    if (kept) return kept;
+    const secret = randomBytes(32).toString('hex');
+    await writeFile(path, `${secret}\n`, { mode: 0o600 });
+    return secret;
+  } catch (error) {
+    throw stateFolderError('keep the secret of file keys', stateDir, error);
+  }
+}
+
+function missing(error: NodeJS.ErrnoException): string {
+  if (error.code === 'ENOENT') return '';
+  throw error;
 }

@@ -6,7 +6,7 @@ import { adapterRoom } from '../engine/command/adapter-flags.ts';
 import { engineConfiguration, engineVariables } from '../engine/command/configuration.ts';
 import { requestsSideBySide } from '../engine/command/side-by-side.ts';
 import { describeEngine } from '../engine/kinds/index.ts';
-import { homeFolder } from '../process/home.ts';
+import { homeFolder } from '../process/environment.ts';
 import { instanceIdOf, readEnvironment, UserError } from '../process/index.ts';
 import { bounds, inferenceRoutes } from '../protocol/index.ts';
 import { RUNPOD_DEFAULTS, type RunpodSettings } from './run/runpod-input.ts';

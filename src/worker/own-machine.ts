@@ -1,7 +1,6 @@
-import { sleep } from '../process/clock.ts';
+import { sleep, withRetries } from '../process/clock.ts';
 import { HttpStatusError, isTransient, reasonOf, type Web } from '../process/http.ts';
 import type { Log } from '../process/log.ts';
-import { withRetries } from '../process/retry.ts';
 
 /** The tries to ask the platform end after this time, ms. */
 const LIMIT_MS = 30_000;

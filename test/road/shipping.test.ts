@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { EXIT } from '../../src/process/index.ts';
-import type { LogEntry } from '../../src/process/log-shipper.ts';
+import type { LogEntry } from '../../src/process/shipping.ts';
 import type { MetricSnapshot } from '../../src/worker/telemetry/metric-shipper.ts';
 import { standInNvidiaSmi } from '../support/nvidia-smi.ts';
 import { until } from '../support/poll.ts';

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { until } from '../support/poll.ts';
 import { groupLives, startProcess, stopAllProcesses } from '../support/processes.ts';
 
-const WATCHDOG = new URL('../../src/process/watchdog.ts', import.meta.url).href;
+const WATCHDOG = new URL('../../src/process/child.ts', import.meta.url).href;
 
 /** Starts groups under a watchdog, prints their ids, and stays. */
 function owner(body: string): string {

@@ -4,11 +4,8 @@ import type { RunnerSizes } from '../../src/batches/feeder.ts';
 import type { BatchPorts, BatchQueue } from '../../src/batches/ports.ts';
 import { BatchRunner } from '../../src/batches/runner.ts';
 import { BATCHES_TABLES, findBatch } from '../../src/batches/store.ts';
-
-import type { SqlValue } from '../../src/durable/ports.ts';
-import { createTables } from '../../src/durable/tables.ts';
+import { createTables, type SqlValue } from '../../src/durable/ports.ts';
 import { addFile, type FileRecord, findFile } from '../../src/files/file-index.ts';
-
 import { standsStill } from '../../src/host/cloudflare/machine-time.ts';
 import { inferenceRoutes } from '../../src/protocol/index.ts';
 import { Random } from '../support/random.ts';

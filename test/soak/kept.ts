@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { startWatchdog } from '../../src/process/watchdog.ts';
+import { startWatchdog } from '../../src/process/child.ts';
 import type { Child } from '../support/processes.ts';
 
 /** Time between the end of a process and its next start, ms. */

@@ -9,9 +9,7 @@ import {
   type StoredBatch,
   saveBatch,
 } from '../../src/batches/store.ts';
-
-import type { Row, Sql } from '../../src/durable/ports.ts';
-import { createTables } from '../../src/durable/tables.ts';
+import { createTables, type Row, type Sql } from '../../src/durable/ports.ts';
 import { addFile } from '../../src/files/file-index.ts';
 
 export const NOW = Date.UTC(2026, 0, 1);

@@ -1,6 +1,5 @@
 import { DatabaseSync } from 'node:sqlite';
-import type { Row, SqlValue } from '../../src/durable/ports.ts';
-import { createTables } from '../../src/durable/tables.ts';
+import { createTables, type Row, type SqlValue } from '../../src/durable/ports.ts';
 import type { Answers, FleetFacts, SessionFacts } from '../../src/scheduler/facts.ts';
 import type { LaunchRecord as Launch } from '../../src/scheduler/launch.ts';
 import type { LauncherReport, Machine, OrderResult } from '../../src/scheduler/rpc.ts';

@@ -1,7 +1,6 @@
 import { UserError } from '../../process/index.ts';
 import { type TokenView, termsText } from '../../protocol/index.ts';
-import type { Scope } from '../../settings/scopes.ts';
-import { TokenBounds, TokenChanges, TokenRequest } from '../../settings/token-entry.ts';
+import { type Scope, TokenBounds, TokenChanges, TokenRequest } from '../../settings/token-entry.ts';
 import { askQueueJson, type QueueTarget } from '../ask-queue.ts';
 import { columns } from '../fleet/columns.ts';
 import { print, printNote } from '../print.ts';

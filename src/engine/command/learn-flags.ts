@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { homeFolder } from '../../process/home.ts';
+import { homeFolder } from '../../process/environment.ts';
 import { manifest, packagePath } from '../../process/package.ts';
 import { type Flag, parseHelp } from './flag-help.ts';
 

@@ -1,5 +1,5 @@
 import type { WaitingRequest } from '../../queue/rpc.ts';
-import { parseRequestTimeouts, type RequestTimeouts } from '../../settings/request-timeouts.ts';
+import { parseRequestTimeouts, type RequestTimeouts } from '../../settings/queue-settings.ts';
 import type { Env } from '../env.ts';
 import { HttpError } from '../errors.ts';
 import type { RequestHead } from '../request-head.ts';

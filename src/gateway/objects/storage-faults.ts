@@ -1,4 +1,4 @@
-import { OTHER_VERSION } from '../../durable/tables.ts';
+import { OTHER_VERSION } from '../../durable/ports.ts';
 import { HttpError, retryAfter } from '../errors.ts';
 import { log } from '../log.ts';
 

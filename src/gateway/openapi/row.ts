@@ -1,4 +1,4 @@
-import type { Scope } from '../../settings/scopes.ts';
+import type { Scope } from '../../settings/token-entry.ts';
 import type { SchemaId } from './schemas.ts';
 
 /** One route of the gateway as `/openapi.json` describes it. */

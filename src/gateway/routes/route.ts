@@ -1,5 +1,5 @@
 import { type Context, type Handler, Hono, type MiddlewareHandler } from 'hono';
-import type { Scope } from '../../settings/scopes.ts';
+import type { Scope } from '../../settings/token-entry.ts';
 import { authorize, type Caller } from '../auth.ts';
 import type { GatewayEnv } from '../env.ts';
 import { HttpError } from '../errors.ts';

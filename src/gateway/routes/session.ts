@@ -1,5 +1,5 @@
 import { parseValue, type SessionView, SignIn } from '../../protocol/index.ts';
-import { SCOPES } from '../../settings/scopes.ts';
+import { SCOPES } from '../../settings/token-entry.ts';
 import { type AuthSettings, rejectStrangers } from '../auth.ts';
 import { readValue } from '../body.ts';
 import { HttpError } from '../errors.ts';

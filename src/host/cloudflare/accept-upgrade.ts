@@ -1,4 +1,4 @@
-import { quietly } from '../../durable/quietly.ts';
+import { quietly } from '../../durable/host.ts';
 import type { ServerSocket } from '../../gateway/env.ts';
 
 /** Opens the gateway's end of a WebSocket. */

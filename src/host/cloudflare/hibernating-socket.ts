@@ -1,6 +1,5 @@
 import { freeBytes } from '../../durable/free-bytes.ts';
-import type { HostSocket } from '../../durable/host.ts';
-import { quietly } from '../../durable/quietly.ts';
+import { type HostSocket, quietly } from '../../durable/host.ts';
 
 /** A WebSocket that a Durable Object has accepted with the socket's id as its one tag. */
 export class HibernatingSocket<Kept> implements HostSocket<Kept> {

@@ -1,6 +1,6 @@
 import { DurableObject } from 'cloudflare:workers';
 import { freeBytes } from '../../durable/free-bytes.ts';
-import { quietly } from '../../durable/quietly.ts';
+import { quietly } from '../../durable/host.ts';
 import { type BrokenReason, bounds } from '../../protocol/index.ts';
 import type { RelayCalls } from '../../relay/calls.ts';
 import { RelayHost } from '../../relay/object/host.ts';

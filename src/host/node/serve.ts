@@ -8,10 +8,14 @@ import { takeTokens } from '../../gateway/take-tokens.ts';
 import type { Logger } from '../../process/index.ts';
 import type { QueueSettingBindings } from '../../settings/queue-settings.ts';
 import { assertUsable } from '../../state/check.ts';
-import { fileKeySecret } from '../../state/file-key-secret.ts';
-import { makeFolder, stateFolderError } from '../../state/folder.ts';
-import { followTokens } from '../../state/follow-tokens.ts';
-import { lockState, type StateLock } from '../../state/lock.ts';
+import {
+  fileKeySecret,
+  lockState,
+  makeFolder,
+  type StateLock,
+  stateFolderError,
+} from '../../state/folder.ts';
+import { followTokens } from '../../state/tokens.ts';
 import { mostConnections, watchDescriptors } from './descriptors.ts';
 import { boundHeap } from './heap-bound.ts';
 import { acceptUpgrade } from './http/accept-upgrade.ts';

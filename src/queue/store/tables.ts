@@ -1,4 +1,4 @@
-import type { TableSteps } from '../../durable/tables.ts';
+import type { TableSteps } from '../../durable/ports.ts';
 
 // With the tenant in these indexes, pending jobs are counted without a look at their rows (pending-table.ts). With the
 // tenant before `seq`, a tenant's oldest job is found however many others have.

@@ -1,5 +1,5 @@
 import { BROKEN_HEADER } from '../../asking/broken-header.ts';
-import { quietly } from '../../durable/quietly.ts';
+import { quietly } from '../../durable/host.ts';
 import { type AnswerHead, asciiJson, type BrokenReason } from '../../protocol/index.ts';
 import type { CallerSink } from '../stream-ports.ts';
 import { AnswerBody, answerHeaders, type BodyCarrier, isBodiless } from './answer-body.ts';

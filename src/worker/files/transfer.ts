@@ -1,8 +1,7 @@
 import { type AnswerBody, readPieces } from '../../engine/client/types.ts';
+import { withRetries, withTimeout } from '../../process/clock.ts';
 import { HttpStatusError, isTransient, reasonOf } from '../../process/http.ts';
 import { PrivateAddressError } from '../../process/public-addresses.ts';
-import { withRetries } from '../../process/retry.ts';
-import { withTimeout } from '../../process/timeout.ts';
 import { bounds, JsonFault, keepTree, utf8Text, withoutMark } from '../../protocol/index.ts';
 import { JobFailure } from '../failure.ts';
 import type { Ports } from '../ports.ts';

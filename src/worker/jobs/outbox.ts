@@ -1,5 +1,5 @@
+import { withTimeout } from '../../process/clock.ts';
 import { Outage } from '../../process/outage.ts';
-import { withTimeout } from '../../process/timeout.ts';
 import { bounds, fitsUtf8, type JobRef, writeJson } from '../../protocol/index.ts';
 import type { Ports } from '../ports.ts';
 import type { Peer } from '../session/peer.ts';

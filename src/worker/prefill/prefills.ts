@@ -6,9 +6,9 @@ import {
   EngineUnreachable,
   readText,
 } from '../../engine/client/types.ts';
+import { withTimeout } from '../../process/clock.ts';
 import type { Log } from '../../process/log.ts';
 import { Outage } from '../../process/outage.ts';
-import { withTimeout } from '../../process/timeout.ts';
 import type { Clock } from '../clock.ts';
 import { withFirstToken } from './first-token.ts';
 import {

@@ -1,5 +1,5 @@
+import { withTimeout } from '../../process/clock.ts';
 import type { Web } from '../../process/http.ts';
-import { withTimeout } from '../../process/timeout.ts';
 import type { PostHeartbeat } from '../telemetry/heartbeat.ts';
 import type { Addresses } from './addresses.ts';
 import { SDK_VERSION } from './http-platform.ts';

@@ -1,12 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { type ClientOptions, WebSocket } from 'ws';
-import { systemClock } from '../../process/clock.ts';
+import { systemClock, withTimeout } from '../../process/clock.ts';
 import { reasonOf } from '../../process/http.ts';
 import { isLoopback } from '../../process/network.ts';
 import { proxyFor } from '../../process/outgoing.ts';
 import { tunnelled } from '../../process/through-proxies.ts';
-import { withTimeout } from '../../process/timeout.ts';
 import { bounds } from '../../protocol/index.ts';
 import type { Dial } from './socket.ts';
 

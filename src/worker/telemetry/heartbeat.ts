@@ -1,6 +1,6 @@
+import { withTimeout } from '../../process/clock.ts';
 import { postJson, reasonOf, type Web } from '../../process/http.ts';
 import { Outage } from '../../process/outage.ts';
-import { withTimeout } from '../../process/timeout.ts';
 import type { Heartbeat } from '../../protocol/index.ts';
 import type { Timer } from '../clock.ts';
 import type { Ports } from '../ports.ts';

@@ -1,5 +1,5 @@
 import type { EngineGauges } from '../../engine/client/types.ts';
-import { withTimeout } from '../../process/timeout.ts';
+import { withTimeout } from '../../process/clock.ts';
 import type { GpuReading } from '../../protocol/index.ts';
 import type { Ports } from '../ports.ts';
 

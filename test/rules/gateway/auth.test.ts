@@ -7,8 +7,7 @@ import {
   viewerOf,
 } from '../../../src/gateway/auth.ts';
 import { configuredTokens } from '../../../src/gateway/tokens.ts';
-import type { Scope } from '../../../src/settings/scopes.ts';
-import type { TokenEntry } from '../../../src/settings/token-entry.ts';
+import type { Scope, TokenEntry } from '../../../src/settings/token-entry.ts';
 import { playedObjects } from '../../support/objects.ts';
 import { tokenEntry } from '../../support/token-entry.ts';
 

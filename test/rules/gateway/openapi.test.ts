@@ -4,7 +4,7 @@ import { createApp } from '../../../src/gateway/app.ts';
 import type { GatewayEnv } from '../../../src/gateway/env.ts';
 import { openApiDocument } from '../../../src/gateway/openapi/document.ts';
 import { SCHEMAS, type SchemaEntry } from '../../../src/gateway/openapi/schemas.ts';
-import { SCOPES, type Scope } from '../../../src/settings/scopes.ts';
+import { SCOPES, type Scope } from '../../../src/settings/token-entry.ts';
 import { newAjv } from '../../support/contract.ts';
 import { acceptNothing, playedObjects } from '../../support/objects.ts';
 import { tokenEntry } from '../../support/token-entry.ts';

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { createLogger } from '../../../src/process/log.ts';
-import { type LogEntry, LogShipper } from '../../../src/process/log-shipper.ts';
 import { Outage } from '../../../src/process/outage.ts';
-import { entryOf } from '../../../src/process/shipping.ts';
+import { entryOf, type LogEntry, LogShipper } from '../../../src/process/shipping.ts';
 import { settled, VirtualClock } from '../../support/virtual-clock.ts';
 
 const INTERVAL_MS = 30_000;

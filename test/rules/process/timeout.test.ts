@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { withTimeout } from '../../../src/process/timeout.ts';
+import { withTimeout } from '../../../src/process/clock.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
 
 test('what ends in time gives its value or its error, and leaves no timer', async () => {

@@ -14,10 +14,9 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { takeBackup } from '../../../src/state/backup/backup.ts';
-import { writeManifest } from '../../../src/state/backup/manifest.ts';
-import { restoreBackup } from '../../../src/state/backup/restore.ts';
-import { openSnapshot } from '../../../src/state/backup/snapshot.ts';
+import { openSnapshot, takeBackup } from '../../../src/state/backup.ts';
+import { writeManifest } from '../../../src/state/manifest.ts';
+import { restoreBackup } from '../../../src/state/restore.ts';
 import { openDatabase } from '../../../src/state/sqlite.ts';
 
 let root: string;

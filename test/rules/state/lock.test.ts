@@ -4,8 +4,7 @@ import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { makeFolder } from '../../../src/state/folder.ts';
-import { lockState } from '../../../src/state/lock.ts';
+import { lockState, makeFolder } from '../../../src/state/folder.ts';
 
 let root: string;
 beforeEach(async () => {
@@ -19,7 +18,7 @@ async function stateFolder(path = 'state'): Promise<string> {
   return folder;
 }
 
-const MODULE = new URL('../../../src/state/lock.ts', import.meta.url).href;
+const MODULE = new URL('../../../src/state/folder.ts', import.meta.url).href;
 
 /** A process that locks the folder until it is killed. */
 async function otherProcess(folder: string, env: NodeJS.ProcessEnv = {}) {

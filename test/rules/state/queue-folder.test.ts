@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { queueFolder } from '../../../src/state/queue-folder.ts';
+import { queueFolder } from '../../../src/state/folder.ts';
 
 it('names the folder of a queue after it', () => {
   expect(queueFolder('vllm-queue')).toBe('vllm-queue');

@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Log, ObjectHost } from '../../../durable/host.ts';
-import { queueFolder } from '../../../state/queue-folder.ts';
+import { queueFolder } from '../../../state/folder.ts';
 import { ClockWatch } from './clock-watch.ts';
 import { HeldObject } from './held-object.ts';
 import type { Caller } from './life.ts';

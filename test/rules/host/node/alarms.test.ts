@@ -2,7 +2,7 @@ import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { queueFolder } from '../../../../src/state/queue-folder.ts';
+import { queueFolder } from '../../../../src/state/folder.ts';
 import { until } from '../../../support/poll.ts';
 import { Held } from './held.ts';
 

@@ -3,7 +3,7 @@ import { createReadStream } from 'node:fs';
 import { lstat, open, readdir, readFile, rename } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import * as z from 'zod';
-import { EXIT, UserError } from '../../process/index.ts';
+import { EXIT, UserError } from '../process/index.ts';
 
 /** The manifest of a backup. It is written last, so its presence shows that the backup is whole. */
 export const MANIFEST = 'backup.json';
@@ -11,7 +11,7 @@ export const MANIFEST = 'backup.json';
 /** The files beside the databases of a state folder that a backup includes if they exist. */
 export const SINGLE_FILES = ['tokens.json', 'file-key-secret'];
 
-/** Matches the paths of databases: a folder for each queue (state/queue-folder.ts). */
+/** Matches the paths of databases: a folder for each queue (state/folder.ts). */
 const DATABASE = /^data(?:\/(?!\.)[\w.%~-]+)+\.sqlite$/;
 
 /** Returns whether a state folder has such a file: a backup may come from somebody else, and must write no others. */

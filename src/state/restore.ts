@@ -1,9 +1,8 @@
 import { chmod, copyFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { UserError } from '../../process/index.ts';
-import { checkDatabases } from '../check.ts';
-import { makeFolder, RESTORING, stateFolderError } from '../folder.ts';
-import { lockState } from '../lock.ts';
+import { UserError } from '../process/index.ts';
+import { checkDatabases } from './check.ts';
+import { lockState, makeFolder, RESTORING, stateFolderError } from './folder.ts';
 import { type Manifest, readManifest, syncedSha256, syncFolder, syncFoldersOf } from './manifest.ts';
 
 /** The entries that an unused folder may have: a volume's own, and those that locking leaves. */
