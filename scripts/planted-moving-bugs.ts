@@ -66,13 +66,13 @@ export const MOVING_BUGS: readonly Bug[] = [
   },
   {
     name: 'moving: a stop string that begins before a cut is not seen',
-    file: 'src/moving/stop-hold.ts',
+    file: 'src/worker/answers/stop-hold.ts',
     line: '({ begun }) => begun === 0',
     becomes: '() => true',
   },
   {
     name: 'moving: a stop string is shown to who did not ask for it',
-    file: 'src/moving/stop-hold.ts',
+    file: 'src/worker/answers/stop-hold.ts',
     line: 'if (stop && !this.#isShown) this.#takeOut(stop);',
     becomes: '',
   },
@@ -115,7 +115,7 @@ export const MOVING_BUGS: readonly Bug[] = [
   },
   {
     name: 'moving: an answer is cut within its reasoning',
-    file: 'src/moving/token-ids.ts',
+    file: 'src/worker/answers/token-ids.ts',
     line: 'mayBeCut: !this.#isReasoning,',
     becomes: 'mayBeCut: true,',
     first_seed: 60,

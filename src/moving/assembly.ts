@@ -3,11 +3,12 @@ import {
   bounds,
   isFinish,
   isObject,
+  jsonIn,
   type Moves,
+  objectIn,
   type PartialAnswer,
   type Stage,
 } from '../protocol/index.ts';
-import { jsonIn, objectIn } from './event-json.ts';
 import type { Route } from './plan.ts';
 import { countedFrom, wholeUsageOf } from './stitch.ts';
 

@@ -1,5 +1,4 @@
 import { bounds, isObject, jsonOrText, type MovePlan } from '../protocol/index.ts';
-import { stopsOf } from './stop-hold.ts';
 
 /** The largest number that a request may hold. */
 const MOST = 1e9;
@@ -258,4 +257,18 @@ function isText(content: unknown): boolean {
 function isOnePrompt(prompt: unknown): boolean {
   if (typeof prompt === 'string') return true;
   return Array.isArray(prompt) && prompt.length > 0 && prompt.every((id) => typeof id === 'number');
+}
+
+/** The most characters of all stop strings together: each event is compared with all their beginnings. */
+const MOST_STOP_CHARACTERS = 1024;
+
+/**
+ * Returns the stop strings of a request; null if they cannot be looked for, as no engine accepts them or they are too
+ * long.
+ */
+export function stopsOf(stop: unknown): string[] | null {
+  const stops = stop === undefined || stop === null ? [] : Array.isArray(stop) ? stop : [stop];
+  if (!stops.every((one) => typeof one === 'string')) return null;
+  const total = stops.reduce((sum, { length }) => sum + length, 0);
+  return total > MOST_STOP_CHARACTERS ? null : stops.filter((one) => one !== '');
 }

@@ -1,6 +1,5 @@
-import { isFinish, isObject, splitEvents } from '../protocol/index.ts';
+import { isFinish, isObject, jsonIn, objectIn, splitEvents } from '../protocol/index.ts';
 import { type Cut, tokensGiven } from './continuation.ts';
-import { jsonIn, objectIn } from './event-json.ts';
 
 type Fields = Record<string, unknown>;
 

@@ -1,3 +1,6 @@
+import { engineJson } from './engine-json.ts';
+import { isObject } from './fields.ts';
+
 /**
  * Headers by which an answer that comes piece by piece steers the proxies on its way to the caller: nginx gathers 8 kB
  * by default before it sends any, and `x-accel-buffering` switches that off for one answer; caches store none of it.
@@ -60,4 +63,21 @@ export class EventEnds {
     if (index >= 0) return piece[index]!;
     return index === -1 ? this.#last : this.#lastButOne;
   }
+}
+
+/**
+ * Matches the data of an event up to a line end. It does not use `.`, for which U+2028 and U+2029 end a line: JSON need
+ * not escape them, and vLLM does not.
+ */
+const DATA = /^data: ?(\{[^\r\n]*\})\r?$/m;
+
+/** Returns the object that the data of an event stands for, or an empty one where it stands for none. */
+export function objectIn(json: string): Record<string, unknown> {
+  const value = engineJson(json)?.value;
+  return isObject(value) ? value : {};
+}
+
+/** Returns the text of the object in an event, or in the first of several events that has one; null if none has. */
+export function jsonIn(events: string): string | null {
+  return DATA.exec(events)?.[1] ?? null;
 }

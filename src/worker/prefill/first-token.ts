@@ -9,7 +9,7 @@ import {
   readEvent,
   splitEvents,
 } from '../../protocol/index.ts';
-import { EventReader } from '../answers/event-reader.ts';
+import { EventReader } from '../answers/events.ts';
 
 /**
  * Resolves to the answer; if it is a stream, once its first token has come, with everything that came before. Resolves

@@ -1,6 +1,4 @@
 import { movePlan, routeOf } from '../../moving/plan.ts';
-import { StopHold } from '../../moving/stop-hold.ts';
-import { idsAsked } from '../../moving/token-ids.ts';
 import {
   beginsObject,
   type EngineRequest,
@@ -13,6 +11,8 @@ import {
   withMemberAt,
   withMembers,
 } from '../../protocol/index.ts';
+import { StopHold } from '../answers/stop-hold.ts';
+import { idsAsked } from '../answers/token-ids.ts';
 
 /**
  * vLLM's first version that reports token ids of any answer. vLLM has ignored fields that it does not know since much

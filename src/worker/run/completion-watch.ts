@@ -8,7 +8,7 @@ import {
   splitEvents,
   type Usage,
 } from '../../protocol/index.ts';
-import { EventReader, type Events } from '../answers/event-reader.ts';
+import { EventReader, type Events } from '../answers/events.ts';
 import { ToldUsage, USAGE_CHARACTERS } from './usage.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { readText } from '../../engine/client/types.ts';
-import { idsAsked } from '../../moving/token-ids.ts';
 import { type EngineRequest, jsonOrText, type Usage } from '../../protocol/index.ts';
+import { idsAsked } from '../answers/token-ids.ts';
 import { finalFailure, JobFailure } from '../failure.ts';
 import type { Attempt } from './attempt.ts';
 

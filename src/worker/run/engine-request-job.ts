@@ -10,11 +10,11 @@ import {
   parseValue,
   type RelayedResult,
 } from '../../protocol/index.ts';
+import { AddedUsage } from '../answers/added-usage.ts';
 import { type AnswerStream, RECORD_BYTES } from '../answers/answer-stream.ts';
-import { characters, type Events } from '../answers/event-reader.ts';
+import { characters, type Events } from '../answers/events.ts';
 import { finalFailure } from '../failure.ts';
 import { readWhole } from '../files/transfer.ts';
-import { AddedUsage } from './added-usage.ts';
 import { assembledAnswer } from './assembled.ts';
 import { type Attempt, parseAnswer } from './attempt.ts';
 import { CompletionWatch, untilEnd } from './completion-watch.ts';

@@ -1,6 +1,4 @@
 import { type EngineAnswer, readPieces } from '../../engine/client/types.ts';
-import { StopHold } from '../../moving/stop-hold.ts';
-import { continuesFrom, TokenIds } from '../../moving/token-ids.ts';
 import {
   type AnswerHead,
   bounds,
@@ -12,10 +10,12 @@ import {
   jsonOrText,
   passableHeaders,
 } from '../../protocol/index.ts';
+import { AddedUsage } from '../answers/added-usage.ts';
 import type { AnswerStream } from '../answers/answer-stream.ts';
-import { characters, type Events } from '../answers/event-reader.ts';
+import { characters, type Events } from '../answers/events.ts';
+import { StopHold } from '../answers/stop-hold.ts';
+import { continuesFrom, TokenIds } from '../answers/token-ids.ts';
 import type { Moving } from './added-fields.ts';
-import { AddedUsage } from './added-usage.ts';
 import type { Attempt } from './attempt.ts';
 import { CompletionWatch, type StreamFailure, untilEnd } from './completion-watch.ts';
 import { NotContinued, wholeUsage } from './continued.ts';

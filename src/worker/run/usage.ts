@@ -1,5 +1,5 @@
 import { CHAT_MAX_TOKENS, fieldsOf, type Job, jsonOrText, type Usage } from '../../protocol/index.ts';
-import { characters } from '../answers/event-reader.ts';
+import { characters } from '../answers/events.ts';
 import { isJson } from './request-body.ts';
 
 /** Most characters of a usage object. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { movePlan } from '../../../src/moving/plan.ts';
-import { StopHold } from '../../../src/moving/stop-hold.ts';
 import type { MovePlan } from '../../../src/protocol/index.ts';
+import { StopHold } from '../../../src/worker/answers/stop-hold.ts';
 import type { EngineCalls, Json } from './calls.ts';
 import { MESSAGES, readEvents } from './calls.ts';
 

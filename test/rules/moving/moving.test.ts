@@ -7,11 +7,11 @@ import {
 } from '../../../src/moving/continuation.ts';
 import { movePlan } from '../../../src/moving/plan.ts';
 import { Stitcher } from '../../../src/moving/stitch.ts';
-import { idsAsked, TokenIds } from '../../../src/moving/token-ids.ts';
 import { type MovePlan, type Stage, unpack } from '../../../src/protocol/index.ts';
 import { chatShapes, completionShapes, DONE } from '../../../src/simulator/shapes.ts';
 import { tokenSource } from '../../../src/simulator/text.ts';
 import { tokenShapes } from '../../../src/simulator/tokens.ts';
+import { idsAsked, TokenIds } from '../../../src/worker/answers/token-ids.ts';
 
 const CHAT = '/v1/chat/completions';
 const TEXT = '/v1/completions';

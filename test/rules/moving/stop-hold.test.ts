@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { movePlan } from '../../../src/moving/plan.ts';
-import { StopHold } from '../../../src/moving/stop-hold.ts';
 import type { MovePlan } from '../../../src/protocol/index.ts';
+import { StopHold } from '../../../src/worker/answers/stop-hold.ts';
 import { Random } from '../../support/random.ts';
 
 const PATH = { chat: '/v1/chat/completions', text: '/v1/completions' } as const;

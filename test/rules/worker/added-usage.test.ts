@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { chatShapes, completionShapes, type Shapes } from '../../../src/simulator/shapes.ts';
-import type { Events } from '../../../src/worker/answers/event-reader.ts';
-import { AddedUsage } from '../../../src/worker/run/added-usage.ts';
+import { AddedUsage } from '../../../src/worker/answers/added-usage.ts';
+import type { Events } from '../../../src/worker/answers/events.ts';
 import { CompletionWatch } from '../../../src/worker/run/completion-watch.ts';
 
 const HEAD = { id: 'chatcmpl-1', model: 'tiny', created: 1 };

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { bounds } from '../../../src/protocol/index.ts';
-import { EventReader, type Events } from '../../../src/worker/answers/event-reader.ts';
+import { EventReader, type Events } from '../../../src/worker/answers/events.ts';
 
 const BLANK_LINE_ENDS = /(\n\n|\r\n\r\n)$/;
 /** The bytes of events, of which their text has each as a character. */

@@ -1,5 +1,13 @@
-import { type AnswerIdentity, bounds, isObject, STAGES, type Stage, splitEvents } from '../protocol/index.ts';
-import { jsonIn, objectIn } from './event-json.ts';
+import {
+  type AnswerIdentity,
+  bounds,
+  isObject,
+  jsonIn,
+  objectIn,
+  STAGES,
+  type Stage,
+  splitEvents,
+} from '../../protocol/index.ts';
 
 /** Matches the token ids of the prompt, or of generated tokens. */
 const IDS = /"(prompt_)?token_ids"\s*:\s*(\[[\d,\s]*\])/g;

@@ -1,5 +1,4 @@
-import { jsonIn } from '../../moving/event-json.ts';
-import { isObject, jsonFields, jsonOrText, splitEvents } from '../../protocol/index.ts';
+import { isObject, jsonFields, jsonIn, jsonOrText, splitEvents } from '../../protocol/index.ts';
 
 type Fields = Record<string, unknown>;
 

@@ -1,26 +1,12 @@
-import { isFinish, isObject, type MovePlan, splitEvents } from '../protocol/index.ts';
-import { jsonIn, objectIn } from './event-json.ts';
+import { stopsOf } from '../../moving/plan.ts';
+import { isFinish, isObject, jsonIn, type MovePlan, objectIn, splitEvents } from '../../protocol/index.ts';
 
 type Fields = Record<string, unknown>;
-
-/** The most characters of all stop strings together: each event is compared with all their beginnings. */
-const MOST_STOP_CHARACTERS = 1024;
 
 /** The fields that may hold the text of a choice. */
 const TEXTS = ['content', 'reasoning', 'reasoning_content'] as const;
 
 const encoder = new TextEncoder();
-
-/**
- * Returns the stop strings of a request; null if they cannot be looked for, as no engine accepts them or they are too
- * long.
- */
-export function stopsOf(stop: unknown): string[] | null {
-  const stops = stop === undefined || stop === null ? [] : Array.isArray(stop) ? stop : [stop];
-  if (!stops.every((one) => typeof one === 'string')) return null;
-  const total = stops.reduce((sum, { length }) => sum + length, 0);
-  return total > MOST_STOP_CHARACTERS ? null : stops.filter((one) => one !== '');
-}
 
 /** The most events that are held back; only text that consists of beginnings of stop strings has more. */
 const MOST_HELD = 64;
