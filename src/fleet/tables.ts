@@ -1,4 +1,4 @@
-import { SCHEDULER_TABLES } from '../scheduler/tables.ts';
+import { SCHEDULER_TABLES } from '../scheduler/state.ts';
 
 export const FLEET_TABLES: readonly string[] = [
   // was_running: the number of jobs that the worker ran when its last connection ended.

@@ -1,7 +1,8 @@
-import type { Controls } from './control-table.ts';
 import type { Core } from './core.ts';
 import { isFinal, type LaunchRecord, moved, nameOf, newLaunch, terminated } from './launch.ts';
+import type { Machines } from './machines.ts';
 import type { Decision } from './rule-types.ts';
+import type { Controls } from './state.ts';
 
 /** Writes the decisions into the launches. */
 export function act(
@@ -72,4 +73,91 @@ export function giveUp(core: Core, launch: LaunchRecord): void {
   if (isFinal(launch) || state === 'draining' || state === 'terminating') return;
   const now = core.now();
   core.launches.save(state === 'ready' ? moved(launch, 'draining', now) : terminated(launch, now));
+}
+
+/** A worker that drains or is to be terminated may take this many ms to finish its jobs. */
+const DRAIN_LIMIT_MS = 3_600_000;
+
+/** Advances launches whose workers have connected. */
+export function join({ launches, now }: Core, machines: Machines): void {
+  const at = now();
+  for (const { launch, session } of machines.values()) {
+    if (!launch || !session) continue;
+    let next = launch;
+    if (next.state === 'requested' || next.state === 'accepted') {
+      const accepted_at = next.accepted_at ?? at;
+      next = moved(next, 'registered', at, { accepted_at, order_due_at: null });
+    }
+    if (next.state === 'registered' && session.capacity > 0) next = moved(next, 'ready', at);
+    if (next !== launch) launches.save(next);
+  }
+}
+
+/**
+ * Clears for termination the machines whose workers run nothing any more.
+ * @param cordoned the queue's answer to the cordon, or null where there is none
+ */
+export function clear(core: Core, machines: Machines, cordoned: Record<string, number> | null): void {
+  for (const { name, launch, orphans } of machines.values()) {
+    const isIdle = cordoned?.[name] === 0;
+    if (launch) clearOne(core, launch, isIdle);
+    // An orphan beside a machine that a launch wants is assumed to run nothing.
+    for (const orphan of orphans) clearOne(core, orphan, isIdle || launch !== null);
+  }
+}
+
+function clearOne({ launches, now }: Core, launch: LaunchRecord, isIdle: boolean): void {
+  const at = now();
+  const isLate = at - (launch.draining_at ?? launch.terminating_at ?? at) > DRAIN_LIMIT_MS;
+  if (launch.state === 'draining' && isLate) {
+    const detail = 'It still ran jobs when its time to finish them was over.';
+    return launches.save(terminated(launch, at, { clear_at: at, detail }));
+  }
+  if (launch.state !== 'terminating' || launch.clear_at !== null) return;
+  if (isIdle || isLate) launches.save({ ...launch, clear_at: at });
+}
+
+/**
+ * The fields of a launch that are past times by the queue's clock; `started_at` and `ended_at` are by the provider's.
+ */
+const PAST = [
+  'state_at',
+  'intended_at',
+  'requested_at',
+  'accepted_at',
+  'registered_at',
+  'ready_at',
+  'draining_at',
+  'terminating_at',
+  'missed_since',
+  'ordered_at',
+  'clear_at',
+] as const satisfies (keyof LaunchRecord)[];
+
+/**
+ * Moves all stored times back when the clock was set back, until none of them lies in the future. Otherwise no order
+ * would be repeated, and no machine found to be gone, until the clock has caught up.
+ */
+export function followClock({ launches, now }: Core, controls: Controls): void {
+  const rows = launches.all();
+  const byMs = newest(rows) - now();
+  if (byMs <= 0) return;
+  for (const launch of rows) launches.save(movedBack(launch, byMs));
+  controls.moveBack(byMs);
+}
+
+/** Returns the newest time, epoch ms; 0 where there is none. */
+function newest(launches: readonly LaunchRecord[]): number {
+  let latest = 0;
+  for (const launch of launches) for (const field of PAST) latest = Math.max(latest, launch[field] ?? 0);
+  return latest;
+}
+
+function movedBack(launch: LaunchRecord, byMs: number): LaunchRecord {
+  const next = { ...launch };
+  for (const field of [...PAST, 'order_due_at'] as const) {
+    const at = launch[field];
+    if (at !== null) next[field] = at - byMs;
+  }
+  return next;
 }

@@ -1,5 +1,5 @@
 import type { Sql } from '../durable/ports.ts';
-import type { Launches } from './launch-table.ts';
+import type { Launches } from './launches.ts';
 import type { Providers } from './providers.ts';
 
 /** The parts of the scheduler that its functions share. */

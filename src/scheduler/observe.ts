@@ -1,12 +1,12 @@
-import type { Controls } from './control-table.ts';
 import type { Core } from './core.ts';
-import { spentToday } from './cost.ts';
 import { DRIVERS } from './drivers.ts';
 import type { Answers, BacklogFacts, FleetFacts, PoolFacts } from './facts.ts';
 import type { LaunchRecord } from './launch.ts';
+import { spentToday } from './launches.ts';
 import type { AppliedSpec } from './rpc.ts';
 import type { Demand, Observed, ObservedPool } from './rule-types.ts';
 import type { ProviderSpec } from './spec.ts';
+import type { Controls } from './state.ts';
 
 /** The spec that stands for a pool that is no longer in the fleet's file. */
 const REMOVED: ObservedPool['spec'] = {

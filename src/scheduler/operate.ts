@@ -1,7 +1,227 @@
 import { giveUp } from './act.ts';
-import type { Controls } from './control-table.ts';
 import type { Core } from './core.ts';
-import type { AppliedSpec, ControlAnswer, PoolAction } from './rpc.ts';
+import { exists, type LaunchRecord } from './launch.ts';
+import type { AppliedSpec, ControlAnswer, PoolAction, SpecAnswer, SpecChange } from './rpc.ts';
+import type { FleetSpec, PoolSpec, ProviderSpec } from './spec.ts';
+import { type Control, type Controls, readState, removeState, writeState } from './state.ts';
+
+/** The row of the providers that an earlier spec named and that may still have machines. */
+const FORMER_PROVIDERS = 'providers_before';
+
+/** The spec in force; an operator can replace it. */
+export class Specs {
+  readonly #core: Core;
+  readonly #controls: Controls;
+  /** The stored spec; undefined before it is read. It is read many times a second, and changed only by an operator. */
+  #current: AppliedSpec | null | undefined;
+
+  constructor(core: Core, controls: Controls) {
+    this.#core = core;
+    this.#controls = controls;
+  }
+
+  /** Forgets what was read, after a commit was rolled back. */
+  reload(): void {
+    this.#current = undefined;
+  }
+
+  /** Returns the spec in force, or null where there is none. */
+  current(): AppliedSpec | null {
+    if (this.#current === undefined) this.#current = readState<AppliedSpec>(this.#core.sql, 'spec');
+    return this.#current;
+  }
+
+  apply(spec: FleetSpec, dryRun: boolean): SpecAnswer {
+    const machines = this.#core.launches.machines().filter(exists);
+    const refused = movedAway(this.providers(), spec, machines);
+    return refused === null ? this.#change(spec, dryRun) : { refused };
+  }
+
+  /** Takes the spec back: every launched machine is drained and terminated. */
+  remove(dryRun: boolean): SpecChange | null {
+    return this.current() ? this.#change(null, dryRun) : null;
+  }
+
+  #change(after: FleetSpec | null, dryRun: boolean): SpecChange {
+    const { sql, now } = this.#core;
+    const before = this.current()?.spec ?? null;
+    const alive = this.#core.launches.alive();
+    const changes = changesBetween(
+      before,
+      after,
+      (id) => alive.filter(({ config_id }) => config_id === id).length,
+    );
+    if (!dryRun) {
+      const providers = this.providers();
+      const changed = new Map<string, Partial<Control>>();
+      for (const [id, pool] of Object.entries(after?.pools ?? {})) {
+        const { revision, removed } = this.#controls.of(id);
+        const known = before?.pools[id] ?? removed;
+        if (!known || isSame(known, pool)) continue;
+        const isAnother = isAnotherWorker(known, pool);
+        changed.set(id, { forgiven_at: now(), revision: isAnother ? revision + 1 : revision });
+        if (!isAnother) continue;
+        // Ready workers serve until the rule has replaced them.
+        const isStarting = ({ config_id, state }: LaunchRecord) => config_id === id && state !== 'ready';
+        for (const launch of alive.filter(isStarting)) giveUp(this.#core, launch);
+      }
+      const launched = new Set(this.#core.launches.launched().map(({ config_id }) => config_id));
+      for (const [id, removed] of Object.entries(before?.pools ?? {})) {
+        if (!after?.pools[id] && launched.has(id)) changed.set(id, { removed });
+      }
+      this.#controls.changeAll(changed);
+      if (after) writeState(sql, 'spec', { spec: after, applied_at: now() } satisfies AppliedSpec);
+      else removeState(sql, 'spec');
+      this.reload();
+      // The scheduler still lists and ends the machines of former providers.
+      writeState(sql, FORMER_PROVIDERS, this.#stillUsed(providers, after));
+    }
+    const learned = (provider: string, instanceType: string) =>
+      this.#core.providers.prices(provider)[instanceType] ?? 0;
+    return { applied: !dryRun, changes, price_per_hour: priceOf(after, learned) };
+  }
+
+  /** Returns the spec's providers, and former ones that still have machines of this installation. */
+  providers(): Record<string, ProviderSpec> {
+    const before = readState<Record<string, ProviderSpec>>(this.#core.sql, FORMER_PROVIDERS) ?? {};
+    const after = this.current()?.spec ?? null;
+    return { ...this.#stillUsed(before, after), ...after?.providers };
+  }
+
+  #stillUsed(providers: Record<string, ProviderSpec>, spec: FleetSpec | null): Record<string, ProviderSpec> {
+    const used = new Set(this.#core.launches.machines().map(({ provider }) => provider));
+    return Object.fromEntries(
+      Object.entries(providers).filter(([name]) => used.has(name) && !spec?.providers[name]),
+    );
+  }
+}
+
+/** The fields that a worker is started with: where one changes, the rule replaces running workers, one at a time. */
+const STARTED_WITH = ['engine', 'model', 'image', 'env', 'secrets', 'slots', 'adapters'] as const;
+
+/** Returns whether the pool's workers have to be replaced after the change. */
+function isAnotherWorker(before: PoolSpec, after: PoolSpec): boolean {
+  return STARTED_WITH.some((field) => !isSame(before[field], after[field]));
+}
+
+/** The fields that say where a provider's machines are: its daemon, cluster or account. */
+const PLACE = [
+  'driver',
+  'host',
+  'context',
+  'namespace',
+  'url',
+  'project',
+  'api_key_variable',
+  'token_variable',
+];
+
+/**
+ * Returns why a file cannot be put in force, or null: machines are listed and ended by the name of their provider, so
+ * under that name they have to stay within reach.
+ * @param machines the machines that exist
+ */
+function movedAway(
+  before: Readonly<Record<string, ProviderSpec>>,
+  { providers }: FleetSpec,
+  machines: readonly { provider: string }[],
+): string | null {
+  for (const [name, after] of Object.entries(providers)) {
+    const known = before[name];
+    const { length } = machines.filter(({ provider }) => provider === name);
+    if (!known || length === 0 || isSame(placeOf(known), placeOf(after))) continue;
+    return `Provider ${name} has ${length} of our machines where it is now, and nobody would end them: give the new place another name.`;
+  }
+  return null;
+}
+
+function placeOf(spec: object): unknown[] {
+  const fields = new Map(Object.entries(spec));
+  return PLACE.map((field) => fields.get(field) ?? null);
+}
+
+function isSame(one: unknown, other: unknown): boolean {
+  return JSON.stringify(one) === JSON.stringify(other);
+}
+
+const NOTHING: FleetSpec = { budget: {}, providers: {}, pools: {} };
+
+/**
+ * Returns what changes from one spec to another, a sentence each.
+ * @param alive returns how many machines a pool has
+ */
+function changesBetween(
+  before: FleetSpec | null,
+  after: FleetSpec | null,
+  alive: (configId: string) => number,
+): string[] {
+  const [from, to] = [before ?? NOTHING, after ?? NOTHING];
+  const changes: string[] = [];
+  for (const [id, pool] of Object.entries(to.pools)) {
+    const known = from.pools[id];
+    if (!known) changes.push(`pool ${id} is new: ${bounds(pool)}`);
+    else if (isAnotherWorker(known, pool)) {
+      changes.push(
+        `pool ${id} has other settings for its workers${replaced(alive(id), pool)}: ${bounds(pool)}`,
+      );
+    } else if (!isSame(known, pool)) changes.push(`pool ${id} has changed: ${bounds(pool)}`);
+  }
+  for (const id of Object.keys(from.pools)) {
+    if (!to.pools[id]) changes.push(`pool ${id} is gone${ended(alive(id))}`);
+  }
+  for (const [name, provider] of Object.entries(to.providers)) {
+    const known = from.providers[name];
+    if (!known) changes.push(`provider ${name} is new: ${provider.driver}`);
+    else if (!isSame(known, provider)) changes.push(`provider ${name} has changed`);
+  }
+  for (const name of Object.keys(from.providers)) {
+    if (!to.providers[name]) changes.push(`provider ${name} is gone`);
+  }
+  if (!isSame(from.budget, to.budget)) changes.push(`the budget is ${budget(to.budget)}`);
+  return changes;
+}
+
+/** Returns the price of all pools at their least and at their most, on their first machines, US dollars an hour. */
+function priceOf(spec: FleetSpec | null, learned: (provider: string, instanceType: string) => number) {
+  const price: SpecChange['price_per_hour'] = { min: 0, max: 0 };
+  for (const { machines, min, max } of Object.values(spec?.pools ?? {})) {
+    const [first] = machines;
+    if (!first) continue;
+    // Providers report the price of one GPU.
+    const each =
+      first.price_per_hour ?? learned(first.provider, first.instance_type) * Math.max(1, first.gpus);
+    price.min += min * each;
+    price.max += max * each;
+  }
+  return price;
+}
+
+function bounds({ min, max, model }: PoolSpec): string {
+  return `${min} to ${max} ${max === 1 ? 'worker' : 'workers'} of ${model}`;
+}
+
+function replaced(count: number, { max }: PoolSpec): string {
+  if (count === 0) return '';
+  if (count > 1) return `, and its ${workers(count)} replaced one by one`;
+  if (max === 1) return ', but its worker keeps those from before, since max is 1';
+  return ', and its worker is replaced once a new one is ready';
+}
+
+function ended(count: number): string {
+  return count === 0 ? '' : `: its ${workers(count)} drained and terminated`;
+}
+
+function workers(count: number): string {
+  return count === 1 ? 'worker is' : `${count} workers are`;
+}
+
+function budget({ per_hour, per_day }: FleetSpec['budget']): string {
+  const parts = [
+    ...(per_hour === undefined ? [] : [`$${per_hour} an hour`]),
+    ...(per_day === undefined ? [] : [`$${per_day} a day`]),
+  ];
+  return parts.length === 0 ? 'without a limit' : `${parts.join(' and ')} at most`;
+}
 
 /** A worker that an operator requested is kept for this many ms, whether there is work or not. */
 const HELD_MS = 10 * 60_000;
@@ -47,7 +267,7 @@ export function control(
         for (const launch of own) giveUp(core, launch);
       }
       return answer(
-        `${workers(own.length)} of ${configId} ${dryRun ? 'would be' : own.length === 1 ? 'is' : 'are'} drained, and none ${would} launched until it is resumed.`,
+        `${countOfWorkers(own.length)} of ${configId} ${dryRun ? 'would be' : own.length === 1 ? 'is' : 'are'} drained, and none ${would} launched until it is resumed.`,
         'drained',
       );
     case 'launch': {
@@ -57,18 +277,18 @@ export function control(
       }
       const staying = own.filter(({ state }) => state !== 'draining' && state !== 'terminating').length;
       if (staying >= spec.max) {
-        const message = `${configId} has ${workers(staying)} already, and its max is ${spec.max}: raise it in the fleet's file.`;
+        const message = `${configId} has ${countOfWorkers(staying)} already, and its max is ${spec.max}: raise it in the fleet's file.`;
         return { ok: false, reason: 'refused', message };
       }
       const wanted = staying + 1;
       if (!dryRun) controls.change(configId, { at_least: { workers: wanted, until: now + HELD_MS } });
       return answer(
-        `${configId} ${dryRun ? 'would be' : 'is'} given at least ${workers(wanted)} for ${HELD_MS / 60_000} min, as far as the budget pays for it.`,
+        `${configId} ${dryRun ? 'would be' : 'is'} given at least ${countOfWorkers(wanted)} for ${HELD_MS / 60_000} min, as far as the budget pays for it.`,
       );
     }
   }
 }
 
-function workers(count: number): string {
+function countOfWorkers(count: number): string {
   return count === 1 ? '1 worker' : `${count} workers`;
 }

@@ -1,21 +1,17 @@
 import type { Sql } from '../durable/ports.ts';
 import type { LaunchRow, PoolScaling, ScalingControl, ScalingSummary } from '../protocol/index.ts';
-import { act } from './act.ts';
-import { clear, join } from './advance.ts';
-import { followClock } from './clock.ts';
-import { Controls } from './control-table.ts';
+import { act, clear, followClock, join } from './act.ts';
+
 import type { Core } from './core.ts';
-import { spentByDay } from './cost.ts';
 import { decide, EMPTY_STATE } from './decide.ts';
 import type { Answers, FleetFacts } from './facts.ts';
 import { isFinal, prefixOf } from './launch.ts';
-import { Launches } from './launch-table.ts';
+import { Launches, spentByDay } from './launches.ts';
+
 import { cordonOf, type Machines, machinesOf } from './machines.ts';
 import { observe, outdatedIn } from './observe.ts';
-import { control } from './operate.ts';
-import { type DueOrder, takeOrders, takeResult } from './orders.ts';
+import { control, Specs } from './operate.ts';
 import { hostOf, LIST_EVERY_MS, Providers } from './providers.ts';
-import { takeList } from './reaper.ts';
 import type {
   ControlAnswer,
   LaunchedWorker,
@@ -25,10 +21,10 @@ import type {
   SpentOnDay,
 } from './rpc.ts';
 import type { Decided, RuleState } from './rule-types.ts';
-import { Secrets } from './secrets.ts';
 import type { FleetSpec, ProviderSpec } from './spec.ts';
-import { Specs } from './specs.ts';
-import { readState, writeState } from './state-table.ts';
+import { Controls, readState, Secrets, writeState } from './state.ts';
+import { type DueOrder, takeList, takeOrders, takeResult } from './sync.ts';
+
 import { type LastDecision, lastDecision, launchRows, pricesOf, scalingOf } from './view.ts';
 
 /** The scheduler reconciles every so many ms; BUSY_RECONCILE_MS is for while a launch is under way. */

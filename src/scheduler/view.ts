@@ -1,12 +1,12 @@
 import type { LaunchRow, PoolScaling, ScalingSummary } from '../protocol/index.ts';
-import type { Controls } from './control-table.ts';
 import type { Core } from './core.ts';
-import { costOf, spentToday } from './cost.ts';
 import type { FleetFacts, HeartbeatFacts, PoolFacts } from './facts.ts';
 import { isFinal, type LaunchRecord } from './launch.ts';
+import { costOf, spentToday } from './launches.ts';
 import type { AppliedSpec } from './rpc.ts';
 import type { Decided, PoolDecided } from './rule-types.ts';
 import type { FleetSpec, ProviderSpec } from './spec.ts';
+import type { Controls } from './state.ts';
 
 /** The most ended launches that are shown. */
 const MOST_ENDED = 100;

@@ -1,5 +1,5 @@
 import { isFinal, type LaunchRecord, listsApartMs, TRANSITIONS } from '../../src/scheduler/launch.ts';
-import { classifiedAt } from '../../src/scheduler/rule/failure-class.ts';
+import { classifiedAt } from '../../src/scheduler/rule/breaker.ts';
 import type { Disk } from '../simulation/disk.ts';
 import type { Violation } from '../simulation/oracle.ts';
 import type { FakeMachine, FakeProvider } from '../support/fakes/fake-provider.ts';

@@ -5,7 +5,7 @@ import type { LaunchRecord as Launch } from '../../src/scheduler/launch.ts';
 import type { LauncherReport, Machine, OrderResult } from '../../src/scheduler/rpc.ts';
 import { Scheduler } from '../../src/scheduler/scheduler.ts';
 import { FleetSpec } from '../../src/scheduler/spec.ts';
-import { SCHEDULER_TABLES } from '../../src/scheduler/tables.ts';
+import { SCHEDULER_TABLES } from '../../src/scheduler/state.ts';
 
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz';
 

@@ -1,16 +1,16 @@
 import { isFinal } from '../launch.ts';
 import type { PoolMemory } from '../rule-types.ts';
 import { poolBreaker } from './breaker.ts';
-import { candidatesOf } from './candidates.ts';
-import { capacityOf } from './capacity.ts';
-import { endReplaced, goOnExchanging } from './exchange.ts';
+import { capacityBeside, capacityOf, exchangeOf, NO_EXCHANGE, startSeconds } from './capacity.ts';
+import { candidatesOf } from './market.ts';
 import { remember } from './memory.ts';
-import { capacityBeside, exchangeOf, NO_EXCHANGE } from './outdated.ts';
 import {
   type Answer,
   type Asked,
   endDrained,
   endFailed,
+  endReplaced,
+  goOnExchanging,
   growTo,
   isHeard,
   type Plan,
@@ -18,7 +18,7 @@ import {
   type Step,
   shrinkTo,
 } from './round.ts';
-import { startSeconds } from './starts.ts';
+
 import { canShrink, floorOf, type Target, targetOf } from './target.ts';
 
 /** Decides for one pool: compares the workers it needs with those it has. */

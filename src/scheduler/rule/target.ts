@@ -1,11 +1,7 @@
-import type { BatchWait, PoolMemory } from '../rule-types.ts';
-import { type BatchWorkers, workersForBatches } from './batches.ts';
-import { workersForCallers } from './callers.ts';
-import type { Capacity } from './capacity.ts';
+import type { BatchBacklog, BatchWait, PoolMemory } from '../rule-types.ts';
+import { type Capacity, readyIn, type StartSeconds } from './capacity.ts';
 import { arrivalsPerSecond, peakOver, serviceSeconds } from './memory.ts';
-import type { Asked } from './round.ts';
-import { readyIn, type StartSeconds } from './starts.ts';
-import { plural, timeOfDay } from './words.ts';
+import { type Asked, plural, timeOfDay } from './round.ts';
 
 /** The default of `scale_down_after`, ms, unless two starts take longer. */
 const LEAST_WINDOW_MS = 300_000;
@@ -142,4 +138,128 @@ function windowOf({ scale_down_after }: Windowed, start: StartSeconds): number {
  */
 export function canShrink(spec: Windowed, memory: PoolMemory, start: StartSeconds, now: number): boolean {
   return now - memory.since >= windowOf(spec, start);
+}
+
+/** The demand of a pool's callers, and the workers that it has. Times are in s. */
+interface CallerDemand {
+  /** Jobs that arrive a second. */
+  arrivals: number;
+  /** The time that a job occupies a slot. */
+  service: number;
+  waiting: number;
+  /** Running jobs, without lines of batches. */
+  running: number;
+  ready: number;
+  /** The time until each starting worker is expected to be ready. */
+  ready_in: number[];
+  /** The slots of a worker. */
+  slots: number;
+  /** The planned share of busy slots: u. */
+  utilization: number;
+  /** The time that a job should wait at most: G. */
+  wanted_wait: number;
+  /** The time from the decision to ready: C. */
+  start: number;
+}
+
+interface CallerWorkers {
+  /** The workers that arrivals need. */
+  sustained: number;
+  /** `sustained`, and the workers that work off the backlog. */
+  workers: number;
+  /** The slots that arrivals keep busy. */
+  busy: number;
+  /** The work of waiting jobs, slot-seconds. */
+  backlog: number;
+}
+
+/** The shortest wait that is planned for, s: in less time a worker's slots achieve next to nothing. */
+const LEAST_WAIT = 5;
+
+/**
+ * Returns how many workers callers need: enough for arrivals and, where jobs wait, enough to have worked off the
+ * backlog by the time that a worker launched now has been ready for `wanted_wait`. A starting worker counts from when
+ * it is expected to be ready, so that no second one is launched in its place.
+ */
+function workersForCallers(inputs: CallerDemand): CallerWorkers {
+  const { arrivals, service, waiting, running, ready, ready_in, slots, utilization, start } = inputs;
+  const busy = arrivals * service;
+  const backlog = waiting * service;
+  const sustained = Math.max(Math.ceil(busy / (utilization * slots) - 1e-9), waiting + running > 0 ? 1 : 0);
+  if (backlog === 0) return { sustained, workers: sustained, busy, backlog };
+  const wait = Math.max(LEAST_WAIT, inputs.wanted_wait);
+  const horizon = start + wait;
+  const capacity = ready_in.reduce(
+    (sum, seconds) => sum + slots * Math.max(0, horizon - seconds),
+    ready * slots * horizon,
+  );
+  const left = Math.max(0, backlog + busy * horizon - capacity);
+  const more = ready + ready_in.length + Math.ceil(left / (slots * wait) - 1e-9);
+  // More slots than jobs would be idle, whatever rate a few arrivals suggest.
+  const useful = Math.ceil((waiting + running) / slots);
+  return { sustained, workers: Math.max(sustained, Math.min(more, useful)), busy, backlog };
+}
+
+/** Batches launch a worker when their work takes this many times as long as a start. */
+const STARTS_WORTH = 3;
+
+interface BatchWorkers {
+  /** The number of workers that batches need. */
+  workers: number;
+  /** The number of running workers that batches keep, 0 or 1. */
+  floor: number;
+  /** The work of all lines, slot-seconds. */
+  backlog: number;
+  /** The number of lines that have not begun to run. */
+  lines: number;
+  /** The work from which on the lines are worth a start, slot-seconds. */
+  worth: number;
+  /** When a worker is launched for the lines, however few there are, epoch ms; null where there are none. */
+  begins_by: number | null;
+  why: string;
+}
+
+/**
+ * Returns how many workers the lines of batches need. A start for one line costs more than the line, so batches launch
+ * a worker only when there is work for several starts, or when a batch has to begin now to end within its window. The
+ * rule plans to finish in half the time that is left.
+ * @param service seconds that a line occupies a slot
+ * @param slots the slots of a worker
+ * @param start seconds from the decision to ready
+ */
+function workersForBatches(
+  batches: BatchBacklog[],
+  running: number,
+  service: number,
+  slots: number,
+  start: number,
+  now: number,
+): BatchWorkers {
+  let backlog = 0;
+  let workers = 0;
+  let begins_by: number | null = null;
+  for (const { lines, ends_at } of [...batches].sort((one, other) => one.ends_at - other.ends_at)) {
+    backlog += lines * service;
+    if (lines === 0) continue;
+    const left = Math.max(0, (ends_at - now) / 1000 - start);
+    workers = Math.max(workers, Math.ceil(backlog / (slots * Math.max(left / 2, start))));
+    const last = ends_at - 1000 * (backlog / slots + 2 * start);
+    begins_by = Math.min(begins_by ?? last, last);
+  }
+  const worth = STARTS_WORTH * start * slots;
+  const isLast = begins_by !== null && now >= begins_by;
+  const known = {
+    floor: backlog > 0 || running > 0 ? 1 : 0,
+    backlog,
+    lines: batches.reduce((sum, { lines }) => sum + lines, 0),
+    worth,
+    begins_by,
+  };
+  if (backlog < worth && !isLast)
+    return { workers: 0, ...known, why: 'too little for a start, and not urgent' };
+  return {
+    workers,
+    ...known,
+    why: isLast ? 'it must begin now to end within its window' : 'it is worth a start',
+  };
 }

@@ -1,7 +1,76 @@
 import type { Sql } from '../durable/ports.ts';
 import type { ScalingControl } from '../protocol/index.ts';
 import type { PoolSpec } from './spec.ts';
-import { readState, writeState } from './state-table.ts';
+
+/**
+ * The scheduler's tables in the database of the fleet object. Launches and machines are JSON in a row each: they are
+ * only read whole.
+ */
+export const SCHEDULER_TABLES: readonly string[] = [
+  // Values by name: the spec in force, the installation, the secret of tokens, operators' orders, the rule's own state.
+  `CREATE TABLE scheduler (
+     name TEXT PRIMARY KEY,
+     value TEXT NOT NULL
+   ) WITHOUT ROWID`,
+  `CREATE TABLE launches (
+     id TEXT PRIMARY KEY,
+     launch TEXT NOT NULL
+   ) WITHOUT ROWID`,
+  // The cost of launches that have ended, US dollars, by the day (UTC, epoch ms of its midnight).
+  `CREATE TABLE launch_spend (
+     day INTEGER NOT NULL,
+     config_id TEXT NOT NULL,
+     dollars REAL NOT NULL,
+     PRIMARY KEY (day, config_id)
+   ) WITHOUT ROWID`,
+];
+
+/** @returns what is stored under a name, or null */
+export function readState<T>(sql: Sql, name: string): T | null {
+  const row = sql.exec(`SELECT value FROM scheduler WHERE name = ?`, name)[0];
+  return row ? (JSON.parse(String(row.value)) as T) : null;
+}
+
+export function writeState(sql: Sql, name: string, value: unknown): void {
+  sql.exec(
+    `INSERT INTO scheduler (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
+    name,
+    JSON.stringify(value),
+  );
+}
+
+export function removeState(sql: Sql, name: string): void {
+  sql.exec(`DELETE FROM scheduler WHERE name = ?`, name);
+}
+
+/** Random names that the scheduler makes once and stores. */
+export class Secrets {
+  readonly #sql: Sql;
+  readonly #randomName: (length: number) => string;
+
+  constructor(sql: Sql, randomName: (length: number) => string) {
+    this.#sql = sql;
+    this.#randomName = randomName;
+  }
+
+  /** The installation's id, which tells the machines of this queue from those of others at the same provider. */
+  get installation(): string {
+    return this.#kept('installation', 8);
+  }
+
+  /** The key of the tokens of launched workers. */
+  get token(): string {
+    return this.#kept('token_secret', 50);
+  }
+
+  #kept(name: string, length: number): string {
+    const known = readState<string>(this.#sql, name);
+    if (known !== null) return known;
+    const made = this.#randomName(length);
+    writeState(this.#sql, name, made);
+    return made;
+  }
+}
 
 /** An operator's orders for a pool, and the pool's changes since. */
 export interface Control {
