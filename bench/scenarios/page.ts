@@ -3,7 +3,7 @@ import { beatingWorkers } from '../../scripts/beating-workers.ts';
 import { launchBrowser } from '../../scripts/browser/setup.ts';
 import { writeFleetDatabase } from '../../scripts/demo/history.ts';
 import { startDemoFleet } from '../../scripts/demo-fleet.ts';
-import { Requests } from '../../src/fleet/requests/requests.ts';
+import { Requests } from '../../src/fleet/requests.ts';
 import { openPage } from '../../test/support/browser.ts';
 import { until } from '../../test/support/poll.ts';
 import { ended } from '../../test/support/request-records.ts';

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { Row, Sql } from '../../src/durable/ports.ts';
 import { History } from '../../src/fleet/history/history.ts';
-import { ModelHistory } from '../../src/fleet/history/model-history.ts';
 import { type Levels, NOTHING, PoolHistory } from '../../src/fleet/history/pool-history.ts';
-import { WorkerHistory } from '../../src/fleet/history/worker-history.ts';
+import { ModelHistory, WorkerHistory } from '../../src/fleet/history/recorders.ts';
+
 import type { PoolShare } from '../../src/fleet/rpc.ts';
 import {
   FIRST_TOKEN_BOUNDS,

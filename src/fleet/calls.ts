@@ -39,8 +39,7 @@ import type {
   TokenChange,
   TokenUse,
 } from './rpc.ts';
-import type { SignInRow } from './sign-ins.ts';
-import type { TokenList, TokenRefusal } from './tokens.ts';
+import type { SignInRow, TokenList, TokenRefusal } from './tokens.ts';
 
 /*
  * The calls of a fleet object, by kind: the object makes itself a method of each entry. A call for which the object

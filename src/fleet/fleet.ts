@@ -9,22 +9,20 @@ import {
 import type { FleetFacts } from '../scheduler/facts.ts';
 import { Scheduler } from '../scheduler/scheduler.ts';
 import type { QueueSettingValues } from '../settings/queue-settings.ts';
-import { Alerts } from './alerts.ts';
+import { Alerts, RecentIncidents } from './alerts.ts';
 import { Audit } from './audit.ts';
-import { choosePool } from './choose-pool.ts';
 import { History } from './history/history.ts';
-import { marksOf } from './history/marks.ts';
-import { ModelHistory } from './history/model-history.ts';
 import { PoolHistory } from './history/pool-history.ts';
-import { readHistory } from './history/read.ts';
-import { WorkerHistory } from './history/worker-history.ts';
-import { RecentIncidents } from './incidents.ts';
-import { KnownPools } from './known-pools.ts';
+import { marksOf, readHistory } from './history/read.ts';
+import { ModelHistory, WorkerHistory } from './history/recorders.ts';
+
 import { KnownWorkers } from './known-workers.ts';
-import { Models } from './models.ts';
+import { choosePool, Models } from './models.ts';
+
+import { KnownPools } from './pools.ts';
 import { Projection } from './projection.ts';
-import { Requests } from './requests/requests.ts';
-import { Responses } from './responses.ts';
+import { Requests, Responses } from './requests.ts';
+
 import type {
   FleetEvent,
   Forgotten,
@@ -36,13 +34,13 @@ import type {
   Subject,
 } from './rpc.ts';
 import { SchedulingFacts } from './scheduling-facts.ts';
-import { SignIns } from './sign-ins.ts';
 import { FLEET_TABLES } from './tables.ts';
 import { Telemetry } from './telemetry.ts';
-import { Tokens } from './tokens.ts';
+import { SignIns, Tokens } from './tokens.ts';
+
 import { type Objectives, USUAL_OBJECTIVES } from './view/objectives.ts';
 import { poolStart } from './view/pool-start.ts';
-import { intervalMs } from './view/worker-state.ts';
+import { intervalMs } from './view/worker-row.ts';
 
 /** The pause between two sweeps, ms: what falls due in between is forgotten by the next sweep. */
 const SWEEP_PAUSE_MS = 1000;

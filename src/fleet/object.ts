@@ -11,8 +11,7 @@ import {
   type QueueSettingBindings,
   settingsFromBindings,
 } from '../settings/queue-settings.ts';
-import { Alarms } from './alarms.ts';
-import { AlertPoster } from './alert-poster.ts';
+import { AlertPoster } from './alerts.ts';
 import {
   type Called,
   COMMANDS,
@@ -32,8 +31,8 @@ import type {
   RefusedWorker,
   TelemetryBatch,
 } from './rpc.ts';
-import { SaveTimer } from './save-timer.ts';
 import { Scheduling } from './scheduling.ts';
+import { Alarms, SaveTimer } from './timers.ts';
 
 /** News, log lines and samples wait this long for others to be stored with, ms. */
 const SAVE_AFTER_MS = 1000;

@@ -15,11 +15,10 @@ import { attentionIn } from './view/attention.ts';
 import type { Incidents, PoolFacts, Scaling } from './view/facts.ts';
 import { poolRow } from './view/pool-row.ts';
 import type { Problem } from './view/problem.ts';
-import { type Steady, steadied } from './view/steady-verdict.ts';
-import { recovering, summaryOf } from './view/summary.ts';
+import { recovering, type Steady, steadied, summaryOf } from './view/summary.ts';
+
 import { whyNoneReady, whyWaiting } from './view/why-waiting.ts';
-import { workerRow } from './view/worker-row.ts';
-import { type StateNow, stateOf } from './view/worker-state.ts';
+import { type StateNow, stateOf, workerRow } from './view/worker-row.ts';
 
 /**
  * A worker that stopped is shown for this long, ms, a lost one for LOST_SHOWN_MS; `GET /api/workers` lists them longer.

@@ -40,7 +40,7 @@ export const FLEET_TABLES: readonly string[] = [
    )`,
   `CREATE UNIQUE INDEX telemetry_first ON telemetry (worker_id, kind, first)`,
   `CREATE INDEX telemetry_at ON telemetry (at, size)`,
-  // Requests that have ended, numbered as the queue reported them; request-record.ts has the columns. is_notable: the
+  // Requests that have ended, numbered as the queue reported them; protocol/request-record.ts has the columns. is_notable: the
   // request failed or was slow.
   `CREATE TABLE requests (
      seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -79,7 +79,7 @@ export const FLEET_TABLES: readonly string[] = [
      tenant TEXT,
      at INTEGER NOT NULL
    )`,
-  // Browsers that are signed in to the page (sign-ins.ts).
+  // Browsers that are signed in to the page (tokens.ts).
   `CREATE TABLE sign_ins (
      id_sha256 TEXT PRIMARY KEY,
      token_sha256 TEXT NOT NULL,

@@ -1,7 +1,7 @@
-import { Alarms } from '../../src/fleet/alarms.ts';
 import { Fleet } from '../../src/fleet/fleet.ts';
 import type { FleetEvent, PoolChoice, PoolStart, QueueShare, RecordAnswer } from '../../src/fleet/rpc.ts';
 import { Scheduling } from '../../src/fleet/scheduling.ts';
+import { Alarms } from '../../src/fleet/timers.ts';
 import type { Heartbeat } from '../../src/protocol/index.ts';
 import type { LauncherAnswer, LauncherReport, PoolAction } from '../../src/scheduler/rpc.ts';
 import { completeQueueSettings } from '../../src/settings/queue-settings.ts';

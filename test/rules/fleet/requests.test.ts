@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { Requests } from '../../../src/fleet/requests/requests.ts';
+import { Requests } from '../../../src/fleet/requests.ts';
 import type { RequestFilter, RequestsWanted } from '../../../src/fleet/rpc.ts';
 import type { RequestRecord } from '../../../src/protocol/index.ts';
 import { FleetHarness } from '../../support/fleet-harness.ts';

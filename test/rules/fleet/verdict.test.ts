@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Projection } from '../../../src/fleet/projection.ts';
-import { type Steady, steadied } from '../../../src/fleet/view/steady-verdict.ts';
+import { type Steady, steadied } from '../../../src/fleet/view/summary.ts';
 import type { Heartbeat, LaunchRow, Verdict } from '../../../src/protocol/index.ts';
 import { FleetHarness } from '../../support/fleet-harness.ts';
 import { histogram, type PoolNumbers, pool, session } from '../../support/queue-share.ts';

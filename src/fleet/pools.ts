@@ -1,11 +1,10 @@
 import type { Sql } from '../durable/ports.ts';
 import type { Heartbeat, WorkerState } from '../protocol/index.ts';
-import { HISTOGRAM_NAMES } from './history/histograms.ts';
+import { HISTOGRAM_NAMES } from './history/chunk.ts';
 import { type Levels, NOTHING, type PoolHistory, type Told } from './history/pool-history.ts';
-import { forgetPool, type Start, savePool, storedPools } from './pool-table.ts';
 import type { KnownWorker, PoolShare, QueueShare } from './rpc.ts';
 import type { PoolFacts } from './view/facts.ts';
-import { stateOf } from './view/worker-state.ts';
+import { stateOf } from './view/worker-row.ts';
 
 /** The number of newest starts whose median is the expected duration of a start. */
 const STARTS = 20;
@@ -192,4 +191,44 @@ function median(starts: readonly Start[]): number | null {
   const middle = Math.floor(sorted.length / 2);
   if (sorted.length % 2 === 1) return sorted[middle]!;
   return sorted.length === 0 ? null : Math.round((sorted[middle - 1]! + sorted[middle]!) / 2);
+}
+
+/** How long one start took, from its container's first process to a healthy engine. */
+interface Start {
+  worker_id: string;
+  /** When the start began, by the worker's clock; identifies the start together with the worker's id. */
+  created_ms: number;
+  took_ms: number;
+}
+
+interface StoredPool {
+  config_id: string;
+  told: Told | null;
+  /** The newest starts, oldest first. */
+  starts: Start[];
+  heard_at: number;
+}
+
+function savePool(sql: Sql, { config_id, told, starts, heard_at }: StoredPool): void {
+  sql.exec(
+    `INSERT INTO pools (config_id, told, starts, heard_at) VALUES (?, ?, ?, ?)
+     ON CONFLICT (config_id) DO UPDATE SET told = excluded.told, starts = excluded.starts, heard_at = excluded.heard_at`,
+    config_id,
+    told && JSON.stringify(told),
+    JSON.stringify(starts),
+    heard_at,
+  );
+}
+
+function storedPools(sql: Sql): StoredPool[] {
+  return sql.exec(`SELECT * FROM pools`).map((row) => ({
+    config_id: String(row.config_id),
+    told: row.told === null ? null : (JSON.parse(String(row.told)) as Told),
+    starts: JSON.parse(String(row.starts)) as Start[],
+    heard_at: Number(row.heard_at),
+  }));
+}
+
+function forgetPool(sql: Sql, configId: string): void {
+  sql.exec(`DELETE FROM pools WHERE config_id = ?`, configId);
 }
