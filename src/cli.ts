@@ -1,7 +1,6 @@
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { config as loadDotenv } from 'dotenv';
-import { checkOptions } from './commands/check-options.ts';
-import { DEFAULT_QUEUE_URL, finish, withStateOption } from './commands/command-line.ts';
+import { checkOptions, DEFAULT_QUEUE_URL, finish, withStateOption } from './commands/command-line.ts';
 import { addFleetCommands } from './commands/fleet-commands.ts';
 import { addTokenCommands } from './commands/token-commands.ts';
 import { EXIT, sourceStack, UserError } from './process/index.ts';
@@ -151,7 +150,7 @@ program
     return finish(
       jobFile === undefined
         ? (await import('./commands/submit.ts')).runSubmit(prompt, options)
-        : (await import('./commands/submit-file.ts')).runSubmitFile(jobFile, options),
+        : (await import('./commands/submit.ts')).runSubmitFile(jobFile, options),
     );
   });
 
@@ -170,19 +169,19 @@ withTarget(batch.command('run <file>'))
   .description('Run every line of a .jsonl file and write the answers. The same command goes on with it.')
   .option('-o, --output <path>', 'where answers go (default FILE.output.jsonl)')
   .option('--window <window>', 'how long it may take: a number of m, h or d', '24h')
-  .action(async (file, options) => finish((await import('./commands/batch-run.ts')).runBatch(file, options)));
+  .action(async (file, options) => finish((await import('./commands/batch.ts')).runBatch(file, options)));
 
 withTarget(batch.command('list'))
   .description('The newest batches.')
-  .action(async (options) => finish((await import('./commands/batch-list.ts')).listBatches(options)));
+  .action(async (options) => finish((await import('./commands/batch.ts')).listBatches(options)));
 
 withTarget(batch.command('status <id>'))
   .description('One batch, as JSON.')
-  .action(async (id, options) => finish((await import('./commands/batch-list.ts')).showBatch(id, options)));
+  .action(async (id, options) => finish((await import('./commands/batch.ts')).showBatch(id, options)));
 
 withTarget(batch.command('cancel <id>'))
   .description('Cancel a batch; what has been run is kept.')
-  .action(async (id, options) => finish((await import('./commands/batch-list.ts')).cancelBatch(id, options)));
+  .action(async (id, options) => finish((await import('./commands/batch.ts')).cancelBatch(id, options)));
 
 addFleetCommands(program);
 
@@ -199,13 +198,13 @@ withStateOption(state.command('check'))
 withStateOption(state.command('backup <folder>'))
   .description('Copy all state to an empty folder, as it is at one moment. The queue may be running.')
   .action(async (folder, options) =>
-    finish((await import('./commands/state-backup.ts')).runStateBackup(folder, options)),
+    finish((await import('./commands/state.ts')).runStateBackup(folder, options)),
   );
 
 withStateOption(state.command('restore <folder>'))
   .description('Make a state folder of such a copy. It has to be empty or not there; nothing is overwritten.')
   .action(async (folder, options) =>
-    finish((await import('./commands/state-backup.ts')).runStateRestore(folder, options)),
+    finish((await import('./commands/state.ts')).runStateRestore(folder, options)),
   );
 
 process.once('uncaughtException', (error) => process.exit(explain(error)));

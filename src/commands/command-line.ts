@@ -1,4 +1,7 @@
-import type { Command } from 'commander';
+import type { Command, Option } from 'commander';
+import * as z from 'zod';
+import { readEnvironment, variable } from '../process/environment.ts';
+import { QUEUE_SETTINGS } from '../settings/queue-settings.ts';
 
 /** The options that the command lines of all commands share. */
 
@@ -21,4 +24,63 @@ export function list(text: string): string[] {
     .split(',')
     .map((part) => part.trim())
     .filter(Boolean);
+}
+
+/** The options that become addresses, headers and paths, and the variables that stand in for them. */
+const OPTIONS = {
+  url: { kind: variable.baseUrl('http:', 'https:'), variable: 'QUEUE_URL' },
+  workerUrl: { kind: variable.baseUrl('http:', 'https:'), variable: null },
+  token: { kind: variable.header(), variable: 'CASOLA_API_TOKEN' },
+  queueId: { kind: variable.header(), variable: null },
+  id: { kind: variable.name(256), variable: null },
+  state: { kind: variable.path(), variable: 'WORKER_VLLM_STATE' },
+} as const;
+type Checked = keyof typeof OPTIONS;
+
+/**
+ * Checks what a command will send before it does anything, and gives the command the checked values: without blanks
+ * around them, and from variables where no option is given.
+ * @throws UserError that names the option or variable, and shows no token
+ */
+export function checkOptions(command: Command, env: NodeJS.ProcessEnv): void {
+  const shape: Record<string, z.ZodType> = {};
+  const given: Record<string, string> = {};
+  const attributes = new Map<string, Checked>();
+  for (const option of command.options) {
+    const attribute = option.attributeName() as Checked;
+    const source = Object.hasOwn(OPTIONS, attribute) ? sourceOf(command, option, env) : null;
+    if (source === null) continue;
+    shape[source.name] = OPTIONS[attribute].kind;
+    given[source.name] = source.value;
+    attributes.set(source.name, attribute);
+  }
+  const checked = readEnvironment(z.object(shape), given);
+  for (const [name, attribute] of attributes) command.setOptionValue(attribute, checked[name]);
+}
+
+/** Returns the value of an option and the name that it was given under, or null where it has none or its default. */
+function sourceOf(
+  command: Command,
+  option: Option,
+  env: NodeJS.ProcessEnv,
+): { name: string; value: string } | null {
+  const attribute = option.attributeName() as Checked;
+  const typed: unknown = command.getOptionValue(attribute);
+  if (command.getOptionValueSource(attribute) === 'cli') {
+    return typeof typed === 'string' ? { name: option.long as string, value: typed } : null;
+  }
+  const { variable: name } = OPTIONS[attribute];
+  // A command that does not need an address or a folder takes none from a variable.
+  if (name === null || (attribute !== 'token' && option.defaultValue === undefined)) return null;
+  const value = env[name];
+  return value?.trim() ? { name, value } : null;
+}
+
+/**
+ * Returns the ids of the queues that may exist, with the queues of this machine's workers and of callers that name
+ * none, which need no permission.
+ */
+export function queueIds(env: NodeJS.ProcessEnv): string | undefined {
+  const own = env.CASOLA_QUEUE_ID;
+  return own && !env.QUEUE_IDS ? `${QUEUE_SETTINGS.queue_ids.default},${own}` : env.QUEUE_IDS;
 }

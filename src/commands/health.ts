@@ -5,7 +5,7 @@ import { reasonOf } from '../process/http.ts';
 import { EXIT } from '../process/index.ts';
 import { dialableHost } from '../process/network.ts';
 import { DEFAULT_QUEUE_URL } from './command-line.ts';
-import { print } from './print.ts';
+import { print } from './terminal.ts';
 
 /** The time limit of the probe, ms: less than that of the images' HEALTHCHECK. */
 const PROBE_MS = 4000;

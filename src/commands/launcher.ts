@@ -5,7 +5,7 @@ import type { QueueTarget } from './ask-queue.ts';
 import { applyFleet, changeLines } from './fleet/control.ts';
 import { readFleetFile } from './fleet/file.ts';
 import { runFleet } from './fleet/run-fleet.ts';
-import { print, printNote } from './print.ts';
+import { print, printNote } from './terminal.ts';
 
 export interface LauncherCommand extends QueueTarget, Pick<LauncherOptions, 'workerUrl' | 'id' | 'drivers'> {
   state: string;

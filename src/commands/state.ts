@@ -1,5 +1,7 @@
 import { basename, join, relative, resolve } from 'node:path';
 import { EXIT } from '../process/index.ts';
+import { plural } from '../show/format.ts';
+import { takeBackup } from '../state/backup.ts';
 import {
   checkDatabases,
   type DatabaseReport,
@@ -8,7 +10,9 @@ import {
   OTHER_VERSION_ADVICE,
 } from '../state/check.ts';
 import { stateFolderError } from '../state/folder.ts';
-import { print } from './print.ts';
+import { restoreBackup } from '../state/restore.ts';
+import { ProgressLine } from './progress.ts';
+import { print } from './terminal.ts';
 
 /**
  * Runs `worker-vllm state check`: prints what is wrong with each database and what can be saved. It changes nothing,
@@ -49,7 +53,7 @@ export function stateText(stateDir: string, reports: readonly DatabaseReport[]):
 }
 
 /** Returns counts as `3 succeeded, 1 pending`. */
-export function jobsText(jobs: Record<string, number>): string {
+function jobsText(jobs: Record<string, number>): string {
   return (
     Object.entries(jobs)
       .map(([state, count]) => `${count} ${state}`)
@@ -76,4 +80,59 @@ function adviceFor(stateDir: string, { path, problem, jobs }: DatabaseReport): s
     `  sqlite3 ${join(aside, name)} .dump | sed 's/^ROLLBACK;.*/COMMIT;/' | sqlite3 ${path}`,
     'Check the folder again afterwards.',
   ].join('\n');
+}
+
+/**
+ * Runs `worker-vllm state backup DIR`: copies the state of a queue, which may be running.
+ * @returns the exit code
+ * @throws UserError when the state cannot be copied, or DIR is not empty
+ */
+export async function runStateBackup(to: string, options: { state: string }): Promise<number> {
+  const [stateDir, folder] = [resolve(options.state), resolve(to)];
+  const shown = progress('copied');
+  const { takenAt, bytes, reports } = await takeBackup(stateDir, folder, shown.show);
+  shown.end();
+  print(
+    `${folder}: ${plural(reports.length, 'database')}, ${sizeText(bytes)}, as of ${takenAt}; jobs: ${jobsText(jobsOf(reports))}\n` +
+      `It holds prompts, results and hashes of tokens. "worker-vllm state restore ${folder}" makes a state folder of it.`,
+  );
+  return EXIT.ok;
+}
+
+/**
+ * Runs `worker-vllm state restore DIR`: makes a state folder of a backup.
+ * @returns the exit code
+ * @throws UserError where the backup is not whole, or the state folder is not empty
+ */
+export async function runStateRestore(from: string, options: { state: string }): Promise<number> {
+  const [stateDir, folder] = [resolve(options.state), resolve(from)];
+  const shown = progress('restored');
+  const { taken_at } = await restoreBackup(folder, stateDir, shown.show);
+  shown.end();
+  print(`${stateDir} is as ${folder} was taken, at ${taken_at}. A queue can start on it.`);
+  return EXIT.ok;
+}
+
+/** Returns the numbers of jobs of all databases together, by state. */
+function jobsOf(reports: DatabaseReport[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const [state, count] of reports.flatMap(({ jobs }) => Object.entries(jobs ?? {})))
+    counts[state] = (counts[state] ?? 0) + count;
+  return counts;
+}
+
+/** Shows on stderr how much was done. */
+function progress(what: string) {
+  const line = new ProgressLine(process.stderr);
+  return {
+    show: (done: number, total: number) => {
+      const percent = Math.floor((100 * done) / Math.max(1, total));
+      line.show(`${what} ${sizeText(done)} of ${sizeText(total)} (${percent} %)`);
+    },
+    end: () => line.clear(),
+  };
+}
+
+function sizeText(bytes: number): string {
+  return bytes < 1024 * 1024 ? `${Math.ceil(bytes / 1024)} KiB` : `${(bytes / 1024 / 1024).toFixed(1)} MiB`;
 }

@@ -10,7 +10,7 @@ import { describeEngine } from '../engine/kinds/index.ts';
 import { EXIT, endSignals, instanceIdOf, UserError } from '../process/index.ts';
 import { programArguments } from '../process/package.ts';
 import { type TurnRequest, Turns } from '../worker/turns/turns.ts';
-import { printNote } from './print.ts';
+import { printNote } from './terminal.ts';
 
 /** One of the engines that share a GPU. */
 interface Member {

@@ -1,6 +1,6 @@
 import type { LedgerStep } from '../client/index.ts';
-import { printable, type Waiting } from '../protocol/index.ts';
-import { waitingLine } from './waiting-line.ts';
+import { printable, type Waiting, waitingText } from '../protocol/index.ts';
+import { exactTime } from '../show/format.ts';
 
 /** Returns a ledger for people: a line a step, with its time since the first, s. */
 export function traceText(jobId: string, steps: readonly LedgerStep[], waiting?: Waiting): string {
@@ -17,4 +17,38 @@ export function traceText(jobId: string, steps: readonly LedgerStep[], waiting?:
   });
   if (waiting) lines.push(waitingLine(waiting));
   return printable(`Job ${jobId}\n${lines.map((line) => `  ${line.trimEnd()}\n`).join('')}`);
+}
+
+/** The causes that are not printed: the command's own progress shows them, or they are over in a moment. */
+const UNTOLD: ReadonlySet<Waiting['code']> = new Set(['busy', 'batch_room', 'turn']);
+
+/** Prints what something waits for, once each time that it waits for something else. */
+export class WaitingLine {
+  readonly #say: (text: string) => void;
+  #told: string | null = null;
+
+  constructor(say: (text: string) => void) {
+    this.#say = say;
+  }
+
+  /**
+   * @param waiting null or left out where it waits for nothing
+   * @returns whether it waits for something that is printed
+   */
+  show(waiting: Waiting | null | undefined): boolean {
+    const shape = waiting && !UNTOLD.has(waiting.code) ? shapeOf(waiting) : null;
+    if (waiting && shape !== null && shape !== this.#told) this.#say(waitingLine(waiting));
+    this.#told = shape;
+    return shape !== null;
+  }
+}
+
+/** Returns a line such as `Waits because it has no worker. Start a worker with …` */
+function waitingLine(waiting: Waiting): string {
+  return `Waits because ${waitingText(waiting, (at) => exactTime(at))}`;
+}
+
+/** Replaces numbers: a change of numbers alone, as during a start, is no news. */
+function shapeOf({ code, for: clause }: Waiting): string {
+  return `${code} ${clause.replace(/\d+(\.\d+)?/g, '#')}`;
 }

@@ -16,13 +16,13 @@ import { isFinal, type LaunchRow } from '../protocol/index.ts';
 import type { FleetSpec } from '../scheduler/spec.ts';
 import { makeToken } from '../state/tokens.ts';
 import type { QueueTarget } from './ask-queue.ts';
+import { requestsForFleet } from './choose-engine.ts';
+import { queueIds } from './command-line.ts';
 import { removeFleet } from './fleet/control.ts';
 import { readFleetFile } from './fleet/file.ts';
 import { type RunningFleet, runFleet } from './fleet/run-fleet.ts';
-import { print } from './print.ts';
-import { queueIds } from './queue-ids.ts';
-import { readFleet } from './top/connection.ts';
-import { requestsForFleet } from './welcome.ts';
+import { print } from './terminal.ts';
+import { readFleet } from './top/live.ts';
 
 /** Machines elsewhere may take this many ms to end. */
 const MACHINES_END_MS = 60_000;

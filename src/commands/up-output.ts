@@ -1,7 +1,7 @@
 import { closeSync, openSync, renameSync, writeSync } from 'node:fs';
 import { PHASE_SAID } from '../engine/kinds/report.ts';
 import { type LogDestination, type Logger, localDestination, prettyLines } from '../process/index.ts';
-import { ProgressLine } from './progress-line.ts';
+import { ProgressLine } from './progress.ts';
 
 /** A log that has grown to this many bytes is put aside as `NAME.1`. */
 const MOST_BYTES = 64 * 1024 ** 2;

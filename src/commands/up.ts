@@ -17,11 +17,10 @@ import { createLogger, type EndSignals, EXIT, endSignals, unlessSignalled } from
 import { programArguments } from '../process/package.ts';
 import { makeToken } from '../state/tokens.ts';
 import { readContainerVariables } from '../supervisor/variables.ts';
-import { chooseEngine, withEngine } from './choose-engine.ts';
-import { print } from './print.ts';
-import { queueIds } from './queue-ids.ts';
+import { chooseEngine, firstRequest, withEngine } from './choose-engine.ts';
+import { queueIds } from './command-line.ts';
+import { print } from './terminal.ts';
 import { LogFile, UpTerminal, WorkerOutput } from './up-output.ts';
-import { firstRequest } from './welcome.ts';
 
 /** A supervisor that was forced gets this many ms before it is killed. */
 const FORCED_MS = 2000;

@@ -1,8 +1,7 @@
 import { EXIT } from '../../process/index.ts';
 import type { FleetSpec } from '../../scheduler/spec.ts';
 import { plural } from '../../show/format.ts';
-import { print, printNote } from '../print.ts';
-import { columns } from './columns.ts';
+import { columns, print, printNote } from '../terminal.ts';
 import { costOf, costText, dollars, totalCost } from './cost.ts';
 import { readFleetFile } from './file.ts';
 

@@ -1,7 +1,7 @@
 import { EXIT } from '../../process/index.ts';
 import type { PoolAction, SpecChange } from '../../scheduler/rpc.ts';
 import { askQueueJson, type QueueTarget } from '../ask-queue.ts';
-import { print } from '../print.ts';
+import { print } from '../terminal.ts';
 import { dollars } from './cost.ts';
 
 interface ControlOptions extends QueueTarget {

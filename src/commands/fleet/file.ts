@@ -4,11 +4,9 @@ import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node,
 import { UserError } from '../../process/index.ts';
 import { protoIn } from '../../protocol/fields.ts';
 import { schemaWords } from '../../protocol/schema-words.ts';
-import type { FleetSpec as FleetSpecType } from '../../scheduler/spec.ts';
-import { FleetSpec } from '../../scheduler/spec.ts';
-import { type Remark, remarksOf } from './issues.ts';
-import { impossible } from './possible.ts';
-import { environmentRemarks, secretRemarks } from './variables.ts';
+import { FleetSpec, type FleetSpec as FleetSpecType } from '../../scheduler/spec.ts';
+import { impossible } from './cost.ts';
+import { environmentRemarks, type Remark, remarksOf, secretRemarks } from './remarks.ts';
 
 /** At most this many faults or warnings are shown; the message counts all faults. */
 const MOST_TOLD = 50;

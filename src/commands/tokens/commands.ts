@@ -2,9 +2,7 @@ import { UserError } from '../../process/index.ts';
 import { type TokenView, termsText } from '../../protocol/index.ts';
 import { type Scope, TokenBounds, TokenChanges, TokenRequest } from '../../settings/token-entry.ts';
 import { askQueueJson, type QueueTarget } from '../ask-queue.ts';
-import { columns } from '../fleet/columns.ts';
-import { print, printNote } from '../print.ts';
-import { clean } from '../top/terminal.ts';
+import { clean, columns, print, printNote } from '../terminal.ts';
 import { LIMIT_FLAGS, type LimitOptions, limitsIn } from './limit-options.ts';
 import { type NewSecret, randomName, type TokenPlace, tokensOfFolder, tokensOfQueue } from './places.ts';
 

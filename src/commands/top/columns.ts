@@ -22,7 +22,7 @@ import {
 } from '../../show/format.ts';
 import { doingNow } from '../../show/launches.ts';
 import { gpuTotals } from '../../show/workers.ts';
-import type { Colour, Column } from './terminal.ts';
+import type { Colour, Column } from '../terminal.ts';
 
 /** Columns of workers, pools and launches. Shape and word tell a state; colour only supports them. */
 

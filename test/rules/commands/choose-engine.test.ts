@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { chooseEngine } from '../../../src/commands/choose-engine.ts';
-import { firstRequest } from '../../../src/commands/welcome.ts';
+import { chooseEngine, firstRequest } from '../../../src/commands/choose-engine.ts';
 import { EXIT } from '../../../src/process/index.ts';
 
 describe('the engine of a road on one machine', () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { clean } from '../../../src/commands/top/terminal.ts';
+import { clean } from '../../../src/commands/terminal.ts';
 import { traceText } from '../../../src/commands/trace.ts';
 import { isPlain, printable } from '../../../src/protocol/index.ts';
 import { TokenChanges, TokenRequest } from '../../../src/settings/token-entry.ts';

@@ -1,8 +1,7 @@
 import { stripVTControlCharacters } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { FIRST_STATE, keysIn, matches, pressed, type TopState } from '../../../src/commands/top/keys.ts';
-import { courseLines, requestLines } from '../../../src/commands/top/requests.ts';
-import { topLines } from '../../../src/commands/top/screen.ts';
+import { courseLines, requestLines, topLines } from '../../../src/commands/top/screen.ts';
 import { FleetHarness } from '../../support/fleet-harness.ts';
 import { ended } from '../../support/request-records.ts';
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { UnreachableQueue } from '../../../../src/commands/ask-queue.ts';
-import { FileFollower, type FollowedFile } from '../../../../src/commands/fleet/follow-file.ts';
+import { FileFollower, type FollowedFile } from '../../../../src/commands/fleet/run-fleet.ts';
 import { until } from '../../../support/poll.ts';
 
 const fleet = (max: number | string) =>

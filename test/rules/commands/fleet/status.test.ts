@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { statusLines } from '../../../../src/commands/fleet/status-lines.ts';
+import { statusLines } from '../../../../src/commands/fleet/status.ts';
 import { fleetView, scalingOf } from './fleet-view.ts';
 
 describe('worker-vllm fleet status', () => {

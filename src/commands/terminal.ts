@@ -1,8 +1,22 @@
 import { stripVTControlCharacters } from 'node:util';
-import { printable } from '../../protocol/text.ts';
+import { printable } from '../protocol/text.ts';
+
+/**
+ * Commands print with these functions, for people and as JSON, so that names and messages from elsewhere cannot steer
+ * the terminal.
+ */
+
+/** Prints lines on stdout. */
+export function print(text: string): void {
+  process.stdout.write(`${printable(text)}\n`);
+}
+
+/** Prints lines on stderr, where another program reads stdout. */
+export function printNote(text: string): void {
+  process.stderr.write(`${printable(text)}\n`);
+}
 
 /** The size of a terminal, which tables of text must fit. */
-
 export interface Screen {
   columns: number;
   rows: number;
@@ -93,4 +107,23 @@ export function cut(line: string, columns: number): string {
     result += part;
   }
   return result;
+}
+
+/** A number in a cell: `3`, `2.07–3.00`, `2.07 or more`, or the sign for an unknown one. */
+const NUMBER = /^[\d.–?]+(?: or more)?$/;
+
+/**
+ * Returns rows with columns as wide as their widest cell; the first row has the titles. Numbers are aligned to the
+ * right.
+ */
+export function columns(rows: readonly (readonly string[])[]): string[] {
+  const [head = [], ...body] = rows;
+  const widths = head.map((_, at) => Math.max(...rows.map((row) => row[at]?.length ?? 0)));
+  const isNumber = head.map((_, at) => body.every((row) => NUMBER.test(row[at] ?? '')));
+  return rows.map((row) =>
+    row
+      .map((cell, at) => (isNumber[at] ? cell.padStart(widths[at]!) : cell.padEnd(widths[at]!)))
+      .join('  ')
+      .trimEnd(),
+  );
 }

@@ -5,19 +5,18 @@ import { basename } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { OpenAI } from 'openai';
+import { APIConnectionError, APIError, APIUserAbortError, OpenAI } from 'openai';
 import { EXIT, endSignals, UserError } from '../process/index.ts';
 import { ANY_ENDPOINT, urlOfLine, type Waiting } from '../protocol/index.ts';
 import { plural } from '../show/format.ts';
-import { type AskOpenAI, openAIAt } from './ask-openai.ts';
-import { type QueueTarget, UnreachableQueue } from './ask-queue.ts';
+import { type QueueTarget, refusal, UnreachableQueue, unreachable } from './ask-queue.ts';
 import { jsonLines } from './json-files.ts';
-import { printNote } from './print.ts';
 import { Progress } from './progress.ts';
 import type { Counts } from './results-file.ts';
-import { WaitingLine } from './waiting-line.ts';
+import { print, printNote } from './terminal.ts';
+import { WaitingLine } from './trace.ts';
 
-export interface BatchRunOptions extends QueueTarget {
+interface BatchRunOptions extends QueueTarget {
   /** The file for the answers; beside the input where left out. */
   output?: string;
   /** The batch's completion window: "24h". */
@@ -206,4 +205,70 @@ async function readRunning(file: string): Promise<Running | null> {
       `${runningPath(file)} is damaged. Remove it to start a new batch; "worker-vllm batch list" shows the old one.`,
     );
   }
+}
+
+const LISTED = 20;
+const NONE: OpenAI.BatchRequestCounts = { total: 0, completed: 0, failed: 0 };
+
+/** Runs `worker-vllm batch list`: prints the newest batches, one a line. */
+export async function listBatches(target: QueueTarget): Promise<number> {
+  const { data: batches } = await openAIAt(target)((client) => client.batches.list({ limit: LISTED }));
+  if (batches.length === 0) printNote('There are no batches.');
+  for (const batch of batches) print(lineOf(batch));
+  return EXIT.ok;
+}
+
+/** Runs `worker-vllm batch status ID`: prints one batch as JSON. */
+export async function showBatch(id: string, target: QueueTarget): Promise<number> {
+  const batch = await openAIAt(target)((client) => client.batches.retrieve(id));
+  print(JSON.stringify(batch, null, 2));
+  return EXIT.ok;
+}
+
+/** Runs `worker-vllm batch cancel ID`. */
+export async function cancelBatch(id: string, target: QueueTarget): Promise<number> {
+  const { status } = await openAIAt(target)((client) => client.batches.cancel(id));
+  printNote(`Batch ${id} is ${status.replace('_', ' ')}.`);
+  return EXIT.ok;
+}
+
+function lineOf({ id, status, endpoint, created_at, request_counts }: OpenAI.Batch): string {
+  const { total, completed, failed } = request_counts ?? NONE;
+  const at = new Date(created_at * 1000).toISOString().slice(0, 16).replace('T', ' ');
+  const done = `${completed}/${total}${failed > 0 ? ` (${failed} failed)` : ''}`;
+  return `${id}  ${status.padEnd(11)}  ${done.padEnd(14)}  ${at}Z  ${endpoint}`;
+}
+
+/**
+ * Calls OpenAI's API at a queue.
+ * @throws UnreachableQueue where the same call may succeed later; UserError where the queue refuses it;
+ * APIUserAbortError where the call's signal ended it
+ */
+type AskOpenAI = <T>(call: (client: OpenAI) => Promise<T>) => Promise<T>;
+
+/**
+ * Returns calls by OpenAI's own client to a queue. The variables that the environment holds for OpenAI do not reach
+ * the queue.
+ */
+function openAIAt({ url, token, queueId }: QueueTarget): AskOpenAI {
+  // The client sends these headers with every request, and has no option against it.
+  delete process.env.OPENAI_CUSTOM_HEADERS;
+  const client = new OpenAI({
+    baseURL: `${url.replace(/\/+$/, '')}/v1`,
+    apiKey: token ?? 'none',
+    adminAPIKey: null,
+    organization: null,
+    project: null,
+    defaultHeaders: { ...(!token && { authorization: null }), ...(queueId && { 'x-queue-id': queueId }) },
+  });
+  return async (call) => {
+    try {
+      return await call(client);
+    } catch (error) {
+      if (error instanceof APIUserAbortError || !(error instanceof APIError)) throw error;
+      if (error instanceof APIConnectionError) throw unreachable(url, error);
+      const { message } = Object(error.error) as { message?: string };
+      throw refusal(error.status, message);
+    }
+  };
 }
