@@ -5,8 +5,9 @@ export const GONE = Symbol('caller gone');
  * much.
  */
 export class HangUp {
-  readonly #happening = Promise.withResolvers<typeof GONE>();
   #hasHappened = false;
+  /** Are called when the caller hangs up. */
+  #waiting: ((gone: typeof GONE) => void)[] = [];
 
   get hasHappened(): boolean {
     return this.#hasHappened;
@@ -14,20 +15,25 @@ export class HangUp {
 
   /** Resolves when the caller hangs up. */
   get whenHappened(): Promise<typeof GONE> {
-    return this.#happening.promise;
+    return new Promise((resolve) => this.#tell(resolve));
   }
 
   happen(): void {
     this.#hasHappened = true;
-    this.#happening.resolve(GONE);
+    for (const tell of this.#waiting) tell(GONE);
+    this.#waiting = [];
   }
 
   /** Resolves to the promise's value, or to GONE as soon as the caller has hung up. */
   or<T>(promise: Promise<T>): Promise<T | typeof GONE> {
-    // Promise.race would do the same, and make an array, its iterator and two more promises for each call.
     return new Promise((resolve, reject) => {
-      void this.whenHappened.then(resolve);
+      this.#tell(resolve);
       promise.then(resolve, reject);
     });
+  }
+
+  #tell(gone: (gone: typeof GONE) => void): void {
+    if (this.#hasHappened) gone(GONE);
+    else this.#waiting.push(gone);
   }
 }

@@ -1,5 +1,6 @@
 import type * as z from 'zod';
 import { JSON_DEPTH } from './bounds.ts';
+import { fieldsOf } from './fields.ts';
 import { MOST_FRAMES } from './frame-messages.ts';
 import { JsonFault } from './json-fault.ts';
 import { beginsObject, checkJson, elementsOf, jsonFields } from './json-text.ts';
@@ -33,7 +34,7 @@ export function parseFrames<T>(schema: z.ZodType<T>, text: string, kept?: string
   if (!read.ok) return [read];
   const frames: unknown[] = Array.isArray(read.value) ? read.value : [read.value];
   if (frames.length > MOST_FRAMES) return [{ ok: false, message: `more than ${MOST_FRAMES} frames` }];
-  if (kept !== undefined && text.includes(`"${kept}"`)) keepIn(frames, text, kept);
+  if (kept !== undefined && frames.some((frame) => hasMembers(frame, kept))) keepIn(frames, text, kept);
   return frames.map((data) => parseValue(schema, data));
 }
 
@@ -42,6 +43,14 @@ export function parseFrames<T>(schema: z.ZodType<T>, text: string, kept?: string
  * body of an engine's answer.
  */
 const KEPT_LEVELS = 2;
+
+/** Says whether there is JSON to keep: the result of an answer that a relay carried is an empty object. */
+function hasMembers(frame: unknown, kept: string): boolean {
+  const member = fieldsOf(frame)[kept];
+  if (typeof member !== 'object' || member === null) return false;
+  for (const _ in member) return true;
+  return false;
+}
 
 function keepIn(frames: unknown[], text: string, name: string): void {
   try {
