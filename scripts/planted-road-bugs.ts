@@ -41,9 +41,9 @@ export const ROAD_BUGS: readonly Bug[] = [
   },
   {
     name: 'the worker renews what is settled',
-    file: 'src/worker/jobs/jobs.ts',
-    line: 'isHolding: () => this.#slots.running + this.#outbox.size > 0,',
-    becomes: 'isHolding: () => true,',
+    file: 'src/worker/jobs/leases.ts',
+    line: 'if (!this.#ports.held.hasLeases) this.stop();\n    else if',
+    becomes: 'if',
   },
   {
     name: 'a row that was released is known as it was',

@@ -4,11 +4,8 @@ import { EXIT } from '../process/exit-codes.ts';
 import { endOfStep } from '../process/way-down.ts';
 import type { ModelCard } from '../protocol/index.ts';
 import { Answers } from './answers/answers.ts';
-import { fileAccessOf } from './files/file-access.ts';
-import { uploadResult } from './files/transfer.ts';
 import { Drain } from './jobs/drain.ts';
 import { Jobs } from './jobs/jobs.ts';
-import { Outbox } from './jobs/outbox.ts';
 import type { Ports } from './ports.ts';
 import { takesFields } from './run/added-fields.ts';
 import { isExtended } from './session/peer.ts';
@@ -30,7 +27,6 @@ export class Worker {
   readonly #events: WorkerEvents;
   readonly #session: Session;
   readonly #answers: Answers;
-  readonly #outbox: Outbox;
   readonly #jobs: Jobs;
   /** Everything that is reported of this worker. */
   readonly status: WorkerStatus;
@@ -51,13 +47,11 @@ export class Worker {
     this.#answers = new Answers(ports, settings, {
       changed: () => this.#drain?.check(),
     });
-    this.#outbox = this.#createOutbox();
     this.status = this.#createStatus(post);
     this.#jobs = new Jobs(
       {
         ...ports,
         queue: this.#session,
-        outbox: this.#outbox,
         answers: this.#answers,
         observer: this.status.observer,
         engineDoubted: events.engineDoubted,
@@ -80,17 +74,17 @@ export class Worker {
 
   /** The number of jobs in slots. */
   get running(): number {
-    return this.#jobs.running;
+    return this.#jobs.held.running;
   }
 
-  /** The id of any one job in a slot; jobs in slots come first among those held. */
+  /** The id of the oldest job in a slot. */
   get currentJobId(): string | undefined {
-    return this.running > 0 ? this.#jobs.refs()[0]?.job_id : undefined;
+    return this.#jobs.held.allRunning()[0]?.job.job_id;
   }
 
   /** The number of settlements that the queue has not acknowledged. */
   get unacknowledged(): number {
-    return this.#outbox.size;
+    return this.#jobs.held.settled;
   }
 
   /** Dials early, so that only the offer is left to do when the engine is healthy. */
@@ -184,7 +178,7 @@ export class Worker {
       return;
     }
     const shown = Math.round(graceSeconds * 10) / 10;
-    this.#ports.log.info({ running: this.#jobs.running, grace_s: shown }, 'draining');
+    this.#ports.log.info({ running: this.#jobs.held.running, grace_s: shown }, 'draining');
     this.#drain = this.#createDrain(graceSeconds * 1000);
     this.#jobs.closedFor ??= 'draining';
     this.#session.drain();
@@ -208,7 +202,7 @@ export class Worker {
   /** Reads what an earlier process left before it dials, since the first frame lists these results. */
   async #startFromSpool(): Promise<void> {
     this.#isLoading = true;
-    await this.#outbox.load();
+    await this.#jobs.load();
     this.#isLoading = false;
     this.#session.start();
     this.#drain?.check();
@@ -236,24 +230,8 @@ export class Worker {
         if (renewed.lost.length > 0) this.#load.slotReturned();
       },
       denied: (message) => this.#denied(message),
-      heldJobs: () => this.#jobs.refs(),
-      hasEarlyResults: () => this.#outbox.hasExtended,
-    });
-  }
-
-  #createOutbox(): Outbox {
-    const files = fileAccessOf(this.#settings);
-    return new Outbox({
-      ...this.#ports,
-      peer: () => this.#session.peer,
-      sendText: (text) => this.#session.sendSettlement(text),
-      upload: (url, text, signal) => uploadResult(this.#ports, files, url, text, signal),
-      isRunning: (jobId) => this.#jobs.isRunning(jobId),
-      changed: () => this.#jobs.update(),
-      found: () => {
-        this.#jobs.update();
-        this.#session.resultsFound();
-      },
+      heldJobs: () => this.#jobs.held.refs(),
+      hasEarlyResults: () => this.#jobs.hasEarlyResults,
     });
   }
 
@@ -262,8 +240,8 @@ export class Worker {
       ...this.#ports,
       settings: this.#settings.backpressure,
       slots: () =>
-        this.#session.state === 'ready' ? { running: this.#jobs.running, free: this.#jobs.free } : null,
-      generated: () => this.#jobs.generated(),
+        this.#session.state === 'ready' ? { running: this.#jobs.held.running, free: this.#jobs.free } : null,
+      generated: () => this.#jobs.held.generated(),
       pressureChanged: (isPressed) => this.#session.pressureChanged(isPressed),
       report: (frame) => {
         if (isExtended(this.#session.peer)) this.#session.send(frame);
@@ -277,8 +255,8 @@ export class Worker {
       post,
       status: () => this.#statusNow(),
       models: () => this.#models,
-      running: () => this.#jobs.running,
-      outage: () => this.#outbox.outage,
+      running: () => this.#jobs.held.running,
+      outage: () => this.#jobs.outage,
     };
     return new WorkerStatus(ports, this.#settings);
   }
@@ -287,12 +265,9 @@ export class Worker {
     return new Drain(
       {
         clock: this.#ports.clock,
-        running: () => this.#jobs.running,
+        running: () => this.#jobs.held.running,
         isSettled: () => this.#isSettled(),
-        graceOver: () => {
-          this.#jobs.releaseAll('draining');
-          this.#outbox.hurry();
-        },
+        graceOver: () => this.#jobs.graceOver(),
         done: () => void this.#end(),
       },
       graceMs,
@@ -300,8 +275,7 @@ export class Worker {
   }
 
   #isSettled(): boolean {
-    const unsaid = this.#outbox.size + this.#jobs.unsentReleases;
-    return !this.#isLoading && unsaid === 0 && this.#answers.isIdle;
+    return !this.#isLoading && !this.#jobs.held.hasUntold && this.#answers.isIdle;
   }
 
   #stateChanged(state: SessionState): void {
@@ -329,8 +303,8 @@ export class Worker {
   async #end(): Promise<void> {
     if (this.#isEnding) return;
     this.#isEnding = true;
-    if (this.#outbox.size > 0) {
-      this.#ports.log.warn({ results: this.#outbox.size }, 'ending with results nobody acknowledged');
+    if (this.unacknowledged > 0) {
+      this.#ports.log.warn({ results: this.unacknowledged }, 'ending with results nobody acknowledged');
     }
     this.#load.stop();
     this.#jobs.stop();

@@ -1,5 +1,4 @@
 import type { Job } from '../../protocol/index.ts';
-import type { AnswerStream } from '../answers/answer-stream.ts';
 import type { Clock } from '../clock.ts';
 import type { RunningJob } from '../run/running-job.ts';
 import { maxTokensOf } from '../run/usage.ts';
@@ -112,13 +111,14 @@ export class AdmissionControl {
   }
 
   /** Tells whether the job cannot end inside the grace, while another attempt loses nothing. */
-  mustReleaseInDrain(running: RunningJob, stream: AnswerStream | undefined, graceMs: number): boolean {
+  mustReleaseInDrain(running: RunningJob, graceMs: number): boolean {
     const nowMs = this.#clock.now();
+    const { stream } = running;
     const answer = running.assembly ?? stream;
     const tokens = answer?.isMovable ? answer.tokens : null;
     if (tokens) return mustMoveInDrain(tokens, running.streamedMs(nowMs), graceMs);
     // The caller has a part of its answer already.
-    const hasReader = stream !== undefined && !stream.isReplayed && stream.size > 0;
+    const hasReader = stream !== null && !stream.isReplayed && stream.size > 0;
     const rate = this.#rate.tokensPerSecond(nowMs);
     if (rate === null) return false;
     const elapsedMs = running.elapsedMs(nowMs);

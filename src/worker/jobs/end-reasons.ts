@@ -62,7 +62,7 @@ export function overBy(reason: string): Failure | null {
 }
 
 /** Ends the stream of a job that the queue took back: a queue may have forgotten it while its caller still waits. */
-export function endRevoked(stream: AnswerStream | undefined, reason: string): void {
+export function endRevoked(stream: AnswerStream | null, reason: string): void {
   if (OVER.has(reason)) {
     stream?.drop();
     return;

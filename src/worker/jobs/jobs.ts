@@ -2,20 +2,29 @@ import type { Ack, Failure, Job, JobRef, Registered, ReleaseReason, Renewed } fr
 import type { AnswerStream } from '../answers/answer-stream.ts';
 import type { Answers } from '../answers/answers.ts';
 import { type FileAccessSettings, fileAccessOf } from '../files/file-access.ts';
+import { uploadResult } from '../files/transfer.ts';
 import type { AttemptEnd, Ports, WorkObserver } from '../ports.ts';
 import { isOfDyingEngine } from '../run/engine-failures.ts';
 import { type Asking, askingOf, failJob, NOT_ASKED, type RunPorts, runJob } from '../run/run-job.ts';
 import { endOf, idsOf, RunningJob } from '../run/running-job.ts';
 import { RUNPOD_DEFAULTS, type RunpodSettings } from '../run/runpod-input.ts';
 import { ServedModels } from '../run/served-models.ts';
-import type { QueueLink } from '../session/peer.ts';
+import { isExtended } from '../session/peer.ts';
+import type { Session } from '../session/session.ts';
 import { AdmissionControl } from './admission.ts';
-import { brokenBy, deadlinePassed, endRevoked, logFailure, NOT_RELAYED, overBy } from './end-reasons.ts';
-import { type HeldJob, Leases, withParts } from './leases.ts';
-import type { Outbox } from './outbox.ts';
-import { type Release, Releases } from './releases.ts';
+import {
+  brokenBy,
+  deadlinePassed,
+  endRevoked,
+  LEFT_TO_ITS_LEASE,
+  logFailure,
+  NOT_RELAYED,
+  overBy,
+} from './end-reasons.ts';
+import { HeldJobs, type Released } from './held-jobs.ts';
+import { Leases } from './leases.ts';
+import { Outbox } from './outbox.ts';
 import type { Settlement } from './settlement.ts';
-import { Slots } from './slots.ts';
 
 export interface JobsSettings extends FileAccessSettings {
   configId: string;
@@ -28,8 +37,7 @@ export interface JobsSettings extends FileAccessSettings {
 }
 
 export interface JobsPorts extends Ports {
-  queue: QueueLink;
-  outbox: Outbox;
+  queue: Pick<Session, 'peer' | 'send' | 'sendSettlement' | 'resultsFound'>;
   answers: Answers;
   observer: WorkObserver;
   /** Called when a job failed as jobs of a dying engine do: no job is taken until the health of the engine is known. */
@@ -38,16 +46,15 @@ export interface JobsPorts extends Ports {
   changed(): void;
 }
 
-/** All jobs this worker has: running in slots, or finished and waiting in the outbox for acknowledgement. */
+/** What this worker does with the jobs that it holds: it takes, runs, settles and releases them. */
 export class Jobs {
   readonly #ports: JobsPorts;
-  /** The names that the engine answers to. */
-  readonly models: ServedModels;
-  readonly #slots: Slots;
+  readonly #capacity: number;
+  readonly #held = new HeldJobs();
   readonly #outbox: Outbox;
-  readonly #releases: Releases;
   readonly #leases: Leases;
-  readonly #streams = new Map<RunningJob, AnswerStream>();
+  /** The names that the engine answers to. */
+  readonly #models: ServedModels;
   readonly #runPorts: Omit<RunPorts, 'peer' | keyof Asking>;
   readonly #admission: AdmissionControl;
   readonly #asking: Asking;
@@ -55,24 +62,27 @@ export class Jobs {
   closedFor: ReleaseReason | null = null;
 
   constructor(ports: JobsPorts, settings: JobsSettings) {
-    const { queue, outbox, observer } = ports;
+    const { clock, queue, observer } = ports;
     this.#ports = ports;
-    this.#outbox = outbox;
-    this.#releases = new Releases(queue, outbox);
-    this.#slots = new Slots(settings.capacity);
-    this.models = new ServedModels(settings.configId);
+    this.#capacity = settings.capacity;
+    this.#models = new ServedModels(settings.configId);
     this.#asking = askingOf(settings.moves ?? false);
     const runpod = settings.runpod ?? RUNPOD_DEFAULTS;
-    this.#runPorts = { ...ports, files: fileAccessOf(settings), models: this.models, runpod };
-    this.#admission = new AdmissionControl(ports.clock);
+    const files = fileAccessOf(settings);
+    this.#runPorts = { ...ports, files, models: this.#models, runpod };
+    this.#admission = new AdmissionControl(clock);
+    const held = this.#held;
+    this.#outbox = new Outbox({
+      ...ports,
+      held,
+      upload: (url, text, signal) => uploadResult(ports, files, url, text, signal),
+      changed: () => this.#update(),
+    });
     this.#leases = new Leases(
       {
-        clock: ports.clock,
-        held: () => this.#held(),
-        renewals: () => withParts(this.#held(), (ref) => this.#runningAs(ref)),
-        isHolding: () => this.#slots.running + this.#outbox.size > 0,
-        peer: () => queue.peer,
-        send: (frame) => queue.send(frame),
+        clock,
+        held,
+        queue,
         missed: () => observer.renewalMissed(),
         lost: (ref) => this.#lost(ref),
       },
@@ -80,36 +90,34 @@ export class Jobs {
     );
   }
 
-  get running(): number {
-    return this.#slots.running;
+  /** The list of the jobs, to be read only. */
+  get held(): Omit<HeldJobs, 'add' | 'remove' | 'clear'> {
+    return this.#held;
   }
 
+  /** The number of slots that are free. */
   get free(): number {
-    return this.#slots.free;
+    return Math.max(0, this.#capacity - this.#held.running);
   }
 
-  /** Returns the tokens that `Slots.generated` does. */
-  generated(): [fence: number, tokens: number][] {
-    return this.#slots.generated();
+  /** True while results wait that an extended queue takes before this worker offers slots. */
+  get hasEarlyResults(): boolean {
+    return this.#outbox.hasExtended;
   }
 
-  /** The number of released jobs of which the queue has not been told yet. */
-  get unsentReleases(): number {
-    return this.#releases.unsent;
+  /** The reason why settlements are kept in memory only, for people; null while the spool works. */
+  get outage(): string | null {
+    return this.#outbox.outage;
   }
 
-  isRunning(jobId: string): boolean {
-    return this.#slots.get(jobId) !== undefined;
-  }
-
-  /** Returns the jobs that a reconnect resumes: those that run, and those that are finished and not acknowledged. */
-  refs(): Omit<HeldJob, 'persisted'>[] {
-    return this.#held().map(({ persisted: _, ...ref }) => ref);
+  /** Takes over the settlements that earlier processes of this worker left. */
+  load(): Promise<void> {
+    return this.#outbox.load();
   }
 
   accept(job: Job): void {
     if (this.#isRepeat(job)) return;
-    const older = this.#slots.get(job.job_id);
+    const older = this.#held.runningOf(job.job_id);
     if (older) this.#void(older, 'superseded');
     // A result of an attempt that the queue has given up is stale.
     this.#outbox.remove(job.job_id);
@@ -120,13 +128,13 @@ export class Jobs {
 
   /** Aborts the attempt. If its job has ended, reports to the queue what the attempt used; otherwise sends nothing. */
   revoke(jobId: string, reason: string): void {
-    const running = this.#slots.get(jobId);
+    const running = this.#held.runningOf(jobId);
     const mayTell = running?.state === 'running' && this.#ports.queue.peer?.countsUsage;
     const over = mayTell ? overBy(reason) : null;
     if (running) this.#void(running, reason);
     if (running && over !== null) this.#put(running, failJob(running.job, over, null));
     else this.#outbox.remove(jobId);
-    this.update();
+    this.#update();
   }
 
   acknowledged(ack: Ack): void {
@@ -137,7 +145,7 @@ export class Jobs {
         'the queue did not count a settlement: the job was given away or forgotten meanwhile',
       );
     }
-    this.update();
+    this.#update();
   }
 
   renewed(answer: Renewed): void {
@@ -148,16 +156,19 @@ export class Jobs {
   /** Sends what waited for a connection, and repeats what is not acknowledged. */
   connected(registered: Registered | null): void {
     for (const { job_id, reason } of registered?.revoked ?? []) this.revoke(job_id, reason);
-    for (const { assembly } of this.#slots.all()) assembly?.tellAgain();
-    this.#releases.connected();
+    for (const { assembly } of this.#held.allRunning()) assembly?.tellAgain();
+    for (const released of this.#held.allReleased()) {
+      this.#held.remove(released);
+      this.#giveBack(released);
+    }
     this.#outbox.connected();
     if (registered) this.#leases.resumed();
-    this.update();
+    this.#update();
   }
 
   /** Releases the jobs that have not reached the engine yet. */
   releaseUnstarted(): void {
-    for (const running of this.#slots.all()) {
+    for (const running of this.#held.allRunning()) {
       if (running.state === 'preparing') this.#release(running, 'not_started');
     }
   }
@@ -165,27 +176,28 @@ export class Jobs {
   /** Releases the jobs that cannot end inside the grace of a drain, if that gets them to another worker sooner. */
   releaseUnfinishable(graceMs: number): void {
     if (this.#ports.queue.peer?.takesReleases === false) return;
-    for (const running of this.#slots.all()) {
-      const stream = this.#streams.get(running);
-      if (this.#admission.mustReleaseInDrain(running, stream, graceMs)) this.#release(running, 'draining');
+    for (const running of this.#held.allRunning()) {
+      if (this.#admission.mustReleaseInDrain(running, graceMs)) this.#release(running, 'draining');
     }
   }
 
-  releaseAll(reason: ReleaseReason): void {
-    for (const running of this.#slots.all()) this.#release(running, reason);
+  /** Releases what runs and delivers the rest sooner, as the grace of a drain is over. */
+  graceOver(): void {
+    for (const running of this.#held.allRunning()) this.#release(running, 'draining');
+    this.#outbox.hurry();
   }
 
   /** Ends every running attempt with this failure. */
   failAll(failure: Failure): void {
-    for (const running of this.#slots.all()) this.#fail(running, failure);
+    for (const running of this.#held.allRunning()) this.#fail(running, failure);
   }
 
   /** Drops everything and tells nobody; the spool keeps its settlements for the next process. */
   voidAll(reason: string): void {
-    for (const running of this.#slots.all()) this.#void(running, reason);
+    for (const running of this.#held.allRunning()) this.#void(running, reason);
     this.#outbox.abandon();
-    this.#releases.abandon();
-    this.update();
+    this.#held.clear();
+    this.#update();
   }
 
   /** Drops everything and leaves no timer behind. */
@@ -196,28 +208,28 @@ export class Jobs {
 
   /** Tells whether the attempt runs here already, or is finished and only waits to be acknowledged. */
   #isRepeat(job: Job): boolean {
-    const running = this.#slots.get(job.job_id);
+    const running = this.#held.runningOf(job.job_id);
     if (running) return job.fence_token <= running.job.fence_token;
-    const settlement = this.#outbox.get(job.job_id);
-    if (!settlement || job.fence_token > settlement.fence_token) return false;
-    this.#outbox.repeat(job.job_id);
+    const settled = this.#held.settledOf(job.job_id);
+    if (!settled || job.fence_token > settled.settlement.fence_token) return false;
+    this.#outbox.repeat(settled);
     return true;
   }
 
   /** Returns why a job is not taken; null: it is. */
   #reasonToDecline(job: Job): ReleaseReason | null {
     if (this.closedFor) return this.closedFor;
-    if (this.#slots.free === 0) return 'overloaded';
+    if (this.free === 0) return 'overloaded';
     // A job alone runs as fast as it can here, which earlier answers need not show: the worker tries it, and learns.
-    if (this.#slots.running === 0) return null;
+    if (this.#held.running === 0) return null;
     return this.#admission.wouldMissDeadline(job) ? 'deadline' : null;
   }
 
   #start(job: Job): void {
     const running = new RunningJob(job, this.#ports.clock.now(), this.#ports.tracer);
-    this.#slots.add(running);
+    this.#held.add(running);
     void this.#run(running);
-    this.update();
+    this.#update();
   }
 
   /**
@@ -226,7 +238,7 @@ export class Jobs {
    * @param takes whether the engine is known to take the fields that this worker adds
    */
   engineIs(models: readonly string[], takes: boolean): void {
-    this.models.set(models);
+    this.#models.set(models);
     const { usageAsking, idsAsking } = this.#asking;
     for (const asking of [usageAsking, idsAsking]) {
       if (takes && asking?.engine === 'untried') asking.engine = 'takes';
@@ -236,13 +248,17 @@ export class Jobs {
   async #run(running: RunningJob): Promise<void> {
     const { job } = running;
     const { clock, queue } = this.#ports;
-    const stream = this.#openStream(running);
+    running.stream = this.#openStream(running);
     const deadline =
       job.deadline_ms === undefined
         ? null
         : clock.setTimeout(() => this.#fail(running, deadlinePassed(running, clock.now())), job.deadline_ms);
     const asking = queue.peer?.countsUsage ? this.#asking : NOT_ASKED;
-    const settlement = await runJob(running, stream, { ...this.#runPorts, peer: queue.peer, ...asking });
+    const settlement = await runJob(running, running.stream, {
+      ...this.#runPorts,
+      peer: queue.peer,
+      ...asking,
+    });
     if (deadline !== null) clock.clearTimeout(deadline);
     if (!running.isOver) this.#finish(running, settlement);
   }
@@ -250,10 +266,9 @@ export class Jobs {
   #openStream(running: RunningJob): AnswerStream | null {
     const { stream_id, mode } = running.job;
     if (stream_id === undefined || this.#ports.inside) return null;
-    const stream =
-      mode === 'persisted' ? this.#ports.answers.openReplay(stream_id) : this.#openAnswer(running, stream_id);
-    this.#streams.set(running, stream);
-    return stream;
+    return mode === 'persisted'
+      ? this.#ports.answers.openReplay(stream_id)
+      : this.#openAnswer(running, stream_id);
   }
 
   #openAnswer(running: RunningJob, streamId: number): AnswerStream {
@@ -268,7 +283,7 @@ export class Jobs {
     running.finish();
     this.#admission.finished(running);
     // This changes nothing if the answer was ended or broken, as it is for every kind of job that has an answer.
-    this.#streams.get(running)?.break(NOT_RELAYED);
+    running.stream?.break(NOT_RELAYED);
     // The doubt comes before the queue hears that a slot is free: the next job would be lost on an engine that dies.
     if (isOfDyingEngine(settlement)) this.#ports.engineDoubted(settlement.error);
     this.#settle(running, settlement);
@@ -277,42 +292,57 @@ export class Jobs {
   #fail(running: RunningJob, failure: Failure): void {
     if (running.isOver) return;
     running.abort();
-    this.#settle(running, failJob(running.job, failure, this.#streams.get(running) ?? null));
+    this.#settle(running, failJob(running.job, failure, running.stream));
   }
 
   #release(running: RunningJob, reason: ReleaseReason): void {
     running.abort();
-    this.#streams.get(running)?.break(brokenBy(reason));
+    running.stream?.break(brokenBy(reason));
     this.#leave(running, { result: 'released', reason });
-    this.#sendRelease({ job: running.job, reason, timing: running.timing(), partial: running.partial() });
+    const [timing, partial] = [running.timing(), running.partial()];
+    this.#sendRelease({ state: 'released', job: running.job, reason, timing, partial });
   }
 
   #void(running: RunningJob, reason: string): void {
     this.#ports.log.info({ ...idsOf(running.job), reason }, 'job revoked');
     running.abort();
-    endRevoked(this.#streams.get(running), reason);
+    endRevoked(running.stream, reason);
     this.#leave(running, { result: 'revoked', reason });
   }
 
   #leave(running: RunningJob, end: AttemptEnd): void {
-    this.#slots.remove(running);
+    this.#held.remove(running);
     this.#ports.observer.ended(running.ended(end, this.#ports.clock.now()));
-    const stream = this.#streams.get(running);
-    this.#streams.delete(running);
-    if (stream) this.#ports.answers.finished(stream);
+    if (running.stream) this.#ports.answers.finished(running.stream);
   }
 
   /** Gives back a job that was pushed and cannot be taken. */
   #decline(job: Job, reason: ReleaseReason): void {
     if (job.stream_id !== undefined) this.#ports.answers.decline(job.stream_id, brokenBy(reason));
-    this.#sendRelease({ job, reason, partial: null });
+    this.#sendRelease({ state: 'released', job, reason, timing: undefined, partial: null });
   }
 
-  #sendRelease(release: Release): void {
-    const { job, reason } = release;
+  #sendRelease(released: Released): void {
+    const { job, reason } = released;
     this.#ports.log.info({ ...idsOf(job), reason }, 'job released');
-    this.#releases.release(release);
-    this.update();
+    this.#giveBack(released);
+    this.#update();
+  }
+
+  /**
+   * Tells the queue of a release. One that cannot be sent now goes over the next connection, whose `register` may
+   * already have named the job.
+   */
+  #giveBack(released: Released): void {
+    const { queue } = this.#ports;
+    const { job, reason, timing, partial } = released;
+    const { job_id, fence_token } = job;
+    if (isExtended(queue.peer)) {
+      const told = { job_id, fence_token, reason, ...(timing && { timing }), ...(partial && { partial }) };
+      if (!queue.send({ type: 'job_release', ...told })) this.#held.add(released);
+    } else if (job.mode === 'transient' || !LEFT_TO_ITS_LEASE.has(reason)) {
+      this.#outbox.put(failJob(job, brokenBy(reason), null), job.mode === 'persisted');
+    }
   }
 
   #settle(running: RunningJob, outcome: Settlement): void {
@@ -320,7 +350,7 @@ export class Jobs {
     this.#leave(running, endOf(outcome));
     if (outcome.type === 'job_error') logFailure(this.#ports.log, job, outcome);
     this.#put(running, outcome);
-    this.update();
+    this.#update();
   }
 
   #put(running: RunningJob, outcome: Settlement): void {
@@ -334,22 +364,16 @@ export class Jobs {
     const running = this.#runningAs(ref);
     if (running) this.#void(running, 'lease_lost');
     this.#outbox.acknowledge(ref);
-    this.update();
+    this.#update();
   }
 
   #runningAs({ job_id, fence_token }: JobRef): RunningJob | null {
-    const running = this.#slots.get(job_id);
+    const running = this.#held.runningOf(job_id);
     return running?.job.fence_token === fence_token ? running : null;
   }
 
-  #held(): HeldJob[] {
-    // A base queue counts what was sent as settled; only an extended queue waits for these settlements.
-    const settled = this.#outbox.refs().map((ref) => ({ ...ref, persisted: false }));
-    return [...this.#slots.held(), ...settled];
-  }
-
   /** Reports that the set of held jobs has changed. */
-  update(): void {
+  #update(): void {
     this.#leases.changed();
     this.#ports.changed();
   }

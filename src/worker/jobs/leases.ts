@@ -1,23 +1,13 @@
-import { bounds, type JobRef, type Renew, type Renewed, type WorkerFrame } from '../../protocol/index.ts';
+import { bounds, type JobRef, type Renew, type Renewed } from '../../protocol/index.ts';
 import type { Clock, Timer } from '../clock.ts';
-import type { RunningJob } from '../run/running-job.ts';
-import { BASE_PEER, isExtended, type Peer } from '../session/peer.ts';
-
-export interface HeldJob extends JobRef {
-  /** The account that the queue named for the job. */
-  account?: string;
-  persisted: boolean;
-}
+import { BASE_PEER, isExtended } from '../session/peer.ts';
+import type { Session } from '../session/session.ts';
+import type { HeldJobs } from './held-jobs.ts';
 
 export interface LeasesPorts {
   clock: Clock;
-  /** Returns every job not yet acknowledged: a lease covers a job until then. */
-  held(): HeldJob[];
-  /** Returns the same jobs as a renewal names them, with the new parts of stored answers. */
-  renewals(): Renew['jobs'];
-  isHolding(): boolean;
-  peer(): Peer | null;
-  send(frame: WorkerFrame): boolean;
+  held: HeldJobs;
+  queue: Pick<Session, 'peer' | 'send'>;
   /** Called when a `renew` got no answer until the next one was due. */
   missed(): void;
   /** Called when this attempt is no longer ours; a newer attempt at the same job may be. */
@@ -41,7 +31,7 @@ export class Leases {
 
   /** Starts or stops the timer after the set of held jobs has changed. */
   changed(): void {
-    if (!this.#ports.isHolding()) this.stop();
+    if (!this.#ports.held.hasLeases) this.stop();
     else if (this.#timer === null) this.#arm();
   }
 
@@ -72,34 +62,37 @@ export class Leases {
   }
 
   #periodMs(): number {
-    const { renewAfterSeconds } = this.#ports.peer() ?? BASE_PEER;
+    const { renewAfterSeconds } = this.#ports.queue.peer ?? BASE_PEER;
     return Math.min(this.#ownPeriodMs, renewAfterSeconds * 1000);
   }
 
   #renew(): void {
-    if (isExtended(this.#ports.peer())) {
-      if (!this.#isAnswered) this.#ports.missed();
+    const { held, queue, missed } = this.#ports;
+    if (isExtended(queue.peer)) {
+      if (!this.#isAnswered) missed();
       this.#isAnswered = false;
-      this.#ports.send({ type: 'renew', jobs: this.#ports.renewals() });
+      queue.send({ type: 'renew', jobs: renewals(held) });
       return;
     }
-    for (const { job_id, fence_token, persisted } of this.#ports.held()) {
-      if (persisted) {
-        this.#ports.send({ type: 'job_progress', job_id, fence_token, status_message: 'processing' });
+    // A base queue counts what was sent as settled, and keeps the lease of a stored job alone.
+    for (const { job } of held.allRunning()) {
+      const { job_id, fence_token, mode } = job;
+      if (mode === 'persisted') {
+        queue.send({ type: 'job_progress', job_id, fence_token, status_message: 'processing' });
       }
     }
   }
 }
 
 /**
- * Adds to the renewals of leases the parts that stored answers have got since the last renewal: if the worker is lost,
- * only what it made since then is lost too. Parts for which there is no room go with the next renewal.
+ * Returns the renewals of all leases, with the parts that stored answers have got since the last renewal: if the worker
+ * is lost, only what it made since then is lost too. Parts for which there is no room go with the next renewal.
  */
-export function withParts(refs: readonly JobRef[], runs: (ref: JobRef) => RunningJob | null): Renew['jobs'] {
+function renewals(held: HeldJobs): Renew['jobs'] {
   let room = bounds.PARTS_CHARACTERS;
-  return refs.map(({ job_id, fence_token }) => {
+  return held.refs().map(({ job_id, fence_token }) => {
     const ref = { job_id, fence_token };
-    const running = runs(ref);
+    const running = held.runningOf(job_id);
     const assembly = running?.assembly ?? null;
     const next = assembly?.part() ?? null;
     if (running === null || assembly === null || next === null) return ref;

@@ -2,47 +2,31 @@ import { withTimeout } from '../../process/clock.ts';
 import { Outage } from '../../process/outage.ts';
 import { bounds, fitsUtf8, type JobRef, writeJson } from '../../protocol/index.ts';
 import type { Ports } from '../ports.ts';
-import type { Peer } from '../session/peer.ts';
+import type { Session } from '../session/session.ts';
+import type { HeldJobs, Settled } from './held-jobs.ts';
 import { frameText, type Settlement, type SpooledSettlement, tooLargeText } from './settlement.ts';
 
 /** A disk that takes longer than this counts as failed, ms: a dead network drive must not delay results. */
 const DISK_WITHIN_MS = 5000;
 
 export interface OutboxPorts extends Pick<Ports, 'clock' | 'spool' | 'inside' | 'log'> {
-  /** Returns the last agreement with the queue, also while the socket is down. */
-  peer(): Peer | null;
-  /** Sends a frame; returns false when nothing can be sent at the moment. */
-  sendText(text: string): boolean;
+  held: HeldJobs;
+  queue: Pick<Session, 'peer' | 'sendSettlement' | 'resultsFound'>;
   /** PUTs a result; resolves to false if that failed. Never rejects. */
   upload(url: string, text: string, signal: AbortSignal): Promise<boolean>;
-  /** Tells whether this process is running an attempt at the job. */
-  isRunning(jobId: string): boolean;
-  /** Called when a settlement became ready to send, or was uploaded, in the background. */
+  /** Called when a settlement was uploaded or came from a slow disk, in the background. */
   changed(): void;
-  /** Called when a slow disk brings a result of an earlier process. */
-  found(): void;
-}
-
-interface Kept extends SpooledSettlement {
-  /** True if the settlement has, or will have, a copy in the spool. */
-  hasCopy: boolean;
-  /**
-   * True once the spool is done with the settlement, or if it needs no copy: an upload may take long, so it comes last.
-   */
-  mayUpload: boolean;
-  /** Aborts the upload in progress. */
-  upload: AbortController | null;
 }
 
 /**
- * Keeps settlements until the queue has acknowledged them; with a base queue, until they are sent. Settlements of
- * stored jobs go to the queue's disk and to this machine's at the same time: whichever has one first keeps it from
- * being lost, and one that the queue acknowledges before its turn at the spool is never written. The outbox also
- * uploads large results: the job has already left its slot, so neither a dead engine nor the end of a drain loses them.
+ * Delivers the settlements in the list of held jobs, where each stays until the queue has acknowledged it; with a base
+ * queue, until it is sent. Settlements of stored jobs go to the queue's disk and to this machine's at the same time:
+ * whichever has one first keeps it from being lost, and one that the queue acknowledges before its turn at the spool is
+ * never written. The outbox also uploads large results: the job has already left its slot, so neither a dead engine nor
+ * the end of a drain loses them.
  */
 export class Outbox {
   readonly #ports: OutboxPorts;
-  readonly #byJob = new Map<string, Kept>();
   #isHurried = false;
   readonly #outage: Outage;
 
@@ -54,13 +38,9 @@ export class Outbox {
     });
   }
 
-  get size(): number {
-    return this.#byJob.size;
-  }
-
   /** True while results wait that an extended queue takes before this worker offers slots. */
   get hasExtended(): boolean {
-    return [...this.#byJob.values()].some(({ isExtended }) => isExtended);
+    return this.#ports.held.allSettled().some(({ isExtended }) => isExtended);
   }
 
   /** The reason why settlements are kept in memory only, for people; null while the spool works. */
@@ -86,16 +66,18 @@ export class Outbox {
       this.#outage.report((error as Error).message);
       void this.#loadRest(left, next);
     }
-    if (this.size > 0) log.info({ results: this.size }, 'results of an earlier process wait to be sent');
+    const results = this.#ports.held.settled;
+    if (results > 0) log.info({ results }, 'results of an earlier process wait to be sent');
   }
 
   /** Adds a settlement, which replaces that of an older attempt, and sends it as soon as there is a connection. */
   put(settlement: Settlement, isPersisted: boolean, uploadUrl?: string): void {
     const { spool } = this.#ports;
     this.remove(settlement.job_id);
-    const isExtended = this.#ports.peer()?.acknowledges ?? false;
+    const isExtended = this.#ports.queue.peer?.acknowledges ?? false;
     const hasCopy = isPersisted && !!spool;
-    const kept: Kept = {
+    const settled: Settled = {
+      state: 'settled',
       settlement,
       isExtended,
       uploadUrl: uploadUrl !== undefined && isLarge(settlement) ? uploadUrl : undefined,
@@ -103,42 +85,40 @@ export class Outbox {
       mayUpload: !hasCopy,
       upload: null,
     };
-    this.#byJob.set(settlement.job_id, kept);
-    const isSent = this.#send(kept);
-    if (hasCopy && this.#isKept(kept)) void this.#spool(kept, isSent).then(() => this.#copied(kept));
-  }
-
-  get(jobId: string): Settlement | undefined {
-    return this.#byJob.get(jobId)?.settlement;
+    this.#ports.held.add(settled);
+    const isSent = this.#send(settled);
+    if (hasCopy && this.#ports.held.holds(settled))
+      void this.#spool(settled, isSent).then(() => this.#copied(settled));
   }
 
   /** Sends again a settlement that the queue seems to have missed. */
-  repeat(jobId: string): void {
-    const kept = this.#byJob.get(jobId);
-    if (kept) this.#send(kept);
+  repeat(settled: Settled): void {
+    this.#send(settled);
   }
 
   /** Sends everything unacknowledged over a new connection, in the order of `put`. */
   connected(): void {
-    if (this.hasExtended && this.#ports.peer()?.acknowledges === false) {
+    if (this.hasExtended && this.#ports.queue.peer?.acknowledges === false) {
       this.#ports.log.warn({}, 'this queue acknowledges no results; those for another one are kept');
     }
-    for (const kept of [...this.#byJob.values()]) this.#send(kept);
+    for (const settled of this.#ports.held.allSettled()) this.#send(settled);
   }
 
   /** Drops the settlement of exactly this attempt, not that of a newer one. */
-  acknowledge(ref: JobRef): boolean {
-    if (this.get(ref.job_id)?.fence_token !== ref.fence_token) return false;
-    this.remove(ref.job_id);
+  acknowledge({ job_id, fence_token }: JobRef): boolean {
+    const settled = this.#ports.held.settledOf(job_id);
+    if (settled?.settlement.fence_token !== fence_token) return false;
+    this.remove(job_id);
     return true;
   }
 
+  /** Drops the settlement of a job, if there is one. */
   remove(jobId: string): void {
-    const kept = this.#byJob.get(jobId);
-    if (!kept) return;
-    this.#byJob.delete(jobId);
-    kept.upload?.abort();
-    if (kept.hasCopy) this.#forgetCopy(kept.settlement);
+    const settled = this.#ports.held.settledOf(jobId);
+    if (!settled) return;
+    this.#ports.held.remove(settled);
+    settled.upload?.abort();
+    if (settled.hasCopy) this.#forgetCopy(settled.settlement);
   }
 
   /**
@@ -147,34 +127,29 @@ export class Outbox {
    */
   hurry(): void {
     this.#isHurried = true;
-    for (const kept of [...this.#byJob.values()]) if (kept.uploadUrl !== undefined) this.#send(kept);
+    for (const settled of this.#ports.held.allSettled()) {
+      if (settled.uploadUrl !== undefined) this.#send(settled);
+    }
   }
 
-  /** Stops sending from this process. The spool keeps its settlements for the next one. */
+  /** Ends the uploads. The spool keeps its settlements for the next process. */
   abandon(): void {
-    for (const { upload } of this.#byJob.values()) upload?.abort();
-    this.#byJob.clear();
-  }
-
-  refs(): JobRef[] {
-    return [...this.#byJob.values()].map(({ settlement: { job_id, fence_token } }) => ({
-      job_id,
-      fence_token,
-    }));
+    for (const { upload } of this.#ports.held.allSettled()) upload?.abort();
   }
 
   /** Takes over a settlement; returns null if an attempt of this process has made it stale. */
-  #takeOver(spooled: SpooledSettlement): Kept | null {
+  #takeOver(spooled: SpooledSettlement): Settled | null {
+    const { held } = this.#ports;
     const { job_id, fence_token } = spooled.settlement;
-    const newer = this.get(job_id)?.fence_token ?? 0;
-    if (newer >= fence_token || this.#ports.isRunning(job_id)) {
-      if (newer !== fence_token) this.#forgetCopy(spooled.settlement);
+    if (held.fenceOf(job_id) >= fence_token || held.runningOf(job_id)) {
+      const isKnown = held.settledOf(job_id)?.settlement.fence_token === fence_token;
+      if (!isKnown) this.#forgetCopy(spooled.settlement);
       return null;
     }
     this.remove(job_id);
-    const kept = { ...spooled, hasCopy: true, mayUpload: true, upload: null };
-    this.#byJob.set(job_id, kept);
-    return kept;
+    const settled: Settled = { ...spooled, state: 'settled', hasCopy: true, mayUpload: true, upload: null };
+    held.add(settled);
+    return settled;
   }
 
   /** Reads on for as long as the disk takes; nothing waits for this. */
@@ -184,10 +159,11 @@ export class Outbox {
   ): Promise<void> {
     try {
       for (let found = await next; !found.done; found = await left.next()) {
-        const kept = this.#takeOver(found.value);
-        if (!kept) continue;
-        this.#send(kept);
-        this.#ports.found();
+        const settled = this.#takeOver(found.value);
+        if (!settled) continue;
+        this.#send(settled);
+        this.#ports.changed();
+        this.#ports.queue.resultsFound();
       }
       this.#outage.report(null);
     } catch (error) {
@@ -199,32 +175,27 @@ export class Outbox {
     this.#ports.spool!.remove(ref).catch((error: Error) => this.#outage.report(error.message));
   }
 
-  /** Tells whether the settlement is still to be sent; false: it was acknowledged, superseded or revoked meanwhile. */
-  #isKept(kept: Kept): boolean {
-    return this.#byJob.get(kept.settlement.job_id) === kept;
-  }
-
-  #copied(kept: Kept): void {
-    kept.mayUpload = true;
-    if (kept.uploadUrl === undefined || !this.#isKept(kept)) return;
-    this.#send(kept);
+  #copied(settled: Settled): void {
+    settled.mayUpload = true;
+    if (settled.uploadUrl === undefined || !this.#ports.held.holds(settled)) return;
+    this.#send(settled);
     this.#ports.changed();
   }
 
   /** Sends a settlement. @returns whether it has gone out, not as an upload */
-  #send(kept: Kept): boolean {
-    const { settlement, isExtended, uploadUrl } = kept;
-    const peer = this.#ports.peer();
-    if (!peer || (uploadUrl !== undefined && !kept.mayUpload)) return false;
+  #send(settled: Settled): boolean {
+    const { settlement, isExtended, uploadUrl } = settled;
+    const peer = this.#ports.queue.peer;
+    if (!peer || (uploadUrl !== undefined && !settled.mayUpload)) return false;
     // A base queue would never acknowledge it; perhaps this peer is an extended queue that was slow to answer.
     if (isExtended && !peer.acknowledges) return false;
     if (uploadUrl !== undefined) {
       if (!this.#isHurried || frameText(settlement, peer) === null) {
-        void this.#upload(kept, uploadUrl);
+        void this.#upload(settled, uploadUrl);
         return false;
       }
-      kept.upload?.abort();
-      kept.uploadUrl = undefined;
+      settled.upload?.abort();
+      settled.uploadUrl = undefined;
     }
     const { inside } = this.#ports;
     if (inside) {
@@ -232,7 +203,7 @@ export class Outbox {
       return true;
     }
     const text = frameText(settlement, peer);
-    const isSent = this.#ports.sendText(text ?? tooLargeText(settlement, peer));
+    const isSent = this.#ports.queue.sendSettlement(text ?? tooLargeText(settlement, peer));
     if (isSent && text === null) {
       const { job_id } = settlement;
       this.#ports.log.warn(
@@ -245,24 +216,24 @@ export class Outbox {
   }
 
   /** Uploads once, then sends a reference, or the result itself if that failed. */
-  async #upload(kept: Kept, url: string): Promise<void> {
-    const { settlement } = kept;
-    if (kept.upload || settlement.type !== 'job_result') return;
-    kept.upload = new AbortController();
+  async #upload(settled: Settled, url: string): Promise<void> {
+    const { settlement } = settled;
+    if (settled.upload || settlement.type !== 'job_result') return;
+    settled.upload = new AbortController();
     const { result, ...rest } = settlement;
-    const isThere = await this.#ports.upload(url, writeJson(result), kept.upload.signal);
+    const isThere = await this.#ports.upload(url, writeJson(result), settled.upload.signal);
     // The settlement was revoked, superseded or sent in a frame meanwhile.
-    if (kept.upload.signal.aborted) return;
-    kept.uploadUrl = undefined;
-    if (isThere) kept.settlement = { ...rest, type: 'job_result_ref' };
-    this.#send(kept);
+    if (settled.upload.signal.aborted) return;
+    settled.uploadUrl = undefined;
+    if (isThere) settled.settlement = { ...rest, type: 'job_result_ref' };
+    this.#send(settled);
     this.#ports.changed();
   }
 
   /**
    * Writes a settlement to the spool. Never rejects: a failing disk is reported, and the settlement stays in memory.
    */
-  async #spool({ settlement, isExtended, uploadUrl }: Kept, isSent: boolean): Promise<void> {
+  async #spool({ settlement, isExtended, uploadUrl }: Settled, isSent: boolean): Promise<void> {
     const { clock, spool } = this.#ports;
     try {
       await inTime(clock, spool!.put({ settlement, isExtended, uploadUrl }, isSent));

@@ -1,6 +1,7 @@
 import type { Assembly } from '../../moving/assembly.ts';
 import type { Job, JobResult, PartialAnswer, Timing, Usage } from '../../protocol/index.ts';
 import { fieldsOf } from '../../protocol/index.ts';
+import type { AnswerStream } from '../answers/answer-stream.ts';
 import type { Settlement } from '../jobs/settlement.ts';
 import type { AttemptEnd, AttemptTrace, EndedAttempt, JobTracer } from '../ports.ts';
 
@@ -21,6 +22,8 @@ export class RunningJob {
   generatedTokens: number | null = null;
   /** The usage that the engine counted for the whole answer; null until, and unless, it does. */
   usage: Usage | null = null;
+  /** Takes the answer when a caller waits for it, or a copy of it when a stored job is watched; null: neither. */
+  stream: AnswerStream | null = null;
   /** The answer of a stored job that is put together here; null: the engine gives it in one piece. */
   assembly: Assembly | null = null;
   /** True once an output of the attempt has been sent. */

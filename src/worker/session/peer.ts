@@ -4,7 +4,6 @@ import {
   EXTENDED_QUEUE,
   type QueueProfile,
   type Registered,
-  type WorkerFrame,
 } from '../../protocol/index.ts';
 
 /** The queue at the other end of the control socket: its profile, and what it granted in `registered`. */
@@ -15,14 +14,6 @@ export interface Peer extends QueueProfile {
   renewAfterSeconds: number;
   /** Time between text pings, s. */
   pingSeconds: number;
-}
-
-/** The side of the session that jobs see. */
-export interface QueueLink {
-  /** The last agreement with the queue, also while the socket is down. */
-  readonly peer: Peer | null;
-  /** Sends a frame; returns false when nothing is agreed on a connection at the moment. */
-  send(frame: WorkerFrame): boolean;
 }
 
 /** The deployed base queue: sent means settled, and there are no releases and no answer socket. */
