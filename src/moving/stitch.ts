@@ -1,4 +1,4 @@
-import { isFinish, isObject, jsonIn, objectIn, splitEvents } from '../protocol/index.ts';
+import { EventTexts, isFinish, isObject, jsonIn, objectIn } from '../protocol/index.ts';
 import { type Cut, tokensGiven } from './continuation.ts';
 
 type Fields = Record<string, unknown>;
@@ -11,9 +11,7 @@ const encoder = new TextEncoder();
  */
 export class Stitcher {
   readonly #cut: Cut;
-  readonly #decoder = new TextDecoder();
-  /** The text of an event that is not whole yet. */
-  #held = '';
+  readonly #events = new EventTexts();
 
   constructor(cut: Cut) {
     this.#cut = cut;
@@ -21,10 +19,9 @@ export class Stitcher {
 
   /** Stitches a piece of the continuation. @returns the events that this piece completes; empty if it completes none */
   push(piece: Uint8Array): Uint8Array {
-    const text = this.#held + this.#decoder.decode(piece, { stream: true });
-    const events = splitEvents(text);
-    this.#held = /\n\r?\n$/.test(text) ? '' : events.pop()!;
-    return encoder.encode(events.map((event) => this.#event(event)).join(''));
+    let stitched = '';
+    for (const event of this.#events.push(piece)) stitched += this.#event(event);
+    return encoder.encode(stitched);
   }
 
   #event(event: string): string {

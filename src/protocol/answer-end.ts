@@ -1,5 +1,7 @@
 import { type Dialect, engineMessage } from './api-errors.ts';
-import { fieldsOf, isObject, jsonOrText } from './fields.ts';
+import { engineJson } from './engine-json.ts';
+import { eventFields } from './event-stream.ts';
+import { fieldsOf, isObject } from './fields.ts';
 
 /**
  * Decides for all kinds of engines what ends an answer and what is an error in it, in a stream or in one piece
@@ -86,12 +88,12 @@ const NOTHING: EventSays = { failed: null, isRaised: false, isGivenUp: false, fi
 
 /** Reads one event of a stream. @param event its text @param dialect which API its reader speaks */
 export function readEvent(event: string, dialect: Dialect): EventSays {
-  const { name, data, comment, isOdd } = partsOf(event);
+  const { name, data, comment, isOdd } = eventFields(event);
   if (data === '[DONE]' || (data === '' && name !== 'error')) return NOTHING;
   // Dynamo reports an error in a comment; clients do not see an event without data.
   if (data === '')
     return { ...NOTHING, failed: engineError(comment === '' ? NO_REASON : { message: comment }) };
-  const value = lenientJson(data);
+  const value = engineJson(data)?.value ?? data;
   const isInstead = dialect === 'openai' && name === null && isObject(value) && isOther(value, 'choices');
   const failed = errorOf(value, name) ?? (isInstead ? noAnswer(value) : null);
   // OpenAI's clients look for an `error` at the top, those of the newer APIs at an event's name and type.
@@ -232,48 +234,4 @@ function finishedIn(data: unknown): number[] {
   return choicesOf(data)
     .filter(({ finish_reason }) => isFinish(finish_reason))
     .map(({ index }) => Number(index ?? 0));
-}
-
-interface EventParts {
-  name: string | null;
-  data: string;
-  /** The comments of the event, without the blanks around them. */
-  comment: string;
-  /**
-   * Whether clients do not recognise the event: JSON without a name (Ollama), a field `error` (llama.cpp until 2025),
-   * or a name with blanks behind it.
-   */
-  isOdd: boolean;
-}
-
-function partsOf(event: string): EventParts {
-  let name: string | null = null;
-  let isOdd = false;
-  const data: string[] = [];
-  const odd: string[] = [];
-  const comments: string[] = [];
-  for (const line of event.split(/\r?\n/)) {
-    const [, field, value = ''] = /^(\w*): ?(.*)$/s.exec(line) ?? [];
-    if (field === 'data') data.push(value);
-    else if (field === '') comments.push(value);
-    else if (field === 'event') {
-      name = value.trim();
-      isOdd = name !== value;
-    } else if (field === 'error') odd.push(`{"error":${value}}`);
-    else if (line.startsWith('{')) odd.push(line);
-  }
-  const comment = comments.join('\n').trim();
-  if (data.length === 0 && odd.length > 0) return { name, data: odd[0]!, comment, isOdd: true };
-  return { name, data: data.join('\n').trim(), comment, isOdd };
-}
-
-/** Returns the data of an event: its lines, without the blanks around them. */
-export function eventData(event: string): string {
-  return partsOf(event).data;
-}
-
-/** Parses the JSON of an event; the numbers NaN and Infinity that Python writes into it become null. */
-function lenientJson(text: string): unknown {
-  const value = jsonOrText(text);
-  return typeof value === 'string' ? jsonOrText(text.replaceAll(/-?\b(?:NaN|Infinity)\b/g, 'null')) : value;
 }

@@ -1,3 +1,4 @@
+import { isObject } from './fields.ts';
 import { outsideStrings } from './json-edit.ts';
 import { keepTree } from './kept-json.ts';
 
@@ -16,6 +17,12 @@ export function engineJson(text: string): { value: unknown; json: string } | nul
   const json = outsideStrings(text, (part) => part.replaceAll(NO_NUMBERS, 'null'));
   const mended = json === text ? undefined : parsed(json);
   return mended === undefined ? null : { value: mended, json };
+}
+
+/** Returns the object that an engine's JSON stands for, or an empty one where it stands for none. */
+export function objectIn(json: string): Record<string, unknown> {
+  const value = engineJson(json)?.value;
+  return isObject(value) ? value : {};
 }
 
 /** Returns the value of an engine's answer, which keeps its JSON, or the text itself where that is no JSON. */

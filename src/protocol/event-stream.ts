@@ -1,6 +1,3 @@
-import { engineJson } from './engine-json.ts';
-import { isObject } from './fields.ts';
-
 /**
  * Headers by which an answer that comes piece by piece steers the proxies on its way to the caller: nginx gathers 8 kB
  * by default before it sends any, and `x-accel-buffering` switches that off for one answer; caches store none of it.
@@ -10,20 +7,18 @@ export const UNBUFFERED = { 'cache-control': 'no-cache', 'x-accel-buffering': 'n
 /** The headers of a stream of server-sent events. */
 export const EVENT_STREAM = { 'content-type': 'text/event-stream; charset=utf-8', ...UNBUFFERED } as const;
 
+/*
+ * Where an event ends, for everybody who reads a stream (HTML Standard, 9.2.6): lines end with `\n`, `\r\n` or `\r`, and
+ * an empty line ends the event before it. An empty line with no event before it ends nothing. The last byte so far may
+ * be half of a line end: a `\r` behind a `\n` waits for its own `\n`, and one behind a `\r` does not.
+ *
+ * `EventEnds` finds the ends in bytes, and `splitEvents`, `countEvents` and `EventTexts` in text.
+ */
 const LF = 10;
 const CR = 13;
 
-/** Matches the places behind blank lines: a blank line ends an event, or means nothing behind another blank line. */
-const BLANK_LINES = /(?<=(?:^|\n)\r?\n)/;
-
-/** Cuts text behind every blank line. @param events text that begins where an event does */
-export function splitEvents(events: string): string[] {
-  return events.split(BLANK_LINES);
-}
-
 /**
- * Finds where the events of a stream end: at blank lines, `\n\n` or `\r\n\r\n`, which may begin in one piece and end in
- * the next.
+ * Finds where the events of a stream end in its bytes. An end may begin in one piece and be complete in a later one.
  */
 export class EventEnds {
   /** The last byte seen, and the one before it. */
@@ -40,21 +35,23 @@ export class EventEnds {
    * Takes the next piece. @returns the place just after the last end of an event in this piece, or 0 if none ends here
    */
   see(piece: Uint8Array): number {
-    if (piece.byteLength === 0) return 0;
-    const end = this.#lastEnd(piece);
-    this.#isBetween = end === piece.byteLength;
     const { length } = piece;
+    if (length === 0) return 0;
+    const end = this.#lastEnd(piece);
+    this.#isBetween = end === length;
     this.#lastButOne = length > 1 ? piece[length - 2]! : this.#last;
     this.#last = piece[length - 1]!;
     return end;
   }
 
   #lastEnd(piece: Uint8Array): number {
-    let at = piece.lastIndexOf(LF);
-    while (at >= 0) {
+    for (let at = piece.length - 1; at >= 0; at--) {
+      const byte = piece[at]!;
+      if (byte !== LF && byte !== CR) continue;
       const before = this.#byteAt(piece, at - 1);
-      if (before === LF || (before === CR && this.#byteAt(piece, at - 2) === LF)) return at + 1;
-      at = at === 0 ? -1 : piece.lastIndexOf(LF, at - 1);
+      if (byte === CR && before === LF && at === piece.length - 1) continue;
+      const isPair = byte === LF && before === CR;
+      if (isLineEnd(isPair ? this.#byteAt(piece, at - 2) : before)) return at + 1;
     }
     return 0;
   }
@@ -65,19 +62,131 @@ export class EventEnds {
   }
 }
 
+/** Cuts text behind every empty line. @param events text that begins where an event does */
+export function splitEvents(events: string): string[] {
+  const split: string[] = [];
+  let from = 0;
+  for (let end = emptyLine(events, 0); end >= 0; end = emptyLine(events, end)) {
+    split.push(events.slice(from, end));
+    from = end;
+  }
+  if (from < events.length) split.push(events.slice(from));
+  return split;
+}
+
+/**
+ * Counts the events that end in a text.
+ * @param events text that begins where an event does
+ * @param hasBegun whether text of the first event came earlier
+ */
+export function countEvents(events: string, hasBegun = false): number {
+  let count = 0;
+  let from = 0;
+  for (let end = emptyLine(events, 0); end >= 0; end = emptyLine(events, end)) {
+    if ((hasBegun && from === 0) || !isLineEnd(events.charCodeAt(from))) count += 1;
+    from = end;
+  }
+  return count;
+}
+
+/** Returns the place behind the first empty line from the beginning of a line on; -1: there is none. */
+function emptyLine(text: string, from: number): number {
+  let isEmpty = true;
+  for (let at = from; at < text.length; at++) {
+    const code = text.charCodeAt(at);
+    if (!isLineEnd(code)) {
+      isEmpty = false;
+      continue;
+    }
+    const isHalf = code === CR && at === text.length - 1 && text.charCodeAt(at - 1) === LF;
+    if (isHalf) return -1;
+    if (code === CR && text.charCodeAt(at + 1) === LF) at += 1;
+    if (isEmpty) return at + 1;
+    isEmpty = true;
+  }
+  return -1;
+}
+
+function isLineEnd(code: number): boolean {
+  return code === LF || code === CR;
+}
+
+/** Cuts a stream in UTF-8 into the texts of its events, for readers that parse each of them. */
+export class EventTexts {
+  readonly #decoder = new TextDecoder();
+  /** The text of an event that is not whole yet. */
+  #held = '';
+
+  /** Takes the next piece. @returns the events that are whole with it */
+  push(piece: Uint8Array): string[] {
+    return this.#cut(this.#decoder.decode(piece, { stream: true }));
+  }
+
+  /** Returns the events at the end of the stream, the last of which may lack its empty line. */
+  end(): string[] {
+    const events = this.#cut(this.#decoder.decode());
+    if (this.#held !== '') events.push(this.#held);
+    this.#held = '';
+    return events;
+  }
+
+  #cut(text: string): string[] {
+    const events = splitEvents(this.#held + text);
+    const last = events.at(-1) ?? '';
+    this.#held = countEvents(last, true) > 0 ? '' : (events.pop() ?? '');
+    return events;
+  }
+}
+
+/** The lines of an event. */
+export interface EventFields {
+  /** The value of its field `event`; null: it has none. */
+  name: string | null;
+  /** The lines of its data, without the blanks around them. */
+  data: string;
+  /** Its comments, without the blanks around them. */
+  comment: string;
+  /**
+   * Whether clients do not recognise the event: JSON without a name (Ollama), a field `error` (llama.cpp until 2025),
+   * or a name with blanks behind it.
+   */
+  isOdd: boolean;
+}
+
+/** Reads the lines of an event. */
+export function eventFields(event: string): EventFields {
+  let name: string | null = null;
+  let isOdd = false;
+  const data: string[] = [];
+  const odd: string[] = [];
+  const comments: string[] = [];
+  for (const line of event.split(/\r\n|\n|\r/)) {
+    const [, field, value = ''] = /^(\w*): ?(.*)$/s.exec(line) ?? [];
+    if (field === 'data') data.push(value);
+    else if (field === '') comments.push(value);
+    else if (field === 'event') {
+      name = value.trim();
+      isOdd = name !== value;
+    } else if (field === 'error') odd.push(`{"error":${value}}`);
+    else if (line.startsWith('{')) odd.push(line);
+  }
+  const comment = comments.join('\n').trim();
+  if (data.length === 0 && odd.length > 0) return { name, data: odd[0]!, comment, isOdd: true };
+  return { name, data: data.join('\n').trim(), comment, isOdd };
+}
+
+/** Returns the data of an event: its lines, without the blanks around them. */
+export function eventData(event: string): string {
+  return eventFields(event).data;
+}
+
 /**
  * Matches the data of an event up to a line end. It does not use `.`, for which U+2028 and U+2029 end a line: JSON need
  * not escape them, and vLLM does not.
  */
-const DATA = /^data: ?(\{[^\r\n]*\})\r?$/m;
-
-/** Returns the object that the data of an event stands for, or an empty one where it stands for none. */
-export function objectIn(json: string): Record<string, unknown> {
-  const value = engineJson(json)?.value;
-  return isObject(value) ? value : {};
-}
+const JSON_DATA = /^data: ?(\{[^\r\n]*\})\r?$/m;
 
 /** Returns the text of the object in an event, or in the first of several events that has one; null if none has. */
 export function jsonIn(events: string): string | null {
-  return DATA.exec(events)?.[1] ?? null;
+  return JSON_DATA.exec(events)?.[1] ?? null;
 }

@@ -1,4 +1,5 @@
 import { engineMessage } from '../../protocol/api-errors.ts';
+import { EventTexts, eventData } from '../../protocol/event-stream.ts';
 import { request } from '../api.ts';
 import { addToolCalls, type ChatRequest, type Message, type ToolCall } from './try-request.ts';
 
@@ -58,27 +59,21 @@ export async function chat(
     });
   };
   if (!body.stream) return take((await response.json()) as Answer);
-  for await (const data of events(response.body!)) {
+  for await (const data of dataIn(response.body!)) {
     if (data === '[DONE]') return;
     take(JSON.parse(data) as Answer);
   }
 }
 
 /** Yields the data of server-sent events, one by one; comments, such as the place in the queue, are left out. */
-async function* events(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
-  const decoder = new TextDecoder();
+async function* dataIn(body: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const reader = body.getReader();
-  let rest = '';
+  const events = new EventTexts();
   for (;;) {
     const { done, value } = await reader.read();
-    rest += done ? decoder.decode() : decoder.decode(value, { stream: true });
-    const blocks = rest.split(/\r?\n\r?\n/);
-    rest = done ? '' : blocks.pop()!;
-    for (const block of blocks) {
-      const data = block
-        .split(/\r?\n/)
-        .flatMap((line) => (line.startsWith('data:') ? [line.slice(5).trimStart()] : []));
-      if (data.length > 0) yield data.join('\n');
+    for (const event of done ? events.end() : events.push(value)) {
+      const data = eventData(event);
+      if (data !== '') yield data;
     }
     if (done) return;
   }

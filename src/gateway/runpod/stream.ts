@@ -1,6 +1,13 @@
 import type * as z from 'zod';
 import { brokenOf } from '../../asking/broken-header.ts';
-import { isSettled, type JobView, keepMembers, runpodStatus } from '../../protocol/index.ts';
+import {
+  EventTexts,
+  eventData,
+  isSettled,
+  type JobView,
+  keepMembers,
+  runpodStatus,
+} from '../../protocol/index.ts';
 import type { FollowedJob, OutputCursor, ToldJob } from '../../queue/rpc.ts';
 import type * as answers from '../openapi/answers.ts';
 import { outputOf } from './job.ts';
@@ -69,8 +76,7 @@ async function fromReplay(
     return [];
   }
   const reader = response.body.getReader();
-  const decoder = new TextDecoder();
-  let text = '';
+  const events = new EventTexts();
   let seen = 0;
   const outputs: unknown[] = [];
   for (;;) {
@@ -78,10 +84,7 @@ async function fromReplay(
     // A replay buffer that breaks off within an event fails the read.
     const read = await Promise.race([...waits, reader.read().catch(() => null)]);
     if (read?.value === undefined) break;
-    text += decoder.decode(read.value, { stream: true });
-    const events = text.split('\n\n');
-    text = events.pop()!;
-    for (const output of events.flatMap(outputsIn)) if (++seen > taken) outputs.push(output);
+    for (const output of events.push(read.value).flatMap(outputsIn)) if (++seen > taken) outputs.push(output);
   }
   await reader.cancel().catch(() => {});
   leave.abort();
@@ -91,7 +94,7 @@ async function fromReplay(
 /** Returns the output in a worker's event; none for a comment, or for the relay's own event that the attempt broke. */
 function outputsIn(event: string): unknown[] {
   if (!event.startsWith('data: {"output":')) return [];
-  const json = event.slice('data: '.length);
+  const json = eventData(event);
   const said = JSON.parse(json) as { output: unknown };
   keepMembers(said, new TextEncoder().encode(json), ['output']);
   return [said.output];

@@ -15,7 +15,7 @@ const IDS = /"(prompt_)?token_ids"\s*:\s*(\[[\d,\s]*\])/g;
 const MARKS = /_reason"\s*:\s*"|usage"|\[DONE\]|_calls"|reasoning|delta"\s*:\s*\{\s*\}/;
 const FINISH = /"finish_reason"\s*:\s*"[^"]/;
 const USAGE = /"usage"\s*:\s*\{/;
-const DONE = /(?:^|\n)data: ?\[DONE\]/;
+const DONE = /(?:^|[\r\n])data: ?\[DONE\]/;
 const NO_DELTA = /"delta"\s*:\s*\{\s*\}/;
 const LOGPROBS = /"logprobs"\s*:\s*\{/;
 /** Matches calls of tools: their parser would begin anew elsewhere. */

@@ -1,15 +1,14 @@
 import { resumed } from '../../engine/client/resumed.ts';
 import { type EngineAnswer, readPieces } from '../../engine/client/types.ts';
 import {
+  EventTexts,
   eventData,
   fieldsOf,
   isEventStream,
   isFinish,
   jsonOrText,
   readEvent,
-  splitEvents,
 } from '../../protocol/index.ts';
-import { EventReader } from '../answers/events.ts';
 
 /**
  * Resolves to the answer; if it is a stream, once its first token has come, with everything that came before. Resolves
@@ -25,12 +24,12 @@ export async function withFirstToken(answer: EngineAnswer): Promise<EngineAnswer
   if (!isEventStream(answer.headers)) return answer;
   const pieces = answer.body[Symbol.asyncIterator]();
   const held: Uint8Array[] = [];
-  const reader = new EventReader(Number.POSITIVE_INFINITY);
+  const reader = new EventTexts();
   for (;;) {
     const { done, value } = await pieces.next();
     if (done) return null;
     held.push(value);
-    const seen = beginningIn(reader.push(value)?.bytes ?? null);
+    const seen = beginningIn(reader.push(value));
     if (seen === 'nothing') continue;
     if (seen === 'token') return { ...answer, body: resumed(held, pieces) };
     await pieces.return?.();
@@ -38,9 +37,8 @@ export async function withFirstToken(answer: EngineAnswer): Promise<EngineAnswer
   }
 }
 
-function beginningIn(events: Uint8Array | null): 'nothing' | 'token' | 'failure' {
-  if (events === null) return 'nothing';
-  for (const event of splitEvents(Buffer.from(events).toString())) {
+function beginningIn(events: readonly string[]): 'nothing' | 'token' | 'failure' {
+  for (const event of events) {
     const { failed, isGivenUp } = readEvent(event, 'openai');
     if (failed !== null || isGivenUp) return 'failure';
     const data = eventData(event);

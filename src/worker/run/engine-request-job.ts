@@ -9,6 +9,7 @@ import {
   jsonOrText,
   parseValue,
   type RelayedResult,
+  splitEvents,
 } from '../../protocol/index.ts';
 import { AddedUsage } from '../answers/added-usage.ts';
 import { type AnswerStream, RECORD_BYTES } from '../answers/answer-stream.ts';
@@ -235,5 +236,5 @@ async function checkBody(
 /** Returns what an engine says of its error, which some engines label as a stream of one event. */
 function errorIn({ headers }: EngineAnswer, bytes: Buffer): unknown {
   const text = bytes.toString();
-  return jsonOrText((isEventStream(headers) && eventData(text.trimStart().split(/\n\r?\n/, 1)[0]!)) || text);
+  return jsonOrText((isEventStream(headers) && eventData(splitEvents(text.trimStart())[0] ?? '')) || text);
 }

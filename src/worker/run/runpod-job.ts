@@ -25,7 +25,7 @@ const EVENTS_HEAD: AnswerHead = {
 /** Members of an input that become part of a request to the engine. */
 const NESTED = ['openai_input', 'body', 'messages', 'sampling_params'];
 
-const COMMENT_LINES = /^:.*\r?\n/gm;
+const COMMENT_LINES = /^:[^\r\n]*(?:\r\n|\n|\r)/gm;
 
 /** Tells whether a job is in RunPod's form. A base queue names no type: then the form of the payload tells. */
 export function isRunpodJob(jobType: string | undefined, payload: object): boolean {
