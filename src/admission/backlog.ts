@@ -7,12 +7,20 @@ export interface Placed {
   tenant: string | null;
 }
 
+/** Whatever is charged less to its tenant, the larger its token's weight is. */
+export interface Weighted {
+  extras: { weight?: number };
+}
+
+/** Returns the weight of a job's token, 1 for most. */
+export function weightOf({ extras }: Weighted): number {
+  return extras.weight ?? 1;
+}
+
 /** A job whose caller waits. */
-export interface PlacedRequest extends Placed {
+export interface PlacedRequest extends Placed, Weighted {
   /** The model that the caller requested; null: any. */
   model: string | null;
-  /** The weight of the job's token. */
-  weight: number;
 }
 
 /**
@@ -79,7 +87,7 @@ export class Backlog<J extends PlacedRequest> {
           let at = share.counter;
           for (const job of jobs) {
             found.push({ job, at, order: share.since });
-            at += share.expectedCost / job.weight;
+            at += share.expectedCost / weightOf(job);
           }
         }
       }

@@ -1,4 +1,4 @@
-import type { Placed } from './backlog.ts';
+import { type Placed, type Weighted, weightOf } from './backlog.ts';
 import { costOf, type FairLine, type Share } from './fair-line.ts';
 
 /** Charges a tenant for one attempt: at its dispatch what it is expected to use, then what it uses. */
@@ -15,18 +15,14 @@ export class Charge<J> {
 
   /**
    * Charges what the attempt is expected to use.
-   * @param weight the weight of the job's token, 1 for most
    * @param input tokens of the job's prompt as far as known; null: as many as the tenant's other jobs have
    */
-  constructor(
-    line: FairLine<J>,
-    { config_id, tenant, weight }: Placed & { weight: number },
-    input: number | null,
-  ) {
+  constructor(line: FairLine<J>, job: Placed & Weighted, input: number | null) {
+    const { config_id, tenant } = job;
     this.place = { config_id, tenant };
     this.#line = line;
     this.#share = line.share(tenant);
-    this.#weight = weight;
+    this.#weight = weightOf(job);
     this.#input = input ?? this.#share.expectedInput;
     this.#output = this.#share.expectedOutput;
     line.serve(this.#share);

@@ -1,9 +1,10 @@
 import * as z from 'zod';
 import type { PoolChoice } from '../fleet/rpc.ts';
-import type { JobState, JobSubmission, JobView, Limits, ListedJob, TraceContext } from '../protocol/index.ts';
+import type { JobState, JobSubmission, JobView, Limits, ListedJob } from '../protocol/index.ts';
+import type { GivenExtras } from './job-extras.ts';
 import type { WorkerToken } from './store/ports.ts';
-import type { Prefix } from './waiting-rpc.ts';
 
+export * from './job-extras.ts';
 export * from './numbers-rpc.ts';
 export * from './waiting-rpc.ts';
 
@@ -68,7 +69,7 @@ export interface ToldLimits {
 export type Contents = { text: string } | { file: string };
 
 /** A validated submission, its payload as the JSON text that will be stored. */
-export interface SubmitJob extends Omit<JobSubmission, 'payload' | 'priority'> {
+export interface SubmitJob extends Omit<JobSubmission, 'payload' | 'priority'>, GivenExtras {
   priority: number;
   payload: string;
   /** The file that holds the payload (`payloadFileId`), since no row holds a long one; `payload` is empty then. */
@@ -81,10 +82,6 @@ export interface SubmitJob extends Omit<JobSubmission, 'payload' | 'priority'> {
   model_only?: boolean;
   /** The pool that the fleet object knows for the model; left out of the first call. */
   known?: PoolChoice;
-  /** The trace that the job's submission belongs to. */
-  trace?: TraceContext;
-  /** The beginning of the job's prompt; left out: unknown. */
-  prefix?: Prefix;
   /**
    * The job's tenant; a job of another tenant under the same id is a conflict. Null or left out where no tokens are
    * configured.
@@ -96,8 +93,6 @@ export interface SubmitJob extends Omit<JobSubmission, 'payload' | 'priority'> {
   limits?: Limits | null;
   /** The most tokens that the job may cost, as far as can be told; left out: 0. */
   tokens?: number;
-  /** The weight of the job's token among the jobs of other tenants; left out: 1. */
-  weight?: number;
 }
 
 export type SubmitAnswer<Told = ToldJob> =

@@ -1,5 +1,6 @@
 import type { PoolChoice } from '../fleet/rpc.ts';
 import type { Failure, Limits, Waiting } from '../protocol/index.ts';
+import type { GivenExtras } from './job-extras.ts';
 
 /** Describes how the gateway requests a worker for a caller that waits, and what the queue answers. */
 
@@ -20,7 +21,7 @@ export function bytesOf(text: WaitingRequest['payload']): Uint8Array<ArrayBuffer
   return typeof text === 'string' ? (new TextEncoder().encode(text) as Uint8Array<ArrayBuffer>) : text;
 }
 
-export interface WaitingRequest {
+export interface WaitingRequest extends GivenExtras {
   /** The gateway's own id for the job; it becomes the engine's request id. */
   job_id: string;
   job_type: string;
@@ -40,11 +41,7 @@ export interface WaitingRequest {
   limits?: Limits | null;
   /** The most tokens that the request may cost, as far as can be told; left out: 0. */
   tokens?: number;
-  /** The weight of the caller's token among the requests of other tenants; left out: 1. */
-  weight?: number;
   priority: number;
-  /** The beginning of the request's prompt; left out: unknown. */
-  prefix?: Prefix;
   /** The caller waits at most this many ms for a worker to exist at all. */
   wait_for_worker_ms: number;
   /**
@@ -160,48 +157,3 @@ export type RequestAnswer =
       retry_after_seconds: number;
       headers?: ResponseHeaders;
     };
-
-/**
- * Describes the beginning of a prompt, and the conversation that the prompt belongs to, as the gateway reports them.
- */
-
-/**
- * The bytes of the first block, 128 tokens or so: an engine computes fewer tokens in less time than matching them
- * takes.
- */
-const FIRST_BLOCK_BYTES = 512;
-
-/**
- * The number of blocks: 44 end at 300 kB, 75,000 tokens or so. Prompts that agree up to there count as equally warm.
- */
-const MOST_BLOCKS = 44;
-
-/**
- * The ends of a prompt's blocks, bytes. The first blocks are short; each later one is an eighth of the bytes before it.
- */
-export const BLOCK_ENDS: readonly number[] = blockEnds();
-
-function blockEnds(): number[] {
-  const ends: number[] = [];
-  let end = 0;
-  while (ends.length < MOST_BLOCKS) {
-    end += Math.max(FIRST_BLOCK_BYTES, end >> 3);
-    ends.push(end);
-  }
-  return ends;
-}
-
-/**
- * The beginning of a prompt, as hashes: each stands for all of the prompt until the end of its block, its model and its
- * tenant, so two prompts agree as far as their hashes do.
- */
-export interface Prefix {
-  /** The hash of the conversation, if the caller names one; otherwise 0. */
-  session: number;
-  /** The length of the prompt, as far as blocks reach. */
-  bytes: number;
-  /**
-   * The hashes, 30 bits each, which JavaScript engines store unboxed; none for a prompt shorter than the first block.
-   */
-  hashes: readonly number[];
-}

@@ -1,6 +1,13 @@
 import { emit } from '../events/emit.ts';
 import { countGivenUp } from '../projections/usage.ts';
-import { bytesOf, type RequestAnswer, UNSERVED, type Unserved, type WaitingRequest } from '../rpc.ts';
+import {
+  bytesOf,
+  extrasOf,
+  type RequestAnswer,
+  UNSERVED,
+  type Unserved,
+  type WaitingRequest,
+} from '../rpc.ts';
 import type { WaitingJob } from '../state/job.ts';
 import { costOfModel, isNamed, livePool } from '../state/live-pool.ts';
 import type { Core } from '../state/state.ts';
@@ -55,7 +62,6 @@ export function request(
     config_id: configId ?? '',
     tenant: asked.tenant ?? null,
     token_name: asked.token_name ?? null,
-    weight: asked.weight ?? 1,
     state: 'pending',
     priority: asked.priority,
     attempts: 0,
@@ -74,10 +80,12 @@ export function request(
     waits_for_start: asked.waits_for_start ?? false,
     is_admitted: false,
     is_repeat: earlier !== null,
-    cost: asked.limits ? costOfModel(core, asked.model, asked.tokens ?? 0, configId) : null,
+    extras: extrasOf(
+      asked,
+      asked.limits ? costOfModel(core, asked.model, asked.tokens ?? 0, configId) : null,
+    ),
     held: null,
     let_in_at: null,
-    prefix: asked.prefix ?? null,
     passed_over: 0,
     file_key: null,
     older,

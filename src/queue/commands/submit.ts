@@ -3,6 +3,7 @@ import { webhookProblem } from '../../settings/webhooks.ts';
 import { emit } from '../events/emit.ts';
 import { countRejected } from '../projections/count.ts';
 import {
+  extrasOf,
   type HeardAnswer,
   isSamePayload,
   maySee,
@@ -164,12 +165,11 @@ function insert(core: Core, job: SubmitJob, id: string, configId: string): Store
     deadline_at: deadlineAt,
     tenant: job.tenant ?? null,
     token_name: job.token_name ?? null,
-    weight: job.weight ?? 1,
     stream: job.stream ? 1 : 0,
-    webhook: job.webhook ?? null,
-    trace: job.trace === undefined ? null : JSON.stringify(job.trace),
-    prefix: job.prefix === undefined ? null : JSON.stringify(job.prefix),
-    cost: job.limits ? JSON.stringify(costOfModel(core, job.model ?? null, job.tokens ?? 0, configId)) : null,
+    extras: extrasOf(
+      job,
+      job.limits ? costOfModel(core, job.model ?? null, job.tokens ?? 0, configId) : null,
+    ),
     model: job.model ?? null,
   });
   emit(core, row, 'submitted');

@@ -1,25 +1,19 @@
-import type { Prefix } from '../rpc.ts';
-import { type Job, prefixOf } from '../state/job.ts';
+import type { JobExtras } from '../rpc.ts';
 import { adapterOf, type Worker } from '../state/worker.ts';
 import { warmth } from './warmth.ts';
 
 /** The properties of a job that decide at which of several workers it does best. */
 export interface Wants {
-  /** The beginning of the job's prompt; null: unknown. */
-  prefix: Prefix | null;
   /** The model that the job asks for; null: any. */
   model: string | null;
+  extras: Pick<JobExtras, 'prefix'>;
 }
 
-export const WANTS_NOTHING: Wants = { prefix: null, model: null };
-
-export function wantsOf(job: Job): Wants {
-  return { prefix: prefixOf(job), model: job.model };
-}
+export const WANTS_NOTHING: Wants = { model: null, extras: {} };
 
 /** Says whether no worker suits the job better than this one. */
-export function isAnywhere(worker: Worker, { prefix, model }: Wants): boolean {
-  return prefix === null && adapterOf(worker, model) === null;
+export function isAnywhere(worker: Worker, { extras: { prefix }, model }: Wants): boolean {
+  return prefix === undefined && adapterOf(worker, model) === null;
 }
 
 /**
@@ -49,7 +43,7 @@ export function modelCost(worker: Worker, model: string | null): number {
 /**
  * Compares two workers for a job: above 0 where the job does better at the first, below 0 where it does worse there.
  */
-export function compareAffinity(one: Worker, other: Worker, { prefix, model }: Wants): number {
+export function compareAffinity(one: Worker, other: Worker, { extras: { prefix }, model }: Wants): number {
   const cost = modelCost(other, model) - modelCost(one, model);
-  return cost !== 0 || prefix === null ? cost : warmth(one, prefix) - warmth(other, prefix);
+  return cost !== 0 || prefix === undefined ? cost : warmth(one, prefix) - warmth(other, prefix);
 }

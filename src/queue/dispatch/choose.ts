@@ -21,7 +21,7 @@ export function chooseWorker(
     if (freeSlots(worker) === 0 || !may(worker)) continue;
     if (least === null || shareInUse(worker) < shareInUse(least)) least = worker;
   }
-  return least === null || (wants.prefix === null && !isAdapter)
+  return least === null || (wants.extras.prefix === undefined && !isAdapter)
     ? least
     : bestFor(workers, may, wants, least);
 }

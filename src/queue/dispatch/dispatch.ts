@@ -2,7 +2,7 @@ import { closeIfHalfOpen } from '../attempts/half-open.ts';
 import { isBatchWork, type Job, type WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { awaitsTurn, freeSlots, mayRun, type Worker } from '../state/worker.ts';
-import { isAnywhere, WANTS_NOTHING, type Wants, wantsOf } from './affinity.ts';
+import { isAnywhere, WANTS_NOTHING, type Wants } from './affinity.ts';
 import { hasRoomForBatch, interactiveWorkWaits, mayBeginBatchWork, poolSlots } from './batch-work.ts';
 import { chooseWaiting, chooseWorker, isPassedOver, rivalsOf } from './choose.ts';
 import { firstJobs } from './fair-order.ts';
@@ -110,8 +110,7 @@ function chooseLive(
 function placeNext(core: Core, least: Worker, job: Job, fits: (worker: Worker) => boolean): void {
   const mayHaveIt = (worker: Worker) =>
     fits(worker) && !worker.declined.has(job.id) && mayHave(core, worker, job);
-  const wants = wantsOf(job);
-  const worker = isAnywhere(least, wants) ? least : (chooseLive(core, mayHaveIt, wants) ?? least);
+  const worker = isAnywhere(least, job) ? least : (chooseLive(core, mayHaveIt, job) ?? least);
   sendOrPass(core, worker, job);
 }
 

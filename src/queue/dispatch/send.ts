@@ -16,7 +16,7 @@ import { chargeAttempt } from '../projections/charge.ts';
 import { accountOf } from '../projections/usage.ts';
 import { fileSuitsBase } from '../rpc.ts';
 import { streamIdOf } from '../state/fences.ts';
-import { type Job, prefixOf, type WaitingJob } from '../state/job.ts';
+import type { Job, WaitingJob } from '../state/job.ts';
 import { movedFrom } from '../state/kept-partial.ts';
 import { type Core, storeOf } from '../state/state.ts';
 import { awaitsTurn, occupySlot, profileOf, type Worker } from '../state/worker.ts';
@@ -103,8 +103,8 @@ function lease(core: Core, worker: Worker, job: Job): { leased: Job; files: File
 
 /** Notes that the worker's engine computes the prompt now. */
 function warm(worker: Worker, job: Job): void {
-  const prefix = prefixOf(job);
-  if (prefix === null) return;
+  const { prefix } = job.extras;
+  if (prefix === undefined) return;
   const share = predictedShare(worker, prefix);
   if (share > 0) worker.predicted.set(job.id, share);
   worker.prefixes.add(prefix);

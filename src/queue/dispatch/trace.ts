@@ -1,4 +1,4 @@
-import { bounds, type JobTrace, type TraceContext } from '../../protocol/index.ts';
+import { bounds, type JobTrace } from '../../protocol/index.ts';
 import type { Job } from '../state/job.ts';
 
 /**
@@ -8,12 +8,10 @@ import type { Job } from '../state/job.ts';
  * @param now epoch ms
  */
 export function traceOf(job: Job, now: number): JobTrace {
-  const context =
-    job.mode === 'stored' && job.trace !== null ? (JSON.parse(job.trace) as TraceContext) : null;
   const earlier = job.mode === 'waiting' ? job.earlier : null;
   const previous_fence = earlier ? earlier.fence_token : job.fence_token;
   return {
-    ...context,
+    ...job.extras.trace,
     queued_ms: Math.max(0, now - job.created_at) + Math.max(0, earlier?.elapsed_ms ?? 0),
     attempts_left: Math.max(0, mostAttempts(job) - attemptNumber(job)),
     ...(previous_fence > 0 && { previous_fence }),

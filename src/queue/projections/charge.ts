@@ -1,6 +1,6 @@
 import { Charge } from '../../admission/charge.ts';
 import type { Load, Usage } from '../../protocol/index.ts';
-import { type Job, prefixOf, type WaitingJob } from '../state/job.ts';
+import type { Job, WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import type { Worker } from '../state/worker.ts';
 
@@ -16,7 +16,7 @@ export function chargeAttempt(core: Core, worker: Worker, job: Job): void {
 
 /** Estimates the prompt tokens of a job; null where the queue does not know the prompt's length. */
 function expectedInput(job: Job): number | null {
-  const bytes = prefixOf(job)?.bytes ?? (job.mode === 'waiting' ? job.payload.byteLength : null);
+  const bytes = job.extras.prefix?.bytes ?? (job.mode === 'waiting' ? job.payload.byteLength : null);
   return bytes === null ? null : Math.ceil(bytes / BYTES_A_TOKEN);
 }
 

@@ -168,9 +168,10 @@ function countUnknown(core: Core, worker: Worker, frame: Settlement): void {
 export function accountOf(job: Job): string | null {
   const { mode, tenant, token_name } = job;
   if (mode === 'stored' || tenant === null) return null;
-  const { cost, let_in_at, leased_at } = job;
+  const { let_in_at, leased_at } = job;
+  const { cost } = job.extras;
   const given = [tenant, token_name ?? '', leased_at];
-  return JSON.stringify(cost === null ? given : [...given, let_in_at, cost.tokens, cost.model]);
+  return JSON.stringify(cost === undefined ? given : [...given, let_in_at, cost.tokens, cost.model]);
 }
 
 function accountIn(account: string | undefined): string[] {
@@ -201,7 +202,7 @@ export function resumeLimits(core: Core, worker: Worker, jobId: string, account:
     return;
   const { worker_id, config_id } = worker.session;
   const cost = { model: typeof model === 'string' ? model : null, tokens };
-  core.limits.resume({ id: jobId, tenant, token_name, config_id, cost }, letInAt, worker_id);
+  core.limits.resume({ id: jobId, tenant, token_name, config_id, extras: { cost } }, letInAt, worker_id);
 }
 
 function partsOf(account: string | undefined): unknown[] {

@@ -53,8 +53,8 @@ export class Webhooks {
 
   /** Writes the post of a job that is settled now. @param settlement its number among the settlements of this queue */
   settled(job: StoredJob, settlement: number): void {
-    const url = job.webhook;
-    if (url === null) return;
+    const url = job.extras.webhook;
+    if (url === undefined) return;
     const { sql, log, now, random } = this.#ports;
     if (this.#kept >= MOST_KEPT) {
       if (!this.#isFull) log('error', 'too many webhooks wait for their receivers; new ones are dropped');

@@ -1,6 +1,6 @@
 import type { OverLimit } from '../../admission/scope.ts';
 import type { Failure } from '../../protocol/index.ts';
-import type { EarlierAttempts, Prefix, RequestAnswer } from '../rpc.ts';
+import type { EarlierAttempts, JobExtras, RequestAnswer } from '../rpc.ts';
 import type { StoredJob } from '../store/jobs-table.ts';
 import type { ORPHANED } from '../store/leases-table.ts';
 
@@ -12,24 +12,9 @@ import type { ORPHANED } from '../store/leases-table.ts';
  */
 export type Job = StoredJob | WaitingJob;
 
-/** What a job may cost, as far as its caller's request shows; its row stores it as JSON. */
-export interface Cost {
-  /** The model that the job names; null if it names none. */
-  model: string | null;
-  /** The model that answers where the job names none, or only its pool; left out if unknown or if it names one. */
-  served?: string;
-  /** The most tokens of prompt and answer, as far as can be known before the job runs. */
-  tokens: number;
-}
-
 /** Whether a job gives way to interactive work: lines of batches, and all else with a priority below 0. */
 export function isBatchWork({ priority }: Pick<Job, 'priority'>): boolean {
   return priority < 0;
-}
-
-/** Returns how the job's prompt begins, or null if that is unknown. */
-export function prefixOf({ prefix }: Pick<Job, 'prefix'>): Prefix | null {
-  return typeof prefix === 'string' ? (JSON.parse(prefix) as Prefix) : prefix;
 }
 
 /**
@@ -51,8 +36,6 @@ export interface WaitingJob {
   config_id: string;
   tenant: string | null;
   token_name: string | null;
-  /** The weight of the job's token: the larger it is, the less its tenant is charged for the job (docs/sharing.md). */
-  weight: number;
   state: 'pending' | 'leased';
   priority: number;
   readonly attempts: 0;
@@ -82,14 +65,11 @@ export interface WaitingJob {
   is_admitted: boolean;
   /** Whether the gateway requested the job before, or it was released; it is counted once. */
   is_repeat: boolean;
-  /** What the job may cost; null if its token has no limits. */
-  cost: Cost | null;
+  readonly extras: JobExtras;
   /** The limit of its token that holds the job back; null if it is admitted, or there are no limits. */
   held: OverLimit | null;
   /** When the limits of its token admitted the job, epoch ms. */
   let_in_at: number | null;
-  /** How the prompt begins; null if that is unknown. */
-  prefix: Prefix | null;
   /** How often a later job got the slot that this job was next for (dispatch/warmth.ts). */
   passed_over: number;
   /** The key to the payload's file, if the payload is sent by reference; else null. */

@@ -2,11 +2,10 @@ import type { Account, Rates, Weighed } from '../../admission/account.ts';
 import { longer, type OverLimit } from '../../admission/scope.ts';
 import type { UsageEntry } from '../projections/usage-entry.ts';
 import type { Used } from '../projections/usage-table.ts';
-import type { ToldLimits } from '../rpc.ts';
+import type { JobExtras, ToldLimits } from '../rpc.ts';
 import { deleteLimits, readLimits, writeLimits } from '../store/limits-table.ts';
 import type { Ports } from '../store/ports.ts';
 import { EarlierRequests } from './earlier-requests.ts';
-import type { Cost } from './job.ts';
 import { type Counted, type Holder, LimitHolders } from './limit-holders.ts';
 
 /** The fields that limits look at of a job of either mode. */
@@ -14,8 +13,8 @@ export interface Limited {
   id: string;
   token_name: string | null;
   config_id: string;
-  /** What the job may cost, or JSON of it; null if its token had no limits when the job was submitted. */
-  cost: Cost | string | null;
+  /** Without a cost, its token had no limits when the job was submitted. */
+  extras: Pick<JobExtras, 'cost'>;
 }
 
 /** A request or stored job that is admitted. */
@@ -253,8 +252,8 @@ export class LimitAccounts {
   }
 
   /** Returns the holder whose limits apply to the job; undefined if there is none. */
-  #holderOf({ token_name, cost }: Pick<Limited, 'token_name' | 'cost'>): Holder | undefined {
-    return token_name === null || cost === null ? undefined : this.#holders.of(token_name);
+  #holderOf({ token_name, extras }: Pick<Limited, 'token_name' | 'extras'>): Holder | undefined {
+    return token_name === null || extras.cost === undefined ? undefined : this.#holders.of(token_name);
   }
 
   #change(tokenName: string, isStored: boolean): void {
@@ -263,9 +262,8 @@ export class LimitAccounts {
   }
 }
 
-export function weigh({ id, cost, config_id }: Limited): Weighed {
-  const given = typeof cost === 'string' ? (JSON.parse(cost) as Cost) : cost;
-  const { model, served, tokens } = given ?? { model: null, tokens: 0 };
+export function weigh({ id, extras, config_id }: Limited): Weighed {
+  const { model, served, tokens } = extras.cost ?? { model: null, tokens: 0 };
   const names = new Set([model, served, config_id].filter((name) => name !== null && name !== undefined));
   return { id, tokens, names: [...names] };
 }

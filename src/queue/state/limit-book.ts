@@ -109,7 +109,7 @@ export class LimitBook extends LimitAccounts {
 
   /** Notes that a stored job waits for a slot; it is admitted when it is given one. */
   waitsForSlot(job: Place & Limited): void {
-    if (job.cost !== null && this.freedOf(job) !== null) this.#next.set(lineOf(job), job.id);
+    if (job.extras.cost !== undefined && this.freedOf(job) !== null) this.#next.set(lineOf(job), job.id);
   }
 
   /** Notes that a stored job waits for a slot no more. */
@@ -175,7 +175,7 @@ function lineOf({ token_name, config_id, priority }: Place): string {
 }
 
 /** Returns the name of a request's line: requests of one priority under the same limits. */
-function lineNameOf({ cost, config_id, priority }: WaitingJob): string {
+function lineNameOf({ extras: { cost }, config_id, priority }: WaitingJob): string {
   return JSON.stringify([cost?.model ?? '', config_id, priority]);
 }
 

@@ -147,7 +147,7 @@ export class StoredJobs implements JobStore<StoredJob> {
   }
 
   /** Returns 1 if its token's limits hold a new or retried job back. */
-  #isHeld(job: Pick<StoredJob, 'id' | 'token_name' | 'config_id' | 'priority' | 'cost'>): 0 | 1 {
+  #isHeld(job: Pick<StoredJob, 'id' | 'token_name' | 'config_id' | 'priority' | 'extras'>): 0 | 1 {
     return this.#limits.mustHold(job) || this.#limits.over(job) !== null ? 1 : 0;
   }
 

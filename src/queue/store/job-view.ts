@@ -1,9 +1,4 @@
-import {
-  type AttemptError,
-  type Failure,
-  parseTraceparent,
-  type TraceContext,
-} from '../../protocol/index.ts';
+import { type AttemptError, type Failure, parseTraceparent } from '../../protocol/index.ts';
 import { iso, type ToldJob } from '../rpc.ts';
 import { readResult, type StoredJob } from './jobs-table.ts';
 import type { Sql } from './ports.ts';
@@ -25,10 +20,9 @@ export function viewOf(sql: Sql, job: StoredJob, withResult = true): ToldJob {
   };
 }
 
-function traceIdOf({ trace }: StoredJob): string | null {
-  if (trace === null) return null;
-  const { traceparent, is_link } = JSON.parse(trace) as TraceContext;
-  return is_link ? null : (parseTraceparent(traceparent)?.traceId ?? null);
+function traceIdOf({ extras: { trace } }: StoredJob): string | null {
+  if (trace === undefined || trace.is_link) return null;
+  return parseTraceparent(trace.traceparent)?.traceId ?? null;
 }
 
 /** Returns what a job's view and its entry in a list both show. */

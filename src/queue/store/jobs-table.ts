@@ -1,5 +1,6 @@
 import { type Failure, type JobState, writeJson } from '../../protocol/index.ts';
-import type { Sql } from './ports.ts';
+import type { JobExtras } from '../rpc.ts';
+import type { Sql, SqlValue } from './ports.ts';
 import { row, rows } from './rows.ts';
 
 /**
@@ -48,20 +49,12 @@ export interface StoredJob {
   tenant: string | null;
   /** The name of the token that submitted the job; null where no tokens are configured. */
   token_name: string | null;
-  /** The submitting token's weight: the larger it is, the less its tenant is charged for the job (docs/sharing.md). */
-  weight: number;
   /** 1 if a relay carries the answer too, while it is made. */
   stream: 0 | 1;
-  /** The address that the settlement is posted to; null if it is not posted. */
-  webhook: string | null;
-  /** JSON of the TraceContext that came with the job's submission. */
-  trace: string | null;
-  /** JSON of the Prefix of the job's prompt; null if nothing is known of it. */
-  prefix: string | null;
   /** The model that the job names; null if it names none. */
   model: string | null;
-  /** JSON of the job's Cost, by which its token's limits admit it; null if the token had none at submission. */
-  cost: string | null;
+  /** What features keep of the job; never changed. */
+  readonly extras: JobExtras;
   /** The file that holds the payload; null if the row holds it. */
   payload_file: string | null;
   /** The file that holds the result of the newest attempt, settled or not yet; null if there is none. */
@@ -73,13 +66,33 @@ export interface StoredJob {
  */
 export const COLUMNS = `'stored' AS mode, seq, id, job_type, config_id, state, priority, attempts, max_attempts, fence_token, worker_id,
   attempt_errors, error, progress, status_message, created_at, leased_at, started_at, first_token_at, settled_at,
-  run_after, is_held, deadline_at, lease_expires_at, lease_orphaned, tenant, token_name, weight, stream, webhook, trace, prefix, model, cost, payload_file, result_file`;
+  run_after, is_held, deadline_at, lease_expires_at, lease_orphaned, tenant, token_name, stream, model, payload_file, result_file, extras`;
 
 // Built once: a text that is built anew for each call is looked up by all of its characters.
 const FIND = `SELECT ${COLUMNS} FROM jobs WHERE id = ?`;
 
 export function findJob(sql: Sql, id: string): StoredJob | null {
-  return row<StoredJob>(sql, FIND, id);
+  return jobs(sql, FIND, id)[0] ?? null;
+}
+
+/** Returns the jobs of a statement that selects COLUMNS. */
+export function jobs(sql: Sql, query: string, ...bindings: SqlValue[]): StoredJob[] {
+  const found = rows<Omit<StoredJob, 'extras'> & { extras: unknown }>(sql, query, ...bindings);
+  for (const job of found) job.extras = readExtras(job.extras as string | null);
+  return found as StoredJob[];
+}
+
+const NO_EXTRAS: JobExtras = {};
+
+/** Writes the column `extras`, which is null if there are none. */
+export function writeExtras(extras: JobExtras): string | null {
+  const text = JSON.stringify(extras);
+  return text === '{}' ? null : text;
+}
+
+/** Reads the column `extras`. */
+export function readExtras(text: string | null): JobExtras {
+  return text === null ? NO_EXTRAS : (JSON.parse(text) as JobExtras);
 }
 
 export function setProgress(
@@ -170,7 +183,7 @@ export function retryJob(
   id: string,
   { deadline_at, is_held }: Pick<StoredJob, 'deadline_at' | 'is_held'>,
 ): StoredJob {
-  return row<StoredJob>(
+  return jobs(
     sql,
     `UPDATE jobs SET state = 'pending', attempts = 0, attempt_errors = '[]', error = NULL, worker_id = NULL,
        progress = NULL, status_message = NULL, leased_at = NULL, started_at = NULL, first_token_at = NULL,
@@ -179,7 +192,7 @@ export function retryJob(
     deadline_at,
     is_held,
     id,
-  )!;
+  )[0]!;
 }
 
 export function deleteJobs(sql: Sql, seqs: readonly number[]): void {
@@ -219,7 +232,7 @@ export function setResultFile(sql: Sql, id: string, fenceToken: number, file: st
 }
 
 export function deadlinesDue(sql: Sql, now: number): StoredJob[] {
-  return rows<StoredJob>(
+  return jobs(
     sql,
     `SELECT ${COLUMNS} FROM jobs WHERE deadline_at <= ? AND settled_at IS NULL LIMIT 500`,
     now,

@@ -1,6 +1,5 @@
-import { COLUMNS, type StoredJob } from './jobs-table.ts';
+import { COLUMNS, jobs, type StoredJob } from './jobs-table.ts';
 import type { Sql } from './ports.ts';
-import { rows } from './rows.ts';
 
 /** Statements on the leases of stored jobs, which are columns of the table of jobs. */
 
@@ -49,15 +48,11 @@ export function extendLease(
 }
 
 export function leasedByWorker(sql: Sql, workerId: string): StoredJob[] {
-  return rows<StoredJob>(
-    sql,
-    `SELECT ${COLUMNS} FROM jobs WHERE state = 'leased' AND worker_id = ?`,
-    workerId,
-  );
+  return jobs(sql, `SELECT ${COLUMNS} FROM jobs WHERE state = 'leased' AND worker_id = ?`, workerId);
 }
 
 export function leasedJobs(sql: Sql): StoredJob[] {
-  return rows<StoredJob>(sql, `SELECT ${COLUMNS} FROM jobs WHERE state = 'leased'`);
+  return jobs(sql, `SELECT ${COLUMNS} FROM jobs WHERE state = 'leased'`);
 }
 
 /** Who was gone when a lease began to wait: its worker, which can be blamed, or the queue, which cannot. */
@@ -95,7 +90,7 @@ export function orphanLease(
 }
 
 export function leasesDue(sql: Sql, now: number): StoredJob[] {
-  return rows<StoredJob>(
+  return jobs(
     sql,
     `SELECT ${COLUMNS} FROM jobs WHERE state = 'leased' AND lease_expires_at <= ? LIMIT 500`,
     now,

@@ -1,3 +1,4 @@
+import { readExtras, type StoredJob } from './jobs-table.ts';
 import type { Sql } from './ports.ts';
 import { rows } from './rows.ts';
 
@@ -36,11 +37,18 @@ export function deleteLimits(sql: Sql, tokenName: string): void {
 /** Returns the stored jobs of tokens with limits that run, or are next in their lines for a slot. */
 export function limitedJobs(
   sql: Sql,
-): { id: string; token_name: string; config_id: string; priority: number; cost: string; runs: 0 | 1 }[] {
-  return rows(
+): (Pick<StoredJob, 'id' | 'config_id' | 'priority' | 'extras'> & { token_name: string; runs: 0 | 1 })[] {
+  return rows<{
+    id: string;
+    token_name: string;
+    config_id: string;
+    priority: number;
+    extras: string;
+    runs: 0 | 1;
+  }>(
     sql,
-    `SELECT id, token_name, config_id, priority, cost, state = 'leased' AS runs FROM jobs
-     INDEXED BY jobs_limited WHERE cost IS NOT NULL AND settled_at IS NULL
+    `SELECT id, token_name, config_id, priority, extras, state = 'leased' AS runs FROM jobs
+     INDEXED BY jobs_limited WHERE is_limited = 1 AND settled_at IS NULL
        AND (state = 'leased' OR (run_after IS NULL AND is_held = 0 AND leased_at IS NULL))`,
-  );
+  ).map((job) => ({ ...job, extras: readExtras(job.extras) }));
 }

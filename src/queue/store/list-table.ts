@@ -1,5 +1,5 @@
 import type { JobFilter } from '../rpc.ts';
-import { COLUMNS, type StoredJob } from './jobs-table.ts';
+import { COLUMNS, jobs, type StoredJob } from './jobs-table.ts';
 import type { Sql } from './ports.ts';
 import { rows } from './rows.ts';
 
@@ -76,7 +76,7 @@ export function jobsByPrefix(
 
 /** Returns the jobs at these places that pass the filter, in the order of the places. */
 export function listedJobs(sql: Sql, places: readonly Looked[], filter: JobFilter): StoredJob[] {
-  const found = rows<StoredJob>(
+  const found = jobs(
     sql,
     `SELECT ${COLUMNS} FROM jobs WHERE seq IN (SELECT value FROM json_each(?)) AND (?2 IS NULL OR state = ?2)
        AND (?3 IS NULL OR worker_id = ?3) AND (?4 IS NULL OR json_extract(error, '$.code') = ?4)`,

@@ -1,5 +1,5 @@
 import type { JobState } from '../../protocol/index.ts';
-import type { StoredJob } from './jobs-table.ts';
+import { type StoredJob, writeExtras } from './jobs-table.ts';
 import type { Sql, SqlValue } from './ports.ts';
 import { row } from './rows.ts';
 
@@ -22,19 +22,16 @@ const BROUGHT = [
   'deadline_at',
   'tenant',
   'token_name',
-  'weight',
   'stream',
-  'webhook',
-  'trace',
-  'prefix',
   'model',
   'payload_file',
-  'cost',
   'is_held',
 ] as const satisfies (keyof StoredJob)[];
 
 /** A job as it is submitted. `payload` is null if `payload_file` holds it. */
-export type NewJobRow = Omit<Pick<StoredJob, (typeof BROUGHT)[number]>, 'seq'> & { payload: string | null };
+export type NewJobRow = Omit<Pick<StoredJob, (typeof BROUGHT)[number] | 'extras'>, 'seq'> & {
+  payload: string | null;
+};
 
 /** The columns that a first lease adds, beside the key to its files. */
 const LEASE = [
@@ -44,8 +41,11 @@ const LEASE = [
   'lease_expires_at',
 ] as const satisfies (keyof StoredJob)[];
 
-const INSERT = insertion([...BROUGHT, 'payload'], 'pending');
-const INSERT_LEASED = insertion([...BROUGHT, 'payload', ...LEASE, 'file_key'], 'leased');
+/** The columns that are made of the payload and of what features keep. */
+const MADE = ['payload', 'extras', 'is_limited'];
+
+const INSERT = insertion([...BROUGHT, ...MADE], 'pending');
+const INSERT_LEASED = insertion([...BROUGHT, ...MADE, ...LEASE, 'file_key'], 'leased');
 
 function insertion(columns: readonly string[], state: JobState): string {
   return `INSERT INTO jobs (${columns.join()}, state) VALUES (${columns.map(() => '?').join()}, '${state}')`;
@@ -57,9 +57,10 @@ function insertion(columns: readonly string[], state: JobState): string {
  * @param fileKey the key to the files of its attempt, if it is leased
  */
 export function insertJob(sql: Sql, job: StoredJob, payload: string | null, fileKey: string | null): void {
-  const brought: SqlValue[] = BROUGHT.map((column) => job[column]);
-  if (job.state === 'pending') sql.exec(INSERT, ...brought, payload);
-  else sql.exec(INSERT_LEASED, ...brought, payload, ...LEASE.map((column) => job[column]), fileKey);
+  const values: SqlValue[] = BROUGHT.map((column) => job[column]);
+  values.push(payload, writeExtras(job.extras), job.extras.cost === undefined ? 0 : 1);
+  if (job.state === 'pending') sql.exec(INSERT, ...values);
+  else sql.exec(INSERT_LEASED, ...values, ...LEASE.map((column) => job[column]), fileKey);
 }
 
 /** Returns the row as it is once it is written: reading it back would cost more than writing it. */

@@ -1,4 +1,4 @@
-import { COLUMNS, type StoredJob } from './jobs-table.ts';
+import { COLUMNS, jobs, type StoredJob } from './jobs-table.ts';
 import type { Sql } from './ports.ts';
 import { row, rows } from './rows.ts';
 
@@ -54,7 +54,7 @@ export function nextReadyId(
 /** Returns pending jobs of a pool, out of the three indexes alone. @param tenant null for every tenant */
 export function pendingOfPool(sql: Sql, configId: string, tenant: string | null, most: number): StoredJob[] {
   const those = `config_id = ?1 AND (?2 IS NULL OR tenant = ?2)`;
-  return rows<StoredJob>(
+  return jobs(
     sql,
     `SELECT * FROM (SELECT ${COLUMNS} FROM jobs INDEXED BY jobs_ready WHERE ${those} AND ${IS_READY} LIMIT ?3)
      UNION ALL

@@ -7,22 +7,23 @@ const JOBS_READY = `CREATE INDEX jobs_ready ON jobs (config_id, priority DESC, t
 // The order is that in which the jobs are admitted.
 const JOBS_HELD = `CREATE INDEX jobs_held ON jobs (token_name, config_id, priority DESC, seq, tenant)
   WHERE state = 'pending' AND is_held = 1`;
+// Unsettled jobs of tokens with limits.
+const JOBS_LIMITED = `CREATE INDEX jobs_limited ON jobs (token_name) WHERE is_limited = 1 AND settled_at IS NULL`;
 
 /**
  * A queue's tables. `jobs` alone says how a job stands; partial indexes keep dispatch flat however many are settled.
  */
 export const QUEUE_TABLES: readonly string[] = [
   `CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID`,
-  // settlement: the job's number in the order of settlements (settlements-table.ts). webhook: where its settlement is
-  // posted. started_at, first_token_at: times of the newest attempt, reported by its settlement (ledger.ts). file_key:
-  // the key to the files of the newest attempt (tickets.ts). output_*: how much was taken of that attempt's output
-  // (output-cursor.ts). stream 1: a relay carries the answer too, while it is made. token_name: the token that
-  // submitted the job. weight: the token's, as jobs of its tenant are charged. trace: see protocol/trace-context.ts.
-  // prefix: see waiting-rpc.ts. model: the model that the job names. cost: see state/job.ts, for tokens with limits.
-  // payload_file: the file with a payload that is too long for the row. result_file: the file with the result of the
-  // newest attempt, or of the one that settled the job. partial: JSON of the KeptPartial that the next attempt goes on
-  // from (state/kept-partial.ts). is_held 1: the job is pending and admission control holds it back; its run_after is
-  // null. All times in epoch ms.
+  // settlement: the job's number in the order of settlements (settlements-table.ts). started_at, first_token_at: times
+  // of the newest attempt, reported by its settlement (ledger.ts). file_key: the key to the files of the newest attempt
+  // (tickets.ts). output_*: how much was taken of that attempt's output (output-cursor.ts). stream 1: a relay carries
+  // the answer too, while it is made. token_name: the token that submitted the job. model: the model that the job
+  // names. payload_file: the file with a payload that is too long for the row. result_file: the file with the result of
+  // the newest attempt, or of the one that settled the job. partial: JSON of the KeptPartial that the next attempt goes
+  // on from (state/kept-partial.ts). is_held 1: the job is pending and admission control holds it back; its run_after
+  // is null. extras: JSON of the JobExtras, all that only features read and no statement selects by; null for none.
+  // is_limited 1: the extras have a cost. All times in epoch ms.
   `CREATE TABLE jobs (
      seq INTEGER PRIMARY KEY AUTOINCREMENT,
      id TEXT NOT NULL UNIQUE,
@@ -53,27 +54,23 @@ export const QUEUE_TABLES: readonly string[] = [
      first_token_at INTEGER,
      stream INTEGER NOT NULL DEFAULT 0,
      settlement INTEGER,
-     webhook TEXT,
      output_fence INTEGER,
      output_taken INTEGER NOT NULL DEFAULT 0,
      token_name TEXT,
-     weight REAL NOT NULL DEFAULT 1,
-     trace TEXT,
-     prefix TEXT,
      model TEXT,
      payload_file TEXT,
      result_file TEXT,
-     cost TEXT,
      partial TEXT,
-     is_held INTEGER NOT NULL DEFAULT 0
+     is_held INTEGER NOT NULL DEFAULT 0,
+     extras TEXT,
+     is_limited INTEGER NOT NULL DEFAULT 0
    )`,
   // A pending job is in one of three indexes: it is ready, waits for its next attempt, or is held back.
   JOBS_READY,
   `CREATE INDEX jobs_delayed ON jobs (run_after, config_id, tenant)
      WHERE state = 'pending' AND run_after IS NOT NULL`,
   JOBS_HELD,
-  // Unsettled jobs of tokens with limits.
-  `CREATE INDEX jobs_limited ON jobs (token_name) WHERE cost IS NOT NULL AND settled_at IS NULL`,
+  JOBS_LIMITED,
   `CREATE INDEX jobs_leased ON jobs (lease_expires_at) WHERE state = 'leased'`,
   `CREATE INDEX jobs_deadline ON jobs (deadline_at) WHERE deadline_at IS NOT NULL AND settled_at IS NULL`,
   // These indexes hold the columns of the filters, so a job that does not pass costs no read of its row.
@@ -178,5 +175,20 @@ export const QUEUE_TABLE_STEPS: TableSteps = {
     `DROP INDEX jobs_held`,
     JOBS_HELD,
     `ALTER TABLE limits RENAME COLUMN let_in TO admitted`,
+  ],
+  // What only features read had a column each. They are joined as texts, since functions for JSON would leave out nulls.
+  27: [
+    `ALTER TABLE jobs ADD COLUMN extras TEXT`,
+    `ALTER TABLE jobs ADD COLUMN is_limited INTEGER NOT NULL DEFAULT 0`,
+    `UPDATE jobs SET is_limited = cost IS NOT NULL, extras = '{' || substr(
+         iif(weight = 1, '', ',"weight":' || weight) || coalesce(',"cost":' || cost, '')
+         || coalesce(',"prefix":' || prefix, '') || coalesce(',"trace":' || trace, '')
+         || iif(webhook IS NULL, '', ',"webhook":' || json_quote(webhook)), 2) || '}'
+       WHERE weight <> 1 OR cost IS NOT NULL OR prefix IS NOT NULL OR trace IS NOT NULL OR webhook IS NOT NULL`,
+    `DROP INDEX jobs_limited`,
+    JOBS_LIMITED,
+    ...['weight', 'cost', 'prefix', 'trace', 'webhook'].map(
+      (column) => `ALTER TABLE jobs DROP COLUMN ${column}`,
+    ),
   ],
 };

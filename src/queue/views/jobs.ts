@@ -91,7 +91,7 @@ export function ownerOf(core: Core, jobId: string): JobOwner | null {
 export function webhookBody(core: Core, jobId: string): string | null {
   const job = core.stored.find(jobId);
   if (job === null || job.settled_at === null) return null;
-  if (job.job_type === 'runpod' && job.webhook !== null) return runpodBody(core, job);
+  if (job.job_type === 'runpod' && job.extras.webhook !== undefined) return runpodBody(core, job);
   const { result: _, error, settled_at, ...view } = viewOf(core.sql, job, false);
   const data = { ...view, settled_at, error };
   const head = JSON.stringify({ type: `job.${job.state}`, timestamp: settled_at, data }).slice(0, -2);

@@ -105,6 +105,6 @@ function letInWaiting(core: Core, lines: readonly ReadonlySet<WaitingJob>[]): (n
 
 /** Adds the headers that tell a caller how far it is from its limits. */
 export function withHeaders(core: Core, job: WaitingJob, answer: RequestAnswer): RequestAnswer {
-  if (job.cost === null || answer.kind === 'error' || answer.kind === 'refused') return answer;
+  if (job.extras.cost === undefined || answer.kind === 'error' || answer.kind === 'refused') return answer;
   return { ...answer, headers: rateLimitHeaders(core.limits.ratesOf(job), core.now()) };
 }

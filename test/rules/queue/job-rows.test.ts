@@ -16,12 +16,13 @@ const JOB = {
   deadline_at: 60_000.5,
   tenant: 'someone',
   token_name: 'a-token',
-  cost: null,
-  weight: 2,
   stream: 1,
-  webhook: 'https://example.com/ends',
-  trace: '{"traceparent":"x"}',
-  prefix: '{"session":1,"bytes":0,"pieces":[]}',
+  extras: {
+    weight: 2,
+    webhook: 'https://example.com/ends',
+    trace: { traceparent: 'x' },
+    prefix: { session: 1, bytes: 0, hashes: [] },
+  },
   model: 'an-adapter',
   payload_file: null,
 } as const;

@@ -1,0 +1,87 @@
+import type { TraceContext } from '../protocol/index.ts';
+
+/*
+ * What features keep of a job. The core carries it from the job's submission to its end and reads none of it; its row
+ * has it as one JSON column, which is written when the job is inserted and never changed.
+ */
+
+/** The extras that the gateway gives along with a job; each is left out where there is nothing to say. */
+export interface GivenExtras {
+  /**
+   * The weight of the job's token: the larger it is, the less its tenant is charged for the job (docs/sharing.md). Left
+   * out: 1.
+   */
+  weight?: number;
+  /** The beginning of the job's prompt. */
+  prefix?: Prefix;
+  /** The trace that the job's submission belongs to. */
+  trace?: TraceContext;
+  /** The address that the settlement is posted to. */
+  webhook?: string | undefined;
+}
+
+export interface JobExtras extends GivenExtras {
+  /** What the job may cost, by which its token's limits admit it; left out if the token had none at submission. */
+  cost?: Cost;
+}
+
+/** What a job may cost, as far as its caller's request shows. */
+export interface Cost {
+  /** The model that the job names; null if it names none. */
+  model: string | null;
+  /** The model that answers where the job names none, or only its pool; left out if unknown or if it names one. */
+  served?: string;
+  /** The most tokens of prompt and answer, as far as can be known before the job runs. */
+  tokens: number;
+}
+
+const GIVEN: Record<keyof GivenExtras, true> = { weight: true, prefix: true, trace: true, webhook: true };
+const GIVEN_KEYS = Object.keys(GIVEN) as (keyof GivenExtras)[];
+
+/** Takes a job's extras out of what was submitted. @param cost null if its token has no limits */
+export function extrasOf(given: GivenExtras, cost: Cost | null): JobExtras {
+  const extras: Record<string, unknown> = cost === null ? {} : { cost };
+  for (const key of GIVEN_KEYS) if (given[key] !== undefined) extras[key] = given[key];
+  return extras;
+}
+
+/**
+ * The beginning of a prompt, as hashes: each stands for all of the prompt until the end of its block, its model and its
+ * tenant, so two prompts agree as far as their hashes do.
+ */
+export interface Prefix {
+  /** The hash of the conversation, if the caller names one; otherwise 0. */
+  session: number;
+  /** The length of the prompt, as far as blocks reach. */
+  bytes: number;
+  /**
+   * The hashes, 30 bits each, which JavaScript engines store unboxed; none for a prompt shorter than the first block.
+   */
+  hashes: readonly number[];
+}
+
+/**
+ * The bytes of the first block, 128 tokens or so: an engine computes fewer tokens in less time than matching them
+ * takes.
+ */
+const FIRST_BLOCK_BYTES = 512;
+
+/**
+ * The number of blocks: 44 end at 300 kB, 75,000 tokens or so. Prompts that agree up to there count as equally warm.
+ */
+const MOST_BLOCKS = 44;
+
+/**
+ * The ends of a prompt's blocks, bytes. The first blocks are short; each later one is an eighth of the bytes before it.
+ */
+export const BLOCK_ENDS: readonly number[] = blockEnds();
+
+function blockEnds(): number[] {
+  const ends: number[] = [];
+  let end = 0;
+  while (ends.length < MOST_BLOCKS) {
+    end += Math.max(FIRST_BLOCK_BYTES, end >> 3);
+    ends.push(end);
+  }
+  return ends;
+}
