@@ -2,7 +2,7 @@ import type { Instance } from '../protocol/index.ts';
 import type { AnswersSettings } from './answers/answers.ts';
 import type { FileAccessSettings } from './files/file-access.ts';
 import type { RunpodSettings } from './run/runpod-input.ts';
-import type { SessionSettings } from './session/session-interface.ts';
+import type { SessionSettings } from './session/session-state.ts';
 import type { BackpressureSettings } from './telemetry/backpressure.ts';
 
 export interface WorkerSettings extends SessionSettings, FileAccessSettings, AnswersSettings {

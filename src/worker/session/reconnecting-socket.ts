@@ -1,8 +1,7 @@
+import { doubling } from '../../process/backoff.ts';
 import { bounds, CLOSE, PING_TEXT, PONG_TEXT, type QueueFrame } from '../../protocol/index.ts';
-import type { Timer } from '../clock.ts';
+import type { Clock, Timer } from '../clock.ts';
 import type { Ports } from '../ports.ts';
-import { backoffMs, restartSpreadMs } from './backoff.ts';
-import { Liveness } from './liveness.ts';
 import type { DialTarget, Socket, SocketClose, SocketEvents } from './socket.ts';
 
 /** A dial must open or fail within this time, ms. */
@@ -218,4 +217,79 @@ export class ReconnectingSocket {
     this.#ports.clock.clearTimeout(this.#timer);
     return socket;
   }
+}
+
+/**
+ * Pings a peer and reports when it has been silent for too long. Anything that comes from the peer counts as a sign.
+ *
+ * A process that stood still finds its timers over before it reads what came meanwhile. So the silence is counted in
+ * two halves: where the first one ended during a standstill, the second is time to read the sockets.
+ */
+export class Liveness {
+  readonly #clock: Clock;
+  readonly #periodMs: number;
+  readonly #silenceMs: number;
+  readonly #ping: () => void;
+  readonly #dead: () => void;
+  #pingTimer: Timer;
+  #deadTimer: Timer;
+
+  /** @param silenceMs time from the first ping without an echo until the peer counts as dead */
+  constructor(clock: Clock, periodMs: number, silenceMs: number, ping: () => void, dead: () => void) {
+    this.#clock = clock;
+    this.#periodMs = periodMs;
+    this.#silenceMs = silenceMs;
+    this.#ping = ping;
+    this.#dead = dead;
+    this.#arm();
+  }
+
+  heard(): void {
+    if (this.#deadTimer === undefined) return;
+    this.#clock.clearTimeout(this.#deadTimer);
+    this.#deadTimer = undefined;
+  }
+
+  stop(): void {
+    this.heard();
+    this.#clock.clearTimeout(this.#pingTimer);
+  }
+
+  #arm(): void {
+    this.#pingTimer = this.#clock.setTimeout(() => {
+      this.#arm();
+      this.#deadTimer ??= this.#afterHalf(() => {
+        this.#deadTimer = this.#afterHalf(() => {
+          this.stop();
+          this.#dead();
+        });
+      });
+      this.#ping();
+    }, this.#periodMs);
+  }
+
+  #afterHalf(run: () => void): Timer {
+    return this.#clock.setTimeout(run, this.#silenceMs / 2);
+  }
+}
+
+const FIRST_MS = 1000;
+const LONGEST_MS = 60_000;
+const JITTER = 0.3;
+const RESTART_SPREAD_MS = 1000;
+
+/**
+ * Returns the wait before the next dial, ms: 1 s doubling to 60 s, up to 30 % more at random (the base protocol's
+ * figures).
+ * @param failures connections that failed in a row before this one; 0 for the first
+ */
+export function backoffMs(failures: number, random: () => number): number {
+  return doubling(FIRST_MS, LONGEST_MS, failures + 1) * (1 + JITTER * random());
+}
+
+/**
+ * Returns the wait after a close 1012, ms: short, but spread, so that a thousand workers do not arrive at one moment.
+ */
+export function restartSpreadMs(random: () => number): number {
+  return RESTART_SPREAD_MS * random();
 }

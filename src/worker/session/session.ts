@@ -10,14 +10,18 @@ import {
 } from '../../protocol/index.ts';
 import type { Timer } from '../clock.ts';
 import type { Ports } from '../ports.ts';
-import { denialOf } from './denial.ts';
-import { FrameParser } from './frame-parser.ts';
-import { GatheredFrames } from './gathered-frames.ts';
+import { FrameParser, GatheredFrames } from './frames.ts';
 import { BASE_PEER, isExtended, type Peer, peerFrom } from './peer.ts';
 import { ReconnectingSocket } from './reconnecting-socket.ts';
-import type { SessionEvents, SessionSettings } from './session-interface.ts';
-import { COMES_FROM, type SessionState, WAKE, type WakeReason } from './session-state.ts';
-import type { SocketClose } from './socket.ts';
+import {
+  COMES_FROM,
+  type SessionEvents,
+  type SessionSettings,
+  type SessionState,
+  WAKE,
+  type WakeReason,
+} from './session-state.ts';
+import { denialOf, type SocketClose } from './socket.ts';
 
 /** A known extended queue may take this long to answer before it is taken for a base queue, ms. */
 const KNOWN_QUEUE_ANSWERS_WITHIN_MS = 10_000;

@@ -1,4 +1,4 @@
-import type { QueueFrame } from '../../protocol/index.ts';
+import { CLOSE, isFatalClose, type QueueFrame } from '../../protocol/index.ts';
 
 /** How a connection ended. */
 export interface SocketClose {
@@ -38,3 +38,25 @@ export interface DialTarget {
 }
 
 export type Dial = (target: DialTarget, events: SocketEvents) => Socket;
+
+export interface Denied {
+  wsUrl: string;
+  workerId: string;
+  token: string | undefined;
+}
+
+/** Returns what to tell people when the queue denies this worker for good; null when dialling again makes sense. */
+export function denialOf(close: SocketClose, { wsUrl, workerId, token }: Denied): string | null {
+  if (close.code === CLOSE.superseded) {
+    return `another worker registered with the id "${workerId}"; give each worker its own CASOLA_INSTANCE_ID`;
+  }
+  // The message shows the address without user name and password.
+  const address = wsUrl.replace(/\/\/[^/@]*@/, '//');
+  if (close.code === CLOSE.forbidden || close.httpStatus === 403) {
+    return `the queue at ${address} denies this token: it lacks the scope "worker"`;
+  }
+  if (!isFatalClose(close.code) && close.httpStatus !== 401) return null;
+  return token
+    ? `the queue at ${address} does not know this token: check CASOLA_API_TOKEN`
+    : `the queue at ${address} asks for a token: set CASOLA_API_TOKEN`;
+}

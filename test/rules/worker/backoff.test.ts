@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { backoffMs, restartSpreadMs } from '../../../src/worker/session/backoff.ts';
+import { backoffMs, restartSpreadMs } from '../../../src/worker/session/reconnecting-socket.ts';
 
 test('waits double from one second to one minute', () => {
   const waits = [0, 1, 2, 3, 4, 5, 6, 7, 1000].map((failures) => backoffMs(failures, () => 0));

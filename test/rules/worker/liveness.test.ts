@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { Liveness } from '../../../src/worker/session/liveness.ts';
+import { Liveness } from '../../../src/worker/session/reconnecting-socket.ts';
 import { VirtualClock } from '../../support/virtual-clock.ts';
 
 const [PERIOD_MS, SILENCE_MS] = [15_000, 30_000];
