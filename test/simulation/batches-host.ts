@@ -6,7 +6,7 @@ import { BatchRunner } from '../../src/batches/runner.ts';
 import { BATCHES_TABLES, findBatch } from '../../src/batches/store.ts';
 import { createTables, type SqlValue } from '../../src/durable/ports.ts';
 import { addFile, type FileRecord, findFile } from '../../src/files/file-index.ts';
-import { standsStill } from '../../src/host/cloudflare/machine-time.ts';
+import { standsStill } from '../../src/host/cloudflare/clock-watch.ts';
 import { inferenceRoutes } from '../../src/protocol/index.ts';
 import { Random } from '../support/random.ts';
 import type { BatchCall, BatchFault } from './batch-plan.ts';

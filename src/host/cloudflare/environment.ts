@@ -1,6 +1,15 @@
-import type { GatewayEnv } from '../../gateway/env.ts';
-import { acceptUpgrade } from './accept-upgrade.ts';
-import { type ObjectBindings, objectsOf } from './objects.ts';
+import type {
+  BatchesStub,
+  FilesStub,
+  FleetStub,
+  Objects,
+  QueueStub,
+  RelayStub,
+} from '../../asking/objects.ts';
+import { type Post, quietly } from '../../durable/host.ts';
+import type { GatewayEnv, ServerSocket } from '../../gateway/env.ts';
+import { relayName } from '../../relay/calls.ts';
+import { answerRequest, askForWorker, upgradeTelling } from './crossing.ts';
 
 /** The bindings that the runtime hands to the gateway and to each object: settings, secrets and namespaces. */
 export type Bindings = ObjectBindings & Omit<GatewayEnv, 'objects' | 'acceptUpgrade'>;
@@ -12,4 +21,80 @@ export function environmentOf<B extends Bindings>(bindings: B): B & GatewayEnv {
   const made = known.get(bindings) ?? { ...bindings, objects: objectsOf(bindings), acceptUpgrade };
   known.set(bindings, made);
   return made as B & GatewayEnv;
+}
+
+/** The namespaces of the objects. */
+export interface ObjectBindings {
+  QUEUE: DurableObjectNamespace;
+  RELAY: DurableObjectNamespace;
+  FLEET: DurableObjectNamespace;
+  BATCHES: DurableObjectNamespace;
+  FILE: DurableObjectNamespace;
+}
+
+/** Returns the objects, each a Durable Object: called by RPC, or by `fetch` if RPC cannot carry it (crossing.ts). */
+export function objectsOf({ QUEUE, RELAY, FLEET, BATCHES, FILE }: ObjectBindings): Objects {
+  return {
+    queue: (queueId) =>
+      stubWith<QueueStub, 'request' | 'connect'>(QUEUE.getByName(queueId), (queue) => ({
+        request: (job) => askForWorker(queue, job),
+        connect: (dial, upgrade) => queue.fetch(upgradeTelling(upgrade, dial)),
+      })),
+    fleet: (queueId) =>
+      stubWith<FleetStub, 'watch'>(FLEET.getByName(queueId), (fleet) => ({
+        watch: (opened, upgrade) => fleet.fetch(upgradeTelling(upgrade, opened)),
+      })),
+    batches: (queueId) => BATCHES.getByName(queueId) as unknown as BatchesStub,
+    files: (queueId) =>
+      stubWith<FilesStub, 'content'>(FILE.getByName(queueId), (files) => ({
+        content: (fileId) => files.fetch(`https://files/${fileId}`),
+      })),
+    relay: (queueId, workerId) =>
+      stubWith<RelayStub, 'connect' | 'open' | 'openReplay'>(
+        RELAY.getByName(relayName(queueId, workerId)),
+        (relay) => ({
+          connect: (upgrade) => relay.fetch(upgradeTelling(upgrade, null)),
+          open: (stream, more, asked) => relay.fetch(answerRequest({ stream, more, asked, isReplay: false })),
+          openReplay: (stream, more, signal) =>
+            relay.fetch(answerRequest({ stream, more, asked: null, isReplay: true }, signal)),
+        }),
+      ),
+  };
+}
+
+/** Returns a stub whose calls go by RPC but for those of `make`: a proxy, since a stub has a method of every name. */
+function stubWith<Stub extends object, Name extends keyof Stub>(
+  stub: DurableObjectStub,
+  make: (stub: DurableObjectStub) => Pick<Stub, Name>,
+): Stub {
+  const own = make(stub);
+  return new Proxy(stub, {
+    get: (stub, name) => (name in own ? own[name as Name] : Reflect.get(stub, name)),
+  }) as unknown as Stub;
+}
+
+/** Opens the gateway's end of a WebSocket. */
+function acceptUpgrade(): { socket: ServerSocket; response: Response } {
+  const { 0: client, 1: server } = new WebSocketPair();
+  server.accept();
+  const socket: ServerSocket = {
+    listen: ({ message, closed }) => {
+      server.addEventListener('message', ({ data }) => message(data));
+      server.addEventListener('close', closed);
+      server.addEventListener('error', closed);
+    },
+    send: (text) => quietly(() => server.send(text)),
+    close: (code, reason) => quietly(() => server.close(code, reason)),
+  };
+  return { socket, response: new Response(null, { status: 101, webSocket: client }) };
+}
+
+/** The binding of a runtime that has a separate network for private addresses; on Cloudflare it is not set. */
+export interface PrivateNetwork {
+  PRIVATE_NETWORK?: { fetch: typeof fetch };
+}
+
+export function postOf({ PRIVATE_NETWORK }: PrivateNetwork): Post {
+  return (reach) => (url, init) =>
+    reach === 'private' && PRIVATE_NETWORK ? PRIVATE_NETWORK.fetch(url, init) : fetch(url, init);
 }

@@ -3,11 +3,7 @@ import dashboard from '../../../dist/dashboard/dashboard.bin';
 import { createApp } from '../../gateway/app.ts';
 import { type Bindings, environmentOf } from './environment.ts';
 
-export { BatchesObject } from './batches-object.ts';
-export { FileObject } from './file-object.ts';
-export { FleetObject } from './fleet-object.ts';
-export { QueueObject } from './queue-object.ts';
-export { RelayObject } from './relay-object.ts';
+export { BatchesObject, FileObject, FleetObject, QueueObject, RelayObject } from './durable-objects.ts';
 
 const app = createApp(dashboard);
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { askForWorker, readRequest } from '../../../src/host/cloudflare/request-crossing.ts';
+import { askForWorker, readRequest } from '../../../src/host/cloudflare/crossing.ts';
 import type { RequestAnswer, WaitingRequest } from '../../../src/queue/rpc.ts';
 
 const CALL = {
