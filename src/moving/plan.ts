@@ -1,4 +1,4 @@
-import { bounds, isObject, jsonOrText, type MovePlan } from '../protocol/index.ts';
+import { bounds, type EngineRoute, isObject, jsonOrText, type MovePlan, routeAt } from '../protocol/index.ts';
 
 /** The largest number that a request may hold. */
 const MOST = 1e9;
@@ -96,20 +96,14 @@ function unknownIn(members: Record<string, unknown>, checks: ReadonlyMap<string,
  * (docs/moving.md). All is read from the caller's request, before the engine has it.
  */
 
-export type Route = 'chat' | 'text' | 'tokens';
-
-const ROUTES: ReadonlyMap<string, Route> = new Map([
-  ['/v1/chat/completions', 'chat'],
-  ['/v1/completions', 'text'],
-  ['/inference/v1/generate', 'tokens'],
-]);
+export type Route = NonNullable<EngineRoute['moves']>;
 
 /**
  * Returns the form of a route's answers; undefined if they are not moved.
  * @param path the path of a request, or of its plan
  */
 export function routeOf(path: string): Route | undefined {
-  return ROUTES.get(path);
+  return routeAt(path)?.moves ?? undefined;
 }
 
 /** The tokens that OpenAI's older route generates when its caller names no number. */

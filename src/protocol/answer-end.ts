@@ -1,5 +1,6 @@
-import { type Dialect, engineMessage } from './api-errors.ts';
+import { engineMessage } from './api-errors.ts';
 import { engineJson } from './engine-json.ts';
+import { type Dialect, engineRoute } from './engine-routes.ts';
 import { eventFields } from './event-stream.ts';
 import { fieldsOf, isObject } from './fields.ts';
 
@@ -24,23 +25,6 @@ const GIVEN_UP: readonly string[] = ['abort', 'recover_stop', 'cancelled', 'time
 /** Matches finish reasons that mean an error, also with a word before it: GLM's servers say `network_error`. */
 const ERROR_REASON = /^(?:\w+_)?error$/i;
 
-/** The routes whose streams have a closing event. */
-const CLOSED_STREAMS =
-  /^\/(?:v1\/(?:(?:chat\/)?completions|messages|responses)|inference\/v1\/generate)\/?(?:\?|$)/;
-
-/** The list that whole answers of a route have and errors in any form lack. */
-const LISTS: readonly (readonly [route: RegExp, list: string])[] = [
-  [/^\/(?:v1\/(?:chat\/)?completions|inference\/v1\/generate)\/?(?:\?|$)/, 'choices'],
-  [/^\/v1\/messages\/?(?:\?|$)/, 'content'],
-  [/^\/v1\/responses\/?(?:\?|$)/, 'output'],
-  [/^\/v1\/embeddings\/?(?:\?|$)/, 'data'],
-];
-
-/**
- * Matches the routes of a stored response: an error in it is the response's own, not that of the request that reads it.
- */
-const STORED = /^\/v1\/responses\//;
-
 /** HTTP statuses of errors that engines name without a status; all other errors are the engine's fault. */
 const STATUS_OF: Readonly<Record<string, number>> = {
   // These names are Anthropic's and OpenAI's.
@@ -60,11 +44,6 @@ const STATUS_OF: Readonly<Record<string, number>> = {
   validation: 422,
   overloaded: 429,
 };
-
-/** Returns whether a stream of this route is incomplete without a closing event. @param path with or without a query */
-export function hasEnd(path: string): boolean {
-  return CLOSED_STREAMS.test(path);
-}
 
 /** An error that an engine reports within its answer. */
 export interface EngineError {
@@ -108,7 +87,7 @@ export function readEvent(event: string, dialect: Dialect): EventSays {
 
 /** Reads an answer in one piece. @param path of the request @param body parsed where it was JSON */
 export function readWholeAnswer(path: string, body: unknown): Pick<EventSays, 'failed' | 'isGivenUp'> {
-  if (STORED.test(path)) return NOTHING;
+  if (engineRoute(path)?.isStored) return NOTHING;
   const { object, status, error } = fieldsOf(body);
   const isFailedResponse = object === 'response' && status === 'failed' && !isSaid(error);
   const failed = isFailedResponse ? engineError(NO_REASON) : errorOf(body, null);
@@ -120,7 +99,7 @@ export function readWholeAnswer(path: string, body: unknown): Pick<EventSays, 'f
 
 /** Returns whether a body lacks the list that answers of its route have. */
 function isNoAnswer(path: string, body: unknown): boolean {
-  const list = listIn(path);
+  const list = engineRoute(path)?.list ?? null;
   return list !== null && (!isObject(body) || isOther(body, list));
 }
 
@@ -128,11 +107,6 @@ function isNoAnswer(path: string, body: unknown): boolean {
 function isOther(body: Record<string, unknown>, list: string): boolean {
   if (Array.isArray(body[list])) return false;
   return engineMessage(body) !== null || isSaid(body.errors) || body.success === false;
-}
-
-/** Returns the name of the list that every whole answer of a route has, or null where none is known. */
-export function listIn(path: string): string | null {
-  return LISTS.find(([route]) => route.test(path))?.[1] ?? null;
 }
 
 /**

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { DIALECTS } from './api-errors.ts';
+import { DIALECTS } from './engine-routes.ts';
 import { Moves, STAGES, type Stage } from './moves.ts';
 import { parseJson } from './parse.ts';
 

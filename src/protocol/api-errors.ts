@@ -1,27 +1,11 @@
+import type { Dialect } from './engine-routes.ts';
 import { fieldsOf, jsonOrText } from './fields.ts';
+
 /**
  * Errors in the shapes of the APIs that callers speak: as a body, and as the last event of a stream that has begun
  * with status 200. After OpenAI's reference (errors; `error` event of Responses) and Anthropic's (errors; `error`
  * event of Messages).
  */
-
-/**
- * Which API a route belongs to, as far as errors differ. `responses` is OpenAI's API with event streams of its own,
- * `runpod` that of RunPod's endpoints, which stream nothing.
- */
-export const DIALECTS = ['openai', 'responses', 'anthropic', 'runpod'] as const;
-export type Dialect = (typeof DIALECTS)[number];
-
-const RUNPOD_ROUTE =
-  /^\/v2\/[^/]+\/(?:run|runsync|purge-queue|health|(?:status|stream|cancel|retry)\/[^/]+)(?=\?|$)/;
-
-/** Returns the API that a route belongs to. @param path wherever it is mounted, with or without a query */
-export function dialectOf(path: string): Dialect {
-  if (RUNPOD_ROUTE.test(path)) return 'runpod';
-  const name = /\/v1\/(messages|responses)(?=[/?]|$)/.exec(path)?.[1];
-  if (name === 'messages') return 'anthropic';
-  return name === 'responses' ? 'responses' : 'openai';
-}
 
 /** `WWW-Authenticate` of every response with the status 401, which has to name a way to do better (RFC 9110 §15.5.2). */
 export const CHALLENGE = 'Bearer realm="worker-vllm"';

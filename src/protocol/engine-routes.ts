@@ -1,60 +1,211 @@
+import { BASE_TASKS } from './base.ts';
+
 /**
  * Which of an engine's routes callers and jobs may request. Gateway and worker use the same list: what is not inference
  * (`/sleep`, `/load_lora_adapter`, `/collective_rpc`, `/pause`, `/metrics`, …) belongs to the engine's operator, and
  * the worker holds the engine's key.
  */
 
-/** Routes of vLLM and of engines like it, as they are named there. `{id}` stands for one segment. */
-export const INFERENCE_ROUTES: readonly string[] = [
-  'GET /v1/models',
-  'GET /v1/models/{id}',
-  'GET /v1/responses/{id}',
-  'GET /version',
-  'GET /ping',
-  'POST /ping',
-  'POST /v1/chat/completions',
-  'POST /v1/chat/completions/batch',
-  'POST /v1/chat/completions/render',
-  'POST /v1/chat/completions/derender',
-  'POST /v1/completions',
-  'POST /v1/completions/render',
-  'POST /v1/completions/derender',
-  'POST /v1/responses',
-  'POST /v1/responses/render',
-  'POST /v1/responses/{id}/cancel',
-  'DELETE /v1/responses/{id}',
-  'POST /v1/messages',
-  'POST /v1/messages/count_tokens',
-  'POST /v1/messages/render',
-  'POST /cohere/v2/chat',
-  'POST /v1/embeddings',
-  'POST /v2/embed',
-  'POST /v1/rerank',
-  'POST /v2/rerank',
-  'POST /rerank',
-  'POST /v1/score',
-  'POST /score',
-  'POST /v1/pooling',
-  'POST /pooling',
-  'POST /v1/classify',
-  'POST /classify',
-  'POST /v1/tokenize',
-  'POST /tokenize',
-  'POST /v1/detokenize',
-  'POST /detokenize',
-  'POST /v1/audio/speech',
-  'POST /v1/audio/transcriptions',
-  'POST /v1/audio/translations',
-  'POST /v1/images/generations',
-  'POST /v1/images/edits',
-  'POST /v1/images/variations',
-  'POST /v1/moderations',
-  'POST /v1/videos/generations',
-  'POST /v1/systemone',
-  'POST /inference/v1/generate',
-  'POST /generative_scoring',
-  'POST /invocations',
+/**
+ * Which API a route belongs to, as far as errors differ. `responses` is OpenAI's API with event streams of its own,
+ * `runpod` that of RunPod's endpoints, which stream nothing.
+ */
+export const DIALECTS = ['openai', 'responses', 'anthropic', 'runpod'] as const;
+export type Dialect = (typeof DIALECTS)[number];
+
+type Method = 'GET' | 'POST' | 'DELETE';
+
+/** What is known of one route of an engine: all that gateway, queue and worker decide by the route stands here. */
+export interface EngineRoute {
+  /** The path as vLLM and engines like it name it. `{id}` stands for one segment. */
+  readonly path: string;
+  readonly methods: readonly Method[];
+  /**
+   * The form of an answer. `json`: JSON in one piece, or events where the request asks for a stream; `text`: the same,
+   * but a whole answer may be of any type, or empty; `bytes`: never events that the gateway could begin, such as audio.
+   */
+  readonly answers: 'json' | 'text' | 'bytes';
+  /** The list that every whole answer has, and no error in any form; null: none is known. */
+  readonly list: 'choices' | 'content' | 'output' | 'data' | null;
+  /** Whether a stream is incomplete without a closing event. */
+  readonly closes: boolean;
+  /**
+   * The form in which a request says how many tokens are generated; null: none are. `chats` has several chats in one
+   * request; `invocation` is a chat or a text, as its body has `messages` or not.
+   */
+  readonly generates: 'chat' | 'chats' | 'text' | 'tokens' | 'response' | 'message' | 'invocation' | null;
+  /** The form in which another worker can go on with an answer (docs/moving.md); null: answers stay where they are. */
+  readonly moves: 'chat' | 'text' | 'tokens' | null;
+  readonly dialect: Dialect;
+  /** The base protocol's task whose payload is this route's body, so that a base worker can run it; null: none. */
+  readonly task: string | null;
+  /** The base protocol's tasks that ask for this route, with payloads that are other bodies. */
+  readonly otherTasks: readonly string[];
+  /** The operation in OpenTelemetry's words for generative AI; null: it has none but the path's last segment. */
+  readonly operation: 'chat' | 'text_completion' | 'embeddings' | null;
+  /** Whether the route takes audio as a form, so that a request in JSON says where the audio lies. */
+  readonly takesAudio: boolean;
+  /** Whether requests are about a response that an engine stores, and errors in it are the response's own. */
+  readonly isStored: boolean;
+  /** Whether any engine can answer, whatever model it serves. */
+  readonly isOfAnyModel: boolean;
+}
+
+const PLAIN: Omit<EngineRoute, 'path'> = {
+  methods: ['POST'],
+  answers: 'json',
+  list: null,
+  closes: false,
+  generates: null,
+  moves: null,
+  dialect: 'openai',
+  task: null,
+  otherTasks: [],
+  operation: null,
+  takesAudio: false,
+  isStored: false,
+  isOfAnyModel: false,
+};
+
+function route(path: string, columns: Partial<EngineRoute> = {}): EngineRoute {
+  return { path, ...PLAIN, ...columns };
+}
+
+const CHAT = { operation: 'chat' } as const;
+const TEXT = { operation: 'text_completion' } as const;
+const EMBEDS = { operation: 'embeddings' } as const;
+const RESPONSE = { ...CHAT, dialect: 'responses' } as const;
+const STORED = { ...RESPONSE, answers: 'text', isStored: true } as const;
+const MESSAGE = { ...CHAT, dialect: 'anthropic' } as const;
+const CHOICES = { list: 'choices', closes: true } as const;
+const { textToVideo, imageToVideo, speechToVideo } = BASE_TASKS;
+
+/** The path of a chat. */
+export const CHAT_PATH = '/v1/chat/completions';
+/** The path of a text that is continued. */
+export const COMPLETIONS_PATH = '/v1/completions';
+
+/** The table of routes: those of vLLM, as it names them, and of engines like it. */
+export const ENGINE_ROUTES: readonly EngineRoute[] = [
+  route('/v1/models', { methods: ['GET'] }),
+  route('/v1/models/{id}', { methods: ['GET'] }),
+  route('/version', { methods: ['GET'], isOfAnyModel: true }),
+  route('/ping', { methods: ['GET', 'POST'], answers: 'text', isOfAnyModel: true }),
+  route(CHAT_PATH, { ...CHAT, ...CHOICES, generates: 'chat', moves: 'chat', task: BASE_TASKS.chat }),
+  route('/v1/chat/completions/batch', { ...CHAT, generates: 'chats' }),
+  route('/v1/chat/completions/render', CHAT),
+  route('/v1/chat/completions/derender', CHAT),
+  route(COMPLETIONS_PATH, { ...TEXT, ...CHOICES, generates: 'text', moves: 'text' }),
+  route('/v1/completions/render', TEXT),
+  route('/v1/completions/derender', TEXT),
+  route('/v1/responses', { ...RESPONSE, list: 'output', closes: true, generates: 'response' }),
+  route('/v1/responses/render', RESPONSE),
+  route('/v1/responses/{id}', { ...STORED, methods: ['GET', 'DELETE'] }),
+  route('/v1/responses/{id}/cancel', STORED),
+  route('/v1/messages', { ...MESSAGE, list: 'content', closes: true, generates: 'message' }),
+  route('/v1/messages/count_tokens', MESSAGE),
+  route('/v1/messages/render', MESSAGE),
+  route('/cohere/v2/chat', { ...CHAT, generates: 'message' }),
+  route('/v1/embeddings', { ...EMBEDS, list: 'data', task: BASE_TASKS.embeddings }),
+  route('/v2/embed', EMBEDS),
+  route('/v1/rerank'),
+  route('/v2/rerank'),
+  route('/rerank'),
+  route('/v1/score'),
+  route('/score'),
+  route('/v1/pooling', EMBEDS),
+  route('/pooling', EMBEDS),
+  route('/v1/classify'),
+  route('/classify'),
+  route('/v1/tokenize'),
+  route('/tokenize'),
+  route('/v1/detokenize'),
+  route('/detokenize'),
+  route('/v1/audio/speech', { answers: 'bytes', task: BASE_TASKS.speech }),
+  route('/v1/audio/transcriptions', {
+    answers: 'text',
+    takesAudio: true,
+    otherTasks: [BASE_TASKS.transcription],
+  }),
+  route('/v1/audio/translations', { answers: 'text', takesAudio: true }),
+  route('/v1/images/generations'),
+  route('/v1/images/edits'),
+  route('/v1/images/variations'),
+  route('/v1/moderations'),
+  route('/v1/videos/generations', { otherTasks: [textToVideo, imageToVideo, speechToVideo] }),
+  route('/v1/systemone'),
+  route('/inference/v1/generate', { ...TEXT, ...CHOICES, generates: 'tokens', moves: 'tokens' }),
+  route('/generative_scoring'),
+  route('/invocations', { ...TEXT, generates: 'invocation' }),
 ];
+
+/** The routes as an operator lists them: `POST /v1/completions`. */
+export const INFERENCE_ROUTES: readonly string[] = ENGINE_ROUTES.flatMap(({ path, methods }) =>
+  methods.map((method) => `${method} ${path}`),
+);
+
+const BY_PATH = new Map(ENGINE_ROUTES.map((row) => [row.path, row]));
+const WITH_ID = ENGINE_ROUTES.filter(({ path }) => path.includes('{id}')).map(
+  (row) => [patternOf([row.path]), row] as const,
+);
+/** The routes by how their paths end behind a version, the longest ending first. */
+const BY_ENDING = ENGINE_ROUTES.filter(({ path }) => !path.includes('{id}'))
+  .map((row) => [row.path.replace(/^\/v\d(?=\/)/, ''), row] as const)
+  .sort(([a], [b]) => b.length - a.length);
+
+/** Returns a path without its query and without a slash at its end. */
+export function plainPath(path: string): string {
+  return path.split('?', 1)[0]!.replace(/(?<=.)\/$/, '');
+}
+
+/** Returns the route with exactly this path; null: there is none, or something stands beside it, such as a query. */
+export function routeAt(path: string): EngineRoute | null {
+  return BY_PATH.get(path) ?? null;
+}
+
+/** Returns the route of a path, with or without a query and a slash at its end; null for one that is unknown here. */
+export function engineRoute(path: string): EngineRoute | null {
+  const known = BY_PATH.get(path);
+  if (known) return known;
+  const plain = plainPath(path);
+  return BY_PATH.get(plain) ?? WITH_ID.find(([pattern]) => pattern.test(plain))?.[1] ?? null;
+}
+
+/** Returns whether answers of a route are choices, each with a reason for its end. */
+export function hasChoices(path: string): boolean {
+  return engineRoute(path)?.list === 'choices';
+}
+
+/**
+ * Returns the route that a path is or ends like: an operator may add a route that an engine has under another prefix,
+ * such as `/v3/chat/completions`.
+ */
+export function routeLike(path: string): EngineRoute | null {
+  const known = engineRoute(path);
+  if (known) return known;
+  const plain = plainPath(path);
+  return BY_ENDING.find(([ending]) => plain.endsWith(ending))?.[1] ?? null;
+}
+
+const RUNPOD_ROUTE =
+  /^\/v2\/[^/]+\/(?:run|runsync|purge-queue|health|(?:status|stream|cancel|retry)\/[^/]+)(?=\?|$)/;
+
+const FAMILY = /\/v1\/[^/?]+/;
+
+/** The APIs of routes that are not OpenAI's, by the paths under which all of their routes lie. */
+const FAMILIES = new Map(
+  ENGINE_ROUTES.filter(({ path, dialect }) => dialect !== 'openai' && FAMILY.exec(path)?.[0] === path).map(
+    ({ path, dialect }) => [path, dialect],
+  ),
+);
+
+/** Returns the API that a route belongs to. @param path wherever it is mounted, with or without a query */
+export function dialectOf(path: string): Dialect {
+  const known = routeAt(path);
+  if (known) return known.dialect;
+  if (RUNPOD_ROUTE.test(path)) return 'runpod';
+  return FAMILIES.get(FAMILY.exec(path)?.[0] ?? '') ?? 'openai';
+}
 
 /** A list of routes that may be requested. */
 export interface RouteList {

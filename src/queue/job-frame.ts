@@ -1,5 +1,6 @@
 import {
   BASE_TASKS,
+  ENGINE_ROUTES,
   EngineRequest,
   type FailureCode,
   fitsUtf8,
@@ -9,6 +10,7 @@ import {
   pack,
   parseJson,
   parseJsonBytes,
+  routeAt,
   unpack,
   withMembers,
 } from '../protocol/index.ts';
@@ -135,7 +137,7 @@ function unsupported({ job_type, payload }: JobFrame): UnfitJob {
   const what = request.ok
     ? `${request.value.method} ${request.value.path} with this body`
     : `${job_type} jobs of this kind`;
-  const routes = Object.keys(TASKS).join(', ');
+  const routes = BASE_ROUTES.join(', ');
   return {
     message: `the worker that serves this model cannot run ${what}: it speaks only the base protocol, which knows ${routes} with a JSON object`,
     code: 'unsupported_by_worker',
@@ -149,12 +151,8 @@ function references({ payload_url, result_upload_url }: JobFrame) {
   };
 }
 
-/** The engine routes that a base worker knows, each with the `task` that its payload must name. */
-const TASKS: Record<string, string> = {
-  '/v1/chat/completions': BASE_TASKS.chat,
-  '/v1/embeddings': BASE_TASKS.embeddings,
-  '/v1/audio/speech': BASE_TASKS.speech,
-};
+/** The engine routes that a base worker knows. */
+const BASE_ROUTES = ENGINE_ROUTES.filter(({ task }) => task !== null).map(({ path }) => path);
 
 /**
  * The types of jobs that stand for the chat task; any other type is the name of its own task. A `task` in the payload
@@ -196,7 +194,7 @@ export function longSuitsBase(jobType: string, payload: Uint8Array): boolean {
     path === undefined ||
     body === undefined ||
     continues !== undefined ||
-    TASKS[String(parseJsonBytes(path))] === undefined
+    taskAt(String(parseJsonBytes(path))) === null
   )
     return false;
   return /^"(\\[nrt]|\s)*\{/.test(new TextDecoder().decode(body.subarray(0, BEGINNING_BYTES)));
@@ -209,10 +207,13 @@ function baseRequest(jobType: string, payload: string): { task: string; body: st
   const request = parseJson(EngineRequest, payload);
   if (!request.ok) return null;
   const { path, body, continues } = request.value;
-  const task = TASKS[path];
-  return task === undefined || continues || typeof body !== 'string' || !holdsObject(body)
-    ? null
-    : { task, body };
+  const task = taskAt(path);
+  return task === null || continues || typeof body !== 'string' || !holdsObject(body) ? null : { task, body };
+}
+
+/** Returns the task by which a base worker knows a route; null: it does not know the route. */
+function taskAt(path: string): string | null {
+  return routeAt(path)?.task ?? null;
 }
 
 /** Returns the task that the payload names, or else the one that the type of the job stands for. */

@@ -3,6 +3,7 @@ import {
   bytesOfBase64,
   CHAT_MAX_TOKENS,
   checkUtf8,
+  ENGINE_ROUTES,
   jsonFields,
   parseJsonBytes,
   withMemberAt,
@@ -10,7 +11,7 @@ import {
 } from '../protocol/index.ts';
 import { type BodyFacts, bodyFacts } from './body-facts.ts';
 import { RequestFault, readingJson } from './fault.ts';
-import { CHAT_PATH, encoded, isNull, type JobRequest, textIn } from './job-request.ts';
+import { encoded, isNull, type JobRequest, textIn } from './job-request.ts';
 import { type Lengths, lengthsOf } from './lengths.ts';
 import { runpodRequest } from './runpod-request.ts';
 
@@ -23,18 +24,12 @@ export interface JobFacts {
   lengths: Lengths;
 }
 
-const VIDEO_PATH = '/v1/videos/generations';
-
-/** The routes of the base protocol's tasks, whose bodies are their payloads. */
-const TASK_PATHS: Readonly<Record<string, string>> = {
-  [BASE_TASKS.chat]: CHAT_PATH,
-  [BASE_TASKS.embeddings]: '/v1/embeddings',
-  [BASE_TASKS.speech]: '/v1/audio/speech',
-  [BASE_TASKS.transcription]: '/v1/audio/transcriptions',
-  [BASE_TASKS.textToVideo]: VIDEO_PATH,
-  [BASE_TASKS.imageToVideo]: VIDEO_PATH,
-  [BASE_TASKS.speechToVideo]: VIDEO_PATH,
-};
+/** The routes of the base protocol's tasks. */
+const TASK_PATHS = new Map(
+  ENGINE_ROUTES.flatMap(({ path, task, otherTasks }) =>
+    [...otherTasks, ...(task === null ? [] : [task])].map((one) => [one, path] as const),
+  ),
+);
 const CHAT_TYPES = ['chat_completion', 'llm_inference'];
 
 /**
@@ -121,7 +116,7 @@ function taskRequest(jobType: string, payload: Uint8Array): JobRequest {
   const task = textIn(given) || (CHAT_TYPES.includes(jobType) ? BASE_TASKS.chat : jobType);
   const isChat = task === BASE_TASKS.chat;
   return {
-    path: TASK_PATHS[task] ?? null,
+    path: TASK_PATHS.get(task) ?? null,
     body: payload,
     contentType: null,
     place: [],

@@ -29,9 +29,6 @@ export interface JobRequest {
 
 export const NO_BODY = new Uint8Array();
 
-export const CHAT_PATH = '/v1/chat/completions';
-export const COMPLETIONS_PATH = '/v1/completions';
-
 export function encoded(text: string): Uint8Array {
   return new TextEncoder().encode(text);
 }

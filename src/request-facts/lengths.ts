@@ -1,4 +1,4 @@
-import { beginsObject, jsonFields } from '../protocol/index.ts';
+import { beginsObject, type EngineRoute, jsonFields, routeLike } from '../protocol/index.ts';
 import { readingJson } from './fault.ts';
 import { isNull } from './job-request.ts';
 
@@ -61,6 +61,8 @@ const [OPEN_BRACKET, CLOSE_BRACKET, OPEN_BRACE, CLOSE_BRACE] = [0x5b, 0x5d, 0x7b
 
 type Field = (typeof LENGTH_FIELDS)[number];
 
+type Generates = Exclude<EngineRoute['generates'], 'invocation' | null>;
+
 /** The fields that engines read on a route. */
 interface Reads {
   /**
@@ -79,21 +81,21 @@ const CHAT: Reads = {
   answers: ['n', 'n_cmpl', 'best_of'],
   prompts: [],
 };
-const COMPLETIONS: Reads = {
+const TEXT: Reads = {
   bounds: ['max_tokens', 'n_predict'],
   answers: ['n', 'n_cmpl', 'best_of'],
   prompts: ['prompt', 'prompt_embeds'],
 };
 
-/** The routes whose answers are generated token by token, by how their paths end. */
-const ROUTES: readonly (readonly [RegExp, Reads])[] = [
-  [/\/chat\/completions$/, CHAT],
-  [/\/chat\/completions\/batch$/, { ...CHAT, prompts: ['messages'] }],
-  [/\/completions$/, COMPLETIONS],
-  [/\/responses$/, { bounds: ['max_output_tokens'], answers: [], prompts: [] }],
-  [/\/(?:messages|cohere\/v2\/chat)$/, { bounds: ['max_tokens'], answers: [], prompts: [] }],
-  [/\/inference\/v1\/generate$/, { bounds: ['max_tokens'], answers: ['n'], prompts: [] }],
-];
+/** The forms of requests whose answers are generated token by token. */
+const READS: Record<Generates, Reads> = {
+  chat: CHAT,
+  chats: { ...CHAT, prompts: ['messages'] },
+  text: TEXT,
+  tokens: { bounds: ['max_tokens'], answers: ['n'], prompts: [] },
+  response: { bounds: ['max_output_tokens'], answers: [], prompts: [] },
+  message: { bounds: ['max_tokens'], answers: [], prompts: [] },
+};
 
 /** The fields that may be lists of prompts where nothing is generated: texts to embed, to classify, to compare. */
 const TEXTS: readonly Field[] = [
@@ -117,11 +119,11 @@ const COMPARED: readonly Field[] = ['query', 'queries', 'text_1'];
  * @throws RequestFault where a part of the JSON cannot be read
  */
 export function lengthsOf(path: string, bytes: number, given: LengthFields): Lengths {
-  const plain = path.split('?', 1)[0]!.replace(/(?<=.)\/$/, '');
   const input = Math.ceil(bytes / BYTES_A_TOKEN);
-  const reads = readsOf(plain, given);
-  if (reads === undefined) return withoutAnswers(bytes, given);
-  const fields = plain.endsWith('/generate') ? samplingIn(given) : given;
+  const form = formOf(path, given);
+  if (form === null) return withoutAnswers(bytes, given);
+  const reads = READS[form];
+  const fields = form === 'tokens' ? samplingIn(given) : given;
   const answers = Math.max(
     1,
     ...reads.answers.map((name) => Math.min(numberIn(fields[name]) ?? 1, MOST_ANSWERS)),
@@ -160,10 +162,10 @@ export function tokensOf({ input, prompts, answers, most }: Lengths, modelLength
   return Math.min(prompt + output * answers, MOST_TOKENS);
 }
 
-function readsOf(path: string, { messages }: LengthFields): Reads | undefined {
-  // The form of the body tells which route is meant.
-  if (/\/invocations$/.test(path)) return messages === undefined ? COMPLETIONS : CHAT;
-  return ROUTES.find(([route]) => route.test(path))?.[1];
+function formOf(path: string, { messages }: LengthFields): Generates | null {
+  const form = routeLike(path)?.generates ?? null;
+  if (form !== 'invocation') return form;
+  return messages === undefined ? 'text' : 'chat';
 }
 
 function samplingIn({ sampling_params }: LengthFields): LengthFields {

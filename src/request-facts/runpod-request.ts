@@ -1,14 +1,13 @@
-import { beginsObject, jsonFields, parseJsonBytes, withMembers } from '../protocol/index.ts';
-import { RequestFault, readingJson } from './fault.ts';
 import {
+  beginsObject,
   CHAT_PATH,
   COMPLETIONS_PATH,
-  encoded,
-  isNull,
-  type JobRequest,
-  NO_BODY,
-  textIn,
-} from './job-request.ts';
+  jsonFields,
+  parseJsonBytes,
+  withMembers,
+} from '../protocol/index.ts';
+import { RequestFault, readingJson } from './fault.ts';
+import { encoded, isNull, type JobRequest, NO_BODY, textIn } from './job-request.ts';
 
 const [QUOTE, OPEN_BRACKET, OPEN_BRACE] = [0x22, 0x5b, 0x7b];
 const LISTS_AND_TEXTS = [QUOTE, OPEN_BRACKET, OPEN_BRACE];

@@ -1,4 +1,4 @@
-import { isEventStream, isPlainBody, listIn } from '../../protocol/index.ts';
+import { engineRoute, isEventStream, isPlainBody } from '../../protocol/index.ts';
 import { resumed } from './resumed.ts';
 import { type AnswerBody, type EngineAnswer, readPieces, type TakePiece } from './types.ts';
 
@@ -19,7 +19,8 @@ const EVENTS = /^(?:\ufeff)?(?:(?:data|event|id|retry)?:|\s*\n(?:data|event|id|r
  */
 export async function readableEvents(answer: EngineAnswer, path: string): Promise<EngineAnswer> {
   if (isEventStream(answer.headers)) return { ...answer, body: plainLines(answer.body) };
-  const mayBeEvents = answer.status < 300 && isPlainBody(answer.headers) && listIn(path) !== null;
+  const hasList = (engineRoute(path)?.list ?? null) !== null;
+  const mayBeEvents = answer.status < 300 && isPlainBody(answer.headers) && hasList;
   if (!mayBeEvents) return answer;
   const pieces = answer.body[Symbol.asyncIterator]();
   const first = await pieces.next();

@@ -1,5 +1,5 @@
 import { freeBytes } from '../../durable/free-bytes.ts';
-import { dialectOf, isInferenceRoute } from '../../protocol/index.ts';
+import { dialectOf, engineRoute } from '../../protocol/index.ts';
 import type { WaitingRequest } from '../../queue/rpc.ts';
 import type { BodyFacts, RequestFacts } from '../../request-facts/body-facts.ts';
 import { lengthsOf, tokensOf } from '../../request-facts/lengths.ts';
@@ -98,7 +98,7 @@ export async function readRequest(
       job_type: 'engine_request',
       route: pathname,
       payload: read.payload,
-      model: owner ?? model ?? (ABOUT_ENGINES.test(path) ? await anyModel(env, queueId) : null),
+      model: owner ?? model ?? (engineRoute(path)?.isOfAnyModel ? await anyModel(env, queueId) : null),
       ...submitter,
       ...(cost !== null && { tokens: cost }),
       priority,
@@ -132,9 +132,6 @@ function termsOf(pathname: string, { fields, jsonBytes, priority }: BodyFacts): 
   return { max_tokens: most, priority: typeof priority === 'number' ? priority : null };
 }
 
-/** The routes that any engine can answer: without a model, even where there are several. */
-const ABOUT_ENGINES = /^\/(version|ping)(\?|$)/;
-
 async function anyModel(env: Env, queueId: string): Promise<string | null> {
   const models = await modelsOf(env, queueId);
   return models.find(({ available }) => available)?.id ?? null;
@@ -144,7 +141,8 @@ async function anyModel(env: Env, queueId: string): Promise<string | null> {
  * Returns what an answer may begin with before it is there; null for nothing, since it may be audio or another type.
  */
 function earlyKind(path: string, { facts }: EngineCall): 'events' | 'json' | null {
-  if (path.startsWith('/v1/audio/speech') || !isInferenceRoute('POST', path)) return null;
+  const route = engineRoute(path);
+  if (!route?.methods.includes('POST') || route.answers === 'bytes') return null;
   if (facts.stream) return 'events';
-  return facts.mayBeBytes || /^\/(v1\/audio|ping)/.test(path) ? null : 'json';
+  return facts.mayBeBytes || route.answers === 'text' ? null : 'json';
 }

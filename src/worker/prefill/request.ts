@@ -1,5 +1,5 @@
 import type { EngineCall } from '../../engine/client/types.ts';
-import { fieldsOf, type JsonEdits, jsonOrText, withMembers } from '../../protocol/index.ts';
+import { fieldsOf, type JsonEdits, jsonOrText, routeAt, withMembers } from '../../protocol/index.ts';
 
 /** The part of the prefill engine's answer that the decoding engine needs. */
 export interface Prefill {
@@ -15,8 +15,6 @@ export interface Prefill {
  */
 const SHORTEST_PROMPT_BYTES = 4096;
 const TOKEN_BYTES = 4;
-
-const ROUTE = /^\/v1\/(chat\/)?completions$/;
 
 /**
  * Members that ask for one token of an answer nobody reads; fields that do not go with that, or cost time, are unset.
@@ -68,14 +66,15 @@ export interface Prefillable {
  */
 export function prefillable(call: EngineCall): Prefillable | null {
   const { method, path, body } = call;
-  if (method !== 'POST' || !ROUTE.test(path) || body === undefined || body.length < SHORTEST_PROMPT_BYTES)
-    return null;
+  const form = routeAt(path)?.generates;
+  if (method !== 'POST' || (form !== 'chat' && form !== 'text')) return null;
+  if (body === undefined || body.length < SHORTEST_PROMPT_BYTES) return null;
   const fields = fieldsOf(jsonOrText(typeof body === 'string' ? body : Buffer.from(body).toString()));
   if (ONLY_WITHOUT.some((name) => fields[name])) return null;
   if ([fields.n, fields.best_of].some((choices) => (choices ?? 1) !== 1)) return null;
   // With a limit of one token nothing is left to decode.
   if ((fields.max_completion_tokens ?? fields.max_tokens) === 1) return null;
-  const bytes = path === '/v1/completions' ? promptBytes(fields.prompt) : chatBytes(fields);
+  const bytes = form === 'text' ? promptBytes(fields.prompt) : chatBytes(fields);
   if (bytes < SHORTEST_PROMPT_BYTES) return null;
   return { call, body, tokens: Math.ceil(bytes / TOKEN_BYTES), isStream: fields.stream === true };
 }
@@ -133,7 +132,7 @@ export function decodeCall(
   signal: AbortSignal,
 ): EngineCall {
   const members =
-    call.path === '/v1/completions'
+    routeAt(call.path)?.generates === 'text'
       ? { prompt: promptIds, kv_transfer_params: params }
       : { kv_transfer_params: { ...params, prompt_token_ids: promptIds } };
   return { ...call, body: withMembers(body, asJson(members)), signal };

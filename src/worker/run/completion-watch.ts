@@ -4,7 +4,7 @@ import {
   type Dialect,
   dialectOf,
   type EngineError,
-  listIn,
+  hasChoices,
   readEvent,
   splitEvents,
   type Usage,
@@ -103,7 +103,7 @@ export class CompletionWatch {
   constructor(path = '/v1/chat/completions', mostBytes?: number) {
     this.#reader = new EventReader(mostBytes);
     this.#dialect = dialectOf(path);
-    this.#hasBegun = listIn(path) !== 'choices';
+    this.#hasBegun = !hasChoices(path);
   }
 
   /** Takes a piece of the stream, and returns the events that are whole with it, or null. */

@@ -3,8 +3,9 @@ import { type EngineAnswer, readPieces } from '../../engine/client/types.ts';
 import {
   EngineRequest,
   type EngineRequestResult,
+  engineRoute,
   eventData,
-  hasEnd,
+  hasChoices,
   isEventStream,
   jsonOrText,
   parseValue,
@@ -29,7 +30,7 @@ import {
   redirected,
 } from './engine-failures.ts';
 import { choicesOf, headOf, relayEvents, roomIn } from './relay-events.ts';
-import { COMPLETIONS, send, sendMovable } from './send-request.ts';
+import { send, sendMovable } from './send-request.ts';
 import { generatedTokens, usageInBody } from './usage.ts';
 import { checkWhole, isJudged } from './whole-answer.ts';
 
@@ -115,7 +116,7 @@ function eventsToReplay(
   };
   return {
     write: (events) => {
-      if (watch.isGivenUp && COMPLETIONS.test(request.path)) throw gaveUp();
+      if (watch.isGivenUp && hasChoices(request.path)) throw gaveUp();
       if (watch.failure === null) put(events);
     },
     end: (rest) => {
@@ -195,7 +196,7 @@ async function relayWhole(
   }
   if (answer.status < 400) {
     await checkBody(attempt, request, answer, bytes);
-    if (COMPLETIONS.test(request.path)) attempt.generated(generatedTokens(jsonOrText(bytes.toString())));
+    if (hasChoices(request.path)) attempt.generated(generatedTokens(jsonOrText(bytes.toString())));
   }
   stream.head(headOf(answer, request));
   for (let at = 0; at < bytes.byteLength; at += RECORD_BYTES) {
@@ -214,11 +215,11 @@ async function checkEvents(
   watch: CompletionWatch,
 ): Promise<Events | null> {
   const rest = watch.end();
-  const isCompletion = COMPLETIONS.test(request.path);
+  const isCompletion = hasChoices(request.path);
   attempt.used(watch.usage ?? (isCompletion ? watch.estimate : null));
   if (isCompletion && watch.isGivenUp) throw gaveUp();
   if (watch.failure !== null) throw await failureInside(attempt, watch.failure);
-  if (hasEnd(request.path) && !watch.isWhole(() => choicesOf(request))) throw cutShort();
+  if (engineRoute(request.path)?.closes && !watch.isWhole(() => choicesOf(request))) throw cutShort();
   return rest;
 }
 

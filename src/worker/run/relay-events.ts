@@ -5,7 +5,8 @@ import {
   choicesAsked,
   dialectOf,
   type EngineRequest,
-  hasEnd,
+  engineRoute,
+  hasChoices,
   isEventStream,
   jsonOrText,
   passableHeaders,
@@ -20,7 +21,7 @@ import type { Attempt } from './attempt.ts';
 import { CompletionWatch, type StreamFailure, untilEnd } from './completion-watch.ts';
 import { NotContinued, wholeUsage } from './continued.ts';
 import { cutShort, failureInside, gaveUp } from './engine-failures.ts';
-import { type Answered, COMPLETIONS } from './send-request.ts';
+import type { Answered } from './send-request.ts';
 
 /** Matches headers that concern the engine's own connection only, or say who may read its answer in a browser. */
 const NOT_PASSED_ON = /^(?:content-length|date|server|set-cookie|access-control-.*)$/;
@@ -134,7 +135,7 @@ export async function relayEvents(
   attempt.counting(() => wholeUsage(watch.estimate, request, from));
   stream.head({ ...headOf(answer, request), ...(typeof moving === 'string' && { stays: moving }) });
   const passed = new PassedEvents(stream, added, movable);
-  const isCompletion = COMPLETIONS.test(request.path);
+  const isCompletion = hasChoices(request.path);
   const pass = (events: Events) => {
     passed.write(events, watch.isMarked);
     if (watch.failure !== null) stream.hurry();
@@ -160,7 +161,7 @@ export async function relayEvents(
       : pass(events);
   });
   const rest = watch.end();
-  const isCut = hasEnd(request.path) && !watch.isWhole(() => choicesOf(request));
+  const isCut = engineRoute(request.path)?.closes === true && !watch.isWhole(() => choicesOf(request));
   const isBroken =
     watch.failure === null ? isCut || (isCompletion && watch.isGivenUp) : !watch.failure.isRaised;
   if (isBroken) passed.breakOff();

@@ -10,6 +10,7 @@ import {
   parseJsonBytes,
   parseValue,
   replaceBytes,
+  routeAt,
   withMembers,
   writeJson,
 } from '../../protocol/index.ts';
@@ -71,9 +72,6 @@ export function replaceModelAlias(body: Json, aliases: ReadonlySet<string>, serv
   }
 }
 
-/** Matches routes that take a file, as a form. */
-const AUDIO_ROUTE = /^\/v1\/audio\/(transcriptions|translations)$/;
-
 const DATA_URL = /^data:[^,]*?(;base64)?,(.*)$/s;
 
 interface Form {
@@ -83,7 +81,7 @@ interface Form {
 
 /** Tells whether a request may be one for `audioForm`. */
 export function namesAudio({ path, body }: EngineRequest): boolean {
-  return AUDIO_ROUTE.test(path) && typeof body === 'string';
+  return typeof body === 'string' && routeAt(path)?.takesAudio === true;
 }
 
 /**

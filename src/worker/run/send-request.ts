@@ -1,12 +1,9 @@
 import { type EngineAnswer, readPieces } from '../../engine/client/types.ts';
-import { type EngineRequest, requestHeaders } from '../../protocol/index.ts';
+import { type EngineRequest, hasChoices, requestHeaders } from '../../protocol/index.ts';
 import { finalFailure } from '../failure.ts';
 import { askIds, askUsage, type MovableRequest, type Moving } from './added-fields.ts';
 import type { Attempt } from './attempt.ts';
 import { audioForm, namesAudio, requestBody } from './request-body.ts';
-
-/** Matches routes whose choices have a finish to look for. */
-export const COMPLETIONS = /^\/(?:v1\/(?:chat\/)?completions|inference\/v1\/generate)\/?(?:\?|$)/;
 
 /** The statuses with which engines refuse a field that they do not know. */
 const REFUSES_FIELD: ReadonlySet<number> = new Set([400, 422]);
@@ -102,7 +99,7 @@ async function askMore(
   body: Body,
   movable: MovableRequest | string | null,
 ): Promise<Answered> {
-  const usage = body !== undefined && COMPLETIONS.test(request.path) ? attempt.usageAsking : null;
+  const usage = body !== undefined && hasChoices(request.path) ? attempt.usageAsking : null;
   const ids = movable === null || typeof movable === 'string' || movable.body === body ? null : movable;
   const first = withUsage(usage, ids?.body ?? body);
   const answer = await ask(first.body);

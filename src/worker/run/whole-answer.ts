@@ -2,9 +2,10 @@ import type { EngineAnswer, EngineCall } from '../../engine/client/types.ts';
 import {
   engineAnswer,
   engineJson,
+  engineRoute,
+  hasChoices,
   isPlainBody,
   jsonOrText,
-  listIn,
   noAnswer,
   readWholeAnswer,
 } from '../../protocol/index.ts';
@@ -12,7 +13,6 @@ import { finalFailure } from '../failure.ts';
 import { readWhole } from '../files/transfer.ts';
 import type { Attempt } from './attempt.ts';
 import { answerTooLarge, failureInside, failureOfEngine, gaveUp } from './engine-failures.ts';
-import { COMPLETIONS } from './send-request.ts';
 import { usageOf } from './usage.ts';
 
 type Posted = Pick<EngineCall, 'body' | 'contentType'>;
@@ -69,8 +69,6 @@ const SAYS_MORE =
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\b/i;
 /** Matches content types that some engines answer with in place of JSON, where they are asked to. */
 const BYTES = /^(?:application\/octet-stream|multipart\/|audio\/|image\/|video\/)/i;
-/** Matches routes whose answer may be empty: silence has no text. */
-const MAY_BE_EMPTY = /\/(?:ping|transcriptions|translations)\/?(?:\?|$)|^\/v1\/responses\//;
 const PAGE = /^\s*<(?:!doctype\s+html|html)\b/i;
 
 type Headers = EngineAnswer['headers'];
@@ -87,7 +85,7 @@ function typeOf(headers: Headers): string | null {
 }
 
 function isJson(path: string, type: string): boolean {
-  return JSON_TYPE.test(type) || (listIn(path) !== null && !BYTES.test(type));
+  return JSON_TYPE.test(type) || ((engineRoute(path)?.list ?? null) !== null && !BYTES.test(type));
 }
 
 /**
@@ -104,16 +102,18 @@ export async function checkWhole(
   if (type === null) return;
   const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
   const isPage = PAGE.test(text.slice(0, 1000)) && !BYTES.test(type);
-  if (isPage || (text === '' && !MAY_BE_EMPTY.test(path))) throw await none(attempt, bytes);
+  // An answer of text may be empty: silence has none.
+  const isMissing = text === '' && engineRoute(path)?.answers !== 'text';
+  if (isPage || isMissing) throw await none(attempt, bytes);
   if (!isJson(path, type)) return;
-  const list = listIn(path);
+  const list = engineRoute(path)?.list ?? null;
   const isUsual = hasEnds(text) && (list === null || text.includes(`"${list}"`)) && !SAYS_MORE.test(text);
   // Most answers show no sign of a failure, and the worker does not parse them.
   if (isUsual) return;
   const answer = engineJson(Buffer.from(bytes).toString());
   if (answer === null) throw await none(attempt, bytes);
   const { failed, isGivenUp } = readWholeAnswer(path, answer.value);
-  if (isGivenUp && COMPLETIONS.test(path)) throw gaveUp();
+  if (isGivenUp && hasChoices(path)) throw gaveUp();
   if (failed !== null) throw await failureInside(attempt, failed);
 }
 

@@ -1,6 +1,6 @@
 import type { EngineCall } from '../../engine/client/types.ts';
 import type { Usage } from '../../protocol/index.ts';
-import { fieldsOf, jsonOrText } from '../../protocol/index.ts';
+import { fieldsOf, jsonOrText, plainPath, routeLike } from '../../protocol/index.ts';
 import type { Attributes } from './span.ts';
 
 /**
@@ -10,12 +10,6 @@ import type { Attributes } from './span.ts';
 
 /** A longer body is not parsed for its parameters. */
 const MOST_PARSED_BYTES = 256 * 1024;
-
-const OPERATIONS: readonly (readonly [path: RegExp, operation: string])[] = [
-  [/\/(chat\/completions|messages|responses)(\/|\?|$)|\/v2\/chat/, 'chat'],
-  [/\/(completions|invocations|generate)(\/|\?|$)/, 'text_completion'],
-  [/\/(embeddings|embed|pooling)(\?|$)/, 'embeddings'],
-];
 
 export interface GenAiRequest {
   operation: string;
@@ -65,10 +59,9 @@ export function pathOf(path: string): string {
   return path.split('?', 1)[0]!;
 }
 
-/** Returns the operation of a route; a route that OPERATIONS lacks names its own: `rerank`. */
+/** Returns the operation of a route; a route without one in the table of routes is its own: `rerank`. */
 function operationOf(path: string): string {
-  const known = OPERATIONS.find(([pattern]) => pattern.test(path));
-  return known?.[1] ?? pathOf(path).replace(/\/+$/, '').split('/').at(-1) ?? 'request';
+  return routeLike(path)?.operation ?? plainPath(path).split('/').at(-1) ?? 'request';
 }
 
 function parsedFields(body: EngineCall['body']): Record<string, unknown> {

@@ -15,16 +15,13 @@ import { inferenceRoutesOf } from '../../../gateway/inference/routes.ts';
 import { isOddHost } from '../../../gateway/odd-hosts.ts';
 import { RECEIVE_BYTES } from '../../../gateway/receive.ts';
 import { requestIdHeaders } from '../../../gateway/request-id.ts';
-import { dialectOf, isRequestId } from '../../../protocol/index.ts';
+import { dialectOf, isRequestId, routeAt } from '../../../protocol/index.ts';
 import { type OpenedAnswer, responseOf } from '../../../relay/object/responses.ts';
 import { writeAnswer } from './answer.ts';
 import { IncomingHead } from './incoming-head.ts';
 import type { Direct } from './server.ts';
 import { readShortBody } from './short-body.ts';
 import { writeOpened } from './write-opened.ts';
-
-/** The routes whose requests are many and short, and go to engines. */
-const ROUTES = new Set(['/v1/chat/completions', '/v1/completions', '/v1/embeddings', '/v1/messages']);
 
 /** The headers that the gateway's middleware acts on: a request that has one goes through the middleware. */
 const OTHERWISE = ['origin', 'content-encoding', 'upgrade', 'expect', 'transfer-encoding'];
@@ -45,8 +42,9 @@ export function directInference(env: Env): Direct {
 }
 
 function isDirect({ method, url = '', headers }: IncomingMessage, env: Env): boolean {
-  if (method !== 'POST' || !ROUTES.has(url) || OTHERWISE.some((name) => headers[name] !== undefined))
-    return false;
+  // Most requests are for these routes, and engines answer all of them.
+  if (method !== 'POST' || (routeAt(url)?.list ?? null) === null) return false;
+  if (OTHERWISE.some((name) => headers[name] !== undefined)) return false;
   const length = Number(headers['content-length']);
   if (!(length > 0 && length <= Math.min(RECEIVE_BYTES, mostBodyBytes(env)))) return false;
   if (headers.host === undefined || isOddHost(headers.host)) return false;
