@@ -103,7 +103,7 @@ export const MOVING_BUGS: readonly Bug[] = [
   {
     name: 'moving: what is kept of a stored job is wasted too',
     file: 'src/queue/projections/usage.ts',
-    line: 'const wasted = Math.max(0, tokensOf(usage) - core.usage.keptOf(fence));',
+    line: 'const wasted = Math.max(0, tokensOf(usage) - this.#book.keptOf(fence));',
     becomes: 'const wasted = tokensOf(usage);',
   },
   {

@@ -205,7 +205,7 @@ export const ROAD_BUGS: readonly Bug[] = [
   {
     name: 'a settlement from before a restart is counted without a look',
     file: 'src/queue/projections/usage.ts',
-    line: 'if (core.usage.isCounted(fence_token)) return;',
+    line: 'if (this.#book.isCounted(fence_token)) return;',
     becomes: '',
   },
   {

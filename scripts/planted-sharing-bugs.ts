@@ -71,7 +71,7 @@ export const SHARING_BUGS: readonly Bug[] = [
   {
     name: 'sharing: requests that workers go on with hold nothing',
     file: 'src/queue/commands/register.ts',
-    line: 'if (!core.usage.isCounted(fence_token)) resumeLimits(core, worker, job_id, attempt.account);',
+    line: 'if (!core.projections.hasEnded(fence_token)) resumeLimits(core, worker, job_id, attempt.account);',
     becomes: '',
   },
   {

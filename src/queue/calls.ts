@@ -9,10 +9,10 @@ import {
 } from './attempts/tickets.ts';
 import { cordon, endTokens, limits, tellLimits, usage } from './commands/administration.ts';
 import { actOnJobs, cancel, purge, retry } from './commands/job-actions.ts';
-import { request, stayed } from './commands/request.ts';
+import { request } from './commands/request.ts';
 import { submitAndListen } from './commands/submit.ts';
 import { follow, get, leaveListener, listen, nextSettled, takeOutput, wait } from './commands/wait.ts';
-import { ledger } from './projections/recent-ledger.ts';
+import { ledger, stayed } from './projections/ledger.ts';
 import { hasSession, metrics, poolJobs, sessions, share, status } from './views/fleet.ts';
 import { contents, list, ownerOf, webhookBody } from './views/jobs.ts';
 import { batchSlots, poolNow, sharing } from './views/pools.ts';

@@ -2,7 +2,6 @@ import type { AdapterState, AdaptersFrame, Parsed, WorkerFrame } from '../protoc
 import { register } from './commands/register.ts';
 import { progress, renew } from './commands/renew.ts';
 import { release, settleError, settleResult, settleResultRef } from './commands/settle.ts';
-import { chargeGenerated } from './projections/charge.ts';
 import type { Core } from './state/state.ts';
 import { profileOf, setLoad, type Worker } from './state/worker.ts';
 import type { Connection } from './store/ports.ts';
@@ -81,7 +80,7 @@ export class Frames {
         return renew(core, worker, frame);
       case 'load':
         setLoad(worker, frame);
-        chargeGenerated(core, worker, frame);
+        core.projections.onOther({ kind: 'load', worker, load: frame });
         return core.ready.worker(worker);
       case 'adapters':
         worker.adapters = told(frame);
@@ -89,7 +88,7 @@ export class Frames {
         return core.ready.worker(worker);
       case 'drain':
         // The worker's process ends when all its settlements are acknowledged.
-        core.usage.write();
+        core.projections.write();
         return setDispatch(core, worker, { draining: true });
       case 'pause':
         return setDispatch(core, worker, { paused: true });

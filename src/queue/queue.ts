@@ -12,18 +12,19 @@ import {
   restoreFleet,
   Standstill,
 } from './commands/downtime.ts';
-import { expire, expireInMemory } from './commands/expire.ts';
+import { decideRequests, expire, expireInMemory } from './commands/expire.ts';
 import { submit } from './commands/submit.ts';
-import { get } from './commands/wait.ts';
 import { dispatch } from './dispatch/dispatch.ts';
 import { takeWhatWasLeft } from './dispatch/other-models.ts';
 import { placeRetries } from './dispatch/retries.ts';
 import { wakeOverdue } from './dispatch/waking.ts';
 import { endLostSessions } from './events/fleet-events.ts';
 import { Frames } from './frames.ts';
-import { countDecided } from './projections/count.ts';
-import type { Waiters } from './projections/waiters.ts';
-import type { Webhooks } from './projections/webhooks.ts';
+import { Listeners } from './projections/listeners.ts';
+import { registerProjections } from './projections/register.ts';
+import { RequestRecords } from './projections/request-records.ts';
+import { UsageBook } from './projections/usage-book.ts';
+import { Webhooks } from './projections/webhooks.ts';
 import type { SubmitAnswer, SubmitJob, Unserved } from './rpc.ts';
 import { type Core, createCore } from './state/state.ts';
 import { nextDue } from './store/jobs-table.ts';
@@ -46,6 +47,7 @@ export class Queue {
   constructor(ports: Ports, settings: GivenSettings) {
     createTables(ports.sql, QUEUE_TABLES, QUEUE_TABLE_STEPS);
     this.#core = createCore(ports, completeSettings(settings));
+    registerProjections(this.#core);
     this.frames = new Frames(this.#core);
     followClockBack(this.#core);
     restoreFleet(this.#core);
@@ -84,23 +86,22 @@ export class Queue {
 
   /** The webhooks that the object around the queue sends, recording the outcome of each. */
   get webhooks(): Webhooks {
-    return this.#core.stored.webhooks;
+    return this.#core.projections.get(Webhooks);
   }
 
   /** Takes, for the fleet object, the requests that have ended since the last call. */
   takeEnded(): RequestRecord[] {
-    return this.#core.ended.take();
+    return this.#core.projections.get(RequestRecords).take();
   }
 
   /** Writes counts that belong into the commit, once all its other work is done. */
   beforeCommit(): void {
-    this.#core.usage.beforeCommit();
-    this.#core.counts.beforeCommit();
+    this.#core.projections.beforeCommit();
   }
 
   /** Answers listeners after every commit: one answer tells a listener all of its jobs that settled in the commit. */
   answerListeners(): void {
-    this.#core.stored.listeners.answerAll();
+    this.#core.projections.get(Listeners).answerAll();
   }
 
   /** Handles one frame from a worker. @param newSessionId used if the frame registers the connection */
@@ -115,7 +116,7 @@ export class Queue {
   /** Prepares for the end of this process: a socket that closes from now on says nothing about its worker. */
   leave(): void {
     this.#isLeaving = true;
-    this.#core.stored.listeners.endAll();
+    this.#core.projections.get(Listeners).endAll();
   }
 
   /** Notes the time, since the clock was set back and another object starts. */
@@ -146,13 +147,12 @@ export class Queue {
 
   /** Says whether writes that waited for another commit now need one of their own. */
   get isWriteDue(): boolean {
-    const { usage, counts, now } = this.#core;
-    return [usage.dueAt, counts.dueAt].some((at) => at !== null && at <= now());
+    return this.#core.projections.isWriteDue(this.#core.now());
   }
 
   /** Writes the counted usage, within a commit. */
   writeUsage(): void {
-    this.#core.usage.write();
+    this.#core.projections.get(UsageBook).write();
   }
 
   /**
@@ -201,30 +201,17 @@ const TIMED: readonly Timed[] = [
     dueAt: ({ waiting, now }) => (waiting.size > 0 ? Math.min(now() + TICK_MS, waiting.nextLimit) : null),
     run: expireInMemory,
   },
-  waiting(({ stored }) => stored.waiters),
-  waiting(({ stored }) => stored.followers),
-  {
-    dueAt: ({ stored }) => stored.listeners.soonest,
-    run: ({ stored }) => stored.listeners.expire(),
-  },
   { dueAt: ({ ready }) => ready.wakesAt, run: wakeOverdue },
   { dueAt: ({ ready }) => ready.looksAt, run: takeWhatWasLeft },
   { dueAt: ({ ready }) => ready.retriesAt, run: placeRetries },
   { dueAt: ({ limits }) => limits.earlier.nextLost, run: ({ limits }) => limits.endLost() },
-  { dueAt: ({ requests }) => requests.nextDecided, run: countDecided },
+  { dueAt: ({ requests }) => requests.nextDecided, run: decideRequests },
+  { dueAt: ({ projections }) => projections.next(), run: ({ projections }) => projections.runDue() },
 ];
-
-function waiting(of: (core: Core) => Waiters): Timed {
-  return {
-    dueAt: (core) => of(core).soonest,
-    run: (core) => of(core).expire(core.now(), (jobId) => get(core, jobId, null)),
-  };
-}
 
 /** Returns the epoch ms at which `runDue`, a write or a dispatch pass is wanted; null if memory holds nothing due. */
 function nextTimed(core: Core): number | null {
-  const { usage, counts, limits } = core;
-  const times = [...TIMED.map(({ dueAt }) => dueAt(core)), usage.dueAt, counts.dueAt, limits.opensAt];
+  const times = [...TIMED.map(({ dueAt }) => dueAt(core)), core.limits.opensAt];
   return times.reduce((next, time) => (next === null || (time !== null && time < next) ? time : next), null);
 }
 

@@ -1,4 +1,4 @@
-import { readCounts } from '../../src/queue/projections/counts-table.ts';
+import { readCounts } from '../../src/queue/projections/counts.ts';
 import { newCounts, OUTCOMES, type PoolCounts } from '../../src/queue/projections/pool-counts.ts';
 import type { Sql } from '../../src/queue/store/ports.ts';
 

@@ -1,9 +1,6 @@
-import type { Failure, FailureCode, RevokeReason } from '../../protocol/index.ts';
-import { emit } from '../events/emit.ts';
-import type { JobStep, Told } from '../events/event.ts';
-import { chargeUsage, takeBackCharge } from '../projections/charge.ts';
-import { predictedTokens, seenTokens } from '../projections/prefix-hits.ts';
-import { countEnd } from '../projections/usage.ts';
+import type { Failure, FailureCode, RevokeReason, Usage } from '../../protocol/index.ts';
+import type { Facts, JobStep, Told } from '../events/event.ts';
+import { emit } from '../events/projection.ts';
 import { streamIdOf } from '../state/fences.ts';
 import type { EndedBy, Ending, Job } from '../state/job.ts';
 import { type Core, storeOf } from '../state/state.ts';
@@ -14,13 +11,13 @@ export const CANCELLED = 'cancelled by the caller';
 /** Ends a job, as nothing else may: frees its slot, breaks off its stream and settles it in its store. */
 export function endJob(core: Core, job: Job, ending: Ending, by: EndedBy, told: Told = {}): void {
   const { timing, usage } = told;
-  emit(core, job, stepOf(ending), detailOf(core, job, ending, told), { timing, usage, ending });
-  countEnd(core, job, ending, by, usage);
-  if (usage === undefined && by === 'queue' && ending.state === 'failed') takeBackCharge(core, job);
-  else chargeUsage(core, job, usage);
-  core.workers.freeSlot(job.worker_id, job.id, job.fence_token);
-  if (by !== 'worker' && ending.error !== null) breakAnswer(core, job, ending.error);
-  storeOf(core, job).end(job, ending);
+  const cached = ending.error === null && usage ? cachedTokens(core, job, usage) : undefined;
+  const facts = { timing, usage, ending, by, cached };
+  emit(core, job, stepOf(ending), detailOf(ending, facts), facts, () => {
+    core.workers.freeSlot(job.worker_id, job.id, job.fence_token);
+    if (by !== 'worker' && ending.error !== null) breakAnswer(core, job, ending.error);
+    storeOf(core, job).end(job, ending);
+  });
 }
 
 /** Ends an unfinished job and tells the worker that runs it to stop. */
@@ -64,11 +61,26 @@ function stepOf({ state }: Ending): JobStep {
   return state === 'cancelled' || state === 'expired' ? state : 'settled';
 }
 
-function detailOf(core: Core, job: Job, { state, error }: Ending, { usage }: Told): string {
+function detailOf({ state, error }: Ending, { usage, cached }: Told & Facts): string {
   if (error !== null) return state === 'failed' ? `failed: ${error.code}: ${error.message}` : error.message;
-  if (usage === undefined) return state;
+  if (usage === undefined || cached === undefined) return state;
   const tokens = `${usage.prompt_tokens} prompt and ${usage.completion_tokens} completion tokens`;
-  const [predicted, seen] = [predictedTokens(core, job, usage), seenTokens(usage)];
-  const cached = predicted + seen > 0 ? `; cached: ${predicted} predicted, ${seen} seen` : '';
-  return `${state}: ${tokens}${cached}`;
+  const { predicted, seen } = cached;
+  return `${state}: ${tokens}${predicted + seen > 0 ? `; cached: ${predicted} predicted, ${seen} seen` : ''}`;
+}
+
+/**
+ * Returns how many tokens of the prompt the worker had computed before: as was supposed when it got the job, and as the
+ * engine reports; engines that report nothing count as 0. The job must have its slot still.
+ */
+function cachedTokens(
+  core: Core,
+  { id, worker_id }: Job,
+  { prompt_tokens, cached_tokens = 0 }: Usage,
+): Facts['cached'] {
+  const worker = worker_id === null ? null : core.workers.byId(worker_id);
+  return {
+    predicted: Math.round((worker?.predicted.get(id) ?? 0) * prompt_tokens),
+    seen: Math.min(cached_tokens, prompt_tokens),
+  };
 }

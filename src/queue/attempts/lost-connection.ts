@@ -1,5 +1,5 @@
-import { emit } from '../events/emit.ts';
 import { tellDisconnected } from '../events/fleet-events.ts';
+import { emit } from '../events/projection.ts';
 import { type Core, leasedBy, storeOf } from '../state/state.ts';
 import { ORPHANED } from '../store/leases-table.ts';
 import type { Connection } from '../store/ports.ts';

@@ -7,10 +7,8 @@ import {
   type PartialAnswer,
   type ReleaseReason,
 } from '../../protocol/index.ts';
-import { emit } from '../events/emit.ts';
 import type { Told } from '../events/event.ts';
-import { chargeUsage, takeBackCharge } from '../projections/charge.ts';
-import { countSlotTime, countWasted } from '../projections/usage.ts';
+import { emit } from '../events/projection.ts';
 import type { EndedBy, Job } from '../state/job.ts';
 import { keptText } from '../state/kept-partial.ts';
 import { type Core, storeOf } from '../state/state.ts';
@@ -54,20 +52,19 @@ export function failAttempt(core: Core, job: Job, told: Failure, by: EndedBy, mo
   const step = failure.code === 'lease_expired' ? 'lease_expired' : 'attempt_failed';
   const next = nextOf(job, again, delayMs);
   const message = next === '' ? failure.message : failure.message.replace(/\.$/, '');
-  emit(core, timed(core, job), step, `${failure.code}: ${message}${next}`, more);
+  const detail = `${failure.code}: ${message}${next}`;
   const attempt_errors = JSON.stringify([...earlier, error]);
   if (again) {
-    core.usage.keep(job.fence_token, tokensKept(core, job, more.partial));
-    countWasted(core, job, job.fence_token, more.usage);
-    countSlotTime(core, job);
-    if (more.usage === undefined) takeBackCharge(core, job);
-    else chargeUsage(core, job, more.usage);
-    core.workers.freeSlot(job.worker_id, job.id, job.fence_token);
-    if (by === 'queue') breakAnswer(core, job, failure);
-    const kept = keptText(job, partialOf(core, job, more.partial), failure.message);
-    storeOf(core, job).release(job, { attempts, attempt_errors, run_after: now + delayMs, kept });
+    const facts = { ...more, isRepeated: true, kept: tokensKept(core, job, more.partial) };
+    emit(core, timed(core, job), step, detail, facts, () => {
+      core.workers.freeSlot(job.worker_id, job.id, job.fence_token);
+      if (by === 'queue') breakAnswer(core, job, failure);
+      const kept = keptText(job, partialOf(core, job, more.partial), failure.message);
+      storeOf(core, job).release(job, { attempts, attempt_errors, run_after: now + delayMs, kept });
+    });
     return;
   }
+  emit(core, timed(core, job), step, detail, more);
   const { worker_id } = job;
   endJob(
     core,
@@ -134,15 +131,16 @@ interface Released {
  */
 export function releaseAttempt(core: Core, job: Job, why: string, released?: Released): void {
   const { reason, delayMs = 0, partial } = released ?? {};
-  emit(core, timed(core, job), released ? 'released' : 'returned', why, reason && { reason });
-  core.usage.keep(job.fence_token, tokensKept(core, job, partial));
-  takeBackCharge(core, job);
-  countSlotTime(core, job);
-  core.workers.freeSlot(job.worker_id, job.id, job.fence_token);
-  // The worker itself informs the relay about a job that it released.
-  if (!released) breakAnswer(core, job, { message: why, code: 'worker_died', retryable: true });
-  const { attempts, attempt_errors } = job;
-  const run_after = delayMs > 0 ? core.now() + delayMs : null;
-  const kept = keptText(job, partialOf(core, job, partial), why);
-  storeOf(core, job).release(job, { attempts, attempt_errors, run_after, kept });
+  const facts = { ...(reason && { reason }), kept: tokensKept(core, job, partial) };
+  if (released && job.mode === 'stored')
+    core.log('info', 'job released', { job_id: job.id, reason: why, worker_id: job.worker_id });
+  emit(core, timed(core, job), released ? 'released' : 'returned', why, facts, () => {
+    core.workers.freeSlot(job.worker_id, job.id, job.fence_token);
+    // The worker itself informs the relay about a job that it released.
+    if (!released) breakAnswer(core, job, { message: why, code: 'worker_died', retryable: true });
+    const { attempts, attempt_errors } = job;
+    const run_after = delayMs > 0 ? core.now() + delayMs : null;
+    const kept = keptText(job, partialOf(core, job, partial), why);
+    storeOf(core, job).release(job, { attempts, attempt_errors, run_after, kept });
+  });
 }

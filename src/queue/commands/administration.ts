@@ -2,6 +2,7 @@ import type { LimitView } from '../../protocol/index.ts';
 import type { EndedToken } from '../../settings/token-entry.ts';
 import { endUnfinished } from '../attempts/end.ts';
 import { closeForToken } from '../attempts/ended-token.ts';
+import { UsageBook } from '../projections/usage-book.ts';
 import { sumUsage } from '../projections/usage-table.ts';
 import type { ToldLimits, UsageSum, UsageWanted } from '../rpc.ts';
 import { type Core, leasedBy } from '../state/state.ts';
@@ -86,6 +87,6 @@ const MOST_ROWS = 10_000;
 
 /** Writes what is still counted in memory, and sums everything that was used until now. */
 export function usage(core: Core, wanted: UsageWanted): UsageSum[] {
-  core.usage.write();
+  core.projections.get(UsageBook).write();
   return sumUsage(core.sql, wanted, MOST_ROWS);
 }

@@ -1,5 +1,5 @@
 import { leaseSecondsFor } from '../attempts/lease.ts';
-import { emit } from '../events/emit.ts';
+import { emit } from '../events/projection.ts';
 import type { Core } from '../state/state.ts';
 import { newWorker, occupySlot } from '../state/worker.ts';
 import { due } from '../store/alarm.ts';

@@ -5,7 +5,6 @@ import { failAttempt, releaseAttempt } from '../attempts/retry.ts';
 import { revoke } from '../attempts/revoke.ts';
 import { timePassed } from '../attempts/time-passed.ts';
 import { stillConnectedMs, tellStillConnected } from '../events/fleet-events.ts';
-import { forgetLedger } from '../projections/ledger-table.ts';
 import type { WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
 import { due } from '../store/alarm.ts';
@@ -57,6 +56,14 @@ export function expireInMemory(core: Core): void {
   core.waiting.forgetLimits();
 }
 
+/** Ends requests whose attempt failed or was released and that the gateway did not ask for again. */
+export function decideRequests({ requests, projections }: Core): void {
+  for (const job of requests.takeDecided()) {
+    const outcome = requests.isCallerGone(job.id) ? 'cancelled' : job.outcome;
+    projections.onOther({ kind: 'decided', ...job, outcome });
+  }
+}
+
 /**
  * Says whether the queue must end the job for its time. A worker whose answers a relay carries watches deadlines
  * itself, but knows of no time limit.
@@ -76,6 +83,8 @@ function expireLease(core: Core, job: StoredJob): void {
     return;
   }
   revoke(core, job.worker_id, job.id, 'lease_lost');
+  const { id: job_id, worker_id, fence_token } = job;
+  core.log('warn', 'lease expired', { job_id, worker_id, fence_token });
   const message = 'the lease ran out: the worker was gone or did not renew it';
   failAttempt(core, job, { message, code: 'lease_expired', retryable: true }, 'queue');
   const holder = job.worker_id === null ? null : core.workers.byId(job.worker_id);
@@ -112,7 +121,7 @@ function sweepJobs(core: Core, before: number): void {
  * (files/object.ts).
  */
 function forget(core: Core, jobs: readonly OldJob[]): void {
-  forgetLedger(core.sql, JSON.stringify(jobs.map((job) => job.seq)));
+  core.projections.forget(jobs);
   core.stored.remove(jobs);
 }
 

@@ -7,14 +7,14 @@ import {
   type Registered,
   type RevokeReason,
 } from '../../protocol/index.ts';
+import { givenAt, resumeLimits } from '../attempts/account.ts';
 import { claimOf } from '../attempts/claim.ts';
 import { breakUnknown } from '../attempts/end.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
 import { failAttempt, releaseAttempt } from '../attempts/retry.ts';
 import { denyWorker } from '../attempts/worker-id.ts';
-import { emit } from '../events/emit.ts';
 import { stillConnectedMs, tellRegistered } from '../events/fleet-events.ts';
-import { givenAt, resumeLimits } from '../projections/usage.ts';
+import { emit } from '../events/projection.ts';
 import type { Job } from '../state/job.ts';
 import { type Core, findJob, leasedBy, storeOf } from '../state/state.ts';
 import { newWorker, occupySlot, profileOf, type Worker } from '../state/worker.ts';
@@ -109,9 +109,10 @@ function sessionOf(core: Core, connection: Connection, frame: Register, sessionI
   };
 }
 
-function remember(core: Core, { session, models, adapters, connection }: Worker): void {
+function remember(core: Core, worker: Worker): void {
+  const { session, models, adapters, connection } = worker;
   const registrant = { boot_id: session.boot_id, token_name: connection.token?.name ?? null };
-  core.counts.change(session.config_id, true).slots_per_worker = session.capacity;
+  core.projections.onOther({ kind: 'registered', worker });
   beginSession(core.sql, { ...session, models, adapters }, registrant, core.now());
   due(core, core.now() + stillConnectedMs(core));
 }
@@ -140,7 +141,7 @@ function resumeListed(
     if (job) resume(core, worker, job, leaseSecondsFor(core, worker));
     else {
       // An attempt that is counted has ended, but its worker has not heard that.
-      if (!core.usage.isCounted(fence_token)) resumeLimits(core, worker, job_id, attempt.account);
+      if (!core.projections.hasEnded(fence_token)) resumeLimits(core, worker, job_id, attempt.account);
       if (isUnknown) worker.heldSince.set(fence_token, givenAt(attempt.account) ?? core.now());
     }
     worker.running.set(job_id, fence_token);

@@ -2,7 +2,7 @@ import { duration } from '../../protocol/duration.ts';
 import { bounds, type JobProgress, type JobRef, type Renew } from '../../protocol/index.ts';
 import { claimOf } from '../attempts/claim.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
-import { emit } from '../events/emit.ts';
+import { emit } from '../events/projection.ts';
 import type { Job } from '../state/job.ts';
 import { type Core, findJob, storeOf } from '../state/state.ts';
 import { profileOf, type Worker } from '../state/worker.ts';

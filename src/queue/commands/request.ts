@@ -1,5 +1,4 @@
-import { emit } from '../events/emit.ts';
-import { countGivenUp } from '../projections/usage.ts';
+import { emit } from '../events/projection.ts';
 import {
   bytesOf,
   extrasOf,
@@ -43,7 +42,7 @@ export function request(
   const wasResumed = core.limits.endResumed(asked.job_id);
   const wasLetIn = wasResumed || (earlier !== null && (!('held' in earlier) || earlier.held === null));
   const letInAt = earlier && 'let_in_at' in earlier ? earlier.let_in_at : null;
-  const older = takeOver(core, asked.job_id);
+  const replaced = takeOver(core, asked.job_id);
   core.limits.tell(asked);
   const endMs = Math.min(
     asked.deadline_ms ?? Number.POSITIVE_INFINITY,
@@ -88,16 +87,16 @@ export function request(
     let_in_at: null,
     passed_over: 0,
     file_key: null,
-    older,
+    older: replaced && attemptOf(replaced),
     earlier: asked.earlier ?? null,
     failed_at: [...(asked.earlier?.failed_at ?? []), ...(asked.moved ? [asked.moved.worker_id] : [])],
     begun: asked.moved ? begunAt(asked.moved, movedAt) : null,
     reply: (said) => answer(withHeaders(core, job, said)),
   };
-  core.usage.asked(job.id, asked.moved?.kept ?? 0, core.requests.takeCounted(job.id));
+  const kept = asked.moved?.kept ?? 0;
+  emit(core, job, 'submitted', job.request_id && `request ${job.request_id}`, { kept, replaced });
   const refused = wasLetIn ? letInAgain(core, job, letInAt) : letInOrHold(core, job);
   core.waiting.add(job);
-  emit(core, job, 'submitted', job.request_id && `request ${job.request_id}`);
   if (asked.moved) tellMove(core, job, asked.moved, movedAt);
   if (refused) reject(core, job, refused);
 }
@@ -120,26 +119,17 @@ function begunAt(
   return { given_at: movedAt - given_ms_ago, first_token_at: movedAt - first_token_ms_ago };
 }
 
-/**
- * Removes the job's earlier request and returns the attempt that a worker may still run: the gateway asks again only
- * after it has lost that attempt's answer.
- */
-function takeOver(core: Core, jobId: string): WaitingJob['older'] {
+/** Removes the job's earlier request, which the gateway asks again, and returns it; null if there is none. */
+function takeOver(core: Core, jobId: string): WaitingJob | null {
   const before = core.waiting.find(jobId);
-  if (!before) return null;
-  core.waiting.remove(before);
-  countGivenUp(core, before);
-  const { worker_id, fence_token } = before;
-  return worker_id === null ? before.older : { worker_id, fence_token };
+  if (before) core.waiting.remove(before);
+  return before;
 }
 
-/** Notes in the job's ledger why the answer to a waiting caller broke off where no other worker could go on with it. */
-export function stayed(core: Core, jobId: string, why: string): void {
-  const last = core.requests.steps(jobId)?.at(-1);
-  if (!last) return;
-  const { attempt, fence_token, worker_id } = last;
-  core.requests.pushStep(
-    { id: jobId, tenant: core.requests.tenantOf(jobId) },
-    { at: core.now(), step: 'not_moved', attempt, fence_token, worker_id, detail: why },
-  );
+/**
+ * Returns the attempt at an earlier request that a worker may still run: the gateway asks again only after it has lost
+ * that attempt's answer.
+ */
+function attemptOf({ worker_id, fence_token, older }: WaitingJob): WaitingJob['older'] {
+  return worker_id === null ? older : { worker_id, fence_token };
 }

@@ -10,11 +10,11 @@ import {
   type JobResultRef,
   parseEngineError,
 } from '../../protocol/index.ts';
+import { usageIn } from '../attempts/account.ts';
 import { type Claim, claimOf } from '../attempts/claim.ts';
 import { endJob } from '../attempts/end.ts';
 import { failAttempt, releaseAttempt } from '../attempts/retry.ts';
-import { emit } from '../events/emit.ts';
-import { countAside, usageIn } from '../projections/usage.ts';
+import { emit } from '../events/projection.ts';
 import type { Job } from '../state/job.ts';
 import { type Core, findJob } from '../state/state.ts';
 import { timesOf } from '../state/times.ts';
@@ -86,17 +86,18 @@ function settle(
     if (outcome === 'accepted') emit(core, told, 'acknowledged_again');
     else emit(core, told, 'refused_stale', `its token was ${fence_token}`);
   }
-  if (outcome !== 'settle' && worker.session.extended) countAside(core, worker, job, claim, outcome, frame);
+  if (outcome !== 'settle')
+    core.projections.onOther({ kind: 'settled_aside', worker, job, claim, outcome, frame });
   // The gateway may have requested the job again before the worker reported this end: then only the old slot is freed.
   core.workers.freeSlot(worker.session.worker_id, job_id, fence_token);
   if (job === null) core.limits.endResumed(job_id);
   forgetDeclined(core, worker);
   // The acknowledgement waits until the usage is written: a worker whose settlement was acknowledged does not repeat
   // it.
-  core.usage.whenWritten(fence_token, () =>
+  core.projections.whenWritten(fence_token, () =>
     acknowledge(worker, frame, outcome === 'settle' ? 'accepted' : outcome),
   );
-  if (worker.session.draining) core.usage.write();
+  if (worker.session.draining) core.projections.write();
 }
 
 /** Says whether a settlement only reports the usage of an attempt that was revoked because its job was over. */

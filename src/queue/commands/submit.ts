@@ -1,7 +1,7 @@
 import { isSettled, outsideStrings, shortName } from '../../protocol/index.ts';
 import { webhookProblem } from '../../settings/webhooks.ts';
-import { emit } from '../events/emit.ts';
-import { countRejected } from '../projections/count.ts';
+import { emit } from '../events/projection.ts';
+import { Listeners } from '../projections/listeners.ts';
 import {
   extrasOf,
   type HeardAnswer,
@@ -58,7 +58,7 @@ export function submitAndListen(
   return takeEach(core, jobs, ids, (taken) => {
     if (!('row' in taken)) return taken;
     const { row, created, has_file } = taken;
-    core.stored.listeners.listen(listener, row.id, isSettled(row.state));
+    core.projections.get(Listeners).listen(listener, row.id, isSettled(row.state));
     return { ok: true, job: { id: row.id }, created, has_file };
   });
 }
@@ -185,7 +185,7 @@ function rejectWhenFull(
 ): Rejection | null {
   const message = pendingFullness(core, configId, tenant, placed);
   if (message === null) return null;
-  countRejected(core, configId);
+  core.projections.onOther({ kind: 'turned_away', config_id: configId });
   return { ok: false, reason: 'queue_full', message, retry_after_seconds: RETRY_AFTER_SECONDS };
 }
 

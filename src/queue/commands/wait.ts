@@ -1,4 +1,6 @@
 import { isSettled } from '../../protocol/index.ts';
+import { Listeners } from '../projections/listeners.ts';
+import { Waiters } from '../projections/waiters.ts';
 import {
   type FollowedJob,
   maySee,
@@ -24,7 +26,7 @@ export function get(core: Core, jobId: string, viewer: Viewer): ToldJob | null {
 export function wait(core: Core, jobId: string, waitMs: number, viewer: Viewer, answer: Answer): void {
   const view = get(core, jobId, viewer);
   if (view === null || isSettled(view.state) || waitMs <= 0) answer(view);
-  else core.stored.waiters.add(jobId, { until: core.now() + waitMs, answer });
+  else core.projections.get(Waiters).settled.add(jobId, { until: core.now() + waitMs, answer });
 }
 
 /**
@@ -46,7 +48,7 @@ export function follow(
   const isNew =
     view !== null && (isSettled(view.state) || (view.state === 'leased' && view.fence_token > fence));
   if (view === null || isNew || waitMs <= 0) told(view);
-  else core.stored.followers.add(jobId, { until: core.now() + waitMs, answer: told });
+  else core.projections.get(Waiters).followers.add(jobId, { until: core.now() + waitMs, answer: told });
 }
 
 /** The most characters that one answer holds, about; the rest comes with the next. */
@@ -59,14 +61,14 @@ export function listen(core: Core, listener: string, jobIds: readonly string[], 
   return jobIds.filter((id) => {
     const job = core.stored.find(id);
     if (job === null || !maySee(viewer, job.tenant)) return true;
-    core.stored.listeners.listen(listener, id, isSettled(job.state));
+    core.projections.get(Listeners).listen(listener, id, isSettled(job.state));
     return false;
   });
 }
 
 /** Forgets a listener that is gone. */
 export function leaveListener(core: Core, listener: string): void {
-  core.stored.listeners.leave(listener);
+  core.projections.get(Listeners).leave(listener);
 }
 
 /** Answers as soon as jobs that the listener listens for have settled, or with none after `waitMs`. */
@@ -76,7 +78,7 @@ export function nextSettled(
   waitMs: number,
   answer: (settled: SettledJobs) => void,
 ): void {
-  const { listeners } = core.stored;
+  const listeners = core.projections.get(Listeners);
   const until = core.now() + waitMs;
   const isKnown = listeners.ask(listener, until, (why) =>
     answer({
@@ -90,7 +92,7 @@ export function nextSettled(
 function takeSettled(core: Core, listener: string): SettledJobs['jobs'] {
   const jobs: SettledJobs['jobs'] = [];
   for (let characters = 0, long = 0; characters < ANSWER_CHARACTERS && long < LONG_RESULTS; ) {
-    const jobId = core.stored.listeners.take(listener);
+    const jobId = core.projections.get(Listeners).take(listener);
     if (jobId === null) break;
     const told = settledText(core, jobId);
     // The queue has forgotten the job meanwhile.

@@ -1,10 +1,11 @@
 import { bounds, payloadText, unpack } from '../../protocol/index.ts';
+import { accountOf } from '../attempts/account.ts';
 import { unheardLimitMs } from '../attempts/half-open.ts';
 import { leaseSecondsFor } from '../attempts/lease.ts';
 import { failAttempt } from '../attempts/retry.ts';
 import { revoke } from '../attempts/revoke.ts';
 import { type FileAddresses, fileAddresses, isLarge, newFileKey } from '../attempts/tickets.ts';
-import { emit } from '../events/emit.ts';
+import { emit } from '../events/projection.ts';
 import {
   baseJobFrame,
   extendedJobBytes,
@@ -12,8 +13,6 @@ import {
   type JobFrame,
   type UnfitJob,
 } from '../job-frame.ts';
-import { chargeAttempt } from '../projections/charge.ts';
-import { accountOf } from '../projections/usage.ts';
 import { fileSuitsBase } from '../rpc.ts';
 import { streamIdOf } from '../state/fences.ts';
 import type { Job, WaitingJob } from '../state/job.ts';
@@ -93,7 +92,6 @@ function lease(core: Core, worker: Worker, job: Job): { leased: Job; files: File
   const lease_expires_at = now + leaseSecondsFor(core, worker) * 1000;
   if (job.mode === 'stored' && pingsAreHeard) due(core, now + unheardLimitMs(core));
   const leased = store.lease(job, { fence_token, worker_id, leased_at: now, lease_expires_at, file_key });
-  chargeAttempt(core, worker, leased);
   occupySlot(worker, leased, now);
   warm(worker, leased);
   const files =

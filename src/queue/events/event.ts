@@ -1,6 +1,19 @@
-import type { PartialAnswer, ReleaseReason, Timing, Usage } from '../../protocol/index.ts';
+import type {
+  AckOutcome,
+  JobError,
+  JobResult,
+  JobResultRef,
+  Load,
+  PartialAnswer,
+  ReleaseReason,
+  RequestRecord,
+  Timing,
+  Usage,
+} from '../../protocol/index.ts';
+import type { Claim } from '../attempts/claim.ts';
 import type { RefusalReason } from '../rpc.ts';
-import type { Ending, Job } from '../state/job.ts';
+import type { EndedBy, Ending, Job, WaitingJob } from '../state/job.ts';
+import type { Worker } from '../state/worker.ts';
 
 /**
  * What can happen to a job. These are the steps of its ledger.
@@ -56,6 +69,14 @@ export interface Told {
 export interface Facts {
   /** How the job ended, for `settled`, `cancelled` and `expired`. */
   ending?: Ending;
+  /** Who ended the job, beside `ending`. */
+  by?: EndedBy;
+  /** For `attempt_failed` and `lease_expired`, whether another attempt follows; else the job's end does. */
+  isRepeated?: boolean;
+  /** How many tokens of prompt and answer the next attempt, or the request that comes again, has already. */
+  kept?: number;
+  /** For `submitted`, the earlier request that this one replaces; null if there is none. */
+  replaced?: WaitingJob | null;
   /** The worker's own reason for `released`. */
   reason?: ReleaseReason;
   /** The reason for `refused`. */
@@ -64,6 +85,8 @@ export interface Facts {
   firstTokenAt?: number | null;
   /** For `dispatched`, whether the job was given to nobody before. */
   isFirst?: boolean;
+  /** Prompt tokens that the worker had computed before: as the queue predicted, and as the engine reports. */
+  cached?: { predicted: number; seen: number } | undefined;
 }
 
 export interface JobEvent extends Told, Facts {
@@ -74,3 +97,33 @@ export interface JobEvent extends Told, Facts {
   /** When the event happened, epoch ms. */
   at: number;
 }
+
+/** What happens to something else than a job that the queue has. */
+export type OtherEvent =
+  | { kind: 'registered'; worker: Worker }
+  /** A worker reports how busy it is, and how far its attempts are. */
+  | { kind: 'load'; worker: Worker; load: Load }
+  /** A worker reports the end of an attempt that does not end its job. */
+  | {
+      kind: 'settled_aside';
+      worker: Worker;
+      /** The job as it is; null if the queue does not know it. */
+      job: Job | null;
+      claim: Claim;
+      outcome: AckOutcome;
+      frame: Settlement;
+    }
+  /** A submission was turned away, so that there is no job. */
+  | { kind: 'turned_away'; config_id: string }
+  /** A request failed or was released, and the gateway has not asked again in time: the request is over. */
+  | {
+      kind: 'decided';
+      id: string;
+      config_id: string;
+      outcome: 'failed' | 'rejected' | 'cancelled';
+      /** The record to be listed, but for its outcome. */
+      record?: RequestRecord;
+    };
+
+/** A worker's last word on an attempt. */
+export type Settlement = JobResult | JobResultRef | JobError;

@@ -9,7 +9,7 @@ import {
   WorkerFrame,
   writeJson,
 } from '../../protocol/index.ts';
-import { usageIn } from '../projections/usage.ts';
+import { usageIn } from '../attempts/account.ts';
 import type { Queue } from '../queue.ts';
 import type { Connection } from '../store/ports.ts';
 import type { Commits } from './commits.ts';

@@ -2,7 +2,7 @@ import { deliver, isTaken } from '../../durable/deliver.ts';
 import type { ObjectHost, Post } from '../../durable/host.ts';
 import type { QueueSettingBindings } from '../../settings/queue-settings.ts';
 import { webhookKey, webhookProblem, webhookReach } from '../../settings/webhooks.ts';
-import type { Webhook } from '../projections/webhooks-table.ts';
+import type { Webhook } from '../projections/webhooks.ts';
 import type { Queue } from '../queue.ts';
 
 /** The status by which a receiver wants no more posts: https://www.standardwebhooks.com. */

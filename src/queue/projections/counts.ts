@@ -1,7 +1,18 @@
-import { SLOT_AMOUNTS, type UsageAmounts, type UsageKey } from '../rpc.ts';
-import type { Ports } from '../store/ports.ts';
-import { deleteCounts, readCounts, writeCounts } from './counts-table.ts';
-import { newCounts, type PoolCounts, type TenantCost } from './pool-counts.ts';
+import {
+  DURATION_BOUNDS,
+  FIRST_TOKEN_BOUNDS,
+  PER_TOKEN_BOUNDS,
+  QUEUE_WAIT_BOUNDS,
+} from '../../protocol/index.ts';
+import type { JobEvent, OtherEvent } from '../events/event.ts';
+import type { Projection } from '../events/projection.ts';
+import { type RefusalReason, SLOT_AMOUNTS, type UsageAmounts, type UsageKey } from '../rpc.ts';
+import { isBatchWork } from '../state/job.ts';
+import type { Core } from '../state/state.ts';
+import { firstTokenAt, submittedAt } from '../state/times.ts';
+import type { Sql } from '../store/ports.ts';
+import { rows } from '../store/rows.ts';
+import { newCounts, observe, type PoolCounts, type TenantCost } from './pool-counts.ts';
 import { WriteBehind } from './write-behind.ts';
 
 /** The most pools counted by name, since a submission may name any pool; the others are counted together as `other`. */
@@ -21,7 +32,8 @@ interface Place {
 }
 
 /** Counts what happened to the jobs of each pool since the queue was made; one row per pool. */
-export class Counts extends WriteBehind {
+export class Counts extends WriteBehind implements Projection {
+  readonly #core: Core;
   readonly #places = new Map<string, Place>();
   /** Pools whose row is older than their counts in memory. */
   readonly #changed = new Set<string>();
@@ -29,15 +41,44 @@ export class Counts extends WriteBehind {
   /** The costs in each pool's counts, by tenant. */
   readonly #costs = new WeakMap<PoolCounts, Map<string, TenantCost>>();
 
-  constructor(ports: Ports) {
-    super(ports, 'counts');
-    for (const { config_id, counts, changed_at } of readCounts(ports.sql)) {
+  constructor(core: Core) {
+    super(core, 'counts');
+    this.#core = core;
+    for (const { config_id, counts, changed_at } of readCounts(core.sql)) {
       this.#places.set(config_id, { counts: JSON.parse(counts) as PoolCounts, changedAt: changed_at });
     }
   }
 
-  /** Returns the counts of a pool for the caller to change. @param isStored whether a stored job changes them */
-  change(configId: string, isStored: boolean): PoolCounts {
+  /** Counts what happened, by the job's pool. A request for an unknown model has no pool. */
+  on(event: JobEvent): void {
+    const { job, step } = event;
+    const count = job.config_id === '' ? undefined : COUNTERS[step];
+    if (count === undefined) return;
+    const counts = this.#change(job.config_id, job.mode === 'stored');
+    count(counts, event, this.#core);
+    if (wasRetried(event)) counts.retried += 1;
+  }
+
+  onOther(event: OtherEvent): void {
+    switch (event.kind) {
+      case 'registered': {
+        const { config_id, capacity } = event.worker.session;
+        this.#change(config_id, true).slots_per_worker = capacity;
+        return;
+      }
+      case 'turned_away': {
+        const counts = this.#change(event.config_id, true);
+        counts.submitted.stored += 1;
+        counts.settled.stored.rejected += 1;
+        return;
+      }
+      case 'decided':
+        this.#change(event.config_id, false).settled.waiting[event.outcome] += 1;
+    }
+  }
+
+  /** Returns the counts of a pool, to be changed. @param isStored whether a stored job changes them */
+  #change(configId: string, isStored: boolean): PoolCounts {
     const name = this.nameOf(configId);
     const now = this.ports.now();
     let place = this.#places.get(name);
@@ -59,7 +100,7 @@ export class Counts extends WriteBehind {
    */
   used({ config_id, tenant }: UsageKey, amounts: Partial<UsageAmounts>, isStored: boolean): void {
     if (config_id === '') return;
-    const counts = this.change(config_id, isStored);
+    const counts = this.#change(config_id, isStored);
     counts.tokens.input += amounts.input ?? 0;
     counts.tokens.output += amounts.output ?? 0;
     counts.tokens.cached_input += amounts.cached ?? 0;
@@ -135,4 +176,125 @@ export class Counts extends WriteBehind {
     }
     return idlest;
   }
+}
+
+/** Whether an attempt was charged before the last one, in which the job may have been cancelled or have expired. */
+function wasRetried({ ending }: JobEvent): boolean {
+  if (!ending) return false;
+  const { state, worker_id, attempts } = ending;
+  const isLastCharged = state === 'failed' || worker_id === null;
+  return (isLastCharged ? attempts - 1 : attempts) > 0;
+}
+
+/** Refusals that a larger fleet would have avoided. */
+const TURNED_AWAY: ReadonlySet<RefusalReason> = new Set(['no_worker', 'no_slot', 'queue_full', 'deadline']);
+
+type Counter = (counts: PoolCounts, event: JobEvent, core: Core) => void;
+
+const COUNTERS: Partial<Record<JobEvent['step'], Counter>> = {
+  submitted: (counts, { job }) => {
+    if (job.mode === 'stored' || !job.is_repeat) counts.submitted[job.mode] += 1;
+    if (isBatchWork(job)) counts.submitted_in_background += 1;
+  },
+  // A retried job counts as submitted once more.
+  retried: (counts) => {
+    counts.submitted.stored += 1;
+  },
+  dispatched: (counts, { job, at, isFirst }) => {
+    counts.dispatches += 1;
+    if (isFirst) observe(counts.queue_wait, QUEUE_WAIT_BOUNDS, at - submittedAt(job));
+  },
+  settled: (counts, event, core) => {
+    if (event.ending?.state === 'succeeded') succeeded(counts, event);
+    else failed(counts, event, core);
+  },
+  cancelled: (counts, { job }) => {
+    counts.settled[job.mode].cancelled += 1;
+    if (job.state === 'leased') counts.attempts.cancelled += 1;
+  },
+  expired: (counts, { job }) => {
+    counts.settled[job.mode].expired += 1;
+    if (job.state === 'leased') counts.attempts.expired += 1;
+  },
+  refused: (counts, { job, refusal }) => {
+    counts.settled[job.mode].rejected += 1;
+    if (refusal !== undefined && TURNED_AWAY.has(refusal)) counts.turned_away += 1;
+  },
+  attempt_failed: (counts) => {
+    counts.attempts.failed += 1;
+  },
+  lease_expired: (counts) => {
+    counts.attempts.lease_expired += 1;
+  },
+  released: (counts, event, core) => {
+    counts.releases[event.reason ?? 'returned'] += 1;
+    released(counts, event, core);
+  },
+  returned: (counts, event, core) => {
+    counts.releases.returned += 1;
+    released(counts, event, core);
+  },
+  refused_stale: (counts) => {
+    counts.fence_refusals += 1;
+  },
+};
+
+function succeeded(counts: PoolCounts, { job, at, timing, usage, cached }: JobEvent): void {
+  counts.settled[job.mode].succeeded += 1;
+  counts.attempts.succeeded += 1;
+  const submitted = submittedAt(job);
+  observe(counts.duration, DURATION_BOUNDS, at - submitted);
+  if (job.leased_at !== null) observe(counts.run, DURATION_BOUNDS, at - job.leased_at);
+  const firstToken = firstTokenAt(job, at, timing);
+  if (firstToken !== null) {
+    observe(counts.first_token, FIRST_TOKEN_BOUNDS, firstToken - submitted);
+    if (job.mode === 'waiting') observe(counts.live_first_token, FIRST_TOKEN_BOUNDS, firstToken - submitted);
+    const more = (usage?.completion_tokens ?? 0) - 1;
+    if (more > 0) observe(counts.per_token, PER_TOKEN_BOUNDS, (at - firstToken) / more);
+  }
+  counts.prefix_hits.predicted += cached?.predicted ?? 0;
+  counts.prefix_hits.seen += cached?.seen ?? 0;
+}
+
+function failed(counts: PoolCounts, { job, ending }: JobEvent, core: Core): void {
+  if (job.mode === 'waiting' && ending?.error?.retryable) {
+    const { id, config_id, submitted_at } = job;
+    core.requests.addUndecided({ id, config_id, submitted_at, outcome: 'failed' });
+  } else counts.settled[job.mode].failed += 1;
+}
+
+/**
+ * Counts a release. If a relay was to carry the answer, the gateway asks again; other jobs wait again by themselves.
+ */
+function released(counts: PoolCounts, { job }: JobEvent, core: Core): void {
+  counts.attempts.released += 1;
+  if (job.mode === 'stored' || job.reply !== null) return;
+  const { id, config_id, submitted_at } = job;
+  core.requests.addUndecided({ id, config_id, submitted_at, outcome: 'rejected' });
+}
+
+/** The row with what happened to the jobs of one pool. */
+interface CountsRow {
+  config_id: string;
+  /** The pool's counts, JSON of PoolCounts. */
+  counts: string;
+  /** When the counts last changed, epoch ms. */
+  changed_at: number;
+}
+
+export function readCounts(sql: Sql): CountsRow[] {
+  return rows(sql, `SELECT config_id, counts, changed_at FROM counts`);
+}
+
+function writeCounts(sql: Sql, { config_id, counts, changed_at }: CountsRow): void {
+  sql.exec(
+    `INSERT OR REPLACE INTO counts (config_id, counts, changed_at) VALUES (?, ?, ?)`,
+    config_id,
+    counts,
+    changed_at,
+  );
+}
+
+function deleteCounts(sql: Sql, configId: string): void {
+  sql.exec(`DELETE FROM counts WHERE config_id = ?`, configId);
 }

@@ -1,3 +1,7 @@
+import type { JobEvent } from '../events/event.ts';
+import type { Projection } from '../events/projection.ts';
+import type { Core } from '../state/state.ts';
+
 /**
  * Answers a listener's question.
  * @param why `settled`: the listener may take settled jobs, if there are any. `superseded`: it may take none, since it
@@ -26,14 +30,13 @@ const FORGOTTEN_AFTER_MS = 60_000;
  * the results stay in their rows. All of it is memory: a listener's first call after a restart of the queue, or after
  * it was forgotten, is answered by asking it to name its jobs.
  */
-export class Listeners {
+export class Listeners implements Projection {
   readonly #byId = new Map<string, Listener>();
   readonly #byJob = new Map<string, Set<Listener>>();
   readonly #toAnswer = new Set<Listener>();
   readonly #now: () => number;
 
-  /** @param now epoch ms */
-  constructor(now: () => number) {
+  constructor({ now }: Pick<Core, 'now'>) {
     this.#now = now;
   }
 
@@ -47,19 +50,15 @@ export class Listeners {
     else this.#byJob.set(jobId, new Set([listener]));
   }
 
-  /** Whether any listener listens for the job. */
-  hear(jobId: string): boolean {
-    return this.#byJob.has(jobId);
-  }
-
-  /** Marks a job as settled for all that listen for it. */
-  settled(jobId: string): void {
-    const listeners = this.#byJob.get(jobId);
+  /** Marks a job that has settled for all that listen for it. */
+  after({ job, ending }: JobEvent): void {
+    const hasSettled = ending !== undefined && job.mode === 'stored';
+    const listeners = !hasSettled ? undefined : this.#byJob.get(job.id);
     if (!listeners) return;
-    this.#byJob.delete(jobId);
+    this.#byJob.delete(job.id);
     for (const listener of listeners) {
-      listener.watched.delete(jobId);
-      this.#settle(listener, jobId);
+      listener.watched.delete(job.id);
+      this.#settle(listener, job.id);
     }
   }
 
@@ -99,7 +98,7 @@ export class Listeners {
   }
 
   /** Answers listeners whose time is over, and forgets those that have not asked again for long. */
-  expire(): void {
+  due(): void {
     const now = this.#now();
     for (const [id, listener] of this.#byId) {
       if (listener.asked && listener.asked.until <= now) this.#answer(listener);
@@ -129,8 +128,8 @@ export class Listeners {
     this.#toAnswer.clear();
   }
 
-  /** Epoch ms at which `expire` may have something to do; null if there is no listener. */
-  get soonest(): number | null {
+  /** Epoch ms at which `due` may have something to do; null if there is no listener. */
+  get dueAt(): number | null {
     let soonest: number | null = null;
     for (const { asked, forgotten_at } of this.#byId.values()) {
       const at = asked?.until ?? forgotten_at;

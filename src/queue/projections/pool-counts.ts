@@ -5,7 +5,6 @@ import {
   QUEUE_WAIT_BOUNDS,
   RELEASE_REASONS,
 } from '../../protocol/index.ts';
-import { newHistogram } from './histogram.ts';
 
 /** Modes of a job: `waiting` has a caller that waits on a connection, `stored` is a row. */
 export const MODES = ['waiting', 'stored'] as const;
@@ -85,4 +84,33 @@ export function newCounts() {
 
 function zeros<K extends string>(keys: readonly K[]): Record<K, number> {
   return Object.fromEntries(keys.map((key) => [key, 0])) as Record<K, number>;
+}
+
+/**
+ * A histogram as it is stored: the number of values up to each bound and above the bound before, last those above all.
+ */
+export interface Histogram {
+  counts: number[];
+  /** The sum of all values, s. */
+  sum: number;
+}
+
+function newHistogram(bounds: readonly number[]): Histogram {
+  return { counts: new Array(bounds.length + 1).fill(0), sum: 0 };
+}
+
+/** Adds a value. @param ms counts as 0 if below 0, which clocks that are set back cause */
+export function observe(histogram: Histogram, bounds: readonly number[], ms: number): void {
+  const seconds = Math.max(0, ms) / 1000;
+  let at = 0;
+  while (at < bounds.length && seconds > bounds[at]!) at += 1;
+  histogram.counts[at]! += 1;
+  histogram.sum += seconds;
+}
+
+/** Returns the number of values up to each bound, and last of all values; empty if there are none. */
+export function cumulative({ counts }: Histogram): number[] {
+  let all = 0;
+  const sums = counts.map((count) => (all += count));
+  return all === 0 ? [] : sums;
 }

@@ -4,40 +4,107 @@ import {
   type RequestOutcome,
   type RequestRecord,
 } from '../../protocol/index.ts';
-import type { JobEvent } from '../events/event.ts';
-import type { UndecidedJob } from '../state/recent-requests.ts';
+import type { JobEvent, OtherEvent } from '../events/event.ts';
+import type { Projection } from '../events/projection.ts';
 import type { Core } from '../state/state.ts';
 import { firstTokenAt, givenAt, submittedAt } from '../state/times.ts';
-import { keyOf } from './account.ts';
+import { keyOf } from './usage.ts';
 
 /**
  * A request is slow if its first token, or its slot where no first token is reported, takes longer than this many ms.
  */
 const SLOW_MS = 2000;
 
-/** Records a request that has ended, if it is kept: the fleet object lists it. */
-export function toRequests(core: Core, event: JobEvent): void {
-  const { job, at } = event;
-  const outcome = outcomeOf(event);
-  if (outcome === null) return;
-  // The outcome is known only when the gateway has not asked again in time.
-  if (core.requests.isUndecided(job.id))
-    return core.requests.noteUndecided(job.id, recordOf(core, event, outcome));
-  keep(core, job.id, isNotable({ outcome, is_slow: isSlow(event) }), at, () =>
-    recordOf(core, event, outcome),
-  );
+/** The length of the window in which the rate is measured, ms. */
+export const WINDOW_MS = 10_000;
+/** Successful requests of one window that are all kept; above this number they are sampled. */
+export const ORDINARY_A_WINDOW = 500;
+/** Failed or slow requests of one window that are all kept: far more than a healthy queue has. */
+const NOTABLE_A_WINDOW = 5000;
+/** Records that are kept at least until the fleet object takes them; at twice this number the oldest are dropped. */
+const MOST_RECORDS = 20_000;
+
+/**
+ * Decides which of many requests are kept: all of them up to a budget per window, and above it every second, fourth,
+ * eighth … by the hash of the request's id. A second look at an id gets the same answer at the same rate, and what is
+ * kept at a high rate is kept at any lower one.
+ */
+export class Sampler {
+  readonly #budget: number;
+  #window = 0;
+  #seen = 0;
+  #seenBefore = 0;
+
+  /** @param budget requests of one window that are all kept */
+  constructor(budget: number) {
+    this.#budget = budget;
+  }
+
+  /** Decides whether to keep a request. @returns how many requests it stands for; 0 if it is not kept */
+  keep(id: string, now: number): number {
+    const window = Math.floor(now / WINDOW_MS);
+    if (window !== this.#window) {
+      this.#seenBefore = window === this.#window + 1 ? this.#seen : 0;
+      this.#seen = 0;
+      this.#window = window;
+    }
+    this.#seen += 1;
+    const rate = Math.max(this.#seen, this.#seenBefore) / this.#budget;
+    if (rate <= 1) return 1;
+    const standsFor = 2 ** Math.min(31, Math.ceil(Math.log2(rate)));
+    return hash(id) < 2 ** 32 / standsFor ? standsFor : 0;
+  }
 }
 
-/** Records a request that failed and that the gateway did not ask for again. */
-export function decidedRequest(core: Core, { id, record }: UndecidedJob, outcome: RequestOutcome): void {
-  if (record === undefined) return;
-  const ended = { ...record, outcome };
-  keep(core, id, isNotable(ended), core.now(), () => ended);
-}
+/** Keeps records of requests that have ended and that the fleet object does not know of yet, in memory alone. */
+export class RequestRecords implements Projection {
+  readonly #core: Core;
+  readonly #ordinary = new Sampler(ORDINARY_A_WINDOW);
+  readonly #notable = new Sampler(NOTABLE_A_WINDOW);
+  #records: RequestRecord[] = [];
 
-function keep(core: Core, id: string, notable: boolean, at: number, record: () => RequestRecord): void {
-  const standsFor = core.ended.keep(id, notable, at);
-  if (standsFor > 0) core.ended.add({ ...record(), stands_for: standsFor });
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  on(event: JobEvent): void {
+    const outcome = outcomeOf(event);
+    if (outcome === null) return;
+    const { job, at } = event;
+    const { requests } = this.#core;
+    // The outcome is known only when the gateway has not asked again in time.
+    if (requests.isUndecided(job.id)) {
+      requests.noteUndecided(job.id, recordOf(this.#core, event, outcome, 1));
+      return;
+    }
+    // A record is made only if it is kept, since a busy queue keeps few.
+    const standsFor = this.#keep(job.id, isNotable({ outcome, is_slow: isSlow(event) }), at);
+    if (standsFor > 0) this.#add(recordOf(this.#core, event, outcome, standsFor));
+  }
+
+  onOther(event: OtherEvent): void {
+    if (event.kind !== 'decided' || event.record === undefined) return;
+    const record = { ...event.record, outcome: event.outcome };
+    const standsFor = this.#keep(record.id, isNotable(record), this.#core.now());
+    if (standsFor > 0) this.#add({ ...record, stands_for: standsFor });
+  }
+
+  /** Takes all records, oldest first. */
+  take(): RequestRecord[] {
+    const records = this.#records;
+    if (records.length > 0) this.#records = [];
+    return records;
+  }
+
+  /** Decides whether to keep a request's record. @returns as of `Sampler.keep` */
+  #keep(id: string, isWanted: boolean, now: number): number {
+    return (isWanted ? this.#notable : this.#ordinary).keep(id, now);
+  }
+
+  #add(record: RequestRecord): void {
+    this.#records.push(record);
+    if (this.#records.length > 2 * MOST_RECORDS) this.#records = this.#records.slice(-MOST_RECORDS);
+  }
 }
 
 /** Returns how a request ended with this event; null if it goes on. */
@@ -73,7 +140,8 @@ function isSlow(event: JobEvent): boolean {
   return (firstTokenAt(job, at, timing) ?? job.leased_at ?? at) - from > SLOW_MS;
 }
 
-function recordOf(core: Core, event: JobEvent, outcome: RequestOutcome): RequestRecord {
+/** @param standsFor how many requests like it the record stands for */
+function recordOf(core: Core, event: JobEvent, outcome: RequestOutcome, standsFor: number): RequestRecord {
   const { job, at, timing, usage } = event;
   const { model, config_id, mode } = keyOf(core, job, usage);
   const submitted = submittedAt(job);
@@ -100,7 +168,7 @@ function recordOf(core: Core, event: JobEvent, outcome: RequestOutcome): Request
     first_token_ms: firstToken === null ? null : Math.max(0, firstToken - submitted),
     total_ms: Math.max(0, at - submitted),
     is_slow: isSlow(event),
-    stands_for: 1,
+    stands_for: standsFor,
   };
 }
 
@@ -124,4 +192,13 @@ function errorOf({ step, detail, ending, refusal }: JobEvent): Pick<RequestRecor
   if (step === 'refused') return told(refusal ?? 'rejected', detail);
   if (step === 'released' || step === 'returned') return told(step, detail);
   return told(null, null);
+}
+
+/** Hashes by FNV-1a with MurmurHash3's last step: ids that differ in their last character differ in the high bits. */
+function hash(text: string): number {
+  let value = 0x811c9dc5;
+  for (let at = 0; at < text.length; at++) value = Math.imul(value ^ text.charCodeAt(at), 0x01000193);
+  value = Math.imul(value ^ (value >>> 16), 0x85ebca6b);
+  value = Math.imul(value ^ (value >>> 13), 0xc2b2ae35);
+  return (value ^ (value >>> 16)) >>> 0;
 }

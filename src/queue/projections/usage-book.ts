@@ -1,13 +1,21 @@
 import type { Charge } from '../../admission/charge.ts';
+import type { Projection } from '../events/projection.ts';
 import { SLOT_AMOUNTS, USAGE_AMOUNTS, USAGE_KEYS, type UsageAmounts, type UsageKey } from '../rpc.ts';
 import type { WaitingJob } from '../state/job.ts';
 import type { LimitBook } from '../state/limit-book.ts';
 import type { Counted } from '../state/limit-holders.ts';
 import { Newest } from '../state/newest.ts';
-import type { Ports } from '../store/ports.ts';
+import type { Core } from '../state/state.ts';
 import type { Counts } from './counts.ts';
-import type { UsageEntry } from './usage-entry.ts';
-import { addUsage, hourOf, insertCounted, rollUpUsage, type Used, wasCounted } from './usage-table.ts';
+import {
+  addUsage,
+  hourOf,
+  insertCounted,
+  rollUpUsage,
+  type UsageEntry,
+  type Used,
+  wasCounted,
+} from './usage-table.ts';
 import { WriteBehind } from './write-behind.ts';
 
 /** The most attempts remembered while their usage cannot be written. */
@@ -43,7 +51,7 @@ export interface Cancelled {
  * attempts it came from, and only then does the queue acknowledge their settlements. A worker without an
  * acknowledgement settles again, with the queue's next process too, which looks the fence token up.
  */
-export class UsageBook extends WriteBehind {
+export class UsageBook extends WriteBehind implements Projection {
   readonly #counts: Counts;
   readonly #limits: LimitBook;
   readonly #models = new Map<string, Set<string>>();
@@ -58,11 +66,14 @@ export class UsageBook extends WriteBehind {
   readonly #givenUpOf = new Newest<string, GivenUp>(MOST_REMEMBERED);
   /** Tokens of prompt and answer that each attempt left to the next one, by the fence token of the former. */
   readonly #kept = new Newest<number, number>(MOST_REMEMBERED);
+  /** What the newest waiting jobs were counted as, and when, by job id. */
+  readonly #countedAs = new Newest<string, { atMs: number; entry: UsageEntry }>(MOST_REMEMBERED);
   /** The day of the last roll-up, in days since 1970. */
   #rolledUpOn = -1;
 
-  constructor(ports: Ports, counts: Counts, limits: LimitBook) {
-    super(ports, 'sums of usage');
+  constructor(core: Core, counts: Counts) {
+    super(core, 'sums of usage');
+    const { limits } = core;
     this.#counts = counts;
     this.#limits = limits;
     limits.whenChanged = (isStored) => this.changed(isStored);
@@ -106,16 +117,26 @@ export class UsageBook extends WriteBehind {
     return givenUp;
   }
 
+  /** Notes what a waiting job that ended was counted as: if the gateway asks again, nobody got its answer. */
+  counted(jobId: string, entry: UsageEntry): void {
+    this.#countedAs.set(jobId, { atMs: this.ports.now(), entry });
+  }
+
+  hasCounted(jobId: string): boolean {
+    return this.#countedAs.has(jobId);
+  }
+
   /**
    * Corrects the counts for a request that came again, maybe after it seemed to have ended.
    * @param kept the tokens that its caller has got, as in GivenUp
-   * @param counted what the request was counted as, and when; null if it was not
    */
-  asked(jobId: string, kept: number, counted: { atMs: number; entry: UsageEntry } | null): void {
+  asked(jobId: string, kept: number): void {
+    const counted = this.#countedAs.get(jobId);
+    this.#countedAs.delete(jobId);
     const givenUp = this.#givenUpOf.get(jobId);
     if (givenUp) givenUp.kept = kept;
     this.#givenUpOf.delete(jobId);
-    if (counted === null) return;
+    if (counted === undefined) return;
     const { key, amounts } = counted.entry;
     const takenBack = Object.fromEntries(TOLD.map((name) => [name, -(amounts[name] ?? 0)]));
     const { input = 0, output = 0, wasted: before = 0 } = amounts;
@@ -131,6 +152,10 @@ export class UsageBook extends WriteBehind {
   /** Returns how many tokens an attempt used and left to the next one. */
   keptOf(fence: number): number {
     return this.#kept.get(fence) ?? 0;
+  }
+
+  hasEnded(fence: number): boolean {
+    return this.isCounted(fence);
   }
 
   /** Calls `effect` when what the attempt used is on disk: at once if it is, or if there is nothing of it. */

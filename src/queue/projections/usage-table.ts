@@ -22,6 +22,14 @@ const ADD = `INSERT INTO usage (span, start, ${COLUMNS})
   VALUES ('hour', ?, ${[...USAGE_KEYS, ...USAGE_AMOUNTS].map(() => '?').join(', ')})
   ON CONFLICT DO UPDATE SET ${USAGE_AMOUNTS.map((name) => `${name} = ${name} + excluded.${name}`).join(', ')}`;
 
+/** The amounts that are counted at one time, and whom they are counted for. */
+export interface UsageEntry {
+  key: UsageKey;
+  amounts: Partial<UsageAmounts>;
+  /** The job that ends with this entry, if one does; its limits have counted its tokens as they came. */
+  job_id?: string;
+}
+
 /** Adds usage to its hour. @param atMs epoch ms */
 export function addUsage(sql: Sql, atMs: number, key: UsageKey, amounts: UsageAmounts): void {
   sql.exec(

@@ -1,20 +1,15 @@
-import {
-  type AckOutcome,
-  type JobError,
-  type JobResult,
-  type JobResultRef,
-  jsonOrText,
-  Usage,
-} from '../../protocol/index.ts';
-import type { Claim } from '../attempts/claim.ts';
-import type { UsageAmounts } from '../rpc.ts';
+import { lineOfJob, type Usage } from '../../protocol/index.ts';
+import { accountIn } from '../attempts/account.ts';
+import type { JobEvent, OtherEvent, Settlement } from '../events/event.ts';
+import type { Projection } from '../events/projection.ts';
+import { type UsageAmounts, type UsageKey, type UsageMode, workerNamed } from '../rpc.ts';
 import type { EndedBy, Ending, Job, WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';
-import type { Worker } from '../state/worker.ts';
-import { keyOf, onlyModel } from './account.ts';
-import { chargeOf, settleCharge } from './charge.ts';
-import { takeSlotTime, takeSlotTimeOf } from './slot-time.ts';
-import type { Cancelled } from './usage-book.ts';
+import { adapterOf, type Worker } from '../state/worker.ts';
+import { findPrice, type Priced } from '../store/session-table.ts';
+import type { Charges } from './charges.ts';
+import type { Ledger } from './ledger.ts';
+import type { Cancelled, UsageBook } from './usage-book.ts';
 
 /**
  * Counts what attempts use (docs/usage.md):
@@ -30,184 +25,185 @@ import type { Cancelled } from './usage-book.ts';
  * | its request ends and the gateway requests it again         | the count is taken back        | wasted             |
  * | its answer is moved, or a stored job goes on from it       | as in the two rows above       | wasted, except what its caller, or the job's row, has |
  *
- * The time that an attempt held its slot is counted whenever it ends (slot-time.ts).
+ * The time that an attempt held its slot is counted whenever the queue learns that it ended, once and in full, and so is
+ * its cost: the price of the worker's machine, divided by its slots.
  */
+export class UsageCounter implements Projection {
+  readonly #core: Core;
+  readonly #book: UsageBook;
+  readonly #charges: Charges;
+  readonly #ledger: Ledger;
 
-type Settlement = JobResult | JobResultRef | JobError;
-
-/** Counts the end of a job, in the commit that ends it or, for a waiting job, in the next one. */
-export function countEnd(core: Core, job: Job, ending: Ending, by: EndedBy, usage: Usage | undefined): void {
-  const as = endOf(ending);
-  const isCallers = isEndedByCaller(as, ending.error?.code);
-  const cancelled = isCallers && by !== 'worker' ? cancelledNow(core, job) : null;
-  const known = usage ?? (cancelled === null ? undefined : usageSoFar(cancelled));
-  const amounts = { ...amountsOf(as, known, job.state === 'leased', isCallers), ...takeSlotTime(core, job) };
-  const entry = { key: keyOf(core, job, usage), amounts, job_id: job.id };
-  if (job.mode === 'stored') {
-    core.usage.add(entry);
-    if (cancelled !== null) giveUp(core, job, cancelled);
-    return;
+  constructor(core: Core, book: UsageBook, charges: Charges, ledger: Ledger) {
+    this.#core = core;
+    this.#book = book;
+    this.#charges = charges;
+    this.#ledger = ledger;
   }
-  core.usage.gather(entry, by === 'worker' ? job.fence_token : null);
-  if (as !== 'cancelled') core.requests.counted(job.id, entry);
-  if (by !== 'worker') countGivenUp(core, job, cancelled);
-}
 
-/** Returns what is known of the running attempt that is cancelled; null if no worker runs the job. */
-function cancelledNow(core: Core, job: Job): Cancelled | null {
-  if (job.state !== 'leased') return null;
-  const charge = chargeOf(core, job);
-  return { told: charge?.seen ?? 0, charge };
+  on(event: JobEvent): void {
+    const { job, step, usage } = event;
+    switch (step) {
+      case 'submitted':
+        if (job.mode === 'stored') return;
+        if (event.replaced) this.#countGivenUp(event.replaced, null);
+        return this.#book.asked(job.id, event.kept ?? 0);
+      case 'settled':
+      case 'cancelled':
+      case 'expired':
+        return this.#countEnd(job, event.ending!, event.by!, usage);
+      case 'attempt_failed':
+      case 'lease_expired':
+        if (!event.isRepeated) return;
+        this.#book.keep(job.fence_token, event.kept ?? 0);
+        this.#countWasted(job, job.fence_token, usage);
+        return this.#countSlotTime(job);
+      case 'released':
+      case 'returned':
+        this.#book.keep(job.fence_token, event.kept ?? 0);
+        return this.#countSlotTime(job);
+    }
+  }
+
+  onOther(event: OtherEvent): void {
+    if (event.kind === 'settled_aside' && event.worker.session.extended) this.#countAside(event);
+  }
+
+  /** Counts the end of a job, in the commit that ends it or, for a waiting job, in the next one. */
+  #countEnd(job: Job, ending: Ending, by: EndedBy, usage: Usage | undefined): void {
+    const as = endOf(ending);
+    const isCallers = isEndedByCaller(as, ending.error?.code);
+    const cancelled = isCallers && by !== 'worker' ? this.#cancelledNow(job) : null;
+    const known = usage ?? (cancelled === null ? undefined : usageSoFar(cancelled));
+    const amounts = {
+      ...amountsOf(as, known, job.state === 'leased', isCallers),
+      ...this.#takeSlotTime(job),
+    };
+    const entry = { key: keyOf(this.#core, job, usage), amounts, job_id: job.id };
+    if (job.mode === 'stored') {
+      this.#book.add(entry);
+      if (cancelled !== null) this.#giveUp(job, cancelled);
+      return;
+    }
+    this.#book.gather(entry, by === 'worker' ? job.fence_token : null);
+    if (as !== 'cancelled') this.#book.counted(job.id, entry);
+    if (by !== 'worker') this.#countGivenUp(job, cancelled);
+  }
+
+  /** Returns what is known of the running attempt that is cancelled; null if no worker runs the job. */
+  #cancelledNow(job: Job): Cancelled | null {
+    if (job.state !== 'leased') return null;
+    const charge = this.#charges.of(job);
+    return { told: charge?.seen ?? 0, charge };
+  }
+
+  /** Counts how long an attempt held its slot if the attempt ends without ending its job. */
+  #countSlotTime(job: Job): void {
+    const amounts = this.#takeSlotTime(job);
+    if (!amounts.slot_ms) return;
+    this.#book.gather({ key: keyOf(this.#core, job, undefined), amounts }, null);
+    // The command of a stored job has a commit, so the count is written with it.
+    if (job.mode === 'stored') this.#book.write();
+  }
+
+  /** Counts an attempt that still runs when its waiting job ends or the gateway requests the job anew. */
+  #countGivenUp(job: WaitingJob, cancelled: Cancelled | null = null): void {
+    this.#countSlotTime(job);
+    this.#giveUp(job, cancelled);
+  }
+
+  #giveUp(job: Job, cancelled: Cancelled | null): void {
+    if (job.state !== 'leased') return;
+    this.#book.giveUp(job.fence_token, job.id, keyOf(this.#core, job, undefined), cancelled);
+  }
+
+  /** Counts the usage that a settlement reports without ending a job. */
+  #countAside({ worker, job, claim, outcome, frame }: OtherEvent & { kind: 'settled_aside' }): void {
+    const { fence_token, usage } = frame;
+    const givenUp = this.#book.takeGivenUp(fence_token);
+    if (givenUp !== null) {
+      const key = usage?.model === undefined ? givenUp.key : { ...givenUp.key, model: usage.model };
+      const { cancelled, kept } = givenUp;
+      const amounts =
+        cancelled === null
+          ? { wasted: Math.max(0, tokensOf(usage) - kept) }
+          : this.#restOfCancelled(cancelled, usage);
+      this.#book.gather({ key, amounts }, fence_token);
+    } else if (claim === 'unknown' && outcome === 'accepted') this.#countUnknown(worker, frame);
+    else if (
+      job !== null &&
+      isOwnAttempt(job, worker, fence_token) &&
+      (claim === 'stale' || claim === 'lapsed')
+    )
+      this.#countWasted(job, fence_token, usage);
+  }
+
+  /** Returns what the worker's last frame adds for a cancelled attempt, whose request was counted already. */
+  #restOfCancelled({ told, charge }: Cancelled, usage: Usage | undefined): Partial<UsageAmounts> {
+    if (usage === undefined) return {};
+    if (charge !== null) this.#charges.settle(charge, usage);
+    const tokens = tokenAmounts(usage);
+    return { ...tokens, output: Math.max(0, tokens.output - told) };
+  }
+
+  /** Counts as wasted the tokens of an attempt that no caller gets, except those from which the next attempt goes on. */
+  #countWasted(job: Job, fence: number, usage: Usage | undefined): void {
+    if (usage === undefined || this.#book.isCounted(fence)) return;
+    const wasted = Math.max(0, tokensOf(usage) - this.#book.keptOf(fence));
+    this.#book.gather({ key: keyOf(this.#core, job, usage), amounts: { wasted } }, fence);
+    // The command of a stored job has a commit, so the count is written with it.
+    if (job.mode === 'stored') this.#book.write();
+  }
+
+  /** Counts the settlement of a request from before the queue restarted, about which only the worker knows. */
+  #countUnknown(worker: Worker, frame: Settlement): void {
+    const { fence_token, usage, account } = frame;
+    if (this.#book.isCounted(fence_token)) return;
+    const [tenant = '', token_name = ''] = accountIn(account);
+    const model = usage?.model ?? onlyModel(worker) ?? '';
+    const key = { tenant, token_name, config_id: worker.session.config_id, model, mode: 'waiting' };
+    // If the gateway has requested the job again since the restart, the newer attempt counts as the request.
+    const isOlder = this.#ledger.isRecent(frame.job_id) || this.#book.hasCounted(frame.job_id);
+    const as = endToldBy(frame);
+    const isCallers = isEndedByCaller(as, frame.type === 'job_error' ? frame.code : undefined);
+    const used = isOlder ? { wasted: tokensOf(usage) } : amountsOf(as, usage, true, isCallers);
+    const { job_id } = frame;
+    const entry = { key, amounts: { ...used, ...this.#takeSlotTimeOf(worker, fence_token) }, job_id };
+    this.#book.gather(entry, fence_token);
+    if (!isOlder && as !== 'cancelled') this.#book.counted(frame.job_id, entry);
+  }
+
+  /**
+   * Takes the slot time of the attempt that holds the job's lease; empty if no attempt does, or it was counted before.
+   */
+  #takeSlotTime(job: Job): Partial<UsageAmounts> {
+    const { state, worker_id, fence_token, leased_at } = job;
+    if (state !== 'leased' || worker_id === null) return {};
+    const worker = this.#core.workers.lastOf(worker_id);
+    if (worker !== null) return this.#takeSlotTimeOf(worker, fence_token);
+    // The queue no longer expects the worker back, or the worker has not registered since the queue restarted.
+    return slotAmounts(
+      this.#core.now() - (leased_at ?? this.#core.now()),
+      findPrice(this.#core.sql, worker_id),
+    );
+  }
+
+  /** Takes the slot time of one attempt at a worker, even where the queue does not know its job. */
+  #takeSlotTimeOf(worker: Worker, fence: number): Partial<UsageAmounts> {
+    const since = worker.heldSince.get(fence);
+    if (since === undefined) return {};
+    worker.heldSince.delete(fence);
+    return slotAmounts(this.#core.now() - since, worker.session);
+  }
 }
 
 function usageSoFar({ told }: Cancelled): Usage {
   return { prompt_tokens: 0, completion_tokens: told, estimated: true };
 }
 
-/** Reads the usage that a base worker reports within the result of a chat. */
-export function usageIn(result: Record<string, unknown> | null): Usage | undefined {
-  const { usage, model } = Object(result?.completion) as { usage?: unknown; model?: unknown };
-  if (usage === undefined) return undefined;
-  const told = Usage.safeParse({ ...Object(usage), ...(typeof model === 'string' && { model }) });
-  return told.success ? told.data : undefined;
-}
-
-/** Counts how long an attempt held its slot if the attempt ends without ending its job. */
-export function countSlotTime(core: Core, job: Job): void {
-  const amounts = takeSlotTime(core, job);
-  if (!amounts.slot_ms) return;
-  core.usage.gather({ key: keyOf(core, job, undefined), amounts }, null);
-  // The command of a stored job has a commit, so the count is written with it.
-  if (job.mode === 'stored') core.usage.write();
-}
-
-/** Counts an attempt that still runs when its waiting job ends or the gateway requests the job anew. */
-export function countGivenUp(core: Core, job: WaitingJob, cancelled: Cancelled | null = null): void {
-  countSlotTime(core, job);
-  giveUp(core, job, cancelled);
-}
-
-function giveUp(core: Core, job: Job, cancelled: Cancelled | null): void {
-  if (job.state !== 'leased') return;
-  core.usage.giveUp(job.fence_token, job.id, keyOf(core, job, undefined), cancelled);
-}
-
-/** Counts the usage that a settlement reports without ending a job. */
-export function countAside(
-  core: Core,
-  worker: Worker,
-  job: Job | null,
-  claim: Claim,
-  outcome: AckOutcome,
-  frame: Settlement,
-): void {
-  const { fence_token, usage } = frame;
-  const givenUp = core.usage.takeGivenUp(fence_token);
-  if (givenUp !== null) {
-    const key = usage?.model === undefined ? givenUp.key : { ...givenUp.key, model: usage.model };
-    const { cancelled, kept } = givenUp;
-    const amounts =
-      cancelled === null
-        ? { wasted: Math.max(0, tokensOf(usage) - kept) }
-        : restOfCancelled(core, cancelled, usage);
-    core.usage.gather({ key, amounts }, fence_token);
-  } else if (claim === 'unknown' && outcome === 'accepted') countUnknown(core, worker, frame);
-  else if (
-    job !== null &&
-    isOwnAttempt(job, worker, fence_token) &&
-    (claim === 'stale' || claim === 'lapsed')
-  )
-    countWasted(core, job, fence_token, usage);
-}
-
-/** Returns what the worker's last frame adds for a cancelled attempt, whose request was counted already. */
-function restOfCancelled(
-  core: Core,
-  { told, charge }: Cancelled,
-  usage: Usage | undefined,
-): Partial<UsageAmounts> {
-  if (usage === undefined) return {};
-  if (charge !== null) settleCharge(core, charge, usage);
-  const tokens = tokenAmounts(usage);
-  return { ...tokens, output: Math.max(0, tokens.output - told) };
-}
-
 /** Says whether the attempt may be this worker's: a worker cannot report another worker's newest attempt. */
 function isOwnAttempt(job: Job, { session }: Worker, fence: number): boolean {
   return fence < job.fence_token || job.worker_id === session.worker_id;
-}
-
-/** Counts as wasted the tokens of an attempt that no caller gets, except those from which the next attempt goes on. */
-export function countWasted(core: Core, job: Job, fence: number, usage: Usage | undefined): void {
-  if (usage === undefined || core.usage.isCounted(fence)) return;
-  const wasted = Math.max(0, tokensOf(usage) - core.usage.keptOf(fence));
-  core.usage.gather({ key: keyOf(core, job, usage), amounts: { wasted } }, fence);
-  // The command of a stored job has a commit, so the count is written with it.
-  if (job.mode === 'stored') core.usage.write();
-}
-
-/** Counts the settlement of a request from before the queue restarted, about which only the worker knows. */
-function countUnknown(core: Core, worker: Worker, frame: Settlement): void {
-  const { fence_token, usage, account } = frame;
-  if (core.usage.isCounted(fence_token)) return;
-  const [tenant = '', token_name = ''] = accountIn(account);
-  const model = usage?.model ?? onlyModel(worker) ?? '';
-  const key = { tenant, token_name, config_id: worker.session.config_id, model, mode: 'waiting' };
-  // If the gateway has requested the job again since the restart, the newer attempt counts as the request.
-  const isOlder = core.requests.steps(frame.job_id) !== null || core.requests.wasCounted(frame.job_id);
-  const as = endToldBy(frame);
-  const isCallers = isEndedByCaller(as, frame.type === 'job_error' ? frame.code : undefined);
-  const used = isOlder ? { wasted: tokensOf(usage) } : amountsOf(as, usage, true, isCallers);
-  const { job_id } = frame;
-  const entry = { key, amounts: { ...used, ...takeSlotTimeOf(core, worker, fence_token) }, job_id };
-  core.usage.gather(entry, fence_token);
-  if (!isOlder && as !== 'cancelled') core.requests.counted(frame.job_id, entry);
-}
-
-/** Returns the account that a job's frame carries so that `countUnknown` gets it back; null if it needs none. */
-export function accountOf(job: Job): string | null {
-  const { mode, tenant, token_name } = job;
-  if (mode === 'stored' || tenant === null) return null;
-  const { let_in_at, leased_at } = job;
-  const { cost } = job.extras;
-  const given = [tenant, token_name ?? '', leased_at];
-  return JSON.stringify(cost === undefined ? given : [...given, let_in_at, cost.tokens, cost.model]);
-}
-
-function accountIn(account: string | undefined): string[] {
-  return partsOf(account).map((name) => String(name).slice(0, 256));
-}
-
-/**
- * Reads from the account when the worker was given a request from before the queue's restart, epoch ms; null if
- * unknown.
- */
-export function givenAt(account: string | undefined): number | null {
-  const at = partsOf(account)[2];
-  return typeof at === 'number' ? at : null;
-}
-
-/**
- * Restores the part of its token's limits that a request from before the queue restarted still holds, since its worker
- * goes on with it.
- */
-export function resumeLimits(core: Core, worker: Worker, jobId: string, account: string | undefined): void {
-  const [tenant, token_name, , letInAt, tokens, model] = partsOf(account);
-  if (
-    typeof tenant !== 'string' ||
-    typeof token_name !== 'string' ||
-    typeof letInAt !== 'number' ||
-    typeof tokens !== 'number'
-  )
-    return;
-  const { worker_id, config_id } = worker.session;
-  const cost = { model: typeof model === 'string' ? model : null, tokens };
-  core.limits.resume({ id: jobId, tenant, token_name, config_id, extras: { cost } }, letInAt, worker_id);
-}
-
-function partsOf(account: string | undefined): unknown[] {
-  const parts = account === undefined ? [] : jsonOrText(account);
-  return Array.isArray(parts) ? parts : [];
 }
 
 type CountedAs = 'succeeded' | 'failed' | 'cancelled';
@@ -269,4 +265,38 @@ function tokenAmounts(usage: Usage) {
 
 function tokensOf(usage: Usage | undefined): number {
   return usage === undefined ? 0 : usage.prompt_tokens + usage.completion_tokens;
+}
+
+const HOUR_MS = 3_600_000;
+const NANO = 1e9;
+
+function slotAmounts(ms: number, of: Priced | null): Partial<UsageAmounts> {
+  const slot_ms = Math.max(0, Math.round(ms));
+  if (!of || of.price_per_hour === null || of.capacity === 0) return { slot_ms, unpriced_slot_ms: slot_ms };
+  return {
+    slot_ms,
+    nanodollars: Math.round((of.price_per_hour * NANO * slot_ms) / of.capacity / HOUR_MS),
+  };
+}
+
+/** Returns the tenant, token, pool, model and mode that an attempt's usage is counted under. */
+export function keyOf(core: Core, job: Job, usage: Usage | undefined): UsageKey & { mode: UsageMode } {
+  const worker = job.worker_id === null ? null : core.workers.byId(job.worker_id);
+  const asked = job.mode === 'waiting' && workerNamed(job.model) === null ? job.model : null;
+  return {
+    tenant: job.tenant ?? '',
+    token_name: job.token_name ?? '',
+    config_id: job.config_id || (worker?.session.config_id ?? ''),
+    model: usage?.model ?? (worker && (adapterOf(worker, job.model) ?? onlyModel(worker))) ?? asked ?? '',
+    mode: modeOf(job),
+  };
+}
+
+function modeOf({ mode, id }: Job): UsageMode {
+  return lineOfJob(id) === null ? mode : 'batch';
+}
+
+/** Returns the worker's only model, or null if it serves none or several. */
+function onlyModel({ models }: Worker): string | null {
+  return models.length === 1 ? models[0]! : null;
 }

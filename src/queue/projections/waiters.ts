@@ -1,4 +1,8 @@
 import type { JobView } from '../../protocol/index.ts';
+import type { JobEvent } from '../events/event.ts';
+import type { Projection } from '../events/projection.ts';
+import type { Core } from '../state/state.ts';
+import { viewOf } from '../store/job-view.ts';
 
 interface Waiter {
   /** When the call is answered whatever the job's state is, epoch ms. */
@@ -6,8 +10,8 @@ interface Waiter {
   answer(view: JobView | null): void;
 }
 
-/** Calls that are answered when a job settles. */
-export class Waiters {
+/** Calls that wait for something to happen to a job. */
+export class WaitingCalls {
   readonly #byJob = new Map<string, Waiter[]>();
   /** Epoch ms before which no waiter's time is over: never too late, but too early if a waiter was answered since. */
   #soonest = Number.POSITIVE_INFINITY;
@@ -46,5 +50,39 @@ export class Waiters {
   /** Epoch ms at which `expire` may have something to do; null if there is no waiter. */
   get soonest(): number | null {
     return this.#byJob.size === 0 ? null : this.#soonest;
+  }
+}
+
+/** Answers the calls of those who wait for a stored job, or follow it. */
+export class Waiters implements Projection {
+  /** Calls that are answered when a job settles. */
+  readonly settled = new WaitingCalls();
+  /** Calls that are answered when a job settles or is given to a worker. */
+  readonly followers = new WaitingCalls();
+  readonly #core: Core;
+
+  constructor(core: Core) {
+    this.#core = core;
+  }
+
+  after({ job, step, ending }: JobEvent): void {
+    if (job.mode === 'waiting') return;
+    if (ending !== undefined) this.settled.tell(job.id, () => this.#view(job.id));
+    if (ending !== undefined || step === 'dispatched') this.followers.tell(job.id, () => this.#view(job.id));
+  }
+
+  get dueAt(): number | null {
+    const [one, other] = [this.settled.soonest, this.followers.soonest];
+    return one === null || other === null ? (one ?? other) : Math.min(one, other);
+  }
+
+  due(): void {
+    for (const calls of [this.settled, this.followers])
+      calls.expire(this.#core.now(), (jobId) => this.#view(jobId));
+  }
+
+  #view(jobId: string): JobView | null {
+    const job = this.#core.stored.find(jobId);
+    return job === null ? null : viewOf(this.#core.sql, job);
   }
 }

@@ -1,15 +1,9 @@
+import type { JobEvent } from '../events/event.ts';
+import type { Projection } from '../events/projection.ts';
+import type { Core } from '../state/state.ts';
 import { due } from '../store/alarm.ts';
-import type { StoredJob } from '../store/jobs-table.ts';
-import type { Ports } from '../store/ports.ts';
-import {
-  countWebhooks,
-  deleteWebhook,
-  hostAfter,
-  insertWebhook,
-  postponeWebhook,
-  takeWebhooks,
-  type Webhook,
-} from './webhooks-table.ts';
+import type { Sql } from '../store/ports.ts';
+import { row, rows } from '../store/rows.ts';
 
 /** Settlements of this many ms are posted together. */
 const GATHER_MS = 100;
@@ -28,15 +22,24 @@ const PAUSES_MS = [5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800].map((secon
 /** The most posts kept at a time: a receiver that is gone must not fill the disk. */
 const MOST_KEPT = 100_000;
 
-type WebhookPorts = Pick<Ports, 'sql' | 'alarm' | 'now' | 'random' | 'log'>;
+/** One post; its id is the same however often it is tried. */
+export interface Webhook {
+  id: string;
+  job_id: string;
+  /** The host of the post's address, port included. */
+  host: string;
+  url: string;
+  /** The number of tries that failed. */
+  tries: number;
+}
 
 /**
  * Posts of settlements. The commit that settles a job writes its post, and the object around the rules sends it, again
  * and again until the receiver takes it or PAUSES_MS are over. Each host has its own share of the posts on their way,
  * so that a host that does not answer holds up no other.
  */
-export class Webhooks {
-  readonly #ports: WebhookPorts;
+export class Webhooks implements Projection {
+  readonly #core: Core;
   readonly #onTheirWay = new Map<string, number>();
   /** Hosts that did not take their last post. */
   readonly #failing = new Set<string>();
@@ -45,17 +48,17 @@ export class Webhooks {
   /** The last host that was looked at; the next look goes on after it. */
   #host = '';
 
-  constructor(ports: WebhookPorts) {
-    this.#ports = ports;
-    this.#kept = countWebhooks(ports.sql);
-    if (this.#kept > 0) due(ports, ports.now());
+  constructor(core: Core) {
+    this.#core = core;
+    this.#kept = countWebhooks(core.sql);
+    if (this.#kept > 0) due(core, core.now());
   }
 
-  /** Writes the post of a job that is settled now. @param settlement its number among the settlements of this queue */
-  settled(job: StoredJob, settlement: number): void {
-    const url = job.extras.webhook;
+  /** Writes the post of a job that is settled now. */
+  after({ job, ending }: JobEvent): void {
+    const url = ending === undefined || job.mode === 'waiting' ? undefined : job.extras.webhook;
     if (url === undefined) return;
-    const { sql, log, now, random } = this.#ports;
+    const { sql, log, now, random, stored } = this.#core;
     if (this.#kept >= MOST_KEPT) {
       if (!this.#isFull) log('error', 'too many webhooks wait for their receivers; new ones are dropped');
       this.#isFull = true;
@@ -63,16 +66,16 @@ export class Webhooks {
     }
     this.#kept += 1;
     // The number alone could repeat: if this queue's state is lost, the next state counts from 1 again.
-    const id = `msg_${settlement}_${Math.floor(random() * 2 ** 32).toString(16)}`;
+    const id = `msg_${stored.latestSettlement}_${Math.floor(random() * 2 ** 32).toString(16)}`;
     insertWebhook(sql, { id, job_id: job.id, host: new URL(url).host, url }, now());
-    due(this.#ports, now() + GATHER_MS);
+    due(this.#core, now() + GATHER_MS);
   }
 
   /** Takes the posts that are due now. The caller sends them after the commit. */
   take(): Webhook[] {
     if (this.#kept === 0) return [];
-    const { sql } = this.#ports;
-    const now = this.#ports.now();
+    const { sql } = this.#core;
+    const now = this.#core.now();
     const taken: Webhook[] = [];
     let isAround = this.#host === '';
     for (let looks = 0; looks < BITE_HOSTS; looks += 1) {
@@ -86,16 +89,16 @@ export class Webhooks {
       const free = this.#freeFor(next.host);
       if (free <= 0) continue;
       if (next.due_at > now) {
-        due(this.#ports, next.due_at);
+        due(this.#core, next.due_at);
         continue;
       }
       const posts = takeWebhooks(sql, { host: next.host, now, againAt: now + AGAIN_MS, limit: free });
       this.#onTheirWay.set(next.host, (this.#onTheirWay.get(next.host) ?? 0) + posts.length);
       taken.push(...posts);
-      due(this.#ports, now + AGAIN_MS);
+      due(this.#core, now + AGAIN_MS);
     }
     // More hosts are left to look at.
-    due(this.#ports, now + GATHER_MS);
+    due(this.#core, now + GATHER_MS);
     return taken;
   }
 
@@ -109,7 +112,7 @@ export class Webhooks {
   /** Postpones a post that the receiver did not take, or gives it up. */
   failed(webhook: Webhook, reason: string): void {
     const { id, job_id, host } = webhook;
-    const { sql, log, now, random } = this.#ports;
+    const { sql, log, now, random } = this.#core;
     this.#arrived(host);
     this.#failing.add(host);
     const tries = webhook.tries + 1;
@@ -128,7 +131,7 @@ export class Webhooks {
     });
     const dueAt = now() + Math.round(pauseMs * (1 + random() / 10));
     postponeWebhook(sql, id, tries, dueAt);
-    due(this.#ports, dueAt);
+    due(this.#core, dueAt);
   }
 
   #arrived(host: string): void {
@@ -136,11 +139,11 @@ export class Webhooks {
     if (left === 0) this.#onTheirWay.delete(host);
     else this.#onTheirWay.set(host, left);
     // Another post may have waited for the place that is free now.
-    due(this.#ports, this.#ports.now() + GATHER_MS);
+    due(this.#core, this.#core.now() + GATHER_MS);
   }
 
   #forget(id: string): void {
-    if (deleteWebhook(this.#ports.sql, id)) this.#kept -= 1;
+    if (deleteWebhook(this.#core.sql, id)) this.#kept -= 1;
     this.#isFull = false;
     if (this.#kept === 0) this.#failing.clear();
   }
@@ -151,4 +154,50 @@ export class Webhooks {
     const most = this.#failing.has(host) ? MOST_TO_FAILING : MOST_TO_HOST;
     return Math.min(most - (this.#onTheirWay.get(host) ?? 0), MOST_AT_ONCE - all);
   }
+}
+
+function insertWebhook(sql: Sql, webhook: Omit<Webhook, 'tries'>, dueAt: number): void {
+  sql.exec(
+    `INSERT INTO webhooks (id, job_id, host, url, due_at) VALUES (?, ?, ?, ?, ?)`,
+    webhook.id,
+    webhook.job_id,
+    webhook.host,
+    webhook.url,
+    dueAt,
+  );
+}
+
+function countWebhooks(sql: Sql): number {
+  return row<{ n: number }>(sql, `SELECT count(*) AS n FROM webhooks`)!.n;
+}
+
+/** Returns the next host in alphabetical order, and when its first post is due, epoch ms; null if there is none. */
+function hostAfter(sql: Sql, host: string): { host: string; due_at: number } | null {
+  return row(sql, `SELECT host, due_at FROM webhooks WHERE host > ? ORDER BY host, due_at LIMIT 1`, host);
+}
+
+/** Takes posts of a host that are due. They are due again at `againAt` unless their outcome is recorded before. */
+function takeWebhooks(
+  sql: Sql,
+  { host, now, againAt, limit }: { host: string; now: number; againAt: number; limit: number },
+): Webhook[] {
+  return rows<Webhook>(
+    sql,
+    `UPDATE webhooks SET due_at = ? WHERE id IN (
+       SELECT id FROM webhooks WHERE host = ? AND due_at <= ? ORDER BY due_at LIMIT ?)
+     RETURNING id, job_id, host, url, tries`,
+    againAt,
+    host,
+    now,
+    limit,
+  );
+}
+
+function postponeWebhook(sql: Sql, id: string, tries: number, dueAt: number): void {
+  sql.exec(`UPDATE webhooks SET tries = ?, due_at = ? WHERE id = ?`, tries, dueAt, id);
+}
+
+/** Deletes a post. @returns whether it was there */
+function deleteWebhook(sql: Sql, id: string): boolean {
+  return rows(sql, `DELETE FROM webhooks WHERE id = ? RETURNING id`, id).length > 0;
 }

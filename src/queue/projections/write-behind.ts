@@ -19,7 +19,7 @@ export abstract class WriteBehind {
   /** Whether a stored job has changed something that its commit must write. */
   #hasStored = false;
   /** Epoch ms by which changes must be written; null if there are none. */
-  #dueAt: number | null = null;
+  #writeAt: number | null = null;
   #isFailing = false;
 
   /** @param what names the numbers in the log, in the plural */
@@ -37,23 +37,23 @@ export abstract class WriteBehind {
   /** Notes that something is to be written. @param isStored whether a stored job changed it */
   protected changed(isStored: boolean): void {
     this.#hasStored ||= isStored;
-    this.#dueAt ??= this.ports.now() + WITHIN_MS;
+    this.#writeAt ??= this.ports.now() + WITHIN_MS;
   }
 
   /** Epoch ms at which a commit is wanted; null if all is written. */
-  get dueAt(): number | null {
-    return this.#dueAt;
+  get writeAt(): number | null {
+    return this.#writeAt;
   }
 
   /** Writes what belongs into the commit that is about to be made. */
   beforeCommit(): void {
-    const goesAlongAt = (this.#dueAt ?? Number.POSITIVE_INFINITY) - WITHIN_MS + GOES_ALONG_AFTER_MS;
+    const goesAlongAt = (this.#writeAt ?? Number.POSITIVE_INFINITY) - WITHIN_MS + GOES_ALONG_AFTER_MS;
     if (this.#hasStored || this.ports.now() >= goesAlongAt) this.write();
   }
 
   /** Writes the changes; to be called where there is a commit. Never throws. */
   write(): void {
-    if (this.#dueAt === null) return;
+    if (this.#writeAt === null) return;
     const { undoable, log, now } = this.ports;
     const problem = undoable(() => this.save());
     if (problem !== null && !this.#isFailing) {
@@ -61,7 +61,7 @@ export abstract class WriteBehind {
     }
     this.#hasStored = false;
     this.#isFailing = problem !== null;
-    this.#dueAt = problem === null ? null : now() + AGAIN_AFTER_MS;
+    this.#writeAt = problem === null ? null : now() + AGAIN_AFTER_MS;
     this.afterSave(problem === null);
   }
 }

@@ -107,7 +107,7 @@ export class JobRows {
 
   /**
    * Notes that a job has succeeded, in the table already.
-   * @param result the row's result if it will be read soon, else null
+   * @param result the row's result
    */
   settled(job: StoredJob, result: string | null): void {
     if (this.#kept.has(job.id)) this.#put(job, result);

@@ -126,7 +126,7 @@ export type Ending = {
 
 /**
  * Stores all jobs of one mode. It makes the transitions that its caller has decided on, and notifies all that depends
- * on them: the alarm, the counts of pending jobs, the next dispatch pass, the job's waiters.
+ * on them: the alarm, the counts of pending jobs, the next dispatch pass.
  */
 export interface JobStore<J extends Job> {
   /** Moves a job from `pending` to `leased`. @returns the job as it is now */
@@ -140,7 +140,7 @@ export interface JobStore<J extends Job> {
   orphan(job: J, expiresAt: number, by: (typeof ORPHANED)[keyof typeof ORPHANED]): void;
   /** Makes a `leased` or `pending` job `pending`. */
   release(job: J, change: Release): void;
-  /** Settles a job from any state, and answers its waiters. */
+  /** Settles a job from any state. A waiting job's caller is answered. */
   end(job: J, ending: Ending): void;
   /** Returns the key to the files of the job's newest attempt, or null before the first. */
   fileKey(job: J): string | null;

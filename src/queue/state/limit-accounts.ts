@@ -1,7 +1,6 @@
 import type { Account, Rates, Weighed } from '../../admission/account.ts';
 import { longer, type OverLimit } from '../../admission/scope.ts';
-import type { UsageEntry } from '../projections/usage-entry.ts';
-import type { Used } from '../projections/usage-table.ts';
+import type { UsageEntry, Used } from '../projections/usage-table.ts';
 import type { JobExtras, ToldLimits } from '../rpc.ts';
 import { deleteLimits, readLimits, writeLimits } from '../store/limits-table.ts';
 import type { Ports } from '../store/ports.ts';

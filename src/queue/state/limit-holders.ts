@@ -1,7 +1,7 @@
 import { Account, type Standing } from '../../admission/account.ts';
 import { BUDGETS, startOf } from '../../admission/windows.ts';
 import type { Limits } from '../../protocol/index.ts';
-import type { UsageEntry } from '../projections/usage-entry.ts';
+import type { UsageEntry } from '../projections/usage-table.ts';
 import { type Used, usedBy } from '../projections/usage-table.ts';
 import type { UsageKey } from '../rpc.ts';
 import type { Ports } from '../store/ports.ts';

@@ -1,9 +1,6 @@
 import { Backlog } from '../../admission/backlog.ts';
-import { Served } from '../../admission/charge.ts';
 import type { QueueSettings } from '../../settings/queue-settings.ts';
-import { Counts } from '../projections/counts.ts';
-import { EndedRequests } from '../projections/ended-requests.ts';
-import { UsageBook } from '../projections/usage-book.ts';
+import { Projections } from '../events/projection.ts';
 import { leasedByWorker } from '../store/leases-table.ts';
 import type { Ports } from '../store/ports.ts';
 import { Fences } from './fences.ts';
@@ -25,20 +22,17 @@ export interface Core extends Ports {
   stored: StoredJobs;
   waiting: WaitingJobs;
   backlog: Backlog<WaitingJob>;
-  served: Served;
   requests: RecentRequests;
   fences: Fences;
   ready: ReadySet;
-  usage: UsageBook;
   limits: LimitBook;
-  counts: Counts;
-  ended: EndedRequests;
+  /** All that is derived from what happens to jobs. */
+  projections: Projections;
 }
 
 export function createCore(given: Ports, settings: QueueSettings): Core {
   const rows = new JobRows(given.sql);
   const ports = { ...given, sql: rows.sql };
-  const counts = new Counts(ports);
   const ready = new ReadySet();
   const limits = new LimitBook(ports);
   const backlog = new Backlog<WaitingJob>();
@@ -51,13 +45,10 @@ export function createCore(given: Ports, settings: QueueSettings): Core {
     stored: new StoredJobs(ports, rows, settings, ready, backlog, limits),
     waiting: new WaitingJobs(ready, backlog, limits),
     backlog,
-    served: new Served(),
     requests: new RecentRequests(ports.now),
     fences: new Fences(ports.sql),
-    usage: new UsageBook(ports, counts, limits),
     limits,
-    counts,
-    ended: new EndedRequests(),
+    projections: new Projections(),
   };
 }
 

@@ -1,12 +1,7 @@
 import type { Backlog, Placed } from '../../admission/backlog.ts';
 import type { OverLimit } from '../../admission/scope.ts';
-import type { JobView } from '../../protocol/index.ts';
 import type { QueueSettings } from '../../settings/queue-settings.ts';
-import { Listeners } from '../projections/listeners.ts';
-import { Waiters } from '../projections/waiters.ts';
-import { Webhooks } from '../projections/webhooks.ts';
 import { due } from '../store/alarm.ts';
-import { viewOf } from '../store/job-view.ts';
 import {
   deleteJobs,
   endJob,
@@ -48,14 +43,7 @@ const AT_LEASE = {
 /** The stored jobs, which are rows. */
 export class StoredJobs implements JobStore<StoredJob> {
   readonly pending: Pending;
-  /** Calls that are answered when a job settles. */
-  readonly waiters = new Waiters();
-  /** Calls that are answered when a job settles or is given to a worker. */
-  readonly followers = new Waiters();
-  readonly listeners: Listeners;
-  /** The number of the newest settlement; numbers only grow. */
   #latestSettlement: number;
-  readonly webhooks: Webhooks;
   /** The partial answers of attempts that run. */
   readonly partials = new PartialAnswers();
   readonly #rows: JobRows;
@@ -78,10 +66,13 @@ export class StoredJobs implements JobStore<StoredJob> {
     this.#settings = settings;
     this.#ready = ready;
     this.#limits = limits;
-    this.listeners = new Listeners(() => ports.now());
     this.pending = new Pending(ports.sql, backlog);
     this.#latestSettlement = latestSettlement(ports.sql);
-    this.webhooks = new Webhooks(ports);
+  }
+
+  /** The number of the newest settlement among all of this queue; numbers only grow. */
+  get latestSettlement(): number {
+    return this.#latestSettlement;
   }
 
   find(id: string): StoredJob | null {
@@ -194,7 +185,6 @@ export class StoredJobs implements JobStore<StoredJob> {
     const { file_key: _, ...columns } = lease;
     const leased: StoredJob = { ...job, ...columns, ...AT_LEASE };
     this.#rows.lease(leased, lease);
-    this.followers.tell(job.id, () => this.#view(job.id));
     return leased;
   }
 
@@ -253,14 +243,10 @@ export class StoredJobs implements JobStore<StoredJob> {
     this.#limits.end(job.id);
     this.partials.forget(job.id);
     this.#latestSettlement += 1;
-    const settlement = this.#latestSettlement;
     const result_file = ending.state === 'succeeded' && ending.result === null ? job.result_file : null;
-    const result = endJob(this.#ports.sql, job, { ...ending, result_file }, now, settlement);
+    const result = endJob(this.#ports.sql, job, { ...ending, result_file }, now, this.#latestSettlement);
     this.#ended({ ...job, result_file }, ending, now, result);
-    this.webhooks.settled(job, settlement);
     due(this.#ports, now + this.#settings.retention_seconds * 1000);
-    for (const listening of [this.waiters, this.followers]) listening.tell(job.id, () => this.#view(job.id));
-    this.listeners.settled(job.id);
   }
 
   #leavePending(job: StoredJob): void {
@@ -281,7 +267,7 @@ export class StoredJobs implements JobStore<StoredJob> {
       run_after: null,
       is_held: 0,
     } as const;
-    this.#rows.settled(settled, this.listeners.hear(job.id) ? text : null);
+    this.#rows.settled(settled, text);
   }
 
   /** Makes a failed or expired job pending, with as much time as it had. @returns the job as it is now */
@@ -304,11 +290,6 @@ export class StoredJobs implements JobStore<StoredJob> {
       this.#ports.sql,
       jobs.map(({ seq }) => seq),
     );
-  }
-
-  #view(jobId: string): JobView | null {
-    const job = this.find(jobId);
-    return job === null ? null : viewOf(this.#ports.sql, job);
   }
 
   fileKey(job: StoredJob): string | null {

@@ -81,7 +81,7 @@ export const QUEUE_TABLES: readonly string[] = [
   // (measured).
   `CREATE INDEX jobs_ended_badly ON jobs (created_at, seq, state, config_id, tenant, job_type)
      WHERE state < 'leased'`,
-  // The ledger of each job, step by step (ledger-table.ts); `job` is jobs.seq.
+  // The ledger of each job, step by step (projections/ledger.ts); `job` is jobs.seq.
   `CREATE TABLE ledger (
      job INTEGER NOT NULL,
      n INTEGER NOT NULL,
@@ -107,7 +107,7 @@ export const QUEUE_TABLES: readonly string[] = [
      capacity INTEGER NOT NULL,
      price_per_hour REAL
    ) WITHOUT ROWID`,
-  // Posts of settlements that no receiver has taken yet (webhooks-table.ts).
+  // Posts of settlements that no receiver has taken yet (projections/webhooks.ts).
   `CREATE TABLE webhooks (
      id TEXT PRIMARY KEY,
      job_id TEXT NOT NULL,

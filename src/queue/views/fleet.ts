@@ -1,6 +1,6 @@
 import type { PoolShare, QueueShare, SessionShare } from '../../fleet/rpc.ts';
-import { cumulative } from '../projections/histogram.ts';
-import { MODES, newCounts, type Outcome, type PoolCounts } from '../projections/pool-counts.ts';
+import { Counts } from '../projections/counts.ts';
+import { cumulative, MODES, newCounts, type Outcome, type PoolCounts } from '../projections/pool-counts.ts';
 import type { PoolJobs, PoolMetrics, QueueMetrics, QueueStatus } from '../rpc.ts';
 import type { Core } from '../state/state.ts';
 import { isLeaving, profileOf, type Worker } from '../state/worker.ts';
@@ -44,7 +44,7 @@ export function poolJobs(core: Core, configId: string): PoolJobs {
   return {
     in_queue: core.stored.pending.ofPool(configId) + core.waiting.line.ofPool(configId),
     in_progress: workers.reduce((sum, worker) => sum + worker.running.size, 0),
-    ...ended(core.counts.of(configId)),
+    ...ended(core.projections.get(Counts).of(configId)),
   };
 }
 
@@ -66,7 +66,7 @@ function sessionState(worker: Worker): SessionShare['state'] {
 /** Returns everything that machines ask of the queue except the size of its database. */
 export function metrics(core: Core): Omit<QueueMetrics, 'storage_bytes' | 'relays'> {
   const pools = [...poolsNow(core)].map(([config_id, now]) => {
-    return { config_id, now, counts: core.counts.of(config_id) ?? newCounts() };
+    return { config_id, now, counts: core.projections.get(Counts).of(config_id) ?? newCounts() };
   });
   return { at: core.now(), pools };
 }

@@ -1,5 +1,7 @@
 import { type PoolSharing, SHARES_TOLD } from '../../protocol/index.ts';
 import { poolSlots, slotsForBatches } from '../dispatch/batch-work.ts';
+import { Charges } from '../projections/charges.ts';
+import { Counts } from '../projections/counts.ts';
 import type { BatchSlots, Pending, PoolNow } from '../rpc.ts';
 import { livePool } from '../state/live-pool.ts';
 import type { Core } from '../state/state.ts';
@@ -12,13 +14,14 @@ const MOST_PRIORITIES = 50;
 /** Returns the present state of every pool that has workers, jobs or counts, by the name it is counted under. */
 export function poolsNow(core: Core): Map<string, PoolNow> {
   const pools = new Map<string, PoolNow>();
+  const counts = core.projections.get(Counts);
   const of = (configId: string) => {
-    const name = core.counts.nameOf(configId);
+    const name = counts.nameOf(configId);
     const known = pools.get(name) ?? nothing();
     pools.set(name, known);
     return known;
   };
-  for (const name of core.counts.recent()) of(name);
+  for (const name of counts.recent()) of(name);
   for (const worker of core.workers.all()) addWorker(core, of(worker.session.config_id), worker);
   for (const [configId, priorities] of core.stored.pending.priorities()) {
     addStored(core, of(configId), configId, priorities);
@@ -31,14 +34,15 @@ export function poolsNow(core: Core): Map<string, PoolNow> {
       now.oldest_since.waiting = earlier(now.oldest_since.waiting, submitted_at);
     }
   }
-  for (const [name, now] of pools) finish(now, core.counts.of(name)?.slots_per_worker ?? null);
+  for (const [name, now] of pools) finish(now, counts.of(name)?.slots_per_worker ?? null);
   return pools;
 }
 
 /** Returns the present state of one pool, or an empty state. */
 export function poolNow(core: Core, configId: string): PoolNow {
-  const name = core.counts.nameOf(configId);
-  const slots_per_worker = core.counts.of(name)?.slots_per_worker ?? null;
+  const counts = core.projections.get(Counts);
+  const name = counts.nameOf(configId);
+  const slots_per_worker = counts.of(name)?.slots_per_worker ?? null;
   return poolsNow(core).get(name) ?? { ...nothing(), slots_per_worker };
 }
 
@@ -130,15 +134,20 @@ export function batchSlots(core: Core, models: readonly (string | null)[]): Batc
 export function sharing(core: Core): PoolSharing[] {
   core.stored.pending.load();
   const now = core.now();
-  const pools = new Set([...core.backlog.lines().keys(), ...core.served.pools(now)]);
+  const pools = new Set([...core.backlog.lines().keys(), ...core.projections.get(Charges).served.pools(now)]);
   return [...pools]
     .sort()
     .map((configId) => sharingOf(core, configId, now))
     .filter(({ config_id, tenants }) => config_id !== '' && tenants.length > 0);
 }
 
-function sharingOf({ backlog, served }: Core, config_id: string, now: number): PoolSharing {
-  const had = new Map(served.of(config_id, now).map(({ tenant, tokens }) => [tenant, tokens]));
+function sharingOf({ backlog, projections }: Core, config_id: string, now: number): PoolSharing {
+  const had = new Map(
+    projections
+      .get(Charges)
+      .served.of(config_id, now)
+      .map(({ tenant, tokens }) => [tenant, tokens]),
+  );
   const waiting = new Map<string | null, number>();
   let next: { tenant: string | null; priority: number } | null = null;
   for (const [priority, line] of backlog.lines().get(config_id) ?? []) {

@@ -2,7 +2,7 @@ import type { PoolStart } from '../../fleet/rpc.ts';
 import { listNames, shortName } from '../../protocol/index.ts';
 import { endUnfinished } from '../attempts/end.ts';
 import { timePassed } from '../attempts/time-passed.ts';
-import { emit } from '../events/emit.ts';
+import { emit } from '../events/projection.ts';
 import { type RequestAnswer, type WaitingLineView, workerNamed } from '../rpc.ts';
 import type { WaitingJob } from '../state/job.ts';
 import type { Core } from '../state/state.ts';

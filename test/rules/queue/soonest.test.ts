@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Waiters } from '../../../src/queue/projections/waiters.ts';
+import { WaitingCalls } from '../../../src/queue/projections/waiters.ts';
 import { Soonest } from '../../../src/queue/state/soonest.ts';
 import { QueueHarness } from '../../support/queue-harness.ts';
 
@@ -24,7 +24,7 @@ describe('the soonest of many times', () => {
 
 describe('those who wait for a job', () => {
   it('hear it when it settles or when their time is over, each once', () => {
-    const waiters = new Waiters();
+    const waiters = new WaitingCalls();
     const heard: string[] = [];
     const wait = (job: string, until: number) =>
       waiters.add(job, { until, answer: () => heard.push(`${job}:${until}`) });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { RequestRecord } from '../../../src/protocol/index.ts';
-import { ORDINARY_A_WINDOW, Sampler, WINDOW_MS } from '../../../src/queue/projections/ended-requests.ts';
+import { ORDINARY_A_WINDOW, Sampler, WINDOW_MS } from '../../../src/queue/projections/request-records.ts';
 import { type FakeConnection, QueueHarness } from '../../support/queue-harness.ts';
 
 const ended = (queue: QueueHarness): RequestRecord[] => queue.queue.takeEnded();

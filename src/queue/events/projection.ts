@@ -1,0 +1,131 @@
+import type { Job } from '../state/job.ts';
+import type { Facts, JobEvent, JobStep, OtherEvent, Told } from './event.ts';
+
+/**
+ * A feature that is derived from what happens to jobs: a ledger, counts, usage, webhooks. The road of a job calls
+ * `emit` and knows no projection; `registerProjections` (projections/register.ts) names them all. What a projection
+ * writes while it handles an event is in the commit of that event.
+ */
+export interface Projection {
+  /** Handles what happens to a job before the job changes: it, its slot and its worker stand as in the attempt. */
+  on?(event: JobEvent): void;
+  /** Handles what happened to a job once the job has changed. */
+  after?(event: JobEvent): void;
+  /** Handles what happened to a worker, or to an attempt whose job stays as it is. */
+  onOther?(event: OtherEvent): void;
+  /** Epoch ms at which `due` may have something to do, never too late; null if there is nothing. */
+  readonly dueAt?: number | null;
+  /** Does what is due now. */
+  due?(): void;
+  /** Epoch ms at which a commit is wanted for what is kept in memory; null if all is written. */
+  readonly writeAt?: number | null;
+  /** Writes what belongs into the commit that is about to be made. */
+  beforeCommit?(): void;
+  /** Writes all that is kept in memory, within a commit. */
+  write?(): void;
+  /** Says whether the attempt is known to have ended, though no job says so. */
+  hasEnded?(fence: number): boolean;
+  /** Calls `effect` when what is kept of the attempt is on disk: at once if it is, or if there is nothing of it. */
+  whenWritten?(fence: number, effect: () => void): void;
+  /** Forgets jobs that settled long ago and are about to be deleted. */
+  forget?(jobs: readonly { seq: number }[]): void;
+}
+
+type Kind<P extends Projection> = abstract new (...given: never[]) => P;
+
+/** All projections of a queue, in the order in which they handle an event. */
+export class Projections {
+  readonly #byKind = new Map<Kind<Projection>, Projection>();
+  readonly #all: Projection[] = [];
+  readonly #on: Projection[] = [];
+  readonly #after: Projection[] = [];
+
+  add(projection: Projection): void {
+    this.#byKind.set(projection.constructor as Kind<Projection>, projection);
+    this.#all.push(projection);
+    if (projection.on) this.#on.push(projection);
+    if (projection.after) this.#after.push(projection);
+  }
+
+  /** Returns the projection of this class, for whoever shows what it knows. @throws if none is registered */
+  get<P extends Projection>(kind: Kind<P>): P {
+    const projection = this.#byKind.get(kind);
+    if (!projection) throw new Error(`no projection is registered: ${kind.name}`);
+    return projection as P;
+  }
+
+  /** Tells what happens to a job, makes its change, and tells that the job has changed. */
+  on(event: JobEvent, change?: () => void): void {
+    for (const projection of this.#on) projection.on!(event);
+    change?.();
+    for (const projection of this.#after) projection.after!(event);
+  }
+
+  onOther(event: OtherEvent): void {
+    for (const projection of this.#all) projection.onOther?.(event);
+  }
+
+  /** Returns the epoch ms at which `runDue` or a write is wanted; null if neither is. */
+  next(): number | null {
+    let next: number | null = null;
+    for (const { dueAt = null, writeAt = null } of this.#all)
+      for (const at of [dueAt, writeAt]) if (at !== null && (next === null || at < next)) next = at;
+    return next;
+  }
+
+  runDue(): void {
+    for (const projection of this.#all) projection.due?.();
+  }
+
+  /** Says whether a write that waited for another commit now needs one of its own. @param now epoch ms */
+  isWriteDue(now: number): boolean {
+    return this.#all.some(({ writeAt = null }) => writeAt !== null && writeAt <= now);
+  }
+
+  beforeCommit(): void {
+    for (const projection of this.#all) projection.beforeCommit?.();
+  }
+
+  write(): void {
+    for (const projection of this.#all) projection.write?.();
+  }
+
+  hasEnded(fence: number): boolean {
+    return this.#all.some((projection) => projection.hasEnded?.(fence) === true);
+  }
+
+  whenWritten(fence: number, effect: () => void): void {
+    let next = effect;
+    for (const projection of this.#all) {
+      if (!projection.whenWritten) continue;
+      const then = next;
+      next = () => projection.whenWritten!(fence, then);
+    }
+    next();
+  }
+
+  forget(jobs: readonly { seq: number }[]): void {
+    for (const projection of this.#all) projection.forget?.(jobs);
+  }
+}
+
+/** Whatever passes events on: the core, of which this needs two members. */
+interface Emitter {
+  projections: Projections;
+  now(): number;
+}
+
+/**
+ * Tells all projections what happens to a job. It is the only thing that the road of a job calls besides its own rules.
+ * @param change what the event does to the job: it runs when all projections have seen the job as it was
+ */
+export function emit(
+  { projections, now }: Emitter,
+  job: Job,
+  step: JobStep,
+  detail: string | null = null,
+  told: Told & Facts = {},
+  change?: () => void,
+): void {
+  projections.on({ job, step, detail, at: now(), ...told }, change);
+}
