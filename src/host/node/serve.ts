@@ -1,11 +1,13 @@
-import { access, constants } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { access, constants, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import type { Log, Post } from '../../durable/host.ts';
 import { createApp } from '../../gateway/app.ts';
 import type { GatewayEnv } from '../../gateway/env.ts';
 import { logTo } from '../../gateway/log.ts';
 import { takeTokens } from '../../gateway/take-tokens.ts';
-import type { Logger } from '../../process/index.ts';
+import { EXIT, type Logger, UserError } from '../../process/index.ts';
 import type { QueueSettingBindings } from '../../settings/queue-settings.ts';
 import { assertUsable } from '../../state/check.ts';
 import {
@@ -16,14 +18,13 @@ import {
   stateFolderError,
 } from '../../state/folder.ts';
 import { followTokens } from '../../state/tokens.ts';
+import { freshDashboard } from '../dashboard.ts';
 import { mostConnections, watchDescriptors } from './descriptors.ts';
 import { boundHeap } from './heap-bound.ts';
-import { acceptUpgrade } from './http/accept-upgrade.ts';
 import { directInference } from './http/direct.ts';
 import { createServer, type RunningServer } from './http/server.ts';
-import { listenError } from './listen-error.ts';
+import { acceptUpgrade } from './http/upgrade.ts';
 import { createNodeObjects, type NodeObjects } from './objects/objects.ts';
-import { readPage } from './page.ts';
 import { bindingsOf, type QueueSettings } from './settings.ts';
 
 /** The interval at which the queue checks that its state folder is still there, ms. */
@@ -185,4 +186,35 @@ async function makeDataFolder(stateDir: string, dataDir: string): Promise<void> 
 
 function logOf(logger: Logger | undefined): Log {
   return (level, message, fields = {}) => logger?.[level](fields, message);
+}
+
+/** The page that `npm run build` puts beside the programs; there is none in `src/`. */
+const BUILT = fileURLToPath(new URL('./dashboard.bin', import.meta.url));
+
+/** Reads the page's files as one archive: the built one, or else one made from the sources. */
+async function readPage(): Promise<ArrayBuffer> {
+  const page = await readFile(existsSync(BUILT) ? BUILT : (await freshDashboard()).path);
+  return page.buffer.slice(page.byteOffset, page.byteOffset + page.byteLength);
+}
+
+/** Turns an error of listening into one that says the cause and what to do. Any other error stays as it is. */
+function listenError(error: unknown, { host, port }: { host: string; port: number }): unknown {
+  const { code, syscall, message } = error as NodeJS.ErrnoException;
+  const place = `${host}:${port}`;
+  if (code === 'EADDRINUSE') {
+    return new UserError(
+      `Port ${port} on ${host} is in use. ` +
+        'Stop what listens there, or choose another port (QUEUE_PORT or --port).',
+      EXIT.portInUse,
+    );
+  }
+  if (syscall === 'getaddrinfo') {
+    return new UserError(
+      `Cannot listen on ${place}: no address of this name is known here. Choose another --host (QUEUE_HOST).`,
+    );
+  }
+  if (syscall === 'listen' || syscall === 'bind') {
+    return new UserError(`Cannot listen on ${place}: ${message}. Choose another --host or --port.`);
+  }
+  return error;
 }

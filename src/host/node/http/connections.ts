@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import { breakBody } from './body-stream.ts';
 import { bodyRefusalOf, refusalOf, refuse } from './refusal.ts';
+import { breakBody } from './request.ts';
 
 /** A caller that has closed its side still gets answers that are ready within this many ms. */
 const HALF_OPEN_MS = 1000;

@@ -6,21 +6,20 @@ import type { AskedFor, RelayStub } from '../../../asking/objects.ts';
 import { authorize } from '../../../gateway/auth.ts';
 import { holdBytes } from '../../../gateway/body.ts';
 import type { Env } from '../../../gateway/env.ts';
-import { errorResponse, toHttpError } from '../../../gateway/errors.ts';
+import { errorResponse, HttpError, toHttpError } from '../../../gateway/errors.ts';
 import { answer } from '../../../gateway/inference/answer.ts';
 import { type Asked, mostBodyBytes, readRequest } from '../../../gateway/inference/asked.ts';
 import { callEngine } from '../../../gateway/inference/call-engine.ts';
 import { beginAfterMs, within } from '../../../gateway/inference/early-response.ts';
 import { inferenceRoutesOf } from '../../../gateway/inference/routes.ts';
 import { isOddHost } from '../../../gateway/odd-hosts.ts';
-import { RECEIVE_BYTES } from '../../../gateway/receive.ts';
+import { BODY_WITHIN_MS, RECEIVE_BYTES, tooSlow } from '../../../gateway/receive.ts';
+import type { RequestHead } from '../../../gateway/request-head.ts';
 import { requestIdHeaders } from '../../../gateway/request-id.ts';
 import { dialectOf, isRequestId, routeAt } from '../../../protocol/index.ts';
 import { type OpenedAnswer, responseOf } from '../../../relay/object/responses.ts';
 import { writeAnswer } from './answer.ts';
-import { IncomingHead } from './incoming-head.ts';
 import type { Direct } from './server.ts';
-import { readShortBody } from './short-body.ts';
 import { writeOpened } from './write-opened.ts';
 
 /** The headers that the gateway's middleware acts on: a request that has one goes through the middleware. */
@@ -111,4 +110,68 @@ function withResponse(outcome: Outcome<Opening>): Outcome {
   if (outcome.kind !== 'answer') return outcome;
   const { opened, more } = outcome.answer;
   return { kind: 'answer', answer: responseOf(opened, more) };
+}
+
+/** The head of a request as Node has parsed it. */
+class IncomingHead implements RequestHead {
+  readonly #incoming: IncomingMessage;
+  readonly headers: RequestHead['headers'];
+
+  constructor(incoming: IncomingMessage) {
+    this.#incoming = incoming;
+    this.headers = new ParsedHeaders(incoming.headers);
+  }
+
+  get method(): string {
+    return this.#incoming.method!;
+  }
+
+  get url(): string {
+    return `http://${this.#incoming.headers.host}${this.#incoming.url}`;
+  }
+}
+
+class ParsedHeaders {
+  readonly #headers: IncomingMessage['headers'];
+
+  constructor(headers: IncomingMessage['headers']) {
+    this.#headers = headers;
+  }
+
+  get(name: string): string | null {
+    const value = this.#headers[name.toLowerCase()];
+    return (Array.isArray(value) ? value.join(', ') : value) ?? null;
+  }
+
+  has(name: string): boolean {
+    return this.#headers[name.toLowerCase()] !== undefined;
+  }
+
+  *[Symbol.iterator](): Iterator<[string, string]> {
+    for (const name of Object.keys(this.#headers)) yield [name, this.get(name)!];
+  }
+}
+
+/**
+ * Reads the whole of a body whose head gives the length.
+ * @throws HttpError 408 when it comes too slowly, 499 when its caller leaves
+ */
+function readShortBody(incoming: IncomingMessage): Promise<Uint8Array<ArrayBuffer>> {
+  return new Promise((resolve, reject) => {
+    const bytes = new Uint8Array(Number(incoming.headers['content-length']));
+    let size = 0;
+    const timer = setTimeout(() => over(() => reject(tooSlow())), BODY_WITHIN_MS);
+    const onData = (piece: Buffer) => {
+      bytes.set(piece, size);
+      size += piece.byteLength;
+    };
+    const onEnd = () => over(() => resolve(bytes));
+    const onClose = () => over(() => reject(new HttpError(499, 'The caller hung up.', 'caller_gone')));
+    const over = (settle: () => void) => {
+      clearTimeout(timer);
+      incoming.off('data', onData).off('end', onEnd).off('close', onClose);
+      settle();
+    };
+    incoming.on('data', onData).on('end', onEnd).on('close', onClose);
+  });
 }

@@ -1,6 +1,4 @@
 import type { ObjectAlarm } from '../storage/alarm.ts';
-import type { Pauses } from './pauses.ts';
-import { type Later, later } from './timer.ts';
 
 interface AlarmClockPorts {
   /** The alarm that the object's storage holds. */
@@ -64,4 +62,48 @@ export class AlarmClock {
     this.#isFiring = false;
     this.arm();
   }
+}
+
+/** The pause after the first failure, ms. Each further failure in a row doubles it, as Durable Objects do. */
+const FIRST_MS = 2000;
+const LONGEST_MS = 64_000;
+
+/** Growing pauses before something that failed is tried again. They outlive the object that failed. */
+export class Pauses {
+  #failures = 0;
+  /** The end of the pause, ms of `performance.now()`. */
+  #notBefore = 0;
+
+  failed(): void {
+    this.#notBefore = performance.now() + Math.min(LONGEST_MS, FIRST_MS * 2 ** this.#failures);
+    this.#failures += 1;
+  }
+
+  worked(): void {
+    this.#failures = 0;
+    this.#notBefore = 0;
+  }
+
+  /** Returns the rest of the pause, ms. */
+  leftMs(): number {
+    return Math.max(0, this.#notBefore - performance.now());
+  }
+}
+
+/** The longest timer of Node, ms: a longer one fires at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+export interface Later {
+  cancel(): void;
+}
+
+/** Runs something once, after any number of ms. */
+export function later(ms: number, run: () => void): Later {
+  let timer: NodeJS.Timeout;
+  const wait = (left: number) => {
+    const part = Math.min(left, LONGEST_TIMER_MS);
+    timer = setTimeout(() => (left > part ? wait(left - part) : run()), part);
+  };
+  wait(ms);
+  return { cancel: () => clearTimeout(timer) };
 }

@@ -2,10 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Log, ObjectHost } from '../../../durable/host.ts';
 import { UpgradeResponse } from '../http/upgrade.ts';
 import { ObjectDatabase } from '../storage/database.ts';
+import { type Later, later, Pauses } from './alarm-clock.ts';
 import { type Caller, Life, ObjectEnded } from './life.ts';
 import type { OpenObjects } from './open-objects.ts';
-import { Pauses } from './pauses.ts';
-import { type Later, later } from './timer.ts';
 
 export interface HeldObjectParts {
   /** The queue id of the object; null: its database holds it. */

@@ -3,14 +3,12 @@ import type { HostSocket, Log, ObjectHost } from '../../../durable/host.ts';
 import type { Alarm, Sql } from '../../../durable/ports.ts';
 import type { ObjectDatabase } from '../storage/database.ts';
 import type { ObjectStorage } from '../storage/storage.ts';
-import { AlarmClock } from './alarm-clock.ts';
+import { AlarmClock, type Later, later, type Pauses } from './alarm-clock.ts';
 import { type Hosted, LifeSockets } from './life-sockets.ts';
-import type { Pauses } from './pauses.ts';
 import { plainCopy } from './plain-copy.ts';
 import { keptQueueId } from './queue-id.ts';
 import { type Failed, runWatched } from './run-watched.ts';
 import type { Leave } from './socket.ts';
-import { type Later, later } from './timer.ts';
 
 /** An object that asks others. */
 export interface Caller {

@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import { acceptUpgrade } from '../../../../src/host/node/http/accept-upgrade.ts';
-import { lacksUpgrade, UpgradeResponse } from '../../../../src/host/node/http/upgrade.ts';
+import { acceptUpgrade, lacksUpgrade, UpgradeResponse } from '../../../../src/host/node/http/upgrade.ts';
 import { until } from '../../../support/poll.ts';
 import { raw, serving } from './raw.ts';
 
