@@ -3,7 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Launcher } from '../../src/launcher/launcher.ts';
 import { systemClock } from '../../src/process/clock.ts';
 import type { Driver, LaunchRequest } from '../../src/providers/driver.ts';
-import type { LauncherAnswer, LauncherReport, LaunchOutcome, Machine } from '../../src/scheduler/rpc.ts';
+import type {
+  LauncherAnswer,
+  LauncherReport,
+  LaunchOutcome,
+  ListedMachine,
+} from '../../src/scheduler/rpc.ts';
 import type { DemoPool } from './cast.ts';
 import { DemoLoad } from './load.ts';
 import { type DemoQueue, DemoWorker } from './worker.ts';
@@ -101,7 +106,7 @@ async function comeAndGo(queue: DemoQueue, stopped: AbortSignal): Promise<void> 
 class DemoDriver implements Driver {
   readonly #queue: DemoQueue;
   readonly #pool: DemoPool;
-  readonly #machines = new Map<string, Machine & { worker: DemoWorker | null }>();
+  readonly #machines = new Map<string, ListedMachine & { worker: DemoWorker | null }>();
 
   constructor(queue: DemoQueue, pool: DemoPool) {
     this.#queue = queue;
@@ -150,7 +155,7 @@ class DemoDriver implements Driver {
     void worker.load(0);
   }
 
-  async list(prefix: string): Promise<Machine[]> {
+  async list(prefix: string): Promise<ListedMachine[]> {
     return [...this.#machines.values()].flatMap(({ worker, ...machine }) =>
       machine.name.startsWith(prefix) ? [machine] : [],
     );

@@ -2,7 +2,7 @@ import type { Clock } from '../process/clock.ts';
 import type { Fetch } from '../process/http.ts';
 import type { Log } from '../process/log.ts';
 import { longestWayDownMs } from '../process/way-down.ts';
-import type { LaunchOutcome, Machine } from '../scheduler/rpc.ts';
+import type { LaunchOutcome, ListedMachine } from '../scheduler/rpc.ts';
 import type { ProviderSpec } from '../scheduler/spec.ts';
 
 /**
@@ -21,7 +21,7 @@ export interface Driver {
    * shows them.
    * @throws Error when the list is not complete: a provider that does not answer has not lost its machines
    */
-  list(prefix: string): Promise<Machine[]>;
+  list(prefix: string): Promise<ListedMachine[]>;
   /**
    * Ends a machine, whatever its state. `terminated` says that it is gone, now or before; while it still exists,
    * however long that lasts, the answer is `terminating`, and the same order asks again. Without an external id it

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import type { LaunchOutcome, Machine } from '../scheduler/rpc.ts';
+import type { LaunchOutcome, ListedMachine } from '../scheduler/rpc.ts';
 import {
   DEFAULT_DISK_GB,
   DEFAULT_IMAGE,
@@ -46,7 +46,7 @@ const Plan = z.object({
 });
 type Plan = z.output<typeof Plan>;
 
-const STATES: Record<string, Machine['state']> = {
+const STATES: Record<string, ListedMachine['state']> = {
   pending: 'starting',
   submitted: 'starting',
   provisioning: 'starting',
@@ -162,7 +162,7 @@ class Dstack implements Driver {
   /**
    * Lists all active runs, and the newest of the ended ones: those cost nothing, and are listed for what they report.
    */
-  async list(prefix: string): Promise<Machine[]> {
+  async list(prefix: string): Promise<ListedMachine[]> {
     const until = this.#ports.clock.now() + CALL_LIMIT_MS;
     const [active, newest] = [await this.#activeRuns(until), await this.#page(false, undefined, until)];
     const runs = new Map([...newest, ...active].map((run) => [run.id, run]));
@@ -278,7 +278,7 @@ function isOver({ status, termination_reason, deleted }: Run): boolean {
   return Boolean(deleted) || (FINISHED.has(status) && ENDED_BY_US.has(termination_reason ?? ''));
 }
 
-function machineOf(run: Run): Machine {
+function machineOf(run: Run): ListedMachine {
   const job = run.latest_job_submission;
   const isFull = NO_CAPACITY.has(job?.termination_reason ?? '');
   const said = [run.termination_reason, job?.termination_reason, job?.termination_reason_message];

@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import type { LaunchOutcome, Machine } from '../scheduler/rpc.ts';
+import type { LaunchOutcome, ListedMachine } from '../scheduler/rpc.ts';
 import {
   DEFAULT_DISK_GB,
   DEFAULT_IMAGE,
@@ -42,7 +42,7 @@ const Catalog = z.object({
 });
 type Catalog = z.output<typeof Catalog>;
 
-const STATES: Record<string, Machine['state']> = {
+const STATES: Record<string, ListedMachine['state']> = {
   PROVISIONING: 'starting',
   STARTING: 'starting',
   RUNNING: 'running',
@@ -174,7 +174,7 @@ class RunPod implements Driver {
     return this.#api.read('the list of pods', answer, PodList).pods;
   }
 
-  async list(prefix: string): Promise<Machine[]> {
+  async list(prefix: string): Promise<ListedMachine[]> {
     const pods = await this.#pods(this.#ports.clock.now() + CALL_LIMIT_MS);
     return pods.filter(({ name }) => name.startsWith(prefix)).map((pod) => machineOf(pod));
   }
@@ -282,7 +282,7 @@ function faultOf({ gpus, env }: LaunchRequest): string | null {
   return `the worker has ${count} environment variables; RunPod takes at most ${MAX_VARIABLES}: shorten env and secrets of its pool`;
 }
 
-function machineOf(pod: Pod): Machine {
+function machineOf(pod: Pod): ListedMachine {
   const state = STATES[pod.status] ?? 'unknown';
   return {
     external_id: pod.id,

@@ -99,7 +99,7 @@ export const LauncherReport = z.object({
 });
 export type LauncherReport = z.infer<typeof LauncherReport>;
 export type MachineList = LauncherReport['lists'][number];
-export type Machine = NonNullable<MachineList['machines']>[number];
+export type ListedMachine = NonNullable<MachineList['machines']>[number];
 export type OrderResult = LauncherReport['results'][number];
 export type LaunchOutcome = OrderResult['outcome'];
 

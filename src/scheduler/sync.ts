@@ -12,7 +12,7 @@ import {
 } from './launch.ts';
 import type { Machines } from './machines.ts';
 import { hostOf } from './providers.ts';
-import type { LauncherReport, Machine, Order, OrderResult } from './rpc.ts';
+import type { LauncherReport, ListedMachine, Order, OrderResult } from './rpc.ts';
 import type { FleetSpec, ProviderSpec } from './spec.ts';
 
 /** An unanswered order is repeated after this many ms. A launcher drops an order that it could not begin sooner. */
@@ -141,7 +141,7 @@ export interface CompleteList {
   host: string | null;
   /** When the call began, epoch ms by the queue's clock: later changes may be missing from the list. */
   begun_at: number;
-  machines: readonly Machine[];
+  machines: readonly ListedMachine[];
   /** The installation's id, which the names of its machines contain. */
   installation: string;
   /** The launches before the list came. */
@@ -155,7 +155,7 @@ export interface CompleteList {
 export function takeList(core: Core, list: CompleteList): void {
   const ours = list.machines.filter(({ name }) => name.startsWith(prefixOf(list.installation)));
   const isListed = (launch: LaunchRecord) => launch.provider === list.provider && launch.host === list.host;
-  const wanted = new Set<Machine>();
+  const wanted = new Set<ListedMachine>();
   for (const launch of core.launches.alive().filter(isListed)) {
     if (launch.state === 'intended') continue;
     const machine = machineOf(launch, ours);
@@ -185,7 +185,7 @@ export function takeList(core: Core, list: CompleteList): void {
  * id the launch has. Another takes its place only until the launch is cleared for termination: what a launcher answers
  * after that is about the machine it was ordered to end.
  */
-function machineOf(launch: LaunchRecord, machines: readonly Machine[]): Machine | null {
+function machineOf(launch: LaunchRecord, machines: readonly ListedMachine[]): ListedMachine | null {
   const { name, external_id, clear_at } = launch;
   const named = machines.filter((machine) => machine.name === name);
   const own = named.find((machine) => machine.external_id === external_id);
@@ -197,14 +197,14 @@ function machineOf(launch: LaunchRecord, machines: readonly Machine[]): Machine 
  * Returns whether a launch outside this list wants the machine: the list's launcher may not be the one that the launch
  * is bound to.
  */
-function isWantedElsewhere(machine: Machine, { provider, host, known }: CompleteList): boolean {
+function isWantedElsewhere(machine: ListedMachine, { provider, host, known }: CompleteList): boolean {
   const launch = known.get(machine.name)?.launch;
   if (!launch) return false;
   return launch.state === 'intended' || (launch.provider === provider && launch.host !== host);
 }
 
 /** Records what the provider reports of a launch's machine. */
-function takeMachine(core: Core, launch: LaunchRecord, machine: Machine): void {
+function takeMachine(core: Core, launch: LaunchRecord, machine: ListedMachine): void {
   const now = core.now();
   const told: Partial<LaunchRecord> = {
     external_id: machine.external_id,
@@ -265,7 +265,12 @@ function causeOfLoss({ state, cause }: LaunchRecord): LaunchRecord['cause'] {
  * Records a machine of this installation that has no launch. Lists lag, so it is ended once a second list shows it
  * too.
  */
-function takeOrphan(core: Core, known: LaunchRecord | undefined, machine: Machine, list: CompleteList): void {
+function takeOrphan(
+  core: Core,
+  known: LaunchRecord | undefined,
+  machine: ListedMachine,
+  list: CompleteList,
+): void {
   const { provider, host, begun_at, installation } = list;
   if (!known) {
     const { name, external_id } = machine;

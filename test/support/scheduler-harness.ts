@@ -2,7 +2,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { createTables, type Row, type SqlValue } from '../../src/durable/ports.ts';
 import type { Answers, FleetFacts, SessionFacts } from '../../src/scheduler/facts.ts';
 import type { LaunchRecord as Launch } from '../../src/scheduler/launch.ts';
-import type { LauncherReport, Machine, OrderResult } from '../../src/scheduler/rpc.ts';
+import type { LauncherReport, ListedMachine, OrderResult } from '../../src/scheduler/rpc.ts';
 import { Scheduler } from '../../src/scheduler/scheduler.ts';
 import { FleetSpec } from '../../src/scheduler/spec.ts';
 import { SCHEDULER_TABLES } from '../../src/scheduler/state.ts';
@@ -60,9 +60,9 @@ export class SchedulerHarness {
   }
 
   /** A launcher has listed the provider just now. */
-  list(machines: Partial<Machine>[] | null, age_ms = 0, more: Partial<LauncherReport> = {}) {
+  list(machines: Partial<ListedMachine>[] | null, age_ms = 0, more: Partial<LauncherReport> = {}) {
     const whole = machines?.map(
-      (given): Machine => ({
+      (given): ListedMachine => ({
         external_id: 'x-1',
         name: '',
         state: 'running',

@@ -1,4 +1,4 @@
-import type { LaunchOutcome, Machine } from '../../scheduler/rpc.ts';
+import type { LaunchOutcome, ListedMachine } from '../../scheduler/rpc.ts';
 import type { ProviderSpec } from '../../scheduler/spec.ts';
 import type { Driver, DriverPorts, LaunchRequest, MachineKey } from '../driver.ts';
 import {
@@ -18,7 +18,7 @@ import {
 
 type DockerSpec = Extract<ProviderSpec, { driver: 'docker' }>;
 
-const STATES: Record<string, Machine['state']> = {
+const STATES: Record<string, ListedMachine['state']> = {
   created: 'starting',
   running: 'running',
   paused: 'running',
@@ -72,7 +72,7 @@ export class DockerDriver implements Driver {
     }
   }
 
-  async list(prefix: string): Promise<Machine[]> {
+  async list(prefix: string): Promise<ListedMachine[]> {
     try {
       const found = (await this.#engine.list(NAME_LABEL)).filter((one) => nameOf(one).startsWith(prefix));
       const shown = await Promise.all(found.map((one) => this.#shown(one)));
@@ -201,7 +201,7 @@ export class DockerDriver implements Driver {
     }
   }
 
-  async #shown(container: ListedContainer): Promise<Machine | null> {
+  async #shown(container: ListedContainer): Promise<ListedMachine | null> {
     const name = nameOf(container);
     const state = (await this.#engine.find(name))?.state;
     // The container was removed after it was listed.
@@ -259,7 +259,7 @@ export class DockerDriver implements Driver {
   }
 }
 
-function shownPending([name, { since, progress, failed, failedAt }]: [string, Pending]): Machine {
+function shownPending([name, { since, progress, failed, failedAt }]: [string, Pending]): ListedMachine {
   return {
     external_id: name,
     name,

@@ -13,7 +13,7 @@ import { UserError } from '../../process/exit-codes.ts';
 import { reasonOf } from '../../process/http.ts';
 import { jsonOrText } from '../../protocol/fields.ts';
 import { schemaWords } from '../../protocol/schema-words.ts';
-import type { LaunchOutcome, Machine } from '../../scheduler/rpc.ts';
+import type { LaunchOutcome, ListedMachine } from '../../scheduler/rpc.ts';
 import type { Driver, DriverPorts, LaunchRequest, MachineKey, MakeDriver } from '../driver.ts';
 import { CALL_LIMIT_MS, lookAfter, NoAnswerError, unknownFrom } from '../rest.ts';
 import { MANAGED_BY, machineOf, PodShape, podOf } from './pod.ts';
@@ -140,7 +140,7 @@ class Kubernetes implements Driver {
     }
   }
 
-  async list(prefix: string): Promise<Machine[]> {
+  async list(prefix: string): Promise<ListedMachine[]> {
     const now = this.#ports.clock.now();
     const pods = await this.#pods().catch((error) => {
       if (error instanceof RefusedError && error.status === 410) return this.#pods();

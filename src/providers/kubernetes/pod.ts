@@ -1,7 +1,7 @@
 import type { V1Pod } from '@kubernetes/client-node';
 import * as z from 'zod';
 import { isObject } from '../../protocol/fields.ts';
-import type { Machine } from '../../scheduler/rpc.ts';
+import type { ListedMachine } from '../../scheduler/rpc.ts';
 import { DEFAULT_IMAGE, FAR_GRACE_SECONDS, type LaunchRequest, secondsToEnd } from '../driver.ts';
 
 /** The label of all pods of all installations; a pod's name tells its installation. */
@@ -161,7 +161,7 @@ const UNSCHEDULABLE_MS = 15 * 60_000;
 const LATE_MS = 30_000;
 
 /** @param now epoch ms */
-export function machineOf(pod: PodShape, now: number): Machine {
+export function machineOf(pod: PodShape, now: number): ListedMachine {
   const { metadata, status } = pod;
   const container = status?.containerStatuses?.find(({ name }) => name === CONTAINER)?.state;
   const { running, terminated } = container ?? {};
@@ -187,7 +187,7 @@ function whyStillThere({ metadata: { deletionTimestamp } }: PodShape, now: numbe
   };
 }
 
-function judge(pod: PodShape, now: number): Pick<Machine, 'state' | 'no_capacity' | 'detail'> {
+function judge(pod: PodShape, now: number): Pick<ListedMachine, 'state' | 'no_capacity' | 'detail'> {
   const { status } = pod;
   const { waiting, terminated } =
     status?.containerStatuses?.find(({ name }) => name === CONTAINER)?.state ?? {};
@@ -217,7 +217,7 @@ function judge(pod: PodShape, now: number): Pick<Machine, 'state' | 'no_capacity
 function pending(
   { status, metadata }: PodShape,
   now: number,
-): Pick<Machine, 'state' | 'no_capacity' | 'detail'> {
+): Pick<ListedMachine, 'state' | 'no_capacity' | 'detail'> {
   const condition = status?.conditions?.find(({ type }) => type === 'PodScheduled');
   const isUnschedulable = condition?.status === 'False' && condition.reason === 'Unschedulable';
   if (!isUnschedulable) return { state: 'starting', detail: null };

@@ -8,7 +8,7 @@ import { UserError } from '../../process/exit-codes.ts';
 import { freePort } from '../../process/free-port.ts';
 import { programArguments } from '../../process/package.ts';
 import { GRACE_SECONDS, wayDownMs } from '../../process/way-down.ts';
-import type { LaunchOutcome, Machine } from '../../scheduler/rpc.ts';
+import type { LaunchOutcome, ListedMachine } from '../../scheduler/rpc.ts';
 import type { ProviderSpec } from '../../scheduler/spec.ts';
 import type { Driver, DriverPorts, LaunchRequest, MachineKey } from '../driver.ts';
 import {
@@ -107,7 +107,7 @@ export class ProcessDriver implements Driver {
     return launched(name);
   }
 
-  async list(prefix: string): Promise<Machine[]> {
+  async list(prefix: string): Promise<ListedMachine[]> {
     return this.#records
       .all()
       .filter(({ name }) => name.startsWith(prefix))
@@ -191,7 +191,7 @@ export class ProcessDriver implements Driver {
     return known ?? (startTime === null ? null : { pid, start_time: startTime });
   }
 
-  #shown(record: ProcessRecord): Machine {
+  #shown(record: ProcessRecord): ListedMachine {
     const { name, created_at } = record;
     const runs = this.#pidOf(record) !== null;
     const exit = runs ? null : this.#records.exitOf(name);

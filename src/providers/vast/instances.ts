@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import type { Machine } from '../../scheduler/rpc.ts';
+import type { ListedMachine } from '../../scheduler/rpc.ts';
 
 /** The fields of an instance that this driver reads; its state is four of them, and a message for people. */
 export const VastInstance = z.object({
@@ -20,7 +20,7 @@ export const VastInstance = z.object({
 });
 export type VastInstance = z.output<typeof VastInstance>;
 
-const STATES: Record<string, Machine['state']> = {
+const STATES: Record<string, ListedMachine['state']> = {
   created: 'starting',
   loading: 'starting',
   running: 'running',
@@ -31,7 +31,7 @@ const STATES: Record<string, Machine['state']> = {
   frozen: 'ended',
 };
 
-export function machineOf(instance: VastInstance): Machine {
+export function machineOf(instance: VastInstance): ListedMachine {
   const { id, label, start_date, dph_total, status_msg } = instance;
   const state = stateOf(instance);
   return {
@@ -47,7 +47,7 @@ export function machineOf(instance: VastInstance): Machine {
   };
 }
 
-function isPlain(state: Machine['state']): boolean {
+function isPlain(state: ListedMachine['state']): boolean {
   return state === 'running' || state === 'starting';
 }
 
@@ -70,7 +70,7 @@ export class StartingMachines {
   #machines = new Map<number, { machineId: number; since: number }>();
 
   /** @param machines those of the instances, in the same order */
-  keep(instances: VastInstance[], machines: Machine[]): void {
+  keep(instances: VastInstance[], machines: ListedMachine[]): void {
     const starting = instances.flatMap(({ id, machine_id }, index) => {
       const { state, created_at } = machines[index] ?? {};
       if (state !== 'starting' || machine_id == null || !created_at) return [];

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { fieldsOf } from '../../protocol/fields.ts';
-import type { LaunchOutcome, Machine } from '../../scheduler/rpc.ts';
+import type { LaunchOutcome, ListedMachine } from '../../scheduler/rpc.ts';
 import {
   DEFAULT_DISK_GB,
   DEFAULT_IMAGE,
@@ -152,7 +152,7 @@ class Vast implements Driver {
     });
   }
 
-  async list(prefix: string): Promise<Machine[]> {
+  async list(prefix: string): Promise<ListedMachine[]> {
     const instances = await this.#instances({}, this.#ports.clock.now() + CALL_LIMIT_MS);
     const ours = instances.filter(({ label }) => label?.startsWith(prefix));
     const machines = ours.map((instance) => machineOf(instance));

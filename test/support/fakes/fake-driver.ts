@@ -1,8 +1,8 @@
 import type { Driver, LaunchRequest, MachineKey } from '../../../src/providers/driver.ts';
-import type { LaunchOutcome, Machine } from '../../../src/scheduler/rpc.ts';
+import type { LaunchOutcome, ListedMachine } from '../../../src/scheduler/rpc.ts';
 import type { FakeMachine, FakeProvider, MachineState } from './fake-provider.ts';
 
-const STATES: Record<MachineState, Machine['state']> = {
+const STATES: Record<MachineState, ListedMachine['state']> = {
   starting: 'starting',
   running: 'running',
   ended: 'ended',
@@ -48,7 +48,7 @@ export class FakeDriver implements Driver {
     }
   }
 
-  async list(prefix: string): Promise<Machine[]> {
+  async list(prefix: string): Promise<ListedMachine[]> {
     this.#call('list');
     return this.#provider
       .list()
@@ -99,7 +99,7 @@ export class FakeDriver implements Driver {
       : { kind: 'unknown', detail };
   }
 
-  #shown(machine: FakeMachine): Machine {
+  #shown(machine: FakeMachine): ListedMachine {
     const state = STATES[this.#provider.stateOf(machine)];
     const { id, name, createdAt, startedAt, ended, price } = machine;
     const timeOf = (at: number) => this.#provider.timeOf(at);
