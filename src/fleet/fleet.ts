@@ -6,7 +6,7 @@ import {
   type RequestRecord,
   shortName,
 } from '../protocol/index.ts';
-import type { FleetFacts } from '../scheduler/facts.ts';
+import type { FleetFacts } from '../scheduler/rule-types.ts';
 import { Scheduler } from '../scheduler/scheduler.ts';
 import type { QueueSettingValues } from '../settings/queue-settings.ts';
 import { Alerts, RecentIncidents } from './alerts.ts';
@@ -16,7 +16,7 @@ import { PoolHistory } from './history/pool-history.ts';
 import { marksOf, readHistory } from './history/read.ts';
 import { ModelHistory, WorkerHistory } from './history/recorders.ts';
 
-import { KnownWorkers } from './known-workers.ts';
+import { KnownWorkers } from './machines.ts';
 import { choosePool, Models } from './models.ts';
 
 import { KnownPools } from './pools.ts';

@@ -1,5 +1,5 @@
 import type { Heartbeat } from '../protocol/index.ts';
-import type { FleetFacts, HeartbeatFacts, PoolFacts, WorkerFacts } from '../scheduler/facts.ts';
+import type { FleetFacts, HeartbeatFacts, PoolFacts, WorkerFacts } from '../scheduler/rule-types.ts';
 import type { KnownWorker, PoolShare } from './rpc.ts';
 
 interface Progress {

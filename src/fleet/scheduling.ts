@@ -1,7 +1,7 @@
 import type { Backlog } from '../batches/batch.ts';
 import type { Alarm } from '../durable/ports.ts';
-import type { BacklogFacts } from '../scheduler/facts.ts';
 import type { LaunchedWorker, LauncherAnswer, LauncherReport } from '../scheduler/rpc.ts';
+import type { BacklogFacts } from '../scheduler/rule-types.ts';
 import type { Scheduler } from '../scheduler/scheduler.ts';
 import { isGenuine, readToken, tokenOf } from '../scheduler/token.ts';
 import type { Fleet } from './fleet.ts';

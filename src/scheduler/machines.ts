@@ -1,6 +1,6 @@
-import type { FleetFacts, WorkerFacts } from './facts.ts';
 import type { LaunchRecord } from './launch.ts';
 import type { Launches } from './launches.ts';
+import type { FleetFacts, WorkerFacts } from './rule-types.ts';
 
 /** Everything under one name, which is a machine's at its provider and its worker's at the queue. */
 interface Machine extends WorkerFacts {

@@ -1,10 +1,18 @@
 import type { Core } from './core.ts';
 import { DRIVERS } from './drivers.ts';
-import type { Answers, BacklogFacts, FleetFacts, PoolFacts } from './facts.ts';
 import type { LaunchRecord } from './launch.ts';
 import { spentToday } from './launches.ts';
 import type { AppliedSpec } from './rpc.ts';
-import type { Demand, Observed, ObservedPool } from './rule-types.ts';
+import type {
+  Answers,
+  BacklogFacts,
+  Demand,
+  FleetFacts,
+  Observed,
+  ObservedPool,
+  PoolFacts,
+} from './rule-types.ts';
+
 import type { ProviderSpec } from './spec.ts';
 import type { Controls } from './state.ts';
 

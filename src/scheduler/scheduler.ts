@@ -4,10 +4,8 @@ import { act, clear, followClock, join } from './act.ts';
 
 import type { Core } from './core.ts';
 import { decide, EMPTY_STATE } from './decide.ts';
-import type { Answers, FleetFacts } from './facts.ts';
 import { isFinal, prefixOf } from './launch.ts';
 import { Launches, spentByDay } from './launches.ts';
-
 import { cordonOf, type Machines, machinesOf } from './machines.ts';
 import { observe, outdatedIn } from './observe.ts';
 import { control, Specs } from './operate.ts';
@@ -20,7 +18,8 @@ import type {
   PoolAction,
   SpentOnDay,
 } from './rpc.ts';
-import type { Decided, RuleState } from './rule-types.ts';
+import type { Answers, Decided, FleetFacts, RuleState } from './rule-types.ts';
+
 import type { FleetSpec, ProviderSpec } from './spec.ts';
 import { Controls, readState, Secrets, writeState } from './state.ts';
 import { type DueOrder, takeList, takeOrders, takeResult } from './sync.ts';

@@ -1,10 +1,10 @@
 import type { LaunchRow, PoolScaling, ScalingSummary } from '../protocol/index.ts';
 import type { Core } from './core.ts';
-import type { FleetFacts, HeartbeatFacts, PoolFacts } from './facts.ts';
 import { isFinal, type LaunchRecord } from './launch.ts';
 import { costOf, spentToday } from './launches.ts';
 import type { AppliedSpec } from './rpc.ts';
-import type { Decided, PoolDecided } from './rule-types.ts';
+import type { Decided, FleetFacts, HeartbeatFacts, PoolDecided, PoolFacts } from './rule-types.ts';
+
 import type { FleetSpec, ProviderSpec } from './spec.ts';
 import type { Controls } from './state.ts';
 

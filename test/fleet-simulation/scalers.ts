@@ -1,7 +1,7 @@
 import { decide, EMPTY_STATE } from '../../src/scheduler/decide.ts';
-import type { WorkerFacts } from '../../src/scheduler/facts.ts';
 import type { Launch } from '../../src/scheduler/launch.ts';
-import type { Observed, RuleState } from '../../src/scheduler/rule-types.ts';
+import type { Observed, RuleState, WorkerFacts } from '../../src/scheduler/rule-types.ts';
+
 import type { Change, Conditions, Scaler, Seen, Worker } from './trace-run.ts';
 
 /** How much is paid for short waits: as in the spec of a pool. */

@@ -1,8 +1,8 @@
 import { DatabaseSync } from 'node:sqlite';
 import { createTables, type Row, type SqlValue } from '../../src/durable/ports.ts';
-import type { Answers, FleetFacts, SessionFacts } from '../../src/scheduler/facts.ts';
 import type { LaunchRecord as Launch } from '../../src/scheduler/launch.ts';
 import type { LauncherReport, ListedMachine, OrderResult } from '../../src/scheduler/rpc.ts';
+import type { Answers, FleetFacts, SessionFacts } from '../../src/scheduler/rule-types.ts';
 import { Scheduler } from '../../src/scheduler/scheduler.ts';
 import { FleetSpec } from '../../src/scheduler/spec.ts';
 import { SCHEDULER_TABLES } from '../../src/scheduler/state.ts';

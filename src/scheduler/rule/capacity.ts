@@ -1,6 +1,5 @@
-import type { SessionFacts } from '../facts.ts';
 import type { Launch } from '../launch.ts';
-import type { Observed } from '../rule-types.ts';
+import type { Observed, SessionFacts } from '../rule-types.ts';
 
 /** The assumed length of a start until three were seen, s. */
 const PRIOR_SECONDS = 180;

@@ -1,6 +1,5 @@
-import type { SessionFacts } from '../facts.ts';
 import type { Launch } from '../launch.ts';
-import type { Demand, PoolMemory } from '../rule-types.ts';
+import type { Demand, PoolMemory, SessionFacts } from '../rule-types.ts';
 
 /** Observations more than this many ms apart, or a clock set back, break the continuous record. */
 const GAP_MS = 60_000;

@@ -1,5 +1,4 @@
 import { decide, EMPTY_STATE } from '../../../src/scheduler/decide.ts';
-import type { SessionFacts } from '../../../src/scheduler/facts.ts';
 import { type Launch, nameOf } from '../../../src/scheduler/launch.ts';
 import type {
   Decided,
@@ -7,6 +6,7 @@ import type {
   Observed,
   ObservedPool,
   RuleState,
+  SessionFacts,
 } from '../../../src/scheduler/rule-types.ts';
 
 export const NOW = Date.UTC(2026, 0, 5, 12);
