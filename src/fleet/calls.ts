@@ -24,7 +24,7 @@ import type {
   Forgotten,
   HistoryRange,
   KnownModel,
-  KnownWorker,
+  Machine,
   PoolAsking,
   PoolChoice,
   PoolStart,
@@ -123,7 +123,7 @@ export const VIEWS = {
 /** Views that are answered once the queue has reported its numbers, which the object loses when it starts. */
 export const QUEUE_VIEWS = {
   /** Lists the connected workers, as the queue last reported them. */
-  sessions: ({ fleet }: Called): SessionShare[] => fleet.workers.sessions(),
+  sessions: ({ fleet }: Called): SessionShare[] => fleet.machines.sessions(),
 
   /** Returns the fleet as everybody sees it; its live form is the socket of a viewer. */
   view: ({ fleet, now }: Called): FleetView => {
@@ -132,7 +132,7 @@ export const QUEUE_VIEWS = {
   },
 
   /** Lists every worker that reported within the retention time, by worker id. */
-  workers: ({ fleet }: Called): KnownWorker[] => fleet.workers.list(),
+  workers: ({ fleet }: Called): Machine[] => fleet.machines.list(),
 };
 
 /** Calls that are one commit each. */

@@ -6,7 +6,7 @@ import {
   type RequestRecord,
   shortName,
 } from '../protocol/index.ts';
-import type { FleetFacts } from '../scheduler/rule-types.ts';
+import type { QueueFacts } from '../scheduler/rule-types.ts';
 import { Scheduler } from '../scheduler/scheduler.ts';
 import type { QueueSettingValues } from '../settings/queue-settings.ts';
 import { Alerts, RecentIncidents } from './alerts.ts';
@@ -16,7 +16,7 @@ import { PoolHistory } from './history/pool-history.ts';
 import { marksOf, readHistory } from './history/read.ts';
 import { ModelHistory, WorkerHistory } from './history/recorders.ts';
 
-import { KnownWorkers } from './machines.ts';
+import { Machines } from './machines.ts';
 import { choosePool, Models } from './models.ts';
 
 import { KnownPools } from './pools.ts';
@@ -33,7 +33,6 @@ import type {
   RecordAnswer,
   Subject,
 } from './rpc.ts';
-import { SchedulingFacts } from './scheduling-facts.ts';
 import { FLEET_TABLES } from './tables.ts';
 import { Telemetry } from './telemetry.ts';
 import { SignIns, Tokens } from './tokens.ts';
@@ -67,7 +66,7 @@ export type FleetSettings = Pick<QueueSettingValues, 'retention_seconds' | 'aler
  * for the longest.
  */
 export class Fleet {
-  readonly workers: KnownWorkers;
+  readonly machines: Machines;
   readonly models: Models;
   readonly history: History;
   readonly telemetry: Telemetry;
@@ -88,7 +87,6 @@ export class Fleet {
   readonly #pools: KnownPools;
   readonly #workerHistory: WorkerHistory;
   readonly #modelHistory: ModelHistory;
-  readonly #scheduling = new SchedulingFacts();
   #hasShare = false;
 
   constructor(ports: FleetPorts, settings: FleetSettings) {
@@ -96,7 +94,7 @@ export class Fleet {
     createTables(sql, FLEET_TABLES);
     this.#ports = ports;
     this.#settings = settings;
-    this.workers = new KnownWorkers(sql);
+    this.machines = new Machines(sql);
     this.models = new Models(sql);
     this.history = new History(sql, now);
     this.telemetry = new Telemetry(ports);
@@ -109,9 +107,9 @@ export class Fleet {
     this.#workerHistory = new WorkerHistory(this.history);
     this.#modelHistory = new ModelHistory(this.history);
     this.#pools = new KnownPools(sql, new PoolHistory(this.history));
-    this.scheduler = new Scheduler({ ...ports, facts: () => this.facts() });
+    this.scheduler = new Scheduler({ ...ports, machines: this.machines, queue: () => this.facts() });
     this.view = new Projection(queueId, {
-      workers: () => this.workers.all(),
+      machines: () => this.machines.heard(),
       pools: (named, at) =>
         this.#pools
           .facts(named, at)
@@ -127,14 +125,14 @@ export class Fleet {
   /** Takes a heartbeat. @returns whether it says something new, beside its measurements */
   heartbeat(beat: Heartbeat): boolean {
     const at = this.#ports.now();
-    const { before, worker } = this.workers.heartbeat(beat, at);
-    const { worker_id, config_id } = worker;
+    const { before, machine } = this.machines.heartbeat(beat, at);
+    const { worker_id, config_id } = machine;
     this.#workerHistory.heartbeat(worker_id, beat, at, before?.heartbeat_at ?? null, intervalMs(beat));
     if (config_id !== null) {
       this.#pools.learn(config_id, worker_id, beat, at);
       this.#pools.preempted(config_id, beat, before?.heartbeat ?? null, at);
     }
-    if (this.workers.size > 2 * bounds.KNOWN_WORKERS) this.save();
+    if (this.machines.workers > 2 * bounds.KNOWN_WORKERS) this.save();
     return !before?.heartbeat || SAVED_AT_ONCE.some((field) => before.heartbeat?.[field] !== beat[field]);
   }
 
@@ -145,13 +143,13 @@ export class Fleet {
     ended: readonly RequestRecord[] = [],
   ): RecordAnswer {
     for (const event of events) {
-      this.workers.record(event);
+      this.machines.record(event);
       this.models.record(event);
     }
     const news = this.requests.add(ended);
     this.#modelHistory.count(news, (model) => this.models.has(model), this.#ports.now());
     if (share) {
-      this.workers.share(share);
+      this.machines.share(share);
       this.#pools.share(share, this.#ports.now());
       this.#level();
       this.#hasShare ||= share.full;
@@ -162,7 +160,7 @@ export class Fleet {
 
   /** Forgets a worker that is gone, with what was measured of it. */
   forgetWorker(id: string): Forgotten {
-    const done = this.workers.forget(id);
+    const done = this.machines.forget(id);
     if (done === 'forgotten') this.#workerHistory.forget(id);
     return done;
   }
@@ -174,7 +172,7 @@ export class Fleet {
 
   /** Stores the newest heartbeats, history, log lines and samples, all in one commit, and forgets what is too old. */
   save(): void {
-    this.workers.save();
+    this.machines.save();
     this.#level();
     this.#pools.save();
     this.history.save();
@@ -213,7 +211,7 @@ export class Fleet {
 
   /** Notes the levels of the pools, for their history. */
   #level(): void {
-    this.#pools.level(this.workers.all(), this.scheduler.prices(), this.#ports.now());
+    this.#pools.level(this.machines.heard(), this.scheduler.prices(), this.#ports.now());
   }
 
   /** Lists every pool that the scheduler starts workers for. */
@@ -222,7 +220,7 @@ export class Fleet {
     if (!spec) return [];
     const facts = {
       launches: this.scheduler.launches(),
-      sessions: this.workers.sessions(),
+      sessions: this.machines.sessions(),
       known: this.models.newest(),
       scaling: this.scheduler.scaling(),
       outdated: this.scheduler.outdated(),
@@ -230,9 +228,9 @@ export class Fleet {
     return Object.entries(spec.pools).map(([id, pool]) => poolStart(id, pool, facts, this.#ports.now()));
   }
 
-  /** Returns what the scheduler has to know of workers and queue. */
-  facts(): FleetFacts {
-    return this.#scheduling.of(this.workers.all(), this.#pools.shares(), this.#hasShare);
+  /** Returns what the scheduler has to know of the queue. */
+  facts(): QueueFacts {
+    return { isKnown: this.#hasShare, pools: this.#pools.counts() };
   }
 
   /** Chooses a pool for each model, in order. @param models null: the request names none */
@@ -264,12 +262,12 @@ export class Fleet {
     const { alarm, now } = this.#ports;
     const workersMs = this.#settings.retention_seconds * 1000;
     const modelsMs = bounds.MODEL_KNOWN_SECONDS * 1000;
-    const forgotten = this.workers.bound(now() - workersMs, bounds.KNOWN_WORKERS);
+    const forgotten = this.machines.bound(now() - workersMs, bounds.KNOWN_WORKERS);
     for (const id of forgotten) this.#workerHistory.forget(id);
     this.#pools.bound(now() - workersMs);
     const oldest: [number | null, number][] = [
       [this.models.bound(now() - modelsMs), modelsMs],
-      [this.workers.longestUnheard(), workersMs],
+      [this.machines.longestUnheard(), workersMs],
       [this.telemetry.bound(now() - workersMs), workersMs],
       [this.requests.bound(now() - workersMs), workersMs],
     ];

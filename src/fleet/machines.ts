@@ -1,62 +1,90 @@
 import type { Sql } from '../durable/ports.ts';
 import type { Heartbeat, Instance } from '../protocol/index.ts';
-import type { FleetEvent, Forgotten, KnownWorker, QueueShare, SessionShare } from './rpc.ts';
+import type { LaunchRecord } from '../scheduler/launch.ts';
+import { type Machine, type MachineMap, newMachine, type SessionShare } from '../scheduler/machines.ts';
+import type { FleetEvent, Forgotten, QueueShare } from './rpc.ts';
 
 /** The most characters of a heartbeat's error that are stored, so that all known workers fit into one answer. */
 const LAST_WORDS_CHARACTERS = 4096;
 
+/** A machine whose worker was heard of. */
+type Heard = Machine & { heard_at: number };
+
 /**
- * Every known worker: in memory, and on disk but for its connection, which the queue reports again. What is known of a
- * worker is an immutable value: a change makes a new one.
+ * The one map of machines: what the scheduler launched, what the queue reports of connections, and what heartbeats say
+ * are joined by the name. What concerns workers is on disk too but for their connections, which the queue reports
+ * again; launches have rows of their own.
  */
-export class KnownWorkers {
+export class Machines implements MachineMap {
   readonly #sql: Sql;
-  readonly #byId: Map<string, KnownWorker>;
+  readonly #byName: Map<string, Machine>;
+  /** The number of machines whose worker was heard of. */
+  #heard: number;
   /** Ids of workers whose newest heartbeat is not stored yet. */
   readonly #unsaved = new Set<string>();
 
   constructor(sql: Sql) {
     this.#sql = sql;
-    this.#byId = new Map(
-      storedWorkers(sql).map((worker) => [worker.worker_id, { ...worker, session: null }]),
-    );
+    this.#byName = new Map(storedWorkers(sql).map((machine) => [machine.worker_id, machine]));
+    this.#heard = this.#byName.size;
   }
 
-  get size(): number {
-    return this.#byId.size;
+  get byName(): ReadonlyMap<string, Machine> {
+    return this.#byName;
   }
 
-  all(): Iterable<KnownWorker> {
-    return this.#byId.values();
+  /** The number of known workers. */
+  get workers(): number {
+    return this.#heard;
   }
 
-  /** Lists all workers by their ids. */
-  list(): KnownWorker[] {
-    return [...this.#byId.values()].sort((a, b) => (a.worker_id < b.worker_id ? -1 : 1));
+  /** Returns the machines whose workers were heard of. */
+  *heard(): Generator<Heard> {
+    for (const machine of this.#byName.values()) if (isHeard(machine)) yield machine;
+  }
+
+  /** Lists the machines whose workers were heard of, by their names. */
+  list(): Machine[] {
+    return [...this.heard()].sort((a, b) => (a.worker_id < b.worker_id ? -1 : 1));
   }
 
   /** Lists the connections of all workers that have one. */
   sessions(): SessionShare[] {
-    return [...this.#byId.values()].flatMap(({ session }) => session ?? []);
+    return [...this.#byName.values()].flatMap(({ session }) => session ?? []);
+  }
+
+  attach(launch: LaunchRecord): void {
+    const known = this.#byName.get(launch.name) ?? newMachine(launch.name);
+    this.#put(
+      launch.is_orphan ? { ...known, orphans: [...without(launch, known), launch] } : { ...known, launch },
+    );
+  }
+
+  detach(launch: LaunchRecord): void {
+    const known = this.#byName.get(launch.name);
+    if (!known) return;
+    if (launch.is_orphan) this.#put({ ...known, orphans: without(launch, known) });
+    else if (known.launch?.id === launch.id) this.#put({ ...known, launch: null });
   }
 
   /** Takes a heartbeat, which the next `save` stores. @returns what was known before, and is known now */
-  heartbeat(beat: Heartbeat, at: number): { before: KnownWorker | undefined; worker: KnownWorker } {
+  heartbeat(beat: Heartbeat, at: number): { before: Machine | undefined; machine: Machine } {
     const id = beat.worker_id ?? beat.instance_id;
-    const before = this.#byId.get(id);
+    const before = this.#byName.get(id);
     const error_message = beat.error_message?.slice(0, LAST_WORDS_CHARACTERS);
     const heartbeat = error_message === undefined ? beat : { ...beat, error_message };
     const config_id = before?.session?.config_id ?? beat.config_id ?? before?.config_id ?? null;
-    const worker = this.#set(id, at, { config_id, heartbeat, heartbeat_at: at });
+    const progress = furthest(before?.progress ?? null, beat, at);
+    const machine = this.#set(id, at, { config_id, heartbeat, heartbeat_at: at, progress });
     this.#unsaved.add(id);
-    return { before, worker };
+    return { before, machine };
   }
 
   /** Stores the newest heartbeats. */
   save(): void {
     for (const id of this.#unsaved) {
-      const worker = this.#byId.get(id);
-      if (worker) saveHeartbeat(this.#sql, worker);
+      const machine = this.#byName.get(id);
+      if (machine) saveHeartbeat(this.#sql, machine);
     }
     this.#unsaved.clear();
   }
@@ -65,7 +93,7 @@ export class KnownWorkers {
   record(event: FleetEvent): void {
     const { worker_id: id, config_id, at } = event;
     if (event.kind === 'connected') {
-      if (this.#byId.has(id)) this.#set(id, at, {});
+      if (this.#isKnown(id)) this.#set(id, at, {});
       touchWorker(this.#sql, id, at);
     } else if (event.kind === 'disconnected') {
       this.#disconnected(id, event.reason, at);
@@ -78,35 +106,35 @@ export class KnownWorkers {
   }
 
   /** Takes the connections that the queue reports. They are kept in memory only. */
-  share({ at, full, sessions, gone }: QueueShare): void {
-    const there = new Set(sessions.map(({ worker_id }) => worker_id));
+  share({ at, full, sessions, gone }: Omit<QueueShare, 'pools'>): void {
     if (full) {
-      for (const { worker_id: id, session } of this.#byId.values()) {
+      const there = new Set(sessions.map(({ worker_id }) => worker_id));
+      for (const { worker_id: id, session } of this.#byName.values()) {
         if (session && !there.has(id)) this.#set(id, at, { session: null });
       }
     }
-    for (const id of gone) if (this.#byId.get(id)?.session) this.#set(id, at, { session: null });
+    for (const id of gone) if (this.#byName.get(id)?.session) this.#set(id, at, { session: null });
     for (const session of sessions) this.#connected(session, at);
   }
 
   /** Forgets a worker that has no connection. A later heartbeat makes it known again. */
   forget(id: string): Forgotten {
-    const worker = this.#byId.get(id);
-    if (!worker) return 'unknown';
-    if (worker.session) return 'connected';
-    this.#remove(id);
+    if (!this.#isKnown(id)) return 'unknown';
+    if (this.#byName.get(id)?.session) return 'connected';
+    this.#forget(id);
     return 'forgotten';
   }
 
   /** Forgets workers last heard of by then, and beyond `most` those not heard of for the longest. @returns their ids */
   bound(heardBy: number, most: number): string[] {
-    const oldestFirst = this.#byId.size > most ? [...this.#byId.values()].sort(byHeardAt) : this.all();
-    let left = this.#byId.size;
+    let left = this.#heard;
+    const oldestFirst =
+      left > most ? [...this.heard()].sort((a, b) => a.heard_at - b.heard_at) : this.heard();
     const forgotten: string[] = [];
     for (const { worker_id: id, heard_at } of oldestFirst) {
       if (heard_at > heardBy && left <= most) continue;
       left -= 1;
-      this.#remove(id);
+      this.#forget(id);
       forgotten.push(id);
     }
     return forgotten;
@@ -115,12 +143,19 @@ export class KnownWorkers {
   /** Returns when the worker not heard of for the longest was heard of, epoch ms, or null if there is none. */
   longestUnheard(): number | null {
     let longest: number | null = null;
-    for (const { heard_at } of this.#byId.values()) longest = Math.min(longest ?? heard_at, heard_at);
+    for (const { heard_at } of this.heard()) longest = Math.min(longest ?? heard_at, heard_at);
     return longest;
   }
 
-  #remove(id: string): void {
-    this.#byId.delete(id);
+  #isKnown(id: string): boolean {
+    const machine = this.#byName.get(id);
+    return machine !== undefined && isHeard(machine);
+  }
+
+  /** Forgets the worker; a launch or an orphan of its name stays. */
+  #forget(id: string): void {
+    const { launch, orphans } = this.#byName.get(id)!;
+    this.#put({ ...newMachine(id), launch, orphans });
     this.#unsaved.delete(id);
     forgetWorker(this.#sql, id);
   }
@@ -131,39 +166,44 @@ export class KnownWorkers {
   }
 
   #disconnected(id: string, reason: string, at: number): void {
-    const before = this.#byId.get(id);
-    if (!before) return;
+    const before = this.#byName.get(id);
+    if (!before || !isHeard(before)) return;
     const was_running = before.session?.running ?? before.heartbeat?.running ?? null;
     this.#set(id, at, { session: null, disconnected: { at, reason }, was_running });
     saveDisconnect(this.#sql, id, { at, reason, was_running });
   }
 
-  #set(worker_id: string, at: number, changes: Partial<KnownWorker>): KnownWorker {
-    const before = this.#byId.get(worker_id) ?? {
-      worker_id,
-      config_id: null,
-      instance: null,
-      heartbeat: null,
-      heartbeat_at: null,
-      disconnected: null,
-      was_running: null,
-      session: null,
-      heard_at: at,
-    };
-    const worker = { ...before, heard_at: Math.max(before.heard_at, at), ...changes };
-    this.#byId.set(worker_id, worker);
-    return worker;
+  /** Notes what was heard of a worker. */
+  #set(id: string, at: number, changes: Partial<Machine>): Machine {
+    const before = this.#byName.get(id) ?? newMachine(id);
+    const machine = { ...before, ...changes, heard_at: Math.max(before.heard_at ?? at, at) };
+    this.#put(machine);
+    return machine;
+  }
+
+  /** Replaces what is known under a name; where nothing is known any more, the name is forgotten. */
+  #put(machine: Machine): void {
+    const { worker_id: id, launch, orphans } = machine;
+    const before = this.#byName.get(id);
+    this.#heard += Number(isHeard(machine)) - Number(before !== undefined && isHeard(before));
+    if (isHeard(machine) || launch || orphans.length > 0) this.#byName.set(id, machine);
+    else this.#byName.delete(id);
   }
 }
 
-function byHeardAt(a: KnownWorker, b: KnownWorker): number {
-  return a.heard_at - b.heard_at;
+function isHeard(machine: Machine): machine is Heard {
+  return machine.heard_at !== null;
 }
 
-/** Every statement on what is stored of workers. Nothing here decides. All times in epoch ms. */
+function without({ id }: LaunchRecord, { orphans }: Machine): LaunchRecord[] {
+  return orphans.filter((orphan) => orphan.id !== id);
+}
 
-/** All that is known of a worker but its connection. */
-type StoredWorker = Omit<KnownWorker, 'session'>;
+/** Returns the furthest that a start has come: a new phase, or more progress in one, moves it. */
+function furthest(before: Machine['progress'], beat: Heartbeat, at: number): Machine['progress'] {
+  const { phase = null, progress: share = 0 } = beat;
+  return before && before.phase === phase && before.share >= share ? before : { phase, share, at };
+}
 
 /** Stores the registration of a worker, whose last disconnect is history. */
 function saveInstance(
@@ -184,7 +224,7 @@ function saveInstance(
   );
 }
 
-function saveHeartbeat(sql: Sql, worker: StoredWorker): void {
+function saveHeartbeat(sql: Sql, worker: Machine): void {
   sql.exec(
     `INSERT INTO workers (worker_id, config_id, heartbeat, heartbeat_at, heard_at) VALUES (?, ?, ?, ?, ?)
      ON CONFLICT (worker_id) DO UPDATE SET config_id = excluded.config_id, heartbeat = excluded.heartbeat,
@@ -218,20 +258,25 @@ function saveDisconnect(
   );
 }
 
-function storedWorkers(sql: Sql): StoredWorker[] {
-  return sql.exec(`SELECT * FROM workers`).map((row) => ({
-    worker_id: String(row.worker_id),
-    config_id: row.config_id as string | null,
-    instance: row.instance ? (JSON.parse(String(row.instance)) as Instance) : null,
-    heartbeat: row.heartbeat ? (JSON.parse(String(row.heartbeat)) as Heartbeat) : null,
-    heartbeat_at: row.heartbeat_at as number | null,
-    disconnected:
-      row.disconnected_at === null
-        ? null
-        : { at: Number(row.disconnected_at), reason: String(row.disconnect_reason) },
-    was_running: row.was_running as number | null,
-    heard_at: Number(row.heard_at),
-  }));
+function storedWorkers(sql: Sql): Machine[] {
+  return sql.exec(`SELECT * FROM workers`).map((row) => {
+    const heartbeat = row.heartbeat ? (JSON.parse(String(row.heartbeat)) as Heartbeat) : null;
+    const heartbeat_at = row.heartbeat_at as number | null;
+    return {
+      ...newMachine(String(row.worker_id)),
+      config_id: row.config_id as string | null,
+      instance: row.instance ? (JSON.parse(String(row.instance)) as Instance) : null,
+      heartbeat,
+      heartbeat_at,
+      progress: heartbeat && furthest(null, heartbeat, heartbeat_at ?? 0),
+      disconnected:
+        row.disconnected_at === null
+          ? null
+          : { at: Number(row.disconnected_at), reason: String(row.disconnect_reason) },
+      was_running: row.was_running as number | null,
+      heard_at: Number(row.heard_at),
+    };
+  });
 }
 
 function forgetWorker(sql: Sql, workerId: string): void {

@@ -1,8 +1,9 @@
 import type { Sql } from '../durable/ports.ts';
 import type { Heartbeat, WorkerState } from '../protocol/index.ts';
+import type { PoolCounts } from '../scheduler/rule-types.ts';
 import { HISTOGRAM_NAMES } from './history/chunk.ts';
 import { type Levels, NOTHING, type PoolHistory, type Told } from './history/pool-history.ts';
-import type { KnownWorker, PoolShare, QueueShare } from './rpc.ts';
+import type { Machine, PoolShare, QueueShare } from './rpc.ts';
 import type { PoolFacts } from './view/facts.ts';
 import { stateOf } from './view/worker-row.ts';
 
@@ -48,8 +49,8 @@ export class KnownPools {
   }
 
   /** Notes the levels of all pools. @param prices US dollars an hour, by pool */
-  level(workers: Iterable<KnownWorker>, prices: ReadonlyMap<string, number>, at: number): void {
-    this.#history.level(this.#levels(workers, prices, at), at);
+  level(machines: Iterable<Machine>, prices: ReadonlyMap<string, number>, at: number): void {
+    this.#history.level(this.#levels(machines, prices, at), at);
   }
 
   /** Counts the requests that an engine put back to wait since its worker's heartbeat before. */
@@ -70,9 +71,11 @@ export class KnownPools {
       .sort((a, b) => a.at - b.at);
   }
 
-  /** Returns the queue's newest report of each pool. */
-  shares(): PoolShare[] {
-    return [...this.#byId.values()].flatMap(({ share }) => share ?? []);
+  /** Returns the counts of each pool by which the scheduler decides, as the queue last reported them. */
+  counts(): Map<string, PoolCounts> {
+    const counts = new Map<string, PoolCounts>();
+    for (const { config_id, share } of this.#byId.values()) if (share) counts.set(config_id, countsOf(share));
+    return counts;
   }
 
   /** Learns how long a start took; each start counts once. */
@@ -136,11 +139,7 @@ export class KnownPools {
     return pool;
   }
 
-  #levels(
-    workers: Iterable<KnownWorker>,
-    prices: ReadonlyMap<string, number>,
-    at: number,
-  ): Map<string, Levels> {
+  #levels(machines: Iterable<Machine>, prices: ReadonlyMap<string, number>, at: number): Map<string, Levels> {
     const levels = new Map<string, Levels>();
     const of = (id: string): Levels => {
       const known = levels.get(id) ?? { ...NOTHING };
@@ -152,10 +151,10 @@ export class KnownPools {
       const { pending, running } = share;
       Object.assign(of(config_id), { waiting: pending.waiting + pending.stored, running });
     }
-    for (const worker of workers) {
-      const { session } = worker;
-      const id = session?.config_id ?? worker.config_id;
-      const counted = STATES[stateOf(worker, false, at).state];
+    for (const machine of machines) {
+      const { session } = machine;
+      const id = session?.config_id ?? machine.config_id;
+      const counted = STATES[stateOf(machine, false, at).state];
       if (id === null || counted === null) continue;
       const pool = of(id);
       pool[counted] += 1;
@@ -184,6 +183,19 @@ const STATES = {
 function toldOf(share: PoolShare): Told {
   const buckets = HISTOGRAM_NAMES.map((name) => [`${name}_buckets`, share[`${name}_buckets`]]);
   return { totals: share.totals, ...Object.fromEntries(buckets) };
+}
+
+function countsOf(share: PoolShare): PoolCounts {
+  const { pending, running, submitted_in_background, totals, by_priority } = share;
+  const background = by_priority.filter(({ priority }) => priority < 0);
+  return {
+    waiting: pending.waiting + pending.stored,
+    running,
+    waiting_in_background: background.reduce((sum, { pending: jobs }) => sum + jobs, 0),
+    submitted: totals.submitted,
+    submitted_in_background,
+    ended: totals.succeeded + totals.failed,
+  };
 }
 
 function median(starts: readonly Start[]): number | null {

@@ -1,16 +1,16 @@
-import {
-  type Attention,
-  type FleetFrame,
-  type FleetSummary,
-  type FleetView,
-  isFinal,
-  type LaunchRow,
-  type PoolRow,
-  type ScalingSummary,
-  type Waiting,
-  type WorkerRow,
+import type {
+  Attention,
+  FleetFrame,
+  FleetSummary,
+  FleetView,
+  LaunchRow,
+  PoolRow,
+  ScalingSummary,
+  Waiting,
+  WorkerRow,
 } from '../protocol/index.ts';
-import type { KnownWorker, PoolAsking } from './rpc.ts';
+import { isOver } from '../scheduler/machines.ts';
+import type { Machine, PoolAsking } from './rpc.ts';
 import { attentionIn } from './view/attention.ts';
 import type { Incidents, PoolFacts, Scaling } from './view/facts.ts';
 import { poolRow } from './view/pool-row.ts';
@@ -31,7 +31,8 @@ const LOST_SHOWN_MS = 24 * 3_600_000;
 const MOST_GONE = 1000;
 
 export interface FleetSources {
-  workers(): Iterable<KnownWorker>;
+  /** Returns the machines whose workers were heard of. */
+  machines(): Iterable<Machine>;
   /** Returns the facts of the pools. @param named pools that workers are for */
   pools(named: Iterable<string>, now: number): PoolFacts[];
   incidents(): Incidents;
@@ -52,12 +53,10 @@ interface Shown<R> {
   version: number;
 }
 
-/** The facts from which a worker's row was made, and its state then. */
+/** What a worker's row was made of, and its state then. */
 interface MadeOf {
-  facts: KnownWorker;
+  machine: Machine;
   expectedStartMs: number | null;
-  /** Whether the scheduler launched the worker's machine and it is gone. */
-  isOver: boolean;
   state: StateNow;
   /** The moment from which time alone may change the row, epoch ms. */
   until: number;
@@ -105,14 +104,14 @@ export class Projection {
 
   /** Refreshes the view; its version grows if that changes anything. @param now epoch ms */
   refresh(now: number): void {
-    const facts = [...this.#sources.workers()];
+    const machines = [...this.#sources.machines()];
     const scaling = this.#sources.scaling();
-    const named = [...facts.flatMap((one) => poolOf(one) ?? []), ...(scaling?.pools.keys() ?? [])];
+    const named = [...machines.flatMap((one) => poolOf(one) ?? []), ...(scaling?.pools.keys() ?? [])];
     const pools = this.#sources.pools(named, now);
     const launches = new Map(this.#sources.launches().map((launch) => [launch.id, launch]));
     const changes = [
       this.#show('launches', this.#launches, launches),
-      this.#refreshWorkers(facts, pools, now),
+      this.#refreshWorkers(machines, pools, now),
       this.#refreshPools(pools, scaling, now),
     ];
     const [poolRows, workerRows] = [this.#poolRows(), this.#workerRows()];
@@ -206,29 +205,26 @@ export class Projection {
   }
 
   /** Makes the rows of workers anew where they may have changed. @returns whether any row looks different now */
-  #refreshWorkers(all: readonly KnownWorker[], pools: readonly PoolFacts[], now: number): boolean {
+  #refreshWorkers(all: readonly Machine[], pools: readonly PoolFacts[], now: number): boolean {
     const expected = new Map(pools.map((one) => [one.config_id, one.expected_start_ms]));
-    const over = new Set(this.#launchRows().flatMap((launch) => (isFinal(launch) ? launch.name : [])));
     const rows = new Map<string, WorkerRow>();
-    for (const facts of all) {
-      const id = facts.worker_id;
-      const expectedStartMs = expected.get(poolOf(facts) ?? '') ?? null;
+    for (const machine of all) {
+      const id = machine.worker_id;
+      const expectedStartMs = expected.get(poolOf(machine) ?? '') ?? null;
       const before = this.#made.get(id);
-      const isOver = over.has(id);
-      const isSame =
-        before?.facts === facts && before.expectedStartMs === expectedStartMs && before.isOver === isOver;
+      const isSame = before?.machine === machine && before.expectedStartMs === expectedStartMs;
       const shown = this.#workers.get(id);
       if (isSame && now < before.until) {
         if (shown) rows.set(id, shown.row);
         continue;
       }
-      const state = withSince(stateOf(facts, isOver, now), before?.state, now);
+      const state = withSince(stateOf(machine, isOver(machine), now), before?.state, now);
       const tokens = this.#sources.tokensHistory(id, now);
       const hidden = hiddenAt(state);
       const until = Math.min(state.until, tokens.until, hidden > now ? hidden : Number.POSITIVE_INFINITY);
-      this.#made.set(id, { facts, expectedStartMs, isOver, state, until });
+      this.#made.set(id, { machine, expectedStartMs, state, until });
       if (hidden <= now) continue;
-      rows.set(id, workerRow(facts, { state, expectedStartMs, tokensHistory: tokens.values }));
+      rows.set(id, workerRow(machine, state, expectedStartMs, tokens.values));
     }
     const known = new Set(all.map(({ worker_id }) => worker_id));
     for (const id of this.#made.keys()) if (!known.has(id)) this.#made.delete(id);
@@ -290,7 +286,7 @@ export class Projection {
   }
 }
 
-function poolOf({ session, config_id }: KnownWorker): string | null {
+function poolOf({ session, config_id }: Machine): string | null {
   return session?.config_id ?? config_id;
 }
 

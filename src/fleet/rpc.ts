@@ -1,8 +1,6 @@
 /** The shapes of a fleet object's calls and answers: plain data. */
 
 import type {
-  AdapterState,
-  Heartbeat,
   Instance,
   LogLine,
   MetricSample,
@@ -10,7 +8,9 @@ import type {
   PoolTotals,
   RequestRecord,
 } from '../protocol/index.ts';
+import type { SessionShare } from '../scheduler/machines.ts';
 
+export type { Machine, SessionShare } from '../scheduler/machines.ts';
 export type { AuditEnd, AuditWanted } from './audit.ts';
 export type { TokenChange, TokenUse } from './tokens.ts';
 
@@ -163,23 +163,6 @@ export interface QueueShare {
   pools: PoolShare[];
 }
 
-/** A connected worker. */
-export interface SessionShare {
-  worker_id: string;
-  config_id: string;
-  /** Whether the worker takes jobs, takes none for now, or finishes. */
-  state: 'ready' | 'paused' | 'draining';
-  protocol: 'base' | 'extended';
-  capacity: number;
-  running: number;
-  /** When the worker connected, epoch ms. */
-  connected_at: number;
-  /** The names that the worker's engine answers to; empty: only the pool's own. */
-  models: string[];
-  /** The state of the worker's adapters; null: it loads none. */
-  adapters: AdapterState | null;
-}
-
 export interface PoolShare {
   config_id: string;
   /** The numbers of jobs without a worker. */
@@ -220,25 +203,6 @@ interface WorkerEvent {
   models: string[];
   /** When the event happened, epoch ms of the queue's clock. */
   at: number;
-}
-
-/** All that is known of one worker. Times are epoch ms of the server's clock, but for those in its heartbeat. */
-export interface KnownWorker {
-  worker_id: string;
-  /** The pool of the worker's newest connection or heartbeat; null: the worker has named none. */
-  config_id: string | null;
-  /** The worker's connection; null: there is none. */
-  session: SessionShare | null;
-  /** The worker as it last registered; null: it only sent heartbeats, or it speaks only the base protocol. */
-  instance: Instance | null;
-  heartbeat: Heartbeat | null;
-  heartbeat_at: number | null;
-  /** When the worker's newest heartbeat came, or the queue reported the worker. */
-  heard_at: number;
-  /** How the worker's last connection ended; null: it did not, or never was. */
-  disconnected: { at: number; reason: string } | null;
-  /** The number of jobs that the worker ran when its last connection ended; null: unknown. */
-  was_running: number | null;
 }
 
 export interface KnownModel {

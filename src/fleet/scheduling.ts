@@ -18,7 +18,7 @@ const AGAIN_MS = 10_000;
 
 export interface SchedulingPorts {
   /** The fleet's parts, and its scheduler. */
-  fleet: Pick<Fleet, 'scheduler' | 'workers' | 'choosePools'>;
+  fleet: Pick<Fleet, 'scheduler' | 'machines' | 'choosePools'>;
   queueId: string;
   alarm: Alarm;
   /** Returns the time, epoch ms. */
@@ -74,7 +74,7 @@ export class Scheduling {
     const next = scheduler.nextReconcile();
     if (next === null || next - now() <= SOON_MS) return;
     const waiting = pools.filter(({ pending }) => pending.waiting + pending.stored > 0);
-    const sessions = this.#ports.fleet.workers.sessions();
+    const sessions = this.#ports.fleet.machines.sessions();
     const isUnserved = ({ config_id }: { config_id: string }) =>
       !sessions.some((session) => session.config_id === config_id && session.state !== 'draining');
     if (waiting.some(isUnserved)) alarm.set(Math.max(now(), scheduler.reconciledAt + SOON_MS));

@@ -1,6 +1,6 @@
 import type * as z from 'zod';
 import type { FleetStub } from '../asking/objects.ts';
-import type { KnownModel, KnownWorker, PoolStart, SessionShare } from '../fleet/rpc.ts';
+import type { KnownModel, Machine, PoolStart, SessionShare } from '../fleet/rpc.ts';
 import type { ModelCard } from '../protocol/index.ts';
 import type { Env } from './env.ts';
 import { callFleet, callQueue } from './objects/calls.ts';
@@ -49,8 +49,8 @@ async function readFleet<T>(env: Env, queueId: string, read: (fleet: FleetStub) 
 }
 
 /** Returns a worker in the form of `GET /api/workers`. */
-export function workerView(worker: KnownWorker): WorkerView {
-  const { worker_id, config_id, session, instance, heartbeat, heartbeat_at } = worker;
+export function workerView(machine: Machine): WorkerView {
+  const { worker_id, config_id, session, instance, heartbeat, heartbeat_at } = machine;
   return {
     worker_id,
     instance_id: instance?.id ?? heartbeat?.instance_id ?? worker_id,

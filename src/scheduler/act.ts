@@ -1,6 +1,6 @@
 import type { Core } from './core.ts';
 import { isFinal, type LaunchRecord, moved, nameOf, newLaunch, terminated } from './launch.ts';
-import type { Machines } from './machines.ts';
+import { wantedBy } from './machines.ts';
 import type { Decision } from './rule-types.ts';
 import type { Controls } from './state.ts';
 
@@ -79,9 +79,9 @@ export function giveUp(core: Core, launch: LaunchRecord): void {
 const DRAIN_LIMIT_MS = 3_600_000;
 
 /** Advances launches whose workers have connected. */
-export function join({ launches, now }: Core, machines: Machines): void {
+export function join({ machines, launches, now }: Core): void {
   const at = now();
-  for (const { launch, session } of machines.values()) {
+  for (const { launch, session } of machines.byName.values()) {
     if (!launch || !session) continue;
     let next = launch;
     if (next.state === 'requested' || next.state === 'accepted') {
@@ -97,9 +97,11 @@ export function join({ launches, now }: Core, machines: Machines): void {
  * Clears for termination the machines whose workers run nothing any more.
  * @param cordoned the queue's answer to the cordon, or null where there is none
  */
-export function clear(core: Core, machines: Machines, cordoned: Record<string, number> | null): void {
-  for (const { name, launch, orphans } of machines.values()) {
-    const isIdle = cordoned?.[name] === 0;
+export function clear(core: Core, cordoned: Record<string, number> | null): void {
+  for (const machine of core.machines.byName.values()) {
+    const { worker_id, orphans } = machine;
+    const launch = wantedBy(machine);
+    const isIdle = cordoned?.[worker_id] === 0;
     if (launch) clearOne(core, launch, isIdle);
     // An orphan beside a machine that a launch wants is assumed to run nothing.
     for (const orphan of orphans) clearOne(core, orphan, isIdle || launch !== null);

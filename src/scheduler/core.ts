@@ -1,5 +1,6 @@
 import type { Sql } from '../durable/ports.ts';
 import type { Launches } from './launches.ts';
+import type { MachineMap } from './machines.ts';
 import type { Providers } from './providers.ts';
 
 /** The parts of the scheduler that its functions share. */
@@ -9,6 +10,7 @@ export interface Core {
   now(): number;
   /** Returns ten lower-case letters and digits, at random. */
   newId(): string;
+  machines: MachineMap;
   launches: Launches;
   providers: Providers;
 }

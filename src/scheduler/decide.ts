@@ -68,11 +68,11 @@ const WEIGHT = 0.05;
  */
 function learnSpeeds(
   before: Record<string, number>,
-  { workers, launches }: Observed,
+  { machines, launches }: Observed,
 ): Record<string, number> {
   const speeds = { ...before };
   for (const launch of launches) {
-    const { session, heartbeat } = workers.get(launch.name) ?? {};
+    const { session, heartbeat } = machines.get(launch.name) ?? {};
     const tokens_per_second = heartbeat?.tokens_per_second;
     if (!session || !tokens_per_second || session.running < session.capacity / 2) continue;
     const key = learnedKey(launch.config_id, launch);

@@ -1,5 +1,6 @@
 import type { Sql } from '../durable/ports.ts';
 import { isFinal, type Launch, type LaunchRecord } from './launch.ts';
+import type { MachineMap } from './machines.ts';
 import type { SpentOnDay } from './rpc.ts';
 
 /**
@@ -9,22 +10,29 @@ import type { SpentOnDay } from './rpc.ts';
 const KEPT_MS = 24 * 3_600_000;
 const KEPT = 1000;
 
-/** The launches and orphans that may be alive, and the newest ended launches, in memory as in their rows. */
+/**
+ * The launches and orphans that may be alive, and the newest ended launches, in memory as in their rows. The map of
+ * machines has each by its name too.
+ */
 export class Launches {
   readonly #sql: Sql;
+  readonly #machines: MachineMap;
   readonly #byId = new Map<string, LaunchRecord>();
 
-  constructor(sql: Sql) {
+  constructor(sql: Sql, machines: MachineMap) {
     this.#sql = sql;
+    this.#machines = machines;
     this.reload();
   }
 
   /** Reads all rows again, after a commit was rolled back. */
   reload(): void {
+    for (const launch of this.#byId.values()) this.#machines.detach(launch);
     this.#byId.clear();
     for (const { launch } of this.#sql.exec(`SELECT launch FROM launches`)) {
       const one = JSON.parse(String(launch)) as LaunchRecord;
       this.#byId.set(one.id, one);
+      this.#machines.attach(one);
     }
   }
 
@@ -56,10 +64,11 @@ export class Launches {
    * gone is deleted.
    */
   save(launch: LaunchRecord): void {
-    if (launch.is_orphan && isFinal(launch)) return this.#remove(launch.id);
+    if (launch.is_orphan && isFinal(launch)) return this.#remove(launch);
     const before = this.#byId.get(launch.id);
     if (isFinal(launch) && !(before && isFinal(before))) bookCost(this.#sql, launch, launch.state_at);
     this.#byId.set(launch.id, launch);
+    this.#machines.attach(launch);
     this.#sql.exec(
       `INSERT INTO launches (id, launch) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET launch = excluded.launch`,
       launch.id,
@@ -73,15 +82,16 @@ export class Launches {
       .filter(isFinal)
       .sort((one, other) => one.state_at - other.state_at);
     const surplus = endedFirst.length - KEPT;
-    for (const [index, { id, state_at }] of endedFirst.entries()) {
-      if (index >= surplus && now - state_at <= KEPT_MS) return;
-      this.#remove(id);
+    for (const [index, launch] of endedFirst.entries()) {
+      if (index >= surplus && now - launch.state_at <= KEPT_MS) return;
+      this.#remove(launch);
     }
   }
 
-  #remove(id: string): void {
-    this.#byId.delete(id);
-    this.#sql.exec(`DELETE FROM launches WHERE id = ?`, id);
+  #remove(launch: LaunchRecord): void {
+    this.#byId.delete(launch.id);
+    this.#machines.detach(launch);
+    this.#sql.exec(`DELETE FROM launches WHERE id = ?`, launch.id);
   }
 }
 

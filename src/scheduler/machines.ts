@@ -1,49 +1,103 @@
-import type { LaunchRecord } from './launch.ts';
-import type { Launches } from './launches.ts';
-import type { FleetFacts, WorkerFacts } from './rule-types.ts';
+import type { AdapterState, Heartbeat, Instance } from '../protocol/index.ts';
+import { isFinal, type LaunchRecord } from './launch.ts';
 
-/** Everything under one name, which is a machine's at its provider and its worker's at the queue. */
-interface Machine extends WorkerFacts {
-  name: string;
-  /** The launch that wants the machine; null where none does. */
-  launch: LaunchRecord | null;
-  /** Machines of this name that are terminated since no launch wants them; names are not unique at every provider. */
-  orphans: LaunchRecord[];
+/** A connected worker, as the queue reports it. */
+export interface SessionShare {
+  worker_id: string;
+  config_id: string;
+  /** Whether the worker takes jobs, takes none for now, or finishes. */
+  state: 'ready' | 'paused' | 'draining';
+  protocol: 'base' | 'extended';
+  capacity: number;
+  running: number;
+  /** When the worker connected, epoch ms. */
+  connected_at: number;
+  /** The names that the worker's engine answers to; empty: only the pool's own. */
+  models: string[];
+  /** The state of the worker's adapters; null: it loads none. */
+  adapters: AdapterState | null;
 }
 
-export type Machines = ReadonlyMap<string, Machine>;
+/**
+ * All that is known under one name, which is the machine's at its provider and its worker's at the queue. It is an
+ * immutable value: a change makes a new one. Times are epoch ms of the server's clock, but for those in the heartbeat.
+ */
+export interface Machine {
+  /** The name. */
+  worker_id: string;
+  /** The launch that wants the machine, or wanted it until it ended; null: the scheduler did not launch it. */
+  launch: LaunchRecord | null;
+  /** Machines of this name that are terminated since no launch wants them; names are not unique at every provider. */
+  orphans: readonly LaunchRecord[];
+  /** The pool of the worker's newest connection or heartbeat; null: the worker has named none. */
+  config_id: string | null;
+  /** The worker's connection; null: there is none. */
+  session: SessionShare | null;
+  /** The worker as it last registered; null: it only sent heartbeats, or it speaks only the base protocol. */
+  instance: Instance | null;
+  heartbeat: Heartbeat | null;
+  heartbeat_at: number | null;
+  /** The furthest that the worker's start has come, and when it came there; null: it has sent no heartbeat. */
+  progress: { phase: string | null; share: number; at: number } | null;
+  /** When the worker's newest heartbeat came, or the queue reported the worker; null: it was never heard of. */
+  heard_at: number | null;
+  /** How the worker's last connection ended; null: it did not, or never was. */
+  disconnected: { at: number; reason: string } | null;
+  /** The number of jobs that the worker ran when its last connection ended; null: unknown. */
+  was_running: number | null;
+}
 
-/** Returns every machine that may run, launched or not, and every known worker, by name. */
-export function machinesOf(launches: Launches, { workers }: FleetFacts): Machines {
-  const machines = new Map<string, Machine>();
-  const at = (name: string): Machine => {
-    const known = machines.get(name);
-    if (known) return known;
-    const worker = workers.get(name) ?? { session: null, heartbeat: null };
-    const machine = { name, launch: null, orphans: [], ...worker };
-    machines.set(name, machine);
-    return machine;
+/** The one map of machines by name, which the fleet object owns. The scheduler reads it, and notes its launches. */
+export interface MachineMap {
+  readonly byName: ReadonlyMap<string, Machine>;
+  /** Notes a launch or an orphan, or what has become of it. */
+  attach(launch: LaunchRecord): void;
+  /** Forgets a launch or an orphan. */
+  detach(launch: LaunchRecord): void;
+}
+
+/** Returns a machine of which nothing is known but its name. */
+export function newMachine(worker_id: string): Machine {
+  return {
+    worker_id,
+    launch: null,
+    orphans: [],
+    config_id: null,
+    session: null,
+    instance: null,
+    heartbeat: null,
+    heartbeat_at: null,
+    progress: null,
+    heard_at: null,
+    disconnected: null,
+    was_running: null,
   };
-  for (const launch of launches.machines()) {
-    if (launch.is_orphan) at(launch.name).orphans.push(launch);
-    else at(launch.name).launch = launch;
-  }
-  for (const name of workers.keys()) at(name);
-  return machines;
+}
+
+/** Returns the launch that wants the machine now, or null where none does. */
+export function wantedBy({ launch }: Machine): LaunchRecord | null {
+  return launch && !isFinal(launch) ? launch : null;
+}
+
+/** Returns whether the scheduler launched the machine and it is gone. */
+export function isOver({ launch }: Machine): boolean {
+  return launch !== null && isFinal(launch);
 }
 
 /**
  * Returns the workers that the queue must give no more jobs: those that drain or end, and those of ours without a
  * launch.
  */
-export function cordonOf(machines: Machines, prefix: string): string[] {
-  const isCordoned = ({ name, launch, orphans, session }: Machine) => {
+export function cordonOf({ byName }: MachineMap, prefix: string): string[] {
+  const isCordoned = (machine: Machine) => {
+    const launch = wantedBy(machine);
     // It is unknown which machine of a name runs the worker's jobs; the wanted one is assumed to.
     if (launch) return launch.state === 'draining' || launch.state === 'terminating';
-    return orphans.length > 0 || (session !== null && name.startsWith(prefix));
+    const { orphans, session, worker_id } = machine;
+    return orphans.length > 0 || (session !== null && worker_id.startsWith(prefix));
   };
-  return [...machines.values()]
+  return [...byName.values()]
     .filter(isCordoned)
-    .map(({ name }) => name)
+    .map(({ worker_id }) => worker_id)
     .sort();
 }

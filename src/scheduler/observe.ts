@@ -7,10 +7,10 @@ import type {
   Answers,
   BacklogFacts,
   Demand,
-  FleetFacts,
   Observed,
   ObservedPool,
-  PoolFacts,
+  PoolCounts,
+  QueueFacts,
 } from './rule-types.ts';
 
 import type { ProviderSpec } from './spec.ts';
@@ -32,13 +32,13 @@ export interface Known {
   applied: AppliedSpec | null;
   providers: Readonly<Record<string, ProviderSpec>>;
   controls: Controls;
-  facts: FleetFacts;
+  queue: QueueFacts;
   answers: Answers;
 }
 
 /** Gathers all facts that the rule decides by. */
 export function observe(core: Core, known: Known): Observed {
-  const { applied, providers, controls, facts, answers } = known;
+  const { applied, providers, controls, answers } = known;
   const now = core.now();
   const alive = core.launches.alive();
   const spent = spentToday(core.sql, alive, now);
@@ -58,7 +58,7 @@ export function observe(core: Core, known: Known): Observed {
       tells_prices: DRIVERS[driver].tellsPrices,
     })),
     launches: core.launches.launched(),
-    workers: facts.workers,
+    machines: core.machines.byName,
     cordoned: answers.cordoned ?? {},
     dismissed: dismissed.map(({ id }) => id),
     outdated: outdated.map(({ id }) => id),
@@ -70,11 +70,11 @@ export function outdatedIn(launches: readonly LaunchRecord[], controls: Controls
   return launches.filter(({ config_id, revision }) => revision !== controls.of(config_id).revision);
 }
 
-function poolsOf(core: Core, { applied, controls, facts, answers }: Known): ObservedPool[] {
+function poolsOf(core: Core, { applied, controls, queue, answers }: Known): ObservedPool[] {
   const specs = applied?.spec.pools ?? {};
   const now = core.now();
-  const isKnown = facts.isKnown && answers.cordoned !== null && answers.backlog !== null;
-  const demandIn = (id: string) => (isKnown ? demandOf(facts.pools.get(id), answers.backlog?.get(id)) : null);
+  const isKnown = queue.isKnown && answers.cordoned !== null && answers.backlog !== null;
+  const demandIn = (id: string) => (isKnown ? demandOf(queue.pools.get(id), answers.backlog?.get(id)) : null);
   const named = Object.entries(specs).map(([config_id, spec]): ObservedPool => {
     const { control, forgiven_at, at_least } = controls.of(config_id);
     const floor = at_least && now < at_least.until ? Math.min(at_least.workers, spec.max) : 0;
@@ -106,7 +106,7 @@ function poolsOf(core: Core, { applied, controls, facts, answers }: Known): Obse
   return [...named, ...others];
 }
 
-function demandOf(pool: PoolFacts | undefined, backlog: BacklogFacts | undefined): Demand {
+function demandOf(pool: PoolCounts | undefined, backlog: BacklogFacts | undefined): Demand {
   const { batches = [], in_queue = 0 } = backlog ?? {};
   if (!pool) return { waiting: 0, running: 0, running_batch: 0, submitted: 0, ended: 0, batches };
   const waitingLines = Math.min(pool.waiting_in_background, in_queue, pool.waiting);

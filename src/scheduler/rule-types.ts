@@ -1,4 +1,5 @@
 import type { FailureCause, Launch } from './launch.ts';
+import type { Machine } from './machines.ts';
 import type { CandidateSpec, PoolSpec } from './spec.ts';
 
 /**
@@ -20,10 +21,10 @@ export interface Observed {
    */
   launches: Launch[];
   /**
-   * Workers by name, those that others started too. That a worker is not connected counts only where `demand` is
+   * Machines by name, those that others started too. That a worker is not connected counts only where `demand` is
    * known. A start whose worker's heartbeats show that it advances gets more time.
    */
-  workers: FleetFacts['workers'];
+  machines: ReadonlyMap<string, Machine>;
   /**
    * The queue's answer to the newest cordon: worker id → jobs it still runs. Workers that are not among them may get
    * jobs.
@@ -226,33 +227,15 @@ export interface PoolMemory {
   away_since: Record<string, number>;
 }
 
-/** The facts that the fleet object gives the scheduler about workers and queue. Times are epoch ms. */
-export interface FleetFacts {
+/** What the queue has reported of its jobs. */
+export interface QueueFacts {
   /** Whether all of the queue's numbers are known: it has reported them since the object started, and still answers. */
   isKnown: boolean;
-  /** Facts by pool id; a pool that the queue does not mention has no work. */
-  pools: ReadonlyMap<string, PoolFacts>;
-  /** Facts of workers by name, which is their id. */
-  workers: ReadonlyMap<string, WorkerFacts>;
+  /** Counts by pool id; a pool that the queue does not mention has no work. */
+  pools: ReadonlyMap<string, PoolCounts>;
 }
 
-export interface WorkerFacts {
-  /** The worker's connection to the queue; null where it has none. */
-  session: SessionFacts | null;
-  /** The worker's newest heartbeat; null where it has sent none. */
-  heartbeat: HeartbeatFacts | null;
-}
-
-export interface SessionFacts {
-  worker_id: string;
-  config_id: string;
-  state: 'ready' | 'paused' | 'draining';
-  capacity: number;
-  running: number;
-  connected_at: number;
-}
-
-export interface PoolFacts {
+export interface PoolCounts {
   /** The number of waiting jobs, lines of batches included. */
   waiting: number;
   running: number;
@@ -261,14 +244,6 @@ export interface PoolFacts {
   submitted: number;
   submitted_in_background: number;
   ended: number;
-}
-
-export interface HeartbeatFacts {
-  phase: string | null;
-  progress: number | null;
-  tokens_per_second: number | null;
-  /** When the worker's start last advanced: a new phase, or more progress in one. */
-  progressed_at: number;
 }
 
 /** The answers of other objects this time; null where one did not answer, and then no decision depends on it. */

@@ -6,7 +6,7 @@ import type { Core } from './core.ts';
 import { decide, EMPTY_STATE } from './decide.ts';
 import { isFinal, prefixOf } from './launch.ts';
 import { Launches, spentByDay } from './launches.ts';
-import { cordonOf, type Machines, machinesOf } from './machines.ts';
+import { cordonOf, type MachineMap } from './machines.ts';
 import { observe, outdatedIn } from './observe.ts';
 import { control, Specs } from './operate.ts';
 import { hostOf, LIST_EVERY_MS, Providers } from './providers.ts';
@@ -18,7 +18,7 @@ import type {
   PoolAction,
   SpentOnDay,
 } from './rpc.ts';
-import type { Answers, Decided, FleetFacts, RuleState } from './rule-types.ts';
+import type { Answers, Decided, QueueFacts, RuleState } from './rule-types.ts';
 
 import type { FleetSpec, ProviderSpec } from './spec.ts';
 import { Controls, readState, Secrets, writeState } from './state.ts';
@@ -41,8 +41,9 @@ export interface SchedulerPorts {
   now(): number;
   /** Returns lower-case letters and digits, at random. */
   randomName(length: number): string;
-  /** Returns what the fleet object knows of workers and queue now. */
-  facts(): FleetFacts;
+  machines: MachineMap;
+  /** Returns what the queue has reported of its jobs. */
+  queue(): QueueFacts;
 }
 
 /**
@@ -63,13 +64,14 @@ export class Scheduler {
   #reconciledAt: number | null = null;
 
   constructor(ports: SchedulerPorts) {
-    const { sql, now } = ports;
+    const { sql, now, machines } = ports;
     this.#ports = ports;
     this.#core = {
       sql,
       now,
       newId: () => ports.randomName(10),
-      launches: new Launches(sql),
+      machines,
+      launches: new Launches(sql, machines),
       providers: new Providers(),
     };
     this.#controls = new Controls(sql);
@@ -123,22 +125,22 @@ export class Scheduler {
 
   /** Returns the names of the workers that the queue must give no more jobs. */
   cordon(): string[] {
-    return cordonOf(this.#machines(), prefixOf(this.#secrets.installation));
+    return cordonOf(this.#core.machines, prefixOf(this.#secrets.installation));
   }
 
   /** Observes, decides and writes the decisions. @param answers the newest answers of queue and batches */
   reconcile(answers: Answers): void {
     const core = this.#core;
-    const facts = this.#ports.facts();
     this.#reconciledAt = core.now();
     followClock(core, this.#controls);
-    join(core, this.#machines(facts));
-    clear(core, this.#machines(facts), answers.cordoned);
+    join(core);
+    clear(core, answers.cordoned);
     const providers = this.specs.providers();
-    const known = { applied: this.specs.current(), providers, controls: this.#controls, facts, answers };
+    const queue = this.#ports.queue();
+    const known = { applied: this.specs.current(), providers, controls: this.#controls, queue, answers };
     const decided = decide(observe(core, known), this.#rule, core.now());
     act(core, decided.decisions, this.#controls, this.#secrets.installation);
-    clear(core, this.#machines(facts), answers.cordoned);
+    clear(core, answers.cordoned);
     core.launches.bound(core.now());
     this.#remember(decided);
   }
@@ -179,7 +181,7 @@ export class Scheduler {
   }
 
   launches(): LaunchRow[] {
-    return launchRows(this.#core, this.#ports.facts().workers, this.#last);
+    return launchRows(this.#core, this.#last);
   }
 
   /** Returns the price of each pool's machines, US dollars an hour. */
@@ -191,21 +193,14 @@ export class Scheduler {
   scaling(): { summary: ScalingSummary; pools: ReadonlyMap<string, PoolScaling> } | null {
     const applied = this.specs.current();
     if (!applied) return null;
-    const facts = this.#ports.facts();
     return scalingOf(this.#core, {
       applied,
       installation: this.#secrets.installation,
       providers: this.specs.providers(),
       controls: this.#controls,
-      pools: facts.pools,
-      workers: facts.workers,
+      pools: this.#ports.queue().pools,
       last: this.#last,
     });
-  }
-
-  /** Returns the launches and workers now, by name. */
-  #machines(facts = this.#ports.facts()): Machines {
-    return machinesOf(this.#core.launches, facts);
   }
 
   #takeLists(
@@ -228,7 +223,6 @@ export class Scheduler {
         begun_at: now - age_ms,
         machines,
         installation,
-        known: this.#machines(),
       });
     }
   }

@@ -10,7 +10,7 @@ import {
   prefixOf,
   terminated,
 } from './launch.ts';
-import type { Machines } from './machines.ts';
+import { wantedBy } from './machines.ts';
 import { hostOf } from './providers.ts';
 import type { LauncherReport, ListedMachine, Order, OrderResult } from './rpc.ts';
 import type { FleetSpec, ProviderSpec } from './spec.ts';
@@ -144,8 +144,6 @@ export interface CompleteList {
   machines: readonly ListedMachine[];
   /** The installation's id, which the names of its machines contain. */
   installation: string;
-  /** The launches before the list came. */
-  known: Machines;
 }
 
 /**
@@ -164,7 +162,7 @@ export function takeList(core: Core, list: CompleteList): void {
       takeMachine(core, launch, machine);
     } else miss(core, launch, list);
   }
-  const unwanted = ours.filter((machine) => !wanted.has(machine) && !isWantedElsewhere(machine, list));
+  const unwanted = ours.filter((machine) => !wanted.has(machine) && !isWantedElsewhere(core, machine, list));
   const orphans = core.launches.machines().filter((launch) => launch.is_orphan && isListed(launch));
   for (const orphan of orphans) {
     const isShown = unwanted.some(({ external_id }) => external_id === orphan.external_id);
@@ -197,8 +195,13 @@ function machineOf(launch: LaunchRecord, machines: readonly ListedMachine[]): Li
  * Returns whether a launch outside this list wants the machine: the list's launcher may not be the one that the launch
  * is bound to.
  */
-function isWantedElsewhere(machine: ListedMachine, { provider, host, known }: CompleteList): boolean {
-  const launch = known.get(machine.name)?.launch;
+function isWantedElsewhere(
+  { machines }: Core,
+  { name }: ListedMachine,
+  { provider, host }: CompleteList,
+): boolean {
+  const machine = machines.byName.get(name);
+  const launch = machine && wantedBy(machine);
   if (!launch) return false;
   return launch.state === 'intended' || (launch.provider === provider && launch.host !== host);
 }
@@ -244,12 +247,12 @@ function startAgainAt({ ordered_at, order_due_at }: LaunchRecord, now: number): 
 /**
  * Records that a list lacks a launch's machine. Two such lists, some time apart, mean that the machine does not exist.
  */
-function miss(core: Core, launch: LaunchRecord, { begun_at, known, host }: CompleteList): void {
+function miss(core: Core, launch: LaunchRecord, { begun_at, host }: CompleteList): void {
   const isTooOld = begun_at <= (launch.ordered_at ?? launch.state_at);
   // The order is repeated soon, and the driver then looks the machine up by name.
   const isAsked = launch.state === 'requested' && launch.order_due_at !== null;
   // A connected worker proves that its machine is there, even if a list lacks it.
-  if (isTooOld || isAsked || known.get(launch.name)?.session) return;
+  if (isTooOld || isAsked || core.machines.byName.get(launch.name)?.session) return;
   const missed_since = launch.missed_since ?? begun_at;
   const missed = { ...launch, missed_lists: launch.missed_lists + 1, missed_since };
   if (begun_at - missed_since < listsApartMs(host)) return core.launches.save(missed);

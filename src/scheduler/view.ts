@@ -1,9 +1,9 @@
-import type { LaunchRow, PoolScaling, ScalingSummary } from '../protocol/index.ts';
+import type { Heartbeat, LaunchRow, PoolScaling, ScalingSummary } from '../protocol/index.ts';
 import type { Core } from './core.ts';
 import { isFinal, type LaunchRecord } from './launch.ts';
 import { costOf, spentToday } from './launches.ts';
 import type { AppliedSpec } from './rpc.ts';
-import type { Decided, FleetFacts, HeartbeatFacts, PoolDecided, PoolFacts } from './rule-types.ts';
+import type { Decided, PoolDecided, QueueFacts } from './rule-types.ts';
 
 import type { FleetSpec, ProviderSpec } from './spec.ts';
 import type { Controls } from './state.ts';
@@ -48,11 +48,7 @@ function saysNoMore(text: string, before: string): boolean {
 }
 
 /** Returns the launches that may be alive, and the newest that have ended. */
-export function launchRows(
-  core: Core,
-  workers: FleetFacts['workers'],
-  last: LastDecision | null,
-): LaunchRow[] {
+export function launchRows(core: Core, last: LastDecision | null): LaunchRow[] {
   const now = core.now();
   const all = core.launches.launched();
   const shown = all
@@ -60,18 +56,23 @@ export function launchRows(
     .sort((one, other) => other.state_at - one.state_at)
     .slice(0, MOST_ENDED);
   return [...all.filter((launch) => !isFinal(launch)), ...shown].map((launch) =>
-    launchRow(launch, workers.get(launch.name)?.heartbeat ?? null, expectedMs(launch, last), now),
+    launchRow(
+      launch,
+      core.machines.byName.get(launch.name)?.heartbeat ?? null,
+      expectedMs(launch, last),
+      now,
+    ),
   );
 }
 
 function launchRow(
   launch: LaunchRecord,
-  heartbeat: HeartbeatFacts | null,
+  heartbeat: Heartbeat | null,
   startMs: number | null,
   now: number,
 ): LaunchRow {
   const isOnItsWay = isStarting(launch);
-  const { phase, progress } = heartbeat ?? { phase: null, progress: null };
+  const { phase = null, progress = null } = heartbeat ?? {};
   const { machine, inputs, revision, host, order, missed_lists, missed_since, ...more } = launch;
   const { order_due_at, ordered_at, clear_at, ...shown } = more;
   return {
@@ -103,8 +104,7 @@ export interface Shown {
   installation: string;
   providers: Readonly<Record<string, ProviderSpec>>;
   controls: Controls;
-  pools: ReadonlyMap<string, PoolFacts>;
-  workers: FleetFacts['workers'];
+  pools: QueueFacts['pools'];
   last: LastDecision | null;
 }
 
@@ -135,15 +135,15 @@ export function scalingOf(core: Core, shown: Shown) {
   const pools = Object.entries(applied.spec.pools).map(([id, { min, max }]): [string, PoolScaling] => {
     const own = alive.filter(({ config_id }) => config_id === id);
     const decided = last?.decided.pools.find(({ config_id }) => config_id === id) ?? null;
-    const facts = shown.pools.get(id);
     const scaling: PoolScaling = {
       wanted: decided?.wanted ?? null,
       min,
       max,
-      ready: own.filter(({ state, name }) => state === 'ready' && shown.workers.get(name)?.session).length,
+      ready: own.filter(({ state, name }) => state === 'ready' && core.machines.byName.get(name)?.session)
+        .length,
       starting: own.filter(isStarting).length,
       draining: own.filter(isLeaving).length,
-      waiting: facts?.waiting ?? 0,
+      waiting: shown.pools.get(id)?.waiting ?? 0,
       price_per_hour: cents(priceOf(own)),
       spent_today: cents(spent.get(id) ?? 0),
       batch_wait: decided?.batch_wait ?? null,

@@ -1,6 +1,7 @@
 import { decide, EMPTY_STATE } from '../../src/scheduler/decide.ts';
 import type { Launch } from '../../src/scheduler/launch.ts';
-import type { Observed, RuleState, WorkerFacts } from '../../src/scheduler/rule-types.ts';
+import { type Machine, newMachine, type SessionShare } from '../../src/scheduler/machines.ts';
+import type { Observed, RuleState } from '../../src/scheduler/rule-types.ts';
 
 import type { Change, Conditions, Scaler, Seen, Worker } from './trace-run.ts';
 
@@ -45,7 +46,7 @@ export function ours(conditions: Conditions, knobs: Knobs): Scaler {
         ],
         providers: [{ name: 'cloud', max: null, is_fresh: true, prices: {}, tells_prices: false }],
         launches: seen.workers.map(rowOf),
-        workers: new Map(alive.map((worker) => [worker.name, factsOf(worker, conditions.slots)])),
+        machines: new Map(alive.map((worker) => [worker.name, machineOf(worker, conditions.slots)])),
         cordoned: {},
         dismissed: [],
         outdated: [],
@@ -67,9 +68,19 @@ export function ours(conditions: Conditions, knobs: Knobs): Scaler {
   };
 }
 
-function factsOf({ name, running }: Worker, capacity: number): WorkerFacts {
-  const session = { worker_id: name, config_id: 'chat', capacity, running, connected_at: 0 };
-  return { session: { ...session, state: 'ready' }, heartbeat: null };
+function machineOf({ name, running }: Worker, capacity: number): Machine {
+  const session: SessionShare = {
+    worker_id: name,
+    config_id: 'chat',
+    state: 'ready',
+    protocol: 'extended',
+    capacity,
+    running,
+    connected_at: 0,
+    models: [],
+    adapters: null,
+  };
+  return { ...newMachine(name), session };
 }
 
 function rowOf(worker: Worker): Launch {

@@ -92,8 +92,8 @@ export class SeamPromises {
   #checkNumbers(): void {
     const { queue, host, now, violated } = this.#seam;
     const share = queue.share();
-    const facts = host.rules?.facts();
-    if (!share || !facts) return;
+    const { rules } = host;
+    if (!share || !rules) return;
     const pools = share.pools.map(({ config_id, pending, running, totals }) => {
       const ended = totals.succeeded + totals.failed;
       return [config_id, pending.waiting + pending.stored, running, totals.submitted, ended];
@@ -101,11 +101,10 @@ export class SeamPromises {
     const text = inWords(share.sessions, pools);
     if (text !== this.#numbers.text) this.#numbers = { text, since: now() };
     if (!this.#isWell || now() - this.#numbers.since < QUIET_MS) return;
-    const told = [...facts.pools].map(([id, { waiting, running, submitted, ended }]) => {
+    const told = [...rules.facts().pools].map(([id, { waiting, running, submitted, ended }]) => {
       return [id, waiting, running, submitted, ended];
     });
-    const sessions = [...facts.workers.values()].flatMap(({ session }) => session ?? []);
-    const known = inWords(sessions, told);
+    const known = inWords(rules.machines.sessions(), told);
     if (known !== text) violated('queue and scheduler know the same', `${text}, and not ${known}`);
   }
 

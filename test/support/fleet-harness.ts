@@ -4,7 +4,7 @@ import { Fleet, type FleetSettings } from '../../src/fleet/fleet.ts';
 import type {
   FleetEvent,
   HistoryRange,
-  KnownWorker,
+  Machine,
   PoolChoice,
   PoolStart,
   QueueShare,
@@ -64,8 +64,8 @@ export class FleetHarness {
     this.rules.record([], whole);
   }
 
-  workers(): KnownWorker[] {
-    return this.rules.workers.list();
+  workers(): Machine[] {
+    return this.rules.machines.list();
   }
 
   history(of: Subject, range: HistoryRange, end: number | null = null): FleetHistory {

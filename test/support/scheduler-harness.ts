@@ -1,11 +1,13 @@
 import { DatabaseSync } from 'node:sqlite';
 import { createTables, type Row, type SqlValue } from '../../src/durable/ports.ts';
+import { Machines } from '../../src/fleet/machines.ts';
+import { FLEET_TABLES } from '../../src/fleet/tables.ts';
 import type { LaunchRecord as Launch } from '../../src/scheduler/launch.ts';
+import type { SessionShare } from '../../src/scheduler/machines.ts';
 import type { LauncherReport, ListedMachine, OrderResult } from '../../src/scheduler/rpc.ts';
-import type { Answers, FleetFacts, SessionFacts } from '../../src/scheduler/rule-types.ts';
+import type { Answers, QueueFacts } from '../../src/scheduler/rule-types.ts';
 import { Scheduler } from '../../src/scheduler/scheduler.ts';
 import { FleetSpec } from '../../src/scheduler/spec.ts';
-import { SCHEDULER_TABLES } from '../../src/scheduler/state.ts';
 
 const ALPHABET = 'abcdefghijklmnopqrstuvwxyz';
 
@@ -13,21 +15,32 @@ const ALPHABET = 'abcdefghijklmnopqrstuvwxyz';
 export class SchedulerHarness {
   now = Date.UTC(2026, 0, 5, 12);
   readonly database = new DatabaseSync(':memory:');
-  sessions: SessionFacts[] = [];
   waiting = 0;
   /** What the queue answers of workers that are cordoned. */
   running: Record<string, number> = {};
   scheduler: Scheduler;
+  #machines!: Machines;
   #made = 0;
 
   constructor() {
-    createTables(this.#sql, SCHEDULER_TABLES);
+    createTables(this.#sql, FLEET_TABLES);
     this.scheduler = this.#open();
   }
 
-  /** The process ends and starts again on its disk. */
+  /** The process ends and starts again on its disk; the queue reports its connections again. */
   restart(): void {
+    const { sessions } = this;
     this.scheduler = this.#open();
+    this.sessions = sessions;
+  }
+
+  /** The connections that the queue has reported. */
+  get sessions(): SessionShare[] {
+    return this.#machines.sessions();
+  }
+
+  set sessions(sessions: SessionShare[]) {
+    this.#machines.share({ at: this.now, full: true, sessions, gone: [] });
   }
 
   apply(pool: object = {}, driver = 'runpod'): void {
@@ -83,15 +96,18 @@ export class SchedulerHarness {
     return this.sync({ results: [{ launch_id, order, outcome }] });
   }
 
-  session(worker_id: string, more: Partial<SessionFacts> = {}): void {
+  session(worker_id: string, more: Partial<SessionShare> = {}): void {
     const others = this.sessions.filter((one) => one.worker_id !== worker_id);
-    const session: SessionFacts = {
+    const session: SessionShare = {
       worker_id,
       config_id: 'chat',
       state: 'ready',
       capacity: 4,
       running: 0,
       connected_at: this.now,
+      protocol: 'extended',
+      models: [],
+      adapters: null,
       ...more,
     };
     this.sessions = [...others, session];
@@ -134,13 +150,12 @@ export class SchedulerHarness {
     return this.row(launch.id);
   }
 
-  #facts(): FleetFacts {
+  #facts(): QueueFacts {
     const pool = { waiting: this.waiting, running: 0, waiting_in_background: 0 };
     const totals = { submitted: this.waiting, submitted_in_background: 0, ended: 0 };
     return {
       isKnown: true,
       pools: new Map([['chat', { ...pool, ...totals }]]),
-      workers: new Map(this.sessions.map((session) => [session.worker_id, { session, heartbeat: null }])),
     };
   }
 
@@ -150,6 +165,7 @@ export class SchedulerHarness {
   };
 
   #open(): Scheduler {
+    this.#machines = new Machines(this.#sql);
     return new Scheduler({
       sql: this.#sql,
       now: () => this.now,
@@ -158,7 +174,8 @@ export class SchedulerHarness {
         const text = ALPHABET[this.#made % 26]! + String(this.#made).padStart(length - 1, '0');
         return text.slice(0, length);
       },
-      facts: () => this.#facts(),
+      machines: this.#machines,
+      queue: () => this.#facts(),
     });
   }
 }

@@ -1,5 +1,5 @@
 import type { GpuReading, Heartbeat, WorkerRow, WorkerState } from '../../protocol/index.ts';
-import type { KnownWorker } from '../rpc.ts';
+import type { Machine } from '../rpc.ts';
 import { counted, percent } from './words.ts';
 
 /** The interval of workers that do not report it, as in the base protocol. */
@@ -28,9 +28,9 @@ export function intervalMs(beat: Heartbeat | null): number {
  * Returns the state of a worker: by its connection where it has one, else by its heartbeats and their age.
  * @param isOver whether the scheduler launched its machine and knows that it is gone
  */
-export function stateOf(worker: KnownWorker, isOver: boolean, now: number): StateNow {
-  const { session, heartbeat, heartbeat_at } = worker;
-  if (!session) return unconnected(worker, isOver, now);
+export function stateOf(machine: Machine, isOver: boolean, now: number): StateNow {
+  const { session, heartbeat, heartbeat_at } = machine;
+  if (!session) return unconnected(machine, isOver, now);
   // A heartbeat from before the worker connected is of an earlier process.
   const isNews = heartbeat_at !== null && heartbeat_at >= session.connected_at;
   if (isNews && saysError(heartbeat)) return { state: 'error', since: heartbeat_at, until: FOREVER };
@@ -38,14 +38,15 @@ export function stateOf(worker: KnownWorker, isOver: boolean, now: number): Stat
   return { state, since: null, until: FOREVER };
 }
 
-function unconnected(worker: KnownWorker, isOver: boolean, now: number): StateNow {
-  const { heartbeat, heartbeat_at, heard_at, disconnected } = worker;
+function unconnected(machine: Machine, isOver: boolean, now: number): StateNow {
+  const { heartbeat, heartbeat_at, disconnected } = machine;
+  const heardAt = machine.heard_at ?? 0;
   // The pool's starts report a launch that failed, until one succeeds.
   const hasEnded = heartbeat?.status === 'stopping' || (isOver && saysError(heartbeat));
   if (hasEnded) return { state: 'stopped', since: heartbeat_at, until: FOREVER };
   const interval = intervalMs(heartbeat);
-  const lostAt = heard_at + LOST_INTERVALS * interval;
-  const stoodUntil = Math.max(lostAt, (heartbeat_at ?? heard_at) + ERROR_STANDS_MS);
+  const lostAt = heardAt + LOST_INTERVALS * interval;
+  const stoodUntil = Math.max(lostAt, (heartbeat_at ?? heardAt) + ERROR_STANDS_MS);
   if (saysError(heartbeat) && now <= stoodUntil) {
     return { state: 'error', since: heartbeat_at, until: stoodUntil + 1 };
   }
@@ -53,7 +54,7 @@ function unconnected(worker: KnownWorker, isOver: boolean, now: number): StateNo
   // A process that starts again is not late because the one before it is gone.
   const startsAgain = heartbeat?.status === 'starting' && (heartbeat_at ?? 0) > (disconnected?.at ?? 0);
   const endedAt = startsAgain ? undefined : disconnected?.at;
-  const lateAt = endedAt ?? heard_at + LATE_INTERVALS * interval;
+  const lateAt = endedAt ?? heardAt + LATE_INTERVALS * interval;
   if (now >= lateAt) return { state: 'late', since: lateAt, until: lostAt + 1 };
   const isLoading = heartbeat?.phase !== undefined && heartbeat.phase !== 'ready';
   const since = (isLoading ? heartbeat.start?.engine_started_ms : heartbeat?.start?.created_ms) ?? null;
@@ -64,33 +65,30 @@ function saysError(beat: Heartbeat | null): boolean {
   return beat?.status === 'error' || beat?.status === 'failed' || beat?.status === 'fatal';
 }
 
-/** The parts of a worker's row that come from beside its own facts. */
-export interface WorkerContext {
-  state: StateNow;
-  expectedStartMs: number | null;
-  tokensHistory: (number | null)[];
-}
-
 /**
  * Makes the row of a worker in the view. The last measurements of a worker that is gone are not shown as if they were
  * current.
  */
-export function workerRow(worker: KnownWorker, context: WorkerContext): WorkerRow {
-  const { session, heartbeat: beat, instance } = worker;
-  const { state, since } = context.state;
+export function workerRow(
+  machine: Machine,
+  { state, since }: StateNow,
+  expectedStartMs: number | null,
+  tokensHistory: (number | null)[],
+): WorkerRow {
+  const { session, heartbeat: beat, instance } = machine;
   const isGone = state === 'lost' || state === 'stopped';
   const live = isGone ? null : beat;
   const gpus = beat?.gpus ?? (instance?.gpu === undefined ? [] : [{ name: instance.gpu }]);
   const isStarting = state === 'starting' || state === 'loading' || state === 'late';
   return {
-    worker_id: worker.worker_id,
-    config_id: session?.config_id ?? worker.config_id,
+    worker_id: machine.worker_id,
+    config_id: session?.config_id ?? machine.config_id,
     state,
     state_since: since,
     phase: live?.phase ?? null,
     phase_since: live?.phase_since_ms ?? null,
     progress: isStarting ? (live?.progress ?? null) : null,
-    expected_start_ms: context.expectedStartMs,
+    expected_start_ms: expectedStartMs,
     start: beat?.start ?? {},
     models: session?.models ?? instance?.models ?? (beat?.model === undefined ? [] : [beat.model]),
     adapters: session?.adapters ?? null,
@@ -100,10 +98,10 @@ export function workerRow(worker: KnownWorker, context: WorkerContext): WorkerRo
     engine_waiting: live?.engine_waiting ?? null,
     kv_cache_usage: live?.kv_cache_usage ?? null,
     tokens_per_second: live?.tokens_per_second ?? null,
-    tokens_history: context.tokensHistory,
+    tokens_history: tokensHistory,
     first_token_ms: live?.first_token_ms ?? null,
     gpus: isGone ? gpus.map(withoutReadings) : gpus,
-    heartbeat_at: worker.heartbeat_at,
+    heartbeat_at: machine.heartbeat_at,
     heartbeat_interval_ms: beat ? intervalMs(beat) : null,
     connected_at: session?.connected_at ?? null,
     protocol: session?.protocol ?? null,
@@ -115,9 +113,9 @@ export function workerRow(worker: KnownWorker, context: WorkerContext): WorkerRo
     engine_asleep: live?.engine_asleep ?? null,
     prefills: live?.prefills ?? null,
     spool_bytes: beat?.spool_bytes ?? null,
-    error: errorOf(worker, state === 'error'),
-    was_doing: state === 'lost' ? wasDoing(worker) : null,
-    disconnected: worker.disconnected,
+    error: errorOf(machine, state === 'error'),
+    was_doing: state === 'lost' ? wasDoing(machine) : null,
+    disconnected: machine.disconnected,
   };
 }
 
@@ -129,7 +127,7 @@ function withoutReadings({ name, memory_total_bytes }: GpuReading): GpuReading {
   };
 }
 
-function errorOf({ heartbeat, heartbeat_at }: KnownWorker, hasFailed: boolean): WorkerRow['error'] {
+function errorOf({ heartbeat, heartbeat_at }: Machine, hasFailed: boolean): WorkerRow['error'] {
   if (!heartbeat || (heartbeat.error_message === undefined && !hasFailed)) return null;
   const message = heartbeat.error_message || `it said "${heartbeat.status}" and not why`;
   const { advice } = heartbeat;
@@ -144,7 +142,7 @@ function withoutAdvice(message: string, advice: string | undefined): string {
     : message;
 }
 
-function wasDoing({ heartbeat, was_running, disconnected }: KnownWorker): string {
+function wasDoing({ heartbeat, was_running, disconnected }: Machine): string {
   const running = was_running ?? heartbeat?.running ?? 0;
   if (running > 0) return `was running ${counted(running, 'job')}`;
   if (disconnected) return 'was idle';

@@ -1,5 +1,6 @@
 import type { Launch } from '../launch.ts';
-import type { Observed, SessionFacts } from '../rule-types.ts';
+import type { SessionShare } from '../machines.ts';
+import type { Observed } from '../rule-types.ts';
 
 /** The assumed length of a start until three were seen, s. */
 const PRIOR_SECONDS = 180;
@@ -104,7 +105,7 @@ export interface Capacity {
 /** @param isHeard returns whether the launch's provider has a fresh list */
 export function capacityOf(
   launches: Launch[],
-  sessions: SessionFacts[],
+  sessions: SessionShare[],
   awaySince: Record<string, number>,
   start: StartSeconds,
   isHeard: (launch: Launch) => boolean,
@@ -157,7 +158,7 @@ export function exchangeOf(
 ): Exchange {
   const old = ready.filter(({ id }) => observed.outdated.includes(id));
   const takesJobs = ({ name }: Launch) => {
-    const session = observed.workers.get(name)?.session;
+    const session = observed.machines.get(name)?.session;
     return session != null && session.state !== 'draining' && session.capacity > 0 && !(name in awaySince);
   };
   const isReplaced = (launch: Launch) =>
@@ -190,12 +191,12 @@ export function capacityBeside({ replaced, replacing }: Exchange, capacity: Capa
  */
 export function inOrderOfVictims(
   launches: Launch[],
-  { workers, outdated }: Pick<Observed, 'workers' | 'outdated'>,
+  { machines, outdated }: Pick<Observed, 'machines' | 'outdated'>,
   idleSince: Record<string, number>,
   cost: (launch: Launch) => number,
 ): Launch[] {
   const rank = (launch: Launch): number[] => {
-    const running = workers.get(launch.name)?.session?.running ?? 0;
+    const running = machines.get(launch.name)?.session?.running ?? 0;
     if (isStarting(launch)) {
       return [launch.registered_at === null ? 0 : 1, 0, -launch.intended_at, -cost(launch)];
     }

@@ -1,5 +1,6 @@
 import type { Launch } from '../launch.ts';
-import type { Demand, PoolMemory, SessionFacts } from '../rule-types.ts';
+import type { SessionShare } from '../machines.ts';
+import type { Demand, PoolMemory } from '../rule-types.ts';
 
 /** Observations more than this many ms apart, or a clock set back, break the continuous record. */
 const GAP_MS = 60_000;
@@ -24,7 +25,7 @@ const FADE_AFTER_JOBS = 500;
 export function remember(
   before: PoolMemory | undefined,
   demand: Demand,
-  sessions: SessionFacts[],
+  sessions: SessionShare[],
   ready: Launch[],
   now: number,
 ): PoolMemory {

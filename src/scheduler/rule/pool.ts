@@ -25,7 +25,7 @@ import { canShrink, floorOf, type Target, targetOf } from './target.ts';
 export function decidePool(asked: Asked): Answer {
   const { pool, observed, market, budget } = asked;
   const mine = observed.launches.filter(({ config_id }) => config_id === pool.config_id);
-  const sessions = [...observed.workers.values()].flatMap(({ session }) =>
+  const sessions = [...observed.machines.values()].flatMap(({ session }) =>
     session?.config_id === pool.config_id ? session : [],
   );
   const start = startSeconds(mine);

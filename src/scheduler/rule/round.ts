@@ -56,7 +56,7 @@ export interface Plan {
 /** Terminates starts that are overdue, and workers that are lost. */
 export function endFailed({ mine, observed, market, start, capacity }: Round): Step[] {
   const isLate = (launch: Launch) => {
-    const progressedAt = observed.workers.get(launch.name)?.heartbeat?.progressed_at ?? null;
+    const progressedAt = observed.machines.get(launch.name)?.progress?.at ?? null;
     return isOverdue(launch, start, progressedAt, market.now);
   };
   const late = mine.filter((launch) => isHeard(observed, launch) && isLate(launch));

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { Projection } from '../../../src/fleet/projection.ts';
 import { type Steady, steadied } from '../../../src/fleet/view/summary.ts';
 import type { Heartbeat, LaunchRow, Verdict } from '../../../src/protocol/index.ts';
+import type { LaunchRecord } from '../../../src/scheduler/launch.ts';
 import { FleetHarness } from '../../support/fleet-harness.ts';
 import { histogram, type PoolNumbers, pool, session } from '../../support/queue-share.ts';
 
@@ -114,13 +115,13 @@ describe('the verdict that is found', () => {
 it('does not count a worker that failed once the scheduler has ended its launch', () => {
   const fleet = serving();
   fleet.heartbeat('x', wrongUrl);
-  const launches: LaunchRow[] = [];
+  let launch: LaunchRecord | null = null;
   const projection = new Projection('queue', {
-    workers: () => fleet.workers(),
+    machines: () => fleet.workers().map((one) => (one.worker_id === 'x' ? { ...one, launch } : one)),
     pools: () => [],
     incidents: () => ({ refusal: null, unknown_models: [] }),
     tokensHistory: () => ({ values: [], until: Number.POSITIVE_INFINITY }),
-    launches: () => launches,
+    launches: () => (launch ? [launch as unknown as LaunchRow] : []),
     acknowledged: (problems) => problems.map((problem) => ({ ...problem, acknowledged: null })),
     scaling: () => null,
   });
@@ -130,9 +131,9 @@ it('does not count a worker that failed once the scheduler has ended its launch'
     const state = workers.find(({ worker_id }) => worker_id === 'x')?.state;
     return { state, attention: attention.map(({ code }) => code), verdict: summary.verdict };
   };
-  launches.push({ id: '1', name: 'x', state: 'terminating', intended_at: 0 } as LaunchRow);
+  launch = { id: '1', name: 'x', state: 'terminating', intended_at: 0 } as LaunchRecord;
   expect(view()).toEqual({ state: 'error', attention: ['worker_error'], verdict: 'degraded' });
-  launches[0] = { ...launches[0]!, state: 'failed' };
+  launch = { ...launch, state: 'failed' };
   expect(view()).toEqual({ state: 'stopped', attention: [], verdict: 'serving' });
 });
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { KnownWorker, PoolStart, SessionShare } from '../../../src/fleet/rpc.ts';
+import type { Machine, PoolStart, SessionShare } from '../../../src/fleet/rpc.ts';
 import { modelViews, workerView } from '../../../src/gateway/fleet-views.ts';
+import { newMachine } from '../../../src/scheduler/machines.ts';
 
 const session = (worker_id: string, more: Partial<SessionShare> = {}): SessionShare => ({
   worker_id,
@@ -14,16 +15,9 @@ const session = (worker_id: string, more: Partial<SessionShare> = {}): SessionSh
   connected_at: 1000,
   ...more,
 });
-const known = (worker_id: string, more: Partial<KnownWorker> = {}): KnownWorker => ({
-  worker_id,
+const known = (worker_id: string, more: Partial<Machine> = {}): Machine => ({
+  ...newMachine(worker_id),
   config_id: 'cfg',
-  instance: null,
-  heartbeat: null,
-  heartbeat_at: null,
-  heard_at: 0,
-  session: null,
-  disconnected: null,
-  was_running: null,
   ...more,
 });
 

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { decide, EMPTY_STATE } from '../../../src/scheduler/decide.ts';
 import type { Launch } from '../../../src/scheduler/launch.ts';
+import { newMachine } from '../../../src/scheduler/machines.ts';
 import type { Observed } from '../../../src/scheduler/rule-types.ts';
-import { decideAfter, demand, launch, MINUTE, NOW, observed, pool, session, workers } from './observe.ts';
+import { decideAfter, demand, launch, MINUTE, machinesOf, NOW, observed, pool, session } from './observe.ts';
 
 const HOUR = 60 * MINUTE;
 const long = { intended_at: NOW - 3 * HOUR, accepted_at: NOW - 3 * HOUR, ready_at: NOW - 2.9 * HOUR };
@@ -20,7 +21,7 @@ describe('what the rule gives up', () => {
       observed({
         pools: [{ ...pool(), demand: demand({ running }) }],
         launches,
-        workers: workers(
+        machines: machinesOf(
           launches
             .filter(({ state }) => state === 'ready')
             .map((one) => session(one, { running: one === busy ? running : 0 })),
@@ -34,7 +35,7 @@ describe('what the rule gives up', () => {
     const before = decideAfter(HOUR, of(1, [busy, idle]));
     // Another that has been idle only since now stays.
     const later = of(1, [busy, idle, dear]);
-    later.workers.get(idle.name)!.session!.running = 1;
+    later.machines.get(idle.name)!.session!.running = 1;
     later.pools[0]!.demand!.running = 2;
     expect(before.decisions).toMatchObject([{ kind: 'drain', launch_id: idle.id }]);
     expect(decide(later, before.state, NOW + 5000).decisions[0]).toMatchObject({ launch_id: dear.id });
@@ -46,7 +47,7 @@ describe('what the rule gives up', () => {
       observed({
         pools: [pool(keep_warm === undefined ? {} : { keep_warm })],
         launches: [mine],
-        workers: workers([session(mine)]),
+        machines: machinesOf([session(mine)]),
       });
     expect(kinds(of(), 4 * MINUTE)).toEqual([]);
     expect(kinds(of(2 * 3600))).toEqual([]);
@@ -56,7 +57,7 @@ describe('what the rule gives up', () => {
   it('terminates a drained worker only when the queue has answered that it runs nothing', () => {
     const mine = launch('draining', long);
     const of = (cordoned: Record<string, number>) =>
-      observed({ launches: [mine], workers: workers([session(mine)]), cordoned });
+      observed({ launches: [mine], machines: machinesOf([session(mine)]), cordoned });
     expect(kinds(of({}))).toEqual([]);
     expect(kinds(of({ [mine.name]: 1 }))).toEqual([]);
     expect(kinds(of({ [mine.name]: 0 }))).toEqual(['terminate']);
@@ -65,7 +66,7 @@ describe('what the rule gives up', () => {
   it('takes a draining worker back before it launches another, but none that an operator drains', () => {
     const mine = launch('draining', long);
     const busy = { ...pool(), demand: demand({ waiting: 1, submitted: 1 }) };
-    const of = observed({ pools: [busy], launches: [mine], workers: workers([session(mine)]) });
+    const of = observed({ pools: [busy], launches: [mine], machines: machinesOf([session(mine)]) });
     expect(kinds(of, 5000)).toEqual(['take_back']);
     expect(kinds({ ...of, dismissed: [mine.id] }, 5000)).toEqual(['launch']);
   });
@@ -76,8 +77,8 @@ describe('what the rule gives up', () => {
     expect(decideAfter(5000, of).decisions).toContainEqual(
       expect.objectContaining({ kind: 'terminate', cause: 'start_deadline' }),
     );
-    const heartbeat = { phase: null, progress: null, tokens_per_second: null, progressed_at: NOW - MINUTE };
-    const moving = { ...of, workers: new Map([[late.name, { session: null, heartbeat }]]) };
+    const progress = { phase: null, share: 0, at: NOW - MINUTE };
+    const moving = { ...of, machines: new Map([[late.name, { ...newMachine(late.name), progress }]]) };
     expect(kinds(moving, 5000)).not.toContain('terminate');
     const silent = { ...of, providers: [{ ...of.providers[0]!, is_fresh: false }] };
     expect(kinds(silent, 5000)).toEqual([]);
@@ -102,7 +103,7 @@ describe('what the rule gives up', () => {
       observed({
         pools: [{ ...pool({ min: 1, max: 3 }), ...given }],
         launches: [mine],
-        workers: workers([session(mine)]),
+        machines: machinesOf([session(mine)]),
       });
     const busy = { demand: demand({ waiting: 50, submitted: 50 }) };
     expect(kinds(of({ paused: true, ...busy }))).toEqual([]);
@@ -114,10 +115,10 @@ describe('what the rule gives up', () => {
     const idle = observed({
       pools: [pool({ keep_warm: 0 })],
       launches: [mine],
-      workers: workers([session(mine)]),
+      machines: machinesOf([session(mine)]),
     });
     expect(kinds(idle, 4 * MINUTE)).toEqual([]);
-    const { state } = decideAfter(HOUR, { ...idle, launches: [], workers: new Map() });
+    const { state } = decideAfter(HOUR, { ...idle, launches: [], machines: new Map() });
     expect(decide(idle, state, NOW + 2 * HOUR).decisions).toEqual([]);
     expect(decide(idle, state, NOW - 2 * HOUR).decisions).toEqual([]);
     expect(decide(idle, EMPTY_STATE, NOW).decisions).toEqual([]);
@@ -129,7 +130,7 @@ describe('what the rule gives up', () => {
       observed({
         pools: [{ ...pool(spec), demand: demand({ running: 4, waiting }) }],
         launches: four,
-        workers: workers(four.map((one) => session(one, { state: 'paused', running: 1 }))),
+        machines: machinesOf(four.map((one) => session(one, { state: 'paused', running: 1 }))),
       });
     expect(kinds(of(2))).toEqual([]);
     expect(kinds(of(0))).toEqual(['drain', 'drain', 'drain']);
@@ -143,7 +144,7 @@ describe('what the rule gives up', () => {
     const idle = observed({
       pools: [pool({ scale_down_after: 60 })],
       launches: [mine],
-      workers: workers([session(mine)]),
+      machines: machinesOf([session(mine)]),
     });
     expect(kinds(idle, MINUTE - 10_000)).toEqual([]);
     expect(kinds(idle, MINUTE + 10_000)).toEqual(['drain']);
@@ -153,7 +154,7 @@ describe('what the rule gives up', () => {
     const mine = launch('ready', long);
     const batches = [{ lines: 1, ends_at: NOW + 24 * HOUR }];
     const of = { ...pool(), demand: demand({ batches }) };
-    const up = observed({ pools: [of], launches: [mine], workers: workers([session(mine)]) });
+    const up = observed({ pools: [of], launches: [mine], machines: machinesOf([session(mine)]) });
     expect(kinds(up)).toEqual([]);
     expect(decide(up, EMPTY_STATE, NOW).pools[0]).toMatchObject({
       wanted: 1,

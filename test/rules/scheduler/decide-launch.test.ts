@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { decide, EMPTY_STATE } from '../../../src/scheduler/decide.ts';
 import type { Launch } from '../../../src/scheduler/launch.ts';
 import type { Decided, Observed } from '../../../src/scheduler/rule-types.ts';
-import { decideAfter, demand, launch, MINUTE, NOW, observed, pool, session, workers } from './observe.ts';
+import { decideAfter, demand, launch, MINUTE, machinesOf, NOW, observed, pool, session } from './observe.ts';
 
 const TWO_KINDS = {
   machines: [
@@ -97,7 +97,7 @@ describe('what the rule launches', () => {
     const of = observed({
       pools: [first, second],
       launches: [running],
-      workers: workers([session(running, { running: 4 })]),
+      machines: machinesOf([session(running, { running: 4 })]),
       budget: { per_hour: 2 },
     });
     const decided = now(of);
@@ -110,11 +110,11 @@ describe('what the rule launches', () => {
 
   it('drains everything before a day’s budget is overspent', () => {
     const mine = launch('ready');
-    const sessions = workers([session(mine, { running: 4 })]);
+    const machines = machinesOf([session(mine, { running: 4 })]);
     const of = observed({
       pools: [waiting()],
       launches: [mine],
-      workers: sessions,
+      machines,
       budget: { per_day: 10 },
       spent_today: 9.95,
     });

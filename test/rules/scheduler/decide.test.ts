@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { decide, EMPTY_STATE } from '../../../src/scheduler/decide.ts';
-import { decideAfter, demand, launch, MINUTE, NOW, observed, pool, session, workers } from './observe.ts';
+import { decideAfter, demand, launch, MINUTE, machinesOf, NOW, observed, pool, session } from './observe.ts';
 
 describe('the scaling rule', () => {
   it('launches one for the first job that waits, and none beside it while it starts', () => {
@@ -13,7 +13,7 @@ describe('the scaling rule', () => {
 
   it('drains a worker that nobody needs any more, and holds it while the queue does not answer', () => {
     const idle = launch('ready', { intended_at: NOW - 40 * MINUTE, ready_at: NOW - 39 * MINUTE });
-    const seen = observed({ launches: [idle], workers: workers([session(idle)]) });
+    const seen = observed({ launches: [idle], machines: machinesOf([session(idle)]) });
     expect(decideAfter(60 * MINUTE, seen).decisions).toMatchObject([{ kind: 'drain', launch_id: idle.id }]);
     const unknown = { ...seen, pools: [{ ...pool(), demand: null }] };
     expect(decideAfter(60 * MINUTE, unknown).decisions).toEqual([]);
@@ -23,7 +23,7 @@ describe('the scaling rule', () => {
     const mine = launch('ready');
     const of = (spec: { scale_down_after?: number }, submitted: number) => {
       const pools = [{ ...pool({ keep_warm: 0, ...spec }), demand: demand({ submitted, ended: submitted }) }];
-      return observed({ pools, launches: [mine], workers: workers([session(mine)]) });
+      return observed({ pools, launches: [mine], machines: machinesOf([session(mine)]) });
     };
     const afterLoad = (spec: { scale_down_after?: number }, ms: number) => {
       // Two jobs a second for a minute, then none.

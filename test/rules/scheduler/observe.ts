@@ -1,12 +1,13 @@
+import type { Heartbeat } from '../../../src/protocol/index.ts';
 import { decide, EMPTY_STATE } from '../../../src/scheduler/decide.ts';
 import { type Launch, nameOf } from '../../../src/scheduler/launch.ts';
+import { newMachine, type SessionShare } from '../../../src/scheduler/machines.ts';
 import type {
   Decided,
   Demand,
   Observed,
   ObservedPool,
   RuleState,
-  SessionFacts,
 } from '../../../src/scheduler/rule-types.ts';
 
 export const NOW = Date.UTC(2026, 0, 5, 12);
@@ -76,7 +77,7 @@ export function launch(state: Launch['state'], given: Partial<Launch> = {}): Lau
   };
 }
 
-export function session(of: Launch, given: Partial<SessionFacts> = {}): SessionFacts {
+export function session(of: Launch, given: Partial<SessionShare> = {}): SessionShare {
   return {
     worker_id: of.name,
     config_id: of.config_id,
@@ -84,15 +85,21 @@ export function session(of: Launch, given: Partial<SessionFacts> = {}): SessionF
     capacity: 4,
     running: 0,
     connected_at: NOW - HOUR,
+    protocol: 'extended',
+    models: [],
+    adapters: null,
     ...given,
   };
 }
 
-/** Workers that have sent no heartbeat. @param speed of each, tokens a second, where they have */
-export function workers(sessions: SessionFacts[], speed: number | null = null): Observed['workers'] {
-  const heartbeat = { phase: null, progress: null, tokens_per_second: speed, progressed_at: NOW - HOUR };
+/** Machines whose workers have sent no heartbeat. @param speed of each, tokens a second, where they have */
+export function machinesOf(sessions: SessionShare[], speed: number | null = null): Observed['machines'] {
   return new Map(
-    sessions.map((session) => [session.worker_id, { session, heartbeat: speed ? heartbeat : null }]),
+    sessions.map((session) => {
+      const { worker_id } = session;
+      const beat: Heartbeat = { instance_id: worker_id, status: 'running', tokens_per_second: speed ?? 0 };
+      return [worker_id, { ...newMachine(worker_id), session, heartbeat: speed ? beat : null }];
+    }),
   );
 }
 
@@ -103,7 +110,7 @@ export function observed(given: Partial<Observed> = {}): Observed {
     pools: [pool()],
     providers: [{ name: 'here', max: null, is_fresh: true, prices: {}, tells_prices: false }],
     launches: [],
-    workers: new Map(),
+    machines: new Map(),
     cordoned: {},
     dismissed: [],
     outdated: [],
